@@ -26,7 +26,7 @@ type embedded struct {
 	stop func()
 }
 
-func embed(t *testing.T, c *control, bus *rpc.Bus, data string) embedded {
+func embed(t *testing.T, c *fakeControlPlane, bus *rpc.Bus, data string) embedded {
 	t.Helper()
 	a, err := agent.New(agent.Config{
 		Data: data, Environments: environments(t), Hostname: "here", JoinToken: secret.New(joinToken),
@@ -45,15 +45,15 @@ func embed(t *testing.T, c *control, bus *rpc.Bus, data string) embedded {
 }
 
 // memoryJoiner joins by calling the fake control plane directly, without a network.
-type memoryJoiner struct{ c *control }
+type memoryJoiner struct{ c *fakeControlPlane }
 
 func (j memoryJoiner) Join(ctx context.Context, r *jobsv1.JoinFleetRequest) (*jobsv1.JoinFleetResponse, error) {
 	return j.c.JoinFleet(ctx, r)
 }
 
-func inMemory(t *testing.T) (*control, *rpc.Bus) {
+func inMemory(t *testing.T) (*fakeControlPlane, *rpc.Bus) {
 	t.Helper()
-	c := newControl(t)
+	c := newFakeControlPlane(t)
 	bus := rpc.Memory(rpc.ClientOptions{Clock: clock.Real()})
 	c.serve(bus.As("jobs"), nil)
 	return c, bus
@@ -65,7 +65,7 @@ func TestShutdown_stopWorks_killsUnresponsiveWork(t *testing.T) {
 	data, ready := t.TempDir(), filepath.Join(t.TempDir(), "ready")
 	a := embed(t, c, bus, data)
 	// The script ignores SIGTERM and does not exit, so only SIGKILL ends it.
-	c.want(c.script("trap '' TERM; touch " + ready + "; while :; do sleep 0.05; done"))
+	c.setDesired(c.script("trap '' TERM; touch " + ready + "; while :; do sleep 0.05; done"))
 	require.Eventually(t, touched(ready), time.Minute, 10*time.Millisecond)
 	require.NoError(t, a.Shutdown(t.Context(), true))
 	stopped := c.until("the exit is reported", func(o *jobsv1.ObservedWork) bool { return o.GetExit() != nil })
@@ -77,8 +77,8 @@ func TestShutdown_stopWorks_killsUnresponsiveWork(t *testing.T) {
 	next := embed(t, c, bus, data)
 	exited := c.phase(jobsv1.Phase_PHASE_EXITED)
 	require.Equal(t, "stopped", exited.GetExit().GetReason())
-	c.want()
-	c.quiet()
+	c.setDesired()
+	c.awaitNoWorks()
 	next.stop()
 }
 
@@ -86,7 +86,7 @@ func TestShutdown_leavesWorksRunning(t *testing.T) {
 	t.Parallel()
 	c, bus := inMemory(t)
 	a := embed(t, c, bus, t.TempDir())
-	c.want(c.script("sleep 300"))
+	c.setDesired(c.script("sleep 300"))
 	c.phase(jobsv1.Phase_PHASE_RUNNING)
 	require.NoError(t, a.Shutdown(t.Context(), false))
 	// Shutdown may return while an observation is in transit. The second one was certainly made afterwards.
@@ -95,8 +95,8 @@ func TestShutdown_leavesWorksRunning(t *testing.T) {
 		require.Len(t, observed, 1)
 		require.Equal(t, jobsv1.Phase_PHASE_RUNNING, observed[0].GetPhase())
 	}
-	c.want()
-	c.quiet()
+	c.setDesired()
+	c.awaitNoWorks()
 	a.stop()
 }
 
@@ -105,23 +105,23 @@ func TestUnknownDesiredStatesAndKindsAreIgnored(t *testing.T) {
 	c, bus := inMemory(t)
 	a := embed(t, c, bus, t.TempDir())
 	good := c.script("sleep 300")
-	c.want(good)
+	c.setDesired(good)
 	c.phase(jobsv1.Phase_PHASE_RUNNING)
 	// A later version of the control plane may send unknown values. The agent must not treat the work as gone.
 	odd := c.script("true")
 	odd.Desired = jobsv1.Desired(99)
 	other := c.script("true")
 	other.WorkId, other.Kind = "wrk_2", jobsv1.WorkKind(99)
-	c.want(odd, other)
-	c.want(odd, other, &jobsv1.Work{WorkId: "wrk_3", Generation: 1, Fence: 1, Kind: jobsv1.WorkKind_WORK_KIND_ATTEMPT, Desired: jobsv1.Desired_DESIRED_GONE})
+	c.setDesired(odd, other)
+	c.setDesired(odd, other, &jobsv1.Work{WorkId: "wrk_3", Generation: 1, Fence: 1, Kind: jobsv1.WorkKind_WORK_KIND_ATTEMPT, Desired: jobsv1.Desired_DESIRED_GONE})
 	c.until("wrk_3 is gone", func(o *jobsv1.ObservedWork) bool {
 		return o.GetWorkId() == "wrk_3" && o.GetPhase() == jobsv1.Phase_PHASE_GONE
 	})
 	c.until("wrk_1 is still running", func(o *jobsv1.ObservedWork) bool {
 		return o.GetWorkId() == "wrk_1" && o.GetPhase() == jobsv1.Phase_PHASE_RUNNING
 	})
-	c.want()
-	c.quiet()
+	c.setDesired()
+	c.awaitNoWorks()
 	a.stop()
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// words runs an agent until it exits and returns its combined output.
-func words(t *testing.T, c *control, data string, args ...string) (string, error) {
+// runToExit runs an agent until it exits and returns its combined output.
+func runToExit(t *testing.T, c *fakeControlPlane, data string, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"run", "--data", data, "--server", c.http.URL}, args...)...)
 	cmd.Env = append(os.Environ(), "SERVICE_AGENT_ENVIRONMENTS="+environments(t), "SERVICE_LOG_FORMAT=text")
@@ -36,11 +36,11 @@ func tokenFile(t *testing.T, token string) string {
 
 func TestExpiredCertificateRequiresNewJoin(t *testing.T) {
 	t.Parallel()
-	c := newControl(t)
-	c.overTCP()
+	c := newFakeControlPlane(t)
+	c.listenTCP()
 	c.joinedAt = clock.Real().Now().Add(-2 * time.Hour) // The certificate is valid for one hour.
 	data := t.TempDir()
-	output, err := words(t, c, data, "--join-token-file", tokenFile(t, joinToken))
+	output, err := runToExit(t, c, data, "--join-token-file", tokenFile(t, joinToken))
 	var exit *exec.ExitError
 	require.ErrorAs(t, err, &exit)
 	require.Equal(t, 1, exit.ExitCode())
@@ -48,7 +48,7 @@ func TestExpiredCertificateRequiresNewJoin(t *testing.T) {
 	require.Contains(t, output, "remove "+filepath.Join(data, "node"))
 	require.NotContains(t, output, joinToken)
 
-	output, err = words(t, c, data)
+	output, err = runToExit(t, c, data)
 	require.Error(t, err, "the next start must also fail")
 	require.Contains(t, output, "must join its fleet again")
 
@@ -58,21 +58,21 @@ func TestExpiredCertificateRequiresNewJoin(t *testing.T) {
 	c.joinedAt = time.Time{}
 	c.mu.Unlock()
 	p := startAgent(t, c, data, joinToken)
-	c.want(c.script("exit 3"))
+	c.setDesired(c.script("exit 3"))
 	require.Equal(t, int32(3), c.phase(jobsv1.Phase_PHASE_EXITED).GetExit().GetCode())
-	c.want()
-	c.quiet()
+	c.setDesired()
+	c.awaitNoWorks()
 	p.terminate()
 }
 
 func TestMissingJoinTokenNamesSetting(t *testing.T) {
 	t.Parallel()
-	c := newControl(t)
-	c.overTCP()
+	c := newFakeControlPlane(t)
+	c.listenTCP()
 	data := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "run", "--data", data, "--server", c.http.URL)
 	cmd.Env = append(os.Environ(), "SERVICE_LOG_FORMAT=text")
-	output := &watched{seen: make(chan struct{}), word: "SERVICE_AGENT_JOIN_TOKEN"}
+	output := &watchWriter{seen: make(chan struct{}), word: "SERVICE_AGENT_JOIN_TOKEN"}
 	cmd.Stdout, cmd.Stderr = output, output
 	require.NoError(t, cmd.Start())
 	select {
@@ -85,15 +85,15 @@ func TestMissingJoinTokenNamesSetting(t *testing.T) {
 	require.Zero(t, c.joins)
 }
 
-// watched is a writer that closes seen when word has been written.
-type watched struct {
+// watchWriter is a writer that closes seen when word has been written.
+type watchWriter struct {
 	output bytes.Buffer
 	word   string
 	seen   chan struct{}
 	found  bool
 }
 
-func (w *watched) Write(p []byte) (int, error) {
+func (w *watchWriter) Write(p []byte) (int, error) {
 	n, err := w.output.Write(p)
 	if !w.found && strings.Contains(w.output.String(), w.word) {
 		w.found = true
@@ -104,15 +104,15 @@ func (w *watched) Write(p []byte) (int, error) {
 
 func TestKillDuringPreparationPreparesAgain(t *testing.T) {
 	t.Parallel()
-	c := newControl(t)
-	c.overTCP()
+	c := newFakeControlPlane(t)
+	c.listenTCP()
 	data, starts := t.TempDir(), filepath.Join(t.TempDir(), "starts")
 	first := startAgent(t, c, data, joinToken)
 	w := c.script("echo x >> " + starts)
 	// This control plane cannot sign downloads, so the preparation does not end.
 	w.GetAttempt().Package = &jobsv1.ObjectRef{Path: "p", Uri: "blob://p", SizeBytes: 1, Sha256: strings.Repeat("0", 64)}
 	c.downloads("")
-	c.want(w)
+	c.setDesired(w)
 	c.phase(jobsv1.Phase_PHASE_PREPARING)
 	first.kill()
 	c.downloads(c.http.URL + "/object")
@@ -120,18 +120,18 @@ func TestKillDuringPreparationPreparesAgain(t *testing.T) {
 	exited := c.phase(jobsv1.Phase_PHASE_EXITED)
 	require.Equal(t, "fetch", exited.GetExit().GetReason(), "the object does not match its hash")
 	require.NoFileExists(t, starts)
-	c.want()
-	c.quiet()
+	c.setDesired()
+	c.awaitNoWorks()
 	second.terminate()
 }
 
 func TestNodeKeyOnlyInItsFile(t *testing.T) {
 	t.Parallel()
-	c := newControl(t)
-	c.overTCP()
+	c := newFakeControlPlane(t)
+	c.listenTCP()
 	data := t.TempDir()
 	p := startAgent(t, c, data, joinToken)
-	c.want(c.script("env; cat /proc/self/environ; sleep 0"))
+	c.setDesired(c.script("env; cat /proc/self/environ; sleep 0"))
 	c.phase(jobsv1.Phase_PHASE_EXITED)
 	require.NotContains(t, c.log(), joinToken, "the join token leaked into a work")
 	require.NotContains(t, c.log(), "SERVICE_AGENT_", "an agent setting leaked into a work")
@@ -152,7 +152,7 @@ func TestNodeKeyOnlyInItsFile(t *testing.T) {
 		return nil
 	}))
 	require.Equal(t, 1, found)
-	c.want()
-	c.quiet()
+	c.setDesired()
+	c.awaitNoWorks()
 	p.terminate()
 }

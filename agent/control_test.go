@@ -23,9 +23,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 )
 
-// control is a fake control plane: the agent listener of jobs and the gateway's join
+// fakeControlPlane is a fake control plane: the agent listener of jobs and the gateway's join
 // and log routes. Over TCP it uses real certificates.
-type control struct {
+type fakeControlPlane struct {
 	jobsv1.UnimplementedAgentServiceServer
 	jobsv1.UnimplementedFleetServiceServer
 
@@ -51,11 +51,11 @@ type control struct {
 
 const joinToken = "join-token-of-the-test"
 
-func newControl(t *testing.T) *control {
+func newFakeControlPlane(t *testing.T) *fakeControlPlane {
 	t.Helper()
 	ca, err := pki.NewCA(clock.Real().Now(), time.Hour)
 	require.NoError(t, err)
-	c := &control{t: t, ca: ca, changed: make(chan struct{}), wake: make(chan struct{}), numbers: map[string]bool{}}
+	c := &fakeControlPlane{t: t, ca: ca, changed: make(chan struct{}), wake: make(chan struct{}), numbers: map[string]bool{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /api/fleets/join", c.join)
 	mux.HandleFunc("POST /api/ingest/logs", c.takeLogs)
@@ -66,7 +66,7 @@ func newControl(t *testing.T) *control {
 }
 
 // serve accepts connections of agents on the network until the test ends.
-func (c *control) serve(network rpc.Network, service *rpc.Listener) {
+func (c *fakeControlPlane) serve(network rpc.Network, service *rpc.Listener) {
 	c.t.Helper()
 	agents, err := network.ListenAgents("jobs")
 	require.NoError(c.t, err)
@@ -89,8 +89,8 @@ func (c *control) serve(network rpc.Network, service *rpc.Listener) {
 	c.t.Cleanup(func() { cancel(); require.NoError(c.t, <-done) })
 }
 
-// overTCP serves agents on a TCP port of loopback with real certificates.
-func (c *control) overTCP() {
+// listenTCP serves agents on a TCP port of loopback with real certificates.
+func (c *fakeControlPlane) listenTCP() {
 	c.t.Helper()
 	pair, err := c.ca.IssueService("jobs", clock.Real().Now(), time.Hour)
 	require.NoError(c.t, err)
@@ -103,7 +103,7 @@ func (c *control) overTCP() {
 	c.serve(wire, nil)
 }
 
-func (c *control) admit(token, request string) (*jobsv1.JoinFleetResponse, error) {
+func (c *fakeControlPlane) admit(token, request string) (*jobsv1.JoinFleetResponse, error) {
 	if token != joinToken {
 		return nil, fault.New(fault.Unauthenticated, "join_token", "the join token is unknown or used")
 	}
@@ -124,12 +124,12 @@ func (c *control) admit(token, request string) (*jobsv1.JoinFleetResponse, error
 }
 
 // JoinFleet handles the join request of an agent in the same process.
-func (c *control) JoinFleet(_ context.Context, r *jobsv1.JoinFleetRequest) (*jobsv1.JoinFleetResponse, error) {
+func (c *fakeControlPlane) JoinFleet(_ context.Context, r *jobsv1.JoinFleetRequest) (*jobsv1.JoinFleetResponse, error) {
 	return c.admit(r.GetToken(), r.GetCertificateRequest())
 }
 
 // join handles the gateway's join route.
-func (c *control) join(w http.ResponseWriter, r *http.Request) {
+func (c *fakeControlPlane) join(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		Token              string         `json:"token"`
 		Hostname           string         `json:"hostname"`
@@ -152,7 +152,7 @@ func (c *control) join(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (c *control) takeLogs(w http.ResponseWriter, r *http.Request) {
+func (c *fakeControlPlane) takeLogs(w http.ResponseWriter, r *http.Request) {
 	raw, err := io.ReadAll(r.Body)
 	var body struct {
 		Chunks []string `json:"chunks"`
@@ -170,7 +170,7 @@ func (c *control) takeLogs(w http.ResponseWriter, r *http.Request) {
 }
 
 // Connect handles an agent's stream.
-func (c *control) Connect(stream jobsv1.AgentService_ConnectServer) error {
+func (c *fakeControlPlane) Connect(stream jobsv1.AgentService_ConnectServer) error {
 	if rpc.Peer(stream.Context()) != "node/nod_1" {
 		return fault.New(fault.Forbidden, "node", "not a node of this fleet")
 	}
@@ -198,7 +198,7 @@ func (c *control) Connect(stream jobsv1.AgentService_ConnectServer) error {
 	return err
 }
 
-func (c *control) listen(stream jobsv1.AgentService_ConnectServer) error {
+func (c *fakeControlPlane) listen(stream jobsv1.AgentService_ConnectServer) error {
 	for {
 		message, err := stream.Recv()
 		if err != nil {
@@ -215,12 +215,12 @@ func (c *control) listen(stream jobsv1.AgentService_ConnectServer) error {
 }
 
 // MintIngestToken returns the token that the log route accepts.
-func (c *control) MintIngestToken(context.Context, *jobsv1.MintIngestTokenRequest) (*jobsv1.IngestToken, error) {
+func (c *fakeControlPlane) MintIngestToken(context.Context, *jobsv1.MintIngestTokenRequest) (*jobsv1.IngestToken, error) {
 	return &jobsv1.IngestToken{Token: "ingest-token"}, nil
 }
 
 // SignDownload returns the URL in c.object.
-func (c *control) SignDownload(context.Context, *jobsv1.SignDownloadRequest) (*jobsv1.SignedDownload, error) {
+func (c *fakeControlPlane) SignDownload(context.Context, *jobsv1.SignDownloadRequest) (*jobsv1.SignedDownload, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.object == "" {
@@ -229,13 +229,13 @@ func (c *control) SignDownload(context.Context, *jobsv1.SignDownloadRequest) (*j
 	return &jobsv1.SignedDownload{Url: c.object}, nil
 }
 
-func (c *control) downloads(url string) {
+func (c *fakeControlPlane) downloads(url string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.object = url
 }
 
-func (c *control) want(works ...*jobsv1.Work) {
+func (c *fakeControlPlane) setDesired(works ...*jobsv1.Work) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.desired = works
@@ -244,7 +244,7 @@ func (c *control) want(works ...*jobsv1.Work) {
 }
 
 // until waits for an observation for which accept returns true. It fails the test after a minute.
-func (c *control) until(what string, accept func(*jobsv1.ObservedWork) bool) *jobsv1.ObservedWork {
+func (c *fakeControlPlane) until(what string, accept func(*jobsv1.ObservedWork) bool) *jobsv1.ObservedWork {
 	c.t.Helper()
 	deadline := time.After(time.Minute)
 	for {
@@ -265,7 +265,7 @@ func (c *control) until(what string, accept func(*jobsv1.ObservedWork) bool) *jo
 }
 
 // next waits for the agent's next observation.
-func (c *control) next() []*jobsv1.ObservedWork {
+func (c *fakeControlPlane) next() []*jobsv1.ObservedWork {
 	c.t.Helper()
 	c.mu.Lock()
 	changed := c.changed
@@ -280,13 +280,13 @@ func (c *control) next() []*jobsv1.ObservedWork {
 	return c.observed
 }
 
-func (c *control) phase(p jobsv1.Phase) *jobsv1.ObservedWork {
+func (c *fakeControlPlane) phase(p jobsv1.Phase) *jobsv1.ObservedWork {
 	c.t.Helper()
 	return c.until(p.String(), func(o *jobsv1.ObservedWork) bool { return o.GetPhase() == p })
 }
 
-// quiet waits until the agent's observation contains no works.
-func (c *control) quiet() {
+// awaitNoWorks waits until the agent's observation contains no works.
+func (c *fakeControlPlane) awaitNoWorks() {
 	c.t.Helper()
 	require.Eventually(c.t, func() bool {
 		c.mu.Lock()
@@ -295,14 +295,14 @@ func (c *control) quiet() {
 	}, time.Minute, 20*time.Millisecond)
 }
 
-func (c *control) log() string {
+func (c *fakeControlPlane) log() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.logs.String()
 }
 
 // script returns an attempt that runs text as a shell script.
-func (c *control) script(text string) *jobsv1.Work {
+func (c *fakeControlPlane) script(text string) *jobsv1.Work {
 	return &jobsv1.Work{
 		WorkId: "wrk_1", Kind: jobsv1.WorkKind_WORK_KIND_ATTEMPT, Generation: 1, Fence: 1, Desired: jobsv1.Desired_DESIRED_RUNNING,
 		Spec: &jobsv1.Work_Attempt{Attempt: &jobsv1.AttemptSpec{

@@ -20,11 +20,11 @@ import (
 
 func TestSecondAgentOverSameFolderExits(t *testing.T) {
 	t.Parallel()
-	c := newControl(t)
-	c.overTCP()
+	c := newFakeControlPlane(t)
+	c.listenTCP()
 	data, goOn := t.TempDir(), filepath.Join(t.TempDir(), "go")
 	first := startAgent(t, c, data, joinToken)
-	c.want(c.script("echo begin; while [ ! -e " + goOn + " ]; do sleep 0.02; done; echo end"))
+	c.setDesired(c.script("echo begin; while [ ! -e " + goOn + " ]; do sleep 0.02; done; echo end"))
 	c.phase(jobsv1.Phase_PHASE_RUNNING)
 	// An agent would remove this incomplete work at its start. The second agent must not, because the first one
 	// may be creating it.
@@ -49,12 +49,12 @@ func TestSecondAgentOverSameFolderExits(t *testing.T) {
 	exited := c.phase(jobsv1.Phase_PHASE_EXITED)
 	require.Zero(t, exited.GetExit().GetCode())
 	require.Equal(t, "begin\nend\n", c.log(), "the work must run to its end")
-	c.want()
-	c.quiet()
+	c.setDesired()
+	c.awaitNoWorks()
 	first.terminate()
 }
 
-func (c *control) greetings() []*jobsv1.AgentHello {
+func (c *fakeControlPlane) greetings() []*jobsv1.AgentHello {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.hellos
@@ -62,15 +62,15 @@ func (c *control) greetings() []*jobsv1.AgentHello {
 
 func TestDataFolderReleasedWhenAgentEnds(t *testing.T) {
 	t.Parallel()
-	c := newControl(t)
-	c.overTCP()
+	c := newFakeControlPlane(t)
+	c.listenTCP()
 	data := t.TempDir()
 	startAgentAndAwait(t, c, data, joinToken, 1).kill()
 	startAgentAndAwait(t, c, data, "", 2).terminate()
 	startAgentAndAwait(t, c, data, "", 3).terminate()
 }
 
-func startAgentAndAwait(t *testing.T, c *control, data, token string, hellos int) *process {
+func startAgentAndAwait(t *testing.T, c *fakeControlPlane, data, token string, hellos int) *process {
 	t.Helper()
 	p := startAgent(t, c, data, token)
 	require.Eventually(t, func() bool { return len(c.greetings()) == hellos }, time.Minute, 10*time.Millisecond)

@@ -31,7 +31,7 @@ func join(t *testing.T, data, token string, flags ...string) (out, words string,
 	return o.String(), e.String(), err
 }
 
-func (c *control) joined() int {
+func (c *fakeControlPlane) joined() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.joins
@@ -39,8 +39,8 @@ func (c *control) joined() int {
 
 func TestJoinThenRunUsesSameNode(t *testing.T) {
 	t.Parallel()
-	c := newControl(t)
-	c.overTCP()
+	c := newFakeControlPlane(t)
+	c.listenTCP()
 	data := filepath.Join(t.TempDir(), "not", "made", "yet")
 	out, _, err := join(t, data, joinToken, "--server", c.http.URL)
 	require.NoError(t, err)
@@ -50,19 +50,19 @@ func TestJoinThenRunUsesSameNode(t *testing.T) {
 	require.Empty(t, c.greetings(), "join must not connect")
 
 	p := startAgent(t, c, data, "")
-	c.want(c.script("exit 3"))
+	c.setDesired(c.script("exit 3"))
 	require.Equal(t, int32(3), c.phase(jobsv1.Phase_PHASE_EXITED).GetExit().GetCode())
 	require.Equal(t, "nod_1", c.greetings()[0].GetNodeId())
 	require.Equal(t, 1, c.joined())
-	c.want()
-	c.quiet()
+	c.setDesired()
+	c.awaitNoWorks()
 	p.terminate()
 }
 
 func TestSecondJoinFailsAndKeepsNode(t *testing.T) {
 	t.Parallel()
-	c := newControl(t)
-	c.overTCP()
+	c := newFakeControlPlane(t)
+	c.listenTCP()
 	data := t.TempDir()
 	_, _, err := join(t, data, joinToken, "--server", c.http.URL)
 	require.NoError(t, err)
@@ -84,10 +84,10 @@ func TestSecondJoinFailsAndKeepsNode(t *testing.T) {
 
 func TestJoinFailureLeavesNoNode(t *testing.T) {
 	t.Parallel()
-	c := newControl(t)
-	closed := newControl(t)
+	c := newFakeControlPlane(t)
+	closed := newFakeControlPlane(t)
 	require.Empty(t, closed.address, "the control plane must have no agent listener")
-	away := newControl(t)
+	away := newFakeControlPlane(t)
 	away.http.Close()
 	for name, row := range map[string]struct {
 		token, want string
@@ -117,8 +117,8 @@ func TestJoinFailureLeavesNoNode(t *testing.T) {
 
 func TestJoinTokenFromFile(t *testing.T) {
 	t.Parallel()
-	c := newControl(t)
-	c.overTCP()
+	c := newFakeControlPlane(t)
+	c.listenTCP()
 	out, _, err := join(t, t.TempDir(), "", "--server", c.http.URL+"/", "--join-token-file", tokenFile(t, joinToken))
 	require.NoError(t, err)
 	require.Contains(t, out, "joined the fleet as node nod_1")

@@ -45,7 +45,7 @@ type process struct {
 	t *testing.T
 }
 
-func startAgent(t *testing.T, c *control, data, token string, flags ...string) *process {
+func startAgent(t *testing.T, c *fakeControlPlane, data, token string, flags ...string) *process {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"run", "--data", data, "--server", c.http.URL}, flags...)...)
 	cmd.Env = append(os.Environ(), "SERVICE_AGENT_ENVIRONMENTS="+environments(t), "SERVICE_LOG_FORMAT=text", "SERVICE_AGENT_JOIN_TOKEN="+token)
@@ -69,12 +69,12 @@ func (p *process) terminate() {
 
 func TestKilledAgentLosesNoWork(t *testing.T) {
 	t.Parallel()
-	c := newControl(t)
-	c.overTCP()
+	c := newFakeControlPlane(t)
+	c.listenTCP()
 	data, files := t.TempDir(), t.TempDir()
 	goOn, starts := filepath.Join(files, "go"), filepath.Join(files, "starts")
 	first := startAgent(t, c, data, joinToken)
-	c.want(c.script("echo x >> " + starts + "; echo begin; while [ ! -e " + goOn + " ]; do sleep 0.02; done; echo end; exit 3"))
+	c.setDesired(c.script("echo x >> " + starts + "; echo begin; while [ ! -e " + goOn + " ]; do sleep 0.02; done; echo end; exit 3"))
 	running := c.phase(jobsv1.Phase_PHASE_RUNNING)
 	require.Eventually(t, touched(starts), time.Minute, 10*time.Millisecond)
 	first.kill()
@@ -96,18 +96,18 @@ func TestKilledAgentLosesNoWork(t *testing.T) {
 	require.Equal(t, "x\n", read(t, starts), "the command was started again")
 	require.Equal(t, 1, c.joins)
 	require.NotEqual(t, c.hellos[0].GetIncarnation(), c.hellos[1].GetIncarnation())
-	c.want()
-	c.quiet()
+	c.setDesired()
+	c.awaitNoWorks()
 	third.terminate()
 }
 
 func TestSIGTERMLeavesWorksRunning(t *testing.T) {
 	t.Parallel()
-	c := newControl(t)
-	c.overTCP()
+	c := newFakeControlPlane(t)
+	c.listenTCP()
 	data, pid := t.TempDir(), filepath.Join(t.TempDir(), "pid")
 	first := startAgent(t, c, data, joinToken)
-	c.want(c.script("echo $$ > " + pid + "; sleep 300"))
+	c.setDesired(c.script("echo $$ > " + pid + "; sleep 300"))
 	c.phase(jobsv1.Phase_PHASE_RUNNING)
 	require.Eventually(t, touched(pid), time.Minute, 10*time.Millisecond)
 	first.terminate()
@@ -124,15 +124,15 @@ func TestSIGTERMLeavesWorksRunning(t *testing.T) {
 	stopped := c.until("the exit is reported", func(o *jobsv1.ObservedWork) bool { return o.GetExit() != nil })
 	require.Equal(t, "stopped", stopped.GetExit().GetReason())
 	require.Equal(t, int32(syscall.SIGTERM), stopped.GetExit().GetSignal())
-	c.want()
-	c.quiet()
+	c.setDesired()
+	c.awaitNoWorks()
 	third.terminate()
 }
 
 func TestWrongJoinTokenEndsAgent(t *testing.T) {
 	t.Parallel()
-	c := newControl(t)
-	c.overTCP()
+	c := newFakeControlPlane(t)
+	c.listenTCP()
 	p := startAgent(t, c, t.TempDir(), "another")
 	var exit *exec.ExitError
 	require.ErrorAs(t, p.Wait(), &exit)

@@ -29,7 +29,7 @@ func TestRefreshCookieNameFitsScheme(t *testing.T) {
 	plain := start(t, nil)
 	secured := start(t, func(c *gateway.Config, _ *gateway.Deps) { c.Public.URL = "https://box.example" })
 	for name, tc := range map[string]struct {
-		r      *rig
+		r      *harness
 		cookie string
 		want   int
 	}{

@@ -30,7 +30,7 @@ func entries(t *testing.T, a response) []string {
 	return out
 }
 
-func TestShapeFaultsHaveLocation(t *testing.T) {
+func TestParameterFaultsHaveLocation(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	cases := map[string]struct {

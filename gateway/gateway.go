@@ -89,7 +89,7 @@ func New(ctx context.Context, cfg Config, d Deps) (*Gateway, error) {
 	g := &Gateway{
 		cfg: cfg, deps: d, codec: restjson.New(), answer: middleware.ResponseMetadata{Cookie: cfg.cookie()},
 		checker: bearer.NewChecker(authpeerv1.NewCredentialServiceClient(d.Conns.Auth), d.Clock),
-		hold:    middleware.NewHold(), stop: make(chan struct{}),
+		hold:    middleware.NewInFlight(), stop: make(chan struct{}),
 		shapes: make(map[*router.Route]*router.Params), streams: make(map[*router.Route]*sse.Stream),
 	}
 	g.endStop = sync.OnceFunc(func() { close(g.stop) })

@@ -26,30 +26,30 @@ const (
 	adminToken = "eyJh.admin.c2ln"
 )
 
-// seen is a call that a fake service received.
-type seen struct {
+// receivedCall is a call that a fake service received.
+type receivedCall struct {
 	method string
 	caller authn.Caller
 	md     metadata.MD
 	in     any
 }
 
-// tape records the calls that the fake services received.
-type tape struct {
+// callRecorder records the calls that the fake services received.
+type callRecorder struct {
 	mu    sync.Mutex
-	calls []seen
+	calls []receivedCall
 }
 
-func (t *tape) note(ctx context.Context, method string, in any) {
+func (t *callRecorder) record(ctx context.Context, method string, in any) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.calls = append(t.calls, seen{method: method, caller: *authn.CallerOf(ctx), md: md, in: in})
+	t.calls = append(t.calls, receivedCall{method: method, caller: *authn.CallerOf(ctx), md: md, in: in})
 }
 
 // reached returns all calls except anonymous Authenticate calls. The gateway may make such a call for any route, to
 // find out whether the installation is in maintenance.
-func (t *tape) reached() (out []seen) {
+func (t *callRecorder) reached() (out []receivedCall) {
 	for _, s := range t.all() {
 		if in, ok := s.in.(*authpeerv1.AuthenticateRequest); !ok || in.GetCredential() != "" {
 			out = append(out, s)
@@ -58,16 +58,16 @@ func (t *tape) reached() (out []seen) {
 	return out
 }
 
-func (t *tape) all() []seen {
+func (t *callRecorder) all() []receivedCall {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return append([]seen(nil), t.calls...)
+	return append([]receivedCall(nil), t.calls...)
 }
 
 // credentials is a fake credential service that accepts two tokens until they are revoked.
 type credentials struct {
 	authpeerv1.UnimplementedCredentialServiceServer
-	*tape
+	*callRecorder
 	signer  *authn.Signer
 	revoked sync.Map
 	demoted sync.Map
@@ -75,7 +75,7 @@ type credentials struct {
 }
 
 func (c *credentials) Authenticate(ctx context.Context, in *authpeerv1.AuthenticateRequest) (*authpeerv1.AuthenticateResponse, error) {
-	c.note(ctx, "Authenticate", in)
+	c.record(ctx, "Authenticate", in)
 	if off := c.mode.Load(); off != nil && !in.GetInMaintenance() {
 		return nil, off
 	}
@@ -102,18 +102,18 @@ func (c *credentials) Authenticate(ctx context.Context, in *authpeerv1.Authentic
 
 type auth struct {
 	authv1.UnimplementedAuthServiceServer
-	*tape
+	*callRecorder
 	cookies []string
 	methods []string
 }
 
 func (a *auth) GetConfig(ctx context.Context, in *authv1.GetConfigRequest) (*authv1.AuthConfig, error) {
-	a.note(ctx, "GetConfig", in)
+	a.record(ctx, "GetConfig", in)
 	return &authv1.AuthConfig{Methods: a.methods}, nil
 }
 
 func (a *auth) Login(ctx context.Context, in *authv1.LoginRequest) (*authv1.LoginResponse, error) {
-	a.note(ctx, "Login", in)
+	a.record(ctx, "Login", in)
 	for _, cookie := range a.cookies {
 		if err := grpc.SetHeader(ctx, metadata.Pairs("x-service-set-cookie", cookie)); err != nil {
 			return nil, err
@@ -123,7 +123,7 @@ func (a *auth) Login(ctx context.Context, in *authv1.LoginRequest) (*authv1.Logi
 }
 
 func (a *auth) Refresh(ctx context.Context, in *authv1.RefreshRequest) (*authv1.LoginResponse, error) {
-	a.note(ctx, "Refresh", in)
+	a.record(ctx, "Refresh", in)
 	if err := grpc.SetHeader(ctx, metadata.Pairs("x-service-set-cookie", "service_refresh=; Max-Age=0; HttpOnly")); err != nil {
 		return nil, err
 	}
@@ -134,22 +134,22 @@ func (a *auth) Refresh(ctx context.Context, in *authv1.RefreshRequest) (*authv1.
 }
 
 func (a *auth) Logout(ctx context.Context, in *authv1.LogoutRequest) (*emptypb.Empty, error) {
-	a.note(ctx, "Logout", in)
+	a.record(ctx, "Logout", in)
 	return &emptypb.Empty{}, nil
 }
 
 type jobs struct {
 	jobsv1.UnimplementedJobServiceServer
-	*tape
+	*callRecorder
 }
 
 func (j *jobs) SubmitJob(ctx context.Context, in *jobsv1.SubmitJobRequest) (*jobsv1.Job, error) {
-	j.note(ctx, "SubmitJob", in)
+	j.record(ctx, "SubmitJob", in)
 	return &jobsv1.Job{Id: "job_1", State: jobsv1.JobState_JOB_STATE_QUEUED, Spec: in.GetSpec().GetHparams()}, nil
 }
 
 func (j *jobs) GetJob(ctx context.Context, in *jobsv1.GetJobRequest) (*jobsv1.Job, error) {
-	j.note(ctx, "GetJob", in)
+	j.record(ctx, "GetJob", in)
 	switch in.GetJobId() {
 	case "job_panic":
 		panic("secret inside")
@@ -168,7 +168,7 @@ func (j *jobs) GetJob(ctx context.Context, in *jobsv1.GetJobRequest) (*jobsv1.Jo
 }
 
 func (j *jobs) ListJobs(ctx context.Context, in *jobsv1.ListJobsRequest) (*jobsv1.ListJobsResponse, error) {
-	j.note(ctx, "ListJobs", in)
+	j.record(ctx, "ListJobs", in)
 	if in.GetState() != "" {
 		return &jobsv1.ListJobsResponse{}, nil
 	}
@@ -177,57 +177,57 @@ func (j *jobs) ListJobs(ctx context.Context, in *jobsv1.ListJobsRequest) (*jobsv
 }
 
 func (j *jobs) StopJob(ctx context.Context, in *jobsv1.StopJobRequest) (*jobsv1.Job, error) {
-	j.note(ctx, "StopJob", in)
+	j.record(ctx, "StopJob", in)
 	return &jobsv1.Job{Id: in.GetJobId()}, nil
 }
 
 type fleets struct {
 	jobsv1.UnimplementedFleetServiceServer
-	*tape
+	*callRecorder
 }
 
 func (f *fleets) CreateFleet(ctx context.Context, in *jobsv1.CreateFleetRequest) (*jobsv1.Fleet, error) {
-	f.note(ctx, "CreateFleet", in)
+	f.record(ctx, "CreateFleet", in)
 	return &jobsv1.Fleet{Id: "flt_1", Kind: in.GetKind()}, nil
 }
 
 func (f *fleets) CreateJoinToken(ctx context.Context, in *jobsv1.CreateJoinTokenRequest) (*jobsv1.JoinToken, error) {
-	f.note(ctx, "CreateJoinToken", in)
+	f.record(ctx, "CreateJoinToken", in)
 	return &jobsv1.JoinToken{Id: "fjt_1"}, nil
 }
 
 type deployments struct {
 	registryv1.UnimplementedDeploymentServiceServer
-	*tape
+	*callRecorder
 }
 
 func (d *deployments) RevokeDeploymentToken(ctx context.Context, in *registryv1.RevokeDeploymentTokenRequest) (*emptypb.Empty, error) {
-	d.note(ctx, "RevokeDeploymentToken", in)
+	d.record(ctx, "RevokeDeploymentToken", in)
 	return &emptypb.Empty{}, nil
 }
 
 func (d *deployments) GetRevision(ctx context.Context, in *registryv1.GetRevisionRequest) (*registryv1.Revision, error) {
-	d.note(ctx, "GetRevision", in)
+	d.record(ctx, "GetRevision", in)
 	return &registryv1.Revision{Number: in.GetNumber()}, nil
 }
 
 type models struct {
 	registryv1.UnimplementedModelServiceServer
-	*tape
+	*callRecorder
 }
 
 func (m *models) CreateModelVersion(ctx context.Context, in *registryv1.CreateModelVersionRequest) (*registryv1.ModelVersion, error) {
-	m.note(ctx, "CreateModelVersion", in)
+	m.record(ctx, "CreateModelVersion", in)
 	return &registryv1.ModelVersion{Version: 3}, grpc.SetHeader(ctx, metadata.Pairs("x-service-status", in.GetSource().GetRunId()))
 }
 
 type runData struct {
 	ingestv1.UnimplementedRunDataServiceServer
-	*tape
+	*callRecorder
 }
 
 func (d *runData) FollowLogs(in *ingestv1.FollowLogsRequest, stream grpc.ServerStreamingServer[ingestv1.FollowLogsResponse]) error {
-	d.note(stream.Context(), "FollowLogs", in)
+	d.record(stream.Context(), "FollowLogs", in)
 	if strings.HasSuffix(in.GetId(), "absent") {
 		return fault.Absentf("run", in.GetId())
 	}
@@ -248,20 +248,20 @@ func (d *runData) FollowLogs(in *ingestv1.FollowLogsRequest, stream grpc.ServerS
 	return stream.Send(&ingestv1.FollowLogsResponse{Event: &ingestv1.FollowLogsResponse_Eof{Eof: &ingestv1.Eof{Seq: in.GetAfter() + 2, State: "failed"}}})
 }
 
-func (r *rig) register(service string, s grpc.ServiceRegistrar) {
+func (r *harness) register(service string, s grpc.ServiceRegistrar) {
 	switch service {
 	case "auth":
 		authpeerv1.RegisterCredentialServiceServer(s, r.credentials)
 		authv1.RegisterAuthServiceServer(s, r.auth)
-		(&fronts{tape: &r.tape}).register(s)
+		(&formServices{callRecorder: &r.callRecorder}).register(s)
 	case "jobs":
-		jobsv1.RegisterJobServiceServer(s, &jobs{tape: &r.tape})
-		jobsv1.RegisterFleetServiceServer(s, &fleets{tape: &r.tape})
+		jobsv1.RegisterJobServiceServer(s, &jobs{callRecorder: &r.callRecorder})
+		jobsv1.RegisterFleetServiceServer(s, &fleets{callRecorder: &r.callRecorder})
 	case "ingest":
-		ingestv1.RegisterRunDataServiceServer(s, &runData{tape: &r.tape})
+		ingestv1.RegisterRunDataServiceServer(s, &runData{callRecorder: &r.callRecorder})
 	case "registry":
-		registryv1.RegisterDeploymentServiceServer(s, &deployments{tape: &r.tape})
-		registryv1.RegisterModelServiceServer(s, &models{tape: &r.tape})
+		registryv1.RegisterDeploymentServiceServer(s, &deployments{callRecorder: &r.callRecorder})
+		registryv1.RegisterModelServiceServer(s, &models{callRecorder: &r.callRecorder})
 	case "inference":
 		inferencev1.RegisterTrafficServiceServer(s, inferencev1.UnimplementedTrafficServiceServer{})
 	}

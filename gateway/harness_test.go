@@ -28,14 +28,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// rig is a gateway on a real listener. Its connections lead to gRPC servers of fake services on the in-memory
+// harness is a gateway on a real listener. Its connections lead to gRPC servers of fake services on the in-memory
 // network.
-type rig struct {
-	tape
+type harness struct {
+	callRecorder
 	t           *testing.T
 	url         string
 	gw          *gateway.Gateway
-	log         *journal
+	log         *logBuffer
 	credentials *credentials
 	auth        *auth
 	ids         *id.Source
@@ -44,34 +44,34 @@ type rig struct {
 	stopServing func() error
 }
 
-// journal is a log buffer that is safe for concurrent use.
-type journal struct {
+// logBuffer is a log buffer that is safe for concurrent use.
+type logBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
 }
 
-func (j *journal) Write(p []byte) (int, error) {
+func (j *logBuffer) Write(p []byte) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.b.Write(p)
 }
 
-func (j *journal) String() string {
+func (j *logBuffer) String() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.b.String()
 }
 
-// start returns a running rig. change, if not nil, may change the gateway's settings and dependencies.
-func start(t *testing.T, change func(*gateway.Config, *gateway.Deps)) *rig {
+// start returns a running harness. change, if not nil, may change the gateway's settings and dependencies.
+func start(t *testing.T, change func(*gateway.Config, *gateway.Deps)) *harness {
 	t.Helper()
 	clk := clock.Real()
 	key, err := authn.NewSigningKey(rand.Reader)
 	require.NoError(t, err)
-	r := &rig{t: t, log: &journal{}, ids: id.NewSource(clk, rand.Reader), bus: rpc.Memory(rpc.ClientOptions{Clock: clk})}
+	r := &harness{t: t, log: &logBuffer{}, ids: id.NewSource(clk, rand.Reader), bus: rpc.Memory(rpc.ClientOptions{Clock: clk})}
 	newID := func() string { return r.ids.New(id.Request) }
-	r.credentials = &credentials{tape: &r.tape, signer: authn.NewSigner(clk, newID, func() authn.SigningKey { return key })}
-	r.auth = &auth{tape: &r.tape}
+	r.credentials = &credentials{callRecorder: &r.callRecorder, signer: authn.NewSigner(clk, newID, func() authn.SigningKey { return key })}
+	r.auth = &auth{callRecorder: &r.callRecorder}
 	r.verifier = authn.NewVerifier(clk, authn.StaticKeys(clk, key.Public()))
 	observed, err := obs.Setup(t.Context(), obs.Config{Service: "test", LogLevel: "debug"}, r.log)
 	require.NoError(t, err)
@@ -93,7 +93,7 @@ func start(t *testing.T, change func(*gateway.Config, *gateway.Deps)) *rig {
 	return r
 }
 
-func (r *rig) listen() {
+func (r *harness) listen() {
 	r.t.Helper()
 	l, err := r.gw.Listen(r.t.Context())
 	require.NoError(r.t, err)
@@ -106,7 +106,7 @@ func (r *rig) listen() {
 }
 
 // serve runs the fake of a service and returns the gateway's connection to it.
-func (r *rig) serve(service string) *grpc.ClientConn {
+func (r *harness) serve(service string) *grpc.ClientConn {
 	r.t.Helper()
 	server := rpc.NewServer(rpc.ServerOptions{
 		Service: service, Log: slog.New(slog.NewTextHandler(r.log, nil)), Clock: clock.Real(), Verifier: r.verifier,
@@ -153,7 +153,7 @@ func (a response) json(t *testing.T) map[string]any {
 }
 
 // do sends a request. Headers are pairs of name and value; a repeated name adds a value.
-func (r *rig) do(method, path, body string, headers ...string) response {
+func (r *harness) do(method, path, body string, headers ...string) response {
 	r.t.Helper()
 	var reader io.Reader
 	if body != "" {
@@ -178,7 +178,7 @@ func as(token string, more ...string) []string {
 }
 
 // dial opens a TCP connection, for requests that net/http's client would not send.
-func (r *rig) dial() net.Conn {
+func (r *harness) dial() net.Conn {
 	r.t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(r.t.Context(), "tcp", strings.TrimPrefix(r.url, "http://"))
 	require.NoError(r.t, err)

@@ -11,7 +11,7 @@ import (
 )
 
 // target sends a request whose target is not normalized, which net/http's client would not send.
-func (r *rig) target(target string, headers ...string) (status int, handler, body string) {
+func (r *harness) target(target string, headers ...string) (status int, handler, body string) {
 	r.t.Helper()
 	conn := r.dial()
 	_, err := io.WriteString(conn, "POST "+target+" HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n"+strings.Join(headers, "\r\n")+"\r\n\r\n")

@@ -22,13 +22,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// close makes the fake auth refuse callers as it does during maintenance.
-func (r *rig) close() {
+// startMaintenance makes the fake auth refuse callers as it does during maintenance.
+func (r *harness) startMaintenance() {
 	r.credentials.mode.Store(fault.New(fault.Unavailable, "maintenance", "Back at nine").WithRetryAfter(90 * time.Second))
 }
 
-// served lists the routes that stay open during maintenance, including the sign-in pages.
-func served() []string {
+// openRoutes lists the routes that stay open during maintenance, including the sign-in pages.
+func openRoutes() []string {
 	return []string{
 		"GET /healthz", "HEAD /healthz", "GET /api/version", "HEAD /api/version",
 		"POST /api/auth/login", "POST /api/auth/logout", "POST /api/auth/refresh", "GET /api/auth/config",
@@ -50,13 +50,13 @@ func TestRoutesOpenInMaintenance(t *testing.T) {
 			want = append(want, name)
 		}
 	}
-	require.ElementsMatch(t, append(want, served()...), open)
+	require.ElementsMatch(t, append(want, openRoutes()...), open)
 }
 
 func TestMaintenanceRefusesOtherRoutes(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
-	r.close()
+	r.startMaintenance()
 	count := 0
 	for _, rt := range route.Table() {
 		if rt.InMaintenance {
@@ -93,17 +93,18 @@ func TestMaintenanceRefusesOtherRoutes(t *testing.T) {
 	require.Greater(t, count, 200)
 }
 
-// anonymous lists requests without a credential, which may use auth's response to an earlier one, and their status.
-func anonymous() map[string]int {
+// anonymousRequests lists requests without a credential, which may use auth's response to an earlier one, and
+// their status.
+func anonymousRequests() map[string]int {
 	return map[string]int{
 		"GET /api/share/tok": 501, "POST /api/cli/device/code": 501, "GET /api/openapi.json": 200, "GET /device": 200,
 		"GET /.well-known/jwks.json": 200, "GET /api/jobs": 401,
 	}
 }
 
-func (r *rig) anonymous(when string, want func(served int) int) {
+func (r *harness) anonymousRequests(when string, want func(served int) int) {
 	r.t.Helper()
-	for target, served := range anonymous() {
+	for target, served := range anonymousRequests() {
 		method, path, _ := strings.Cut(target, " ")
 		require.Equal(r.t, want(served), r.do(method, path, "").status, "%s: %s", when, target)
 	}
@@ -116,15 +117,15 @@ func TestMaintenanceRefusesAnonymousAfterAcknowledgement(t *testing.T) {
 	r := start(t, func(_ *gateway.Config, d *gateway.Deps) { d.Clock = clk })
 	serves := func(served int) int { return served }
 	refuses := func(int) int { return http.StatusServiceUnavailable }
-	r.anonymous("before", serves)
-	r.close()
+	r.anonymousRequests("before", serves)
+	r.startMaintenance()
 	clk.Advance(authn.AnonymousLife)
-	r.anonymous("in maintenance", refuses)
+	r.anonymousRequests("in maintenance", refuses)
 	r.credentials.mode.Store(nil)
-	r.anonymous("right after maintenance", serves)
+	r.anonymousRequests("right after maintenance", serves)
 	clk.Advance(authn.AnonymousLife - time.Millisecond)
 	r.credentials.mode.Store(fault.New(fault.Unavailable, "", "auth is unreachable"))
-	r.anonymous("while auth's last response lasts", serves)
+	r.anonymousRequests("while auth's last response lasts", serves)
 	clk.Advance(time.Millisecond)
 	require.Equal(t, http.StatusServiceUnavailable, r.do("GET", "/api/openapi.json", "").status, "no refresh while auth is unreachable")
 }
@@ -146,7 +147,7 @@ func TestAnonymousRequestsShareOneCheck(t *testing.T) {
 func TestMaintenanceServesOpenRoutes(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
-	r.close()
+	r.startMaintenance()
 	for target, want := range map[string]int{
 		"GET /healthz": 200, "GET /api/version": 200, "GET /api/auth/config": 200, "POST /api/auth/login": 422, "POST /api/auth/refresh": 401,
 		"POST /api/auth/logout": 200, "GET /login": 200, "POST /api/ingest/logs": 200, "GET /api/ingest/watermark": 200,
@@ -163,7 +164,7 @@ func TestMaintenanceEndsStreams(t *testing.T) {
 	clk := clock.NewFake(clock.Real().Now())
 	r := start(t, func(_ *gateway.Config, d *gateway.Deps) { d.Clock = clk })
 	_, read := r.follow(t.Context(), userToken)
-	r.close()
+	r.startMaintenance()
 	refused := r.do("GET", "/api/runs/run_live/logs/stream", "", as(userToken)...)
 	require.Equal(t, http.StatusServiceUnavailable, refused.status)
 	require.Equal(t, "maintenance", refused.json(t)["code"])
@@ -183,8 +184,8 @@ func TestMaintenanceRefusesGRPCCalls(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	conn := r.client()
-	signed := carrying(t.Context(), "authorization", "Bearer "+userToken)
-	r.close()
+	signed := withHeaders(t.Context(), "authorization", "Bearer "+userToken)
+	r.startMaintenance()
 	for name, ctx := range map[string]struct{ err error }{
 		"a user": {call(func() error {
 			_, err := jobsv1.NewJobServiceClient(conn).ListJobs(signed, &jobsv1.ListJobsRequest{})

@@ -20,40 +20,40 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// fronts implements auth's services for forms and pages.
-type fronts struct {
+// formServices implements auth's services for forms and pages.
+type formServices struct {
 	authpeerv1.UnimplementedOAuthPeerServiceServer
 	authpeerv1.UnimplementedOidcPeerServiceServer
 	authv1.UnimplementedDeviceServiceServer
-	*tape
+	*callRecorder
 }
 
-func (f *fronts) register(s grpc.ServiceRegistrar) {
+func (f *formServices) register(s grpc.ServiceRegistrar) {
 	authpeerv1.RegisterOAuthPeerServiceServer(s, f)
 	authpeerv1.RegisterOidcPeerServiceServer(s, f)
 	authv1.RegisterDeviceServiceServer(s, f)
 }
 
-func (f *fronts) IssueToken(ctx context.Context, in *authpeerv1.IssueTokenRequest) (*authpeerv1.OAuthAnswer, error) {
-	f.noteOpen(ctx, "IssueToken", in)
+func (f *formServices) IssueToken(ctx context.Context, in *authpeerv1.IssueTokenRequest) (*authpeerv1.OAuthAnswer, error) {
+	f.recordOpen(ctx, "IssueToken", in)
 	if in.GetForm()["grant_type"] == "" {
 		return nil, fault.New(fault.Unavailable, "", "auth is unreachable")
 	}
 	return &authpeerv1.OAuthAnswer{Status: 400, Body: []byte(`{"error":"authorization_pending"}`), RetryAfterSeconds: 5}, nil
 }
 
-func (f *fronts) GetMetadata(ctx context.Context, in *authpeerv1.GetMetadataRequest) (*authpeerv1.Metadata, error) {
-	f.noteOpen(ctx, "GetMetadata", in)
+func (f *formServices) GetMetadata(ctx context.Context, in *authpeerv1.GetMetadataRequest) (*authpeerv1.Metadata, error) {
+	f.recordOpen(ctx, "GetMetadata", in)
 	return &authpeerv1.Metadata{Body: fmt.Appendf(nil, `{"document":%q}`, in.GetDocument())}, nil
 }
 
-func (f *fronts) BeginOidc(ctx context.Context, in *authpeerv1.BeginOidcRequest) (*authpeerv1.BeginOidcResponse, error) {
-	f.noteOpen(ctx, "BeginOidc", in)
+func (f *formServices) BeginOidc(ctx context.Context, in *authpeerv1.BeginOidcRequest) (*authpeerv1.BeginOidcResponse, error) {
+	f.recordOpen(ctx, "BeginOidc", in)
 	return &authpeerv1.BeginOidcResponse{AuthorizationUrl: "https://login.example/authorize?state=st4te", Binding: "b1nding"}, nil
 }
 
-func (f *fronts) FinishOidc(ctx context.Context, in *authpeerv1.FinishOidcRequest) (*authpeerv1.FinishOidcResponse, error) {
-	f.noteOpen(ctx, "FinishOidc", in)
+func (f *formServices) FinishOidc(ctx context.Context, in *authpeerv1.FinishOidcRequest) (*authpeerv1.FinishOidcResponse, error) {
+	f.recordOpen(ctx, "FinishOidc", in)
 	if in.GetError() != "" {
 		return nil, fault.New(fault.Forbidden, "oidc", "the provider refused")
 	}
@@ -61,17 +61,17 @@ func (f *fronts) FinishOidc(ctx context.Context, in *authpeerv1.FinishOidcReques
 	return &authpeerv1.FinishOidcResponse{Next: "/jobs"}, grpc.SetHeader(ctx, md)
 }
 
-func (f *fronts) GetDeviceRequest(ctx context.Context, in *authv1.GetDeviceRequestRequest) (*authv1.DeviceRequest, error) {
-	f.note(ctx, "GetDeviceRequest", in)
+func (f *formServices) GetDeviceRequest(ctx context.Context, in *authv1.GetDeviceRequestRequest) (*authv1.DeviceRequest, error) {
+	f.record(ctx, "GetDeviceRequest", in)
 	return &authv1.DeviceRequest{UserCode: in.GetUserCode(), State: "pending"}, nil
 }
 
-// noteOpen records a call between services, which carries no caller identity.
-func (t *tape) noteOpen(ctx context.Context, method string, in any) {
+// recordOpen records a call between services, which carries no caller identity.
+func (t *callRecorder) recordOpen(ctx context.Context, method string, in any) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.calls = append(t.calls, seen{method: method, md: md, in: in})
+	t.calls = append(t.calls, receivedCall{method: method, md: md, in: in})
 }
 
 const (
@@ -79,8 +79,8 @@ const (
 	htmlType = "text/html"
 )
 
-// edged requires the headers that every response of the gateway has.
-func edged(t *testing.T, got response) {
+// requireGatewayHeaders requires the headers that every response of the gateway has.
+func requireGatewayHeaders(t *testing.T, got response) {
 	t.Helper()
 	require.True(t, strings.HasPrefix(got.header.Get("X-Request-Id"), "req_"))
 	require.Equal(t, "nosniff", got.header.Get("X-Content-Type-Options"))
@@ -99,7 +99,7 @@ func TestOAuthFormsReachAuth(t *testing.T) {
 	require.Equal(t, "no-store", got.header.Get("Cache-Control"))
 	require.Equal(t, "no-cache", got.header.Get("Pragma"))
 	require.Equal(t, "*", got.header.Get("Access-Control-Allow-Origin"), "a form contains all credentials, so pages of any origin may send it")
-	edged(t, got)
+	requireGatewayHeaders(t, got)
 	in := r.reached()[0].in.(*authpeerv1.IssueTokenRequest)
 	require.Equal(t, "203.0.113.9", in.GetClientAddress())
 	require.Equal(t, map[string]string{"grant_type": "g", "device_code": "dvc_x"}, in.GetForm())
@@ -108,12 +108,12 @@ func TestOAuthFormsReachAuth(t *testing.T) {
 	got = r.do("POST", "/api/oauth/token", "a=b", "Content-Type", formType)
 	require.Equal(t, http.StatusServiceUnavailable, got.status)
 	require.Equal(t, "temporarily_unavailable", got.json(t)["error"])
-	edged(t, got)
+	requireGatewayHeaders(t, got)
 	seen := len(r.reached())
 	got = r.do("POST", "/api/oauth/device_authorization", "client_id=x", "Content-Type", formType, "Origin", "https://app.example", "Sec-Fetch-Site", "cross-site")
 	require.Equal(t, http.StatusForbidden, got.status, "foreign pages cannot use the device flow")
 	require.Len(t, r.reached(), seen)
-	edged(t, got)
+	requireGatewayHeaders(t, got)
 	got = r.do("GET", "/api/oauth/token", "")
 	require.Equal(t, http.StatusMethodNotAllowed, got.status)
 	require.Equal(t, "OPTIONS, POST", got.header.Get("Allow"))
@@ -125,7 +125,7 @@ func TestWellKnownDocuments(t *testing.T) {
 	got := r.do("GET", "/.well-known/oauth-authorization-server/api/mcp", "", "Authorization", "Bearer nonsense", "Origin", "https://app.example")
 	require.Equal(t, http.StatusOK, got.status, "the documents need no credential")
 	require.JSONEq(t, `{"document":"authorization-server"}`, got.body)
-	edged(t, got)
+	requireGatewayHeaders(t, got)
 	require.Equal(t, http.StatusNotFound, r.do("GET", "/.well-known/openid-configuration", "").status, "there is no OpenID provider")
 	head := r.do("HEAD", "/.well-known/jwks.json", "")
 	require.Equal(t, http.StatusOK, head.status)
@@ -134,7 +134,7 @@ func TestWellKnownDocuments(t *testing.T) {
 	require.Equal(t, http.StatusOK, r.do("GET", "/.well-known/openid-configuration", "").status)
 }
 
-func TestPagesHaveEdgeHeaders(t *testing.T) {
+func TestPagesHaveSecurityHeaders(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	for path, keep := range map[string]string{"/login?next=/x": "no-store", "/device?user_code=WDJB-MJHT": "no-store"} {
@@ -142,7 +142,7 @@ func TestPagesHaveEdgeHeaders(t *testing.T) {
 		require.Equal(t, http.StatusOK, got.status, got.body)
 		require.Equal(t, keep, got.header.Get("Cache-Control"))
 		require.Contains(t, got.header.Get("Content-Security-Policy"), "script-src 'self'")
-		edged(t, got)
+		requireGatewayHeaders(t, got)
 		require.Equal(t, http.StatusMethodNotAllowed, r.do("POST", path, "a=b", "Content-Type", formType).status)
 	}
 	require.Equal(t, http.StatusNotFound, r.do("GET", "/pages/other.js", "").status)
@@ -167,7 +167,7 @@ func TestOIDCSignIn(t *testing.T) {
 	refused := r.do("GET", "/auth/callback?error=access_denied&state=st4te", "", "Accept", htmlType)
 	require.Equal(t, http.StatusForbidden, refused.status)
 	require.Contains(t, refused.body, "The provider refused.")
-	edged(t, refused)
+	requireGatewayHeaders(t, refused)
 }
 
 // Codes in URLs and forms must not appear in logs and traces.

@@ -16,19 +16,19 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// passed records the headers that a service's HTTP handler receives.
-type passed struct {
+// headerRecorder records the headers that a service's HTTP handler receives.
+type headerRecorder struct {
 	mu   sync.Mutex
 	what []http.Header
 }
 
-func (s *passed) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+func (s *headerRecorder) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.what = append(s.what, r.Header.Clone())
 }
 
-func (s *passed) take() []http.Header {
+func (s *headerRecorder) take() []http.Header {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	what := s.what
@@ -38,7 +38,7 @@ func (s *passed) take() []http.Header {
 
 func TestRawCallCarriesSignedCallerNotToken(t *testing.T) {
 	t.Parallel()
-	service := &passed{}
+	service := &headerRecorder{}
 	r := start(t, func(_ *gateway.Config, d *gateway.Deps) { d.Inference = service })
 	const path = "/api/playground/sessions/pg_01arz3ndektsv4rrffq69g5fav/targets/1/v1/chat/completions"
 	forged, _, err := r.credentials.signer.Sign(&authn.Caller{Kind: authn.KindUser, Subject: "usr_2", Username: "eve", Role: authn.RoleAdmin})

@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/gateway"
 )
 
-// apart starts an HTTP server with TLS, in place of a service that runs in another process.
-func apart(t *testing.T, h http.HandlerFunc) (addr string, trust *tls.Config) {
+// startTLSServer starts an HTTP server with TLS, in place of a service that runs in another process.
+func startTLSServer(t *testing.T, h http.HandlerFunc) (addr string, trust *tls.Config) {
 	t.Helper()
 	back := httptest.NewUnstartedServer(h)
 	back.TLS = &tls.Config{MinVersion: tls.VersionTLS13}
@@ -30,7 +30,7 @@ func apart(t *testing.T, h http.HandlerFunc) (addr string, trust *tls.Config) {
 func TestRawRoutesRelayToRemoteService(t *testing.T) {
 	t.Parallel()
 	var got http.Header
-	addr, trust := apart(t, func(w http.ResponseWriter, r *http.Request) {
+	addr, trust := startTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
 		got = r.Header
 		body, _ := io.ReadAll(r.Body)
 		w.Header().Set("X-Request-Id", "req_of_the_service")
@@ -71,7 +71,7 @@ func TestUnavailableServiceErrorFormat(t *testing.T) {
 
 func TestStopCutsTunnels(t *testing.T) {
 	t.Parallel()
-	addr, trust := apart(t, func(w http.ResponseWriter, _ *http.Request) {
+	addr, trust := startTLSServer(t, func(w http.ResponseWriter, _ *http.Request) {
 		conn, rw, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			return

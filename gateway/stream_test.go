@@ -92,7 +92,7 @@ func TestOpenStreamFaultHasRequestLocation(t *testing.T) {
 }
 
 // follow opens a stream and reads its first event. It returns the status and a reader of the rest.
-func (r *rig) follow(ctx context.Context, token string) (int, *bufio.Reader) {
+func (r *harness) follow(ctx context.Context, token string) (int, *bufio.Reader) {
 	r.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url+"/api/runs/run_live/logs/stream", nil)
 	require.NoError(r.t, err)

@@ -42,8 +42,8 @@ func example(pattern string) string {
 	return regexp.MustCompile(`\{[a-z_]+\}`).ReplaceAllString(rest, "7")
 }
 
-// tabled returns a gateway whose services only record the last call.
-func tabled(t *testing.T) (*rig, *reached) {
+// newTableGateway returns a gateway whose services only record the last call.
+func newTableGateway(t *testing.T) (*harness, *reached) {
 	t.Helper()
 	conn := &reached{}
 	r := start(t, func(_ *gateway.Config, d *gateway.Deps) {
@@ -53,14 +53,14 @@ func tabled(t *testing.T) (*rig, *reached) {
 }
 
 // inline passes a request to the gateway without a network connection.
-func (r *rig) inline(req *http.Request) *httptest.ResponseRecorder {
+func (r *harness) inline(req *http.Request) *httptest.ResponseRecorder {
 	rec := httptest.NewRecorder()
 	r.gw.ServeHTTP(rec, req)
 	return rec
 }
 
-// frontCalls returns the last call to auth for a request without parameters to a form or page route.
-func frontCalls(row route.Route) string {
+// formCall returns the last call to auth for a request without parameters to a form or page route.
+func formCall(row route.Route) string {
 	const oauth, oidc = "/signalbox.auth.peer.v1.OAuthPeerService/", "/signalbox.auth.peer.v1.OidcPeerService/"
 	switch {
 	case row.Method == http.MethodOptions:
@@ -82,7 +82,7 @@ func frontCalls(row route.Route) string {
 
 func TestEveryRouteReachesItsCall(t *testing.T) {
 	t.Parallel()
-	r, conn := tabled(t)
+	r, conn := newTableGateway(t)
 	for _, row := range route.Table() {
 		conn.method = ""
 		method := strings.ReplaceAll(row.Method, "*", http.MethodPost)
@@ -109,7 +109,7 @@ func TestEveryRouteReachesItsCall(t *testing.T) {
 			require.Equal(t, http.StatusOK, rec.Code, name)
 		case slices.Contains([]string{"oauth", "wellknown", "page"}, row.Handler):
 			require.NotEmpty(t, rec.Header().Get("X-Request-Id"), "%s: has a request id like a call", name)
-			require.Equal(t, frontCalls(row), conn.method, name)
+			require.Equal(t, formCall(row), conn.method, name)
 		case row.Handler == "playground":
 			require.Equal(t, "inference", rec.Header().Get("X-Handler"), name)
 			require.NotContains(t, rec.Body.String(), userToken, "a user's token is not forwarded")
@@ -148,7 +148,7 @@ func wrongCredentials() map[string][]string {
 
 func TestUserRoutesRequireAccessToken(t *testing.T) {
 	t.Parallel()
-	r, conn := tabled(t)
+	r, conn := newTableGateway(t)
 	rows := 0
 	for _, row := range route.Table() {
 		if row.Credential != "user" {
@@ -173,7 +173,7 @@ func TestUserRoutesRequireAccessToken(t *testing.T) {
 
 func TestUnlistedRoutesNotFound(t *testing.T) {
 	t.Parallel()
-	r, conn := tabled(t)
+	r, conn := newTableGateway(t)
 	for _, target := range []string{
 		"GET /", "GET /api", "GET /api/nope", "POST /signalbox.jobs.v1.JobService/GetJob", "GET /api/jobs/7/", "GET /debug/pprof/",
 		"GET /metrics", "GET /inference", "GET /inference/dep_1/metrics", "POST /api/ingest/nope", "GET /api/blobs",
@@ -192,7 +192,7 @@ func TestUnlistedRoutesNotFound(t *testing.T) {
 
 func TestMethodNotAllowedListsMethods(t *testing.T) {
 	t.Parallel()
-	r, conn := tabled(t)
+	r, conn := newTableGateway(t)
 	for target, allow := range map[string]string{
 		"DELETE /api/jobs": "GET, POST", "OPTIONS /api/jobs": "GET, POST", "PUT /api/auth/login": "POST", "HEAD /api/jobs": "GET, POST",
 		"TRACE /healthz": "GET, HEAD", "POST /api/blobs/a": "GET, PUT", "PATCH /api/ingest/logs": "POST",
@@ -210,7 +210,7 @@ func TestMethodNotAllowedListsMethods(t *testing.T) {
 
 func TestMethodOverrideIgnored(t *testing.T) {
 	t.Parallel()
-	r, conn := tabled(t)
+	r, conn := newTableGateway(t)
 	req := httptest.NewRequest(http.MethodPost, "/api/model-deployments/7/tokens/7", strings.NewReader("a=b"))
 	req.Header.Set("Authorization", "Bearer "+userToken)
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")

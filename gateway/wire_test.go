@@ -28,7 +28,7 @@ import (
 )
 
 // client is a gRPC client of the public listener.
-func (r *rig) client() *grpc.ClientConn {
+func (r *harness) client() *grpc.ClientConn {
 	r.t.Helper()
 	conn, err := grpc.NewClient(strings.TrimPrefix(r.url, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(r.t, err)
@@ -36,15 +36,15 @@ func (r *rig) client() *grpc.ClientConn {
 	return conn
 }
 
-// carrying returns a context whose calls carry the headers.
-func carrying(ctx context.Context, pairs ...string) context.Context {
+// withHeaders returns a context whose calls carry the headers.
+func withHeaders(ctx context.Context, pairs ...string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, pairs...)
 }
 
 func TestGRPCCallWithBearer(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
-	ctx := carrying(t.Context(), "authorization", "Bearer "+userToken, "idempotency-key", "k-1", "x-service-caller", "forged", "x-request-id", "forged", "x-service-refresh", "x")
+	ctx := withHeaders(t.Context(), "authorization", "Bearer "+userToken, "idempotency-key", "k-1", "x-service-caller", "forged", "x-request-id", "forged", "x-service-refresh", "x")
 	var header metadata.MD
 	got, err := jobsv1.NewJobServiceClient(r.client()).ListJobs(ctx, &jobsv1.ListJobsRequest{}, grpc.Header(&header))
 	require.NoError(t, err)
@@ -64,13 +64,13 @@ func TestGRPCServiceFaults(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	jobs := jobsv1.NewJobServiceClient(r.client())
-	signed := carrying(t.Context(), "authorization", "Bearer "+userToken)
+	signed := withHeaders(t.Context(), "authorization", "Bearer "+userToken)
 
 	_, err := jobs.GetJob(signed, &jobsv1.GetJobRequest{JobId: "job_9"})
 	require.Equal(t, "no such job: job_9", fault.From(err).Msg)
 	_, err = jobs.ListJobs(signed, &jobsv1.ListJobsRequest{Limit: new(int32(0))})
 	require.Equal(t, []any{"limit"}, fault.From(err).Fields[0].Loc)
-	_, err = jobs.ListJobs(carrying(signed, "idempotency-key", "again", "idempotency-key", "twice"), &jobsv1.ListJobsRequest{})
+	_, err = jobs.ListJobs(withHeaders(signed, "idempotency-key", "again", "idempotency-key", "twice"), &jobsv1.ListJobsRequest{})
 	require.Equal(t, fault.Invalid, fault.From(err).Kind)
 	_, err = jobsv1.NewFleetServiceClient(r.client()).CreateFleet(signed, &jobsv1.CreateFleetRequest{Name: "f", Kind: jobsv1.FleetKind_FLEET_KIND_AGENT, Pools: []string{"p"}})
 	require.Equal(t, codes.PermissionDenied, status.Code(err))
@@ -83,7 +83,7 @@ func TestGRPCCallsRequireAccessToken(t *testing.T) {
 	for name, values := range wrongCredentials() {
 		ctx := t.Context()
 		for _, v := range values {
-			ctx = carrying(ctx, "authorization", v)
+			ctx = withHeaders(ctx, "authorization", v)
 		}
 		_, err := jobsv1.NewJobServiceClient(conn).ListJobs(ctx, &jobsv1.ListJobsRequest{})
 		require.Equal(t, codes.Unauthenticated, status.Code(err), name)
@@ -98,7 +98,7 @@ func TestGRPCUnlistedMethodsUnimplemented(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	conn := r.client()
-	signed := carrying(t.Context(), "authorization", "Bearer "+adminToken)
+	signed := withHeaders(t.Context(), "authorization", "Bearer "+adminToken)
 	for _, method := range []string{
 		authpeerv1.CredentialService_Authenticate_FullMethodName, authpeerv1.CredentialService_GetCallerKeys_FullMethodName,
 		"/grpc.health.v1.Health/Check", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", jobsv1.AgentService_MintIngestToken_FullMethodName,
@@ -114,7 +114,7 @@ func TestGRPCStreams(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	data := ingestv1.NewRunDataServiceClient(r.client())
-	signed := carrying(t.Context(), "authorization", "Bearer "+userToken)
+	signed := withHeaders(t.Context(), "authorization", "Bearer "+userToken)
 	stream, err := data.FollowLogs(signed, &ingestv1.FollowLogsRequest{Id: "run_1", After: 4})
 	require.NoError(t, err)
 	first, err := stream.Recv()
@@ -138,7 +138,7 @@ func TestGRPCStreamsAreCut(t *testing.T) {
 	r := start(t, func(_ *gateway.Config, d *gateway.Deps) { d.Clock = clk })
 	data := ingestv1.NewRunDataServiceClient(r.client())
 	follow := func(token string) grpc.ServerStreamingClient[ingestv1.FollowLogsResponse] {
-		stream, err := data.FollowLogs(carrying(t.Context(), "authorization", "Bearer "+token), &ingestv1.FollowLogsRequest{Id: "run_live"})
+		stream, err := data.FollowLogs(withHeaders(t.Context(), "authorization", "Bearer "+token), &ingestv1.FollowLogsRequest{Id: "run_live"})
 		require.NoError(t, err)
 		_, err = stream.Recv()
 		require.NoError(t, err)
@@ -161,7 +161,7 @@ func TestGRPCStreamsAreCut(t *testing.T) {
 
 	stopped := follow(adminToken)
 	r.gw.Drain()
-	_, err = jobsv1.NewJobServiceClient(r.client()).ListJobs(carrying(t.Context(), "authorization", "Bearer "+adminToken), &jobsv1.ListJobsRequest{})
+	_, err = jobsv1.NewJobServiceClient(r.client()).ListJobs(withHeaders(t.Context(), "authorization", "Bearer "+adminToken), &jobsv1.ListJobsRequest{})
 	require.Equal(t, "draining", fault.From(err).Code)
 	require.NoError(t, r.stopServing())
 	_, err = stopped.Recv()
@@ -172,7 +172,7 @@ func TestGRPCCallLimits(t *testing.T) {
 	t.Parallel()
 	r := start(t, func(c *gateway.Config, _ *gateway.Deps) { c.RequestTimeout = 100 * time.Millisecond })
 	jobs := jobsv1.NewJobServiceClient(r.client())
-	signed := carrying(t.Context(), "authorization", "Bearer "+userToken)
+	signed := withHeaders(t.Context(), "authorization", "Bearer "+userToken)
 	_, err := jobs.GetJob(signed, &jobsv1.GetJobRequest{JobId: "job_slow"})
 	require.Equal(t, codes.DeadlineExceeded, status.Code(err))
 	_, err = jobs.GetJob(signed, &jobsv1.GetJobRequest{JobId: strings.Repeat("a", 5<<20)})

@@ -30,8 +30,8 @@ clean() { # stop the database server, which would otherwise run for some seconds
   kill "${fetching:-}" "${python:-}" "${modules:-}" "${beside:-}" 2> /dev/null || true
   case ${TMPDIR:-} in /dev/shm/signalbox-test.*)
     local server
-    server=$TMPDIR/signalbox-pgtest-$(id -u)
-    if [ -e "$server/url" ]; then kill "$(cat "$server/keeper.lock")" 2> /dev/null || true; fi
+    server=$TMPDIR/signalbox-pgserver-$(id -u)
+    if [ -e "$server/url" ]; then kill "$(cat "$server/owner.lock")" 2> /dev/null || true; fi
     for _ in {1..100}; do
       [ -e "$server/url" ] || break
       sleep 0.1

@@ -26,8 +26,8 @@ const guard = time.Minute
 
 const month = 30 * 24 * time.Hour
 
-// plane is a control plane's agent listener on a real port with real certificates.
-type plane struct {
+// fakeControlPlane is a control plane's agent listener on a real port with real certificates.
+type fakeControlPlane struct {
 	jobsv1.UnimplementedAgentServiceServer
 
 	*testing.T
@@ -54,12 +54,12 @@ type stream struct {
 	end   chan error
 }
 
-// Current returns the current identity. rotate replaces it while the plane is serving.
-func (p *plane) Current() *pki.Identity { return p.identity.Load() }
+// Current returns the current identity. rotate replaces it while the control plane is serving.
+func (p *fakeControlPlane) Current() *pki.Identity { return p.identity.Load() }
 
-func newPlane(t *testing.T) *plane {
+func newFakeControlPlane(t *testing.T) *fakeControlPlane {
 	t.Helper()
-	p := &plane{
+	p := &fakeControlPlane{
 		T: t, clock: clock.NewFake(clock.Real().Now()), life: month,
 		sessions: make(chan *stream, 16), renewals: make(chan error, 64),
 	}
@@ -81,8 +81,8 @@ func newPlane(t *testing.T) *plane {
 	return p
 }
 
-// rotate gives the plane a new CA. From then on the plane rejects certificates of the old CA.
-func (p *plane) rotate() {
+// rotate gives the control plane a new CA. From then on the control plane rejects certificates of the old CA.
+func (p *fakeControlPlane) rotate() {
 	p.Helper()
 	ca, err := pki.NewCA(clock.Real().Now(), 20*month)
 	require.NoError(p, err)
@@ -96,7 +96,7 @@ func (p *plane) rotate() {
 	p.identity.Store(identity)
 }
 
-func (p *plane) sign(request, id string) (cert, ca string, err error) {
+func (p *fakeControlPlane) sign(request, id string) (cert, ca string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	signed, err := p.ca.SignNode([]byte(request), id, clock.Real().Now(), p.life)
@@ -104,13 +104,13 @@ func (p *plane) sign(request, id string) (cert, ca string, err error) {
 }
 
 // Join implements Joiner.
-func (p *plane) Join(_ context.Context, r *jobsv1.JoinFleetRequest) (*jobsv1.JoinFleetResponse, error) {
+func (p *fakeControlPlane) Join(_ context.Context, r *jobsv1.JoinFleetRequest) (*jobsv1.JoinFleetResponse, error) {
 	cert, ca, err := p.sign(r.GetCertificateRequest(), "nod_1")
 	return &jobsv1.JoinFleetResponse{NodeId: "nod_1", Certificate: cert, CaCertificate: ca, AgentAddress: p.address, HeartbeatS: 3600}, err
 }
 
 // RenewCertificate calls p.renew if the test has set it, and otherwise signs the request.
-func (p *plane) RenewCertificate(ctx context.Context, r *jobsv1.RenewCertificateRequest) (*jobsv1.RenewCertificateResponse, error) {
+func (p *fakeControlPlane) RenewCertificate(ctx context.Context, r *jobsv1.RenewCertificateRequest) (*jobsv1.RenewCertificateResponse, error) {
 	p.mu.Lock()
 	renew := p.renew
 	p.mu.Unlock()
@@ -127,14 +127,14 @@ func (p *plane) RenewCertificate(ctx context.Context, r *jobsv1.RenewCertificate
 }
 
 // renewsBy sets the function that handles renewal requests.
-func (p *plane) renewsBy(f func(*jobsv1.RenewCertificateRequest) (*jobsv1.RenewCertificateResponse, error)) {
+func (p *fakeControlPlane) renewsBy(f func(*jobsv1.RenewCertificateRequest) (*jobsv1.RenewCertificateResponse, error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.renew = f
 }
 
 // Connect passes the session to the test. It returns when the test or the agent ends the session.
-func (p *plane) Connect(s jobsv1.AgentService_ConnectServer) error {
+func (p *fakeControlPlane) Connect(s jobsv1.AgentService_ConnectServer) error {
 	first, err := s.Recv()
 	if err != nil || first.GetHello() == nil {
 		return fault.New(fault.Refused, "hello", "no hello")
@@ -170,7 +170,7 @@ func (p *plane) Connect(s jobsv1.AgentService_ConnectServer) error {
 	}
 }
 
-func (p *plane) session() *stream { p.Helper(); return await(p.T, p.sessions, "a session") }
+func (p *fakeControlPlane) session() *stream { p.Helper(); return await(p.T, p.sessions, "a session") }
 
 func await[V any](t *testing.T, from <-chan V, what string) V {
 	t.Helper()
@@ -218,7 +218,7 @@ func (h *host) Observed() []executor.Observation {
 
 func (h *host) Changes() <-chan struct{} { return h.changes }
 
-func (h *host) sees(all ...executor.Observation) {
+func (h *host) setObserved(all ...executor.Observation) {
 	h.mu.Lock()
 	h.seen = all
 	h.mu.Unlock()
@@ -234,8 +234,8 @@ type member struct {
 	stop func()
 }
 
-// link runs a link with the folder dir and the plane's clock.
-func (p *plane) link(dir string) *member {
+// link runs a link with the folder dir and the control plane's clock.
+func (p *fakeControlPlane) link(dir string) *member {
 	p.Helper()
 	m := &member{host: newHost(), dir: dir, done: make(chan error, 1)}
 	retry := clock.Backoff{Base: time.Nanosecond, Max: time.Nanosecond, Jitter: func() float64 { return 0 }}

@@ -219,7 +219,7 @@ func membership(t *testing.T, j Joiner) Membership {
 	}
 }
 
-func TestMembership_Enter_retriesThenRemembers(t *testing.T) {
+func TestMembership_LoadOrJoin_retriesThenRemembers(t *testing.T) {
 	t.Parallel()
 	j := &joiner{errs: []error{errors.New("no route"), errors.New("503")}}
 	m := membership(t, j)
@@ -241,7 +241,7 @@ func TestMembership_Enter_retriesThenRemembers(t *testing.T) {
 	}
 }
 
-func TestMembership_Enter_refusedIsNotRetried(t *testing.T) {
+func TestMembership_LoadOrJoin_refusedIsNotRetried(t *testing.T) {
 	t.Parallel()
 	j := &joiner{errs: []error{ErrRefused, nil}}
 	_, err := membership(t, j).LoadOrJoin(t.Context())

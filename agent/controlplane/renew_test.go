@@ -25,15 +25,15 @@ func identityOf(t *testing.T, dir string) string {
 	return string(raw)
 }
 
-// keeping waits until the link has exactly two timers: for its renewal and for its heartbeat.
-func (p *plane) keeping() {
+// awaitTimers waits until the link has exactly two timers: for its renewal and for its heartbeat.
+func (p *fakeControlPlane) awaitTimers() {
 	p.Helper()
 	require.NoError(p, p.clock.Await(p.Context(), 2))
 }
 
 func TestRenewal_atTwoThirdsOfLifetime(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newFakeControlPlane(t)
 	m := p.link(filepath.Join(t.TempDir(), "node"))
 	first := p.session()
 	first.welcome(t, 3600)
@@ -41,16 +41,16 @@ func TestRenewal_atTwoThirdsOfLifetime(t *testing.T) {
 	require.Len(t, await(t, m.host.applied, "the desired works"), 1)
 	before := identityOf(t, m.dir)
 
-	p.keeping()
+	p.awaitTimers()
 	p.clock.Advance(month*2/3 - time.Hour)
-	p.keeping()
+	p.awaitTimers()
 	require.Equal(t, before, identityOf(t, m.dir), "the link renewed the certificate too early")
 	require.Empty(t, p.renewals)
 
-	// From now on the plane rejects certificates of the old CA. The next session therefore proves that the link
+	// From now on the control plane rejects certificates of the old CA. The next session therefore proves that the link
 	// uses the new key, certificate and CA.
 	p.rotate()
-	m.host.sees(executor.Observation{Key: executor.Key{WorkID: "w"}, Phase: executor.PhaseRunning})
+	m.host.setObserved(executor.Observation{Key: executor.Key{WorkID: "w"}, Phase: executor.PhaseRunning})
 	p.clock.Advance(2 * time.Hour)
 	require.NoError(t, await(t, p.renewals, "the renewal"))
 	second := p.session()
@@ -60,7 +60,7 @@ func TestRenewal_atTwoThirdsOfLifetime(t *testing.T) {
 	require.Equal(t, jobsv1.Phase_PHASE_RUNNING, observed.GetWorks()[0].GetPhase())
 	for range first.heard {
 	}
-	require.Empty(t, m.host.applied, "the executor received a list that the plane did not send")
+	require.Empty(t, m.host.applied, "the executor received a list that the control plane did not send")
 	after := identityOf(t, m.dir)
 	require.NotEqual(t, before, after)
 	second.welcome(t, 3600)
@@ -79,7 +79,7 @@ func TestRenewal_atTwoThirdsOfLifetime(t *testing.T) {
 
 func TestRenewal_newKeyStaysPrivate(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newFakeControlPlane(t)
 	requests := make(chan string, 1)
 	p.renewsBy(func(r *jobsv1.RenewCertificateRequest) (*jobsv1.RenewCertificateResponse, error) {
 		requests <- r.GetCertificateRequest()
@@ -88,7 +88,7 @@ func TestRenewal_newKeyStaysPrivate(t *testing.T) {
 	})
 	m := p.link(filepath.Join(t.TempDir(), "node"))
 	p.session().welcome(t, 3600)
-	p.keeping()
+	p.awaitTimers()
 	old := keyPart(t, identityOf(t, m.dir))
 	p.clock.Advance(month * 3 / 4)
 	request := await(t, requests, "the request")
@@ -116,7 +116,7 @@ func keyPart(t *testing.T, identity string) string {
 
 func TestRenewal_jitter(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newFakeControlPlane(t)
 	dir := filepath.Join(t.TempDir(), "node")
 	m := p.link(dir)
 	p.session()
@@ -141,27 +141,27 @@ func TestRenewal_jitter(t *testing.T) {
 
 func TestRenewal_retriesWithBackoff(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newFakeControlPlane(t)
 	p.renewsBy(func(*jobsv1.RenewCertificateRequest) (*jobsv1.RenewCertificateResponse, error) {
 		return nil, fault.New(fault.Unavailable, "away", "not now")
 	})
 	m := p.link(filepath.Join(t.TempDir(), "node"))
 	p.session().welcome(t, 3600)
 	before := identityOf(t, m.dir)
-	p.keeping()
+	p.awaitTimers()
 	p.clock.Advance(month * 3 / 4)
 	require.Error(t, await(t, p.renewals, "the first try"))
 	// The backoff doubles each wait, starting at a minute. The jitter of these tests is 0, which halves each
 	// wait.
 	for _, wait := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute} {
-		p.keeping()
+		p.awaitTimers()
 		p.clock.Advance(wait - time.Second)
 		require.Empty(t, p.renewals, "tried again before %s", wait)
 		p.clock.Advance(time.Second)
 		require.Error(t, await(t, p.renewals, "another try"))
 	}
 	require.Equal(t, before, identityOf(t, m.dir))
-	p.keeping()
+	p.awaitTimers()
 	p.renewsBy(nil)
 	p.clock.Advance(time.Hour)
 	require.NoError(t, await(t, p.renewals, "the renewal"))
@@ -176,17 +176,20 @@ func TestRenewal_invalidResponseKeepsCertificate(t *testing.T) {
 	require.NoError(t, err)
 	_, other, err := pki.NewRequest()
 	require.NoError(t, err)
-	for name, response := range map[string]func(*plane, string) (cert, ca string){
-		"empty":      func(*plane, string) (string, string) { return "", "" },
-		"not PEM":    func(*plane, string) (string, string) { return "x", "y" },
-		"other key":  func(p *plane, _ string) (string, string) { return p.mustSign(string(other), "nod_1") },
-		"other node": func(p *plane, r string) (string, string) { return p.mustSign(r, "nod_2") },
-		"no CA":      func(p *plane, r string) (string, string) { cert, _ := p.mustSign(r, "nod_1"); return cert, "" },
-		"other CA": func(p *plane, r string) (string, string) {
+	for name, response := range map[string]func(*fakeControlPlane, string) (cert, ca string){
+		"empty":      func(*fakeControlPlane, string) (string, string) { return "", "" },
+		"not PEM":    func(*fakeControlPlane, string) (string, string) { return "x", "y" },
+		"other key":  func(p *fakeControlPlane, _ string) (string, string) { return p.mustSign(string(other), "nod_1") },
+		"other node": func(p *fakeControlPlane, r string) (string, string) { return p.mustSign(r, "nod_2") },
+		"no CA": func(p *fakeControlPlane, r string) (string, string) {
+			cert, _ := p.mustSign(r, "nod_1")
+			return cert, ""
+		},
+		"other CA": func(p *fakeControlPlane, r string) (string, string) {
 			cert, _ := p.mustSign(r, "nod_1")
 			return cert, string(otherCA.CertPEM())
 		},
-		"already expired": func(p *plane, r string) (string, string) {
+		"already expired": func(p *fakeControlPlane, r string) (string, string) {
 			cert, err := p.ca.SignNode([]byte(r), "nod_1", clock.Real().Now(), time.Hour)
 			require.NoError(p, err)
 			return string(cert), string(p.ca.CertPEM())
@@ -194,7 +197,7 @@ func TestRenewal_invalidResponseKeepsCertificate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlane(t)
+			p := newFakeControlPlane(t)
 			p.renewsBy(func(r *jobsv1.RenewCertificateRequest) (*jobsv1.RenewCertificateResponse, error) {
 				cert, ca := response(p, r.GetCertificateRequest())
 				return &jobsv1.RenewCertificateResponse{Certificate: cert, CaCertificate: ca}, nil
@@ -203,11 +206,11 @@ func TestRenewal_invalidResponseKeepsCertificate(t *testing.T) {
 			s := p.session()
 			s.welcome(t, 3600)
 			before := identityOf(t, m.dir)
-			p.keeping()
+			p.awaitTimers()
 			p.clock.Advance(month * 3 / 4)
 			require.NoError(t, await(t, p.renewals, "the response"))
 			// The link waits before its next try, so it has checked the response by then.
-			p.keeping()
+			p.awaitTimers()
 			p.clock.Advance(time.Hour)
 			require.NoError(t, await(t, p.renewals, "another try"))
 			require.Equal(t, before, identityOf(t, m.dir))
@@ -218,7 +221,7 @@ func TestRenewal_invalidResponseKeepsCertificate(t *testing.T) {
 	}
 }
 
-func (p *plane) mustSign(request, id string) (cert, ca string) {
+func (p *fakeControlPlane) mustSign(request, id string) (cert, ca string) {
 	p.Helper()
 	cert, ca, err := p.sign(request, id)
 	require.NoError(p, err)
@@ -227,7 +230,7 @@ func (p *plane) mustSign(request, id string) (cert, ca string) {
 
 func TestExpiredCertificateStopsLink(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newFakeControlPlane(t)
 	m := p.link(filepath.Join(t.TempDir(), "node"))
 	p.session()
 	m.stop()
@@ -249,14 +252,14 @@ func TestExpiredCertificateStopsLink(t *testing.T) {
 
 func TestCertificateExpiresDuringSession(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newFakeControlPlane(t)
 	p.renewsBy(func(*jobsv1.RenewCertificateRequest) (*jobsv1.RenewCertificateResponse, error) {
 		return nil, fault.New(fault.Unavailable, "away", "not now")
 	})
 	m := p.link(filepath.Join(t.TempDir(), "node"))
 	s := p.session()
 	s.welcome(t, 3600)
-	p.keeping()
+	p.awaitTimers()
 	p.clock.Advance(month)
 	require.Error(t, await(t, p.renewals, "the last try"))
 	s.end <- fault.New(fault.Unavailable, "draining", "the control plane restarts")

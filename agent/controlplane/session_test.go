@@ -37,7 +37,7 @@ func ids(o *jobsv1.ObservedWorks) []string {
 
 func TestSession_startsWithHelloAndFullState(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newFakeControlPlane(t)
 	m := p.link(filepath.Join(t.TempDir(), "node"))
 	s := p.session()
 	require.Equal(t, "nod_1", s.hello.GetNodeId())
@@ -45,7 +45,7 @@ func TestSession_startsWithHelloAndFullState(t *testing.T) {
 	require.Equal(t, []string{"command"}, s.hello.GetDrivers())
 	require.Equal(t, int32(7), s.hello.GetInventory().GetCpus())
 	require.Empty(t, ids(await(t, s.heard, "the complete state, even if empty")))
-	m.host.sees(running("a"), running("b"))
+	m.host.setObserved(running("a"), running("b"))
 	require.Equal(t, []string{"a", "b"}, ids(await(t, s.heard, "a change")))
 	m.stop()
 }
@@ -58,12 +58,12 @@ func TestSession_reconnects(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlane(t)
+			p := newFakeControlPlane(t)
 			m := p.link(filepath.Join(t.TempDir(), "node"))
 			first := p.session()
 			first.welcome(t, 3600)
 			first.end <- end
-			m.host.sees(running("a"))
+			m.host.setObserved(running("a"))
 			second := p.session()
 			require.Equal(t, first.hello.GetIncarnation(), second.hello.GetIncarnation())
 			for got := ids(await(t, second.heard, "the complete state")); len(got) == 0; {
@@ -78,7 +78,7 @@ func TestSession_reconnects(t *testing.T) {
 
 func TestSession_heartbeatIntervalFromWelcome(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newFakeControlPlane(t)
 	m := p.link(filepath.Join(t.TempDir(), "node"))
 	s := p.session()
 	await(t, s.heard, "the first observations")
@@ -91,7 +91,7 @@ func TestSession_heartbeatIntervalFromWelcome(t *testing.T) {
 		require.NoError(t, m.Flush(t.Context()))
 		await(t, s.heard, "the flushed observations")
 	}
-	p.keeping()
+	p.awaitTimers()
 	p.clock.Advance(7 * time.Second)
 	await(t, s.heard, "the heartbeat")
 	m.stop()
@@ -99,7 +99,7 @@ func TestSession_heartbeatIntervalFromWelcome(t *testing.T) {
 
 func TestSession_appliesCompleteListsInOrder(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newFakeControlPlane(t)
 	m := p.link(filepath.Join(t.TempDir(), "node"))
 	s := p.session()
 	attempt := &jobsv1.Work{
@@ -137,7 +137,7 @@ func TestFromWork_unknownValues(t *testing.T) {
 
 func TestLink_Flush(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newFakeControlPlane(t)
 	m := p.link(filepath.Join(t.TempDir(), "node"))
 	s := p.session()
 	await(t, s.heard, "the first observations")
@@ -153,7 +153,7 @@ func TestLink_Flush(t *testing.T) {
 	require.ErrorIs(t, m.Flush(ctx), context.Canceled, "the link has ended")
 }
 
-func TestMembership_Enter_tokenOnlyForFirstJoin(t *testing.T) {
+func TestMembership_LoadOrJoin_tokenOnlyForFirstJoin(t *testing.T) {
 	t.Parallel()
 	j := &joiner{}
 	m := membership(t, j)
@@ -173,7 +173,7 @@ func TestMembership_Enter_tokenOnlyForFirstJoin(t *testing.T) {
 	require.ErrorContains(t, err, "no token")
 }
 
-func TestMembership_Enter_incompleteJoinIsRepeated(t *testing.T) {
+func TestMembership_LoadOrJoin_incompleteJoinIsRepeated(t *testing.T) {
 	t.Parallel()
 	j := &joiner{}
 	m := membership(t, j)
@@ -187,7 +187,7 @@ func TestMembership_Enter_incompleteJoinIsRepeated(t *testing.T) {
 	require.Equal(t, "nod_1", n.ID)
 }
 
-func TestMembership_Enter_unreadableNodeFails(t *testing.T) {
+func TestMembership_LoadOrJoin_unreadableNodeFails(t *testing.T) {
 	t.Parallel()
 	j := &joiner{}
 	m := membership(t, j)
@@ -253,7 +253,7 @@ func TestOverHTTP_Join_refusalMessageBounded(t *testing.T) {
 
 func TestLink_callsAfterDisconnectAreTemporary(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newFakeControlPlane(t)
 	m := p.link(filepath.Join(t.TempDir(), "node"))
 	p.session()
 	// This control plane implements neither method. The test checks only whether the errors are permanent.
@@ -267,7 +267,7 @@ func TestLink_callsAfterDisconnectAreTemporary(t *testing.T) {
 
 func TestSession_undecodableWorkStaysInList(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newFakeControlPlane(t)
 	m := p.link(filepath.Join(t.TempDir(), "node"))
 	s := p.session()
 	s.desire(t,

@@ -24,8 +24,8 @@ const (
 	twoEvents = "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"y\"}}]}\n\ndata: [DONE]\n\n"
 )
 
-// good returns an engine that passes all probes.
-func good() script {
+// healthyEngine returns an engine that passes all probes.
+func healthyEngine() script {
 	return script{
 		"/v1/models":           send(200, "application/json", `{"data":[{"id":"default"}]}`),
 		"/v1/chat/completions": chat(send(200, "application/json", oneToken), send(200, events, twoEvents)),
@@ -48,7 +48,7 @@ func TestProber_Run_stopsAtFirstFailure(t *testing.T) {
 		}
 		return names
 	}
-	require.Equal(t, []string{"bound", "models", "generate", "stream", "capabilities"}, order(probe(t, good(), nil)))
+	require.Equal(t, []string{"bound", "models", "generate", "stream", "capabilities"}, order(probe(t, healthyEngine(), nil)))
 	for stop, broken := range map[string]script{
 		"models":   {"/v1/models": send(200, "", `{"data":[{"id":"other"}]}`)},
 		"generate": {"/v1/models": send(200, "", `{}`), "/v1/chat/completions": send(500, "", "out of cheese")},
@@ -78,7 +78,7 @@ func TestProber_Run_requestPerTask(t *testing.T) {
 			t.Parallel()
 			var mu sync.Mutex
 			var requests []map[string]any
-			engine := good()
+			engine := healthyEngine()
 			engine["/v1/models"] = send(200, "", `{"data":[{"id":"mine"}]}`)
 			engine[path] = func(w http.ResponseWriter, r *http.Request) {
 				raw, _ := io.ReadAll(r.Body)
@@ -141,7 +141,7 @@ func TestProber_Run_hangingEngineFailsAtDeadline(t *testing.T) {
 	for where, code := range map[string]executor.Code{
 		"/v1/models": executor.CodeModelNameMissing, "/v1/chat/completions": executor.CodeGenerateFailed,
 	} {
-		engine := good()
+		engine := healthyEngine()
 		ctx, cancel := context.WithCancel(t.Context())
 		engine[where] = func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
@@ -188,7 +188,7 @@ func TestProber_Run_waitsForPort(t *testing.T) {
 		clk.Advance(interval)
 	}
 	require.NoError(t, clk.Await(t.Context(), 1))
-	server := httptest.NewUnstartedServer(good())
+	server := httptest.NewUnstartedServer(healthyEngine())
 	require.NoError(t, server.Listener.Close())
 	server.Listener, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
 	require.NoError(t, err)
@@ -211,7 +211,7 @@ func TestProber_Bound_invalidAddress(t *testing.T) {
 
 func TestProber_Run_noKey(t *testing.T) {
 	t.Parallel()
-	engine, seen := good(), make(chan string, 16)
+	engine, seen := healthyEngine(), make(chan string, 16)
 	inner := engine["/v1/chat/completions"]
 	engine["/v1/chat/completions"] = func(w http.ResponseWriter, r *http.Request) {
 		seen <- r.Header.Get("Authorization")
@@ -260,7 +260,7 @@ func FuzzCountEvents(f *testing.F) {
 func TestProber_Run_keyCheckedByStatus(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]bool{401: true, 403: true, 200: false, 500: false} {
-		engine := good()
+		engine := healthyEngine()
 		inner := engine["/v1/chat/completions"]
 		engine["/v1/chat/completions"] = func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Authorization") != "Bearer key" {

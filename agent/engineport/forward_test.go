@@ -44,7 +44,7 @@ func listen(t *testing.T, serve func(net.Conn)) string {
 	return "http://" + l.Addr().String()
 }
 
-func (w *world) config(service string) *tls.Config {
+func (w *harness) config(service string) *tls.Config {
 	w.Helper()
 	pair, err := w.ca.IssueService(service, time.Now(), time.Hour)
 	require.NoError(w, err)
@@ -53,7 +53,7 @@ func (w *world) config(service string) *tls.Config {
 	return pki.ClientTLS(identity, "node/nod_1")
 }
 
-func (w *world) dial() *tls.Conn {
+func (w *harness) dial() *tls.Conn {
 	w.Helper()
 	conn, err := (&tls.Dialer{Config: w.config("inference")}).DialContext(w.Context(), "tcp", strings.TrimPrefix(w.address(), "https://"))
 	require.NoError(w, err)
@@ -65,7 +65,7 @@ func (w *world) dial() *tls.Conn {
 
 func TestForward_halfClosedRequest(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.engines.set(listen(t, func(c net.Conn) {
 		question, _ := io.ReadAll(c) // ReadAll returns after the client has closed its sending side.
 		_, _ = c.Write([]byte("heard " + string(question)))
@@ -81,7 +81,7 @@ func TestForward_halfClosedRequest(t *testing.T) {
 
 func TestForward_responseEndClosesConnection(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.engines.set(listen(t, func(c net.Conn) { _, _ = c.Write([]byte("bye")) }))
 	answer, err := io.ReadAll(w.dial())
 	require.NoError(t, err)
@@ -90,7 +90,7 @@ func TestForward_responseEndClosesConnection(t *testing.T) {
 
 func TestForward_callerDisconnects(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	left := make(chan struct{})
 	w.engines.set(listen(t, func(c net.Conn) {
 		_, _ = io.Copy(io.Discard, c)
@@ -105,7 +105,7 @@ func TestForward_callerDisconnects(t *testing.T) {
 
 func TestForward_streamsWithoutBuffering(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	next := make(chan string)
 	w.engines.set(listen(t, func(c net.Conn) {
 		for word := range next {
@@ -127,7 +127,7 @@ func TestForward_streamsWithoutBuffering(t *testing.T) {
 
 func TestForward_engineDown(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	dead := "http://" + l.Addr().String()
@@ -143,7 +143,7 @@ func TestForward_engineDown(t *testing.T) {
 
 func TestForward_silentCallersDoNotBlock(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.engines.set(engineSending(t, "tokens"))
 	address := w.address()
 	for range 16 {
@@ -159,7 +159,7 @@ func TestForward_silentCallersDoNotBlock(t *testing.T) {
 
 func TestRelay_Observed_onePortPerEngine(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	all := func(words ...string) map[string]string {
 		w.engines.mu.Lock()
 		w.engines.all = nil
@@ -190,7 +190,7 @@ func TestRelay_Observed_onePortPerEngine(t *testing.T) {
 
 func TestRelay_Observed_newGenerationGetsNewPort(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	at := func(generation int64) string {
 		w.engines.mu.Lock()
 		w.engines.all = []executor.Observation{{
@@ -204,7 +204,7 @@ func TestRelay_Observed_newGenerationGetsNewPort(t *testing.T) {
 
 func TestRelay_invalidClientCertificates(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.engines.set(engineSending(t, "tokens"))
 	address := w.address()
 	strange, err := pki.NewCA(time.Now(), time.Hour)
@@ -228,7 +228,7 @@ func TestRelay_invalidClientCertificates(t *testing.T) {
 
 func TestRelay_nodeCertificateRejected(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.engines.set(engineSending(t, "tokens"))
 	key, request, err := pki.NewRequest()
 	require.NoError(t, err)
@@ -242,7 +242,7 @@ func TestRelay_nodeCertificateRejected(t *testing.T) {
 
 func TestRelay_Observed_engineWithoutAddress(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.engines.mu.Lock()
 	w.engines.all = []executor.Observation{
 		{Key: executor.Key{WorkID: "starting"}, Engine: &executor.EngineReport{Phase: executor.EngineStarting, Message: "fetching"}},
@@ -255,7 +255,7 @@ func TestRelay_Observed_engineWithoutAddress(t *testing.T) {
 
 func TestRelay_Observed_portFailureIsNotReady(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	taken := httptest.NewServer(nil)
 	defer taken.Close()
 	node := func() (pki.Source, error) {
@@ -285,7 +285,7 @@ func TestRelay_Observed_portFailureIsNotReady(t *testing.T) {
 
 func TestRelay_Observed_concurrentCallsOpenOnePort(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.engines.set(engineSending(t, "x"))
 	var wg sync.WaitGroup
 	addresses := make(chan string, 16)

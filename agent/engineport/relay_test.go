@@ -48,7 +48,7 @@ func (e *engines) set(addresses ...string) {
 	}
 }
 
-type world struct {
+type harness struct {
 	*testing.T
 	ca      *pki.CA
 	engines *engines
@@ -56,11 +56,11 @@ type world struct {
 	stop    func()
 }
 
-func newWorld(t *testing.T) *world {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
 	ca, err := pki.NewCA(time.Now(), time.Hour)
 	require.NoError(t, err)
-	w := &world{T: t, ca: ca, engines: &engines{}}
+	w := &harness{T: t, ca: ca, engines: &engines{}}
 	key, request, err := pki.NewRequest()
 	require.NoError(t, err)
 	cert, err := ca.SignNode(request, "nod_1", time.Now(), time.Hour)
@@ -78,7 +78,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // as returns an HTTP client with a certificate of the service.
-func (w *world) as(service string) *http.Client {
+func (w *harness) as(service string) *http.Client {
 	w.Helper()
 	pair, err := w.ca.IssueService(service, time.Now(), time.Hour)
 	require.NoError(w, err)
@@ -89,7 +89,7 @@ func (w *world) as(service string) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-func (w *world) address() string {
+func (w *harness) address() string {
 	w.Helper()
 	all := w.relay.Observed()
 	require.Len(w, all, 1)
@@ -118,7 +118,7 @@ func engineSending(t *testing.T, words string) string {
 
 func TestRelay_acceptsOnlyInference(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.engines.set(engineSending(t, "tokens"))
 	address := w.address()
 	require.True(t, strings.HasPrefix(address, "https://127.0.0.1:"), address)
@@ -138,7 +138,7 @@ func TestRelay_acceptsOnlyInference(t *testing.T) {
 
 func TestRelay_restartedEngineKeepsPort(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.engines.set(engineSending(t, "first"))
 	address := w.address()
 	w.engines.set(engineSending(t, "second"))
@@ -150,7 +150,7 @@ func TestRelay_restartedEngineKeepsPort(t *testing.T) {
 
 func TestRelay_Observed_closesPortOfGoneEngine(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.engines.set(engineSending(t, "x"))
 	host := strings.TrimPrefix(w.address(), "https://")
 	w.engines.set()
@@ -161,7 +161,7 @@ func TestRelay_Observed_closesPortOfGoneEngine(t *testing.T) {
 
 func TestRelay_Run_closesConnectionsAtEnd(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	begun := make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		rw.(http.Flusher).Flush()

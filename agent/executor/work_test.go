@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestKey_Check(t *testing.T) {
+func TestKey_Validate(t *testing.T) {
 	t.Parallel()
 	key := Key{WorkID: "wrk_1", Generation: 2, Fence: 3}
 	require.Equal(t, "wrk_1.2.3", key.String())

@@ -17,18 +17,18 @@ import (
 	"github.com/signalbox-dev/signalbox/test/executortest"
 )
 
-// site is a host executor for tests that run several works.
-type site struct {
+// harness is a host executor for tests that run several works.
+type harness struct {
 	*testing.T
 	dir   string
-	plane *executortest.Plane
+	plane *executortest.ControlPlane
 	host  *host.Host
 	stop  func()
 }
 
-func newSite(t *testing.T, change func(*host.Config)) *site {
+func newHarness(t *testing.T, change func(*host.Config)) *harness {
 	t.Helper()
-	s := &site{T: t, dir: t.TempDir(), plane: executortest.NewPlane(t)}
+	s := &harness{T: t, dir: t.TempDir(), plane: executortest.NewControlPlane(t)}
 	s.host, s.stop = open(t, s.dir, s.plane, change)
 	t.Cleanup(func() {
 		s.apply()
@@ -38,17 +38,17 @@ func newSite(t *testing.T, change func(*host.Config)) *site {
 	return s
 }
 
-func (s *site) apply(works ...executor.Work) {
+func (s *harness) apply(works ...executor.Work) {
 	s.Helper()
 	require.NoError(s, s.host.Apply(context.Background(), works))
 }
 
-// until waits until holds returns true. It fails the test after a minute.
-func (s *site) until(what string, holds func() bool) {
+// until waits until condition returns true. It fails the test after a minute.
+func (s *harness) until(what string, condition func() bool) {
 	s.Helper()
 	guard := time.NewTimer(time.Minute)
 	defer guard.Stop()
-	for !holds() {
+	for !condition() {
 		select {
 		case <-s.host.Changes():
 		case <-guard.C:
@@ -57,7 +57,7 @@ func (s *site) until(what string, holds func() bool) {
 	}
 }
 
-func (s *site) phase(id string) executor.Phase {
+func (s *harness) phase(id string) executor.Phase {
 	for _, o := range s.host.Observed() {
 		if o.WorkID == id {
 			return o.Phase
@@ -66,7 +66,7 @@ func (s *site) phase(id string) executor.Phase {
 	return ""
 }
 
-func (s *site) script(id, text string) executor.Work {
+func (s *harness) script(id, text string) executor.Work {
 	return executor.Work{
 		Key: executor.Key{WorkID: id, Generation: 1, Fence: 1}, Kind: executor.KindAttempt, Desired: executor.DesiredRunning,
 		Attempt: &executor.AttemptSpec{
@@ -77,7 +77,7 @@ func (s *site) script(id, text string) executor.Work {
 
 func TestHost_Apply_invalidWorkDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newHarness(t, nil)
 	good := s.script("good", "exit 0")
 	engineWithAttempt := s.script("both", "true")
 	engineWithAttempt.Kind = executor.KindEngine
@@ -104,7 +104,7 @@ func TestHost_Apply_invalidWorkDoesNotBlockOthers(t *testing.T) {
 
 func TestHost_Apply_worksRunConcurrently(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newHarness(t, nil)
 	meet := t.TempDir()
 	// Each script waits for the other. If the works ran in sequence, neither would end.
 	script := func(mine, other string) string {
@@ -119,7 +119,7 @@ func TestHost_Apply_worksRunConcurrently(t *testing.T) {
 
 func TestHost_Apply_concurrentCalls(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newHarness(t, nil)
 	starts := filepath.Join(t.TempDir(), "starts")
 	w := s.script("a", "echo x >> "+starts+"; sleep 300")
 	var wg sync.WaitGroup
@@ -139,7 +139,7 @@ func TestHost_Apply_concurrentCalls(t *testing.T) {
 
 func TestHost_Apply_stoppedIsFinal(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newHarness(t, nil)
 	w := s.script("a", "sleep 300")
 	s.apply(w)
 	s.until("the work runs", func() bool { return s.phase("a") == executor.PhaseRunning })
@@ -155,7 +155,7 @@ func TestHost_Apply_stoppedIsFinal(t *testing.T) {
 
 func TestHost_Observed_unknownWorkIsGoneWhileListed(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newHarness(t, nil)
 	for _, desired := range []executor.Desired{executor.DesiredStopped, executor.DesiredGone} {
 		w := s.script("never", "true")
 		w.Desired = desired
@@ -169,7 +169,7 @@ func TestHost_Observed_unknownWorkIsGoneWhileListed(t *testing.T) {
 
 func TestHost_Apply_olderGenerationIgnored(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newHarness(t, nil)
 	newer, older := s.script("a", "sleep 300"), s.script("a", "echo older")
 	newer.Generation = 2
 	s.apply(newer)
@@ -183,7 +183,7 @@ func TestHost_Apply_olderGenerationIgnored(t *testing.T) {
 
 func TestHost_Apply_newGenerationsReplaceOlder(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newHarness(t, nil)
 	order := filepath.Join(t.TempDir(), "order")
 	for generation := int64(1); generation <= 5; generation++ {
 		w := s.script("a", fmt.Sprintf("echo %d >> %s; sleep 300", generation, order))
@@ -202,7 +202,7 @@ func TestHost_Apply_newGenerationsReplaceOlder(t *testing.T) {
 
 func TestHost_Shutdown_startsNoWorks(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newHarness(t, nil)
 	starts := filepath.Join(t.TempDir(), "starts")
 	first := s.script("a", "sleep 300")
 	s.apply(first)
@@ -221,7 +221,7 @@ func TestHost_Shutdown_startsNoWorks(t *testing.T) {
 
 func TestHost_Shutdown_canceledNamesRunningWork(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newHarness(t, nil)
 	s.apply(s.script("a", "trap '' TERM; sleep 300"))
 	s.until("the work runs", func() bool { return s.phase("a") == executor.PhaseRunning })
 	ctx, cancel := context.WithCancel(t.Context())
@@ -236,7 +236,7 @@ func TestHost_Shutdown_canceledNamesRunningWork(t *testing.T) {
 
 func TestHost_timesSurviveRestarts(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newHarness(t, nil)
 	s.apply(s.script("a", "exit 0"))
 	s.until("the work has ended", func() bool { return s.phase("a") == executor.PhaseExited })
 	before := s.host.Observed()
@@ -252,7 +252,7 @@ func TestHost_timesSurviveRestarts(t *testing.T) {
 func TestNew_damagedWorkFails(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"assignment.json", "state.json"} {
-		s := newSite(t, nil)
+		s := newHarness(t, nil)
 		s.apply(s.script("a", "exit 0"))
 		s.until("the work has ended", func() bool { return s.phase("a") == executor.PhaseExited })
 		s.stop()
@@ -270,7 +270,7 @@ func TestNew_damagedWorkFails(t *testing.T) {
 
 func TestHost_inputPathsOutsideFolderRejected(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newHarness(t, nil)
 	data := s.plane.Put("d", []byte("x"))
 	var works []executor.Work
 	for i, name := range []string{"..", "../x", "a/b", "/etc", "", "."} {

@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-func (s *site) exit(id string) executor.Exit {
+func (s *harness) exit(id string) executor.Exit {
 	s.Helper()
 	for _, o := range s.host.Observed() {
 		if o.WorkID == id && o.Exit != nil {
@@ -23,7 +23,7 @@ func (s *site) exit(id string) executor.Exit {
 // TestDeadline_endsWork checks that the host ends the work by its own clock, without a new list.
 func TestDeadline_endsWork(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newHarness(t, nil)
 	w := s.script("wrk_1", "exec sleep 600")
 	w.Deadline = time.Now().Add(500 * time.Millisecond)
 	endless := s.script("wrk_2", "exec sleep 600")
@@ -38,7 +38,7 @@ func TestDeadline_endsWork(t *testing.T) {
 
 func TestDeadline_change(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newHarness(t, nil)
 	w := s.script("wrk_1", "exec sleep 600")
 	w.Deadline = time.Now().Add(time.Hour)
 	s.apply(w)
@@ -51,7 +51,7 @@ func TestDeadline_change(t *testing.T) {
 
 func TestDeadline_survivesRestart(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nil)
+	s := newHarness(t, nil)
 	w := s.script("wrk_1", "exec sleep 600")
 	w.Deadline = time.Now().Add(time.Hour)
 	s.apply(w)

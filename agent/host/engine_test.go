@@ -24,9 +24,9 @@ func TestEngine_llamacpp(t *testing.T) {
 	t.Parallel()
 	model, err := os.ReadFile(filepath.Join(tinyModel(t), "model.gguf"))
 	require.NoError(t, err)
-	executortest.RunEngine(t, withIndex, executortest.Subject{
+	executortest.RunEngine(t, withIndex, executortest.EngineCase{
 		Spec: executor.EngineSpec{Driver: "llamacpp", ServedNames: []string{"default"}, Task: "chat", Args: []string{"--ctx", "128"}},
-		Model: func(p *executortest.Plane) []executor.ObjectRef {
+		Model: func(p *executortest.ControlPlane) []executor.ObjectRef {
 			return []executor.ObjectRef{p.Put("model.gguf", model)}
 		},
 		ChecksKey: true,
@@ -39,13 +39,13 @@ func TestEngine_command(t *testing.T) {
 	lock, err := os.ReadFile("../engine/locks/mlxlm.lock")
 	require.NoError(t, err)
 	packed := tarOf(t, filepath.Join(tinyModel(t), "hf"))
-	executortest.RunEngine(t, withIndex, executortest.Subject{
+	executortest.RunEngine(t, withIndex, executortest.EngineCase{
 		Spec: executor.EngineSpec{
 			Driver: "command", ServedNames: []string{"default"}, Task: "chat",
 			Command:     []string{"python", "-m", "mlx_lm", "server", "--model", "default", "--host", "{host}", "--port", "{port}"},
 			Environment: executor.EnvironmentSpec{Requirements: string(lock)},
 		},
-		Model: func(p *executortest.Plane) []executor.ObjectRef {
+		Model: func(p *executortest.ControlPlane) []executor.ObjectRef {
 			ref := p.Put("model.tar", packed)
 			ref.Unpack = true
 			return []executor.ObjectRef{ref}
@@ -54,7 +54,7 @@ func TestEngine_command(t *testing.T) {
 }
 
 // withIndex opens an executor whose environments are installed from the user's package index.
-func withIndex(t *testing.T, dir string, p *executortest.Plane) executortest.Opened {
+func withIndex(t *testing.T, dir string, p *executortest.ControlPlane) executortest.Opened {
 	t.Helper()
 	h, stop := open(t, dir, p, func(cfg *host.Config) { cfg.Environ = withUV(t) })
 	return executortest.Opened{Executor: h, Close: stop}

@@ -43,18 +43,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
 http.server.ThreadingHTTPServer((host, port), Handler).serve_forever()
 `
 
-type fake struct {
+type fakeEngine struct {
 	*testing.T
 	dir   string
-	plane *executortest.Plane
+	plane *executortest.ControlPlane
 	host  *host.Host
 	stop  func()
 	work  executor.Work
 }
 
-func newFake(t *testing.T, mode string) *fake {
+func newFakeEngine(t *testing.T, mode string) *fakeEngine {
 	t.Helper()
-	f := &fake{T: t, dir: t.TempDir(), plane: executortest.NewPlane(t)}
+	f := &fakeEngine{T: t, dir: t.TempDir(), plane: executortest.NewControlPlane(t)}
 	program := f.plane.Put("engine.py", []byte(serveOpenAI))
 	f.work = executor.Work{
 		Key: executor.Key{WorkID: "wrk_fake", Generation: 1, Fence: 1}, Kind: executor.KindEngine, Desired: executor.DesiredRunning,
@@ -72,22 +72,22 @@ func newFake(t *testing.T, mode string) *fake {
 	return f
 }
 
-func (f *fake) open() {
+func (f *fakeEngine) open() {
 	f.Helper()
 	f.host, f.stop = open(f.T, f.dir, f.plane, func(c *host.Config) { c.ProbeInterval = 100 * time.Millisecond })
 }
 
-func (f *fake) apply(works ...executor.Work) {
+func (f *fakeEngine) apply(works ...executor.Work) {
 	f.Helper()
 	require.NoError(f, f.host.Apply(context.Background(), works))
 }
 
-func (f *fake) until(what string, holds func() bool) {
+func (f *fakeEngine) until(what string, condition func() bool) {
 	f.Helper()
-	require.Eventually(f, holds, time.Minute, 10*time.Millisecond, what)
+	require.Eventually(f, condition, time.Minute, 10*time.Millisecond, what)
 }
 
-func (f *fake) seen() (executor.Observation, executor.EngineReport) {
+func (f *fakeEngine) seen() (executor.Observation, executor.EngineReport) {
 	for _, o := range f.host.Observed() {
 		if o.Key == f.work.Key && o.Engine != nil {
 			return o, *o.Engine
@@ -96,14 +96,14 @@ func (f *fake) seen() (executor.Observation, executor.EngineReport) {
 	return executor.Observation{}, executor.EngineReport{}
 }
 
-func (f *fake) ready(restarts int) executor.EngineReport {
+func (f *fakeEngine) ready(restarts int) executor.EngineReport {
 	f.Helper()
 	var r executor.EngineReport
 	f.until("ready", func() bool { _, r = f.seen(); return r.Ready && r.Restarts == restarts })
 	return r
 }
 
-func (f *fake) failed() (executor.Exit, executor.EngineReport) {
+func (f *fakeEngine) failed() (executor.Exit, executor.EngineReport) {
 	f.Helper()
 	f.until("the engine has failed", func() bool { o, _ := f.seen(); return o.Phase == executor.PhaseExited })
 	o, r := f.seen()
@@ -125,7 +125,7 @@ func TestEngine_failedProbes(t *testing.T) {
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			f := newFake(t, mode)
+			f := newFakeEngine(t, mode)
 			f.apply(f.work)
 			exit, r := f.failed()
 			require.Equal(t, want.code, r.Code)
@@ -140,7 +140,7 @@ func TestEngine_failedProbes(t *testing.T) {
 
 func TestEngine_exitingIsStartedThreeTimes(t *testing.T) {
 	t.Parallel()
-	f := newFake(t, "exit")
+	f := newFakeEngine(t, "exit")
 	f.apply(f.work)
 	exit, r := f.failed()
 	require.Equal(t, executor.CodeEngineExited, r.Code)
@@ -151,14 +151,14 @@ func TestEngine_exitingIsStartedThreeTimes(t *testing.T) {
 
 func TestEngine_noModelList(t *testing.T) {
 	t.Parallel()
-	f := newFake(t, "no-list")
+	f := newFakeEngine(t, "no-list")
 	f.apply(f.work)
 	require.Contains(t, string(f.ready(0).Probes), `"model_list":false`)
 }
 
 func TestEngine_modelDigestMismatch(t *testing.T) {
 	t.Parallel()
-	f := newFake(t, "good")
+	f := newFakeEngine(t, "good")
 	f.work.Engine.ModelDigest = "sha256:" + strings.Repeat("0", 64)
 	f.apply(f.work)
 	exit, r := f.failed()
@@ -168,7 +168,7 @@ func TestEngine_modelDigestMismatch(t *testing.T) {
 
 func TestEngine_unknownDriver(t *testing.T) {
 	t.Parallel()
-	f := newFake(t, "good")
+	f := newFakeEngine(t, "good")
 	f.work.Engine.Driver = "another"
 	f.apply(f.work)
 	f.until("the work has ended", func() bool {
@@ -179,7 +179,7 @@ func TestEngine_unknownDriver(t *testing.T) {
 
 func TestEngine_restartedAfterKill(t *testing.T) {
 	t.Parallel()
-	f := newFake(t, "good")
+	f := newFakeEngine(t, "good")
 	f.apply(f.work)
 	first := f.ready(0)
 	before, _ := f.seen()
@@ -195,7 +195,7 @@ func TestEngine_restartedAfterKill(t *testing.T) {
 
 func TestEngine_killedWithoutExecutorIsDetected(t *testing.T) {
 	t.Parallel()
-	f := newFake(t, "good")
+	f := newFakeEngine(t, "good")
 	f.apply(f.work)
 	first := f.ready(0)
 	// Kill the engine while no executor is running. The next executor must not trust the saved report.
@@ -208,7 +208,7 @@ func TestEngine_killedWithoutExecutorIsDetected(t *testing.T) {
 
 func TestEngine_stoppedAtShutdownAndRestarted(t *testing.T) {
 	t.Parallel()
-	f := newFake(t, "good")
+	f := newFakeEngine(t, "good")
 	f.apply(f.work)
 	first := f.ready(0)
 	require.NoError(t, f.host.Shutdown(t.Context(), true))
@@ -228,7 +228,7 @@ func TestEngine_stoppedAtShutdownAndRestarted(t *testing.T) {
 
 func TestEngine_keyNotOnCommandLine(t *testing.T) {
 	t.Parallel()
-	f := newFake(t, "good")
+	f := newFakeEngine(t, "good")
 	f.apply(f.work)
 	r := f.ready(0)
 	entries, err := os.ReadDir("/proc")

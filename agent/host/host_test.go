@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 
 func TestExecutorConformance(t *testing.T) {
 	t.Parallel()
-	executortest.Run(t, func(t *testing.T, dir string, p *executortest.Plane) executortest.Opened {
+	executortest.Run(t, func(t *testing.T, dir string, p *executortest.ControlPlane) executortest.Opened {
 		t.Helper()
 		h, stop := open(t, dir, p, nil)
 		return executortest.Opened{Executor: h, Close: stop}
@@ -38,7 +38,7 @@ func TestExecutorConformance(t *testing.T) {
 
 // open starts a host executor with the folder dir. The returned function ends it as if its agent had been
 // killed.
-func open(t *testing.T, dir string, p *executortest.Plane, change func(*host.Config)) (*host.Host, func()) {
+func open(t *testing.T, dir string, p *executortest.ControlPlane, change func(*host.Config)) (*host.Host, func()) {
 	t.Helper()
 	cfg := host.Config{
 		Data: dir, Environments: envCache(t), Exec: []string{os.Args[0], "shim"},

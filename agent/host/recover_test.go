@@ -22,7 +22,7 @@ import (
 type attempt struct {
 	*testing.T
 	dir   string
-	plane *executortest.Plane
+	plane *executortest.ControlPlane
 	host  *host.Host
 	stop  func()
 	work  executor.Work
@@ -30,7 +30,7 @@ type attempt struct {
 
 func newAttempt(t *testing.T, script string, change func(*host.Config)) *attempt {
 	t.Helper()
-	a := &attempt{T: t, dir: t.TempDir(), plane: executortest.NewPlane(t)}
+	a := &attempt{T: t, dir: t.TempDir(), plane: executortest.NewControlPlane(t)}
 	a.work = executor.Work{
 		Key: executor.Key{WorkID: "wrk_a", Generation: 1, Fence: 1}, Kind: executor.KindAttempt, Desired: executor.DesiredRunning,
 		Attempt: &executor.AttemptSpec{
@@ -135,7 +135,7 @@ func TestFetch_timeout(t *testing.T) {
 
 func TestNew_incompleteWorksRemoved(t *testing.T) {
 	t.Parallel()
-	dir, plane := t.TempDir(), executortest.NewPlane(t)
+	dir, plane := t.TempDir(), executortest.NewControlPlane(t)
 	for _, name := range []string{"wrk_half.1.1", ".removing-wrk_old.1.1"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, "works", name, "package"), 0o700))
 	}

@@ -55,7 +55,7 @@ func (d *fakeIngest) received(route string) string {
 	return strings.Join(d.bodies[route], "\n")
 }
 
-func (d *fakeIngest) setAway(away bool) {
+func (d *fakeIngest) setUnavailable(away bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.away = away
@@ -69,12 +69,12 @@ run.log({"mine/value": 2.5}, step=7)
 os.kill(os.getpid(), 9)
 `
 
-// reporter starts an attempt whose process is killed while the ingest service is unavailable. Its reports
+// startReporter starts an attempt whose process is killed while the ingest service is unavailable. Its reports
 // therefore stay in the spool.
-func reporter(t *testing.T) (*attempt, *fakeIngest) {
+func startReporter(t *testing.T) (*attempt, *fakeIngest) {
 	t.Helper()
 	d := newFakeIngest(t)
-	d.setAway(true)
+	d.setUnavailable(true)
 	a := newAttempt(t, "", nil)
 	a.work.Attempt.Command = []string{"python", "-c", killedReporter}
 	a.work.Attempt.Environment.SDK = true
@@ -86,8 +86,8 @@ func reporter(t *testing.T) (*attempt, *fakeIngest) {
 
 func TestSpool_deliveredAfterKill(t *testing.T) {
 	t.Parallel()
-	a, d := reporter(t)
-	d.setAway(false)
+	a, d := startReporter(t)
+	d.setUnavailable(false)
 	require.Equal(t, 9, a.reach(executor.PhaseExited).Exit.Signal, "the delivery must not change the exit")
 	require.Contains(t, d.received("metrics"), `"value":2.5`)
 	require.Contains(t, d.received("logs"), "1 of 1 report(s) delivered")
@@ -98,7 +98,7 @@ func TestSpool_deliveredAfterKill(t *testing.T) {
 
 func TestSpool_deliveredToNewEndpointAfterRestart(t *testing.T) {
 	t.Parallel()
-	a, d := reporter(t)
+	a, d := startReporter(t)
 	a.stop()
 	d.Close()
 	next := newFakeIngest(t)
@@ -112,7 +112,7 @@ func TestSpool_deliveredToNewEndpointAfterRestart(t *testing.T) {
 
 func TestSpool_goneWorkSkipsDelivery(t *testing.T) {
 	t.Parallel()
-	a, d := reporter(t)
+	a, d := startReporter(t)
 	require.NoError(t, a.host.Apply(t.Context(), nil))
 	require.Eventually(t, func() bool { return len(a.host.Observed()) == 0 }, time.Minute, 5*time.Millisecond)
 	require.Empty(t, d.received("metrics"))

@@ -96,7 +96,7 @@ func TestHTTPWorker_Stop_cutsRequestsAtDeadline(t *testing.T) {
 	for name, worker := range map[string]func(net.Listener, http.Handler) process.Worker{
 		"HTTPWorker": func(l net.Listener, h http.Handler) process.Worker { return HTTPWorker("http", l, h) },
 		"holding": func(l net.Listener, h http.Handler) process.Worker {
-			return bare(t).holding(&plain{newKeys(t)}, h).worker("http", l)
+			return envWithoutDatabase(t).holding(&plainService{newKeys(t)}, h).worker("http", l)
 		},
 	} {
 		l := listener(t)
@@ -192,7 +192,7 @@ func TestAdmin_readyz(t *testing.T) {
 	require.NoError(t, stop())
 }
 
-func TestAttend_addressInUse(t *testing.T) {
+func TestAddAdmin_addressInUse(t *testing.T) {
 	t.Parallel()
 	l := listener(t)
 	t.Cleanup(func() { _ = l.Close() })

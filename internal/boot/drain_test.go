@@ -46,21 +46,21 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// worded is a service that refuses requests with a response of its own, as inference does.
-type worded struct {
+// customRefusal is a service that refuses requests with a response of its own, as inference does.
+type customRefusal struct {
 	*keys
 	*gate
 	draining atomic.Bool
 	drained  chan struct{}
 }
 
-func (s *worded) Drain() {
+func (s *customRefusal) Drain() {
 	if !s.draining.Swap(true) {
 		close(s.drained)
 	}
 }
 
-func (s *worded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *customRefusal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.draining.Load() {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		_, _ = io.WriteString(w, "in its own words")
@@ -69,11 +69,11 @@ func (s *worded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.gate.ServeHTTP(w, r)
 }
 
-// plain is a service without Drain, as ingest is.
-type plain struct{ *keys }
+// plainService is a service without Drain, as ingest is.
+type plainService struct{ *keys }
 
-// bare returns an Env without a database.
-func bare(t *testing.T) *Env {
+// envWithoutDatabase returns an Env without a database.
+func envWithoutDatabase(t *testing.T) *Env {
 	t.Helper()
 	clk := clock.Real()
 	return NewEnv("auth", telemetry(t, io.Discard), clk, id.NewSource(clk, rand.Reader), rpc.Memory(rpc.ClientOptions{Clock: clk}).As("auth"))
@@ -93,8 +93,8 @@ func getLater(t *testing.T, url string) <-chan string {
 	return out
 }
 
-// refusedSoon repeats a request until the response is 503, and returns its body.
-func refusedSoon(t *testing.T, url string) string {
+// awaitRefusal repeats a request until the response is 503, and returns its body.
+func awaitRefusal(t *testing.T, url string) string {
 	t.Helper()
 	var body string
 	require.Eventually(t, func() bool {
@@ -107,8 +107,8 @@ func refusedSoon(t *testing.T, url string) string {
 
 func TestHolding_drainRefusesNewAndFinishesOpenRequests(t *testing.T) {
 	t.Parallel()
-	e := bare(t)
-	svc := &worded{keys: newKeys(t), gate: newGate(), drained: make(chan struct{})}
+	e := envWithoutDatabase(t)
+	svc := &customRefusal{keys: newKeys(t), gate: newGate(), drained: make(chan struct{})}
 	l := listener(t)
 	url := "http://" + l.Addr().String()
 	stop := started(t, e.holding(svc, svc).worker("http", l), patience)
@@ -118,9 +118,9 @@ func TestHolding_drainRefusesNewAndFinishesOpenRequests(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- stop() }()
 	<-svc.drained
-	require.Equal(t, "in its own words", refusedSoon(t, url))
+	require.Equal(t, "in its own words", awaitRefusal(t, url))
 	svc.release <- "finished"
-	require.Equal(t, "in its own words", refusedSoon(t, url), "the listener stays open while one of two requests runs")
+	require.Equal(t, "in its own words", awaitRefusal(t, url), "the listener stays open while one of two requests runs")
 	svc.release <- "finished"
 	require.Equal(t, []string{"finished", "finished"}, []string{<-first, <-second})
 	require.NoError(t, <-stopped)
@@ -131,8 +131,8 @@ func TestHolding_drainRefusesNewAndFinishesOpenRequests(t *testing.T) {
 
 func TestHolding_defaultRefusal(t *testing.T) {
 	t.Parallel()
-	e := bare(t)
-	svc, g := &plain{newKeys(t)}, newGate()
+	e := envWithoutDatabase(t)
+	svc, g := &plainService{newKeys(t)}, newGate()
 	l := listener(t)
 	url := "http://" + l.Addr().String()
 	stop := started(t, e.holding(svc, g).worker("http", l), patience)
@@ -140,7 +140,7 @@ func TestHolding_defaultRefusal(t *testing.T) {
 	<-g.entered
 	stopped := make(chan error, 1)
 	go func() { stopped <- stop() }()
-	refusedSoon(t, url)
+	awaitRefusal(t, url)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader("x"))
 	require.NoError(t, err)
 	resp, err := (&http.Transport{}).RoundTrip(req)
@@ -159,10 +159,10 @@ func TestHolding_defaultRefusal(t *testing.T) {
 
 func TestHolding_releasesAbortedRequests(t *testing.T) {
 	t.Parallel()
-	e := bare(t)
+	e := envWithoutDatabase(t)
 	entered := make(chan struct{})
 	l := listener(t)
-	stop := started(t, e.holding(&plain{newKeys(t)}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	stop := started(t, e.holding(&plainService{newKeys(t)}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		close(entered)
 		<-r.Context().Done()
 		panic(http.ErrAbortHandler)
@@ -202,7 +202,7 @@ func TestProcess_drainsBothListeners(t *testing.T) {
 	httpAddr, openAddr, adminAddr := free(t), free(t), free(t)
 	vars = with(vars, "SERVICE_AUTH_LISTEN", free(t), "SERVICE_AUTH_HTTP_LISTEN", httpAddr, "SERVICE_AUTH_LISTEN_PUBLIC", openAddr,
 		"SERVICE_ADMIN_LISTEN", adminAddr, "SERVICE_STOP_TIMEOUT", "1m")
-	svc := &worded{keys: newKeys(t), gate: newGate(), drained: make(chan struct{})}
+	svc := &customRefusal{keys: newKeys(t), gate: newGate(), drained: make(chan struct{})}
 	log, stop := startProcess(t, Spec{Name: "auth", Config: &struct{}{}, Build: func(ctx context.Context, p *Process) ([]process.Worker, error) {
 		if err := p.OpenPool(ctx, p.Closers, conf.Postgres{URL: db.URL("auth"), MaxConns: 4, StatementTimeout: patience}, true); err != nil {
 			return nil, err
@@ -231,7 +231,7 @@ func TestProcess_drainsBothListeners(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- stop() }()
 	<-svc.drained
-	require.Equal(t, "in its own words", refusedSoon(t, "http://"+openAddr))
+	require.Equal(t, "in its own words", awaitRefusal(t, "http://"+openAddr))
 	require.Equal(t, "503 Service Unavailable in its own words", getRelayed(), "both listeners drain at once")
 	_, ready, err := get(t.Context(), "http://"+adminAddr+"/readyz")
 	require.NoError(t, err)
@@ -261,10 +261,10 @@ func gatewayOf(t *testing.T, ca *pki.CA) *http.Client {
 }
 
 // If the gateway serves a service's HTTP routes, the service has no listener of its own to close.
-func TestEnv_Hold_drainsBeforeEdgeStops(t *testing.T) {
+func TestEnv_Hold_drainsBeforeGatewayStops(t *testing.T) {
 	t.Parallel()
-	e := bare(t)
-	svc := &worded{keys: newKeys(t), gate: newGate(), drained: make(chan struct{})}
+	e := envWithoutDatabase(t)
+	svc := &customRefusal{keys: newKeys(t), gate: newGate(), drained: make(chan struct{})}
 	handler, w := e.Hold(svc, "calls", svc)
 	l := listener(t)
 	url := "http://" + l.Addr().String()
@@ -275,7 +275,7 @@ func TestEnv_Hold_drainsBeforeEdgeStops(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- stop() }()
 	<-svc.drained
-	require.Equal(t, "in its own words", refusedSoon(t, url))
+	require.Equal(t, "in its own words", awaitRefusal(t, url))
 	select {
 	case err := <-stopped:
 		require.Fail(t, "stopped while a call is running", err)
@@ -284,14 +284,14 @@ func TestEnv_Hold_drainsBeforeEdgeStops(t *testing.T) {
 	svc.release <- "finished"
 	require.Equal(t, "finished", <-held)
 	require.NoError(t, <-stopped)
-	require.Equal(t, "in its own words", refusedSoon(t, url), "the gateway still serves")
+	require.Equal(t, "in its own words", awaitRefusal(t, url), "the gateway still serves")
 	require.NoError(t, edge())
 
-	_, w = e.Hold(&plain{newKeys(t)}, "calls", http.NotFoundHandler())
+	_, w = e.Hold(&plainService{newKeys(t)}, "calls", http.NotFoundHandler())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.NoError(t, w.Stop(ctx), "no request is open")
-	handler, w = e.Hold(&plain{newKeys(t)}, "calls", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	handler, w = e.Hold(&plainService{newKeys(t)}, "calls", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		require.ErrorIs(t, w.Stop(ctx), context.Canceled, "Stop reports an unfinished request")
 	}))
 	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", http.NoBody))

@@ -36,10 +36,10 @@ import (
 type keys struct {
 	authpeerv1.UnimplementedCredentialServiceServer
 
-	key     authn.SigningKey
-	ready   error
-	looping atomic.Int64
-	bare    bool
+	key               authn.SigningKey
+	ready             error
+	looping           atomic.Int64
+	withoutDescriptor bool
 }
 
 func (k *keys) GetCallerKeys(context.Context, *authpeerv1.GetCallerKeysRequest) (*authpeerv1.CallerKeys, error) {
@@ -50,7 +50,7 @@ func (k *keys) GetCallerKeys(context.Context, *authpeerv1.GetCallerKeysRequest) 
 func (k *keys) Name() string { return "auth" }
 
 func (k *keys) Register(r grpc.ServiceRegistrar) {
-	if k.bare {
+	if k.withoutDescriptor {
 		r.RegisterService(&grpc.ServiceDesc{ServiceName: "signalbox.Bare", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{MethodName: "Do"}}}, k)
 		return
 	}
@@ -91,9 +91,9 @@ func env(t *testing.T) (*Env, *rpc.Bus, *process.Closers) {
 	return e, bus, closers
 }
 
-// hosted starts workers and waits until they are ready or the start has failed. The workers run until stop is called
-// or the test ends.
-func hosted(t *testing.T, workers []process.Worker, readyTimeout time.Duration) (stop func() error) {
+// startWorkers starts workers and waits until they are ready or the start has failed. The workers run until stop
+// is called or the test ends.
+func startWorkers(t *testing.T, workers []process.Worker, readyTimeout time.Duration) (stop func() error) {
 	t.Helper()
 	ready := make(chan struct{})
 	host := &process.Host{
@@ -126,7 +126,7 @@ func TestServe(t *testing.T) {
 		names = append(names, w.Name)
 	}
 	require.Equal(t, []string{"auth.grpc", "auth.loops", "auth.audit"}, names)
-	stop := hosted(t, workers, patience)
+	stop := startWorkers(t, workers, patience)
 
 	jobs := NewEnv("jobs", e.Obs, e.Clock, e.IDs, bus.As("jobs"))
 	conn, err := jobs.Dial(closers, "auth")
@@ -166,14 +166,14 @@ func TestServe_serviceNotReady(t *testing.T) {
 	require.NoError(t, err)
 	workers, err := e.Serve(svc, nil, l)
 	require.NoError(t, err)
-	require.ErrorContains(t, hosted(t, workers, time.Millisecond)(), "schema is of version 3")
+	require.ErrorContains(t, startWorkers(t, workers, time.Millisecond)(), "schema is of version 3")
 }
 
 func TestServe_methodWithoutAccessRule(t *testing.T) {
 	t.Parallel()
 	e, _, _ := env(t)
 	svc := newKeys(t)
-	svc.bare = true
+	svc.withoutDescriptor = true
 	l, err := e.Net.Listen("auth")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })

@@ -13,11 +13,11 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// keeping is a service with an encrypted column. The column is audit_seal.hash, which contains no valid encrypted
+// sealedService is a service with an encrypted column. The column is audit_seal.hash, which contains no valid encrypted
 // value.
-type keeping struct{ *keys }
+type sealedService struct{ *keys }
 
-func (keeping) Sealed() []pg.SealedColumn {
+func (sealedService) Sealed() []pg.SealedColumn {
 	return []pg.SealedColumn{{Table: "audit_seal", Name: "hash", Key: "audit_id"}}
 }
 
@@ -35,11 +35,11 @@ func TestProcess_rewrapsAtStart(t *testing.T) {
 	require.NoError(t, err)
 	l, err := e.Net.Listen("auth")
 	require.NoError(t, err)
-	svc := keeping{newKeys(t)}
+	svc := sealedService{newKeys(t)}
 	own := func(context.Context) ([]authn.PublicKey, error) { return []authn.PublicKey{svc.key.Public()}, nil }
 	workers, err := e.Serve(svc, own, l)
 	require.NoError(t, err)
-	stop := hosted(t, workers, patience)
+	stop := startWorkers(t, workers, patience)
 	require.Eventually(t, func() bool { return strings.Contains(out.String(), "audit_seal.hash:aud_x") }, patience, time.Millisecond)
 	require.NoError(t, stop())
 }

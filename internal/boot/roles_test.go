@@ -43,7 +43,7 @@ func TestEnv_roles(t *testing.T) {
 	require.NoError(t, err)
 	workers, err := e.Serve(svc, svc.published, l)
 	require.NoError(t, err)
-	stop := hosted(t, workers, patience)
+	stop := startWorkers(t, workers, patience)
 
 	own, err := e.roles(svc)(t.Context(), "viewer")
 	require.NoError(t, err)

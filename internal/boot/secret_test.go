@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
-// typed returns the base64 of a key of 32 bytes that repeats word.
-func typed(word string) string {
+// repeatedKey returns the base64 of a key of 32 bytes that repeats word.
+func repeatedKey(word string) string {
 	return base64.StdEncoding.EncodeToString([]byte(strings.Repeat(word, 32))[:32])
 }
 
@@ -25,8 +25,8 @@ func typed(word string) string {
 func badSecrets() map[string][]string {
 	short := base64.StdEncoding.EncodeToString([]byte("9vK2mTq7Lw4zR8sXc1Yb6Nd3Pf5Gh0J"))
 	return map[string][]string{
-		"SERVICE_KEYRING":                 {"", "changeme", "k1", "k1 " + short, "k1 " + typed("changeme"), "k1 " + typed("a"), "# only a remark"},
-		"SERVICE_AUDIT_KEY":               {"", "changeme", "9vK2mTq7Lw4zR8sXc1Yb6Nd3Pf5Gh0Jq", short, typed("secret"), typed("a"), typed("\x00")},
+		"SERVICE_KEYRING":                 {"", "changeme", "k1", "k1 " + short, "k1 " + repeatedKey("changeme"), "k1 " + repeatedKey("a"), "# only a remark"},
+		"SERVICE_AUDIT_KEY":               {"", "changeme", "9vK2mTq7Lw4zR8sXc1Yb6Nd3Pf5Gh0Jq", short, repeatedKey("secret"), repeatedKey("a"), repeatedKey("\x00")},
 		"SERVICE_BLOB_SIGNING_KEY":        {"changeme", "9vK2mTq7Lw4zR8sXc1Yb6Nd3Pf5Gh0J", strings.Repeat("x", 32), strings.Repeat("changeme", 4), strings.Repeat("abcd", 10)},
 		"SERVICE_BLOB_S3_SECRET_KEY":      {"", "minioadmin", "changeme", "<secret>"},
 		"SERVICE_AUTH_DATABASE_URL":       {"", "postgres://signalbox_auth:changeme@db/signalbox", "postgres://postgres:postgres@db/signalbox"},
@@ -88,7 +88,7 @@ func TestServe_secretKeeperNeedsKeyring(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	var workers []process.Worker
-	workers, err = e.Serve(keeping{newKeys(t)}, nil, l)
+	workers, err = e.Serve(sealedService{newKeys(t)}, nil, l)
 	require.ErrorContains(t, err, "SERVICE_KEYRING must be set")
 	require.Empty(t, workers)
 }

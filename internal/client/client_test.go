@@ -115,7 +115,7 @@ func TestFollowResumes(t *testing.T) {
 	require.Equal(t, "7", data)
 }
 
-func TestFollowEndsWithItsReader(t *testing.T) {
+func TestFollowEndsWithReader(t *testing.T) {
 	t.Parallel()
 	stop := errors.New("enough")
 	c := serving(t, events("id: 1\ndata: a\n\n"))

@@ -27,7 +27,7 @@ func TestSpec(t *testing.T) {
 	require.EqualValues(t, 7, inner["seed"])
 }
 
-func TestAwaitStateEndsWithTheJob(t *testing.T) {
+func TestAwaitStateEndsWithJob(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
 	a.respond("GET /api/jobs/job_1", ok(`{"state":"queued"}`), ok(`{"state":"preparing"}`),
@@ -75,7 +75,7 @@ func (a *api) stream(route string, events []string, cutAfter int) *[]string {
 	return resumed
 }
 
-func TestFollowLogsOverCuts(t *testing.T) {
+func TestFollowLogsReconnects(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
 	var events []string

@@ -27,11 +27,11 @@ type api struct {
 	mux *http.ServeMux
 
 	mu      sync.Mutex
-	sent    []sent
+	sent    []sentRequest
 	changed chan struct{} // closed and replaced at each request
 }
 
-type sent struct {
+type sentRequest struct {
 	path, key, bearer string
 	body              map[string]any
 }
@@ -41,7 +41,7 @@ func newAPI(t *testing.T) *api {
 	a := &api{mux: http.NewServeMux(), changed: make(chan struct{})}
 	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
-		one := sent{path: r.Method + " " + r.URL.RequestURI(), key: r.Header.Get("Idempotency-Key"), bearer: r.Header.Get("Authorization")}
+		one := sentRequest{path: r.Method + " " + r.URL.RequestURI(), key: r.Header.Get("Idempotency-Key"), bearer: r.Header.Get("Authorization")}
 		_ = json.Unmarshal(raw, &one.body)
 		a.mu.Lock()
 		a.sent = append(a.sent, one)
@@ -79,10 +79,10 @@ type response struct {
 
 func ok(body string) response { return response{status: http.StatusOK, body: body} }
 
-func (a *api) requests() []sent {
+func (a *api) requests() []sentRequest {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return append([]sent(nil), a.sent...)
+	return append([]sentRequest(nil), a.sent...)
 }
 
 // await waits until the server has received n requests.
@@ -113,25 +113,25 @@ func (a *api) loop(patience time.Duration) *Loop {
 // long is a Timeout that only failing tests reach.
 const long = time.Minute
 
-// patient is the real clock, except that the timer of Loop.Timeout runs on a fake clock.
-type patient struct {
+// timeoutClock is the real clock, except that the timer of Loop.Timeout runs on a fake clock.
+type timeoutClock struct {
 	clock.Clock
 	fake *clock.Fake
 }
 
-func (p patient) NewTimer(d time.Duration) clock.Timer {
+func (p timeoutClock) NewTimer(d time.Duration) clock.Timer {
 	if d == long {
 		return p.fake.NewTimer(d)
 	}
 	return p.Clock.NewTimer(d)
 }
 
-// late runs a stage and lets Loop.Timeout pass when the server has received the given number of requests. By then the
-// stage has read all responses but the last.
-func late(t *testing.T, a *api, requests int, stage func(l *Loop) error) error {
+// runWithTimeout runs a stage and lets Loop.Timeout pass when the server has received the given number of
+// requests. By then the stage has read all responses but the last.
+func runWithTimeout(t *testing.T, a *api, requests int, stage func(l *Loop) error) error {
 	t.Helper()
 	l, fake := a.loop(long), clock.NewFake(clock.Real().Now())
-	l.Clock = patient{clock.Real(), fake}
+	l.Clock = timeoutClock{clock.Real(), fake}
 	done := make(chan error, 1)
 	go func() { done <- stage(l) }()
 	a.await(t, requests)
@@ -213,15 +213,15 @@ func TestLoop_retriesUntilServerStarts(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-func TestImpatience(t *testing.T) {
+func TestLoopTimeout(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
 	a.respond("GET /api/jobs/job_1", ok(`{"id":"job_1","state":"queued"}`))
 	a.respond("POST /api/jobs", response{status: 503, body: `{"detail":"draining"}`})
-	err := late(t, a, 2, func(l *Loop) error { return l.AwaitState(t.Context(), "running") })
+	err := runWithTimeout(t, a, 2, func(l *Loop) error { return l.AwaitState(t.Context(), "running") })
 	require.ErrorIs(t, err, ErrTimeout)
 	require.ErrorContains(t, err, "it is queued")
-	err = late(t, a, len(a.requests())+2, func(l *Loop) error { return l.Submit(t.Context(), nil) })
+	err = runWithTimeout(t, a, len(a.requests())+2, func(l *Loop) error { return l.Submit(t.Context(), nil) })
 	require.ErrorIs(t, err, ErrTimeout)
 	require.ErrorContains(t, err, "draining", "the error contains the last response")
 }
@@ -275,7 +275,7 @@ func TestLoop_cancelledContextIsNotTimeout(t *testing.T) {
 	}
 }
 
-func TestPassing(t *testing.T) {
+func TestTemporaryFailures(t *testing.T) {
 	t.Parallel()
 	refused := &url.Error{Op: "Get", URL: "x", Err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}
 	for name, tc := range map[string]struct {

@@ -100,7 +100,7 @@ func TestLoop_AwaitReady_failedRevision(t *testing.T) {
 	require.ErrorContains(t, bare.loop(long).AwaitReady(t.Context()), "the revision failed")
 	stuck := newAPI(t)
 	stuck.respond("GET /api/model-deployments/dep_1/revisions/1", ok(`{"number":1,"state":"starting"}`))
-	err = late(t, stuck, 2, func(l *Loop) error { return l.AwaitReady(t.Context()) })
+	err = runWithTimeout(t, stuck, 2, func(l *Loop) error { return l.AwaitReady(t.Context()) })
 	require.ErrorIs(t, err, ErrTimeout)
 	require.ErrorContains(t, err, "it is starting")
 }
@@ -273,7 +273,7 @@ func TestAwaitTraffic(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, calls, 2)
 	require.Equal(t, "demo", calls[0].TokenName)
-	err = late(t, a, len(a.requests())+2, func(l *Loop) error {
+	err = runWithTimeout(t, a, len(a.requests())+2, func(l *Loop) error {
 		var err error
 		calls, err = l.AwaitTraffic(t.Context(), 3)
 		return err

@@ -23,8 +23,8 @@ const (
 	program = "https://client.example/metadata"
 )
 
-// door has clients of the device flow and the authorization server. It calls them as the gateway does.
-type door struct {
+// deviceClients has clients of the device flow and the authorization server. It calls them as the gateway does.
+type deviceClients struct {
 	*harness
 
 	devices authv1.DeviceServiceClient
@@ -34,13 +34,13 @@ type door struct {
 	anon    context.Context // not signed in
 }
 
-func openDoor(t *testing.T) *door {
+func newDeviceClients(t *testing.T) *deviceClients {
 	t.Helper()
 	h := open(t)
 	conn, err := h.bus.As("gateway").Dial(auth.Name)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	d := &door{
+	d := &deviceClients{
 		harness: h, devices: authv1.NewDeviceServiceClient(conn), oauth: authv1.NewOAuthServiceClient(conn), forms: authpeerv1.NewOAuthPeerServiceClient(conn),
 	}
 	token, _, err := h.login("admin", password)
@@ -53,7 +53,7 @@ func openDoor(t *testing.T) *door {
 }
 
 // post sends a token request form and returns the response.
-func (d *door) post(form map[string]string) (status int, body map[string]any) {
+func (d *deviceClients) post(form map[string]string) (status int, body map[string]any) {
 	d.t.Helper()
 	out, err := d.forms.IssueToken(d.anon, &authpeerv1.IssueTokenRequest{Form: form, ClientAddress: "192.0.2.7"})
 	require.NoError(d.t, err)
@@ -61,7 +61,7 @@ func (d *door) post(form map[string]string) (status int, body map[string]any) {
 	return int(out.GetStatus()), body
 }
 
-func (d *door) approve(userCode string) {
+func (d *deviceClients) approve(userCode string) {
 	d.t.Helper()
 	_, err := d.devices.DecideDeviceRequest(d.me, &authv1.DecideDeviceRequestRequest{
 		UserCode: userCode, Decision: authv1.DeviceDecision_DEVICE_DECISION_APPROVE,
@@ -71,7 +71,7 @@ func (d *door) approve(userCode string) {
 
 func TestDeviceFlow_signsIn(t *testing.T) {
 	t.Parallel()
-	d := openDoor(t)
+	d := newDeviceClients(t)
 	name := "laptop"
 	code, err := d.devices.CreateDeviceCode(d.anon, &authv1.CreateDeviceCodeRequest{ClientName: &name})
 	require.NoError(t, err)
@@ -99,7 +99,7 @@ func TestDeviceFlow_signsIn(t *testing.T) {
 
 func TestDeviceFlow_jsonAndFormShareState(t *testing.T) {
 	t.Parallel()
-	d := openDoor(t)
+	d := newDeviceClients(t)
 	out, err := d.forms.AuthorizeDevice(d.anon, &authpeerv1.AuthorizeDeviceRequest{
 		Form: map[string]string{"client_id": "signalbox-cli"}, ClientAddress: "192.0.2.7",
 	})
@@ -128,7 +128,7 @@ func TestDeviceFlow_jsonAndFormShareState(t *testing.T) {
 
 func TestOAuthToken_rejectedByAPI(t *testing.T) {
 	t.Parallel()
-	d := openDoor(t)
+	d := newDeviceClients(t)
 	require.NoError(t, service(t, d.db, d.clock).RegisterClient(t.Context(), program, "Client", []string{"http://127.0.0.1/cb"}))
 	verifier := strings.Repeat("v", 43)
 	sum := sha256.Sum256([]byte(verifier))
@@ -166,7 +166,7 @@ func TestOAuthToken_rejectedByAPI(t *testing.T) {
 
 func TestOAuthForms_gatewayOnly(t *testing.T) {
 	t.Parallel()
-	d := openDoor(t)
+	d := newDeviceClients(t)
 	conn, err := d.bus.As("jobs").Dial(auth.Name)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })

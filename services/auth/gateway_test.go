@@ -127,8 +127,8 @@ func TestLogin_invalidBodies(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Unauthenticated), "%v", err)
 }
 
-// served starts an auth service with this public URL on a bus of its own and returns a client of it.
-func served(t *testing.T, h *harness, url string) authv1.AuthServiceClient {
+// startService starts an auth service with this public URL on a bus of its own and returns a client of it.
+func startService(t *testing.T, h *harness, url string) authv1.AuthServiceClient {
 	t.Helper()
 	ring, err := secret.NewKeyring(secret.Key{ID: "k1", Bytes: []byte("0123456789abcdefFEDCBA9876543210")})
 	require.NoError(t, err)
@@ -163,7 +163,7 @@ func TestRefreshCookie_hostPrefixOverHTTPS(t *testing.T) {
 		"http://https.example:8080/": {Name: "service_refresh"},
 	} {
 		h := open(t)
-		public := served(t, h, url)
+		public := startService(t, h, url)
 		ctx, err := h.as("")
 		require.NoError(t, err)
 		var header metadata.MD

@@ -17,8 +17,8 @@ const (
 	caller = authv1.KeyPurpose_KEY_PURPOSE_CALLER
 )
 
-// holds reports whether a call with the access token succeeds.
-func (h *harness) holds(token string) bool {
+// accessWorks reports whether a call with the access token succeeds.
+func (h *harness) accessWorks(token string) bool {
 	h.t.Helper()
 	ctx, err := h.as(token)
 	if err != nil {
@@ -75,19 +75,19 @@ func TestRotateKey_revokedAccessKeyEffectiveOnAllReplicas(t *testing.T) {
 	token, refresh, err := h.login("admin", password)
 	require.NoError(t, err)
 	for _, r := range replicas {
-		require.True(t, r.holds(token))
+		require.True(t, r.accessWorks(token))
 	}
 	keys, err := h.rotate(token, access, true)
 	require.NoError(t, err)
 	require.Equal(t, []string{"signing", "revoked"}, states(keys))
 	for n, r := range replicas {
-		require.False(t, r.holds(token), "replica %d", n)
+		require.False(t, r.accessWorks(token), "replica %d", n)
 	}
 	for n, r := range replicas {
 		fresh, next, err := r.refresh(refresh)
 		require.NoError(t, err, "the session continues with a token of the new key")
 		for m, other := range replicas {
-			require.True(t, other.holds(fresh), "replica %d rejects a token of replica %d", m, n)
+			require.True(t, other.accessWorks(fresh), "replica %d rejects a token of replica %d", m, n)
 		}
 		refresh = next
 	}
@@ -112,12 +112,12 @@ func TestRotateKey_revokedCallerKeyGoneWithinSeconds(t *testing.T) {
 	keys, err := h.rotate(token, caller, true)
 	require.NoError(t, err)
 	require.Equal(t, []string{"signing", "revoked"}, states(keys))
-	require.True(t, h.holds(token), "new identities are accepted at once: a verifier fetches unknown keys")
+	require.True(t, h.accessWorks(token), "new identities are accepted at once: a verifier fetches unknown keys")
 	h.clock.Advance(5 * time.Second)
 	for n, r := range []*harness{h, other} {
 		_, err := r.public.GetMe(before, &authv1.GetMeRequest{})
 		require.True(t, fault.Is(err, fault.Unauthenticated), "replica %d: %v", n, err)
-		require.True(t, r.holds(token), "replica %d must sign with the new key", n)
+		require.True(t, r.accessWorks(token), "replica %d must sign with the new key", n)
 	}
 }
 
@@ -139,7 +139,7 @@ func TestRotateKey_noRejectionsUnderLoad(t *testing.T) {
 		var wg sync.WaitGroup
 		for n := range 12 {
 			wg.Go(func() {
-				if !replicas[n%3].holds(tokens[n%len(tokens)]) {
+				if !replicas[n%3].accessWorks(tokens[n%len(tokens)]) {
 					t.Errorf("step %d: a valid token is rejected", step)
 				}
 			})

@@ -26,27 +26,27 @@ const (
 	modeOn  = authv1.MaintenanceMode_MAINTENANCE_MODE_MAINTENANCE
 )
 
-// keeper changes the mode on one replica, as the admin.
-type keeper struct {
+// modeSetter changes the mode on one replica, as the admin.
+type modeSetter struct {
 	*harness
 
 	client authv1.MaintenanceServiceClient
 	admin  context.Context
 }
 
-func newKeeper(t *testing.T, h *harness, token string) *keeper {
+func newModeSetter(t *testing.T, h *harness, token string) *modeSetter {
 	t.Helper()
 	conn, err := h.bus.As("gateway").Dial("auth")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	k := &keeper{harness: h, client: authv1.NewMaintenanceServiceClient(conn)}
+	k := &modeSetter{harness: h, client: authv1.NewMaintenanceServiceClient(conn)}
 	out, err := h.peer.Authenticate(t.Context(), &authpeerv1.AuthenticateRequest{Credential: token, InMaintenance: true})
 	require.NoError(t, err)
 	k.admin = withCaller(t, h, out.GetCallerToken())
 	return k
 }
 
-func (k *keeper) set(mode authv1.MaintenanceMode, message *string, until *time.Time) (*authv1.Maintenance, error) {
+func (k *modeSetter) set(mode authv1.MaintenanceMode, message *string, until *time.Time) (*authv1.Maintenance, error) {
 	in := &authv1.SetMaintenanceRequest{Mode: mode, Message: message}
 	if until != nil {
 		in.Until = timestamppb.New(*until)
@@ -73,7 +73,7 @@ func TestSetMaintenance_waitsForGateways(t *testing.T) {
 	h := open(t)
 	token, _, err := h.login("admin", password)
 	require.NoError(t, err)
-	k := newKeeper(t, h, token)
+	k := newModeSetter(t, h, token)
 	for _, when := range []string{"at the beginning", "when repeated after a failure"} {
 		waiting, acknowledged := context.WithCancel(t.Context())
 		done := make(chan error, 1)
@@ -83,7 +83,7 @@ func TestSetMaintenance_waitsForGateways(t *testing.T) {
 			acknowledged()
 		}()
 		require.NoError(t, k.clock.Await(waiting, 1), "acknowledged without a wait %s", when)
-		require.Equal(t, "maintenance", fault.From(h.served("")).Code, "auth rejects at once")
+		require.Equal(t, "maintenance", fault.From(h.rejection("")).Code, "auth rejects at once")
 		k.clock.Advance(authn.AnonymousLife - time.Millisecond)
 		select {
 		case err := <-done:
@@ -97,8 +97,8 @@ func TestSetMaintenance_waitsForGateways(t *testing.T) {
 	require.NoError(t, err, "the end is acknowledged without a wait")
 }
 
-// served returns the error with which the replica rejects a request with the credential.
-func (h *harness) served(credential string) error {
+// rejection returns the error with which the replica rejects a request with the credential.
+func (h *harness) rejection(credential string) error {
 	_, err := h.as(credential)
 	return err
 }
@@ -109,7 +109,7 @@ func TestMaintenance_effectiveOnEveryReplica(t *testing.T) {
 	one, two := replica(t, db, clk), replica(t, db, clk)
 	token, _, err := one.login("admin", password)
 	require.NoError(t, err)
-	k := newKeeper(t, one, token)
+	k := newModeSetter(t, one, token)
 	first, err := k.client.GetMaintenance(k.admin, &authv1.GetMaintenanceRequest{})
 	require.NoError(t, err)
 	require.Equal(t, modeOff, first.GetMode())
@@ -123,7 +123,7 @@ func TestMaintenance_effectiveOnEveryReplica(t *testing.T) {
 		require.Equal(t, "admin", out.GetChangedBy())
 		for _, h := range []*harness{two, one} {
 			for name, credential := range map[string]string{"admin": token, "anonymous": "", "bad token": "a.b.c"} {
-				f := fault.From(h.served(credential))
+				f := fault.From(h.rejection(credential))
 				require.Equal(t, fault.Unavailable, f.Kind, name)
 				require.Equal(t, "maintenance", f.Code, name)
 				require.Equal(t, "Back at nine", f.Msg, name)
@@ -132,8 +132,8 @@ func TestMaintenance_effectiveOnEveryReplica(t *testing.T) {
 		}
 		_, err = k.set(modeOff, nil, nil)
 		require.NoError(t, err)
-		require.NoError(t, two.served(token))
-		require.True(t, fault.Is(two.served("a.b.c"), fault.Unauthenticated))
+		require.NoError(t, two.rejection(token))
+		require.True(t, fault.Is(two.rejection("a.b.c"), fault.Unauthenticated))
 	}
 }
 
@@ -142,7 +142,7 @@ func TestMaintenance_endedByAdminAfterNewLogin(t *testing.T) {
 	h := open(t)
 	token, _, err := h.login("admin", password)
 	require.NoError(t, err)
-	_, err = newKeeper(t, h, token).set(modeOn, nil, nil)
+	_, err = newModeSetter(t, h, token).set(modeOn, nil, nil)
 	require.NoError(t, err)
 	h.t.Log("all users are signed out; an admin signs in again")
 	anyone, err := h.peer.Authenticate(t.Context(), &authpeerv1.AuthenticateRequest{InMaintenance: true})
@@ -153,9 +153,9 @@ func TestMaintenance_endedByAdminAfterNewLogin(t *testing.T) {
 	require.Nil(t, cfg.GetMaintenance().GetUntil())
 	in, err := h.public.Login(withCaller(t, h, anyone.GetCallerToken()), &authv1.LoginRequest{Username: "admin", Password: password})
 	require.NoError(t, err)
-	_, err = newKeeper(t, h, in.GetToken()).set(modeOff, nil, nil)
+	_, err = newModeSetter(t, h, in.GetToken()).set(modeOff, nil, nil)
 	require.NoError(t, err)
-	require.NoError(t, h.served(in.GetToken()))
+	require.NoError(t, h.rejection(in.GetToken()))
 	cfg, err = h.public.GetConfig(mustAs(h, ""), &authv1.GetConfigRequest{})
 	require.NoError(t, err)
 	require.Nil(t, cfg.GetMaintenance())
@@ -167,10 +167,10 @@ func TestMaintenance_survivesRestartAndIsAudited(t *testing.T) {
 	h := replica(t, db, clk)
 	token, _, err := h.login("admin", password)
 	require.NoError(t, err)
-	k := newKeeper(t, h, token)
+	k := newModeSetter(t, h, token)
 	_, err = k.set(modeOn, new("A new database"), nil)
 	require.NoError(t, err)
-	require.Equal(t, "maintenance", fault.From(replica(t, db, clk).served("")).Code, "a process started during maintenance")
+	require.Equal(t, "maintenance", fault.From(replica(t, db, clk).rejection("")).Code, "a process started during maintenance")
 	_, err = k.set(modeOff, new("not kept"), nil)
 	require.NoError(t, err)
 
@@ -193,18 +193,18 @@ func TestMaintenance_retryAfter(t *testing.T) {
 	h := open(t)
 	token, _, err := h.login("admin", password)
 	require.NoError(t, err)
-	k := newKeeper(t, h, token)
+	k := newModeSetter(t, h, token)
 	for name, tc := range map[string]struct{ until, want time.Duration }{
 		"until the end": {5 * time.Minute, 5 * time.Minute}, "at most one hour": {48 * time.Hour, time.Hour}, "at least one second": {time.Millisecond, time.Second},
 	} {
 		_, err := k.set(modeOn, nil, new(h.clock.Now().Add(authn.AnonymousLife+tc.until)))
 		require.NoError(t, err)
-		require.Equal(t, tc.want, fault.From(h.served("")).RetryAfter, name)
+		require.Equal(t, tc.want, fault.From(h.rejection("")).RetryAfter, name)
 	}
 	_, err = k.set(modeOn, nil, new(h.clock.Now().Add(time.Minute)))
 	require.NoError(t, err)
 	h.clock.Advance(2 * time.Minute)
-	f := fault.From(h.served(""))
+	f := fault.From(h.rejection(""))
 	require.Equal(t, "maintenance", f.Code, "maintenance lasts until an admin ends it")
 	require.Equal(t, time.Minute, f.RetryAfter)
 }
@@ -214,7 +214,7 @@ func TestSetMaintenance_invalid(t *testing.T) {
 	h := open(t)
 	token, _, err := h.login("admin", password)
 	require.NoError(t, err)
-	k := newKeeper(t, h, token)
+	k := newModeSetter(t, h, token)
 	past := h.clock.Now()
 	for name, in := range map[string]*authv1.SetMaintenanceRequest{
 		"no mode":                   {},
@@ -230,7 +230,7 @@ func TestSetMaintenance_invalid(t *testing.T) {
 	anonymous := mustAs(h, "")
 	_, err = k.client.SetMaintenance(anonymous, &authv1.SetMaintenanceRequest{Mode: modeOn})
 	require.True(t, fault.Is(err, fault.Unauthenticated), "%v", err)
-	require.NoError(t, h.served(""))
+	require.NoError(t, h.rejection(""))
 }
 
 // Concurrent changes are made one after the other: each event begins with the mode in which the previous one ended.
@@ -239,7 +239,7 @@ func TestSetMaintenance_concurrent(t *testing.T) {
 	h := open(t)
 	token, _, err := h.login("admin", password)
 	require.NoError(t, err)
-	k := newKeeper(t, h, token)
+	k := newModeSetter(t, h, token)
 	var wg sync.WaitGroup
 	for i := range 16 {
 		wg.Go(func() {

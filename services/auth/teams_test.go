@@ -19,8 +19,8 @@ import (
 
 const olga = "usr_0000000000000000000000olga"
 
-// crew holds clients of the team and project services, with tokens of the admin and of olga, an operator.
-type crew struct {
+// teamClients holds clients of the team and project services, with tokens of the admin and of olga, an operator.
+type teamClients struct {
 	*harness
 
 	teams      authv1.TeamServiceClient
@@ -28,7 +28,7 @@ type crew struct {
 	root, olga string // access tokens
 }
 
-func openCrew(t *testing.T) *crew {
+func newTeamClients(t *testing.T) *teamClients {
 	t.Helper()
 	h := open(t)
 	_, err := h.db.Pool(auth.Name).Exec(t.Context(), `INSERT INTO account (id, username, role, password_hash, created_at)
@@ -37,7 +37,7 @@ func openCrew(t *testing.T) *crew {
 	conn, err := h.bus.As("gateway").Dial(auth.Name)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	c := &crew{harness: h, teams: authv1.NewTeamServiceClient(conn), projects: authv1.NewProjectServiceClient(conn)}
+	c := &teamClients{harness: h, teams: authv1.NewTeamServiceClient(conn), projects: authv1.NewProjectServiceClient(conn)}
 	for name, token := range map[string]*string{"admin": &c.root, "olga": &c.olga} {
 		out, err := h.public.Login(mustAs(h, ""), &authv1.LoginRequest{Username: name, Password: password})
 		require.NoError(t, err)
@@ -56,7 +56,7 @@ func kind[A any](_ A, err error) fault.Kind {
 
 func TestTeamRole_effectiveAtNextCall(t *testing.T) {
 	t.Parallel()
-	c := openCrew(t)
+	c := newTeamClients(t)
 	ctx := mustAs(c.harness, c.root)
 	team, err := c.teams.CreateTeam(ctx, &authv1.CreateTeamRequest{Key: "speech", Name: "Speech"})
 	require.NoError(t, err)
@@ -105,7 +105,7 @@ func TestTeamRole_effectiveAtNextCall(t *testing.T) {
 
 func TestWorkers_sweepIdempotencyRows(t *testing.T) {
 	t.Parallel()
-	c := openCrew(t)
+	c := newTeamClients(t)
 	ctx := metadata.AppendToOutgoingContext(mustAs(c.harness, c.root), "idempotency-key", "k1")
 	_, err := c.teams.CreateTeam(ctx, &authv1.CreateTeamRequest{Key: "speech", Name: "Speech"})
 	require.NoError(t, err)
@@ -126,7 +126,7 @@ func TestWorkers_sweepIdempotencyRows(t *testing.T) {
 
 func TestTeamService_createAndDeleteByAdminsOnly(t *testing.T) {
 	t.Parallel()
-	c := openCrew(t)
+	c := newTeamClients(t)
 	_, err := c.teams.CreateTeam(mustAs(c.harness, c.olga), &authv1.CreateTeamRequest{Key: "speech", Name: "Speech"})
 	require.True(t, fault.Is(err, fault.Forbidden), "%v", err)
 	_, err = c.teams.CreateTeam(mustAs(c.harness, c.root), &authv1.CreateTeamRequest{Key: "Speech!", Name: "Speech"})
@@ -147,7 +147,7 @@ func TestTeamService_createAndDeleteByAdminsOnly(t *testing.T) {
 
 func TestGetAccount_allowedPeers(t *testing.T) {
 	t.Parallel()
-	c := openCrew(t)
+	c := newTeamClients(t)
 	for name, want := range map[string]fault.Kind{"jobs": "", "registry": "", "ingest": fault.Forbidden, "gateway": fault.Forbidden} {
 		conn, err := c.bus.As(name).Dial(auth.Name)
 		require.NoError(t, err)
@@ -164,7 +164,7 @@ func TestGetAccount_allowedPeers(t *testing.T) {
 
 func TestProjectRoles_complete(t *testing.T) {
 	t.Parallel()
-	c := openCrew(t)
+	c := newTeamClients(t)
 	_, err := c.db.Pool(auth.Name).Exec(t.Context(), `WITH made AS (INSERT INTO project (id, key, name, visibility, created_at)
 			SELECT 'prj_' || lpad(n::text, 26, '0'), 'key-' || n, 'x', 'team', now() FROM generate_series(1, 700) n RETURNING id)
 		INSERT INTO membership (project_id, account_id, role) SELECT id, $1, 'editor' FROM made`, olga)

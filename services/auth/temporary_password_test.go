@@ -32,7 +32,7 @@ func TestTemporaryPassword_mustBeChangedFirst(t *testing.T) {
 	err = keys()
 	require.True(t, fault.Is(err, fault.Forbidden), "%v", err)
 	require.True(t, fault.HasCode(err, rpc.CodePasswordChange), "%v", err)
-	require.True(t, h.holds(token), "the user can still see their own account")
+	require.True(t, h.accessWorks(token), "the user can still see their own account")
 	_, err = h.public.GetConfig(mustAs(h, token), &authv1.GetConfigRequest{})
 	require.NoError(t, err)
 	token, _, err = h.refresh(refresh)
@@ -57,7 +57,7 @@ func TestDemotion_effectiveAtNextCall(t *testing.T) {
 		for _, r := range replicas {
 			_, err := r.keys.ListKeys(mustAs(r, token), &authv1.ListKeysRequest{})
 			require.Equal(t, role == "operator", fault.Is(err, fault.Forbidden), "%v", err)
-			require.True(t, r.holds(token))
+			require.True(t, r.accessWorks(token))
 		}
 	}
 }
@@ -79,11 +79,11 @@ func TestTokenValidity_notCached(t *testing.T) {
 		for range 3 {
 			h.sql(flip[0])
 			for _, r := range replicas {
-				require.False(t, r.holds(token), name)
+				require.False(t, r.accessWorks(token), name)
 			}
 			h.sql(flip[1])
 			for _, r := range replicas {
-				require.True(t, r.holds(token), name)
+				require.True(t, r.accessWorks(token), name)
 			}
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth"
 )
 
-// people has clients of the user and profile services. It calls them as the gateway does.
-type people struct {
+// userClients has clients of the user and profile services. It calls them as the gateway does.
+type userClients struct {
 	*harness
 
 	users   authv1.UserServiceClient
@@ -21,13 +21,13 @@ type people struct {
 	root string
 }
 
-func openPeople(t *testing.T) *people {
+func newUserClients(t *testing.T) *userClients {
 	t.Helper()
 	h := open(t)
 	conn, err := h.bus.As("gateway").Dial(auth.Name)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	p := &people{harness: h, users: authv1.NewUserServiceClient(conn), profile: authv1.NewProfileServiceClient(conn)}
+	p := &userClients{harness: h, users: authv1.NewUserServiceClient(conn), profile: authv1.NewProfileServiceClient(conn)}
 	p.root, _, err = h.login("admin", password)
 	require.NoError(t, err)
 	return p
@@ -35,8 +35,8 @@ func openPeople(t *testing.T) *people {
 
 const secondPassword = "second best horse"
 
-// another creates a second admin with a fixed password and returns the admin's id.
-func (p *people) another() string {
+// addAdmin creates a second admin with a fixed password and returns the admin's id.
+func (p *userClients) addAdmin() string {
 	p.t.Helper()
 	given := secondPassword
 	out, err := p.users.CreateUser(mustAs(p.harness, p.root), &authv1.CreateUserRequest{
@@ -46,33 +46,33 @@ func (p *people) another() string {
 	return out.GetUser().GetId()
 }
 
-func (p *people) update(in *authv1.UpdateUserRequest) error {
+func (p *userClients) update(in *authv1.UpdateUserRequest) error {
 	_, err := p.users.UpdateUser(mustAs(p.harness, p.root), in)
 	return err
 }
 
 // list makes a call that needs the admin role.
-func (p *people) list(token string) error {
+func (p *userClients) list(token string) error {
 	_, err := p.users.ListUsers(mustAs(p.harness, token), &authv1.ListUsersRequest{})
 	return err
 }
 
 func TestUpdateUser_disabledEffectiveAtNextCall(t *testing.T) {
 	t.Parallel()
-	p := openPeople(t)
-	bob := p.another()
+	p := newUserClients(t)
+	bob := p.addAdmin()
 	token, refresh, err := p.login("bob", secondPassword)
 	require.NoError(t, err)
 	disabled := true
 	require.NoError(t, p.update(&authv1.UpdateUserRequest{UserId: bob, Disabled: &disabled}))
-	require.False(t, p.holds(token))
+	require.False(t, p.accessWorks(token))
 	_, _, err = p.refresh(refresh)
 	require.True(t, fault.Is(err, fault.Unauthenticated), "%v", err)
 	_, _, err = p.login("bob", secondPassword)
 	require.True(t, fault.Is(err, fault.Unauthenticated), "%v", err)
 	disabled = false
 	require.NoError(t, p.update(&authv1.UpdateUserRequest{UserId: bob, Disabled: &disabled}))
-	require.False(t, p.holds(token), "ended sessions stay ended")
+	require.False(t, p.accessWorks(token), "ended sessions stay ended")
 	_, _, err = p.refresh(refresh)
 	require.True(t, fault.Is(err, fault.Unauthenticated), "%v", err)
 	_, _, err = p.login("bob", secondPassword)
@@ -81,26 +81,26 @@ func TestUpdateUser_disabledEffectiveAtNextCall(t *testing.T) {
 
 func TestUpdateUser_demotionEffectiveAtNextCall(t *testing.T) {
 	t.Parallel()
-	p := openPeople(t)
-	bob := p.another()
+	p := newUserClients(t)
+	bob := p.addAdmin()
 	token, _, err := p.login("bob", secondPassword)
 	require.NoError(t, err)
 	require.NoError(t, p.list(token))
 	require.NoError(t, p.update(&authv1.UpdateUserRequest{UserId: bob, Role: authv1.UserRole_USER_ROLE_OPERATOR}))
-	require.True(t, p.holds(token), "the user stays signed in")
+	require.True(t, p.accessWorks(token), "the user stays signed in")
 	require.True(t, fault.Is(p.list(token), fault.Forbidden))
 }
 
 func TestResetPassword_endsSessionsAndForcesChange(t *testing.T) {
 	t.Parallel()
-	p := openPeople(t)
-	bob := p.another()
+	p := newUserClients(t)
+	bob := p.addAdmin()
 	token, refresh, err := p.login("bob", secondPassword)
 	require.NoError(t, err)
 	ctx := metadata.AppendToOutgoingContext(mustAs(p.harness, p.root), "idempotency-key", "k1")
 	out, err := p.users.ResetPassword(ctx, &authv1.ResetPasswordRequest{UserId: bob})
 	require.NoError(t, err)
-	require.False(t, p.holds(token))
+	require.False(t, p.accessWorks(token))
 	_, _, err = p.refresh(refresh)
 	require.True(t, fault.Is(err, fault.Unauthenticated), "%v", err)
 	_, _, err = p.login("bob", secondPassword)
@@ -121,8 +121,8 @@ func TestResetPassword_endsSessionsAndForcesChange(t *testing.T) {
 
 func TestChangePassword_onlyCallingSessionRefreshes(t *testing.T) {
 	t.Parallel()
-	p := openPeople(t)
-	p.another()
+	p := newUserClients(t)
+	p.addAdmin()
 	other, otherRefresh, err := p.login("bob", secondPassword)
 	require.NoError(t, err)
 	token, refresh, err := p.login("bob", secondPassword)
@@ -133,10 +133,10 @@ func TestChangePassword_onlyCallingSessionRefreshes(t *testing.T) {
 	}
 	require.True(t, fault.Is(change(secondPassword, "short"), fault.Invalid), "the password is too short")
 	require.True(t, fault.Is(change("not it at all", "third best horse"), fault.Refused))
-	require.True(t, p.holds(token))
+	require.True(t, p.accessWorks(token))
 	require.NoError(t, change(secondPassword, "third best horse"))
-	require.False(t, p.holds(token))
-	require.False(t, p.holds(other))
+	require.False(t, p.accessWorks(token))
+	require.False(t, p.accessWorks(other))
 	_, _, err = p.refresh(otherRefresh)
 	require.True(t, fault.Is(err, fault.Unauthenticated), "%v", err)
 	token, _, err = p.refresh(refresh)
@@ -150,7 +150,7 @@ func TestChangePassword_onlyCallingSessionRefreshes(t *testing.T) {
 
 func TestCreateUser_invalid(t *testing.T) {
 	t.Parallel()
-	p := openPeople(t)
+	p := newUserClients(t)
 	ctx := mustAs(p.harness, p.root)
 	short, email, long := "elevenchars", "not an address", "x"
 	for len(long) <= 128 {
@@ -178,8 +178,8 @@ func TestCreateUser_invalid(t *testing.T) {
 
 func TestUserService_adminsOnly(t *testing.T) {
 	t.Parallel()
-	p := openPeople(t)
-	bob := p.another()
+	p := newUserClients(t)
+	bob := p.addAdmin()
 	token, _, err := p.login("bob", secondPassword)
 	require.NoError(t, err)
 	require.NoError(t, p.update(&authv1.UpdateUserRequest{UserId: bob, Role: authv1.UserRole_USER_ROLE_OPERATOR}))

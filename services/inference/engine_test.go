@@ -45,7 +45,7 @@ func TestTruncatedEngineResponse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, w := open(t), newWorld(t, newEngine(t, c.play))
+			r, w := open(t), newDeploymentStates(t, newEngine(t, c.play))
 			r.ready(w.deployments()...)
 			req := r.request(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, `{"stream":true}`)
 			req.Header.Set("Accept-Encoding", "gzip") // otherwise the client would decompress the body
@@ -64,7 +64,7 @@ func TestTruncatedEngineResponse(t *testing.T) {
 
 func TestEngineClosesBeforeBody(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, once("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n")))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, once("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n")))
 	r.ready(w.deployments()...)
 	resp, err := r.server.Client().Do(r.request(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "{}"))
 	if err == nil {
@@ -103,7 +103,7 @@ func TestInvalidEngineResponse(t *testing.T) {
 					c.FirstByte = 300 * time.Millisecond // only this timeout can end the call
 				}
 			})
-			w := newWorld(t, newEngine(t, c.play))
+			w := newDeploymentStates(t, newEngine(t, c.play))
 			r.ready(w.deployments()...)
 			resp := r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "{}")
 			defer func() { _ = resp.Body.Close() }()
@@ -120,7 +120,7 @@ func TestUnreachableEngine(t *testing.T) {
 	t.Parallel()
 	gone := newEngine(t, always(""))
 	gone.stop()
-	r, w := open(t), newWorld(t, gone)
+	r, w := open(t), newDeploymentStates(t, gone)
 	r.ready(w.deployments()...)
 	refused(t, r.do(http.MethodGet, "/inference/"+deploymentA+"/v1/models", w.good.text, ""), 502, "engine_unreachable")
 	require.Equal(t, "engine_unreachable", r.rows(1)[0].Outcome)
@@ -135,7 +135,7 @@ func TestUnreachableEngine(t *testing.T) {
 
 func TestInvalidEngineAddress(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always("")))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, always("")))
 	d := served(deploymentA, list(w.good), w.e)
 	for _, address := range []string{"unix:///tmp/x", "https://127.0.0.1:1", "127.0.0.1:1", "http://", ":"} {
 		d.Promoted.Replicas[0].Address = address
@@ -149,7 +149,7 @@ func TestInvalidEngineAddress(t *testing.T) {
 func TestSentCallNotRetriedOnOtherReplica(t *testing.T) {
 	t.Parallel()
 	first, second := newEngine(t, once("")), newEngine(t, once(""))
-	r, w := open(t), newWorld(t, first)
+	r, w := open(t), newDeploymentStates(t, first)
 	r.ready(served(deploymentA, list(w.good), first, second))
 	refused(t, r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "{}"), 502, "engine_lost")
 	require.Equal(t, 1, len(first.seen())+len(second.seen()))
@@ -167,7 +167,7 @@ func TestClosedPooledConnectionReplaced(t *testing.T) {
 		_ = c.Close()
 		closed <- struct{}{}
 	})
-	r, w := open(t), newWorld(t, e)
+	r, w := open(t), newDeploymentStates(t, e)
 	r.ready(w.deployments()...)
 	for i := range 20 {
 		body := `{"n":` + strings.Repeat("1", i+1) + `}`
@@ -191,7 +191,7 @@ func TestUnrequestedEngineBytesDiscarded(t *testing.T) {
 		sent <- struct{}{}
 		_, _ = in.ReadByte()
 	})
-	r, w := open(t), newWorld(t, e)
+	r, w := open(t), newDeploymentStates(t, e)
 	r.ready(w.deployments()...)
 	for range 5 {
 		require.Equal(t, "mine", text(t, r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "{}")))
@@ -229,7 +229,7 @@ func TestLargeBodyStreamedDuringResponse(t *testing.T) {
 			_, _ = io.WriteString(c, "3\r\nyes\r\n")
 		}
 	})
-	r, w := open(t), newWorld(t, e)
+	r, w := open(t), newDeploymentStates(t, e)
 	r.ready(w.deployments()...)
 	body, feed := io.Pipe()
 	req := r.request(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "")
@@ -261,7 +261,7 @@ func TestEngineRespondsBeforeBodyIsSent(t *testing.T) {
 		_, _ = io.WriteString(c, httpResponse("415 Unsupported Media Type", "", "not this"))
 		_, _ = io.Copy(io.Discard, in)
 	})
-	r, w := open(t), newWorld(t, e)
+	r, w := open(t), newDeploymentStates(t, e)
 	r.ready(w.deployments()...)
 	body, feed := io.Pipe()
 	defer func() { _ = feed.Close() }()
@@ -276,7 +276,7 @@ func TestEngineRespondsBeforeBodyIsSent(t *testing.T) {
 func TestMalformedRequestBody(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, always(httpResponse("200 OK", "", "taken as complete")))
-	r, w := open(t), newWorld(t, e)
+	r, w := open(t), newDeploymentStates(t, e)
 	r.ready(w.deployments()...)
 	start := "POST /inference/" + deploymentA + chat + " HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " + w.good.text + "\r\n"
 	resp := raw(t, r, start+"Transfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\nnot hex\r\n")

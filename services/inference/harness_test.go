@@ -30,8 +30,8 @@ import (
 // limit is the maximum time of every wait in these tests. A test that passes takes less.
 const limit = 30 * time.Second
 
-// rig is the service with a fake registry, its own database and a real HTTP server.
-type rig struct {
+// harness is the service with a fake registry, its own database and a real HTTP server.
+type harness struct {
 	t        *testing.T
 	cfg      inference.Config
 	db       *pgtest.DB
@@ -53,17 +53,17 @@ func defaults(t *testing.T) inference.Config {
 }
 
 // open starts the service; change may modify its settings first.
-func open(t *testing.T, change ...func(*inference.Config)) *rig {
+func open(t *testing.T, change ...func(*inference.Config)) *harness {
 	t.Helper()
 	return openWith(t, nil, change...)
 }
 
 // openWith is like open, with a TLS configuration for engines on other hosts.
-func openWith(t *testing.T, own func(node string) *tls.Config, change ...func(*inference.Config)) *rig {
+func openWith(t *testing.T, own func(node string) *tls.Config, change ...func(*inference.Config)) *harness {
 	t.Helper()
 	files, err := inference.Migrations()
 	require.NoError(t, err)
-	r := &rig{t: t, cfg: defaults(t), registry: newRegistry(), sessions: &sessions{}, tls: own}
+	r := &harness{t: t, cfg: defaults(t), registry: newRegistry(), sessions: &sessions{}, tls: own}
 	for _, f := range change {
 		f(&r.cfg)
 	}
@@ -80,7 +80,7 @@ func openWith(t *testing.T, own func(node string) *tls.Config, change ...func(*i
 }
 
 // serve runs a gRPC server on the bus until the test ends.
-func (r *rig) serve(name string, register func(*rpc.Server), keys ...authn.PublicKey) {
+func (r *harness) serve(name string, register func(*rpc.Server), keys ...authn.PublicKey) {
 	r.t.Helper()
 	clk := clock.Real()
 	ids := id.NewSource(clk, rand.Reader)
@@ -99,7 +99,7 @@ func (r *rig) serve(name string, register func(*rpc.Server), keys ...authn.Publi
 }
 
 // start creates the service with a database pool and runs its workers.
-func (r *rig) start(pool *pgxpool.Pool) {
+func (r *harness) start(pool *pgxpool.Pool) {
 	r.t.Helper()
 	clk := clock.Real()
 	conn, err := r.bus.As(inference.Name).Dial("registry")
@@ -126,7 +126,7 @@ func (r *rig) start(pool *pgxpool.Pool) {
 }
 
 // ready pushes deployments and waits until the service has applied them and has a lease.
-func (r *rig) ready(deployments ...*registrypeerv1.ServedDeployment) {
+func (r *harness) ready(deployments ...*registrypeerv1.ServedDeployment) {
 	r.t.Helper()
 	r.registry.await(r.t, r.registry.push(deployments...))
 	require.Eventually(r.t, func() bool {
@@ -150,12 +150,12 @@ const chat = "/v1/chat/completions"
 type reply struct{ *http.Response }
 
 // do sends a request with a bearer token, or without the header if bearer is empty.
-func (r *rig) do(method, path, bearer, body string) reply {
+func (r *harness) do(method, path, bearer, body string) reply {
 	r.t.Helper()
 	return r.send(r.request(method, path, bearer, body))
 }
 
-func (r *rig) request(method, path, bearer, body string) *http.Request {
+func (r *harness) request(method, path, bearer, body string) *http.Request {
 	r.t.Helper()
 	var in io.Reader
 	if body != "" {
@@ -172,7 +172,7 @@ func (r *rig) request(method, path, bearer, body string) *http.Request {
 	return req
 }
 
-func (r *rig) send(req *http.Request) reply {
+func (r *harness) send(req *http.Request) reply {
 	r.t.Helper()
 	resp, err := r.server.Client().Do(req) //nolint:bodyclose // the test closes it
 	require.NoError(r.t, err)
@@ -200,7 +200,7 @@ type row struct {
 }
 
 // rows waits until want calls are recorded and returns them, oldest first.
-func (r *rig) rows(want int) []row {
+func (r *harness) rows(want int) []row {
 	r.t.Helper()
 	var out []row
 	require.Eventually(r.t, func() bool {
@@ -212,7 +212,7 @@ func (r *rig) rows(want int) []row {
 }
 
 // now returns the calls that are recorded now, oldest first.
-func (r *rig) now() []row {
+func (r *harness) now() []row {
 	var out []row
 	rows, err := r.pool.Query(context.WithoutCancel(r.t.Context()), `SELECT request_id, outcome, method, path, token_name, usage_source,
 		status, stream, requested_model, response_model, finish_reason, prompt_tokens, completion_tokens, ttft_ms,

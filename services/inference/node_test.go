@@ -40,21 +40,21 @@ func (a *authority) inference() func(node string) *tls.Config {
 	return func(node string) *tls.Config { return pki.ClientTLS(identity, node) }
 }
 
-// one is an executor that reports one engine.
-type one struct {
+// singleEngine is an executor that reports one engine.
+type singleEngine struct {
 	executor.Executor
 	addr string
 }
 
-func (o one) Observed() []executor.Observation {
+func (o singleEngine) Observed() []executor.Observation {
 	return []executor.Observation{{
 		Key: executor.Key{WorkID: "w"}, Engine: &executor.EngineReport{Address: "http://" + o.addr, Ready: true},
 	}}
 }
 
-// behind runs the agent relay of a node in front of the engine and returns the replica as the node reports it, with
+// behindNode runs the agent relay of a node in front of the engine and returns the replica as the node reports it, with
 // the address of the agent's port.
-func (a *authority) behind(node string, e *engine) *registrypeerv1.ServedReplica {
+func (a *authority) behindNode(node string, e *engine) *registrypeerv1.ServedReplica {
 	a.t.Helper()
 	key, request, err := pki.NewRequest()
 	require.NoError(a.t, err)
@@ -62,7 +62,7 @@ func (a *authority) behind(node string, e *engine) *registrypeerv1.ServedReplica
 	require.NoError(a.t, err)
 	identity, err := pki.Parse(cert, key, a.ca.CertPEM())
 	require.NoError(a.t, err)
-	relay := agentrelay.New(agentrelay.Config{Listen: "127.0.0.1:0", Host: "127.0.0.1"}, one{addr: e.addr},
+	relay := agentrelay.New(agentrelay.Config{Listen: "127.0.0.1:0", Host: "127.0.0.1"}, singleEngine{addr: e.addr},
 		func() (pki.Source, error) { return identity, nil }, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(a.t.Context()))
 	done := make(chan error, 1)
@@ -76,9 +76,9 @@ func (a *authority) behind(node string, e *engine) *registrypeerv1.ServedReplica
 func TestCallReachesRemoteEngine(t *testing.T) {
 	t.Parallel()
 	own := newAuthority(t)
-	r, w := openWith(t, own.inference()), newWorld(t, newEngine(t, always(httpResponse("200 OK", "application/json", okJSON))))
+	r, w := openWith(t, own.inference()), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "application/json", okJSON))))
 	d := served(deploymentA, list(w.good))
-	d.Promoted.Replicas = []*registrypeerv1.ServedReplica{own.behind("nod_1", w.e)}
+	d.Promoted.Replicas = []*registrypeerv1.ServedReplica{own.behindNode("nod_1", w.e)}
 	r.ready(d)
 	require.Equal(t, okJSON, text(t, r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, `{"model":"m"}`)))
 	require.Contains(t, w.e.seen()[0], "Authorization: Bearer "+engineKey+"\r\n", "the engine must get its own key")
@@ -89,9 +89,9 @@ func TestCallReachesRemoteEngine(t *testing.T) {
 func TestStreamFromRemoteEngine(t *testing.T) {
 	t.Parallel()
 	own, s := newAuthority(t), newWordStream()
-	r, w := openWith(t, own.inference()), newWorld(t, newEngine(t, s.play))
+	r, w := openWith(t, own.inference()), newDeploymentStates(t, newEngine(t, s.play))
 	d := served(deploymentA, list(w.good))
-	d.Promoted.Replicas = []*registrypeerv1.ServedReplica{own.behind("nod_1", w.e)}
+	d.Promoted.Replicas = []*registrypeerv1.ServedReplica{own.behindNode("nod_1", w.e)}
 	r.ready(d)
 	resp, in := r.stream(w.good.text)
 	for _, word := range []string{"one", "two", "three"} {
@@ -106,11 +106,11 @@ func TestStreamFromRemoteEngine(t *testing.T) {
 func TestWrongNodeCertificateRefused(t *testing.T) {
 	t.Parallel()
 	own, foreign := newAuthority(t), newAuthority(t)
-	r, w := openWith(t, own.inference()), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "reached"))))
-	right := own.behind("nod_1", w.e)
+	r, w := openWith(t, own.inference()), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "", "reached"))))
+	right := own.behindNode("nod_1", w.e)
 	for name, wrong := range map[string]*registrypeerv1.ServedReplica{
 		"other node":         {Id: "rep_1", Address: right.GetAddress(), NodeId: "nod_2", ApiKey: engineKey},
-		"other installation": foreign.behind("nod_1", w.e),
+		"other installation": foreign.behindNode("nod_1", w.e),
 		"no node":            {Id: "rep_1", Address: right.GetAddress(), ApiKey: engineKey},
 		"invalid node id":    {Id: "rep_1", Address: right.GetAddress(), NodeId: "../nod_1", ApiKey: engineKey},
 		"engine without TLS": {Id: "rep_1", Address: "https://" + w.e.addr, NodeId: "nod_1", ApiKey: engineKey},
@@ -134,9 +134,9 @@ func TestWrongNodeCertificateRefused(t *testing.T) {
 func TestRemoteEngineNeedsClientCertificate(t *testing.T) {
 	t.Parallel()
 	own := newAuthority(t)
-	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "reached"))))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "", "reached"))))
 	d := served(deploymentA, list(w.good))
-	d.Promoted.Replicas = []*registrypeerv1.ServedReplica{own.behind("nod_1", w.e)}
+	d.Promoted.Replicas = []*registrypeerv1.ServedReplica{own.behindNode("nod_1", w.e)}
 	r.ready(d)
 	refused(t, r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "{}"), 502, "engine_unreachable")
 	require.Empty(t, w.e.seen())

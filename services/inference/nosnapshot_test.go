@@ -12,7 +12,7 @@ import (
 
 func TestTrafficUnavailableWithoutSnapshot(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
 	api, me := r.reader(), user("usr_1", authn.RoleOperator)
 	for name, id := range map[string]string{"deployment of a later snapshot": deploymentA, "unknown deployment": dep("z")} {
 		_, _, err := api.list(me, &inferencev1.ListTrafficRequest{DeploymentId: id})

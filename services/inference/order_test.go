@@ -43,13 +43,13 @@ func refused(t *testing.T, resp reply, status int, code string) refusal {
 	return out
 }
 
-// world has a deployment in each state that the checks distinguish, and a token of each deployment.
-type world struct {
+// deploymentStates has a deployment in each state that the checks distinguish, and a token of each deployment.
+type deploymentStates struct {
 	good, other, suspended, bare, unready token
 	e                                     *engine
 }
 
-func (w *world) deployments() []*registrypeerv1.ServedDeployment {
+func (w *deploymentStates) deployments() []*registrypeerv1.ServedDeployment {
 	a := served(deploymentA, list(w.good), w.e)
 	b := served(deploymentB, list(w.other), w.e)
 	suspended := served(dep("s"), list(w.suspended))
@@ -61,9 +61,9 @@ func (w *world) deployments() []*registrypeerv1.ServedDeployment {
 	return []*registrypeerv1.ServedDeployment{a, b, suspended, bare, unready}
 }
 
-func newWorld(t *testing.T, e *engine) *world {
+func newDeploymentStates(t *testing.T, e *engine) *deploymentStates {
 	t.Helper()
-	return &world{
+	return &deploymentStates{
 		good: newToken(t, "good"), other: newToken(t, "other"), suspended: newToken(t, "suspended"),
 		bare: newToken(t, "bare"), unready: newToken(t, "unready"), e: e,
 	}
@@ -72,7 +72,7 @@ func newWorld(t *testing.T, e *engine) *world {
 func TestCheckOrder(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, always(httpResponse("200 OK", "application/json", okJSON)))
-	r, w := open(t), newWorld(t, e)
+	r, w := open(t), newDeploymentStates(t, e)
 	r.ready(w.deployments()...)
 	never := newToken(t, "never").text
 	ingest, err := secret.Mint(rand.Reader, secret.KindIngest)
@@ -122,7 +122,7 @@ func TestCheckOrder(t *testing.T) {
 
 func TestNotReadyReasonInDetail(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always("")))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, always("")))
 	r.ready(w.deployments()...)
 	out := refused(t, r.do(http.MethodGet, "/inference/"+dep("u")+chat, w.unready.text, ""), 503, "no_ready_revision")
 	require.Equal(t, "revision 1 is not ready: probing/port_timeout", out.Detail)
@@ -131,7 +131,7 @@ func TestNotReadyReasonInDetail(t *testing.T) {
 func TestBearerHeader(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, always(httpResponse("200 OK", "", "fine")))
-	r, w := open(t), newWorld(t, e)
+	r, w := open(t), newDeploymentStates(t, e)
 	r.ready(w.deployments()...)
 	good := w.good.text
 	for name, headers := range map[string]http.Header{
@@ -166,7 +166,7 @@ func flip(b byte) string {
 
 func TestDrainingCheckedFirst(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always("")))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, always("")))
 	r.ready(w.deployments()...)
 	r.svc.Drain()
 	resp := r.do(http.MethodGet, "/inference/"+deploymentA+chat, "", "")
@@ -177,7 +177,7 @@ func TestDrainingCheckedFirst(t *testing.T) {
 func TestDrainLetsOpenCallsFinish(t *testing.T) {
 	t.Parallel()
 	s := newWordStream()
-	r, w := open(t), newWorld(t, newEngine(t, s.play))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, s.play))
 	r.ready(w.deployments()...)
 	_, in := r.stream(w.good.text)
 	s.words <- "before"
@@ -203,7 +203,7 @@ func TestCallsRefusedBeforeFirstSnapshot(t *testing.T) {
 func TestInvalidUpgradeRefused(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, always("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"))
-	r, w := open(t), newWorld(t, e)
+	r, w := open(t), newDeploymentStates(t, e)
 	r.ready(w.deployments()...)
 	for upgrade, want := range map[string]struct {
 		status int
@@ -227,7 +227,7 @@ func TestInvalidUpgradeRefused(t *testing.T) {
 func TestChunkedBodyLimit(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, always(httpResponse("200 OK", "", "read it all")))
-	r, w := open(t), newWorld(t, e)
+	r, w := open(t), newDeploymentStates(t, e)
 	r.ready(w.deployments()...)
 	post := func(size int64) reply {
 		req := r.request(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "")

@@ -24,7 +24,7 @@ func TestEngineResponseUnchanged(t *testing.T) {
 	} {
 		t.Run(c.status+c.body, func(t *testing.T) {
 			t.Parallel()
-			r, w := open(t), newWorld(t, newEngine(t, always(c.raw)))
+			r, w := open(t), newDeploymentStates(t, newEngine(t, always(c.raw)))
 			r.ready(w.deployments()...)
 			resp := r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, `{"model":"other"}`)
 			require.Equal(t, c.body, text(t, resp))
@@ -39,7 +39,7 @@ func TestEngineResponseUnchanged(t *testing.T) {
 
 func TestResponseDelimitedByConnectionClose(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, once("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nto the end")))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, once("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nto the end")))
 	r.ready(w.deployments()...)
 	for range 2 {
 		require.Equal(t, "to the end", text(t, r.do(http.MethodGet, "/inference/"+deploymentA+"/v1/models", w.good.text, "")))
@@ -57,7 +57,7 @@ func TestEngineHeadersFiltered(t *testing.T) {
 		"Connection: X-Named", "X-Named: 1", "Trailer: X-T", "Upgrade: h2c", "X-Service-Token: t", "Public-Key-Pins: x", "Set-Cookie2: y", "Via: 1.1 x",
 	}
 	allowed := []string{"Openai-Processing-Ms: 12", "Cache-Control: max-age=3", "Etag: \"v\"", "Retry-After: 7", "X-Process-Time: 1", "Vary: Accept"}
-	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "text/html", "<script>", append(hostile, allowed...)...))))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "text/html", "<script>", append(hostile, allowed...)...))))
 	r.ready(w.deployments()...)
 	resp := r.do(http.MethodGet, "/inference/"+deploymentA+"/v1/models", w.good.text, "")
 	require.Equal(t, "<script>", text(t, resp))
@@ -78,7 +78,7 @@ func TestEngineHeadersFiltered(t *testing.T) {
 
 func TestContentTypeNotGuessed(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "<html><script>"))))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "", "<html><script>"))))
 	r.ready(w.deployments()...)
 	resp := r.do(http.MethodGet, "/inference/"+deploymentA+"/v1/models", w.good.text, "")
 	_ = text(t, resp)
@@ -87,7 +87,7 @@ func TestContentTypeNotGuessed(t *testing.T) {
 
 func TestCallerHeadersFiltered(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
 	r.ready(w.deployments()...)
 	passes := map[string]string{
 		"Accept": "a/b", "Accept-Encoding": "gzip", "Accept-Language": "de", "Content-Type": "application/json", "Openai-Beta": "x",

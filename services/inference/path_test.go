@@ -12,7 +12,7 @@ import (
 )
 
 // raw sends bytes over a new connection and reads one response.
-func raw(t *testing.T, r *rig, bytes string) reply {
+func raw(t *testing.T, r *harness, bytes string) reply {
 	t.Helper()
 	c, err := net.Dial("tcp", r.server.Listener.Addr().String())
 	require.NoError(t, err)
@@ -25,8 +25,8 @@ func raw(t *testing.T, r *rig, bytes string) reply {
 	return reply{resp}
 }
 
-// evil returns paths that try to leave /v1.
-func evil() []string {
+// escapingPaths returns paths that try to leave /v1.
+func escapingPaths() []string {
 	var out []string
 	for _, dots := range []string{"..", "%2e%2e", ".%2e", "%2E.", "%252e%252e", ".", "%2e"} {
 		for _, slash := range []string{"/", "%2f", "%2F", "\\", "%5c", "%5C", "//", "/;/", "%252f", "%255c"} {
@@ -45,9 +45,9 @@ func evil() []string {
 func TestHostilePathsStayBelowV1(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, always(httpResponse("200 OK", "", "reached")))
-	r, w := open(t), newWorld(t, e)
+	r, w := open(t), newDeploymentStates(t, e)
 	r.ready(w.deployments()...)
-	corpus := evil()
+	corpus := escapingPaths()
 	require.Greater(t, len(corpus), 300)
 	reached := 0
 	for _, path := range corpus {
@@ -74,7 +74,7 @@ func TestHostilePathsStayBelowV1(t *testing.T) {
 func TestValidPathsUnchanged(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, always(httpResponse("200 OK", "", "reached")))
-	r, w := open(t), newWorld(t, e)
+	r, w := open(t), newDeploymentStates(t, e)
 	r.ready(w.deployments()...)
 	want := []string{
 		"/v1/models", "/v1", "/v1/", "/v1/chat/completions", "/v1/chat/completions?a=1&b=%2F..%2f", "/v1/models/org:name",
@@ -93,7 +93,7 @@ func TestValidPathsUnchanged(t *testing.T) {
 func TestRequestSmuggling(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, always(httpResponse("200 OK", "", "one")))
-	r, w := open(t), newWorld(t, e)
+	r, w := open(t), newDeploymentStates(t, e)
 	r.ready(w.deployments()...)
 	start := "POST /inference/" + deploymentA + chat + " HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " + w.good.text + "\r\n"
 	smuggled := "GET /v1/smuggled HTTP/1.1\r\nHost: engine\r\n\r\n"

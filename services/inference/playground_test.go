@@ -78,7 +78,7 @@ func (s *sessions) SeeSession(ctx context.Context, in *registrypeerv1.SeeSession
 }
 
 // openSession opens a session on an engine and returns the signed identity of its user.
-func (r *rig) openSession(e *engine, life time.Duration) (caller string) {
+func (r *harness) openSession(e *engine, life time.Duration) (caller string) {
 	r.t.Helper()
 	r.sessions.mu.Lock()
 	defer r.sessions.mu.Unlock()
@@ -90,7 +90,7 @@ func (r *rig) openSession(e *engine, life time.Duration) (caller string) {
 }
 
 // callTarget calls a target of the session.
-func (r *rig) callTarget(caller, method, rest, body string) reply {
+func (r *harness) callTarget(caller, method, rest, body string) reply {
 	r.t.Helper()
 	req := r.request(method, "/api/playground/sessions/"+session+"/targets/"+rest, "", body)
 	if caller != "" {
@@ -100,7 +100,7 @@ func (r *rig) callTarget(caller, method, rest, body string) reply {
 }
 
 // turns waits for n turns in the transcript and returns them.
-func (r *rig) turns(n int) (out []string) {
+func (r *harness) turns(n int) (out []string) {
 	r.t.Helper()
 	require.Eventually(r.t, func() bool {
 		out = nil

@@ -58,14 +58,14 @@ func (r *registry) await(t *testing.T, epoch int64) {
 	r.awaitThat(t, func() bool { return r.acked >= epoch })
 }
 
-// awaitThat waits until holds, which is called under the lock, returns true.
-func (r *registry) awaitThat(t *testing.T, holds func() bool) {
+// awaitThat waits until condition, which is called under the lock, returns true.
+func (r *registry) awaitThat(t *testing.T, condition func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	for {
 		r.mu.Lock()
-		ok, changed := holds(), r.changed
+		ok, changed := condition(), r.changed
 		r.mu.Unlock()
 		if ok {
 			return

@@ -55,7 +55,7 @@ func (s *wordStream) play(e *engine, c net.Conn, in *bufio.Reader) {
 }
 
 // stream starts a streaming call to the deployment.
-func (r *rig) stream(bearer string) (reply, *bufio.Reader) {
+func (r *harness) stream(bearer string) (reply, *bufio.Reader) {
 	r.t.Helper()
 	resp := r.do(http.MethodPost, "/inference/"+deploymentA+chat, bearer, `{"model":"default","stream":true}`)
 	require.Equal(r.t, 200, resp.StatusCode)
@@ -76,7 +76,7 @@ func event(t *testing.T, in *bufio.Reader) string {
 func TestStreamEventsFlushedImmediately(t *testing.T) {
 	t.Parallel()
 	s := newWordStream()
-	r, w := open(t), newWorld(t, newEngine(t, s.play))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, s.play))
 	r.ready(w.deployments()...)
 	resp, in := r.stream(w.good.text)
 	require.Equal(t, "no", resp.Header.Get("X-Accel-Buffering"))
@@ -108,7 +108,7 @@ func TestStreamEventsFlushedImmediately(t *testing.T) {
 func TestCallerDisconnectEndsEngineCall(t *testing.T) {
 	t.Parallel()
 	s := newWordStream()
-	r, w := open(t), newWorld(t, newEngine(t, s.play))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, s.play))
 	r.ready(w.deployments()...)
 	resp, in := r.stream(w.good.text)
 	s.words <- "a"
@@ -121,7 +121,7 @@ func TestCallerDisconnectEndsEngineCall(t *testing.T) {
 func TestCallerDisconnectBeforeHead(t *testing.T) {
 	t.Parallel()
 	came, gone := make(chan struct{}), make(chan struct{})
-	r, w := open(t), newWorld(t, newEngine(t, func(e *engine, _ net.Conn, in *bufio.Reader) {
+	r, w := open(t), newDeploymentStates(t, newEngine(t, func(e *engine, _ net.Conn, in *bufio.Reader) {
 		if _, _, ok := e.read(in); ok {
 			close(came)
 			_, _ = in.ReadByte()
@@ -150,7 +150,7 @@ func TestCallerDisconnectBeforeHead(t *testing.T) {
 func TestRevocationCutsOpenCallsBeforeAck(t *testing.T) {
 	t.Parallel()
 	s := newWordStream()
-	r, w := open(t), newWorld(t, newEngine(t, s.play))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, s.play))
 	keeps := newToken(t, "keeps")
 	r.ready(served(deploymentA, list(w.good, keeps), w.e))
 	const streams = 8
@@ -187,7 +187,7 @@ func TestRevocationCutsOpenCallsBeforeAck(t *testing.T) {
 func TestRevocationEndsCallWaitingForHead(t *testing.T) {
 	t.Parallel()
 	came := make(chan struct{})
-	r, w := open(t), newWorld(t, newEngine(t, func(e *engine, _ net.Conn, in *bufio.Reader) {
+	r, w := open(t), newDeploymentStates(t, newEngine(t, func(e *engine, _ net.Conn, in *bufio.Reader) {
 		if _, _, ok := e.read(in); ok {
 			close(came)
 			_, _ = in.ReadByte()
@@ -220,7 +220,7 @@ func TestRevocationNotBlockedByStalledReader(t *testing.T) {
 			}
 		}
 	}
-	r, w := open(t), newWorld(t, newEngine(t, flood))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, flood))
 	r.ready(w.deployments()...)
 	_, in := r.stream(w.good.text)
 	_, err := in.ReadByte() // read no more, so that all buffers fill up
@@ -232,7 +232,7 @@ func TestRevocationNotBlockedByStalledReader(t *testing.T) {
 
 func TestRevocationNotBlockedByMissingBody(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always("")))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, always("")))
 	r.ready(w.deployments()...)
 	for i, length := range []string{"Content-Length: 1000", "Transfer-Encoding: chunked"} {
 		c, err := net.Dial("tcp", r.server.Listener.Addr().String())
@@ -257,7 +257,7 @@ func TestRevocationNotBlockedByMissingBody(t *testing.T) {
 
 func TestRegistryUnavailableWithinLease(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "served"))))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "", "served"))))
 	r.ready(w.deployments()...)
 	var opened int
 	r.registry.change(func() { r.registry.down, opened = true, r.registry.opened })
@@ -272,7 +272,7 @@ func TestRegistryUnavailableWithinLease(t *testing.T) {
 func TestExpiredLeaseCutsAndRefusesCalls(t *testing.T) {
 	t.Parallel()
 	s := newWordStream()
-	r, w := open(t), newWorld(t, newEngine(t, s.play))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, s.play))
 	r.ready(w.deployments()...)
 	_, in := r.stream(w.good.text)
 	s.words <- "a"
@@ -291,7 +291,7 @@ func TestIdleTimeouts(t *testing.T) {
 	t.Run("engine pauses", func(t *testing.T) {
 		t.Parallel()
 		s := newWordStream()
-		r, w := open(t, short), newWorld(t, newEngine(t, s.play))
+		r, w := open(t, short), newDeploymentStates(t, newEngine(t, s.play))
 		r.ready(w.deployments()...)
 		_, in := r.stream(w.good.text)
 		body, err := io.ReadAll(in)
@@ -301,7 +301,7 @@ func TestIdleTimeouts(t *testing.T) {
 	})
 	t.Run("caller does not send", func(t *testing.T) {
 		t.Parallel()
-		r, w := open(t, short), newWorld(t, newEngine(t, always("")))
+		r, w := open(t, short), newDeploymentStates(t, newEngine(t, always("")))
 		r.ready(w.deployments()...)
 		resp := raw(t, r, "POST /inference/"+deploymentA+chat+" HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer "+w.good.text+
 			"\r\nContent-Length: 10\r\n\r\nabc")

@@ -27,7 +27,7 @@ import (
 
 func TestCallRecord(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "application/json", okJSON))))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "application/json", okJSON))))
 	r.ready(w.deployments()...)
 	body := `{"model":"default","messages":[]}`
 	resp := r.do(http.MethodPost, "/inference/"+deploymentA+chat+"?q=secret", w.good.text, body)
@@ -55,7 +55,7 @@ func TestRecordOfUnusableBodies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "application/json", c.answer))))
+			r, w := open(t), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "application/json", c.answer))))
 			r.ready(w.deployments()...)
 			require.Equal(t, c.answer, text(t, r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, c.body)))
 			got := r.rows(1)[0]
@@ -69,7 +69,7 @@ func TestRecordOfUnusableBodies(t *testing.T) {
 
 func TestRecordStripsInvalidCharacters(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", `{"model":"t\u0000i\ud800ny"}`))))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "", `{"model":"t\u0000i\ud800ny"}`))))
 	r.ready(w.deployments()...)
 	_ = text(t, r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, `{"model":"a\u0000b`+strings.Repeat("ü", 200)+`"}`))
 	got := r.rows(1)[0]
@@ -77,8 +77,8 @@ func TestRecordStripsInvalidCharacters(t *testing.T) {
 	require.Equal(t, "ab"+strings.Repeat("ü", 127), *got.RequestedModel)
 }
 
-// many sends n calls from 8 goroutines and returns their request ids.
-func (r *rig) many(n int, bearer string) map[string]bool {
+// sendMany sends n calls from 8 goroutines and returns their request ids.
+func (r *harness) sendMany(n int, bearer string) map[string]bool {
 	r.t.Helper()
 	var mu sync.Mutex
 	ids := map[string]bool{}
@@ -99,8 +99,8 @@ func (r *rig) many(n int, bearer string) map[string]bool {
 	return ids
 }
 
-// exactly requires that the calls with these ids are recorded, each once, and no others.
-func (r *rig) exactly(ids map[string]bool) {
+// requireRecordedOnce requires that the calls with these ids are recorded, each once, and no others.
+func (r *harness) requireRecordedOnce(ids map[string]bool) {
 	r.t.Helper()
 	for _, got := range r.rows(len(ids)) {
 		require.True(r.t, ids[got.RequestID], "call %s was not sent by the test, or is recorded twice", got.RequestID)
@@ -111,30 +111,30 @@ func (r *rig) exactly(ids map[string]bool) {
 
 func TestCallsRecordedOnceWhileDatabaseHangs(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
 	r.ready(w.deployments()...)
-	ids := r.many(40, w.good.text)
+	ids := r.sendMany(40, w.good.text)
 	owner := r.db.OwnerPool(inference.Name)
 	tx, err := owner.Begin(t.Context())
 	require.NoError(t, err)
 	_, err = tx.Exec(t.Context(), "LOCK TABLE call IN ACCESS EXCLUSIVE MODE")
 	require.NoError(t, err)
 	for range 3 {
-		for name := range r.many(80, w.good.text) {
+		for name := range r.sendMany(80, w.good.text) {
 			ids[name] = true
 		}
 	}
 	require.Eventually(t, func() bool { return len(r.segments()) > 0 }, limit, 10*time.Millisecond, "calls must be written to disk")
-	for name := range r.many(80, w.good.text) {
+	for name := range r.sendMany(80, w.good.text) {
 		ids[name] = true
 	}
 	require.NoError(t, tx.Rollback(t.Context()))
-	r.exactly(ids)
+	r.requireRecordedOnce(ids)
 	require.Eventually(t, func() bool { return len(r.segments()) == 0 }, limit, 10*time.Millisecond, "segments must be replayed and removed")
 }
 
 // segments returns the files in the spool.
-func (r *rig) segments() []string {
+func (r *harness) segments() []string {
 	found, err := filepath.Glob(filepath.Join(r.cfg.Spool, "*.jsonl"))
 	require.NoError(r.t, err)
 	return found
@@ -142,23 +142,23 @@ func (r *rig) segments() []string {
 
 func TestCallsRecordedOnceAcrossStop(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
 	r.ready(w.deployments()...)
-	ids := r.many(200, w.good.text)
+	ids := r.sendMany(200, w.good.text)
 	r.stop() // stores the calls that are still in memory
-	r.exactly(ids)
+	r.requireRecordedOnce(ids)
 	require.Empty(t, r.segments())
 }
 
 func TestCallsRecordedOnceAcrossRestartWithoutDatabase(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
 	r.stop()
 	closedPool := r.db.Pool(inference.Name)
 	closedPool.Close()
 	r.start(closedPool)
 	r.ready(w.deployments()...)
-	ids := r.many(200, w.good.text)
+	ids := r.sendMany(200, w.good.text)
 	r.stop()
 	require.NotEmpty(t, r.segments())
 	require.Empty(t, r.now())
@@ -168,7 +168,7 @@ func TestCallsRecordedOnceAcrossRestartWithoutDatabase(t *testing.T) {
 		require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 	}
 	r.start(r.pool)
-	r.exactly(ids)
+	r.requireRecordedOnce(ids)
 }
 
 func TestSettings(t *testing.T) {
@@ -192,13 +192,13 @@ func TestSettings(t *testing.T) {
 
 // reader is a client of TrafficService, with the identity of the gateway.
 type reader struct {
-	*rig
+	*harness
 
 	client inferencev1.TrafficServiceClient
 	signer *authn.Signer
 }
 
-func (r *rig) reader() *reader {
+func (r *harness) reader() *reader {
 	r.t.Helper()
 	key, err := authn.NewSigningKey(rand.Reader)
 	require.NoError(r.t, err)
@@ -209,7 +209,7 @@ func (r *rig) reader() *reader {
 	conn, err := r.bus.As("gateway").Dial(inference.Name)
 	require.NoError(r.t, err)
 	r.t.Cleanup(func() { _ = conn.Close() })
-	return &reader{rig: r, client: inferencev1.NewTrafficServiceClient(conn), signer: signer}
+	return &reader{harness: r, client: inferencev1.NewTrafficServiceClient(conn), signer: signer}
 }
 
 func user(name, role string, projects ...authn.ProjectRole) *authn.Caller {
@@ -228,11 +228,11 @@ func (r *reader) list(c *authn.Caller, in *inferencev1.ListTrafficRequest) (call
 
 func TestListTrafficVisibility(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
 	mine := served(deploymentA, list(w.good), w.e)
 	mine.Visibility = "project"
 	r.ready(mine)
-	_ = r.many(8, w.good.text)
+	_ = r.sendMany(8, w.good.text)
 	_ = r.rows(8)
 	api := r.reader()
 	in := &inferencev1.ListTrafficRequest{DeploymentId: deploymentA}
@@ -267,11 +267,11 @@ func TestListTrafficVisibility(t *testing.T) {
 
 func TestListTrafficPages(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "application/json", okJSON))))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "application/json", okJSON))))
 	second := newToken(t, "second")
 	r.ready(served(deploymentA, list(w.good, second), w.e))
-	_ = r.many(16, w.good.text)
-	_ = r.many(8, second.text)
+	_ = r.sendMany(16, w.good.text)
+	_ = r.sendMany(8, second.text)
 	_ = r.rows(24)
 	api, me := r.reader(), user("usr_1", authn.RoleOperator)
 	page := func(limit, offset int32, token string) ([]*inferencev1.Call, bool) {

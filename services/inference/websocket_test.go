@@ -61,7 +61,7 @@ func echoServer(t *testing.T, options *websocket.AcceptOptions) *engine {
 }
 
 // dial opens a WebSocket as a caller.
-func (r *rig) dial(bearer, path string, protocols ...string) (*websocket.Conn, reply, error) {
+func (r *harness) dial(bearer, path string, protocols ...string) (*websocket.Conn, reply, error) {
 	ctx, cancel := context.WithTimeout(r.t.Context(), limit)
 	defer cancel()
 	c, resp, err := websocket.Dial( //nolint:bodyclose // closed by the library or by the test.
@@ -77,7 +77,7 @@ func (r *rig) dial(bearer, path string, protocols ...string) (*websocket.Conn, r
 }
 
 // echoes sends a message and requires that it comes back.
-func (r *rig) echoes(c *websocket.Conn, kind websocket.MessageType, data string) {
+func (r *harness) echoes(c *websocket.Conn, kind websocket.MessageType, data string) {
 	r.t.Helper()
 	require.NoError(r.t, c.Write(r.t.Context(), kind, []byte(data)))
 	got, back, err := c.Read(r.t.Context())
@@ -103,7 +103,7 @@ func TestWebSocketRelay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := open(t)
-			w := newWorld(t, echoServer(t, &websocket.AcceptOptions{Subprotocols: []string{"realtime"}, CompressionMode: mode}))
+			w := newDeploymentStates(t, echoServer(t, &websocket.AcceptOptions{Subprotocols: []string{"realtime"}, CompressionMode: mode}))
 			r.ready(w.deployments()...)
 			c, resp, err := r.dial(w.good.text, "/v1/realtime?model=x", "realtime")
 			require.NoError(t, err)
@@ -130,7 +130,7 @@ func TestWebSocketRelay(t *testing.T) {
 
 func TestEngineDeclinesWebSocket(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, echoServer(t, nil))
+	r, w := open(t), newDeploymentStates(t, echoServer(t, nil))
 	r.ready(w.deployments()...)
 	_, resp, err := r.dial(w.good.text, "/v1/closed")
 	require.Error(t, err)
@@ -143,7 +143,7 @@ func TestEngineDeclinesWebSocket(t *testing.T) {
 func TestWebSocketChecks(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, always(""))
-	r, w := open(t), newWorld(t, e)
+	r, w := open(t), newDeploymentStates(t, e)
 	r.ready(w.deployments()...)
 	handshake := func(deployment, bearer string, change func(http.Header)) reply {
 		req := r.request(http.MethodGet, "/inference/"+deployment+"/v1/realtime", bearer, "")
@@ -184,7 +184,7 @@ func TestInvalidEngineHandshake(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, w := open(t), newWorld(t, newEngine(t, always("HTTP/1.1 101 Switching Protocols\r\n"+head+"\r\nGET /admin HTTP/1.1\r\n\r\n")))
+			r, w := open(t), newDeploymentStates(t, newEngine(t, always("HTTP/1.1 101 Switching Protocols\r\n"+head+"\r\nGET /admin HTTP/1.1\r\n\r\n")))
 			r.ready(w.deployments()...)
 			_, resp, err := r.dial(w.good.text, "/v1/realtime")
 			require.Error(t, err)
@@ -197,31 +197,31 @@ func TestInvalidEngineHandshake(t *testing.T) {
 func TestWebSocketEnds(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		end     func(r *rig, w *world, c *websocket.Conn)
+		end     func(r *harness, w *deploymentStates, c *websocket.Conn)
 		code    websocket.StatusCode
 		outcome string
 	}{
-		"engine closes": {func(r *rig, _ *world, c *websocket.Conn) {
+		"engine closes": {func(r *harness, _ *deploymentStates, c *websocket.Conn) {
 			require.NoError(r.t, c.Write(r.t.Context(), websocket.MessageText, []byte("leave")))
 		}, 4001, "ok"},
-		"engine dies": {func(r *rig, _ *world, c *websocket.Conn) {
+		"engine dies": {func(r *harness, _ *deploymentStates, c *websocket.Conn) {
 			require.NoError(r.t, c.Write(r.t.Context(), websocket.MessageText, []byte("die")))
 		}, 1014, "upstream_truncated"},
-		"token is revoked": {func(r *rig, w *world, _ *websocket.Conn) {
+		"token is revoked": {func(r *harness, w *deploymentStates, _ *websocket.Conn) {
 			all := w.deployments()
 			all[0].Tokens = nil
 			r.registry.await(r.t, r.registry.push(all...))
 		}, websocket.StatusPolicyViolation, "revoked"},
-		"deployment is suspended with cut": {func(r *rig, w *world, _ *websocket.Conn) {
+		"deployment is suspended with cut": {func(r *harness, w *deploymentStates, _ *websocket.Conn) {
 			all := w.deployments()
 			all[0].Suspended, all[0].Cut = true, true
 			r.registry.await(r.t, r.registry.push(all...))
 		}, websocket.StatusTryAgainLater, "suspended"},
-		"message is too large": {func(r *rig, _ *world, c *websocket.Conn) {
+		"message is too large": {func(r *harness, _ *deploymentStates, c *websocket.Conn) {
 			_ = c.Write(r.t.Context(), websocket.MessageBinary, make([]byte, 2<<20))
 		}, websocket.StatusMessageTooBig, "client_error"},
-		"idle for too long": {func(*rig, *world, *websocket.Conn) {}, websocket.StatusGoingAway, "idle"},
-		"server drains":     {func(r *rig, _ *world, _ *websocket.Conn) { r.svc.Drain() }, websocket.StatusGoingAway, "draining"},
+		"idle for too long": {func(*harness, *deploymentStates, *websocket.Conn) {}, websocket.StatusGoingAway, "idle"},
+		"server drains":     {func(r *harness, _ *deploymentStates, _ *websocket.Conn) { r.svc.Drain() }, websocket.StatusGoingAway, "draining"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -230,7 +230,7 @@ func TestWebSocketEnds(t *testing.T) {
 					cfg.SocketIdle = 200 * time.Millisecond
 				}
 			})
-			w := newWorld(t, echoServer(t, nil))
+			w := newDeploymentStates(t, echoServer(t, nil))
 			r.ready(w.deployments()...)
 			conn, _, err := r.dial(w.good.text, "/v1/realtime")
 			require.NoError(t, err)
@@ -248,7 +248,7 @@ func TestWebSocketEnds(t *testing.T) {
 func TestDrainingSuspensionLetsCallsFinish(t *testing.T) {
 	t.Parallel()
 	s := newWordStream()
-	r, w := open(t), newWorld(t, newEngine(t, s.play))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, s.play))
 	r.ready(w.deployments()...)
 	_, in := r.stream(w.good.text)
 	s.words <- "before"
@@ -268,7 +268,7 @@ func TestDrainingSuspensionLetsCallsFinish(t *testing.T) {
 func TestCuttingSuspensionEndsCallsBeforeAck(t *testing.T) {
 	t.Parallel()
 	s := newWordStream()
-	r, w := open(t), newWorld(t, newEngine(t, s.play))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, s.play))
 	r.ready(w.deployments()...)
 	_, in := r.stream(w.good.text)
 	s.words <- "before"
@@ -286,7 +286,7 @@ func TestCuttingSuspensionEndsCallsBeforeAck(t *testing.T) {
 
 func TestInformationalResponsesRelayed(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always("HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nSet-Cookie: a=b\r\nOpenai-Hint: 1\r\n\r\n"+
+	r, w := open(t), newDeploymentStates(t, newEngine(t, always("HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nSet-Cookie: a=b\r\nOpenai-Hint: 1\r\n\r\n"+
 		httpResponse("200 OK", "text/plain", "after"))))
 	r.ready(w.deployments()...)
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", r.server.Listener.Addr().String())

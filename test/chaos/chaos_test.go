@@ -21,220 +21,220 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-func all() bool { return os.Getenv("CHAOS") == "all" }
+func allRows() bool { return os.Getenv("CHAOS") == "all" }
 
-// roomy gives the node enough slots for the engines that the rows leave running.
-func roomy() map[string]string { return map[string]string{"SERVICE_JOBS_NODE_SLOTS": "200"} }
+// manySlots gives the node enough slots for the engines that the rows leave running.
+func manySlots() map[string]string { return map[string]string{"SERVICE_JOBS_NODE_SLOTS": "200"} }
 
 func TestSplitInstallation_killedProcesses(t *testing.T) {
-	w := newWire(t)
-	rows := matrix(victims())
-	if !all() {
-		rows = some(rows, 4, draw.Seed(t))
+	p := newUploadProxy(t)
+	rows := matrix(processes())
+	if !allRows() {
+		rows = selectRows(rows, 4, draw.Seed(t))
 	}
-	s := testenv.Split(t, testenv.Options{OwnEnvironments: buildsEnvironments(rows), Env: w.env()})
-	w.connect(t, s)
+	s := testenv.Split(t, testenv.Options{OwnEnvironments: buildsEnvironments(rows), Env: p.env()})
+	p.connect(t, s)
 	for _, r := range rows {
-		t.Run(r.String(), func(t *testing.T) { (&walk{T: t, s: s, w: w, row: r}).run() })
+		t.Run(r.String(), func(t *testing.T) { (&scenario{T: t, s: s, proxy: p, row: r}).run() })
 	}
 }
 
 func TestSingleProcess_killed(t *testing.T) {
-	w := newWire(t)
+	p := newUploadProxy(t)
 	rows := matrix([]string{"signalboxd"})
-	if !all() {
-		rows = some(rows, 1, draw.Seed(t)+4) // the stage that the four rows of TestSplitInstallation leave out
+	if !allRows() {
+		rows = selectRows(rows, 1, draw.Seed(t)+4) // the stage that the four rows of TestSplitInstallation leave out
 	}
-	s := testenv.Single(t, testenv.Options{OwnEnvironments: buildsEnvironments(rows), Env: w.env()})
-	w.connect(t, s)
+	s := testenv.Single(t, testenv.Options{OwnEnvironments: buildsEnvironments(rows), Env: p.env()})
+	p.connect(t, s)
 	for _, r := range rows {
-		t.Run(r.String(), func(t *testing.T) { (&walk{T: t, s: s, w: w, row: r}).run() })
+		t.Run(r.String(), func(t *testing.T) { (&scenario{T: t, s: s, proxy: p, row: r}).run() })
 	}
 }
 
-// buildsEnvironments reports whether a row needs an environment that is being built. Such a row deletes environments, so
-// it cannot use the shared ones.
+// buildsEnvironments reports whether a row needs an environment that is being built. Such a row deletes
+// environments, so it cannot use the shared ones.
 func buildsEnvironments(rows []row) bool {
 	return slices.ContainsFunc(rows, func(r row) bool { return r.stage == environment })
 }
 
-// walk tests one row: it trains and serves a model stage by stage and kills the row's process in the row's
+// scenario tests one row: it trains and serves a model stage by stage and kills the row's process in the row's
 // stage. Meanwhile another job prints numbers, and no number may be lost.
-type walk struct {
+type scenario struct {
 	*testing.T
-	s   *testenv.Stand
-	w   *wire
-	row row
-	l   *e2eflow.Loop
-	c   *testenv.Counter
+	s     *testenv.Installation
+	proxy *uploadProxy
+	row   row
+	l     *e2eflow.Loop
+	c     *testenv.Counter
 }
 
-func (w *walk) run() {
-	w.Helper()
-	ctx, cancel := context.WithTimeout(w.Context(), 2*testenv.Patience)
+func (sc *scenario) run() {
+	sc.Helper()
+	ctx, cancel := context.WithTimeout(sc.Context(), 2*testenv.StageTimeout)
 	defer cancel()
-	whole := w.s.T
-	w.s.T = w.T // a failure must fail only the test of this row
-	defer func() { w.s.T = whole }()
-	w.s.URL = w.w.target.Load().String() // only requests of the training use the proxy
-	w.l = w.s.Loop(ctx)
-	w.c = w.s.Count(ctx, w.l)
-	w.train(ctx)
-	pid := w.serve(ctx)
-	if w.row.stage == promoted {
-		w.strike(ctx, func() {})
+	suite := sc.s.T
+	sc.s.T = sc.T // a failure must fail only the test of this row
+	defer func() { sc.s.T = suite }()
+	sc.s.URL = sc.proxy.target.Load().String() // only requests of the training use the proxy
+	sc.l = sc.s.Loop(ctx)
+	sc.c = sc.s.Count(ctx, sc.l)
+	sc.train(ctx)
+	pid := sc.serve(ctx)
+	if sc.row.stage == promoted {
+		sc.kill(ctx, func() {})
 		// The restarted agent adopts a running engine, so the process id must not change.
-		require.NoError(w, w.l.AwaitReady(ctx), w.s.Tail())
+		require.NoError(sc, sc.l.AwaitReady(ctx), sc.s.Tail())
 	}
-	w.answerRight(ctx)
-	require.Equal(w, pid, w.enginePID(ctx), "the promoted engine must be the one that serves")
-	w.c.End(ctx)
+	sc.requireCorrectAnswer(ctx)
+	require.Equal(sc, pid, sc.enginePID(ctx), "the promoted engine must be the one that serves")
+	sc.c.End(ctx)
 	var lines []e2eflow.LogLine
-	require.NoError(w, w.l.FollowLogs(ctx, func(line e2eflow.LogLine) { lines = append(lines, line) }))
-	w.s.LessonLines(ctx, w.l, lines)
+	require.NoError(sc, sc.l.FollowLogs(ctx, func(line e2eflow.LogLine) { lines = append(lines, line) }))
+	sc.s.RequireTrainingLines(ctx, sc.l, lines)
 }
 
-// strike kills the row's process while the counter job prints numbers. It then requests the stop of the
+// kill kills the row's process while the counter job prints numbers. It then requests the stop of the
 // counter job, but does not wait for it.
-func (w *walk) strike(ctx context.Context, release func()) {
-	w.Helper()
-	w.c.AwaitMore(ctx, 1)
-	strike(ctx, w.T, w.s, w.row, w.l, release)
-	w.c.AwaitMore(ctx, 3)
-	w.c.Stop(ctx)
+func (sc *scenario) kill(ctx context.Context, release func()) {
+	sc.Helper()
+	sc.c.AwaitMore(ctx, 1)
+	killProcess(ctx, sc.T, sc.s, sc.row, sc.l, release)
+	sc.c.AwaitMore(ctx, 3)
+	sc.c.Stop(ctx)
 }
 
 // train submits the training and waits until it has ended.
-func (w *walk) train(ctx context.Context) {
-	w.Helper()
-	if w.row.stage == environment {
-		w.c.AwaitMore(ctx, 0) // build the environment of the counter job first, so that holdBuild does not freeze this build
-		w.forgetEnvironment()
+func (sc *scenario) train(ctx context.Context) {
+	sc.Helper()
+	if sc.row.stage == environment {
+		sc.c.AwaitMore(ctx, 0) // build the environment of the counter job first, so that freezeBuild does not freeze this build
+		sc.forgetEnvironment()
 	}
-	w.submit(ctx)
-	switch w.row.stage {
+	sc.submit(ctx)
+	switch sc.row.stage {
 	case environment:
-		w.strike(ctx, holdBuild(ctx, w.T, w.s))
+		sc.kill(ctx, freezeBuild(ctx, sc.T, sc.s))
 	case training:
-		w.awaitMetric(ctx)
-		_, release := holdWork(ctx, w.T, w.s, w.l.Job.ID, "run", "chat_tiny.train")
-		w.strike(ctx, release)
+		sc.awaitMetric(ctx)
+		_, release := freezeWork(ctx, sc.T, sc.s, sc.l.Job.ID, "run", "chat_tiny.train")
+		sc.kill(ctx, release)
 	case upload:
-		held := w.w.arm(w.T, "/runs/"+w.l.Job.RunID+"/1/merged_model/")
-		w.strike(ctx, holdUpload(ctx, w.T, w.s, held))
+		blocked := sc.proxy.blockNext(sc.T, "/runs/"+sc.l.Job.RunID+"/1/merged_model/")
+		sc.kill(ctx, awaitBlockedUpload(ctx, sc.T, sc.s, blocked))
 	case engineStart, promoted: // these stages follow the training
 	}
-	require.NoError(w, w.l.AwaitEnd(ctx), w.s.Tail())
-	require.Equal(w, 1, w.l.Job.Attempt, "the first attempt must succeed")
-	list, err := w.l.Artifacts(ctx)
-	require.NoError(w, err)
+	require.NoError(sc, sc.l.AwaitEnd(ctx), sc.s.Tail())
+	require.Equal(sc, 1, sc.l.Job.Attempt, "the first attempt must succeed")
+	list, err := sc.l.Artifacts(ctx)
+	require.NoError(sc, err)
 	var kinds []string
 	for _, a := range list {
 		kinds = append(kinds, a.Kind)
 	}
-	require.Equal(w, []string{"checkpoint", "hf_export", "merged_model"}, kinds, "each artifact must exist once")
+	require.Equal(sc, []string{"checkpoint", "hf_export", "merged_model"}, kinds, "each artifact must exist once")
 }
 
 // serve deploys and promotes the model of the run. It returns the process id of the engine.
-func (w *walk) serve(ctx context.Context) (pid int) {
-	w.Helper()
-	artifact, err := w.l.FindArtifact(ctx, "merged_model", "gguf")
-	require.NoError(w, err)
-	version, err := w.l.Register(ctx, artifact)
-	require.NoError(w, err)
-	require.NoError(w, w.l.Deploy(ctx, w.l.Name, version, nil))
-	held := 0
-	if w.row.stage == engineStart {
-		pid, release := holdWork(ctx, w.T, w.s, w.l.Deployment.ID, filepath.Join("starts", "0"), "llamacpp.py")
-		held = pid
+func (sc *scenario) serve(ctx context.Context) (pid int) {
+	sc.Helper()
+	artifact, err := sc.l.FindArtifact(ctx, "merged_model", "gguf")
+	require.NoError(sc, err)
+	version, err := sc.l.Register(ctx, artifact)
+	require.NoError(sc, err)
+	require.NoError(sc, sc.l.Deploy(ctx, sc.l.Name, version, nil))
+	frozen := 0
+	if sc.row.stage == engineStart {
+		pid, release := freezeWork(ctx, sc.T, sc.s, sc.l.Deployment.ID, filepath.Join("starts", "0"), "llamacpp.py")
+		frozen = pid
 		var now e2eflow.Revision
-		require.NoError(w, w.l.Client.Get(ctx, w.revision(), nil, &now))
-		require.False(w, now.Ready, "the revision must not be ready before the engine has generated")
-		w.strike(ctx, release)
+		require.NoError(sc, sc.l.Client.Get(ctx, sc.revision(), nil, &now))
+		require.False(sc, now.Ready, "the revision must not be ready before the engine has generated")
+		sc.kill(ctx, release)
 	}
-	require.NoError(w, w.l.AwaitReady(ctx), w.s.Tail())
-	pid = w.enginePID(ctx)
-	if held != 0 {
-		require.Equal(w, held, pid, "the engine that was starting must become ready")
+	require.NoError(sc, sc.l.AwaitReady(ctx), sc.s.Tail())
+	pid = sc.enginePID(ctx)
+	if frozen != 0 {
+		require.Equal(sc, frozen, pid, "the engine that was starting must become ready")
 	}
-	require.NoError(w, w.l.Promote(ctx))
-	require.NoError(w, w.l.MakeToken(ctx, "chaos"))
+	require.NoError(sc, sc.l.Promote(ctx))
+	require.NoError(sc, sc.l.MakeToken(ctx, "chaos"))
 	return pid
 }
 
-func (w *walk) revision() string {
-	return "/api/model-deployments/" + w.l.Deployment.ID + "/revisions/" + strconv.Itoa(w.l.Revision.Number)
+func (sc *scenario) revision() string {
+	return "/api/model-deployments/" + sc.l.Deployment.ID + "/revisions/" + strconv.Itoa(sc.l.Revision.Number)
 }
 
 // enginePID returns the process id of the revision's only engine. The process must be running.
-func (w *walk) enginePID(ctx context.Context) int {
-	w.Helper()
+func (sc *scenario) enginePID(ctx context.Context) int {
+	sc.Helper()
 	var revision struct {
 		Replicas []struct {
 			PID int `json:"engine_pid"`
 		} `json:"replicas"`
 	}
-	require.NoError(w, w.l.Client.Get(ctx, w.revision(), nil, &revision))
-	require.Len(w, revision.Replicas, 1)
+	require.NoError(sc, sc.l.Client.Get(ctx, sc.revision(), nil, &revision))
+	require.Len(sc, revision.Replicas, 1)
 	pid := revision.Replicas[0].PID
-	require.Contains(w, commandLine(pid), "llamacpp.py", "process %d", pid)
+	require.Contains(sc, commandLine(pid), "llamacpp.py", "process %d", pid)
 	return pid
 }
 
 // submit submits the short training that these tests use.
-func (w *walk) submit(ctx context.Context) {
-	w.Helper()
+func (sc *scenario) submit(ctx context.Context) {
+	sc.Helper()
 	lesson := e2eflow.OneDigit()
 	rows, err := lesson.Rows(1)
-	require.NoError(w, err)
-	dataset, err := w.l.PushDataset(ctx, "v1", "additions.jsonl", rows)
-	require.NoError(w, err)
-	spec, err := w.l.Spec(ctx, dataset, lesson.Hparams, 1)
-	require.NoError(w, err)
-	require.NoError(w, w.l.Submit(ctx, spec))
+	require.NoError(sc, err)
+	dataset, err := sc.l.PushDataset(ctx, "v1", "additions.jsonl", rows)
+	require.NoError(sc, err)
+	spec, err := sc.l.Spec(ctx, dataset, lesson.Hparams, 1)
+	require.NoError(sc, err)
+	require.NoError(sc, sc.l.Submit(ctx, spec))
 }
 
 // forgetEnvironment deletes the environments of trainings, so that the next attempt builds one. It keeps
 // the environment of the engine.
-func (w *walk) forgetEnvironment() {
-	w.Helper()
-	dirs, err := filepath.Glob(filepath.Join(w.s.Environments, "*", "lib", "*", "site-packages", "numpy"))
-	require.NoError(w, err)
+func (sc *scenario) forgetEnvironment() {
+	sc.Helper()
+	dirs, err := filepath.Glob(filepath.Join(sc.s.Environments, "*", "lib", "*", "site-packages", "numpy"))
+	require.NoError(sc, err)
 	for _, numpy := range dirs {
 		packages := filepath.Dir(numpy)
 		if _, err := os.Stat(filepath.Join(packages, "xllamacpp")); os.IsNotExist(err) {
-			require.NoError(w, os.RemoveAll(filepath.Join(packages, "..", "..", "..")))
+			require.NoError(sc, os.RemoveAll(filepath.Join(packages, "..", "..", "..")))
 		}
 	}
 }
 
-func (w *walk) awaitMetric(ctx context.Context) {
-	w.Helper()
-	w.s.Until(ctx, "a metric", func() bool {
+func (sc *scenario) awaitMetric(ctx context.Context) {
+	sc.Helper()
+	sc.s.Until(ctx, "a metric", func() bool {
 		var series []struct {
 			Key string `json:"key"`
 		}
-		return w.l.Client.Get(ctx, "/api/runs/"+w.l.Job.RunID+"/metrics", nil, &series) == nil && len(series) > 0
+		return sc.l.Client.Get(ctx, "/api/runs/"+sc.l.Job.RunID+"/metrics", nil, &series) == nil && len(series) > 0
 	})
 }
 
-// answerRight requires that the model solves a held-out question and that the call has a traffic
+// requireCorrectAnswer requires that the model solves a held-out question and that the call has a traffic
 // record.
-func (w *walk) answerRight(ctx context.Context) {
-	w.Helper()
-	samples, err := w.l.Samples(ctx)
-	require.NoError(w, err)
+func (sc *scenario) requireCorrectAnswer(ctx context.Context) {
+	sc.Helper()
+	samples, err := sc.l.Samples(ctx)
+	require.NoError(sc, err)
 	for _, q := range samples {
 		if q.Reward != 1 {
 			continue
 		}
-		answer, err := w.l.Chat(ctx, q.Question)
-		require.NoError(w, err, w.s.Tail())
-		require.Equal(w, q.Expected, answer)
-		calls, err := w.l.AwaitTraffic(ctx, 1)
-		require.NoError(w, err)
-		require.Equal(w, "ok", calls[0].Outcome)
+		answer, err := sc.l.Chat(ctx, q.Question)
+		require.NoError(sc, err, sc.s.Tail())
+		require.Equal(sc, q.Expected, answer)
+		calls, err := sc.l.AwaitTraffic(ctx, 1)
+		require.NoError(sc, err)
+		require.Equal(sc, "ok", calls[0].Outcome)
 		return
 	}
-	require.FailNow(w, "the model solved no held-out question")
+	require.FailNow(sc, "the model solved no held-out question")
 }

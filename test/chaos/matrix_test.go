@@ -22,49 +22,49 @@ const (
 
 func stages() []stage { return []stage{environment, training, upload, engineStart, promoted} }
 
-// victims returns the processes of an installation that runs one process per service.
-func victims() []string {
+// processes returns the processes of an installation that runs one process per service.
+func processes() []string {
 	return []string{"auth", "jobs", "ingest", "registry", "inference", "gateway", "agent"}
 }
 
 // row is one combination of a stage and a process to kill.
 type row struct {
-	stage  stage
-	victim string
-	away   bool // restart the process only after others have noticed that it is down; otherwise at once
+	stage   stage
+	process string
+	late    bool // restart the process only after others have noticed that it is down; otherwise at once
 }
 
 func (r row) String() string {
-	how := "back_at_once"
-	if r.away {
-		how = "away"
+	how := "restarted_at_once"
+	if r.late {
+		how = "restarted_late"
 	}
-	return fmt.Sprintf("%s/%s/%s", r.stage, r.victim, how)
+	return fmt.Sprintf("%s/%s/%s", r.stage, r.process, how)
 }
 
-// matrix returns a row for each stage and process. Every second row has away set.
-func matrix(victims []string) []row {
+// matrix returns a row for each stage and process. Every second row has late set.
+func matrix(processes []string) []row {
 	var rows []row
 	for i, s := range stages() {
-		for j, v := range victims {
+		for j, v := range processes {
 			rows = append(rows, row{s, v, (i+j)%2 == 0})
 		}
 	}
 	return rows
 }
 
-// some selects n rows with different stages and processes. If n is at least 2, away is set in some of them
+// selectRows selects n rows with different stages and processes. If n is at least 2, late is set in some of them
 // but not in all. The seed determines the first row.
-func some(rows []row, n int, seed uint64) []row {
+func selectRows(rows []row, n int, seed uint64) []row {
 	per := len(rows) / len(stages())
 	for from := int(seed % uint64(len(rows))); ; from++ {
 		var out []row
-		ways := map[bool]bool{}
+		delays := map[bool]bool{}
 		for i := range n {
 			r := rows[((i+from)%len(stages()))*per+(i*3+from)%per]
-			out, ways[r.away] = append(out, r), true
+			out, delays[r.late] = append(out, r), true
 		}
-		if len(ways) == min(n, 2) {
+		if len(delays) == min(n, 2) {
 			return out
 		}
 	}
@@ -72,45 +72,45 @@ func some(rows []row, n int, seed uint64) []row {
 
 func TestMatrix_coversEveryStageAndProcess(t *testing.T) {
 	t.Parallel()
-	rows := matrix(victims())
-	require.Len(t, rows, len(victims())*len(stages()))
+	rows := matrix(processes())
+	require.Len(t, rows, len(processes())*len(stages()))
 	seen, names := map[[2]string]bool{}, map[string]bool{}
-	away := map[string]int{}
+	late := map[string]int{}
 	for _, r := range rows {
-		seen[[2]string{string(r.stage), r.victim}], names[r.String()] = true, true
-		if r.away {
-			away[string(r.stage)]++
-			away[r.victim]++
+		seen[[2]string{string(r.stage), r.process}], names[r.String()] = true, true
+		if r.late {
+			late[string(r.stage)]++
+			late[r.process]++
 		}
 	}
 	require.Len(t, seen, len(rows))
 	require.Len(t, names, len(rows))
 	for _, s := range stages() {
-		require.GreaterOrEqual(t, away[string(s)], 3, "every stage must have rows with away")
+		require.GreaterOrEqual(t, late[string(s)], 3, "every stage must have rows with a late restart")
 	}
-	for _, v := range victims() {
-		require.GreaterOrEqual(t, away[v], 2, "every process must have rows with away")
-		require.Less(t, away[v], len(stages()), "every process must have rows without away")
+	for _, v := range processes() {
+		require.GreaterOrEqual(t, late[v], 2, "every process must have rows with a late restart")
+		require.Less(t, late[v], len(stages()), "every process must have rows with an immediate restart")
 	}
 }
 
-func TestMatrix_someSpreadsRows(t *testing.T) {
+func TestSelectRows_spreadsRows(t *testing.T) {
 	t.Parallel()
-	all := matrix(victims())
+	allRows := matrix(processes())
 	drawn := map[row]bool{}
-	for seed := range uint64(2 * len(all)) {
-		stagesSeen, victimsSeen, ways := map[stage]bool{}, map[string]bool{}, map[bool]bool{}
-		for _, r := range some(all, 4, seed) {
-			stagesSeen[r.stage], victimsSeen[r.victim], ways[r.away], drawn[r] = true, true, true, true
+	for seed := range uint64(2 * len(allRows)) {
+		stagesSeen, processesSeen, delays := map[stage]bool{}, map[string]bool{}, map[bool]bool{}
+		for _, r := range selectRows(allRows, 4, seed) {
+			stagesSeen[r.stage], processesSeen[r.process], delays[r.late], drawn[r] = true, true, true, true
 		}
 		require.Len(t, stagesSeen, 4)
-		require.Len(t, victimsSeen, 4)
-		require.Len(t, ways, 2)
+		require.Len(t, processesSeen, 4)
+		require.Len(t, delays, 2)
 	}
-	require.Len(t, drawn, len(all), "some seed must draw every row")
+	require.Len(t, drawn, len(allRows), "some seed must draw every row")
 }
 
-func TestSigns_routesBelongToVictim(t *testing.T) {
+func TestSymptoms_routesBelongToProcess(t *testing.T) {
 	t.Parallel()
 	services := map[string]string{}
 	for _, rt := range route.Table() {
@@ -118,9 +118,9 @@ func TestSigns_routesBelongToVictim(t *testing.T) {
 			services[rt.Pattern] = rt.Service
 		}
 	}
-	for _, v := range append(victims(), "signalboxd") {
-		s := signs()[v]
-		require.NotEqual(t, sign{}, s, v)
+	for _, v := range append(processes(), "signalboxd") {
+		s := symptoms()[v]
+		require.NotEqual(t, symptom{}, s, v)
 		switch service, known := services[s.route]; {
 		case s.route == "":
 			require.NotEmpty(t, s.line, v)

@@ -12,17 +12,17 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// leastBreaks is the minimum number of patches in breaks.
-const leastBreaks = 30
+// minPatches is the minimum number of patches in breaks.
+const minPatches = 30
 
-// TestEveryBreakStillApplies checks that each patch in breaks has a title, lists existing goldens, changes
+// TestEveryPatchOfBreaksApplies checks that each patch in breaks has a title, lists existing goldens, changes
 // no test, and still applies. `make breaks` checks that the listed goldens fail with the patch.
-func TestEveryBreakStillApplies(t *testing.T) {
+func TestEveryPatchOfBreaksApplies(t *testing.T) {
 	t.Parallel()
 	root := testenv.Root(t)
 	patches, err := filepath.Glob(filepath.Join("breaks", "*.patch"))
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(patches), leastBreaks)
+	require.GreaterOrEqual(t, len(patches), minPatches)
 	for _, patch := range patches {
 		raw, err := os.ReadFile(patch)
 		require.NoError(t, err)

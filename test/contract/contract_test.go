@@ -20,19 +20,19 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// besides is the number of goldens that run in parallel. It may exceed the number of CPUs, because goldens
+// parallelGoldens is the number of goldens that run in parallel. It may exceed the number of CPUs, because goldens
 // spend most of their time waiting.
-const besides = "6"
+const parallelGoldens = "6"
 
-// patience limits the time of a request, and of a step that is repeated until it succeeds.
-const patience = time.Minute
+// requestTimeout limits the time of a request, and of a step that is repeated until it succeeds.
+const requestTimeout = time.Minute
 
 // drafting replaces each expected body that is a question mark by the received body. The author of the
 // golden must review it.
 var drafting = flag.Bool("draft", false, "Replace each expected body that is a question mark by the received body.")
 
-// written writes the drafts of expected bodies to the file of the golden.
-func written(t *testing.T, g *exchange.Golden, drafts map[int]string) {
+// writeDrafts writes the drafts of expected bodies to the file of the golden.
+func writeDrafts(t *testing.T, g *exchange.Golden, drafts map[int]string) {
 	t.Helper()
 	if len(drafts) == 0 {
 		return
@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 	chosen := false
 	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
 	if !chosen {
-		_ = flag.Set("test.parallel", besides)
+		_ = flag.Set("test.parallel", parallelGoldens)
 	}
 	os.Exit(m.Run())
 }
@@ -61,7 +61,7 @@ func settings() map[string]string {
 	}
 }
 
-func loaded(t *testing.T) []*exchange.Golden {
+func loadGoldens(t *testing.T) []*exchange.Golden {
 	t.Helper()
 	all, err := exchange.Load("golden")
 	require.NoError(t, err)
@@ -78,12 +78,12 @@ const (
 
 // TestContract runs the goldens on both kinds of installation.
 func TestContract(t *testing.T) {
-	all := loaded(t)
-	for _, shape := range []string{"single", "split"} {
-		t.Run(shape, func(t *testing.T) {
-			w := newWorld(t, testenv.Shapes()[shape](t, testenv.Options{Env: settings()}))
+	all := loadGoldens(t)
+	for _, kind := range []string{"single", "split"} {
+		t.Run(kind, func(t *testing.T) {
+			w := newFixture(t, testenv.Kinds()[kind](t, testenv.Options{Env: settings()}))
 			some := all
-			if shape == "split" {
+			if kind == "split" {
 				some = draw.OneIn(draw.New(t), splitShare, all)
 			}
 			for start, end := 0, 0; start < len(some); start = end {
@@ -91,22 +91,22 @@ func TestContract(t *testing.T) {
 				for end < len(some) && strings.HasPrefix(some[end].Name, area+"/") {
 					end++
 				}
-				t.Run(area, func(t *testing.T) { w.area(t, shape, some[start:end]) })
+				t.Run(area, func(t *testing.T) { w.runArea(t, kind, some[start:end]) })
 			}
-			t.Run("lists are stable", w.stable)
-			if shape == "single" {
-				t.Run("shutdown", w.stops) // must run last, because it stops signalboxd
+			t.Run("lists are stable", w.requireStableLists)
+			if kind == "single" {
+				t.Run("shutdown", w.requireGracefulShutdown) // must run last, because it stops signalboxd
 			}
 		})
 	}
 }
 
-// area runs the goldens of one folder. Goldens with Alone run first, one at a time. Then the others run in
+// runArea runs the goldens of one folder. Goldens with Alone run first, one at a time. Then the others run in
 // parallel.
-func (w *world) area(t *testing.T, shape string, goldens []*exchange.Golden) {
+func (w *fixture) runArea(t *testing.T, kind string, goldens []*exchange.Golden) {
 	t.Helper()
 	for _, g := range goldens {
-		if g.Shape != "" && g.Shape != shape {
+		if g.Kind != "" && g.Kind != kind {
 			continue
 		}
 		_, name, _ := strings.Cut(g.Name, "/")
@@ -114,39 +114,39 @@ func (w *world) area(t *testing.T, shape string, goldens []*exchange.Golden) {
 			if !g.Alone {
 				t.Parallel()
 			}
-			w.play(t, g)
+			w.runGolden(t, g)
 		})
 	}
 }
 
-func (w *world) play(t *testing.T, g *exchange.Golden) {
+func (w *fixture) runGolden(t *testing.T, g *exchange.Golden) {
 	t.Helper()
-	stage := exchange.Stage{URL: w.URL, From: w.address(), Patience: patience, World: w.variables(t), Document: document(t)}
-	for _, name := range g.World {
-		_, err := stage.World(name)
+	target := exchange.Target{URL: w.URL, From: w.address(), Timeout: requestTimeout, Variable: w.variables(t), Document: document(t)}
+	for _, name := range g.Needs {
+		_, err := target.Variable(name)
 		require.NoError(t, err)
 	}
 	if g.Each == "" {
 		drafts := map[int]string{}
 		if *drafting {
-			stage.Draft = func(step int, body string) { drafts[step] = body }
+			target.Draft = func(step int, body string) { drafts[step] = body }
 		}
-		err := g.Play(t.Context(), stage)
-		written(t, g, drafts)
+		err := g.Run(t.Context(), target)
+		writeDrafts(t, g, drafts)
 		require.NoError(t, err)
 		return
 	}
 	once, each, finally := g.Parts()
-	stage.Vars = map[string]string{}
-	require.NoError(t, once.Play(t.Context(), stage))
-	kept := stage.Vars
+	target.Vars = map[string]string{}
+	require.NoError(t, once.Run(t.Context(), target))
+	captured := target.Vars
 	for _, rt := range draw.OneIn(draw.New(t), routeShare, selected(t, g.Each)) {
 		t.Run(rt.Method+" "+strings.TrimPrefix(rt.Pattern, "/"), func(t *testing.T) {
-			stage.Vars = maps.Clone(kept)
-			maps.Copy(stage.Vars, routeVars(t, rt))
-			require.NoError(t, each.Play(t.Context(), stage))
+			target.Vars = maps.Clone(captured)
+			maps.Copy(target.Vars, routeVars(t, rt))
+			require.NoError(t, each.Run(t.Context(), target))
 		})
 	}
-	stage.Vars = kept
-	require.NoError(t, finally.Play(t.Context(), stage))
+	target.Vars = captured
+	require.NoError(t, finally.Run(t.Context(), target))
 }

@@ -19,8 +19,8 @@ func (c gap) String() string { return fmt.Sprintf("%s %d", c.Route, c.Status) }
 // gap is a status of a route that no golden covers.
 type gap exchange.Covered
 
-// owed returns the lines of a list in testdata, without comments and with single spaces.
-func owed(t *testing.T, path string) []string {
+// readLines returns the lines of a list in testdata, without comments and with single spaces.
+func readLines(t *testing.T, path string) []string {
 	t.Helper()
 	raw, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -37,23 +37,23 @@ func owed(t *testing.T, path string) []string {
 // status that it does not declare.
 func TestEveryRouteAndStatusHasAGolden(t *testing.T) {
 	t.Parallel()
-	shown := covered(t, loaded(t))
-	for c, test := range elsewhere(t) {
+	shown := coveredByGoldens(t, loadGoldens(t))
+	for c, test := range coveredElsewhere(t) {
 		require.Empty(t, shown[c], "a golden covers %v: remove its line from testdata/elsewhere.txt", c)
 		shown[c] = []string{test}
 	}
-	missing, excess := compared(wanted(t), shown)
-	list := slices.DeleteFunc(owed(t, "testdata/owed.txt"), func(line string) bool { return strings.HasPrefix(line, "rule ") })
-	settled(t, missing, list, "statuses of routes that no golden covers")
+	missing, excess := compareCoverage(declaredStatuses(t), shown)
+	list := slices.DeleteFunc(readLines(t, "testdata/owed.txt"), func(line string) bool { return strings.HasPrefix(line, "rule ") })
+	requireSameLines(t, missing, list, "statuses of routes that no golden covers")
 	require.Empty(t, excess, "goldens cover statuses that are not declared")
 }
 
-// elsewhere returns the statuses that no request to these installations can cause, each with the test that
+// coveredElsewhere returns the statuses that no request to these installations can cause, each with the test that
 // covers it.
-func elsewhere(t *testing.T) map[exchange.Covered]string {
+func coveredElsewhere(t *testing.T) map[exchange.Covered]string {
 	t.Helper()
 	out := map[exchange.Covered]string{}
-	for _, line := range owed(t, "testdata/elsewhere.txt") {
+	for _, line := range readLines(t, "testdata/elsewhere.txt") {
 		f := strings.Fields(line)
 		require.Len(t, f, 4, line)
 		status, err := strconv.Atoi(f[2])
@@ -64,8 +64,8 @@ func elsewhere(t *testing.T) map[exchange.Covered]string {
 	return out
 }
 
-// wanted returns all statuses that routes declare.
-func wanted(t *testing.T) map[exchange.Covered]bool {
+// declaredStatuses returns all statuses that routes declare.
+func declaredStatuses(t *testing.T) map[exchange.Covered]bool {
 	t.Helper()
 	out := map[exchange.Covered]bool{}
 	for _, rt := range route.Table() {
@@ -76,7 +76,7 @@ func wanted(t *testing.T) map[exchange.Covered]bool {
 	return out
 }
 
-func compared(want map[exchange.Covered]bool, shown map[exchange.Covered][]string) (missing, excess []string) {
+func compareCoverage(want map[exchange.Covered]bool, shown map[exchange.Covered][]string) (missing, excess []string) {
 	for c := range want {
 		if len(shown[c]) == 0 {
 			missing = append(missing, gap(c).String())
@@ -92,8 +92,8 @@ func compared(want map[exchange.Covered]bool, shown map[exchange.Covered][]strin
 	return missing, excess
 }
 
-// settled requires that missing and list contain the same lines.
-func settled(t require.TestingT, missing, list []string, what string) {
+// requireSameLines requires that missing and list contain the same lines.
+func requireSameLines(t require.TestingT, missing, list []string, what string) {
 	news, gone := differ(missing, list)
 	require.Empty(t, news, what)
 	require.Empty(t, gone, "these are now covered; remove their lines from the list")
@@ -115,10 +115,10 @@ func differ(a, b []string) (news, gone []string) {
 	return news, gone
 }
 
-func TestCompared(t *testing.T) {
+func TestCompareCoverage(t *testing.T) {
 	t.Parallel()
 	a, b, c := exchange.Covered{Route: "GET /a", Status: 200}, exchange.Covered{Route: "GET /a", Status: 404}, exchange.Covered{Route: "GET /b", Status: 200}
-	missing, excess := compared(map[exchange.Covered]bool{a: true, b: true}, map[exchange.Covered][]string{a: {"x/y"}, c: {"x/z", "x/w"}})
+	missing, excess := compareCoverage(map[exchange.Covered]bool{a: true, b: true}, map[exchange.Covered][]string{a: {"x/y"}, c: {"x/z", "x/w"}})
 	require.Equal(t, []string{"GET /a 404"}, missing)
 	require.Equal(t, []string{"GET /b 200 by x/z, x/w"}, excess)
 	news, gone := differ([]string{"p", "q"}, []string{"q", "q", "r"})
@@ -133,11 +133,11 @@ func TestSelected(t *testing.T) {
 	}
 	require.Less(t, len(selected(t, "credential=user not:role=admin")), len(selected(t, "credential=user")))
 	for _, rt := range selected(t, "path-id") {
-		require.NotContains(t, filled(rt.Pattern, unknown), "{", rt.Pattern)
-		require.Contains(t, filled(rt.Pattern, unknown), "_00000000000000000000000000", rt.Pattern)
+		require.NotContains(t, fillPath(rt.Pattern, missingID), "{", rt.Pattern)
+		require.Contains(t, fillPath(rt.Pattern, missingID), "_00000000000000000000000000", rt.Pattern)
 	}
-	require.Equal(t, "/api/jobs/"+unknown("job")+"/logs", filled("/api/jobs/{id}/logs", unknown))
-	require.Equal(t, "/api/runs/"+unknown("run")+"/logs", filled("/api/runs/{id}/logs", unknown))
+	require.Equal(t, "/api/jobs/"+missingID("job")+"/logs", fillPath("/api/jobs/{id}/logs", missingID))
+	require.Equal(t, "/api/runs/"+missingID("run")+"/logs", fillPath("/api/runs/{id}/logs", missingID))
 	lists := selected(t, "list")
 	require.True(t, slices.ContainsFunc(lists, func(rt route.Route) bool { return rt.Pattern == "/api/jobs" }))
 	require.False(t, slices.ContainsFunc(lists, func(rt route.Route) bool { return rt.Pattern == "/api/quota" }))

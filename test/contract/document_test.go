@@ -72,7 +72,7 @@ func declared(t testing.TB, rt route.Route) []int {
 func TestHeadersOfRulesAreDescribed(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
-	for _, g := range loaded(t) {
+	for _, g := range loadGoldens(t) {
 		for _, s := range g.Steps {
 			path, _, _ := strings.Cut(s.Request.Target, "?")
 			op, found := description(t).Operation(s.Request.Method, path)

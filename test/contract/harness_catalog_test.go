@@ -23,7 +23,7 @@ func (u uploadTarget) put(b *builder, data []byte) {
 	require.NoError(b, b.caller().Upload(b.Context(), u.Method, u.URL, u.Headers, data), b.Tail())
 }
 
-type made struct {
+type created struct {
 	ID string `json:"id"`
 }
 
@@ -31,7 +31,7 @@ type made struct {
 func (b *builder) addDataset() {
 	b.Helper()
 	ada := b.as("operator")
-	var dataset made
+	var dataset created
 	b.do(ada, http.MethodPost, "/api/datasets", map[string]any{"name": "questions", "project": projectKey, "format": "jsonl"}, &dataset)
 	data := []byte("{\"question\": \"1+1?\", \"answer\": \"2\"}\n")
 	sum := sha256.Sum256(data)
@@ -55,7 +55,7 @@ func (b *builder) addModel() {
 	b.Helper()
 	run := b.at("run")
 	ada := b.as("operator")
-	var model made
+	var model created
 	b.do(ada, http.MethodPost, "/api/models", map[string]any{"name": "answers", "project": projectKey, "task": "chat"}, &model)
 	b.do(ada, http.MethodPost, "/api/models/"+model.ID+"/versions",
 		map[string]any{"source": map[string]string{"run_id": run, "artifact_id": b.at("artifact")}}, nil)

@@ -26,7 +26,7 @@ func (b *builder) addCertificateRequest() {
 func (b *builder) addGhost() {
 	b.Helper()
 	admin, name := b.as("admin"), "ghosts-"+strings.ReplaceAll(b.address(), ".", "-")
-	var fleet made
+	var fleet created
 	b.do(admin, http.MethodPost, "/api/fleets", map[string]any{"name": name, "kind": "agent", "pools": []string{name}}, &fleet)
 	var join struct {
 		Token string `json:"token"`

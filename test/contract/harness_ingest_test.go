@@ -17,7 +17,7 @@ func (b *builder) addBroken() {
 	r := b.train()
 	r.lifecycle("running")
 	const name = "broken.gguf"
-	uri := r.bring(name, fixtures.GGUF(r.run))
+	uri := r.uploadObject(name, fixtures.GGUF(r.run))
 	folders := 0
 	require.NoError(b, filepath.WalkDir(b.Dir, func(path string, d fs.DirEntry, err error) error {
 		// The store represents an object as a folder with one file. A second file makes the object unreadable.

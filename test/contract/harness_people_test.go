@@ -67,11 +67,11 @@ func (b *builder) addPeople() {
 // addNewcomer creates an admin with a temporary password.
 func (b *builder) addNewcomer() {
 	b.Helper()
-	var made struct {
+	var created struct {
 		Password string `json:"password"`
 	}
-	b.do(b.as("admin"), http.MethodPost, "/api/admin/users", map[string]any{"username": "newcomer", "role": "admin"}, &made)
-	b.set("newcomer", b.signIn("newcomer", made.Password))
+	b.do(b.as("admin"), http.MethodPost, "/api/admin/users", map[string]any{"username": "newcomer", "role": "admin"}, &created)
+	b.set("newcomer", b.signIn("newcomer", created.Password))
 }
 
 // addFleet sets the ids of the installation's own fleet and node.

@@ -35,8 +35,8 @@ func (b *builder) database() string {
 	return u.String()
 }
 
-// rows runs one SQL statement as the superuser.
-func (b *builder) rows(ctx context.Context, statement string, args ...any) {
+// execSQL runs one SQL statement as the superuser.
+func (b *builder) execSQL(ctx context.Context, statement string, args ...any) {
 	b.Helper()
 	conn, err := pgx.Connect(ctx, b.database())
 	require.NoError(b, err)
@@ -50,15 +50,17 @@ func (b *builder) rows(ctx context.Context, statement string, args ...any) {
 func (b *builder) addStuckInstance() {
 	b.Helper()
 	ctx := b.Context()
-	b.rows(ctx, `INSERT INTO jobs.hardware_replica (id, version, until) VALUES ('rep_stuck', 0, now() + interval '1 hour')`)
-	b.TB.Cleanup(func() { b.rows(context.WithoutCancel(ctx), `DELETE FROM jobs.hardware_replica WHERE id = 'rep_stuck'`) })
+	b.execSQL(ctx, `INSERT INTO jobs.hardware_replica (id, version, until) VALUES ('rep_stuck', 0, now() + interval '1 hour')`)
+	b.TB.Cleanup(func() {
+		b.execSQL(context.WithoutCancel(ctx), `DELETE FROM jobs.hardware_replica WHERE id = 'rep_stuck'`)
+	})
 	b.set("stuck_instance", "rep_stuck")
 }
 
 // addProgram adds an OAuth client with a loopback redirect URI.
 func (b *builder) addProgram() {
 	b.Helper()
-	b.rows(b.Context(), `INSERT INTO auth.oauth_client (id, name, redirect_uris, created_at) VALUES ('prog-golden', 'Program', $1, now())`,
+	b.execSQL(b.Context(), `INSERT INTO auth.oauth_client (id, name, redirect_uris, created_at) VALUES ('prog-golden', 'Program', $1, now())`,
 		[]string{"http://127.0.0.1/back"})
 	b.set("program", "prog-golden")
 }
@@ -69,7 +71,7 @@ func (b *builder) addProvided() {
 	const name, password = "priya", "a good password of priya"
 	b.do(b.as("admin"), http.MethodPost, "/api/admin/users", map[string]any{"username": name, "role": "operator", "password": password}, nil)
 	b.set("provided", b.signIn(name, password))
-	b.rows(b.Context(), `UPDATE auth.account SET password_hash = '', email = 'priya@example.com' WHERE username = $1`, name)
+	b.execSQL(b.Context(), `UPDATE auth.account SET password_hash = '', email = 'priya@example.com' WHERE username = $1`, name)
 }
 
 // addJoiner creates a user who is a member of the maximum number of teams until the golden ends.
@@ -78,10 +80,10 @@ func (b *builder) addJoiner() {
 	const name = "jo"
 	b.do(b.as("admin"), http.MethodPost, "/api/admin/users", map[string]any{"username": name, "role": "operator", "password": "a good password of jo"}, nil)
 	ctx := b.Context()
-	b.rows(ctx, `WITH made AS (
+	b.execSQL(ctx, `WITH made AS (
 			INSERT INTO auth.team (id, key, name, created_at) SELECT 'team_many_' || n, 'many-' || n, 'One of many', now() FROM generate_series(1, 100) n
 			RETURNING id)
 		INSERT INTO auth.team_member (team_id, account_id, role) SELECT made.id, a.id, 'member' FROM made, auth.account a WHERE a.username = $1`, name)
-	b.TB.Cleanup(func() { b.rows(context.WithoutCancel(ctx), `DELETE FROM auth.team WHERE id LIKE 'team\_many\_%'`) })
+	b.TB.Cleanup(func() { b.execSQL(context.WithoutCancel(ctx), `DELETE FROM auth.team WHERE id LIKE 'team\_many\_%'`) })
 	b.set("joiner", name)
 }

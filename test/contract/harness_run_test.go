@@ -56,7 +56,7 @@ func (b *builder) train(bound ...string) *training {
 	name := "given-" + hex.EncodeToString(raw[:8])
 	command := `echo "training begins"; mkfifo "$SERVICE_JOB_WORKDIR/finish"; printf %s "$SERVICE_JOB_TOKEN" > "$SERVICE_JOB_WORKDIR/$0.new" && mv "$SERVICE_JOB_WORKDIR/$0.new" "$SERVICE_JOB_WORKDIR/$0"
 		read -r end < "$SERVICE_JOB_WORKDIR/finish"; echo "training ends"`
-	var made struct {
+	var created struct {
 		ID    string `json:"id"`
 		RunID string `json:"run_id"`
 	}
@@ -65,7 +65,7 @@ func (b *builder) train(bound ...string) *training {
 		"recipe":    map[string]any{"name": recipe, "version": b.at("recipe_version"), "lock": json.RawMessage(b.at("recipe_lock"))},
 		"resources": map[string]any{"pools": []any{map[string]any{"pool": "default"}}},
 		"bindings":  map[string]any{"datasets": datasets},
-	}}, &made)
+	}}, &created)
 	path := ""
 	b.await("the command runs", func() bool {
 		path = b.Find(name, func(string) bool { return true })
@@ -74,15 +74,15 @@ func (b *builder) train(bound ...string) *training {
 	token, err := os.ReadFile(path)
 	require.NoError(b, err)
 	return &training{
-		b: b, job: made.ID, run: made.RunID, token: string(token), dir: filepath.Dir(path),
+		b: b, job: created.ID, run: created.RunID, token: string(token), dir: filepath.Dir(path),
 		reports: b.caller().With(secret.New(string(token))),
 	}
 }
 
-// await polls until holds returns true. It fails the test after testenv.Patience.
-func (b *builder) await(what string, holds func() bool) {
+// await polls until condition returns true. It fails the test after testenv.StageTimeout.
+func (b *builder) await(what string, condition func() bool) {
 	b.Helper()
-	require.Eventually(b, holds, testenv.Patience, pollEvery, "timed out waiting until %s\n%s", what, b.Tail())
+	require.Eventually(b, condition, testenv.StageTimeout, pollEvery, "timed out waiting until %s\n%s", what, b.Tail())
 }
 
 // report sends a report of the run.
@@ -98,8 +98,8 @@ func (r *training) lifecycle(event string) {
 	r.report("lifecycle", map[string]any{"event": event, "ts": "2026-11-21T03:00:00+00:00"})
 }
 
-// bring uploads a model as the run would and returns its object URI.
-func (r *training) bring(name string, data []byte) (uri string) {
+// uploadObject uploads a model as the run would and returns its object URI.
+func (r *training) uploadObject(name string, data []byte) (uri string) {
 	r.b.Helper()
 	sum := sha256.Sum256(data)
 	query := url.Values{
@@ -118,14 +118,14 @@ func (r *training) bring(name string, data []byte) (uri string) {
 // upload uploads and registers a model as the run would and returns the id of the artifact.
 func (r *training) upload(name string, data []byte) string {
 	r.b.Helper()
-	uri := r.bring(name, data)
-	var made struct {
+	uri := r.uploadObject(name, data)
+	var created struct {
 		ID string `json:"id"`
 	}
 	r.b.do(r.reports, http.MethodPost, "/api/ingest/artifact", map[string]any{
 		"run_id": r.run, "kind": "merged_model", "path": uri, "format": "gguf", "step": 3, "size_bytes": len(data),
-	}, &made)
-	return made.ID
+	}, &created)
+	return created.ID
 }
 
 // finish ends the command and waits until the job has succeeded.

@@ -10,30 +10,30 @@ import (
 	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
-// served is a deployment with a promoted revision and a token.
-type served struct {
+// deployed is a deployment with a promoted revision and a token.
+type deployed struct {
 	id, number, token, tokenID string
 }
 
 // serve deploys the shared model with the scripted engine.
-func (b *builder) serve(name string) served {
+func (b *builder) serve(name string) deployed {
 	b.Helper()
 	ada := b.as("operator")
-	var deployment made
+	var deployment created
 	b.do(ada, http.MethodPost, "/api/model-deployments", map[string]any{"name": name, "project": projectKey}, &deployment)
 	path := "/api/model-deployments/" + deployment.ID
-	number := b.ready(path)
+	number := b.addReadyRevision(path)
 	b.do(ada, http.MethodPost, path+"/revisions/"+number+"/promote", nil, nil)
 	var token struct {
 		ID    string `json:"id"`
 		Token string `json:"token"`
 	}
 	b.do(ada, http.MethodPost, path+"/tokens", map[string]any{"name": "application"}, &token)
-	return served{id: deployment.ID, number: number, token: token.Token, tokenID: token.ID}
+	return deployed{id: deployment.ID, number: number, token: token.Token, tokenID: token.ID}
 }
 
-// ready adds a revision to a deployment and waits until it is ready.
-func (b *builder) ready(path string) (number string) {
+// addReadyRevision adds a revision to a deployment and waits until it is ready.
+func (b *builder) addReadyRevision(path string) (number string) {
 	b.Helper()
 	model := b.at("model")
 	ada := b.as("operator")
@@ -77,7 +77,7 @@ func (b *builder) addOwnDeployment() {
 // addSecond adds a revision to the golden's own deployment that is ready but not promoted.
 func (b *builder) addSecond() {
 	b.Helper()
-	b.set("second_revision", b.ready("/api/model-deployments/"+b.at("own_deployment")))
+	b.set("second_revision", b.addReadyRevision("/api/model-deployments/"+b.at("own_deployment")))
 }
 
 // addSession creates a playground session with a ready target.
@@ -107,7 +107,7 @@ func (b *builder) addOwnModel() {
 	b.Helper()
 	run, artifact := b.at("run"), b.at("artifact")
 	ada := b.as("operator")
-	var model made
+	var model created
 	b.do(ada, http.MethodPost, "/api/models", map[string]any{"name": b.name(), "project": projectKey, "task": "chat"}, &model)
 	b.do(ada, http.MethodPost, "/api/models/"+model.ID+"/versions",
 		map[string]any{"source": map[string]string{"run_id": run, "artifact_id": artifact}}, nil)

@@ -24,19 +24,19 @@ func file(data string) (files []any, digest string) {
 	return []any{map[string]any{"path": "a.jsonl", "size_bytes": len(data), "sha256": digest}}, digest
 }
 
-// committed creates a dataset with the version v1 of one file and returns its reference.
-func (b *builder) committed(name, data string, protected bool) string {
+// createDataset creates a dataset with the version v1 of one file and returns its reference.
+func (b *builder) createDataset(name, data string, protected bool) string {
 	b.Helper()
 	ada := b.as("operator")
-	var dataset made
+	var dataset created
 	b.do(ada, http.MethodPost, "/api/datasets", map[string]any{"name": name, "project": projectKey, "protected": protected}, &dataset)
-	b.uploaded(dataset.ID, "v1", data)
+	b.uploadVersion(dataset.ID, "v1", data)
 	b.do(ada, http.MethodPost, "/api/datasets/"+dataset.ID+"/versions/v1/commit", nil, nil)
 	return reference("ds", name, "v1")
 }
 
-// uploaded creates a version, uploads its only file and returns the file's digest.
-func (b *builder) uploaded(dataset, version, data string) string {
+// uploadVersion creates a version, uploads its only file and returns the file's digest.
+func (b *builder) uploadVersion(dataset, version, data string) string {
 	b.Helper()
 	files, digest := file(data)
 	var out struct {
@@ -52,9 +52,9 @@ func (b *builder) uploaded(dataset, version, data string) string {
 // addSplits creates a train dataset, a validation dataset and a protected one.
 func (b *builder) addSplits() {
 	b.Helper()
-	b.set("train_ref", b.committed("to-train-on", `{"question": "of the world, to train on"}`, false))
-	b.set("held_ref", b.committed("held-out", `{"question": "of the world, held out"}`, false))
-	b.set("protected_ref", b.committed("kept-to-ourselves", `{"question": "of the world, protected"}`, true))
+	b.set("train_ref", b.createDataset("to-train-on", `{"question": "of the world, to train on"}`, false))
+	b.set("held_ref", b.createDataset("held-out", `{"question": "of the world, held out"}`, false))
+	b.set("protected_ref", b.createDataset("kept-to-ourselves", `{"question": "of the world, protected"}`, true))
 }
 
 // object returns the folder in which the store keeps the object with the given digest.
@@ -77,10 +77,10 @@ func (b *builder) object(digest string) string {
 func (b *builder) addBrokenDataset() {
 	b.Helper()
 	ada := b.as("operator")
-	var dataset made
+	var dataset created
 	b.do(ada, http.MethodPost, "/api/datasets", map[string]any{"name": "broken", "project": projectKey}, &dataset)
 	for _, version := range []string{"ready", "waiting"} {
-		digest := b.uploaded(dataset.ID, version, `{"question": "of the world, broken `+version+`"}`)
+		digest := b.uploadVersion(dataset.ID, version, `{"question": "of the world, broken `+version+`"}`)
 		if version == "ready" {
 			b.do(ada, http.MethodPost, "/api/datasets/"+dataset.ID+"/versions/ready/commit", nil, nil)
 		}
@@ -95,9 +95,9 @@ func (b *builder) addBrokenDataset() {
 func (b *builder) addGoneLink() {
 	b.Helper()
 	ada := b.as("operator")
-	var dataset made
+	var dataset created
 	b.do(ada, http.MethodPost, "/api/datasets", map[string]any{"name": "gone", "project": projectKey}, &dataset)
-	digest := b.uploaded(dataset.ID, "v1", `{"question": "of the world, gone"}`)
+	digest := b.uploadVersion(dataset.ID, "v1", `{"question": "of the world, gone"}`)
 	path := "/api/datasets/" + dataset.ID + "/versions/v1"
 	b.do(ada, http.MethodPost, path+"/commit", nil, nil)
 	var link uploadTarget
@@ -110,7 +110,7 @@ func (b *builder) addGoneLink() {
 func (b *builder) addEnvironment() {
 	b.Helper()
 	ada := b.as("operator")
-	var environment made
+	var environment created
 	b.do(ada, http.MethodPost, "/api/environments", map[string]any{"name": "arithmetic", "project": projectKey}, &environment)
 	path := "/api/environments/" + environment.ID
 	tasks := `{"prompt": "of the world: 1+1"}` + "\n" + `{"prompt": "of the world: 1+2"}`
@@ -139,7 +139,7 @@ func (b *builder) addEnvironment() {
 func (b *builder) addRubric() {
 	b.Helper()
 	ada := b.as("operator")
-	var rubric made
+	var rubric created
 	b.do(ada, http.MethodPost, "/api/rubrics", map[string]any{"name": "fair", "project": projectKey}, &rubric)
 	path := "/api/rubrics/" + rubric.ID + "/versions"
 	var version struct {

@@ -15,14 +15,14 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// world holds the objects of one installation that goldens share. A piece creates some of these objects
-// when a golden first uses one of its variables. A golden must not change shared objects; it creates the
-// objects that it changes.
-type world struct {
-	*testenv.Stand
+// fixture holds the objects of one installation that goldens share. An objectGroup creates some of these objects
+// when a golden first uses one of its variables. A golden must not change shared objects; it creates the objects
+// that it changes.
+type fixture struct {
+	*testenv.Installation
 
 	t      *testing.T // the test of the installation
-	pieces []*piece
+	groups []*objectGroup
 
 	mu   sync.Mutex
 	vars map[string]string
@@ -30,20 +30,20 @@ type world struct {
 	from atomic.Int64
 }
 
-// piece creates objects and sets variables for them.
-type piece struct {
+// objectGroup builds some objects and sets variables for them.
+type objectGroup struct {
 	// vars are the names of the variables that build sets.
 	vars  []string
 	build func(b *builder)
-	// own marks a piece that is built separately for each golden that uses it.
+	// own marks a group that is built separately for each golden that uses it.
 	own bool
 
 	once sync.Once
 }
 
-// parts returns all pieces.
-func parts() []*piece {
-	return []*piece{
+// objectGroups returns all groups of objects.
+func objectGroups() []*objectGroup {
+	return []*objectGroup{
 		{vars: []string{"admin", "admin_password"}, build: (*builder).addAdmin},
 		{vars: []string{"operator", "viewer", "stranger", "project", "project_id", "team", "team_id"}, build: (*builder).addPeople},
 		{vars: []string{"newcomer"}, build: (*builder).addNewcomer},
@@ -77,12 +77,12 @@ func parts() []*piece {
 	}
 }
 
-// builder builds one piece for a golden. Its failures fail that golden. Its cleanups and its context belong
+// builder builds one group of objects for a golden. Its failures fail that golden. Its cleanups and its context belong
 // to the test of the installation.
 type builder struct {
 	testing.TB
 
-	*world
+	*fixture
 
 	set func(name, value string)
 	get func(name string) (string, error)
@@ -94,7 +94,7 @@ func (b *builder) Cleanup(f func()) { b.t.Cleanup(f) }
 // Context returns a context that is canceled when the test of the installation ends.
 func (b *builder) Context() context.Context { return b.t.Context() }
 
-// at returns the value of a variable. If necessary, it builds the piece of that variable.
+// at returns the value of a variable. If necessary, it builds the group of that variable.
 func (b *builder) at(name string) string {
 	b.Helper()
 	v, err := b.get(name)
@@ -107,23 +107,23 @@ func (b *builder) at(name string) string {
 var errNotBuilt = errors.New("the object for this variable was not created")
 
 // variables returns a function that looks up variables for one golden.
-func (w *world) variables(t testing.TB) func(name string) (string, error) {
+func (w *fixture) variables(t testing.TB) func(name string) (string, error) {
 	t.Helper()
 	own := map[string]string{}
 	var get func(name string) (string, error)
 	get = func(name string) (string, error) {
-		i := slices.IndexFunc(w.pieces, func(p *piece) bool { return slices.Contains(p.vars, name) })
+		i := slices.IndexFunc(w.groups, func(p *objectGroup) bool { return slices.Contains(p.vars, name) })
 		if i < 0 {
 			return "", fmt.Errorf("unknown variable %s", name)
 		}
-		p := w.pieces[i]
+		p := w.groups[i]
 		if p.own {
 			if _, there := own[name]; !there {
-				p.build(&builder{TB: t, world: w, get: get, set: func(n, v string) { own[n] = v }})
+				p.build(&builder{TB: t, fixture: w, get: get, set: func(n, v string) { own[n] = v }})
 			}
 			return found(own, name)
 		}
-		p.once.Do(func() { p.build(&builder{TB: t, world: w, get: get, set: w.set}) })
+		p.once.Do(func() { p.build(&builder{TB: t, fixture: w, get: get, set: w.set}) })
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return found(w.vars, name)
@@ -139,25 +139,25 @@ func found(vars map[string]string, name string) (string, error) {
 	return v, nil
 }
 
-func (w *world) set(name, value string) {
+func (w *fixture) set(name, value string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.vars[name] = value
 }
 
 // address returns a new client address. Rate limits count requests by address.
-func (w *world) address() string {
+func (w *fixture) address() string {
 	n := w.from.Add(1)
 	return fmt.Sprintf("127.%d.%d.%d", 10+n/62500, 1+n/250%250, 1+n%250)
 }
 
 // caller returns a client with a new address and without a credential.
-func (w *world) caller() *client.Client {
+func (w *fixture) caller() *client.Client {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(w.address())}}
 	return client.New(w.URL, &http.Transport{DialContext: dialer.DialContext})
 }
 
-func newWorld(t *testing.T, s *testenv.Stand) *world {
+func newFixture(t *testing.T, s *testenv.Installation) *fixture {
 	t.Helper()
-	return &world{Stand: s, t: t, pieces: parts(), vars: map[string]string{}}
+	return &fixture{Installation: s, t: t, groups: objectGroups(), vars: map[string]string{}}
 }

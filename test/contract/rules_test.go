@@ -20,7 +20,7 @@ import (
 // rule is a row of the table in docs/rules.md.
 type rule struct {
 	id, sentence string
-	held         []string
+	coverage     []string
 }
 
 // nothing is the id of a sentence that contains no rule.
@@ -33,7 +33,7 @@ func table(t *testing.T, text string) []rule {
 	inside := false
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
-		if ruled(line) {
+		if isTableRule(line) {
 			inside = true
 			continue
 		}
@@ -44,18 +44,18 @@ func table(t *testing.T, text string) []rule {
 		cells := strings.Split(strings.Trim(strings.ReplaceAll(line, `\|`, bar), "|"), "|")
 		require.Len(t, cells, 3, line)
 		r := rule{id: strings.TrimSpace(cells[0]), sentence: strings.ReplaceAll(strings.TrimSpace(cells[1]), bar, "|")}
-		r.held = holders(strings.TrimSpace(cells[2]))
+		r.coverage = parseCoverage(strings.TrimSpace(cells[2]))
 		out = append(out, r)
 	}
 	return out
 }
 
-// holders splits a cell into the goldens and tests that cover a rule. The cell contains names in
+// parseCoverage splits a cell into the goldens and tests that cover a rule. The cell contains names in
 // backquotes, or a phrase up to its end.
-func holders(cell string) []string {
+func parseCoverage(cell string) []string {
 	var out []string
 	for cell != "" {
-		if words := spoken.FindString(cell); words != "" {
+		if words := phrase.FindString(cell); words != "" {
 			return append(out, cell)
 		}
 		one, rest, _ := strings.Cut(cell, ", ")
@@ -64,10 +64,10 @@ func holders(cell string) []string {
 	return out
 }
 
-// spoken matches a phrase that a cell may contain instead of goldens and tests.
-var spoken = regexp.MustCompile(`^(nothing to check|owed|pending): \S`)
+// phrase matches a phrase that a cell may contain instead of goldens and tests.
+var phrase = regexp.MustCompile(`^(nothing to check|owed|pending): \S`)
 
-func page(t *testing.T, name string) string {
+func readDoc(t *testing.T, name string) string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", name))
 	require.NoError(t, err)
@@ -78,21 +78,21 @@ func page(t *testing.T, name string) string {
 // the same order.
 func TestRulesTableListsEverySentence(t *testing.T) {
 	t.Parallel()
-	want := sentences(page(t, "specification.md"))
+	want := sentences(readDoc(t, "specification.md"))
 	require.Greater(t, len(want), 250)
 	var got []string
 	ids := map[string]bool{}
-	for _, r := range table(t, page(t, "rules.md")) {
+	for _, r := range table(t, readDoc(t, "rules.md")) {
 		got = append(got, r.sentence)
-		require.NotEmpty(t, r.held, r.sentence)
+		require.NotEmpty(t, r.coverage, r.sentence)
 		if r.id == nothing {
-			require.Len(t, r.held, 1)
-			require.True(t, strings.HasPrefix(r.held[0], "nothing to check: "), r.sentence)
+			require.Len(t, r.coverage, 1)
+			require.True(t, strings.HasPrefix(r.coverage[0], "nothing to check: "), r.sentence)
 			continue
 		}
 		require.Regexp(t, `^[a-z0-9-]+\.[a-z0-9-]+$`, r.id)
 		require.False(t, ids[r.id], "duplicate rule %s", r.id)
-		require.NotContains(t, strings.Join(r.held, " "), "nothing to check", r.sentence)
+		require.NotContains(t, strings.Join(r.coverage, " "), "nothing to check", r.sentence)
 		ids[r.id] = true
 	}
 	require.Equal(t, want, got)
@@ -104,25 +104,25 @@ func TestSpecificationMatchesOriginal(t *testing.T) {
 	t.Parallel()
 	original, err := os.ReadFile(filepath.Join(testenv.Root(t), "..", "shared", "spec", "interface-specification.md"))
 	if os.IsNotExist(err) {
-		original, err = []byte(page(t, "specification.md")), nil // without the original there is nothing to compare
+		original, err = []byte(readDoc(t, "specification.md")), nil // without the original there is nothing to compare
 	}
 	require.NoError(t, err)
-	require.Equal(t, string(original), page(t, "specification.md"))
+	require.Equal(t, string(original), readDoc(t, "specification.md"))
 }
 
 // TestRuleCoverageExists checks that every golden and test in the table exists. If a golden lists a rule,
 // the table must list the golden for that rule, and the reverse.
 func TestRuleCoverageExists(t *testing.T) {
 	t.Parallel()
-	rules := table(t, page(t, "rules.md"))
+	rules := table(t, readDoc(t, "rules.md"))
 	named := map[string]bool{}
 	var faults, pending []string
 	for _, r := range rules {
-		for _, h := range r.held {
+		for _, h := range r.coverage {
 			switch {
 			case strings.HasPrefix(h, "pending: "):
 				pending = append(pending, "rule "+r.id)
-			case spoken.MatchString(h):
+			case phrase.MatchString(h):
 			default:
 				named[r.id+" "+strings.Trim(h, "`")] = true
 				if why := missing(t, r, strings.Trim(h, "`")); why != "" {
@@ -131,7 +131,7 @@ func TestRuleCoverageExists(t *testing.T) {
 			}
 		}
 	}
-	for _, g := range loaded(t) {
+	for _, g := range loadGoldens(t) {
 		for _, id := range g.Rules {
 			if !named[id+" golden/"+g.Name] {
 				faults = append(faults, "golden/"+g.Name+" covers "+id+", but the table does not name it")
@@ -139,8 +139,8 @@ func TestRuleCoverageExists(t *testing.T) {
 		}
 	}
 	require.Empty(t, faults)
-	list := slices.DeleteFunc(owed(t, "testdata/owed.txt"), func(line string) bool { return !strings.HasPrefix(line, "rule ") })
-	settled(t, pending, list, "rules that nothing covers yet")
+	list := slices.DeleteFunc(readLines(t, "testdata/owed.txt"), func(line string) bool { return !strings.HasPrefix(line, "rule ") })
+	requireSameLines(t, pending, list, "rules that nothing covers yet")
 }
 
 // missing describes the problem with a golden or test that a rule lists. It returns "" if there is none.

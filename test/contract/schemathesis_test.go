@@ -38,9 +38,9 @@ const (
 // SCHEMATHESIS is the number of examples for each operation. ONLY limits the test to operations whose id
 // contains its value. SECONDS_LEFT is the time after which no more random requests start.
 func TestSchemathesis(t *testing.T) {
-	w := newWorld(t, testenv.Single(t, testenv.Options{Env: settings()}))
+	w := newFixture(t, testenv.Single(t, testenv.Options{Env: settings()}))
 	idp := oidcprovider.New(t)
-	idp.Knows(oidcprovider.People{person: {"groups": []string{"staff"}}})
+	idp.SetPeople(oidcprovider.People{person: {"groups": []string{"staff"}}})
 	provided := testenv.Single(t, testenv.Options{Env: idp.Settings()})
 	examples, share := fewExamples, operationShare
 	if given := os.Getenv("SCHEMATHESIS"); given != "" {
@@ -54,14 +54,14 @@ func TestSchemathesis(t *testing.T) {
 	root := testenv.Root(t)
 	python, err := exec.CommandContext(t.Context(), filepath.Join(root, "scripts/tools/schemathesis.sh")).Output()
 	require.NoError(t, err, "run scripts/tools/schemathesis.sh")
-	values := w.values(t)
+	values := w.sharedValues(t)
 	values["oidc_url"], values["oidc_person"] = provided.URL, person
 	content, err := json.Marshal(map[string]any{"values": values, "examples": bodies(t)})
 	require.NoError(t, err)
-	world := filepath.Join(t.TempDir(), "world.json")
-	require.NoError(t, os.WriteFile(world, content, 0o600))
+	file := filepath.Join(t.TempDir(), "world.json")
+	require.NoError(t, os.WriteFile(file, content, 0o600))
 
-	cmd := exec.CommandContext(t.Context(), strings.TrimSpace(string(python)), "fuzz.py", "--url", w.URL, "--world", world,
+	cmd := exec.CommandContext(t.Context(), strings.TrimSpace(string(python)), "fuzz.py", "--url", w.URL, "--world", file,
 		"--document", filepath.Join(root, "gen/openapi/openapi.json"), "--report", filepath.Join(root, fuzzed),
 		"--examples", strconv.Itoa(examples), "--seconds", cmp.Or(os.Getenv("SECONDS_LEFT"), "3600"), "--only", os.Getenv("ONLY"),
 		"--share", strconv.Itoa(share), "--seed", strconv.FormatUint(draw.Seed(t), 10))
@@ -72,14 +72,14 @@ func TestSchemathesis(t *testing.T) {
 	require.NoError(t, err, "the table is in %s\n%s", fuzzed, w.Tail())
 }
 
-// values returns the variables of the shared objects, but not those that are built for each golden.
-func (w *world) values(t *testing.T) map[string]string {
+// sharedValues returns the variables of the shared objects, but not those that are built for each golden.
+func (w *fixture) sharedValues(t *testing.T) map[string]string {
 	t.Helper()
 	engine, err := json.Marshal(fixtures.Engine())
 	require.NoError(t, err)
 	out := map[string]string{"engine": string(engine)}
 	get := w.variables(t)
-	for _, p := range w.pieces {
+	for _, p := range w.groups {
 		for _, name := range p.vars {
 			if p.own {
 				continue

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stops sends SIGTERM to signalboxd during a request to an engine. It requires that new requests are
+// requireGracefulShutdown sends SIGTERM to signalboxd during a request to an engine. It requires that new requests are
 // rejected, that the running request is finished, and that the engine ends only then.
-func (w *world) stops(t *testing.T) {
+func (w *fixture) requireGracefulShutdown(t *testing.T) {
 	t.Helper()
 	get := w.variables(t)
 	path, err := get("deployment")
@@ -58,19 +58,19 @@ func (w *world) stops(t *testing.T) {
 	require.Eventually(t, func() bool {
 		status, body = call(http.MethodPost, path, `{"messages": []}`)
 		return status != http.StatusOK
-	}, patience, time.Millisecond)
+	}, requestTimeout, time.Millisecond)
 	require.Equal(t, http.StatusServiceUnavailable, status, body)
 	require.Contains(t, body, `"code":"draining"`)
 	status, body = call(http.MethodGet, "/healthz", "")
 	require.Equal(t, http.StatusOK, status, body)
 	_, err = io.WriteString(conn, rest)
 	require.NoError(t, err)
-	held, err := http.ReadResponse(received, nil)
+	resp, err := http.ReadResponse(received, nil)
 	require.NoError(t, err, "the running request must be finished")
-	defer func() { _ = held.Body.Close() }()
-	raw, err := io.ReadAll(held.Body)
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
-	require.Equal(t, http.StatusOK, held.StatusCode, string(raw))
+	require.Equal(t, http.StatusOK, resp.StatusCode, string(raw))
 	require.Contains(t, string(raw), "held")
 	<-process.Exited()
 	require.NoError(t, process.Err(), process.Tail())

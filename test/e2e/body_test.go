@@ -14,9 +14,9 @@ import (
 )
 
 // check sends a bad body and requires status 422 and an error at the expected location.
-func (b badBody) check(ctx context.Context, t *testing.T, s *testenv.Stand, token, method, path string) {
+func (b badBody) check(ctx context.Context, t *testing.T, s *testenv.Installation, token, method, path string) {
 	t.Helper()
-	r := ask(ctx, t, s, token, method, path, b.body)
+	r := request(ctx, t, s, token, method, path, b.body)
 	require.Equal(t, http.StatusUnprocessableEntity, r.Status, "%s %s: %s", method, path, r.Body)
 	require.NotEmpty(t, r.Fields, r.Body)
 	for _, f := range r.Fields {
@@ -37,24 +37,24 @@ func (b badBody) check(ctx context.Context, t *testing.T, s *testenv.Stand, toke
 // `make test` calls one in routeShare routes for each kind of rejection.
 const routeShare = 10
 
-// drawn returns the routes that a test calls.
-func drawn(t *testing.T) []route.Route {
+// drawnRoutes returns the routes that a test calls.
+func drawnRoutes(t *testing.T) []route.Route {
 	t.Helper()
 	return draw.OneIn(draw.New(t), routeShare, route.Table())
 }
 
 // TestEveryRoute sends requests that must be rejected to every route of an installation.
 func TestEveryRoute(t *testing.T) {
-	for name, start := range testenv.DrawnShapes(t) {
+	for name, start := range testenv.DrawnKinds(t) {
 		t.Run(name, func(t *testing.T) { everyRoute(t, start(t, testenv.Options{})) })
 	}
 }
 
-func everyRoute(t *testing.T, s *testenv.Stand) {
+func everyRoute(t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	ctx := t.Context()
-	c := issue(ctx, t, s)
-	t.Run("credentials", func(t *testing.T) { everyKind(ctx, t, s, c) })
+	c := issueTokens(ctx, t, s)
+	t.Run("credentials", func(t *testing.T) { requireTokenKinds(ctx, t, s, c) })
 	t.Run("bodies", func(t *testing.T) { badBodies(ctx, t, s, c) })
 	t.Run("reports", func(t *testing.T) { badReports(ctx, t, s, c) })
 	t.Run("body on a route without one", func(t *testing.T) { unwantedBodies(ctx, t, s, c) })
@@ -63,18 +63,18 @@ func everyRoute(t *testing.T, s *testenv.Stand) {
 }
 
 // badBodies sends invalid bodies to every route that accepts a body.
-func badBodies(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
+func badBodies(ctx context.Context, t *testing.T, s *testenv.Installation, c issuedTokens) {
 	t.Helper()
 	sent := 0
-	for _, rt := range drawn(t) {
+	for _, rt := range drawnRoutes(t) {
 		if rt.Body == "" {
 			continue
 		}
 		require.Equal(t, "*", rt.Body, "this test handles only body \"*\"")
 		m := inputOf(t, rt)
 		t.Run(rt.Method+" "+rt.Pattern, func(t *testing.T) {
-			for _, b := range append(notObjects(), shaped(rt, m)...) {
-				t.Run(b.name, func(t *testing.T) { b.check(ctx, t, s, c.access, rt.Method, fill(rt, "")) })
+			for _, b := range append(invalidObjects(), invalidFields(rt, m)...) {
+				t.Run(b.name, func(t *testing.T) { b.check(ctx, t, s, c.access, rt.Method, fillPath(rt, "")) })
 				sent++
 			}
 		})
@@ -85,7 +85,7 @@ func badBodies(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 }
 
 // badReports sends invalid bodies to the routes for the reports of trainings.
-func badReports(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
+func badReports(ctx context.Context, t *testing.T, s *testenv.Installation, c issuedTokens) {
 	t.Helper()
 	bodies := ingestBodies(c.runID)
 	for _, rt := range route.Table() {
@@ -96,7 +96,7 @@ func badReports(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 		body, known := bodies[name]
 		require.True(t, known, "no body for %s", rt.Pattern)
 		t.Run(rt.Method+" "+rt.Pattern, func(t *testing.T) {
-			for _, b := range append(notObjects(), body.bad()...) {
+			for _, b := range append(invalidObjects(), body.bad()...) {
 				t.Run(b.name, func(t *testing.T) { b.check(ctx, t, s, c.ingest, rt.Method, rt.Pattern) })
 			}
 		})
@@ -104,13 +104,13 @@ func badReports(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 }
 
 // unwantedBodies sends a body to routes that accept none.
-func unwantedBodies(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
+func unwantedBodies(ctx context.Context, t *testing.T, s *testenv.Installation, c issuedTokens) {
 	t.Helper()
-	for _, rt := range drawn(t) {
+	for _, rt := range drawnRoutes(t) {
 		if rt.Kind != route.RPC || rt.Method != http.MethodPost || rt.Body != "" || rt.Credential != "user" {
 			continue
 		}
-		r := ask(ctx, t, s, c.access, rt.Method, fill(rt, ""), `{"x": 1}`)
+		r := request(ctx, t, s, c.access, rt.Method, fillPath(rt, ""), `{"x": 1}`)
 		require.Equal(t, http.StatusUnprocessableEntity, r.Status, "%s: %s", rt.Pattern, r.Body)
 		require.True(t, r.at("body", "x"), r.Body)
 	}
@@ -142,20 +142,20 @@ func goodBodies() map[string]string {
 		"/api/projects/{project_id}":                       `{"name": "x"}`,
 		"/api/projects/{project_id}/members/{username}":    `{"role": "viewer"}`,
 		"/api/cli/device/requests/{user_code}":             `{"decision": "deny"}`,
-		"/api/model-deployments/{deployment_id}/revisions": `{"source": {"model_id": "` + none("mdl") + `", "version": 1}}`,
+		"/api/model-deployments/{deployment_id}/revisions": `{"source": {"model_id": "` + missingID("mdl") + `", "version": 1}}`,
 		"/api/model-deployments/{deployment_id}/tokens":    `{"name": "x"}`,
 		"/api/playground/sessions/{playground_id}/extend":  `{"seconds": 1}`,
 		"/api/models/{model_id}/aliases/{alias}":           `{"version": 1}`,
 		"/api/models/{model_id}/versions/{version}/card":   `{"content": "x"}`,
-		"/api/models/{model_id}/versions":                  `{"source": {"run_id": "` + none("run") + `", "artifact_id": "` + none("art") + `"}}`,
+		"/api/models/{model_id}/versions":                  `{"source": {"run_id": "` + missingID("run") + `", "artifact_id": "` + missingID("art") + `"}}`,
 	}
 }
 
 // malformedIDs uses a malformed id in every path parameter. It requires 422 with the location of the
 // parameter, or 404 under /inference. It also requires 404 for a well-formed id that does not exist.
-func malformedIDs(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
+func malformedIDs(ctx context.Context, t *testing.T, s *testenv.Installation, c issuedTokens) {
 	t.Helper()
-	for _, rt := range drawn(t) {
+	for _, rt := range drawnRoutes(t) {
 		if rt.Credential != "user" && rt.Credential != "deployment" {
 			continue
 		}
@@ -174,7 +174,7 @@ func malformedIDs(ctx context.Context, t *testing.T, s *testenv.Stand, c issued)
 			for _, bad := range []string{"nonsense", "ds_short", "%00", "%2e%2e", "art_00000000000000000000000000", "-1"} {
 				one := rt
 				one.Pattern = strings.Replace(rt.Pattern, "{"+name+"}", bad, 1)
-				r := ask(ctx, t, s, token, method, fill(one, ""), body)
+				r := request(ctx, t, s, token, method, fillPath(one, ""), body)
 				if rt.Credential == "deployment" && bad[0] != '%' {
 					require.Equal(t, http.StatusNotFound, r.Status, "%s: %s", one.Pattern, r.Body)
 					continue
@@ -189,28 +189,28 @@ func malformedIDs(ctx context.Context, t *testing.T, s *testenv.Stand, c issued)
 			}
 		}
 		if strings.Contains(rt.Pattern, "_id}") || strings.Contains(rt.Pattern, "{id}") {
-			r := ask(ctx, t, s, token, method, fill(rt, none("dep")), body)
+			r := request(ctx, t, s, token, method, fillPath(rt, missingID("dep")), body)
 			require.Equal(t, http.StatusNotFound, r.Status, "%s %s: %s", method, rt.Pattern, r.Body)
 		}
 	}
 }
 
 // badQueries sends unknown and out-of-range query parameters to every list route.
-func badQueries(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
+func badQueries(ctx context.Context, t *testing.T, s *testenv.Installation, c issuedTokens) {
 	t.Helper()
-	for _, rt := range drawn(t) {
+	for _, rt := range drawnRoutes(t) {
 		if rt.Kind != route.RPC || rt.Method != http.MethodGet || rt.Credential != "user" {
 			continue
 		}
 		fields := inputOf(t, rt).Fields()
-		r := ask(ctx, t, s, c.access, rt.Method, fill(rt, "")+"?no_such_key=1", "")
+		r := request(ctx, t, s, c.access, rt.Method, fillPath(rt, "")+"?no_such_key=1", "")
 		require.Equal(t, http.StatusUnprocessableEntity, r.Status, "%s: %s", rt.Pattern, r.Body)
 		require.True(t, r.at("query", "no_such_key"), r.Body)
 		if fields.ByName("limit") == nil {
 			continue
 		}
 		for _, q := range []string{"limit=0", "limit=501", "limit=x", "limit=-1", "limit=1&limit=2", "limit=99999999999", "offset=-1", "offset=100001", "offset="} {
-			r := ask(ctx, t, s, c.access, rt.Method, fill(rt, "")+"?"+q, "")
+			r := request(ctx, t, s, c.access, rt.Method, fillPath(rt, "")+"?"+q, "")
 			require.Equal(t, http.StatusUnprocessableEntity, r.Status, "%s?%s: %s", rt.Pattern, q, r.Body)
 			key, _, _ := strings.Cut(q, "=")
 			require.True(t, r.at("query", key), "%s?%s: %s", rt.Pattern, q, r.Body)

@@ -17,22 +17,22 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// none returns a well-formed id with this prefix that does not exist.
-func none(prefix string) string { return prefix + "_00000000000000000000000000" }
+// missingID returns a well-formed id with this prefix that does not exist.
+func missingID(prefix string) string { return prefix + "_00000000000000000000000000" }
 
-// issued holds a valid token of each kind. runID and deploymentID are the run of the ingest token and the
+// issuedTokens holds a valid token of each kind. runID and deploymentID are the run of the ingest token and the
 // deployment of the deployment token.
-type issued struct {
+type issuedTokens struct {
 	access, ingest, deployment, join string
 	spare                            string // a second access token for the logout route
 	runID, deploymentID              string
 }
 
-// issue creates a token of each kind. The job of the ingest token runs until the test ends.
-func issue(ctx context.Context, t *testing.T, s *testenv.Stand) issued {
+// issueTokens creates a token of each kind. The job of the ingest token runs until the test ends.
+func issueTokens(ctx context.Context, t *testing.T, s *testenv.Installation) issuedTokens {
 	t.Helper()
 	l := s.Loop(ctx)
-	var c issued
+	var c issuedTokens
 	for _, into := range []*string{&c.access, &c.spare} {
 		var login struct {
 			Token string `json:"token"`
@@ -59,7 +59,7 @@ func issue(ctx context.Context, t *testing.T, s *testenv.Stand) issued {
 
 // ingestToken submits a job whose command writes its ingest token to a file. It returns the token and the
 // id of the run.
-func ingestToken(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow.Loop) (token, run string) {
+func ingestToken(ctx context.Context, t *testing.T, s *testenv.Installation, l *e2eflow.Loop) (token, run string) {
 	t.Helper()
 	const name = "given-away"
 	submitCommand(ctx, t, l, "sh", "-c", `printf %s "$SERVICE_JOB_TOKEN" > "$SERVICE_JOB_WORKDIR/`+name+`.new" &&
@@ -79,8 +79,8 @@ func ingestToken(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow
 	return token, l.Job.RunID
 }
 
-// fill replaces the parameters in the pattern of a route. The ids are well-formed but do not exist.
-func fill(rt route.Route, deployment string) string {
+// fillPath replaces the parameters in the pattern of a route. The ids are well-formed but do not exist.
+func fillPath(rt route.Route, deployment string) string {
 	path := rt.Pattern
 	if strings.HasPrefix(path, "/inference/") {
 		path = strings.Replace(path, "{deployment_id}", deployment, 1)
@@ -90,15 +90,15 @@ func fill(rt route.Route, deployment string) string {
 		id = "job"
 	}
 	return strings.NewReplacer(
-		"{key...}", "projects/x", "{rest...}", "models", "{dataset_id}", none("ds"), "{fleet_id}", none("flt"),
-		"{node_id}", none("nod"), "{join_token_id}", none("jtk"), "{share_id}", none("shr"), "{token}", "none",
-		"{deployment_id}", none("dep"), "{token_id}", none("tok"), "{model_id}", none("mdl"), "{job_id}", none("job"),
-		"{run_id}", none("run"), "{id}", none(id), "{version}", "1", "{number}", "1", "{namespace}", "none", "{name}", "none",
-		"{user_id}", none("usr"), "{team_id}", none("team"), "{project_id}", none("prj"), "{session_id}", none("ses"), "{username}", "nobody",
+		"{key...}", "projects/x", "{rest...}", "models", "{dataset_id}", missingID("ds"), "{fleet_id}", missingID("flt"),
+		"{node_id}", missingID("nod"), "{join_token_id}", missingID("jtk"), "{share_id}", missingID("shr"), "{token}", "none",
+		"{deployment_id}", missingID("dep"), "{token_id}", missingID("tok"), "{model_id}", missingID("mdl"), "{job_id}", missingID("job"),
+		"{run_id}", missingID("run"), "{id}", missingID(id), "{version}", "1", "{number}", "1", "{namespace}", "none", "{name}", "none",
+		"{user_id}", missingID("usr"), "{team_id}", missingID("team"), "{project_id}", missingID("prj"), "{session_id}", missingID("ses"), "{username}", "nobody",
 		"{subject_kind}", "users", "{subject}", "nobody", "{key}", "no.such.setting", "{user_code}", "BCDF-GHJK", "{asset}", "none",
-		"{alias}", "none", "{package_id}", none("pkg"), "{request_id}", none("req"), "{environment_id}", none("env"), "{rubric_id}", none("rub"),
-		"{solution_id}", none("sol"), "{application_id}", none("sap"),
-		"{playground_id}", none("pg"), "{target}", "1",
+		"{alias}", "none", "{package_id}", missingID("pkg"), "{request_id}", missingID("req"), "{environment_id}", missingID("env"), "{rubric_id}", missingID("rub"),
+		"{solution_id}", missingID("sol"), "{application_id}", missingID("sap"),
+		"{playground_id}", missingID("pg"), "{target}", "1",
 	).Replace(path)
 }
 
@@ -109,11 +109,11 @@ func methodOf(rt route.Route) string {
 	return rt.Method
 }
 
-// everyKind sends every kind of token to every route that requires a credential.
-func everyKind(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
+// requireTokenKinds sends every kind of token to every route that requires a credential.
+func requireTokenKinds(ctx context.Context, t *testing.T, s *testenv.Installation, c issuedTokens) {
 	t.Helper()
 	tokens := map[string]string{"user": c.access, "ingest": c.ingest, "deployment": c.deployment, "join": c.join, "none": "", "nonsense": "abc"}
-	for _, rt := range drawn(t) {
+	for _, rt := range drawnRoutes(t) {
 		if rt.Credential == "none" || rt.Credential == "signature" {
 			continue
 		}
@@ -122,7 +122,7 @@ func everyKind(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 				if kind == "user" && rt.Pattern == "/api/auth/logout" {
 					token = c.spare
 				}
-				r := ask(ctx, t, s, token, methodOf(rt), fill(rt, c.deploymentID), "")
+				r := request(ctx, t, s, token, methodOf(rt), fillPath(rt, c.deploymentID), "")
 				if kind == rt.Credential {
 					require.NotEqual(t, http.StatusUnauthorized, r.Status, "%s: %s", kind, r.Body)
 					if rt.Credential == "deployment" {
@@ -140,14 +140,14 @@ func everyKind(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 	}
 	t.Run("signed URLs", func(t *testing.T) {
 		for kind, token := range tokens {
-			r := ask(ctx, t, s, token, http.MethodGet, "/api/blobs/projects/x", "")
+			r := request(ctx, t, s, token, http.MethodGet, "/api/blobs/projects/x", "")
 			require.Contains(t, []int{http.StatusUnauthorized, http.StatusForbidden}, r.Status, "%s: %s", kind, r.Body)
 		}
 	})
-	t.Run("both ingest headers must agree", func(t *testing.T) { bothHeaders(ctx, t, s, c) })
+	t.Run("both ingest headers must agree", func(t *testing.T) { requireMatchingHeaders(ctx, t, s, c) })
 }
 
-func bothHeaders(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
+func requireMatchingHeaders(ctx context.Context, t *testing.T, s *testenv.Installation, c issuedTokens) {
 	t.Helper()
 	for _, tc := range []struct {
 		own, bearer string

@@ -36,8 +36,8 @@ func commandSpec(ctx context.Context, t *testing.T, l *e2eflow.Loop, command ...
 	}}
 }
 
-// ended is the final state of a job and of its attempts.
-type ended struct {
+// finalState is the final state of a job and of its attempts.
+type finalState struct {
 	State     string   `json:"state"`
 	EndReason string   `json:"end_reason"`
 	Message   string   `json:"message"`
@@ -55,10 +55,10 @@ type attempt struct {
 	ExitCode  *int   `json:"exit_code"`
 }
 
-// end waits until the job has ended and reads its complete log.
-func end(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow.Loop) ended {
+// awaitEnd waits until the job has ended and reads its complete log.
+func awaitEnd(ctx context.Context, t *testing.T, s *testenv.Installation, l *e2eflow.Loop) finalState {
 	t.Helper()
-	var e ended
+	var e finalState
 	require.NoError(t, l.AwaitState(ctx, "succeeded", "failed", "stopped"), s.Tail())
 	require.NoError(t, l.FollowLogs(ctx, func(line e2eflow.LogLine) { e.log += line.Text + "\n" }))
 	require.NoError(t, l.Client.Get(ctx, "/api/jobs/"+l.Job.ID, nil, &e))
@@ -67,18 +67,18 @@ func end(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow.Loop) e
 }
 
 func TestCustomCommands(t *testing.T) {
-	for name, start := range testenv.DrawnShapes(t) {
+	for name, start := range testenv.DrawnKinds(t) {
 		t.Run(name, func(t *testing.T) { customCommands(t, start(t, testenv.Options{})) })
 	}
 }
 
-func customCommands(t *testing.T, s *testenv.Stand) {
+func customCommands(t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	ctx := t.Context()
 	t.Run("succeeds", func(t *testing.T) {
 		l := s.Loop(ctx)
 		submitCommand(ctx, t, l, "sh", "-c", `cat "$SERVICE_JOB_HPARAMS_FILE"; echo; echo "word $MY_WORD"; echo "a secret: ${HOME_OF_THE_TEST:-none}" >&2`)
-		e := end(ctx, t, s, l)
+		e := awaitEnd(ctx, t, s, l)
 		require.Equal(t, "succeeded", e.State, e.Message)
 		require.Equal(t, "completed", e.EndReason)
 		require.Equal(t, []string{"no_terminal_report"}, e.Warnings)
@@ -92,7 +92,7 @@ func customCommands(t *testing.T, s *testenv.Stand) {
 	t.Run("fails", func(t *testing.T) {
 		l := s.Loop(ctx)
 		submitCommand(ctx, t, l, "sh", "-c", "echo no luck; exit 3")
-		e := end(ctx, t, s, l)
+		e := awaitEnd(ctx, t, s, l)
 		require.Equal(t, "failed", e.State)
 		require.Equal(t, "user_error", e.EndReason)
 		require.Equal(t, "the command ended with exit code 3", e.Message)
@@ -103,25 +103,25 @@ func customCommands(t *testing.T, s *testenv.Stand) {
 	t.Run("missing program", func(t *testing.T) {
 		l := s.Loop(ctx)
 		submitCommand(ctx, t, l, "no-such-program")
-		e := end(ctx, t, s, l)
+		e := awaitEnd(ctx, t, s, l)
 		require.Equal(t, "failed", e.State)
 		require.Equal(t, "user_error", e.EndReason)
 		require.Contains(t, e.Message, "no-such-program")
 	})
 	t.Run("uses the Python reporter", func(t *testing.T) { reportingCommand(ctx, t, s) })
-	t.Run("prints many lines", func(t *testing.T) { printedLines(ctx, t, s) })
-	t.Run("process group killed", func(t *testing.T) { killedGroup(ctx, t, s) })
+	t.Run("prints many lines", func(t *testing.T) { requirePrintedLines(ctx, t, s) })
+	t.Run("process group killed", func(t *testing.T) { killProcessGroup(ctx, t, s) })
 	t.Run("stopped", func(t *testing.T) { stoppedCommand(ctx, t, s) })
 	t.Run("no command", func(t *testing.T) {
 		l := s.Loop(ctx)
-		e := refused(ctx, t, l.Client, commandSpec(ctx, t, l))
+		e := submitRefused(ctx, t, l.Client, commandSpec(ctx, t, l))
 		require.Equal(t, http.StatusBadRequest, e.Status)
 		require.Equal(t, "entrypoint_override: the recipe custom/custom needs spec.source.command", e.Detail)
 	})
 }
 
 // reportingCommand runs a command that uses the Python reporter, which every attempt can import.
-func reportingCommand(ctx context.Context, t *testing.T, s *testenv.Stand) {
+func reportingCommand(ctx context.Context, t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	l := s.Loop(ctx)
 	submitCommand(ctx, t, l, "python", "-c", `
@@ -131,7 +131,7 @@ with signalbox.init() as run:
     run.running()
     run.log({"mine/value": 2.5}, step=1)
 `)
-	e := end(ctx, t, s, l)
+	e := awaitEnd(ctx, t, s, l)
 	require.Equal(t, "succeeded", e.State, e.Message+e.log)
 	require.Empty(t, e.Warnings)
 	require.NotNil(t, e.RunningAt)
@@ -146,7 +146,7 @@ with signalbox.init() as run:
 }
 
 // stoppedCommand stops a command that has a child process. It requires that the child has also ended.
-func stoppedCommand(ctx context.Context, t *testing.T, s *testenv.Stand) {
+func stoppedCommand(ctx context.Context, t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	l := s.Loop(ctx)
 	submitCommand(ctx, t, l, "sh", "-c", "sleep 611 & echo started; wait")
@@ -165,14 +165,14 @@ func stoppedCommand(ctx context.Context, t *testing.T, s *testenv.Stand) {
 	}
 	path := "/api/jobs/" + l.Job.ID + "/stop"
 	require.NoError(t, l.Client.Post(ctx, path, nil, nil))
-	e := end(ctx, t, s, l)
+	e := awaitEnd(ctx, t, s, l)
 	require.Equal(t, "stopped", e.State, e.Message)
 	require.Len(t, e.attempts, 1)
 	err := l.Client.Post(ctx, path, nil, nil)
 	var again *client.Error
 	require.ErrorAs(t, err, &again)
 	require.Equal(t, http.StatusConflict, again.Status, "%s", again.Body)
-	for _, pid := range testenv.Left(s.Dir) {
+	for _, pid := range testenv.LeftProcesses(s.Dir) {
 		require.NotContains(t, commandLine(pid), "611", "the child must have ended")
 	}
 }
@@ -195,7 +195,7 @@ func TestEnvironmentBuildFailure(t *testing.T) {
 	spec, err := l.Spec(ctx, dataset, map[string]any{}, 1)
 	require.NoError(t, err)
 	require.NoError(t, l.Submit(ctx, spec))
-	e := end(ctx, t, s, l)
+	e := awaitEnd(ctx, t, s, l)
 	require.Equal(t, "failed", e.State)
 	require.Equal(t, "env_build", e.EndReason)
 	require.Len(t, e.attempts, 1, "the job must not be retried: the same lock would fail again")

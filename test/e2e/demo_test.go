@@ -33,13 +33,13 @@ type demoRun struct {
 func TestDemoOnce(t *testing.T) {
 	ctx := t.Context()
 	dir := testenv.Folder(t)
-	demo := demoOnce(ctx, t, dir)
+	demo := runDemo(ctx, t, dir)
 	t.Log(demo.times)
-	require.Empty(t, testenv.Left(dir), "the demo must leave no process")
+	require.Empty(t, testenv.LeftProcesses(dir), "the demo must leave no process")
 
 	d := start(t, dir, []string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD_FILE=" + filepath.Join(dir, "data", "demo-password")})
 	d.awaitReady(t, dir)
-	l := signedIn(ctx, t, dir, d.ready.Address)
+	l := signInToDemo(ctx, t, dir, d.ready.Address)
 	l.Job.RunID = demo.run
 	rounds, err := l.Rounds(ctx)
 	require.NoError(t, err)
@@ -58,13 +58,13 @@ func TestDemoOnce(t *testing.T) {
 	}
 	require.Len(t, held, len(samples))
 	require.Contains(t, held, demo.question, "the question must be a held-out one")
-	require.Equal(t, sum(t, demo.question), demo.answer)
+	require.Equal(t, correctSum(t, demo.question), demo.answer)
 	require.Equal(t, demo.answer, held[demo.question].Answer, "the answer must be that of the last validation round")
 	require.NotEqual(t, demo.answer, demo.untrained)
 }
 
-// demoOnce runs the demo, which must succeed, and returns what it printed.
-func demoOnce(ctx context.Context, t *testing.T, dir string) demoRun {
+// runDemo runs the demo, which must succeed, and returns what it printed.
+func runDemo(ctx context.Context, t *testing.T, dir string) demoRun {
 	t.Helper()
 	cmd := exec.CommandContext(ctx, testenv.Bin(t, "signalbox"), "demo", "--data", filepath.Join(dir, "data"), "--listen", freeAddress(t), "--once")
 	// If the test ends early, interrupt the demo so that it also stops its server.
@@ -72,7 +72,7 @@ func demoOnce(ctx context.Context, t *testing.T, dir string) demoRun {
 	cmd.Env = append(os.Environ(), "PATH="+testenv.PathWithUV(t))
 	cmd.Dir = testenv.Root(t) // the demo starts bin/signalboxd relative to its working directory
 	t.Cleanup(func() {
-		for _, pid := range testenv.Left(dir) {
+		for _, pid := range testenv.LeftProcesses(dir) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	})
@@ -94,18 +94,18 @@ func demoOnce(ctx context.Context, t *testing.T, dir string) demoRun {
 	}
 }
 
-// signedIn returns a Loop that is signed in to the installation in the folder of the demo.
-func signedIn(ctx context.Context, t *testing.T, dir, address string) *e2eflow.Loop {
+// signInToDemo returns a Loop that is signed in to the installation in the folder of the demo.
+func signInToDemo(ctx context.Context, t *testing.T, dir, address string) *e2eflow.Loop {
 	t.Helper()
 	password, err := os.ReadFile(filepath.Join(dir, "data", "demo-password"))
 	require.NoError(t, err)
-	l := &e2eflow.Loop{Client: client.New(address, nil), Clock: clock.Real(), Name: "reader", Timeout: testenv.Patience}
+	l := &e2eflow.Loop{Client: client.New(address, nil), Clock: clock.Real(), Name: "reader", Timeout: testenv.StageTimeout}
 	require.NoError(t, l.Login(ctx, "admin", secret.New(strings.TrimSpace(string(password)))))
 	return l
 }
 
-// sum returns the correct sum for a question like 07+15?.
-func sum(t *testing.T, question string) string {
+// correctSum returns the correct sum for a question like 07+15?.
+func correctSum(t *testing.T, question string) string {
 	t.Helper()
 	m := regexp.MustCompile(`^(\d\d)\+(\d\d)\?$`).FindStringSubmatch(question)
 	require.NotNil(t, m, question)

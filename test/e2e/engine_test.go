@@ -12,9 +12,9 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// secondEngine serves the run's Hugging Face export with mlx-lm. The platform has no driver for mlx-lm, so
+// serveWithSecondEngine serves the run's Hugging Face export with mlx-lm. The platform has no driver for mlx-lm, so
 // the deployment contains the command that starts it.
-func secondEngine(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow.Loop) {
+func serveWithSecondEngine(ctx context.Context, t *testing.T, s *testenv.Installation, l *e2eflow.Loop) {
 	t.Helper()
 	lock, err := os.ReadFile(filepath.Join(testenv.Root(t), "agent", "engine", "locks", "mlxlm.lock"))
 	require.NoError(t, err)
@@ -32,7 +32,7 @@ func secondEngine(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflo
 	require.NoError(t, second.AwaitReady(ctx), s.Tail())
 	require.NoError(t, second.Promote(ctx))
 	require.NoError(t, second.MakeToken(ctx, "application"))
-	q := right(ctx, t, l)
+	q := solvedQuestion(ctx, t, l)
 	answer, err := second.Chat(ctx, q.Question)
 	require.NoError(t, err, s.Tail())
 	require.Equal(t, q.Expected, answer)

@@ -77,12 +77,12 @@ func TestSingleProcess_secondHostJoins(t *testing.T) {
 	a := start(t, host, env, testenv.Bin(t, "signalbox-agent"), "run")
 	node := awaitNode(t, l.Client, fleet, a)
 
-	farAway(ctx, t, s, node)
+	runOnJoinedHost(ctx, t, s, node)
 	t.Run("stays joined when signalboxd restarts", func(t *testing.T) {
 		interrupt(t, s)
 		s.StartSingle()
 		require.Equal(t, node, awaitNode(t, s.Loop(ctx).Client, fleet, a), "the node must keep its id")
-		farAway(ctx, t, s, node)
+		runOnJoinedHost(ctx, t, s, node)
 	})
 	a.interrupt(t)
 	a.ends(t, 30*time.Second)
@@ -92,7 +92,7 @@ func TestSingleProcess_secondHostJoins(t *testing.T) {
 // awaitNode waits until the only node of the fleet is ready.
 func awaitNode(t *testing.T, c *client.Client, fleet string, a *signalboxd) (id string) {
 	t.Helper()
-	require.True(t, eventually(t.Context(), testenv.Patience, func() bool {
+	require.True(t, eventually(t.Context(), testenv.StageTimeout, func() bool {
 		select {
 		case <-a.done:
 			require.FailNow(t, "the agent exited", a.log.String())
@@ -108,8 +108,8 @@ func awaitNode(t *testing.T, c *client.Client, fleet string, a *signalboxd) (id 
 	return id
 }
 
-// farAway runs a command that sends reports on the pool of the joined host.
-func farAway(ctx context.Context, t *testing.T, s *testenv.Stand, node string) {
+// runOnJoinedHost runs a command that sends reports on the pool of the joined host.
+func runOnJoinedHost(ctx context.Context, t *testing.T, s *testenv.Installation, node string) {
 	t.Helper()
 	l := s.Loop(ctx)
 	spec := commandSpec(ctx, t, l, "python", "-c", `
@@ -121,7 +121,7 @@ with signalbox.init() as run:
 `)
 	spec["spec"].(map[string]any)["resources"] = map[string]any{"pools": []any{map[string]any{"pool": "far"}}}
 	require.NoError(t, l.Submit(ctx, spec))
-	e := end(ctx, t, s, l)
+	e := awaitEnd(ctx, t, s, l)
 	require.Equal(t, "succeeded", e.State, "%s\n%s%s", e.Message, e.log, s.Tail())
 	require.Empty(t, e.Warnings, "the reports must have arrived")
 	require.NotNil(t, e.RunningAt)
@@ -141,7 +141,7 @@ func TestSingleProcess_noJoinTokenWithoutListener(t *testing.T) {
 	const password = "given to the test"
 	d := start(t, dir, []string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD=" + password})
 	d.awaitReady(t, dir)
-	l := &e2eflow.Loop{Client: client.New(d.ready.Address, nil), Clock: clock.Real(), Timeout: testenv.Patience}
+	l := &e2eflow.Loop{Client: client.New(d.ready.Address, nil), Clock: clock.Real(), Timeout: testenv.StageTimeout}
 	require.NoError(t, l.Login(t.Context(), "admin", secret.New(password)))
 	_, token, err := mintToken(t.Context(), l.Client, "far")
 	var refused *client.Error

@@ -17,7 +17,7 @@ import (
 
 // train runs a Loop from the dataset to the end of the run and follows its logs and metrics. A Loop trains,
 // deploys and queries a model.
-func train(ctx context.Context, t *testing.T, s *testenv.Stand) *e2eflow.Loop {
+func train(ctx context.Context, t *testing.T, s *testenv.Installation) *e2eflow.Loop {
 	t.Helper()
 	l := s.Loop(ctx)
 	lesson := e2eflow.OneDigit()
@@ -38,14 +38,14 @@ func train(ctx context.Context, t *testing.T, s *testenv.Stand) *e2eflow.Loop {
 	wg.Wait()
 	require.NoError(t, logsErr)
 	require.NoError(t, metricsErr)
-	s.LessonLines(ctx, l, lines)
+	s.RequireTrainingLines(ctx, l, lines)
 	require.Positive(t, points["train/loss"])
 	require.Positive(t, points["val/exact_match"])
 	return l
 }
 
-// right returns a held-out question that the model solved in the last validation round.
-func right(ctx context.Context, t *testing.T, l *e2eflow.Loop) e2eflow.Sample {
+// solvedQuestion returns a held-out question that the model solved in the last validation round.
+func solvedQuestion(ctx context.Context, t *testing.T, l *e2eflow.Loop) e2eflow.Sample {
 	t.Helper()
 	samples, err := l.Samples(ctx)
 	require.NoError(t, err)
@@ -60,7 +60,7 @@ func right(ctx context.Context, t *testing.T, l *e2eflow.Loop) e2eflow.Sample {
 
 // serve deploys the model of the run and sends it a question that it solved in the last
 // validation round. It returns the question.
-func serve(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow.Loop) e2eflow.Sample {
+func serve(ctx context.Context, t *testing.T, s *testenv.Installation, l *e2eflow.Loop) e2eflow.Sample {
 	t.Helper()
 	artifact, err := l.FindArtifact(ctx, "merged_model", "gguf")
 	require.NoError(t, err)
@@ -74,7 +74,7 @@ func serve(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow.Loop)
 	require.NoError(t, l.AwaitReady(ctx), s.Tail())
 	require.NoError(t, l.Promote(ctx))
 	require.NoError(t, l.MakeToken(ctx, "application"))
-	q := right(ctx, t, l)
+	q := solvedQuestion(ctx, t, l)
 	answer, err := l.Chat(ctx, q.Question)
 	require.NoError(t, err, s.Tail())
 	require.Equal(t, q.Expected, answer)
@@ -82,7 +82,7 @@ func serve(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow.Loop)
 }
 
 func TestLoop(t *testing.T) {
-	for name, start := range testenv.DrawnShapes(t) {
+	for name, start := range testenv.DrawnKinds(t) {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
 			s := start(t, testenv.Options{})

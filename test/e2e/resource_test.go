@@ -20,10 +20,10 @@ import (
 // auditPath is the path of the audit log, which grows with every action.
 const auditPath = "/api/admin/audit"
 
-// staffed creates objects that training and serving do not create, among others a team, a project, a stored
-// setting and a pending device authorization. A restart must keep them. staffed returns path parameters and
+// createOtherObjects creates objects that training and serving do not create, among others a team, a project, a stored
+// setting and a pending device authorization. A restart must keep them. It returns path parameters and
 // their values in turn.
-func staffed(t *testing.T, l *e2eflow.Loop) []string {
+func createOtherObjects(t *testing.T, l *e2eflow.Loop) []string {
 	t.Helper()
 	ctx := t.Context()
 	var me struct {
@@ -111,7 +111,7 @@ func modelOf(t *testing.T, l *e2eflow.Loop) string {
 
 // resources returns the paths of all GET routes. It fills their parameters with the ids of the loop and
 // with places.
-func resources(t *testing.T, l *e2eflow.Loop, places []string) []string {
+func resources(t *testing.T, l *e2eflow.Loop, parameters []string) []string {
 	t.Helper()
 	var datasets, fleets []struct {
 		ID string `json:"id"`
@@ -124,7 +124,7 @@ func resources(t *testing.T, l *e2eflow.Loop, places []string) []string {
 		"{job_id}", l.Job.ID, "{run_id}", l.Job.RunID, "{dataset_id}", datasets[0].ID, "{model_id}", modelOf(t, l),
 		"{deployment_id}", l.Deployment.ID, "{number}", strconv.Itoa(l.Revision.Number), "{fleet_id}", fleets[0].ID,
 		"{namespace}/{name}", e2eflow.Recipe,
-	}, places...)
+	}, parameters...)
 	var out []string
 	for _, rt := range route.Table() {
 		if rt.Kind != route.RPC || rt.Method != http.MethodGet || slices.Contains(empty(), rt.Pattern) {
@@ -157,8 +157,8 @@ func resources(t *testing.T, l *e2eflow.Loop, places []string) []string {
 	return append(out, "/api/runs?state=all", "/api/version")
 }
 
-// everything returns the response body of each path, without the fields that a restart may change.
-func everything(ctx context.Context, t *testing.T, l *e2eflow.Loop, paths []string) map[string][]byte {
+// readAll returns the response body of each path, without the fields that a restart may change.
+func readAll(ctx context.Context, t *testing.T, l *e2eflow.Loop, paths []string) map[string][]byte {
 	t.Helper()
 	out := map[string][]byte{}
 	for _, path := range paths {
@@ -166,13 +166,13 @@ func everything(ctx context.Context, t *testing.T, l *e2eflow.Loop, paths []stri
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, a.Status, "%s: %s", path, a.Body)
 		require.NotEmpty(t, bytes.Trim(a.Body, "[]{}\n"), "%s must return data to compare", path)
-		out[strings.TrimSuffix(path, "?limit=500")] = steady(t, path, a.Body)
+		out[strings.TrimSuffix(path, "?limit=500")] = withoutChangingFields(t, path, a.Body)
 	}
 	return out
 }
 
-// changing returns the fields of a resource that a restart may change.
-func changing(path string) []string {
+// changingFields returns the fields of a resource that a restart may change.
+func changingFields(path string) []string {
 	switch {
 	case strings.Contains(path, "/revisions"):
 		return []string{"replicas", "ready_at"}
@@ -188,10 +188,10 @@ func changing(path string) []string {
 	return nil
 }
 
-// steady removes the fields that a restart may change. Each of them must be present.
-func steady(t *testing.T, path string, body []byte) []byte {
+// withoutChangingFields removes the fields that a restart may change. Each of them must be present.
+func withoutChangingFields(t *testing.T, path string, body []byte) []byte {
 	t.Helper()
-	fields := changing(path)
+	fields := changingFields(path)
 	if fields == nil {
 		return body
 	}

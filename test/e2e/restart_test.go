@@ -17,38 +17,38 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// stopBar is the longest time that signalboxd may take to stop after Ctrl-C.
-const stopBar = 3 * time.Second
+// stopLimit is the longest time that signalboxd may take to stop after Ctrl-C.
+const stopLimit = 3 * time.Second
 
 // TestRestarts stops an installation by Ctrl-C and by kill after a model was trained and served. After the
 // restart it reads all data again.
 func TestRestarts(t *testing.T) {
 	type way struct {
-		stop  func(t *testing.T, s *testenv.Stand)
-		again func(s *testenv.Stand)
+		stop  func(t *testing.T, s *testenv.Installation)
+		again func(s *testenv.Installation)
 	}
-	single := (*testenv.Stand).StartSingle
+	single := (*testenv.Installation).StartSingle
 	ways := map[string]map[string]way{
-		"single": {"Ctrl-C": {interrupt, single}, "kill": {killed, single}},
-		"split":  {"Ctrl-C": {interruptAll, startAll}, "kill": {killed, startAll}},
+		"single": {"Ctrl-C": {interrupt, single}, "kill": {killAll, single}},
+		"split":  {"Ctrl-C": {interruptAll, startAll}, "kill": {killAll, startAll}},
 	}
-	for shape, start := range testenv.DrawnShapes(t) {
-		t.Run(shape, func(t *testing.T) {
+	for kind, start := range testenv.DrawnKinds(t) {
+		t.Run(kind, func(t *testing.T) {
 			ctx := t.Context()
 			s := start(t, testenv.Options{})
 			l := train(ctx, t, s)
 			q := serve(ctx, t, s, l)
 			_, err := l.AwaitTraffic(ctx, 1)
 			require.NoError(t, err)
-			places := staffed(t, l)
-			for name, w := range ways[shape] {
+			parameters := createOtherObjects(t, l)
+			for name, w := range ways[kind] {
 				t.Run(name, func(t *testing.T) {
-					paths := resources(t, l, places)
-					before := everything(ctx, t, l, paths)
+					paths := resources(t, l, parameters)
+					before := readAll(ctx, t, l, paths)
 					w.stop(t, s)
 					w.again(s)
-					awaitSame(ctx, t, l, paths, before)
-					engineLives(ctx, t, l)
+					awaitSameData(ctx, t, l, paths, before)
+					requireEngineRuns(ctx, t, l)
 					answer, err := l.Chat(ctx, q.Question)
 					require.NoError(t, err, s.Tail())
 					require.Equal(t, q.Expected, answer)
@@ -56,16 +56,16 @@ func TestRestarts(t *testing.T) {
 					require.NoError(t, err)
 				})
 			}
-			if shape == "single" {
-				t.Run("Ctrl-C with a running job", func(t *testing.T) { interruptedJob(ctx, t, s) })
+			if kind == "single" {
+				t.Run("Ctrl-C with a running job", func(t *testing.T) { requireSecondAttempt(ctx, t, s) })
 			}
 		})
 	}
 }
 
-// stall opens a connection on which nothing is ever sent, as browsers do, and one with a request whose body
-// never arrives.
-func stall(t *testing.T, s *testenv.Stand) {
+// openIdleConnections opens a connection on which nothing is ever sent, as browsers do, and one with a request
+// whose body never arrives.
+func openIdleConnections(t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	for _, start := range []string{"", "POST /api/auth/login HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"} {
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.URL, "http://"))
@@ -77,22 +77,22 @@ func stall(t *testing.T, s *testenv.Stand) {
 }
 
 // interrupt sends Ctrl-C. Every process must end in time, even if clients hold connections open.
-func interrupt(t *testing.T, s *testenv.Stand) {
+func interrupt(t *testing.T, s *testenv.Installation) {
 	t.Helper()
-	stall(t, s)
+	openIdleConnections(t, s)
 	p := s.Processes["signalboxd"]
-	took, ok := p.Stop(4 * stopBar)
+	took, ok := p.Stop(4 * stopLimit)
 	require.True(t, ok, "signalboxd had to be killed: %s", p.Tail())
 	require.NoError(t, p.Err(), p.Tail())
-	require.LessOrEqual(t, took, stopBar, p.Tail())
+	require.LessOrEqual(t, took, stopLimit, p.Tail())
 	t.Logf("Ctrl-C took %s", took)
-	for _, pid := range testenv.Left(s.Dir) {
+	for _, pid := range testenv.LeftProcesses(s.Dir) {
 		require.Fail(t, "a process is still running", "%d %s", pid, commandLine(pid))
 	}
 }
 
-// killed kills every process.
-func killed(t *testing.T, s *testenv.Stand) {
+// killAll kills every process.
+func killAll(t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	for _, name := range s.Order {
 		s.Processes[name].Kill()
@@ -100,11 +100,11 @@ func killed(t *testing.T, s *testenv.Stand) {
 }
 
 // interruptAll interrupts the processes in the reverse order of their start. Each must end before the next.
-func interruptAll(t *testing.T, s *testenv.Stand) {
+func interruptAll(t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	for _, name := range slices.Backward(s.Order) {
 		p := s.Processes[name]
-		took, ok := p.Stop(testenv.Patience)
+		took, ok := p.Stop(testenv.StageTimeout)
 		require.True(t, ok, "%s had to be killed: %s", name, p.Tail())
 		require.NoError(t, p.Err(), "%s: %s", name, p.Tail())
 		t.Logf("%s stopped in %s", name, took)
@@ -112,7 +112,7 @@ func interruptAll(t *testing.T, s *testenv.Stand) {
 }
 
 // startAll starts every process again with the same configuration.
-func startAll(s *testenv.Stand) {
+func startAll(s *testenv.Installation) {
 	for _, name := range s.Order {
 		s.Processes[name].Start()
 	}
@@ -123,18 +123,18 @@ func trafficPath(l *e2eflow.Loop) string {
 	return "/api/model-deployments/" + l.Deployment.ID + "/traffic"
 }
 
-// awaitSame waits until the revision is ready again and every path returns the same data as before. Only
+// awaitSameData waits until the revision is ready again and every path returns the same data as before. Only
 // lists of events may have grown.
-func awaitSame(ctx context.Context, t *testing.T, l *e2eflow.Loop, paths []string, before map[string][]byte) {
+func awaitSameData(ctx context.Context, t *testing.T, l *e2eflow.Loop, paths []string, before map[string][]byte) {
 	t.Helper()
 	var diff string
 	l.Revision.Ready = false
-	ok := eventually(ctx, testenv.Patience, func() bool {
+	ok := eventually(ctx, testenv.StageTimeout, func() bool {
 		if !l.Revision.Ready && l.AwaitReady(ctx) != nil {
 			return false
 		}
 		diff = ""
-		for path, now := range everything(ctx, t, l, paths) {
+		for path, now := range readAll(ctx, t, l, paths) {
 			was := before[path]
 			if strings.HasSuffix(path, "/events") {
 				was, now = bytes.TrimSuffix(bytes.TrimSpace(was), []byte("]")), bytes.TrimSpace(now)
@@ -150,8 +150,8 @@ func awaitSame(ctx context.Context, t *testing.T, l *e2eflow.Loop, paths []strin
 	require.True(t, ok, "the data differs after the restart:\n%s", diff)
 }
 
-// engineLives requires that the engine of the revision is a running process.
-func engineLives(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
+// requireEngineRuns requires that the engine of the revision is a running process.
+func requireEngineRuns(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 	t.Helper()
 	var revision struct {
 		Replicas []struct {
@@ -164,14 +164,14 @@ func engineLives(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 	require.Contains(t, commandLine(revision.Replicas[0].PID), "llamacpp", "process %d", revision.Replicas[0].PID)
 }
 
-// eventually polls until holds returns true. It returns false if limit has passed first.
-func eventually(ctx context.Context, limit time.Duration, holds func() bool) bool {
+// eventually polls until condition returns true. It returns false if limit has passed first.
+func eventually(ctx context.Context, limit time.Duration, condition func() bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if holds() {
+		if condition() {
 			return true
 		}
 		select {
@@ -182,14 +182,14 @@ func eventually(ctx context.Context, limit time.Duration, holds func() bool) boo
 	}
 }
 
-// interruptedJob stops signalboxd during an attempt. The next signalboxd must start a second attempt.
-func interruptedJob(ctx context.Context, t *testing.T, s *testenv.Stand) {
+// requireSecondAttempt stops signalboxd during an attempt. The next signalboxd must start a second attempt.
+func requireSecondAttempt(ctx context.Context, t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	l := s.Loop(ctx)
 	// The command of the first attempt runs until it is stopped. In the second attempt it exits.
 	submitCommand(ctx, t, l, "sh", "-c", `echo "attempt $SERVICE_JOB_ATTEMPT"; [ "$SERVICE_JOB_ATTEMPT" = 2 ] || exec sleep 612`)
 	var lines []string
-	require.True(t, eventually(ctx, testenv.Patience, func() bool {
+	require.True(t, eventually(ctx, testenv.StageTimeout, func() bool {
 		var logs []e2eflow.LogLine
 		require.NoError(t, l.Client.Get(ctx, "/api/jobs/"+l.Job.ID+"/logs", nil, &logs))
 		return len(logs) > 0

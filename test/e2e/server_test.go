@@ -79,7 +79,7 @@ func start(t *testing.T, dir string, env []string, argv ...string) *signalboxd {
 	t.Cleanup(func() {
 		_ = d.cmd.Process.Kill()
 		<-d.done
-		for _, pid := range testenv.Left(dir) {
+		for _, pid := range testenv.LeftProcesses(dir) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	})
@@ -137,8 +137,8 @@ func TestServer(t *testing.T) {
 	first := start(t, dir, nil)
 	first.awaitReady(t, dir)
 	var password string
-	t.Run("reports its address", func(t *testing.T) { tellsWhere(t, first, dir) })
-	t.Run("shows a password once", func(t *testing.T) { password = shown(t, first) })
+	t.Run("reports its address", func(t *testing.T) { requireReadyFile(t, first, dir) })
+	t.Run("shows a password once", func(t *testing.T) { password = requireInitialPassword(t, first) })
 	t.Run("port in use", func(t *testing.T) {
 		fresh := testenv.Folder(t)
 		address := strings.TrimPrefix(first.ready.Address, "http://")
@@ -147,7 +147,7 @@ func TestServer(t *testing.T) {
 		require.Error(t, second.err)
 		require.Contains(t, second.log.String(), "the address "+address+" is in use by another process")
 		require.NoFileExists(t, filepath.Join(fresh, "ready.json"))
-		require.Empty(t, testenv.Left(fresh))
+		require.Empty(t, testenv.LeftProcesses(fresh))
 	})
 	t.Run("data folder in use", func(t *testing.T) {
 		second := start(t, t.TempDir(), nil, serving(t, dir, "127.0.0.1:0")...)
@@ -161,19 +161,19 @@ func TestServer(t *testing.T) {
 		first.interrupt(t)
 		first.ends(t, 20*time.Second)
 		require.NoError(t, first.err, first.log.String())
-		require.LessOrEqual(t, time.Since(began), stopBar)
-		require.Empty(t, testenv.Left(dir))
+		require.LessOrEqual(t, time.Since(began), stopLimit)
+		require.Empty(t, testenv.LeftProcesses(dir))
 	})
 	t.Run("password kept and not shown again", func(t *testing.T) {
 		again := start(t, dir, nil)
 		again.awaitReady(t, dir)
 		require.NotContains(t, again.out.String(), "First login")
 		require.NoError(t, login(t, again, password))
-		t.Run("second signal ends a hanging stop", func(t *testing.T) { secondSignal(t, again, dir) })
+		t.Run("second signal ends a hanging stop", func(t *testing.T) { interruptTwice(t, again, dir) })
 	})
 }
 
-func tellsWhere(t *testing.T, d *signalboxd, dir string) {
+func requireReadyFile(t *testing.T, d *signalboxd, dir string) {
 	t.Helper()
 	require.Equal(t, filepath.Join(dir, "data"), d.ready.Data)
 	require.NotEmpty(t, d.ready.Version)
@@ -192,8 +192,8 @@ func tellsWhere(t *testing.T, d *signalboxd, dir string) {
 	require.Len(t, fields, 4)
 }
 
-// shown returns the password that the first start prints, after checking that it permits a login.
-func shown(t *testing.T, d *signalboxd) string {
+// requireInitialPassword returns the password that the first start prints, after checking that it permits a login.
+func requireInitialPassword(t *testing.T, d *signalboxd) string {
 	t.Helper()
 	match := regexp.MustCompile(`First login \(shown once\): admin / (\S+)`).FindAllStringSubmatch(d.out.String(), -1)
 	require.Len(t, match, 1, d.out.String())
@@ -211,9 +211,9 @@ func login(t *testing.T, d *signalboxd, password string) error {
 	return l.Login(t.Context(), "admin", secret.New(password))
 }
 
-// secondSignal freezes the database, so that the stop after the first signal hangs. It then sends a second
+// interruptTwice freezes the database, so that the stop after the first signal hangs. It then sends a second
 // signal.
-func secondSignal(t *testing.T, d *signalboxd, dir string) {
+func interruptTwice(t *testing.T, d *signalboxd, dir string) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(dir, "data", "postgres", "data", "postmaster.pid"))
 	require.NoError(t, err)
@@ -267,10 +267,10 @@ func TestPostgresFromCache(t *testing.T) {
 	out, err := script.Output()
 	require.NoError(t, err)
 	cache := strings.TrimSpace(string(out))
-	d := start(t, dir, []string{"SERVICE_POSTGRES_BIN=", "PATH=" + withoutPostgres(t, dir)}, hidden(t, serving(t, dir, "127.0.0.1:0"))...)
+	d := start(t, dir, []string{"SERVICE_POSTGRES_BIN=", "PATH=" + withoutPostgres(t, dir)}, hidingPostgres(t, serving(t, dir, "127.0.0.1:0"))...)
 	d.awaitReady(t, dir)
 	found := false
-	for _, pid := range testenv.Left(dir) {
+	for _, pid := range testenv.LeftProcesses(dir) {
 		program, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "exe"))
 		if err == nil && filepath.Base(program) == "postgres" {
 			found = true
@@ -281,7 +281,7 @@ func TestPostgresFromCache(t *testing.T) {
 	t.Run("error without the cache names the command", func(t *testing.T) {
 		fresh := testenv.Folder(t)
 		d := start(t, fresh, []string{"SERVICE_POSTGRES_BIN=", "SERVICE_POSTGRES_CACHE=" + fresh, "PATH=" + withoutPostgres(t, fresh)},
-			hidden(t, serving(t, fresh, "127.0.0.1:0"))...)
+			hidingPostgres(t, serving(t, fresh, "127.0.0.1:0"))...)
 		d.ends(t, 20*time.Second)
 		require.Error(t, d.err)
 		require.Contains(t, d.log.String(), "no Postgres server found")
@@ -305,9 +305,9 @@ func withoutPostgres(t *testing.T, dir string) string {
 	return only
 }
 
-// hidden returns a command line that runs argv with an empty folder in place of Debian's Postgres folder,
+// hidingPostgres returns a command line that runs argv with an empty folder in place of Debian's Postgres folder,
 // if that exists.
-func hidden(t *testing.T, argv []string) []string {
+func hidingPostgres(t *testing.T, argv []string) []string {
 	t.Helper()
 	const debian = "/usr/lib/postgresql"
 	if _, err := os.Stat(debian); err != nil {

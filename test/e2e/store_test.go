@@ -38,7 +38,7 @@ func TestLoopOnS3(t *testing.T) {
 		require.Contains(t, keys, prefix, "the objects must be in the bucket")
 	}
 	require.NoDirExists(t, filepath.Join(s.Dir, "data", "objects"), "no object may be in the data folder")
-	t.Run("second engine", func(t *testing.T) { secondEngine(ctx, t, s, l) })
+	t.Run("second engine", func(t *testing.T) { serveWithSecondEngine(ctx, t, s, l) })
 }
 
 // bucket returns the keys in the bucket, one per line.
@@ -120,18 +120,18 @@ func TestLoopWithRedis(t *testing.T) {
 		require.Contains(t, info, "cmdstat_publish:calls=", "the installation must use Redis")
 		t.Logf("redis: %s", strings.Join(strings.Fields(info), " "))
 	})
-	t.Run("killed in the middle", func(t *testing.T) { struck(ctx, t, s, r.kill) })
+	t.Run("killed in the middle", func(t *testing.T) { trainWithFault(ctx, t, s, r.kill) })
 	r.start(t)
 	t.Run("back", func(t *testing.T) {
-		struck(ctx, t, s, func() {})
+		trainWithFault(ctx, t, s, func() {})
 		require.True(t, eventually(ctx, 30*time.Second, func() bool { return strings.Contains(r.info(t), "cmdstat_publish") }), "the installation must use Redis again")
 	})
-	t.Run("frozen in the middle", func(t *testing.T) { struck(ctx, t, s, func() { r.signal(t, syscall.SIGSTOP) }) })
+	t.Run("frozen in the middle", func(t *testing.T) { trainWithFault(ctx, t, s, func() { r.signal(t, syscall.SIGSTOP) }) })
 	r.signal(t, syscall.SIGCONT)
 }
 
-// struck trains a model, calls strike after the first metric, and follows the run to its end.
-func struck(ctx context.Context, t *testing.T, s *testenv.Stand, strike func()) {
+// trainWithFault trains a model, calls fault after the first metric, and follows the run to its end.
+func trainWithFault(ctx context.Context, t *testing.T, s *testenv.Installation, fault func()) {
 	t.Helper()
 	l := s.Loop(ctx)
 	submitLesson(ctx, t, l)
@@ -146,7 +146,7 @@ func struck(ctx context.Context, t *testing.T, s *testenv.Stand, strike func()) 
 	}()
 	select {
 	case <-hit:
-		strike()
+		fault()
 	case err := <-done:
 		require.Fail(t, "no metric arrived", fmt.Sprint(err))
 	}
@@ -156,7 +156,7 @@ func struck(ctx context.Context, t *testing.T, s *testenv.Stand, strike func()) 
 	require.Equal(t, 1, l.Job.Attempt)
 	var lines []e2eflow.LogLine
 	require.NoError(t, l.FollowLogs(ctx, func(line e2eflow.LogLine) { lines = append(lines, line) }))
-	s.LessonLines(ctx, l, lines)
+	s.RequireTrainingLines(ctx, l, lines)
 }
 
 // submitLesson submits the short training that these tests use.

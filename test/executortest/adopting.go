@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-var adopting = map[string]func(*bench){
-	"running command is adopted": func(b *bench) {
+var adopting = map[string]func(*harness){
+	"running command is adopted": func(b *harness) {
 		dir := b.TempDir()
 		goOn, starts := filepath.Join(dir, "go"), filepath.Join(dir, "starts")
 		w := b.shell("a", "echo begin; echo x >> "+starts+"; while [ ! -e "+goOn+" ]; do sleep 0.02; done; echo end; exit 5")
@@ -26,7 +26,7 @@ var adopting = map[string]func(*bench){
 		require.NoError(b, os.WriteFile(goOn, nil, 0o600))
 		b.endsAs(w, 5, "begin\nend\n", starts)
 	},
-	"reports to a control plane that moved": func(b *bench) {
+	"reports to a control plane that moved": func(b *harness) {
 		dir := b.TempDir()
 		goOn, starts := filepath.Join(dir, "go"), filepath.Join(dir, "starts")
 		w := b.shell("a", "echo begin; echo x >> "+starts+"; while [ ! -e "+goOn+" ]; do sleep 0.02; done; "+
@@ -40,7 +40,7 @@ var adopting = map[string]func(*bench){
 		require.NoError(b, os.WriteFile(goOn, nil, 0o600))
 		b.endsAs(w, 0, "begin\nto "+b.plane.Endpoint()+"\n", starts)
 	},
-	"exit while no executor runs is reported": func(b *bench) {
+	"exit while no executor runs is reported": func(b *harness) {
 		dir := b.TempDir()
 		goOn, starts, over := filepath.Join(dir, "go"), filepath.Join(dir, "starts"), filepath.Join(dir, "over")
 		w := b.shell("a", "echo x >> "+starts+"; while [ ! -e "+goOn+" ]; do sleep 0.02; done; echo late; touch "+over+"; exit 6")
@@ -52,7 +52,7 @@ var adopting = map[string]func(*bench){
 		})
 		b.endsAs(w, 6, "late\n", starts)
 	},
-	"interrupted preparation is repeated": func(b *bench) {
+	"interrupted preparation is repeated": func(b *harness) {
 		starts := filepath.Join(b.TempDir(), "starts")
 		w := b.shell("a", "echo x >> "+starts+"; cat x")
 		ref := b.plane.Put("package.tar", Tar(b.T, map[string]string{"x": "y\n"}))
@@ -64,7 +64,7 @@ var adopting = map[string]func(*bench){
 		b.reopen(func() { b.plane.FailDownloads(ref, 0) })
 		b.endsAs(w, 0, "y\n", starts)
 	},
-	"log lines are neither lost nor duplicated": func(b *bench) {
+	"log lines are neither lost nor duplicated": func(b *harness) {
 		starts := filepath.Join(b.TempDir(), "starts")
 		const lines = 300
 		w := b.shell("a", "echo x >> "+starts+"; i=0; while [ $i -lt "+strconv.Itoa(lines)+" ]; do echo line $i; i=$((i+1)); sleep 0.005; done")
@@ -85,7 +85,7 @@ var adopting = map[string]func(*bench){
 		}
 		b.endsAs(w, 0, want.String(), starts)
 	},
-	"exit survives a restart": func(b *bench) {
+	"exit survives a restart": func(b *harness) {
 		w := b.shell("a", "exit 9")
 		b.apply(w)
 		before := b.reach(w.Key, executor.PhaseExited)
@@ -98,7 +98,7 @@ var adopting = map[string]func(*bench){
 
 // endsAs waits until the attempt has ended. It checks the exit code, the log and that the command was
 // started only once.
-func (b *bench) endsAs(w executor.Work, code int, log, starts string) {
+func (b *harness) endsAs(w executor.Work, code int, log, starts string) {
 	b.Helper()
 	require.Equal(b, executor.Exit{Code: code}, b.exit(w.Key))
 	text, sound := b.plane.Logs(w.Key)
@@ -110,8 +110,8 @@ func (b *bench) endsAs(w executor.Work, code int, log, starts string) {
 	require.Equal(b, 1, b.plane.Minted(w.Key))
 }
 
-// await waits until holds returns true. Unlike until, it may be called while no executor is running.
-func (b *bench) await(holds func() bool) {
+// await waits until condition returns true. Unlike until, it may be called while no executor is running.
+func (b *harness) await(condition func() bool) {
 	b.Helper()
-	require.Eventually(b, holds, patience, 10*time.Millisecond)
+	require.Eventually(b, condition, timeout, 10*time.Millisecond)
 }

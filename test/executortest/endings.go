@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-var endings = map[string]func(*bench){
-	"command runs and ends": func(b *bench) {
+var endings = map[string]func(*harness){
+	"command runs and ends": func(b *harness) {
 		w := b.shell("a", "echo one; echo two >&2; printf three")
 		b.apply(w)
 		o := b.reach(w.Key, executor.PhaseExited)
@@ -26,17 +26,17 @@ var endings = map[string]func(*bench){
 		require.True(b, sound)
 		require.Equal(b, 1, b.plane.Minted(w.Key))
 	},
-	"exit code is reported": func(b *bench) {
+	"exit code is reported": func(b *harness) {
 		w := b.shell("a", "exit 7")
 		b.apply(w)
 		require.Equal(b, executor.Exit{Code: 7}, b.exit(w.Key))
 	},
-	"signal is reported": func(b *bench) {
+	"signal is reported": func(b *harness) {
 		w := b.shell("a", "kill -9 $$")
 		b.apply(w)
 		require.Equal(b, executor.Exit{Code: -1, Signal: int(syscall.SIGKILL)}, b.exit(w.Key))
 	},
-	"missing command": func(b *bench) {
+	"missing command": func(b *harness) {
 		w := b.shell("a", "")
 		w.Attempt.Command = []string{"no-such-command-here"}
 		b.apply(w)
@@ -45,7 +45,7 @@ var endings = map[string]func(*bench){
 		require.Equal(b, -1, exit.Code)
 		require.Contains(b, exit.Message, "no-such-command-here")
 	},
-	"leftover child processes are killed": func(b *bench) {
+	"leftover child processes are killed": func(b *harness) {
 		file := filepath.Join(b.TempDir(), "pids")
 		// One child stays in the process group. The other one gets its own session.
 		w := b.shell("a", "sleep 300 & echo $! >> "+file+"; setsid sleep 300 & sleep 0.2; pgrep -f 'sleep 300' -P $$ >> "+file+"; exit 3")
@@ -55,7 +55,7 @@ var endings = map[string]func(*bench){
 			require.False(b, alive(pid), "process %d is still running", pid)
 		}
 	},
-	"many log lines arrive once and in order": func(b *bench) {
+	"many log lines arrive once and in order": func(b *harness) {
 		w := b.shell("a", "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done")
 		b.plane.RefuseLogs(2)
 		b.apply(w)
@@ -68,7 +68,7 @@ var endings = map[string]func(*bench){
 			require.Equal(b, "line "+strconv.Itoa(i), line)
 		}
 	},
-	"output that is not UTF-8 is replaced": func(b *bench) {
+	"output that is not UTF-8 is replaced": func(b *harness) {
 		w := b.shell("a", `printf 'a\377b\000c\n'`)
 		b.apply(w)
 		b.exit(w.Key)
@@ -78,7 +78,7 @@ var endings = map[string]func(*bench){
 	},
 }
 
-func readPIDs(b *bench, file string) []int {
+func readPIDs(b *harness, file string) []int {
 	b.Helper()
 	raw, err := os.ReadFile(file)
 	require.NoError(b, err)

@@ -18,24 +18,24 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-// Subject is the engine driver under test.
-type Subject struct {
+// EngineCase is the engine driver under test.
+type EngineCase struct {
 	// Spec is complete except for the files of the model.
 	Spec executor.EngineSpec
 	// Model stores the files of the model in p.
-	Model func(p *Plane) []executor.ObjectRef
+	Model func(p *ControlPlane) []executor.ObjectRef
 	// ChecksKey states whether the engine rejects a wrong key.
 	ChecksKey bool
 }
 
-// enginePatience includes the time to install an engine for the first time.
-const enginePatience = 5 * time.Minute
+// engineTimeout includes the time to install an engine for the first time.
+const engineTimeout = 5 * time.Minute
 
 // RunEngine runs the suite for an engine driver: it starts one engine, sends requests to it, adopts it,
 // kills it and stops it.
-func RunEngine(t *testing.T, open Open, s Subject) {
+func RunEngine(t *testing.T, open Open, s EngineCase) {
 	t.Helper()
-	b := &engineBench{T: t, subject: s, plane: NewPlane(t), dir: t.TempDir(), open: open}
+	b := &engineHarness{T: t, subject: s, plane: NewControlPlane(t), dir: t.TempDir(), open: open}
 	b.x = open(t, b.dir, b.plane)
 	t.Cleanup(func() {
 		_ = b.x.Apply(context.Background(), nil)
@@ -56,34 +56,34 @@ func RunEngine(t *testing.T, open Open, s Subject) {
 	b.stops(second)
 }
 
-type engineBench struct {
+type engineHarness struct {
 	*testing.T
-	subject Subject
-	plane   *Plane
+	subject EngineCase
+	plane   *ControlPlane
 	dir     string
 	open    Open
 	x       Opened
 	work    executor.Work
 }
 
-func (b *engineBench) until(what string, holds func() bool) {
+func (b *engineHarness) until(what string, condition func() bool) {
 	b.Helper()
-	deadline := time.NewTimer(enginePatience)
+	deadline := time.NewTimer(engineTimeout)
 	defer deadline.Stop()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for !holds() {
+	for !condition() {
 		select {
 		case <-b.x.Changes():
 		case <-tick.C:
 		case <-deadline.C:
-			b.Fatalf("timeout after %s waiting for: %s", enginePatience, what)
+			b.Fatalf("timeout after %s waiting for: %s", engineTimeout, what)
 		}
 	}
 }
 
 // report returns the engine's report. It fails the test if the work has ended.
-func (b *engineBench) report() executor.EngineReport {
+func (b *engineHarness) report() executor.EngineReport {
 	b.Helper()
 	for _, o := range b.x.Observed() {
 		require.Nil(b, o.Exit, "the engine's work ended: %+v, %+v", o.Exit, o.Engine)
@@ -94,14 +94,14 @@ func (b *engineBench) report() executor.EngineReport {
 	return executor.EngineReport{}
 }
 
-func (b *engineBench) ready(restarts int) executor.EngineReport {
+func (b *engineHarness) ready(restarts int) executor.EngineReport {
 	b.Helper()
 	b.until("the engine is ready", func() bool { r := b.report(); return r.Ready && r.Restarts == restarts })
 	return b.report()
 }
 
 // starts waits until the engine is ready and checks that all probes have passed.
-func (b *engineBench) starts() executor.EngineReport {
+func (b *engineHarness) starts() executor.EngineReport {
 	b.Helper()
 	require.NoError(b, b.x.Apply(context.Background(), []executor.Work{b.work}))
 	r := b.ready(0)
@@ -125,7 +125,7 @@ func (b *engineBench) starts() executor.EngineReport {
 	return r
 }
 
-func (b *engineBench) ask(r executor.EngineReport, key string, stream bool) (int, string) {
+func (b *engineHarness) ask(r executor.EngineReport, key string, stream bool) (int, string) {
 	b.Helper()
 	body, err := json.Marshal(map[string]any{
 		"model": "default", "max_tokens": 8, "stream": stream, "messages": []map[string]string{{"role": "user", "content": "12+34?"}},
@@ -145,21 +145,21 @@ func (b *engineBench) ask(r executor.EngineReport, key string, stream bool) (int
 	return resp.StatusCode, string(answer)
 }
 
-func (b *engineBench) answers(r executor.EngineReport) {
+func (b *engineHarness) answers(r executor.EngineReport) {
 	b.Helper()
 	status, body := b.ask(r, r.APIKey.Reveal(), false)
 	require.Equal(b, http.StatusOK, status, body)
 	require.Contains(b, body, "choices")
 }
 
-func (b *engineBench) streams(r executor.EngineReport) {
+func (b *engineHarness) streams(r executor.EngineReport) {
 	b.Helper()
 	status, body := b.ask(r, r.APIKey.Reveal(), true)
 	require.Equal(b, http.StatusOK, status, body)
 	require.GreaterOrEqual(b, strings.Count(body, "data: {"), 2, body)
 }
 
-func (b *engineBench) refusesWrongKey(r executor.EngineReport) {
+func (b *engineHarness) refusesWrongKey(r executor.EngineReport) {
 	b.Helper()
 	if !b.subject.ChecksKey {
 		return
@@ -169,7 +169,7 @@ func (b *engineBench) refusesWrongKey(r executor.EngineReport) {
 }
 
 // adopted checks that another executor adopts the engine and that the same process stays ready.
-func (b *engineBench) adopted(before executor.EngineReport) {
+func (b *engineHarness) adopted(before executor.EngineReport) {
 	b.Helper()
 	b.x.Close()
 	b.x = b.open(b.T, b.dir, b.plane)
@@ -180,7 +180,7 @@ func (b *engineBench) adopted(before executor.EngineReport) {
 }
 
 // crashes kills the engine and checks that the executor restarts it.
-func (b *engineBench) crashes(before executor.EngineReport) executor.EngineReport {
+func (b *engineHarness) crashes(before executor.EngineReport) executor.EngineReport {
 	b.Helper()
 	require.NoError(b, syscall.Kill(before.PID, syscall.SIGKILL))
 	b.until("the crash is reported", func() bool { r := b.report(); return !r.Ready || r.Restarts > 0 })
@@ -192,7 +192,7 @@ func (b *engineBench) crashes(before executor.EngineReport) executor.EngineRepor
 }
 
 // stops stops the engine and checks that its port is free again.
-func (b *engineBench) stops(r executor.EngineReport) {
+func (b *engineHarness) stops(r executor.EngineReport) {
 	b.Helper()
 	stop := b.work
 	stop.Desired = executor.DesiredStopped

@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-var preparing = map[string]func(*bench){
-	"inputs are placed and listed in the bindings file": func(b *bench) {
+var preparing = map[string]func(*harness){
+	"inputs are placed and listed in the bindings file": func(b *harness) {
 		pack := b.plane.Put("package.tar", Tar(b.T, map[string]string{"code/main.sh": "cat \"$SERVICE_JOB_BINDINGS_FILE\"\n"}))
 		pack.Unpack = true
 		data := b.plane.Put("part-0.jsonl", []byte(`{"q":1}`))
@@ -37,7 +37,7 @@ var preparing = map[string]func(*bench){
 		require.Equal(b, "weights", read(b, filepath.Join(bindings.Model.Path, "model.safetensors")))
 		require.Equal(b, 2, b.plane.Fetched(data), "one broken and one complete download")
 	},
-	"checkpoint to resume from is placed": func(b *bench) {
+	"checkpoint to resume from is placed": func(b *harness) {
 		for name, packed := range map[string]bool{"state.npz": false, "state.tar": true} {
 			content := []byte("the state")
 			if packed {
@@ -58,7 +58,7 @@ var preparing = map[string]func(*bench){
 		text, _ := b.plane.Logs(w.Key)
 		require.Equal(b, "from nothing\n", text)
 	},
-	"environment variables follow the contract": func(b *bench) {
+	"environment variables follow the contract": func(b *harness) {
 		w := b.shell("a", "env; cat $SERVICE_JOB_HPARAMS_FILE; test -w $SERVICE_JOB_WORKDIR && test -w $SERVICE_JOB_SPOOL_DIR && test -w $HOME && test -w $TMPDIR")
 		w.Attempt.Env = map[string]string{"MINE": "yes"}
 		w.Attempt.Limits.CPUs = 2
@@ -81,7 +81,7 @@ var preparing = map[string]func(*bench){
 		require.Contains(b, text, `{"train.lr": 0.1}`)
 		require.NotContains(b, text, "GOCACHE", "the agent's own environment leaked into the work")
 	},
-	"forbidden variable is rejected": func(b *bench) {
+	"forbidden variable is rejected": func(b *harness) {
 		for name, value := range map[string]string{
 			"LD_PRELOAD": "x", "SERVICE_JOB_TOKEN": "x", "PATH": "x", "PYTHONPATH": "x", "NVIDIA_X": "x", "A": "one\ntwo", "9": "x",
 		} {
@@ -93,7 +93,7 @@ var preparing = map[string]func(*bench){
 			require.Contains(b, exit.Message, name)
 		}
 	},
-	"object with a wrong hash is rejected": func(b *bench) {
+	"object with a wrong hash is rejected": func(b *harness) {
 		ref := b.plane.Put("package.tar", Tar(b.T, map[string]string{"x": "y"}))
 		ref.SHA256 = strings.Repeat("0", 64)
 		ref.Unpack = true
@@ -104,7 +104,7 @@ var preparing = map[string]func(*bench){
 		require.Equal(b, executor.ReasonFetch, exit.Reason)
 		require.Contains(b, exit.Message, "SHA-256")
 	},
-	"missing object is rejected": func(b *bench) {
+	"missing object is rejected": func(b *harness) {
 		ref := b.plane.Put("package.tar", Tar(b.T, map[string]string{"x": "y"}))
 		ref.URI = "blob://elsewhere"
 		w := b.shell("a", "true")
@@ -112,7 +112,7 @@ var preparing = map[string]func(*bench){
 		b.apply(w)
 		require.Equal(b, executor.ReasonFetch, b.exit(w.Key).Reason)
 	},
-	"environment build failure": func(b *bench) {
+	"environment build failure": func(b *harness) {
 		w := b.shell("a", "true")
 		w.Attempt.Environment = executor.EnvironmentSpec{
 			Requirements: "no-such-package-of-signalbox==1.0 --hash=sha256:" + strings.Repeat("0", 64) + "\n",
@@ -127,7 +127,7 @@ var preparing = map[string]func(*bench){
 	},
 }
 
-func read(b *bench, path string) string {
+func read(b *harness, path string) string {
 	b.Helper()
 	raw, err := os.ReadFile(path)
 	require.NoError(b, err)

@@ -17,7 +17,7 @@ import (
 
 // Open creates an executor that stores its state in dir. If it is called again after Close, the executor
 // must continue from that state.
-type Open func(t *testing.T, dir string, p *Plane) Opened
+type Open func(t *testing.T, dir string, p *ControlPlane) Opened
 
 // Opened is a running executor.
 type Opened struct {
@@ -29,28 +29,28 @@ type Opened struct {
 // Run runs the suite for executors.
 func Run(t *testing.T, open Open) {
 	t.Helper()
-	for _, group := range []map[string]func(*bench){endings, stopping, adopting, desiring, preparing} {
+	for _, group := range []map[string]func(*harness){endings, stopping, adopting, desiring, preparing} {
 		for name, test := range group {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				test(newBench(t, open))
+				test(newHarness(t, open))
 			})
 		}
 	}
 }
 
-// bench is the fixture of one test.
-type bench struct {
+// harness is the fixture of one test.
+type harness struct {
 	*testing.T
 	open  Open
 	dir   string
-	plane *Plane
+	plane *ControlPlane
 	x     Opened
 }
 
-func newBench(t *testing.T, open Open) *bench {
+func newHarness(t *testing.T, open Open) *harness {
 	t.Helper()
-	b := &bench{T: t, open: open, dir: t.TempDir(), plane: NewPlane(t)}
+	b := &harness{T: t, open: open, dir: t.TempDir(), plane: NewControlPlane(t)}
 	b.x = open(t, b.dir, b.plane)
 	t.Cleanup(func() {
 		// No process may outlive the test.
@@ -62,34 +62,34 @@ func newBench(t *testing.T, open Open) *bench {
 }
 
 // reopen ends the executor as if the agent had been killed, calls meanwhile, and starts the next executor.
-func (b *bench) reopen(meanwhile func()) {
+func (b *harness) reopen(meanwhile func()) {
 	b.Helper()
 	b.x.Close()
 	meanwhile()
 	b.x = b.open(b.T, b.dir, b.plane)
 }
 
-func (b *bench) apply(works ...executor.Work) {
+func (b *harness) apply(works ...executor.Work) {
 	b.Helper()
 	require.NoError(b, b.x.Apply(context.Background(), works))
 }
 
-const patience = time.Minute
+const timeout = time.Minute
 
-// until waits until holds returns true. It fails the test after patience.
-func (b *bench) until(what string, holds func() bool) {
+// until waits until condition returns true. It fails the test after timeout.
+func (b *harness) until(what string, condition func() bool) {
 	b.Helper()
-	deadline := time.NewTimer(patience)
+	deadline := time.NewTimer(timeout)
 	defer deadline.Stop()
 	// Check at intervals as well, because some conditions depend on files and processes.
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for !holds() {
+	for !condition() {
 		select {
 		case <-b.x.Changes():
 		case <-tick.C:
 		case <-deadline.C:
-			b.Fatalf("timeout after %s waiting for: %s; observed: %s", patience, what, describe(b.x.Observed()))
+			b.Fatalf("timeout after %s waiting for: %s; observed: %s", timeout, what, describe(b.x.Observed()))
 		}
 	}
 }
@@ -102,7 +102,7 @@ func describe(all []executor.Observation) string {
 	return text.String()
 }
 
-func (b *bench) observe(key executor.Key) (executor.Observation, bool) {
+func (b *harness) observe(key executor.Key) (executor.Observation, bool) {
 	for _, o := range b.x.Observed() {
 		if o.Key == key {
 			return o, true
@@ -112,7 +112,7 @@ func (b *bench) observe(key executor.Key) (executor.Observation, bool) {
 }
 
 // reach waits until the execution is in the given phase.
-func (b *bench) reach(key executor.Key, phase executor.Phase) executor.Observation {
+func (b *harness) reach(key executor.Key, phase executor.Phase) executor.Observation {
 	b.Helper()
 	var o executor.Observation
 	b.until(key.String()+" "+string(phase), func() bool {
@@ -123,7 +123,7 @@ func (b *bench) reach(key executor.Key, phase executor.Phase) executor.Observati
 	return o
 }
 
-func (b *bench) exit(key executor.Key) executor.Exit {
+func (b *harness) exit(key executor.Key) executor.Exit {
 	b.Helper()
 	o := b.reach(key, executor.PhaseExited)
 	require.NotNil(b, o.Exit)
@@ -131,7 +131,7 @@ func (b *bench) exit(key executor.Key) executor.Exit {
 }
 
 // shell returns an attempt that runs a script.
-func (b *bench) shell(id, script string) executor.Work {
+func (b *harness) shell(id, script string) executor.Work {
 	return executor.Work{
 		Key: executor.Key{WorkID: id, Generation: 1, Fence: 1}, Kind: executor.KindAttempt, Desired: executor.DesiredRunning,
 		Attempt: &executor.AttemptSpec{
@@ -141,7 +141,7 @@ func (b *bench) shell(id, script string) executor.Work {
 	}
 }
 
-func wanted(w executor.Work, d executor.Desired) executor.Work {
+func withDesired(w executor.Work, d executor.Desired) executor.Work {
 	w.Desired = d
 	return w
 }
@@ -160,7 +160,7 @@ func Tar(t *testing.T, files map[string]string) []byte {
 	return out.Bytes()
 }
 
-func number(n int) string { return strconv.Itoa(n) }
+func itoa(n int) string { return strconv.Itoa(n) }
 
 func writerOf(key executor.Key) string {
 	return fmt.Sprintf("agent-%s-%d-%d", key.WorkID, key.Generation, key.Fence)

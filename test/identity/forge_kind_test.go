@@ -19,8 +19,8 @@ import (
 
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// someone returns the claims of a caller who wants more rights than the valid token gives.
-func (f *forger) someone() object {
+// strongerClaims returns the claims of a caller who wants more rights than the valid token gives.
+func (f *forger) strongerClaims() object {
 	return with(f.claims, pick(f,
 		object{}, object{"role": "admin"}, object{"sub": fmt.Sprint("usr_", f.draw.Uint64())}, object{"exp": 4102444800},
 		object{"sid": fmt.Sprint("ses_", f.draw.Uint64())}, object{"epoch": f.draw.IntN(100)}, object{"jti": fmt.Sprint(f.draw.Uint64())},
@@ -29,8 +29,8 @@ func (f *forger) someone() object {
 
 func (f *forger) signature() string { return f.good[strings.LastIndexByte(f.good, '.')+1:] }
 
-// stranger returns a random key that the installation does not know.
-func (f *forger) stranger() ed25519.PrivateKey {
+// unknownKey returns a random key that the installation does not know.
+func (f *forger) unknownKey() ed25519.PrivateKey {
 	seed := make([]byte, ed25519.SeedSize)
 	for i := range seed {
 		seed[i] = byte(f.draw.Uint32())
@@ -38,15 +38,15 @@ func (f *forger) stranger() ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(seed)
 }
 
-// sealed returns a token that is signed with a key that the installation does not know.
-func (f *forger) sealed(header, claims any) string {
+// signedWithUnknownKey returns a token that is signed with a key that the installation does not know.
+func (f *forger) signedWithUnknownKey(header, claims any) string {
 	text := segment(header) + "." + segment(claims)
-	return text + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(f.stranger(), []byte(text)))
+	return text + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(f.unknownKey(), []byte(text)))
 }
 
 func (f *forger) unsigned() string {
 	header := with(f.header, object{"alg": pick[any](f, "none", "None", "NONE", "nOnE", "", nil, []string{"none"}, 0)})
-	return segment(header) + "." + segment(f.someone()) + "." + pick(f, "", f.signature(), "AA", segment(""))
+	return segment(header) + "." + segment(f.strongerClaims()) + "." + pick(f, "", f.signature(), "AA", segment(""))
 }
 
 func (f *forger) hmac() string {
@@ -57,37 +57,37 @@ func (f *forger) hmac() string {
 	}
 	algorithms := map[string]func() hash.Hash{"HS256": sha256.New, "HS384": sha512.New384, "HS512": sha512.New}
 	name := pick(f, "HS256", "HS384", "HS512")
-	text := segment(with(f.header, object{"alg": pick(f, name, "EdDSA")})) + "." + segment(f.someone())
+	text := segment(with(f.header, object{"alg": pick(f, name, "EdDSA")})) + "." + segment(f.strongerClaims())
 	mac := hmac.New(algorithms[name], pick(f, keys...))
 	mac.Write([]byte(text))
 	return text + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
 func (f *forger) strangersKey() string {
-	return f.sealed(with(f.header, pick(f, object{}, object{"kid": nil}, object{"kid": "AAAAAAAAAAAAAAAA"}, object{"typ": "JWT"},
-		object{"typ": "svc-caller+jwt"}, object{"typ": nil}, object{"kid": strings.ToLower(f.kid)})), f.someone())
+	return f.signedWithUnknownKey(with(f.header, pick(f, object{}, object{"kid": nil}, object{"kid": "AAAAAAAAAAAAAAAA"}, object{"typ": "JWT"},
+		object{"typ": "svc-caller+jwt"}, object{"typ": nil}, object{"kid": strings.ToLower(f.kid)})), f.strongerClaims())
 }
 
 func (f *forger) otherAlgorithm() string {
-	return f.sealed(with(f.header, object{"alg": pick(f, "ES256", "RS256", "PS512", "ES256K", "Ed25519", "eddsa", "EDDSA", "ECDH-ES", "dir")}), f.someone())
+	return f.signedWithUnknownKey(with(f.header, object{"alg": pick(f, "ES256", "RS256", "PS512", "ES256K", "Ed25519", "eddsa", "EDDSA", "ECDH-ES", "dir")}), f.strongerClaims())
 }
 
-// pointers returns a token whose header contains or links to a key of the forger.
-func (f *forger) pointers() string {
-	own := f.stranger()
+// keyReferences returns a token whose header contains or links to a key of the forger.
+func (f *forger) keyReferences() string {
+	own := f.unknownKey()
 	x := base64.RawURLEncoding.EncodeToString(own.Public().(ed25519.PublicKey))
 	jwk := object{"kty": "OKP", "crv": "Ed25519", "x": x, "kid": f.kid}
 	header := with(f.header, pick(f, object{"jwk": jwk}, object{"jku": "https://keys.example/jwks.json"}, object{"x5u": "file:///etc/passwd"},
 		object{"x5c": []string{x}}, object{"crit": []string{"exp"}}, object{"crit": []string{"b64"}, "b64": false}, object{"zip": "DEF"}, object{"cty": "JWT"},
 		object{"jku": "http://127.0.0.1:1/"}, object{"p2c": 1 << 30}))
-	text := segment(header) + "." + segment(f.someone())
+	text := segment(header) + "." + segment(f.strongerClaims())
 	return text + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(own, []byte(text)))
 }
 
 func (f *forger) kids() string {
-	return f.sealed(with(f.header, object{"kid": pick[any](f, "../../../../dev/null", "/proc/self/environ", "' OR 1=1 --",
+	return f.signedWithUnknownKey(with(f.header, object{"kid": pick[any](f, "../../../../dev/null", "/proc/self/environ", "' OR 1=1 --",
 		"x' UNION SELECT '\\x00'::bytea --", f.kid+"\x00", f.kid+" ", "%00", "", 0, nil, []string{f.kid}, object{"$ne": ""},
-		strings.Repeat("k", 1+f.draw.IntN(2000)), fmt.Sprint(f.draw.Uint64()), "|id", "\u202e"+f.kid)}), f.someone())
+		strings.Repeat("k", 1+f.draw.IntN(2000)), fmt.Sprint(f.draw.Uint64()), "|id", "\u202e"+f.kid)}), f.strongerClaims())
 }
 
 func (f *forger) twice() string {
@@ -97,7 +97,7 @@ func (f *forger) twice() string {
 	head := pick(f, string(header), strings.TrimSuffix(string(header), "}")+`,"alg":"none"}`, strings.TrimSuffix(string(header), "}")+`,"kid":"x"}`)
 	body := strings.TrimSuffix(string(claims), "}") + "," + more + pick(f, "}", "} {}", "}\n", "}//")
 	if f.draw.IntN(2) == 0 {
-		return f.sealed(head, body)
+		return f.signedWithUnknownKey(head, body)
 	}
 	return segment(head) + "." + segment(body) + "." + f.signature()
 }
@@ -121,7 +121,7 @@ func (f *forger) dots() string {
 
 func (f *forger) otherClaims() string {
 	parts := strings.Split(f.good, ".")
-	claims := with(f.someone(), object{"n": f.draw.Uint64()})
+	claims := with(f.strongerClaims(), object{"n": f.draw.Uint64()})
 	return parts[0] + "." + segment(claims) + "." + parts[2]
 }
 
@@ -140,8 +140,8 @@ func (f *forger) cut() string {
 	return pick(f, f.good[:at]+f.good[at+n:], f.good[:at]+f.good[at:at+n]+f.good[at:], f.good[at:]+f.good[:at])
 }
 
-// respelled returns the valid token in another encoding that a lax decoder would decode to the same token.
-func (f *forger) respelled() string {
+// reencoded returns the valid token in another encoding that a lax decoder would decode to the same token.
+func (f *forger) reencoded() string {
 	parts := strings.Split(f.good, ".")
 	i := f.draw.IntN(3)
 	last := len(parts[i]) - 1
@@ -166,7 +166,7 @@ func (f *forger) randomSignature() string {
 			sig[i] = byte(f.draw.Uint32())
 		}
 	}
-	claims := f.someone()
+	claims := f.strongerClaims()
 	if f.draw.IntN(2) == 0 {
 		claims = f.claims
 	}
@@ -184,7 +184,7 @@ func (f *forger) opaque() string {
 
 // mixed returns a forgery of one of the other kinds with one letter changed.
 func (f *forger) mixed() string {
-	b := []byte(pick(f, f.unsigned, f.hmac, f.strangersKey, f.pointers, f.kids, f.twice)())
+	b := []byte(pick(f, f.unsigned, f.hmac, f.strangersKey, f.keyReferences, f.kids, f.twice)())
 	b[f.draw.IntN(len(b))] = alphabet[f.draw.IntN(len(alphabet))]
 	return string(b)
 }

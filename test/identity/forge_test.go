@@ -27,8 +27,8 @@ const (
 // TestForgedTokensRejected sends generated forgeries of an access token to an installation.
 func TestForgedTokensRejected(t *testing.T) {
 	t.Parallel()
-	s := testenv.Single(t, testenv.Options{Env: cheap()})
-	c := from(t, s.URL, "")
+	s := testenv.Single(t, testenv.Options{Env: cheapHashing()})
+	c := newCaller(t, s.URL, "")
 	good := c.signIn(t, s, "").token()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -38,23 +38,23 @@ func TestForgedTokensRejected(t *testing.T) {
 		tokens[n] = f.next(n)
 	}
 	require.Greater(t, len(slices.Compact(slices.Sorted(slices.Values(tokens)))), forgeries/2, "the forgeries must differ")
-	statuses := present(t, c, good, tokens)
+	statuses := sendTokens(t, c, good, tokens)
 	t.Logf("%d forgeries of %d kinds: %v", forgeries, len(f.kinds), statuses)
 	require.Zero(t, statuses[http.StatusOK])
 	for status := range statuses {
 		require.Contains(t, []int{http.StatusUnauthorized, http.StatusBadRequest}, status)
 	}
-	a, err := c.ask(t.Context(), http.MethodGet, "/api/auth/me", "", "Authorization", "Bearer "+good)
+	a, err := c.request(t.Context(), http.MethodGet, "/api/auth/me", "", "Authorization", "Bearer "+good)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, a.status, "the valid token must still be accepted")
 }
 
-// present sends each token to routes that accept the valid token. It counts the responses by status.
-func present(t *testing.T, c *caller, good string, tokens []string) map[int]int {
+// sendTokens sends each token to routes that accept the valid token. It counts the responses by status.
+func sendTokens(t *testing.T, c *caller, good string, tokens []string) map[int]int {
 	t.Helper()
 	paths := []string{"/api/auth/me", "/api/admin/keys", "/api/jobs", "/api/projects"}
 	for _, path := range paths {
-		a, err := c.ask(t.Context(), http.MethodGet, path, "", "Authorization", "Bearer "+good)
+		a, err := c.request(t.Context(), http.MethodGet, path, "", "Authorization", "Bearer "+good)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, a.status, "%s: %s", path, a.body)
 	}
@@ -66,7 +66,7 @@ func present(t *testing.T, c *caller, good string, tokens []string) map[int]int 
 		wg.Go(func() {
 			for n := range work {
 				token := tokens[n]
-				a, err := c.ask(t.Context(), http.MethodGet, paths[n%len(paths)], "", "Authorization", "Bearer "+token)
+				a, err := c.request(t.Context(), http.MethodGet, paths[n%len(paths)], "", "Authorization", "Bearer "+token)
 				if err != nil && len(token) > headerCap {
 					continue // the server rejected the headers and closed the connection
 				}
@@ -102,7 +102,7 @@ type forger struct {
 
 func newForger(t *testing.T, c *caller, good string, seed uint64) *forger {
 	t.Helper()
-	a, err := c.ask(t.Context(), http.MethodGet, "/.well-known/jwks.json", "")
+	a, err := c.request(t.Context(), http.MethodGet, "/.well-known/jwks.json", "")
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, a.status)
 	var set struct {
@@ -122,8 +122,8 @@ func newForger(t *testing.T, c *caller, good string, seed uint64) *forger {
 	f.public, err = base64.RawURLEncoding.DecodeString(set.Keys[at]["x"])
 	require.NoError(t, err)
 	f.kinds = []func() string{
-		f.unsigned, f.hmac, f.strangersKey, f.otherAlgorithm, f.pointers, f.kids, f.twice, f.encrypted, f.dots,
-		f.otherClaims, f.flipped, f.cut, f.respelled, f.randomSignature, f.opaque, f.mixed,
+		f.unsigned, f.hmac, f.strangersKey, f.otherAlgorithm, f.keyReferences, f.kids, f.twice, f.encrypted, f.dots,
+		f.otherClaims, f.flipped, f.cut, f.reencoded, f.randomSignature, f.opaque, f.mixed,
 	}
 	return f
 }

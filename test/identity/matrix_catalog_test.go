@@ -16,29 +16,29 @@ import (
 
 // catalog creates an environment, a rubric, a solution and an application of the solution in a project, as
 // the project's owner.
-func (w *world) catalog(ctx context.Context, t *testing.T, p *person, o objects) {
+func (w *fixture) catalog(ctx context.Context, t *testing.T, p *person, o objects) {
 	t.Helper()
 	of := func(name string) string { return name + "-" + o["project"] }
 	create := func(path string, body map[string]any) string {
 		var made struct {
 			ID string `json:"id"`
 		}
-		p.do(ctx, t, w.Stand, http.MethodPost, path, body, &made)
+		p.do(ctx, t, w.Installation, http.MethodPost, path, body, &made)
 		return made.ID
 	}
 	for _, name := range []string{"train", "held"} {
 		id := create("/api/datasets", map[string]any{"name": of(name), "project": o["project"]})
-		w.pushed(ctx, t, p, id, "v1", []byte(`{"text": "`+of(name)+`"}`+"\n"))
-		p.do(ctx, t, w.Stand, http.MethodPost, "/api/datasets/"+id+"/versions/v1/commit", nil, nil)
+		w.uploadFile(ctx, t, p, id, "v1", []byte(`{"text": "`+of(name)+`"}`+"\n"))
+		p.do(ctx, t, w.Installation, http.MethodPost, "/api/datasets/"+id+"/versions/v1/commit", nil, nil)
 	}
-	o["package_id"] = w.packed(ctx, t, p, o["project"])
+	o["package_id"] = w.uploadPackage(ctx, t, p, o["project"])
 	o["environment_id"] = create("/api/environments", map[string]any{"name": of("of"), "project": o["project"]})
 	w.environment(ctx, t, p, o["environment_id"])
 	o["rubric_id"] = create("/api/rubrics", map[string]any{"name": of("of"), "project": o["project"]})
 	create("/api/rubrics/"+o["rubric_id"]+"/versions", map[string]any{
 		"content": map[string]any{"criteria": []any{map[string]any{"key": "right", "weight": 1, "kind": "exact"}}},
 	})
-	p.do(ctx, t, w.Stand, http.MethodPost, "/api/rubrics/"+o["rubric_id"]+"/versions/1/publish", nil, nil)
+	p.do(ctx, t, w.Installation, http.MethodPost, "/api/rubrics/"+o["rubric_id"]+"/versions/1/publish", nil, nil)
 	manifest := map[string]any{"name": of("of"), "version": "1", "recipe": recipe + "@" + w.hidden["recipe"]}
 	o["solution_id"] = create("/api/solutions", map[string]any{"project": o["project"], "manifest": manifest})
 	o["application_id"] = create("/api/solution-applications", map[string]any{
@@ -50,8 +50,8 @@ func (w *world) catalog(ctx context.Context, t *testing.T, p *person, o objects)
 	})
 }
 
-// packed uploads and commits a package with one file.
-func (w *world) packed(ctx context.Context, t *testing.T, p *person, project string) string {
+// uploadPackage uploads and commits a package with one file.
+func (w *fixture) uploadPackage(ctx context.Context, t *testing.T, p *person, project string) string {
 	t.Helper()
 	var b bytes.Buffer
 	out := tar.NewWriter(&b)
@@ -62,41 +62,41 @@ func (w *world) packed(ctx context.Context, t *testing.T, p *person, project str
 		ID     string `json:"id"`
 		Upload upload `json:"upload"`
 	}
-	p.do(ctx, t, w.Stand, http.MethodPost, "/api/submit/packages",
+	p.do(ctx, t, w.Installation, http.MethodPost, "/api/submit/packages",
 		map[string]any{"project": project, "size_bytes": b.Len(), "sha256": hex.EncodeToString(sum[:])}, &made)
 	put(ctx, t, made.Upload, b.Bytes())
-	p.do(ctx, t, w.Stand, http.MethodPost, "/api/submit/packages/"+made.ID+"/commit", nil, nil)
+	p.do(ctx, t, w.Installation, http.MethodPost, "/api/submit/packages/"+made.ID+"/commit", nil, nil)
 	return made.ID
 }
 
 // environment creates version v1 of an environment and waits until it is ready.
-func (w *world) environment(ctx context.Context, t *testing.T, p *person, id string) {
+func (w *fixture) environment(ctx context.Context, t *testing.T, p *person, id string) {
 	t.Helper()
 	tasks := []byte(`{"prompt": "of ` + id + `"}` + "\n")
 	sum := sha256.Sum256(tasks)
 	digest := hex.EncodeToString(sum[:])
 	var target upload
-	p.do(ctx, t, w.Stand, http.MethodPost, "/api/environments/"+id+"/upload-url",
+	p.do(ctx, t, w.Installation, http.MethodPost, "/api/environments/"+id+"/upload-url",
 		map[string]any{"kind": "taskset", "size_bytes": len(tasks), "sha256": digest}, &target)
 	put(ctx, t, target, tasks)
-	p.do(ctx, t, w.Stand, http.MethodPost, "/api/environments/"+id+"/versions", map[string]any{
+	p.do(ctx, t, w.Installation, http.MethodPost, "/api/environments/"+id+"/versions", map[string]any{
 		"version": "v1", "manifest": map[string]any{"api": "env/v1", "entry": "a:B", "taskset": map[string]any{"digest": "sha256:" + digest, "count": 1}},
 	}, nil)
 	require.Eventually(t, func() bool {
 		var v struct {
 			State string `json:"state"`
 		}
-		a := p.call(ctx, t, w.Stand, http.MethodGet, "/api/environments/"+id+"/versions/v1", "")
+		a := p.call(ctx, t, w.Installation, http.MethodGet, "/api/environments/"+id+"/versions/v1", "")
 		return json.Unmarshal(a.body, &v) == nil && v.State == "ready"
 	}, time.Minute, 50*time.Millisecond, "the version does not become ready")
 }
 
 // waitingVersion creates a version whose files are never uploaded.
-func (w *world) waitingVersion(ctx context.Context, t *testing.T, o objects) {
+func (w *fixture) waitingVersion(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	o["version"] = w.unique()
 	sum := sha256.Sum256([]byte(o["version"]))
-	w.people["admin"].do(ctx, t, w.Stand, http.MethodPost, "/api/environments/"+o["environment_id"]+"/versions", map[string]any{
+	w.people["admin"].do(ctx, t, w.Installation, http.MethodPost, "/api/environments/"+o["environment_id"]+"/versions", map[string]any{
 		"version": o["version"], "manifest": map[string]any{
 			"api": "env/v1", "entry": "a:B", "taskset": map[string]any{"digest": "sha256:" + hex.EncodeToString(sum[:]), "count": 1},
 		},

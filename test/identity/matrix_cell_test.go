@@ -54,8 +54,8 @@ func (b table) cells(r row) []cell {
 	return out
 }
 
-// caller returns the person who has the relation.
-func (w *world) caller(relation string) *person {
+// callerOf returns the person who has the relation.
+func (w *fixture) callerOf(relation string) *person {
 	switch relation {
 	case "seen", "hidden", "absent":
 		return w.people["stranger"]
@@ -66,16 +66,16 @@ func (w *world) caller(relation string) *person {
 	}
 }
 
-// set returns the objects to which the relation applies.
-func (w *world) set(relation string) objects {
+// objectsOf returns the objects to which the relation applies.
+func (w *fixture) objectsOf(relation string) objects {
 	if relation == "seen" {
 		return w.open
 	}
 	return w.hidden
 }
 
-// absent returns a value like value that identifies no object.
-func absent(name, value string) string {
+// missingID returns a value like value that identifies no object.
+func missingID(name, value string) string {
 	prefix, _, id := strings.Cut(value, "_")
 	switch {
 	case id && strings.HasSuffix(name, "id"):
@@ -87,16 +87,16 @@ func absent(name, value string) string {
 	}
 }
 
-// ask sends the request of a cell. It returns the response and the id or name of the object in the request.
-func (w *world) ask(ctx context.Context, t *testing.T, c cell) (response, string) {
+// sendCell sends the request of a cell. It returns the response and the id or name of the object in the request.
+func (w *fixture) sendCell(ctx context.Context, t *testing.T, c cell) (response, string) {
 	t.Helper()
-	o := w.prepared(ctx, t, c)
+	o := w.prepare(ctx, t, c)
 	of := c.object()
 	object, project := o[of], o["project"]
 	if c.relation == "absent" || c.relation == "gone" {
-		object, project = absent(of, object), "nothing"
+		object, project = missingID(of, object), "nothing"
 		if of == "" {
-			o["team_id"] = absent("team_id", o["team_id"])
+			o["team_id"] = missingID("team_id", o["team_id"])
 		}
 	}
 	path := variable.ReplaceAllStringFunc(c.path, func(v string) string {
@@ -113,13 +113,13 @@ func (w *world) ask(ctx context.Context, t *testing.T, c cell) (response, string
 	case strings.HasSuffix(c.rule, "list") && c.path != "/api/solution-applications": // the page length of this list is fixed
 		path += "?limit=500" // otherwise objects of other cells could fill the first page
 	}
-	p := w.caller(c.relation)
-	a := p.call(ctx, t, w.Stand, c.method, path, w.body(c, p, o, project))
+	p := w.callerOf(c.relation)
+	a := p.call(ctx, t, w.Installation, c.method, path, w.body(c, p, o, project))
 	if a.status < 300 && p.name != "" {
-		w.afterwards(ctx, t, c, p)
+		w.restoreSession(ctx, t, c, p)
 	}
 	if a.status < 300 && o["spare of"] != "" {
-		w.spent[o["spare of"]]++
+		w.usedSpares[o["spare of"]]++
 	}
 	switch {
 	case strings.Contains(c.body, "<team>"):
@@ -131,7 +131,7 @@ func (w *world) ask(ctx context.Context, t *testing.T, c cell) (response, string
 }
 
 // body returns the body of a cell's request.
-func (w *world) body(c cell, p *person, o objects, project string) string {
+func (w *fixture) body(c cell, p *person, o objects, project string) string {
 	unique := w.unique()
 	job := strings.NewReplacer("<command>", "true", "<unique>", unique, "<project>", project).Replace(w.job)
 	return strings.NewReplacer(
@@ -139,12 +139,12 @@ func (w *world) body(c cell, p *person, o objects, project string) string {
 		"<name>", w.heir.name, "<password>", w.heir.password, "<own-password>", p.password, "<new-password>", p.password+"!",
 		"<heir>", w.heir.id, "<setting-version>", o["setting version"], "<setting-value>", o["setting value"],
 		"<team>", o["team_id"], "<job>", job, "<recipe>", o["recipe"],
-		"<join-token>", forged("fjt"), "<device-code>", forged("dvc"),
+		"<join-token>", unissuedToken("fjt"), "<device-code>", unissuedToken("dvc"),
 	).Replace(c.body)
 }
 
-// afterwards signs the person in again if the request has ended the session.
-func (w *world) afterwards(ctx context.Context, t *testing.T, c cell, p *person) {
+// restoreSession signs the person in again if the request has ended the session.
+func (w *fixture) restoreSession(ctx context.Context, t *testing.T, c cell, p *person) {
 	t.Helper()
 	switch c.path {
 	case "/api/profile/password":
@@ -153,7 +153,7 @@ func (w *world) afterwards(ctx context.Context, t *testing.T, c cell, p *person)
 		case "admin":
 			w.Password = secret.New(p.password)
 		case "newcomer":
-			w.drawn(ctx, t, p)
+			w.resetPassword(ctx, t, p)
 		}
 		w.signIn(ctx, t, p)
 	case "/api/auth/logout":
@@ -163,21 +163,21 @@ func (w *world) afterwards(ctx context.Context, t *testing.T, c cell, p *person)
 
 // signIn signs a person in again from another address, because an address may try to log in only ten times
 // a minute.
-func (w *world) signIn(ctx context.Context, t *testing.T, p *person) {
+func (w *fixture) signIn(ctx context.Context, t *testing.T, p *person) {
 	t.Helper()
 	w.made++
 	p.http = at(30000 + w.made).http
-	p.login(ctx, t, w.Stand)
+	p.login(ctx, t, w.Installation)
 }
 
 // unique returns a name that was not used before.
-func (w *world) unique() string {
+func (w *fixture) unique() string {
 	w.made++
 	return fmt.Sprintf("made-%d", w.made)
 }
 
-// forged returns a token that was never issued but has a correct checksum.
-func forged(kind string) string {
+// unissuedToken returns a token that was never issued but has a correct checksum.
+func unissuedToken(kind string) string {
 	token, err := secret.Mint(rand.Reader, kind)
 	if err != nil {
 		panic(err)
@@ -186,17 +186,17 @@ func forged(kind string) string {
 }
 
 // fault describes the problem with a response, or returns "" if the response is correct.
-func (w *world) fault(c cell, a response) string {
+func (w *fixture) fault(c cell, a response) string {
 	bad := ""
 	if c.path == "/api/submit/preflight" && a.status == http.StatusOK {
-		a.status = foretold(a.body)
+		a.status = projectGateStatus(a.body)
 	}
 	switch c.want {
 	case "ok", "both", "open", "none":
 		if !slices.Contains(c.success, a.status) {
 			bad = fmt.Sprintf("want %v", c.success)
 		} else if c.want != "ok" {
-			bad = w.listed(c, a)
+			bad = w.checkList(c, a)
 		}
 	case "refused":
 		if a.status != http.StatusUnauthorized && a.status != http.StatusForbidden {
@@ -207,7 +207,7 @@ func (w *world) fault(c cell, a response) string {
 			bad = "want " + c.want
 		}
 	}
-	if bad == "" && a.status >= 400 && c.method != http.MethodHead && !detailed(a) {
+	if bad == "" && a.status >= 400 && c.method != http.MethodHead && !hasDetail(a) {
 		bad = "want a detail"
 	}
 	if bad == "" {
@@ -216,25 +216,25 @@ func (w *world) fault(c cell, a response) string {
 	return fmt.Sprintf("%s as %s: %s, is %d %.300s", c.name(), c.relation, bad, a.status, a.body)
 }
 
-func detailed(a response) bool {
+func hasDetail(a response) bool {
 	var fault struct {
 		Detail json.RawMessage `json:"detail"`
-		Gates  []foresight     `json:"gates"`
+		Gates  []gateResult    `json:"gates"`
 	}
 	return json.Unmarshal(a.body, &fault) == nil && (len(fault.Detail) > 2 || len(fault.Gates) > 0)
 }
 
-// foresight is the result of a preflight for one gate.
-type foresight struct {
+// gateResult is the result of a preflight for one gate.
+type gateResult struct {
 	Gate    string `json:"gate"`
 	Refusal int    `json:"refusal"`
 }
 
-// foretold returns the status with which the project gate would reject the submission, or 200 if it would
+// projectGateStatus returns the status with which the project gate would reject the submission, or 200 if it would
 // accept it.
-func foretold(body []byte) int {
+func projectGateStatus(body []byte) int {
 	var report struct {
-		Gates []foresight `json:"gates"`
+		Gates []gateResult `json:"gates"`
 	}
 	if json.Unmarshal(body, &report) != nil {
 		return 0
@@ -247,8 +247,8 @@ func foretold(body []byte) int {
 	return http.StatusOK
 }
 
-// listed checks that a list and its count contain only what the caller may see.
-func (w *world) listed(c cell, a response) string {
+// checkList checks that a list and its count contain only what the caller may see.
+func (w *fixture) checkList(c cell, a response) string {
 	var rows []struct {
 		ID string `json:"id"`
 	}
@@ -295,9 +295,9 @@ func items(body []byte) []byte {
 	return body
 }
 
-// plain returns the text of a response without the parts that differ between calls. It replaces the name of
+// normalized returns the text of a response without the parts that differ between calls. It replaces the name of
 // the object.
-func plain(a response, object string) string {
+func normalized(a response, object string) string {
 	var out strings.Builder
 	fmt.Fprintln(&out, a.status)
 	for _, name := range []string{"Date", "X-Request-Id", "Content-Length"} {

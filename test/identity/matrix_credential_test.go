@@ -23,13 +23,13 @@ import (
 //go:embed testdata/credentials.txt
 var credentialTable string
 
-// places returns the parts of a request that may contain a credential, in the order of the table's columns.
-func places() []string {
+// credentialPlaces returns the parts of a request that may contain a credential, in the order of the table's columns.
+func credentialPlaces() []string {
 	return []string{"bearer", "token", "both", "other", "twice", "basic", "query", "cookie", "key"}
 }
 
-// opens returns the credentials that a class of routes accepts, with the places in which it accepts them.
-func opens(t *testing.T) map[string]map[string]bool {
+// acceptedPlaces returns the credentials that a class of routes accepts, with the places in which it accepts them.
+func acceptedPlaces(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	out := map[string]map[string]bool{}
 	for line := range strings.Lines(credentialTable) {
@@ -37,8 +37,8 @@ func opens(t *testing.T) map[string]map[string]bool {
 		if len(fields) == 0 || strings.HasPrefix(line, "#") {
 			continue
 		}
-		require.Len(t, fields, len(places())+2, line)
-		for i, place := range places() {
+		require.Len(t, fields, len(credentialPlaces())+2, line)
+		for i, place := range credentialPlaces() {
 			key := fields[0] + " " + fields[1]
 			if out[key] == nil {
 				out[key] = map[string]bool{}
@@ -58,9 +58,9 @@ func (r row) class() string {
 	return "person"
 }
 
-// reads reports whether a route without bearer authentication uses this place for another purpose: for
+// usesPlace reports whether a route without bearer authentication uses this place for another purpose: for
 // query parameters, or for the name of an OAuth client.
-func (r row) reads(place string) bool {
+func (r row) usesPlace(place string) bool {
 	switch r.class() {
 	case "public":
 		return place == "query" || place == "basic" && strings.HasPrefix(r.path, "/api/oauth/")
@@ -103,18 +103,18 @@ func putCredential(r *http.Request, place, credential, another, cookie string) {
 	}
 }
 
-// presented holds the credentials of the matrix by kind: a valid credential of each kind, and some that
+// credentialSet holds the credentials of the matrix by kind: a valid credential of each kind, and some that
 // were never issued.
-type presented struct {
+type credentialSet struct {
 	kinds  map[string]string
 	cookie string // the name of the refresh cookie
 	admin  *person
 }
 
-// swapped calls each route with each credential in each place.
-func (w *world) swapped(ctx context.Context, t *testing.T) {
+// requireCredentialPlaces calls each route with each credential in each place.
+func (w *fixture) requireCredentialPlaces(ctx context.Context, t *testing.T) {
 	t.Helper()
-	p := w.present(ctx, t)
+	p := w.makeCredentials(ctx, t)
 	var requests atomic.Int64
 	all := rules(t).rows
 	rows := draw.OneIn(draw.New(t), rowShare, all)
@@ -122,7 +122,7 @@ func (w *world) swapped(ctx context.Context, t *testing.T) {
 		for _, r := range rows {
 			t.Run(r.name(), func(t *testing.T) {
 				t.Parallel()
-				requests.Add(w.shown(ctx, t, p, r))
+				requests.Add(w.callWithEachCredential(ctx, t, p, r))
 			})
 		}
 	})
@@ -130,12 +130,12 @@ func (w *world) swapped(ctx context.Context, t *testing.T) {
 	if draw.Whole() {
 		require.Greater(t, requests.Load(), int64(20000))
 	}
-	t.Run("deployment token on another deployment", func(t *testing.T) { w.crossed(ctx, t) })
+	t.Run("deployment token on another deployment", func(t *testing.T) { w.requireOtherDeploymentsRefused(ctx, t) })
 	t.Logf("%d requests", requests.Load())
 }
 
-// crossed calls deployments with valid tokens for other deployments.
-func (w *world) crossed(ctx context.Context, t *testing.T) {
+// requireOtherDeploymentsRefused calls deployments with valid tokens for other deployments.
+func (w *fixture) requireOtherDeploymentsRefused(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for _, c := range []struct {
 		of, on string
@@ -144,30 +144,30 @@ func (w *world) crossed(ctx context.Context, t *testing.T) {
 		{w.hidden["deployment token"], w.hidden["deployment_id"], http.StatusServiceUnavailable}, // no revision is promoted
 		{w.open["deployment token"], w.hidden["deployment_id"], http.StatusForbidden},
 		{w.hidden["deployment token"], w.open["deployment_id"], http.StatusForbidden},
-		{w.open["deployment token"], absent("deployment_id", w.open["deployment_id"]), http.StatusNotFound},
+		{w.open["deployment token"], missingID("deployment_id", w.open["deployment_id"]), http.StatusNotFound},
 	} {
-		a := w.people["presenter"].send(ctx, t, w.Stand, http.MethodGet, "/inference/"+c.on+"/v1/models", "", func(r *http.Request) {
+		a := w.people["presenter"].send(ctx, t, w.Installation, http.MethodGet, "/inference/"+c.on+"/v1/models", "", func(r *http.Request) {
 			r.Header.Set("Authorization", "Bearer "+c.of)
 		})
 		require.Equal(t, c.want, a.status, "%s: %s", c.on, a.body)
 	}
 }
 
-// shown calls a route with each credential in each place. It returns the number of calls.
-func (w *world) shown(ctx context.Context, t *testing.T, p presented, r row) (requests int64) {
+// callWithEachCredential calls a route with each credential in each place. It returns the number of calls.
+func (w *fixture) callWithEachCredential(ctx context.Context, t *testing.T, p credentialSet, r row) (requests int64) {
 	t.Helper()
-	table, plainly := opens(t), w.show(ctx, t, r, func(*http.Request) {}).status
+	table, anonymous := acceptedPlaces(t), w.callRoute(ctx, t, r, func(*http.Request) {}).status
 	for kind, credential := range p.kinds {
-		for _, place := range places() {
-			if r.reads(place) {
+		for _, place := range credentialPlaces() {
+			if r.usesPlace(place) {
 				continue
 			}
 			open := table[r.class()+" "+kind][place]
 			if open && r.path == "/api/auth/logout" {
-				credential = p.admin.again(ctx, t, w.Stand, 7).token
+				credential = p.admin.newSession(ctx, t, w.Installation, 7).token
 			}
-			a := w.show(ctx, t, r, func(req *http.Request) { putCredential(req, place, credential, p.other(kind), p.cookie) })
-			assert.Empty(t, verdict(r, a, plainly, open), "%s %s with %s as %s", r.method, r.path, kind, place)
+			a := w.callRoute(ctx, t, r, func(req *http.Request) { putCredential(req, place, credential, p.other(kind), p.cookie) })
+			assert.Empty(t, verdict(r, a, anonymous, open), "%s %s with %s as %s", r.method, r.path, kind, place)
 			requests++
 		}
 	}
@@ -175,7 +175,7 @@ func (w *world) shown(ctx context.Context, t *testing.T, p presented, r row) (re
 }
 
 // other returns a valid credential of another kind, to be sent in a second header.
-func (p presented) other(kind string) string {
+func (p credentialSet) other(kind string) string {
 	if kind == "deployment" {
 		return p.kinds["access"]
 	}
@@ -183,7 +183,7 @@ func (p presented) other(kind string) string {
 }
 
 // verdict describes the problem with a response, or returns "" if the response is correct.
-func verdict(r row, a response, plainly int, open bool) string {
+func verdict(r row, a response, anonymous int, open bool) string {
 	refused := a.status == http.StatusUnauthorized || r.class() == "signature" && a.status == http.StatusForbidden
 	switch {
 	case a.status >= 500 && a.status != http.StatusNotImplemented && a.status != http.StatusServiceUnavailable:
@@ -192,16 +192,16 @@ func verdict(r row, a response, plainly int, open bool) string {
 		return fmt.Sprintf("the valid credential is rejected: %d %.200s", a.status, a.body)
 	case open:
 		return ""
-	case r.class() == "public" && a.status != plainly:
-		return fmt.Sprintf("the status is %d, but without a credential %d: %.200s", a.status, plainly, a.body)
+	case r.class() == "public" && a.status != anonymous:
+		return fmt.Sprintf("the status is %d, but without a credential %d: %.200s", a.status, anonymous, a.body)
 	case r.class() != "public" && !refused:
 		return fmt.Sprintf("the credential is accepted: %d %.200s", a.status, a.body)
 	}
 	return ""
 }
 
-// show calls a route with well-formed ids that do not exist.
-func (w *world) show(ctx context.Context, t *testing.T, r row, change func(*http.Request)) response {
+// callRoute calls a route with well-formed ids that do not exist.
+func (w *fixture) callRoute(ctx context.Context, t *testing.T, r row, change func(*http.Request)) response {
 	t.Helper()
 	path := variable.ReplaceAllStringFunc(r.path, func(v string) string {
 		name := strings.Trim(v, "{.}")
@@ -209,19 +209,19 @@ func (w *world) show(ctx context.Context, t *testing.T, r row, change func(*http
 		case name == "deployment_id" && r.class() == "deployment-token":
 			return w.hidden["deployment_id"]
 		case name == "id" && strings.HasPrefix(r.path, "/api/jobs/"):
-			return absent(name, w.hidden["job_id"])
+			return missingID(name, w.hidden["job_id"])
 		case name == "id":
-			return absent(name, w.hidden["run_id"])
+			return missingID(name, w.hidden["run_id"])
 		case w.hidden[name] != "" && strings.HasSuffix(name, "_id"):
-			return absent(name, w.hidden[name])
+			return missingID(name, w.hidden[name])
 		case name == "user_id" || name == "session_id" || name == "request_id" || name == "playground_id":
-			return absent(name, map[string]string{"user_id": "usr_", "session_id": "ses_", "request_id": "req_", "playground_id": "pg_"}[name])
+			return missingID(name, map[string]string{"user_id": "usr_", "session_id": "ses_", "request_id": "req_", "playground_id": "pg_"}[name])
 		case name == "version" || name == "number":
 			return "1"
 		case name == "subject_kind":
 			return "users"
 		default:
-			return absent(name, "")
+			return missingID(name, "")
 		}
 	})
 	body := ""
@@ -229,7 +229,7 @@ func (w *world) show(ctx context.Context, t *testing.T, r row, change func(*http
 		body = "{}"
 	}
 	if r.class() == "join-token" {
-		body = strings.Replace(r.body, "<join-token>", forged(secret.KindFleetJoin), 1)
+		body = strings.Replace(r.body, "<join-token>", unissuedToken(secret.KindFleetJoin), 1)
 	}
 	if r.path == "/api/ingest/watermark" {
 		path += "?run_id=" + w.hidden["run_id"]
@@ -238,5 +238,5 @@ func (w *world) show(ctx context.Context, t *testing.T, r row, change func(*http
 	if strings.Contains(r.path, "/device") {
 		who = at(int(5000 + w.devices.Add(1))) // the number of calls per address is limited
 	}
-	return who.send(ctx, t, w.Stand, r.method, path, body, change)
+	return who.send(ctx, t, w.Installation, r.method, path, body, change)
 }

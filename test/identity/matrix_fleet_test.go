@@ -11,7 +11,7 @@ import (
 )
 
 // fleetNeeds returns the preparations for the routes of fleets, the cluster and public links.
-func (w *world) fleetNeeds() map[string]preparation {
+func (w *fixture) fleetNeeds() map[string]preparation {
 	return map[string]preparation{
 		"PATCH /api/fleets/{fleet_id}":                              w.fleet,
 		"DELETE /api/fleets/{fleet_id}":                             w.fleet,
@@ -30,24 +30,24 @@ func (w *world) fleetNeeds() map[string]preparation {
 }
 
 // joinToken creates a join token in a new fleet.
-func (w *world) joinToken(ctx context.Context, t *testing.T, o objects) {
+func (w *fixture) joinToken(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	w.fleet(ctx, t, o)
 	w.creates("join_token_id", http.MethodPost, "/api/fleets/{fleet_id}/join-tokens", map[string]any{})(ctx, t, o)
 }
 
 // node adds a node to a new fleet. No agent ever connects as this node, so no work runs on it.
-func (w *world) node(ctx context.Context, t *testing.T, o objects) {
+func (w *fixture) node(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	w.fleet(ctx, t, o)
 	var join struct{ Token string }
-	w.people["admin"].do(ctx, t, w.Stand, http.MethodPost, "/api/fleets/"+o["fleet_id"]+"/join-tokens", map[string]any{}, &join)
+	w.people["admin"].do(ctx, t, w.Installation, http.MethodPost, "/api/fleets/"+o["fleet_id"]+"/join-tokens", map[string]any{}, &join)
 	request, err := fixtures.CertificateRequest()
 	require.NoError(t, err)
 	var node struct {
 		ID string `json:"node_id"`
 	}
-	w.people["nobody"].do(ctx, t, w.Stand, http.MethodPost, "/api/fleets/join", map[string]any{
+	w.people["nobody"].do(ctx, t, w.Installation, http.MethodPost, "/api/fleets/join", map[string]any{
 		"token": join.Token, "hostname": "ghost", "inventory": map[string]any{},
 		"certificate_request": request,
 	}, &node)
@@ -55,10 +55,10 @@ func (w *world) node(ctx context.Context, t *testing.T, o objects) {
 }
 
 // share creates a public link of the owner that shows all fields.
-func (w *world) share(ctx context.Context, t *testing.T, o objects) {
+func (w *fixture) share(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	var made struct{ ID, Token string }
-	w.people["owner"].do(ctx, t, w.Stand, http.MethodPost, "/api/shares", map[string]any{
+	w.people["owner"].do(ctx, t, w.Installation, http.MethodPost, "/api/shares", map[string]any{
 		"kind": "job", "target_ids": []string{o["run_id"]}, "fields": []string{"metrics", "config", "samples"},
 	}, &made)
 	o["share_id"], o["token"] = made.ID, made.Token

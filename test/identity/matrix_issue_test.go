@@ -21,12 +21,12 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// present makes a credential of every kind.
-func (w *world) present(ctx context.Context, t *testing.T) presented {
+// makeCredentials makes a credential of every kind.
+func (w *fixture) makeCredentials(ctx context.Context, t *testing.T) credentialSet {
 	t.Helper()
-	admin := w.hire(ctx, t, "second-admin", "admin", 4)
+	admin := w.createUser(ctx, t, "second-admin", "admin", 4)
 	w.people["presenter"] = at(5)
-	p := presented{admin: admin, kinds: map[string]string{
+	p := credentialSet{admin: admin, kinds: map[string]string{
 		"access": admin.token, "expired": w.expired(ctx, t, w.people["admin"].token), "ingest": w.hidden["ingest token"],
 		"deployment": w.hidden["deployment token"], "nonsense": "nonsense", "empty": "", "altered": admin.token[:len(admin.token)-4] + "AAAA",
 		"unsigned": unsigned(t, admin.token),
@@ -34,9 +34,9 @@ func (w *world) present(ctx context.Context, t *testing.T) presented {
 	for _, kind := range []string{
 		secret.KindIngest, secret.KindDeployment, secret.KindRefresh, secret.KindFleetJoin, secret.KindShare, secret.KindDevice, secret.KindCode,
 	} {
-		p.kinds["forged "+kind] = forged(kind)
+		p.kinds["forged "+kind] = unissuedToken(kind)
 	}
-	a := w.people["admin"].again(ctx, t, w.Stand, 6).login(ctx, t, w.Stand)
+	a := w.people["admin"].newSession(ctx, t, w.Installation, 6).login(ctx, t, w.Installation)
 	for _, c := range (&http.Response{Header: a.header}).Cookies() {
 		if strings.HasPrefix(c.Value, secret.KindRefresh+"_") {
 			p.cookie, p.kinds["refresh"] = c.Name, c.Value
@@ -49,17 +49,17 @@ func (w *world) present(ctx context.Context, t *testing.T) presented {
 	var join struct {
 		Token string `json:"token"`
 	}
-	w.people["admin"].do(ctx, t, w.Stand, http.MethodPost, "/api/fleets/"+o["fleet_id"]+"/join-tokens", map[string]any{}, &join)
+	w.people["admin"].do(ctx, t, w.Installation, http.MethodPost, "/api/fleets/"+o["fleet_id"]+"/join-tokens", map[string]any{}, &join)
 	var device struct {
 		Code string `json:"device_code"`
 	}
-	w.people["nobody"].do(ctx, t, w.Stand, http.MethodPost, "/api/cli/device/code", map[string]any{}, &device)
+	w.people["nobody"].do(ctx, t, w.Installation, http.MethodPost, "/api/cli/device/code", map[string]any{}, &device)
 	p.kinds["join"], p.kinds["device"] = join.Token, device.Code
 	return p
 }
 
 // otherAudience returns an access token for the MCP resource. The person has granted it to an OAuth client.
-func (w *world) otherAudience(ctx context.Context, t *testing.T, p *person) string {
+func (w *fixture) otherAudience(ctx context.Context, t *testing.T, p *person) string {
 	t.Helper()
 	const redirect, verifier = "http://127.0.0.1/back", "a-verifier-of-forty-three-characters-or-more"
 	_, err := w.database(ctx, t).Exec(ctx, `INSERT INTO auth.oauth_client (id, name, redirect_uris, created_at)
@@ -73,7 +73,7 @@ func (w *world) otherAudience(ctx context.Context, t *testing.T, p *person) stri
 	var decided struct {
 		To string `json:"redirect_to"`
 	}
-	p.do(ctx, t, w.Stand, http.MethodPost, "/api/oauth/authorize", map[string]any{
+	p.do(ctx, t, w.Installation, http.MethodPost, "/api/oauth/authorize", map[string]any{
 		"response_type": "code", "client_id": "program", "redirect_uri": redirect, "resource": resource, "approve": true,
 		"code_challenge": base64.RawURLEncoding.EncodeToString(challenge[:]), "code_challenge_method": "S256",
 	}, &decided)
@@ -83,7 +83,7 @@ func (w *world) otherAudience(ctx context.Context, t *testing.T, p *person) stri
 		"grant_type": {"authorization_code"}, "code": {to.Query().Get("code")}, "redirect_uri": {redirect}, "client_id": {"program"},
 		"code_verifier": {verifier}, "resource": {resource},
 	}
-	a := w.people["nobody"].call(ctx, t, w.Stand, http.MethodPost, "/api/oauth/token", form.Encode())
+	a := w.people["nobody"].call(ctx, t, w.Installation, http.MethodPost, "/api/oauth/token", form.Encode())
 	var issued struct {
 		Token string `json:"access_token"`
 	}
@@ -127,7 +127,7 @@ func unsigned(t *testing.T, token string) string {
 
 // expired returns the token as if it had been issued a day earlier. It is signed with the installation's
 // own key.
-func (w *world) expired(ctx context.Context, t *testing.T, token string) string {
+func (w *fixture) expired(ctx context.Context, t *testing.T, token string) string {
 	t.Helper()
 	header, claims := parts(t, token)
 	for _, name := range []string{"iat", "nbf", "exp"} {
@@ -138,7 +138,7 @@ func (w *world) expired(ctx context.Context, t *testing.T, token string) string 
 	var sealed []byte
 	kid := fmt.Sprint(header["kid"])
 	require.NoError(t, w.database(ctx, t).QueryRow(ctx, `SELECT sealed FROM auth.signing_key WHERE kid = $1`, kid).Scan(&sealed))
-	kept, err := os.ReadFile(w.inside("keys/keyring", "etc/signalbox/secrets/keyring"))
+	kept, err := os.ReadFile(w.dataFolder("keys/keyring", "etc/signalbox/secrets/keyring"))
 	require.NoError(t, err)
 	ring, err := secret.ParseKeyring(secret.New(string(kept)))
 	require.NoError(t, err)
@@ -150,9 +150,9 @@ func (w *world) expired(ctx context.Context, t *testing.T, token string) string 
 	return text + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(key.Private, []byte(text)))
 }
 
-// inside returns the folder for a part of the installation's data: single in the data folder of signalboxd,
+// dataFolder returns the folder for a part of the installation's data: single in the data folder of signalboxd,
 // or split if each service runs in its own process, as in the units of deploy/.
-func (w *world) inside(single, split string) string {
+func (w *fixture) dataFolder(single, split string) string {
 	if w.Processes["signalboxd"] != nil {
 		return filepath.Join(w.Dir, "data", single)
 	}
@@ -160,9 +160,9 @@ func (w *world) inside(single, split string) string {
 }
 
 // database connects to the installation's database, to access data that no route exposes.
-func (w *world) database(ctx context.Context, t *testing.T) *pgx.Conn {
+func (w *fixture) database(ctx context.Context, t *testing.T) *pgx.Conn {
 	t.Helper()
-	dir := w.inside("postgres", "postgres")
+	dir := w.dataFolder("postgres", "postgres")
 	password, err := os.ReadFile(filepath.Join(dir, "password"))
 	require.NoError(t, err)
 	pid, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))

@@ -26,25 +26,25 @@ import (
 // spares is the number of additional objects of each kind. It is enough for all cells that may delete one.
 const spares = 24
 
-// fill creates an object of every kind in a project, as the project's owner.
-func (w *world) fill(ctx context.Context, t *testing.T, p *person, o objects) {
+// createObjects creates an object of every kind in a project, as the project's owner.
+func (w *fixture) createObjects(ctx context.Context, t *testing.T, p *person, o objects) {
 	t.Helper()
-	make := func(path string, body any, out any) { p.do(ctx, t, w.Stand, http.MethodPost, path, body, out) }
+	make := func(path string, body any, out any) { p.do(ctx, t, w.Installation, http.MethodPost, path, body, out) }
 	var made struct {
 		ID    string `json:"id"`
 		RunID string `json:"run_id"`
 	}
 	token := w.submit(ctx, t, p, o)
-	o["artifact"] = w.export(ctx, t, o["run_id"], token)
+	o["artifact"] = w.exportModel(ctx, t, o["run_id"], token)
 	named := func(path string) string {
 		make(path, map[string]any{"name": "of-" + o["project"], "project": o["project"]}, &made)
 		return made.ID
 	}
 	o["dataset_id"] = named("/api/datasets")
-	w.push(ctx, t, p, o["dataset_id"], "v1")
+	w.uploadUncommitted(ctx, t, p, o["dataset_id"], "v1")
 	o["model_id"] = named("/api/models")
 	make("/api/models/"+o["model_id"]+"/versions", map[string]any{"source": map[string]string{"run_id": o["run_id"], "artifact_id": o["artifact"]}}, nil)
-	p.do(ctx, t, w.Stand, http.MethodPut, "/api/models/"+o["model_id"]+"/versions/1/card", map[string]any{"content": "# what it is"}, nil)
+	p.do(ctx, t, w.Installation, http.MethodPut, "/api/models/"+o["model_id"]+"/versions/1/card", map[string]any{"content": "# what it is"}, nil)
 	w.catalog(ctx, t, p, o)
 	o["deployment_id"] = named("/api/model-deployments")
 	for range 2 { // the second revision is never stopped, so the model version stays in use
@@ -66,14 +66,14 @@ func (w *world) fill(ctx context.Context, t *testing.T, p *person, o objects) {
 			o[fmt.Sprintf("spare %s %d", kind, i)] = made.ID
 		}
 	}
-	w.called(ctx, t, o)
+	w.insertTraffic(ctx, t, o)
 	var secret struct{ ID, Token string }
 	make("/api/model-deployments/"+o["deployment_id"]+"/tokens", map[string]any{"name": "first"}, &secret)
 	o["token_id"], o["deployment token"] = secret.ID, secret.Token
 }
 
-// called inserts a traffic row for the deployment, because no engine serves requests in this test.
-func (w *world) called(ctx context.Context, t *testing.T, o objects) {
+// insertTraffic inserts a traffic row for the deployment, because no engine serves requests in this test.
+func (w *fixture) insertTraffic(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	o["request_id"] = id.NewSource(clock.Real(), rand.Reader).New(id.Request)
 	_, err := w.database(ctx, t).Exec(ctx, `INSERT INTO inference.call (at, request_id, deployment_id, revision_id, revision_number,
@@ -84,12 +84,12 @@ func (w *world) called(ctx context.Context, t *testing.T, o objects) {
 }
 
 // submit starts a job whose command writes its token to a file, and returns the token.
-func (w *world) submit(ctx context.Context, t *testing.T, p *person, o objects) string {
+func (w *fixture) submit(ctx context.Context, t *testing.T, p *person, o objects) string {
 	t.Helper()
 	name := "given-away-" + o["project"]
 	command := fmt.Sprintf(`printf %%s \"$SERVICE_JOB_TOKEN\" > \"$SERVICE_JOB_WORKDIR/%[1]s.new\" && mv \"$SERVICE_JOB_WORKDIR/%[1]s.new\" \"$SERVICE_JOB_WORKDIR/%[1]s\"; exec sleep 3600`, name)
 	body := strings.NewReplacer("<project>", o["project"], "<command>", command, "<unique>", name).Replace(w.job)
-	a := p.call(ctx, t, w.Stand, http.MethodPost, "/api/jobs", body)
+	a := p.call(ctx, t, w.Installation, http.MethodPost, "/api/jobs", body)
 	require.Equal(t, http.StatusCreated, a.status, "%s", a.body)
 	var made struct {
 		ID    string `json:"id"`
@@ -97,7 +97,7 @@ func (w *world) submit(ctx context.Context, t *testing.T, p *person, o objects) 
 	}
 	require.NoError(t, json.Unmarshal(a.body, &made))
 	o["job_id"], o["run_id"] = made.ID, made.RunID
-	root := w.inside("agent", "agent")
+	root := w.dataFolder("agent", "agent")
 	var token string
 	require.Eventually(t, func() bool {
 		_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -134,20 +134,20 @@ func put(ctx context.Context, t *testing.T, u upload, data []byte) {
 	require.Less(t, resp.StatusCode, 300)
 }
 
-// push uploads the only file of a version and does not commit the version.
-func (w *world) push(ctx context.Context, t *testing.T, p *person, dataset, version string) {
+// uploadUncommitted uploads the only file of a version and does not commit the version.
+func (w *fixture) uploadUncommitted(ctx context.Context, t *testing.T, p *person, dataset, version string) {
 	t.Helper()
-	w.pushed(ctx, t, p, dataset, version, []byte(`{"text": "`+version+`"}`+"\n"))
+	w.uploadFile(ctx, t, p, dataset, version, []byte(`{"text": "`+version+`"}`+"\n"))
 }
 
-// pushed uploads data as the only file of a version.
-func (w *world) pushed(ctx context.Context, t *testing.T, p *person, dataset, version string, data []byte) {
+// uploadFile uploads data as the only file of a version.
+func (w *fixture) uploadFile(ctx context.Context, t *testing.T, p *person, dataset, version string, data []byte) {
 	t.Helper()
 	sum := sha256.Sum256(data)
 	var made struct {
 		Uploads []upload `json:"uploads"`
 	}
-	p.do(ctx, t, w.Stand, http.MethodPost, "/api/datasets/"+dataset+"/versions", map[string]any{
+	p.do(ctx, t, w.Installation, http.MethodPost, "/api/datasets/"+dataset+"/versions", map[string]any{
 		"version": version,
 		"files":   []any{map[string]any{"path": "a.jsonl", "size_bytes": len(data), "sha256": hex.EncodeToString(sum[:])}},
 	}, &made)
@@ -156,8 +156,8 @@ func (w *world) pushed(ctx context.Context, t *testing.T, p *person, dataset, ve
 	}
 }
 
-// export uploads a model as the run would, and returns the artifact.
-func (w *world) export(ctx context.Context, t *testing.T, run, token string) string {
+// exportModel uploads a model as the run would, and returns the artifact.
+func (w *fixture) exportModel(ctx context.Context, t *testing.T, run, token string) string {
 	t.Helper()
 	job := at(3)
 	job.token = token
@@ -167,16 +167,16 @@ func (w *world) export(ctx context.Context, t *testing.T, run, token string) str
 		upload
 		ObjectURI string `json:"object_uri"`
 	}
-	job.do(ctx, t, w.Stand, http.MethodGet, fmt.Sprintf("/api/ingest/artifact/upload-url?run_id=%s&kind=merged_model&path=m.gguf&size_bytes=%d&sha256=%s",
+	job.do(ctx, t, w.Installation, http.MethodGet, fmt.Sprintf("/api/ingest/artifact/upload-url?run_id=%s&kind=merged_model&path=m.gguf&size_bytes=%d&sha256=%s",
 		run, len(data), hex.EncodeToString(sum[:])), nil, &ticket)
 	put(ctx, t, ticket.upload, data)
-	job.do(ctx, t, w.Stand, http.MethodPost, "/api/ingest/artifact", map[string]any{
+	job.do(ctx, t, w.Installation, http.MethodPost, "/api/ingest/artifact", map[string]any{
 		"run_id": run, "kind": "merged_model", "path": ticket.ObjectURI, "format": "gguf", "step": 1, "size_bytes": len(data),
 	}, nil)
 	var list []struct {
 		ID string `json:"id"`
 	}
-	w.people["owner"].do(ctx, t, w.Stand, http.MethodGet, "/api/runs/"+run+"/artifacts", nil, &list)
+	w.people["owner"].do(ctx, t, w.Installation, http.MethodGet, "/api/runs/"+run+"/artifacts", nil, &list)
 	require.Len(t, list, 1)
 	return list[0].ID
 }

@@ -39,7 +39,7 @@ func at(n int) *person {
 }
 
 // call sends a request with the person's access token.
-func (p *person) call(ctx context.Context, t *testing.T, s *testenv.Stand, method, path, body string) response {
+func (p *person) call(ctx context.Context, t *testing.T, s *testenv.Installation, method, path, body string) response {
 	t.Helper()
 	return p.send(ctx, t, s, method, path, body, func(r *http.Request) {
 		if p.token != "" {
@@ -49,7 +49,7 @@ func (p *person) call(ctx context.Context, t *testing.T, s *testenv.Stand, metho
 }
 
 // send sends a request. It calls change before sending.
-func (p *person) send(ctx context.Context, t *testing.T, s *testenv.Stand, method, path, body string, change func(*http.Request)) response {
+func (p *person) send(ctx context.Context, t *testing.T, s *testenv.Installation, method, path, body string, change func(*http.Request)) response {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -82,7 +82,7 @@ func (p *person) send(ctx context.Context, t *testing.T, s *testenv.Stand, metho
 }
 
 // do sends a request that must succeed.
-func (p *person) do(ctx context.Context, t *testing.T, s *testenv.Stand, method, path string, body, out any) {
+func (p *person) do(ctx context.Context, t *testing.T, s *testenv.Installation, method, path string, body, out any) {
 	t.Helper()
 	text := ""
 	if body != nil {
@@ -98,7 +98,7 @@ func (p *person) do(ctx context.Context, t *testing.T, s *testenv.Stand, method,
 }
 
 // login signs the person in and stores the access token.
-func (p *person) login(ctx context.Context, t *testing.T, s *testenv.Stand) response {
+func (p *person) login(ctx context.Context, t *testing.T, s *testenv.Installation) response {
 	t.Helper()
 	body, err := json.Marshal(map[string]string{"username": p.name, "password": p.password})
 	require.NoError(t, err)
@@ -112,8 +112,8 @@ func (p *person) login(ctx context.Context, t *testing.T, s *testenv.Stand) resp
 	return a
 }
 
-// again returns the same person with a new session and another client address.
-func (p *person) again(ctx context.Context, t *testing.T, s *testenv.Stand, n int) *person {
+// newSession returns the same person with a new session and another client address.
+func (p *person) newSession(ctx context.Context, t *testing.T, s *testenv.Installation, n int) *person {
 	t.Helper()
 	q := at(n)
 	q.name, q.id, q.password = p.name, p.id, p.password

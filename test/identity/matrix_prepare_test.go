@@ -15,13 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// prepared returns the values for a cell's path and body. It creates new objects for requests that use up
+// prepare returns the values for a cell's path and body. It creates new objects for requests that use up
 // their objects.
-func (w *world) prepared(ctx context.Context, t *testing.T, c cell) objects {
+func (w *fixture) prepare(ctx context.Context, t *testing.T, c cell) objects {
 	t.Helper()
 	o := objects{}
 	maps.Copy(o, w.hidden)
-	maps.Copy(o, w.set(c.relation))
+	maps.Copy(o, w.objectsOf(c.relation))
 	o["version"], o["number"], o["key"], o["rest"], o["subject_kind"], o["setting version"], o["setting value"] = "1", "1", "projects/x", "models", "users", "0", "null"
 	o["target"] = "1"
 	o["alias"] = "champion"
@@ -51,7 +51,7 @@ type preparation func(ctx context.Context, t *testing.T, o objects)
 
 // needs returns the preparations by route, for routes whose requests use up their object or need another
 // one.
-func (w *world) needs() map[string]preparation {
+func (w *fixture) needs() map[string]preparation {
 	token := w.creates("token_id", http.MethodPost, "/api/model-deployments/{deployment_id}/tokens", map[string]any{"name": "short-lived"})
 	inTeam := w.creates("", http.MethodPut, "/api/teams/{team_id}/members/{username}", map[string]any{"role": "member"})
 	inProject := w.creates("", http.MethodPut, "/api/projects/{project_id}/members/{username}", map[string]any{"role": "viewer"})
@@ -63,7 +63,7 @@ func (w *world) needs() map[string]preparation {
 		"DELETE /api/model-deployments/{deployment_id}/tokens/{token_id}": token,
 		"DELETE /api/teams/{team_id}/members/{username}":                  inTeam,
 		"DELETE /api/projects/{project_id}/members/{username}":            inProject,
-		"POST /api/admin/users/{user_id}/transfer":                        w.leaver,
+		"POST /api/admin/users/{user_id}/transfer":                        w.disabledUser,
 		"GET /pages/{asset}":                                              w.asset,
 		"HEAD /pages/{asset}":                                             w.asset,
 		"DELETE /api/teams/{team_id}":                                     w.anotherTeam,
@@ -73,7 +73,7 @@ func (w *world) needs() map[string]preparation {
 		"GET /api/admin/settings/{key}":                                   w.setting,
 		"PUT /api/admin/settings/{key}":                                   w.setting,
 		"GET /api/admin/settings/{key}/versions":                          w.setting,
-		"POST /api/jobs/{job_id}/retry":                                   w.ended,
+		"POST /api/jobs/{job_id}/retry":                                   w.stopJob,
 		"GET /api/fleets/{fleet_id}":                                      w.fleet,
 		"POST /api/fleets/{fleet_id}/join-tokens":                         w.fleet,
 		"POST /api/datasets/{dataset_id}/versions/{version}/commit":       w.upload,
@@ -85,14 +85,14 @@ func (w *world) needs() map[string]preparation {
 
 // creates returns a preparation that sends one request as admin and stores the id in the response under a
 // name.
-func (w *world) creates(name, method, path string, body map[string]any) preparation {
+func (w *fixture) creates(name, method, path string, body map[string]any) preparation {
 	return func(ctx context.Context, t *testing.T, o objects) {
 		t.Helper()
 		var made struct {
 			ID string `json:"id"`
 		}
 		path := variable.ReplaceAllStringFunc(path, func(v string) string { return o[strings.Trim(v, "{}")] })
-		w.people["admin"].do(ctx, t, w.Stand, method, path, body, &made)
+		w.people["admin"].do(ctx, t, w.Installation, method, path, body, &made)
 		if name != "" {
 			o[name] = made.ID
 		}
@@ -100,23 +100,23 @@ func (w *world) creates(name, method, path string, body map[string]any) preparat
 }
 
 // spare returns a preparation that selects the next spare object of a kind that no cell has deleted.
-func (w *world) spare(kind string) preparation {
+func (w *fixture) spare(kind string) preparation {
 	return func(_ context.Context, t *testing.T, o objects) {
 		t.Helper()
 		key := kind + " of " + o["project"]
-		next := fmt.Sprintf("spare %s %d", kind, w.spent[key])
+		next := fmt.Sprintf("spare %s %d", kind, w.usedSpares[key])
 		require.NotEmpty(t, o[next], "there are not enough spares: %s", next)
 		o[kind+"_id"], o["spare of"] = o[next], key
 	}
 }
 
-func (w *world) anotherTeam(ctx context.Context, t *testing.T, o objects) {
+func (w *fixture) anotherTeam(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	w.creates("team_id", http.MethodPost, "/api/teams", map[string]any{"key": w.unique(), "name": "Short-lived"})(ctx, t, o)
 }
 
-// leaver creates a disabled user, because only a disabled user's objects can be transferred.
-func (w *world) leaver(ctx context.Context, t *testing.T, o objects) {
+// disabledUser creates a disabled user, because only a disabled user's objects can be transferred.
+func (w *fixture) disabledUser(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	var made struct {
 		User struct {
@@ -124,48 +124,48 @@ func (w *world) leaver(ctx context.Context, t *testing.T, o objects) {
 		} `json:"user"`
 	}
 	admin := w.people["admin"]
-	admin.do(ctx, t, w.Stand, http.MethodPost, "/api/admin/users", map[string]any{"username": w.unique(), "role": "operator"}, &made)
-	admin.do(ctx, t, w.Stand, http.MethodPatch, "/api/admin/users/"+made.User.ID, map[string]any{"disabled": true}, nil)
+	admin.do(ctx, t, w.Installation, http.MethodPost, "/api/admin/users", map[string]any{"username": w.unique(), "role": "operator"}, &made)
+	admin.do(ctx, t, w.Installation, http.MethodPatch, "/api/admin/users/"+made.User.ID, map[string]any{"disabled": true}, nil)
 	o["user_id"] = made.User.ID
 }
 
-// ended stops the job and waits until it has ended, because only an ended job can be retried.
-func (w *world) ended(ctx context.Context, t *testing.T, o objects) {
+// stopJob stops the job and waits until it has ended, because only an ended job can be retried.
+func (w *fixture) stopJob(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	admin := w.people["admin"]
-	a := admin.call(ctx, t, w.Stand, http.MethodPost, "/api/jobs/"+o["job_id"]+"/stop?force=true", "")
+	a := admin.call(ctx, t, w.Installation, http.MethodPost, "/api/jobs/"+o["job_id"]+"/stop?force=true", "")
 	require.Contains(t, []int{http.StatusOK, http.StatusAccepted, http.StatusConflict}, a.status, "%s", a.body)
 	var job struct {
 		State string `json:"state"`
 	}
 	require.Eventually(t, func() bool {
-		admin.do(ctx, t, w.Stand, http.MethodGet, "/api/jobs/"+o["job_id"], nil, &job)
+		admin.do(ctx, t, w.Installation, http.MethodGet, "/api/jobs/"+o["job_id"], nil, &job)
 		return slices.Contains([]string{"stopped", "failed"}, job.State) // a job that was restarted too often has failed
 	}, time.Minute, 50*time.Millisecond, "the job does not end: %+v", &job)
 }
 
-func (w *world) fleet(ctx context.Context, t *testing.T, o objects) {
+func (w *fixture) fleet(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	name := w.unique()
 	w.creates("fleet_id", http.MethodPost, "/api/fleets", map[string]any{"name": name, "kind": "agent", "pools": []string{name}})(ctx, t, o)
 }
 
 // upload creates a version whose files are uploaded but not committed.
-func (w *world) upload(ctx context.Context, t *testing.T, o objects) {
+func (w *fixture) upload(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	o["version"] = w.unique()
-	w.push(ctx, t, w.people["admin"], o["dataset_id"], o["version"])
+	w.uploadUncommitted(ctx, t, w.people["admin"], o["dataset_id"], o["version"])
 }
 
 // anotherSession creates another session of the owner.
-func (w *world) anotherSession(ctx context.Context, t *testing.T, o objects) {
+func (w *fixture) anotherSession(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	var sessions []struct {
 		ID      string `json:"id"`
 		Current bool   `json:"current"`
 	}
 	w.made++
-	w.people["owner"].again(ctx, t, w.Stand, 1000+w.made).do(ctx, t, w.Stand, http.MethodGet, "/api/profile/sessions", nil, &sessions)
+	w.people["owner"].newSession(ctx, t, w.Installation, 1000+w.made).do(ctx, t, w.Installation, http.MethodGet, "/api/profile/sessions", nil, &sessions)
 	for _, s := range sessions {
 		if s.Current {
 			o["session_id"] = s.ID
@@ -174,27 +174,27 @@ func (w *world) anotherSession(ctx context.Context, t *testing.T, o objects) {
 	require.NotEmpty(t, o["session_id"])
 }
 
-func (w *world) userCode(ctx context.Context, t *testing.T, o objects) {
+func (w *fixture) userCode(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	var flow struct {
 		UserCode string `json:"user_code"`
 	}
 	w.made++
-	at(20000+w.made).do(ctx, t, w.Stand, http.MethodPost, "/api/cli/device/code", map[string]any{}, &flow)
+	at(20000+w.made).do(ctx, t, w.Installation, http.MethodPost, "/api/cli/device/code", map[string]any{}, &flow)
 	o["user_code"] = flow.UserCode
 }
 
 // asset selects a file of the sign-in page.
-func (w *world) asset(ctx context.Context, t *testing.T, o objects) {
+func (w *fixture) asset(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
-	page := w.people["nobody"].call(ctx, t, w.Stand, http.MethodGet, "/login", "")
+	page := w.people["nobody"].call(ctx, t, w.Installation, http.MethodGet, "/login", "")
 	_, name, found := strings.Cut(string(page.body), `"/pages/`)
 	require.True(t, found, "%s", page.body)
 	o["asset"], _, _ = strings.Cut(name, `"`)
 }
 
 // setting selects the first setting that is not a secret.
-func (w *world) setting(ctx context.Context, t *testing.T, o objects) {
+func (w *fixture) setting(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	var settings []struct {
 		Key     string          `json:"key"`
@@ -202,7 +202,7 @@ func (w *world) setting(ctx context.Context, t *testing.T, o objects) {
 		Value   json.RawMessage `json:"value"`
 		Version int             `json:"version"`
 	}
-	w.people["admin"].do(ctx, t, w.Stand, http.MethodGet, "/api/admin/settings", nil, &settings)
+	w.people["admin"].do(ctx, t, w.Installation, http.MethodGet, "/api/admin/settings", nil, &settings)
 	for _, s := range settings {
 		if s.Type != "secret" {
 			o["key"], o["setting version"], o["setting value"] = s.Key, strconv.Itoa(s.Version), string(s.Value)

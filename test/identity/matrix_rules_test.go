@@ -104,8 +104,8 @@ func statuses(t *testing.T, text string) []int {
 	return out
 }
 
-// served returns the entry of the generated route table for a row.
-func served(t *testing.T, r row) route.Route {
+// generatedRoute returns the entry of the generated route table for a row.
+func generatedRoute(t *testing.T, r row) route.Route {
 	t.Helper()
 	for _, rt := range route.Table() {
 		if rt.Method == r.method && rt.Pattern == r.path {
@@ -139,17 +139,17 @@ func TestAuthorizationTable_rules(t *testing.T) {
 	t.Parallel()
 	words := []string{"ok", "both", "open", "none", "refused", "-", "400", "401", "403", "404"}
 	used := map[string]bool{}
-	book := rules(t)
-	for name, r := range book.rules {
+	table := rules(t)
+	for name, r := range table.rules {
 		for relation, want := range r {
 			require.Contains(t, words, want, "%s of %s", relation, name)
 		}
 		require.True(t, r["nobody"] == "401" || r["nobody"] == "refused" || name == "public", name)
 	}
-	for _, r := range book.rows {
+	for _, r := range table.rows {
 		used[r.rule] = true
-		opens := slices.Contains([]string{"ok", "both"}, book.rules[r.rule]["admin"]) || book.rules[r.rule]["owner"] == "ok"
+		opens := slices.Contains([]string{"ok", "both"}, table.rules[r.rule]["admin"]) || table.rules[r.rule]["owner"] == "ok"
 		require.Equal(t, opens, len(r.success) > 0, "%s must have a success status if and only if anyone may call it", r.name())
 	}
-	require.Len(t, used, len(book.rules), "every rule must be used by a route")
+	require.Len(t, used, len(table.rules), "every rule must be used by a route")
 }

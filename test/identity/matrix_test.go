@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// cheap returns settings that make password hashes cheap, because these tests do not test hashing.
-func cheap() map[string]string {
+// cheapHashing returns settings that make password hashes cheap, because these tests do not test hashing.
+func cheapHashing() map[string]string {
 	return map[string]string{"SERVICE_AUTH_HASH_MEMORY_KIB": "64", "SERVICE_AUTH_HASH_ITERATIONS": "1"}
 }
 
@@ -22,31 +22,31 @@ const rowShare = 10
 
 // TestAuthorization tests the cells of the table with an installation.
 func TestAuthorization(t *testing.T) {
-	changed := filepath.Join(t.TempDir(), "changed.json")
-	env := cheap()
-	env["WIDEN"] = changed // read only by the changed signalboxd
+	optionsFile := filepath.Join(t.TempDir(), "changed.json")
+	env := cheapHashing()
+	env["WIDEN"] = optionsFile // read only by the changed signalboxd
 	s := testenv.Single(t, testenv.Options{Env: env})
-	w := build(t.Context(), t, s)
-	t.Run("credentials", func(t *testing.T) { w.swapped(t.Context(), t) })
+	w := newFixture(t.Context(), t, s)
+	t.Run("credentials", func(t *testing.T) { w.requireCredentialPlaces(t.Context(), t) })
 	t.Run("routes", func(t *testing.T) { w.routes(t.Context(), t) })
-	t.Run("widened options", func(t *testing.T) { w.widened(t.Context(), t, changed) })
+	t.Run("widened options", func(t *testing.T) { w.requireCellsFail(t.Context(), t, optionsFile) })
 }
 
-func (w *world) routes(ctx context.Context, t *testing.T) {
+func (w *fixture) routes(ctx context.Context, t *testing.T) {
 	t.Helper()
-	book := rules(t)
+	table := rules(t)
 	requests := 0
-	rows := draw.OneIn(draw.New(t), rowShare, book.rows)
+	rows := draw.OneIn(draw.New(t), rowShare, table.rows)
 	for _, r := range rows {
 		t.Run(r.name(), func(t *testing.T) {
 			results := map[string]string{}
-			for _, c := range book.cells(r) {
-				a, object := w.ask(ctx, t, c)
+			for _, c := range table.cells(r) {
+				a, object := w.sendCell(ctx, t, c)
 				assert.Empty(t, w.fault(c, a))
-				results[c.relation] = plain(a, object)
+				results[c.relation] = normalized(a, object)
 				requests++
 			}
-			if want := book.rules[r.rule]["hidden"]; want == book.rules[r.rule]["absent"] && results["absent"] != "" {
+			if want := table.rules[r.rule]["hidden"]; want == table.rules[r.rule]["absent"] && results["absent"] != "" {
 				assert.Equal(t, results["absent"], results["hidden"], "a hidden object must look like a missing one")
 			}
 		})

@@ -63,8 +63,8 @@ func changes() []change {
 	}
 }
 
-// same returns the changes that have no effect, each with the reason.
-func same() map[string]string {
+// ineffectiveChanges returns the changes that have no effect, each with the reason.
+func ineffectiveChanges() map[string]string {
 	const team = "only its leads may change a team, so edit and manage are the same"
 	const turns = "the registry itself checks the caller's read access and password for a transcript; its own tests cover that"
 	return map[string]string{
@@ -99,9 +99,9 @@ func optionOf(t *testing.T, rpc string) *optionsv1.Access {
 	return proto.CloneOf(access)
 }
 
-// round returns the methods to which a change applies, with their changed options. helping selects the
+// changedOptions returns the methods to which a change applies, with their changed options. helping selects the
 // methods of helpers.
-func round(t *testing.T, c change, helping bool) map[string]*optionsv1.Access {
+func changedOptions(t *testing.T, c change, helping bool) map[string]*optionsv1.Access {
 	t.Helper()
 	out := map[string]*optionsv1.Access{}
 	for _, rt := range route.Table() {
@@ -115,17 +115,17 @@ func round(t *testing.T, c change, helping bool) map[string]*optionsv1.Access {
 	return out
 }
 
-// widened restarts the installation with a program whose access options can be changed. For each change, it
+// requireCellsFail restarts the installation with a program whose access options can be changed. For each change, it
 // changes the options of all methods to which the change applies. At least one cell of each of these
 // methods must then fail.
-func (w *world) widened(ctx context.Context, t *testing.T, file string) {
+func (w *fixture) requireCellsFail(ctx context.Context, t *testing.T, file string) {
 	t.Helper()
-	w.Program(changeable(t))
+	w.Program(buildChangeable(t))
 	killed, checked := 0, map[string]bool{}
 	picker := draw.New(t)
 	for _, c := range draw.Some(picker, changesDrawn, changes()) {
 		for _, helping := range []bool{false, true} {
-			options := round(t, c, helping)
+			options := changedOptions(t, c, helping)
 			drawn := draw.OneIn(picker, rowShare, slices.Sorted(maps.Keys(options)))
 			maps.DeleteFunc(options, func(rpc string, _ *optionsv1.Access) bool { return !slices.Contains(drawn, rpc) })
 			if len(options) == 0 {
@@ -134,10 +134,10 @@ func (w *world) widened(ctx context.Context, t *testing.T, file string) {
 			w.startWith(t, file, options)
 			t.Run(c.name, func(t *testing.T) {
 				for _, rpc := range slices.Sorted(maps.Keys(options)) {
-					if same()[c.name+": "+rpc] == "" {
-						assert.True(t, w.red(ctx, t, rpc), "%s: no cell detects the change %q", rpc, c.name)
+					if ineffectiveChanges()[c.name+": "+rpc] == "" {
+						assert.True(t, w.anyCellFails(ctx, t, rpc), "%s: no cell detects the change %q", rpc, c.name)
 					} else {
-						assert.False(t, w.red(ctx, t, rpc), "%s: a cell fails although the change %q has no effect", rpc, c.name)
+						assert.False(t, w.anyCellFails(ctx, t, rpc), "%s: a cell fails although the change %q has no effect", rpc, c.name)
 					}
 					killed++
 					checked[rpc] = true
@@ -148,21 +148,21 @@ func (w *world) widened(ctx context.Context, t *testing.T, file string) {
 	// With unchanged options no cell may fail. This proves that the changes caused the failures above.
 	w.startWith(t, file, nil)
 	for rpc := range checked {
-		assert.False(t, w.red(ctx, t, rpc), "%s: a cell fails with unchanged options", rpc)
+		assert.False(t, w.anyCellFails(ctx, t, rpc), "%s: a cell fails with unchanged options", rpc)
 	}
 	t.Logf("%d changed options", killed)
 }
 
-// red reports whether a cell of the method fails.
-func (w *world) red(ctx context.Context, t *testing.T, rpc string) bool {
+// anyCellFails reports whether a cell of the method fails.
+func (w *fixture) anyCellFails(ctx context.Context, t *testing.T, rpc string) bool {
 	t.Helper()
-	book := rules(t)
-	for _, r := range book.rows {
-		if served(t, r).RPC != rpc {
+	table := rules(t)
+	for _, r := range table.rows {
+		if generatedRoute(t, r).RPC != rpc {
 			continue
 		}
-		for _, c := range book.cells(r) {
-			if a, _ := w.ask(ctx, t, c); w.fault(c, a) != "" {
+		for _, c := range table.cells(r) {
+			if a, _ := w.sendCell(ctx, t, c); w.fault(c, a) != "" {
 				return true
 			}
 		}
@@ -171,7 +171,7 @@ func (w *world) red(ctx context.Context, t *testing.T, rpc string) bool {
 }
 
 // startWith restarts the installation with the given options changed.
-func (w *world) startWith(t *testing.T, file string, options map[string]*optionsv1.Access) {
+func (w *fixture) startWith(t *testing.T, file string, options map[string]*optionsv1.Access) {
 	t.Helper()
 	out := map[string]json.RawMessage{}
 	for rpc, a := range options {
@@ -187,9 +187,9 @@ func (w *world) startWith(t *testing.T, file string, options map[string]*options
 	w.StartSingle()
 }
 
-// changeable builds signalboxd with an overlay of two files that can change access options. The product
+// buildChangeable builds signalboxd with an overlay of two files that can change access options. The product
 // itself cannot change them.
-func changeable(t *testing.T) string {
+func buildChangeable(t *testing.T) string {
 	t.Helper()
 	root, dir := testenv.Root(t), t.TempDir()
 	here := filepath.Join(root, "test", "identity", "testdata", "widen")

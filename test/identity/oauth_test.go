@@ -35,9 +35,9 @@ func tool(ctx context.Context, t *testing.T, script string, args ...string) stri
 	return strings.TrimSpace(string(out))
 }
 
-// registered inserts the client into the installation's database, because the API has no route that
+// insertOAuthClient inserts the client into the installation's database, because the API has no route that
 // registers one.
-func registered(ctx context.Context, t *testing.T, s *testenv.Stand) {
+func insertOAuthClient(ctx context.Context, t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	dir := filepath.Join(s.Dir, "data", "postgres")
 	password, err := os.ReadFile(filepath.Join(dir, "password"))
@@ -58,8 +58,8 @@ func registered(ctx context.Context, t *testing.T, s *testenv.Stand) {
 	require.NoError(t, err)
 }
 
-// signedIn returns the access token of the installation's admin.
-func signedIn(ctx context.Context, t *testing.T, s *testenv.Stand) string {
+// adminToken returns the access token of the installation's admin.
+func adminToken(ctx context.Context, t *testing.T, s *testenv.Installation) string {
 	t.Helper()
 	body, err := json.Marshal(map[string]string{"username": "admin", "password": s.Password.Reveal()})
 	require.NoError(t, err)
@@ -75,8 +75,8 @@ func signedIn(ctx context.Context, t *testing.T, s *testenv.Stand) string {
 	return out.Token
 }
 
-// walked is the report of the strict OAuth client.
-type walked struct {
+// oauthReport is the report of the strict OAuth client.
+type oauthReport struct {
 	Resource string
 	Cache    string
 	Device   struct {
@@ -101,8 +101,8 @@ type walked struct {
 	}
 }
 
-// walk runs the strict OAuth client.
-func walk(ctx context.Context, t *testing.T, s *testenv.Stand, person string) walked {
+// runOAuthClient runs the strict OAuth client.
+func runOAuthClient(ctx context.Context, t *testing.T, s *testenv.Installation, person string) oauthReport {
 	t.Helper()
 	folder := filepath.Join(testenv.Root(t), "test", "identity", "oauth4webapi")
 	task, err := json.Marshal(map[string]string{
@@ -115,7 +115,7 @@ func walk(ctx context.Context, t *testing.T, s *testenv.Stand, person string) wa
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(task), &reported
 	out, err := cmd.Output()
 	require.NoError(t, err, reported.String()+s.Tail())
-	var w walked
+	var w oauthReport
 	require.NoError(t, json.Unmarshal(out, &w))
 	return w
 }
@@ -125,18 +125,18 @@ func TestAuthorizationServer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	s := testenv.Single(t, testenv.Options{Env: map[string]string{"SERVICE_AUTH_HASH_MEMORY_KIB": "64", "SERVICE_AUTH_HASH_ITERATIONS": "1"}})
-	registered(ctx, t, s)
-	person := signedIn(ctx, t, s)
+	insertOAuthClient(ctx, t, s)
+	person := adminToken(ctx, t, s)
 	t.Run("strict client", func(t *testing.T) { strictClient(ctx, t, s, person) })
-	t.Run("pages of other sites", func(t *testing.T) { foreignPages(ctx, t, s) })
-	t.Run("JSON routes", func(t *testing.T) { jsonFace(ctx, t, s, person) })
+	t.Run("pages of other sites", func(t *testing.T) { requireForeignPagesRejected(ctx, t, s) })
+	t.Run("JSON routes", func(t *testing.T) { requireJSONDeviceFlow(ctx, t, s, person) })
 }
 
 // strictClient runs oauth4webapi, which checks every response against the RFCs. It uses discovery, the
 // device flow with OAuth forms, and the code flow with refresh and revocation.
-func strictClient(ctx context.Context, t *testing.T, s *testenv.Stand, person string) {
+func strictClient(ctx context.Context, t *testing.T, s *testenv.Installation, person string) {
 	t.Helper()
-	w := walk(ctx, t, s, person)
+	w := runOAuthClient(ctx, t, s, person)
 	require.Equal(t, s.URL+"/api/mcp", w.Resource)
 	require.Contains(t, w.Cache, "no-store")
 

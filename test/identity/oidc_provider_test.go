@@ -32,14 +32,14 @@ func newOIDCBrowser(t *testing.T, base string) *oidcBrowser {
 	return b
 }
 
-// oidcAnswer is a response with its body read.
-type oidcAnswer struct {
+// oidcResponse is a response with its body read.
+type oidcResponse struct {
 	status   int
 	body     string
 	location string
 }
 
-func (b *oidcBrowser) do(method, address, body string) oidcAnswer {
+func (b *oidcBrowser) do(method, address, body string) oidcResponse {
 	b.t.Helper()
 	if strings.HasPrefix(address, "/") {
 		address = b.base + address
@@ -60,7 +60,7 @@ func (b *oidcBrowser) do(method, address, body string) oidcAnswer {
 	defer got.Body.Close() //nolint:errcheck // the body is only read
 	text, err := io.ReadAll(got.Body)
 	require.NoError(b.t, err)
-	a := oidcAnswer{status: got.StatusCode, body: string(text)}
+	a := oidcResponse{status: got.StatusCode, body: string(text)}
 	if at, err := got.Location(); err == nil {
 		a.location = at.String()
 	}
@@ -68,7 +68,7 @@ func (b *oidcBrowser) do(method, address, body string) oidcAnswer {
 }
 
 // visit signs in with the provider as the person and follows the redirects to the installation's callback.
-func (b *oidcBrowser) visit(person string) oidcAnswer {
+func (b *oidcBrowser) visit(person string) oidcResponse {
 	b.t.Helper()
 	b.token = ""
 	a := b.do(http.MethodGet, "/api/auth/oidc/start?next=/device", "")

@@ -11,29 +11,29 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// oidcAgain is the time between two sign-in attempts.
-const oidcAgain = 200 * time.Millisecond
+// signInRetryInterval is the time between two sign-in attempts.
+const signInRetryInterval = 200 * time.Millisecond
 
 func oidcGroups(groups ...string) map[string]any {
 	return map[string]any{"groups": groups}
 }
 
-// oidcStand starts a provider and an installation whose users sign in with it.
-func oidcStand(t *testing.T) (*oidcprovider.Provider, *testenv.Stand) {
+// startWithOIDC starts a provider and an installation whose users sign in with it.
+func startWithOIDC(t *testing.T) (*oidcprovider.Provider, *testenv.Installation) {
 	t.Helper()
 	p := oidcprovider.New(t)
 	ann := oidcGroups("admins")
 	ann["preferred_username"], ann["email"], ann["email_verified"] = "ann", "ann@example.com", true
 	bob := oidcGroups("staff", "vision-people")
 	bob["preferred_username"], bob["email"], bob["email_verified"] = "admin", "bob@example.com", false
-	p.Knows(oidcprovider.People{"ann": ann, "bob": bob, "guest": oidcGroups("guests")})
+	p.SetPeople(oidcprovider.People{"ann": ann, "bob": bob, "guest": oidcGroups("guests")})
 	return p, testenv.Single(t, testenv.Options{Env: p.Settings()})
 }
 
 // TestOIDC_signIn tests the sign-in with a real provider.
 func TestOIDC_signIn(t *testing.T) {
 	t.Parallel()
-	p, s := oidcStand(t)
+	p, s := startWithOIDC(t)
 	ann, bob := newOIDCBrowser(t, s.URL), newOIDCBrowser(t, s.URL)
 	t.Run("password login is off", func(t *testing.T) {
 		a := ann.do(http.MethodGet, "/api/auth/config", "")
@@ -75,12 +75,12 @@ func TestOIDC_signIn(t *testing.T) {
 	})
 	t.Run("roles follow the groups at the next sign-in", func(t *testing.T) {
 		before := bob.me().Username
-		p.Knows(oidcprovider.People{"ann": oidcGroups("staff"), "bob": oidcGroups("admins")})
+		p.SetPeople(oidcprovider.People{"ann": oidcGroups("staff"), "bob": oidcGroups("admins")})
 		me := bob.signIn("bob")
 		require.Equal(t, []string{before, "admin"}, []string{me.Username, me.Role})
 		require.Empty(t, me.Teams)
 		require.Equal(t, "operator", ann.signIn("ann").Role)
-		p.Knows(oidcprovider.People{"bob": oidcGroups("staff"), "guest": oidcGroups("guests")})
+		p.SetPeople(oidcprovider.People{"bob": oidcGroups("staff"), "guest": oidcGroups("guests")})
 		require.Equal(t, "admin", bob.signIn("bob").Role, "the last admin who can sign in must stay admin")
 	})
 	t.Run("sign-in refused", func(t *testing.T) {
@@ -102,20 +102,20 @@ func TestOIDC_signIn(t *testing.T) {
 // must fail.
 func TestOIDC_callbackValidOnceInOneBrowser(t *testing.T) {
 	t.Parallel()
-	_, s := oidcStand(t)
+	_, s := startWithOIDC(t)
 	ann, eve := newOIDCBrowser(t, s.URL), newOIDCBrowser(t, s.URL)
 	ann.signIn("ann")
 	require.Equal(t, http.StatusUnauthorized, ann.do(http.MethodGet, ann.callback, "").status, "the callback must be valid only once")
 	eve.visit("deny")
 	require.Equal(t, http.StatusUnauthorized, eve.do(http.MethodGet, ann.callback, "").status, "the callback must be valid only in its browser")
 	require.Equal(t, http.StatusUnauthorized, eve.do(http.MethodPost, "/api/auth/refresh", "").status)
-	oidcBegins(t, s)
+	requireOIDCStart(t, s)
 	require.Equal(t, http.StatusOK, ann.do(http.MethodPost, "/api/auth/refresh", "").status, "the limit must not affect a signed-in user")
 }
 
-// oidcBegins starts sign-ins without finishing them, until the address has reached its limit of 60 per
+// requireOIDCStart starts sign-ins without finishing them, until the address has reached its limit of 60 per
 // minute.
-func oidcBegins(t *testing.T, s *testenv.Stand) {
+func requireOIDCStart(t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	stranger := newOIDCBrowser(t, s.URL)
 	for n := 0; ; n++ {
@@ -146,12 +146,12 @@ func TestOIDC_providerDown(t *testing.T) {
 	require.Contains(t, a.body, "sign-in provider cannot be reached")
 	require.NotContains(t, a.body, "127.0.0.1", "the error must not contain the provider's address")
 	require.Equal(t, http.StatusOK, ann.do(http.MethodGet, "/healthz", "").status)
-	p.Again()
-	p.Knows(oidcprovider.People{"ann": oidcGroups("admins")})
-	require.Eventually(t, func() bool { return ann.visit("ann").status == http.StatusSeeOther }, testenv.Patience, oidcAgain)
+	p.Restart()
+	p.SetPeople(oidcprovider.People{"ann": oidcGroups("admins")})
+	require.Eventually(t, func() bool { return ann.visit("ann").status == http.StatusSeeOther }, testenv.StageTimeout, signInRetryInterval)
 	p.Stop()
 	require.Equal(t, http.StatusOK, ann.do(http.MethodPost, "/api/auth/refresh", "").status, "a session must work without the provider")
-	p.Again()
-	p.Knows(oidcprovider.People{"ann": oidcGroups("admins")})
+	p.Restart()
+	p.SetPeople(oidcprovider.People{"ann": oidcGroups("admins")})
 	require.Equal(t, "admin", ann.signIn("ann").Role, "sign-in must work although the provider has new keys")
 }

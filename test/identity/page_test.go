@@ -42,7 +42,7 @@ type visit struct {
 	Faults   map[string][]string `json:"faults"`
 	Wide     []string            `json:"wide"`
 	Kept     []leftover          `json:"kept"`
-	Shown    shown               `json:"shown"`
+	Shown    shownPage           `json:"shown"`
 }
 
 type leftover struct {
@@ -63,7 +63,7 @@ type leftover struct {
 	} `json:"cookies"`
 }
 
-type shown struct {
+type shownPage struct {
 	Empty, Wrong, WrongFocus, AfterLogin, Followed, Request, Spoken, DecideFocus, Approved, Again string
 	LedTo, LedBack, Unknown, Failed, Changed, TooShort                                            string
 	Elsewhere, CookiesAfterSignOut                                                                []string
@@ -77,7 +77,7 @@ func TestPagesInABrowser(t *testing.T) {
 	s := testenv.Single(t, testenv.Options{Env: map[string]string{"SERVICE_AUTH_HASH_MEMORY_KIB": "64", "SERVICE_AUTH_HASH_ITERATIONS": "1"}})
 	w := &web{t: t, url: s.URL}
 	in := task{
-		URL: s.URL, Chromium: w.tool("chromium.sh"), Out: pictures(t), Username: "admin", Password: s.Password.Reveal(), Else: elsewhere(),
+		URL: s.URL, Chromium: w.tool("chromium.sh"), Out: screenshotFolder(t), Username: "admin", Password: s.Password.Reveal(), Else: foreignTargets(),
 		Newcomer: "newcomer", Drawn: w.newcomer("newcomer", s.Password.Reveal()), Fresh: "a password of my own",
 	}
 	codes := map[string]code{}
@@ -88,8 +88,8 @@ func TestPagesInABrowser(t *testing.T) {
 	saw := w.drive(in)
 	t.Run("sign-in", func(t *testing.T) { saw.signIn(t) })
 	t.Run("devices", func(t *testing.T) { saw.devices(t, in, w, codes) })
-	t.Run("nothing is left behind", func(t *testing.T) { saw.nothingKept(t, in) })
-	t.Run("no requests to other origins", func(t *testing.T) { saw.nothingElse(t, in) })
+	t.Run("nothing is left behind", func(t *testing.T) { saw.requireNothingStored(t, in) })
+	t.Run("no requests to other origins", func(t *testing.T) { saw.requireNoOtherRequests(t, in) })
 	t.Run("accessible", func(t *testing.T) {
 		require.Empty(t, saw.Faults, "axe")
 		require.Empty(t, saw.Wide, "no page may scroll horizontally")
@@ -104,8 +104,8 @@ func TestPagesInABrowser(t *testing.T) {
 	})
 }
 
-// elsewhere returns values of next that the sign-in page must not follow.
-func elsewhere() []string {
+// foreignTargets returns values of next that the sign-in page must not follow.
+func foreignTargets() []string {
 	return []string{
 		"//evil.example/", `/\evil.example`, `\\evil.example`, "https://evil.example/", "/\t/evil.example", "javascript:alert(1)", "/x/..//evil.example",
 		"//evil.example\\@127.0.0.1/", "data:text/html,x", "/%2e%2e//evil.example",
@@ -141,7 +141,7 @@ func (v *visit) devices(t *testing.T, in task, w *web, codes map[string]code) {
 
 	status, token := w.poll(codes["approve"])
 	require.Equal(t, http.StatusOK, status, token)
-	me, _ := w.ask(http.MethodGet, "/api/auth/me", nil, token["access_token"].(string))
+	me, _ := w.request(http.MethodGet, "/api/auth/me", nil, token["access_token"].(string))
 	require.Equal(t, http.StatusOK, me, "the approved device must be signed in")
 	status, refused := w.poll(codes["deny"])
 	require.Equal(t, http.StatusBadRequest, status)
@@ -154,7 +154,7 @@ func (v *visit) devices(t *testing.T, in task, w *web, codes map[string]code) {
 // grouped returns a code in the format that the page uses in its URL.
 func grouped(code string) string { return strings.ToUpper(strings.ReplaceAll(code, "-", "")) }
 
-func (v *visit) nothingKept(t *testing.T, in task) {
+func (v *visit) requireNothingStored(t *testing.T, in task) {
 	t.Helper()
 	require.NotEmpty(t, v.Kept)
 	for _, k := range v.Kept {
@@ -173,7 +173,7 @@ func (v *visit) nothingKept(t *testing.T, in task) {
 	}
 }
 
-func (v *visit) nothingElse(t *testing.T, in task) {
+func (v *visit) requireNoOtherRequests(t *testing.T, in task) {
 	t.Helper()
 	require.Empty(t, v.Reports, "the pages must not violate their content security policy")
 	for _, line := range v.Console {
@@ -197,8 +197,8 @@ type web struct {
 	url string
 }
 
-// ask sends a JSON request. It returns the status and the members of the response.
-func (w *web) ask(method, path string, body any, token string) (int, map[string]any) {
+// request sends a JSON request. It returns the status and the members of the response.
+func (w *web) request(method, path string, body any, token string) (int, map[string]any) {
 	w.t.Helper()
 	var sent io.Reader
 	if body != nil {
@@ -223,9 +223,9 @@ func (w *web) ask(method, path string, body any, token string) (int, map[string]
 // newcomer creates an account with a temporary password as admin, and returns the password.
 func (w *web) newcomer(name, admin string) string {
 	w.t.Helper()
-	status, in := w.ask(http.MethodPost, "/api/auth/login", map[string]any{"username": "admin", "password": admin}, "")
+	status, in := w.request(http.MethodPost, "/api/auth/login", map[string]any{"username": "admin", "password": admin}, "")
 	require.Equal(w.t, http.StatusOK, status, in)
-	status, made := w.ask(http.MethodPost, "/api/admin/users", map[string]any{"username": name, "role": "operator"}, in["token"].(string))
+	status, made := w.request(http.MethodPost, "/api/admin/users", map[string]any{"username": name, "role": "operator"}, in["token"].(string))
 	require.Equal(w.t, http.StatusCreated, status, made)
 	return made["password"].(string)
 }
@@ -235,14 +235,14 @@ type code struct{ Device, User string }
 // device starts a device flow as a command line would.
 func (w *web) device(client string) code {
 	w.t.Helper()
-	status, got := w.ask(http.MethodPost, "/api/cli/device/code", map[string]any{"client_name": client}, "")
+	status, got := w.request(http.MethodPost, "/api/cli/device/code", map[string]any{"client_name": client}, "")
 	require.Less(w.t, status, 300, got)
 	return code{got["device_code"].(string), got["user_code"].(string)}
 }
 
 func (w *web) poll(c code) (int, map[string]any) {
 	w.t.Helper()
-	return w.ask(http.MethodPost, "/api/cli/device/token", map[string]any{"device_code": c.Device}, "")
+	return w.request(http.MethodPost, "/api/cli/device/token", map[string]any{"device_code": c.Device}, "")
 }
 
 // tool runs a script of scripts/tools and returns the path that it prints.
@@ -279,9 +279,9 @@ func (w *web) drive(in task) *visit {
 	return saw
 }
 
-// pictures returns the folder for screenshots: the value of PICTURES, or a temporary folder if it is not
+// screenshotFolder returns the folder for screenshots: the value of PICTURES, or a temporary folder if it is not
 // set.
-func pictures(t *testing.T) string {
+func screenshotFolder(t *testing.T) string {
 	t.Helper()
 	if dir := os.Getenv("PICTURES"); dir != "" {
 		return dir

@@ -32,16 +32,16 @@ func withCaller(ctx context.Context, tokens []string) context.Context {
 }
 
 // access returns an access token of the admin.
-func (w *wire) access(ctx context.Context, t *testing.T) string {
+func (w *peerNetwork) access(ctx context.Context, t *testing.T) string {
 	t.Helper()
 	admin := at(1)
 	admin.name, admin.password = "admin", w.Password.Reveal()
-	admin.login(ctx, t, w.Stand)
+	admin.login(ctx, t, w.Installation)
 	return admin.token
 }
 
-// listening returns the addresses on which a process listens.
-func listening(t *testing.T, pid int) []string {
+// listenAddresses returns the addresses on which a process listens.
+func listenAddresses(t *testing.T, pid int) []string {
 	t.Helper()
 	sockets := map[string]bool{}
 	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
@@ -80,8 +80,8 @@ func address(t *testing.T, text string) string {
 	return net.JoinHostPort(net.IP(ip).String(), strconv.FormatUint(n, 10))
 }
 
-// plainly requests a path over plain HTTP and returns the status, or 0 if the port does not use HTTP.
-func plainly(t *testing.T, addr, path string) (status int, body string) {
+// getPlain requests a path over plain HTTP and returns the status, or 0 if the port does not use HTTP.
+func getPlain(t *testing.T, addr, path string) (status int, body string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -96,23 +96,23 @@ func plainly(t *testing.T, addr, path string) (status int, body string) {
 	return resp.StatusCode, string(raw)
 }
 
-// insides returns the paths that only the admin listener may serve.
-func insides() []string {
+// adminPaths returns the paths that only the admin listener may serve.
+func adminPaths() []string {
 	return []string{"/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/goroutine?debug=1", "/metrics", "/statusz", "/readyz", "/debug/vars"}
 }
 
 // listeners requests these paths on every port of every process. No port may serve them.
-func (w *wire) listeners(t *testing.T) {
+func (w *peerNetwork) listeners(t *testing.T) {
 	t.Helper()
 	public := strings.TrimPrefix(w.URL, "http://")
 	for _, name := range w.Order {
-		addrs := listening(t, w.Processes[name].PID())
+		addrs := listenAddresses(t, w.Processes[name].PID())
 		if name != "agent" {
 			require.NotEmpty(t, addrs, name)
 		}
 		for _, addr := range addrs {
-			for _, path := range append(insides(), "/", "/healthz") {
-				status, body := plainly(t, addr, path)
+			for _, path := range append(adminPaths(), "/", "/healthz") {
+				status, body := getPlain(t, addr, path)
 				switch {
 				case addr == public && path == "/healthz":
 					require.Equal(t, http.StatusOK, status)
@@ -135,14 +135,14 @@ func TestAdminListener_servesDebugPathsAlone(t *testing.T) {
 	require.NoError(t, err)
 	admin := l.Addr().String()
 	require.NoError(t, l.Close())
-	env := cheap()
+	env := cheapHashing()
 	env["SERVICE_ADMIN_LISTEN"] = admin
 	s := testenv.Single(t, testenv.Options{Env: env})
-	addrs := listening(t, s.Processes["signalboxd"].PID())
+	addrs := listenAddresses(t, s.Processes["signalboxd"].PID())
 	require.Contains(t, addrs, admin)
 	for _, addr := range addrs {
-		for _, path := range insides() {
-			status, body := plainly(t, addr, path)
+		for _, path := range adminPaths() {
+			status, body := getPlain(t, addr, path)
 			if addr == admin && path != "/debug/vars" {
 				require.Equal(t, http.StatusOK, status, "%s: %s", path, body)
 				continue

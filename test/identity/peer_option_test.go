@@ -20,9 +20,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 )
 
-// changed sets the access option of a method until undo is called; nil removes the option. No other test
+// setAccess sets the access option of a method until undo is called; nil removes the option. No other test
 // may run at the same time.
-func changed(m protoreflect.MethodDescriptor, a *optionsv1.Access) (undo func()) {
+func setAccess(m protoreflect.MethodDescriptor, a *optionsv1.Access) (undo func()) {
 	options := m.Options()
 	was := proto.GetExtension(options, optionsv1.E_Access)
 	if a == nil {
@@ -33,8 +33,8 @@ func changed(m protoreflect.MethodDescriptor, a *optionsv1.Access) (undo func())
 	return func() { proto.SetExtension(options, optionsv1.E_Access, was) }
 }
 
-// bare returns a server with one method of the product. Its handler always succeeds.
-func bare(t *testing.T, m protoreflect.MethodDescriptor) *rpc.Server {
+// newMethodServer returns a server with one method of the product. Its handler always succeeds.
+func newMethodServer(t *testing.T, m protoreflect.MethodDescriptor) *rpc.Server {
 	t.Helper()
 	key, err := authn.NewSigningKey(rand.Reader)
 	require.NoError(t, err)
@@ -54,15 +54,15 @@ func bare(t *testing.T, m protoreflect.MethodDescriptor) *rpc.Server {
 	return s
 }
 
-// letIn reports whether a method accepts a call from the service without a caller token.
-func letIn(t *testing.T, m protoreflect.MethodDescriptor, service string) bool {
+// accepts reports whether a method accepts a call from the service without a caller token.
+func accepts(t *testing.T, m protoreflect.MethodDescriptor, service string) bool {
 	t.Helper()
 	bus := rpc.Memory(rpc.ClientOptions{Clock: clock.Real()})
 	l, err := bus.As("registry").Listen("registry")
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- bare(t, m).Serve(ctx, l) }()
+	go func() { ended <- newMethodServer(t, m).Serve(ctx, l) }()
 	defer func() { stop(); require.NoError(t, <-ended) }()
 	conn, err := bus.As(service).Dial("registry")
 	require.NoError(t, err)
@@ -76,9 +76,9 @@ func letIn(t *testing.T, m protoreflect.MethodDescriptor, service string) bool {
 // then return an error.
 func TestServerCheck_methodWithoutAccessOption(t *testing.T) { //nolint:paralleltest // it changes global options
 	for _, m := range methods() {
-		require.NoError(t, bare(t, m).Check(), nameOf(m))
-		undo := changed(m, nil)
-		err := bare(t, m).Check()
+		require.NoError(t, newMethodServer(t, m).Check(), nameOf(m))
+		undo := setAccess(m, nil)
+		err := newMethodServer(t, m).Check()
 		undo()
 		require.ErrorContains(t, err, "/"+nameOf(m)+": has no access option")
 	}
@@ -92,14 +92,14 @@ func TestPeerOption_matchesTable(t *testing.T) { //nolint:paralleltest // it cha
 	for _, m := range methods() {
 		of[nameOf(m)] = m
 	}
-	for _, in := range inners(t) {
+	for _, in := range peerMethods(t) {
 		m := of[in.name]
 		if in.callers[0] == "node" || m.IsStreamingClient() || m.IsStreamingServer() {
 			continue // TestServicesOnTheWire tests streams; the same function reads the option for all methods
 		}
 		for _, service := range services() {
 			listed := slices.Contains(in.callers, service)
-			require.Equal(t, listed, letIn(t, m, service), "%s of %s", in.name, service)
+			require.Equal(t, listed, accepts(t, m, service), "%s of %s", in.name, service)
 			a := proto.CloneOf(accessOf(t, m))
 			if listed {
 				a.Peers = slices.DeleteFunc(a.GetPeers(), func(s string) bool { return s == service })
@@ -109,8 +109,8 @@ func TestPeerOption_matchesTable(t *testing.T) { //nolint:paralleltest // it cha
 			if len(a.GetPeers()) == 0 {
 				a.Peers = []string{"nobody"}
 			}
-			undo := changed(m, a)
-			got := letIn(t, m, service)
+			undo := setAccess(m, a)
+			got := accepts(t, m, service)
 			undo()
 			require.NotEqual(t, listed, got, "%s of %s", in.name, service)
 		}

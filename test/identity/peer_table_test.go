@@ -31,24 +31,24 @@ func services() []string {
 	return []string{"gateway", "auth", "jobs", "ingest", "registry", "inference"}
 }
 
-// inner is a method that users cannot call.
-type inner struct {
+// peerMethod is a method that users cannot call.
+type peerMethod struct {
 	name    string
 	on      []string // the services that serve it
 	callers []string // the services that may call it; node is for agents
 }
 
-// inners parses peerTable.
-func inners(t *testing.T) []inner {
+// peerMethods parses peerTable.
+func peerMethods(t *testing.T) []peerMethod {
 	t.Helper()
-	var out []inner
+	var out []peerMethod
 	for line := range strings.Lines(peerTable) {
 		fields := strings.Fields(line)
 		if len(fields) == 0 || strings.HasPrefix(line, "#") {
 			continue
 		}
 		require.Len(t, fields, 3, line)
-		m := inner{fields[0], strings.Split(fields[1], ","), strings.Split(fields[2], ",")}
+		m := peerMethod{fields[0], strings.Split(fields[1], ","), strings.Split(fields[2], ",")}
 		for _, s := range append(slices.Clone(m.on), m.callers...) {
 			require.Contains(t, append(services(), "node"), s, line)
 		}
@@ -91,19 +91,19 @@ func accessOf(t *testing.T, m protoreflect.MethodDescriptor) *optionsv1.Access {
 // that its access option agrees with that.
 func TestMethods_inExactlyOneTable(t *testing.T) {
 	t.Parallel()
-	public, inside := map[string]bool{}, map[string][]string{}
+	public, internal := map[string]bool{}, map[string][]string{}
 	for _, rt := range route.Table() {
 		public[rt.RPC] = true
 	}
-	for _, m := range inners(t) {
-		require.NotContains(t, inside, m.name, "each method must be listed only once")
-		inside[m.name] = m.callers
+	for _, m := range peerMethods(t) {
+		require.NotContains(t, internal, m.name, "each method must be listed only once")
+		internal[m.name] = m.callers
 	}
 	all := methods()
 	require.Greater(t, len(all), 100)
 	for _, m := range all {
 		name, a := nameOf(m), accessOf(t, m)
-		callers, isInner := inside[name]
+		callers, isInner := internal[name]
 		require.NotEqual(t, isInner, public[name], "%s must be either in the route table or in peers.txt", name)
 		switch {
 		case !isInner:
@@ -113,7 +113,7 @@ func TestMethods_inExactlyOneTable(t *testing.T) {
 		default:
 			require.ElementsMatch(t, callers, a.GetPeers(), name)
 		}
-		delete(inside, name)
+		delete(internal, name)
 	}
-	require.Empty(t, inside, "peers.txt must not contain methods that do not exist")
+	require.Empty(t, internal, "peers.txt must not contain methods that do not exist")
 }

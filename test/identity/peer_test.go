@@ -29,24 +29,24 @@ import (
 // TestServicesOnTheWire connects directly to the ports of the services: with the certificate of each
 // service and of a node, and with certificates that the installation's CA did not issue.
 func TestServicesOnTheWire(t *testing.T) {
-	w := tap(t, testenv.Split(t, testenv.Options{Env: cheap()}))
+	w := newPeerNetwork(t, testenv.Split(t, testenv.Options{Env: cheapHashing()}))
 	ctx := t.Context()
-	t.Run("methods between services", func(t *testing.T) { w.between(ctx, t) })
-	t.Run("methods for people", func(t *testing.T) { w.forPeople(ctx, t) })
-	t.Run("strangers", func(t *testing.T) { w.strangers(t) })
+	t.Run("methods between services", func(t *testing.T) { w.requirePeerMethods(ctx, t) })
+	t.Run("methods for people", func(t *testing.T) { w.requireUserMethods(ctx, t) })
+	t.Run("strangers", func(t *testing.T) { w.requireStrangersRejected(t) })
 	t.Run("reflection", func(t *testing.T) { w.reflection(ctx, t) })
 	t.Run("listeners", func(t *testing.T) { w.listeners(t) })
 	t.Run("people", func(t *testing.T) {
 		// The tests of the single process must also pass if each service has its own process.
-		people := build(ctx, t, w.Stand)
-		t.Run("credentials", func(t *testing.T) { people.swapped(ctx, t) })
+		people := newFixture(ctx, t, w.Installation)
+		t.Run("credentials", func(t *testing.T) { people.requireCredentialPlaces(ctx, t) })
 		t.Run("routes", func(t *testing.T) { people.routes(ctx, t) })
 	})
 	t.Run("another CA", func(t *testing.T) { w.anotherCA(ctx, t) })
 }
 
-// streaming reports for each method whether it is a stream.
-func streaming() map[string]bool {
+// streamMethods reports for each method whether it is a stream.
+func streamMethods() map[string]bool {
 	out := map[string]bool{}
 	for _, m := range methods() {
 		out[nameOf(m)] = m.IsStreamingClient() || m.IsStreamingServer()
@@ -54,20 +54,20 @@ func streaming() map[string]bool {
 	return out
 }
 
-// between calls every method of peers.txt at every service that serves it, as each service and as a node.
-func (w *wire) between(ctx context.Context, t *testing.T) {
+// requirePeerMethods calls every method of peers.txt at every service that serves it, as each service and as a node.
+func (w *peerNetwork) requirePeerMethods(ctx context.Context, t *testing.T) {
 	t.Helper()
-	streams := streaming()
+	streams := streamMethods()
 	now := clock.Real().Now()
 	callers := append(services(), "billing", "node/nod_0")
 	for _, at := range []string{"auth", "jobs", "ingest", "registry", "inference", "node"} {
 		for _, who := range callers {
 			conn := w.dial(t, identity(t, w.ca, who, now), at)
 			if node := who == "node/nod_0"; node != (at == "node") {
-				require.Equal(t, "no connection", judged(call(ctx, conn, health, false)), "%s at %s: each listener accepts either services or nodes", who, at)
+				require.Equal(t, "no connection", outcomeOf(call(ctx, conn, health, false)), "%s at %s: each listener accepts either services or nodes", who, at)
 				continue
 			}
-			for _, m := range inners(t) {
+			for _, m := range peerMethods(t) {
 				if !slices.Contains(m.on, server(at)) {
 					continue
 				}
@@ -75,50 +75,50 @@ func (w *wire) between(ctx context.Context, t *testing.T) {
 				if agents := m.callers[0] == "node"; at == "node" && agents || at != "node" && slices.Contains(m.callers, who) {
 					want = "in"
 				}
-				got := judged(call(ctx, conn, m.name, streams[m.name]))
+				got := outcomeOf(call(ctx, conn, m.name, streams[m.name]))
 				assert.Equal(t, want, got, "%s at %s as %s", m.name, at, who)
 			}
 		}
 	}
 }
 
-// forPeople calls each method of the route table as each service: without a caller token, with caller
+// requireUserMethods calls each method of the route table as each service: without a caller token, with caller
 // tokens that auth did not sign, and with other kinds of tokens. Only the gateway may send a caller token.
 // From any other service, even the valid caller token of an admin must give no access.
-func (w *wire) forPeople(ctx context.Context, t *testing.T) {
+func (w *peerNetwork) requireUserMethods(ctx context.Context, t *testing.T) {
 	t.Helper()
 	now := clock.Real().Now()
 	access := w.access(ctx, t)
 	bad := map[string][]string{
-		"no caller": nil, "an access token": {access}, "a caller signed with another key": {foreign(t)}, "two": {foreign(t), foreign(t)}, "none": {""},
-		"an unsigned caller": {unsigned(t, foreign(t))},
+		"no caller": nil, "an access token": {access}, "a caller signed with another key": {foreignCallerToken(t)}, "two": {foreignCallerToken(t), foreignCallerToken(t)}, "none": {""},
+		"an unsigned caller": {unsigned(t, foreignCallerToken(t))},
 	}
-	good := w.caller(ctx, t, access)
+	good := w.callerOf(ctx, t, access)
 	table := draw.OneIn(draw.New(t), rowShare, route.Table())
 	for _, who := range services() {
-		want, shown := "refused", maps.Clone(bad)
+		want, tokens := "refused", maps.Clone(bad)
 		if who == "gateway" {
 			want = "unauthenticated"
 		} else {
-			shown["a valid caller"] = []string{good}
+			tokens["a valid caller"] = []string{good}
 		}
 		for _, rt := range table {
 			if rt.RPC == "" {
 				continue
 			}
 			conn := w.conn(t, who, rt.Service, now)
-			for name, values := range shown {
-				got := judged(call(withCaller(ctx, values), conn, rt.RPC, rt.Kind == route.Stream))
+			for name, values := range tokens {
+				got := outcomeOf(call(withCaller(ctx, values), conn, rt.RPC, rt.Kind == route.Stream))
 				assert.Equal(t, want, got, "%s as %s with %s", rt.RPC, who, name)
 			}
 		}
 	}
 	me := "signalbox.auth.v1.AuthService/GetMe"
-	assert.Equal(t, "in", judged(call(withCaller(ctx, []string{w.caller(ctx, t, access)}), w.conn(t, "gateway", "auth", now), me, false)), "the valid caller must be accepted from the gateway")
+	assert.Equal(t, "in", outcomeOf(call(withCaller(ctx, []string{w.callerOf(ctx, t, access)}), w.conn(t, "gateway", "auth", now), me, false)), "the valid caller must be accepted from the gateway")
 }
 
-// caller returns the caller token that the gateway receives from auth for an access token.
-func (w *wire) caller(ctx context.Context, t *testing.T, access string) string {
+// callerOf returns the caller token that the gateway receives from auth for an access token.
+func (w *peerNetwork) callerOf(ctx context.Context, t *testing.T, access string) string {
 	t.Helper()
 	conn := w.conn(t, "gateway", "auth", clock.Real().Now())
 	out, err := authpeerv1.NewCredentialServiceClient(conn).Authenticate(ctx, &authpeerv1.AuthenticateRequest{Credential: access, ClientAddress: "127.0.0.1"})
@@ -126,8 +126,8 @@ func (w *wire) caller(ctx context.Context, t *testing.T, access string) string {
 	return out.GetCallerToken()
 }
 
-// foreign returns a caller token that is not signed with auth's key.
-func foreign(t *testing.T) string {
+// foreignCallerToken returns a caller token that is not signed with auth's key.
+func foreignCallerToken(t *testing.T) string {
 	t.Helper()
 	key, err := authn.NewSigningKey(rand.Reader)
 	require.NoError(t, err)
@@ -137,9 +137,9 @@ func foreign(t *testing.T) string {
 	return token
 }
 
-// strangers connects without a certificate, with invalid certificates and with TLS 1.2. Every connection
+// requireStrangersRejected connects without a certificate, with invalid certificates and with TLS 1.2. Every connection
 // must fail.
-func (w *wire) strangers(t *testing.T) {
+func (w *peerNetwork) requireStrangersRejected(t *testing.T) {
 	t.Helper()
 	now := clock.Real().Now()
 	other, err := pki.NewCA(now, time.Hour)
@@ -163,26 +163,26 @@ func (w *wire) strangers(t *testing.T) {
 }
 
 // handshake connects with the TLS configuration and returns the outcome.
-func (w *wire) handshake(t *testing.T, at string, cfg *tls.Config) string {
+func (w *peerNetwork) handshake(t *testing.T, at string, cfg *tls.Config) string {
 	t.Helper()
-	return judged(call(t.Context(), w.connect(t, at, cfg), health, false))
+	return outcomeOf(call(t.Context(), w.connect(t, at, cfg), health, false))
 }
 
 // reflection calls the reflection and channelz services. They must not be served.
-func (w *wire) reflection(ctx context.Context, t *testing.T) {
+func (w *peerNetwork) reflection(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for _, at := range []string{"auth", "jobs", "ingest", "registry", "inference"} {
 		conn := w.conn(t, "gateway", at, clock.Real().Now())
 		for _, name := range []protoreflect.FullName{"grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"} {
-			require.Equal(t, "not served", judged(call(ctx, conn, string(name)+"/ServerReflectionInfo", true)), "%s at %s", name, at)
+			require.Equal(t, "not served", outcomeOf(call(ctx, conn, string(name)+"/ServerReflectionInfo", true)), "%s at %s", name, at)
 		}
-		require.Equal(t, "not served", judged(call(ctx, conn, "grpc.channelz.v1.Channelz/GetServers", false)), at)
+		require.Equal(t, "not served", outcomeOf(call(ctx, conn, "grpc.channelz.v1.Channelz/GetServers", false)), at)
 	}
 }
 
 // anotherCA replaces the installation's CA while the services are running. It makes the services trust both
 // CAs, then replaces the certificates, and then removes the old CA.
-func (w *wire) anotherCA(ctx context.Context, t *testing.T) {
+func (w *peerNetwork) anotherCA(ctx context.Context, t *testing.T) {
 	t.Helper()
 	now := clock.Real().Now()
 	other, err := pki.NewCA(now, time.Hour)
@@ -199,8 +199,8 @@ func (w *wire) anotherCA(ctx context.Context, t *testing.T) {
 	replace(t, filepath.Join(dir, "ca.pem"), other.CertPEM())
 	for _, at := range []string{"auth", "jobs", "ingest", "registry", "inference"} {
 		old := identity(t, w.ca, "gateway", now)
-		require.Equal(t, "no connection", judged(call(ctx, w.dial(t, old, at), health, false)), at)
-		require.NotEqual(t, "no connection", judged(call(ctx, w.dial(t, identity(t, other, "gateway", now), at), health, false)), at)
+		require.Equal(t, "no connection", outcomeOf(call(ctx, w.dial(t, old, at), health, false)), at)
+		require.NotEqual(t, "no connection", outcomeOf(call(ctx, w.dial(t, identity(t, other, "gateway", now), at), health, false)), at)
 	}
 	// A restarted service must find its peers, and the running services must continue.
 	for _, name := range []string{"registry", "gateway"} {
@@ -225,7 +225,7 @@ func replace(t *testing.T, path string, data []byte) {
 }
 
 // conn returns a connection to the service at, as the service who. Calls in the same test share it.
-func (w *wire) conn(t *testing.T, who, at string, now time.Time) *grpc.ClientConn {
+func (w *peerNetwork) conn(t *testing.T, who, at string, now time.Time) *grpc.ClientConn {
 	t.Helper()
 	if w.conns == nil {
 		w.conns = map[string]*grpc.ClientConn{}

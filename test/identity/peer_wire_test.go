@@ -19,21 +19,21 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// wire is an installation with one process per service, as seen from the network between the services.
-type wire struct {
-	*testenv.Stand
+// peerNetwork is an installation with one process per service, as seen from the network between the services.
+type peerNetwork struct {
+	*testenv.Installation
 
 	ca    *pki.CA
 	ports map[string]string // addresses of the services; "node" is the listener for agents
 	conns map[string]*grpc.ClientConn
 }
 
-// tap reads the installation's CA and the addresses of its services.
-func tap(t *testing.T, s *testenv.Stand) *wire {
+// newPeerNetwork reads the installation's CA and the addresses of its services.
+func newPeerNetwork(t *testing.T, s *testenv.Installation) *peerNetwork {
 	t.Helper()
 	ca, err := pki.LoadCA(filepath.Join(s.Dir, "etc", "signalbox", "ca"))
 	require.NoError(t, err)
-	w := &wire{Stand: s, ca: ca, ports: map[string]string{"node": s.Processes["jobs"].Setting("SERVICE_JOBS_AGENT_LISTEN")}}
+	w := &peerNetwork{Installation: s, ca: ca, ports: map[string]string{"node": s.Processes["jobs"].Setting("SERVICE_JOBS_AGENT_LISTEN")}}
 	for pair := range strings.SplitSeq(s.Processes["gateway"].Setting("SERVICE_PEERS"), ",") {
 		name, addr, _ := strings.Cut(pair, "=")
 		w.ports[name] = addr
@@ -68,7 +68,7 @@ func certificate(ca *pki.CA, name string, from time.Time) (cert, key []byte, err
 
 // dial connects to a service, or to the listener for agents, with the given identity. It does not use the
 // product's client, which would reject some of the calls before sending them.
-func (w *wire) dial(t *testing.T, who *pki.Identity, at string) *grpc.ClientConn {
+func (w *peerNetwork) dial(t *testing.T, who *pki.Identity, at string) *grpc.ClientConn {
 	t.Helper()
 	return w.connect(t, at, pki.ClientTLS(who, server(at)))
 }
@@ -81,7 +81,7 @@ func server(at string) string {
 	return at
 }
 
-func (w *wire) connect(t *testing.T, at string, cfg *tls.Config) *grpc.ClientConn {
+func (w *peerNetwork) connect(t *testing.T, at string, cfg *tls.Config) *grpc.ClientConn {
 	t.Helper()
 	conn, err := grpc.NewClient("dns:///"+w.ports[at], grpc.WithTransportCredentials(credentials.NewTLS(cfg)))
 	require.NoError(t, err)
@@ -109,8 +109,8 @@ func call(ctx context.Context, conn grpc.ClientConnInterface, method string, str
 // health is a method that every service may call.
 const health = "grpc.health.v1.Health/Check"
 
-// judged returns the outcome of a call in one or two words.
-func judged(err error) string {
+// outcomeOf returns the outcome of a call in one or two words.
+func outcomeOf(err error) string {
 	switch st := status.Convert(err); st.Code() {
 	case codes.PermissionDenied:
 		return "refused"

@@ -16,8 +16,8 @@ import (
 
 const (
 	tabs = 20
-	// sideBySide is the number of sessions that are refreshed at the same time, each by all of its tabs.
-	sideBySide = 6
+	// concurrentSessions is the number of sessions that are refreshed at the same time, each by all of its tabs.
+	concurrentSessions = 6
 	// grace is the time after the first exchange of a token during which all tabs may exchange it.
 	grace = 10 * time.Second
 )
@@ -39,7 +39,7 @@ func (b *browser) refreshAll(ctx context.Context, c *caller, responses *atomic.I
 	var wg sync.WaitGroup
 	for range tabs {
 		wg.Go(func() {
-			a := persist(ctx, c, b.first)
+			a := refreshUntilDone(ctx, c, b.first)
 			responses.Add(1)
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -57,9 +57,9 @@ func (b *browser) refreshAll(ctx context.Context, c *caller, responses *atomic.I
 	b.took = time.Since(began)
 }
 
-// persist repeats an exchange until the response is not a server error, as a client does if the response
+// refreshUntilDone repeats an exchange until the response is not a server error, as a client does if the response
 // was lost or the server is down.
-func persist(ctx context.Context, c *caller, cookie string) response {
+func refreshUntilDone(ctx context.Context, c *caller, cookie string) response {
 	for {
 		a, err := c.refresh(ctx, cookie)
 		if err == nil && a.status < http.StatusInternalServerError || ctx.Err() != nil {
@@ -73,7 +73,7 @@ func persist(ctx context.Context, c *caller, cookie string) response {
 }
 
 // signInMany creates sessions, each from its own address.
-func signInMany(t *testing.T, s *testenv.Stand, c *caller, n int) []*browser {
+func signInMany(t *testing.T, s *testenv.Installation, c *caller, n int) []*browser {
 	t.Helper()
 	browsers := make([]*browser, n)
 	for i := range browsers {
@@ -83,20 +83,20 @@ func signInMany(t *testing.T, s *testenv.Stand, c *caller, n int) []*browser {
 	return browsers
 }
 
-// oneSuccessor refreshes many sessions, each from twenty tabs, while auth is killed. It then sends the used
+// refreshConcurrently refreshes many sessions, each from twenty tabs, while auth is killed. It then sends the used
 // tokens again.
-func oneSuccessor(t *testing.T, s *testenv.Stand) {
+func refreshConcurrently(t *testing.T, s *testenv.Installation) {
 	t.Helper()
-	c := from(t, s.URL, "")
+	c := newCaller(t, s.URL, "")
 	db := database(t, s)
-	n, kills := sized(40, 1000), sized(1, 5)
+	n, kills := sampleCount(40, 1000), sampleCount(1, 5)
 	_, err := db.Exec(t.Context(), `UPDATE auth.session SET revoked_at = now(), revoked_reason = 'admin'`)
 	require.NoError(t, err) // end the sessions of earlier subtests
 	browsers := signInMany(t, s, c, n)
 	var responses atomic.Int64
 	var wg sync.WaitGroup
 	work := make(chan *browser)
-	for range sideBySide {
+	for range concurrentSessions {
 		wg.Go(func() {
 			for b := range work {
 				b.refreshAll(t.Context(), c, &responses)
@@ -117,12 +117,12 @@ func oneSuccessor(t *testing.T, s *testenv.Stand) {
 	close(work)
 	wg.Wait()
 	require.EqualValues(t, n*tabs, responses.Load())
-	judge(t, db, browsers)
-	replay(t, s, c, db, browsers)
+	requireOneSuccessor(t, db, browsers)
+	requireReplayRejected(t, s, c, db, browsers)
 }
 
-// judge requires that each session has exactly one successor token, in the responses and in the database.
-func judge(t *testing.T, db *pgx.Conn, browsers []*browser) {
+// requireOneSuccessor requires that each session has exactly one successor token, in the responses and in the database.
+func requireOneSuccessor(t *testing.T, db *pgx.Conn, browsers []*browser) {
 	t.Helper()
 	lost := 0
 	for i, b := range browsers {
@@ -147,9 +147,9 @@ func judge(t *testing.T, db *pgx.Conn, browsers []*browser) {
 	t.Logf("%d sessions x %d tabs: one successor each; for %d sessions all responses were lost", len(browsers), tabs, lost)
 }
 
-// replay kills auth again and sends used tokens after the grace period. Each must be rejected and must
+// requireReplayRejected kills auth again and sends used tokens after the grace period. Each must be rejected and must
 // revoke all tokens of its session.
-func replay(t *testing.T, s *testenv.Stand, c *caller, db *pgx.Conn, browsers []*browser) {
+func requireReplayRejected(t *testing.T, s *testenv.Installation, c *caller, db *pgx.Conn, browsers []*browser) {
 	t.Helper()
 	s.Processes["auth"].Kill()
 	// Set used_at to an earlier time instead of waiting for the end of the grace period.
@@ -163,14 +163,14 @@ func replay(t *testing.T, s *testenv.Stand, c *caller, db *pgx.Conn, browsers []
 			continue
 		}
 		stolen++
-		a := persist(t.Context(), c, b.first)
+		a := refreshUntilDone(t.Context(), c, b.first)
 		require.Equal(t, http.StatusUnauthorized, a.status, "session %d: %s", i, a.body)
 		require.Empty(t, a.cookie())
 		for next := range b.successors {
-			require.Equal(t, http.StatusUnauthorized, persist(t.Context(), c, next).status, "session %d: the successor", i)
+			require.Equal(t, http.StatusUnauthorized, refreshUntilDone(t.Context(), c, next).status, "session %d: the successor", i)
 		}
 		for _, token := range []string{b.access, b.token} {
-			me, err := c.ask(t.Context(), http.MethodGet, "/api/auth/me", "", "Authorization", "Bearer "+token)
+			me, err := c.request(t.Context(), http.MethodGet, "/api/auth/me", "", "Authorization", "Bearer "+token)
 			require.NoError(t, err)
 			require.Equal(t, http.StatusUnauthorized, me.status, "session %d: its access tokens", i)
 		}

@@ -16,16 +16,16 @@ import (
 // TestSignIn_splitServices tests sign-in with several instances of auth and while an instance is killed.
 func TestSignIn_splitServices(t *testing.T) {
 	t.Parallel()
-	env := cheap()
+	env := cheapHashing()
 	s := testenv.Split(t, testenv.Options{Env: env})
 	urls := replicas(t, s)
-	t.Run("login limit shared by three replicas", func(t *testing.T) { theLimitIsOneOverReplicas(t, s, urls) })
-	t.Run("X-Forwarded-For read from the right", func(t *testing.T) { aProxysWordCountsFromTheRight(t, s) })
-	t.Run("one successor per refresh token while auth is killed", func(t *testing.T) { oneSuccessor(t, s) })
+	t.Run("login limit shared by three replicas", func(t *testing.T) { requireSharedLimit(t, s, urls) })
+	t.Run("X-Forwarded-For read from the right", func(t *testing.T) { requireProxyAddressUsed(t, s) })
+	t.Run("one successor per refresh token while auth is killed", func(t *testing.T) { refreshConcurrently(t, s) })
 }
 
 // database connects to auth's database as the admin of the database server.
-func database(t *testing.T, s *testenv.Stand) *pgx.Conn {
+func database(t *testing.T, s *testenv.Installation) *pgx.Conn {
 	t.Helper()
 	raw, err := os.ReadFile(s.AdminURL())
 	require.NoError(t, err)

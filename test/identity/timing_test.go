@@ -22,14 +22,14 @@ const (
 	// unlikely is the p-value below which two samples count as different. A second measurement must confirm the
 	// difference.
 	unlikely = 0.001
-	// farApart is the ratio of medians above which two samples count as different, whatever the p-value.
-	farApart = 1.5
+	// maxMedianRatio is the ratio of medians above which two samples count as different, whatever the p-value.
+	maxMedianRatio = 1.5
 )
 
-// noticeable returns settings with which a password check takes some milliseconds. That is short, but much
+// slowHashing returns settings with which a password check takes some milliseconds. That is short, but much
 // longer than the rest of a login.
-func noticeable() map[string]string {
-	env := cheap()
+func slowHashing() map[string]string {
+	env := cheapHashing()
 	env["SERVICE_AUTH_HASH_MEMORY_KIB"] = "4096"
 	return env
 }
@@ -40,7 +40,7 @@ type samples struct{ wrong, unknown []time.Duration }
 // distinguishable reports whether the two samples differ.
 func (s samples) distinguishable() bool {
 	ratio := float64(median(s.wrong)) / float64(median(s.unknown))
-	return rankSum(s.wrong, s.unknown) < unlikely || ratio > farApart || ratio < 1/farApart
+	return rankSum(s.wrong, s.unknown) < unlikely || ratio > maxMedianRatio || ratio < 1/maxMedianRatio
 }
 
 func (s samples) String() string {
@@ -62,7 +62,7 @@ func measure(t testing.TB, c *caller, n, firstAddress int) samples {
 		if like == nil {
 			like = &a
 		}
-		same(t, *like, a)
+		requireSameResponse(t, *like, a)
 	}
 	for range n {
 		unknown := "u" + fmt.Sprint(1000+rand.IntN(9000)) // the name has the same length as `admin`
@@ -77,8 +77,8 @@ func measure(t testing.TB, c *caller, n, firstAddress int) samples {
 	return s
 }
 
-// same requires that two responses differ only in the fields that differ between all responses.
-func same(t testing.TB, a, b response) {
+// requireSameResponse requires that two responses differ only in the fields that differ between all responses.
+func requireSameResponse(t testing.TB, a, b response) {
 	t.Helper()
 	require.Equal(t, a.body, b.body)
 	strip := func(h http.Header) http.Header {
@@ -94,8 +94,8 @@ func same(t testing.TB, a, b response) {
 
 // TestLoginTiming_unknownUserLikeWrongPassword measures both kinds of failed logins alternately.
 func TestLoginTiming_unknownUserLikeWrongPassword(t *testing.T) {
-	s := testenv.Single(t, testenv.Options{Env: noticeable()})
-	c := from(t, s.URL, "")
+	s := testenv.Single(t, testenv.Options{Env: slowHashing()})
+	c := newCaller(t, s.URL, "")
 	const n = 200
 	measure(t, c, 20, 40_000) // warm up connections and caches
 	first := measure(t, c, n, 0)
@@ -111,15 +111,15 @@ func TestLoginTiming_unknownUserLikeWrongPassword(t *testing.T) {
 // TestLoginTiming_detectsMissingDummyHash builds the server without the dummy hash for unknown users. The
 // measurement must detect the difference.
 func TestLoginTiming_detectsMissingDummyHash(t *testing.T) {
-	if !whole() {
+	if !allSamples() {
 		t.Log("skipped: needs a separate build; run make identity")
 		return
 	}
-	s := testenv.Single(t, testenv.Options{Env: noticeable()})
+	s := testenv.Single(t, testenv.Options{Env: slowHashing()})
 	s.Processes["signalboxd"].Stop(askTimeout)
 	s.Processes["signalboxd"].Run(withoutDummy(t))
 	s.StartSingle()
-	c := from(t, s.URL, "")
+	c := newCaller(t, s.URL, "")
 	measure(t, c, 20, 40_000)
 	got := measure(t, c, 200, 0)
 	require.True(t, got.distinguishable(), "%s", got)
@@ -149,8 +149,8 @@ func withoutDummy(t *testing.T) string {
 
 // BenchmarkUnknownUserAgainstWrongPassword measures larger samples.
 func BenchmarkUnknownUserAgainstWrongPassword(b *testing.B) {
-	s := testenv.Single(b, testenv.Options{Env: noticeable()})
-	c := from(b, s.URL, "")
+	s := testenv.Single(b, testenv.Options{Env: slowHashing()})
+	c := newCaller(b, s.URL, "")
 	measure(b, c, 20, 40_000)
 	for b.Loop() {
 		got := measure(b, c, 2000, 0)

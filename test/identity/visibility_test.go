@@ -20,29 +20,29 @@ import (
 // TestProjectVisibility_coversContents changes the visibility of a project that contains an object of every
 // kind.
 func TestProjectVisibility_coversContents(t *testing.T) {
-	w := build(t.Context(), t, testenv.Single(t, testenv.Options{Env: cheap()}))
+	w := newFixture(t.Context(), t, testenv.Single(t, testenv.Options{Env: cheapHashing()}))
 	ctx := t.Context()
-	w.seenByAll(ctx, t)
-	ends := w.followed(ctx, t, "stranger")
-	made := w.whileItIsHidden(ctx, t)
+	w.requireSeenByAll(ctx, t)
+	ends := w.followStreams(ctx, t, "stranger")
+	made := w.createWhileHidden(ctx, t)
 	for path, end := range ends {
 		assert.Contains(t, <-end, "event: error\ndata: {\"detail\":\"no such ", path)
 	}
-	w.seenByItsMembers(ctx, t)
+	w.requireSeenByMembersOnly(ctx, t)
 	for _, id := range made {
-		require.Equal(t, http.StatusNotFound, w.people["stranger"].call(ctx, t, w.Stand, http.MethodGet, "/api/datasets/"+id, "").status)
+		require.Equal(t, http.StatusNotFound, w.people["stranger"].call(ctx, t, w.Installation, http.MethodGet, "/api/datasets/"+id, "").status)
 	}
-	ends = w.followed(ctx, t, "viewer")
-	w.people["manager"].do(ctx, t, w.Stand, http.MethodDelete, "/api/projects/"+w.open["project_id"]+"/members/viewer", nil, nil)
+	ends = w.followStreams(ctx, t, "viewer")
+	w.people["manager"].do(ctx, t, w.Installation, http.MethodDelete, "/api/projects/"+w.open["project_id"]+"/members/viewer", nil, nil)
 	for path, end := range ends {
 		// The stream ends as if the connection had broken. A client that reconnects receives 404.
 		assert.NotContains(t, <-end, "event: e", path)
-		assert.Equal(t, http.StatusNotFound, w.people["viewer"].call(ctx, t, w.Stand, http.MethodGet, path, "").status, path)
+		assert.Equal(t, http.StatusNotFound, w.people["viewer"].call(ctx, t, w.Installation, http.MethodGet, path, "").status, path)
 	}
-	w.opens(ctx, t, "all")
-	w.seenByAll(ctx, t)
+	w.setVisibility(ctx, t, "all")
+	w.requireSeenByAll(ctx, t)
 	for _, id := range made {
-		require.Equal(t, http.StatusOK, w.people["stranger"].call(ctx, t, w.Stand, http.MethodGet, "/api/datasets/"+id, "").status)
+		require.Equal(t, http.StatusOK, w.people["stranger"].call(ctx, t, w.Installation, http.MethodGet, "/api/datasets/"+id, "").status)
 	}
 }
 
@@ -67,58 +67,58 @@ func lists() map[string]string {
 	}
 }
 
-func (w *world) opens(ctx context.Context, t *testing.T, visibility string) {
+func (w *fixture) setVisibility(ctx context.Context, t *testing.T, visibility string) {
 	t.Helper()
 	var p struct {
 		Visibility string `json:"visibility"`
 	}
-	w.people["manager"].do(ctx, t, w.Stand, http.MethodPatch, "/api/projects/"+w.open["project_id"], map[string]any{"visibility": visibility}, &p)
+	w.people["manager"].do(ctx, t, w.Installation, http.MethodPatch, "/api/projects/"+w.open["project_id"], map[string]any{"visibility": visibility}, &p)
 	require.Equal(t, visibility, p.Visibility)
 }
 
-func (w *world) seenByAll(ctx context.Context, t *testing.T) {
+func (w *fixture) requireSeenByAll(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for _, who := range []string{"stranger", "viewer"} {
-		w.sees(ctx, t, who)
+		w.requireSees(ctx, t, who)
 	}
 }
 
-func (w *world) sees(ctx context.Context, t *testing.T, who string) {
+func (w *fixture) requireSees(ctx context.Context, t *testing.T, who string) {
 	t.Helper()
 	for path, name := range single() {
-		a := w.people[who].call(ctx, t, w.Stand, http.MethodGet, strings.ReplaceAll(path, "<it>", w.open[name]), "")
+		a := w.people[who].call(ctx, t, w.Installation, http.MethodGet, strings.ReplaceAll(path, "<it>", w.open[name]), "")
 		assert.Equal(t, http.StatusOK, a.status, "%s: %s: %s", who, path, a.body)
 	}
 	for path, name := range lists() {
-		a := w.people[who].call(ctx, t, w.Stand, http.MethodGet, path, "")
+		a := w.people[who].call(ctx, t, w.Installation, http.MethodGet, path, "")
 		assert.Equal(t, http.StatusOK, a.status, "%s: %s", who, path)
 		assert.Contains(t, string(a.body), w.open[name], "%s: %s", who, path)
 	}
 }
 
-// seenByItsMembers requires that members see the project's objects, and that for other operators each
+// requireSeenByMembersOnly requires that members see the project's objects, and that for other operators each
 // object looks like a missing one.
-func (w *world) seenByItsMembers(ctx context.Context, t *testing.T) {
+func (w *fixture) requireSeenByMembersOnly(ctx context.Context, t *testing.T) {
 	t.Helper()
-	w.sees(ctx, t, "viewer")
+	w.requireSees(ctx, t, "viewer")
 	stranger := w.people["stranger"]
 	for path, name := range single() {
-		hidden := stranger.call(ctx, t, w.Stand, http.MethodGet, strings.ReplaceAll(path, "<it>", w.open[name]), "")
+		hidden := stranger.call(ctx, t, w.Installation, http.MethodGet, strings.ReplaceAll(path, "<it>", w.open[name]), "")
 		assert.Equal(t, http.StatusNotFound, hidden.status, path)
-		none := absent(name, w.open[name])
-		nothing := stranger.call(ctx, t, w.Stand, http.MethodGet, strings.ReplaceAll(path, "<it>", none), "")
-		assert.Equal(t, plain(nothing, none), plain(hidden, w.open[name]), path)
+		none := missingID(name, w.open[name])
+		nothing := stranger.call(ctx, t, w.Installation, http.MethodGet, strings.ReplaceAll(path, "<it>", none), "")
+		assert.Equal(t, normalized(nothing, none), normalized(hidden, w.open[name]), path)
 	}
 	for path, name := range lists() {
-		a := stranger.call(ctx, t, w.Stand, http.MethodGet, path, "")
+		a := stranger.call(ctx, t, w.Installation, http.MethodGet, path, "")
 		assert.Equal(t, http.StatusOK, a.status, path)
 		assert.NotContains(t, string(a.body), w.open[name], path)
 	}
 }
 
-// followed opens every stream of the job in the open project. Each returned channel receives the text of
+// followStreams opens every stream of the job in the open project. Each returned channel receives the text of
 // its stream when the stream ends.
-func (w *world) followed(ctx context.Context, t *testing.T, who string) map[string]<-chan string {
+func (w *fixture) followStreams(ctx context.Context, t *testing.T, who string) map[string]<-chan string {
 	t.Helper()
 	ends := map[string]<-chan string{}
 	for _, path := range []string{"/api/jobs/<it>/stream", "/api/jobs/<it>/logs/stream", "/api/jobs/<it>/metrics/stream"} {
@@ -145,8 +145,8 @@ func (w *world) followed(ctx context.Context, t *testing.T, who string) map[stri
 	return ends
 }
 
-// whileItIsHidden hides the project while the editor is creating datasets in it. It returns their ids.
-func (w *world) whileItIsHidden(ctx context.Context, t *testing.T) (ids []string) {
+// createWhileHidden hides the project while the editor is creating datasets in it. It returns their ids.
+func (w *fixture) createWhileHidden(ctx context.Context, t *testing.T) (ids []string) {
 	t.Helper()
 	const makers, each = 4, 3
 	var wg sync.WaitGroup
@@ -159,7 +159,7 @@ func (w *world) whileItIsHidden(ctx context.Context, t *testing.T) (ids []string
 			for n := range each {
 				body := fmt.Sprintf(`{"name": "meanwhile-%d-%d", "project": %q}`, m, n, w.open["project"])
 				began <- struct{}{}
-				a := editor.call(ctx, t, w.Stand, http.MethodPost, "/api/datasets", body)
+				a := editor.call(ctx, t, w.Installation, http.MethodPost, "/api/datasets", body)
 				var made struct {
 					ID string `json:"id"`
 				}
@@ -174,9 +174,9 @@ func (w *world) whileItIsHidden(ctx context.Context, t *testing.T) (ids []string
 		})
 	}
 	<-began
-	w.opens(ctx, t, "team")
+	w.setVisibility(ctx, t, "team")
 	// From now on, datasets that are still being created must be hidden as well.
-	stranger := w.people["stranger"].call(ctx, t, w.Stand, http.MethodGet, "/api/datasets", "")
+	stranger := w.people["stranger"].call(ctx, t, w.Installation, http.MethodGet, "/api/datasets", "")
 	require.NotContains(t, string(stranger.body), "meanwhile-")
 	wg.Wait()
 	require.Len(t, ids, makers*each)

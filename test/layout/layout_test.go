@@ -60,8 +60,8 @@ func root(t *testing.T) string {
 	return dir
 }
 
-// ours returns the imports of packages in this module, relative to the module.
-func ours(imports []string) []string {
+// ownImports returns the imports of packages in this module, relative to the module.
+func ownImports(imports []string) []string {
 	var out []string
 	for _, i := range imports {
 		if rest, ok := strings.CutPrefix(i, module+"/"); ok {
@@ -105,7 +105,7 @@ func TestImports(t *testing.T) {
 	t.Parallel()
 	for _, p := range list(t, "./...") {
 		from := strings.TrimPrefix(p.ImportPath, module+"/")
-		for _, to := range ours(p.Imports) {
+		for _, to := range ownImports(p.Imports) {
 			require.Empty(t, forbidden(from, to), "%s imports %s", from, to)
 		}
 	}
@@ -143,7 +143,7 @@ func TestBinaries_linkOnlyTheirService(t *testing.T) {
 	for command, own := range binaries() {
 		found := list(t, "./"+command)
 		require.Len(t, found, 1)
-		for _, dep := range ours(found[0].Deps) {
+		for _, dep := range ownImports(found[0].Deps) {
 			if within(dep, "services") {
 				require.True(t, own != "" && within(dep, own), "%s links %s", command, dep)
 			}

@@ -26,8 +26,8 @@ const (
 	// packageMax is the maximum number of files in a package, not counting tests, so that its file names can be
 	// read at a glance.
 	packageMax = 10
-	// leastTests is the minimum ratio of test lines to product lines.
-	leastTests = 1.0
+	// minTestRatio is the minimum ratio of test lines to product lines.
+	minTestRatio = 1.0
 )
 
 // source is a hand-written Go file.
@@ -115,7 +115,7 @@ func TestSizes(t *testing.T) {
 	require.LessOrEqual(t, quantile(files, .5), fileMedian)
 	require.LessOrEqual(t, quantile(files, .9), fileP90)
 	require.LessOrEqual(t, quantile(functions, .9), functionP90)
-	require.GreaterOrEqual(t, float64(test), leastTests*float64(product), "too few test lines for the product lines")
+	require.GreaterOrEqual(t, float64(test), minTestRatio*float64(product), "too few test lines for the product lines")
 }
 
 // crowded returns the packages with more than packageMax product files, and their number of files. There is

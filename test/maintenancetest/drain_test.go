@@ -18,7 +18,7 @@ import (
 )
 
 // waitingJob submits a job and returns its id.
-func waitingJob(t *testing.T, s *testenv.Stand, admin string) string {
+func waitingJob(t *testing.T, s *testenv.Installation, admin string) string {
 	t.Helper()
 	var newest struct{ Version string }
 	do(t, s.URL, admin, http.MethodGet, "/api/recipes/custom/custom", "").into(t, &newest)
@@ -36,14 +36,14 @@ func waitingJob(t *testing.T, s *testenv.Stand, admin string) string {
 	return job.ID
 }
 
-// held is a sign-in request whose body has been sent only in part.
-type held struct {
+// openRequest is a sign-in request whose body has been sent only in part.
+type openRequest struct {
 	conn net.Conn
 	in   *bufio.Reader
 	rest string
 }
 
-func hold(t *testing.T, s *testenv.Stand) held {
+func startRequest(t *testing.T, s *testenv.Installation) openRequest {
 	t.Helper()
 	body := `{"username": "admin", "password": "` + s.Password.Reveal() + `"}`
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.URL, "http://"))
@@ -60,10 +60,10 @@ func hold(t *testing.T, s *testenv.Stand) held {
 	require.NoError(t, err)
 	_, err = io.WriteString(conn, body[:5])
 	require.NoError(t, err)
-	return held{conn, in, body[5:]}
+	return openRequest{conn, in, body[5:]}
 }
 
-func (h held) finish(t *testing.T) response {
+func (h openRequest) finish(t *testing.T) response {
 	t.Helper()
 	_, err := io.WriteString(h.conn, h.rest)
 	require.NoError(t, err)
@@ -76,7 +76,7 @@ func (h held) finish(t *testing.T) response {
 }
 
 // draining stops the process that serves the API during a request and a stream, as a service manager would.
-func draining(t *testing.T, s *testenv.Stand, shape, _ string) {
+func draining(t *testing.T, s *testenv.Installation, kind, _ string) {
 	t.Helper()
 	admin := signIn(t, s)
 	job := waitingJob(t, s, admin)
@@ -91,13 +91,13 @@ func draining(t *testing.T, s *testenv.Stand, shape, _ string) {
 	_, err = events.ReadString('\n')
 	require.NoError(t, err)
 
-	h := hold(t, s)
-	process := s.Processes[map[string]string{"single": "signalboxd", "split": "gateway"}[shape]]
+	h := startRequest(t, s)
+	process := s.Processes[map[string]string{"single": "signalboxd", "split": "gateway"}[kind]]
 	process.Signal(syscall.SIGTERM)
 	require.Eventually(t, func() bool {
-		a, err := ask(t.Context(), s.URL, admin, http.MethodGet, "/api/projects", "")
+		a, err := request(t.Context(), s.URL, admin, http.MethodGet, "/api/projects", "")
 		return err == nil && a.status == http.StatusServiceUnavailable && a.code(t) == "draining"
-	}, testenv.Patience, time.Millisecond)
+	}, testenv.StageTimeout, time.Millisecond)
 	require.Equal(t, http.StatusOK, do(t, s.URL, "", http.MethodGet, "/healthz", "").status)
 	require.Equal(t, http.StatusOK, do(t, s.URL, "", http.MethodGet, "/api/version", "").status)
 	for _, path := range []string{"/inference/dep_00000000000000000000000000/v1/models", "/api/ingest/watermark", "/api/jobs", "/login"} {
@@ -113,6 +113,6 @@ func draining(t *testing.T, s *testenv.Stand, shape, _ string) {
 	require.Equal(t, http.StatusOK, in.status, in.body)
 	<-process.Exited()
 	require.NoError(t, process.Err(), process.Tail())
-	_, err = ask(t.Context(), s.URL, "", http.MethodGet, "/healthz", "")
+	_, err = request(t.Context(), s.URL, "", http.MethodGet, "/healthz", "")
 	require.Error(t, err, "the listener must be closed")
 }

@@ -49,8 +49,8 @@ func methodOf(t testing.TB, rt route.Route) protoreflect.MethodDescriptor {
 	return d.(protoreflect.MethodDescriptor)
 }
 
-// named returns the names of the parameters in a pattern.
-func named(pattern string) (names []string) {
+// parameterNames returns the names of the parameters in a pattern.
+func parameterNames(pattern string) (names []string) {
 	for segment := range strings.SplitSeq(pattern, "/") {
 		if name, ok := strings.CutPrefix(segment, "{"); ok {
 			names = append(names, strings.TrimSuffix(name, "}"))
@@ -71,7 +71,7 @@ func prefixes() map[string]string {
 func (c caller) rest(rt route.Route, token string, value func(name string) string) outcome {
 	c.t.Helper()
 	path, body := rt.Pattern, ""
-	for _, name := range named(rt.Pattern) {
+	for _, name := range parameterNames(rt.Pattern) {
 		path = strings.Replace(path, "{"+name+"}", value(name), 1)
 	}
 	if rt.Body != "" {
@@ -104,7 +104,7 @@ func (c caller) grpc(rt route.Route, token string, value func(name string) strin
 	c.t.Helper()
 	md := methodOf(c.t, rt)
 	in := dynamicpb.NewMessage(md.Input())
-	for _, name := range named(rt.Pattern) {
+	for _, name := range parameterNames(rt.Pattern) {
 		fd := md.Input().Fields().ByName(protoreflect.Name(name))
 		in.Set(fd, protoreflect.ValueOfString(value(name)))
 	}
@@ -154,27 +154,27 @@ func outcomeOf(err error) outcome {
 	return out
 }
 
-// changing returns the calls that succeed with an empty message and would end the session that the test
+// sessionEnding returns the calls that succeed with an empty message and would end the session that the test
 // uses.
-func changing() []string {
+func sessionEnding() []string {
 	return []string{"signalbox.auth.v1.AuthService/Logout", "signalbox.auth.v1.ProfileService/EndSessions", "signalbox.auth.v1.ProfileService/DeleteSessions"}
 }
 
-// ruled returns the calls whose JSON has a rule that the message cannot express: both lists must be
+// stricterJSON returns the calls whose JSON has a rule that the message cannot express: both lists must be
 // present, even if they are empty.
-func ruled() []string { return []string{"signalbox.jobs.v1.HardwareService/PutHardwareConfig"} }
+func stricterJSON() []string { return []string{"signalbox.jobs.v1.HardwareService/PutHardwareConfig"} }
 
-// everyCall makes each call of the route table over REST and over gRPC: without a token, without the
+// requireSameOutcomes makes each call of the route table over REST and over gRPC: without a token, without the
 // required role, with malformed ids and with ids that do not exist. Status, detail and fields of the errors
 // must be the same.
-func everyCall(t *testing.T, s *testenv.Stand, admin, operator string) {
+func requireSameOutcomes(t *testing.T, s *testenv.Installation, admin, operator string) {
 	t.Helper()
 	conn, err := grpc.NewClient(strings.TrimPrefix(s.URL, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	seen, compared, read, refused := map[string]bool{}, 0, 0, map[int]int{}
 	for _, rt := range route.Table() {
-		if rt.Kind == route.Raw || seen[rt.RPC] || slices.Contains(changing(), rt.RPC) || slices.Contains(ruled(), rt.RPC) {
+		if rt.Kind == route.Raw || seen[rt.RPC] || slices.Contains(sessionEnding(), rt.RPC) || slices.Contains(stricterJSON(), rt.RPC) {
 			continue
 		}
 		seen[rt.RPC] = true
@@ -188,7 +188,7 @@ func everyCall(t *testing.T, s *testenv.Stand, admin, operator string) {
 			return rest
 		}
 		texts := true
-		for _, name := range named(rt.Pattern) {
+		for _, name := range parameterNames(rt.Pattern) {
 			texts = texts && methodOf(t, rt).Input().Fields().ByName(protoreflect.Name(name)).Kind() == protoreflect.StringKind
 		}
 		if !texts {
@@ -211,7 +211,7 @@ func everyCall(t *testing.T, s *testenv.Stand, admin, operator string) {
 			require.Equal(t, http.StatusForbidden, same("as an operator", operator, unknown).Status, rt.RPC)
 		}
 		same("id that does not exist", admin, unknown)
-		if len(named(rt.Pattern)) > 0 {
+		if len(parameterNames(rt.Pattern)) > 0 {
 			same("malformed id", admin, func(string) string { return "Nonsense!" })
 		} else if rt.Method == http.MethodGet {
 			require.Equal(t, http.StatusOK, same("reading", admin, unknown).Status, rt.RPC)

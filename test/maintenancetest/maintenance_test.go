@@ -18,25 +18,25 @@ const (
 	off = `{"mode": "off"}`
 )
 
-func set(t testing.TB, base, token, mode string) {
+func setMaintenance(t testing.TB, base, token, mode string) {
 	t.Helper()
 	a := do(t, base, token, http.MethodPost, "/api/admin/maintenance", mode)
 	require.Equal(t, http.StatusOK, a.status, a.body)
 }
 
-// edges returns the URLs that serve the API. If each service has its own process, it first adds a second
+// gatewayURLs returns the URLs that serve the API. If each service has its own process, it first adds a second
 // gateway with a second instance of auth.
-func edges(t *testing.T, s *testenv.Stand, shape string) []string {
+func gatewayURLs(t *testing.T, s *testenv.Installation, kind string) []string {
 	t.Helper()
-	if shape == "single" {
+	if kind == "single" {
 		return []string{s.URL}
 	}
-	auth, gateway := s.Elsewhere(), s.Elsewhere()
+	auth, gateway := s.FreeAddress(), s.FreeAddress()
 	_, first, _ := strings.Cut(","+s.Processes["gateway"].Setting("SERVICE_PEERS"), ",auth=")
 	first, _, _ = strings.Cut(first, ",")
 	peers := strings.Replace(s.Processes["gateway"].Setting("SERVICE_PEERS"), "auth="+first, "auth="+auth, 1)
-	s.Twin("auth", "auth-two", map[string]string{"SERVICE_AUTH_LISTEN": auth})
-	s.Twin("gateway", "gateway-two", map[string]string{"SERVICE_LISTEN": gateway, "SERVICE_PEERS": peers})
+	s.StartReplica("auth", "auth-two", map[string]string{"SERVICE_AUTH_LISTEN": auth})
+	s.StartReplica("gateway", "gateway-two", map[string]string{"SERVICE_LISTEN": gateway, "SERVICE_PEERS": peers})
 	for _, addr := range []string{auth, gateway} {
 		require.Eventually(t, func() bool {
 			conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
@@ -44,18 +44,18 @@ func edges(t *testing.T, s *testenv.Stand, shape string) []string {
 				_ = conn.Close()
 			}
 			return err == nil
-		}, testenv.Patience, 20*time.Millisecond)
+		}, testenv.StageTimeout, 20*time.Millisecond)
 	}
 	two := "http://" + gateway
 	require.Eventually(t, func() bool {
-		a, err := ask(t.Context(), two, "", http.MethodGet, "/api/auth/config", "")
+		a, err := request(t.Context(), two, "", http.MethodGet, "/api/auth/config", "")
 		return err == nil && a.status == http.StatusOK
-	}, testenv.Patience, 20*time.Millisecond)
+	}, testenv.StageTimeout, 20*time.Millisecond)
 	return []string{s.URL, two}
 }
 
-// closed requires that a URL rejects a request because of maintenance.
-func closed(t testing.TB, base, token, path string) {
+// requireClosed requires that a URL rejects a request because of maintenance.
+func requireClosed(t testing.TB, base, token, path string) {
 	t.Helper()
 	a := do(t, base, token, http.MethodGet, path, "")
 	require.Equal(t, http.StatusServiceUnavailable, a.status, "%s%s: %s", base, path, a.body)
@@ -63,40 +63,40 @@ func closed(t testing.TB, base, token, path string) {
 	require.Equal(t, "60", a.header.Get("Retry-After"))
 }
 
-func maintenance(t *testing.T, s *testenv.Stand, shape, admin string) {
+func maintenance(t *testing.T, s *testenv.Installation, kind, admin string) {
 	t.Helper()
-	bases := edges(t, s, shape)
+	bases := gatewayURLs(t, s, kind)
 	for i := range 20 {
 		by := bases[i%len(bases)]
-		set(t, by, admin, on)
+		setMaintenance(t, by, admin, on)
 		for _, base := range bases {
-			closed(t, base, admin, "/api/projects")
-			closed(t, base, "", "/api/jobs")
+			requireClosed(t, base, admin, "/api/projects")
+			requireClosed(t, base, "", "/api/jobs")
 			require.Equal(t, http.StatusOK, do(t, base, "", http.MethodGet, "/api/version", "").status)
 		}
-		set(t, bases[(i+1)%len(bases)], admin, off)
+		setMaintenance(t, bases[(i+1)%len(bases)], admin, off)
 		for _, base := range bases {
 			require.Equal(t, http.StatusOK, do(t, base, admin, http.MethodGet, "/api/projects", "").status)
 		}
 	}
-	set(t, s.URL, admin, on)
-	if shape == "single" {
+	setMaintenance(t, s.URL, admin, on)
+	if kind == "single" {
 		s.Processes["signalboxd"].Kill()
 		s.StartSingle()
 	} else {
-		authAway(t, s, admin, bases)
+		requireClosedWithoutAuth(t, s, admin, bases)
 	}
 	for _, base := range bases {
-		closed(t, base, admin, "/api/projects")
+		requireClosed(t, base, admin, "/api/projects")
 	}
 	out := signIn(t, s)
-	set(t, s.URL, out, off)
+	setMaintenance(t, s.URL, out, off)
 	require.Equal(t, http.StatusOK, do(t, s.URL, out, http.MethodGet, "/api/projects", "").status)
 }
 
-// authAway kills all instances of auth. Routes that maintenance closed must stay closed, and the other
+// requireClosedWithoutAuth kills all instances of auth. Routes that maintenance closed must stay closed, and the other
 // routes must stay open.
-func authAway(t *testing.T, s *testenv.Stand, admin string, bases []string) {
+func requireClosedWithoutAuth(t *testing.T, s *testenv.Installation, admin string, bases []string) {
 	t.Helper()
 	for _, name := range []string{"auth", "auth-two"} {
 		s.Processes[name].Kill()
@@ -119,8 +119,8 @@ func authAway(t *testing.T, s *testenv.Stand, admin string, bases []string) {
 	}
 	for _, base := range bases {
 		require.Eventually(t, func() bool {
-			a, err := ask(t.Context(), base, "", http.MethodGet, "/api/auth/config", "")
+			a, err := request(t.Context(), base, "", http.MethodGet, "/api/auth/config", "")
 			return err == nil && a.status == http.StatusOK
-		}, testenv.Patience, 20*time.Millisecond)
+		}, testenv.StageTimeout, 20*time.Millisecond)
 	}
 }

@@ -18,8 +18,8 @@ type example struct {
 	prints  []string
 }
 
-// shown returns the examples of a page: the commands after `$ ` in console blocks.
-func shown(page string) (out []example) {
+// parseExamples returns the examples of a page: the commands after `$ ` in console blocks.
+func parseExamples(page string) (out []example) {
 	inside := false
 	for line := range strings.Lines(page) {
 		line = strings.TrimRight(line, "\n")
@@ -39,22 +39,22 @@ func shown(page string) (out []example) {
 	return out
 }
 
-func TestShown_findsExamples(t *testing.T) {
+func TestParseExamples(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []example{
 		{command: "a \\\n    b", prints: []string{"one", "two"}}, {command: "c"},
-	}, shown("```sh\n$ no\n```\n```console\n$ a \\\n    b\none\n…\ntwo\n$ c\n```\nd\n"))
+	}, parseExamples("```sh\n$ no\n```\n```console\n$ a \\\n    b\none\n…\ntwo\n$ c\n```\nd\n"))
 }
 
 // examples runs all commands of docs/reference/grpc.md with the pinned buf.
-func examples(t *testing.T, s *testenv.Stand, admin string) {
+func examples(t *testing.T, s *testenv.Installation, admin string) {
 	t.Helper()
 	root := testenv.Root(t)
 	built, err := exec.CommandContext(t.Context(), filepath.Join(root, "scripts", "tools", "buf.sh")).Output()
 	require.NoError(t, err, "scripts/tools/buf.sh")
 	page, err := os.ReadFile(filepath.Join(root, "docs", "reference", "grpc.md"))
 	require.NoError(t, err)
-	all := shown(string(page))
+	all := parseExamples(string(page))
 	require.Greater(t, len(all), 5)
 	dir := t.TempDir()
 	tools := filepath.Join(dir, "bin")

@@ -87,16 +87,16 @@ func (p *Provider) start(port string) {
 // Stop stops the provider.
 func (p *Provider) Stop() { p.stop() }
 
-// Again starts the provider at its previous address with new keys.
-func (p *Provider) Again() {
+// Restart starts the provider at its previous address with new keys.
+func (p *Provider) Restart() {
 	p.t.Helper()
 	u, err := url.Parse(p.Issuer)
 	require.NoError(p.t, err)
 	p.start(u.Port())
 }
 
-// Knows replaces the accounts of the provider.
-func (p *Provider) Knows(people People) {
+// SetPeople replaces the accounts of the provider.
+func (p *Provider) SetPeople(people People) {
 	p.t.Helper()
 	body, err := json.Marshal(people)
 	require.NoError(p.t, err)

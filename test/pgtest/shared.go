@@ -15,20 +15,20 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/secret"
-	"github.com/signalbox-dev/signalbox/test/pgtest/keeper/hold"
+	"github.com/signalbox-dev/signalbox/test/pgtest/pgserver/uselock"
 )
 
-const keeperPackage = "github.com/signalbox-dev/signalbox/test/pgtest/keeper"
+const serverPackage = "github.com/signalbox-dev/signalbox/test/pgtest/pgserver"
 
 // shared locks this user's server against being stopped, starts the server if necessary and connects to it.
-// A small process, the keeper, owns the server and stops it when no lock has been held for a while. The
-// kernel releases the lock when the test process ends.
+// The process pgserver owns the server and stops it when no process has had a lock for a while. The kernel
+// releases the lock when the test process ends.
 func shared(ctx context.Context) (*pgx.Conn, func(), error) {
 	dir, err := folder()
 	if err != nil {
 		return nil, nil, err
 	}
-	share, err := hold.Share(ctx, dir)
+	lock, err := uselock.Shared(ctx, dir)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -37,16 +37,16 @@ func shared(ctx context.Context) (*pgx.Conn, func(), error) {
 		conn, err = begin(ctx, dir)
 	}
 	if err != nil {
-		share.Release()
+		lock.Release()
 		return nil, nil, err
 	}
-	return conn, share.Release, nil
+	return conn, lock.Release, nil
 }
 
 // folder returns the server's folder. The folder is private to the user because it contains the admin's
 // password.
 func folder() (string, error) {
-	dir := filepath.Join(TempDir(), "signalbox-pgtest-"+strconv.Itoa(os.Geteuid()))
+	dir := filepath.Join(TempDir(), "signalbox-pgserver-"+strconv.Itoa(os.Geteuid()))
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return "", fmt.Errorf("create the test server's folder: %w", err)
 	}
@@ -63,36 +63,36 @@ func folder() (string, error) {
 
 // running connects to the server if it accepts connections.
 func running(ctx context.Context, dir string) (*pgx.Conn, error) {
-	raw, err := os.ReadFile(filepath.Join(dir, hold.URLFile))
+	raw, err := os.ReadFile(filepath.Join(dir, uselock.URLFile))
 	if err != nil {
 		return nil, fmt.Errorf("read the test server's address: %w", err)
 	}
 	return connect(ctx, secret.New(strings.TrimSpace(string(raw))))
 }
 
-// begin starts a keeper. If a keeper is already running, its server is starting or stopping, and begin
-// waits until that is done. If ctx ends meanwhile, begin must not start a second keeper.
+// begin starts pgserver. If pgserver is already running, the server is starting or stopping, and begin waits
+// until that is done. If ctx ends meanwhile, begin must not start a second pgserver.
 func begin(ctx context.Context, dir string) (*pgx.Conn, error) {
-	unlock, err := hold.Exclusive(ctx, filepath.Join(dir, "start.lock"))
+	unlock, err := uselock.Exclusive(ctx, filepath.Join(dir, "start.lock"))
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	for hold.Kept(dir) {
+	for uselock.Owned(dir) {
 		conn, err := running(ctx, dir)
 		if err == nil {
 			return conn, nil
 		}
-		if ctx.Err() != nil || hold.Pause(ctx, 20*time.Millisecond) != nil {
+		if ctx.Err() != nil || uselock.Pause(ctx, 20*time.Millisecond) != nil {
 			return nil, err
 		}
 	}
-	if err := os.Remove(filepath.Join(dir, hold.URLFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(filepath.Join(dir, uselock.URLFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("remove the stale address: %w", err)
 	}
-	program := filepath.Join(dir, "keeper")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", program, keeperPackage).CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build the test server's keeper (or set TEST_DATABASE_URL): %w: %s", err, out)
+	program := filepath.Join(dir, "pgserver")
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", program, serverPackage).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build test/pgtest/pgserver (or set TEST_DATABASE_URL): %w: %s", err, out)
 	}
 	pid, err := spawn(program, dir)
 	if err != nil {
@@ -101,25 +101,25 @@ func begin(ctx context.Context, dir string) (*pgx.Conn, error) {
 	return await(ctx, dir, pid)
 }
 
-// spawn starts the keeper in a new session, because the keeper outlives this process.
+// spawn starts pgserver in a new session, because pgserver outlives this process.
 func spawn(program, dir string) (int, error) {
-	log, err := os.OpenFile(filepath.Join(dir, "keeper.log"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(filepath.Join(dir, "pgserver.log"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return 0, fmt.Errorf("open the keeper's log: %w", err)
+		return 0, fmt.Errorf("open the log of pgserver: %w", err)
 	}
 	defer func() { _ = log.Close() }()
 	cmd := exec.Command(program, dir, os.Getenv("SERVICE_POSTGRES_BIN"), moduleCache())
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
-		return 0, fmt.Errorf("start the test server's keeper: %w", err)
+		return 0, fmt.Errorf("start pgserver: %w", err)
 	}
 	pid := cmd.Process.Pid
 	return pid, cmd.Process.Release()
 }
 
-// await polls until the server accepts connections or the keeper has exited. It does not use a goroutine,
-// which would run as long as the keeper.
+// await polls until the server accepts connections or pgserver has exited. It does not use a goroutine,
+// which would run as long as pgserver.
 func await(ctx context.Context, dir string, pid int) (*pgx.Conn, error) {
 	for {
 		if conn, err := running(ctx, dir); err == nil {
@@ -127,10 +127,10 @@ func await(ctx context.Context, dir string, pid int) (*pgx.Conn, error) {
 		}
 		var status syscall.WaitStatus
 		if got, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil); err == nil && got == pid {
-			said, _ := os.ReadFile(filepath.Join(dir, "keeper.log"))
-			return nil, fmt.Errorf("the test server's keeper exited: %s", said)
+			log, _ := os.ReadFile(filepath.Join(dir, "pgserver.log"))
+			return nil, fmt.Errorf("pgserver exited: %s", log)
 		}
-		if err := hold.Pause(ctx, 20*time.Millisecond); err != nil {
+		if err := uselock.Pause(ctx, 20*time.Millisecond); err != nil {
 			return nil, fmt.Errorf("wait for the test server: %w", err)
 		}
 	}

@@ -12,21 +12,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/test/pgtest/keeper/hold"
+	"github.com/signalbox-dev/signalbox/test/pgtest/pgserver/uselock"
 )
 
-func keeperOf(t *testing.T, dir string) int {
+func serverOwner(t *testing.T, dir string) int {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(dir, "keeper.lock"))
+	raw, err := os.ReadFile(filepath.Join(dir, "owner.lock"))
 	require.NoError(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
 	require.NoError(t, err)
 	return pid
 }
 
-// TestShared_replacesKilledKeeper uses a separate server in its own folder. After the keeper was killed,
-// the next test must start a new server. A keeper that is terminated must leave no data.
-func TestShared_replacesKilledKeeper(t *testing.T) {
+// TestShared_replacesKilledOwner uses a separate server in its own folder. After pgserver was killed,
+// the next test must start a new server. If pgserver is terminated, it must leave no data.
+func TestShared_replacesKilledOwner(t *testing.T) {
 	if os.Getenv("TEST_DATABASE_URL") != "" {
 		t.Setenv("TEST_DATABASE_URL", "")
 	}
@@ -39,14 +39,14 @@ func TestShared_replacesKilledKeeper(t *testing.T) {
 		require.NoError(t, New(t, Schema{Name: "jobs"}).Pool("jobs").QueryRow(t.Context(), `SELECT 1`).Scan(&one))
 	}
 	t.Run("first", use)
-	first := keeperOf(t, dir)
+	first := serverOwner(t, dir)
 	require.NoError(t, syscall.Kill(first, syscall.SIGKILL))
 	t.Run("second", use)
-	second := keeperOf(t, dir)
+	second := serverOwner(t, dir)
 	require.NotEqual(t, first, second)
 	require.NoError(t, syscall.Kill(second, syscall.SIGTERM))
-	require.Eventually(t, func() bool { return !hold.Kept(dir) }, time.Minute, 20*time.Millisecond)
-	_, err = os.Stat(filepath.Join(dir, hold.URLFile))
+	require.Eventually(t, func() bool { return !uselock.Owned(dir) }, time.Minute, 20*time.Millisecond)
+	_, err = os.Stat(filepath.Join(dir, uselock.URLFile))
 	require.ErrorIs(t, err, os.ErrNotExist)
 	raw, err := os.ReadFile(filepath.Join(dir, "server", "data", "postmaster.pid"))
 	require.ErrorIs(t, err, os.ErrNotExist, fmt.Sprintf("the server must have stopped: %s", raw))
@@ -69,7 +69,7 @@ func TestTempDir_memoryByDefault(t *testing.T) {
 func TestFolder_rejectsOpenPermissions(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
-	theirs := filepath.Join(tmp, "signalbox-pgtest-"+strconv.Itoa(os.Geteuid()))
+	theirs := filepath.Join(tmp, "signalbox-pgserver-"+strconv.Itoa(os.Geteuid()))
 	require.NoError(t, os.Mkdir(theirs, 0o700))
 	require.NoError(t, os.Chmod(theirs, 0o755))
 	_, err := folder()

@@ -195,7 +195,7 @@ func TestOn_errorHidesPassword(t *testing.T) {
 func TestFolder_rejectsLinksAndFiles(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
-	path := filepath.Join(tmp, "signalbox-pgtest-"+strconv.Itoa(os.Geteuid()))
+	path := filepath.Join(tmp, "signalbox-pgserver-"+strconv.Itoa(os.Geteuid()))
 	elsewhere := filepath.Join(tmp, "elsewhere")
 	require.NoError(t, os.Mkdir(elsewhere, 0o700))
 	require.NoError(t, os.Symlink(elsewhere, path))

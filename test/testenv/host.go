@@ -28,7 +28,9 @@ type host struct {
 	dir    string
 	users  map[string]account // nil if the test is not root
 	groups map[string]uint32
-	places []string
+	// replacements maps paths and ports of a real machine to those of the host, in the form that
+	// strings.NewReplacer takes.
+	replacements []string
 }
 
 // group is the name of the installation's group in deploy/README.md.
@@ -46,7 +48,7 @@ func newHost(t testing.TB, dir string) *host {
 		// Processes of other users use the folders inside, so they must be able to pass through this folder.
 		require.NoError(t, os.Chmod(dir, 0o711))
 	}
-	h.places = []string{
+	h.replacements = []string{
 		"/etc/signalbox", filepath.Join(dir, "etc", "signalbox"), "/var/lib/signalbox-agent", filepath.Join(dir, "agent"),
 		"/var/lib/signalbox", filepath.Join(dir, "lib"), "/usr/bin/", h.programs() + "/",
 	}
@@ -76,8 +78,8 @@ func (h *host) sysusers() {
 	require.NoError(h.t, os.WriteFile(filepath.Join(etc, "group"), []byte(groups.String()), 0o600))
 }
 
-// at replaces the paths of a real machine in a text by the paths of the host.
-func (h *host) at(text string) string { return strings.NewReplacer(h.places...).Replace(text) }
+// at replaces the paths and ports of a real machine in a text by those of the host.
+func (h *host) at(text string) string { return strings.NewReplacer(h.replacements...).Replace(text) }
 
 func (h *host) all(texts []string) []string {
 	out := make([]string, len(texts))
@@ -91,11 +93,11 @@ func (h *host) all(texts []string) []string {
 func (h *host) folder(path, user string) {
 	h.t.Helper()
 	require.NoError(h.t, os.MkdirAll(path, 0o700))
-	h.give(path, user, user, 0o700)
+	h.setOwner(path, user, user, 0o700)
 }
 
-// give sets the owner, group and mode of a file, as `install -o -g -m` does.
-func (h *host) give(path, user, group string, mode os.FileMode) {
+// setOwner sets the owner, group and mode of a file, as `install -o -g -m` does.
+func (h *host) setOwner(path, user, group string, mode os.FileMode) {
 	h.t.Helper()
 	require.NoError(h.t, os.Chmod(path, mode))
 	if h.users == nil {
@@ -147,16 +149,16 @@ func (h *host) environment(u unit) []string {
 // it copies the programs to the host, as in deploy/README.md.
 func (h *host) programs() string {
 	h.t.Helper()
-	made := filepath.Join(Root(h.t), "bin")
-	if h.users == nil || open(made) {
-		return made
+	built := filepath.Join(Root(h.t), "bin")
+	if h.users == nil || accessible(built) {
+		return built
 	}
 	bin := filepath.Join(h.dir, "bin")
 	require.NoError(h.t, os.MkdirAll(bin, 0o755))
-	entries, err := os.ReadDir(made)
+	entries, err := os.ReadDir(built)
 	require.NoError(h.t, err)
 	for _, e := range entries {
-		require.NoError(h.t, install(filepath.Join(made, e.Name()), filepath.Join(bin, e.Name())))
+		require.NoError(h.t, install(filepath.Join(built, e.Name()), filepath.Join(bin, e.Name())))
 	}
 	return bin
 }
@@ -179,8 +181,8 @@ func install(from, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-// open reports whether any user can pass through a folder and all its parents.
-func open(dir string) bool {
+// accessible reports whether any user can pass through a folder and all its parents.
+func accessible(dir string) bool {
 	for {
 		info, err := os.Stat(dir)
 		if err != nil || info.Mode().Perm()&0o001 == 0 {
@@ -197,7 +199,7 @@ func open(dir string) bool {
 func (h *host) searchPath() string {
 	var kept []string
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
-		if h.users == nil || open(dir) {
+		if h.users == nil || accessible(dir) {
 			kept = append(kept, dir)
 		}
 	}

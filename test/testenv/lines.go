@@ -16,23 +16,23 @@ import (
 	"github.com/signalbox-dev/signalbox/internal/e2eflow"
 )
 
-// look is the time between two polls.
-const look = 20 * time.Millisecond
+// pollInterval is the time between two polls.
+const pollInterval = 20 * time.Millisecond
 
-// Until polls until holds returns true. It fails the test if ctx ends first.
-func (s *Stand) Until(ctx context.Context, what string, holds func() bool) {
+// Until polls until condition returns true. It fails the test if ctx ends first.
+func (s *Installation) Until(ctx context.Context, what string, condition func() bool) {
 	s.T.Helper()
-	for !holds() {
+	for !condition() {
 		select {
 		case <-ctx.Done():
 			require.FailNow(s.T, "condition not met: "+what, s.Tail())
-		case <-time.After(look):
+		case <-time.After(pollInterval):
 		}
 	}
 }
 
 // AgentDir returns the data folder of the installation's agent.
-func (s *Stand) AgentDir() string {
+func (s *Installation) AgentDir() string {
 	if s.Processes["signalboxd"] != nil {
 		return filepath.Join(s.Dir, "data", "agent")
 	}
@@ -41,10 +41,10 @@ func (s *Stand) AgentDir() string {
 
 // Find returns the path of the first file with this name in the agent's works for which fits returns true,
 // or "" if there is none.
-func (s *Stand) Find(name string, fits func(path string) bool) string {
+func (s *Installation) Find(name string, accept func(path string) bool) string {
 	found := ""
 	_ = filepath.WalkDir(filepath.Join(s.AgentDir(), "works"), func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Name() == name && fits(path) {
+		if err == nil && d.Name() == name && accept(path) {
 			found = path
 			return fs.SkipAll
 		}
@@ -54,7 +54,7 @@ func (s *Stand) Find(name string, fits func(path string) bool) string {
 }
 
 // Command returns the submission of a job that runs the given command.
-func Command(ctx context.Context, s *Stand, l *e2eflow.Loop, command ...string) map[string]any {
+func Command(ctx context.Context, s *Installation, l *e2eflow.Loop, command ...string) map[string]any {
 	s.T.Helper()
 	lock, version, err := l.Lock(ctx, "custom/custom")
 	require.NoError(s.T, err)
@@ -68,7 +68,7 @@ func Command(ctx context.Context, s *Stand, l *e2eflow.Loop, command ...string) 
 // Counter is a job that prints numbered lines until it is stopped, and then the number of lines. Its log
 // must contain each line once and in order, even if processes were killed meanwhile.
 type Counter struct {
-	s   *Stand
+	s   *Installation
 	l   *e2eflow.Loop
 	log string // path of the log on the host
 }
@@ -79,11 +79,11 @@ const counting = `exec 2>/dev/null; stop=; trap 'stop=1' TERM; n=0
 until [ "$stop" ]; do n=$((n+1)); echo "$0 $n"; sleep 0.1; done
 echo "$0 ends at $n"`
 
-// Count starts a counter with the client and the settings of the Loop beside.
-func (s *Stand) Count(ctx context.Context, beside *e2eflow.Loop) *Counter {
+// Count starts a counter with the client and the settings of the Loop other.
+func (s *Installation) Count(ctx context.Context, other *e2eflow.Loop) *Counter {
 	s.T.Helper()
 	c := &Counter{s: s, l: &e2eflow.Loop{
-		Client: beside.Client, Clock: beside.Clock, Timeout: beside.Timeout, Name: beside.Name + "-counter",
+		Client: other.Client, Clock: other.Clock, Timeout: other.Timeout, Name: other.Name + "-counter",
 	}}
 	require.NoError(s.T, c.l.Submit(ctx, Command(ctx, s, c.l, "sh", "-c", counting, c.l.Name)))
 	return c
@@ -91,7 +91,7 @@ func (s *Stand) Count(ctx context.Context, beside *e2eflow.Loop) *Counter {
 
 // Follow makes the counter use the client of another Loop. It is needed after the installation's address
 // has changed.
-func (c *Counter) Follow(beside *e2eflow.Loop) { c.l.Client = beside.Client }
+func (c *Counter) Follow(other *e2eflow.Loop) { c.l.Client = other.Client }
 
 // AwaitMore waits until the counter has printed n more lines, even if the agent has not sent them yet.
 func (c *Counter) AwaitMore(ctx context.Context, n int) {
@@ -160,10 +160,10 @@ func (c *Counter) End(ctx context.Context) {
 	require.Equal(t, append(want, fmt.Sprintf("%s ends at %d", c.l.Name, n)), got, "each line must be logged once and in order")
 }
 
-// LessonLines requires that a log contains the lines that the training printed according to the stored
+// RequireTrainingLines requires that a log contains the lines that the training printed according to the stored
 // validation rounds. The reporter may print lines in between, for example about a server that does not
 // respond.
-func (s *Stand) LessonLines(ctx context.Context, l *e2eflow.Loop, log []e2eflow.LogLine) {
+func (s *Installation) RequireTrainingLines(ctx context.Context, l *e2eflow.Loop, log []e2eflow.LogLine) {
 	t := s.T
 	t.Helper()
 	rounds, err := l.Rounds(ctx)

@@ -34,7 +34,7 @@ func TestReadme_installsAndStartsEveryUnit(t *testing.T) {
 	var installed []string
 	for _, name := range regexp.MustCompile(`\bbin/([a-z-]+)`).FindAllStringSubmatch(before, -1) {
 		installed = append(installed, name[1])
-		require.Contains(t, made(t), name[1])
+		require.Contains(t, builtPrograms(t), name[1])
 	}
 	for file, u := range units(t) {
 		require.Contains(t, installed, path.Base(u.command("ExecStart")[0]), file)
@@ -100,16 +100,16 @@ func TestReadme_listsFilesAndPortsOfEachHost(t *testing.T) {
 				require.Contains(t, listens, value[strings.LastIndex(value, ":")+1:], line)
 			}
 		}
-		fits := func(pattern, file string) bool {
+		matches := func(pattern, file string) bool {
 			ok, err := path.Match(pattern, file)
 			require.NoError(t, err)
 			return ok
 		}
 		for _, file := range needed {
-			require.True(t, slices.ContainsFunc(files, func(p string) bool { return fits(p, file) }), "%s needs %s", name, file)
+			require.True(t, slices.ContainsFunc(files, func(p string) bool { return matches(p, file) }), "%s needs %s", name, file)
 		}
 		for _, pattern := range files {
-			require.True(t, slices.ContainsFunc(needed, func(f string) bool { return fits(pattern, f) }), "%s does not need %s", name, pattern)
+			require.True(t, slices.ContainsFunc(needed, func(f string) bool { return matches(pattern, f) }), "%s does not need %s", name, pattern)
 		}
 	}
 }
@@ -130,9 +130,9 @@ func settingsOf(t *testing.T, p *Process) []string {
 	return names
 }
 
-// namesSettingsThatAre requires that every setting in the README and in the environment files, even in
+// requireKnownSettings requires that every setting in the README and in the environment files, even in
 // comments, is a setting of a process.
-func namesSettingsThatAre(t *testing.T, s *Stand) {
+func requireKnownSettings(t *testing.T, s *Installation) {
 	t.Helper()
 	known := map[string]bool{}
 	for _, p := range s.Processes {

@@ -18,11 +18,11 @@ const (
 )
 
 // Single starts an installation in a single process, signalboxd.
-func Single(t testing.TB, o Options) *Stand {
+func Single(t testing.TB, o Options) *Installation {
 	t.Helper()
 	dir := folder(t, o)
 	pass, passFile := password(t, dir)
-	s := &Stand{T: t, Password: pass, Dir: dir, Environments: environments(t, dir, o), Processes: map[string]*Process{}, Order: []string{"signalboxd"}}
+	s := &Installation{T: t, Password: pass, Dir: dir, Environments: environments(t, dir, o), Processes: map[string]*Process{}, Order: []string{"signalboxd"}}
 	env := append(os.Environ(), "SERVICE_BOOTSTRAP_ADMIN_PASSWORD_FILE="+passFile,
 		"SERVICE_AGENT_ENVIRONMENTS="+s.Environments, "SERVICE_POSTGRES_CACHE="+filepath.Join(Root(t), ".cache", "postgres"))
 	if !o.OwnEnvironments {
@@ -45,28 +45,28 @@ func Single(t testing.TB, o Options) *Stand {
 }
 
 // Listen changes the address on which signalboxd serves. It takes effect at the next start.
-func (s *Stand) Listen(addr string) {
+func (s *Installation) Listen(addr string) {
 	s.T.Helper()
 	argv := s.Processes["signalboxd"].argv
 	argv[slices.Index(argv, "--listen")+1] = addr
 }
 
 // Program replaces the program of signalboxd. It takes effect at the next start.
-func (s *Stand) Program(path string) {
+func (s *Installation) Program(path string) {
 	s.T.Helper()
 	s.Processes["signalboxd"].argv[0] = path
 }
 
-// Elsewhere returns a free address on loopback.
-func (s *Stand) Elsewhere() string {
+// FreeAddress returns a free address on loopback.
+func (s *Installation) FreeAddress() string {
 	s.T.Helper()
 	return "127.0.0.1:" + freePorts(s.T, 1)[0]
 }
 
-func (s *Stand) readyFile() string { return filepath.Join(s.Dir, "ready.json") }
+func (s *Installation) readyFile() string { return filepath.Join(s.Dir, "ready.json") }
 
 // StartSingle starts signalboxd, or restarts it after it has ended, and waits until it serves requests.
-func (s *Stand) StartSingle() {
+func (s *Installation) StartSingle() {
 	s.T.Helper()
 	_ = os.Remove(s.readyFile())
 	p := s.Processes["signalboxd"]
@@ -91,8 +91,8 @@ func (s *Stand) StartSingle() {
 	s.URL = ready.Address
 }
 
-// close stops every process that the Stand started.
-func (s *Stand) close() {
+// close stops every running process of the installation.
+func (s *Installation) close() {
 	for _, v := range slices.Backward(s.Order) {
 		p := s.Processes[v]
 		if p == nil || p.cmd == nil {

@@ -27,21 +27,21 @@ var ports = []string{"8080", "7101", "7102", "7103", "7104", "7105", "7112", "71
 // Split starts each service and the agent in its own process, with TCP and mutual TLS between them. It uses
 // the units and environment files of deploy/ and follows the steps of deploy/README.md. If the test runs as
 // root, each process has the user and groups of its unit.
-func Split(t testing.TB, o Options) *Stand {
+func Split(t testing.TB, o Options) *Installation {
 	t.Helper()
 	dir := folder(t, o)
 	pass, passFile := password(t, dir)
-	s := &Stand{T: t, Password: pass, Dir: dir, Processes: map[string]*Process{}}
+	s := &Installation{T: t, Password: pass, Dir: dir, Processes: map[string]*Process{}}
 	t.Cleanup(func() { sweep(t, dir) }) // runs after close has stopped the processes
 	admin := startPostgres(t, dir)
 	t.Cleanup(s.close) // runs before the database stops
 	h := newHost(t, dir)
 	free := freePorts(t, len(ports))
 	for i, p := range ports {
-		h.places = append(h.places, ":"+p, ":"+free[i])
+		h.replacements = append(h.replacements, ":"+p, ":"+free[i])
 	}
 	h.setup(admin)
-	h.give(passFile, "root", "signalbox-auth", 0o640)
+	h.setOwner(passFile, "root", "signalbox-auth", 0o640)
 	for _, name := range services {
 		var extra []string
 		if name == "auth" {
@@ -57,7 +57,7 @@ func Split(t testing.TB, o Options) *Stand {
 
 // launch runs the ExecStartPre command of a unit and starts its ExecStart command. The environment consists
 // of the unit's environment, the options, and the lines that an operator would add.
-func (s *Stand) launch(h *host, name string, o Options, extra []string) {
+func (s *Installation) launch(h *host, name string, o Options, extra []string) {
 	s.T.Helper()
 	u := readUnit(s.T, "signalbox-"+name+".service")
 	env := append(h.environment(u), extra...)
@@ -75,7 +75,7 @@ func (s *Stand) launch(h *host, name string, o Options, extra []string) {
 }
 
 // launchAgent makes the host a node and starts its agent.
-func (s *Stand) launchAgent(h *host, o Options) {
+func (s *Installation) launchAgent(h *host, o Options) {
 	s.T.Helper()
 	const user = "signalbox-agent"
 	if h.users != nil && !h.python(h.credential(readUnit(s.T, user+".service"))) {
@@ -84,7 +84,7 @@ func (s *Stand) launchAgent(h *host, o Options) {
 	}
 	h.folder(filepath.Join(s.Dir, "agent"), user)
 	s.Environments = h.environments(o)
-	extra := append([]string{"PATH=" + h.searchPath(), "SERVICE_AGENT_ENVIRONMENTS=" + s.Environments}, passed()...)
+	extra := append([]string{"PATH=" + h.searchPath(), "SERVICE_AGENT_ENVIRONMENTS=" + s.Environments}, installerVariables()...)
 	s.join(h)
 	s.launch(h, "agent", o, extra)
 }
@@ -99,16 +99,16 @@ func (h *host) environments(o Options) string {
 	const user = "signalbox-agent"
 	cache := filepath.Join(Root(h.t), ".cache")
 	dir := filepath.Join(cache, fmt.Sprint("agent-envs-", h.users[user].uid))
-	if o.OwnEnvironments || !open(cache) {
+	if o.OwnEnvironments || !accessible(cache) {
 		dir = filepath.Join(h.dir, "envs")
 	}
 	h.folder(dir, user)
 	return dir
 }
 
-// passed returns the environment variables that package installers need on this machine. Only the agent's
+// installerVariables returns the environment variables that package installers need on this machine. Only the agent's
 // process receives them.
-func passed() []string {
+func installerVariables() []string {
 	var out []string
 	for _, e := range os.Environ() {
 		for _, prefix := range []string{"PIP_", "UV_", "SSL_CERT", "PYENV_ROOT", "LANG"} {
@@ -150,7 +150,7 @@ func (h *host) setup(adminFile string) {
 }
 
 // AwaitServing waits until the gateway responds and can reach auth.
-func (s *Stand) AwaitServing() {
+func (s *Installation) AwaitServing() {
 	s.T.Helper()
 	c := client.New(s.URL, nil)
 	require.Eventually(s.T, func() bool {
@@ -160,7 +160,7 @@ func (s *Stand) AwaitServing() {
 }
 
 // join creates a fleet and a join token as an admin would, and joins the host as an operator would.
-func (s *Stand) join(h *host) {
+func (s *Installation) join(h *host) {
 	s.T.Helper()
 	if _, err := os.Stat(filepath.Join(s.Dir, "agent", "node")); err == nil {
 		return
@@ -179,7 +179,7 @@ func (s *Stand) join(h *host) {
 	require.NoError(s.T, l.Client.Post(ctx, "/api/fleets/"+fleet.ID+"/join-tokens", map[string]any{}, &token), s.Tail())
 	file := filepath.Join(s.Dir, "agent", "join-token")
 	require.NoError(s.T, os.WriteFile(file, []byte(token.Token), 0o600))
-	h.give(file, "signalbox-agent", "signalbox-agent", 0o600)
+	h.setOwner(file, "signalbox-agent", "signalbox-agent", 0o600)
 	u := readUnit(s.T, "signalbox-agent.service")
 	p := newProcess(s.T, s.Dir, "agent", h.environment(u))
 	p.dir, p.cred = h.at(u.one("WorkingDirectory")), h.credential(u)

@@ -41,17 +41,17 @@ func TestSplit_processesMatchTheirUnits(t *testing.T) {
 	for name, p := range s.Processes {
 		u := readUnit(t, "signalbox-"+name+".service")
 		t.Run(name, func(t *testing.T) {
-			runsAs(t, h, u, p)
-			given(t, name, u, p)
+			requireUser(t, h, u, p)
+			requireEnvironment(t, name, u, p)
 			require.NotContains(t, p.Log(), "nothing reads it", "its environment file must contain no setting that the process ignores")
 		})
 	}
-	keepsToItself(t, h, s)
-	namesSettingsThatAre(t, s)
+	requirePrivateFolders(t, h, s)
+	requireKnownSettings(t, s)
 }
 
-// runsAs requires that a process has the user and groups of its unit.
-func runsAs(t *testing.T, h *host, u unit, p *Process) {
+// requireUser requires that a process has the user and groups of its unit.
+func requireUser(t *testing.T, h *host, u unit, p *Process) {
 	t.Helper()
 	c := h.credential(u)
 	if c == nil || p.Name == "agent" && !h.python(c) {
@@ -68,9 +68,9 @@ func runsAs(t *testing.T, h *host, u unit, p *Process) {
 	require.Equal(t, []string{"0000000000000000"}, status(t, p.PID(), "CapEff"))
 }
 
-// given requires that a process has the environment of its unit's files, and no other variables of
+// requireEnvironment requires that a process has the environment of its unit's files, and no other variables of
 // Signalbox or of the test.
-func given(t *testing.T, name string, u unit, p *Process) {
+func requireEnvironment(t *testing.T, name string, u unit, p *Process) {
 	t.Helper()
 	var want []string
 	for _, line := range u.environment(t) {
@@ -100,8 +100,8 @@ func given(t *testing.T, name string, u unit, p *Process) {
 	}
 }
 
-// keepsToItself requires that other users cannot read the data folders.
-func keepsToItself(t *testing.T, h *host, s *Stand) {
+// requirePrivateFolders requires that other users cannot read the data folders.
+func requirePrivateFolders(t *testing.T, h *host, s *Installation) {
 	t.Helper()
 	for _, folder := range []string{"lib", "agent"} {
 		require.NoError(t, filepath.WalkDir(filepath.Join(s.Dir, folder), func(path string, d os.DirEntry, err error) error {

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// Left returns the processes that an installation has left running: those whose arguments or environment
+// LeftProcesses returns the processes that an installation has left running: those whose arguments or environment
 // contain the path of its folder.
-func Left(dir string) []int {
+func LeftProcesses(dir string) []int {
 	entries, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		return nil
@@ -28,7 +28,7 @@ func Left(dir string) []int {
 		}
 		for _, file := range []string{"cmdline", "environ"} {
 			raw, err := os.ReadFile(filepath.Join(e, file))
-			if err == nil && names(raw, dir) {
+			if err == nil && mentions(raw, dir) {
 				pids = append(pids, pid)
 				break
 			}
@@ -37,9 +37,9 @@ func Left(dir string) []int {
 	return pids
 }
 
-// names reports whether the text contains the folder or a path in it. It ignores other folders whose name
+// mentions reports whether the text contains the folder or a path in it. It ignores other folders whose name
 // begins with the same text: concurrent installations have folders whose names differ only in a number.
-func names(raw []byte, dir string) bool {
+func mentions(raw []byte, dir string) bool {
 	for rest := raw; ; {
 		at := bytes.Index(rest, []byte(dir))
 		if at < 0 {
@@ -56,7 +56,7 @@ func names(raw []byte, dir string) bool {
 // The processes would otherwise outlive the test.
 func sweep(t testing.TB, dir string) {
 	t.Helper()
-	for _, pid := range Left(dir) {
+	for _, pid := range LeftProcesses(dir) {
 		t.Logf("ending process %d, which outlived its agent", pid)
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
@@ -69,7 +69,7 @@ func sweep(t testing.TB, dir string) {
 // exiting.
 func removeGroup(t testing.TB, group string) {
 	t.Helper()
-	for deadline := time.Now().Add(stopTimeout); ; <-time.After(look) {
+	for deadline := time.Now().Add(stopTimeout); ; <-time.After(pollInterval) {
 		err := os.Remove(group)
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			return

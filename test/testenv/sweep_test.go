@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestNames(t *testing.T) {
+func TestMentions(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
 		"/tmp/sb12": true, "--data\x00/tmp/sb12/data\x00": true, "A=/tmp/sb12\x00": true, "/tmp/sb123": false, "/tmp/sb123/x:/tmp/sb12/x": true,
 		"/tmp/sb1": false, "": false, "/tmp/sb124 /tmp/sb129": false,
 	} {
-		require.Equal(t, want, names([]byte(text), "/tmp/sb12"), "%q", text)
+		require.Equal(t, want, mentions([]byte(text), "/tmp/sb12"), "%q", text)
 	}
 }
 
@@ -48,11 +48,11 @@ func TestLeft_findsProcessesThatSweepKills(t *testing.T) {
 		t.Cleanup(func() { _ = in.Close() })
 		require.NoError(t, cmd.Start())
 	}
-	require.ElementsMatch(t, []int{byArgument.Process.Pid, byEnvironment.Process.Pid}, Left(dir))
+	require.ElementsMatch(t, []int{byArgument.Process.Pid, byEnvironment.Process.Pid}, LeftProcesses(dir))
 	sweep(t, dir)
 	require.ErrorContains(t, byArgument.Wait(), "killed")
 	require.ErrorContains(t, byEnvironment.Wait(), "killed")
-	require.Empty(t, Left(dir))
+	require.Empty(t, LeftProcesses(dir))
 	require.NoError(t, neighbour.Process.Kill())
 	require.ErrorContains(t, neighbour.Wait(), "killed")
 }

@@ -28,8 +28,8 @@ func units(t *testing.T) map[string]unit {
 // once reports whether a unit runs a command and waits for its end, as root.
 func once(u unit) bool { return u.one("Type") == "oneshot" }
 
-// made returns the programs that `make build` builds.
-func made(t *testing.T) []string {
+// builtPrograms returns the programs that `make build` builds.
+func builtPrograms(t *testing.T) []string {
 	t.Helper()
 	var patterns []string
 	for _, line := range lines(t, filepath.Join(Root(t), "Makefile")) {
@@ -51,7 +51,7 @@ func made(t *testing.T) []string {
 
 func TestUnits_startBuiltPrograms(t *testing.T) {
 	t.Parallel()
-	programs := made(t)
+	programs := builtPrograms(t)
 	for name, u := range units(t) {
 		for _, key := range []string{"ExecStartPre", "ExecStart"} {
 			if words := u.command(key); key == "ExecStart" || len(words) > 0 {
@@ -157,7 +157,7 @@ func machine(t *testing.T) string {
 	for _, target := range []string{"sysinit", "basic", "shutdown", "network-online", "timers", "multi-user"} {
 		put("etc/systemd/system/"+target+".target", "[Unit]\n", 0o644)
 	}
-	for _, name := range made(t) {
+	for _, name := range builtPrograms(t) {
 		put("usr/bin/"+name, "#!/bin/sh\n", 0o755)
 	}
 	for from, to := range map[string]string{"systemd": "etc/systemd/system", "sysusers.d": "usr/lib/sysusers.d"} {
@@ -204,18 +204,18 @@ func TestSysusers_likeSystemd(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 	h := &host{t: t, dir: t.TempDir()}
 	h.sysusers()
-	for file, places := range map[string][]int{"passwd": {0, 5, 6}, "group": {0}} {
-		require.ElementsMatch(t, columns(t, filepath.Join(h.dir, "etc", file), places), columns(t, filepath.Join(root, "etc", file), places), file)
+	for file, positions := range map[string][]int{"passwd": {0, 5, 6}, "group": {0}} {
+		require.ElementsMatch(t, columns(t, filepath.Join(h.dir, "etc", file), positions), columns(t, filepath.Join(root, "etc", file), positions), file)
 	}
 }
 
 // columns returns the given columns of each line in an account file.
-func columns(t *testing.T, path string, places []int) []string {
+func columns(t *testing.T, path string, positions []int) []string {
 	t.Helper()
 	var out []string
 	for _, line := range lines(t, path) {
 		fields, kept := strings.Split(line, ":"), ""
-		for _, n := range places {
+		for _, n := range positions {
 			kept += fields[n] + ":"
 		}
 		out = append(out, kept)

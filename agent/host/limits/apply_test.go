@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// entering returns a process that decodes the plan from JSON, enters it and runs the script.
-func entering(t *testing.T, p Plan, script string) (*exec.Cmd, *strings.Builder) {
+// enterInProcess returns a process that decodes the plan from JSON, enters it and runs the script.
+func enterInProcess(t *testing.T, p Plan, script string) (*exec.Cmd, *strings.Builder) {
 	t.Helper()
 	raw, err := json.Marshal(p)
 	require.NoError(t, err)
@@ -51,7 +51,7 @@ func entering(t *testing.T, p Plan, script string) (*exec.Cmd, *strings.Builder)
 func TestPlan_Enter_fromJSON(t *testing.T) {
 	t.Parallel()
 	groups := []string{t.TempDir(), t.TempDir()}
-	cmd, output := entering(t, Plan{Mode: Cgroup1, Groups: groups}, "echo $$")
+	cmd, output := enterInProcess(t, Plan{Mode: Cgroup1, Groups: groups}, "echo $$")
 	require.NoError(t, cmd.Run(), output.String())
 	for _, g := range groups {
 		raw, err := os.ReadFile(filepath.Join(g, "cgroup.procs"))
@@ -75,7 +75,7 @@ func TestPlan_JSONRoundTrip(t *testing.T) {
 
 func TestPlan_Enter_missingGroup(t *testing.T) {
 	t.Parallel()
-	cmd, output := entering(t, Plan{Mode: Cgroup1, Groups: []string{"/no/such/group"}}, "echo ran")
+	cmd, output := enterInProcess(t, Plan{Mode: Cgroup1, Groups: []string{"/no/such/group"}}, "echo ran")
 	require.Error(t, cmd.Run())
 	require.Contains(t, output.String(), "enter the cgroup")
 	require.NotContains(t, output.String(), "ran")
@@ -84,11 +84,11 @@ func TestPlan_Enter_missingGroup(t *testing.T) {
 func TestPlan_Enter_rlimit(t *testing.T) {
 	t.Parallel()
 	const bound = 300 << 20
-	cmd, output := entering(t, Enforcer{mode: Rlimit}.Plan("w", executor.Limits{MemoryBytes: bound}), "ulimit -d; ulimit -Hd; sh -c 'ulimit -d'")
+	cmd, output := enterInProcess(t, Enforcer{mode: Rlimit}.Plan("w", executor.Limits{MemoryBytes: bound}), "ulimit -d; ulimit -Hd; sh -c 'ulimit -d'")
 	require.NoError(t, cmd.Run(), output.String())
 	want := strconv.Itoa(bound >> 10)
 	require.Equal(t, []string{want, want, want}, strings.Fields(output.String()), "the soft limit, the hard limit and the limit of a child")
-	cmd, output = entering(t, Enforcer{mode: Rlimit}.Plan("w", executor.Limits{}), "ulimit -d")
+	cmd, output = enterInProcess(t, Enforcer{mode: Rlimit}.Plan("w", executor.Limits{}), "ulimit -d")
 	require.NoError(t, cmd.Run())
 	mine, err := exec.CommandContext(t.Context(), "/bin/sh", "-c", "ulimit -d").Output()
 	require.NoError(t, err)
@@ -183,7 +183,7 @@ func TestPlan_Remove_notEmpty(t *testing.T) {
 	require.NoDirExists(t, empty, "the empty group must be removed")
 }
 
-func TestHolder_Plan_onlyRequestedLimits(t *testing.T) {
+func TestEnforcer_Plan_onlyRequestedLimits(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		limits executor.Limits
@@ -210,7 +210,7 @@ func names(p Plan) []string {
 	return all
 }
 
-func TestHolder_Plan_cgroup1MemoryBeforeSwap(t *testing.T) {
+func TestEnforcer_Plan_cgroup1MemoryBeforeSwap(t *testing.T) {
 	t.Parallel()
 	// The kernel rejects a memsw limit below the memory limit.
 	p := Enforcer{mode: Cgroup1, bases: []string{"/m", "/p", "/c"}}.Plan("w", executor.Limits{MemoryBytes: 7, CPUs: 3})

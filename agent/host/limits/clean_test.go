@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestHolder_Clean_oldWorkGroups(t *testing.T) {
+func TestEnforcer_Clean_oldWorkGroups(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
@@ -36,8 +36,8 @@ func TestHolder_Clean_oldWorkGroups(t *testing.T) {
 	}
 }
 
-// TestHolder_Clean_keepsGroupInUse has no effect on a machine without cgroups.
-func TestHolder_Clean_keepsGroupInUse(t *testing.T) {
+// TestEnforcer_Clean_keepsGroupInUse has no effect on a machine without cgroups.
+func TestEnforcer_Clean_keepsGroupInUse(t *testing.T) {
 	t.Parallel()
 	own, err := os.ReadFile("/proc/self/cgroup")
 	require.NoError(t, err)

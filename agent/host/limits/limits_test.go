@@ -59,7 +59,7 @@ func TestPlan_onThisMachine(t *testing.T) {
 	require.NoError(t, p.Remove(), "a second call, as after a restart")
 }
 
-func TestHolder_Plan_cgroups(t *testing.T) {
+func TestEnforcer_Plan_cgroups(t *testing.T) {
 	t.Parallel()
 	l := executor.Limits{CPUs: 2, MemoryBytes: 100, PIDs: 7}
 	v2 := Enforcer{mode: Cgroup2, bases: []string{"/c/signalbox"}}.Plan("w", l)

@@ -98,8 +98,8 @@ func (d *logRoute) next() request {
 	}
 }
 
-// ticks advances the clock until a request arrives. Each step makes the shipper check the log file.
-func (d *logRoute) ticks() request {
+// advanceUntilRequest advances the clock until a request arrives. Each step makes the shipper check the log file.
+func (d *logRoute) advanceUntilRequest() request {
 	d.Helper()
 	for {
 		require.NoError(d, d.clock.Await(d.Context(), 1))
@@ -200,13 +200,13 @@ func TestShipper_brokenConnectionResendsSameBytes(t *testing.T) {
 func TestShipper_retriesAtNewEndpoint(t *testing.T) {
 	t.Parallel()
 	for name, status := range map[string]int{"old address unavailable": 503, "old address reused": 404} {
-		t.Run(name, func(t *testing.T) { t.Parallel(); moves(t, status) })
+		t.Run(name, func(t *testing.T) { t.Parallel(); moveDuringSend(t, status) })
 	}
 }
 
-// moves changes the endpoint while a range is being sent. It checks that the range is sent again to the new
+// moveDuringSend changes the endpoint while a range is being sent. It checks that the range is sent again to the new
 // address, even if the old address responds with status.
-func moves(t *testing.T, status int) {
+func moveDuringSend(t *testing.T, status int) {
 	t.Helper()
 	old, now := newLogRoute(t), newLogRoute(t)
 	l := old.log("one\n")
@@ -249,12 +249,12 @@ func TestShipper_incompleteLineWaits(t *testing.T) {
 	ended := make(chan struct{})
 	done := d.ship(t.Context(), l, ended, at(0))
 	began := d.clock.Now()
-	r := d.ticks()
+	r := d.advanceUntilRequest()
 	require.Equal(t, "progress 10%", r.text)
 	require.GreaterOrEqual(t, d.clock.Now().Sub(began), patience)
 	r.respond <- reply{status: 200}
 	appendTo(t, l.Path, "\rprogress 20%\nnext")
-	r = d.ticks()
+	r = d.advanceUntilRequest()
 	require.Equal(t, "\rprogress 20%\n", r.text, "a complete line is sent without waiting")
 	r.respond <- reply{status: 200}
 	close(ended)
@@ -289,7 +289,7 @@ func TestShipper_logCreatedLater(t *testing.T) {
 	done := d.ship(t.Context(), l, ended, at(0))
 	require.NoError(t, d.clock.Await(t.Context(), 1))
 	appendTo(t, l.Path, "at last\n")
-	r := d.ticks()
+	r := d.advanceUntilRequest()
 	require.Equal(t, "at last\n", r.text)
 	r.respond <- reply{status: 200}
 	close(ended)

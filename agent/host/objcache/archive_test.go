@@ -239,7 +239,7 @@ func TestUnpack_existingSymlinksNotFollowed(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(outside, "new"))
 }
 
-func TestStore_Lay_badArchiveIsPermanent(t *testing.T) {
+func TestStore_Copy_badArchiveIsPermanent(t *testing.T) {
 	t.Parallel()
 	s, p, _ := newStore(t, 0)
 	ref := p.Put("bad.tar", pack(t, regular("../x", "1")))
@@ -250,7 +250,7 @@ func TestStore_Lay_badArchiveIsPermanent(t *testing.T) {
 	require.Equal(t, 1, p.Fetched(ref))
 }
 
-func TestStore_Lay_archiveUnpackedInItsFolder(t *testing.T) {
+func TestStore_Copy_archiveUnpackedInItsFolder(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{"code.tar": "x", "sub/code.tar": "sub/x", ".": "x", "": "x"} {
 		s, p, _ := newStore(t, 0)

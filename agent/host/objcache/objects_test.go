@@ -21,9 +21,9 @@ import (
 
 func key() executor.Key { return executor.Key{WorkID: "w", Generation: 1, Fence: 1} }
 
-func newStore(t *testing.T, maxBytes int64) (*objcache.Store, *executortest.Plane, string) {
+func newStore(t *testing.T, maxBytes int64) (*objcache.Store, *executortest.ControlPlane, string) {
 	t.Helper()
-	dir, p := t.TempDir(), executortest.NewPlane(t)
+	dir, p := t.TempDir(), executortest.NewControlPlane(t)
 	return objcache.NewStore(dir, maxBytes, p, clock.Real()), p, dir
 }
 
@@ -60,7 +60,7 @@ func TestStore_Fetch_brokenDownload(t *testing.T) {
 	require.Empty(t, entries)
 }
 
-func TestStore_Lay_invalidReference(t *testing.T) {
+func TestStore_Copy_invalidReference(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*executor.ObjectRef){
 		"other hash":    func(r *executor.ObjectRef) { r.SHA256 = strings.Repeat("0", 64) },
@@ -79,7 +79,7 @@ func TestStore_Lay_invalidReference(t *testing.T) {
 	}
 }
 
-func TestStore_Lay_copyIsIndependentOfCache(t *testing.T) {
+func TestStore_Copy_isIndependentOfCache(t *testing.T) {
 	t.Parallel()
 	s, p, dir := newStore(t, 0)
 	ref := p.Put("sub/a", []byte("data"))
@@ -91,7 +91,7 @@ func TestStore_Lay_copyIsIndependentOfCache(t *testing.T) {
 	require.Equal(t, "data", string(raw))
 }
 
-func TestStore_Lay_damagedObjectIsFetchedAgain(t *testing.T) {
+func TestStore_Copy_damagedObjectIsFetchedAgain(t *testing.T) {
 	t.Parallel()
 	for _, unpack := range []bool{false, true} {
 		s, p, dir := newStore(t, 0)
@@ -180,7 +180,7 @@ func FuzzUnpackStaysInside(f *testing.F) {
 	})
 }
 
-func TestLayTree_writtenOnce(t *testing.T) {
+func TestWriteTree_writtenOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	tree := fstest.MapFS{"signalbox/__init__.py": {Data: []byte("x = 1\n")}}

@@ -20,9 +20,9 @@ import (
 	"github.com/signalbox-dev/signalbox/test/executortest"
 )
 
-func onClock(t *testing.T, maxBytes int64) (*objcache.Store, *executortest.Plane, string, *clock.Fake) {
+func withClock(t *testing.T, maxBytes int64) (*objcache.Store, *executortest.ControlPlane, string, *clock.Fake) {
 	t.Helper()
-	dir, p := t.TempDir(), executortest.NewPlane(t)
+	dir, p := t.TempDir(), executortest.NewControlPlane(t)
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
 	return objcache.NewStore(dir, maxBytes, p, clk), p, dir, clk
 }
@@ -35,7 +35,7 @@ func fetch(t *testing.T, s *objcache.Store, ref executor.ObjectRef) {
 
 func TestStore_trim_leastRecentlyUsed(t *testing.T) {
 	t.Parallel()
-	s, p, dir, clk := onClock(t, 10)
+	s, p, dir, clk := withClock(t, 10)
 	var refs []executor.ObjectRef
 	for _, text := range []string{"aaaa", "bbbb"} {
 		ref := p.Put(text, []byte(text))
@@ -66,7 +66,7 @@ func TestStore_trim_limit(t *testing.T) {
 		"no limit":       {0, true},
 		"negative limit": {-1, true},
 	} {
-		s, p, dir, _ := onClock(t, c.bound)
+		s, p, dir, _ := withClock(t, c.bound)
 		first := p.Put("a", []byte("aaaa"))
 		fetch(t, s, first)
 		fetch(t, s, p.Put("b", []byte("bbbb")))
@@ -75,9 +75,9 @@ func TestStore_trim_limit(t *testing.T) {
 	}
 }
 
-func TestStore_Lay_objectLargerThanCache(t *testing.T) {
+func TestStore_Copy_objectLargerThanCache(t *testing.T) {
 	t.Parallel()
-	s, p, dir, _ := onClock(t, 3)
+	s, p, dir, _ := withClock(t, 3)
 	ref := p.Put("a", []byte("more than three"))
 	to := t.TempDir()
 	require.NoError(t, s.Copy(t.Context(), key(), ref, to))
@@ -87,7 +87,7 @@ func TestStore_Lay_objectLargerThanCache(t *testing.T) {
 
 func TestStore_trim_abandonedDownloads(t *testing.T) {
 	t.Parallel()
-	s, p, dir, clk := onClock(t, 100)
+	s, p, dir, clk := withClock(t, 100)
 	part := filepath.Join(dir, strings.Repeat("a", 64)+".part-1")
 	require.NoError(t, os.WriteFile(part, []byte("half"), 0o600))
 	require.NoError(t, os.Chtimes(part, clk.Now(), clk.Now()))
@@ -101,7 +101,7 @@ func TestStore_trim_abandonedDownloads(t *testing.T) {
 
 func TestStore_Fetch_incompleteFileIsReplaced(t *testing.T) {
 	t.Parallel()
-	s, p, dir, _ := onClock(t, 0)
+	s, p, dir, _ := withClock(t, 0)
 	ref := p.Put("a", []byte("data"))
 	for _, text := range []string{"", "dat", "data and more"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, ref.SHA256), []byte(text), 0o600))
@@ -146,7 +146,7 @@ func TestStore_Fetch_endlessDownload(t *testing.T) {
 
 func TestStore_Fetch_canceledCallerDoesNotFailOthers(t *testing.T) {
 	t.Parallel()
-	p := executortest.NewPlane(t)
+	p := executortest.NewControlPlane(t)
 	ref := p.Put("a", []byte("data"))
 	leaving, leave := context.WithCancel(t.Context())
 	requests := make(chan struct{}, 8)
@@ -181,7 +181,7 @@ func TestStore_Fetch_downloadError(t *testing.T) {
 
 func TestStore_Link_changedBytesAreFetchedAgain(t *testing.T) {
 	t.Parallel()
-	s, p, dir, _ := onClock(t, 0)
+	s, p, dir, _ := withClock(t, 0)
 	ref := p.Put("model", []byte("weights"))
 	first, second := t.TempDir(), t.TempDir()
 	require.NoError(t, s.Link(t.Context(), key(), ref, first))
@@ -195,9 +195,9 @@ func TestStore_Link_changedBytesAreFetchedAgain(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, ref.SHA256))
 }
 
-func TestStore_Lay_worksGetSeparateCopies(t *testing.T) {
+func TestStore_Copy_worksGetSeparateCopies(t *testing.T) {
 	t.Parallel()
-	s, p, _, _ := onClock(t, 0)
+	s, p, _, _ := withClock(t, 0)
 	ref := p.Put("a", []byte("data"))
 	one, two := t.TempDir(), t.TempDir()
 	require.NoError(t, s.Copy(t.Context(), key(), ref, one))
@@ -213,7 +213,7 @@ func TestStore_Lay_worksGetSeparateCopies(t *testing.T) {
 
 func TestStore_Link_replacesFile(t *testing.T) {
 	t.Parallel()
-	s, p, dir, _ := onClock(t, 0)
+	s, p, dir, _ := withClock(t, 0)
 	ref := p.Put("sub/a", []byte("data"))
 	to := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(to, "sub"), 0o700))
@@ -226,7 +226,7 @@ func TestStore_Link_replacesFile(t *testing.T) {
 	require.True(t, os.SameFile(cached, linked), "the bytes were copied")
 }
 
-func TestLayTree_concurrent(t *testing.T) {
+func TestWriteTree_concurrent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	tree := fstest.MapFS{}
@@ -256,7 +256,7 @@ func TestLayTree_concurrent(t *testing.T) {
 	require.Len(t, entries, 1)
 }
 
-func TestLayTree_digestOfNamesAndBytes(t *testing.T) {
+func TestWriteTree_digestOfNamesAndBytes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write := func(files map[string]string) string {

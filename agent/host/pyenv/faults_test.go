@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// pretend returns a PATH that contains the given programs as shell scripts.
-func pretend(t *testing.T, programs map[string]string) []string {
+// fakePrograms returns a PATH that contains the given programs as shell scripts.
+func fakePrograms(t *testing.T, programs map[string]string) []string {
 	t.Helper()
 	path := only(t, "sh")
 	dir := strings.TrimPrefix(path[0], "PATH=")
@@ -59,7 +59,7 @@ func TestBuilder_Ensure_noSuitablePython(t *testing.T) {
 		"broken":       {map[string]string{"python3": "exit 127"}, []string{"no Python in PATH"}},
 		"other output": {map[string]string{"python3": "echo hello"}, []string{"no Python in PATH"}},
 	} {
-		dir, err := ensure(t, pretend(t, c.programs), executor.EnvironmentSpec{})
+		dir, err := ensure(t, fakePrograms(t, c.programs), executor.EnvironmentSpec{})
 		message := buildError(t, err)
 		for _, word := range c.words {
 			require.Contains(t, message, word, name)

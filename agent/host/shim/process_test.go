@@ -49,7 +49,7 @@ func TestIdentity_Wait_reapsChild(t *testing.T) {
 	require.NoError(t, i.Wait(t.Context()), "Wait for a reaped process")
 }
 
-func TestMarkedAndDescendants(t *testing.T) {
+func TestWithVariableAndDescendants(t *testing.T) {
 	t.Parallel()
 	_, i := sleeper(t, "SIGNALBOX_MARK="+t.Name())
 	require.Equal(t, []Identity{i}, WithVariable("SIGNALBOX_MARK", t.Name()))

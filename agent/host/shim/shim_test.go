@@ -28,17 +28,17 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-type bench struct {
+type harness struct {
 	*testing.T
 	shim.Control
 	dir   string
 	start shim.Start
 }
 
-func script(t *testing.T, text string) *bench {
+func script(t *testing.T, text string) *harness {
 	t.Helper()
 	dir := t.TempDir()
-	return &bench{
+	return &harness{
 		T: t, Control: shim.Control{Exec: []string{os.Args[0], "shim"}, Clock: clock.Real()}, dir: dir,
 		start: shim.Start{
 			Path: "/bin/sh", Args: []string{"sh", "-c", text}, Env: []string{"PATH=/usr/bin:/bin"}, Dir: dir,
@@ -47,12 +47,12 @@ func script(t *testing.T, text string) *bench {
 	}
 }
 
-func (b *bench) launch() {
+func (b *harness) launch() {
 	b.Helper()
 	require.NoError(b, b.Launch(b.dir, b.start))
 }
 
-func (b *bench) ends() (shim.Exit, bool) {
+func (b *harness) ends() (shim.Exit, bool) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
 	defer cancel()
@@ -61,13 +61,13 @@ func (b *bench) ends() (shim.Exit, bool) {
 	return exit, found
 }
 
-func (b *bench) log() string {
+func (b *harness) log() string {
 	raw, _ := os.ReadFile(b.start.Log)
 	return string(raw)
 }
 
-// begun waits until the log contains line.
-func (b *bench) begun(line string) {
+// awaitLine waits until the log contains line.
+func (b *harness) awaitLine(line string) {
 	b.Helper()
 	require.Eventually(b, func() bool { return strings.Contains(b.log(), line) }, time.Minute, 5*time.Millisecond)
 }
@@ -83,7 +83,7 @@ func TestControl_State_lifecycle(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, shim.Alive, state)
 	require.Error(t, b.Launch(b.dir, b.start), "a second shim in the same folder")
-	b.begun("begun")
+	b.awaitLine("begun")
 	r, err := b.Running(b.dir)
 	require.NoError(t, err)
 	require.True(t, r.Shim.Alive())
@@ -101,7 +101,7 @@ func TestControl_Await_killedShim(t *testing.T) {
 	// One child is in the process group and one has its own session. Neither may survive.
 	b := script(t, "setsid sleep 300 & echo $!; sleep 300 & echo $!; echo begun; wait")
 	b.launch()
-	b.begun("begun")
+	b.awaitLine("begun")
 	r, err := b.Running(b.dir)
 	require.NoError(t, err)
 	require.True(t, r.Shim.Signal(syscall.SIGKILL))
@@ -153,7 +153,7 @@ func TestControl_Stop_shortestGraceApplies(t *testing.T) {
 	t.Parallel()
 	b := script(t, "trap '' TERM; echo begun; while :; do sleep 0.02; done")
 	b.launch()
-	b.begun("begun")
+	b.awaitLine("begun")
 	require.NoError(t, b.Stop(b.dir, time.Hour))
 	require.NoError(t, b.Stop(b.dir, 200*time.Millisecond))
 	require.NoError(t, b.Stop(b.dir, time.Hour))
@@ -227,7 +227,7 @@ func TestShim_killsProcessInOtherSession(t *testing.T) {
 	b := script(t, "(setsid sleep 300 & echo $!); echo begun; sleep 300")
 	b.start.Limits = holder.Plan("fled-"+strconv.Itoa(os.Getpid()), executor.Limits{PIDs: 64})
 	b.launch()
-	b.begun("begun")
+	b.awaitLine("begun")
 	fled, err := strconv.Atoi(strings.Fields(b.log())[0])
 	require.NoError(t, err)
 	require.NoError(t, b.Stop(b.dir, 0))

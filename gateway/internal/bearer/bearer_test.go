@@ -80,7 +80,7 @@ func TestCallerReturnsAuthRefusal(t *testing.T) {
 	require.Empty(t, authn.Token(ctx, clock.Real().Now()))
 }
 
-func TestAgainDetectsChangedAccess(t *testing.T) {
+func TestRecheckDetectsChangedAccess(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
 	key, err := authn.NewSigningKey(rand.Reader)

@@ -82,16 +82,16 @@ func (j *jobs) FollowLogs(_ *ingestv1.FollowLogsRequest, s grpc.ServerStreamingS
 	return j.follow(s.Context(), s.Send)
 }
 
-// rig is a gRPC proxy between a client and a fake service.
-type rig struct {
+// harness is a gRPC proxy between a client and a fake service.
+type harness struct {
 	gate   *gate
 	jobs   *jobs
 	client *grpc.ClientConn
 }
 
-func newRig(t *testing.T, limit time.Duration) *rig {
+func newHarness(t *testing.T, limit time.Duration) *harness {
 	t.Helper()
-	r := &rig{gate: &gate{limit: limit}, jobs: &jobs{got: make(chan metadata.MD, 16)}}
+	r := &harness{gate: &gate{limit: limit}, jobs: &jobs{got: make(chan metadata.MD, 16)}}
 	back, pipe := grpc.NewServer(grpc.MaxRecvMsgSize(16<<20)), bufconn.Listen(1<<16)
 	jobsv1.RegisterJobServiceServer(back, r.jobs)
 	ingestv1.RegisterRunDataServiceServer(back, r.jobs)
@@ -129,7 +129,7 @@ func job(context.Context) (*jobsv1.Job, error) { return &jobsv1.Job{Id: "job_1"}
 
 func TestMethodOutsideTableUnimplemented(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, time.Minute)
+	r := newHarness(t, time.Minute)
 	r.jobs.get = job
 	for _, method := range []string{
 		"/signalbox.jobs.v1.JobService/ListJobs", "/signalbox.jobs.v1.JobService/StopJob", "/signalbox.jobs.v1.JobService/getjob", "/signalbox.jobs.v1.JobService/GetJob/",
@@ -144,7 +144,7 @@ func TestMethodOutsideTableUnimplemented(t *testing.T) {
 
 func TestOnlyListedMetadataPasses(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, time.Minute)
+	r := newHarness(t, time.Minute)
 	r.jobs.get = job
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "idempotency-key", "k", "x-service-confirm", "sha256:ab", "authorization", "Bearer x",
 		"x-service-caller", "forged", "x-user-id", "admin", "cookie", "a=b", "grpc-metadata-x", "y", "x-forwarded-for", "6.6.6.6", "blob-bin", "\x00\x01")
@@ -169,7 +169,7 @@ func TestOnlyListedMetadataPasses(t *testing.T) {
 
 func TestRefusedCallDoesNotReachService(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, time.Minute)
+	r := newHarness(t, time.Minute)
 	r.gate.admit = func(ctx context.Context, rt route.Route) (context.Context, error) {
 		return ctx, fault.New(fault.Unauthenticated, "token_revoked", "no more, %s", rt.Service)
 	}
@@ -183,7 +183,7 @@ func TestRefusedCallDoesNotReachService(t *testing.T) {
 func TestMessageSizeLimit(t *testing.T) {
 	t.Parallel()
 	const limit = 4 << 20
-	r := newRig(t, time.Minute)
+	r := newHarness(t, time.Minute)
 	r.jobs.get = job
 	client := jobsv1.NewJobServiceClient(r.client)
 	const overhead = 1 + 4 // the field's tag and the length of its text
@@ -198,7 +198,7 @@ func TestMessageSizeLimit(t *testing.T) {
 // A protobuf message does not distinguish an empty field from an absent one; as for REST, it is reported as missing.
 func TestUnsetFieldsReportedMissing(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, time.Minute)
+	r := newHarness(t, time.Minute)
 	short := func(loc ...any) fault.Field { return fault.At(fault.TypeStringShort, "too short", loc...) }
 	r.jobs.get = func(context.Context) (*jobsv1.Job, error) {
 		return nil, fault.InvalidFields(short("job_id"), fault.At(fault.TypeStringPattern, "no match", "job_id"), short("other"),
@@ -219,7 +219,7 @@ func TestUnsetFieldsReportedMissing(t *testing.T) {
 
 func TestClientCancelEndsServiceCall(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, time.Minute)
+	r := newHarness(t, time.Minute)
 	entered, freed := make(chan struct{}), make(chan struct{})
 	r.jobs.get = func(ctx context.Context) (*jobsv1.Job, error) {
 		close(entered)
@@ -241,7 +241,7 @@ func TestClientCancelEndsServiceCall(t *testing.T) {
 
 func TestCallLimitDoesNotBoundStreams(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, time.Nanosecond) // expires at once
+	r := newHarness(t, time.Nanosecond) // expires at once
 	r.jobs.get = job
 	_, err := jobsv1.NewJobServiceClient(r.client).GetJob(t.Context(), &jobsv1.GetJobRequest{})
 	require.Equal(t, codes.DeadlineExceeded, status.Code(err))
@@ -267,7 +267,7 @@ func TestCallLimitDoesNotBoundStreams(t *testing.T) {
 
 func TestCutStreamReportsGateFault(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, time.Minute)
+	r := newHarness(t, time.Minute)
 	why, entered, freed := fault.New(fault.Unauthenticated, "token_revoked", "no more"), make(chan struct{}), make(chan struct{})
 	r.gate.admit = func(ctx context.Context, _ route.Route) (context.Context, error) {
 		ctx, cut := context.WithCancelCause(ctx)

@@ -19,7 +19,7 @@ func routeOf(rpc, pattern, body string, vars ...string) *router.Route {
 	return &router.Route{Route: route.Route{Method: "GET", Pattern: pattern, RPC: rpc, Body: body}, Vars: vars}
 }
 
-func TestPlacedPrefixesFieldLocation(t *testing.T) {
+func TestWithLocationsPrefixesFieldLocation(t *testing.T) {
 	t.Parallel()
 	whole := &router.Match{Route: routeOf("", "/x/{id}", "*", "id")}
 	part := &router.Match{Route: routeOf("", "/x/{id}", "spec", "id")}
@@ -48,7 +48,7 @@ func TestPlacedPrefixesFieldLocation(t *testing.T) {
 	require.Equal(t, fault.Absent, middleware.WithLocations(&middleware.Call{Match: none}, fault.Absentf("job", "x")).Kind)
 }
 
-func TestPlacedAddsSchemaCodeToSubmission(t *testing.T) {
+func TestWithLocationsAddsSchemaCode(t *testing.T) {
 	t.Parallel()
 	submit := &middleware.Call{Match: &router.Match{Route: &router.Route{Route: route.Route{RPC: "signalbox.jobs.v1.JobService/SubmitJob", Body: "*"}}}}
 	bad := fault.InvalidFields(fault.At(fault.TypeMissing, "Field required", "spec"))
@@ -58,7 +58,7 @@ func TestPlacedAddsSchemaCodeToSubmission(t *testing.T) {
 	require.Empty(t, middleware.WithLocations(other, bad).Code)
 }
 
-func TestPlacedMarksOmittedFieldsMissing(t *testing.T) {
+func TestWithLocationsMarksOmittedFieldsMissing(t *testing.T) {
 	t.Parallel()
 	m := &router.Match{Route: routeOf("", "/x/{id}", "*", "id")}
 	body := restjson.NewBody(io.NopCloser(strings.NewReader(`{"resources": {"pools": [{"pool": ""}]}}`)), "id")

@@ -22,8 +22,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// decides maps the headers that change the effect of a request to their metadata keys.
-func decides() map[string]string {
+// effectHeaders maps the headers that change the effect of a request to their metadata keys.
+func effectHeaders() map[string]string {
 	return map[string]string{
 		"Idempotency-Key": "idempotency-key", "X-Service-Confirm": "x-service-confirm", "If-Match": "if-match", "If-None-Match": "if-none-match",
 	}
@@ -31,7 +31,7 @@ func decides() map[string]string {
 
 func TestMetadataRejectsInvalidHeaders(t *testing.T) {
 	t.Parallel()
-	for name, key := range decides() {
+	for name, key := range effectHeaders() {
 		for _, good := range []string{"x", strings.Repeat("x", 255), " !~", `"etag"`} {
 			md, f := middleware.Metadata(http.Header{name: {good}})
 			require.Nil(t, f, "%s: %q", name, good)

@@ -11,8 +11,8 @@ type InFlight struct {
 	empty    chan struct{} // closed when draining has begun and no request is running
 }
 
-// NewHold returns a counter of zero that is not draining.
-func NewHold() *InFlight { return &InFlight{empty: make(chan struct{})} }
+// NewInFlight returns a counter of zero that is not draining.
+func NewInFlight() *InFlight { return &InFlight{empty: make(chan struct{})} }
 
 // Enter counts a request until Leave is called. Once draining has begun, Enter does not count it and returns false.
 func (h *InFlight) Enter() bool {

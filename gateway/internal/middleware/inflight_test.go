@@ -18,9 +18,9 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-func TestHoldWaitsForRequests(t *testing.T) {
+func TestInFlightDrainWaitsForRequests(t *testing.T) {
 	t.Parallel()
-	h := middleware.NewHold()
+	h := middleware.NewInFlight()
 	require.True(t, h.Enter())
 	require.True(t, h.Enter())
 	h.Leave()
@@ -33,9 +33,9 @@ func TestHoldWaitsForRequests(t *testing.T) {
 	h.Drain()
 }
 
-func TestHoldEmptyWithoutRequests(t *testing.T) {
+func TestInFlightEmptyWithoutRequests(t *testing.T) {
 	t.Parallel()
-	h := middleware.NewHold()
+	h := middleware.NewInFlight()
 	require.True(t, h.Enter())
 	h.Leave()
 	require.False(t, closed(h.Empty()), "draining has not begun")
@@ -45,10 +45,10 @@ func TestHoldEmptyWithoutRequests(t *testing.T) {
 
 // In every interleaving of Enter and Drain, a request is either refused or counted, and Empty waits for the counted
 // ones.
-func TestHoldEnterRacesWithDrain(t *testing.T) {
+func TestInFlightEnterRacesWithDrain(t *testing.T) {
 	t.Parallel()
 	for range 200 {
-		h := middleware.NewHold()
+		h := middleware.NewInFlight()
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		inside := 0

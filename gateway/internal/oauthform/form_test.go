@@ -28,19 +28,19 @@ func TestOAuthPathsMapToCalls(t *testing.T) {
 		oauthform.PathRevoke: &authpeerv1.RevokeTokenRequest{Form: fields},
 		oauthform.PathDevice: &authpeerv1.AuthorizeDeviceRequest{Form: fields, ClientAddress: client},
 	} {
-		a := fine()
+		a := newFakeAuth()
 		w := a.post(path, "client_id=a+b&token=x")
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
 		require.Len(t, a.requests, 1)
 		require.Empty(t, cmp.Diff(want, a.requests[0], protocmp.Transform()))
 	}
-	a := fine()
+	a := newFakeAuth()
 	require.Equal(t, http.StatusInternalServerError, a.post("/api/oauth/other", "a=b").Code)
 	require.Empty(t, a.requests)
 }
 
-// many returns n different fields.
-func many(n int) []string {
+// manyFields returns n different fields.
+func manyFields(n int) []string {
 	out := make([]string, n)
 	for i := range out {
 		out[i] = fmt.Sprintf("f%d=%d", i, i)
@@ -64,14 +64,14 @@ func TestFormsAccepted(t *testing.T) {
 		"a bare equals":    {"code=ab==", map[string]string{"code": "ab=="}},
 		"no value":         {"state=&a=b&flag", map[string]string{"a": "b"}},
 		"an escaped amper": {"a=b%26c%3Dd", map[string]string{"a": "b&c=d"}},
-		"maximum fields":   {strings.Join(many(oauthform.MaxFields), "&"), whole},
+		"maximum fields":   {strings.Join(manyFields(oauthform.MaxFields), "&"), whole},
 		"maximum size": {
 			"a=" + strings.Repeat("x", oauthform.MaxBody-2), map[string]string{"a": strings.Repeat("x", oauthform.MaxBody-2)},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := fine()
+			a := newFakeAuth()
 			for _, typ := range []string{"application/x-www-form-urlencoded", "Application/X-WWW-Form-URLencoded; charset=UTF-8"} {
 				w := a.post(oauthform.PathRevoke, tc.body, "Content-Type", typ)
 				require.Equal(t, http.StatusOK, w.Code, w.Body)
@@ -96,7 +96,7 @@ func refusals() map[string]refusal {
 		"a field twice":         {"", "code=s3cret&code=s3cret", nil, 400},
 		"twice by escape":       {"", "code=s3cret&%63ode=other", nil, 400},
 		"twice, one empty":      {"", "code=&code=s3cret", nil, 400},
-		"too many fields":       {"", strings.Join(many(oauthform.MaxFields+1), "&"), nil, 400},
+		"too many fields":       {"", strings.Join(manyFields(oauthform.MaxFields+1), "&"), nil, 400},
 		"many empty ones":       {"", strings.Repeat("&", 100), nil, 400},
 		"an empty name":         {"", "=s3cret", nil, 400},
 		"an empty pair":         {"", "a=b&&c=d", nil, 400},
@@ -130,7 +130,7 @@ func TestFormsRefused(t *testing.T) {
 	for name, tc := range refusals() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := fine()
+			a := newFakeAuth()
 			w := a.post(oauthform.PathToken+tc.path, tc.body, tc.headers...)
 			require.Equal(t, tc.want, w.Code, w.Body)
 			word, _ := problem(t, w)
@@ -139,14 +139,14 @@ func TestFormsRefused(t *testing.T) {
 			require.Empty(t, a.requests, "auth is not called")
 		})
 	}
-	w := fine().post(oauthform.PathToken, secret, "Authorization", "basic YTpi")
+	w := newFakeAuth().post(oauthform.PathToken, secret, "Authorization", "basic YTpi")
 	require.Equal(t, `Basic realm="signalbox"`, w.Header().Get("WWW-Authenticate"), "the challenge names the attempted scheme")
-	require.Equal(t, http.StatusOK, fine().post(oauthform.PathToken, secret, "Authorization", "Bearer x").Code, "a bearer is ignored")
+	require.Equal(t, http.StatusOK, newFakeAuth().post(oauthform.PathToken, secret, "Authorization", "Bearer x").Code, "a bearer is ignored")
 }
 
 func TestFormSizeWithoutLength(t *testing.T) {
 	t.Parallel()
-	a := fine()
+	a := newFakeAuth()
 	req := httptest.NewRequest(http.MethodPost, oauthform.PathToken, io.NopCloser(strings.NewReader("a="+strings.Repeat("x", oauthform.MaxBody))))
 	req.ContentLength = -1
 	require.Equal(t, http.StatusRequestEntityTooLarge, a.send(req).Code)
@@ -176,7 +176,7 @@ func TestAuthResponsePassedOn(t *testing.T) {
 		"with detail": {&authpeerv1.OAuthAnswer{Status: 400, Body: []byte(`{"error":"e","detail":"mine"}`)}, 400, `{"detail":"mine","error":"e"}`},
 		"retry later": {&authpeerv1.OAuthAnswer{Status: 429, Body: []byte(`{"error":"slow_down"}`), RetryAfterSeconds: 7}, 429, `{"detail":"slow_down","error":"slow_down"}`},
 	} {
-		a := fine()
+		a := newFakeAuth()
 		a.response = tc.from
 		w := a.post(oauthform.PathToken, "a=b")
 		require.Equal(t, tc.code, w.Code, name)
@@ -192,7 +192,7 @@ func TestInvalidAuthResponseIsServerError(t *testing.T) {
 		"no status": {Body: []byte(`{}`)}, "an interim status": {Status: 101}, "a redirect": {Status: 302, Body: []byte(`{}`)}, "a large status": {Status: 1000},
 		"no JSON": {Status: 200, Body: []byte(`s3cret`)}, "no error code": {Status: 400, Body: []byte(`{"a":"s3cret"}`)}, "no object": {Status: 400, Body: []byte(`["s3cret"]`)},
 	} {
-		a := fine()
+		a := newFakeAuth()
 		a.response = response
 		w := a.post(oauthform.PathToken, "a=b")
 		require.Equal(t, http.StatusInternalServerError, w.Code, name)
@@ -209,7 +209,7 @@ func TestAuthFaultsMapToRFCCodes(t *testing.T) {
 		fault.Forbidden: "access_denied", fault.Limited: "temporarily_unavailable", fault.Unavailable: "temporarily_unavailable",
 		fault.Dependency: "temporarily_unavailable", fault.Internal: "server_error", fault.Unconfigured: "server_error",
 	} {
-		a := fine()
+		a := newFakeAuth()
 		a.err = fault.New(kind, "", "quoted \"so\" \\ é")
 		w := a.post(oauthform.PathToken, "a=b")
 		require.Equal(t, fault.HTTPStatus(kind), w.Code, kind)
@@ -224,7 +224,7 @@ func TestAuthFaultsMapToRFCCodes(t *testing.T) {
 
 func TestCORSAllowsAnyOrigin(t *testing.T) {
 	t.Parallel()
-	a := fine()
+	a := newFakeAuth()
 	w := a.send(httptest.NewRequest(http.MethodOptions, oauthform.PathToken, nil),
 		"Origin", "https://app.example", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "mcp-protocol-version")
 	require.Equal(t, http.StatusNoContent, w.Code)
@@ -247,7 +247,7 @@ func TestDeviceFlowRefusesForeignPages(t *testing.T) {
 	const origin = "https://evil.example"
 	poll := url.Values{"grant_type": {"urn:ietf:params:oauth:grant-type:device_code"}, "device_code": {"dvc_x"}}.Encode()
 	for path, body := range map[string]string{oauthform.PathDevice: "client_id=signalbox-cli", oauthform.PathToken: poll} {
-		a := fine()
+		a := newFakeAuth()
 		got := a.post(path, body, "Origin", origin)
 		require.Equal(t, http.StatusForbidden, got.Code, path)
 		word, _ := problem(t, got)
@@ -255,7 +255,7 @@ func TestDeviceFlowRefusesForeignPages(t *testing.T) {
 		require.Empty(t, a.requests, "%s: no code is created, and no poll counts against the visitor's limit", path)
 		require.Equal(t, http.StatusOK, a.post(path, body).Code, path)
 	}
-	a := fine()
+	a := newFakeAuth()
 	preflight := a.send(httptest.NewRequest(http.MethodOptions, oauthform.PathDevice, nil), "Origin", origin, "Access-Control-Request-Method", "POST")
 	require.Equal(t, http.StatusNoContent, preflight.Code)
 	for _, got := range []*httptest.ResponseRecorder{preflight, a.post(oauthform.PathDevice, "client_id=x", "Origin", origin), a.post(oauthform.PathDevice, "client_id=x")} {

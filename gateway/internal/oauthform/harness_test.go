@@ -48,9 +48,9 @@ func (a *auth) GetMetadata(_ context.Context, in *authpeerv1.GetMetadataRequest,
 	return &authpeerv1.Metadata{Body: []byte(a.body)}, a.err
 }
 
-// fine returns a fake auth whose calls all succeed. The calls for forms return an empty JSON object; GetMetadata returns
-// a document that contains only the issuer.
-func fine() *auth {
+// newFakeAuth returns a fake auth whose calls all succeed. The calls for forms return an empty JSON object;
+// GetMetadata returns a document that contains only the issuer.
+func newFakeAuth() *auth {
 	return &auth{response: &authpeerv1.OAuthAnswer{Status: 200, Body: []byte(`{}`)}, body: `{"issuer":"https://box.example"}`}
 }
 

@@ -29,7 +29,7 @@ func TestWellKnownDocumentPaths(t *testing.T) {
 		"oauth-authorization-server": "authorization-server", "oauth-authorization-server/api/mcp": "authorization-server", "openid-configuration": "authorization-server",
 		"oauth-protected-resource": "protected-resource", "oauth-protected-resource/api/mcp": "protected-resource", "jwks.json": "jwks",
 	} {
-		a := fine()
+		a := newFakeAuth()
 		w := a.get(http.MethodGet, "/.well-known/"+path, true, nil)
 		require.Equal(t, http.StatusOK, w.Code, path)
 		require.JSONEq(t, a.body, w.Body.String())
@@ -45,7 +45,7 @@ func TestWellKnownDocumentPaths(t *testing.T) {
 
 func TestOpenIDDocumentRequiresProvider(t *testing.T) {
 	t.Parallel()
-	a := fine()
+	a := newFakeAuth()
 	w := a.get(http.MethodGet, "/.well-known/openid-configuration", false, nil)
 	require.Equal(t, http.StatusNotFound, w.Code)
 	require.JSONEq(t, `{"detail":"Not Found"}`, w.Body.String())
@@ -57,12 +57,12 @@ func TestOpenIDDocumentRequiresProvider(t *testing.T) {
 
 func TestWellKnownFailures(t *testing.T) {
 	t.Parallel()
-	a := fine()
+	a := newFakeAuth()
 	a.err = fault.New(fault.Unavailable, "", "auth is unreachable")
 	require.Equal(t, http.StatusServiceUnavailable, a.get(http.MethodGet, "/.well-known/jwks.json", false, nil).Code)
 	a.err = errors.New("odd")
 	require.Equal(t, http.StatusInternalServerError, a.get(http.MethodGet, "/.well-known/jwks.json", false, nil).Code)
-	a = fine()
+	a = newFakeAuth()
 	a.body = "<html>"
 	w := a.get(http.MethodGet, "/.well-known/jwks.json", false, nil)
 	require.Equal(t, http.StatusInternalServerError, w.Code)

@@ -110,7 +110,7 @@ func TestTruncatedBodiesAreSyntaxErrors(t *testing.T) {
 	codec := restjson.New()
 	for _, mt := range messages(t) {
 		m := mt.New()
-		dice{rand.New(rand.NewPCG(3, 3))}.message(m, 2)
+		messageGenerator{rand.New(rand.NewPCG(3, 3))}.message(m, 2)
 		data, err := codec.Marshal(m.Interface())
 		require.NoError(t, err)
 		for cut := 1; cut < len(data); cut += 1 + len(data)/200 {
@@ -132,7 +132,7 @@ func TestTruncatedBodiesAreSyntaxErrors(t *testing.T) {
 
 func TestCorruptedBodiesAreClientFaults(t *testing.T) {
 	t.Parallel()
-	codec, d := restjson.New(), dice{rand.New(rand.NewPCG(11, 5))}
+	codec, d := restjson.New(), messageGenerator{rand.New(rand.NewPCG(11, 5))}
 	for _, mt := range messages(t) {
 		m := mt.New()
 		d.message(m, 2)

@@ -17,10 +17,10 @@ func isRaw(fd protoreflect.FieldDescriptor) bool {
 	return ok && fd.Kind() == protoreflect.BytesKind && proto.GetExtension(opts, optionsv1.E_RawJson).(bool)
 }
 
-// dice creates random messages, with values that the API contract can represent.
-type dice struct{ *rand.Rand }
+// messageGenerator creates random messages, with values that the API contract can represent.
+type messageGenerator struct{ *rand.Rand }
 
-func (d dice) message(m protoreflect.Message, depth int) {
+func (d messageGenerator) message(m protoreflect.Message, depth int) {
 	if m.Descriptor().FullName() == "google.protobuf.Timestamp" {
 		m.Set(m.Descriptor().Fields().ByNumber(1), protoreflect.ValueOfInt64(d.Int64N(253402300800+62135596800)-62135596800))
 		m.Set(m.Descriptor().Fields().ByNumber(2), protoreflect.ValueOfInt32(d.Int32N(1_000_000)*1000))
@@ -36,7 +36,7 @@ func (d dice) message(m protoreflect.Message, depth int) {
 	}
 }
 
-func (d dice) field(m protoreflect.Message, fd protoreflect.FieldDescriptor, depth int) {
+func (d messageGenerator) field(m protoreflect.Message, fd protoreflect.FieldDescriptor, depth int) {
 	switch {
 	case fd.IsMap():
 		for range d.IntN(4) {
@@ -67,7 +67,7 @@ func (d dice) field(m protoreflect.Message, fd protoreflect.FieldDescriptor, dep
 	}
 }
 
-func (d dice) scalar(fd protoreflect.FieldDescriptor, raw bool) protoreflect.Value {
+func (d messageGenerator) scalar(fd protoreflect.FieldDescriptor, raw bool) protoreflect.Value {
 	pick := d.IntN
 	switch fd.Kind() {
 	case protoreflect.StringKind:
@@ -97,7 +97,7 @@ func (d dice) scalar(fd protoreflect.FieldDescriptor, raw bool) protoreflect.Val
 }
 
 // text returns a random string of unusual characters, without NUL.
-func (d dice) text() string {
+func (d messageGenerator) text() string {
 	letters := []rune("aZ0 \t\n\r\"\\/<>&'\x01\x1f\x7f\u0080éß€\u2028\u2029\ufeff\ufffd😀\U0010ffff")
 	var b strings.Builder
 	for range d.IntN(12) {
@@ -107,7 +107,7 @@ func (d dice) text() string {
 }
 
 // value returns a random JSON value other than null, because a raw null means unset.
-func (d dice) value() string {
+func (d messageGenerator) value() string {
 	for {
 		if v := d.json(3); v != "null" {
 			return v
@@ -116,7 +116,7 @@ func (d dice) value() string {
 }
 
 // json returns a compact JSON value without repeated names.
-func (d dice) json(depth int) string {
+func (d messageGenerator) json(depth int) string {
 	kinds := 6
 	if depth == 0 {
 		kinds = 4

@@ -68,7 +68,7 @@ func TestEveryMessageRoundTrips(t *testing.T) {
 	for _, mt := range messages(t) {
 		for seed := range uint64(10) {
 			want := mt.New()
-			dice{rand.New(rand.NewPCG(seed, 7))}.message(want, 3)
+			messageGenerator{rand.New(rand.NewPCG(seed, 7))}.message(want, 3)
 			data, err := codec.Marshal(want.Interface())
 			require.NoError(t, err, "%s, seed %d", mt.Descriptor().FullName(), seed)
 			require.True(t, json.Valid(data), string(data))

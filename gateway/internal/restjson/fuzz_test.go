@@ -126,7 +126,7 @@ func FuzzPublicBody(f *testing.F) {
 	codec := restjson.New()
 	for i, mt := range all {
 		m := mt.New()
-		dice{rand.New(rand.NewPCG(uint64(i), 9))}.message(m, 2)
+		messageGenerator{rand.New(rand.NewPCG(uint64(i), 9))}.message(m, 2)
 		data, err := codec.Marshal(m.Interface())
 		require.NoError(f, err)
 		f.Add(uint16(i), data)

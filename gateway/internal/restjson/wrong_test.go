@@ -13,8 +13,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// misfit returns a JSON value that is invalid for one element of a field, and the type of the fault.
-func misfit(fd protoreflect.FieldDescriptor) (value, typ string) {
+// invalidJSON returns a JSON value that is invalid for one element of a field, and the type of the fault.
+func invalidJSON(fd protoreflect.FieldDescriptor) (value, typ string) {
 	switch fd.Kind() {
 	case protoreflect.StringKind:
 		return "3", fault.TypeStringType
@@ -59,7 +59,7 @@ func TestWrongValueReportedAtField(t *testing.T) {
 			name := string(fd.Name())
 			switch {
 			case fd.IsMap():
-				bad, typ := misfit(fd.MapValue())
+				bad, typ := invalidJSON(fd.MapValue())
 				if isRaw(fd) {
 					bad, typ = "1e999", fault.TypeFinite
 				}
@@ -68,12 +68,12 @@ func TestWrongValueReportedAtField(t *testing.T) {
 				requireOne(t, mt, fmt.Sprintf(`{%q:[]}`, name), fault.TypeDictType, "body", name)
 				requireOne(t, mt, fmt.Sprintf(`{%q:null}`, name), fault.TypeDictType, "body", name)
 			case fd.IsList():
-				bad, typ := misfit(fd)
+				bad, typ := invalidJSON(fd)
 				requireOne(t, mt, fmt.Sprintf(`{%q:[%s]}`, name, bad), typ, "body", name, 0)
 				requireOne(t, mt, fmt.Sprintf(`{%q:{}}`, name), fault.TypeListType, "body", name)
 				requireOne(t, mt, fmt.Sprintf(`{%q:null}`, name), fault.TypeListType, "body", name)
 			default:
-				bad, typ := misfit(fd)
+				bad, typ := invalidJSON(fd)
 				requireOne(t, mt, fmt.Sprintf(`{%q:%s}`, name, bad), typ, "body", name)
 			}
 		}

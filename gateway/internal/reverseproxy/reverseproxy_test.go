@@ -22,13 +22,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// rig is a relay in front of a service.
-type rig struct {
+// harness is a relay in front of a service.
+type harness struct {
 	front *httptest.Server
 	log   *bytes.Buffer
 }
 
-func newRig(t *testing.T, up reverseproxy.Upstream) *rig {
+func newHarness(t *testing.T, up reverseproxy.Upstream) *harness {
 	t.Helper()
 	log := &bytes.Buffer{}
 	r := reverseproxy.New(up, slog.New(slog.NewTextHandler(log, nil)),
@@ -36,14 +36,14 @@ func newRig(t *testing.T, up reverseproxy.Upstream) *rig {
 		func(w http.ResponseWriter, _ *http.Request, err error) { fault.Write(w, err, "req_1") })
 	front := httptest.NewServer(r)
 	t.Cleanup(func() { front.Close(); r.Close() })
-	return &rig{front: front, log: log}
+	return &harness{front: front, log: log}
 }
 
-func over(t *testing.T, service http.HandlerFunc) *rig {
+func over(t *testing.T, service http.HandlerFunc) *harness {
 	t.Helper()
 	back := httptest.NewServer(service)
 	t.Cleanup(back.Close)
-	return newRig(t, reverseproxy.Upstream{Service: "ingest", Address: back.Listener.Addr().String()})
+	return newHarness(t, reverseproxy.Upstream{Service: "ingest", Address: back.Listener.Addr().String()})
 }
 
 // response is the status and header of a response.
@@ -195,7 +195,7 @@ func TestRelayServiceUnreachable(t *testing.T) {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
-	r := newRig(t, reverseproxy.Upstream{Service: "ingest", Address: l.Addr().String()})
+	r := newHarness(t, reverseproxy.Upstream{Service: "ingest", Address: l.Addr().String()})
 	resp, body := do(t, request(t, http.MethodPost, r.front.URL, strings.NewReader("x")))
 	require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
 	require.JSONEq(t, `{"detail":"ingest is not available"}`, body)
@@ -292,11 +292,11 @@ func TestRelayVerifiesServiceCertificate(t *testing.T) {
 	t.Cleanup(back.Close)
 	trust := back.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	trust.ServerName = "example.com"
-	r := newRig(t, reverseproxy.Upstream{Service: "ingest", Address: back.Listener.Addr().String(), TLS: trust})
+	r := newHarness(t, reverseproxy.Upstream{Service: "ingest", Address: back.Listener.Addr().String(), TLS: trust})
 	_, body := do(t, request(t, http.MethodGet, r.front.URL, nil))
 	require.Equal(t, "HTTP/1.1", body)
 
-	wary := newRig(t, reverseproxy.Upstream{Service: "ingest", Address: back.Listener.Addr().String(), TLS: &tls.Config{MinVersion: tls.VersionTLS13}})
+	wary := newHarness(t, reverseproxy.Upstream{Service: "ingest", Address: back.Listener.Addr().String(), TLS: &tls.Config{MinVersion: tls.VersionTLS13}})
 	resp, _ := do(t, request(t, http.MethodGet, wary.front.URL, nil))
 	require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
 }

@@ -17,20 +17,20 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// timed is a response writer that records the read deadlines.
-type timed struct {
+// deadlineRecorder is a response writer that records the read deadlines.
+type deadlineRecorder struct {
 	*httptest.ResponseRecorder
 
 	until []time.Time
 }
 
-func (w *timed) SetReadDeadline(at time.Time) error {
+func (w *deadlineRecorder) SetReadDeadline(at time.Time) error {
 	w.until = append(w.until, at)
 	return nil
 }
 
-// slowly relays body with a Content-Length of two bytes.
-func slowly(t *testing.T, body io.Reader) *timed {
+// relaySlowBody relays body with a Content-Length of two bytes.
+func relaySlowBody(t *testing.T, body io.Reader) *deadlineRecorder {
 	t.Helper()
 	back := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	t.Cleanup(back.Close)
@@ -40,7 +40,7 @@ func slowly(t *testing.T, body io.Reader) *timed {
 	t.Cleanup(r.Close)
 	req := httptest.NewRequest(http.MethodPost, "/api/ingest/lifecycle", body)
 	req.ContentLength = 2
-	w := &timed{ResponseRecorder: httptest.NewRecorder()}
+	w := &deadlineRecorder{ResponseRecorder: httptest.NewRecorder()}
 	r.ServeHTTP(w, req)
 	return w
 }
@@ -49,14 +49,14 @@ func slowly(t *testing.T, body io.Reader) *timed {
 func TestSmallBodyReadDeadline(t *testing.T) {
 	t.Parallel()
 	now := clock.Real().Now()
-	got := slowly(t, strings.NewReader("{}"))
+	got := relaySlowBody(t, strings.NewReader("{}"))
 	require.Equal(t, http.StatusNoContent, got.Code)
 	require.Len(t, got.until, 2)
 	require.WithinDuration(t, now.Add(30*time.Second), got.until[0], 20*time.Second)
 	require.Zero(t, got.until[1], "the response may take longer")
 
-	late := slowly(t, io.MultiReader(strings.NewReader("{"), iotest.ErrReader(os.ErrDeadlineExceeded)))
+	late := relaySlowBody(t, io.MultiReader(strings.NewReader("{"), iotest.ErrReader(os.ErrDeadlineExceeded)))
 	require.Equal(t, http.StatusBadRequest, late.Code)
 	require.Contains(t, late.Body.String(), "body_timeout")
-	require.Contains(t, slowly(t, strings.NewReader("{")).Body.String(), "body_cut")
+	require.Contains(t, relaySlowBody(t, strings.NewReader("{")).Body.String(), "body_cut")
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestUntilEndsWithStop(t *testing.T) {
+func TestWithStopEndsWithStop(t *testing.T) {
 	t.Parallel()
 	stop := make(chan struct{})
 	one, over := WithStop(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), stop)

@@ -100,7 +100,7 @@ func TestQueryNumbersAndBooleans(t *testing.T) {
 	}
 }
 
-func TestNewShapeRejectsUnknownCalls(t *testing.T) {
+func TestNewParamsRejectsUnknownCalls(t *testing.T) {
 	t.Parallel()
 	for _, rt := range []*router.Route{
 		routeOf("signalbox.nope.v1.Nope/Get", "/x", ""), routeOf("signalbox.jobs.v1.JobService/Nope", "/x", ""),

@@ -65,8 +65,8 @@ func lineFrame(seq string) string {
 
 const eofFrame = "event: eof\ndata: {\"seq\":3,\"state\":\"succeeded\"}"
 
-// rig serves a stream over HTTP.
-type rig struct {
+// harness serves a stream over HTTP.
+type harness struct {
 	url      string
 	clk      *clock.Fake
 	requests chan *ingestv1.FollowLogsRequest
@@ -77,16 +77,16 @@ type rig struct {
 	stream *sse.Stream
 }
 
-func logsRig(t *testing.T, do script[*ingestv1.FollowLogsResponse]) *rig {
+func newLogsHarness(t *testing.T, do script[*ingestv1.FollowLogsResponse]) *harness {
 	t.Helper()
 	svc := &logs{do: do, requests: make(chan *ingestv1.FollowLogsRequest, 16)}
-	r := newRig(t, ingestv1.File_signalbox_ingest_v1_read_proto, "RunDataService", "FollowLogs",
+	r := newHarness(t, ingestv1.File_signalbox_ingest_v1_read_proto, "RunDataService", "FollowLogs",
 		&ingestv1.FollowLogsRequest{Id: "run_1", After: 7}, func(s *grpc.Server) { ingestv1.RegisterRunDataServiceServer(s, svc) })
 	r.requests = svc.requests
 	return r
 }
 
-func newRig(t *testing.T, file protoreflect.FileDescriptor, service, method protoreflect.Name, in proto.Message, register func(*grpc.Server)) *rig {
+func newHarness(t *testing.T, file protoreflect.FileDescriptor, service, method protoreflect.Name, in proto.Message, register func(*grpc.Server)) *harness {
 	t.Helper()
 	server, pipe := grpc.NewServer(), bufconn.Listen(1<<16)
 	register(server)
@@ -102,7 +102,7 @@ func newRig(t *testing.T, file protoreflect.FileDescriptor, service, method prot
 	})
 
 	stop := make(chan struct{})
-	r := &rig{
+	r := &harness{
 		clk: clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)), stop: sync.OnceFunc(func() { close(stop) }), ended: make(chan struct{}, 16),
 		check: func(context.Context) error { return nil },
 	}
@@ -128,7 +128,7 @@ type reader struct {
 	scan *bufio.Scanner
 }
 
-func (r *rig) get(t *testing.T) *reader {
+func (r *harness) get(t *testing.T) *reader {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url, nil)
 	require.NoError(t, err)

@@ -22,7 +22,7 @@ func TestEarlyFaultKeepsServiceStatus(t *testing.T) {
 	for kind, status := range map[fault.Kind]int{
 		fault.Absent: 404, fault.Forbidden: 403, fault.Unauthenticated: 401, fault.Invalid: 422, fault.Limited: 429, fault.Unavailable: 503, fault.Conflict: 409,
 	} {
-		r := logsRig(t, func(func(*ingestv1.FollowLogsResponse) error, grpc.ServerStream) error {
+		r := newLogsHarness(t, func(func(*ingestv1.FollowLogsResponse) error, grpc.ServerStream) error {
 			return fault.New(kind, "why", "so it is")
 		})
 		got := r.get(t)
@@ -33,7 +33,7 @@ func TestEarlyFaultKeepsServiceStatus(t *testing.T) {
 
 func TestLateFaultIsEventWithoutID(t *testing.T) {
 	t.Parallel()
-	r := logsRig(t, func(_ func(*ingestv1.FollowLogsResponse) error, stream grpc.ServerStream) error {
+	r := newLogsHarness(t, func(_ func(*ingestv1.FollowLogsResponse) error, stream grpc.ServerStream) error {
 		if err := open(stream); err != nil {
 			return err
 		}
@@ -54,7 +54,7 @@ func TestLateFaultIsEventWithoutID(t *testing.T) {
 
 func TestMessagesAfterEofDropped(t *testing.T) {
 	t.Parallel()
-	r := logsRig(t, func(send func(*ingestv1.FollowLogsResponse) error, stream grpc.ServerStream) error {
+	r := newLogsHarness(t, func(send func(*ingestv1.FollowLogsResponse) error, stream grpc.ServerStream) error {
 		for _, m := range []*ingestv1.FollowLogsResponse{line(1), eof(3), line(4)} {
 			if err := send(m); err != nil {
 				return err
@@ -73,7 +73,7 @@ func TestMessagesAfterEofDropped(t *testing.T) {
 
 func TestStopBeforeFirstEventIs503(t *testing.T) {
 	t.Parallel()
-	r := logsRig(t, func(_ func(*ingestv1.FollowLogsResponse) error, stream grpc.ServerStream) error {
+	r := newLogsHarness(t, func(_ func(*ingestv1.FollowLogsResponse) error, stream grpc.ServerStream) error {
 		<-stream.Context().Done()
 		return stream.Context().Err()
 	})
@@ -91,7 +91,7 @@ func TestStopBeforeFirstEventIs503(t *testing.T) {
 func TestClientLeavingBeforeFirstEventFreesService(t *testing.T) {
 	t.Parallel()
 	freed := make(chan struct{})
-	r := logsRig(t, func(_ func(*ingestv1.FollowLogsResponse) error, stream grpc.ServerStream) error {
+	r := newLogsHarness(t, func(_ func(*ingestv1.FollowLogsResponse) error, stream grpc.ServerStream) error {
 		<-stream.Context().Done()
 		close(freed)
 		return stream.Context().Err()
@@ -114,15 +114,15 @@ func TestClientLeavingBeforeFirstEventFreesService(t *testing.T) {
 	<-r.ended
 }
 
-// stuck is a response writer that accepts a limited number of writes.
-type stuck struct {
+// stuckWriter is a response writer that accepts a limited number of writes.
+type stuckWriter struct {
 	*httptest.ResponseRecorder
 	left int
 }
 
 var errStuck = errors.New("the client accepts no more writes")
 
-func (s *stuck) Write(p []byte) (int, error) {
+func (s *stuckWriter) Write(p []byte) (int, error) {
 	if s.left--; s.left < 0 {
 		return 0, errStuck
 	}
@@ -132,7 +132,7 @@ func (s *stuck) Write(p []byte) (int, error) {
 func TestStuckClientEndsStream(t *testing.T) {
 	t.Parallel()
 	freed := make(chan struct{})
-	r := logsRig(t, func(send func(*ingestv1.FollowLogsResponse) error, stream grpc.ServerStream) error {
+	r := newLogsHarness(t, func(send func(*ingestv1.FollowLogsResponse) error, stream grpc.ServerStream) error {
 		defer close(freed)
 		for i := int64(1); ; i++ {
 			if err := send(line(i)); err != nil {
@@ -143,7 +143,7 @@ func TestStuckClientEndsStream(t *testing.T) {
 			}
 		}
 	})
-	w := &stuck{ResponseRecorder: httptest.NewRecorder(), left: 2}
+	w := &stuckWriter{ResponseRecorder: httptest.NewRecorder(), left: 2}
 	req := httptest.NewRequest(http.MethodGet, "/", nil)
 	require.NoError(t, r.stream.Run(w, req, &ingestv1.FollowLogsRequest{}, make(chan struct{}), func(context.Context) error { return nil }),
 		"after the first write Run returns no error")

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestEventsInOrderThenEof(t *testing.T) {
 	t.Parallel()
-	r := logsRig(t, func(send func(*ingestv1.FollowLogsResponse) error, _ grpc.ServerStream) error {
+	r := newLogsHarness(t, func(send func(*ingestv1.FollowLogsResponse) error, _ grpc.ServerStream) error {
 		for _, m := range []*ingestv1.FollowLogsResponse{line(1), line(2), eof(3)} {
 			if err := send(m); err != nil {
 				return err
@@ -51,7 +51,7 @@ func TestStreamWithoutEofMessageEndsWithEof(t *testing.T) {
 	svc := &states{do: func(send func(*jobsv1.WatchJobResponse) error, _ grpc.ServerStream) error {
 		return send(&jobsv1.WatchJobResponse{Seq: 4, Job: &jobsv1.Job{Id: "job_1", State: jobsv1.JobState_JOB_STATE_RUNNING}})
 	}}
-	r := newRig(t, jobsv1.File_signalbox_jobs_v1_job_proto, "JobService", "WatchJob", &jobsv1.WatchJobRequest{Id: "job_1"},
+	r := newHarness(t, jobsv1.File_signalbox_jobs_v1_job_proto, "JobService", "WatchJob", &jobsv1.WatchJobRequest{Id: "job_1"},
 		func(s *grpc.Server) { jobsv1.RegisterJobServiceServer(s, svc) })
 	got := r.get(t)
 	require.Equal(t, "retry: 2000", got.next())
@@ -66,7 +66,7 @@ func TestStreamWithoutEofMessageEndsWithEof(t *testing.T) {
 func TestEofKeepsCursorWithoutNewEvents(t *testing.T) {
 	t.Parallel()
 	svc := &states{do: func(func(*jobsv1.WatchJobResponse) error, grpc.ServerStream) error { return nil }}
-	r := newRig(t, jobsv1.File_signalbox_jobs_v1_job_proto, "JobService", "WatchJob", &jobsv1.WatchJobRequest{Id: "job_1", After: 8},
+	r := newHarness(t, jobsv1.File_signalbox_jobs_v1_job_proto, "JobService", "WatchJob", &jobsv1.WatchJobRequest{Id: "job_1", After: 8},
 		func(s *grpc.Server) { jobsv1.RegisterJobServiceServer(s, svc) })
 	got := r.get(t)
 	require.Equal(t, "retry: 2000", got.next())
@@ -76,7 +76,7 @@ func TestEofKeepsCursorWithoutNewEvents(t *testing.T) {
 
 func TestFailureBeforeFirstEventIsPlainError(t *testing.T) {
 	t.Parallel()
-	r := logsRig(t, func(func(*ingestv1.FollowLogsResponse) error, grpc.ServerStream) error {
+	r := newLogsHarness(t, func(func(*ingestv1.FollowLogsResponse) error, grpc.ServerStream) error {
 		return fault.Absentf("run", "run_1")
 	})
 	got := r.get(t)
@@ -89,7 +89,7 @@ func TestFailureBeforeFirstEventIsPlainError(t *testing.T) {
 
 func TestFailureAfterFirstEventIsEvent(t *testing.T) {
 	t.Parallel()
-	r := logsRig(t, func(send func(*ingestv1.FollowLogsResponse) error, _ grpc.ServerStream) error {
+	r := newLogsHarness(t, func(send func(*ingestv1.FollowLogsResponse) error, _ grpc.ServerStream) error {
 		if err := send(line(1)); err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func TestCutStreamEndsWithoutEof(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := logsRig(t, func(send func(*ingestv1.FollowLogsResponse) error, _ grpc.ServerStream) error {
+			r := newLogsHarness(t, func(send func(*ingestv1.FollowLogsResponse) error, _ grpc.ServerStream) error {
 				if err := send(line(1)); err != nil {
 					return err
 				}
@@ -142,7 +142,7 @@ func waiting(release <-chan struct{}) script[*ingestv1.FollowLogsResponse] {
 func TestIdleStreamSendsHeartbeats(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
-	r := logsRig(t, waiting(release))
+	r := newLogsHarness(t, waiting(release))
 	got := r.get(t)
 	require.Equal(t, "retry: 2000", got.next())
 	for range 2 {
@@ -157,7 +157,7 @@ func TestIdleStreamSendsHeartbeats(t *testing.T) {
 
 func TestSilentServiceTimesOutBeforeOpening(t *testing.T) {
 	t.Parallel()
-	r := logsRig(t, func(_ func(*ingestv1.FollowLogsResponse) error, stream grpc.ServerStream) error {
+	r := newLogsHarness(t, func(_ func(*ingestv1.FollowLogsResponse) error, stream grpc.ServerStream) error {
 		<-stream.Context().Done()
 		return stream.Context().Err()
 	})
@@ -179,7 +179,7 @@ func TestSilentServiceTimesOutBeforeOpening(t *testing.T) {
 
 func TestCallerIsRechecked(t *testing.T) {
 	t.Parallel()
-	r := logsRig(t, waiting(nil))
+	r := newLogsHarness(t, waiting(nil))
 	results := make(chan error)
 	r.check = func(context.Context) error { return <-results }
 	got := r.get(t)
@@ -201,7 +201,7 @@ func TestCallerIsRechecked(t *testing.T) {
 
 func TestChangedAccessClosesStream(t *testing.T) {
 	t.Parallel()
-	r := logsRig(t, waiting(nil))
+	r := newLogsHarness(t, waiting(nil))
 	r.check = func(context.Context) error { return fault.New(fault.Unavailable, bearer.CodeAccessChanged, "changed") }
 	got := r.get(t)
 	require.Equal(t, "retry: 2000", got.next())
@@ -214,7 +214,7 @@ func TestChangedAccessClosesStream(t *testing.T) {
 func TestClientLeavingFreesService(t *testing.T) {
 	t.Parallel()
 	left := make(chan struct{})
-	r := logsRig(t, func(_ func(*ingestv1.FollowLogsResponse) error, stream grpc.ServerStream) error {
+	r := newLogsHarness(t, func(_ func(*ingestv1.FollowLogsResponse) error, stream grpc.ServerStream) error {
 		if err := open(stream); err != nil {
 			return err
 		}
@@ -232,7 +232,7 @@ func TestClientLeavingFreesService(t *testing.T) {
 func TestBurstLosesNoEvents(t *testing.T) {
 	t.Parallel()
 	const n = 5000
-	r := logsRig(t, func(send func(*ingestv1.FollowLogsResponse) error, _ grpc.ServerStream) error {
+	r := newLogsHarness(t, func(send func(*ingestv1.FollowLogsResponse) error, _ grpc.ServerStream) error {
 		for i := range int64(n) {
 			if err := send(line(i + 1)); err != nil {
 				return err

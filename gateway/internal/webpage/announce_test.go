@@ -11,7 +11,7 @@ import (
 // The texts that admins set are shown as text, never as markup.
 func TestLoginPageShowsInstallationAndAnnouncement(t *testing.T) {
 	t.Parallel()
-	h := newRig(t, true)
+	h := newHarness(t, true)
 	body := h.get("/login").Body.String()
 	require.Contains(t, body, "<title>Sign in · Signalbox</title>")
 	require.NotContains(t, body, `id="announcement"`)

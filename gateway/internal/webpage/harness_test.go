@@ -44,8 +44,8 @@ func (o *oidc) FinishOidc(_ context.Context, in *authpeerv1.FinishOidcRequest, o
 	return &authpeerv1.FinishOidcResponse{Next: o.next}, o.err
 }
 
-// rig serves the pages with a fake auth.
-type rig struct {
+// harness serves the pages with a fake auth.
+type harness struct {
 	*oidc
 	t      *testing.T
 	pages  *Pages
@@ -53,9 +53,9 @@ type rig struct {
 	failed error
 }
 
-func newRig(t *testing.T, secure bool) *rig {
+func newHarness(t *testing.T, secure bool) *harness {
 	t.Helper()
-	h := &rig{t: t, oidc: &oidc{at: provider, next: "/jobs?a=b"}, config: &authv1.AuthConfig{Methods: []string{"password"}}}
+	h := &harness{t: t, oidc: &oidc{at: provider, next: "/jobs?a=b"}, config: &authv1.AuthConfig{Methods: []string{"password"}}}
 	var err error
 	h.pages, err = New(Deps{
 		Config: func(*http.Request) (*authv1.AuthConfig, error) { return h.config, h.failed },
@@ -68,7 +68,7 @@ func newRig(t *testing.T, secure bool) *rig {
 }
 
 // get requests a page as a browser does. headers are pairs of name and value.
-func (h *rig) get(target string, headers ...string) *httptest.ResponseRecorder {
+func (h *harness) get(target string, headers ...string) *httptest.ResponseRecorder {
 	h.t.Helper()
 	req := httptest.NewRequest(http.MethodGet, "/", nil)
 	req.URL.Path, req.URL.RawQuery = target, ""

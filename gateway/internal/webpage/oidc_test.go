@@ -19,7 +19,7 @@ func TestOIDCStart(t *testing.T) {
 		true:  "__Host-service_oidc=b1nding; Path=/; Max-Age=600; HttpOnly; Secure; SameSite=Lax",
 		false: "service_oidc=b1nding; Path=/auth/callback; Max-Age=600; HttpOnly; SameSite=Lax",
 	} {
-		h := newRig(t, secure)
+		h := newHarness(t, secure)
 		got := h.get("/api/auth/oidc/start?next=/jobs", "Sec-Fetch-Dest", "document")
 		require.Equal(t, http.StatusFound, got.Code)
 		require.Equal(t, provider, got.Header().Get("Location"))
@@ -28,7 +28,7 @@ func TestOIDCStart(t *testing.T) {
 		require.Equal(t, "/jobs", h.begun[0].GetNext())
 		require.Equal(t, "203.0.113.9", h.begun[0].GetClientAddress(), "auth limits sign-ins per address")
 	}
-	h := newRig(t, true)
+	h := newHarness(t, true)
 	for _, next := range []string{"", "?next=//evil.example", "?next=https://evil.example"} {
 		require.Equal(t, http.StatusFound, h.get("/api/auth/oidc/start"+next).Code)
 		require.Equal(t, "/login", h.begun[len(h.begun)-1].GetNext(), next)
@@ -37,7 +37,7 @@ func TestOIDCStart(t *testing.T) {
 
 func TestOIDCStartWithoutProvider(t *testing.T) {
 	t.Parallel()
-	h := newRig(t, true)
+	h := newHarness(t, true)
 	h.err = fault.New(fault.Unconfigured, "", "sign-in by a provider is not configured")
 	got := h.get("/api/auth/oidc/start")
 	require.Equal(t, http.StatusNotImplemented, got.Code)
@@ -45,7 +45,7 @@ func TestOIDCStartWithoutProvider(t *testing.T) {
 	require.Empty(t, got.Header().Values("Set-Cookie"))
 	require.JSONEq(t, `{"detail":"sign-in by a provider is not configured"}`, h.get("/api/auth/oidc/start", "Accept", "*/*").Body.String())
 	for _, at := range []string{"", "/login", "javascript:alert(1)", "file:///etc/passwd", "https:///x", "://"} {
-		h := newRig(t, true)
+		h := newHarness(t, true)
 		h.at = at
 		got := h.get("/api/auth/oidc/start")
 		require.Equal(t, http.StatusInternalServerError, got.Code, at)
@@ -56,7 +56,7 @@ func TestOIDCStartWithoutProvider(t *testing.T) {
 
 func TestOIDCCallback(t *testing.T) {
 	t.Parallel()
-	h := newRig(t, true)
+	h := newHarness(t, true)
 	got := h.get("/auth/callback?code=c0de&state=st4te&iss=https://i.example&session_state=x&scope=openid", "Cookie", "__Host-service_oidc=b1nding; service_oidc=sibling")
 	require.Equal(t, http.StatusSeeOther, got.Code)
 	require.Equal(t, "/jobs?a=b", got.Header().Get("Location"))
@@ -77,7 +77,7 @@ func TestOIDCBindingCookieMustBeUnique(t *testing.T) {
 	for cookie, want := range map[string]string{
 		"": "", "service_oidc=b1nding": "b1nding", "service_oidc=a; service_oidc=b": "", "__Host-service_oidc=a": "", "service_oidc=": "",
 	} {
-		h := newRig(t, false)
+		h := newHarness(t, false)
 		h.get("/auth/callback?code=c0de&state=st4te", "Cookie", cookie)
 		require.Equal(t, want, h.finished[0].GetBinding(), cookie)
 	}
@@ -85,7 +85,7 @@ func TestOIDCBindingCookieMustBeUnique(t *testing.T) {
 
 func TestOIDCCallbackProviderError(t *testing.T) {
 	t.Parallel()
-	h := newRig(t, false)
+	h := newHarness(t, false)
 	h.err = fault.New(fault.Forbidden, "oidc", "the provider refused: access_denied")
 	got := h.get("/auth/callback?error=access_denied&error_description=%3Cscript%3Ealert(1)%3C/script%3E&state=st4te", "Cookie", "service_oidc=b1nding")
 	require.Equal(t, http.StatusForbidden, got.Code)
@@ -106,7 +106,7 @@ func TestOIDCCallbackRejectsInvalidResponse(t *testing.T) {
 		"a long state": "code=a&state=" + strings.Repeat("x", 513), "no ASCII": "code=a&state=%C3%A9", "a control": "code=a&state=%00", "a semicolon": "code=a;state=b",
 		"half an escape": "code=a&state=%4",
 	} {
-		h := newRig(t, false)
+		h := newHarness(t, false)
 		got := h.get("/auth/callback?"+query, "Cookie", "service_oidc=b1nding")
 		require.Equal(t, http.StatusBadRequest, got.Code, name)
 		require.Contains(t, got.Body.String(), `href="/login"`, name)
@@ -118,7 +118,7 @@ func TestOIDCCallbackRejectsInvalidResponse(t *testing.T) {
 func TestOIDCRefusesSubresourceRequests(t *testing.T) {
 	t.Parallel()
 	for _, dest := range []string{"image", "iframe", "script", "empty", "object"} {
-		h := newRig(t, true)
+		h := newHarness(t, true)
 		require.Equal(t, http.StatusForbidden, h.get("/api/auth/oidc/start", "Sec-Fetch-Dest", dest).Code, dest)
 		require.Equal(t, http.StatusForbidden, h.get("/auth/callback?code=a&state=b", "Sec-Fetch-Dest", dest).Code, dest)
 		require.Empty(t, h.begun)

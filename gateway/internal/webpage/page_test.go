@@ -34,7 +34,7 @@ func TestLoginPageShowsConfiguredMethods(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newRig(t, true)
+			h := newHarness(t, true)
 			h.config = tc.config
 			got := h.get("/login?next=/jobs%3Fa%3Db%26c")
 			require.Equal(t, http.StatusOK, got.Code)
@@ -50,9 +50,9 @@ func TestLoginPageShowsConfiguredMethods(t *testing.T) {
 
 func TestPageFormsUsePOST(t *testing.T) {
 	t.Parallel()
-	body := newRig(t, true).get("/login").Body.String()
+	body := newHarness(t, true).get("/login").Body.String()
 	require.Contains(t, body, `<form id="password-form" method="post"`, "without its script the form would otherwise send the password in a GET")
-	require.Contains(t, newRig(t, true).get("/device").Body.String(), `<form id="code-form" method="post"`)
+	require.Contains(t, newHarness(t, true).get("/device").Body.String(), `<form id="code-form" method="post"`)
 }
 
 func TestDevicePagePrefillsCode(t *testing.T) {
@@ -61,7 +61,7 @@ func TestDevicePagePrefillsCode(t *testing.T) {
 		"": "", "?user_code=WDJB-MJHT": "WDJB-MJHT", "?user_code=wdjbmjht": "WDJBMJHT", "?user_code=": "", "?user_code=%22%3E%3Cscript%3E": "",
 		"?user_code=A/../B": "", "?user_code=" + strings.Repeat("A", 17): "", "?user_code=a%0ab": "", "?other=WDJB-MJHT": "",
 	} {
-		got := newRig(t, true).get("/device" + query)
+		got := newHarness(t, true).get("/device" + query)
 		require.Equal(t, http.StatusOK, got.Code)
 		require.Contains(t, got.Body.String(), `data-code="`+want+`"`, query)
 		require.NotContains(t, got.Body.String(), "<script>", query)
@@ -70,7 +70,7 @@ func TestDevicePagePrefillsCode(t *testing.T) {
 
 func TestPageContentSecurityPolicy(t *testing.T) {
 	t.Parallel()
-	h := newRig(t, true)
+	h := newHarness(t, true)
 	h.failed = fault.New(fault.Unavailable, "", "auth is unreachable")
 	for _, target := range []string{"/device", "/login", "/auth/callback", "/pages/none.css"} {
 		got := h.get(target)
@@ -89,7 +89,7 @@ func TestPageContentSecurityPolicy(t *testing.T) {
 
 func TestPagesHaveNoInlineCode(t *testing.T) {
 	t.Parallel()
-	h := newRig(t, true)
+	h := newHarness(t, true)
 	h.config.Methods = append(h.config.Methods, "oidc")
 	for _, target := range []string{"/login", "/device", "/auth/callback"} {
 		body := h.get(target).Body.String()
@@ -121,7 +121,7 @@ func TestScriptsUseNoStorageOrMarkup(t *testing.T) {
 
 func TestAssetsCachedByContentHash(t *testing.T) {
 	t.Parallel()
-	h := newRig(t, true)
+	h := newHarness(t, true)
 	types := map[string]string{"login.js": "text/javascript", "device.js": "text/javascript", "page.css": "text/css", "icon.svg": "image/svg+xml"}
 	require.Len(t, h.pages.assets, len(types))
 	for name, typ := range types {
@@ -145,7 +145,7 @@ func TestAssetsCachedByContentHash(t *testing.T) {
 
 func TestErrorPageOrJSON(t *testing.T) {
 	t.Parallel()
-	h := newRig(t, true)
+	h := newHarness(t, true)
 	h.failed = fault.New(fault.Unavailable, "", "auth is <away>")
 	got := h.get("/login")
 	require.Equal(t, http.StatusServiceUnavailable, got.Code)

@@ -11,8 +11,8 @@ const requestID = "X-Request-Id"
 
 // compare returns all differences between a response and the expected response r. want is the expected body
 // after the replacement of variables.
-func (p *player) compare(r Response, want, method string, a Received, keep func(name, value string)) []Fault {
-	m := &matching{keep: keep}
+func (p *runner) compare(r Response, want, method string, a Received, capture func(name, value string)) []Fault {
+	m := &comparison{capture: capture}
 	if a.Status != r.Status {
 		m.fault("status", strconv.Itoa(r.Status), strconv.Itoa(a.Status))
 	}
@@ -37,7 +37,7 @@ func (p *player) compare(r Response, want, method string, a Received, keep func(
 }
 
 // header requires that one of the response's header fields with this name matches want.
-func (m *matching) header(name, want string, got http.Header) {
+func (m *comparison) header(name, want string, got http.Header) {
 	values := got.Values(name)
 	if want == "<<absent>>" {
 		if len(values) > 0 {
@@ -47,7 +47,7 @@ func (m *matching) header(name, want string, got http.Header) {
 	}
 	var faults []Fault
 	for _, v := range values {
-		try := &matching{keep: m.keep}
+		try := &comparison{capture: m.capture}
 		try.text("header "+name, want, v)
 		if len(try.faults) == 0 {
 			return
@@ -61,7 +61,7 @@ func (m *matching) header(name, want string, got http.Header) {
 }
 
 // body compares the bodies as JSON if the expected one is JSON, otherwise as text.
-func (m *matching) body(want string, a Received) {
+func (m *comparison) body(want string, a Received) {
 	switch {
 	case want == "<<any>>":
 		return
@@ -80,7 +80,7 @@ func (m *matching) body(want string, a Received) {
 		return
 	}
 	if err != nil || isText(want) {
-		if textFault(want, string(a.Body), m.keep) != "" {
+		if textFault(want, string(a.Body), m.capture) != "" {
 			m.fault("body", show(want), show(string(a.Body)))
 		}
 		return
@@ -99,14 +99,14 @@ var textual = regexp.MustCompile(`(?s)^<<text (like|LIKE) (.*?)(?: as ([a-z][a-z
 func isText(want string) bool { return textual.MatchString(want) }
 
 // textFault compares a text with want, which may be the matcher `<<text LIKE …>>`. It returns "" if they match.
-func textFault(want, got string, keep func(name, value string)) string {
+func textFault(want, got string, capture func(name, value string)) string {
 	found := textual.FindStringSubmatch(want)
 	if found == nil {
 		return faultUnless(strings.TrimRight(got, "\n") == want)
 	}
-	fault, kept := like(found[2], got, true)
-	if fault == "" && found[3] != "" && keep != nil {
-		keep(found[3], kept)
+	fault, captured := like(found[2], got, true)
+	if fault == "" && found[3] != "" && capture != nil {
+		capture(found[3], captured)
 	}
 	return fault
 }

@@ -14,7 +14,7 @@ const shortest = 6
 
 // draft turns a response into an expected body. It replaces values that differ between runs by matchers or
 // variables. The author of the golden must review the result.
-func (p *player) draft(body []byte) string {
+func (p *runner) draft(body []byte) string {
 	v, err := Decode(body)
 	if err != nil {
 		return string(body)
@@ -34,7 +34,7 @@ var (
 	aDate = patterns["time"]
 )
 
-func (p *player) general(v any) any {
+func (p *runner) general(v any) any {
 	switch v := v.(type) {
 	case string:
 		return p.generalText(v)
@@ -55,7 +55,7 @@ func (p *player) general(v any) any {
 	}
 }
 
-func (p *player) generalText(text string) string {
+func (p *runner) generalText(text string) string {
 	for _, name := range slices.Sorted(maps.Keys(p.vars)) {
 		if value := p.vars[name]; len(value) >= shortest {
 			text = strings.ReplaceAll(text, value, "{{"+name+"}}")

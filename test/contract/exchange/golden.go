@@ -24,10 +24,11 @@ type Golden struct {
 	// Routes lists the routes that the golden covers, as in gen/route, for example POST /api/jobs.
 	Routes []string
 	Rules  []string
-	// World lists further variables whose objects must exist before the golden runs.
-	World []string
-	// Shape is the kind of installation on which the golden runs, single or split; empty for both.
-	Shape string
+	// Needs lists further variables whose objects must exist before the golden runs, from the header `world`.
+	Needs []string
+	// Kind is the kind of installation on which the golden runs, single or split, from the header `shape`. It is empty
+	// for both.
+	Kind string
 	// Each selects the routes for which the golden runs; empty if the golden runs only once.
 	Each string
 	// Alone marks a golden that changes objects that other goldens use. No other golden may run at the same
@@ -104,9 +105,9 @@ func (g *Golden) comment(text string) error {
 		case key == "rules":
 			g.Rules = append(g.Rules, strings.Fields(value)...)
 		case key == "world":
-			g.World = append(g.World, strings.Fields(value)...)
+			g.Needs = append(g.Needs, strings.Fields(value)...)
 		case key == "shape":
-			g.Shape = value
+			g.Kind = value
 		case key == "routes":
 			g.Each = value
 		case key == "alone" && value == "yes":
@@ -160,8 +161,8 @@ func (g *Golden) complete() error {
 	if len(g.Steps) == 0 {
 		faults = append(faults, errors.New("the golden has no request"))
 	}
-	if g.Shape != "" && !slices.Contains([]string{"single", "split"}, g.Shape) {
-		faults = append(faults, fmt.Errorf("unknown shape %q; it must be single or split", g.Shape))
+	if g.Kind != "" && !slices.Contains([]string{"single", "split"}, g.Kind) {
+		faults = append(faults, fmt.Errorf("unknown shape %q; it must be single or split", g.Kind))
 	}
 	for i, s := range g.Steps {
 		if s.Response.Status == 0 {
@@ -182,9 +183,9 @@ func (g *Golden) complete() error {
 
 // Parts splits the golden into the steps that run before all routes, for each route, and after all routes.
 func (g *Golden) Parts() (once, each, finally *Golden) {
-	part := func(takes func(Step) bool) *Golden {
+	part := func(include func(Step) bool) *Golden {
 		out := *g
-		out.Steps = slices.DeleteFunc(slices.Clone(g.Steps), func(s Step) bool { return !takes(s) })
+		out.Steps = slices.DeleteFunc(slices.Clone(g.Steps), func(s Step) bool { return !include(s) })
 		return &out
 	}
 	return part(func(s Step) bool { return s.Once }), part(func(s Step) bool { return !s.Once && !s.Finally }), part(func(s Step) bool { return s.Finally })

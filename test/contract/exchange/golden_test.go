@@ -50,8 +50,8 @@ shape: split
 	require.Equal(t, "Two requests.", g.About)
 	require.Equal(t, []string{"POST /api/jobs", "GET /api/jobs/{job_id}"}, g.Routes)
 	require.Equal(t, []string{"a.b", "c.d"}, g.Rules)
-	require.Equal(t, []string{"gpu"}, g.World)
-	require.Equal(t, "split", g.Shape)
+	require.Equal(t, []string{"gpu"}, g.Needs)
+	require.Equal(t, "split", g.Kind)
 	require.Equal(t, map[string][]byte{"spec": []byte("{\"a\": 1}\n")}, g.files)
 	require.Equal(t, []Step{
 		{

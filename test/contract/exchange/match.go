@@ -25,25 +25,25 @@ func (f Fault) String() string {
 // nothing represents a missing value in a Fault.
 const nothing = "nothing"
 
-// matching collects the differences. It calls keep for each captured value.
-type matching struct {
-	faults []Fault
-	keep   func(name, value string)
+// comparison collects the differences. It calls capture for each captured value.
+type comparison struct {
+	faults  []Fault
+	capture func(name, value string)
 }
 
-// Match returns the differences between a value and the expected value. It calls keep for each captured
+// Match returns the differences between a value and the expected value. It calls capture for each captured
 // value.
-func Match(want, got any, keep func(name, value string)) []Fault {
-	m := &matching{keep: keep}
+func Match(want, got any, capture func(name, value string)) []Fault {
+	m := &comparison{capture: capture}
 	m.value("", want, got)
 	return m.faults
 }
 
-func (m *matching) fault(path, want, got string) {
+func (m *comparison) fault(path, want, got string) {
 	m.faults = append(m.faults, Fault{path, want, got})
 }
 
-func (m *matching) value(path string, want, got any) {
+func (m *comparison) value(path string, want, got any) {
 	switch want := want.(type) {
 	case string:
 		m.text(path, want, got)
@@ -69,19 +69,19 @@ func (m *matching) value(path string, want, got any) {
 }
 
 // text compares a value with a string, which may be a matcher.
-func (m *matching) text(path, want string, got any) {
-	matcher, found := asMatcher(want)
+func (m *comparison) text(path, want string, got any) {
+	matcher, found := parseMatcher(want)
 	if !found {
 		if !equal(want, got) {
 			m.fault(path, show(want), show(got))
 		}
 		return
 	}
-	fault, kept := matcher.takes(got)
+	fault, captured := matcher.check(got)
 	switch fault {
 	case "":
 		if matcher.as != "" {
-			m.keep(matcher.as, kept)
+			m.capture(matcher.as, captured)
 		}
 	case mismatch:
 		m.fault(path, want, show(got))
@@ -96,7 +96,7 @@ const (
 	some = "<<some>>"
 )
 
-func (m *matching) object(path string, want, got map[string]any) {
+func (m *comparison) object(path string, want, got map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if name == rest {
 			continue
@@ -118,7 +118,7 @@ func (m *matching) object(path string, want, got map[string]any) {
 	}
 }
 
-func (m *matching) array(path string, want, got []any) {
+func (m *comparison) array(path string, want, got []any) {
 	if len(want) > 0 && (want[0] == each || want[0] == some) {
 		m.directives(path, want, got)
 		return
@@ -137,7 +137,7 @@ func (m *matching) array(path string, want, got []any) {
 }
 
 // directives compares a list with pairs. Each pair is `<<each>>` or `<<some>>` and an expected element.
-func (m *matching) directives(path string, want, got []any) {
+func (m *comparison) directives(path string, want, got []any) {
 	for i := 0; i < len(want); i += 2 {
 		if i+1 == len(want) || (want[i] != each && want[i] != some) {
 			m.fault(path, "pairs of <<each>> or <<some>> and an element", show(want[i]))
@@ -151,7 +151,7 @@ func (m *matching) directives(path string, want, got []any) {
 	}
 }
 
-func (m *matching) every(path string, want any, got []any) {
+func (m *comparison) every(path string, want any, got []any) {
 	if len(got) == 0 {
 		m.fault(path, "at least one "+show(want), "[]")
 	}
@@ -161,15 +161,15 @@ func (m *matching) every(path string, want any, got []any) {
 }
 
 // one requires that an element matches. It keeps only the captures of that element.
-func (m *matching) one(path string, want any, got []any) {
+func (m *comparison) one(path string, want any, got []any) {
 	var nearest []Fault
 	for i, v := range got {
-		kept := map[string]string{}
-		try := &matching{keep: func(name, value string) { kept[name] = value }}
+		captured := map[string]string{}
+		try := &comparison{capture: func(name, value string) { captured[name] = value }}
 		try.value(path+"["+strconv.Itoa(i)+"]", want, v)
 		if len(try.faults) == 0 {
-			for name, value := range kept {
-				m.keep(name, value)
+			for name, value := range captured {
+				m.capture(name, value)
 			}
 			return
 		}

@@ -85,9 +85,9 @@ func TestMatch_keepsCaptures(t *testing.T) {
 	got, err := Decode([]byte(`{"list": [{"name": "other", "id": "run_` + aULID + `"}, {"name": "mine", "id": "run_` + aULID[:25] + `x"}],
 		"n": 12, "c": "x=7; Path=/", "o": {"b": 1}}`))
 	require.NoError(t, err)
-	kept := map[string]string{}
-	require.Empty(t, Match(want, got, func(name, value string) { kept[name] = value }))
-	require.Equal(t, map[string]string{"run": "run_" + aULID[:25] + "x", "n": "12", "cookie": "7", "whole": `{"b":1}`}, kept)
+	captured := map[string]string{}
+	require.Empty(t, Match(want, got, func(name, value string) { captured[name] = value }))
+	require.Equal(t, map[string]string{"run": "run_" + aULID[:25] + "x", "n": "12", "cookie": "7", "whole": `{"b":1}`}, captured)
 }
 
 func TestDecode(t *testing.T) {

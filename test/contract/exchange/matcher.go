@@ -15,15 +15,15 @@ type matcher struct {
 	as string
 }
 
-var captured = regexp.MustCompile(`^(.*) as ([a-z][a-z0-9_]*)$`)
+var captureName = regexp.MustCompile(`^(.*) as ([a-z][a-z0-9_]*)$`)
 
-// asMatcher parses a matcher in << and >>. found is false for any other text.
-func asMatcher(text string) (m matcher, found bool) {
+// parseMatcher parses a matcher in << and >>. found is false for any other text.
+func parseMatcher(text string) (m matcher, found bool) {
 	if !strings.HasPrefix(text, "<<") || !strings.HasSuffix(text, ">>") || len(text) < 5 {
 		return matcher{}, false
 	}
 	text = text[2 : len(text)-2]
-	if c := captured.FindStringSubmatch(text); c != nil {
+	if c := captureName.FindStringSubmatch(text); c != nil {
 		text, m.as = c[1], c[2]
 	}
 	text, m.null = strings.CutPrefix(text, "null or ")
@@ -39,32 +39,32 @@ var patterns = map[string]*regexp.Regexp{
 	"digest": regexp.MustCompile(`^sha256:[0-9a-f]{64}$`),
 }
 
-// takes returns the reason why the value does not match, or "" if it matches. kept is the text to capture.
-func (m matcher) takes(v any) (fault, kept string) {
+// check returns the reason why the value does not match, or "" if it matches. captured is the text to capture.
+func (m matcher) check(v any) (fault, captured string) {
 	text, isText := v.(string)
-	kept = text
+	captured = text
 	if !isText {
-		kept = show(v)
+		captured = show(v)
 	}
 	if m.null && v == nil {
-		return "", kept
+		return "", captured
 	}
 	switch m.kind {
 	case "any":
-		return "", kept
+		return "", captured
 	case "string", "int", "bool":
-		return faultUnless(kind(v) == m.kind), kept
+		return faultUnless(kind(v) == m.kind), captured
 	case "number":
-		return faultUnless(kind(v) == "int" || kind(v) == "float"), kept
+		return faultUnless(kind(v) == "int" || kind(v) == "float"), captured
 	case "time", "digest":
-		return faultUnless(isText && patterns[m.kind].MatchString(text)), kept
+		return faultUnless(isText && patterns[m.kind].MatchString(text)), captured
 	case "id":
 		re, err := regexp.Compile(`^` + regexp.QuoteMeta(m.arg) + `_` + ulid + `$`)
-		return faultUnless(err == nil && isText && re.MatchString(text)), kept
+		return faultUnless(err == nil && isText && re.MatchString(text)), captured
 	case "like", "LIKE":
 		return like(m.arg, text, isText)
 	default:
-		return fmt.Sprintf("unknown matcher %q", m.kind), kept
+		return fmt.Sprintf("unknown matcher %q", m.kind), captured
 	}
 }
 
@@ -78,9 +78,9 @@ func faultUnless(holds bool) string {
 // mismatch is the reason if the expected and the actual value already explain the difference.
 const mismatch = "differs"
 
-// like matches the complete text against a regular expression. kept is the first group, or the text if the
+// like matches the complete text against a regular expression. captured is the first group, or the text if the
 // expression has no group.
-func like(expression, text string, isText bool) (fault, kept string) {
+func like(expression, text string, isText bool) (fault, captured string) {
 	re, err := regexp.Compile(`^(?s:` + expression + `)$`)
 	if err != nil {
 		return err.Error(), text

@@ -38,8 +38,8 @@ type Received struct {
 	Body   []byte
 }
 
-// wire is a request with all variables filled in.
-type wire struct {
+// rawRequest is a request with all variables filled in.
+type rawRequest struct {
 	method, target string
 	header         []Field
 	body           []byte
@@ -47,7 +47,7 @@ type wire struct {
 }
 
 // bytes encodes the request without correcting it, as a malicious client could send it.
-func (w wire) bytes(host string) []byte {
+func (w rawRequest) bytes(host string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\n", w.method, w.target)
 	if !w.has("Host") {
@@ -80,7 +80,7 @@ func (w wire) bytes(host string) []byte {
 	return b.Bytes()
 }
 
-func (w wire) has(name string) bool {
+func (w rawRequest) has(name string) bool {
 	for _, f := range w.header {
 		if strings.EqualFold(f.Name, name) {
 			return true
@@ -91,7 +91,7 @@ func (w wire) has(name string) bool {
 
 // send sends the request and reads the response. It reads an event stream until enough returns true or the
 // stream ends.
-func (w wire) send(ctx context.Context, s Stage, enough func(text []byte) bool) (Received, error) {
+func (w rawRequest) send(ctx context.Context, s Target, enough func(text []byte) bool) (Received, error) {
 	base, err := url.Parse(s.URL)
 	if err != nil {
 		return Received{}, fmt.Errorf("parse the stage's URL: %w", err)
@@ -110,7 +110,7 @@ func (w wire) send(ctx context.Context, s Stage, enough func(text []byte) bool) 
 		return Received{}, fmt.Errorf("connect to the installation: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(s.Patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(s.Timeout)); err != nil {
 		return Received{}, fmt.Errorf("set a deadline: %w", err)
 	}
 	wrote := make(chan struct{})

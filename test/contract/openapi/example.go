@@ -127,7 +127,7 @@ func text(schema map[string]any) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("pattern: %w", err)
 		}
-		return spelled(parsed), nil
+		return matchingText(parsed), nil
 	}
 	switch schema["format"] {
 	case "date-time":
@@ -145,9 +145,9 @@ func text(schema map[string]any) (string, error) {
 	return strings.Repeat("a", int(n)), nil
 }
 
-// spelled returns a short text that matches a regular expression. The expression must not contain
+// matchingText returns a short text that matches a regular expression. The expression must not contain
 // assertions.
-func spelled(re *syntax.Regexp) string {
+func matchingText(re *syntax.Regexp) string {
 	switch re.Op {
 	case syntax.OpLiteral:
 		return string(re.Rune)
@@ -156,17 +156,17 @@ func spelled(re *syntax.Regexp) string {
 	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
 		return "a"
 	case syntax.OpCapture, syntax.OpPlus:
-		return spelled(re.Sub[0])
+		return matchingText(re.Sub[0])
 	case syntax.OpRepeat:
-		return strings.Repeat(spelled(re.Sub[0]), re.Min)
+		return strings.Repeat(matchingText(re.Sub[0]), re.Min)
 	case syntax.OpConcat:
 		var b strings.Builder
 		for _, sub := range re.Sub {
-			b.WriteString(spelled(sub))
+			b.WriteString(matchingText(sub))
 		}
 		return b.String()
 	case syntax.OpAlternate:
-		return spelled(re.Sub[0])
+		return matchingText(re.Sub[0])
 	default:
 		return "" // optional parts and empty matches
 	}

@@ -21,9 +21,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// unaudited returns the user routes that leave no audit row although their method is not GET or HEAD, each
+// unauditedRoutes returns the user routes that leave no audit row although their method is not GET or HEAD, each
 // with the reason.
-func unaudited() map[string]string {
+func unauditedRoutes() map[string]string {
 	return map[string]string{
 		"POST /api/admin/audit/verify":                                    "it only reads",
 		"POST /api/submit/preflight":                                      "it only reads; nothing is submitted",
@@ -32,8 +32,8 @@ func unaudited() map[string]string {
 	}
 }
 
-// changing returns the user routes whose method is not GET or HEAD.
-func changing() []route.Route {
+// changingRoutes returns the user routes whose method is not GET or HEAD.
+func changingRoutes() []route.Route {
 	var all []route.Route
 	for _, rt := range route.Table() {
 		if rt.Kind == route.RPC && rt.Credential == "user" && rt.Method != http.MethodGet && rt.Method != http.MethodHead {
@@ -64,7 +64,7 @@ func matches(pattern, path string) (literal int, ok bool) {
 // routeOf returns the changing route of a call, or "" if it has none.
 func routeOf(c call) string {
 	best, most := "", -1
-	for _, rt := range changing() {
+	for _, rt := range changingRoutes() {
 		if n, ok := matches(rt.Pattern, c.path); ok && rt.Method == c.method && n > most {
 			best, most = rt.Method+" "+rt.Pattern, n
 		}
@@ -96,9 +96,9 @@ func (h *installation) auditRows(ctx context.Context, t *testing.T) []auditRow {
 	}
 }
 
-// everyChangeLeftARow requires an audit row with the request id and the user for each successful call that
+// requireAuditRows requires an audit row with the request id and the user for each successful call that
 // changed data. It also requires that every changing route was called.
-func (h *installation) everyChangeLeftARow(ctx context.Context, t *testing.T) {
+func (h *installation) requireAuditRows(ctx context.Context, t *testing.T) {
 	t.Helper()
 	byRequest := map[string][]auditRow{}
 	rows := h.auditRows(ctx, t)
@@ -120,7 +120,7 @@ func (h *installation) everyChangeLeftARow(ctx context.Context, t *testing.T) {
 			continue
 		}
 		called[name] = true
-		if unaudited()[name] != "" {
+		if unauditedRoutes()[name] != "" {
 			continue
 		}
 		require.True(t, slices.ContainsFunc(byRequest[c.requestID], func(r auditRow) bool {
@@ -128,7 +128,7 @@ func (h *installation) everyChangeLeftARow(ctx context.Context, t *testing.T) {
 		}), "%s of %s left %v", name, c.subject, byRequest[c.requestID])
 	}
 	var missing []string
-	for _, rt := range changing() {
+	for _, rt := range changingRoutes() {
 		if name := rt.Method + " " + rt.Pattern; !called[name] {
 			missing = append(missing, name)
 		}
@@ -141,23 +141,23 @@ func (h *installation) everyChangeLeftARow(ctx context.Context, t *testing.T) {
 	require.Subset(t, slices.Collect(maps.Keys(services)), []string{"auth", "jobs", "registry"})
 }
 
-// change calls the changing routes that the rest of the test does not call.
-func (h *installation) change(ctx context.Context, t *testing.T, conn *pgx.Conn) {
+// callOtherRoutes calls the changing routes that the rest of the test does not call.
+func (h *installation) callOtherRoutes(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	t.Helper()
-	ada := h.newcomer(ctx, t)
+	ada := h.newUser(ctx, t)
 	do := func(c *client.Client, method, path string, body any) {
 		t.Helper()
 		require.NoError(t, c.Do(ctx, method, path, body, nil), "%s %s", method, path)
 	}
 	h.groups(ctx, t, ada.name)
-	h.grant(ctx, t, conn)
-	h.orders(ctx, t)
-	gone := h.newcomer(ctx, t)
+	h.grantOAuth(ctx, t, conn)
+	h.changeFleet(ctx, t)
+	gone := h.newUser(ctx, t)
 	do(h.admin, http.MethodPatch, "/api/admin/users/"+gone.id, map[string]any{"disabled": true})
 	do(h.admin, http.MethodPost, "/api/admin/users/"+gone.id+"/transfer", map[string]any{"to_user_id": h.adminID(ctx, t)})
 	do(h.admin, http.MethodPut, "/api/admin/settings/installation.announcement", map[string]any{"value": "Closed on Sunday", "version": 0})
-	kept := "kept-" + draw(t) + draw(t)
-	h.hoard.add("secret of a setting", kept)
+	kept := "kept-" + randomName(t) + randomName(t)
+	h.credentialStore.add("secret of a setting", kept)
 	do(h.admin, http.MethodPut, "/api/admin/settings/oidc.client_secret", map[string]any{"value": kept, "version": 0})
 	do(h.admin, http.MethodPost, "/api/admin/keys/rotate", map[string]any{"purpose": "access"})
 	do(h.admin, http.MethodPut, "/api/quota/users/"+ada.name, map[string]any{"gpu_limit": 2})
@@ -166,8 +166,8 @@ func (h *installation) change(ctx context.Context, t *testing.T, conn *pgx.Conn)
 	do(h.admin, http.MethodPost, "/api/admin/maintenance", map[string]any{"mode": "maintenance", "message": "Closed on Sunday"})
 	do(h.admin, http.MethodPost, "/api/admin/maintenance", map[string]any{"mode": "off"})
 	do(ada.client, http.MethodPatch, "/api/profile", map[string]any{"tz": "Europe/Berlin"})
-	do(ada.again(ctx, t, h), http.MethodDelete, "/api/profile/sessions", nil)
-	last := ada.again(ctx, t, h)
+	do(ada.signInAgain(ctx, t, h), http.MethodDelete, "/api/profile/sessions", nil)
+	last := ada.signInAgain(ctx, t, h)
 	var sessions []struct {
 		ID      string
 		Current bool
@@ -183,7 +183,7 @@ func (h *installation) change(ctx context.Context, t *testing.T, conn *pgx.Conn)
 	require.NoError(t, h.loop.Revise(ctx, h.version, nil))
 	require.NoError(t, h.loop.StopRevision(ctx, h.loop.Revision))
 	h.catalog(ctx, t)
-	h.served(ctx, t)
+	h.createModel(ctx, t)
 }
 
 func (h *installation) adminID(ctx context.Context, t *testing.T) string {
@@ -203,10 +203,10 @@ func (h *installation) adminID(ctx context.Context, t *testing.T) string {
 func (h *installation) groups(ctx context.Context, t *testing.T, member string) {
 	t.Helper()
 	for kind, role := range map[string]string{"teams": "member", "projects": "viewer"} {
-		key := "k" + draw(t)
-		var made struct{ ID string }
-		require.NoError(t, h.admin.Post(ctx, "/api/"+kind, map[string]any{"key": key, "name": "Speech"}, &made))
-		at := "/api/" + kind + "/" + made.ID
+		key := "k" + randomName(t)
+		var created struct{ ID string }
+		require.NoError(t, h.admin.Post(ctx, "/api/"+kind, map[string]any{"key": key, "name": "Speech"}, &created))
+		at := "/api/" + kind + "/" + created.ID
 		require.NoError(t, h.admin.Do(ctx, http.MethodPatch, at, map[string]any{"name": "Speech and sound"}, nil))
 		require.NoError(t, h.admin.Do(ctx, http.MethodPut, at+"/members/"+member, map[string]any{"role": role}, nil))
 		require.NoError(t, h.admin.Do(ctx, http.MethodDelete, at+"/members/"+member, nil, nil))
@@ -216,41 +216,41 @@ func (h *installation) groups(ctx context.Context, t *testing.T, member string) 
 	}
 }
 
-// newcomer is a user that an admin created and who has set an own password.
-type newcomer struct {
+// newUser is a user that an admin created and who has set an own password.
+type newUser struct {
 	id, name, password string
-	hook               *hook
+	recorder           *recorder
 	client             *client.Client
 }
 
-func (h *installation) newcomer(ctx context.Context, t *testing.T) *newcomer {
+func (h *installation) newUser(ctx context.Context, t *testing.T) *newUser {
 	t.Helper()
 	h.people++
-	n := &newcomer{name: "eve-" + draw(t), password: "own-" + draw(t), hook: newHook(h.hoard, h.calls, 1+h.people)}
-	var made struct {
+	n := &newUser{name: "eve-" + randomName(t), password: "own-" + randomName(t), recorder: newRecorder(h.credentialStore, h.calls, 1+h.people)}
+	var created struct {
 		User     struct{ ID string }
 		Password string
 	}
-	require.NoError(t, h.admin.Post(ctx, "/api/admin/users", map[string]any{"username": n.name, "role": "operator"}, &made))
-	n.id = made.User.ID
-	drawn := &newcomer{name: n.name, password: made.Password, hook: n.hook}
-	change := map[string]string{"current_password": made.Password, "new_password": n.password}
-	require.NoError(t, drawn.again(ctx, t, h).Post(ctx, "/api/profile/password", change, nil))
-	n.client = n.again(ctx, t, h)
+	require.NoError(t, h.admin.Post(ctx, "/api/admin/users", map[string]any{"username": n.name, "role": "operator"}, &created))
+	n.id = created.User.ID
+	temporary := &newUser{name: n.name, password: created.Password, recorder: n.recorder}
+	change := map[string]string{"current_password": created.Password, "new_password": n.password}
+	require.NoError(t, temporary.signInAgain(ctx, t, h).Post(ctx, "/api/profile/password", change, nil))
+	n.client = n.signInAgain(ctx, t, h)
 	return n
 }
 
-// again signs the user in again.
-func (n *newcomer) again(ctx context.Context, t *testing.T, h *installation) *client.Client {
+// signInAgain signs the user in again.
+func (n *newUser) signInAgain(ctx context.Context, t *testing.T, h *installation) *client.Client {
 	t.Helper()
 	var in struct{ Token string }
-	c := client.New(h.URL, n.hook)
+	c := client.New(h.URL, n.recorder)
 	require.NoError(t, c.Post(ctx, "/api/auth/login", map[string]string{"username": n.name, "password": n.password}, &in))
 	return c.With(secret.New(in.Token))
 }
 
-// claimed returns the subject of an access token.
-func claimed(token string) string {
+// subjectOf returns the subject of an access token.
+func subjectOf(token string) string {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
 		return ""
@@ -265,15 +265,15 @@ func claimed(token string) string {
 	return claims.Subject
 }
 
-// grant inserts an OAuth client, approves it as a user and exchanges the code for tokens as the client.
-func (h *installation) grant(ctx context.Context, t *testing.T, conn *pgx.Conn) {
+// grantOAuth inserts an OAuth client, approves it as a user and exchanges the code for tokens as the client.
+func (h *installation) grantOAuth(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	const id, redirect = "https://program.example/client", "http://127.0.0.1:1/back"
 	_, err := conn.Exec(ctx, `INSERT INTO auth.oauth_client (id, name, redirect_uris, created_at) VALUES ($1, 'Program', $2, now())`, id, []string{redirect})
 	require.NoError(t, err)
-	verifier := draw(t) + draw(t) + draw(t) + draw(t)
+	verifier := randomName(t) + randomName(t) + randomName(t) + randomName(t)
 	digest := sha256.Sum256([]byte(verifier))
-	h.hoard.add("code verifier", verifier)
+	h.credentialStore.add("code verifier", verifier)
 	var decided struct {
 		To string `json:"redirect_to"`
 	}
@@ -285,7 +285,7 @@ func (h *installation) grant(ctx context.Context, t *testing.T, conn *pgx.Conn) 
 	require.NoError(t, err)
 	code := to.Query().Get("code")
 	require.NotEmpty(t, code, decided.To)
-	h.hoard.add("authorization code", code)
+	h.credentialStore.add("authorization code", code)
 	form := url.Values{
 		"grant_type": {"authorization_code"}, "code": {code}, "client_id": {id}, "redirect_uri": {redirect}, "code_verifier": {verifier},
 		"resource": {h.URL + "/api/mcp"},
@@ -293,7 +293,7 @@ func (h *installation) grant(ctx context.Context, t *testing.T, conn *pgx.Conn) 
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL+"/api/oauth/token", strings.NewReader(form.Encode()))
 	require.NoError(t, err)
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	resp, err := h.hook.RoundTrip(req)
+	resp, err := h.recorder.RoundTrip(req)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusOK, resp.StatusCode)

@@ -24,8 +24,8 @@ func (h *installation) do(ctx context.Context, t *testing.T, method, path string
 	require.NoError(t, h.admin.Do(ctx, method, path, body, out), "%s %s", method, path)
 }
 
-// made creates an object and returns its id.
-func (h *installation) made(ctx context.Context, t *testing.T, path string, body map[string]any) string {
+// create creates an object and returns its id.
+func (h *installation) create(ctx context.Context, t *testing.T, path string, body map[string]any) string {
 	t.Helper()
 	var out struct{ ID string }
 	h.do(ctx, t, http.MethodPost, path, body, &out)
@@ -53,21 +53,21 @@ func (h *installation) catalog(ctx context.Context, t *testing.T) {
 	t.Helper()
 	refs := map[string]string{}
 	for _, split := range []string{"train", "held"} {
-		l := &e2eflow.Loop{Client: h.admin, Clock: clock.Real(), Timeout: testenv.Patience, Name: h.loop.Name + "-" + split}
+		l := &e2eflow.Loop{Client: h.admin, Clock: clock.Real(), Timeout: testenv.StageTimeout, Name: h.loop.Name + "-" + split}
 		pushed, err := l.PushDataset(ctx, "v1", "a.jsonl", []byte(`{"question": "to be `+split+`"}`+"\n"))
 		require.NoError(t, err)
 		refs[split], refs["dataset"] = pushed.Ref, pushed.ID
 	}
 	environment := h.environment(ctx, t)
-	rubric := h.made(ctx, t, "/api/rubrics", map[string]any{"name": h.loop.Name})
+	rubric := h.create(ctx, t, "/api/rubrics", map[string]any{"name": h.loop.Name})
 	criteria := map[string]any{"criteria": []any{map[string]any{"key": "right", "kind": "exact", "weight": 1}}}
 	h.do(ctx, t, http.MethodPost, "/api/rubrics/"+rubric+"/versions", map[string]any{"content": criteria}, nil)
 	h.do(ctx, t, http.MethodPost, "/api/rubrics/"+rubric+"/versions/1/publish", nil, nil)
 
 	_, version, err := h.loop.Lock(ctx, e2eflow.Recipe)
 	require.NoError(t, err)
-	h.made(ctx, t, "/api/solutions", map[string]any{"manifest": map[string]any{"name": h.loop.Name, "version": "1", "recipe": e2eflow.Recipe + "@" + version}})
-	h.made(ctx, t, "/api/solution-applications", map[string]any{"solution": h.loop.Name + "@1", "bindings": map[string]string{
+	h.create(ctx, t, "/api/solutions", map[string]any{"manifest": map[string]any{"name": h.loop.Name, "version": "1", "recipe": e2eflow.Recipe + "@" + version}})
+	h.create(ctx, t, "/api/solution-applications", map[string]any{"solution": h.loop.Name + "@1", "bindings": map[string]string{
 		"model": fmt.Sprintf("mdl/default/%s@%d", h.loop.Name, h.version.Version), "train_dataset": refs["train"],
 		"validation_dataset": refs["held"], "taskset": "env/default/" + h.loop.Name + "@v1", "rubric": "rub/default/" + h.loop.Name + "@1",
 	}})
@@ -76,14 +76,14 @@ func (h *installation) catalog(ctx context.Context, t *testing.T) {
 	h.do(ctx, t, http.MethodPatch, dataset, map[string]any{"description": "held out"}, nil)
 	h.do(ctx, t, http.MethodPost, dataset+"/versions/v1/download-url", map[string]any{"path": "a.jsonl"}, nil)
 	h.do(ctx, t, http.MethodPost, dataset+"/versions/v1/archive", nil, nil)
-	h.packed(ctx, t)
+	h.uploadPackage(ctx, t)
 }
 
 // environment creates an environment with a ready version and returns its path. It also creates and deletes
 // another environment.
 func (h *installation) environment(ctx context.Context, t *testing.T) string {
 	t.Helper()
-	at := "/api/environments/" + h.made(ctx, t, "/api/environments", map[string]any{"name": h.loop.Name})
+	at := "/api/environments/" + h.create(ctx, t, "/api/environments", map[string]any{"name": h.loop.Name})
 	tasks := []byte(`{"prompt": "of ` + h.loop.Name + `"}` + "\n")
 	var target upload
 	h.do(ctx, t, http.MethodPost, at+"/upload-url", map[string]any{"kind": "taskset", "size_bytes": len(tasks), "sha256": digestOf(tasks)}, &target)
@@ -97,32 +97,32 @@ func (h *installation) environment(ctx context.Context, t *testing.T) string {
 		return v.State == "ready"
 	})
 	h.do(ctx, t, http.MethodPatch, at, map[string]any{"description": "additions"}, nil)
-	other := "/api/environments/" + h.made(ctx, t, "/api/environments", map[string]any{"name": h.loop.Name + "-old"})
+	other := "/api/environments/" + h.create(ctx, t, "/api/environments", map[string]any{"name": h.loop.Name + "-old"})
 	h.do(ctx, t, http.MethodDelete, other, nil, nil)
 	return at
 }
 
-// packed uploads and commits a package for a job.
-func (h *installation) packed(ctx context.Context, t *testing.T) {
+// uploadPackage uploads and commits a package for a job.
+func (h *installation) uploadPackage(ctx context.Context, t *testing.T) {
 	t.Helper()
 	var b bytes.Buffer
 	out := tar.NewWriter(&b)
 	require.NoError(t, out.WriteHeader(&tar.Header{Name: h.loop.Name, Typeflag: tar.TypeReg, Mode: 0o644}))
 	require.NoError(t, out.Close())
-	var made struct {
+	var created struct {
 		ID     string
 		Upload upload
 	}
-	h.do(ctx, t, http.MethodPost, "/api/submit/packages", map[string]any{"size_bytes": b.Len(), "sha256": digestOf(b.Bytes())}, &made)
-	h.put(ctx, t, made.Upload, b.Bytes())
-	h.do(ctx, t, http.MethodPost, "/api/submit/packages/"+made.ID+"/commit", nil, nil)
+	h.do(ctx, t, http.MethodPost, "/api/submit/packages", map[string]any{"size_bytes": b.Len(), "sha256": digestOf(b.Bytes())}, &created)
+	h.put(ctx, t, created.Upload, b.Bytes())
+	h.do(ctx, t, http.MethodPost, "/api/submit/packages/"+created.ID+"/commit", nil, nil)
 }
 
-// served creates and changes a model and a deployment, and opens a playground session.
-func (h *installation) served(ctx context.Context, t *testing.T) {
+// createModel creates and changes a model and a deployment, and opens a playground session.
+func (h *installation) createModel(ctx context.Context, t *testing.T) {
 	t.Helper()
 	version := map[string]any{"source": map[string]string{"run_id": h.loop.Job.RunID, "artifact_id": h.artifact}}
-	model := h.made(ctx, t, "/api/models", map[string]any{"name": h.loop.Name + "-kept"})
+	model := h.create(ctx, t, "/api/models", map[string]any{"name": h.loop.Name + "-kept"})
 	at := "/api/models/" + model
 	h.do(ctx, t, http.MethodPost, at+"/versions", version, nil)
 	h.do(ctx, t, http.MethodPatch, at, map[string]any{"description": "additions"}, nil)
@@ -132,23 +132,23 @@ func (h *installation) served(ctx context.Context, t *testing.T) {
 	h.do(ctx, t, http.MethodPost, at+"/versions/1/promote", map[string]any{}, nil)
 	h.do(ctx, t, http.MethodPost, at+"/versions/1/archive", map[string]any{}, nil)
 	h.do(ctx, t, http.MethodPost, at+"/versions/1/unarchive", nil, nil)
-	h.deployed(ctx, t, model)
+	h.changeDeployment(ctx, t, model)
 
 	target := map[string]any{
 		"source":  map[string]any{"model_id": model, "version": 1},
 		"serving": map[string]any{"engine": "command", "command": []string{"sleep", "600"}, "pool": "nowhere"},
 	}
-	session := "/api/playground/sessions/" + h.made(ctx, t, "/api/playground/sessions", map[string]any{"ttl_s": 900, "targets": []any{target}})
+	session := "/api/playground/sessions/" + h.create(ctx, t, "/api/playground/sessions", map[string]any{"ttl_s": 900, "targets": []any{target}})
 	h.do(ctx, t, http.MethodPost, session+"/extend", map[string]any{"seconds": 600}, nil)
 	h.do(ctx, t, http.MethodDelete, session, nil, nil)
-	gone := h.made(ctx, t, "/api/models", map[string]any{"name": h.loop.Name + "-gone"})
+	gone := h.create(ctx, t, "/api/models", map[string]any{"name": h.loop.Name + "-gone"})
 	h.do(ctx, t, http.MethodDelete, "/api/models/"+gone, nil, nil)
 }
 
-// deployed calls every route that changes a deployment.
-func (h *installation) deployed(ctx context.Context, t *testing.T, model string) {
+// changeDeployment calls every route that changes a deployment.
+func (h *installation) changeDeployment(ctx context.Context, t *testing.T, model string) {
 	t.Helper()
-	l := &e2eflow.Loop{Client: h.admin, Clock: clock.Real(), Timeout: testenv.Patience, Name: h.loop.Name + "-kept"}
+	l := &e2eflow.Loop{Client: h.admin, Clock: clock.Real(), Timeout: testenv.StageTimeout, Name: h.loop.Name + "-kept"}
 	of, serving := e2eflow.ModelVersion{ModelID: model, Version: 1}, map[string]any{"engine": "command", "command": fixtures.Engine()}
 	require.NoError(t, l.Deploy(ctx, l.Name, of, serving))
 	at := "/api/model-deployments/" + l.Deployment.ID
@@ -166,6 +166,6 @@ func (h *installation) deployed(ctx context.Context, t *testing.T, model string)
 	h.do(ctx, t, http.MethodPatch, at, map[string]any{"description": "additions"}, nil)
 	h.do(ctx, t, http.MethodPost, at+"/suspend", map[string]any{}, nil)
 	h.do(ctx, t, http.MethodPost, at+"/resume", nil, nil)
-	gone := h.made(ctx, t, "/api/model-deployments", map[string]any{"name": h.loop.Name + "-gone"})
+	gone := h.create(ctx, t, "/api/model-deployments", map[string]any{"name": h.loop.Name + "-gone"})
 	h.do(ctx, t, http.MethodDelete, "/api/model-deployments/"+gone, nil, nil)
 }

@@ -24,7 +24,7 @@ type collector struct {
 	text  []byte // all received spans, as protobuf and as text
 }
 
-func collect(t *testing.T) *collector {
+func newCollector(t *testing.T) *collector {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -58,8 +58,8 @@ func (c *collector) Export(_ context.Context, in *collectorv1.ExportTraceService
 	return &collectorv1.ExportTraceServiceResponse{}, nil
 }
 
-// held returns all spans received so far, and their number.
-func (c *collector) held() ([]byte, int) {
+// received returns all spans received so far, and their number.
+func (c *collector) received() ([]byte, int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.text, c.spans

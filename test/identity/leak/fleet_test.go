@@ -10,19 +10,19 @@ import (
 	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
-// orders sends, as an admin, requests that change fleets, nodes, the hardware configuration and public links.
-func (h *installation) orders(ctx context.Context, t *testing.T) {
+// changeFleet sends, as an admin, requests that change fleets, nodes, the hardware configuration and public links.
+func (h *installation) changeFleet(ctx context.Context, t *testing.T) {
 	t.Helper()
 	do := func(method, path string, body, out any) {
 		t.Helper()
 		require.NoError(t, h.admin.Do(ctx, method, path, body, out), "%s %s", method, path)
 	}
-	name := "ghosts" + draw(t)
+	name := "ghosts" + randomName(t)
 	var fleet, join struct{ ID, Token string }
 	do(http.MethodPost, "/api/fleets", map[string]any{"name": name, "kind": "agent", "pools": []string{name}}, &fleet)
 	at := "/api/fleets/" + fleet.ID
 	do(http.MethodPost, at+"/join-tokens", map[string]any{}, &join)
-	h.hoard.add("join token of a fleet", join.Token)
+	h.credentialStore.add("join token of a fleet", join.Token)
 	request, err := fixtures.CertificateRequest()
 	require.NoError(t, err)
 	var node struct {
@@ -40,7 +40,7 @@ func (h *installation) orders(ctx context.Context, t *testing.T) {
 
 	var share struct{ ID, Token string }
 	do(http.MethodPost, "/api/shares", map[string]any{"kind": "job", "target_ids": []string{h.loop.Job.ID}}, &share)
-	h.hoard.add("token of a public link", share.Token)
+	h.credentialStore.add("token of a public link", share.Token)
 	for _, part := range []string{"", "/metrics", "/config"} {
 		do(http.MethodGet, "/api/share/"+share.Token+part, nil, nil)
 	}

@@ -18,13 +18,13 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// leastSpans is the minimum number of spans that the test must produce.
-const leastSpans = 200
+// minSpans is the minimum number of spans that the test must produce.
+const minSpans = 200
 
 func TestInstallation_leaksNoCredentials(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
-	traces := collect(t)
+	traces := newCollector(t)
 	s := testenv.Single(t, testenv.Options{Env: map[string]string{"SERVICE_OTLP_ENDPOINT": traces.URL, "SERVICE_LOG_LEVEL": "debug"}})
 	arguments := watchArguments(t, s.Dir)
 	h := open(ctx, t, s)
@@ -32,43 +32,43 @@ func TestInstallation_leaksNoCredentials(t *testing.T) {
 	h.ingest(ctx, t)
 	h.serve(ctx, t)
 	conn := connect(ctx, t, s)
-	h.change(ctx, t, conn)
-	t.Run("every change is in the audit", func(t *testing.T) { h.everyChangeLeftARow(ctx, t) })
-	h.keys(ctx, t, conn)
-	h.starts(ctx, t, conn)
+	h.callOtherRoutes(ctx, t, conn)
+	t.Run("every change is in the audit", func(t *testing.T) { h.requireAuditRows(ctx, t) })
+	h.recordKeys(ctx, t, conn)
+	h.recordTokenHeaders(ctx, t, conn)
 	for _, kind := range []string{
 		"first password", "bearer", "cookie service_refresh", "JSON's token", "JSON's access_token", "JSON's device_code", "JSON's password",
 		"ingest token", "service token", "deployment token", "signature of a URL", "key in keys/keyring", "key in keys/audit",
 		"key in keys/blobs", "key in postgres/password", "signing_key.sealed", "work.engine_key",
 		"secret of a setting", "authorization code", "code verifier", "JSON's refresh_token", "start of an svc-caller+jwt",
 	} {
-		require.Contains(t, h.hoard.names(), kind, "every kind of credential must be searched for")
+		require.Contains(t, h.credentialStore.names(), kind, "every kind of credential must be searched for")
 	}
-	t.Run("tampering with the audit is reported", func(t *testing.T) { h.tampering(ctx, t, conn) })
-	t.Run("a planted row is found", func(t *testing.T) { plantRow(ctx, t, h) })
-	require.Empty(t, h.hoard.search("the database", dump(ctx, t, s, conn)))
-	plantArgument(ctx, t, h)
+	t.Run("tampering with the audit is reported", func(t *testing.T) { h.requireTamperingReported(ctx, t, conn) })
+	t.Run("a planted row is found", func(t *testing.T) { requireRowFound(ctx, t, h) })
+	require.Empty(t, h.credentialStore.search("the database", dump(ctx, t, s, conn)))
+	requireArgumentFound(ctx, t, h)
 	seen := arguments.arguments()
 	require.Contains(t, string(seen), "--data", "the arguments of signalboxd must be recorded")
 	require.Greater(t, strings.Count(string(seen), "\n"), 5, "the arguments of the training and of the engine must be recorded")
-	require.Empty(t, h.hoard.search("the arguments", seen))
-	_, ended := s.Processes["signalboxd"].Stop(testenv.Patience) // flushes the remaining spans
+	require.Empty(t, h.credentialStore.search("the arguments", seen))
+	_, ended := s.Processes["signalboxd"].Stop(testenv.StageTimeout) // flushes the remaining spans
 	require.True(t, ended)
-	spans, n := traces.held()
-	require.Greater(t, n, leastSpans)
-	require.Empty(t, h.hoard.search("the traces", spans))
-	t.Run("a planted attribute is found", func(t *testing.T) { plantAttribute(ctx, t, h, traces) })
+	spans, n := traces.received()
+	require.Greater(t, n, minSpans)
+	require.Empty(t, h.credentialStore.search("the traces", spans))
+	t.Run("a planted attribute is found", func(t *testing.T) { requireAttributeFound(ctx, t, h, traces) })
 	logged := logs(t, s)
 	require.Greater(t, strings.Count(string(logged), "\n"), 50)
-	require.Empty(t, h.hoard.search("the logs", logged))
-	t.Run("a planted line is found", func(t *testing.T) { plantLine(t, h, logged) })
+	require.Empty(t, h.credentialStore.search("the logs", logged))
+	t.Run("a planted line is found", func(t *testing.T) { requireLineFound(t, h, logged) })
 }
 
-// plantRow checks the search itself: it writes a token into a row in different encodings, searches a dump,
+// requireRowFound checks the search itself: it writes a token into a row in different encodings, searches a dump,
 // and rolls back.
-func plantRow(ctx context.Context, t *testing.T, h *installation) {
+func requireRowFound(ctx context.Context, t *testing.T, h *installation) {
 	t.Helper()
-	conn := connect(ctx, t, h.Stand)
+	conn := connect(ctx, t, h.Installation)
 	token := h.loop.Token.Reveal()
 	for name, planted := range map[string]string{
 		"plain": token, "base64": base64.StdEncoding.EncodeToString([]byte("Bearer " + token)), "hex": hex.EncodeToString([]byte(token)),
@@ -77,7 +77,7 @@ func plantRow(ctx context.Context, t *testing.T, h *installation) {
 		require.NoError(t, err)
 		_, err = conn.Exec(ctx, `UPDATE auth.project SET name = $1`, planted)
 		require.NoError(t, err)
-		require.Contains(t, strings.Join(h.hoard.search("a dump", copied(ctx, t, conn, "auth.project")), "\n"), "the deployment token", name)
+		require.Contains(t, strings.Join(h.credentialStore.search("a dump", dumpTable(ctx, t, conn, "auth.project")), "\n"), "the deployment token", name)
 		_, err = conn.Exec(ctx, `ROLLBACK`)
 		require.NoError(t, err)
 	}
@@ -85,16 +85,16 @@ func plantRow(ctx context.Context, t *testing.T, h *installation) {
 	require.NoError(t, err)
 	_, err = conn.Exec(ctx, `CREATE TABLE auth.careless AS SELECT convert_to($1, 'UTF8') AS bytes`, token)
 	require.NoError(t, err)
-	require.NotEmpty(t, h.hoard.search("a dump", copied(ctx, t, conn, "auth.careless")), "bytes")
+	require.NotEmpty(t, h.credentialStore.search("a dump", dumpTable(ctx, t, conn, "auth.careless")), "bytes")
 	_, err = conn.Exec(ctx, `ROLLBACK`)
 	require.NoError(t, err)
 }
 
-// plantArgument checks the watch itself: it starts a program with a token as argument and requires that the
-// watch records it.
-func plantArgument(ctx context.Context, t *testing.T, h *installation) {
+// requireArgumentFound checks the watch itself: it starts a program with a token as argument and requires that the
+// argumentWatch records it.
+func requireArgumentFound(ctx context.Context, t *testing.T, h *installation) {
 	t.Helper()
-	dir := "/planted/" + draw(t)
+	dir := "/planted/" + randomName(t)
 	w := watchArguments(t, dir)
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", "echo there; read wait", h.loop.Token.Reveal())
 	cmd.Env = []string{"FOLDER=" + dir}
@@ -105,14 +105,14 @@ func plantArgument(ctx context.Context, t *testing.T, h *installation) {
 	require.NoError(t, cmd.Start())
 	_, err = out.Read(make([]byte, 1)) // wait for output: a process that has just started may not have its arguments yet
 	require.NoError(t, err)
-	w.look()
-	require.Contains(t, strings.Join(h.hoard.search("the arguments", w.arguments()), "\n"), "the deployment token")
+	w.poll()
+	require.Contains(t, strings.Join(h.credentialStore.search("the arguments", w.arguments()), "\n"), "the deployment token")
 	require.NoError(t, in.Close())
 	_ = cmd.Wait() // the shell's read fails at the end of the input
 }
 
-// plantAttribute checks the search of the traces: it sends a span with a token in an attribute.
-func plantAttribute(ctx context.Context, t *testing.T, h *installation, c *collector) {
+// requireAttributeFound checks the search of the traces: it sends a span with a token in an attribute.
+func requireAttributeFound(ctx context.Context, t *testing.T, h *installation, c *collector) {
 	t.Helper()
 	conn, err := grpc.NewClient(strings.TrimPrefix(c.URL, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
@@ -124,12 +124,12 @@ func plantAttribute(ctx context.Context, t *testing.T, h *installation, c *colle
 		}}}},
 	}}})
 	require.NoError(t, err)
-	spans, _ := c.held()
-	require.Contains(t, strings.Join(h.hoard.search("the traces", spans), "\n"), "the deployment token")
+	spans, _ := c.received()
+	require.Contains(t, strings.Join(h.credentialStore.search("the traces", spans), "\n"), "the deployment token")
 }
 
-// plantLine checks the search of the logs: it adds a token in each encoding to a log line.
-func plantLine(t *testing.T, h *installation, logged []byte) {
+// requireLineFound checks the search of the logs: it adds a token in each encoding to a log line.
+func requireLineFound(t *testing.T, h *installation, logged []byte) {
 	t.Helper()
 	token := h.loop.Token.Reveal()
 	for shift := range 3 {
@@ -139,7 +139,7 @@ func plantLine(t *testing.T, h *installation, logged []byte) {
 			"hex": hex.EncodeToString([]byte(header)), "HEX": strings.ToUpper(hex.EncodeToString([]byte(header))),
 		} {
 			line := append(append([]byte{}, logged...), `{"level":"INFO","msg":"request","header":"`+text+`"}`...)
-			require.NotEmpty(t, h.hoard.search("the log", line), "%s %d", name, shift)
+			require.NotEmpty(t, h.credentialStore.search("the log", line), "%s %d", name, shift)
 		}
 	}
 }

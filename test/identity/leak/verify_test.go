@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// verified runs `signalbox audit verify` as an admin.
-func (h *installation) verified(ctx context.Context, t *testing.T) (out string, code int) {
+// verifyAudit runs `signalbox audit verify` as an admin.
+func (h *installation) verifyAudit(ctx context.Context, t *testing.T) (out string, code int) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(file, []byte(h.token), 0o600))
@@ -27,12 +27,12 @@ func (h *installation) verified(ctx context.Context, t *testing.T) (out string, 
 	return string(raw), 0
 }
 
-// tampering changes the audit as the superuser of the database. It requires that verify reports each
+// requireTamperingReported changes the audit as the superuser of the database. It requires that verify reports each
 // change, and then reverts the change.
-func (h *installation) tampering(ctx context.Context, t *testing.T, conn *pgx.Conn) {
+func (h *installation) requireTamperingReported(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	t.Helper()
-	h.Until(ctx, "the audit is verified", func() bool { _, code := h.verified(ctx, t); return code == 0 })
-	out, _ := h.verified(ctx, t)
+	h.Until(ctx, "the audit is verified", func() bool { _, code := h.verifyAudit(ctx, t); return code == 0 })
+	out, _ := h.verifyAudit(ctx, t)
 	for _, service := range []string{"auth", "jobs", "ingest", "registry", "inference"} {
 		require.Contains(t, out, service+" ")
 	}
@@ -45,14 +45,14 @@ func (h *installation) tampering(ctx context.Context, t *testing.T, conn *pgx.Co
 	} {
 		_, err := conn.Exec(ctx, c.do)
 		require.NoError(t, err, name)
-		out, code := h.verified(ctx, t)
+		out, code := h.verifyAudit(ctx, t)
 		require.Equal(t, 1, code, "%s: %s", name, out)
 		require.Contains(t, out, "jobs       BROKEN: ", name)
 		require.Contains(t, out, c.want, name)
 		require.Contains(t, out, "registry   ok", name)
 		_, err = conn.Exec(ctx, c.undo)
 		require.NoError(t, err, name)
-		out, code = h.verified(ctx, t)
+		out, code = h.verifyAudit(ctx, t)
 		require.Zero(t, code, "%s: %s", name, out)
 	}
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// walker creates a demo that is signed in to w.
-func walker(w *world) *demo {
+// newSignedInDemo creates a demo that is signed in to w.
+func newSignedInDemo(w *fakeServer) *demo {
 	clk := clock.Real()
 	return &demo{
 		Options: Options{Out: &bytes.Buffer{}, Clock: clk, Data: "data"}, began: clk.Now(),
@@ -31,8 +31,8 @@ func (d *demo) printed() string { return d.Out.(*bytes.Buffer).String() }
 
 func TestDemo_walk(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	d := walker(w)
+	w := newFakeServer(t)
+	d := newSignedInDemo(w)
 	require.NoError(t, d.walk(t.Context()))
 	out := d.printed()
 	for _, text := range []string{
@@ -45,7 +45,7 @@ func TestDemo_walk(t *testing.T) {
 	}
 	question := regexp.MustCompile(`question (\S+)  answer (\S+)  \(held out of training; right is (\S+)\)`).FindStringSubmatch(out)
 	require.NotNil(t, question, out)
-	require.Equal(t, right(question[1]), question[2])
+	require.Equal(t, correctSum(question[1]), question[2])
 	require.Equal(t, question[2], question[3])
 	require.Equal(t, []int{1, 2, 1}, w.history, "the trained revision is promoted at the end")
 	require.Equal(t, []int{2}, w.stopped, "the untrained revision is stopped")
@@ -56,10 +56,10 @@ func TestDemo_walk(t *testing.T) {
 
 func TestDemo_judge_drawsFromRightSamples(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFakeServer(t)
 	drawn := map[string]bool{}
 	for range 200 {
-		d := walker(w)
+		d := newSignedInDemo(w)
 		d.loop.Job = e2eflow.Job{RunID: "run_1"}
 		q, err := d.judge(t.Context())
 		require.NoError(t, err)
@@ -71,11 +71,11 @@ func TestDemo_judge_drawsFromRightSamples(t *testing.T) {
 
 func TestDemo_judge_rewardDoesNotMakeSampleRight(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFakeServer(t)
 	lie := sample("11+12?", "99")
 	lie["reward"] = 1
 	w.samples = []map[string]any{lie}
-	d := walker(w)
+	d := newSignedInDemo(w)
 	d.loop.Job = e2eflow.Job{RunID: "run_1"}
 	_, err := d.judge(t.Context())
 	require.ErrorContains(t, err, "the model solved none of 1 held-out pairs")
@@ -100,9 +100,9 @@ func TestDemo_judge_lastRoundBelowBar(t *testing.T) {
 		"incomplete":   {round("0.99", false), "(step 900)"},
 		"no round":     {`[]`, "no validation round"},
 	} {
-		w := newWorld(t)
+		w := newFakeServer(t)
 		w.rounds = tc.rounds
-		d := walker(w)
+		d := newSignedInDemo(w)
 		d.loop.Job = e2eflow.Job{RunID: "run_1"}
 		_, err := d.judge(t.Context())
 		if tc.want == "" {
@@ -116,30 +116,30 @@ func TestDemo_judge_lastRoundBelowBar(t *testing.T) {
 func TestDemo_walk_errors(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		change func(w *world)
+		change func(w *fakeServer)
 		want   string
 	}{
-		"failed job":               {func(w *world) { w.job = `"state":"failed","end_reason":"env_build","message":"no numpy"` }, "the job failed: env_build: no numpy"},
-		"wrong response":           {func(w *world) { w.trained = wrong }, `the trained model returned "0"`},
-		"empty response":           {func(w *world) { w.trained = func(string) string { return "" } }, `the trained model returned ""`},
-		"wrong streamed response":  {func(w *world) { w.streamed = wrong }, `the trained model streamed "0"`},
-		"untrained model is right": {func(w *world) { w.untrained = right }, "too, so the comparison proves nothing"},
-		"promoted before ready":    {func(w *world) { w.early = 200 }, "want 409"},
-		"all samples wrong":        {func(w *world) { w.samples = w.samples[1:2] }, "none of 1 held-out pairs"},
-		"poor last round":          {func(w *world) { w.rounds = `[{"step":900,"avg_reward":0.5,"complete":true}]` }, "below 0.9"},
+		"failed job":               {func(w *fakeServer) { w.job = `"state":"failed","end_reason":"env_build","message":"no numpy"` }, "the job failed: env_build: no numpy"},
+		"wrong response":           {func(w *fakeServer) { w.trained = wrongSum }, `the trained model returned "0"`},
+		"empty response":           {func(w *fakeServer) { w.trained = func(string) string { return "" } }, `the trained model returned ""`},
+		"wrong streamed response":  {func(w *fakeServer) { w.streamed = wrongSum }, `the trained model streamed "0"`},
+		"untrained model is right": {func(w *fakeServer) { w.untrained = correctSum }, "too, so the comparison proves nothing"},
+		"promoted before ready":    {func(w *fakeServer) { w.early = 200 }, "want 409"},
+		"all samples wrong":        {func(w *fakeServer) { w.samples = w.samples[1:2] }, "none of 1 held-out pairs"},
+		"poor last round":          {func(w *fakeServer) { w.rounds = `[{"step":900,"avg_reward":0.5,"complete":true}]` }, "below 0.9"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newFakeServer(t)
 			tc.change(w)
-			require.ErrorContains(t, walker(w).walk(t.Context()), tc.want)
+			require.ErrorContains(t, newSignedInDemo(w).walk(t.Context()), tc.want)
 		})
 	}
 }
 
 func TestRun_onceStopsServer(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFakeServer(t)
 	o := options(t, "serves", w.URL)
 	require.NoError(t, RunDemo(t.Context(), o))
 	kept, err := os.ReadFile(filepath.Join(o.Data, "demo-password"))
@@ -154,8 +154,8 @@ func TestRun_onceStopsServer(t *testing.T) {
 
 func TestRun_failedWalkShowsLogAndStopsServer(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.trained = wrong
+	w := newFakeServer(t)
+	w.trained = wrongSum
 	o := options(t, "serves", w.URL)
 	err := RunDemo(t.Context(), o)
 	require.ErrorContains(t, err, "the trained model returned")
@@ -167,7 +167,7 @@ func TestRun_failedWalkShowsLogAndStopsServer(t *testing.T) {
 
 func TestRun_servesUntilContextEnds(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFakeServer(t)
 	o := options(t, "serves", w.URL)
 	o.Once = false
 	out := &lines{found: make(chan struct{}), until: "Stop:"}
@@ -228,7 +228,7 @@ func TestFreshNameAndDraw(t *testing.T) {
 
 func TestRun_loginDenied(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFakeServer(t)
 	w.denied = true
 	err := RunDemo(t.Context(), options(t, "serves", w.URL))
 	require.ErrorContains(t, err, "log in: 401")
@@ -238,24 +238,24 @@ func TestRun_loginDenied(t *testing.T) {
 func TestDemo_walk_brokenStreams(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		change func(w *world)
+		change func(w *fakeServer)
 		want   string
 	}{
-		"metrics": {func(w *world) { w.metrics = "id: 1\ndata: rubbish\n\n" }, "follow the metrics: decode metrics"},
-		"logs":    {func(w *world) { w.logs = "id: 1\ndata: rubbish\n\n" }, "follow the logs: decode a log line"},
+		"metrics": {func(w *fakeServer) { w.metrics = "id: 1\ndata: rubbish\n\n" }, "follow the metrics: decode metrics"},
+		"logs":    {func(w *fakeServer) { w.logs = "id: 1\ndata: rubbish\n\n" }, "follow the logs: decode a log line"},
 	} {
-		w := newWorld(t)
+		w := newFakeServer(t)
 		tc.change(w)
-		require.ErrorContains(t, walker(w).walk(t.Context()), tc.want, name)
+		require.ErrorContains(t, newSignedInDemo(w).walk(t.Context()), tc.want, name)
 	}
 }
 
 func TestDemo_walk_failedJobEndsStreams(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFakeServer(t)
 	w.job = `"state":"failed","end_reason":"exit","message":"ended with 1"`
 	w.held = true
-	d := walker(w)
+	d := newSignedInDemo(w)
 	d.loop.Timeout = time.Minute
 	began := time.Now()
 	require.ErrorContains(t, d.walk(t.Context()), "ended with 1")
@@ -265,15 +265,15 @@ func TestDemo_walk_failedJobEndsStreams(t *testing.T) {
 func TestDemo_walk_missingArtifacts(t *testing.T) {
 	t.Parallel()
 	for missing, kind := range map[string]string{"art_1": "merged_model", "art_0": "checkpoint"} {
-		w := newWorld(t)
+		w := newFakeServer(t)
 		w.without = missing
-		require.ErrorContains(t, walker(w).walk(t.Context()), "the run registered no "+kind+" in format gguf")
+		require.ErrorContains(t, newSignedInDemo(w).walk(t.Context()), "the run registered no "+kind+" in format gguf")
 	}
 }
 
 func TestRun_interruptedWalkStopsServer(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFakeServer(t)
 	w.job, w.held = `"state":"running"`, true
 	o := options(t, "serves", w.URL)
 	out := &lines{found: make(chan struct{}), until: "admitted"}

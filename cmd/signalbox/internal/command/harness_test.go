@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// world is an HTTP server with the routes of an installation, and a model that responds as the test sets it. Package
-// test/e2e covers real training and serving.
-type world struct {
+// fakeServer is an HTTP server with the routes of an installation, and a model that responds as the test sets it.
+// Package test/e2e covers real training and serving.
+type fakeServer struct {
 	*httptest.Server
 
 	mux *http.ServeMux
@@ -63,28 +63,28 @@ data: {}
 const artifacts = `[{"id":"art_0","kind":"checkpoint","format":"gguf","step":0},{"id":"art_1","kind":"merged_model","format":"gguf","step":900},
 	{"id":"art_2","kind":"hf_export","format":"safetensors","step":900}]`
 
-// right returns the correct sum.
-func right(question string) string {
+// correctSum returns the correct sum for a question.
+func correctSum(question string) string {
 	var x, y int
 	_, _ = fmt.Sscanf(question, "%d+%d?", &x, &y)
 	return fmt.Sprint(x + y)
 }
 
-func wrong(string) string { return "0" }
+func wrongSum(string) string { return "0" }
 
 // sample returns one held-out pair with the model's response in the last round.
 func sample(question, answer string) map[string]any {
 	reward := 0
-	if answer == right(question) {
+	if answer == correctSum(question) {
 		reward = 1
 	}
-	return map[string]any{"user": question, "assistant": answer, "env": map[string]any{"expected": right(question)}, "reward": reward}
+	return map[string]any{"user": question, "assistant": answer, "env": map[string]any{"expected": correctSum(question)}, "reward": reward}
 }
 
-func newWorld(t *testing.T) *world {
+func newFakeServer(t *testing.T) *fakeServer {
 	t.Helper()
-	w := &world{
-		mux: http.NewServeMux(), job: `"state":"succeeded"`, early: http.StatusConflict, trained: right, untrained: wrong, streamed: right,
+	w := &fakeServer{
+		mux: http.NewServeMux(), job: `"state":"succeeded"`, early: http.StatusConflict, trained: correctSum, untrained: wrongSum, streamed: correctSum,
 		logs: someLogs, metrics: someMetrics,
 		rounds:  `[{"step":0,"avg_reward":0.01,"samples":3,"complete":true},{"step":900,"avg_reward":0.97,"samples":3,"complete":true}]`,
 		samples: []map[string]any{sample("27+46?", "73"), sample("11+12?", "99"), sample("50+07?", "57")},
@@ -99,11 +99,11 @@ func newWorld(t *testing.T) *world {
 }
 
 // respond adds a route with a fixed response.
-func (w *world) respond(route, body string) {
+func (w *fakeServer) respond(route, body string) {
 	w.mux.HandleFunc(route, func(out http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(out, body) })
 }
 
-func (w *world) edge() {
+func (w *fakeServer) edge() {
 	w.mux.HandleFunc("POST /api/auth/login", func(out http.ResponseWriter, r *http.Request) {
 		var in struct{ Username, Password string }
 		_ = json.NewDecoder(r.Body).Decode(&in)
@@ -135,7 +135,7 @@ func (w *world) edge() {
 	w.respond("POST /api/datasets/dst_1/versions/v1/commit", `{"state":"ready","ref":"ds/default/walk@v1"}`)
 }
 
-func (w *world) run() {
+func (w *fakeServer) run() {
 	w.respond("GET /api/recipes/demo/chat-tiny", `{"version":"1"}`)
 	w.respond("GET /api/recipes/demo/chat-tiny/versions/1/lock", `{"digest":"x"}`)
 	w.respond("POST /api/jobs", `{"id":"job_1","run_id":"run_1","state":"queued"}`)
@@ -149,7 +149,7 @@ func (w *world) run() {
 	})
 }
 
-func (w *world) stream(out http.ResponseWriter, r *http.Request, events string) {
+func (w *fakeServer) stream(out http.ResponseWriter, r *http.Request, events string) {
 	out.WriteHeader(http.StatusOK)
 	if w.held {
 		_ = http.NewResponseController(out).Flush()
@@ -159,7 +159,7 @@ func (w *world) stream(out http.ResponseWriter, r *http.Request, events string) 
 	_, _ = io.WriteString(out, events)
 }
 
-func (w *world) models() {
+func (w *fakeServer) models() {
 	w.respond("GET /api/models", `[]`)
 	w.respond("POST /api/models", `{"id":"mdl_1"}`)
 	w.mux.HandleFunc("POST /api/models/mdl_1/versions", func(out http.ResponseWriter, r *http.Request) {
@@ -175,7 +175,7 @@ func (w *world) models() {
 	})
 }
 
-func (w *world) deployments() {
+func (w *fakeServer) deployments() {
 	w.respond("POST /api/model-deployments", `{"id":"dep_1"}`)
 	w.mux.HandleFunc("POST /api/model-deployments/dep_1/revisions", func(out http.ResponseWriter, r *http.Request) {
 		var in struct{ Source struct{ Version int } }
@@ -219,7 +219,7 @@ func (w *world) deployments() {
 	})
 }
 
-func (w *world) chat(out http.ResponseWriter, r *http.Request) {
+func (w *fakeServer) chat(out http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Stream      bool
 		Temperature float64

@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
-// photograph returns the modification time and content of every file in a folder, by path.
-func photograph(t *testing.T, dir string) map[string]string {
+// snapshotFolder returns the modification time and content of every file in a folder, by path.
+func snapshotFolder(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	require.NoError(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -36,7 +36,7 @@ func photograph(t *testing.T, dir string) map[string]string {
 
 func TestRun_folderInUseByDemo(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFakeServer(t)
 	o := options(t, "serves", w.URL)
 	o.Once = false
 	ctx, stop := context.WithCancel(t.Context())
@@ -50,7 +50,7 @@ func TestRun_folderInUseByDemo(t *testing.T) {
 	}, time.Minute, 5*time.Millisecond)
 	require.FileExists(t, filepath.Join(o.Data, "ready.json"))
 	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(o.Data, "trapped")); return err == nil }, time.Minute, 5*time.Millisecond)
-	before := photograph(t, o.Data)
+	before := snapshotFolder(t, o.Data)
 	for _, once := range []bool{false, true} {
 		second := o
 		second.Once, second.Out = once, &bytes.Buffer{}
@@ -59,14 +59,14 @@ func TestRun_folderInUseByDemo(t *testing.T) {
 		require.ErrorContains(t, err, "--data")
 		require.Empty(t, second.Out.(*bytes.Buffer).String(), "no step was run")
 	}
-	require.Equal(t, before, photograph(t, o.Data))
+	require.Equal(t, before, snapshotFolder(t, o.Data))
 	stop()
 	require.NoError(t, <-first, "the first demo is not affected")
-	require.NoError(t, RunDemo(t.Context(), again(o)), "after the first demo has ended, another can run")
+	require.NoError(t, RunDemo(t.Context(), optionsForSameFolder(o)), "after the first demo has ended, another can run")
 }
 
-// again returns the options of a demo with Once on the same folder.
-func again(o Options) Options {
+// optionsForSameFolder returns the options of a demo with Once on the same folder.
+func optionsForSameFolder(o Options) Options {
 	o.Once, o.Out = true, &bytes.Buffer{}
 	return o
 }
@@ -78,10 +78,10 @@ func TestRun_folderInUseByServer(t *testing.T) {
 	server, err := localfile.LockFolder(filepath.Join(o.Data, "lock"))
 	require.NoError(t, err)
 	require.NoError(t, server.SetAddress("http://127.0.0.1:8081"))
-	before := photograph(t, o.Data)
+	before := snapshotFolder(t, o.Data)
 	err = RunDemo(t.Context(), o)
 	require.ErrorContains(t, err, fmt.Sprintf("is in use by another signalboxd, process %d, serving on http://127.0.0.1:8081; ", os.Getpid()))
-	after := photograph(t, o.Data)
+	after := snapshotFolder(t, o.Data)
 	delete(after, filepath.Join(o.Data, "demo.lock"))
 	require.Equal(t, before, after)
 	require.NoError(t, server.Close())

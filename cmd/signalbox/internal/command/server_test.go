@@ -29,8 +29,8 @@ func options(t *testing.T, mode, address string) Options {
 	return Options{Once: true, Data: data, Listen: "127.0.0.1:8080", Server: script, Out: &bytes.Buffer{}, Clock: clock.Real()}
 }
 
-// begin starts the server and waits until it handles signals as its mode requires.
-func begin(t *testing.T, o Options) *server {
+// startServer starts the server and waits until it handles signals as its mode requires.
+func startServer(t *testing.T, o Options) *server {
 	t.Helper()
 	s, err := start(t.Context(), o, "/the/password")
 	require.NoError(t, err)
@@ -91,7 +91,7 @@ func TestServer_startAndStop(t *testing.T) {
 	t.Parallel()
 	o := options(t, "serves", "http://127.0.0.1:1")
 	require.NoError(t, os.WriteFile(filepath.Join(o.Data, "ready.json"), []byte(`{"address":"of the last start"}`), 0o600))
-	s := begin(t, o)
+	s := startServer(t, o)
 	require.Equal(t, "http://127.0.0.1:1", s.Address)
 	pid := s.cmd.Process.Pid
 	require.True(t, alive(pid))
@@ -142,7 +142,7 @@ func TestStart_interrupted(t *testing.T) {
 func TestServer_stop_killsProcessGroup(t *testing.T) {
 	t.Parallel()
 	o := options(t, "obstinate", "http://127.0.0.1:1")
-	s := begin(t, o)
+	s := startServer(t, o)
 	raw, err := os.ReadFile(filepath.Join(o.Data, "child"))
 	require.NoError(t, err)
 	child, err := strconv.Atoi(strings.TrimSpace(string(raw)))
@@ -159,7 +159,7 @@ func TestServer_stop_killsProcessGroup(t *testing.T) {
 func TestServer_wait_serverEnds(t *testing.T) {
 	t.Parallel()
 	o := options(t, "serves", "http://127.0.0.1:1")
-	s := begin(t, o)
+	s := startServer(t, o)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.NoError(t, s.wait(ctx), "the end of ctx is not an error")

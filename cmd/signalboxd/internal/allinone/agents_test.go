@@ -45,7 +45,7 @@ func TestAgents_Validate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			out, _, err := try(t, c.flags, Options{PrintConfig: true})
+			out, _, err := runInvalid(t, c.flags, Options{PrintConfig: true})
 			if c.want == "" {
 				require.NoError(t, err)
 				require.Contains(t, out.String(), listen+"="+c.flags[listen])
@@ -62,7 +62,7 @@ func TestRun_agentAddressInUse(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = taken.Close() })
 	data := filepath.Join(t.TempDir(), "data")
-	_, _, err = try(t, map[string]string{
+	_, _, err = runInvalid(t, map[string]string{
 		"SERVICE_DATA": data, "SERVICE_LISTEN": "127.0.0.1:0", "SERVICE_JOBS_AGENT_LISTEN": taken.Addr().String(),
 	}, Options{})
 	require.ErrorContains(t, err, "the address "+taken.Addr().String()+" is in use by another process; choose another with SERVICE_JOBS_AGENT_LISTEN")
@@ -71,7 +71,7 @@ func TestRun_agentAddressInUse(t *testing.T) {
 
 func TestDaemon_agentAddress(t *testing.T) {
 	t.Parallel()
-	d, _ := half(t, "")
+	d, _ := newPartialDaemon(t, "")
 	d.clock = clock.Real()
 	var err error
 	d.keys, err = d.folder.keys(d.clock.Now())
@@ -152,8 +152,8 @@ func TestAgentListener_acceptsNodesOnly(t *testing.T) {
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for {
-		// Choose a port below those that the kernel assigns to outgoing connections, because other tests open and close such
-		// connections at any time.
+		// Choose a port below those that the kernel assigns to outgoing connections, because other tests open and
+		// close such connections at any time.
 		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(10000+rand.IntN(20000)))
 		if err == nil {
 			defer func() { _ = l.Close() }()

@@ -25,8 +25,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
-// half creates a daemon with folder, listener and settings only.
-func half(t *testing.T, readyFile string) (*daemon, *bytes.Buffer) {
+// newPartialDaemon creates a daemon with folder, listener and settings only.
+func newPartialDaemon(t *testing.T, readyFile string) (*daemon, *bytes.Buffer) {
 	t.Helper()
 	f, err := openFolder(filepath.Join(t.TempDir(), "data"))
 	require.NoError(t, err)
@@ -42,7 +42,7 @@ func half(t *testing.T, readyFile string) (*daemon, *bytes.Buffer) {
 func TestDaemon_announce_readyFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "run", "signalbox", "ready.json")
-	d, _ := half(t, path)
+	d, _ := newPartialDaemon(t, path)
 	d.settings.Common.Public.URL = "https://signalbox.example"
 	require.NoError(t, d.announce(t.Context()))
 	raw, err := os.ReadFile(path)
@@ -60,7 +60,7 @@ func TestDaemon_announce_readyFile(t *testing.T) {
 
 func TestDaemon_announce_noReadyFile(t *testing.T) {
 	t.Parallel()
-	d, _ := half(t, "")
+	d, _ := newPartialDaemon(t, "")
 	require.NoError(t, d.forget())
 	require.NoError(t, d.announce(t.Context()))
 }
@@ -69,7 +69,7 @@ func TestDaemon_announce_unwritableReadyFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	d, _ := half(t, filepath.Join(file, "ready.json"))
+	d, _ := newPartialDaemon(t, filepath.Join(file, "ready.json"))
 	require.ErrorContains(t, d.announce(t.Context()), "ready file")
 }
 
@@ -83,7 +83,7 @@ func TestDaemon_showFirst(t *testing.T) {
 		"later start": {nil, false}, "generated password": {&auth.FirstLogin{Username: "admin", Password: drawn}, true},
 		"configured password": {&auth.FirstLogin{Username: "admin", Password: drawn, Given: true}, false},
 	} {
-		d, out := half(t, "")
+		d, out := newPartialDaemon(t, "")
 		d.first = tc.first
 		d.showFirst()
 		require.NoError(t, d.announce(t.Context()))
@@ -100,7 +100,7 @@ func TestDialable(t *testing.T) {
 		require.Equal(t, want, dialable(tcp))
 	}
 	require.Equal(t, "/run/x", dialable(&net.UnixAddr{Name: "/run/x", Net: "unix"}))
-	d, _ := half(t, "")
+	d, _ := newPartialDaemon(t, "")
 	d.settings.Common.Public.URL = "https://signalbox.example"
 	require.Equal(t, "https://signalbox.example", d.url(), "the public URL takes precedence over the bound address")
 }
@@ -118,8 +118,8 @@ func TestListen_addressInUse(t *testing.T) {
 	require.ErrorContains(t, err, "listen on 256.0.0.1:1")
 }
 
-// try calls Run with settings with which it must return an error.
-func try(t *testing.T, flags map[string]string, o Options) (out, log *bytes.Buffer, err error) {
+// runInvalid calls Run with settings with which it must return an error.
+func runInvalid(t *testing.T, flags map[string]string, o Options) (out, log *bytes.Buffer, err error) {
 	t.Helper()
 	out, log = &bytes.Buffer{}, &bytes.Buffer{}
 	o.Flags, o.Out, o.Log = flags, out, log
@@ -133,14 +133,14 @@ func TestRun_addressOrFolderInUse(t *testing.T) {
 	t.Cleanup(func() { _ = l.Close() })
 	data := filepath.Join(t.TempDir(), "data")
 	flags := map[string]string{"SERVICE_DATA": data, "SERVICE_LISTEN": l.Addr().String()}
-	_, _, err = try(t, flags, Options{})
+	_, _, err = runInvalid(t, flags, Options{})
 	require.ErrorContains(t, err, "is in use by another process")
 	require.NoDirExists(t, filepath.Join(data, "postgres"))
 	f, err := openFolder(data)
 	require.NoError(t, err, "the folder was released")
 	readyFile := filepath.Join(t.TempDir(), "ready.json")
 	require.NoError(t, os.WriteFile(readyFile, []byte("of the running process"), 0o600))
-	_, _, err = try(t, flags, Options{ReadyFile: readyFile})
+	_, _, err = runInvalid(t, flags, Options{ReadyFile: readyFile})
 	require.ErrorContains(t, err, data+" is in use by another signalboxd")
 	require.FileExists(t, readyFile)
 	require.NoError(t, f.close())
@@ -148,7 +148,7 @@ func TestRun_addressOrFolderInUse(t *testing.T) {
 
 func TestRun_reportsAllInvalidSettings(t *testing.T) {
 	t.Parallel()
-	_, _, err := try(t, map[string]string{
+	_, _, err := runInvalid(t, map[string]string{
 		"SERVICE_LISTEN": "nowhere", "SERVICE_JWT_HOURS": "0", "SERVICE_LOG_LEVEL": "loud", "SERVICE_BLOB_DRIVER": "tape",
 	}, Options{})
 	for _, name := range []string{"SERVICE_LISTEN", "SERVICE_JWT_HOURS", "SERVICE_LOG_LEVEL", "SERVICE_BLOB_DRIVER"} {
@@ -158,7 +158,7 @@ func TestRun_reportsAllInvalidSettings(t *testing.T) {
 
 func TestRun_printConfig(t *testing.T) {
 	t.Parallel()
-	out, _, err := try(t, map[string]string{
+	out, _, err := runInvalid(t, map[string]string{
 		"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": "hunter2-hunter2", "SERVICE_DATABASE_ADMIN_URL": "postgres://root:hunter3@db/x", "SERVICE_DATA": "/srv/signalbox",
 	}, Options{PrintConfig: true})
 	require.NoError(t, err)
@@ -173,7 +173,7 @@ func TestRun_printConfig(t *testing.T) {
 
 func TestOwnAgent_removesSettingsOfSeparateAgents(t *testing.T) {
 	t.Parallel()
-	out, _, err := try(t, map[string]string{"SERVICE_AGENT_DATA": "/elsewhere", "SERVICE_AGENT_STOP_WORKS": "false"}, Options{PrintConfig: true})
+	out, _, err := runInvalid(t, map[string]string{"SERVICE_AGENT_DATA": "/elsewhere", "SERVICE_AGENT_STOP_WORKS": "false"}, Options{PrintConfig: true})
 	require.NoError(t, err)
 	require.NotContains(t, out.String(), "SERVICE_AGENT_DATA")
 	require.NotContains(t, out.String(), "SERVICE_AGENT_JOIN_TOKEN")
@@ -200,7 +200,7 @@ func TestSchemas_everyService(t *testing.T) {
 
 func TestRun_postgresNotFound(t *testing.T) {
 	t.Parallel()
-	_, _, err := try(t, map[string]string{
+	_, _, err := runInvalid(t, map[string]string{
 		"SERVICE_DATA": filepath.Join(t.TempDir(), "data"), "SERVICE_LISTEN": "127.0.0.1:0", "SERVICE_POSTGRES_BIN": t.TempDir(),
 	}, Options{})
 	require.ErrorContains(t, err, "SERVICE_POSTGRES_BIN")
@@ -208,7 +208,7 @@ func TestRun_postgresNotFound(t *testing.T) {
 
 func TestDaemon_openObjects(t *testing.T) {
 	t.Parallel()
-	d, _ := half(t, "")
+	d, _ := newPartialDaemon(t, "")
 	var err error
 	d.keys, err = d.folder.keys(fixtures.Now())
 	require.NoError(t, err)

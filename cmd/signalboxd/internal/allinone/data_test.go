@@ -21,7 +21,7 @@ import (
 
 const given = "given to the tests"
 
-func (w *whole) loop(t *testing.T) *e2eflow.Loop {
+func (w *runningServer) loop(t *testing.T) *e2eflow.Loop {
 	t.Helper()
 	l := &e2eflow.Loop{Client: client.New(w.ready.Address, nil), Clock: clock.Real(), Name: "walk", Timeout: 30 * time.Second}
 	require.NoError(t, l.Login(t.Context(), "admin", secret.New(given)))
@@ -107,7 +107,7 @@ func TestRun_rejectsForgedTokens(t *testing.T) {
 
 func TestRun_unreachableDatabaseHidesPassword(t *testing.T) {
 	t.Parallel()
-	_, log, err := try(t, map[string]string{
+	_, log, err := runInvalid(t, map[string]string{
 		"SERVICE_DATA": filepath.Join(t.TempDir(), "data"), "SERVICE_LISTEN": "127.0.0.1:0",
 		"SERVICE_DATABASE_ADMIN_URL": "postgres://root:hunter2@127.0.0.1:1/postgres",
 	}, Options{})

@@ -67,7 +67,7 @@ func TestRun_emptySettings(t *testing.T) {
 		"SERVICE_DATA: must name a folder (--data)":                  {"SERVICE_DATA": "", "SERVICE_LISTEN": "127.0.0.1:0"},
 		"SERVICE_LISTEN: must be an address as host:port (--listen)": {"SERVICE_DATA": data, "SERVICE_LISTEN": ""},
 	} {
-		_, _, err := try(t, settings, Options{})
+		_, _, err := runInvalid(t, settings, Options{})
 		require.ErrorContains(t, err, name)
 	}
 	require.NoDirExists(t, data)

@@ -52,7 +52,7 @@ func TestRun_rejectsDefaultAndEmptySecrets(t *testing.T) {
 			case "SERVICE_OIDC_CLIENT_SECRET":
 				env["SERVICE_OIDC_ISSUER"], env["SERVICE_OIDC_CLIENT_ID"], env["SERVICE_OIDC_ADMIN_GROUPS"] = "https://login.example.com", "c", "a"
 			}
-			_, log, err := try(t, env, Options{})
+			_, log, err := runInvalid(t, env, Options{})
 			require.ErrorContains(t, err, name, "%s=%s", name, value)
 			require.NotContains(t, log.String(), "serving")
 		}

@@ -37,8 +37,8 @@ func (o *output) String() string {
 	return o.buf.String()
 }
 
-// whole is signalboxd with all its parts, running in the test's process.
-type whole struct {
+// runningServer is signalboxd with all its parts, running in the test's process.
+type runningServer struct {
 	t        *testing.T
 	ready    ready
 	out, log *output
@@ -46,11 +46,11 @@ type whole struct {
 }
 
 // serve runs signalboxd on the folder until stop is called.
-func serve(t *testing.T, dir string, flags map[string]string) *whole {
+func serve(t *testing.T, dir string, flags map[string]string) *runningServer {
 	t.Helper()
 	all := map[string]string{"SERVICE_DATA": filepath.Join(dir, "data"), "SERVICE_LISTEN": "127.0.0.1:0", "SERVICE_POSTGRES_CACHE": postgresCache(t)}
 	maps.Copy(all, flags)
-	w := &whole{t: t, out: &output{}, log: &output{}}
+	w := &runningServer{t: t, out: &output{}, log: &output{}}
 	readyFile := filepath.Join(dir, "ready.json")
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
@@ -85,7 +85,7 @@ func serve(t *testing.T, dir string, flags map[string]string) *whole {
 	return w
 }
 
-func (w *whole) login(password string) (status int) {
+func (w *runningServer) login(password string) (status int) {
 	w.t.Helper()
 	body := map[string]string{"username": "admin", "password": password}
 	a, err := client.New(w.ready.Address, nil).Call(w.t.Context(), http.MethodPost, "/api/auth/login", body)
@@ -113,7 +113,7 @@ func TestRun_loginSurvivesRestart(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, http.StatusUnauthorized, a.Status, path)
 	}
-	_, _, err := try(t, map[string]string{"SERVICE_DATA": first.ready.Data, "SERVICE_LISTEN": "127.0.0.1:0"}, Options{})
+	_, _, err := runInvalid(t, map[string]string{"SERVICE_DATA": first.ready.Data, "SERVICE_LISTEN": "127.0.0.1:0"}, Options{})
 	require.ErrorContains(t, err, fmt.Sprintf("is in use by another signalboxd, process %d, serving on %s", os.Getpid(), first.ready.Address))
 	require.NoError(t, first.stop(), first.log.String())
 

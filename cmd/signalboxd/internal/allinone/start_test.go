@@ -35,7 +35,7 @@ func postgresCache(t *testing.T) string {
 	return cache
 }
 
-func (w *whole) admin(password string) *client.Client {
+func (w *runningServer) admin(password string) *client.Client {
 	w.t.Helper()
 	var out struct{ Token string }
 	c := client.New(w.ready.Address, nil)
@@ -45,8 +45,8 @@ func (w *whole) admin(password string) *client.Client {
 }
 
 func TestRun_firstLoginShownBeforeLaterFailure(t *testing.T) {
-	// Turn garbage collection off, so that no finalizer closes what the code under test must close. Therefore this test is
-	// not parallel.
+	// Turn garbage collection off, so that no finalizer closes what the code under test must close. Therefore this
+	// test is not parallel.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	dir := folderOf(t)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -56,7 +56,7 @@ func TestRun_firstLoginShownBeforeLaterFailure(t *testing.T) {
 		"SERVICE_DATA": filepath.Join(dir, "data"), "SERVICE_LISTEN": "127.0.0.1:0", "SERVICE_POSTGRES_CACHE": postgresCache(t),
 		"SERVICE_ADMIN_LISTEN": taken.Addr().String(),
 	}
-	out, _, err := try(t, flags, Options{Exec: []string{"/bin/false"}, ReadyFile: filepath.Join(dir, "ready.json")})
+	out, _, err := runInvalid(t, flags, Options{Exec: []string{"/bin/false"}, ReadyFile: filepath.Join(dir, "ready.json")})
 	require.ErrorContains(t, err, taken.Addr().String())
 	require.NoFileExists(t, filepath.Join(dir, "ready.json"))
 	require.NoFileExists(t, filepath.Join(dir, "data", "postgres", "postmaster.pid"), "the database was stopped")

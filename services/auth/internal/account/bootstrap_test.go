@@ -21,10 +21,10 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// plain is a hasher whose hashes contain the password.
-type plain struct{ err error }
+// plainHasher is a hasher whose hashes contain the password.
+type plainHasher struct{ err error }
 
-func (p plain) Hash(_ context.Context, password secret.String) (string, error) {
+func (p plainHasher) Hash(_ context.Context, password secret.String) (string, error) {
 	return "hash of " + password.Reveal(), p.err
 }
 
@@ -40,7 +40,7 @@ func newBootstrap(t *testing.T, d *pgtest.DB, given string) *Bootstrap {
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
 	ids := id.NewSource(clk, rand.Reader)
 	return &Bootstrap{
-		Pool: d.Pool("auth"), Hasher: plain{}, Audit: audit.NewLog(clk, ids, "auth"), Clock: clk, IDs: ids,
+		Pool: d.Pool("auth"), Hasher: plainHasher{}, Audit: audit.NewLog(clk, ids, "auth"), Clock: clk, IDs: ids,
 		Rand: rand.Reader, Password: secret.New(given),
 	}
 }
@@ -148,7 +148,7 @@ func TestBootstrap_Run_failureLeavesNoRows(t *testing.T) {
 	t.Parallel()
 	d := database(t)
 	b := newBootstrap(t, d, "")
-	b.Hasher = plain{err: errors.New("no memory")}
+	b.Hasher = plainHasher{err: errors.New("no memory")}
 	_, err := b.Run(t.Context())
 	require.ErrorContains(t, err, "no memory")
 	b = newBootstrap(t, d, "")

@@ -16,7 +16,7 @@ import (
 
 func TestServer_UpdateUser(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newHarness(t)
 	bob := d.add("bob", operator)
 	before := d.account(bob)
 	out, err := d.UpdateUser(d.ctx(), &authv1.UpdateUserRequest{UserId: bob, Role: admin, Email: new("b@example.com"), DisplayName: new("Bob")})
@@ -34,7 +34,7 @@ func TestServer_UpdateUser(t *testing.T) {
 
 func TestServer_UpdateUser_disablingEndsTokensDemotionDoesNot(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newHarness(t)
 	d.add("root", admin)
 	bob := d.add("bob", admin)
 	before := d.account(bob)
@@ -54,7 +54,7 @@ func TestServer_UpdateUser_disablingEndsTokensDemotionDoesNot(t *testing.T) {
 
 func TestServer_UpdateUser_keepsLastAdmin(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newHarness(t)
 	root, bob := d.add("root", admin), d.add("bob", admin)
 	take := map[string]*authv1.UpdateUserRequest{
 		"demote": {UserId: root, Role: operator}, "disable": {UserId: root, Disabled: new(true)},
@@ -82,7 +82,7 @@ const issuer = "https://id.example.org"
 // provider, an admin who has no password cannot sign in.
 func TestServer_UpdateUser_ignoresAdminsWhoCannotSignIn(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newHarness(t)
 	root, bob, eve, old := d.add("root", admin), d.add("bob", admin), d.add("eve", admin), d.add("old", admin)
 	d.exec(`UPDATE account SET password_hash = '' WHERE username <> 'root'`)
 	for subject, iss := range map[string]string{bob: issuer, eve: issuer, old: "https://old.example.org"} {
@@ -98,7 +98,7 @@ func TestServer_UpdateUser_ignoresAdminsWhoCannotSignIn(t *testing.T) {
 
 func TestUsers_Update_concurrentDemotionsKeepOneAdmin(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newHarness(t)
 	for range 10 {
 		one, two, three := d.Users.IDs.New(id.User), d.Users.IDs.New(id.User), d.Users.IDs.New(id.User)
 		d.exec(`DELETE FROM account`)
@@ -135,7 +135,7 @@ func changeOf(in *authv1.UpdateUserRequest) Change {
 // A lost response would lock the last admin out, and a stolen token would replace the current password.
 func TestServer_ResetPassword_rejectsOwnPassword(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newHarness(t)
 	bob := d.add("bob", admin)
 	before := d.account(bob)
 	c := &authn.Caller{Kind: authn.KindUser, Subject: bob, Username: "bob", Role: authn.RoleAdmin}
@@ -147,7 +147,7 @@ func TestServer_ResetPassword_rejectsOwnPassword(t *testing.T) {
 
 func TestServer_ResetPassword(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newHarness(t)
 	bob := d.add("bob", operator)
 	before := d.account(bob)
 	ctx, _ := d.as("k1")
@@ -171,7 +171,7 @@ func TestServer_ResetPassword(t *testing.T) {
 
 func TestServer_UpdateUser_rejectsEmailOfOIDCUser(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newHarness(t)
 	bob := d.add("bob", operator)
 	d.exec(`UPDATE account SET password_hash = '', email = 'b@example.com'`)
 	u, err := d.GetUser(d.ctx(), &authv1.GetUserRequest{UserId: bob})
@@ -184,7 +184,7 @@ func TestServer_UpdateUser_rejectsEmailOfOIDCUser(t *testing.T) {
 
 func TestServer_GetUser_lastLogin(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newHarness(t)
 	bob := d.add("bob", operator)
 	at := d.clock.Now()
 	d.exec(`INSERT INTO session (id, account_id, client_address, created_at, revoked_at, revoked_reason) VALUES
@@ -194,19 +194,19 @@ func TestServer_GetUser_lastLogin(t *testing.T) {
 	require.EqualValues(t, 3600, u.GetLastLoginAt().AsTime().Sub(at).Seconds())
 }
 
-// meeting is a hasher whose Hash returns only when all callers have called it.
-type meeting struct{ all *sync.WaitGroup }
+// barrierHasher is a hasher whose Hash returns only when all callers have called it.
+type barrierHasher struct{ all *sync.WaitGroup }
 
-func (m meeting) Hash(ctx context.Context, pass secret.String) (string, error) {
+func (m barrierHasher) Hash(ctx context.Context, pass secret.String) (string, error) {
 	m.all.Done()
 	m.all.Wait()
-	return plain{}.Hash(ctx, pass)
+	return plainHasher{}.Hash(ctx, pass)
 }
 
 // A call that arrives while the first one is still running is a repeat too.
 func TestServer_concurrentRepeatsShowPasswordOnce(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newHarness(t)
 	bob := d.add("bob", operator)
 	for name, call := range map[string]func(ctx context.Context) (userID string, shown *string, err error){
 		"reset": func(ctx context.Context) (string, *string, error) {
@@ -229,7 +229,7 @@ func TestServer_concurrentRepeatsShowPasswordOnce(t *testing.T) {
 		shown := map[string]string{}
 		const callers = 6
 		all.Add(callers)
-		d.Users.Hasher = meeting{&all}
+		d.Users.Hasher = barrierHasher{&all}
 		for range callers {
 			wg.Go(func() {
 				ctx, _ := d.as("key-of-" + name)

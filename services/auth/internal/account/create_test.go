@@ -16,7 +16,7 @@ import (
 
 func TestServer_CreateUser_generatedPassword(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newHarness(t)
 	in := &authv1.CreateUserRequest{Username: "Bob", Role: operator, Email: new("bob@example.com"), DisplayName: new("Bob B.")}
 	out, err := d.CreateUser(d.ctx(), in)
 	require.NoError(t, err)
@@ -38,7 +38,7 @@ func TestServer_CreateUser_generatedPassword(t *testing.T) {
 
 func TestServer_CreateUser_givenPassword(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newHarness(t)
 	out, err := d.CreateUser(d.ctx(), &authv1.CreateUserRequest{Username: "bob", Role: admin, Password: new("correct horse")})
 	require.NoError(t, err)
 	require.Nil(t, out.Password)
@@ -48,7 +48,7 @@ func TestServer_CreateUser_givenPassword(t *testing.T) {
 
 func TestServer_CreateUser_usernameIgnoresCase(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newHarness(t)
 	d.add("admin", admin)
 	for _, name := range []string{"admin", "Admin", "ADMIN", "aDmin"} {
 		_, err := d.CreateUser(d.ctx(), &authv1.CreateUserRequest{Username: name, Role: operator})
@@ -62,7 +62,7 @@ func TestServer_CreateUser_usernameIgnoresCase(t *testing.T) {
 
 func TestServer_CreateUser_concurrentSameUsername(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newHarness(t)
 	var wg sync.WaitGroup
 	var made atomic.Int32
 	for i := range 12 {
@@ -83,7 +83,7 @@ func TestServer_CreateUser_concurrentSameUsername(t *testing.T) {
 
 func TestServer_CreateUser_repeatOmitsPassword(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newHarness(t)
 	ctx, _ := d.as("k1")
 	in := &authv1.CreateUserRequest{Username: "bob", Role: operator}
 	first, err := d.CreateUser(ctx, in)
@@ -111,7 +111,7 @@ func TestCreateUserRequest_withoutPassword(t *testing.T) {
 
 func TestServer_CreateUser_rejectsNames(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newHarness(t)
 	for _, name := range []string{"a\u202eb", "a\u200bb", "a\nb", "\x00", " a", "a ", "a\u0007", "a\u00a0b", "a\u3164", "\u2800", "a\ufe0fb", "a\u034fb", ""} {
 		_, err := d.CreateUser(d.ctx(), &authv1.CreateUserRequest{Username: "bob", Role: operator, DisplayName: &name})
 		require.True(t, fault.Is(err, fault.Invalid), "%q: %v", name, err)
@@ -131,12 +131,12 @@ func TestServer_CreateUser_rejectsNames(t *testing.T) {
 
 func TestServer_CreateUser_busyHasherOrProvider(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newHarness(t)
 	in := &authv1.CreateUserRequest{Username: "bob", Role: operator}
-	d.Users.Hasher = plain{err: password.ErrBusy}
+	d.Users.Hasher = plainHasher{err: password.ErrBusy}
 	_, err := d.CreateUser(d.ctx(), in)
 	require.True(t, fault.Is(err, fault.Unavailable) && fault.From(err).RetryAfter > 0, "%v", err)
-	d.Users.Hasher, d.Users.Issuer = plain{}, issuer
+	d.Users.Hasher, d.Users.Issuer = plainHasher{}, issuer
 	_, err = d.CreateUser(d.ctx(), in)
 	require.True(t, fault.HasCode(err, "password_login_off"), "%v", err)
 	require.Zero(t, d.count(`account`))
@@ -144,7 +144,7 @@ func TestServer_CreateUser_busyHasherOrProvider(t *testing.T) {
 
 func TestServer_ListUsers(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newHarness(t)
 	for _, name := range []string{"carol", "Bob", "alice", "Dave"} {
 		d.add(name, operator)
 	}
@@ -183,7 +183,7 @@ func TestServer_ListUsers(t *testing.T) {
 
 func TestServer_unknownUser(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newHarness(t)
 	for name, call := range map[string]func(userID string) error{
 		"get":    func(u string) error { _, err := d.GetUser(d.ctx(), &authv1.GetUserRequest{UserId: u}); return err },
 		"update": func(u string) error { return d.update(&authv1.UpdateUserRequest{UserId: u, Role: admin}) },

@@ -56,14 +56,14 @@ func sync1(t *testing.T, pool *pgxpool.Pool, keys ...string) (left []string) {
 	return left
 }
 
-func belongs(t *testing.T, pool *pgxpool.Pool, account string) *authn.Caller {
+func membershipOf(t *testing.T, pool *pgxpool.Pool, account string) *authn.Caller {
 	t.Helper()
 	c := &authn.Caller{Kind: authn.KindUser, Subject: account, Teams: []string{"old"}, Projects: []authn.ProjectRole{{Project: "old"}}}
 	require.NoError(t, LoadMemberships(t.Context(), pool, c))
 	return c
 }
 
-func TestBelong_highestProjectRole(t *testing.T) {
+func TestLoadMemberships_highestProjectRole(t *testing.T) {
 	t.Parallel()
 	pool := members(t)
 	require.True(t, join(t, pool, "team_a", "usr_1", TeamMember))
@@ -72,17 +72,17 @@ func TestBelong_highestProjectRole(t *testing.T) {
 	for project, role := range map[string]string{"prj_a": "viewer", "prj_b": "owner"} {
 		do(t, pool, `INSERT INTO membership (project_id, account_id, role) VALUES ($1, 'usr_1', $2)`, project, role)
 	}
-	one := belongs(t, pool, "usr_1")
+	one := membershipOf(t, pool, "usr_1")
 	require.Equal(t, []authn.ProjectRole{{Project: "prj_a", Role: "editor"}, {Project: "prj_b", Role: "owner"}}, one.Projects)
 	require.Equal(t, []string{"team_a", "team_b"}, one.Teams)
 	require.Equal(t, []string{"team_b"}, one.LeadOf)
-	two := belongs(t, pool, "usr_2")
+	two := membershipOf(t, pool, "usr_2")
 	require.Equal(t, []authn.ProjectRole{{Project: "prj_c", Role: "editor"}}, two.Projects, "a lead of a team is no owner of its projects")
 
 	do(t, pool, `DELETE FROM team_member WHERE account_id = 'usr_1'`)
-	require.Equal(t, []authn.ProjectRole{{Project: "prj_a", Role: "viewer"}, {Project: "prj_b", Role: "owner"}}, belongs(t, pool, "usr_1").Projects)
-	require.Empty(t, belongs(t, pool, "usr_9").Projects)
-	require.Empty(t, belongs(t, pool, "usr_9").Teams)
+	require.Equal(t, []authn.ProjectRole{{Project: "prj_a", Role: "viewer"}, {Project: "prj_b", Role: "owner"}}, membershipOf(t, pool, "usr_1").Projects)
+	require.Empty(t, membershipOf(t, pool, "usr_9").Projects)
+	require.Empty(t, membershipOf(t, pool, "usr_9").Teams)
 }
 
 func TestMemberships_cut(t *testing.T) {
@@ -107,13 +107,13 @@ func TestSyncTeams_keepsMembershipsSetByHand(t *testing.T) {
 	pool := members(t)
 	join(t, pool, "team_b", "usr_1", TeamLead)
 	require.Equal(t, []string{"none"}, sync1(t, pool, "aa", "bb", "none", "cc"))
-	got := belongs(t, pool, "usr_1")
+	got := membershipOf(t, pool, "usr_1")
 	require.Equal(t, []string{"team_a", "team_b", "team_c"}, got.Teams)
 	require.Equal(t, []string{"team_b"}, got.LeadOf, "memberships set by hand stay")
 
 	join(t, pool, "team_c", "usr_1", TeamMember)
 	require.Empty(t, sync1(t, pool))
-	require.Equal(t, []string{"team_b", "team_c"}, belongs(t, pool, "usr_1").Teams, "c is now a membership set by hand")
+	require.Equal(t, []string{"team_b", "team_c"}, membershipOf(t, pool, "usr_1").Teams, "c is now a membership set by hand")
 }
 
 // Two changes to the memberships of an account run one after the other, so that the second counts what the first
@@ -161,7 +161,7 @@ func TestJoinTeam_limit(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.Len(t, belongs(t, pool, "usr_1").Teams, authn.MaxTeams)
+	require.Len(t, membershipOf(t, pool, "usr_1").Teams, authn.MaxTeams)
 	var rows int
 	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM team_member WHERE account_id = 'usr_1'`).Scan(&rows))
 	require.Equal(t, authn.MaxTeams, rows)

@@ -16,8 +16,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// holder is an in-memory service that counts how many objects of its kind each user owns.
-type holder struct {
+// fakeHolder is an in-memory service that counts how many objects of its kind each user owns.
+type fakeHolder struct {
 	commonpeerv1.OwnerPeerServiceClient // the methods that transfers do not call
 
 	mu    sync.Mutex
@@ -29,7 +29,7 @@ type holder struct {
 	order *[]string
 }
 
-func (h *holder) CountOwned(ctx context.Context, in *commonpeerv1.CountOwnedRequest, _ ...grpc.CallOption) (*commonpeerv1.OwnedCounts, error) {
+func (h *fakeHolder) CountOwned(ctx context.Context, in *commonpeerv1.CountOwnedRequest, _ ...grpc.CallOption) (*commonpeerv1.OwnedCounts, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, bounded := ctx.Deadline(); !bounded {
@@ -38,7 +38,7 @@ func (h *holder) CountOwned(ctx context.Context, in *commonpeerv1.CountOwnedRequ
 	return h.counts(h.owns[in.GetUserId()]), h.err
 }
 
-func (h *holder) TransferOwned(ctx context.Context, in *commonpeerv1.TransferOwnedRequest, _ ...grpc.CallOption) (*commonpeerv1.OwnedCounts, error) {
+func (h *fakeHolder) TransferOwned(ctx context.Context, in *commonpeerv1.TransferOwnedRequest, _ ...grpc.CallOption) (*commonpeerv1.OwnedCounts, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, bounded := ctx.Deadline(); !bounded || h.err != nil {
@@ -52,33 +52,33 @@ func (h *holder) TransferOwned(ctx context.Context, in *commonpeerv1.TransferOwn
 	return h.counts(n), nil
 }
 
-func (h *holder) counts(n int32) *commonpeerv1.OwnedCounts {
+func (h *fakeHolder) counts(n int32) *commonpeerv1.OwnedCounts {
 	return &commonpeerv1.OwnedCounts{Counts: []*commonpeerv1.OwnedCount{{Kind: h.kind, Count: n}}}
 }
 
-// transferDesk is a desk with two services and a disabled user, bob, who owns objects in each.
-type transferDesk struct {
-	*desk
+// transferHarness is a harness with two services and a disabled user, bob, who owns objects in each.
+type transferHarness struct {
+	*harness
 
-	jobs, models *holder
+	jobs, models *fakeHolder
 	order        []string
 	bob, eve     string
 }
 
-func openTransferDesk(t *testing.T) *transferDesk {
+func newTransferHarness(t *testing.T) *transferHarness {
 	t.Helper()
-	h := &transferDesk{desk: openDesk(t)}
+	h := &transferHarness{harness: newHarness(t)}
 	h.add("root", admin)
 	h.bob, h.eve = h.add("bob", operator), h.add("eve", operator)
-	h.jobs = &holder{kind: "job", owns: map[string]int32{h.bob: 3, h.eve: 1}, order: &h.order}
-	h.models = &holder{kind: "model", owns: map[string]int32{h.bob: 2}, order: &h.order}
+	h.jobs = &fakeHolder{kind: "job", owns: map[string]int32{h.bob: 3, h.eve: 1}, order: &h.order}
+	h.models = &fakeHolder{kind: "model", owns: map[string]int32{h.bob: 2}, order: &h.order}
 	h.Transfers.Holders = []Holder{{"jobs", h.jobs}, {"registry", h.models}}
 	h.disable(h.bob)
 	return h
 }
 
 // project creates a project with these members, each given as `username role`.
-func (h *transferDesk) project(key string, members ...string) {
+func (h *transferHarness) project(key string, members ...string) {
 	h.t.Helper()
 	h.exec(`INSERT INTO project (id, key, name, visibility, created_at) VALUES ('prj_' || $1, $1, $1, 'team', now())`, key)
 	for _, m := range members {
@@ -95,21 +95,21 @@ func listed(out *authv1.ListOwnedResponse) string {
 	return text
 }
 
-func (h *transferDesk) owned(userID string) string {
+func (h *transferHarness) owned(userID string) string {
 	h.t.Helper()
 	out, err := h.ListOwned(h.ctx(), &authv1.ListOwnedRequest{UserId: userID})
 	require.NoError(h.t, err)
 	return listed(out)
 }
 
-func (h *transferDesk) transfer(from, to string) (string, error) {
+func (h *transferHarness) transfer(from, to string) (string, error) {
 	out, err := h.TransferOwned(h.ctx(), &authv1.TransferOwnedRequest{UserId: from, ToUserId: to})
 	return listed(out), err
 }
 
 func TestServer_TransferOwned(t *testing.T) {
 	t.Parallel()
-	h := openTransferDesk(t)
+	h := newTransferHarness(t)
 	h.project("sole", "bob owner", "eve viewer")
 	h.project("shared", "bob owner", "root owner")
 	h.project("other", "root owner", "bob editor")
@@ -138,7 +138,7 @@ func TestServer_TransferOwned(t *testing.T) {
 // A disabled owner does not count as another owner.
 func TestServer_TransferOwned_otherOwnerDisabled(t *testing.T) {
 	t.Parallel()
-	h := openTransferDesk(t)
+	h := newTransferHarness(t)
 	ann := h.add("ann", operator)
 	h.project("two", "bob owner", "ann owner")
 	require.Equal(t, "job 3 model 2 ", h.owned(h.bob))
@@ -150,7 +150,7 @@ func TestServer_TransferOwned_otherOwnerDisabled(t *testing.T) {
 
 func TestServer_TransferOwned_resumesAfterFailure(t *testing.T) {
 	t.Parallel()
-	h := openTransferDesk(t)
+	h := newTransferHarness(t)
 	h.project("sole", "bob owner")
 	h.models.err = fault.New(fault.Unavailable, "", "registry is unavailable").WithRetryAfter(time.Second)
 	_, err := h.transfer(h.bob, h.eve)
@@ -177,7 +177,7 @@ func TestServer_TransferOwned_resumesAfterFailure(t *testing.T) {
 
 func TestServer_TransferOwned_refusedByFirstHolder(t *testing.T) {
 	t.Parallel()
-	h := openTransferDesk(t)
+	h := newTransferHarness(t)
 	ann := h.add("ann", operator)
 	h.jobs.err = fault.New(fault.Conflict, "quota", "quota: too much")
 	_, err := h.transfer(h.bob, h.eve)
@@ -186,7 +186,7 @@ func TestServer_TransferOwned_refusedByFirstHolder(t *testing.T) {
 	_, err = h.transfer(h.bob, ann)
 	require.NoError(t, err)
 
-	h = openTransferDesk(t)
+	h = newTransferHarness(t)
 	h.models.err = fault.New(fault.Conflict, "quota", "later")
 	_, err = h.transfer(h.bob, h.eve)
 	require.True(t, fault.HasCode(err, "quota"), "%v", err)
@@ -200,7 +200,7 @@ func TestServer_TransferOwned_refusedByFirstHolder(t *testing.T) {
 
 func TestServer_TransferOwned_rejects(t *testing.T) {
 	t.Parallel()
-	h := openTransferDesk(t)
+	h := newTransferHarness(t)
 	off := h.add("off", operator)
 	h.disable(off)
 	for name, c := range map[string]struct {
@@ -224,7 +224,7 @@ func TestServer_TransferOwned_rejects(t *testing.T) {
 
 func TestServer_TransferOwned_serviceNotConnected(t *testing.T) {
 	t.Parallel()
-	h := openTransferDesk(t)
+	h := newTransferHarness(t)
 	h.Transfers.Holders[1].Client = nil
 	_, err := h.ListOwned(h.ctx(), &authv1.ListOwnedRequest{UserId: h.bob})
 	require.True(t, fault.Is(err, fault.Unavailable), "%v", err)
@@ -235,7 +235,7 @@ func TestServer_TransferOwned_serviceNotConnected(t *testing.T) {
 
 func TestTransfers_Transfer_concurrentReceivers(t *testing.T) {
 	t.Parallel()
-	h := openTransferDesk(t)
+	h := newTransferHarness(t)
 	ann := h.add("ann", operator)
 	h.project("sole", "bob owner")
 	var wg sync.WaitGroup

@@ -73,8 +73,8 @@ func (h *harness) record(t *testing.T, service string, entries ...audit.Entry) {
 	}))
 }
 
-// filled returns a harness with n rows, spread over the services. Many rows have the same time.
-func filled(t *testing.T, n int) *harness {
+// newFilledHarness returns a harness with n rows, spread over the services. Many rows have the same time.
+func newFilledHarness(t *testing.T, n int) *harness {
 	t.Helper()
 	h := open(t)
 	random := mathrand.New(mathrand.NewPCG(3, 4))
@@ -89,7 +89,7 @@ func filled(t *testing.T, n int) *harness {
 func TestTrail_List_pages(t *testing.T) {
 	t.Parallel()
 	const n = 60
-	h := filled(t, n)
+	h := newFilledHarness(t, n)
 	all, more, err := h.List(t.Context(), audit.Filter{}, request.Page{Limit: 500})
 	require.NoError(t, err)
 	require.False(t, more)
@@ -138,28 +138,28 @@ func TestTrail_List_deepPage(t *testing.T) {
 	}
 }
 
-// failing is a service whose methods return errors.
-type failing struct {
+// failingService is a service whose methods return errors.
+type failingService struct {
 	Source
 
 	points, rows, verify error
 }
 
-func (f failing) Points(ctx context.Context, filter audit.Filter, after audit.Point, limit int) ([]audit.Point, error) {
+func (f failingService) Points(ctx context.Context, filter audit.Filter, after audit.Point, limit int) ([]audit.Point, error) {
 	if f.points != nil {
 		return nil, f.points
 	}
 	return f.Source.Points(ctx, filter, after, limit)
 }
 
-func (f failing) Rows(ctx context.Context, filter audit.Filter, after audit.Point, limit int) ([]audit.Row, error) {
+func (f failingService) Rows(ctx context.Context, filter audit.Filter, after audit.Point, limit int) ([]audit.Row, error) {
 	if f.rows != nil {
 		return nil, f.rows
 	}
 	return f.Source.Rows(ctx, filter, after, limit)
 }
 
-func (f failing) Verify(ctx context.Context) (Chain, error) {
+func (f failingService) Verify(ctx context.Context) (Chain, error) {
 	if f.verify != nil {
 		return Chain{}, f.verify
 	}
@@ -170,18 +170,18 @@ func TestServer_namesFailingService(t *testing.T) {
 	t.Parallel()
 	away, broken := fault.New(fault.Unavailable, "", "connection refused"), errors.New("disk full")
 	for name, c := range map[string]struct {
-		failing
+		failingService
 		want fault.Kind
 	}{
-		"unavailable":       {failing{points: away, verify: away}, fault.Unavailable},
-		"unavailable later": {failing{rows: away, verify: away}, fault.Unavailable},
-		"too slow":          {failing{points: context.DeadlineExceeded, verify: context.DeadlineExceeded}, fault.Unavailable},
-		"broken":            {failing{points: broken, verify: broken}, fault.Dependency},
-		"broken later":      {failing{rows: broken, verify: broken}, fault.Dependency},
+		"unavailable":       {failingService{points: away, verify: away}, fault.Unavailable},
+		"unavailable later": {failingService{rows: away, verify: away}, fault.Unavailable},
+		"too slow":          {failingService{points: context.DeadlineExceeded, verify: context.DeadlineExceeded}, fault.Unavailable},
+		"broken":            {failingService{points: broken, verify: broken}, fault.Dependency},
+		"broken later":      {failingService{rows: broken, verify: broken}, fault.Dependency},
 	} {
-		h := filled(t, 20)
+		h := newFilledHarness(t, 20)
 		c.Source = h.Sources["jobs"]
-		h.Sources["jobs"] = c.failing
+		h.Sources["jobs"] = c.failingService
 		s := &Server{Trail: h.Trail}
 		_, err := s.ListAudit(t.Context(), &authv1.ListAuditRequest{})
 		require.True(t, fault.Is(err, c.want), "%s: %v", name, err)
@@ -223,7 +223,7 @@ func TestServer_ListAudit_longStatesFit(t *testing.T) {
 
 func TestServer_VerifyAudit(t *testing.T) {
 	t.Parallel()
-	h := filled(t, 6)
+	h := newFilledHarness(t, 6)
 	s := &Server{Trail: h.Trail}
 	out, err := s.VerifyAudit(t.Context(), &authv1.VerifyAuditRequest{})
 	require.NoError(t, err)

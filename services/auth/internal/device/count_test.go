@@ -14,13 +14,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-func limited(t *testing.T, err error) time.Duration {
+func retryAfter(t *testing.T, err error) time.Duration {
 	t.Helper()
 	require.True(t, fault.Is(err, fault.Limited), "%v", err)
 	return fault.From(err).RetryAfter
 }
 
-func (h *rig) attempts(purpose string) (n int) {
+func (h *harness) attempts(purpose string) (n int) {
 	h.t.Helper()
 	require.NoError(h.t, h.Pool.QueryRow(h.t.Context(), `SELECT count(*) FROM device_attempt WHERE purpose = $1`, purpose).Scan(&n))
 	return n
@@ -28,7 +28,7 @@ func (h *rig) attempts(purpose string) (n int) {
 
 func TestFlow_Poll_limitAcrossReplicas(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	c := h.begin()
 	second := *h.Flow
 	replicas := []*Flow{h.Flow, &second, {Pool: h.Pool, Sessions: h.opener, Audit: h.Audit, Clock: h.clock, IDs: h.IDs, Rand: h.Rand}}
@@ -45,13 +45,13 @@ func TestFlow_Poll_limitAcrossReplicas(t *testing.T) {
 	wg.Wait()
 	require.EqualValues(t, 20, passed.Load())
 	_, err := h.poll(c)
-	wait := limited(t, err)
+	wait := retryAfter(t, err)
 	require.Greater(t, wait, time.Second)
 	require.LessOrEqual(t, wait, time.Minute)
 	require.Equal(t, wordSlow, fault.From(err).OAuth)
 	require.Equal(t, 20, h.attempts("poll"), "a refused poll adds no row")
 	_, err = h.Poll(t.Context(), Poll{Code: c.Device, ClientID: ClientID, Address: elsewhere})
-	require.Equal(t, wordGrant, word(t, err), "another address has its own count")
+	require.Equal(t, wordGrant, errorCode(t, err), "another address has its own count")
 	require.NoError(t, h.decide("usr_1", c, true))
 	_, err = h.Poll(pg.WithOffset(t.Context(), time.Minute+time.Second), Poll{Code: c.Device, ClientID: ClientID, Address: here})
 	require.NoError(t, err, "the window slides")
@@ -59,13 +59,13 @@ func TestFlow_Poll_limitAcrossReplicas(t *testing.T) {
 
 func TestFlow_Begin_limit(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	for range 30 {
 		h.begin()
 	}
 	start := Start{ClientID: ClientID, ClientName: "x", Address: here}
 	_, err := h.Begin(t.Context(), start)
-	require.Positive(t, limited(t, err))
+	require.Positive(t, retryAfter(t, err))
 	start.Address = elsewhere
 	_, err = h.Begin(t.Context(), start)
 	require.NoError(t, err)
@@ -73,7 +73,7 @@ func TestFlow_Begin_limit(t *testing.T) {
 
 func TestFlow_Begin_pendingLimit(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	fill := func(n int, address string) {
 		h.exec(`
 			INSERT INTO device_code (id, hash, user_code_hash, client_id, client_name, client_address, address_key, created_at, expires_at, interval_seconds)
@@ -84,7 +84,7 @@ func TestFlow_Begin_pendingLimit(t *testing.T) {
 	fill(openOfAddress-1, here)
 	last := h.begin()
 	_, err := h.Begin(t.Context(), start)
-	require.Equal(t, time.Minute, limited(t, err))
+	require.Equal(t, time.Minute, retryAfter(t, err))
 	require.NoError(t, h.decide("usr_1", last, false))
 	h.begin()
 	fill(openInAll-openOfAddress, elsewhere)
@@ -96,9 +96,9 @@ func TestFlow_Begin_pendingLimit(t *testing.T) {
 	require.NoError(t, err, "expired flows are not pending")
 }
 
-func TestFlow_Look_guessLimits(t *testing.T) {
+func TestFlow_View_guessLimits(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	c := h.begin()
 	guess := func(account, address string) error {
 		p := person(account)
@@ -109,18 +109,18 @@ func TestFlow_Look_guessLimits(t *testing.T) {
 	for n := range 10 {
 		require.True(t, fault.Is(guess("usr_1", fmt.Sprintf("192.0.2.%d", n)), fault.Absent))
 	}
-	require.Positive(t, limited(t, guess("usr_1", "192.0.2.100")), "by account")
+	require.Positive(t, retryAfter(t, guess("usr_1", "192.0.2.100")), "by account")
 	require.True(t, fault.Is(h.decide("usr_1", c, true), fault.Limited), "then the correct code is refused too")
 	require.NoError(t, h.decide("usr_2", c, true))
 	for n := range 30 {
 		require.True(t, fault.Is(guess(fmt.Sprintf("usr_%d", 100+n), "198.51.100.9"), fault.Absent))
 	}
-	require.Positive(t, limited(t, guess("usr_200", "198.51.100.9")), "by address")
+	require.Positive(t, retryAfter(t, guess("usr_200", "198.51.100.9")), "by address")
 }
 
-func TestFlow_Look_concurrentGuesses(t *testing.T) {
+func TestFlow_View_concurrentGuesses(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	var tried atomic.Int32
 	var wg sync.WaitGroup
 	for range 40 {
@@ -134,9 +134,9 @@ func TestFlow_Look_concurrentGuesses(t *testing.T) {
 	require.EqualValues(t, 10, tried.Load())
 }
 
-func TestFlow_Look_correctCodesNotCounted(t *testing.T) {
+func TestFlow_View_correctCodesNotCounted(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	c := h.begin()
 	for range 12 {
 		_, err := h.View(h.as("usr_1"), person("usr_1"), c.User)
@@ -150,7 +150,7 @@ func TestFlow_Look_correctCodesNotCounted(t *testing.T) {
 
 func TestFlow_Sweep_keepsAttemptsInWindow(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	h.begin()
 	require.NoError(t, h.Sweep(pg.WithOffset(t.Context(), TTL)))
 	require.Equal(t, 1, h.attempts("create"))

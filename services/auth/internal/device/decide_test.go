@@ -9,9 +9,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-func TestFlow_Look(t *testing.T) {
+func TestFlow_View(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	c := h.begin()
 	before := h.rows()
 	r, err := h.View(h.as("usr_1"), person("usr_1"), c.User)
@@ -25,10 +25,10 @@ func TestFlow_Look(t *testing.T) {
 	require.Equal(t, h.clock.Now().Add(TTL), r.ExpiresAt.UTC())
 }
 
-func TestFlow_Look_decidedRequestOnlyForDecider(t *testing.T) {
+func TestFlow_View_decidedRequestOnlyForDecider(t *testing.T) {
 	t.Parallel()
 	for approve, want := range map[bool]string{true: StateApproved, false: StateDenied} {
-		h := newRig(t)
+		h := newHarness(t)
 		c := h.begin()
 		r, err := h.Decide(h.as("usr_1"), person("usr_1"), c.User, approve)
 		require.NoError(t, err)
@@ -46,7 +46,7 @@ func TestFlow_Look_decidedRequestOnlyForDecider(t *testing.T) {
 
 func TestFlow_Decide_concurrent(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	for range 10 {
 		h.exec(`DELETE FROM device_attempt`)
 		c := h.begin()
@@ -73,7 +73,7 @@ func TestFlow_Decide_concurrent(t *testing.T) {
 
 func TestFlow_Decide_audit(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	yes, no := h.begin(), h.begin()
 	a, err := h.Decide(h.as("usr_1"), person("usr_1"), yes.User, true)
 	require.NoError(t, err)
@@ -83,9 +83,9 @@ func TestFlow_Decide_audit(t *testing.T) {
 	require.Equal(t, []string{"device.approve usr_1 " + a.ID, "device.deny usr_2 " + d.ID}, h.audits())
 }
 
-func TestFlow_Look_typedCodes(t *testing.T) {
+func TestFlow_View_typedCodes(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	c := h.begin()
 	code, _ := plain(c.User)
 	for _, typed := range []string{c.User, code, " " + code[:4] + " " + code[4:], code[:2] + "-" + code[2:]} {
@@ -101,7 +101,7 @@ func TestFlow_Look_typedCodes(t *testing.T) {
 
 func TestFlow_Decide_rejectsDeviceSession(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	for _, method := range []string{"device", "oauth"} {
 		h.exec(`UPDATE session SET method = $1 WHERE id = 'ses_usr_1'`, method)
 		c := h.begin()

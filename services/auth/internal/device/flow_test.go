@@ -15,7 +15,7 @@ import (
 
 func TestFlow_Poll_approved(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	c := h.begin()
 	require.Equal(t, 15*time.Minute, c.TTL)
 	require.Equal(t, 5*time.Second, c.Interval)
@@ -36,7 +36,7 @@ func TestFlow_Poll_approved(t *testing.T) {
 
 func TestFlow_Poll_denied(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	c := h.begin()
 	require.NoError(t, h.decide("usr_1", c, false))
 	require.Equal(t, wordDenied, h.pollCode(c))
@@ -48,7 +48,7 @@ func TestFlow_Poll_denied(t *testing.T) {
 
 func TestFlow_Poll_expiry(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	waits, approved := h.begin(), h.begin()
 	require.NoError(t, h.decide("usr_1", approved, true))
 	h.clock.Advance(TTL - time.Microsecond)
@@ -65,7 +65,7 @@ func TestFlow_Poll_expiry(t *testing.T) {
 
 func TestFlow_Decide_justBeforeExpiry(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	c := h.begin()
 	h.clock.Advance(TTL - time.Microsecond)
 	require.NoError(t, h.decide("usr_1", c, true))
@@ -74,7 +74,7 @@ func TestFlow_Decide_justBeforeExpiry(t *testing.T) {
 
 func TestFlow_Poll_earlyPollsLengthenInterval(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	c, other := h.begin(), h.begin()
 	require.Equal(t, wordPending, h.pollCode(c), "the first poll may come at once")
 	for _, step := range []struct {
@@ -105,7 +105,7 @@ func TestFlow_Poll_stolenCode(t *testing.T) {
 	for name, approve := range map[string]bool{"waiting": false, "approved": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newRig(t)
+			h := newHarness(t)
 			c := h.begin()
 			if approve {
 				require.NoError(t, h.decide("usr_1", c, true))
@@ -121,7 +121,7 @@ func TestFlow_Poll_stolenCode(t *testing.T) {
 				"nothing":         {ClientID: ClientID, Address: here},
 			} {
 				_, err := h.Poll(t.Context(), p)
-				require.Equal(t, wordGrant, word(t, err), name)
+				require.Equal(t, wordGrant, errorCode(t, err), name)
 			}
 			require.Equal(t, before, h.rows())
 			require.Equal(t, map[bool]string{false: wordPending, true: ""}[approve], h.pollCode(c), "the owner's flow continues")
@@ -131,18 +131,18 @@ func TestFlow_Poll_stolenCode(t *testing.T) {
 
 func TestFlow_Poll_ipv6Prefix(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	c, err := h.Begin(t.Context(), Start{ClientID: ClientID, ClientName: "x", Address: "2001:db8:1:2::1"})
 	require.NoError(t, err)
 	for address, want := range map[string]string{"2001:db8:1:2:ffff::9": wordPending, "2001:db8:1:3::1": wordGrant} {
 		_, err := h.Poll(t.Context(), Poll{Code: c.Device, ClientID: ClientID, Address: address})
-		require.Equal(t, want, word(t, err), address)
+		require.Equal(t, want, errorCode(t, err), address)
 	}
 }
 
 func TestFlow_Poll_concurrentAfterApproval(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	for range 10 {
 		h.exec(`DELETE FROM device_attempt`)
 		h.opener.opened = nil
@@ -175,7 +175,7 @@ func TestFlow_Poll_approverMayNotSignIn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newRig(t)
+			h := newHarness(t)
 			c := h.begin()
 			require.NoError(t, h.decide("usr_1", c, true))
 			h.exec(sql)
@@ -189,7 +189,7 @@ func TestFlow_Poll_approverMayNotSignIn(t *testing.T) {
 
 func TestFlow_Poll_failureKeepsApproval(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	c := h.begin()
 	require.NoError(t, h.decide("usr_1", c, true))
 	before := h.rows()
@@ -203,7 +203,7 @@ func TestFlow_Poll_failureKeepsApproval(t *testing.T) {
 
 func TestFlow_Begin_storesHashes(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	c := h.begin()
 	code, ok := plain(c.User)
 	require.True(t, ok)
@@ -218,7 +218,7 @@ func TestFlow_Begin_storesHashes(t *testing.T) {
 
 func TestFlow_Sweep_deletesEndedFlows(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	c := h.begin()
 	h.clock.Advance(TTL + kept)
 	require.NoError(t, h.Sweep(t.Context()))

@@ -42,8 +42,8 @@ func (o *opener) OpenDevice(_ context.Context, _ pgx.Tx, in SessionRequest) (Tok
 	return Token{Access: secret.New("access"), Expires: 8 * time.Hour}, nil
 }
 
-// rig is a flow with a database of its own and two users.
-type rig struct {
+// harness is a flow with a database of its own and two users.
+type harness struct {
 	*Flow
 
 	t      *testing.T
@@ -51,12 +51,12 @@ type rig struct {
 	opener *opener
 }
 
-func newRig(t *testing.T) *rig {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	d := pgtest.New(t, pgtest.Schema{Name: "auth", Migrations: files})
-	h := &rig{t: t, clock: clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)), opener: &opener{}}
+	h := &harness{t: t, clock: clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)), opener: &opener{}}
 	ids := id.NewSource(h.clock, rand.Reader)
 	h.Flow = &Flow{
 		Pool: d.Pool("auth"), Sessions: h.opener, Audit: audit.NewLog(h.clock, ids, "auth"), Clock: h.clock, IDs: ids, Rand: rand.Reader,
@@ -68,14 +68,14 @@ func newRig(t *testing.T) *rig {
 	return h
 }
 
-func (h *rig) exec(sql string, args ...any) {
+func (h *harness) exec(sql string, args ...any) {
 	h.t.Helper()
 	_, err := h.Pool.Exec(h.t.Context(), sql, args...)
 	require.NoError(h.t, err)
 }
 
 // rows returns all rows of device_code as text.
-func (h *rig) rows() (text string) {
+func (h *harness) rows() (text string) {
 	h.t.Helper()
 	row := h.Pool.QueryRow(h.t.Context(), `SELECT COALESCE(string_agg(d::text, E'\n' ORDER BY id), '') FROM device_code d`)
 	require.NoError(h.t, row.Scan(&text))
@@ -83,7 +83,7 @@ func (h *rig) rows() (text string) {
 }
 
 // audits lists the action, the actor and the target of each audit row, in order.
-func (h *rig) audits() (actions []string) {
+func (h *harness) audits() (actions []string) {
 	h.t.Helper()
 	rows, err := h.Pool.Query(h.t.Context(), `SELECT action || ' ' || actor_id || ' ' || target_id FROM audit ORDER BY seq`)
 	require.NoError(h.t, err)
@@ -97,34 +97,34 @@ func person(account string) *authn.Caller {
 }
 
 // as returns the context of a user's request.
-func (h *rig) as(account string) context.Context {
+func (h *harness) as(account string) context.Context {
 	return authn.NewContext(h.t.Context(), person(account))
 }
 
-func (h *rig) begin() Codes {
+func (h *harness) begin() Codes {
 	h.t.Helper()
 	c, err := h.Begin(h.t.Context(), Start{ClientID: ClientID, ClientName: "laptop", Address: here})
 	require.NoError(h.t, err)
 	return c
 }
 
-func (h *rig) poll(c Codes) (Token, error) {
+func (h *harness) poll(c Codes) (Token, error) {
 	return h.Poll(h.t.Context(), Poll{Code: c.Device, ClientID: ClientID, Address: here})
 }
 
 // pollCode returns the error code of the next poll, empty for a token.
-func (h *rig) pollCode(c Codes) string {
+func (h *harness) pollCode(c Codes) string {
 	h.t.Helper()
 	_, err := h.poll(c)
 	if err == nil {
 		return ""
 	}
-	return word(h.t, err)
+	return errorCode(h.t, err)
 }
 
-// word returns the error code that a client gets. It requires that `detail` and `error` are equal and `code` is
+// errorCode returns the error code that a client gets. It requires that `detail` and `error` are equal and `code` is
 // absent.
-func word(t *testing.T, err error) string {
+func errorCode(t *testing.T, err error) string {
 	t.Helper()
 	require.True(t, fault.Is(err, fault.Refused), "%v", err)
 	e := fault.From(err)
@@ -133,7 +133,7 @@ func word(t *testing.T, err error) string {
 	return e.OAuth
 }
 
-func (h *rig) decide(account string, c Codes, approve bool) error {
+func (h *harness) decide(account string, c Codes, approve bool) error {
 	_, err := h.Decide(h.as(account), person(account), c.User, approve)
 	return err
 }

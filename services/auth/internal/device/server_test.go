@@ -26,19 +26,19 @@ func (h *headers) SetHeader(md metadata.MD) error {
 }
 
 // device returns the context of a device's request.
-func (h *rig) device() (context.Context, *headers) {
+func (h *harness) device() (context.Context, *headers) {
 	sent := &headers{}
 	ctx := authn.NewContext(h.t.Context(), &authn.Caller{Kind: authn.KindNone, ClientAddr: here})
 	return grpc.NewContextWithServerTransportStream(ctx, sent), sent
 }
 
-func (h *rig) server() *Server {
+func (h *harness) server() *Server {
 	return &Server{Flow: h.Flow, PublicURL: func() string { return "https://signalbox.example" }}
 }
 
 func TestServer_deviceFlow(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	s := h.server()
 	ctx, sent := h.device()
 	code, err := s.CreateDeviceCode(ctx, &authv1.CreateDeviceCodeRequest{})
@@ -75,7 +75,7 @@ func TestServer_deviceFlow(t *testing.T) {
 
 func TestServer_DecideDeviceRequest_deny(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	c := h.begin()
 	r, err := h.server().DecideDeviceRequest(h.as("usr_1"), &authv1.DecideDeviceRequestRequest{
 		UserCode: c.User, Decision: authv1.DeviceDecision_DEVICE_DECISION_DENY,
@@ -86,7 +86,7 @@ func TestServer_DecideDeviceRequest_deny(t *testing.T) {
 
 func TestServer_DecideDeviceRequest_unauthenticated(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	c := h.begin()
 	_, err := h.server().GetDeviceRequest(t.Context(), &authv1.GetDeviceRequestRequest{UserCode: c.User})
 	require.True(t, fault.Is(err, fault.Unauthenticated))
@@ -97,7 +97,7 @@ func TestServer_DecideDeviceRequest_unauthenticated(t *testing.T) {
 
 func TestServer_CreateDeviceCode_clientNames(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	for name, ok := range map[string]bool{
 		"Anna's laptop": true, " notebook ": true, "ноутбук": true,
 		"": false, "   ": false, "a\nb": false, "a\x00b": false, "safe\u202egnp.exe": false, "zero\u200bwidth": false, "\u2028": false,

@@ -17,9 +17,9 @@ import (
 // TestRotation_keyLifecycle follows a key from its publication to its retirement on two replicas.
 func TestRotation_keyLifecycle(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	mine, theirs := b.replica(), b.replica()
-	old := signing(t, mine, Access).ID
+	old := signingKey(t, mine, Access).ID
 	require.NoError(t, mine.Rotate(t.Context(), Access, false))
 	b.clock.Advance(maxAge)
 	public, err := theirs.Ring.Of(Access).Public(t.Context())
@@ -27,12 +27,12 @@ func TestRotation_keyLifecycle(t *testing.T) {
 	require.Len(t, public, 2, "published")
 	fresh := public[0].ID
 	for _, r := range []*Rotation{mine, theirs} {
-		require.Equal(t, old, signing(t, r, Access).ID, "before it signs")
+		require.Equal(t, old, signingKey(t, r, Access).ID, "before it signs")
 		require.True(t, finds(t.Context(), r, Access, fresh))
 	}
 	b.clock.Advance(lead)
 	for _, r := range []*Rotation{mine, theirs} {
-		require.Equal(t, fresh, signing(t, r, Access).ID)
+		require.Equal(t, fresh, signingKey(t, r, Access).ID)
 		require.True(t, finds(t.Context(), r, Access, old))
 	}
 	b.clock.Advance(8 * time.Hour)
@@ -48,7 +48,7 @@ func TestRotation_keyLifecycle(t *testing.T) {
 
 func TestRotation_Run_concurrentReplicas(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	replicas := []*Rotation{b.replica(), b.replica(), b.replica()}
 	run := func() {
 		var wg sync.WaitGroup
@@ -70,9 +70,9 @@ func TestRotation_Run_concurrentReplicas(t *testing.T) {
 	run()
 	require.Equal(t, 4, b.count("true"), "one successor per purpose")
 	b.clock.Advance(lead)
-	first := signing(t, replicas[0], Access).ID
+	first := signingKey(t, replicas[0], Access).ID
 	for _, r := range replicas {
-		require.Equal(t, first, signing(t, r, Access).ID)
+		require.Equal(t, first, signingKey(t, r, Access).ID)
 	}
 	run()
 	require.Equal(t, 4, b.count("true"))
@@ -83,14 +83,14 @@ func TestRotation_Run_concurrentReplicas(t *testing.T) {
 
 func TestRotation_Rotate_revoke(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	mine, theirs := b.replica(), b.replica()
 	require.NoError(t, mine.Rotate(t.Context(), Access, false))
 	b.clock.Advance(lead)
-	old, caller := signing(t, theirs, Access).ID, signing(t, theirs, Caller).ID
+	old, caller := signingKey(t, theirs, Access).ID, signingKey(t, theirs, Caller).ID
 	require.NoError(t, mine.Rotate(t.Context(), Access, true))
 	require.Equal(t, 2, b.count("revoked_at IS NOT NULL AND sealed IS NULL"), "the former key too, and no private half remains")
-	fresh := signing(t, mine, Access).ID
+	fresh := signingKey(t, mine, Access).ID
 	require.NotEqual(t, old, fresh)
 	require.False(t, finds(t.Context(), mine, Access, old))
 	require.True(t, finds(t.Context(), theirs, Access, fresh), "another replica finds a key that it has not read yet")
@@ -98,24 +98,24 @@ func TestRotation_Rotate_revoke(t *testing.T) {
 	latest, err := theirs.Ring.Of(Access).Latest(t.Context(), theirs.Ring.store.Pool)
 	require.NoError(t, err)
 	require.Equal(t, fresh, latest.ID)
-	require.Equal(t, caller, signing(t, theirs, Caller).ID, "keys of other purposes stay")
+	require.Equal(t, caller, signingKey(t, theirs, Caller).ID, "keys of other purposes stay")
 }
 
 func TestSet_Latest_readsEachTime(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	mine, theirs := b.replica(), b.replica()
-	old := signing(t, theirs, Access).ID
+	old := signingKey(t, theirs, Access).ID
 	require.NoError(t, mine.Rotate(t.Context(), Access, true))
-	require.Equal(t, old, signing(t, theirs, Access).ID, "Signing returns the key of the last read")
+	require.Equal(t, old, signingKey(t, theirs, Access).ID, "Signing returns the key of the last read")
 	latest, err := theirs.Ring.Of(Access).Latest(t.Context(), theirs.Ring.store.Pool)
 	require.NoError(t, err)
-	require.Equal(t, signing(t, mine, Access).ID, latest.ID)
+	require.Equal(t, signingKey(t, mine, Access).ID, latest.ID)
 }
 
 func TestRotation_Rotate_pendingSuccessor(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	r := b.replica()
 	require.NoError(t, r.Rotate(t.Context(), Caller, false))
 	err := r.Rotate(t.Context(), Caller, false)
@@ -128,7 +128,7 @@ func TestRotation_Rotate_pendingSuccessor(t *testing.T) {
 
 func TestRotation_List_states(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	r := b.replica()
 	states := func() (access []State) {
 		keys, more, err := r.List(t.Context(), Access, request.Page{Limit: 10})
@@ -157,7 +157,7 @@ func TestRotation_List_states(t *testing.T) {
 
 func TestJWKS(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	r := b.replica()
 	require.NoError(t, r.Rotate(t.Context(), Access, false))
 	raw, err := r.Ring.JWKS(t.Context())
@@ -173,7 +173,7 @@ func TestJWKS(t *testing.T) {
 		x := base64.RawURLEncoding.EncodeToString(public[i].Key)
 		require.Equal(t, map[string]string{"kty": "OKP", "crv": "Ed25519", "alg": "EdDSA", "use": "sig", "kid": public[i].ID, "x": x}, k)
 	}
-	require.NotContains(t, string(raw), signing(t, r, Caller).ID, "keys between services are not published")
+	require.NotContains(t, string(raw), signingKey(t, r, Caller).ID, "keys between services are not published")
 	require.NoError(t, r.Rotate(t.Context(), Access, true))
 	raw, err = r.Ring.JWKS(t.Context())
 	require.NoError(t, err)
@@ -182,7 +182,7 @@ func TestJWKS(t *testing.T) {
 
 func TestSet_Find_unknownKeysShareReads(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	r := b.replica()
 	r.Ring.mu.Lock()
 	before := r.Ring.begun
@@ -209,9 +209,9 @@ func TestSet_Find_unknownKeysShareReads(t *testing.T) {
 
 func TestSet_Find_databaseDown(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	r := b.replica()
-	known := signing(t, r, Access)
+	known := signingKey(t, r, Access)
 	b.pool.Close()
 	_, err := r.Ring.Of(Access).Find(t.Context(), "AAAAAAAAAAAAAAAA")
 	require.True(t, fault.Is(err, fault.Unavailable), "an unreadable database is not the caller's fault: %v", err)
@@ -227,14 +227,14 @@ func TestSet_Find_databaseDown(t *testing.T) {
 // refused.
 func TestRotationUnderLoad(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	replicas := []*Rotation{b.replica(), b.replica(), b.replica()}
 	type token struct {
 		kid       string
 		text, sig []byte
 	}
 	sign := func(r *Rotation) token {
-		k := signing(t, r, Access)
+		k := signingKey(t, r, Access)
 		return token{k.ID, []byte("text"), ed25519.Sign(k.Private, []byte("text"))}
 	}
 	var live []token

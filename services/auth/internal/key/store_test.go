@@ -29,30 +29,30 @@ func ring(t *testing.T, id, bytes string) *secret.Keyring {
 	return r
 }
 
-// bench is a database and a clock that replicas share.
-type bench struct {
+// harness is a database and a clock that replicas share.
+type harness struct {
 	t     *testing.T
 	pool  *pgxpool.Pool
 	clock *clock.Fake
 }
 
-func newBench(t *testing.T) *bench {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
-	return &bench{
+	return &harness{
 		t: t, pool: pgtest.New(t, pgtest.Schema{Name: "auth", Migrations: files}).Pool("auth"),
 		clock: clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)),
 	}
 }
 
-func (b *bench) store() *Store {
+func (b *harness) store() *Store {
 	b.t.Helper()
 	return &Store{Pool: b.pool, Keyring: ring(b.t, "k1", "0123456789abcdefFEDCBA9876543210"), Clock: b.clock, Rand: rand.Reader}
 }
 
 // replica returns the rotation of another process that uses the database.
-func (b *bench) replica() *Rotation {
+func (b *harness) replica() *Rotation {
 	b.t.Helper()
 	r, err := NewRing(b.t.Context(), b.store())
 	require.NoError(b.t, err)
@@ -63,20 +63,20 @@ func (b *bench) replica() *Rotation {
 	}
 }
 
-func (b *bench) exec(sql string, args ...any) {
+func (b *harness) exec(sql string, args ...any) {
 	b.t.Helper()
 	_, err := b.pool.Exec(b.t.Context(), sql, args...)
 	require.NoError(b.t, err)
 }
 
-func (b *bench) count(where string) (n int) {
+func (b *harness) count(where string) (n int) {
 	b.t.Helper()
 	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT count(*) FROM signing_key WHERE `+where).Scan(&n))
 	return n
 }
 
-// signing returns the key with which the replica signs.
-func signing(t *testing.T, r *Rotation, p Purpose) authn.SigningKey {
+// signingKey returns the key with which the replica signs.
+func signingKey(t *testing.T, r *Rotation, p Purpose) authn.SigningKey {
 	t.Helper()
 	k, err := r.Ring.Of(p).Signing(t.Context())
 	require.NoError(t, err)
@@ -90,17 +90,17 @@ func finds(ctx context.Context, r *Rotation, p Purpose, kid string) bool {
 
 func TestNewRing_createsKeysOnce(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	first, again := b.replica(), b.replica()
-	require.Equal(t, signing(t, first, Access), signing(t, again, Access))
-	require.NotEqual(t, signing(t, first, Access).ID, signing(t, first, Caller).ID, "a key has one purpose")
-	require.False(t, finds(t.Context(), first, Caller, signing(t, first, Access).ID))
+	require.Equal(t, signingKey(t, first, Access), signingKey(t, again, Access))
+	require.NotEqual(t, signingKey(t, first, Access).ID, signingKey(t, first, Caller).ID, "a key has one purpose")
+	require.False(t, finds(t.Context(), first, Caller, signingKey(t, first, Access).ID))
 	require.Equal(t, 2, b.count("true"))
 }
 
 func TestNewRing_concurrent(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	replicas := make([]*Rotation, 5)
 	var wg sync.WaitGroup
 	for n := range replicas {
@@ -108,15 +108,15 @@ func TestNewRing_concurrent(t *testing.T) {
 	}
 	wg.Wait()
 	for _, r := range replicas {
-		require.Equal(t, signing(t, replicas[0], Access), signing(t, r, Access))
+		require.Equal(t, signingKey(t, replicas[0], Access), signingKey(t, r, Access))
 	}
 	require.Equal(t, 2, b.count("true"))
 }
 
 func TestStore_sealsPrivateHalves(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	k := signing(t, b.replica(), Access)
+	b := newHarness(t)
+	k := signingKey(t, b.replica(), Access)
 	var sealed, public []byte
 	row := b.pool.QueryRow(t.Context(), `SELECT sealed, public_key FROM signing_key WHERE purpose = 'access'`)
 	require.NoError(t, row.Scan(&sealed, &public))
@@ -126,7 +126,7 @@ func TestStore_sealsPrivateHalves(t *testing.T) {
 
 func TestNewRing_wrongKeyring(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	b.replica()
 	stranger := b.store()
 	stranger.Keyring = ring(t, "k1", "ANOTHER-6789abcdefFEDCBA98765432")
@@ -137,7 +137,7 @@ func TestNewRing_wrongKeyring(t *testing.T) {
 
 func TestNewRing_sealedKeyOfAnotherRow(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	b.replica()
 	b.exec(`UPDATE signing_key a SET sealed = c.sealed FROM signing_key c WHERE a.purpose = 'access' AND c.purpose = 'caller'`)
 	_, err := NewRing(t.Context(), b.store())
@@ -146,7 +146,7 @@ func TestNewRing_sealedKeyOfAnotherRow(t *testing.T) {
 
 func TestNewRing_noEntropy(t *testing.T) {
 	t.Parallel()
-	s := newBench(t).store()
+	s := newHarness(t).store()
 	s.Rand = iotest.ErrReader(io.ErrUnexpectedEOF)
 	_, err := NewRing(t.Context(), s)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
@@ -154,9 +154,9 @@ func TestNewRing_noEntropy(t *testing.T) {
 
 func TestNewRing_noLiveKey(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	old := signing(t, b.replica(), Access)
+	b := newHarness(t)
+	old := signingKey(t, b.replica(), Access)
 	b.exec(`UPDATE signing_key SET retired_at = now()`)
-	require.NotEqual(t, old.ID, signing(t, b.replica(), Access).ID)
+	require.NotEqual(t, old.ID, signingKey(t, b.replica(), Access).ID)
 	require.Equal(t, 4, b.count("true"))
 }

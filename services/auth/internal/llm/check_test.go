@@ -18,7 +18,7 @@ import (
 
 func TestCaller_Test_workingModel(t *testing.T) {
 	t.Parallel()
-	u := newUpstream(t, replies(strings.Repeat("ü", 300)), echoes(), replies("It gave the nonce back."))
+	u := newUpstream(t, replies(strings.Repeat("ü", 300)), echoNonce(), replies("It gave the nonce back."))
 	require.Equal(t, Result{
 		Configured: true, OK: true, Model: "used-model", Endpoint: u.URL + "/v1/chat/completions", Sample: strings.Repeat("ü", 200), ToolsOK: true,
 	}, u.test())
@@ -37,7 +37,7 @@ func TestCaller_Test_workingModel(t *testing.T) {
 func TestCaller_Test_toolChoiceAutoFallback(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{400, 404, 422, 501} {
-		u := newUpstream(t, replies("ready"), writes(status, "application/json", `{"error": "tool_choice"}`), echoes(), replies("done"))
+		u := newUpstream(t, replies("ready"), respondWith(status, "application/json", `{"error": "tool_choice"}`), echoNonce(), replies("done"))
 		r := u.test()
 		require.True(t, r.ToolsOK, "%d: %s", status, r.ToolsError)
 		require.Equal(t, "auto", u.made()[2].ToolChoice)
@@ -50,21 +50,21 @@ func TestCaller_Test_upstreamErrors(t *testing.T) {
 		first step
 		want  []string
 	}{
-		"wrong key":                {writes(401, "application/json", `{"error":{"message":"Incorrect API key"}}`), []string{"401 Unauthorized", "the key is not accepted", "Incorrect API key"}},
-		"key without rights":       {writes(403, "application/json", `{"error":"no access to it"}`), []string{"403 Forbidden", "the key is not accepted", "no access to it"}},
-		"unknown model or path":    {writes(404, "text/html", "<h1>no such page</h1>"), []string{"404 Not Found", "unknown model or path", "<h1>no such page</h1>"}},
-		"rate limit":               {writes(429, "application/json", `{"error":"quota exceeded"}`), []string{"429 Too Many Requests", "limit", "quota exceeded"}},
-		"server error":             {writes(500, "text/plain", "stack trace here"), []string{"500 Internal Server Error", "stack trace here"}},
-		"server error, empty body": {writes(503, "text/plain", ""), []string{"503 Service Unavailable", "(empty)"}},
-		"HTML page":                {writes(200, "text/html", "<html>Sign in</html>"), []string{"not JSON", "text/html", "Sign in"}},
-		"event stream":             {writes(200, "text/event-stream", "data: {\"choices\":[]}\n\ndata: [DONE]\n\n"), []string{"not JSON", "text/event-stream", "data:"}},
-		"truncated JSON":           {writes(200, "application/json", `{"choices":[{"message"`), []string{"not JSON"}},
-		"not a chat completion":    {writes(200, "application/json", `{"output":"hello"}`), []string{"choices[0].message", `{"output":"hello"}`}},
-		"no choices":               {writes(200, "application/json", `{"choices":[]}`), []string{"choices[0].message"}},
-		"choice of a wrong type":   {writes(200, "application/json", `{"choices":[{"message":{"content":["a"]}}]}`), []string{"not a chat completion", "content"}},
+		"wrong key":                {respondWith(401, "application/json", `{"error":{"message":"Incorrect API key"}}`), []string{"401 Unauthorized", "the key is not accepted", "Incorrect API key"}},
+		"key without rights":       {respondWith(403, "application/json", `{"error":"no access to it"}`), []string{"403 Forbidden", "the key is not accepted", "no access to it"}},
+		"unknown model or path":    {respondWith(404, "text/html", "<h1>no such page</h1>"), []string{"404 Not Found", "unknown model or path", "<h1>no such page</h1>"}},
+		"rate limit":               {respondWith(429, "application/json", `{"error":"quota exceeded"}`), []string{"429 Too Many Requests", "limit", "quota exceeded"}},
+		"server error":             {respondWith(500, "text/plain", "stack trace here"), []string{"500 Internal Server Error", "stack trace here"}},
+		"server error, empty body": {respondWith(503, "text/plain", ""), []string{"503 Service Unavailable", "(empty)"}},
+		"HTML page":                {respondWith(200, "text/html", "<html>Sign in</html>"), []string{"not JSON", "text/html", "Sign in"}},
+		"event stream":             {respondWith(200, "text/event-stream", "data: {\"choices\":[]}\n\ndata: [DONE]\n\n"), []string{"not JSON", "text/event-stream", "data:"}},
+		"truncated JSON":           {respondWith(200, "application/json", `{"choices":[{"message"`), []string{"not JSON"}},
+		"not a chat completion":    {respondWith(200, "application/json", `{"output":"hello"}`), []string{"choices[0].message", `{"output":"hello"}`}},
+		"no choices":               {respondWith(200, "application/json", `{"choices":[]}`), []string{"choices[0].message"}},
+		"choice of a wrong type":   {respondWith(200, "application/json", `{"choices":[{"message":{"content":["a"]}}]}`), []string{"not a chat completion", "content"}},
 		"blank text":               {replies("  "), []string{"no text"}},
-		"number":                   {writes(200, "application/json", `17`), []string{"not a chat completion"}},
-		"too large":                {writes(200, "application/json", `{"x":"`+strings.Repeat("x", maxResponse)+`"}`), []string{"larger than"}},
+		"number":                   {respondWith(200, "application/json", `17`), []string{"not a chat completion"}},
+		"too large":                {respondWith(200, "application/json", `{"x":"`+strings.Repeat("x", maxResponse)+`"}`), []string{"larger than"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -100,10 +100,10 @@ func TestCaller_Test_functionCallErrors(t *testing.T) {
 		"arguments an object":      {[]step{callsWith(echo, "call_1", func(n string) any { return map[string]string{"nonce": n} })}, "not a chat completion"},
 		"wrong nonce":              {[]step{callsWith(echo, "call_1", plain(`{"nonce": "0000"}`))}, "a different nonce"},
 		"no nonce":                 {[]step{callsWith(echo, "call_1", plain(`{}`))}, "a different nonce"},
-		"rejected twice":           {[]step{writes(400, "application/json", `{"e":"first"}`), writes(400, "application/json", `{"e":"tools are off"}`)}, "tools are off"},
-		"rate limit":               {[]step{writes(429, "application/json", `{"e":"slow down"}`)}, "slow down"},
-		"second turn fails":        {[]step{echoes(), writes(500, "text/plain", "role tool unknown")}, "send the function result to the model: 500 Internal Server Error; upstream response: role tool unknown"},
-		"second turn without text": {[]step{echoes(), replies("")}, "the model returned no text after it received the function result"},
+		"rejected twice":           {[]step{respondWith(400, "application/json", `{"e":"first"}`), respondWith(400, "application/json", `{"e":"tools are off"}`)}, "tools are off"},
+		"rate limit":               {[]step{respondWith(429, "application/json", `{"e":"slow down"}`)}, "slow down"},
+		"second turn fails":        {[]step{echoNonce(), respondWith(500, "text/plain", "role tool unknown")}, "send the function result to the model: 500 Internal Server Error; upstream response: role tool unknown"},
+		"second turn without text": {[]step{echoNonce(), replies("")}, "the model returned no text after it received the function result"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

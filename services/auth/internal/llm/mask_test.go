@@ -20,8 +20,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// spellings returns the forms in which an upstream may send a key back.
-func spellings() map[string]string {
+// encodedKeys returns the forms in which an upstream may send a key back.
+func encodedKeys() map[string]string {
 	escaped := ""
 	for _, c := range key {
 		escaped += fmt.Sprintf(`\u%04x`, c)
@@ -37,8 +37,8 @@ func spellings() map[string]string {
 	}
 }
 
-// shows reports whether a text contains minPart consecutive characters of the key, in any spelling that is masked.
-func shows(text string) bool {
+// revealsKey reports whether a text contains minPart consecutive characters of the key, in any spelling that is masked.
+func revealsKey(text string) bool {
 	low := strings.ToLower(text)
 	for _, s := range newMask(secret.New(key)).spellings {
 		for i := 0; i+minPart <= len(s); i++ {
@@ -60,18 +60,18 @@ func marshaled(r Result) string {
 
 func TestMask_upstreamText(t *testing.T) {
 	t.Parallel()
-	for name, spelling := range spellings() {
+	for name, spelling := range encodedKeys() {
 		body := `{"error": {"message": "you sent ` + spelling + ` here"}}`
 		for place, script := range map[string][]step{
-			"error response":         {writes(401, "application/json", body)},
-			"plain text":             {writes(500, "text/plain", "you sent "+spelling)},
-			"unexpected JSON":        {writes(200, "application/json", body)},
-			"not JSON":               {writes(200, "text/html", "<p>"+spelling)},
-			"sample":                 {writes(200, "application/json", `{"model": "`+spelling+`", "choices": [{"message": {"content": "I saw `+spelling+`"}}]}`)},
-			"text instead of a call": {replies("ready"), writes(200, "application/json", `{"choices": [{"message": {"content": "I saw `+spelling+`"}}]}`)},
-			"function name":          {replies("ready"), writes(200, "application/json", `{"choices": [{"message": {"tool_calls": [{"id": "a", "function": {"name": "`+spelling+`", "arguments": "{}"}}]}}]}`)},
-			"arguments":              {replies("ready"), writes(200, "application/json", `{"choices": [{"message": {"tool_calls": [{"id": "a", "function": {"name": "echo_nonce", "arguments": "`+spelling+`"}}]}}]}`)},
-			"second turn":            {replies("ready"), echoes(), writes(500, "text/plain", spelling)},
+			"error response":         {respondWith(401, "application/json", body)},
+			"plain text":             {respondWith(500, "text/plain", "you sent "+spelling)},
+			"unexpected JSON":        {respondWith(200, "application/json", body)},
+			"not JSON":               {respondWith(200, "text/html", "<p>"+spelling)},
+			"sample":                 {respondWith(200, "application/json", `{"model": "`+spelling+`", "choices": [{"message": {"content": "I saw `+spelling+`"}}]}`)},
+			"text instead of a call": {replies("ready"), respondWith(200, "application/json", `{"choices": [{"message": {"content": "I saw `+spelling+`"}}]}`)},
+			"function name":          {replies("ready"), respondWith(200, "application/json", `{"choices": [{"message": {"tool_calls": [{"id": "a", "function": {"name": "`+spelling+`", "arguments": "{}"}}]}}]}`)},
+			"arguments":              {replies("ready"), respondWith(200, "application/json", `{"choices": [{"message": {"tool_calls": [{"id": "a", "function": {"name": "echo_nonce", "arguments": "`+spelling+`"}}]}}]}`)},
+			"second turn":            {replies("ready"), echoNonce(), respondWith(500, "text/plain", spelling)},
 			"header": {func(w http.ResponseWriter, _ *http.Request, _ chatRequest) {
 				w.Header().Set("Location", "https://x.example/"+url.PathEscape(spelling))
 				w.Header().Set("Content-Type", "text/"+strings.ReplaceAll(spelling, "\u200b", ""))
@@ -79,7 +79,7 @@ func TestMask_upstreamText(t *testing.T) {
 			}},
 		} {
 			r := newUpstream(t, script...).test()
-			require.False(t, shows(marshaled(r)), "%s in %s: %s", name, place, marshaled(r))
+			require.False(t, revealsKey(marshaled(r)), "%s in %s: %s", name, place, marshaled(r))
 			require.Contains(t, marshaled(r), secret.Redacted, "%s in %s", name, place)
 		}
 	}
@@ -113,17 +113,17 @@ func TestMask_clientErrors(t *testing.T) { //nolint:paralleltest // it captures 
 		r := loopback().Test(t.Context(), Settings{BaseURL: "http://" + l.Addr().String(), Model: "m", Key: secret.New(key)})
 		require.False(t, r.OK)
 		require.NotEmpty(t, r.Error)
-		require.False(t, shows(marshaled(r)), marshaled(r))
+		require.False(t, revealsKey(marshaled(r)), marshaled(r))
 		<-done
 		require.NoError(t, l.Close())
 	}
-	require.False(t, shows(logged.String()), logged.String())
+	require.False(t, revealsKey(logged.String()), logged.String())
 }
 
 func TestMask_keyInBaseURL(t *testing.T) {
 	t.Parallel()
 	r := loopback().Test(t.Context(), Settings{BaseURL: "http://" + closedPort(t) + "/" + key, Model: "m", Key: secret.New(key)})
-	require.False(t, shows(marshaled(r)), marshaled(r))
+	require.False(t, revealsKey(marshaled(r)), marshaled(r))
 	require.Contains(t, r.Endpoint, secret.Redacted)
 }
 
@@ -140,7 +140,7 @@ func TestMask_words(t *testing.T) {
 		require.NotContains(t, words, "\x00")
 		require.NotContains(t, words, "\u202e")
 		require.True(t, json.Valid([]byte(marshaled(Result{Error: words}))))
-		require.False(t, shows(words))
+		require.False(t, revealsKey(words))
 	}
 	require.Equal(t, `ab \u12 \uzzzz \u00fc`, m.words([]byte(`\u0061b \u12 \uzzzz \u00fc`)))
 	require.Equal(t, "a b c", m.words([]byte(" a\n\tb\r\nc ")))

@@ -37,11 +37,11 @@ func replica(p *pgxpool.Pool, clk clock.Clock, s func(context.Context) (Settings
 	}}
 }
 
-func fixed(s Settings) func(context.Context) (Settings, error) {
+func fixedSettings(s Settings) func(context.Context) (Settings, error) {
 	return func(context.Context) (Settings, error) { return s, nil }
 }
 
-func TestDesk_Test_namesMissingSettings(t *testing.T) {
+func TestTester_Test_namesMissingSettings(t *testing.T) {
 	t.Parallel()
 	p, clk := pool(t), clock.Real()
 	for want, s := range map[string]Settings{
@@ -49,7 +49,7 @@ func TestDesk_Test_namesMissingSettings(t *testing.T) {
 		"not configured: key":                  {BaseURL: "https://x.example/v1", Model: "m"},
 		"not configured: base URL, model":      {Key: secret.New(key)},
 	} {
-		out, err := replica(p, clk, fixed(s)).TestAgentModel(t.Context(), &authv1.TestAgentModelRequest{})
+		out, err := replica(p, clk, fixedSettings(s)).TestAgentModel(t.Context(), &authv1.TestAgentModelRequest{})
 		require.NoError(t, err)
 		require.False(t, out.GetConfigured())
 		require.False(t, out.GetOk())
@@ -59,11 +59,11 @@ func TestDesk_Test_namesMissingSettings(t *testing.T) {
 	}
 }
 
-func TestDesk_Test_auditHasNoUpstreamText(t *testing.T) {
+func TestTester_Test_auditHasNoUpstreamText(t *testing.T) {
 	t.Parallel()
 	p := pool(t)
-	u := newUpstream(t, writes(http.StatusUnauthorized, "text/plain", "you sent "+key))
-	out, err := replica(p, clock.Real(), fixed(u.settings())).TestAgentModel(t.Context(), &authv1.TestAgentModelRequest{})
+	u := newUpstream(t, respondWith(http.StatusUnauthorized, "text/plain", "you sent "+key))
+	out, err := replica(p, clock.Real(), fixedSettings(u.settings())).TestAgentModel(t.Context(), &authv1.TestAgentModelRequest{})
 	require.NoError(t, err)
 	require.True(t, out.GetConfigured())
 	require.Contains(t, out.GetError(), secret.Redacted)
@@ -77,7 +77,7 @@ func TestDesk_Test_auditHasNoUpstreamText(t *testing.T) {
 }
 
 // Two replicas receive concurrent requests. The upstream receives one test at a time.
-func TestDesk_Test_oneAtATime(t *testing.T) {
+func TestTester_Test_oneAtATime(t *testing.T) {
 	t.Parallel()
 	p := pool(t)
 	var inside, most, done atomic.Int32
@@ -96,9 +96,9 @@ func TestDesk_Test_oneAtATime(t *testing.T) {
 	}
 	const tests = 6
 	for range tests {
-		u.script = append(u.script, counted(false, replies("ready")), counted(false, echoes()), counted(true, replies("done")))
+		u.script = append(u.script, counted(false, replies("ready")), counted(false, echoNonce()), counted(true, replies("done")))
 	}
-	replicas := []*Server{replica(p, clock.Real(), fixed(u.settings())), replica(p, clock.Real(), fixed(u.settings()))}
+	replicas := []*Server{replica(p, clock.Real(), fixedSettings(u.settings())), replica(p, clock.Real(), fixedSettings(u.settings()))}
 	var wg sync.WaitGroup
 	for i := range tests {
 		wg.Go(func() {
@@ -121,7 +121,7 @@ func TestTurn_Take_waitIsBounded(t *testing.T) {
 	u := newUpstream(t)
 	results := make(chan *authv1.AgentModelTest, 1)
 	go func() {
-		out, _ := replica(p, clk, fixed(u.settings())).TestAgentModel(t.Context(), &authv1.TestAgentModelRequest{})
+		out, _ := replica(p, clk, fixedSettings(u.settings())).TestAgentModel(t.Context(), &authv1.TestAgentModelRequest{})
 		results <- out
 	}()
 	require.NoError(t, clk.Await(t.Context(), 1))

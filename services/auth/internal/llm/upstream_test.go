@@ -81,7 +81,7 @@ func (u *upstream) test() Result {
 	return loopback().Test(u.t.Context(), u.settings())
 }
 
-func writes(status int, typ, body string) step {
+func respondWith(status int, typ, body string) step {
 	return func(w http.ResponseWriter, _ *http.Request, _ chatRequest) {
 		w.Header().Set("Content-Type", typ)
 		w.WriteHeader(status)
@@ -94,7 +94,7 @@ func replies(text string) step {
 	if err != nil {
 		panic(err)
 	}
-	return writes(http.StatusOK, "application/json", string(raw))
+	return respondWith(http.StatusOK, "application/json", string(raw))
 }
 
 // callsWith responds with a call of the function name. arguments receives the nonce that the request contains.
@@ -108,11 +108,11 @@ func callsWith(name, id string, arguments func(nonce string) any) step {
 		if err != nil {
 			panic(err)
 		}
-		writes(http.StatusOK, "application/json; charset=utf-8", string(raw))(w, r, in)
+		respondWith(http.StatusOK, "application/json; charset=utf-8", string(raw))(w, r, in)
 	}
 }
 
-func echoes() step {
+func echoNonce() step {
 	return callsWith(echo, "call_1", func(nonce string) any { return `{"nonce": "` + nonce + `"}` })
 }
 

@@ -11,8 +11,8 @@ import (
 
 func TestAuthority_Decide_approval(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
-	query := h.decide(ask())
+	h := newHarness(t)
+	query := h.decide(authorizationRequest())
 	require.Equal(t, "s t&te", query.Get("state"))
 	require.Equal(t, secret.KindCode, secret.Kind(query.Get("code")))
 	require.Empty(t, query.Get("error"))
@@ -26,20 +26,20 @@ func TestAuthority_Decide_approval(t *testing.T) {
 
 func TestAuthority_Decide_rejectsDeviceSession(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	ctx, c := h.person()
 	for _, method := range []string{"device", "oauth"} {
 		h.exec(`UPDATE session SET method = $1 WHERE id = 'ses_1'`, method)
-		_, err := h.Decide(ctx, c, ask())
+		_, err := h.Decide(ctx, c, authorizationRequest())
 		require.True(t, fault.Is(err, fault.Forbidden), "%s: %v", method, err)
-		require.Equal(t, wordDenied, h.decide(ask(func(a *AuthorizationRequest) { a.Approve = false })).Get("error"), "a device session may deny")
+		require.Equal(t, wordDenied, h.decide(authorizationRequest(func(a *AuthorizationRequest) { a.Approve = false })).Get("error"), "a device session may deny")
 	}
 	require.Equal(t, "0", h.text(`SELECT count(*)::text FROM oauth_grant`))
 }
 
 func TestAuthority_Decide_errorsForClient(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	for name, c := range map[string]struct {
 		change func(*AuthorizationRequest)
 		want   string
@@ -59,7 +59,7 @@ func TestAuthority_Decide_errorsForClient(t *testing.T) {
 		"another host":       {func(a *AuthorizationRequest) { a.Resource = "https://evil.example/api/mcp" }, wordTarget},
 		"an unknown scope":   {func(a *AuthorizationRequest) { a.Scope = "read admin" }, wordScope},
 	} {
-		query := h.decide(ask(c.change))
+		query := h.decide(authorizationRequest(c.change))
 		require.Equal(t, c.want, query.Get("error"), name)
 		require.NotEmpty(t, query.Get("error_description"), name)
 		require.Equal(t, "s t&te", query.Get("state"), name)
@@ -71,7 +71,7 @@ func TestAuthority_Decide_errorsForClient(t *testing.T) {
 
 func TestAuthority_Decide_untrustedClientOrRedirect(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	ctx, c := h.person()
 	for name, change := range map[string]func(*AuthorizationRequest){
 		"unknown client":    func(a *AuthorizationRequest) { a.ClientID = "https://evil.example/metadata" },
@@ -84,7 +84,7 @@ func TestAuthority_Decide_untrustedClientOrRedirect(t *testing.T) {
 		"no address":        func(a *AuthorizationRequest) { a.Redirect = "" },
 		"of another client": func(a *AuthorizationRequest) { a.ClientID, a.Redirect = otherID, local },
 	} {
-		in := ask(change)
+		in := authorizationRequest(change)
 		in.Approve = false
 		_, err := h.Decide(ctx, c, in)
 		require.True(t, fault.Is(err, fault.Refused), "%s: %v", name, err)
@@ -132,10 +132,10 @@ func TestRedirects(t *testing.T) {
 
 func TestAuthority_Decide_keepsRedirectQuery(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	require.NoError(t, h.Clients.Register(t.Context(), Client{ID: "q", Name: "Q", Redirects: []string{"https://q.example/cb?z=%20&a=b+c"}}))
 	ctx, c := h.person()
-	to, err := h.Decide(ctx, c, ask(func(a *AuthorizationRequest) {
+	to, err := h.Decide(ctx, c, authorizationRequest(func(a *AuthorizationRequest) {
 		a.ClientID, a.Redirect, a.State = "q", "https://q.example/cb?z=%20&a=b+c", nil
 	}))
 	require.NoError(t, err)
@@ -144,7 +144,7 @@ func TestAuthority_Decide_keepsRedirectQuery(t *testing.T) {
 
 func TestClients_Register(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	for name, c := range map[string]Client{
 		"nothing": {}, "no name": {ID: "a", Redirects: []string{redirect}}, "no address": {ID: "a", Name: "A"},
 		"the built-in one": {ID: "signalbox-cli", Name: "A", Redirects: []string{redirect}},

@@ -15,8 +15,8 @@ import (
 
 func TestAuthority_Issue_code(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
-	status, body := h.issue(exchanging(h.code()))
+	h := newHarness(t)
+	status, body := h.issue(exchangeForm(h.code()))
 	require.Equal(t, 200, status, "%v", body)
 	require.Equal(t, "Bearer", body["token_type"])
 	require.EqualValues(t, 3600, body["expires_in"])
@@ -32,16 +32,16 @@ func TestAuthority_Issue_code(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Unauthenticated), "so does the refresh route of browsers: %v", err)
 	require.Equal(t, "oauth Client 192.0.2.7", h.text(`SELECT concat_ws(' ', method, client_name, client_address) FROM session WHERE method = 'oauth'`))
 	h.clock.Advance(time.Hour + 11*time.Second)
-	require.False(t, h.holds(access))
+	require.False(t, h.tokenValid(access))
 }
 
 func TestAuthority_rejectsAPITokens(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	opened, err := h.Sessions.Open(t.Context(), session.OpenRequest{AccountID: "usr_1", Method: session.MethodPassword, WithRefresh: true})
 	require.NoError(t, err)
-	require.False(t, h.holds(opened.Access.Reveal()))
-	require.Equal(t, wordGrant, h.refused(refreshing(opened.Refresh.Reveal())), "a browser's refresh token")
+	require.False(t, h.tokenValid(opened.Access.Reveal()))
+	require.Equal(t, wordGrant, h.refused(refreshForm(opened.Refresh.Reveal())), "a browser's refresh token")
 	status, word := h.revoke(form{"client_id": clientID, "token": opened.Access.Reveal()})
 	require.Equal(t, 400, status)
 	require.Equal(t, wordTokenType, word, "a token that stays valid is not reported as revoked")
@@ -53,7 +53,7 @@ func TestAuthority_rejectsAPITokens(t *testing.T) {
 
 func TestAuthority_Issue_rejectsBadExchanges(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	code := h.code()
 	before := h.text(`SELECT g::text FROM oauth_grant g`)
 	other, err := secret.Mint(h.Rand, secret.KindCode)
@@ -82,20 +82,20 @@ func TestAuthority_Issue_rejectsBadExchanges(t *testing.T) {
 		"another resource":    {form{"resource": public}, wordTarget},
 		"the API as resource": {form{"resource": "signalbox-api"}, wordTarget},
 	} {
-		require.Equal(t, c.want, h.refused(with(exchanging(code), c.change)), name)
+		require.Equal(t, c.want, h.refused(with(exchangeForm(code), c.change)), name)
 	}
 	require.Equal(t, before, h.text(`SELECT g::text FROM oauth_grant g`), "none of the refusals uses the code up")
-	require.True(t, h.holds(h.tokens(with(exchanging(code), form{"redirect_uri": ""})).access), "OAuth 2.1 does not require redirect_uri here")
+	require.True(t, h.tokenValid(h.tokens(with(exchangeForm(code), form{"redirect_uri": ""})).access), "OAuth 2.1 does not require redirect_uri here")
 }
 
 func TestAuthority_Issue_codeExpiry(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	last, late := h.code(), h.code()
 	h.clock.Advance(CodeTTL - time.Microsecond)
-	h.tokens(exchanging(last))
+	h.tokens(exchangeForm(last))
 	h.clock.Advance(time.Microsecond)
-	require.Equal(t, wordGrant, h.refused(exchanging(late)))
+	require.Equal(t, wordGrant, h.refused(exchangeForm(late)))
 }
 
 func TestAuthority_Issue_codeReplay(t *testing.T) {
@@ -105,17 +105,17 @@ func TestAuthority_Issue_codeReplay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newRig(t)
+			h := newHarness(t)
 			code := h.code()
-			first := h.tokens(exchanging(code))
-			second := h.tokens(refreshing(first.refresh))
-			require.True(t, h.holds(first.access))
+			first := h.tokens(exchangeForm(code))
+			second := h.tokens(refreshForm(first.refresh))
+			require.True(t, h.tokenValid(first.access))
 			h.clock.Advance(CodeTTL)
-			require.Equal(t, wordGrant, h.refused(with(exchanging(code), change)))
-			require.False(t, h.holds(first.access))
-			require.False(t, h.holds(second.access))
-			require.Equal(t, wordGrant, h.refused(refreshing(second.refresh)))
-			require.Equal(t, wordGrant, h.refused(exchanging(code)))
+			require.Equal(t, wordGrant, h.refused(with(exchangeForm(code), change)))
+			require.False(t, h.tokenValid(first.access))
+			require.False(t, h.tokenValid(second.access))
+			require.Equal(t, wordGrant, h.refused(refreshForm(second.refresh)))
+			require.Equal(t, wordGrant, h.refused(exchangeForm(code)))
 			require.Equal(t, []string{"oauth.approve usr_1", "oauth.revoke usr_1"}, h.audits(), "the revocation is recorded once")
 			require.Equal(t, "replay reuse", h.text(`SELECT g.revoked_reason || ' ' || s.revoked_reason FROM oauth_grant g JOIN session s ON s.id = g.session_id`))
 		})
@@ -124,14 +124,14 @@ func TestAuthority_Issue_codeReplay(t *testing.T) {
 
 func TestAuthority_Issue_concurrentExchanges(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	code := h.code()
 	given := make(chan string, 4)
 	var refusals atomic.Int32
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			switch tokens, err := h.Issue(t.Context(), exchanging(code), here); {
+			switch tokens, err := h.Issue(t.Context(), exchangeForm(code), here); {
 			case err == nil:
 				given <- tokens.Access.Reveal()
 			case fault.From(err).OAuth == wordGrant:
@@ -141,7 +141,7 @@ func TestAuthority_Issue_concurrentExchanges(t *testing.T) {
 	}
 	wg.Wait()
 	require.EqualValues(t, 3, refusals.Load())
-	require.False(t, h.holds(<-given), "one exchange got tokens, and the repeated code ended them")
+	require.False(t, h.tokenValid(<-given), "one exchange got tokens, and the repeated code ended them")
 	require.Equal(t, "1", h.text(`SELECT count(*)::text FROM session WHERE method = 'oauth'`))
 }
 
@@ -153,12 +153,12 @@ func TestAuthority_Issue_userMayNotSignIn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newRig(t)
-			code, pair := h.code(), h.tokens(exchanging(h.code()))
+			h := newHarness(t)
+			code, pair := h.code(), h.tokens(exchangeForm(h.code()))
 			h.exec(sql)
-			require.Equal(t, wordGrant, h.refused(exchanging(code)))
-			require.Equal(t, wordGrant, h.refused(refreshing(pair.refresh)))
-			require.False(t, h.holds(pair.access))
+			require.Equal(t, wordGrant, h.refused(exchangeForm(code)))
+			require.Equal(t, wordGrant, h.refused(refreshForm(pair.refresh)))
+			require.False(t, h.tokenValid(pair.access))
 		})
 	}
 }

@@ -64,8 +64,8 @@ func (f *flows) Poll(_ context.Context, p device.Poll) (device.Token, error) {
 	return device.Token{Access: secret.New("api"), Expires: 8 * time.Hour}, f.err
 }
 
-// rig is an authorization server with a database of its own, one user and two clients.
-type rig struct {
+// harness is an authorization server with a database of its own, one user and two clients.
+type harness struct {
 	*Authority
 
 	t     *testing.T
@@ -75,7 +75,7 @@ type rig struct {
 	peer  *PeerServer
 }
 
-func newRig(t *testing.T) *rig {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
@@ -88,7 +88,7 @@ func newRig(t *testing.T) *rig {
 	require.NoError(t, err)
 	keys, err := key.NewRing(t.Context(), &key.Store{Pool: pool, Keyring: ring, Clock: clk, Rand: rand.Reader})
 	require.NoError(t, err)
-	h := &rig{t: t, db: d, clock: clk, flows: &flows{}}
+	h := &harness{t: t, db: d, clock: clk, flows: &flows{}}
 	h.Authority = &Authority{
 		Pool: pool, Clients: &Clients{Pool: pool, Clock: clk}, Devices: h.flows, Audit: trail, Clock: clk, IDs: ids, Rand: rand.Reader,
 		Sessions: &session.Sessions{
@@ -105,20 +105,20 @@ func newRig(t *testing.T) *rig {
 	return h
 }
 
-func (h *rig) exec(sql string, args ...any) {
+func (h *harness) exec(sql string, args ...any) {
 	h.t.Helper()
 	_, err := h.Pool.Exec(h.t.Context(), sql, args...)
 	require.NoError(h.t, err)
 }
 
 // text returns the first column of the first row.
-func (h *rig) text(sql string, args ...any) (text string) {
+func (h *harness) text(sql string, args ...any) (text string) {
 	h.t.Helper()
 	require.NoError(h.t, h.Pool.QueryRow(h.t.Context(), sql, args...).Scan(&text))
 	return text
 }
 
-func (h *rig) audits() []string {
+func (h *harness) audits() []string {
 	h.t.Helper()
 	rows, err := h.Pool.Query(h.t.Context(), `SELECT action || ' ' || actor_id FROM audit WHERE action LIKE 'oauth.%' ORDER BY seq`)
 	require.NoError(h.t, err)
@@ -128,13 +128,13 @@ func (h *rig) audits() []string {
 }
 
 // person returns the user who decides, with the context of the user's request.
-func (h *rig) person() (context.Context, *authn.Caller) {
+func (h *harness) person() (context.Context, *authn.Caller) {
 	c := &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Username: "ann", SessionID: "ses_1", Role: "operator", Epoch: 1, ClientAddr: "198.51.100.1"}
 	return authn.NewContext(h.t.Context(), c), c
 }
 
-// ask returns a valid authorization request with changes.
-func ask(change ...func(*AuthorizationRequest)) AuthorizationRequest {
+// authorizationRequest returns a valid authorization request with changes.
+func authorizationRequest(change ...func(*AuthorizationRequest)) AuthorizationRequest {
 	state := "s t&te"
 	in := AuthorizationRequest{
 		ResponseType: "code", ClientID: clientID, Redirect: redirect, Challenge: challenge(verifier), Method: "S256",
@@ -147,7 +147,7 @@ func ask(change ...func(*AuthorizationRequest)) AuthorizationRequest {
 }
 
 // decide returns the query of the address to which the browser goes.
-func (h *rig) decide(in AuthorizationRequest) url.Values {
+func (h *harness) decide(in AuthorizationRequest) url.Values {
 	h.t.Helper()
 	ctx, c := h.person()
 	to, err := h.Decide(ctx, c, in)
@@ -159,9 +159,9 @@ func (h *rig) decide(in AuthorizationRequest) url.Values {
 	return u.Query()
 }
 
-func (h *rig) code() string {
+func (h *harness) code() string {
 	h.t.Helper()
-	code := h.decide(ask()).Get("code")
+	code := h.decide(authorizationRequest()).Get("code")
 	require.NotEmpty(h.t, code)
 	return code
 }
@@ -179,18 +179,18 @@ func with(f form, change form) form {
 	return out
 }
 
-func exchanging(code string) form {
+func exchangeForm(code string) form {
 	return form{
 		"grant_type": grantCode, "client_id": clientID, "code": code, "code_verifier": verifier, "redirect_uri": redirect, "resource": resource,
 	}
 }
 
-func refreshing(token string) form {
+func refreshForm(token string) form {
 	return form{"grant_type": grantRefresh, "client_id": clientID, "refresh_token": token}
 }
 
 // issue returns the response of the token endpoint.
-func (h *rig) issue(f form) (status int, body map[string]any) {
+func (h *harness) issue(f form) (status int, body map[string]any) {
 	h.t.Helper()
 	out, err := h.peer.IssueToken(h.t.Context(), &authpeerv1.IssueTokenRequest{Form: f, ClientAddress: here})
 	require.NoError(h.t, err)
@@ -201,7 +201,7 @@ func (h *rig) issue(f form) (status int, body map[string]any) {
 // pair is an access token and its refresh token.
 type pair struct{ access, refresh string }
 
-func (h *rig) tokens(f form) pair {
+func (h *harness) tokens(f form) pair {
 	h.t.Helper()
 	status, body := h.issue(f)
 	require.Equal(h.t, 200, status, "%v", body)
@@ -209,7 +209,7 @@ func (h *rig) tokens(f form) pair {
 }
 
 // refused returns the error code of a request that must be refused.
-func (h *rig) refused(f form) string {
+func (h *harness) refused(f form) string {
 	h.t.Helper()
 	status, body := h.issue(f)
 	require.Equal(h.t, 400, status, "%v", body)
@@ -217,15 +217,15 @@ func (h *rig) refused(f form) string {
 	return body["error"].(string)
 }
 
-// holds reports whether an access token is valid for its resource.
-func (h *rig) holds(access string) bool {
+// tokenValid reports whether an access token is valid for its resource.
+func (h *harness) tokenValid(access string) bool {
 	h.t.Helper()
 	_, _, err := h.Sessions.AuthenticateFor(h.t.Context(), access, here, public, resource)
 	require.True(h.t, err == nil || fault.Is(err, fault.Unauthenticated), "%v", err)
 	return err == nil
 }
 
-func (h *rig) revoke(f form) (status int, word string) {
+func (h *harness) revoke(f form) (status int, word string) {
 	h.t.Helper()
 	out, err := h.peer.RevokeToken(h.t.Context(), &authpeerv1.RevokeTokenRequest{Form: f})
 	require.NoError(h.t, err)

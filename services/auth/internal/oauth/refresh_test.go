@@ -13,16 +13,16 @@ import (
 
 func TestAuthority_Issue_refreshReuse(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
-	first := h.tokens(exchanging(h.code()))
-	second := h.tokens(refreshing(first.refresh))
+	h := newHarness(t)
+	first := h.tokens(exchangeForm(h.code()))
+	second := h.tokens(refreshForm(first.refresh))
 	require.NotEqual(t, first.refresh, second.refresh)
-	require.True(t, h.holds(second.access))
-	third := h.tokens(refreshing(second.refresh))
-	require.Equal(t, wordGrant, h.refused(refreshing(first.refresh)), "there is no grace period")
+	require.True(t, h.tokenValid(second.access))
+	third := h.tokens(refreshForm(second.refresh))
+	require.Equal(t, wordGrant, h.refused(refreshForm(first.refresh)), "there is no grace period")
 	for _, p := range []pair{first, second, third} {
-		require.False(t, h.holds(p.access))
-		require.Equal(t, wordGrant, h.refused(refreshing(p.refresh)))
+		require.False(t, h.tokenValid(p.access))
+		require.Equal(t, wordGrant, h.refused(refreshForm(p.refresh)))
 	}
 	require.Equal(t, []string{"oauth.approve usr_1", "oauth.revoke usr_1"}, h.audits())
 	require.Equal(t, "reuse", h.text(`SELECT revoked_reason FROM oauth_grant`))
@@ -30,27 +30,27 @@ func TestAuthority_Issue_refreshReuse(t *testing.T) {
 
 func TestAuthority_Issue_concurrentRefreshes(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	for range 5 {
-		p := h.tokens(exchanging(h.code()))
+		p := h.tokens(exchangeForm(h.code()))
 		var given atomic.Int32
 		var wg sync.WaitGroup
 		for range 6 {
 			wg.Go(func() {
-				if _, err := h.Issue(t.Context(), refreshing(p.refresh), here); err == nil {
+				if _, err := h.Issue(t.Context(), refreshForm(p.refresh), here); err == nil {
 					given.Add(1)
 				}
 			})
 		}
 		wg.Wait()
 		require.EqualValues(t, 1, given.Load())
-		require.False(t, h.holds(p.access))
+		require.False(t, h.tokenValid(p.access))
 	}
 }
 
 func TestAuthority_Issue_manyClientsNoDeadlock(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	codes := make([]string, 40)
 	for i := range codes {
 		codes[i] = h.code()
@@ -59,11 +59,11 @@ func TestAuthority_Issue_manyClientsNoDeadlock(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, code := range codes {
 		wg.Go(func() {
-			first, err := h.Issue(t.Context(), exchanging(code), here)
+			first, err := h.Issue(t.Context(), exchangeForm(code), here)
 			if err != nil {
 				return
 			}
-			if _, err := h.Issue(t.Context(), refreshing(first.Refresh.Reveal()), here); err == nil {
+			if _, err := h.Issue(t.Context(), refreshForm(first.Refresh.Reveal()), here); err == nil {
 				given.Add(1)
 			}
 		})
@@ -80,19 +80,19 @@ func TestAuthority_Issue_manyClientsNoDeadlock(t *testing.T) {
 
 func TestAuthority_Issue_refreshExpiry(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
-	last, late := h.tokens(exchanging(h.code())), h.tokens(exchanging(h.code()))
+	h := newHarness(t)
+	last, late := h.tokens(exchangeForm(h.code())), h.tokens(exchangeForm(h.code()))
 	h.clock.Advance(RefreshTTL - time.Microsecond)
-	h.tokens(refreshing(last.refresh))
+	h.tokens(refreshForm(last.refresh))
 	h.clock.Advance(time.Microsecond)
-	require.Equal(t, wordGrant, h.refused(refreshing(late.refresh)))
+	require.Equal(t, wordGrant, h.refused(refreshForm(late.refresh)))
 	require.Empty(t, h.audits()[2:], "an expired token does not count as reuse")
 }
 
 func TestAuthority_Issue_rejectsBadRefreshes(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
-	p := h.tokens(exchanging(h.code()))
+	h := newHarness(t)
+	p := h.tokens(exchangeForm(h.code()))
 	other, err := secret.Mint(h.Rand, secret.KindRefresh)
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
@@ -109,46 +109,46 @@ func TestAuthority_Issue_rejectsBadRefreshes(t *testing.T) {
 		"more scope":       {form{"scope": "read jobs:control"}, wordScope},
 		"unknown scope":    {form{"scope": "admin"}, wordScope},
 	} {
-		require.Equal(t, c.want, h.refused(with(refreshing(p.refresh), c.change)), name)
+		require.Equal(t, c.want, h.refused(with(refreshForm(p.refresh), c.change)), name)
 	}
-	require.True(t, h.holds(p.access), "none of the refusals counts as reuse")
-	h.tokens(with(refreshing(p.refresh), form{"resource": resource}))
+	require.True(t, h.tokenValid(p.access), "none of the refusals counts as reuse")
+	h.tokens(with(refreshForm(p.refresh), form{"resource": resource}))
 }
 
 func TestAuthority_Issue_narrowerScope(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
-	p := h.tokens(exchanging(h.code()))
-	status, body := h.issue(with(refreshing(p.refresh), form{"scope": "jobs:plan"}))
+	h := newHarness(t)
+	p := h.tokens(exchangeForm(h.code()))
+	status, body := h.issue(with(refreshForm(p.refresh), form{"scope": "jobs:plan"}))
 	require.Equal(t, 200, status)
 	require.Equal(t, "jobs:plan", body["scope"])
 	_, grant, err := h.Sessions.AuthenticateFor(t.Context(), body["access_token"].(string), here, public, resource)
 	require.NoError(t, err)
 	require.Equal(t, "jobs:plan", grant.Scope)
-	_, body = h.issue(refreshing(body["refresh_token"].(string)))
+	_, body = h.issue(refreshForm(body["refresh_token"].(string)))
 	require.Equal(t, "read jobs:plan", body["scope"])
 }
 
 func TestAuthority_Issue_revokedSession(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
-	p := h.tokens(exchanging(h.code()))
+	h := newHarness(t)
+	p := h.tokens(exchangeForm(h.code()))
 	h.clock.Advance(20 * 24 * time.Hour)
 	ctx, c := h.person()
 	require.NoError(t, h.Sessions.Revoke(ctx, c, h.text(`SELECT id FROM session WHERE method = 'oauth'`)), "the session is listed as long as its refresh token is valid")
-	require.Equal(t, wordGrant, h.refused(refreshing(p.refresh)))
+	require.Equal(t, wordGrant, h.refused(refreshForm(p.refresh)))
 }
 
 func TestAuthority_Sweep(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	h.code()
-	p := h.tokens(exchanging(h.code()))
+	p := h.tokens(exchangeForm(h.code()))
 	h.clock.Advance(CodeTTL + kept + time.Microsecond)
 	require.NoError(t, h.Sweep(t.Context()))
 	require.Equal(t, "1", h.text(`SELECT count(*)::text FROM oauth_grant`))
 	h.clock.Advance(RefreshTTL - time.Hour - kept - CodeTTL)
-	h.tokens(refreshing(p.refresh))
+	h.tokens(refreshForm(p.refresh))
 	h.clock.Advance(RefreshTTL + kept + time.Microsecond)
 	require.NoError(t, h.Sweep(t.Context()))
 	require.Equal(t, "0", h.text(`SELECT count(*)::text FROM oauth_grant`))

@@ -22,21 +22,21 @@ func TestAuthority_Revoke(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newRig(t)
-			first, bystander := h.tokens(exchanging(h.code())), h.tokens(exchanging(h.code()))
-			p := h.tokens(refreshing(first.refresh))
+			h := newHarness(t)
+			first, bystander := h.tokens(exchangeForm(h.code())), h.tokens(exchangeForm(h.code()))
+			p := h.tokens(refreshForm(first.refresh))
 			status, word := h.revoke(form{"client_id": otherID, "token": pick(p)})
 			require.Equal(t, 400, status)
 			require.Equal(t, wordGrant, word)
-			require.True(t, h.holds(p.access), "another client cannot revoke the token")
+			require.True(t, h.tokenValid(p.access), "another client cannot revoke the token")
 			for range 2 {
 				status, _ = h.revoke(form{"client_id": clientID, "token": pick(p), "token_type_hint": "nonsense"})
 				require.Equal(t, 200, status)
-				require.False(t, h.holds(first.access))
-				require.False(t, h.holds(p.access))
+				require.False(t, h.tokenValid(first.access))
+				require.False(t, h.tokenValid(p.access))
 			}
-			require.Equal(t, wordGrant, h.refused(refreshing(p.refresh)))
-			require.True(t, h.holds(bystander.access))
+			require.Equal(t, wordGrant, h.refused(refreshForm(p.refresh)))
+			require.True(t, h.tokenValid(bystander.access))
 			require.Equal(t, "logout", h.text(`SELECT revoked_reason FROM session WHERE revoked_at IS NOT NULL`))
 		})
 	}
@@ -44,20 +44,20 @@ func TestAuthority_Revoke(t *testing.T) {
 
 func TestAuthority_Revoke_usedRefreshToken(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
-	first := h.tokens(exchanging(h.code()))
-	second := h.tokens(refreshing(first.refresh))
+	h := newHarness(t)
+	first := h.tokens(exchangeForm(h.code()))
+	second := h.tokens(refreshForm(first.refresh))
 	status, _ := h.revoke(form{"client_id": clientID, "token": first.refresh})
 	require.Equal(t, 200, status)
-	require.False(t, h.holds(second.access))
+	require.False(t, h.tokenValid(second.access))
 }
 
 func TestAuthority_Revoke_unknownTokens(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	unknown, err := secret.Mint(h.Rand, secret.KindRefresh)
 	require.NoError(t, err)
-	p := h.tokens(exchanging(h.code()))
+	p := h.tokens(exchangeForm(h.code()))
 	for name, c := range map[string]struct {
 		form   form
 		status int
@@ -73,12 +73,12 @@ func TestAuthority_Revoke_unknownTokens(t *testing.T) {
 		require.Equal(t, c.status, status, name)
 		require.Equal(t, c.word, word, name)
 	}
-	require.True(t, h.holds(p.access))
+	require.True(t, h.tokenValid(p.access))
 }
 
 func TestPeerServer_deviceFlow(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	ask := func(f form) (int, map[string]any) {
 		out, err := h.peer.AuthorizeDevice(t.Context(), &authpeerv1.AuthorizeDeviceRequest{Form: f, ClientAddress: here})
 		require.NoError(t, err)
@@ -113,7 +113,7 @@ func TestPeerServer_deviceFlow(t *testing.T) {
 
 func TestPeerServer_IssueToken_deviceErrors(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	poll := &authpeerv1.IssueTokenRequest{Form: form{"grant_type": grantDevice, "client_id": "signalbox-cli", "device_code": "dvc"}}
 	h.flows.err = fault.New(fault.Refused, "", "authorization_pending").WithOAuth("authorization_pending")
 	out, err := h.peer.IssueToken(t.Context(), poll)
@@ -134,7 +134,7 @@ func TestPeerServer_IssueToken_deviceErrors(t *testing.T) {
 
 func TestMetadata(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	get := func(name string) (doc map[string]any) {
 		out, err := h.peer.GetMetadata(t.Context(), &authpeerv1.GetMetadataRequest{Document: name})
 		require.NoError(t, err)
@@ -160,7 +160,7 @@ func TestMetadata(t *testing.T) {
 
 func TestServer_DecideAuthorization(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	s := &Server{Authority: h.Authority}
 	in := &authv1.DecideAuthorizationRequest{
 		ResponseType: "code", ClientId: clientID, RedirectUri: redirect, CodeChallenge: challenge(verifier), CodeChallengeMethod: "S256",

@@ -23,7 +23,7 @@ func bob(more ...object) object {
 
 func TestSignIn_createsAndFindsAccount(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	first := w.mustSignIn(ann())
 	require.Equal(t, "ann", first.Username)
 	require.Equal(t, "operator", first.Role)
@@ -43,7 +43,7 @@ func TestSignIn_createsAndFindsAccount(t *testing.T) {
 
 func TestSignIn_neverMatchesNameOrEmail(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.exec(`INSERT INTO account (id, username, role, email, password_hash, created_at) VALUES ('usr_ann', 'Ann', 'admin', 'ann@example.com', 'x', now())`)
 	tokens := w.mustSignIn(ann())
 	require.NotEqual(t, "usr_ann", tokens.AccountID)
@@ -84,7 +84,7 @@ func TestIdentity_usernames(t *testing.T) {
 func TestSignIn_ignoresUnverifiedEmail(t *testing.T) {
 	t.Parallel()
 	for name, verified := range map[string]any{"false": false, "absent": nil, "text": "true", "a number": 1, "null": []byte(nil)} {
-		w := newWorld(t)
+		w := newHarness(t)
 		tokens := w.mustSignIn(ann(object{"preferred_username": nil, "email": "boss@example.com", "email_verified": verified}))
 		require.Regexp(t, `^user-`, tokens.Username, name)
 		require.Zero(t, w.count(`account WHERE email IS NOT NULL`), name)
@@ -93,7 +93,7 @@ func TestSignIn_ignoresUnverifiedEmail(t *testing.T) {
 
 func TestSignIn_refusals(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.mustSignIn(ann())
 	w.exec(`UPDATE account SET disabled_at = now() WHERE username = 'ann'`)
 	_, err := w.signIn(ann(in("admins")))
@@ -117,7 +117,7 @@ func TestSignIn_refusals(t *testing.T) {
 
 func TestSignIn_roleFollowsGroups(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	require.Equal(t, "admin", w.mustSignIn(ann(in("admins"))).Role)
 	require.Equal(t, "operator", w.mustSignIn(bob(in("admin", "Admins"))).Role)
 	require.Equal(t, "admin", w.mustSignIn(bob(in("x", "admins"))).Role)
@@ -130,7 +130,7 @@ func TestSignIn_roleFollowsGroups(t *testing.T) {
 
 func TestSignIn_keepsLastAdmin(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.mustSignIn(ann(in("admins")))
 	require.Equal(t, "admin", w.mustSignIn(ann(in())).Role, "the first admin has only a password and does not count")
 	require.Contains(t, w.texts(audits), "account.demotion_withheld")
@@ -142,8 +142,8 @@ func TestSignIn_keepsLastAdmin(t *testing.T) {
 	require.Equal(t, "admin", w.mustSignIn(bob(in())).Role)
 }
 
-// together runs the sign-ins of these users at the same time.
-func (w *world) together(people ...object) []error {
+// signInTogether runs the sign-ins of these users at the same time.
+func (w *harness) signInTogether(people ...object) []error {
 	w.t.Helper()
 	callbacks, errs := make([]Callback, len(people)), make([]error, len(people))
 	for i, p := range people {
@@ -161,37 +161,37 @@ func (w *world) together(people ...object) []error {
 
 func TestSignIn_concurrentDemotionsKeepOneAdmin(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	for range 10 {
 		w.mustSignIn(ann(in("admins")))
 		w.mustSignIn(bob(in("admins")))
-		require.NoError(t, errors.Join(w.together(ann(), bob())...))
+		require.NoError(t, errors.Join(w.signInTogether(ann(), bob())...))
 		require.Equal(t, 1, w.count(`account JOIN oidc_identity ON account_id = id WHERE role = 'admin'`))
 	}
 }
 
 func TestSignIn_concurrentFirstSignIns(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	people := make([]object, 20)
 	for i := range people {
 		people[i] = ann()
 	}
-	require.NoError(t, errors.Join(w.together(people...)...))
+	require.NoError(t, errors.Join(w.signInTogether(people...)...))
 	require.Equal(t, 1, w.count("oidc_identity"))
 	require.Equal(t, 2, w.count("account"))
 	require.Equal(t, 20, w.count("session"))
 	for i := range people {
 		people[i] = ann(object{"sub": "sub-" + strings.Repeat("x", i+1), "preferred_username": "namesake"})
 	}
-	require.NoError(t, errors.Join(w.together(people...)...))
+	require.NoError(t, errors.Join(w.signInTogether(people...)...))
 	require.Equal(t, 21, w.count("oidc_identity"), "users with the same name get separate accounts")
 	require.Equal(t, 1, w.count("account WHERE username = 'namesake'"))
 }
 
 func TestSignIn_teamsFollowGroups(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.exec(`INSERT INTO team (id, key, name, created_at) VALUES ('team_1', 'vision', 'Vision', now()), ('team_2', 'robots', 'Robots', now())`)
 	teams := func() []string {
 		return w.texts(`SELECT team_id || ' ' || source FROM team_member JOIN oidc_identity i ON i.account_id = team_member.account_id

@@ -11,14 +11,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-func (w *world) begin(address string) error {
+func (w *harness) begin(address string) error {
 	_, err := w.Begin(w.t.Context(), "/", address)
 	return err
 }
 
 func TestSignIn_Begin_addressLimit(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	for i := range beginMost {
 		// One client controls a whole /64 network of IPv6 addresses.
 		require.NoError(t, w.begin("2001:db8::"+strconv.FormatInt(int64(i+1), 16)))
@@ -39,7 +39,7 @@ func TestSignIn_Begin_addressLimit(t *testing.T) {
 
 func TestSignIn_Begin_concurrentLimit(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	require.NoError(t, w.begin("192.0.2.8"), "the metadata of the provider is read")
 	w.exec(`INSERT INTO oidc_sign_in (state_hash, binding_hash, sealed_next, address_key, begun_at, expires_at)
 		SELECT sha256(n::text::bytea), sha256(n::text::bytea), '', '192.0.2.7', $1, $2 FROM generate_series(1, $3) n`,
@@ -63,7 +63,7 @@ func TestSignIn_Begin_concurrentLimit(t *testing.T) {
 
 func TestSignIn_Begin_waitingLimit(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	fill := func(used any, expires time.Time, seed string) {
 		w.exec(`INSERT INTO oidc_sign_in (state_hash, binding_hash, sealed_next, address_key, begun_at, used_at, expires_at)
 			SELECT sha256(($3 || n)::bytea), sha256(n::text::bytea), '', 'k' || n, $1, $2, $4 FROM generate_series(1, $5) n`,

@@ -16,12 +16,12 @@ import (
 // attack is one forged sign-in: by the provider, or by the browser that delivers the response.
 type attack struct {
 	want   fault.Kind
-	setup  func(w *world) overrides
+	setup  func(w *harness) overrides
 	person object
-	forge  func(w *world, a *Callback)
+	forge  func(w *harness, a *Callback)
 }
 
-func always(l overrides) func(*world) overrides { return func(*world) overrides { return l } }
+func always(l overrides) func(*harness) overrides { return func(*harness) overrides { return l } }
 
 func claim(name string, value any) attack {
 	return attack{want: fault.Unauthenticated, setup: always(overrides{claims: set(name, value)})}
@@ -39,7 +39,7 @@ func document(name string, value any) attack {
 	return attack{want: fault.Dependency, setup: always(overrides{metadata: set(name, value)})}
 }
 
-func forged(f func(w *world, a *Callback)) attack {
+func forged(f func(w *harness, a *Callback)) attack {
 	return attack{want: fault.Unauthenticated, forge: f}
 }
 
@@ -64,7 +64,7 @@ func onward(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/keys", http.StatusTemporaryRedirect)
 }
 
-func claimAttacks(w *world) map[string]attack {
+func claimAttacks(w *harness) map[string]attack {
 	return map[string]attack{
 		"iss of another": claim("iss", "https://evil.example.com"), "no iss": without("iss"), "iss with a slash": claim("iss", w.idp.URL+"/"),
 		"aud of another": claim("aud", "another"), "no aud": without("aud"), "aud with others": claim("aud", []string{clientID, "another"}),
@@ -90,7 +90,7 @@ func claimAttacks(w *world) map[string]attack {
 	}
 }
 
-func signatureAttacks(w *world) map[string]attack {
+func signatureAttacks(w *harness) map[string]attack {
 	bad := func(l overrides) attack { return attack{want: fault.Unauthenticated, setup: always(l)} }
 	none := func(string) []byte { return nil }
 	public, _ := w.idp.key.Public().(ed25519.PublicKey)
@@ -120,7 +120,7 @@ func signatureAttacks(w *world) map[string]attack {
 	}
 }
 
-func endpointAttacks(w *world) map[string]attack {
+func endpointAttacks(w *harness) map[string]attack {
 	bad := func(want fault.Kind, l overrides) attack { return attack{want: want, setup: always(l)} }
 	fewer := ann(object{"groups": nil})
 	info := func(want fault.Kind, l overrides) attack { return attack{want: want, setup: always(l), person: fewer} }
@@ -150,25 +150,25 @@ func endpointAttacks(w *world) map[string]attack {
 	}
 }
 
-func callbackAttacks(*world) map[string]attack {
+func callbackAttacks(*harness) map[string]attack {
 	zeros := secret.New(encode(make([]byte, ticketBytes)))
-	provider := func(word string) attack { return forged(func(_ *world, a *Callback) { a.Error = word }) }
+	provider := func(word string) attack { return forged(func(_ *harness, a *Callback) { a.Error = word }) }
 	failed := provider("server_error")
 	failed.want = fault.Dependency
 	return map[string]attack{
-		"another state": forged(func(_ *world, a *Callback) { a.State = zeros }), "no state": forged(func(_ *world, a *Callback) { a.State = secret.New("") }),
-		"malformed state":            forged(func(_ *world, a *Callback) { a.State = secret.New("' OR 1=1 --\x00") }),
-		"state with a line end":      forged(func(_ *world, a *Callback) { a.State = secret.New(a.State.Reveal() + "\n") }),
-		"another browser":            forged(func(_ *world, a *Callback) { a.Binding = zeros }),
-		"no binding":                 forged(func(_ *world, a *Callback) { a.Binding = secret.String{} }),
-		"state as binding":           forged(func(_ *world, a *Callback) { a.Binding = a.State }),
-		"binding of another sign-in": forged(func(w *world, a *Callback) { a.Binding = w.begun().Binding }),
-		"response of another issuer": forged(func(_ *world, a *Callback) { a.Issuer = "https://evil.example.com" }),
-		"response without an issuer": forged(func(_ *world, a *Callback) { a.Issuer = "" }),
-		"unknown code":               forged(func(_ *world, a *Callback) { a.Code = secret.New("guess") }),
-		"no code":                    forged(func(_ *world, a *Callback) { a.Code = secret.String{} }),
-		"code of another sign-in":    forged(func(w *world, a *Callback) { a.Code = w.begun().Code }),
-		"too late":                   forged(func(w *world, _ *Callback) { w.clock.Advance(pendingTTL) }),
+		"another state": forged(func(_ *harness, a *Callback) { a.State = zeros }), "no state": forged(func(_ *harness, a *Callback) { a.State = secret.New("") }),
+		"malformed state":            forged(func(_ *harness, a *Callback) { a.State = secret.New("' OR 1=1 --\x00") }),
+		"state with a line end":      forged(func(_ *harness, a *Callback) { a.State = secret.New(a.State.Reveal() + "\n") }),
+		"another browser":            forged(func(_ *harness, a *Callback) { a.Binding = zeros }),
+		"no binding":                 forged(func(_ *harness, a *Callback) { a.Binding = secret.String{} }),
+		"state as binding":           forged(func(_ *harness, a *Callback) { a.Binding = a.State }),
+		"binding of another sign-in": forged(func(w *harness, a *Callback) { a.Binding = w.begun().Binding }),
+		"response of another issuer": forged(func(_ *harness, a *Callback) { a.Issuer = "https://evil.example.com" }),
+		"response without an issuer": forged(func(_ *harness, a *Callback) { a.Issuer = "" }),
+		"unknown code":               forged(func(_ *harness, a *Callback) { a.Code = secret.New("guess") }),
+		"no code":                    forged(func(_ *harness, a *Callback) { a.Code = secret.String{} }),
+		"code of another sign-in":    forged(func(w *harness, a *Callback) { a.Code = w.begun().Code }),
+		"too late":                   forged(func(w *harness, _ *Callback) { w.clock.Advance(pendingTTL) }),
 		"denied":                     provider("access_denied"),
 		"denied with a script":       provider("<script>"),
 		"the provider has failed":    failed,
@@ -176,7 +176,7 @@ func callbackAttacks(*world) map[string]attack {
 }
 
 // begun returns the response of another sign-in at the same provider.
-func (w *world) begun() Callback {
+func (w *harness) begun() Callback {
 	w.t.Helper()
 	a, err := w.callback(ann())
 	require.NoError(w.t, err)
@@ -185,9 +185,9 @@ func (w *world) begun() Callback {
 
 func TestSignIn_rejectsForgedResponses(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	tried := 0
-	for group, list := range map[string]func(*world) map[string]attack{
+	for group, list := range map[string]func(*harness) map[string]attack{
 		"claims": claimAttacks, "signature": signatureAttacks, "endpoints": endpointAttacks, "callback": callbackAttacks,
 	} {
 		for name, l := range list(w) {
@@ -209,7 +209,7 @@ func TestSignIn_rejectsForgedResponses(t *testing.T) {
 }
 
 // attempt signs ann in while the attack is made.
-func (w *world) attempt(l attack) error {
+func (w *harness) attempt(l attack) error {
 	w.idp.overrides = overrides{}
 	if l.setup != nil {
 		w.idp.overrides = l.setup(w)

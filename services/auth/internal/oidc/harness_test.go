@@ -28,8 +28,8 @@ import (
 
 const publicURL = "https://signalbox.example.com"
 
-// world is an installation with a database, real sessions and a fake provider.
-type world struct {
+// harness is an installation with a database, real sessions and a fake provider.
+type harness struct {
 	*SignIn
 
 	t     *testing.T
@@ -50,7 +50,7 @@ func (o oneKey) Find(_ context.Context, kid string) (ed25519.PublicKey, error) {
 
 func (o oneKey) Latest(context.Context, pg.Querier) (authn.SigningKey, error) { return o.key, nil }
 
-func newWorld(t *testing.T) *world {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
@@ -60,7 +60,7 @@ func newWorld(t *testing.T) *world {
 	require.NoError(t, err)
 	ids := id.NewSource(clk, rand.Reader)
 	trail := audit.NewLog(clk, ids, "auth")
-	w := &world{t: t, clock: clk, idp: newFakeProvider(t, clk)}
+	w := &harness{t: t, clock: clk, idp: newFakeProvider(t, clk)}
 	w.SignIn = &SignIn{
 		Pool: pool, Audit: trail, Clock: clk, IDs: ids, Rand: rand.Reader, PublicURL: func() string { return publicURL },
 		Settings: Settings{
@@ -77,7 +77,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // fresh replaces the client of the provider with one that has not read the metadata.
-func (w *world) fresh() {
+func (w *harness) fresh() {
 	roots := x509.NewCertPool()
 	roots.AddCert(w.idp.Certificate())
 	client := egress.New(egress.Options{
@@ -87,27 +87,27 @@ func (w *world) fresh() {
 	w.t.Cleanup(client.CloseIdleConnections)
 }
 
-func (w *world) exec(sql string, args ...any) {
+func (w *harness) exec(sql string, args ...any) {
 	w.t.Helper()
 	_, err := w.Pool.Exec(w.t.Context(), sql, args...)
 	require.NoError(w.t, err)
 }
 
-func (w *world) count(what string) (n int) {
+func (w *harness) count(what string) (n int) {
 	w.t.Helper()
 	require.NoError(w.t, w.Pool.QueryRow(w.t.Context(), `SELECT count(*) FROM `+what).Scan(&n))
 	return n
 }
 
 // text returns the single value that a query selects.
-func (w *world) text(sql string, args ...any) (s string) {
+func (w *harness) text(sql string, args ...any) (s string) {
 	w.t.Helper()
 	require.NoError(w.t, w.Pool.QueryRow(w.t.Context(), sql, args...).Scan(&s))
 	return s
 }
 
 // texts returns the values of a query with any number of rows.
-func (w *world) texts(sql string, args ...any) (list []string) {
+func (w *harness) texts(sql string, args ...any) (list []string) {
 	w.t.Helper()
 	rows, err := w.Pool.Query(w.t.Context(), sql, args...)
 	require.NoError(w.t, err)
@@ -137,7 +137,7 @@ func ann(more ...object) object {
 func in(groups ...string) object { return object{"groups": append([]string{}, groups...)} }
 
 // callback begins a sign-in and returns the response that the provider sends through the user's browser.
-func (w *world) callback(person object) (Callback, error) {
+func (w *harness) callback(person object) (Callback, error) {
 	w.began++ // each sign-in has an address of its own; begin_test.go tests the limit per address
 	begun, err := w.Begin(w.t.Context(), "/jobs?state=running", fmt.Sprintf("198.51.%d.%d", w.began/256, w.began%256))
 	if err != nil {
@@ -154,7 +154,7 @@ func (w *world) callback(person object) (Callback, error) {
 }
 
 // signIn runs a whole sign-in.
-func (w *world) signIn(person object) (session.Tokens, error) {
+func (w *harness) signIn(person object) (session.Tokens, error) {
 	a, err := w.callback(person)
 	if err != nil {
 		return session.Tokens{}, err
@@ -166,7 +166,7 @@ func (w *world) signIn(person object) (session.Tokens, error) {
 	return tokens, err
 }
 
-func (w *world) mustSignIn(person object) session.Tokens {
+func (w *harness) mustSignIn(person object) session.Tokens {
 	w.t.Helper()
 	tokens, err := w.signIn(person)
 	require.NoError(w.t, err)

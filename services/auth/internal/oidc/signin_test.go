@@ -20,7 +20,7 @@ import (
 
 func TestSignIn_Finish_concurrent(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	a, err := w.callback(ann())
 	require.NoError(t, err)
 	errs := make(chan error, 20)
@@ -44,7 +44,7 @@ func TestSignIn_Finish_concurrent(t *testing.T) {
 
 func TestSignIn_Finish_otherBrowser(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	a, err := w.callback(ann())
 	require.NoError(t, err)
 	stolen := a
@@ -61,7 +61,7 @@ func TestSignIn_expiryAndSweep(t *testing.T) {
 		after time.Duration
 		ok    bool
 	}{"just in time": {pendingTTL - time.Second, true}, "too late": {pendingTTL, false}} {
-		w := newWorld(t)
+		w := newHarness(t)
 		a, err := w.callback(ann())
 		require.NoError(t, err)
 		w.clock.Advance(tc.after)
@@ -76,7 +76,7 @@ func TestSignIn_expiryAndSweep(t *testing.T) {
 
 func TestSignIn_Begin_storesNoPlainSecrets(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	begun, err := w.Begin(t.Context(), "/device?user_code=WDJB-MJHT", "192.0.2.7")
 	require.NoError(t, err)
 	u, err := url.Parse(begun.URL)
@@ -115,7 +115,7 @@ func TestLocalPath(t *testing.T) {
 
 func TestProvider_metadata_retry(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	var calls atomic.Int64
 	away := func(rw http.ResponseWriter, r *http.Request) {
 		calls.Add(1)
@@ -145,7 +145,7 @@ func TestProvider_metadata_retry(t *testing.T) {
 
 func TestProvider_keyChange(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.mustSignIn(ann())
 	_, next, err := ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)
@@ -163,7 +163,7 @@ func TestProvider_keyChange(t *testing.T) {
 
 func TestProvider_userinfo(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.idp.userinfo = func(o object) {
 		o["preferred_username"], o["groups"], o["email"], o["email_verified"] = "carol", []string{"admins"}, "carol@example.com", true
 	}
@@ -180,7 +180,7 @@ func TestProvider_userinfo(t *testing.T) {
 
 func TestProvider_clientSecretPost(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	form := make(chan url.Values, 1)
 	w.idp.overrides = overrides{
 		metadata: set("token_endpoint_auth_methods_supported", []string{"client_secret_post"}),
@@ -201,7 +201,7 @@ func TestProvider_clientSecretPost(t *testing.T) {
 // sign-in fails.
 func TestProvider_ClientSecret(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	var now secret.String
 	var broken error
 	w.Provider.ClientSecret = func(context.Context) (secret.String, error) { return now, broken }
@@ -220,7 +220,7 @@ func TestProvider_ClientSecret(t *testing.T) {
 
 func TestProvider_errorsOmitSecrets(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.idp.overrides = overrides{at: map[string]http.HandlerFunc{"/token": func(rw http.ResponseWriter, r *http.Request) {
 		refuse(rw, http.StatusUnauthorized, object{"error": "invalid_client", "error_description": confidence + r.FormValue("code_verifier")})
 	}}}

@@ -38,8 +38,8 @@ func (*headers) SendHeader(metadata.MD) error     { return nil }
 func (*headers) SetTrailer(metadata.MD) error     { return nil }
 func (h *headers) SetHeader(md metadata.MD) error { h.MD = metadata.Join(h.MD, md); return nil }
 
-// desk is a server whose database contains the users bob and eve, with two sessions each.
-type desk struct {
+// harness is a server whose database contains the users bob and eve, with two sessions each.
+type harness struct {
 	*Server
 
 	t      *testing.T
@@ -48,13 +48,13 @@ type desk struct {
 	hasher *password.Hasher
 }
 
-func open(t *testing.T) *desk {
+func open(t *testing.T) *harness {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
 	ids := id.NewSource(clk, rand.Reader)
-	d := &desk{t: t, pool: pgtest.New(t, pgtest.Schema{Name: "auth", Migrations: files}).Pool("auth"), clock: clk}
+	d := &harness{t: t, pool: pgtest.New(t, pgtest.Schema{Name: "auth", Migrations: files}).Pool("auth"), clock: clk}
 	d.hasher, err = password.New(password.Params{MemoryKiB: 64, Time: 1, Threads: 1}, 2, rand.Reader)
 	require.NoError(t, err)
 	trail := audit.NewLog(clk, ids, "auth")
@@ -77,19 +77,19 @@ func open(t *testing.T) *desk {
 	return d
 }
 
-func (d *desk) exec(sql string, args ...any) {
+func (d *harness) exec(sql string, args ...any) {
 	d.t.Helper()
 	_, err := d.pool.Exec(d.t.Context(), sql, args...)
 	require.NoError(d.t, err)
 }
 
-func (d *desk) count(from string, args ...any) (n int) {
+func (d *harness) count(from string, args ...any) (n int) {
 	d.t.Helper()
 	require.NoError(d.t, d.pool.QueryRow(d.t.Context(), `SELECT count(*) FROM `+from, args...).Scan(&n))
 	return n
 }
 
-func (d *desk) project(key, visibility string) {
+func (d *harness) project(key, visibility string) {
 	d.t.Helper()
 	d.exec(`INSERT INTO project (id, key, name, visibility, created_at) VALUES ('prj_' || $1, $1, $1, $2, now())`, key, visibility)
 }
@@ -102,8 +102,8 @@ func caller() *authn.Caller {
 	}
 }
 
-func (d *desk) as(c *authn.Caller) context.Context {
+func (d *harness) as(c *authn.Caller) context.Context {
 	return grpc.NewContextWithServerTransportStream(authn.NewContext(d.t.Context(), c), &headers{})
 }
 
-func (d *desk) ctx() context.Context { return d.as(caller()) }
+func (d *harness) ctx() context.Context { return d.as(caller()) }

@@ -14,13 +14,13 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/password"
 )
 
-func (d *desk) change(present, next string) error {
+func (d *harness) change(present, next string) error {
 	_, err := d.ChangePassword(d.ctx(), &authv1.ChangePasswordRequest{CurrentPassword: present, NewPassword: next})
 	return err
 }
 
-// opens reports whether text is bob's password.
-func (d *desk) opens(text string) bool {
+// passwordWorks reports whether text is bob's password.
+func (d *harness) passwordWorks(text string) bool {
 	d.t.Helper()
 	var hash string
 	require.NoError(d.t, d.pool.QueryRow(d.t.Context(), `SELECT password_hash FROM account WHERE id = $1`, bob).Scan(&hash))
@@ -34,8 +34,8 @@ func TestPasswords_Change_endsTokensAndOtherSessions(t *testing.T) {
 	d := open(t)
 	d.exec(`UPDATE account SET must_change_password = true`)
 	require.NoError(t, d.change(pass, "staple staple staple"))
-	require.True(t, d.opens("staple staple staple"))
-	require.False(t, d.opens(pass))
+	require.True(t, d.passwordWorks("staple staple staple"))
+	require.False(t, d.passwordWorks(pass))
 	require.Equal(t, 1, d.count(`account WHERE id = $1 AND epoch = 2 AND NOT must_change_password`, bob))
 	require.Equal(t, 1, d.count(`account WHERE id = $1 AND epoch = 1 AND must_change_password`, eve))
 	require.Equal(t, 1, d.count(`session WHERE account_id = $1 AND revoked_at IS NULL AND id = $2`, bob, mine), "the calling session continues")
@@ -57,7 +57,7 @@ func TestPasswords_Change_wrongCurrentPassword(t *testing.T) {
 		err := d.change(c.present, c.next)
 		require.True(t, fault.Is(err, fault.Refused) && fault.HasCode(err, c.code), "%v", err)
 	}
-	require.True(t, d.opens(pass))
+	require.True(t, d.passwordWorks(pass))
 	require.Equal(t, 2, d.count(`account WHERE epoch = 1`))
 	require.Zero(t, d.count(`session WHERE revoked_at IS NOT NULL`)+d.count(`audit`))
 }
@@ -71,7 +71,7 @@ func TestPasswords_Change_sharesSignInLimit(t *testing.T) {
 	require.NoError(t, d.Passwords.Limit.Take(t.Context(), "192.0.2.9"), "the tenth attempt is a sign-in")
 	err := d.change(pass, "staple staple staple")
 	require.True(t, fault.Is(err, fault.Limited) && fault.From(err).RetryAfter > 0, "%v", err)
-	require.True(t, d.opens(pass))
+	require.True(t, d.passwordWorks(pass))
 }
 
 func TestPasswords_Change_concurrent(t *testing.T) {
@@ -95,21 +95,21 @@ func TestPasswords_Change_concurrent(t *testing.T) {
 	require.Equal(t, 1, d.count(`account WHERE id = $1 AND epoch = 2`, bob))
 }
 
-// raced is a hasher that calls the function meanwhile before it hashes.
-type raced struct {
+// racingHasher is a hasher that calls the function meanwhile before it hashes.
+type racingHasher struct {
 	hasher
 	meanwhile func()
 	err       error
 }
 
-func (r raced) Check(ctx context.Context, stored string, p secret.String) (bool, error) {
+func (r racingHasher) Check(ctx context.Context, stored string, p secret.String) (bool, error) {
 	if r.err != nil {
 		return false, r.err
 	}
 	return r.hasher.Check(ctx, stored, p)
 }
 
-func (r raced) Hash(ctx context.Context, p secret.String) (string, error) {
+func (r racingHasher) Hash(ctx context.Context, p secret.String) (string, error) {
 	r.meanwhile()
 	return r.hasher.Hash(ctx, p)
 }
@@ -123,7 +123,7 @@ func TestPasswords_Change_accountChangedMeanwhile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := open(t)
-			d.Passwords.Hasher = raced{hasher: d.hasher, meanwhile: func() { d.exec(sql) }}
+			d.Passwords.Hasher = racingHasher{hasher: d.hasher, meanwhile: func() { d.exec(sql) }}
 			require.True(t, fault.HasCode(d.change(pass, "staple staple staple"), "password_changed"))
 			require.Zero(t, d.count(`session WHERE revoked_at IS NOT NULL`)+d.count(`audit`))
 		})
@@ -133,12 +133,12 @@ func TestPasswords_Change_accountChangedMeanwhile(t *testing.T) {
 func TestPasswords_Change_busyOrOff(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	d.Passwords.Hasher = raced{hasher: d.hasher, err: password.ErrBusy}
+	d.Passwords.Hasher = racingHasher{hasher: d.hasher, err: password.ErrBusy}
 	err := d.change(pass, "staple staple staple")
 	require.True(t, fault.Is(err, fault.Unavailable) && fault.From(err).RetryAfter > 0, "the hash queue is full: %v", err)
 	d.Passwords.Hasher, d.Passwords.On = d.hasher, false
 	err = d.change(pass, "staple staple staple")
 	require.True(t, fault.Is(err, fault.Unconfigured) && fault.HasCode(err, "password_login_off"), "%v", err)
-	require.True(t, d.opens(pass))
+	require.True(t, d.passwordWorks(pass))
 	require.Equal(t, 1, d.count(`login_attempt`), "a request while passwords are off is not counted as an attempt")
 }

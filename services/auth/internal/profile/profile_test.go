@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-func (d *desk) update(in *authv1.UpdateProfileRequest) error {
+func (d *harness) update(in *authv1.UpdateProfileRequest) error {
 	_, err := d.UpdateProfile(d.ctx(), in)
 	return err
 }

@@ -15,7 +15,7 @@ const (
 	foreign = "ses_01k00000000000000000000003"
 )
 
-func (d *desk) list(in *authv1.ListSessionsRequest) (ids []string, sessions []*authv1.UserSession) {
+func (d *harness) list(in *authv1.ListSessionsRequest) (ids []string, sessions []*authv1.UserSession) {
 	d.t.Helper()
 	out, err := d.ListSessions(d.ctx(), in)
 	require.NoError(d.t, err)

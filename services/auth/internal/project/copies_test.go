@@ -53,7 +53,7 @@ func (h *holder) SetProjectVisibility(
 }
 
 // deliveries returns how many calls the services received.
-func (b *bench) deliveries() (n int) {
+func (b *harness) deliveries() (n int) {
 	for _, h := range b.holders {
 		n += h.calls
 	}
@@ -61,7 +61,7 @@ func (b *bench) deliveries() (n int) {
 }
 
 // show changes the visibility of a project, with ann as the caller.
-func (b *bench) show(p *authv1.Project, all bool) error {
+func (b *harness) show(p *authv1.Project, all bool) error {
 	b.t.Helper()
 	to := authv1.ProjectVisibility_PROJECT_VISIBILITY_TEAM
 	if all {
@@ -72,16 +72,16 @@ func (b *bench) show(p *authv1.Project, all bool) error {
 }
 
 // pending lists the services that have not confirmed a visibility.
-func (b *bench) pending() (services []string) {
+func (b *harness) pending() (services []string) {
 	b.t.Helper()
 	require.NoError(b.t, b.pool.QueryRow(b.t.Context(),
 		`SELECT coalesce(array_agg(service ORDER BY service), '{}') FROM project_visibility_change`).Scan(&services))
 	return services
 }
 
-func TestCopies_Finish_waitsForEveryService(t *testing.T) {
+func TestVisibilitySync_Finish_waitsForEveryService(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	p := b.make(ann, "asr", forAll)
 	name := "New"
 	_, err := b.UpdateProject(b.as(ann, authn.NeedManage), &authv1.UpdateProjectRequest{ProjectId: p.GetId(), Name: &name})
@@ -108,9 +108,9 @@ func TestCopies_Finish_waitsForEveryService(t *testing.T) {
 	require.Len(t, b.audits("project.update"), 4)
 }
 
-func TestCopies_Finish_namesUnavailableServices(t *testing.T) {
+func TestVisibilitySync_Finish_namesUnavailableServices(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	p := b.make(ann, "asr", forAll)
 	b.holders["ingest"].away = errors.New("connection refused at 10.0.0.7")
 	err := b.show(p, false)
@@ -132,9 +132,9 @@ func TestCopies_Finish_namesUnavailableServices(t *testing.T) {
 	require.EqualValues(t, 1, b.holders["ingest"].latest[p.GetId()].GetVersion(), "a repeat does not raise the version")
 }
 
-func TestCopies_Sweep(t *testing.T) {
+func TestVisibilitySync_Sweep(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	first, second := b.make(ann, "one", forAll), b.make(ann, "two", forAll)
 	for _, name := range []string{"ingest", "registry"} {
 		b.holders[name].away = errors.New("down")
@@ -159,9 +159,9 @@ func TestCopies_Sweep(t *testing.T) {
 }
 
 // A project that a service rejects does not block the other projects.
-func TestCopies_Sweep_triesFailedProjectsLast(t *testing.T) {
+func TestVisibilitySync_Sweep_triesFailedProjectsLast(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	var made []*authv1.Project
 	h := b.holders["jobs"]
 	h.away = errors.New("down")
@@ -186,9 +186,9 @@ func TestCopies_Sweep_triesFailedProjectsLast(t *testing.T) {
 	require.Equal(t, map[string]int{made[0].GetId(): 1, made[1].GetId(): 1, made[2].GetId(): 1}, tried)
 }
 
-func TestCopies_Finish_serviceNotConnected(t *testing.T) {
+func TestVisibilitySync_Finish_serviceNotConnected(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	p := b.make(ann, "asr", forAll)
 	b.Copies.Holders[2].Client = nil
 	err := b.show(p, false)
@@ -198,9 +198,9 @@ func TestCopies_Finish_serviceNotConnected(t *testing.T) {
 
 // If a visibility changes while an earlier change is delivered, confirming the earlier change does not confirm the
 // new one.
-func TestCopies_changeDuringDelivery(t *testing.T) {
+func TestVisibilitySync_changeDuringDelivery(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	p := b.make(ann, "asr", forAll)
 	h := b.holders["jobs"]
 	within, leave := make(chan struct{}, 1), make(chan struct{})
@@ -223,9 +223,9 @@ func TestCopies_changeDuringDelivery(t *testing.T) {
 	require.Equal(t, visibleToAll, h.latest[p.GetId()].GetVisibility())
 }
 
-func TestCopies_Finish_endsBeforeDeadline(t *testing.T) {
+func TestVisibilitySync_Finish_endsBeforeDeadline(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	p := b.make(ann, "asr", forAll)
 	deadline := time.Now().Add(time.Hour)
 	b.holders["registry"].before = func(ctx context.Context) {

@@ -33,7 +33,7 @@ const (
 	crew = "team_00000000000000000000000001"
 )
 
-type bench struct {
+type harness struct {
 	*Server
 
 	t     *testing.T
@@ -43,12 +43,12 @@ type bench struct {
 	holders map[string]*holder
 }
 
-func newBench(t *testing.T) *bench {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
 	p := pool(t)
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
 	ids := id.NewSource(clk, rand.Reader)
-	b := &bench{t: t, pool: p, clock: clk, holders: map[string]*holder{}, Server: &Server{
+	b := &harness{t: t, pool: p, clock: clk, holders: map[string]*holder{}, Server: &Server{
 		Pool: p, Once: &idempotency.Once{Pool: p, Keys: idempotency.New(clk)}, Audit: audit.NewLog(clk, ids, "auth"), IDs: ids, Clock: clk,
 		Copies: &VisibilitySync{Pool: p, Clock: clk},
 	}}
@@ -64,14 +64,14 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-func (b *bench) do(sql string, args ...any) {
+func (b *harness) do(sql string, args ...any) {
 	b.t.Helper()
 	_, err := b.pool.Exec(b.t.Context(), sql, args...)
 	require.NoError(b.t, err)
 }
 
 // as returns the context of a user's call to a method with this need. The context has the user's current roles.
-func (b *bench) as(user string, need authn.Need) context.Context {
+func (b *harness) as(user string, need authn.Need) context.Context {
 	b.t.Helper()
 	a, err := account.ByID(b.t.Context(), b.pool, user)
 	require.NoError(b.t, err)
@@ -80,7 +80,7 @@ func (b *bench) as(user string, need authn.Need) context.Context {
 	return authn.WithNeed(authn.NewContext(b.t.Context(), c), need)
 }
 
-func (b *bench) make(who, key string, change ...func(*authv1.CreateProjectRequest)) *authv1.Project {
+func (b *harness) make(who, key string, change ...func(*authv1.CreateProjectRequest)) *authv1.Project {
 	b.t.Helper()
 	in := &authv1.CreateProjectRequest{Key: key, Name: "Project " + key}
 	for _, c := range change {
@@ -91,19 +91,19 @@ func (b *bench) make(who, key string, change ...func(*authv1.CreateProjectReques
 	return made
 }
 
-func (b *bench) put(who string, p *authv1.Project, name string, role authv1.ProjectRole) error {
+func (b *harness) put(who string, p *authv1.Project, name string, role authv1.ProjectRole) error {
 	b.t.Helper()
 	_, err := b.PutProjectMember(b.as(who, authn.NeedManage), &authv1.PutProjectMemberRequest{ProjectId: p.GetId(), Username: name, Role: role})
 	return err
 }
 
-func (b *bench) remove(who string, p *authv1.Project, name string) error {
+func (b *harness) remove(who string, p *authv1.Project, name string) error {
 	b.t.Helper()
 	_, err := b.RemoveProjectMember(b.as(who, authn.NeedManage), &authv1.RemoveProjectMemberRequest{ProjectId: p.GetId(), Username: name})
 	return err
 }
 
-func (b *bench) audits(action string) []audit.Row {
+func (b *harness) audits(action string) []audit.Row {
 	b.t.Helper()
 	rows, err := audit.List(b.t.Context(), b.pool, audit.Filter{Action: action}, request.Page{Limit: 50})
 	require.NoError(b.t, err)

@@ -20,7 +20,7 @@ const (
 
 func TestMemberRole_effectiveAtNextCall(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	p := b.make(ann, "asr", func(*authv1.CreateProjectRequest) {})
 	role := func(who string) string { return authn.CallerOf(b.as(who, authn.NeedRead)).ProjectRole(p.GetId()) }
 	require.Empty(t, role(bob))
@@ -47,7 +47,7 @@ func TestMemberRole_effectiveAtNextCall(t *testing.T) {
 
 func TestServer_ListProjectMembers_byName(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	p := b.make(tom, "asr", ofCrew)
 	require.NoError(t, b.put(tom, p, "eve", viewer))
 	require.NoError(t, b.put(tom, p, "ann", editor))
@@ -68,7 +68,7 @@ func TestServer_ListProjectMembers_byName(t *testing.T) {
 
 func TestServer_keepsLastOwner(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	p := b.make(ann, "asr")
 	for _, err := range []error{b.put(ann, p, "ann", editor), b.remove(ann, p, "ann"), b.remove(root, p, "ann")} {
 		require.Equal(t, fault.Conflict, kindOf(err))
@@ -85,7 +85,7 @@ func TestServer_keepsLastOwner(t *testing.T) {
 // Owners who remove and demote each other concurrently leave one owner.
 func TestServer_keepsLastOwner_concurrent(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	p := b.make(ann, "asr")
 	names := []string{"ann", "bob", "tom", "eve"}
 	for _, name := range names {
@@ -114,7 +114,7 @@ func TestServer_keepsLastOwner_concurrent(t *testing.T) {
 
 func TestServer_PutProjectMember_limit(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	p := b.make(ann, "asr")
 	b.do(`INSERT INTO account (id, username, role, password_hash, created_at) SELECT 'usr_' || n, 'n' || n, 'operator', 'x', now() FROM generate_series(1, $1) n`, maxMembers)
 	b.do(`INSERT INTO membership (project_id, account_id, role) SELECT $1, 'usr_' || n, 'viewer' FROM generate_series(1, $2) n`, p.GetId(), maxMembers-1)

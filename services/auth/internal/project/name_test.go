@@ -12,7 +12,7 @@ import (
 
 func TestServer_CreateProject_invalidText(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	p := b.make(ann, "asr")
 	refused := func(field, value string, err error) {
 		require.Equal(t, fault.Invalid, kindOf(err), "%s %q", field, value)

@@ -14,7 +14,7 @@ import (
 
 func TestServer_rightsPerUser(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	hidden, shown := b.make(ann, "hidden"), b.make(ann, "shown", forAll)
 	b.do(`UPDATE project SET team_id = $1 WHERE id = ANY($2)`, crew, []string{hidden.GetId(), shown.GetId()})
 	require.NoError(t, b.put(ann, hidden, "bob", authv1.ProjectRole_PROJECT_ROLE_VIEWER))
@@ -46,7 +46,7 @@ func TestServer_rightsPerUser(t *testing.T) {
 
 func TestServer_ListProjects_readableOnly(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	b.make(ann, "zeta")
 	b.make(tom, "crewed", ofCrew)
 	b.make(bob, "open", forAll)
@@ -73,7 +73,7 @@ func TestServer_ListProjects_readableOnly(t *testing.T) {
 
 func TestServer_CreateProject_teamMustBeVisible(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	none := "team_0000000000000000000000000z"
 	for team, who := range map[string]string{crew: ann, none: ann} {
 		_, err := b.CreateProject(b.as(who, authn.NeedRead), &authv1.CreateProjectRequest{Key: "asr", Name: "ASR", TeamId: &team})
@@ -95,7 +95,7 @@ func TestServer_CreateProject_teamMustBeVisible(t *testing.T) {
 
 func TestServer_CreateProject_idempotent(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	ctx := metadata.NewIncomingContext(b.as(ann, authn.NeedRead), metadata.Pairs("idempotency-key", "k1"))
 	in := &authv1.CreateProjectRequest{Key: "asr", Name: "ASR"}
 	first, err := b.CreateProject(ctx, in)
@@ -110,7 +110,7 @@ func TestServer_CreateProject_idempotent(t *testing.T) {
 
 func TestServer_UpdateProject(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	p := b.make(ann, "asr", func(in *authv1.CreateProjectRequest) { words := "Speech"; in.Description = &words })
 	yes, no, none := true, false, ""
 	change := func(in *authv1.UpdateProjectRequest) *authv1.Project {
@@ -144,7 +144,7 @@ func TestServer_UpdateProject(t *testing.T) {
 
 func TestServer_UpdateProject_defaultProjectNotArchived(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	b.do(`UPDATE project SET key = 'default' WHERE id = $1`, prj)
 	yes := true
 	_, err := b.UpdateProject(b.as(root, authn.NeedManage), &authv1.UpdateProjectRequest{ProjectId: prj, Archived: &yes})

@@ -25,44 +25,46 @@ import (
 
 type object = map[string]any
 
-// mint is an issuer that also signs forged tokens with the real key.
-type mint struct {
+// tokenForger is an issuer that also signs forged tokens with the real key.
+type tokenForger struct {
 	*Access
 
 	clock *clock.Fake
 	key   authn.SigningKey
 }
 
-func newMint(t *testing.T) *mint {
+func newTokenForger(t *testing.T) *tokenForger {
 	t.Helper()
 	key, err := authn.NewSigningKey(rand.Reader)
 	require.NoError(t, err)
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
-	return &mint{Access: NewAccess(one{key}, 8*time.Hour, clk), clock: clk, key: key}
+	return &tokenForger{Access: NewAccess(singleKey{key}, 8*time.Hour, clk), clock: clk, key: key}
 }
 
-// one is a set with a single key.
-type one struct{ key authn.SigningKey }
+// singleKey is a set with a single key.
+type singleKey struct{ key authn.SigningKey }
 
-func (o one) Find(_ context.Context, kid string) (ed25519.PublicKey, error) {
+func (o singleKey) Find(_ context.Context, kid string) (ed25519.PublicKey, error) {
 	if kid != o.key.ID {
 		return nil, badToken(errToken)
 	}
 	return o.key.Public().Key, nil
 }
 
-func (o one) Latest(context.Context, pg.Querier) (authn.SigningKey, error) { return o.key, nil }
+func (o singleKey) Latest(context.Context, pg.Querier) (authn.SigningKey, error) { return o.key, nil }
 
-func (m *mint) good(t *testing.T) string {
+func (m *tokenForger) validToken(t *testing.T) string {
 	t.Helper()
 	token, err := m.issue(t.Context(), nil, live{sessionID: "ses_1", accountID: "usr_1", role: "operator", epoch: 3}, nil, "tok_1")
 	require.NoError(t, err)
 	return token.Reveal()
 }
 
-func (m *mint) header() object { return object{"alg": "EdDSA", "typ": "at+jwt", "kid": m.key.ID} }
+func (m *tokenForger) header() object {
+	return object{"alg": "EdDSA", "typ": "at+jwt", "kid": m.key.ID}
+}
 
-func (m *mint) claims() object {
+func (m *tokenForger) claims() object {
 	now := m.clock.Now().Unix()
 	return object{
 		"iss": "signalbox", "aud": "signalbox-api", "sub": "usr_1", "jti": "tok_1", "iat": now, "exp": now + 8*3600,
@@ -80,7 +82,7 @@ func segment(v any) string {
 }
 
 // signed returns a token with this header and these claims, signed with the real key.
-func (m *mint) signed(header, claims any) string {
+func (m *tokenForger) signed(header, claims any) string {
 	text := segment(header) + "." + segment(claims)
 	return text + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(m.key.Private, []byte(text)))
 }
@@ -96,7 +98,7 @@ func with(o object, changes object) object {
 	return out
 }
 
-func (m *mint) accepts(t *testing.T, token string) bool {
+func (m *tokenForger) accepts(t *testing.T, token string) bool {
 	t.Helper()
 	_, _, err := m.verify(t.Context(), token, nil)
 	if err != nil {
@@ -107,8 +109,8 @@ func (m *mint) accepts(t *testing.T, token string) bool {
 
 func TestAccess_verify_ownToken(t *testing.T) {
 	t.Parallel()
-	m := newMint(t)
-	registered, c, err := m.verify(t.Context(), m.good(t), nil)
+	m := newTokenForger(t)
+	registered, c, err := m.verify(t.Context(), m.validToken(t), nil)
 	require.NoError(t, err)
 	require.Equal(t, "usr_1", registered.Subject)
 	require.Equal(t, m.key.ID, registered.KeyID)
@@ -118,7 +120,7 @@ func TestAccess_verify_ownToken(t *testing.T) {
 
 func TestAccess_verify_forgedHeader(t *testing.T) {
 	t.Parallel()
-	m := newMint(t)
+	m := newTokenForger(t)
 	for name, change := range map[string]object{
 		"alg none": {"alg": "none"}, "alg None": {"alg": "None"}, "alg empty": {"alg": ""}, "no alg": {"alg": nil},
 		"alg HS256": {"alg": "HS256"}, "alg ES256": {"alg": "ES256"}, "alg in lower case": {"alg": "eddsa"}, "alg is a list": {"alg": []string{"EdDSA"}},
@@ -136,7 +138,7 @@ func TestAccess_verify_forgedHeader(t *testing.T) {
 
 func TestAccess_verify_forgedClaims(t *testing.T) {
 	t.Parallel()
-	m := newMint(t)
+	m := newTokenForger(t)
 	now := m.clock.Now().Unix()
 	for name, change := range map[string]object{
 		"iss of the edge": {"iss": "signalbox-edge"}, "no iss": {"iss": nil}, "iss with a slash": {"iss": "signalbox/"},
@@ -161,7 +163,7 @@ func TestAccess_verify_forgedClaims(t *testing.T) {
 
 func TestAccess_verify_forgedKey(t *testing.T) {
 	t.Parallel()
-	m := newMint(t)
+	m := newTokenForger(t)
 	body := segment(with(m.header(), object{"alg": "HS256"})) + "." + segment(m.claims())
 	for name, key := range map[string][]byte{"public key": m.key.Public().Key, "empty key": nil, "kid": []byte(m.key.ID)} {
 		mac := hmac.New(sha256.New, key)
@@ -172,15 +174,15 @@ func TestAccess_verify_forgedKey(t *testing.T) {
 	mac := hmac.New(sha256.New, m.key.Public().Key)
 	mac.Write([]byte(body))
 	require.False(t, m.accepts(t, body+"."+base64.RawURLEncoding.EncodeToString(mac.Sum(nil))))
-	other := newMint(t)
+	other := newTokenForger(t)
 	require.False(t, m.accepts(t, other.signed(m.header(), m.claims())), "another key with the same kid")
 	require.False(t, m.accepts(t, other.signed(other.header(), m.claims())), "a token of another installation")
 }
 
 func TestAccess_verify_malformedToken(t *testing.T) {
 	t.Parallel()
-	m := newMint(t)
-	good := m.good(t)
+	m := newTokenForger(t)
+	good := m.validToken(t)
 	parts := strings.Split(good, ".")
 	for name, token := range map[string]string{
 		"empty": "", "dots": "..", "a million dots": strings.Repeat(".", 1<<20), "two parts": parts[0] + "." + parts[1],
@@ -207,16 +209,16 @@ func nextOf(c byte) byte {
 
 func TestAccess_verify_thousandForgeries(t *testing.T) {
 	t.Parallel()
-	m := newMint(t)
+	m := newTokenForger(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	draw := mathrand.New(mathrand.NewPCG(seed, 1))
-	good := []byte(m.good(t))
+	good := []byte(m.validToken(t))
 	accepted := 0
 	for n := range 1000 {
 		forged := append([]byte(nil), good...)
 		switch n % 4 {
-		case 0: // one character
+		case 0: // singleKey character
 			at := draw.IntN(len(forged))
 			for forged[at] == good[at] {
 				forged[at] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_."[draw.IntN(65)]
@@ -255,8 +257,8 @@ func TestAccess_verify_times(t *testing.T) {
 		"a second before the end": {8*time.Hour - time.Second, true}, "within the leeway": {8*time.Hour + 9*time.Second, true},
 		"past the leeway": {8*time.Hour + 11*time.Second, false},
 	} {
-		m := newMint(t)
-		token := m.good(t)
+		m := newTokenForger(t)
+		token := m.validToken(t)
 		m.clock.Advance(tc.after)
 		require.Equal(t, tc.want, m.accepts(t, token), name)
 	}

@@ -45,10 +45,10 @@ func (h *hashes) Hash(_ context.Context, pass secret.String) (string, error) {
 	return "renewed " + pass.Reveal(), h.err
 }
 
-// openDoor is a limiter that returns a fixed error. If the error is nil, every attempt is allowed.
-type openDoor struct{ err error }
+// fixedLimiter is a limiter that returns a fixed error. If the error is nil, every attempt is allowed.
+type fixedLimiter struct{ err error }
 
-func (o openDoor) Take(context.Context, string) error { return o.err }
+func (o fixedLimiter) Take(context.Context, string) error { return o.err }
 
 type harness struct {
 	*Sessions
@@ -64,11 +64,11 @@ func newHarness(t *testing.T) *harness {
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	d := pgtest.New(t, pgtest.Schema{Name: "auth", Migrations: files})
-	m := newMint(t)
+	m := newTokenForger(t)
 	ids := id.NewSource(m.clock, rand.Reader)
 	h := &harness{t: t, db: d, clock: m.clock, hashes: &hashes{}}
 	h.Sessions = &Sessions{
-		Pool: d.Pool("auth"), Access: m.Access, Limit: openDoor{}, Password: h.hashes,
+		Pool: d.Pool("auth"), Access: m.Access, Limit: fixedLimiter{}, Password: h.hashes,
 		Audit: audit.NewLog(m.clock, ids, "auth"), Clock: m.clock, IDs: ids, Rand: rand.Reader,
 	}
 	h.exec(`INSERT INTO signing_key (kid, purpose, generation, sealed, public_key, created_at, signs_at) VALUES ($1, 'access', 1, '', $2, now(), now())`,
@@ -173,7 +173,7 @@ func TestSessions_Login_storesTokenHashOnly(t *testing.T) {
 func TestSessions_Login_limitedBeforeHashing(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	h.Limit = openDoor{fault.New(fault.Limited, "login_rate", "x")}
+	h.Limit = fixedLimiter{fault.New(fault.Limited, "login_rate", "x")}
 	_, err := h.Login(t.Context(), "ann", secret.New("right"), "192.0.2.7")
 	require.True(t, fault.Is(err, fault.Limited))
 	require.Empty(t, h.hashes.checked)

@@ -16,7 +16,7 @@ import (
 const planted = "hunter2-planted"
 
 // dump returns everything that the schema stores about settings and their audit, as text.
-func (b *bench) dump(t *testing.T) string {
+func (b *harness) dump(t *testing.T) string {
 	t.Helper()
 	var out string
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT coalesce(string_agg(encode(coalesce(sealed, ''), 'escape') || v::text, ' '), '')
@@ -27,7 +27,7 @@ func (b *bench) dump(t *testing.T) string {
 func TestSettings_secretNeverShown(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	s := b.replica(every())
+	s := b.replica(everySetting())
 	none, err := s.Settings.Reveal(t.Context(), "e.secret")
 	require.NoError(t, err)
 	require.True(t, none.IsZero())
@@ -70,7 +70,7 @@ func TestSettings_secretNeverShown(t *testing.T) {
 func TestSettings_Put_audited(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	s := b.replica(every())
+	s := b.replica(everySetting())
 	_, err := put(t, s, "b.count", `5`, 0)
 	require.NoError(t, err)
 	_, err = put(t, s, "e.secret", `"`+planted+`"`, 0)
@@ -89,19 +89,19 @@ func TestSettings_Put_audited(t *testing.T) {
 func TestSettings_Reveal_boundToRow(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	s := b.replica(every())
+	s := b.replica(everySetting())
 	for _, key := range []string{"e.secret", "f.secret"} {
 		_, err := put(t, s, key, `"`+planted+key+`"`, 0)
 		require.NoError(t, err)
 	}
-	elsewhere := b.replica(every()).Settings
+	elsewhere := b.replica(everySetting()).Settings
 	elsewhere.Keyring = newRing(t)
 	_, err := elsewhere.Reveal(t.Context(), "e.secret")
 	require.ErrorIs(t, err, secret.ErrOpen, "another keyring must not open the secret")
 	_, err = b.pool.Exec(t.Context(), `UPDATE setting_version v SET sealed = o.sealed FROM setting_version o WHERE o.key <> v.key`)
 	require.NoError(t, err)
 	for _, key := range []string{"e.secret", "f.secret"} {
-		_, err = b.replica(every()).Settings.Reveal(t.Context(), key)
+		_, err = b.replica(everySetting()).Settings.Reveal(t.Context(), key)
 		require.ErrorIs(t, err, secret.ErrOpen, "a secret must not open in another row")
 	}
 }
@@ -120,13 +120,13 @@ func TestSettings_rewrap(t *testing.T) {
 		return r
 	}
 	b.ring = ring(k1)
-	_, err := put(t, b.replica(every()), "e.secret", `"`+planted+`"`, 0)
+	_, err := put(t, b.replica(everySetting()), "e.secret", `"`+planted+`"`, 0)
 	require.NoError(t, err)
 	moved, err := pg.Reseal(t.Context(), b.pool, ring(k2, k1), Sealed())
 	require.NoError(t, err)
 	require.Equal(t, 1, moved)
 	b.ring = ring(k2)
-	kept, err := b.replica(every()).Settings.Reveal(t.Context(), "e.secret")
+	kept, err := b.replica(everySetting()).Settings.Reveal(t.Context(), "e.secret")
 	require.NoError(t, err)
 	require.Equal(t, planted, kept.Reveal())
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// every returns a setting of each type.
-func every() []Definition {
+// everySetting returns a setting of each type.
+func everySetting() []Definition {
 	return []Definition{
 		{Key: "a.text", Type: String, Default: json.RawMessage(`"x"`), Min: 1, Max: 8},
 		{Key: "b.count", Type: Integer, Default: json.RawMessage(`3`), Min: -1, Max: 10},
@@ -35,19 +35,19 @@ func every() []Definition {
 	}
 }
 
-type bench struct {
+type harness struct {
 	pool  *pgxpool.Pool
 	ring  *secret.Keyring
 	clock *clock.Fake
 	log   *audit.Log
 }
 
-func open(t *testing.T) *bench {
+func open(t *testing.T) *harness {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
-	return &bench{
+	return &harness{
 		pool: pgtest.New(t, pgtest.Schema{Name: "auth", Migrations: files}).Pool("auth"), ring: newRing(t), clock: clk,
 		log: audit.NewLog(clk, id.NewSource(clk, rand.Reader), "auth"),
 	}
@@ -64,7 +64,7 @@ func newRing(t *testing.T) *secret.Keyring {
 }
 
 // replica returns the settings server of a process that uses the database.
-func (b *bench) replica(known []Definition) *Server {
+func (b *harness) replica(known []Definition) *Server {
 	return &Server{Settings: &Settings{Pool: b.pool, Keyring: b.ring, Audit: b.log, Clock: b.clock, Known: known}}
 }
 
@@ -97,7 +97,7 @@ func TestKnownSettingsAreWellFormed(t *testing.T) {
 func TestSettings_Put_overridesDefault(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	s := b.replica(every())
+	s := b.replica(everySetting())
 	out, err := s.GetSetting(t.Context(), &authv1.GetSettingRequest{Key: "a.text"})
 	require.NoError(t, err)
 	require.Equal(t, `"x"`, string(out.GetValue()))
@@ -132,7 +132,7 @@ func TestSettings_Put_overridesDefault(t *testing.T) {
 func TestSettings_Put_invalidValue(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	s := b.replica(every())
+	s := b.replica(everySetting())
 	for key, c := range map[string]struct{ good, bad []string }{
 		"a.text":   {[]string{`"12345678"`, `"ü€𝄞"`}, []string{`""`, `" "`, `" a"`, `"a "`, `"123456789"`, `1`, `true`, `[]`, `{}`, `"a\u0000b"`, `"a\nb"`, `"\u202e"`, `x`}},
 		"b.count":  {[]string{`-1`, `10`, `0`}, []string{`-2`, `11`, `1.5`, `"3"`, `1e3`, `9223372036854775808`, `true`}},
@@ -165,7 +165,7 @@ func TestSettings_Put_invalidValue(t *testing.T) {
 func TestSettings_Put_emptyResetsToDefault(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	s := b.replica(every())
+	s := b.replica(everySetting())
 	for _, key := range []string{"a.text", "e.secret"} {
 		_, err := put(t, s, key, `"12345678"`, 0)
 		require.NoError(t, err)
@@ -189,7 +189,7 @@ func TestSettings_Put_versionConflict(t *testing.T) {
 	errs := make([]error, n)
 	var wg sync.WaitGroup
 	for i := range n {
-		s := b.replica(every())
+		s := b.replica(everySetting())
 		wg.Go(func() { _, errs[i] = put(t, s, "b.count", `5`, 0) })
 	}
 	wg.Wait()
@@ -203,7 +203,7 @@ func TestSettings_Put_versionConflict(t *testing.T) {
 		require.Contains(t, err.Error(), "version 1")
 	}
 	require.Equal(t, 1, won)
-	_, err := put(t, b.replica(every()), "b.count", `6`, 2)
+	_, err := put(t, b.replica(everySetting()), "b.count", `6`, 2)
 	require.True(t, fault.Is(err, fault.Conflict), "a future version: %v", err)
 	rows, err := audit.List(t.Context(), b.pool, audit.Filter{}, request.Page{Limit: 10})
 	require.NoError(t, err)
@@ -214,7 +214,7 @@ func TestSettings_Put_versionConflict(t *testing.T) {
 func TestGet_seesChangeAtNextRead(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	reader, writer := b.replica(every()).Settings, b.replica(every())
+	reader, writer := b.replica(everySetting()).Settings, b.replica(everySetting())
 	for version := range 5 {
 		n, err := Get[int](t.Context(), reader, "b.count")
 		require.NoError(t, err)

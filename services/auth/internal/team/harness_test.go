@@ -30,21 +30,21 @@ const (
 	eve  = "usr_00000000000000000000000004"
 )
 
-type bench struct {
+type harness struct {
 	*Server
 
 	t    *testing.T
 	pool *pgxpool.Pool
 }
 
-func newBench(t *testing.T) *bench {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	pool := pgtest.New(t, pgtest.Schema{Name: "auth", Migrations: files}).Pool("auth")
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
 	ids := id.NewSource(clk, rand.Reader)
-	b := &bench{t: t, pool: pool, Server: &Server{
+	b := &harness{t: t, pool: pool, Server: &Server{
 		Pool: pool, Once: &idempotency.Once{Pool: pool, Keys: idempotency.New(clk)}, Audit: audit.NewLog(clk, ids, "auth"), IDs: ids, Clock: clk,
 	}}
 	b.do(`INSERT INTO account (id, username, role, password_hash, created_at) VALUES ($1, 'root', 'admin', 'x', now()),
@@ -52,14 +52,14 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-func (b *bench) do(sql string, args ...any) {
+func (b *harness) do(sql string, args ...any) {
 	b.t.Helper()
 	_, err := b.pool.Exec(b.t.Context(), sql, args...)
 	require.NoError(b.t, err)
 }
 
 // as returns the context of a user's call to a method with this need. The context has the user's current roles.
-func (b *bench) as(user string, need authn.Need) context.Context {
+func (b *harness) as(user string, need authn.Need) context.Context {
 	b.t.Helper()
 	a, err := account.ByID(b.t.Context(), b.pool, user)
 	require.NoError(b.t, err)
@@ -69,7 +69,7 @@ func (b *bench) as(user string, need authn.Need) context.Context {
 }
 
 // make creates a team with its lead and a member.
-func (b *bench) make(key string) *authv1.Team {
+func (b *harness) make(key string) *authv1.Team {
 	b.t.Helper()
 	made, err := b.CreateTeam(b.as(root, authn.NeedNone), &authv1.CreateTeamRequest{Key: key, Name: "Team " + key})
 	require.NoError(b.t, err)
@@ -77,14 +77,14 @@ func (b *bench) make(key string) *authv1.Team {
 	return b.put(made, "max", authv1.TeamRole_TEAM_ROLE_MEMBER)
 }
 
-func (b *bench) put(team *authv1.Team, name string, role authv1.TeamRole) *authv1.Team {
+func (b *harness) put(team *authv1.Team, name string, role authv1.TeamRole) *authv1.Team {
 	b.t.Helper()
 	got, err := b.PutTeamMember(b.as(root, authn.NeedManage), &authv1.PutTeamMemberRequest{TeamId: team.GetId(), Username: name, Role: role})
 	require.NoError(b.t, err)
 	return got
 }
 
-func (b *bench) audits(action string) []audit.Row {
+func (b *harness) audits(action string) []audit.Row {
 	b.t.Helper()
 	rows, err := audit.List(b.t.Context(), b.pool, audit.Filter{Action: action}, request.Page{Limit: 50})
 	require.NoError(b.t, err)

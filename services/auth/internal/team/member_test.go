@@ -16,7 +16,7 @@ import (
 
 func TestLeadRole_effectiveAtNextCall(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	team, name := b.make("speech"), "New"
 	rename := func(who string) fault.Kind {
 		_, err := b.UpdateTeam(b.as(who, authn.NeedManage), &authv1.UpdateTeamRequest{TeamId: team.GetId(), Name: &name})
@@ -37,7 +37,7 @@ func TestLeadRole_effectiveAtNextCall(t *testing.T) {
 
 func TestServer_putAndRemoveMember_audited(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	team := b.make("speech")
 	b.do(`INSERT INTO team_member (team_id, account_id, role, source) VALUES ($1, $2, 'member', 'oidc')`, team.GetId(), eve)
 	b.put(team, "eve", authv1.TeamRole_TEAM_ROLE_MEMBER)
@@ -64,7 +64,7 @@ func TestServer_putAndRemoveMember_audited(t *testing.T) {
 
 func TestServer_PutTeamMember_limits(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	team := b.make("speech")
 	b.do(`INSERT INTO account (id, username, role, password_hash, created_at) SELECT 'usr_' || n, 'n' || n, 'operator', 'x', now() FROM generate_series(1, 500) n`)
 	b.do(`INSERT INTO team_member (team_id, account_id, role) SELECT $1, 'usr_' || n, 'member' FROM generate_series(1, 498) n`, team.GetId())
@@ -87,7 +87,7 @@ func TestServer_PutTeamMember_limits(t *testing.T) {
 // The largest page, with full teams and the longest names, fits into one message.
 func TestServer_ListTeams_largestPageFits(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	b.do(`INSERT INTO account (id, username, role, password_hash, created_at)
 		SELECT 'usr_' || n, rpad('n' || n || '-', 128, 'x'), 'operator', 'x', now() FROM generate_series(1, 100) n`)
 	b.do(`INSERT INTO team (id, key, name, created_at) SELECT 'team_' || lpad(n::text, 26, '0'), rpad('k-' || n, 40, '-'), rpad('x', 128, 'x'), now()
@@ -110,7 +110,7 @@ func TestServer_ListTeams_largestPageFits(t *testing.T) {
 
 func TestPeerServer_lookups(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	team := b.make("speech")
 	// Insert a user whose username is the id of another user.
 	b.do(`INSERT INTO account (id, username, role, password_hash, created_at, disabled_at) VALUES ('usr_00000000000000000000000009', $1, 'operator', 'x', now(), now())`, eve)

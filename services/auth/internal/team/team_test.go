@@ -14,7 +14,7 @@ import (
 
 func TestServer_rightsPerUser_team(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	team := b.make("speech")
 	name := "New"
 	actions := map[string]struct {
@@ -56,7 +56,7 @@ func TestServer_rightsPerUser_team(t *testing.T) {
 
 func TestServer_GetTeam_hiddenLooksUnknown(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	team := b.make("speech")
 	none := "team_0000000000000000000000000z"
 	_, hidden := b.GetTeam(b.as(eve, authn.NeedRead), &authv1.GetTeamRequest{TeamId: team.GetId()})
@@ -69,7 +69,7 @@ func TestServer_GetTeam_hiddenLooksUnknown(t *testing.T) {
 
 func TestServer_ListTeams_ownTeamsOnly(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	b.make("zeta")
 	alpha, err := b.CreateTeam(b.as(root, authn.NeedNone), &authv1.CreateTeamRequest{Key: "alpha", Name: "A"})
 	require.NoError(t, err)
@@ -96,7 +96,7 @@ func TestServer_ListTeams_ownTeamsOnly(t *testing.T) {
 
 func TestServer_CreateTeam_idempotentAndUniqueKey(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	ctx := metadata.NewIncomingContext(b.as(root, authn.NeedNone), metadata.Pairs("idempotency-key", "k1"))
 	first, err := b.CreateTeam(ctx, &authv1.CreateTeamRequest{Key: "speech", Name: "Speech"})
 	require.NoError(t, err)
@@ -112,7 +112,7 @@ func TestServer_CreateTeam_idempotentAndUniqueKey(t *testing.T) {
 // A name with invisible characters, or with characters that reverse text, could look like the name of another team.
 func TestServer_CreateTeam_invisibleName(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	team := b.make("speech")
 	for _, name := range []string{" ", "a\u202egnp", " a", "a\n", "\u200b"} {
 		_, err := b.CreateTeam(b.as(root, authn.NeedNone), &authv1.CreateTeamRequest{Key: "other", Name: name})
@@ -125,7 +125,7 @@ func TestServer_CreateTeam_invisibleName(t *testing.T) {
 
 func TestServer_DeleteTeam_withProjects(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	team := b.make("speech")
 	b.do(`INSERT INTO project (id, key, name, visibility, created_at, team_id) VALUES ('prj_1', 'asr', 'ASR', 'team', now(), $1)`, team.GetId())
 	in := &authv1.DeleteTeamRequest{TeamId: team.GetId()}

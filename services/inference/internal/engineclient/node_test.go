@@ -64,23 +64,23 @@ func (h *installation) as(service string) *engineclient.Client {
 	return c
 }
 
-// observed is an executor that reports one engine.
-type observed struct {
+// singleEngine is an executor that reports one engine.
+type singleEngine struct {
 	executor.Executor
 	address string
 }
 
-func (o observed) Observed() []executor.Observation {
+func (o singleEngine) Observed() []executor.Observation {
 	return []executor.Observation{{
 		Key: executor.Key{WorkID: "w"}, Engine: &executor.EngineReport{Address: "http://" + o.address, Ready: true},
 	}}
 }
 
-// behind runs the real relay of a node's agent in front of an engine and returns the address of the relay.
-func (h *installation) behind(id, engine string) engineclient.Engine {
+// behindNode runs the real relay of a node's agent in front of an engine and returns the address of the relay.
+func (h *installation) behindNode(id, engine string) engineclient.Engine {
 	h.t.Helper()
 	identity := h.node(id)
-	r := agentrelay.New(agentrelay.Config{Listen: "127.0.0.1:0", Host: "127.0.0.1"}, observed{address: engine},
+	r := agentrelay.New(agentrelay.Config{Listen: "127.0.0.1:0", Host: "127.0.0.1"}, singleEngine{address: engine},
 		func() (pki.Source, error) { return identity, nil }, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(h.t.Context()))
 	done := make(chan error, 1)
@@ -94,7 +94,7 @@ func TestRemoteEngineBehindNode(t *testing.T) {
 	t.Parallel()
 	h := newInstallation(t)
 	addr, conns := peer(t, echo)
-	to, c := h.behind("nod_1", addr), h.as("inference")
+	to, c := h.behindNode("nod_1", addr), h.as("inference")
 	for range 20 {
 		a, err := c.Do(t.Context(), to, post("hello"))
 		require.NoError(t, err)
@@ -111,7 +111,7 @@ func TestOtherIdentitiesUnreachable(t *testing.T) {
 	t.Parallel()
 	h, other := newInstallation(t), newInstallation(t)
 	addr, conns := peer(t, echo)
-	to, foreign := h.behind("nod_1", addr), other.behind("nod_1", addr)
+	to, foreign := h.behindNode("nod_1", addr), other.behindNode("nod_1", addr)
 	for name, c := range map[string]struct {
 		to     engineclient.Engine
 		client *engineclient.Client
@@ -174,7 +174,7 @@ func TestPooledConnectionNotSharedBetweenNodes(t *testing.T) {
 	t.Parallel()
 	h := newInstallation(t)
 	addr, conns := peer(t, echo)
-	to, c := h.behind("nod_1", addr), h.as("inference")
+	to, c := h.behindNode("nod_1", addr), h.as("inference")
 	a, err := c.Do(t.Context(), to, post("mine"))
 	require.NoError(t, err)
 	require.Equal(t, "mine", whole(t, a))
@@ -186,9 +186,9 @@ func TestPooledConnectionNotSharedBetweenNodes(t *testing.T) {
 	require.Equal(t, int32(1), conns.Load())
 }
 
-// twice is a node that sends two responses to each request, each in its own TLS record. When the first has been read,
-// the second can be in the TLS buffer.
-func (h *installation) twice(id string) (to engineclient.Engine, sent <-chan struct{}) {
+// respondTwice is a node that sends two responses to each request, each in its own TLS record. When the first has
+// been read, the second can be in the TLS buffer.
+func (h *installation) respondTwice(id string) (to engineclient.Engine, sent <-chan struct{}) {
 	h.t.Helper()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(h.t, err)
@@ -222,7 +222,7 @@ func (h *installation) twice(id string) (to engineclient.Engine, sent <-chan str
 func TestUnrequestedResponseInTLSBufferDiscarded(t *testing.T) {
 	t.Parallel()
 	h := newInstallation(t)
-	to, sent := h.twice("nod_1")
+	to, sent := h.respondTwice("nod_1")
 	c := h.as("inference")
 	for range 20 {
 		a, err := c.Do(t.Context(), to, post("x"))
@@ -242,7 +242,7 @@ func TestContextEndFreesRemoteEngine(t *testing.T) {
 		close(left)
 	})
 	ctx, leave := context.WithCancel(t.Context())
-	a, err := h.as("inference").Do(ctx, h.behind("nod_1", addr), post("x"))
+	a, err := h.as("inference").Do(ctx, h.behindNode("nod_1", addr), post("x"))
 	require.NoError(t, err)
 	got := make([]byte, 3)
 	_, err = io.ReadFull(a, got)
@@ -265,7 +265,7 @@ func TestHostHeaderIsNodeAddress(t *testing.T) {
 			_, _ = io.WriteString(c, "HTTP/1.1 204 No Content\r\n\r\n")
 		}
 	})
-	to := h.behind("nod_1", addr)
+	to := h.behindNode("nod_1", addr)
 	a, err := h.as("inference").Do(t.Context(), to, engineclient.Request{Method: http.MethodGet, Target: post("").Target, Header: http.Header{}})
 	require.NoError(t, err)
 	require.Empty(t, whole(t, a))

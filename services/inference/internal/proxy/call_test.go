@@ -21,7 +21,7 @@ import (
 const whole = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 // call sends a POST through a real server and reads the response.
-func (r *rig) call(s *httptest.Server, bearer, body string) (status int, text string, err error) {
+func (r *harness) call(s *httptest.Server, bearer, body string) (status int, text string, err error) {
 	r.t.Helper()
 	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, s.URL+"/inference/"+dep("a")+"/v1/x", strings.NewReader(body))
 	require.NoError(r.t, err)
@@ -56,7 +56,7 @@ func TestFailedDialTriesNextReplica(t *testing.T) {
 			if tc.play != nil {
 				first = engine(t, tc.play)
 			}
-			r := newRig(t, served("a", tok, first, engine(t, replies(whole))))
+			r := newHarness(t, served("a", tok, first, engine(t, replies(whole))))
 			s := r.serve()
 			// Which replica is tried first is random. Repeat until both have been used.
 			seen := map[string]bool{}
@@ -65,7 +65,7 @@ func TestFailedDialTriesNextReplica(t *testing.T) {
 				calls++
 				status, _, err := r.call(s, tok.text, "{}")
 				require.NoError(t, err)
-				got := r.ledger.recorded(t, calls)[calls-1]
+				got := r.recorder.recorded(t, calls)[calls-1]
 				require.Equal(t, int32(status), got.Status)
 				if got.ReplicaID == "r1" {
 					seen["r1"] = true
@@ -87,17 +87,17 @@ func TestFailedDialTriesNextReplica(t *testing.T) {
 func TestAllReplicasUnreachable(t *testing.T) {
 	t.Parallel()
 	tok := mint(t, secret.KindDeployment)
-	r := newRig(t, served("a", tok, closedPort(t), "ftp://x", closedPort(t)))
+	r := newHarness(t, served("a", tok, closedPort(t), "ftp://x", closedPort(t)))
 	status, body, err := r.call(r.serve(), tok.text, `{"model":"m"}`)
 	require.NoError(t, err)
 	require.Equal(t, 502, status)
 	require.Contains(t, body, `"code":"engine_unreachable"`)
-	got := r.ledger.recorded(t, 1)[0]
+	got := r.recorder.recorded(t, 1)[0]
 	require.Equal(t, traffic.Unreachable, got.Outcome)
 	require.Equal(t, []any{dep("a"), "rev_1", int32(3), tok.served.GetId(), "n", "POST", "/v1/x"},
 		[]any{got.DeploymentID, got.RevisionID, got.RevisionNumber, got.TokenID, got.TokenName, got.Method, got.Path})
 	require.Nil(t, got.TTFT)
-	require.Equal(t, map[string]int{traffic.Unreachable: 1}, r.ledger.outcomes)
+	require.Equal(t, map[string]int{traffic.Unreachable: 1}, r.recorder.outcomes)
 	require.True(t, r.idle())
 }
 
@@ -125,7 +125,7 @@ func TestBodySizeLimits(t *testing.T) {
 			t.Parallel()
 			came := make(chan int64, 1)
 			tok := mint(t, secret.KindDeployment)
-			r := newRig(t, served("a", tok, engine(t, func(c net.Conn, in *bufio.Reader) {
+			r := newHarness(t, served("a", tok, engine(t, func(c net.Conn, in *bufio.Reader) {
 				req, err := http.ReadRequest(in)
 				if err != nil {
 					return
@@ -151,12 +151,12 @@ func TestBodySizeLimits(t *testing.T) {
 			require.Equal(t, tc.status, resp.StatusCode)
 			if tc.status != 200 {
 				require.Empty(t, came, "no engine may get a complete request")
-				require.Empty(t, r.ledger.calls, "a refusal must not be recorded")
-				require.Equal(t, map[string]int{"body_too_large": 1}, r.ledger.refusals)
+				require.Empty(t, r.recorder.calls, "a refusal must not be recorded")
+				require.Equal(t, map[string]int{"body_too_large": 1}, r.recorder.refusals)
 				return
 			}
 			require.Equal(t, int64(tc.size), <-came)
-			require.Equal(t, int64(tc.size), r.ledger.recorded(t, 1)[0].RequestBytes)
+			require.Equal(t, int64(tc.size), r.recorder.recorded(t, 1)[0].RequestBytes)
 		})
 	}
 }
@@ -165,7 +165,7 @@ func TestRequestIDNotTakenFromCaller(t *testing.T) {
 	t.Parallel()
 	got := make(chan http.Header, 8)
 	tok := mint(t, secret.KindDeployment)
-	r := newRig(t, served("a", tok, engine(t, func(c net.Conn, in *bufio.Reader) {
+	r := newHarness(t, served("a", tok, engine(t, func(c net.Conn, in *bufio.Reader) {
 		for {
 			req, err := http.ReadRequest(in)
 			if err != nil {
@@ -189,7 +189,7 @@ func TestRequestIDNotTakenFromCaller(t *testing.T) {
 		require.Equal(t, []string{own}, (<-got)["X-Request-Id"], "the engine must get the same id")
 	}
 	ids := map[string]bool{}
-	for _, c := range r.ledger.recorded(t, 3) {
+	for _, c := range r.recorder.recorded(t, 3) {
 		ids[c.RequestID] = true
 	}
 	require.Len(t, ids, 3)
@@ -203,7 +203,7 @@ func TestBodyBytesUnchanged(t *testing.T) {
 	}
 	want := strings.Repeat(string(all), 200)
 	tok := mint(t, secret.KindDeployment)
-	r := newRig(t, served("a", tok, engine(t, func(c net.Conn, in *bufio.Reader) {
+	r := newHarness(t, served("a", tok, engine(t, func(c net.Conn, in *bufio.Reader) {
 		for {
 			req, err := http.ReadRequest(in)
 			if err != nil {
@@ -229,7 +229,7 @@ func TestCallerDisconnectFreesReplica(t *testing.T) {
 	t.Parallel()
 	came, gone := make(chan struct{}), make(chan struct{})
 	tok := mint(t, secret.KindDeployment)
-	r := newRig(t, served("a", tok, engine(t, func(_ net.Conn, in *bufio.Reader) {
+	r := newHarness(t, served("a", tok, engine(t, func(_ net.Conn, in *bufio.Reader) {
 		req, err := http.ReadRequest(in)
 		if err != nil {
 			return
@@ -256,7 +256,7 @@ func TestCallerDisconnectFreesReplica(t *testing.T) {
 	leave()
 	require.ErrorIs(t, <-failed, context.Canceled)
 	<-gone
-	got := r.ledger.recorded(t, 1)[0]
+	got := r.recorder.recorded(t, 1)[0]
 	require.Equal(t, []any{traffic.ClientClosed, int32(499), int64(0)}, []any{got.Outcome, got.Status, got.ResponseBytes})
 	require.Eventually(t, r.idle, patience, 1)
 }

@@ -12,26 +12,26 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// deadlined records the deadlines that are set. Setting one returns broken.
-type deadlined struct {
+// deadlineRecorder records the deadlines that are set. Setting one returns broken.
+type deadlineRecorder struct {
 	*httptest.ResponseRecorder
 	read, write []time.Time
 	broken      error
 }
 
-func (d *deadlined) SetReadDeadline(at time.Time) error {
+func (d *deadlineRecorder) SetReadDeadline(at time.Time) error {
 	d.read = append(d.read, at)
 	return d.broken
 }
 
-func (d *deadlined) SetWriteDeadline(at time.Time) error {
+func (d *deadlineRecorder) SetWriteDeadline(at time.Time) error {
 	d.write = append(d.write, at)
 	return d.broken
 }
 
 func TestCallerDeadlinesReset(t *testing.T) {
 	t.Parallel()
-	d := &deadlined{ResponseRecorder: httptest.NewRecorder()}
+	d := &deadlineRecorder{ResponseRecorder: httptest.NewRecorder()}
 	c := newCaller(t.Context(), d, time.Hour)
 	got, err := io.ReadAll(&upload{caller: c, in: strings.NewReader("body"), left: 10})
 	require.NoError(t, err)
@@ -51,7 +51,7 @@ func TestCallerDeadlinesReset(t *testing.T) {
 
 func TestCallerInterruptAndResume(t *testing.T) {
 	t.Parallel()
-	d := &deadlined{ResponseRecorder: httptest.NewRecorder()}
+	d := &deadlineRecorder{ResponseRecorder: httptest.NewRecorder()}
 	c := newCaller(t.Context(), d, time.Hour)
 	c.interrupt()
 	require.True(t, d.read[0].Before(time.Now()))
@@ -61,7 +61,7 @@ func TestCallerInterruptAndResume(t *testing.T) {
 
 func TestCallerWithoutDeadlineSupport(t *testing.T) {
 	t.Parallel()
-	d := &deadlined{ResponseRecorder: httptest.NewRecorder(), broken: http.ErrNotSupported}
+	d := &deadlineRecorder{ResponseRecorder: httptest.NewRecorder(), broken: http.ErrNotSupported}
 	c := newCaller(t.Context(), d, time.Hour)
 	_, err := c.readBody(strings.NewReader("x"), make([]byte, 1))
 	require.NoError(t, err)

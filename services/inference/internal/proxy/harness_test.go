@@ -72,33 +72,33 @@ func (snapshots) Release(context.Context, *registrypeerv1.ReleaseRequest, ...grp
 	return &registrypeerv1.ReleaseResponse{}, nil
 }
 
-// ledger collects recorded calls and counters.
-type ledger struct {
+// fakeRecorder collects recorded calls and counters.
+type fakeRecorder struct {
 	mu                 sync.Mutex
 	calls              []*traffic.Call
 	outcomes, refusals map[string]int
 }
 
-func (l *ledger) Record(_ context.Context, c *traffic.Call) {
+func (l *fakeRecorder) Record(_ context.Context, c *traffic.Call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.calls = append(l.calls, c)
 }
 
-func (l *ledger) Call(_ context.Context, outcome string) {
+func (l *fakeRecorder) Call(_ context.Context, outcome string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.outcomes[outcome]++
 }
 
-func (l *ledger) Rejected(_ context.Context, reason string) {
+func (l *fakeRecorder) Rejected(_ context.Context, reason string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refusals[reason]++
 }
 
-// recorded waits until n calls are in the ledger and returns them.
-func (l *ledger) recorded(t *testing.T, n int) []*traffic.Call {
+// recorded waits until n calls have been recorded and returns them.
+func (l *fakeRecorder) recorded(t *testing.T, n int) []*traffic.Call {
 	t.Helper()
 	var out []*traffic.Call
 	require.Eventually(t, func() bool {
@@ -111,22 +111,22 @@ func (l *ledger) recorded(t *testing.T, n int) []*traffic.Call {
 	return out
 }
 
-// rig is a proxy with a valid lease and a ledger.
-type rig struct {
-	t      *testing.T
-	proxy  *Proxy
-	ledger *ledger
-	mono   *atomic.Int64
-	part   func() // stops the watcher
+// harness is a proxy with a valid lease and a fake recorder.
+type harness struct {
+	t        *testing.T
+	proxy    *Proxy
+	recorder *fakeRecorder
+	mono     *atomic.Int64
+	part     func() // stops the watcher
 }
 
 const maxBody = 2 << 20
 
-func newRig(t *testing.T, deployments ...*registrypeerv1.ServedDeployment) *rig {
+func newHarness(t *testing.T, deployments ...*registrypeerv1.ServedDeployment) *harness {
 	t.Helper()
 	clk, mono := clock.Real(), &atomic.Int64{}
-	l := &ledger{outcomes: map[string]int{}, refusals: map[string]int{}}
-	r := &rig{t: t, ledger: l, mono: mono}
+	l := &fakeRecorder{outcomes: map[string]int{}, refusals: map[string]int{}}
+	r := &harness{t: t, recorder: l, mono: mono}
 	held := routing.New(func() time.Duration { return time.Duration(mono.Load()) })
 	client := &engineclient.Client{Timeouts: engineclient.Timeouts{Connect: patience, FirstByte: patience, Idle: patience}, Clock: clk}
 	r.proxy = &Proxy{
@@ -148,27 +148,27 @@ func newRig(t *testing.T, deployments ...*registrypeerv1.ServedDeployment) *rig 
 }
 
 // expire stops the watcher and lets the lease expire.
-func (r *rig) expire() {
+func (r *harness) expire() {
 	r.part()
 	r.mono.Store(int64(2 * time.Hour))
 }
 
 // handle sends a request directly to the handler.
-func (r *rig) handle(req *http.Request) *http.Response {
+func (r *harness) handle(req *http.Request) *http.Response {
 	w := httptest.NewRecorder()
 	r.proxy.ServeHTTP(w, req)
 	return w.Result()
 }
 
 // serve puts the handler behind a server.
-func (r *rig) serve() *httptest.Server {
+func (r *harness) serve() *httptest.Server {
 	s := httptest.NewServer(r.proxy)
 	r.t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
 	return s
 }
 
 // idle reports whether no call is open on any replica.
-func (r *rig) idle() bool {
+func (r *harness) idle() bool {
 	r.proxy.busy.mu.Lock()
 	defer r.proxy.busy.mu.Unlock()
 	return len(r.proxy.busy.open) == 0

@@ -123,7 +123,7 @@ func TestTrailersFiltered(t *testing.T) {
 		"Trailer: Openai-Processing-Ms, Set-Cookie, X-Evil, Content-Type\r\n\r\n" +
 		"9\r\ndata: a\n\n\r\n0\r\nOpenai-Processing-Ms: 12\r\nSet-Cookie: a=b\r\nX-Evil: 1\r\nContent-Type: text/html\r\n\r\n"
 	tok := mint(t, secret.KindDeployment)
-	r := newRig(t, served("a", tok, engine(t, replies(streamed))))
+	r := newHarness(t, served("a", tok, engine(t, replies(streamed))))
 	s := r.serve()
 	for range 2 { // the second call reuses the connection
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/inference/"+dep("a")+"/v1/x", nil)
@@ -143,7 +143,7 @@ func TestTrailersFiltered(t *testing.T) {
 func TestTruncatedStreamHasNoTrailer(t *testing.T) {
 	t.Parallel()
 	tok := mint(t, secret.KindDeployment)
-	r := newRig(t, served("a", tok, engine(t, func(c net.Conn, in *bufio.Reader) {
+	r := newHarness(t, served("a", tok, engine(t, func(c net.Conn, in *bufio.Reader) {
 		if req, err := http.ReadRequest(in); err == nil {
 			_, _ = io.Copy(io.Discard, req.Body)
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Etag\r\n\r\n1\r\na\r\n0\r\nEtag: \"x\"\r\n") // the final CRLF is missing
@@ -151,5 +151,5 @@ func TestTruncatedStreamHasNoTrailer(t *testing.T) {
 	})))
 	_, _, err := r.call(r.serve(), tok.text, "{}")
 	require.Error(t, err, "an incomplete trailer must not end the response cleanly")
-	require.Equal(t, "upstream_truncated", r.ledger.recorded(t, 1)[0].Outcome)
+	require.Equal(t, "upstream_truncated", r.recorder.recorded(t, 1)[0].Outcome)
 }

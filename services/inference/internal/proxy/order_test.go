@@ -26,8 +26,8 @@ func (a attempt) String() string {
 	return fmt.Sprintf("draining=%t over=%t large=%t bearer=%q target=%q path=%q upgrade=%q", a.draining, a.over, a.large, a.bearer, a.target, a.path, a.upgrade)
 }
 
-// verdict returns the result of the first check that refuses a request, in the fixed order of the checks.
-func verdict(a attempt) (status int, code string) {
+// expectedRefusal returns the result of the first check that refuses a request, in the fixed order of the checks.
+func expectedRefusal(a attempt) (status int, code string) {
 	for _, check := range []struct {
 		refuses bool
 		status  int
@@ -52,8 +52,8 @@ func verdict(a attempt) (status int, code string) {
 	return 502, "engine_unreachable" // the engine's port is closed
 }
 
-// everything returns all combinations of what can be wrong with a request.
-func everything() []attempt {
+// allAttempts returns all combinations of what can be wrong with a request.
+func allAttempts() []attempt {
 	var all []attempt
 	both := []bool{false, true}
 	for _, draining := range both {
@@ -74,9 +74,9 @@ func everything() []attempt {
 	return all
 }
 
-// fixture is a rig with a deployment in each state, and a token of each deployment.
+// fixture is a harness with a deployment in each state, and a token of each deployment.
 type fixture struct {
-	*rig
+	*harness
 	ids    map[string]string
 	tokens map[string]string
 }
@@ -106,7 +106,7 @@ func newFixture(t *testing.T) *fixture {
 	}
 	// Missing deployments have no token of their own. Use the token of an existing deployment.
 	w.tokens["own unknown"], w.tokens["own malformed"] = w.tokens["own ready"], w.tokens["own ready"]
-	w.rig = newRig(t, all...)
+	w.harness = newHarness(t, all...)
 	return w
 }
 
@@ -145,7 +145,7 @@ func TestFirstFailedCheckDecides(t *testing.T) {
 		if step.draining {
 			w.proxy.Drain()
 		}
-		for _, a := range everything() {
+		for _, a := range allAttempts() {
 			if a.draining != step.draining || a.over != step.over {
 				continue
 			}
@@ -153,7 +153,7 @@ func TestFirstFailedCheckDecides(t *testing.T) {
 			w.expect(a)
 		}
 	}
-	require.Equal(t, len(everything())*3/4, tried, "draining with a valid lease is in TestDrainingCheckedBeforeLeaseAndBearer")
+	require.Equal(t, len(allAttempts())*3/4, tried, "draining with a valid lease is in TestDrainingCheckedBeforeLeaseAndBearer")
 	require.True(t, w.idle())
 }
 
@@ -170,7 +170,7 @@ func (w *fixture) expect(a attempt) {
 		}
 	}
 	require.NoError(w.t, json.NewDecoder(resp.Body).Decode(&out), a)
-	status, code := verdict(a)
+	status, code := expectedRefusal(a)
 	require.Equal(w.t, status, resp.StatusCode, a)
 	require.Equal(w.t, code, out.Code, a)
 	require.Equal(w.t, out.Detail, out.Error.Message, a)
@@ -198,8 +198,8 @@ func TestRefusalsCountedNotRecorded(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	want := map[string]int{}
-	for _, a := range everything() {
-		status, code := verdict(a)
+	for _, a := range allAttempts() {
+		status, code := expectedRefusal(a)
 		if a.draining || a.over || status == 502 {
 			continue
 		}
@@ -209,9 +209,9 @@ func TestRefusalsCountedNotRecorded(t *testing.T) {
 		want[code]++
 		_ = w.handle(w.request(a)).Body.Close()
 	}
-	require.Equal(t, want, w.ledger.refusals)
-	require.Empty(t, w.ledger.calls)
-	require.Empty(t, w.ledger.outcomes)
+	require.Equal(t, want, w.recorder.refusals)
+	require.Empty(t, w.recorder.calls)
+	require.Empty(t, w.recorder.outcomes)
 }
 
 // malformedIDs returns strings that are not valid deployment ids.

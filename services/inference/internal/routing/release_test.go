@@ -14,18 +14,19 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// stage returns a scene in which the test sends the registry's responses itself, and the path of the replica file.
-func stage(t *testing.T) (*scene, string) {
+// newReleaseHarness returns a harness in which the test sends the registry's responses itself, and the path of the
+// replica file.
+func newReleaseHarness(t *testing.T) (*harness, string) {
 	t.Helper()
-	s := &scene{t: t, clock: clock.NewFake(time.Unix(0, 0)), source: &source{
-		streams: make(chan *wire), released: make(chan []string), release: make(chan error, 1),
+	s := &harness{t: t, clock: clock.NewFake(time.Unix(0, 0)), source: &source{
+		streams: make(chan *fakeStream), released: make(chan []string), release: make(chan error, 1),
 	}}
 	s.lease = New(s.time.now)
 	return s, filepath.Join(t.TempDir(), "replicas")
 }
 
 // run starts a watcher. stop cancels it and returns a channel that receives the result of Run.
-func (s *scene) run(w *Watcher) (stop func() <-chan error) {
+func (s *harness) run(w *Watcher) (stop func() <-chan error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.t.Context()))
 	s.t.Cleanup(cancel)
 	done := make(chan error, 1)
@@ -34,7 +35,7 @@ func (s *scene) run(w *Watcher) (stop func() <-chan error) {
 }
 
 // grant sends a snapshot with the token a and a lease over a new stream.
-func (s *scene) grant(w *wire) {
+func (s *harness) grant(w *fakeStream) {
 	s.t.Helper()
 	<-w.sent
 	w.replies <- snapshotAt(1, "a")
@@ -57,7 +58,7 @@ func listed(t *testing.T, path string) []string {
 
 func TestStopReleasesLeaseAfterLastCall(t *testing.T) {
 	t.Parallel()
-	s, path := stage(t)
+	s, path := newReleaseHarness(t)
 	stop := s.run(s.watcher(path, replicaID("1")))
 	s.grant(<-s.source.streams)
 	tok, _ := s.lease.Token(sum("a"))
@@ -84,7 +85,7 @@ func TestStopReleasesLeaseAfterLastCall(t *testing.T) {
 
 func TestFailedReleaseLeftToNextProcess(t *testing.T) {
 	t.Parallel()
-	s, path := stage(t)
+	s, path := newReleaseHarness(t)
 	stop := s.run(s.watcher(path, replicaID("1")))
 	s.grant(<-s.source.streams)
 	done := stop()
@@ -106,7 +107,7 @@ func TestFailedReleaseLeftToNextProcess(t *testing.T) {
 
 func TestPredecessorReleaseRetried(t *testing.T) {
 	t.Parallel()
-	s, path := stage(t)
+	s, path := newReleaseHarness(t)
 	before := &ReplicaFile{Path: path}
 	_, err := before.Enter(replicaID("1"))
 	require.NoError(t, err)
@@ -132,7 +133,7 @@ func TestPredecessorReleaseRetried(t *testing.T) {
 // replica id, so the replica must stop serving under this id at once.
 func TestReleasedReplicaRejoinsUnderNewID(t *testing.T) {
 	t.Parallel()
-	s, path := stage(t)
+	s, path := newReleaseHarness(t)
 	stop := s.run(s.watcher(path, replicaID("1"), replicaID("2")))
 	w := <-s.source.streams
 	s.grant(w)

@@ -12,7 +12,7 @@ import (
 // replicaID returns a well-formed replica id that ends in c.
 func replicaID(c string) string { return "rep_" + strings.Repeat("0", 26-len(c)) + c }
 
-func rollOf(t *testing.T) (*ReplicaFile, string) {
+func newReplicaFile(t *testing.T) (*ReplicaFile, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "replicas")
 	r := &ReplicaFile{Path: path}
@@ -20,9 +20,9 @@ func rollOf(t *testing.T) (*ReplicaFile, string) {
 	return r, path
 }
 
-func TestRoll_Enter_predecessors(t *testing.T) {
+func TestReplicaFile_Enter_predecessors(t *testing.T) {
 	t.Parallel()
-	first, path := rollOf(t)
+	first, path := newReplicaFile(t)
 	gone, err := first.Enter(replicaID("1"))
 	require.NoError(t, err)
 	require.Empty(t, gone)
@@ -53,9 +53,9 @@ func TestRoll_Enter_predecessors(t *testing.T) {
 }
 
 // A frozen process still has its lock. It may serve again when it is resumed, so it must not count as ended.
-func TestRoll_Enter_lockedByLivingProcess(t *testing.T) {
+func TestReplicaFile_Enter_lockedByLivingProcess(t *testing.T) {
 	t.Parallel()
-	living, path := rollOf(t)
+	living, path := newReplicaFile(t)
 	_, err := living.Enter(replicaID("1"))
 	require.NoError(t, err)
 	other := &ReplicaFile{Path: path}
@@ -68,7 +68,7 @@ func TestRoll_Enter_lockedByLivingProcess(t *testing.T) {
 	require.Equal(t, []string{replicaID("1")}, again, "the process without the lock must not write")
 }
 
-func TestRoll_Enter_corruptFile(t *testing.T) {
+func TestReplicaFile_Enter_corruptFile(t *testing.T) {
 	t.Parallel()
 	many := ""
 	for c := range 150 {
@@ -86,7 +86,7 @@ func TestRoll_Enter_corruptFile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, path := rollOf(t)
+			r, path := newReplicaFile(t)
 			require.NoError(t, os.WriteFile(path, []byte(c.text), 0o600))
 			gone, err := r.Enter(replicaID("z"))
 			require.NoError(t, err)
@@ -98,7 +98,7 @@ func TestRoll_Enter_corruptFile(t *testing.T) {
 	}
 }
 
-func TestRoll_Enter_missingFolder(t *testing.T) {
+func TestReplicaFile_Enter_missingFolder(t *testing.T) {
 	t.Parallel()
 	r := &ReplicaFile{Path: filepath.Join(t.TempDir(), "missing", "replicas")}
 	_, err := r.Enter(replicaID("1"))

@@ -19,8 +19,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// wire is a stream whose server is the test.
-type wire struct {
+// fakeStream is a stream whose server is the test.
+type fakeStream struct {
 	grpc.ClientStream
 
 	ctx     context.Context
@@ -30,7 +30,7 @@ type wire struct {
 	broken  chan error    // receives the error with which the stream breaks
 }
 
-func (s *wire) Send(in *registrypeerv1.WatchRequest) error {
+func (s *fakeStream) Send(in *registrypeerv1.WatchRequest) error {
 	select {
 	case s.sent <- in:
 		return nil
@@ -41,7 +41,7 @@ func (s *wire) Send(in *registrypeerv1.WatchRequest) error {
 	}
 }
 
-func (s *wire) Recv() (*registrypeerv1.WatchResponse, error) {
+func (s *fakeStream) Recv() (*registrypeerv1.WatchResponse, error) {
 	select {
 	case out := <-s.replies:
 		return out, nil
@@ -56,7 +56,7 @@ func (s *wire) Recv() (*registrypeerv1.WatchResponse, error) {
 
 // source is a fake registry.
 type source struct {
-	streams chan *wire
+	streams chan *fakeStream
 	// released receives the replica ids of each release request; release supplies the response.
 	released chan []string
 	release  chan error
@@ -69,7 +69,7 @@ func (s *source) Watch(ctx context.Context, _ ...grpc.CallOption) (registrypeerv
 		s.refused.Add(1)
 		return nil, errors.New("refused")
 	}
-	w := &wire{
+	w := &fakeStream{
 		ctx: ctx, dead: make(chan struct{}), broken: make(chan error, 1),
 		sent: make(chan *registrypeerv1.WatchRequest), replies: make(chan *registrypeerv1.WatchResponse),
 	}
@@ -95,7 +95,7 @@ func (s *source) Release(ctx context.Context, in *registrypeerv1.ReleaseRequest,
 	}
 }
 
-type scene struct {
+type harness struct {
 	t      *testing.T
 	time   stopwatch
 	clock  *clock.Fake
@@ -103,9 +103,9 @@ type scene struct {
 	source *source
 }
 
-func watched(t *testing.T) *scene {
+func watched(t *testing.T) *harness {
 	t.Helper()
-	s := &scene{t: t, clock: clock.NewFake(time.Unix(0, 0)), source: &source{streams: make(chan *wire)}}
+	s := &harness{t: t, clock: clock.NewFake(time.Unix(0, 0)), source: &source{streams: make(chan *fakeStream)}}
 	s.lease = New(s.time.now)
 	w := s.watcher(filepath.Join(t.TempDir(), "replicas"), "rep_me")
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -116,7 +116,7 @@ func watched(t *testing.T) *scene {
 }
 
 // watcher returns a watcher that uses the replica file at this path and takes these replica ids in order.
-func (s *scene) watcher(roll string, names ...string) *Watcher {
+func (s *harness) watcher(roll string, names ...string) *Watcher {
 	next := 0
 	return &Watcher{
 		Lease: s.lease, Snapshots: s.source, Roll: &ReplicaFile{Path: roll}, Clock: s.clock, Log: slog.New(slog.DiscardHandler),
@@ -125,13 +125,13 @@ func (s *scene) watcher(roll string, names ...string) *Watcher {
 }
 
 // tick advances both clocks.
-func (s *scene) tick(d time.Duration) {
+func (s *harness) tick(d time.Duration) {
 	s.time.at.Add(int64(d))
 	s.clock.Advance(d)
 }
 
 // next returns the next stream. It advances the clock until the watcher's backoff is over.
-func (s *scene) next() *wire {
+func (s *harness) next() *fakeStream {
 	for {
 		select {
 		case w := <-s.source.streams:

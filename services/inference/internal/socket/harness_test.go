@@ -21,8 +21,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // patience is the maximum time of every wait in these tests. A test that passes takes less.
 const patience = time.Minute
 
-// line returns both ends of a TCP connection.
-func line(t *testing.T) (near, far net.Conn) {
+// connPair returns both ends of a TCP connection.
+func connPair(t *testing.T) (near, far net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -38,8 +38,8 @@ func line(t *testing.T) (near, far net.Conn) {
 	return near, far
 }
 
-// rig is a session with the far ends of its connections.
-type rig struct {
+// harness is a session with the far ends of its connections.
+type harness struct {
 	t              *testing.T
 	session        *Session
 	caller, engine net.Conn
@@ -48,11 +48,11 @@ type rig struct {
 	done           chan Result
 }
 
-func open(t *testing.T, change ...func(*Session)) *rig {
+func open(t *testing.T, change ...func(*Session)) *harness {
 	t.Helper()
-	near, caller := line(t)
-	back, engine := line(t)
-	r := &rig{
+	near, caller := connPair(t)
+	back, engine := connPair(t)
+	r := &harness{
 		t: t, caller: caller, engine: engine, hear: bufio.NewReader(caller), listen: bufio.NewReader(engine), done: make(chan Result, 1),
 		session: &Session{
 			Caller: Side{near, bufio.NewReader(near)}, Engine: Side{back, bufio.NewReader(back)}, MaxMessage: 1 << 10, Idle: patience,
@@ -104,14 +104,14 @@ func closing(code uint16, masked bool) []byte {
 	return frame(opClose, true, masked, binary.BigEndian.AppendUint16(nil, code))
 }
 
-func (r *rig) send(to io.Writer, b []byte) {
+func (r *harness) send(to io.Writer, b []byte) {
 	r.t.Helper()
 	_, err := to.Write(b)
 	require.NoError(r.t, err)
 }
 
-// gets requires that the next bytes are want.
-func (r *rig) gets(from io.Reader, want []byte) {
+// requireBytes requires that the next bytes are want.
+func (r *harness) requireBytes(from io.Reader, want []byte) {
 	r.t.Helper()
 	got := make([]byte, len(want))
 	_, err := io.ReadFull(from, got)
@@ -119,8 +119,8 @@ func (r *rig) gets(from io.Reader, want []byte) {
 	require.Equal(r.t, want, got)
 }
 
-// isClosed requires a close frame with a code and a reason, and then the end of the connection.
-func (r *rig) isClosed(from *bufio.Reader, masked bool, code uint16, words string) {
+// requireClose requires a close frame with a code and a reason, and then the end of the connection.
+func (r *harness) requireClose(from *bufio.Reader, masked bool, code uint16, words string) {
 	r.t.Helper()
 	h, err := readHead(from)
 	require.NoError(r.t, err)
@@ -131,11 +131,11 @@ func (r *rig) isClosed(from *bufio.Reader, masked bool, code uint16, words strin
 	payload = h.unmask(payload)
 	require.Equal(r.t, code, binary.BigEndian.Uint16(payload))
 	require.Contains(r.t, string(payload[2:]), words)
-	r.ends(from)
+	r.requireEnd(from)
 }
 
-// ends requires that the connection ends, cleanly or not.
-func (r *rig) ends(from io.Reader) {
+// requireEnd requires that the connection ends, cleanly or not.
+func (r *harness) requireEnd(from io.Reader) {
 	r.t.Helper()
 	rest, err := io.ReadAll(from)
 	require.Empty(r.t, rest)
@@ -143,7 +143,7 @@ func (r *rig) ends(from io.Reader) {
 	require.False(r.t, errors.As(err, &timeout) && timeout.Timeout(), "the connection must be closed")
 }
 
-func (r *rig) result() Result {
+func (r *harness) result() Result {
 	r.t.Helper()
 	select {
 	case got := <-r.done:

@@ -24,12 +24,12 @@ func TestFramesUnchanged(t *testing.T) {
 		for _, op := range []byte{opText, opBinary} {
 			for _, f := range [][]byte{frame(op, true, true, data), frame(opPing, true, true, []byte("p"))} {
 				go func() { _, _ = r.caller.Write(f) }()
-				r.gets(r.listen, f)
+				r.requireBytes(r.listen, f)
 				up += int64(len(f))
 			}
 			f := frame(op, true, false, data)
 			go func() { _, _ = r.engine.Write(f) }()
-			r.gets(r.hear, f)
+			r.requireBytes(r.hear, f)
 			down += int64(len(f))
 		}
 	}
@@ -37,15 +37,15 @@ func TestFramesUnchanged(t *testing.T) {
 		frame(opText, false, true, []byte("a")), frame(opPong, true, true, nil), frame(opContinuation, false, true, nil), frame(opContinuation, true, true, []byte("b")),
 	} {
 		r.send(r.caller, f)
-		r.gets(r.listen, f)
+		r.requireBytes(r.listen, f)
 		up += int64(len(f))
 	}
 	r.send(r.caller, closing(1000, true))
-	r.gets(r.listen, closing(1000, true))
+	r.requireBytes(r.listen, closing(1000, true))
 	r.send(r.engine, closing(1000, false))
-	r.gets(r.hear, closing(1000, false))
-	r.ends(r.hear)
-	r.ends(r.listen)
+	r.requireBytes(r.hear, closing(1000, false))
+	r.requireEnd(r.hear)
+	r.requireEnd(r.listen)
 	require.Equal(t, Result{
 		End: Closed, FromCaller: Count{Frames: 37, Bytes: up + 8}, FromEngine: Count{Frames: 17, Bytes: down + 4},
 	}, r.result())
@@ -58,7 +58,7 @@ func TestPartialFrameForwarded(t *testing.T) {
 	for i := range f {
 		r.send(r.engine, f[i:i+1])
 		if i >= 2 { // the header is sent with the first byte of the payload
-			r.gets(r.hear, map[bool][]byte{true: f[:3], false: f[i : i+1]}[i == 2])
+			r.requireBytes(r.hear, map[bool][]byte{true: f[:3], false: f[i : i+1]}[i == 2])
 		}
 	}
 }
@@ -95,9 +95,9 @@ func TestCallerProtocolViolation(t *testing.T) {
 			t.Parallel()
 			r := open(t)
 			r.send(r.caller, text("first", true))
-			r.gets(r.listen, text("first", true))
+			r.requireBytes(r.listen, text("first", true))
 			r.send(r.caller, c.sent)
-			r.isClosed(r.hear, false, c.code, c.words)
+			r.requireClose(r.hear, false, c.code, c.words)
 			for { // valid frames before the violation may have been relayed, but no part of the violation
 				h, err := readHead(r.listen)
 				require.NoError(t, err)
@@ -107,7 +107,7 @@ func TestCallerProtocolViolation(t *testing.T) {
 					break
 				}
 			}
-			r.ends(r.listen)
+			r.requireEnd(r.listen)
 			require.Equal(t, CallerFault, r.result().End)
 		})
 	}
@@ -122,7 +122,7 @@ func TestEngineProtocolViolation(t *testing.T) {
 			t.Parallel()
 			r := open(t)
 			r.send(r.engine, sent)
-			r.isClosed(r.hear, false, codeGateway, "the engine violated the protocol")
+			r.requireClose(r.hear, false, codeGateway, "the engine violated the protocol")
 			require.Equal(t, EngineFault, r.result().End)
 		})
 	}
@@ -134,7 +134,7 @@ func TestReservedBitsWithExtension(t *testing.T) {
 	f := frame(opText, true, true, []byte("deflated"))
 	f[0] |= 0x40
 	r.send(r.caller, f)
-	r.gets(r.listen, f)
+	r.requireBytes(r.listen, f)
 }
 
 func TestSideDisconnects(t *testing.T) {
@@ -143,7 +143,7 @@ func TestSideDisconnects(t *testing.T) {
 		t.Parallel()
 		r := open(t)
 		require.NoError(t, r.engine.Close())
-		r.isClosed(r.hear, false, codeGateway, "lost")
+		r.requireClose(r.hear, false, codeGateway, "lost")
 		require.Equal(t, EngineGone, r.result().End)
 	})
 	t.Run("engine within a frame", func(t *testing.T) {
@@ -151,35 +151,35 @@ func TestSideDisconnects(t *testing.T) {
 		r := open(t)
 		f := text("0123456789", false)
 		r.send(r.engine, f[:5])
-		r.gets(r.hear, f[:5])
+		r.requireBytes(r.hear, f[:5])
 		require.NoError(t, r.engine.Close())
-		r.ends(r.hear)
+		r.requireEnd(r.hear)
 		require.Equal(t, EngineGone, r.result().End, "no close frame may be written in the middle of a frame")
 	})
 	t.Run("caller", func(t *testing.T) {
 		t.Parallel()
 		r := open(t)
 		require.NoError(t, r.caller.Close())
-		r.isClosed(r.listen, true, codeGoing, "disconnected")
+		r.requireClose(r.listen, true, codeGoing, "disconnected")
 		require.Equal(t, CallerGone, r.result().End)
 	})
 	t.Run("engine instead of replying to a close", func(t *testing.T) {
 		t.Parallel()
 		r := open(t)
 		r.send(r.caller, closing(1000, true))
-		r.gets(r.listen, closing(1000, true))
+		r.requireBytes(r.listen, closing(1000, true))
 		require.NoError(t, r.engine.Close())
-		r.ends(r.hear)
+		r.requireEnd(r.hear)
 		require.Equal(t, Closed, r.result().End)
 	})
 	t.Run("caller that sends after its close", func(t *testing.T) {
 		t.Parallel()
 		r := open(t)
 		r.send(r.caller, append(closing(1000, true), text("more", true)...))
-		r.gets(r.listen, closing(1000, true))
+		r.requireBytes(r.listen, closing(1000, true))
 		r.send(r.engine, closing(1000, false))
-		r.gets(r.hear, closing(1000, false))
-		r.ends(r.listen)
+		r.requireBytes(r.hear, closing(1000, false))
+		r.requireEnd(r.listen)
 		require.Equal(t, Closed, r.result().End)
 	})
 }
@@ -191,10 +191,10 @@ func TestContextEndSendsCloseFrames(t *testing.T) {
 		s.CloseReason = func(cause error) (uint16, string) { return 1008, "because " + cause.Error() }
 	})
 	r.send(r.engine, text("hello", false))
-	r.gets(r.hear, text("hello", false))
+	r.requireBytes(r.hear, text("hello", false))
 	r.cut(why)
-	r.isClosed(r.hear, false, 1008, "because revoked")
-	r.isClosed(r.listen, true, 1008, "because revoked")
+	r.requireClose(r.hear, false, 1008, "because revoked")
+	r.requireClose(r.listen, true, 1008, "because revoked")
 	require.Equal(t, Cut, r.result().End)
 }
 
@@ -218,12 +218,12 @@ func TestIdleSessionEnds(t *testing.T) {
 	for range 3 {
 		pass(40 * time.Second)
 		r.send(r.engine, frame(opPing, true, false, nil))
-		r.gets(r.hear, frame(opPing, true, false, nil))
+		r.requireBytes(r.hear, frame(opPing, true, false, nil))
 	}
 	pass(59 * time.Second)
 	pass(2 * time.Second)
-	r.isClosed(r.hear, false, codeGoing, "idle")
-	r.isClosed(r.listen, true, codeGoing, "idle")
+	r.requireClose(r.hear, false, codeGoing, "idle")
+	r.requireClose(r.listen, true, codeGoing, "idle")
 	require.Equal(t, Idle, r.result().End)
 }
 
@@ -232,15 +232,15 @@ func TestDrainingEndsQuietSession(t *testing.T) {
 	clk, draining := clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)), make(chan struct{})
 	r := open(t, func(s *Session) { s.Clock, s.Draining = clk, draining })
 	r.send(r.engine, text("busy", false))
-	r.gets(r.hear, text("busy", false))
+	r.requireBytes(r.hear, text("busy", false))
 	close(draining)
 	require.NoError(t, clk.Await(t.Context(), 1))
 	clk.Advance(quiet - time.Millisecond)
 	r.send(r.engine, text("still busy", false))
-	r.gets(r.hear, text("still busy", false))
+	r.requireBytes(r.hear, text("still busy", false))
 	require.Never(t, func() bool { clk.Advance(0); return len(r.done) > 0 }, 20*time.Millisecond, time.Millisecond)
 	require.Eventually(t, func() bool { clk.Advance(quiet); return len(r.done) > 0 }, patience, time.Millisecond)
-	r.isClosed(r.hear, false, codeGoing, "stopping")
+	r.requireClose(r.hear, false, codeGoing, "stopping")
 	require.Equal(t, Drained, r.result().End)
 }
 

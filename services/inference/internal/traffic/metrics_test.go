@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
 )
 
-func TestTallyCounters(t *testing.T) {
+func TestCallMetricsCounters(t *testing.T) {
 	t.Parallel()
 	reader := sdk.NewManualReader()
 	c, err := traffic.NewCallMetrics(sdk.NewMeterProvider(sdk.WithReader(reader)))
@@ -38,7 +38,7 @@ func TestTallyCounters(t *testing.T) {
 	}, got)
 }
 
-func TestTallyWithoutMeter(t *testing.T) {
+func TestCallMetricsWithoutMeter(t *testing.T) {
 	t.Parallel()
 	c, err := traffic.NewCallMetrics(nil)
 	require.NoError(t, err)

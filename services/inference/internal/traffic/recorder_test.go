@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// table is a fake store. It stores batches by name, and fails if err is set.
-type table struct {
+// fakeStore is a fake store. It stores batches by name, and fails if err is set.
+type fakeStore struct {
 	mu      sync.Mutex
 	batches map[string][]*Call
 	// err is the result of Put. If kept is set, Put stores the batch although it returns err.
@@ -28,11 +28,11 @@ type table struct {
 	tried  chan struct{} // receives a value after each Put
 }
 
-func newTable() *table {
-	return &table{batches: map[string][]*Call{}, tried: make(chan struct{}, 1024)}
+func newFakeStore() *fakeStore {
+	return &fakeStore{batches: map[string][]*Call{}, tried: make(chan struct{}, 1024)}
 }
 
-func (s *table) Put(ctx context.Context, name string, calls []*Call) (int, error) {
+func (s *fakeStore) Put(ctx context.Context, name string, calls []*Call) (int, error) {
 	defer func() { s.tried <- struct{}{} }()
 	s.mu.Lock()
 	block := s.block
@@ -53,21 +53,21 @@ func (s *table) Put(ctx context.Context, name string, calls []*Call) (int, error
 	return 0, s.err
 }
 
-func (s *table) Forget(_ context.Context, names ...string) error {
+func (s *fakeStore) Forget(_ context.Context, names ...string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forgot = append(s.forgot, names...)
 	return s.err
 }
 
-func (s *table) set(err error, kept bool) {
+func (s *fakeStore) set(err error, kept bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.err, s.kept = err, kept
 }
 
-// once returns the number of stored calls and requires that none is stored twice.
-func (s *table) once(t *testing.T) int {
+// requireEachOnce returns the number of stored calls and requires that none is stored twice.
+func (s *fakeStore) requireEachOnce(t *testing.T) int {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,11 +89,11 @@ type counts struct {
 func (c *counts) Spilled(_ context.Context, n int) { c.mu.Lock(); c.spilled += n; c.mu.Unlock() }
 func (c *counts) Dropped(_ context.Context, n int) { c.mu.Lock(); c.dropped += n; c.mu.Unlock() }
 
-type bench struct {
+type harness struct {
 	*Recorder
 
 	t     *testing.T
-	table *table
+	store *fakeStore
 	clock *clock.Fake
 	spool *Spool
 	dir   string
@@ -101,22 +101,22 @@ type bench struct {
 	stop  func()
 }
 
-func newBench(t *testing.T, dir string) *bench {
+func newHarness(t *testing.T, dir string) *harness {
 	t.Helper()
-	b := &bench{t: t, table: newTable(), clock: clock.NewFake(time.Unix(1_800_000_000, 0)), dir: dir, count: &counts{}}
+	b := &harness{t: t, store: newFakeStore(), clock: clock.NewFake(time.Unix(1_800_000_000, 0)), dir: dir, count: &counts{}}
 	b.open()
 	return b
 }
 
 // open creates a recorder that uses the folder, as a process does when it starts.
-func (b *bench) open() {
+func (b *harness) open() {
 	var err error
 	b.spool, err = NewSpool(b.dir, ids())
 	require.NoError(b.t, err)
-	b.Recorder = NewRecorder(b.table, b.spool, b.clock, slog.New(slog.DiscardHandler), b.count)
+	b.Recorder = NewRecorder(b.store, b.spool, b.clock, slog.New(slog.DiscardHandler), b.count)
 }
 
-func (b *bench) run() {
+func (b *harness) run() {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(b.t.Context()))
 	done := make(chan error, 1)
 	r := b.Recorder
@@ -125,21 +125,21 @@ func (b *bench) run() {
 	b.t.Cleanup(b.stop)
 }
 
-func (b *bench) record(n int) {
+func (b *harness) record(n int) {
 	for _, c := range testCalls(n, b.clock.Now()) {
 		b.Record(b.t.Context(), c)
 	}
 }
 
 // round ends the interval of a batch, after the recorder has begun the batch, and waits for Put.
-func (b *bench) round() {
+func (b *harness) round() {
 	b.t.Helper()
 	require.NoError(b.t, b.clock.Await(b.t.Context(), 2), "the recorder must wait for its ticker and the timer of the batch")
 	b.clock.Advance(batchEvery)
-	<-b.table.tried
+	<-b.store.tried
 }
 
-func (b *bench) files() []string {
+func (b *harness) files() []string {
 	names, err := filepath.Glob(filepath.Join(b.dir, "*"))
 	require.NoError(b.t, err)
 	return names
@@ -147,125 +147,125 @@ func (b *bench) files() []string {
 
 func TestRecorderBatchesCalls(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, t.TempDir())
+	b := newHarness(t, t.TempDir())
 	b.record(30)
 	b.run()
 	b.round()
-	require.Equal(t, 30, b.table.once(t))
-	require.Equal(t, 1, b.table.puts)
+	require.Equal(t, 30, b.store.requireEachOnce(t))
+	require.Equal(t, 1, b.store.puts)
 	b.stop()
-	require.Len(t, b.table.forgot, 1, "the names of stored batches must be forgotten")
+	require.Len(t, b.store.forgot, 1, "the names of stored batches must be forgotten")
 	require.Empty(t, b.files())
 }
 
 func TestRecorderStoresPendingCallsAtStop(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, t.TempDir())
+	b := newHarness(t, t.TempDir())
 	b.record(3*batchMax + 7)
 	b.run()
 	b.stop()
-	require.Equal(t, 3*batchMax+7, b.table.once(t))
+	require.Equal(t, 3*batchMax+7, b.store.requireEachOnce(t))
 	b.record(5)
 	require.Equal(t, 5, b.count.spilled, "calls recorded after the stop must be written to disk")
-	for len(b.table.tried) > 0 {
-		<-b.table.tried
+	for len(b.store.tried) > 0 {
+		<-b.store.tried
 	}
 	b.open()
 	b.run()
-	<-b.table.tried
+	<-b.store.tried
 	b.stop()
-	require.Equal(t, 3*batchMax+12, b.table.once(t), "spilled calls must be stored after the next start")
+	require.Equal(t, 3*batchMax+12, b.store.requireEachOnce(t), "spilled calls must be stored after the next start")
 }
 
 func TestRecorderSpillsWhileDatabaseUnavailable(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, t.TempDir())
-	b.table.set(errors.New("unavailable"), false)
+	b := newHarness(t, t.TempDir())
+	b.store.set(errors.New("unavailable"), false)
 	b.record(10)
 	b.run()
 	b.round()
-	puts := b.table.puts
+	puts := b.store.puts
 	b.record(10)
 	require.NoError(t, b.clock.Await(t.Context(), 2))
 	b.clock.Advance(batchEvery)
 	require.Eventually(t, func() bool { b.count.mu.Lock(); defer b.count.mu.Unlock(); return b.count.spilled == 20 }, 30*time.Second, time.Millisecond)
-	require.Equal(t, puts, b.table.puts, "batches must not be tried while the database is unavailable")
-	b.table.set(nil, false)
+	require.Equal(t, puts, b.store.puts, "batches must not be tried while the database is unavailable")
+	b.store.set(nil, false)
 	b.clock.Advance(replayEvery)
-	<-b.table.tried
-	<-b.table.tried
+	<-b.store.tried
+	<-b.store.tried
 	b.stop()
-	require.Equal(t, 20, b.table.once(t))
+	require.Equal(t, 20, b.store.requireEachOnce(t))
 	require.Empty(t, b.files())
 	require.Zero(t, b.count.dropped)
 }
 
 func TestRecorderLostCommitResponse(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, t.TempDir())
-	b.table.set(errors.New("connection lost after the commit"), true)
+	b := newHarness(t, t.TempDir())
+	b.store.set(errors.New("connection lost after the commit"), true)
 	b.record(10)
 	b.run()
 	b.round()
-	require.Equal(t, 10, b.table.once(t))
-	b.table.set(nil, false)
+	require.Equal(t, 10, b.store.requireEachOnce(t))
+	b.store.set(nil, false)
 	b.clock.Advance(replayEvery)
-	<-b.table.tried
+	<-b.store.tried
 	b.stop()
-	require.Equal(t, 10, b.table.once(t))
-	require.Len(t, b.table.batches, 1)
+	require.Equal(t, 10, b.store.requireEachOnce(t))
+	require.Len(t, b.store.batches, 1)
 	require.Empty(t, b.files())
 }
 
 func TestRecorderKilledBeforeSegmentRemoval(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, t.TempDir())
+	b := newHarness(t, t.TempDir())
 	require.NoError(t, b.spool.Write("call_x", testCalls(4, time.Now())))
 	// An earlier process stored the segment and was killed before it removed the file.
 	calls, unread, err := b.spool.Read("call_x")
 	require.NoError(t, err)
 	require.Zero(t, unread)
-	_, err = b.table.Put(t.Context(), "call_x", calls)
+	_, err = b.store.Put(t.Context(), "call_x", calls)
 	require.NoError(t, err)
-	<-b.table.tried
+	<-b.store.tried
 	b.run()
-	<-b.table.tried
+	<-b.store.tried
 	b.stop()
-	require.Equal(t, 4, b.table.once(t))
+	require.Equal(t, 4, b.store.requireEachOnce(t))
 	require.Empty(t, b.files())
 }
 
 func TestRecorderFullRingSpills(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, t.TempDir())
+	b := newHarness(t, t.TempDir())
 	b.record(ringSize + 100) // the recorder does not run yet
 	require.Equal(t, 100, b.count.spilled)
 	b.run()
-	<-b.table.tried
+	<-b.store.tried
 	b.stop()
-	require.Equal(t, ringSize+100, b.table.once(t))
+	require.Equal(t, ringSize+100, b.store.requireEachOnce(t))
 }
 
 func TestRecorder_Record_neverBlocks(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, t.TempDir())
-	b.table.block = make(chan struct{})
+	b := newHarness(t, t.TempDir())
+	b.store.block = make(chan struct{})
 	b.record(1)
 	b.run()
 	require.NoError(t, b.clock.Await(t.Context(), 2))
 	b.clock.Advance(batchEvery)
 	b.record(ringSize + batchMax) // returns although Put hangs
-	close(b.table.block)
-	<-b.table.tried
+	close(b.store.block)
+	<-b.store.tried
 	b.stop()
 	b.open()
 	b.run()
 	b.stop()
-	require.Equal(t, ringSize+batchMax+1, b.table.once(t)+len(b.left()))
+	require.Equal(t, ringSize+batchMax+1, b.store.requireEachOnce(t)+len(b.unsentCalls()))
 }
 
-// left returns the calls that are still on disk.
-func (b *bench) left() []*Call {
+// unsentCalls returns the calls that are still on disk.
+func (b *harness) unsentCalls() []*Call {
 	names, err := b.spool.Segments()
 	require.NoError(b.t, err)
 	var out []*Call
@@ -279,9 +279,9 @@ func (b *bench) left() []*Call {
 
 func TestRecorderCountsDroppedCalls(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, t.TempDir())
+	b := newHarness(t, t.TempDir())
 	require.NoError(t, os.RemoveAll(b.dir))
-	b.table.set(errors.New("unavailable"), false)
+	b.store.set(errors.New("unavailable"), false)
 	b.record(3)
 	b.run()
 	b.round()

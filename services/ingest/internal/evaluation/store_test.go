@@ -123,7 +123,7 @@ func TestWrite_laterFiguresAdded(t *testing.T) {
 	require.Equal(t, []*float64{&half, &one}, []*float64{rounds[0].AvgReward, rounds[0].Accuracy})
 }
 
-func TestStore_Rounds_newerAttemptHidesOlder(t *testing.T) {
+func TestValidationStore_Rounds_newerAttemptHidesOlder(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	require.NoError(t, b.group(1, chunk(1, 0, 1, "1/1"), chunk(2, 0, 1, "1/2"), chunk(3, 0, 1, "1/3")))
@@ -152,7 +152,7 @@ func TestStore_Rounds_newerAttemptHidesOlder(t *testing.T) {
 	require.EqualValues(t, 2, rounds[0].Step)
 }
 
-func TestStore_Samples_verbatim(t *testing.T) {
+func TestValidationStore_Samples_verbatim(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	reward := -1e300

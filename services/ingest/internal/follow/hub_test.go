@@ -13,8 +13,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// begun reports whether next, the channel of a round, has been closed.
-func begun(next <-chan struct{}) bool {
+// roundClosed reports whether next, the channel of a round, has been closed.
+func roundClosed(next <-chan struct{}) bool {
 	select {
 	case <-next:
 		return true
@@ -31,13 +31,13 @@ func TestHub_Wake_beginsRoundOfNamedRuns(t *testing.T) {
 	first, one := h.round("run_1")
 	_, two := h.round("run_2")
 	h.Wake([]string{"run_1", "run_3", "", "run_1"})
-	require.True(t, begun(one))
-	require.False(t, begun(two))
+	require.True(t, roundClosed(one))
+	require.False(t, roundClosed(two))
 	second, one := h.round("run_1")
 	require.Greater(t, second, first)
-	require.False(t, begun(one), "the next round has not begun")
+	require.False(t, roundClosed(one), "the next round has not begun")
 	h.WakeAll()
-	require.True(t, begun(one) && begun(two))
+	require.True(t, roundClosed(one) && roundClosed(two))
 	require.NotContains(t, h.topics, "run_3", "a run without followers has no topic")
 	h.leave("run_1")
 	h.leave("run_2")
@@ -52,7 +52,7 @@ func TestHub_leave_removesTopicOfLastFollower(t *testing.T) {
 	h.leave("run")
 	_, next := h.round("run")
 	h.Wake([]string{"run"})
-	require.True(t, begun(next))
+	require.True(t, roundClosed(next))
 	h.leave("run")
 	require.Empty(t, h.topics)
 	h.Wake([]string{"run"})
@@ -62,7 +62,7 @@ func TestHub_leave_removesTopicOfLastFollower(t *testing.T) {
 
 func TestStreams_Follow_slowFollowerDelaysNoOther(t *testing.T) {
 	t.Parallel()
-	hub, b := NewHub(clock.Real()), &book{}
+	hub, b := NewHub(clock.Real()), &memoryStream{}
 	s := NewStreams[int64](hub, b.read)
 	const events = 500
 	gate, got := make(chan struct{}), make(chan []int64, 1)
@@ -107,7 +107,7 @@ func TestStreams_Follow_slowFollowerDelaysNoOther(t *testing.T) {
 
 func TestStreams_Follow_resumesAfterPlace(t *testing.T) {
 	t.Parallel()
-	b := &book{}
+	b := &memoryStream{}
 	b.write(25, true)
 	s := NewStreams[int64](NewHub(clock.Real()), b.read)
 	for _, after := range []int64{0, 1, 9, 10, 24, 25} {
@@ -130,7 +130,7 @@ func TestStreams_Follow_resumesAfterPlace(t *testing.T) {
 func TestStreams_Follow_commitDuringRead(t *testing.T) {
 	t.Parallel()
 	// The wake-up arrives while the follower reads. The follower must read again in the new round.
-	hub, b := NewHub(clock.Real()), &book{}
+	hub, b := NewHub(clock.Real()), &memoryStream{}
 	reading, gate := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	s := NewStreams[int64](hub, func(ctx context.Context, run string, after int64) (Page[int64], error) {
@@ -157,8 +157,8 @@ func TestStreams_Follow_panicInReadLeavesNoState(t *testing.T) {
 	require.Empty(t, s.hub.topics)
 }
 
-// listening waits until exactly n database sessions listen for notifications.
-func listening(t *testing.T, admin *pgxpool.Pool, n int) {
+// awaitListeners waits until exactly n database sessions listen for notifications.
+func awaitListeners(t *testing.T, admin *pgxpool.Pool, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		var found int
@@ -182,16 +182,16 @@ func TestHub_Listen_wakesNamedRuns(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- h.Listen(ctx, pool, `odd "channel`) }()
 	<-missed // Listen wakes all followers at its start
-	listening(t, admin, 1)
+	awaitListeners(t, admin, 1)
 	_, one := h.round("run_1")
 	_, two := h.round("run_2")
 	_, err = pool.Exec(t.Context(), `SELECT pg_notify($1, 'run_9,run_1')`, `odd "channel`)
 	require.NoError(t, err)
 	<-one
-	require.False(t, begun(two))
+	require.False(t, roundClosed(two))
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
-	listening(t, admin, 0)
+	awaitListeners(t, admin, 0)
 	require.Zero(t, pool.Stat().AcquiredConns(), "the listening connection is not in the pool")
 }
 
@@ -208,7 +208,7 @@ func TestHub_Listen_returnsOnLostConnection(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- h.Listen(t.Context(), base.Pool("ingest"), "c") }()
 		<-missed
-		listening(t, admin, 1)
+		awaitListeners(t, admin, 1)
 		_, err = admin.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'`)
 		require.NoError(t, err)
 		require.ErrorContains(t, <-ended, "wait for notifications")

@@ -14,21 +14,21 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
-// book is a stream that tests write to. The value of each event is its position in the stream.
-type book struct {
+// memoryStream is a stream that tests write to. The value of each event is its position in the stream.
+type memoryStream struct {
 	mu    sync.Mutex
 	last  int64
 	end   bool
 	reads atomic.Int64
 }
 
-func (b *book) write(n int64, end bool) {
+func (b *memoryStream) write(n int64, end bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.last, b.end = b.last+n, end
 }
 
-func (b *book) read(_ context.Context, _ string, after int64) (Page[int64], error) {
+func (b *memoryStream) read(_ context.Context, _ string, after int64) (Page[int64], error) {
 	b.reads.Add(1)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -50,7 +50,7 @@ func collect(into *[]int64) func(Page[int64]) error {
 
 func TestStreams_Follow_manyFollowersMissNoEvent(t *testing.T) {
 	t.Parallel()
-	hub, b := NewHub(clock.Real()), &book{}
+	hub, b := NewHub(clock.Real()), &memoryStream{}
 	s := NewStreams[int64](hub, b.read)
 	const followers, events = 50, 200
 	var all sync.WaitGroup
@@ -142,7 +142,7 @@ func TestStreams_Follow_canceledReaderIsReplaced(t *testing.T) {
 func TestHub_Run_pollsAfterLostWakeUp(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC))
-	hub, b := NewHub(clk), &book{}
+	hub, b := NewHub(clk), &memoryStream{}
 	s := NewStreams[int64](hub, b.read)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -164,7 +164,7 @@ func TestStreams_Follow_returnsErrors(t *testing.T) {
 	broken := errors.New("broken")
 	s := NewStreams[int64](NewHub(clock.Real()), func(context.Context, string, int64) (Page[int64], error) { return Page[int64]{}, broken })
 	require.ErrorIs(t, s.Follow(t.Context(), "run", 0, nil), broken)
-	b := &book{}
+	b := &memoryStream{}
 	b.write(1, false)
 	s = NewStreams[int64](NewHub(clock.Real()), b.read)
 	require.ErrorIs(t, s.Follow(t.Context(), "run", 0, func(Page[int64]) error { return broken }), broken)

@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// bench is a committer with a database that contains some runs.
-type bench struct {
+// harness is a committer with a database that contains some runs.
+type harness struct {
 	*Committer
 
 	t     *testing.T
@@ -29,7 +29,7 @@ type bench struct {
 	news []string
 }
 
-func open(t *testing.T, runs ...string) *bench {
+func open(t *testing.T, runs ...string) *harness {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
@@ -37,7 +37,7 @@ func open(t *testing.T, runs ...string) *bench {
 	admin, err := pgxpool.New(t.Context(), base.AdminURL().Reveal())
 	require.NoError(t, err)
 	t.Cleanup(admin.Close)
-	b := &bench{t: t, pool: base.Pool("ingest"), admin: admin}
+	b := &harness{t: t, pool: base.Pool("ingest"), admin: admin}
 	b.Committer = New(b.pool, clock.Real(), func(ids []string) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -52,7 +52,7 @@ func open(t *testing.T, runs ...string) *bench {
 }
 
 // start runs the committer until the test ends or stop is called.
-func (b *bench) start() (stop func()) {
+func (b *harness) start() (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(b.t.Context()))
 	done := make(chan struct{})
 	go func() { defer close(done); _ = b.Run(ctx) }()
@@ -61,9 +61,9 @@ func (b *bench) start() (stop func()) {
 	return stop
 }
 
-// noted returns an item that inserts a row into hparam_history whenever it is stored, so that the rows count the
+// insertItem returns an item that inserts a row into hparam_history whenever it is stored, so that the rows count the
 // writes.
-func noted(run, stream string, key Key, attempt int32) Item {
+func insertItem(run, stream string, key Key, attempt int32) Item {
 	return Item{RunID: run, Stream: stream, Key: key, Attempt: attempt, Write: func(_ context.Context, _ pgx.Tx, batch *pgx.Batch, r *Run) error {
 		r.LineSeq++
 		r.Fresh = true
@@ -73,7 +73,7 @@ func noted(run, stream string, key Key, attempt int32) Item {
 	}}
 }
 
-func (b *bench) count(sql string, args ...any) (n int) {
+func (b *harness) count(sql string, args ...any) (n int) {
 	b.t.Helper()
 	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), sql, args...).Scan(&n))
 	return n
@@ -91,7 +91,7 @@ func TestCommitter_Store_anyOrderStoresOnce(t *testing.T) {
 		before, err := Claim(t.Context(), b.pool, "run_1", "logs", key, Digest{})
 		require.NoError(t, err)
 		require.Equal(t, have[key.Seq], before)
-		repeated, err := b.Store(t.Context(), noted("run_1", "logs", key, 1))
+		repeated, err := b.Store(t.Context(), insertItem("run_1", "logs", key, 1))
 		require.NoError(t, err)
 		require.Equal(t, have[key.Seq], repeated)
 		if repeated {
@@ -121,7 +121,7 @@ func TestCommitter_Store_concurrentRequestsStoredOnce(t *testing.T) {
 		all.Go(func() {
 			run := []string{"run_1", "run_2", "run_3"}[n%3]
 			key := Key{Writer: []string{"v", "w"}[n/3%2], Seq: int64(n/6)%30 + 1}
-			if _, err := b.Store(t.Context(), noted(run, "metrics", key, 1)); err != nil {
+			if _, err := b.Store(t.Context(), insertItem(run, "metrics", key, 1)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -147,10 +147,10 @@ func TestCommitter_group_failingItemFailsAlone(t *testing.T) {
 		return nil
 	}}
 	items := []Item{
-		noted("run_1", "s", Key{"w", 1}, 1), bad, noted("run_1", "s", Key{"w", 2}, 1), sql, noted("run_9", "s", Key{"w", 1}, 1),
-		noted("run_1", "s", Key{"w", 2}, 1),
+		insertItem("run_1", "s", Key{"w", 1}, 1), bad, insertItem("run_1", "s", Key{"w", 2}, 1), sql, insertItem("run_9", "s", Key{"w", 1}, 1),
+		insertItem("run_1", "s", Key{"w", 2}, 1),
 	}
-	got := b.queued(items...)
+	got := b.storeAsGroup(items...)
 	require.Equal(t, []result{{}, {err: broken}, {}}, got[:3])
 	require.ErrorContains(t, got[3].err, "division by zero")
 	require.True(t, fault.Is(got[4].err, fault.Absent), "%v", got[4].err)
@@ -166,12 +166,12 @@ func TestCommitter_Store_rejectsReplacedAttempt(t *testing.T) {
 	b := open(t, "run_1")
 	b.start()
 	store := func(item Item) error { _, err := b.Store(t.Context(), item); return err }
-	require.NoError(t, store(noted("run_1", "s", Key{"w", 1}, 1)))
-	require.NoError(t, store(noted("run_1", "s", Key{"v", 1}, 2)))
-	err := store(noted("run_1", "s", Key{"w", 2}, 1))
+	require.NoError(t, store(insertItem("run_1", "s", Key{"w", 1}, 1)))
+	require.NoError(t, store(insertItem("run_1", "s", Key{"v", 1}, 2)))
+	err := store(insertItem("run_1", "s", Key{"w", 2}, 1))
 	require.True(t, fault.HasCode(err, "attempt_replaced") && fault.Is(err, fault.Conflict), "%v", err)
-	require.NoError(t, store(noted("run_1", "s", Key{"w", 1}, 1)), "a stored request is still a repeat")
-	unfenced := noted("run_1", "s", Key{"w", 2}, 1)
+	require.NoError(t, store(insertItem("run_1", "s", Key{"w", 1}, 1)), "a stored request is still a repeat")
+	unfenced := insertItem("run_1", "s", Key{"w", 2}, 1)
 	unfenced.Unfenced = true
 	require.NoError(t, store(unfenced))
 	require.Equal(t, 2, b.count(`SELECT attempt FROM run`), "the newest attempt stays")
@@ -182,7 +182,7 @@ func TestCommitter_Store_notifiesFollowersAfterCommit(t *testing.T) {
 	b := open(t, "run_1", "run_2")
 	b.start()
 	committed := make(chan int, 1)
-	item := noted("run_1", "s", Key{}, 1)
+	item := insertItem("run_1", "s", Key{}, 1)
 	write := item.Write
 	item.Write = func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error {
 		r.Committed(func() { committed <- b.count(`SELECT count(*) FROM hparam_history`) })
@@ -203,7 +203,7 @@ func TestCommitter_Store_alwaysReturns(t *testing.T) {
 	b := open(t, "run_1")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := b.Store(ctx, noted("run_1", "s", Key{}, 1))
+	_, err := b.Store(ctx, insertItem("run_1", "s", Key{}, 1))
 	require.Error(t, err, "Store returns when its context ends")
 	for len(b.lanes[0]) < maxQueue {
 		b.lanes[0] <- &waiting{result: make(chan result, 1)}
@@ -211,11 +211,11 @@ func TestCommitter_Store_alwaysReturns(t *testing.T) {
 	for len(b.lanes[1]) < maxQueue {
 		b.lanes[1] <- &waiting{result: make(chan result, 1)}
 	}
-	_, err = b.Store(t.Context(), noted("run_1", "s", Key{}, 1))
+	_, err = b.Store(t.Context(), insertItem("run_1", "s", Key{}, 1))
 	require.True(t, fault.HasCode(err, "ingest_busy"), "%v", err)
 	stopped := open(t, "run_1")
 	stopped.start()()
-	_, err = stopped.Store(t.Context(), noted("run_1", "s", Key{}, 1))
+	_, err = stopped.Store(t.Context(), insertItem("run_1", "s", Key{}, 1))
 	require.True(t, fault.HasCode(err, "draining"), "%v", err)
 }
 

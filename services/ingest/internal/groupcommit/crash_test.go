@@ -15,13 +15,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// fixed is a clock that always returns the same time.
-type fixed struct{ clock.Clock }
+// fixedClock is a clock that always returns the same time.
+type fixedClock struct{ clock.Clock }
 
-func (fixed) Now() time.Time { return time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC) }
+func (fixedClock) Now() time.Time { return time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC) }
 
-// killed returns an item whose database connection is terminated during its first writes, times in total.
-func killed(b *bench, item Item, times int) Item {
+// terminatedItem returns an item whose database connection is terminated during its first writes, times in total.
+func terminatedItem(b *harness, item Item, times int) Item {
 	write := item.Write
 	item.Write = func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error {
 		if err := write(ctx, tx, batch, r); err != nil {
@@ -36,7 +36,7 @@ func killed(b *bench, item Item, times int) Item {
 }
 
 // endSession terminates the database session of a transaction, as a crash of the database would.
-func (b *bench) endSession(ctx context.Context, tx pgx.Tx) error {
+func (b *harness) endSession(ctx context.Context, tx pgx.Tx) error {
 	_, err := b.admin.Exec(ctx, `SELECT pg_terminate_backend($1)`, tx.Conn().PgConn().PID())
 	return err
 }
@@ -46,7 +46,7 @@ func TestCommitter_Store_killedConnectionStoresNothing(t *testing.T) {
 	b := open(t, "run_1")
 	b.start()
 	for seq := int64(1); seq <= 8; seq++ {
-		item := killed(b, numbered(Key{"w", seq}, "a"), 1)
+		item := terminatedItem(b, keyedItem(Key{"w", seq}, "a"), 1)
 		_, err := b.Store(t.Context(), item)
 		require.True(t, fault.Is(pg.Classify(err), fault.Unavailable), "%v", err)
 		require.Equal(t, int(seq-1), b.count(`SELECT count(*) FROM hparam_history`))
@@ -66,7 +66,7 @@ func TestCommitter_Store_canceledCallerStoredOnce(t *testing.T) {
 	const requests = 30
 	for seq := int64(1); seq <= requests; seq++ {
 		ctx, leave := context.WithCancel(t.Context())
-		item := numbered(Key{"w", seq}, "a")
+		item := keyedItem(Key{"w", seq}, "a")
 		write := item.Write
 		item.Write = func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error {
 			leave() // the caller stops waiting before the commit
@@ -88,7 +88,7 @@ func TestCommitter_Run_stopFinishesCurrentGroup(t *testing.T) {
 	b := open(t, "run_1")
 	stop := b.start()
 	begun, gate := make(chan struct{}), make(chan struct{})
-	slow := numbered(Key{"w", 1}, "a")
+	slow := keyedItem(Key{"w", 1}, "a")
 	write := slow.Write
 	slow.Write = func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error {
 		close(begun)
@@ -101,7 +101,7 @@ func TestCommitter_Run_stopFinishesCurrentGroup(t *testing.T) {
 	stopped := make(chan struct{})
 	go func() { defer close(stopped); stop() }()
 	second := make(chan error, 1)
-	go func() { _, err := b.Store(t.Context(), numbered(Key{"w", 2}, "b")); second <- err }()
+	go func() { _, err := b.Store(t.Context(), keyedItem(Key{"w", 2}, "b")); second <- err }()
 	close(gate)
 	<-stopped
 	// Both calls return, either with a result or because the committer is shutting down.
@@ -113,7 +113,7 @@ func TestCommitter_Run_stopFinishesCurrentGroup(t *testing.T) {
 	stored, err := Claim(t.Context(), b.pool, "run_1", "s", Key{"w", 1}, DigestOf([]byte("a")))
 	require.NoError(t, err)
 	require.True(t, stored, "the group that had begun is committed")
-	next := &bench{Committer: New(b.pool, clock.Real(), func([]string) {}), t: t, pool: b.pool}
+	next := &harness{Committer: New(b.pool, clock.Real(), func([]string) {}), t: t, pool: b.pool}
 	next.start()
 	repeated, err := next.Store(t.Context(), slow)
 	require.NoError(t, err)
@@ -125,9 +125,9 @@ func TestCommitter_group_keepsOrderOfRequests(t *testing.T) {
 	b := open(t, "run_1", "run_2")
 	items := make([]Item, 0, 100)
 	for i := range 100 {
-		items = append(items, noted([]string{"run_1", "run_2"}[i%2], fmt.Sprintf("%03d", i), Key{"w", 1}, 1))
+		items = append(items, insertItem([]string{"run_1", "run_2"}[i%2], fmt.Sprintf("%03d", i), Key{"w", 1}, 1))
 	}
-	for _, r := range b.queued(items...) {
+	for _, r := range b.storeAsGroup(items...) {
 		require.Equal(t, result{}, r)
 	}
 	for n, run := range []string{"run_1", "run_2"} {
@@ -145,9 +145,9 @@ func TestCommitter_group_keepsOrderOfRequests(t *testing.T) {
 func TestCommitter_Store_sharedRunsHaveNoGaps(t *testing.T) {
 	t.Parallel()
 	b := open(t, "run_1", "run_2", "run_3")
-	committers := []*bench{b}
+	committers := []*harness{b}
 	for range 2 {
-		committers = append(committers, &bench{Committer: New(b.pool, clock.Real(), func([]string) {}), t: t, pool: b.pool})
+		committers = append(committers, &harness{Committer: New(b.pool, clock.Real(), func([]string) {}), t: t, pool: b.pool})
 	}
 	for _, c := range committers {
 		c.start()
@@ -157,7 +157,7 @@ func TestCommitter_Store_sharedRunsHaveNoGaps(t *testing.T) {
 	for i := range 3 * each {
 		for r := range 3 { // each request goes to every committer, and each goroutine uses another order of runs
 			all.Go(func() {
-				item := noted(fmt.Sprintf("run_%d", (i+r)%3+1), "s", Key{"w", int64(i/3) + 1}, 1)
+				item := insertItem(fmt.Sprintf("run_%d", (i+r)%3+1), "s", Key{"w", int64(i/3) + 1}, 1)
 				if _, err := committers[r].Store(t.Context(), item); err != nil {
 					t.Error(err)
 				}
@@ -177,10 +177,10 @@ func TestWatermark_listsStreamsAndWritersOfOneRun(t *testing.T) {
 	t.Parallel()
 	b := open(t, "run_1", "run_2")
 	for _, item := range []Item{
-		noted("run_1", "logs", Key{"w", 1}, 1), noted("run_1", "logs", Key{"w", 2}, 1), noted("run_1", "logs", Key{"v", 1}, 1),
-		noted("run_1", "metrics", Key{"w", 1}, 1), noted("run_1", "metrics", Key{"v", 2}, 1), noted("run_2", "logs", Key{"w", 1}, 1), noted("run_2", "x", Key{}, 1),
+		insertItem("run_1", "logs", Key{"w", 1}, 1), insertItem("run_1", "logs", Key{"w", 2}, 1), insertItem("run_1", "logs", Key{"v", 1}, 1),
+		insertItem("run_1", "metrics", Key{"w", 1}, 1), insertItem("run_1", "metrics", Key{"v", 2}, 1), insertItem("run_2", "logs", Key{"w", 1}, 1), insertItem("run_2", "x", Key{}, 1),
 	} {
-		require.Equal(t, []result{{}}, b.queued(item))
+		require.Equal(t, []result{{}}, b.storeAsGroup(item))
 	}
 	marks, err := Watermark(t.Context(), b.pool, "run_1")
 	require.NoError(t, err)

@@ -19,15 +19,15 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// numbered returns an item of run_1 with a key and a body.
-func numbered(key Key, body string) Item {
-	item := noted("run_1", "s", key, 1)
+// keyedItem returns an item of run_1 with a key and a body.
+func keyedItem(key Key, body string) Item {
+	item := insertItem("run_1", "s", key, 1)
 	item.Digest = DigestOf([]byte(body))
 	return item
 }
 
-// queued stores items as one group and returns their results.
-func (b *bench) queued(items ...Item) []result {
+// storeAsGroup stores items as one group and returns their results.
+func (b *harness) storeAsGroup(items ...Item) []result {
 	b.t.Helper()
 	group := make([]*waiting, len(items))
 	for i, item := range items {
@@ -58,13 +58,13 @@ func TestCommitter_group_firstBodyOfReusedNumberWins(t *testing.T) {
 	t.Parallel()
 	b := open(t, "run_1")
 	w1, w2 := Key{"w", 1}, Key{"w", 2}
-	got := b.queued(numbered(w1, "a"), numbered(w1, "b"), numbered(w1, "a"), numbered(w2, "b"), numbered(Key{}, "c"), numbered(Key{}, "d"))
+	got := b.storeAsGroup(keyedItem(w1, "a"), keyedItem(w1, "b"), keyedItem(w1, "a"), keyedItem(w2, "b"), keyedItem(Key{}, "c"), keyedItem(Key{}, "d"))
 	require.Equal(t, result{}, got[0])
 	require.True(t, fault.HasCode(got[1].err, CodeKey) && fault.Is(got[1].err, fault.Conflict), "%v", got[1].err)
 	require.Equal(t, []result{{repeated: true}, {}, {}, {}}, got[2:])
 	require.Equal(t, 4, b.count(`SELECT count(*) FROM hparam_history`))
 	require.Equal(t, 2, b.count(`SELECT count(*) FROM request_digest`), "a request without a number has no digest")
-	got = b.queued(numbered(w2, "a"), numbered(w2, "b"))
+	got = b.storeAsGroup(keyedItem(w2, "a"), keyedItem(w2, "b"))
 	require.True(t, fault.HasCode(got[0].err, CodeKey))
 	require.Equal(t, result{repeated: true}, got[1])
 }
@@ -72,15 +72,15 @@ func TestCommitter_group_firstBodyOfReusedNumberWins(t *testing.T) {
 func TestCommitter_group_reusedNumberDoesNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	b := open(t, "run_1")
-	b.queued(numbered(Key{"w", 1}, "a"))
+	b.storeAsGroup(keyedItem(Key{"w", 1}, "a"))
 	var tries atomic.Int64
-	counting := numbered(Key{"w", 2}, "b")
+	counting := keyedItem(Key{"w", 2}, "b")
 	write := counting.Write
 	counting.Write = func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error {
 		tries.Add(1)
 		return write(ctx, tx, batch, r)
 	}
-	got := b.queued(numbered(Key{"w", 1}, "x"), counting, numbered(Key{"w", 1}, "y"))
+	got := b.storeAsGroup(keyedItem(Key{"w", 1}, "x"), counting, keyedItem(Key{"w", 1}, "y"))
 	require.NoError(t, got[1].err)
 	require.EqualValues(t, 1, tries.Load(), "the rest of the group is stored at the first try")
 }
@@ -89,11 +89,11 @@ func TestCommitter_group_failedRequestDoesNotBindNumber(t *testing.T) {
 	t.Parallel()
 	b := open(t, "run_1")
 	broken := errors.New("broken")
-	bad := numbered(Key{"w", 1}, "a")
+	bad := keyedItem(Key{"w", 1}, "a")
 	bad.Write = func(context.Context, pgx.Tx, *pgx.Batch, *Run) error { return broken }
-	require.ErrorIs(t, b.queued(bad)[0].err, broken)
+	require.ErrorIs(t, b.storeAsGroup(bad)[0].err, broken)
 	require.Zero(t, b.count(`SELECT count(*) FROM request_digest`))
-	require.Equal(t, []result{{}}, b.queued(numbered(Key{"w", 1}, "b")))
+	require.Equal(t, []result{{}}, b.storeAsGroup(keyedItem(Key{"w", 1}, "b")))
 }
 
 func TestClaim_concurrentBodiesOnlyOneSucceeds(t *testing.T) {
@@ -120,7 +120,7 @@ func TestClaim_concurrentBodiesOnlyOneSucceeds(t *testing.T) {
 		require.Len(t, let, 1)
 		for body, times := range let {
 			require.Equal(t, 3, times)
-			require.Equal(t, []result{{}}, b.queued(numbered(Key{"w", seq}, string([]byte{byte(body)}))))
+			require.Equal(t, []result{{}}, b.storeAsGroup(keyedItem(Key{"w", seq}, string([]byte{byte(body)}))))
 			stored, err := Claim(t.Context(), b.pool, "run_1", "s", Key{"w", seq}, DigestOf([]byte{byte(body)}))
 			require.NoError(t, err)
 			require.True(t, stored)
@@ -134,10 +134,10 @@ func TestClaim_bindsNumberForStore(t *testing.T) {
 	b := open(t, "run_1")
 	_, err := Claim(t.Context(), b.pool, "run_1", "s", Key{"w", 1}, DigestOf([]byte("a")))
 	require.NoError(t, err)
-	got := b.queued(numbered(Key{"w", 1}, "b"))
+	got := b.storeAsGroup(keyedItem(Key{"w", 1}, "b"))
 	require.True(t, fault.HasCode(got[0].err, CodeKey), "%v", got[0].err)
 	require.Zero(t, b.count(`SELECT count(*) FROM hparam_history`))
-	require.Equal(t, []result{{}}, b.queued(numbered(Key{"w", 1}, "a")))
+	require.Equal(t, []result{{}}, b.storeAsGroup(keyedItem(Key{"w", 1}, "a")))
 }
 
 func TestMigration_digestsKeepOldRequestsAsRepeats(t *testing.T) {
@@ -158,16 +158,16 @@ func TestMigration_digestsKeepOldRequestsAsRepeats(t *testing.T) {
 	}
 	require.NoError(t, migrate.Up(t.Context(), base.OwnerURL("ingest"), "ingest", files))
 	require.NoError(t, migrate.Check(t.Context(), pool, "ingest", files))
-	b := &bench{t: t, pool: pool, Committer: New(pool, nil, func([]string) {})}
-	b.clock = fixed{}
+	b := &harness{t: t, pool: pool, Committer: New(pool, nil, func([]string) {})}
+	b.clock = fixedClock{}
 	for _, seq := range []int64{1, 2, 4} {
-		require.Equal(t, []result{{repeated: true}, {repeated: true}}, b.queued(numbered(Key{"w", seq}, "a"), numbered(Key{"w", seq}, "b")))
+		require.Equal(t, []result{{repeated: true}, {repeated: true}}, b.storeAsGroup(keyedItem(Key{"w", seq}, "a"), keyedItem(Key{"w", seq}, "b")))
 		stored, err := Claim(t.Context(), pool, "run_1", "s", Key{"w", seq}, DigestOf([]byte("c")))
 		require.NoError(t, err)
 		require.True(t, stored)
 	}
 	require.Zero(t, b.count(`SELECT count(*) FROM request_digest`), "a repeat of an old request stores no digest")
-	require.Equal(t, []result{{}}, b.queued(numbered(Key{"w", 3}, "a")), "a new request fills the gap")
-	require.True(t, fault.HasCode(b.queued(numbered(Key{"w", 3}, "b"))[0].err, CodeKey))
+	require.Equal(t, []result{{}}, b.storeAsGroup(keyedItem(Key{"w", 3}, "a")), "a new request fills the gap")
+	require.True(t, fault.HasCode(b.storeAsGroup(keyedItem(Key{"w", 3}, "b"))[0].err, CodeKey))
 	require.Equal(t, 4, b.count(`SELECT seq FROM mark`))
 }

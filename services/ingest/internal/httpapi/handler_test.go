@@ -29,8 +29,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 
-// plane is a handler whose dependencies are fakes that record their calls.
-type plane struct {
+// harness is a handler whose dependencies are fakes that record their calls.
+type harness struct {
 	t       *testing.T
 	clock   *clock.Fake
 	handler *Handler
@@ -47,12 +47,12 @@ type plane struct {
 	stored bool // result of Claim
 }
 
-func newPlane(t *testing.T) *plane {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
 	clk := clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC))
 	token, err := secret.Mint(rand.Reader, secret.KindIngest)
 	require.NoError(t, err)
-	p := &plane{t: t, clock: clk, token: token.Reveal(), fail: map[string]error{}}
+	p := &harness{t: t, clock: clk, token: token.Reveal(), fail: map[string]error{}}
 	p.grant = ingesttoken.Grant{Attempt: 2, Current: true}
 	p.grant.Owner.RunID = "run_1"
 	p.handler = &Handler{
@@ -63,13 +63,13 @@ func newPlane(t *testing.T) *plane {
 	return p
 }
 
-func (p *plane) failing(call string) error {
+func (p *harness) failing(call string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.fail[call]
 }
 
-func (p *plane) resolve(context.Context, []byte) (*ingesttoken.Grant, error) {
+func (p *harness) resolve(context.Context, []byte) (*ingesttoken.Grant, error) {
 	if err := p.failing("grant"); err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (p *plane) resolve(context.Context, []byte) (*ingesttoken.Grant, error) {
 	return &g, nil
 }
 
-func (p *plane) Store(_ context.Context, item groupcommit.Item) (bool, error) {
+func (p *harness) Store(_ context.Context, item groupcommit.Item) (bool, error) {
 	err := p.failing("store")
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,7 +87,7 @@ func (p *plane) Store(_ context.Context, item groupcommit.Item) (bool, error) {
 	return false, err
 }
 
-func (p *plane) Claim(_ context.Context, _, stream string, key groupcommit.Key, digest groupcommit.Digest) (bool, error) {
+func (p *harness) Claim(_ context.Context, _, stream string, key groupcommit.Key, digest groupcommit.Digest) (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	require.Equal(p.t, "lifecycle", stream)
@@ -96,23 +96,23 @@ func (p *plane) Claim(_ context.Context, _, stream string, key groupcommit.Key, 
 	return p.stored, p.fail["claim"]
 }
 
-func (p *plane) Watermark(context.Context, string) (map[string]map[string]int64, error) {
+func (p *harness) Watermark(context.Context, string) (map[string]map[string]int64, error) {
 	return map[string]map[string]int64{"logs": {"w": 3}}, p.failing("watermark")
 }
 
-func (p *plane) Find(_ context.Context, a *artifact.Artifact) (*artifact.Artifact, error) {
+func (p *harness) Find(_ context.Context, a *artifact.Artifact) (*artifact.Artifact, error) {
 	return a, p.failing("find")
 }
 
-func (p *plane) Stat(context.Context, string) (blob.Info, error) {
+func (p *harness) Stat(context.Context, string) (blob.Info, error) {
 	return blob.Info{}, p.failing("stat")
 }
 
-func (p *plane) SignPut(_ context.Context, key string, o blob.SignOptions) (blob.Signed, error) {
+func (p *harness) SignPut(_ context.Context, key string, o blob.SignOptions) (blob.Signed, error) {
 	return blob.Signed{URL: "http://blobs/" + key, Method: http.MethodPut, ExpiresAt: p.clock.Now()}, p.failing("sign")
 }
 
-func (p *plane) lifecycle(_ context.Context, _ *ingesttoken.Grant, event *report.Lifecycle) error {
+func (p *harness) lifecycle(_ context.Context, _ *ingesttoken.Grant, event *report.Lifecycle) error {
 	err := p.failing("lifecycle")
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,7 +121,7 @@ func (p *plane) lifecycle(_ context.Context, _ *ingesttoken.Grant, event *report
 }
 
 // send sends a request with the run's token. Each change modifies the request first.
-func (p *plane) send(method, path, body string, change ...func(r *http.Request)) *httptest.ResponseRecorder {
+func (p *harness) send(method, path, body string, change ...func(r *http.Request)) *httptest.ResponseRecorder {
 	r := httptest.NewRequestWithContext(p.t.Context(), method, "/api/ingest/"+path, strings.NewReader(body))
 	r.Header.Set("X-Service-Token", p.token)
 	for _, fn := range change {
@@ -136,18 +136,18 @@ func header(name, value string) func(r *http.Request) {
 	return func(r *http.Request) { r.Header.Set(name, value) }
 }
 
-// unread is a body that makes the test fail if it is read.
-type unread struct{ t *testing.T }
+// unreadableBody is a body that makes the test fail if it is read.
+type unreadableBody struct{ t *testing.T }
 
-func (u unread) Read([]byte) (int, error) {
+func (u unreadableBody) Read([]byte) (int, error) {
 	u.t.Error("the body was read")
 	return 0, io.EOF
 }
 
 func TestHandler_checksTokenBeforeBody(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
-	never := func(r *http.Request) { r.Body = io.NopCloser(unread{t}) }
+	p := newHarness(t)
+	never := func(r *http.Request) { r.Body = io.NopCloser(unreadableBody{t}) }
 	for name, c := range map[string]struct {
 		path   string
 		change func(r *http.Request)
@@ -174,7 +174,7 @@ func TestHandler_checksTokenBeforeBody(t *testing.T) {
 
 func TestHandler_rejectsOtherRuns(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newHarness(t)
 	bodies := map[string]string{
 		"lifecycle": `"event":"running","ts":"2026-11-21T09:00:00Z"`, "metrics": `"points":[]`, "hparams": `"params":{}`, "validation": `"step":1,"samples":[]`,
 		"logs": `"chunks":[]`, "artifact": `"kind":"checkpoint","path":"/p","format":"f"`, "hardware": `"points":[]`, "environment": `"os":"l"`,
@@ -218,7 +218,7 @@ func TestHandler_endedAttemptReportsLifecycleOnly(t *testing.T) {
 		"running": {true, 0, ""}, "just ended": {true, 15 * time.Minute, ""}, "ended long ago": {true, 15*time.Minute + time.Microsecond, "run_closed"},
 		"replaced": {false, 0, "attempt_replaced"}, "replaced and ended": {false, time.Minute, "attempt_replaced"},
 	} {
-		p := newPlane(t)
+		p := newHarness(t)
 		p.grant.Current = c.current
 		if c.ended > 0 {
 			at := started.Add(-c.ended)
@@ -244,22 +244,22 @@ func TestHandler_lifecycle_sendsEventBeforeStoring(t *testing.T) {
 	event := `{"run_id":"run_1","event":"running","ts":"2026-11-21T09:00:00Z"}`
 	cases := map[string]struct {
 		key            string
-		set            func(p *plane)
+		set            func(p *harness)
 		status         int
 		events, stored int
 	}{
-		"without a number":              {"", func(*plane) {}, 200, 1, 1},
-		"with a number":                 {"w:1", func(*plane) {}, 200, 1, 1},
-		"stored before":                 {"w:1", func(p *plane) { p.stored = true }, 200, 0, 0},
-		"rejected by jobs":              {"w:1", func(p *plane) { p.fail["lifecycle"] = fault.New(fault.Conflict, "", "over") }, 409, 1, 0},
-		"jobs unavailable":              {"w:1", func(p *plane) { p.fail["lifecycle"] = fault.New(fault.Unavailable, "", "away") }, 503, 1, 0},
-		"reused number":                 {"w:1", func(p *plane) { p.fail["claim"] = fault.New(fault.Conflict, groupcommit.CodeKey, "used") }, 409, 0, 0},
-		"claim fails":                   {"w:1", func(p *plane) { p.fail["claim"] = fault.New(fault.Unavailable, "", "no database") }, 503, 0, 0},
-		"store fails, without a number": {"", func(p *plane) { p.fail["store"] = fault.New(fault.Unavailable, "", "no database") }, 503, 1, 1},
-		"store fails, with a number":    {"w:1", func(p *plane) { p.fail["store"] = fault.New(fault.Unavailable, "", "no database") }, 503, 1, 1},
+		"without a number":              {"", func(*harness) {}, 200, 1, 1},
+		"with a number":                 {"w:1", func(*harness) {}, 200, 1, 1},
+		"stored before":                 {"w:1", func(p *harness) { p.stored = true }, 200, 0, 0},
+		"rejected by jobs":              {"w:1", func(p *harness) { p.fail["lifecycle"] = fault.New(fault.Conflict, "", "over") }, 409, 1, 0},
+		"jobs unavailable":              {"w:1", func(p *harness) { p.fail["lifecycle"] = fault.New(fault.Unavailable, "", "away") }, 503, 1, 0},
+		"reused number":                 {"w:1", func(p *harness) { p.fail["claim"] = fault.New(fault.Conflict, groupcommit.CodeKey, "used") }, 409, 0, 0},
+		"claim fails":                   {"w:1", func(p *harness) { p.fail["claim"] = fault.New(fault.Unavailable, "", "no database") }, 503, 0, 0},
+		"store fails, without a number": {"", func(p *harness) { p.fail["store"] = fault.New(fault.Unavailable, "", "no database") }, 503, 1, 1},
+		"store fails, with a number":    {"w:1", func(p *harness) { p.fail["store"] = fault.New(fault.Unavailable, "", "no database") }, 503, 1, 1},
 	}
 	for name, c := range cases {
-		p := newPlane(t)
+		p := newHarness(t)
 		c.set(p)
 		rec := p.send(http.MethodPost, "lifecycle", event, func(r *http.Request) {
 			if c.key != "" {
@@ -286,7 +286,7 @@ func TestHandler_errorsHideTheirCause(t *testing.T) {
 		"conflict":     {fault.New(fault.Conflict, "x", "no").Wrap(secretCause), 409, false},
 		"canceled":     {fault.FromContext(context.Canceled), 0, false},
 	} {
-		p := newPlane(t)
+		p := newHarness(t)
 		p.fail["store"] = c.err
 		rec := p.send(http.MethodPost, "metrics", `{"run_id":"run_1","points":[]}`)
 		if c.status != 0 {
@@ -301,7 +301,7 @@ func TestHandler_errorsHideTheirCause(t *testing.T) {
 
 func TestHandler_panicReturns500(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newHarness(t)
 	p.handler.Classify = func(error) error { panic("boom") }
 	p.fail["store"] = errors.New("x")
 	rec := p.send(http.MethodPost, "logs", `{"run_id":"run_1","chunks":[]}`)

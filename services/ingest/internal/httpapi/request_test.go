@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
 )
 
-// wrong returns the path and type of each fault in err.
-func wrong(t *testing.T, err error) []string {
+// faultsOf returns the path and type of each fault in err.
+func faultsOf(t *testing.T, err error) []string {
 	t.Helper()
 	if err == nil {
 		return nil
@@ -67,7 +67,7 @@ func TestIdempotencyKey_acceptedForms(t *testing.T) {
 			require.NoError(t, err, c.given)
 			continue
 		}
-		require.Equal(t, []string{`header["idempotency-key"] string_pattern_mismatch`}, wrong(t, err), c.given)
+		require.Equal(t, []string{`header["idempotency-key"] string_pattern_mismatch`}, faultsOf(t, err), c.given)
 	}
 }
 
@@ -88,7 +88,7 @@ func TestReadQuery_requiresExactNames(t *testing.T) {
 	}
 	for raw, want := range cases {
 		got, err := readQuery(&url.URL{RawQuery: raw}, "a", "b")
-		require.Equal(t, want, wrong(t, err), raw)
+		require.Equal(t, want, faultsOf(t, err), raw)
 		require.Equal(t, want == nil, got != nil, raw)
 	}
 	many := "a=1&b=2"
@@ -96,7 +96,7 @@ func TestReadQuery_requiresExactNames(t *testing.T) {
 		many += "&x" + strings.Repeat("y", i) + "=1"
 	}
 	_, err := readQuery(&url.URL{RawQuery: many}, "a", "b")
-	require.Len(t, wrong(t, err), 50, "a response lists a limited number of faults")
+	require.Len(t, faultsOf(t, err), 50, "a response lists a limited number of faults")
 }
 
 func TestUpload_checksValues(t *testing.T) {
@@ -122,19 +122,19 @@ func TestUpload_checksValues(t *testing.T) {
 			q := maps.Clone(good)
 			q[c.name] = value
 			_, err := upload(q)
-			got := wrong(t, err)
+			got := faultsOf(t, err)
 			require.Len(t, got, 1, "%s=%s", c.name, value)
 			require.True(t, strings.HasPrefix(got[0], "query."+c.name+" "), got[0])
 		}
 	}
 	_, err = upload(map[string]string{})
-	require.Len(t, wrong(t, err), 4, "all faults are reported together")
+	require.Len(t, faultsOf(t, err), 4, "all faults are reported together")
 }
 
-// broken is a body that cannot be read.
-type broken struct{}
+// brokenBody is a body that cannot be read.
+type brokenBody struct{}
 
-func (broken) Read([]byte) (int, error) { return 0, errors.New("gone") }
+func (brokenBody) Read([]byte) (int, error) { return 0, errors.New("gone") }
 
 func TestHandler_read_boundsBody(t *testing.T) {
 	t.Parallel()
@@ -152,7 +152,7 @@ func TestHandler_read_boundsBody(t *testing.T) {
 		"too large by header":   {strings.NewReader("{}"), usual + 1, "", fault.TooLarge, 0},
 		"chunked and too large": {bytes.NewReader(make([]byte, usual+1)), -1, "", fault.TooLarge, 0},
 		"compressed":            {strings.NewReader("{}"), 2, "gzip", fault.Invalid, 0},
-		"incomplete":            {broken{}, 2, "", fault.Refused, 0},
+		"incomplete":            {brokenBody{}, 2, "", fault.Refused, 0},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

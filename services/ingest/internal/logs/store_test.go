@@ -17,23 +17,23 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// bench is a database with one run.
-type bench struct {
+// harness is a database with one run.
+type harness struct {
 	t    *testing.T
 	pool *pgxpool.Pool
 	run  groupcommit.Run
 }
 
-func open(t *testing.T) *bench {
+func open(t *testing.T) *harness {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	base := pgtest.New(t, pgtest.Schema{Name: "ingest", Migrations: files})
-	return &bench{t: t, pool: base.Pool("ingest"), run: groupcommit.Run{ID: "run_1", Now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}}
+	return &harness{t: t, pool: base.Pool("ingest"), run: groupcommit.Run{ID: "run_1", Now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}}
 }
 
 // group stores the writes of an attempt in one transaction, as the committer does.
-func (b *bench) group(attempt int32, writes ...groupcommit.Write) error {
+func (b *harness) group(attempt int32, writes ...groupcommit.Write) error {
 	b.t.Helper()
 	r := b.run
 	r.Memo = map[any]any{}
@@ -53,13 +53,13 @@ func (b *bench) group(attempt int32, writes ...groupcommit.Write) error {
 	return err
 }
 
-// wrote returns the write of a writer's request.
-func wrote(writer string, seq int64, pieces ...string) groupcommit.Write {
+// writeOf returns the write of a writer's request.
+func writeOf(writer string, seq int64, pieces ...string) groupcommit.Write {
 	return Write(groupcommit.Key{Writer: writer, Seq: seq}, nil, pieces)
 }
 
 // lines returns all lines. Each begins with its number and attempt.
-func (b *bench) lines() []string {
+func (b *harness) lines() []string {
 	b.t.Helper()
 	found, err := (&Store{Pool: b.pool}).Range(b.t.Context(), b.run.ID, 0, 500)
 	require.NoError(b.t, err)
@@ -73,10 +73,10 @@ func (b *bench) lines() []string {
 func TestWrite_openLineWaitsForWriter(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	require.NoError(t, b.group(1, wrote("w", 1, "a\nb")))
-	require.NoError(t, b.group(1, wrote("v", 1, "c"), wrote("w", 2, "b", "b\nd")))
+	require.NoError(t, b.group(1, writeOf("w", 1, "a\nb")))
+	require.NoError(t, b.group(1, writeOf("v", 1, "c"), writeOf("w", 2, "b", "b\nd")))
 	require.Equal(t, []string{"1/1 a", "2/1 bbb"}, b.lines())
-	require.NoError(t, b.group(1, wrote("w", 3, "\n"), wrote("v", 2, "\n")))
+	require.NoError(t, b.group(1, writeOf("w", 3, "\n"), writeOf("v", 2, "\n")))
 	require.Equal(t, []string{"1/1 a", "2/1 bbb", "3/1 d", "4/1 c"}, b.lines())
 	require.NoError(t, b.group(1, End))
 	require.Len(t, b.lines(), 4, "no line was open")
@@ -85,33 +85,33 @@ func TestWrite_openLineWaitsForWriter(t *testing.T) {
 func TestWrite_noWriterFinishesLine(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	require.NoError(t, b.group(1, wrote("", 0, "a", "b"), wrote("", 0, "c\n"), wrote("", 0)))
+	require.NoError(t, b.group(1, writeOf("", 0, "a", "b"), writeOf("", 0, "c\n"), writeOf("", 0)))
 	require.Equal(t, []string{"1/1 ab", "2/1 c"}, b.lines())
 }
 
 func TestEnd_finishesOpenLinesOfGroup(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	require.NoError(t, b.group(1, wrote("w", 1, "a")))
-	require.NoError(t, b.group(1, wrote("w", 2, "b"), End))
+	require.NoError(t, b.group(1, writeOf("w", 1, "a")))
+	require.NoError(t, b.group(1, writeOf("w", 2, "b"), End))
 	require.Equal(t, []string{"1/1 ab"}, b.lines())
 }
 
 func TestWrite_newAttemptFinishesOlderLines(t *testing.T) {
 	t.Parallel()
-	first, more, second := wrote("w", 1, "old"), wrote("w", 2, "er"), wrote("v", 1, "new\n")
+	first, more, second := writeOf("w", 1, "old"), writeOf("w", 2, "er"), writeOf("v", 1, "new\n")
 	want := []string{"1/1 older", "2/2 new"}
-	ways := map[string]func(b *bench) error{
-		"three groups": func(b *bench) error {
+	ways := map[string]func(b *harness) error{
+		"three groups": func(b *harness) error {
 			return anyOf(b.group(1, first), b.group(1, more), b.group(2, second))
 		},
-		"two groups": func(b *bench) error {
+		"two groups": func(b *harness) error {
 			if err := b.group(1, first); err != nil {
 				return err
 			}
-			return b.group(1, more, later(second))
+			return b.group(1, more, asLaterAttempt(second))
 		},
-		"one group": func(b *bench) error { return b.group(1, first, more, later(second)) },
+		"one group": func(b *harness) error { return b.group(1, first, more, asLaterAttempt(second)) },
 	}
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {
@@ -125,8 +125,8 @@ func TestWrite_newAttemptFinishesOlderLines(t *testing.T) {
 	}
 }
 
-// later returns w as a write of attempt 2, in a group whose other items belong to attempt 1.
-func later(w groupcommit.Write) groupcommit.Write {
+// asLaterAttempt returns w as a write of attempt 2, in a group whose other items belong to attempt 1.
+func asLaterAttempt(w groupcommit.Write) groupcommit.Write {
 	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
 		r.Attempt = 2
 		return w(ctx, tx, batch, r)
@@ -145,8 +145,8 @@ func anyOf(errs ...error) error {
 func TestWrite_sameWriterInNewAttemptFinishesLine(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	require.NoError(t, b.group(1, wrote("w", 1, "old")))
-	require.NoError(t, b.group(2, wrote("w", 2, "new\n")))
+	require.NoError(t, b.group(1, writeOf("w", 1, "old")))
+	require.NoError(t, b.group(2, writeOf("w", 2, "new\n")))
 	require.Equal(t, []string{"1/1 old", "2/2 new"}, b.lines())
 }
 
@@ -154,8 +154,8 @@ func TestWrite_failedGroupStoresNoLine(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	broken := fmt.Errorf("broken")
-	require.ErrorIs(t, b.group(1, wrote("w", 1, "a\nb"), func(context.Context, pgx.Tx, *pgx.Batch, *groupcommit.Run) error { return broken }), broken)
-	require.NoError(t, b.group(1, wrote("w", 1, "c\n")))
+	require.ErrorIs(t, b.group(1, writeOf("w", 1, "a\nb"), func(context.Context, pgx.Tx, *pgx.Batch, *groupcommit.Run) error { return broken }), broken)
+	require.NoError(t, b.group(1, writeOf("w", 1, "c\n")))
 	require.Equal(t, []string{"1/1 c"}, b.lines())
 }
 
@@ -169,7 +169,7 @@ func TestStore_Range_anyBounds(t *testing.T) {
 		}
 		return out.String()
 	}
-	require.NoError(t, b.group(1, wrote("w", 1, text(1, 10)), wrote("w", 2, text(11, 11)), wrote("w", 3, text(12, 30))))
+	require.NoError(t, b.group(1, writeOf("w", 1, text(1, 10)), writeOf("w", 2, text(11, 11)), writeOf("w", 3, text(12, 30))))
 	s := &Store{Pool: b.pool}
 	cases := []struct{ after, limit, first, n int }{
 		{0, 500, 1, 30},
@@ -203,7 +203,7 @@ func TestStore_Range_anyBounds(t *testing.T) {
 func TestStore_Range_boundsBytes(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	require.NoError(t, b.group(1, wrote("w", 1, strings.Repeat(strings.Repeat("x", MaxLine)+"\n", 40))))
+	require.NoError(t, b.group(1, writeOf("w", 1, strings.Repeat(strings.Repeat("x", MaxLine)+"\n", 40))))
 	s := &Store{Pool: b.pool}
 	seen := int64(0)
 	for parts := 0; seen < 40; parts++ {

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// naive is a direct implementation of the definition of resolve: a point is visible unless a newer attempt reported the
-// same step or an earlier one.
-func naive(h history) map[int64]Seen {
+// resolveByDefinition is a direct implementation of the definition of resolve: a point is visible unless a newer
+// attempt reported the same step or an earlier one.
+func resolveByDefinition(h history) map[int64]Seen {
 	out := map[int64]Seen{}
 	for attempt, steps := range h {
 		for step, p := range steps {
@@ -38,7 +38,7 @@ func TestHistory_resolve_matchesDefinition(t *testing.T) {
 			h.add(int32(1+draw.IntN(4)), Point{Step: int64(draw.IntN(12) - 4), Value: draw.Float64()})
 		}
 		got := h.resolve()
-		want := naive(h)
+		want := resolveByDefinition(h)
 		require.Len(t, got, len(want))
 		for i, p := range got {
 			require.Equal(t, want[p.Step], p)

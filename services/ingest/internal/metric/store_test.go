@@ -22,8 +22,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// bench is a database with one run, and a committer.
-type bench struct {
+// harness is a database with one run, and a committer.
+type harness struct {
 	t    *testing.T
 	pool *pgxpool.Pool
 	// keys is the cache of the replica that stores the next request.
@@ -31,12 +31,12 @@ type bench struct {
 	store *groupcommit.Committer
 }
 
-func open(t *testing.T) *bench {
+func open(t *testing.T) *harness {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	base := pgtest.New(t, pgtest.Schema{Name: "ingest", Migrations: files})
-	b := &bench{t: t, pool: base.Pool("ingest"), keys: NewKeys()}
+	b := &harness{t: t, pool: base.Pool("ingest"), keys: NewKeys()}
 	_, err = b.pool.Exec(t.Context(), `INSERT INTO run (id, job_id, owner_id, project_id, project, visibility, created_at)
 		VALUES ('run_1', 'job', 'usr', 'prj', 'team', 'team', now())`)
 	require.NoError(t, err)
@@ -49,14 +49,14 @@ func open(t *testing.T) *bench {
 }
 
 // put stores a request of an attempt.
-func (b *bench) put(attempt int32, c *decode.Columns) error {
+func (b *harness) put(attempt int32, c *decode.Columns) error {
 	b.t.Helper()
 	_, err := b.store.Store(b.t.Context(), groupcommit.Item{RunID: "run_1", Attempt: attempt, Write: Write(b.keys, c)})
 	return err
 }
 
-// counted returns the run's counters: batches and keys.
-func (b *bench) counted() [2]int {
+// counters returns the run's counters: batches and keys.
+func (b *harness) counters() [2]int {
 	b.t.Helper()
 	var n [2]int
 	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT batch_seq, key_count FROM run`).Scan(&n[0], &n[1]))
@@ -81,8 +81,8 @@ func columns(points ...any) *decode.Columns {
 	return c
 }
 
-// seen returns the points of all series as text.
-func (b *bench) seen(keys ...string) []string {
+// allPoints returns the points of all series as text.
+func (b *harness) allPoints(keys ...string) []string {
 	b.t.Helper()
 	series, more, err := (&Store{Pool: b.pool}).List(b.t.Context(), "run_1", keys, request.Page{Limit: request.MaxLimit})
 	require.NoError(b.t, err)
@@ -99,15 +99,15 @@ func (b *bench) seen(keys ...string) []string {
 func TestStore_List_laterPointAndNewerAttemptWin(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	require.Empty(t, b.seen())
+	require.Empty(t, b.allPoints())
 	require.NoError(t, b.put(1, columns("loss", 1, 1.0, "loss", 2, 2.0, "loss", 2, 2.5, "loss", 4, 4.0)))
 	require.NoError(t, b.put(1, columns("loss", 1, 1.5)))
 	require.NoError(t, b.put(1, columns("lr", 9, 0.1)))
-	require.Equal(t, []string{"loss 1 1.5/1", "loss 2 2.5/1", "loss 4 4/1", "lr 9 0.1/1"}, b.seen())
+	require.Equal(t, []string{"loss 1 1.5/1", "loss 2 2.5/1", "loss 4 4/1", "lr 9 0.1/1"}, b.allPoints())
 	require.NoError(t, b.put(2, columns("loss", 3, 3.0)))
-	require.Equal(t, []string{"loss 1 1.5/1", "loss 2 2.5/1", "loss 3 3/2", "lr 9 0.1/1"}, b.seen(), "the newer attempt hides older points of the key from its first step on")
+	require.Equal(t, []string{"loss 1 1.5/1", "loss 2 2.5/1", "loss 3 3/2", "lr 9 0.1/1"}, b.allPoints(), "the newer attempt hides older points of the key from its first step on")
 	require.NoError(t, b.put(3, columns("loss", -5, 0.0)))
-	require.Equal(t, []string{"loss -5 0/3"}, b.seen("loss"))
+	require.Equal(t, []string{"loss -5 0/3"}, b.allPoints("loss"))
 	var kept int
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT sum(points) FROM metric_batch`).Scan(&kept))
 	require.Equal(t, 8, kept, "no stored point is deleted")
@@ -133,9 +133,9 @@ func TestStore_List_sortsKeysOfAnyText(t *testing.T) {
 	b := open(t)
 	require.NoError(t, b.put(1, columns("b", 1, 1, "a\x01", 1, 2, "ü", 1, 3, "A", 1, 4)))
 	require.NoError(t, b.put(1, columns("a", 1, 5, "b", 2, 6)))
-	require.Equal(t, []string{"A 1 4/1", "a 1 5/1", "a\x01 1 2/1", "b 1 1/1", "b 2 6/1", "ü 1 3/1"}, b.seen())
-	require.Equal(t, []string{"a\x01 1 2/1", "ü 1 3/1"}, b.seen("ü", "a\x01", "none", "ü"))
-	require.Empty(t, b.seen("none"))
+	require.Equal(t, []string{"A 1 4/1", "a 1 5/1", "a\x01 1 2/1", "b 1 1/1", "b 2 6/1", "ü 1 3/1"}, b.allPoints())
+	require.Equal(t, []string{"a\x01 1 2/1", "ü 1 3/1"}, b.allPoints("ü", "a\x01", "none", "ü"))
+	require.Empty(t, b.allPoints("none"))
 	store := &Store{Pool: b.pool}
 	var walked []string
 	for offset := 0; ; offset += 2 {
@@ -159,14 +159,14 @@ func TestWrite_splitsRequestIntoRows(t *testing.T) {
 	b := open(t)
 	require.NoError(t, b.put(1, columns()))
 	require.NoError(t, b.put(1, columns("a", 1, 1, "a", 2, 2)))
-	require.Equal(t, [2]int{1, 1}, b.counted(), "a request without points adds no row")
+	require.Equal(t, [2]int{1, 1}, b.counters(), "a request without points adds no row")
 	long := strings.Repeat("k", decode.MaxKey)
 	many := make([]any, 0, 3*decode.MaxPoints)
 	for i := range decode.MaxPoints {
 		many = append(many, long, i, i)
 	}
 	require.NoError(t, b.put(1, columns(many...)))
-	require.Equal(t, [2]int{3, 2}, b.counted(), "a row holds 2 MiB of text")
+	require.Equal(t, [2]int{3, 2}, b.counters(), "a row holds 2 MiB of text")
 	store := &Store{Pool: b.pool}
 	total := 0
 	for seq := int64(1); seq < 3; seq++ {
@@ -263,11 +263,11 @@ func TestWrite_failedGroupCachesNoKeys(t *testing.T) {
 		},
 	})
 	require.ErrorIs(t, err, failed)
-	require.Equal(t, [2]int{1, 1}, b.counted())
+	require.Equal(t, [2]int{1, 1}, b.counters())
 	require.NoError(t, b.put(1, columns("b", 1, 1)))
 	require.NoError(t, b.put(1, columns("c", 1, 1, "a", 2, 2)))
-	require.Equal(t, [2]int{3, 3}, b.counted(), "ids have no gaps")
-	require.Equal(t, []string{"a 1 1/1", "a 2 2/1", "b 1 1/1", "c 1 1/1"}, b.seen())
+	require.Equal(t, [2]int{3, 3}, b.counters(), "ids have no gaps")
+	require.Equal(t, []string{"a 1 1/1", "a 2 2/1", "b 1 1/1", "c 1 1/1"}, b.allPoints())
 }
 
 func TestWrite_loadsKeysOfOtherReplicas(t *testing.T) {
@@ -278,10 +278,10 @@ func TestWrite_loadsKeysOfOtherReplicas(t *testing.T) {
 		b.keys = keys
 		require.NoError(t, b.put(1, columns(fmt.Sprintf("k%d", i), i, i, "same", i, i)))
 	}
-	require.Equal(t, [2]int{5, 6}, b.counted())
-	require.Len(t, b.seen("same"), 5)
+	require.Equal(t, [2]int{5, 6}, b.counters())
+	require.Len(t, b.allPoints("same"), 5)
 	for i := range 5 {
-		require.Equal(t, []string{fmt.Sprintf("k%d %d %d/1", i, i, i)}, b.seen(fmt.Sprintf("k%d", i)))
+		require.Equal(t, []string{fmt.Sprintf("k%d %d %d/1", i, i, i)}, b.allPoints(fmt.Sprintf("k%d", i)))
 	}
 }
 
@@ -295,7 +295,7 @@ func TestWrite_boundsKeysOfRun(t *testing.T) {
 	require.NoError(t, b.put(1, columns(full...)))
 	err := b.put(1, columns("k1", 2, 2, "one more", 1, 1))
 	require.True(t, fault.HasCode(err, "metric_keys") && fault.Is(err, fault.Refused), "%v", err)
-	require.Len(t, b.seen("k1"), 1, "no point of the rejected request is stored")
+	require.Len(t, b.allPoints("k1"), 1, "no point of the rejected request is stored")
 	require.NoError(t, b.put(1, columns("k1", 2, 2)))
-	require.Len(t, b.seen("k1"), 2)
+	require.Len(t, b.allPoints("k1"), 2)
 }

@@ -14,8 +14,8 @@ import (
 
 const at = `"2026-11-21T09:00:00Z"`
 
-// whole returns a valid body of each kind of payload, with every field of that kind.
-func whole() map[string]string {
+// validBodies returns a valid body of each kind of payload, with every field of that kind.
+func validBodies() map[string]string {
 	return map[string]string{
 		"lifecycle": `{"run_id":"r","rank":1,"event":"failed","ts":` + at + `,"message":"m"}`,
 		"hparams":   `{"run_id":"r","rank":1,"params":{"a":1}}`,
@@ -32,8 +32,8 @@ func whole() map[string]string {
 	}
 }
 
-// replaced returns body with another value in a top-level field.
-func replaced(t *testing.T, body, field, value string) []byte {
+// withField returns body with another value in a top-level field.
+func withField(t *testing.T, body, field, value string) []byte {
 	t.Helper()
 	var doc map[string]json.RawMessage
 	require.NoError(t, json.Unmarshal([]byte(body), &doc))
@@ -54,12 +54,12 @@ func TestPayloadFieldTypes(t *testing.T) {
 		"environment.gpus":   "", // any JSON
 		"benchmark.rollouts": "body.rollouts[0] dict_type",
 	}
-	for kind, body := range whole() {
-		require.Empty(t, wrong(t, readers()[kind]([]byte(body))), kind)
+	for kind, body := range validBodies() {
+		require.Empty(t, faultsOf(t, readers()[kind]([]byte(body))), kind)
 		var doc map[string]json.RawMessage
 		require.NoError(t, json.Unmarshal([]byte(body), &doc))
 		for field := range doc {
-			got := wrong(t, readers()[kind](replaced(t, body, field, misfit)))
+			got := faultsOf(t, readers()[kind](withField(t, body, field, misfit)))
 			want, list := lists[kind+"."+field]
 			switch {
 			case list && want == "":
@@ -76,15 +76,15 @@ func TestPayloadFieldTypes(t *testing.T) {
 
 func TestUnknownAndDuplicateFieldsRejected(t *testing.T) {
 	t.Parallel()
-	for kind, body := range whole() {
+	for kind, body := range validBodies() {
 		for _, name := range []string{"job_id", "runId", "Run_id", "attempt", "token", "RUN_ID", "__proto__", ""} {
 			extra := strings.Replace(body, `{"run_id"`, fmt.Sprintf(`{%q:1,"run_id"`, name), 1)
-			got := wrong(t, readers()[kind]([]byte(extra)))
+			got := faultsOf(t, readers()[kind]([]byte(extra)))
 			require.Len(t, got, 1, "%s %s", kind, name)
 			require.True(t, strings.HasSuffix(got[0], " extra_forbidden"), got[0])
 		}
 		twice := strings.Replace(body, `{"run_id"`, `{"run_id":"other","run_id"`, 1)
-		require.Equal(t, []string{"body.run_id duplicate_key"}, wrong(t, readers()[kind]([]byte(twice))), kind)
+		require.Equal(t, []string{"body.run_id duplicate_key"}, faultsOf(t, readers()[kind]([]byte(twice))), kind)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestPayloadLimits_atAndAboveBound(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.kind+" "+c.path, func(t *testing.T) {
 			t.Parallel()
-			read := func(n int) []string { return wrong(t, readers()[c.kind]([]byte(`{"run_id":"r",`+c.body(n)+`}`))) }
+			read := func(n int) []string { return faultsOf(t, readers()[c.kind]([]byte(`{"run_id":"r",`+c.body(n)+`}`))) }
 			require.Empty(t, read(c.most))
 			require.Empty(t, read(c.most-1))
 			got := read(c.most + 1)
@@ -162,7 +162,8 @@ func TestPayloadLimits_atAndAboveBound(t *testing.T) {
 
 func TestStepsMayBeNegative(t *testing.T) {
 	t.Parallel()
-	// The specification only requires an integer, and many trainers report validation before training at a step below 0.
+	// The specification only requires an integer, and many trainers report validation before training at a step
+	// below 0.
 	for _, step := range []int64{-1, -1 << 63, 0, 1<<63 - 1} {
 		v, err := report.ReadValidation([]byte(fmt.Sprintf(`{"run_id":"r","samples":[],"step":%d}`, step)))
 		require.NoError(t, err)
@@ -181,7 +182,7 @@ func TestReadHparams_flat(t *testing.T) {
 	} {
 		p, err := report.ReadHparams([]byte(`{"run_id":"r","params":{"optim.lr":` + value + `}}`))
 		if kept == "" {
-			require.Equal(t, []string{`body.params["optim.lr"] value_error`}, wrong(t, err), value)
+			require.Equal(t, []string{`body.params["optim.lr"] value_error`}, faultsOf(t, err), value)
 			continue
 		}
 		require.NoError(t, err, value)
@@ -193,8 +194,8 @@ func TestReadHparams_numberOutOfRange(t *testing.T) {
 	t.Parallel()
 	for _, odd := range []string{`1e999`, `-1E+400`, `[0.5, [1e999]]`, `1` + strings.Repeat("0", 400)} {
 		_, err := report.ReadHparams([]byte(`{"run_id":"r","params":{"optim.lr":` + odd + `}}`))
-		require.Len(t, wrong(t, err), 1, odd)
-		require.Contains(t, wrong(t, err)[0], " finite_number", odd)
+		require.Len(t, faultsOf(t, err), 1, odd)
+		require.Contains(t, faultsOf(t, err)[0], " finite_number", odd)
 	}
 	_, err := report.ReadValidation([]byte(`{"run_id":"r","step":1,"samples":[{"extra":{"odd":1e999}}]}`))
 	require.NoError(t, err, "extra is not interpreted, so its numbers are not checked")
@@ -213,7 +214,7 @@ func TestNonFiniteMeasuresAccepted(t *testing.T) {
 	t.Parallel()
 	for _, odd := range []string{`NaN`, `"NaN"`, `Infinity`, `"-Infinity"`} {
 		for kind, field := range map[string]string{"validation": "accuracy", "benchmark": "value"} {
-			require.NoError(t, readers()[kind](replacedBare(whole()[kind], field, odd)), "%s %s", kind, odd)
+			require.NoError(t, readers()[kind](withRawValue(validBodies()[kind], field, odd)), "%s %s", kind, odd)
 		}
 		p, err := report.ReadHardware([]byte(`{"run_id":"r","points":[{"ts":` + at + `,"key":"k","value":` + odd + `}]}`))
 		require.NoError(t, err)
@@ -222,14 +223,14 @@ func TestNonFiniteMeasuresAccepted(t *testing.T) {
 	}
 }
 
-// replacedBare replaces the value 1 of a field with text that encoding/json would reject.
-func replacedBare(body, field, value string) []byte {
+// withRawValue replaces the value 1 of a field with text that encoding/json would reject.
+func withRawValue(body, field, value string) []byte {
 	return []byte(strings.Replace(body, `"`+field+`":1`, `"`+field+`":`+value, 1))
 }
 
 // FuzzPayloads checks that every reader accepts a body or returns an Invalid fault that lists what is wrong.
 func FuzzPayloads(f *testing.F) {
-	for _, body := range whole() {
+	for _, body := range validBodies() {
 		f.Add([]byte(body))
 		f.Add([]byte(strings.ReplaceAll(body, `1`, `"1"`)))
 		f.Add([]byte(strings.ReplaceAll(body, `:1`, `:NaN`)))

@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 
-// wrong returns the paths and types of the faults in err.
-func wrong(t *testing.T, err error) []string {
+// faultsOf returns the paths and types of the faults in err.
+func faultsOf(t *testing.T, err error) []string {
 	t.Helper()
 	if err == nil {
 		return nil
@@ -106,7 +106,7 @@ func TestPayloadFaults_reportPaths(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.kind, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, c.want, wrong(t, readers()[c.kind]([]byte(c.body))), c.body)
+			require.Equal(t, c.want, faultsOf(t, readers()[c.kind]([]byte(c.body))), c.body)
 		})
 	}
 }
@@ -114,10 +114,10 @@ func TestPayloadFaults_reportPaths(t *testing.T) {
 func TestPayload_isObjectWithRunID(t *testing.T) {
 	t.Parallel()
 	for kind, read := range readers() {
-		require.Contains(t, wrong(t, read([]byte(`{}`))), "body.run_id missing", kind)
-		require.Equal(t, []string{"body dict_type"}, wrong(t, read([]byte(`[]`))), kind)
-		require.Equal(t, []string{"body[0] json_invalid"}, wrong(t, read([]byte("\xff"))), kind)
-		require.Equal(t, []string{"body[0] json_invalid"}, wrong(t, read(nil)), kind)
+		require.Contains(t, faultsOf(t, read([]byte(`{}`))), "body.run_id missing", kind)
+		require.Equal(t, []string{"body dict_type"}, faultsOf(t, read([]byte(`[]`))), kind)
+		require.Equal(t, []string{"body[0] json_invalid"}, faultsOf(t, read([]byte("\xff"))), kind)
+		require.Equal(t, []string{"body[0] json_invalid"}, faultsOf(t, read(nil)), kind)
 	}
 }
 

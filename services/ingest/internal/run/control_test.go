@@ -58,7 +58,7 @@ func (b *ControlBoard) awaitAsync(ctx context.Context, w ControlWaiter, wait tim
 	return out
 }
 
-func TestBoard_Await_wokenByOwnRunOnly(t *testing.T) {
+func TestControlBoard_Await_wokenByOwnRunOnly(t *testing.T) {
 	t.Parallel()
 	d, clk := newFakeJobs(), clock.NewFake(time.Unix(0, 0))
 	b := NewControlBoard(clk, d.next)
@@ -75,7 +75,7 @@ func TestBoard_Await_wokenByOwnRunOnly(t *testing.T) {
 	require.Zero(t, b.count)
 }
 
-func TestBoard_Await_ignoresKnownSignal(t *testing.T) {
+func TestControlBoard_Await_ignoresKnownSignal(t *testing.T) {
 	t.Parallel()
 	d, clk := newFakeJobs(), clock.NewFake(time.Unix(0, 0))
 	b := NewControlBoard(clk, d.next)
@@ -91,7 +91,7 @@ func TestBoard_Await_ignoresKnownSignal(t *testing.T) {
 }
 
 // Without a stream, a wait polls jobs and returns the current signal at its end.
-func TestBoard_Await_pollsWithoutStream(t *testing.T) {
+func TestControlBoard_Await_pollsWithoutStream(t *testing.T) {
 	t.Parallel()
 	d, clk := newFakeJobs(), clock.NewFake(time.Unix(0, 0))
 	b := NewControlBoard(clk, d.next)
@@ -109,7 +109,7 @@ func TestBoard_Await_pollsWithoutStream(t *testing.T) {
 	require.Equal(t, NoSignal, (<-one).Signal.Signal)
 }
 
-func TestBoard_Await_cancelAndError(t *testing.T) {
+func TestControlBoard_Await_cancelAndError(t *testing.T) {
 	t.Parallel()
 	d, clk := newFakeJobs(), clock.NewFake(time.Unix(0, 0))
 	b := NewControlBoard(clk, d.next)
@@ -126,7 +126,7 @@ func TestBoard_Await_cancelAndError(t *testing.T) {
 	require.Zero(t, b.count)
 }
 
-func TestBoard_Await_limits(t *testing.T) {
+func TestControlBoard_Await_limits(t *testing.T) {
 	t.Parallel()
 	d, clk := newFakeJobs(), clock.NewFake(time.Unix(0, 0))
 	b := NewControlBoard(clk, d.next)

@@ -84,15 +84,17 @@ func TestClose_onlyOnce(t *testing.T) {
 	require.True(t, fixtures.Now().Equal(*p.ClosedAt))
 }
 
-// rows keeps owners in memory.
-type rows struct {
+// memoryOwners keeps owners in memory.
+type memoryOwners struct {
 	kept map[string]*run.Owner
 	err  error
 }
 
-func (r *rows) Find(_ context.Context, id string) (*run.Owner, error) { return r.kept[id], r.err }
+func (r *memoryOwners) Find(_ context.Context, id string) (*run.Owner, error) {
+	return r.kept[id], r.err
+}
 
-func (r *rows) Upsert(_ context.Context, o *run.Owner) error {
+func (r *memoryOwners) Upsert(_ context.Context, o *run.Owner) error {
 	r.kept[o.RunID], r.kept[o.JobID] = o, o
 	return nil
 }
@@ -120,7 +122,7 @@ func TestRuns_Readable_access(t *testing.T) {
 			o := owner()
 			o.Visibility = c.visibility
 			calls := 0
-			runs := &run.Runs{Rows: &rows{kept: map[string]*run.Owner{}}, FetchOwner: func(context.Context, string) (*run.Owner, error) {
+			runs := &run.Runs{Rows: &memoryOwners{kept: map[string]*run.Owner{}}, FetchOwner: func(context.Context, string) (*run.Owner, error) {
 				calls++
 				return o, nil
 			}}
@@ -143,7 +145,7 @@ func TestRuns_Readable_errors(t *testing.T) {
 	t.Parallel()
 	down := errors.New("down")
 	absent := func(context.Context, string) (*run.Owner, error) { return nil, fault.Absentf("run", "x") }
-	runs := &run.Runs{Rows: &rows{}, FetchOwner: absent}
+	runs := &run.Runs{Rows: &memoryOwners{}, FetchOwner: absent}
 	for _, id := range []string{"", "run_", "x", "art_01k00000000000000000000001", runID + "0", "run_01K00000000000000000000001", "job_1"} {
 		_, err := runs.Readable(t.Context(), id)
 		require.True(t, fault.Is(err, fault.Invalid), "%s: %v", id, err)
@@ -152,6 +154,6 @@ func TestRuns_Readable_errors(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Absent))
 	require.Contains(t, fault.From(err).Text(), jobID)
 	require.NotContains(t, fault.From(err).Text(), "run", "the error names the job, not its run")
-	_, err = (&run.Runs{Rows: &rows{err: down}, FetchOwner: absent}).Readable(t.Context(), runID)
+	_, err = (&run.Runs{Rows: &memoryOwners{err: down}, FetchOwner: absent}).Readable(t.Context(), runID)
 	require.ErrorIs(t, err, down)
 }

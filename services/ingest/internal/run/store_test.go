@@ -19,23 +19,23 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// bench is a database with one run.
-type bench struct {
+// harness is a database with one run.
+type harness struct {
 	t    *testing.T
 	pool *pgxpool.Pool
 	run  groupcommit.Run
 }
 
-func open(t *testing.T) *bench {
+func open(t *testing.T) *harness {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	base := pgtest.New(t, pgtest.Schema{Name: "ingest", Migrations: files})
-	return &bench{t: t, pool: base.Pool("ingest"), run: groupcommit.Run{ID: "run_1", Now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}}
+	return &harness{t: t, pool: base.Pool("ingest"), run: groupcommit.Run{ID: "run_1", Now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}}
 }
 
 // group stores the writes of an attempt in one transaction, as the committer does.
-func (b *bench) group(attempt int32, writes ...groupcommit.Write) error {
+func (b *harness) group(attempt int32, writes ...groupcommit.Write) error {
 	b.t.Helper()
 	r := b.run
 	r.Memo = map[any]any{}
@@ -64,7 +64,7 @@ func params(pairs ...string) groupcommit.Write {
 	return WriteHParams(out)
 }
 
-func (b *bench) get() string {
+func (b *harness) get() string {
 	b.t.Helper()
 	raw, err := (&HParamStore{Pool: b.pool}).Get(b.t.Context(), b.run.ID)
 	require.NoError(b.t, err)

@@ -18,41 +18,41 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-type bench struct {
+type harness struct {
 	t      *testing.T
 	pool   *pgxpool.Pool
 	rows   *run.Store
 	server *transfer.Server
 }
 
-func open(t *testing.T) *bench {
+func open(t *testing.T) *harness {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	clk := clock.Real()
 	pool := pgtest.New(t, pgtest.Schema{Name: "ingest", Migrations: files}).Pool("ingest")
-	return &bench{
+	return &harness{
 		t: t, pool: pool, rows: &run.Store{Pool: pool, Clock: clk},
 		server: &transfer.Server{Pool: pool, Audit: audit.NewLog(clk, id.NewSource(clk, rand.Reader), "ingest")},
 	}
 }
 
-// keep stores the owner of a run as if jobs had reported it.
-func (b *bench) keep(runID, userID string) {
+// storeOwner stores the owner of a run as if jobs had reported it.
+func (b *harness) storeOwner(runID, userID string) {
 	b.t.Helper()
 	require.NoError(b.t, b.rows.Upsert(b.t.Context(), &run.Owner{
 		RunID: runID, JobID: "job_of_" + runID, OwnerID: userID, ProjectID: "prj_1", Project: "team", Visibility: "team",
 	}))
 }
 
-func (b *bench) ownerOf(runID string) string {
+func (b *harness) ownerOf(runID string) string {
 	b.t.Helper()
 	o, err := b.rows.Find(b.t.Context(), runID)
 	require.NoError(b.t, err)
 	return o.OwnerID
 }
 
-func (b *bench) owned(userID string) int32 {
+func (b *harness) owned(userID string) int32 {
 	b.t.Helper()
 	c, err := b.server.CountOwned(b.t.Context(), &commonpeerv1.CountOwnedRequest{UserId: userID})
 	require.NoError(b.t, err)
@@ -60,7 +60,7 @@ func (b *bench) owned(userID string) int32 {
 	return c.GetCounts()[0].GetCount()
 }
 
-func (b *bench) transfer(from, to string) int32 {
+func (b *harness) transfer(from, to string) int32 {
 	b.t.Helper()
 	ctx := authn.NewContext(b.t.Context(), &authn.Caller{Kind: authn.KindUser, Subject: "usr_admin", Role: authn.RoleAdmin})
 	c, err := b.server.TransferOwned(ctx, &commonpeerv1.TransferOwnedRequest{UserId: from, ToUserId: to, ToUsername: to})
@@ -71,9 +71,9 @@ func (b *bench) transfer(from, to string) int32 {
 func TestServer_TransferOwned_movesAllRuns(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	b.keep("run_1", "usr_1")
-	b.keep("run_2", "usr_1")
-	b.keep("run_3", "usr_3")
+	b.storeOwner("run_1", "usr_1")
+	b.storeOwner("run_2", "usr_1")
+	b.storeOwner("run_3", "usr_3")
 	require.EqualValues(t, 2, b.owned("usr_1"))
 	require.EqualValues(t, 2, b.transfer("usr_1", "usr_2"))
 	require.Equal(t, []int32{0, 2, 1}, []int32{b.owned("usr_1"), b.owned("usr_2"), b.owned("usr_3")})
@@ -87,24 +87,24 @@ func TestServer_TransferOwned_movesAllRuns(t *testing.T) {
 func TestServer_TransferOwned_lateReportDoesNotUndo(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	b.keep("run_1", "usr_1")
+	b.storeOwner("run_1", "usr_1")
 	b.transfer("usr_1", "usr_2")
-	b.keep("run_1", "usr_1") // from a response that the jobs service sent before the transfer
+	b.storeOwner("run_1", "usr_1") // from a response that the jobs service sent before the transfer
 	require.Equal(t, "usr_2", b.ownerOf("run_1"))
-	b.keep("run_1", "usr_2")
+	b.storeOwner("run_1", "usr_2")
 	require.Equal(t, "usr_2", b.ownerOf("run_1"))
-	b.keep("run_1", "usr_3")
+	b.storeOwner("run_1", "usr_3")
 	require.Equal(t, "usr_3", b.ownerOf("run_1"), "any other owner from jobs is stored")
 }
 
 func TestServer_TransferOwned_backToFormerOwner(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	b.keep("run_1", "usr_1")
+	b.storeOwner("run_1", "usr_1")
 	b.transfer("usr_1", "usr_2")
 	b.transfer("usr_2", "usr_1")
-	b.keep("run_1", "usr_1")
+	b.storeOwner("run_1", "usr_1")
 	require.Equal(t, "usr_1", b.ownerOf("run_1"))
-	b.keep("run_1", "usr_2")
+	b.storeOwner("run_1", "usr_2")
 	require.Equal(t, "usr_1", b.ownerOf("run_1"), "usr_2 is now the former owner")
 }

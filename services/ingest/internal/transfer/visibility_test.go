@@ -11,26 +11,26 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
-// reported returns the owner of a run as jobs reports it, with the given version of its project's visibility.
-func reported(runID, project, visibility string, version int64) *run.Owner {
+// reportedOwner returns the owner of a run as jobs reports it, with the given version of its project's visibility.
+func reportedOwner(runID, project, visibility string, version int64) *run.Owner {
 	return &run.Owner{
 		RunID: runID, JobID: "job_of_" + runID, OwnerID: "usr_1", ProjectID: project, Project: project,
 		Visibility: visibility, VisibilityVersion: version,
 	}
 }
 
-func (b *bench) learn(runID, project, visibility string, version int64) {
+func (b *harness) learn(runID, project, visibility string, version int64) {
 	b.t.Helper()
-	require.NoError(b.t, b.rows.Upsert(b.t.Context(), reported(runID, project, visibility, version)))
+	require.NoError(b.t, b.rows.Upsert(b.t.Context(), reportedOwner(runID, project, visibility, version)))
 }
 
-func (b *bench) show(project, to string, version int64) error {
+func (b *harness) show(project, to string, version int64) error {
 	_, err := b.server.SetProjectVisibility(b.t.Context(),
 		&commonpeerv1.SetProjectVisibilityRequest{ProjectId: project, Visibility: to, Version: version})
 	return err
 }
 
-func (b *bench) visibility(runID string) string {
+func (b *harness) visibility(runID string) string {
 	b.t.Helper()
 	o, err := b.rows.Find(b.t.Context(), runID)
 	require.NoError(b.t, err)
@@ -73,7 +73,7 @@ func TestServer_SetProjectVisibility_concurrentInsert(t *testing.T) {
 	tx, err := b.pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
-	require.NoError(t, (&run.Store{Pool: tx, Clock: b.rows.Clock}).Upsert(t.Context(), reported("run_1", "prj_1", "all", 0)))
+	require.NoError(t, (&run.Store{Pool: tx, Clock: b.rows.Clock}).Upsert(t.Context(), reportedOwner("run_1", "prj_1", "all", 0)))
 	done := make(chan error, 1)
 	go func() { done <- b.show("prj_1", "team", 1) }()
 	require.Eventually(t, func() bool {

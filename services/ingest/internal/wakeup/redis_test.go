@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// server implements the Redis commands that Live needs, and records all commands.
+// server implements the Redis commands that Wakeups needs, and records all commands.
 type server struct {
 	t        *testing.T
 	listener net.Listener
@@ -42,7 +42,7 @@ func serve(t *testing.T) *server {
 			s.mu.Lock()
 			s.conns[conn] = true
 			s.mu.Unlock()
-			all.Go(func() { s.talk(conn) })
+			all.Go(func() { s.serveConn(conn) })
 		}
 	})
 	t.Cleanup(func() { _ = l.Close(); s.cut(); all.Wait() })
@@ -72,7 +72,7 @@ func (s *server) open() int {
 	return len(s.conns)
 }
 
-func (s *server) talk(conn net.Conn) {
+func (s *server) serveConn(conn net.Conn) {
 	defer func() {
 		_ = conn.Close()
 		s.mu.Lock()

@@ -1,0 +1,195 @@
+// Package testenv starts complete installations for tests, from the programs that users run. An
+// installation is either a single process (signalboxd), or one process for each service and for the agent,
+// with the units, users and environment files of deploy/. All processes have ended when the test ends.
+package testenv
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"maps"
+	mathrand "math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/internal/client"
+	"github.com/signalbox-dev/signalbox/internal/e2eflow"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/test/draw"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
+)
+
+// Installation is a running installation.
+type Installation struct {
+	T        testing.TB
+	URL      string
+	Password secret.String
+	// Dir contains all files of the installation.
+	Dir string
+	// Environments is the folder of Python environments.
+	Environments string
+	// Processes contains the processes by name: signalboxd, or the services and agent.
+	Processes map[string]*Process
+	// Order contains the names in the order of their first start.
+	Order []string
+}
+
+// Options change the defaults of an installation.
+type Options struct {
+	// Env is added to every process.
+	Env map[string]string
+	// Dir is the folder to use instead of a new one, to start an installation with existing data.
+	Dir string
+	// OwnEnvironments gives the installation its own Python environments instead of the shared ones.
+	OwnEnvironments bool
+}
+
+// Start starts an installation of one kind.
+type Start func(t testing.TB, o Options) *Installation
+
+// Kinds returns the kinds of installation: a single process, or one process per service.
+func Kinds() map[string]Start { return map[string]Start{"single": Single, "split": Split} }
+
+// DrawnKinds returns the kinds that this run of the test covers. `make test` covers one, which the seed selects;
+// `make test-long` covers both.
+func DrawnKinds(t testing.TB) map[string]Start {
+	t.Helper()
+	all, drawn := Kinds(), map[string]Start{}
+	for _, name := range draw.Some(draw.New(t), 1, slices.Sorted(maps.Keys(all))) {
+		drawn[name] = all[name]
+	}
+	return drawn
+}
+
+// StageTimeout is the time limit for one stage of a test, such as a training, on a busy machine.
+const StageTimeout = 3 * time.Minute
+
+// Root returns the top folder of the repository.
+func Root(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	require.NoError(t, err)
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		parent := filepath.Dir(dir)
+		require.NotEqual(t, dir, parent, "no go.mod above the test")
+		dir = parent
+	}
+}
+
+// Bin returns the path of a program that `make build` has built.
+func Bin(t testing.TB, name string) string {
+	t.Helper()
+	path := filepath.Join(Root(t), "bin", name)
+	_, err := os.Stat(path)
+	require.NoError(t, err, "run make build")
+	return path
+}
+
+// environments returns the folder for Python environments. Installations share the environments, unless a
+// test must see them being built.
+func environments(t testing.TB, dir string, o Options) string {
+	t.Helper()
+	if o.OwnEnvironments {
+		return filepath.Join(dir, "envs")
+	}
+	return filepath.Join(Root(t), ".cache", "agent-envs")
+}
+
+// PathWithUV returns the test's PATH with the pinned uv first. uv installs packages about ten times faster than
+// pip.
+func PathWithUV(t testing.TB) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), filepath.Join(Root(t), "scripts", "tools", "uv.sh")).Output()
+	require.NoError(t, err, "scripts/tools/uv.sh")
+	return filepath.Dir(strings.TrimSpace(string(out))) + string(filepath.ListSeparator) + os.Getenv("PATH")
+}
+
+// Loop returns a Loop with a unique name that is signed in as admin. A Loop trains, deploys and queries a model.
+func (s *Installation) Loop(ctx context.Context) *e2eflow.Loop {
+	s.T.Helper()
+	var raw [4]byte
+	_, err := rand.Read(raw[:])
+	require.NoError(s.T, err)
+	l := &e2eflow.Loop{
+		Client: client.New(s.URL, nil), Clock: clock.Real(), Name: "e2e-" + hex.EncodeToString(raw[:]), Timeout: StageTimeout,
+	}
+	require.NoError(s.T, l.Login(ctx, "admin", s.Password), s.Tail())
+	return l
+}
+
+// Tail returns the end of each process's log, for failure messages.
+func (s *Installation) Tail() string {
+	var out strings.Builder
+	for _, name := range s.Order {
+		out.WriteString("\n--- " + name + "\n" + s.Processes[name].Tail())
+	}
+	return out.String()
+}
+
+// freePorts returns n free ports.
+func freePorts(t testing.TB, n int) []string {
+	t.Helper()
+	out := make([]string, n)
+	for i := range out {
+		for out[i] == "" {
+			// Choose a port below the range that the kernel uses for connections, because those are opened and closed
+			// all the time.
+			port := strconv.Itoa(10000 + mathrand.IntN(20000))
+			if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+				defer func() { _ = l.Close() }()
+				out[i] = port
+			}
+		}
+	}
+	return out
+}
+
+// folder returns the folder of the installation.
+func folder(t testing.TB, o Options) string {
+	t.Helper()
+	if o.Dir != "" {
+		return o.Dir
+	}
+	return Folder(t)
+}
+
+// Folder creates a folder that is removed when the test ends. Its path is short, because the paths of Unix
+// sockets are limited.
+func Folder(t testing.TB) string {
+	t.Helper()
+	base := pgtest.TempDir()
+	if os.Geteuid() == 0 && !accessible(base) {
+		base = "/tmp" // users of the host must be able to pass through this folder
+	}
+	dir, err := os.MkdirTemp(base, "sb")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func password(t testing.TB, dir string) (secret.String, string) {
+	t.Helper()
+	file := filepath.Join(dir, "admin-password")
+	if raw, err := os.ReadFile(file); err == nil {
+		return secret.New(string(raw)), file
+	}
+	var raw [12]byte
+	_, err := rand.Read(raw[:])
+	require.NoError(t, err)
+	text := hex.EncodeToString(raw[:])
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	return secret.New(text), file
+}
