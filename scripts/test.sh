@@ -96,8 +96,8 @@ gotest() { # NAME ARGUMENT...: run go test and print the progress by package
 PGTEST_STATEMENTS=$(find "$PWD/.cache" -maxdepth 1 -name 'sql.*' -print -quit)
 if [ -z "$PGTEST_STATEMENTS" ]; then PGTEST_STATEMENTS=$(mktemp -d "$PWD/.cache/sql.XXXXXX"); fi
 export PGTEST_STATEMENTS
-flags=(-timeout 15m)
-if [ -n "${RACE:-}" ]; then flags=(-timeout 25m -race); fi
+flags=()
+if [ -n "${RACE:-}" ]; then flags=(-race); fi
 
 # Downloading modules takes as long as compiling the standard library, so do both at once. The Python tests need
 # neither.
@@ -135,13 +135,11 @@ beside() {
 }
 beside &
 beside=$!
-# Tests wait for databases half of the time, so run more of them at once than there are cores.
-part "packages" gotest packages -p 2 -parallel 4 "${packages[@]}" "${last[@]}"
+# Test two packages at a time: a third one only slows the others down on two cores. Start test/e2e before the other
+# installations, because it takes half as long as all of them together.
+part "packages" gotest packages -timeout 40m -p 2 -parallel 4 "${packages[@]}" "${last[@]}" ./test/e2e "${installations[@]}"
 wait "$beside" || failed+=("tools")
 wait "$python" || failed+=("Python")
-# test/e2e takes as long as all other packages of this part together, so start it first. All of them mostly wait for
-# processes.
-part "installations" gotest installations -timeout 40m -p 2 ./test/e2e "${installations[@]}"
 part "statements" env GOWORK=off go -C tools run ./sqlcover .. "$PGTEST_STATEMENTS"
 
 echo "-- ten slowest packages, in seconds"

@@ -151,7 +151,7 @@ func TestChooseIdentity_errorListsAttempts(t *testing.T) {
 		require.Equal(t, "self", id.name)
 		return
 	}
-	require.ErrorContains(t, err, "as namespace")
+	require.ErrorContains(t, err, "as nobody in a user namespace")
 	require.ErrorContains(t, err, "as nobody")
 }
 
