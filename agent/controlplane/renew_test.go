@@ -234,7 +234,7 @@ func TestExpiredCertificateStopsLink(t *testing.T) {
 	m := p.link(filepath.Join(t.TempDir(), "node"))
 	p.session()
 	m.stop()
-	p.clock.Advance(month)
+	p.clock.Advance(month + time.Hour) // certificates are valid for a month from the real time
 	late := p.link(m.dir)
 	err := await(t, late.done, "the link gives up")
 	require.ErrorIs(t, err, ErrCertificateExpired)
@@ -260,7 +260,7 @@ func TestCertificateExpiresDuringSession(t *testing.T) {
 	s := p.session()
 	s.welcome(t, 3600)
 	p.awaitTimers()
-	p.clock.Advance(month)
+	p.clock.Advance(month + time.Hour)
 	require.Error(t, await(t, p.renewals, "the last try"))
 	s.end <- fault.New(fault.Unavailable, "draining", "the control plane restarts")
 	require.ErrorIs(t, await(t, m.done, "the link gives up"), ErrCertificateExpired)

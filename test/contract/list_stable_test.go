@@ -27,7 +27,7 @@ type growingList struct {
 	position listPosition
 	// late marks a list that shows a row some time after it was added.
 	late bool
-	// size is the page size of a list without the parameter limit.
+	// size is the fixed page size of a list that has no parameter `limit`, or 0 if it has one.
 	size int
 	// reader is the client that reads the list; nil for an admin.
 	reader *client.Client

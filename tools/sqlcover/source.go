@@ -155,7 +155,7 @@ func runs(call *ast.CallExpr) bool {
 	return ok && slices.Contains([]string{"Exec", "Query", "QueryRow", "Queue"}, f.Sel.Name)
 }
 
-// isText reports whether the expression puts a string together.
+// isText reports whether the expression is a string literal, a sum or a call of Sprintf.
 func isText(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.BasicLit:

@@ -46,7 +46,7 @@ func Main(args []string, clk clock.Clock, words io.Writer) int {
 	return 0
 }
 
-// own runs the command in the folder until its end.
+// own runs the command that the folder's start file describes, and returns when it has ended.
 func own(dir string, clk clock.Clock) error {
 	// The kernel kills the command when the thread that started it ends (Pdeathsig), so this thread must run as
 	// long as the shim.

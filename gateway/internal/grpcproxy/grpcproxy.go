@@ -151,7 +151,7 @@ func copyResponses(up grpc.ClientStream, down grpc.ServerStream) error {
 
 func receiveFault(err error) error {
 	if errors.Is(err, io.EOF) {
-		return fault.New(fault.Refused, "body_cut", "the call ended before its message")
+		return fault.New(fault.Refused, "body_cut", "the call ended without a request message")
 	}
 	return err
 }

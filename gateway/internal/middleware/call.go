@@ -2,7 +2,7 @@
 // headers and metadata that may pass, body limits, JSON error bodies with the location of each fault,
 // browser protection, the client's address, and the log line. Package router checks the path and the query.
 //
-// It promises that a service receives only the client headers listed here, that a client receives only the
+// Package middleware promises that a service receives only the client headers listed here, that a client receives only the
 // service metadata listed here, and that every failure has a JSON body.
 package middleware
 

@@ -32,7 +32,8 @@ func (g *Guard) Check(r *http.Request) *fault.Error {
 	return nil
 }
 
-// Headers sets headers that make browsers treat every API response as data, and only for pages of this origin.
+// Headers sets headers that forbid browsers to guess the type of an API response, to show it in a frame, to store it or
+// to load anything for it.
 func (g *Guard) Headers(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")

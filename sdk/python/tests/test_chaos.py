@@ -44,7 +44,11 @@ def restart(control: Control, stop: threading.Event, draw: random.Random) -> Non
         control.start()
 
 
-@pytest.mark.parametrize("watermarks", [False, True])
+# `make test` runs one of the two, which TEST_SEED selects; `make test-long` runs both.
+CHOICES = [False, True] if os.environ.get("TEST_LONG") else [int(os.environ.get("TEST_SEED", "1")) % 2 == 0]
+
+
+@pytest.mark.parametrize("watermarks", CHOICES)
 def test_chaos_neither_loses_nor_duplicates(
     control: Control, env: Env, monkeypatch: pytest.MonkeyPatch, watermarks: bool
 ) -> None:

@@ -47,7 +47,7 @@ const look = async ({ context, page, scheme, width }, name) => {
   await protocol.detach();
 };
 
-// kept records all data that a page could leave behind.
+// kept appends all data that a page could leave behind to seen.kept.
 const kept = async ({ context, page }) => {
   const stored = await page.evaluate(async () => ({
     local: { ...localStorage }, session: { ...sessionStorage }, cookie: document.cookie,

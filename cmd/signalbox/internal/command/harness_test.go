@@ -36,7 +36,7 @@ type fakeServer struct {
 
 	mu       sync.Mutex
 	password string
-	answers  int // responses of the engine, as the traffic record shows them
+	answers  int // number of chat responses; the traffic record has a row for each
 	revision int // number of the last revision
 	looked   int // number of reads of the last revision
 	promoted int

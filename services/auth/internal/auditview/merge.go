@@ -41,7 +41,7 @@ func (m *merge) open(ctx context.Context) error {
 	})
 }
 
-// fill reads the next positions of a service, but not more than walk can still pass.
+// fill reads the next positions of a service: at most maxPoints, and at most as many as the merge may still pass.
 func (m *merge) fill(ctx context.Context, c *cursor) error {
 	limit := min(m.want-m.walked, maxPoints)
 	points, err := c.source.Points(ctx, m.filter, c.last, limit)

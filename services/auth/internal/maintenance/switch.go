@@ -69,7 +69,7 @@ func (d *Switch) Set(ctx context.Context, mode Mode, message string, until *time
 		})
 	})
 	if err != nil || mode == Off {
-		return next, err // a gateway keeps no rejection, so the end is effective at once
+		return next, err // gateways do not cache rejections, so the end of maintenance takes effect at once
 	}
 	return next, clock.Sleep(ctx, d.Clock, authn.AnonymousLife)
 }

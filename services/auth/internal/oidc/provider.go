@@ -67,8 +67,8 @@ func badProvider(cause error, what string) error {
 	return fault.New(fault.Dependency, "oidc_provider", "the sign-in provider %s", what).Wrap(cause)
 }
 
-// metadata returns the provider's metadata. It reads them if they are missing or older than metadataTTL. If the read
-// fails, it returns the old metadata, if there are any.
+// metadata returns the provider's metadata. It reads them if they are missing or older than metadataTTL, but not within
+// failurePause after a failed read. If it cannot read them, it returns the old metadata, if there are any.
 func (p *Provider) metadata(ctx context.Context) (*metadata, error) {
 	select {
 	case p.turn <- struct{}{}:

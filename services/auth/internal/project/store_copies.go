@@ -54,7 +54,7 @@ func openCopies(ctx context.Context, q pg.Querier, service string, limit int) ([
 func triedCopy(ctx context.Context, q pg.Querier, service, projectID string, now time.Time) error {
 	_, err := q.Exec(ctx, `UPDATE project_visibility_change SET tried_at = $3 WHERE project_id = $1 AND service = $2`, projectID, service, now)
 	if err != nil {
-		return fmt.Errorf("record the delivery of a visibility to %s: %w", service, err)
+		return fmt.Errorf("record an attempt to send a visibility to %s: %w", service, err)
 	}
 	return nil
 }

@@ -133,7 +133,7 @@ func leave(ctx context.Context, tx pgx.Tx, teamID, accountID string) (role strin
 	return role, nil
 }
 
-// accounts returns all accounts, ordered by username.
+// accounts returns a page of the accounts, ordered by username.
 func accounts(ctx context.Context, q pg.Querier, limit, offset int32) ([]person, error) {
 	rows, err := q.Query(ctx, `SELECT id, username, disabled_at IS NOT NULL FROM account ORDER BY username, id LIMIT $1 OFFSET $2`, limit, offset)
 	if err != nil {

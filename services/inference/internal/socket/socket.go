@@ -5,7 +5,6 @@
 // It promises that a session ends when a side closes, disconnects or violates the protocol, when both sides are
 // silent for too long, when the server drains and the session is quiet, and when its context ends. Both connections
 // are then closed. Only a close handshake between the two sides can end with the code 1000.
-// connections are closed then. Only a close handshake ends with the code 1000.
 package socket
 
 import (

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// pollEvery is the longest time between two reads of a follower that is not woken.
+// pollEvery is how often Run wakes all followers.
 const pollEvery = 800 * time.Millisecond
 
 // Hub wakes the followers of runs.

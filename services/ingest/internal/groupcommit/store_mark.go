@@ -42,7 +42,7 @@ const marksSQL = `SELECT DISTINCT k.r, k.s, k.w, coalesce(m.seq, 0),
 	FROM unnest($1::text[], $2::text[], $3::text[]) k(r, s, w)
 	LEFT JOIN mark m ON m.run_id = k.r AND m.stream = k.s AND m.writer = k.w`
 
-// passSQL increases mark.seq past all numbers in ahead that now follow it without a gap.
+// passSQL increases mark.seq by one for as long as the next number is in ahead.
 const passSQL = `UPDATE mark SET seq = $4 + (SELECT count(*) FROM (SELECT a.seq, row_number() OVER (ORDER BY a.seq) AS n FROM ahead a
 		WHERE a.run_id = $1 AND a.stream = $2 AND a.writer = $3 AND a.seq > $4) t WHERE t.seq = $4 + t.n)
 	WHERE run_id = $1 AND stream = $2 AND writer = $3`

@@ -35,7 +35,7 @@ func Split(tail []byte, pieces []string) (lines [][]byte, rest []byte) {
 	return lines, open
 }
 
-// whole returns the length of b without a character at its end that is incomplete.
+// whole returns the length of b without an incomplete UTF-8 character at its end.
 func whole(b []byte) int {
 	for n := len(b) - 1; n >= 0 && n > len(b)-utf8.UTFMax; n-- {
 		if utf8.RuneStart(b[n]) {

@@ -95,7 +95,8 @@ func (r *reader) varint() int64 {
 	return v * int64(r.take(n))
 }
 
-// take skips n bytes and returns 1. If n is not positive, take marks the reader as failed and returns 0.
+// take skips n bytes. If n is not positive, it marks the reader as failed. It returns the factor for the decoded value:
+// 1, or 0 after a failure.
 func (r *reader) take(n int) uint64 {
 	if n <= 0 {
 		r.failed = true

@@ -92,7 +92,7 @@ func (s Store) RecordCheckpointRequest(ctx context.Context, q pg.Querier, jobID 
 	return nil
 }
 
-// PausedByDrain returns the jobs that a drain paused and that are still paused.
+// PausedByDrain returns up to batch of the jobs that a drain paused and that are still paused.
 func (s Store) PausedByDrain(ctx context.Context, q pg.Querier) ([]string, error) {
 	return jobIDs(q.Query(ctx, `SELECT j.id FROM drain_pause d JOIN job j ON j.id = d.job_id AND j.attempt = d.attempt
 		WHERE j.state = 'paused' ORDER BY j.id LIMIT $1`, batch))

@@ -30,7 +30,7 @@ type SettleArgs struct {
 func (SettleArgs) Kind() string { return "settle_hardware" }
 
 const (
-	// settleTries is the number of tries. They last for days, because a change without its audit row is never settled.
+	// settleTries is the maximum number of tries. It is high, because a change is never settled if its job gives up.
 	settleTries = 20_000
 	// lookEvery is how often await checks again without a wake-up.
 	lookEvery = 250 * time.Millisecond

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 )
 
 // Lifecycle events that the training reports.
@@ -13,6 +14,60 @@ const (
 	ReportSucceeded = "succeeded"
 	ReportFailed    = "failed"
 )
+
+// Place creates the next attempt of a queued job once the scheduler has found nodes for it. It returns false
+// if the job cannot move to scheduled.
+func (j *Job) Place(attemptID, nodeID string, now time.Time) (*Attempt, bool) {
+	if !CanMove(j.State, Scheduled) {
+		return nil, false
+	}
+	j.State, j.Attempt = Scheduled, j.Attempt+1
+	j.ScheduledAt, j.NotBefore = &now, nil
+	j.Queue = Queue{Since: j.Queue.Since}
+	a := &Attempt{
+		ID: attemptID, JobID: j.ID, Number: j.Attempt, State: Scheduled, NodeID: nodeID,
+		Held: j.GPUs, CreatedAt: now,
+	}
+	if j.Checkpoint != nil {
+		a.ResumedFrom = j.Checkpoint.ArtifactID
+	}
+	return a, true
+}
+
+// Withdraw undoes the placement of an attempt that never started. The next attempt reuses its number.
+func (j *Job) Withdraw(now time.Time) {
+	j.State, j.Attempt, j.ScheduledAt = Queued, j.Attempt-1, nil
+	j.Queue = Queue{Reason: WaitPoolCapacity, Detail: "the node became unavailable before the attempt started", Since: now}
+}
+
+// Observe applies the executor's state to the job and the attempt. It returns the type of the resulting event, or an
+// empty string if the change has no event.
+func (j *Job) Observe(a *Attempt, g gang.Gang, now time.Time) (event string) {
+	if a.Over() {
+		return ""
+	}
+	changed := ""
+	if g.Phase != a.Phase {
+		a.Phase = g.Phase
+	}
+	if g.Begun && j.State == Scheduled {
+		j.start(a, now)
+		changed = "job.starting"
+	}
+	if g.Runs && a.ExecutorRunningAt == nil {
+		a.ExecutorRunningAt = &now
+		j.ExecutorRunningAt = &now
+		if changed == "" {
+			changed = "job.executor_running"
+		}
+	}
+	return changed
+}
+
+func (j *Job) start(a *Attempt, now time.Time) {
+	j.State, a.State = Starting, Starting
+	a.StartingAt, j.StartingAt = &now, &now
+}
 
 // Report applies a reported lifecycle event to the job's attempt. Events may be skipped but not reordered: starting
 // after running, and a different event after a terminal one, are conflicts. A repeated event changes nothing. The
@@ -64,11 +119,6 @@ func (j *Job) reportRunning(a *Attempt, now time.Time) bool {
 		j.State, a.State = Running, Running
 	}
 	return true
-}
-
-func (j *Job) start(a *Attempt, now time.Time) {
-	j.State, a.State = Starting, Starting
-	a.StartingAt, j.StartingAt = &now, &now
 }
 
 func lifecycleConflict(format string, args ...any) error {

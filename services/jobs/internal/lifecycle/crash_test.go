@@ -86,7 +86,7 @@ func TestReconciler_RunOnce_continuesAfterFailure(t *testing.T) {
 	require.Equal(t, 1, b.count(`node WHERE state = 'lost'`))
 }
 
-// onlyOnce fails once: for the job that follows turn other jobs.
+// onlyOnce fails one call of CloseRun: the one after the first *turn calls.
 type onlyOnce struct{ turn *int }
 
 func (o onlyOnce) CloseRun(context.Context, pgx.Tx, string) error {

@@ -11,7 +11,7 @@ import (
 )
 
 // Stop stops a job for a reason. With force its processes get no grace period. A job that has already ended is a
-// conflict. also runs in the same transaction if anything changed.
+// conflict. If anything changed, Stop calls the parameter also in the same transaction.
 func (d *Driver) Stop(
 	ctx context.Context, jobID, reason string, force bool, cause job.Cause, also func(ctx context.Context, tx pgx.Tx) error,
 ) (*job.Job, error) {

@@ -63,8 +63,8 @@ func (b *Changer) Create(ctx context.Context, tx pgx.Tx, d *Deployment) error {
 	return err
 }
 
-// CreateRevision inserts a new candidate in tx and orders its engine. From then on, the model version that it serves
-// cannot be archived.
+// CreateRevision inserts a new revision in tx and queues the order for its engine. From then on, the revision's model
+// version cannot be archived.
 func (b *Changer) CreateRevision(ctx context.Context, tx pgx.Tx, r *revision.Revision) error {
 	if err := b.Models.Hold(ctx, tx, r.Source.ModelID, r.Source.Version); err != nil {
 		return err

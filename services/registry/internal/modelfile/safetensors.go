@@ -72,7 +72,7 @@ func (s *shards) add(r io.Reader, size int64) error {
 	return whole(spans, uint64(size)-8-n)
 }
 
-// entries decodes the header entry by entry. It returns an error if there are more than most entries. Decoding all of
+// entries decodes the header entry by entry. It returns an error if their number exceeds most. Decoding all of
 // it into a map would take many times its size in memory.
 func (s *shards) entries(raw []byte, most int) ([]span, error) {
 	var spans []span

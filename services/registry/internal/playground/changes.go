@@ -19,7 +19,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// Changer changes sessions. Each change is written with its event and the orders of its engines.
+// Changer changes sessions. It writes each change in one transaction with its event and, if engines are affected, the
+// orders to jobs.
 type Changer struct {
 	Pool      *pgxpool.Pool
 	Store     Store
@@ -63,7 +64,7 @@ func (b *Changer) Extend(ctx context.Context, sessionID string, by time.Duration
 		}
 		last := s.CreatedAt.Add(maxTTL)
 		if !s.ExpiresAt.Before(last) {
-			return fault.New(fault.Conflict, "session_longest", "%s %s already lasts four hours, which is the limit", SubjectKind, s.ID)
+			return fault.New(fault.Conflict, "session_longest", "%s %s already expires four hours after its creation, which is the limit", SubjectKind, s.ID)
 		}
 		if s.ExpiresAt = s.ExpiresAt.Add(by); s.ExpiresAt.After(last) {
 			s.ExpiresAt = last
