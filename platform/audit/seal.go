@@ -182,7 +182,7 @@ func (s *Sealer) seal(ctx context.Context, tx pgx.Tx) (int, error) {
 	return len(waiting), nil
 }
 
-// head adds to todo the INSERT of a checkpoint, the signed head of the chain at position.
+// head adds the INSERT of a checkpoint to todo. The checkpoint is the signed hash of the entry at position.
 func (s *Sealer) head(todo *pgx.Batch, previous, position int64, hash []byte) {
 	c := Checkpoint{Service: s.cfg.Service, Position: position, Previous: previous, Hash: hash, At: s.cfg.Clock.Now(), KeyID: s.cfg.KeyID}
 	c.Signature = ed25519.Sign(s.cfg.Key, c.signed())

@@ -99,7 +99,7 @@ func routeVars(t testing.TB, rt route.Route) map[string]string {
 // malformed returns an id that is not well formed.
 func malformed(prefix string) string { return prefix + "-nonsense" }
 
-// placeholder matches a placeholder in a pattern.
+// placeholder matches a parameter of a route pattern, such as {job_id}.
 var placeholder = regexp.MustCompile(`\{[^}]*\}`)
 
 // fillPath replaces each placeholder of a pattern by an id or by a name that does not exist. of returns the

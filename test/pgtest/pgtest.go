@@ -119,17 +119,19 @@ func Admin(tb testing.TB) secret.String {
 // so that the test needs only one: Postgres starts a process for each.
 func open(ctx context.Context, tb testing.TB) *pgx.Conn {
 	tb.Helper()
-	set := os.Getenv("TEST_DATABASE_URL")
-	if set != "" {
-		conn, err := connect(ctx, secret.New(set))
-		require.NoError(tb, err)
-		tb.Cleanup(func() { pg.CloseConn(context.Background(), conn) })
-		return conn
+	var conn *pgx.Conn
+	var err error
+	release := func() {}
+	if set := os.Getenv("TEST_DATABASE_URL"); set != "" {
+		conn, err = connect(ctx, secret.New(set))
+	} else {
+		conn, release, err = shared(ctx)
 	}
-	conn, release, err := shared(ctx)
 	require.NoError(tb, err, "start Postgres for the test")
-	tb.Cleanup(release)
-	tb.Cleanup(func() { pg.CloseConn(context.Background(), conn) })
+	tb.Cleanup(func() {
+		pg.CloseConn(context.Background(), conn)
+		release()
+	})
 	return conn
 }
 

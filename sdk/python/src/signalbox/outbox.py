@@ -116,7 +116,7 @@ class Outbox:
             return self._wait(lambda: all(b.oldest(stuck) > n for b, n in marks), timeout)
 
     def check(self) -> None:
-        """Raise the oldest refusal that was not raised yet. Do nothing if there is none."""
+        """Raise the oldest refusal that has not been raised, if any."""
         with self.cond:
             if self.closed_by is not None:
                 raise self.closed_by

@@ -27,7 +27,7 @@ class Sink(Protocol):
         """Wait until report n is settled."""
 
     def check(self) -> None:
-        """Raise the oldest refusal that was not raised yet."""
+        """Raise the oldest refusal that has not been raised, if any."""
 
     def flush(self, timeout: float) -> bool:
         """Wait until all reports are settled."""
@@ -64,7 +64,7 @@ class Online:
         self.box.settle(n, self._policy.settle_timeout)
 
     def check(self) -> None:
-        """Raise the oldest refusal that was not raised yet."""
+        """Raise the oldest refusal that has not been raised, if any."""
         self.box.check()
 
     def flush(self, timeout: float) -> bool:
