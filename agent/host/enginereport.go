@@ -2,10 +2,13 @@ package host
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"math/big"
 	"net"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/agent/engine"
@@ -266,12 +269,28 @@ func logTail(path string) string {
 	return executor.Tail(string(data[:n]), excerpt)
 }
 
-// freePort returns a loopback port that is not in use at the moment.
+// The ports of engines lie below those that Linux gives to outgoing connections (32768 and above by default) and below
+// the node ports of Kubernetes. A connection could otherwise take the port before the engine listens on it.
+const (
+	firstPort = 20000
+	ports     = 10000
+	portTries = 20
+)
+
+// freePort returns a random loopback port that is not in use at the moment.
 func (h *Host) freePort(ctx context.Context) (int, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(loopback, "0"))
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
+	var taken error
+	for range portTries {
+		n, err := rand.Int(h.deps.Rand, big.NewInt(ports))
+		if err != nil {
+			return 0, fmt.Errorf("draw a port: %w", err)
+		}
+		port := firstPort + int(n.Int64())
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
+		if err == nil {
+			return port, l.Close()
+		}
+		taken = err
 	}
-	port := l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // the listener is a TCP listener
-	return port, l.Close()
+	return 0, fmt.Errorf("find a free port in %d tries, the last one: %w", portTries, taken)
 }

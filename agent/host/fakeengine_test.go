@@ -2,8 +2,10 @@ package host_test
 
 import (
 	"context"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -96,10 +98,11 @@ func (f *fakeEngine) seen() (executor.Observation, executor.EngineReport) {
 	return executor.Observation{}, executor.EngineReport{}
 }
 
-func (f *fakeEngine) ready(restarts int) executor.EngineReport {
+// ready waits until an engine is ready whose process is not the one of before.
+func (f *fakeEngine) ready(before executor.EngineReport) executor.EngineReport {
 	f.Helper()
 	var r executor.EngineReport
-	f.until("ready", func() bool { _, r = f.seen(); return r.Ready && r.Restarts == restarts })
+	f.until("ready", func() bool { _, r = f.seen(); return r.Ready && r.PID != before.PID })
 	return r
 }
 
@@ -153,7 +156,7 @@ func TestEngine_noModelList(t *testing.T) {
 	t.Parallel()
 	f := newFakeEngine(t, "no-list")
 	f.apply(f.work)
-	require.Contains(t, string(f.ready(0).Probes), `"model_list":false`)
+	require.Contains(t, string(f.ready(executor.EngineReport{}).Probes), `"model_list":false`)
 }
 
 func TestEngine_modelDigestMismatch(t *testing.T) {
@@ -181,14 +184,14 @@ func TestEngine_restartedAfterKill(t *testing.T) {
 	t.Parallel()
 	f := newFakeEngine(t, "good")
 	f.apply(f.work)
-	first := f.ready(0)
+	first := f.ready(executor.EngineReport{})
 	before, _ := f.seen()
 	require.NoError(t, syscall.Kill(first.PID, syscall.SIGKILL))
-	second := f.ready(1)
+	second := f.ready(first)
 	after, _ := f.seen()
 	require.True(t, after.RunningAt.After(first.ReadyAt), "RunningAt of the second process is %s", after.RunningAt)
 	require.False(t, before.RunningAt.After(first.ReadyAt))
-	require.NotEqual(t, first.PID, second.PID)
+	require.Greater(t, second.Restarts, first.Restarts)
 	require.True(t, second.ReadyAt.After(first.ReadyAt))
 	require.NoDirExists(t, filepath.Join(f.dir, "works", f.work.Key.String(), "starts", "0"))
 }
@@ -197,20 +200,19 @@ func TestEngine_killedWithoutExecutorIsDetected(t *testing.T) {
 	t.Parallel()
 	f := newFakeEngine(t, "good")
 	f.apply(f.work)
-	first := f.ready(0)
+	first := f.ready(executor.EngineReport{})
 	// Kill the engine while no executor is running. The next executor must not trust the saved report.
 	f.stop()
 	require.NoError(t, syscall.Kill(first.PID, syscall.SIGKILL))
 	f.open()
-	second := f.ready(1)
-	require.NotEqual(t, first.PID, second.PID)
+	require.Greater(t, f.ready(first).Restarts, first.Restarts)
 }
 
 func TestEngine_stoppedAtShutdownAndRestarted(t *testing.T) {
 	t.Parallel()
 	f := newFakeEngine(t, "good")
 	f.apply(f.work)
-	first := f.ready(0)
+	first := f.ready(executor.EngineReport{})
 	require.NoError(t, f.host.Shutdown(t.Context(), true))
 	o, r := f.seen()
 	require.Equal(t, executor.PhaseRunning, o.Phase)
@@ -221,16 +223,27 @@ func TestEngine_stoppedAtShutdownAndRestarted(t *testing.T) {
 	f.stop()
 
 	f.open()
-	second := f.ready(1)
-	require.NotEqual(t, first.PID, second.PID)
+	second := f.ready(first)
 	require.Equal(t, first.APIKey.Reveal(), second.APIKey.Reveal())
+}
+
+func TestEngine_portBelowThoseOfConnections(t *testing.T) {
+	t.Parallel()
+	f := newFakeEngine(t, "good")
+	f.apply(f.work)
+	address, err := url.Parse(f.ready(executor.EngineReport{}).Address)
+	require.NoError(t, err)
+	port, err := strconv.Atoi(address.Port())
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, port, 1024)
+	require.Less(t, port, 30000, "an outgoing connection may take the port before the engine listens on it")
 }
 
 func TestEngine_keyNotOnCommandLine(t *testing.T) {
 	t.Parallel()
 	f := newFakeEngine(t, "good")
 	f.apply(f.work)
-	r := f.ready(0)
+	r := f.ready(executor.EngineReport{})
 	entries, err := os.ReadDir("/proc")
 	require.NoError(t, err)
 	for _, e := range entries {

@@ -26,7 +26,9 @@ func TestOpen_serverThatMayLoseCommits(t *testing.T) {
 	bin, err := local.Find("", "../../.cache/postgres")
 	require.NoError(t, err)
 	for unsafe, want := range map[bool]error{true: pg.ErrUnsafe, false: nil} {
-		server, err := local.Start(t.Context(), local.Config{BinDir: bin, Dir: t.TempDir(), Unsafe: unsafe})
+		dir := t.TempDir()
+		pgtest.Cluster(t, dir)
+		server, err := local.Start(t.Context(), local.Config{BinDir: bin, Dir: dir, Unsafe: unsafe})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, server.Stop(context.Background())) })
 		pool, err := pg.Open(pgtest.Context(t), pg.Config{URL: server.AdminURL()}, "public", quiet())

@@ -108,7 +108,7 @@ func spawn(program, dir string) (int, error) {
 		return 0, fmt.Errorf("open the log of pgserver: %w", err)
 	}
 	defer func() { _ = log.Close() }()
-	cmd := exec.Command(program, dir, os.Getenv("SERVICE_POSTGRES_BIN"), moduleCache())
+	cmd := exec.Command(program, "serve", dir, os.Getenv("SERVICE_POSTGRES_BIN"), moduleCache())
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {

@@ -166,6 +166,15 @@ func folder(t testing.TB, o Options) string {
 	return Folder(t)
 }
 
+// copyCluster puts an empty database cluster into dir unless dir exists. The tests of signalboxd and of the demo let
+// signalboxd create its own.
+func copyCluster(t testing.TB, dir string) {
+	t.Helper()
+	if _, err := os.Stat(dir); err != nil {
+		pgtest.Cluster(t, dir)
+	}
+}
+
 // Folder creates a folder that is removed when the test ends. Its path is short, because the paths of Unix
 // sockets are limited.
 func Folder(t testing.TB) string {

@@ -21,6 +21,7 @@ const (
 func Single(t testing.TB, o Options) *Installation {
 	t.Helper()
 	dir := folder(t, o)
+	copyCluster(t, filepath.Join(dir, "data", "postgres"))
 	pass, passFile := password(t, dir)
 	s := &Installation{T: t, Password: pass, Dir: dir, Environments: environments(t, dir, o), Processes: map[string]*Process{}, Order: []string{"signalboxd"}}
 	env := append(os.Environ(), "SERVICE_BOOTSTRAP_ADMIN_PASSWORD_FILE="+passFile,

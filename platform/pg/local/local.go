@@ -114,11 +114,12 @@ func start(ctx context.Context, cfg Config) (*Server, error) {
 	}
 }
 
-// AdminURL returns the URL of the superuser for the database `postgres`.
+// AdminURL returns the URL of the superuser for the database `postgres`. It turns TLS off, because this server has none:
+// by default, a client would try TLS on one connection and then open a second one without it.
 func (s *Server) AdminURL() secret.String {
 	u := url.URL{
 		Scheme: "postgres", User: url.UserPassword(adminRole, s.password.Reveal()),
-		Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)), Path: "/postgres",
+		Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)), Path: "/postgres", RawQuery: "sslmode=disable",
 	}
 	return secret.New(u.String())
 }

@@ -10,12 +10,15 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 // config returns an unsafe, fast configuration; tests of durability reset Unsafe.
@@ -24,6 +27,14 @@ func config(t *testing.T) Config {
 	bin, err := Find("", "../../../.cache/postgres")
 	require.NoError(t, err)
 	return Config{BinDir: bin, Dir: t.TempDir(), Unsafe: true}
+}
+
+// existing returns the configuration of a folder with an empty cluster, for tests of something other than its creation.
+func existing(t *testing.T) Config {
+	t.Helper()
+	cfg := config(t)
+	pgtest.Cluster(t, cfg.Dir)
+	return cfg
 }
 
 func begin(t *testing.T, cfg Config) *Server {
@@ -76,9 +87,27 @@ func TestStart_restartKeepsRowsPortAndPassword(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 }
 
+// By default, a client tries TLS on one connection and opens a second one after the refusal.
+func TestServer_AdminURL_connectsOnce(t *testing.T) {
+	t.Parallel()
+	s := begin(t, existing(t))
+	cfg, err := pgx.ParseConfig(s.AdminURL().Reveal())
+	require.NoError(t, err)
+	var dials atomic.Int32
+	dial := cfg.DialFunc
+	cfg.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		dials.Add(1)
+		return dial(ctx, network, addr)
+	}
+	conn, err := pgx.ConnectConfig(t.Context(), cfg)
+	require.NoError(t, err)
+	require.NoError(t, conn.Close(t.Context()))
+	require.EqualValues(t, 1, dials.Load())
+}
+
 func TestStart_lastPortTaken(t *testing.T) {
 	t.Parallel()
-	cfg := config(t)
+	cfg := existing(t)
 	s := begin(t, cfg)
 	require.NoError(t, s.Stop(t.Context()))
 	l, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", s.Port()))
@@ -91,7 +120,7 @@ func TestStart_lastPortTaken(t *testing.T) {
 
 func TestStart_folderInUse(t *testing.T) {
 	t.Parallel()
-	cfg := config(t)
+	cfg := existing(t)
 	begin(t, cfg)
 	_, err := Start(t.Context(), cfg)
 	require.ErrorIs(t, err, ErrInUse)
@@ -113,7 +142,7 @@ func TestStart_recoversAfterSIGKILL(t *testing.T) {
 
 func TestServer_Run_stopsWithContext(t *testing.T) {
 	t.Parallel()
-	s := begin(t, config(t))
+	s := begin(t, existing(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
@@ -169,7 +198,7 @@ func actAsParent(t *testing.T, dir string) {
 // Pdeathsig.
 func TestStart_endsLeftoverServer(t *testing.T) {
 	t.Parallel()
-	cfg := config(t)
+	cfg := existing(t)
 	s := begin(t, cfg)
 	require.NoError(t, s.Stop(t.Context()))
 	id, err := chooseIdentity(t.Context(), cfg.BinDir)
@@ -195,7 +224,7 @@ func TestStart_stalePidFile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cfg := config(t)
+			cfg := existing(t)
 			s := begin(t, cfg)
 			require.NoError(t, s.Stop(t.Context()))
 			require.NoError(t, os.WriteFile(filepath.Join(cfg.Dir, "data", "postmaster.pid"), []byte(text), 0o600))
@@ -225,7 +254,7 @@ func TestStart_clusterOfOtherVersion(t *testing.T) {
 
 func TestStart_errorHasServerLog(t *testing.T) {
 	t.Parallel()
-	cfg := config(t)
+	cfg := existing(t)
 	s := begin(t, cfg)
 	require.NoError(t, s.Stop(t.Context()))
 	require.NoError(t, os.WriteFile(filepath.Join(cfg.Dir, "data", "postgresql.conf"), []byte("no_such_setting = 1\n"), 0o600))

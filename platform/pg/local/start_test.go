@@ -16,7 +16,7 @@ import (
 
 func TestServer_Stop_hangingServer(t *testing.T) {
 	t.Parallel()
-	cfg := config(t)
+	cfg := existing(t)
 	s := begin(t, cfg)
 	require.NoError(t, syscall.Kill(s.PID(), syscall.SIGSTOP))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -29,7 +29,7 @@ func TestServer_Stop_hangingServer(t *testing.T) {
 
 func TestStart_cancelledLeavesNoServer(t *testing.T) {
 	t.Parallel()
-	cfg := config(t)
+	cfg := existing(t)
 	s := begin(t, cfg)
 	require.NoError(t, s.Stop(t.Context()))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -43,7 +43,7 @@ func TestStart_cancelledLeavesNoServer(t *testing.T) {
 
 func TestStart_wrongPassword(t *testing.T) {
 	t.Parallel()
-	cfg := config(t)
+	cfg := existing(t)
 	s := begin(t, cfg)
 	require.NoError(t, s.Stop(t.Context()))
 	require.NoError(t, os.WriteFile(filepath.Join(cfg.Dir, "password"), []byte("another\n"), 0o600))
@@ -73,7 +73,7 @@ func TestCluster_password_fromEntropy(t *testing.T) {
 
 func TestStart_freshRemovesOldCluster(t *testing.T) {
 	t.Parallel()
-	cfg := config(t)
+	cfg := existing(t)
 	s := begin(t, cfg)
 	execute(t, s, `CREATE TABLE kept (word text)`)
 	require.NoError(t, s.Stop(t.Context()))
@@ -83,7 +83,7 @@ func TestStart_freshRemovesOldCluster(t *testing.T) {
 
 func TestStart_rotatesLargeLog(t *testing.T) {
 	t.Parallel()
-	cfg := config(t)
+	cfg := existing(t)
 	c := &cluster{cfg: cfg}
 	require.NoError(t, os.WriteFile(c.logPath(), []byte("old\n"), 0o600))
 	require.NoError(t, os.Truncate(c.logPath(), 10<<20+1))

@@ -44,6 +44,20 @@ func serve(ctx context.Context, dir, setting, cache string) error {
 	return errors.Join(err, os.RemoveAll(home))
 }
 
+// create creates an empty cluster in the folder dir.
+func create(ctx context.Context, dir, setting, cache string) error {
+	bin, err := local.Find(setting, cache)
+	if err != nil {
+		return err
+	}
+	server, err := local.Start(ctx, local.Config{BinDir: bin, Dir: dir, Unsafe: true})
+	if err != nil {
+		return err
+	}
+	// Servers of copies must choose their own ports and write their own logs.
+	return errors.Join(server.Stop(ctx), os.Remove(filepath.Join(dir, "port")), os.Remove(filepath.Join(dir, "postgres.log")))
+}
+
 // watch waits until the server is no longer used or has ended. If done is not nil, the caller holds the
 // lock for which new tests wait.
 func watch(ctx context.Context, dir string, server *local.Server) (done func(), err error) {

@@ -17,6 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/cmd/signalbox-setup/internal/setup"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/pg/local"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 // groupNames returns the groups of deploy/sysusers.d, in the order of their IDs in a test's installation.
@@ -117,7 +118,9 @@ func TestSetup_Database_urlReadableByItsService(t *testing.T) {
 	}
 	bin, err := local.Find("", filepath.Join("..", "..", "..", "..", ".cache", "postgres"))
 	require.NoError(t, err)
-	server, err := local.Start(t.Context(), local.Config{BinDir: bin, Dir: filepath.Join(t.TempDir(), "pg"), Entropy: rand.Reader})
+	data := filepath.Join(t.TempDir(), "pg")
+	pgtest.Cluster(t, data)
+	server, err := local.Start(t.Context(), local.Config{BinDir: bin, Dir: data, Entropy: rand.Reader})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop(context.WithoutCancel(t.Context()))) })
 	admin := filepath.Join(t.TempDir(), "admin-url")

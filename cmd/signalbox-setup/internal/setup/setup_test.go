@@ -19,6 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 // files returns the content of all files in a folder, by path. It requires that only their owner can read them.
@@ -151,7 +152,9 @@ func TestDatabase(t *testing.T) {
 	// The test runs its own server, because the roles have the same names as in a real installation.
 	bin, err := local.Find("", filepath.Join("..", "..", "..", "..", ".cache", "postgres"))
 	require.NoError(t, err)
-	server, err := local.Start(t.Context(), local.Config{BinDir: bin, Dir: filepath.Join(t.TempDir(), "pg"), Entropy: rand.Reader})
+	data := filepath.Join(t.TempDir(), "pg")
+	pgtest.Cluster(t, data)
+	server, err := local.Start(t.Context(), local.Config{BinDir: bin, Dir: data, Entropy: rand.Reader})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop(context.WithoutCancel(t.Context()))) })
 	admin := filepath.Join(dir, "admin-url")

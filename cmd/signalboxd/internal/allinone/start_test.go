@@ -17,6 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/internal/client"
 	"github.com/signalbox-dev/signalbox/platform/pg/local"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 // folderOf creates a temporary folder with a short path, as Unix sockets need.
@@ -113,7 +114,9 @@ func TestRun_externalPostgres(t *testing.T) {
 	dir := folderOf(t)
 	bin, err := local.Find("", postgresCache(t))
 	require.NoError(t, err)
-	server, err := local.Start(t.Context(), local.Config{BinDir: bin, Dir: filepath.Join(dir, "pg"), Entropy: rand.Reader})
+	data := filepath.Join(dir, "pg")
+	pgtest.Cluster(t, data)
+	server, err := local.Start(t.Context(), local.Config{BinDir: bin, Dir: data, Entropy: rand.Reader})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop(context.WithoutCancel(t.Context()))) })
 	const password = "correct horse"

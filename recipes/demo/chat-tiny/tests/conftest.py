@@ -20,7 +20,8 @@ SDK = ROOT / "sdk" / "python" / "src"
 
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 os.environ["SERVICE_JOB_ENABLED"] = "0"
-sys.dont_write_bytecode = True
+# Compiled modules must not be written into the recipe's folder.
+sys.dont_write_bytecode = sys.pycache_prefix is None
 sys.path[:0] = [str(RECIPE), str(RECIPE / "tests"), str(SDK)]
 
 # `make test-long` sets TEST_LONG, which runs all comparisons and the complete training. `make test` runs a random part
@@ -37,6 +38,9 @@ def drawn(rows: list, count: int) -> list:
 
 
 import signalbox  # noqa: E402  (from the checkout)
+from chat_tiny import memory  # noqa: E402
+
+memory.keep_freed_arrays()
 
 
 class RecordingRun:
