@@ -41,7 +41,8 @@ const (
 	commandJoin = "join"
 )
 
-// Run runs the agent until the process receives a signal.
+// Run runs the agent until the process receives a signal or the agent fails. With --print-config it only
+// prints the settings.
 func (p Process) Run() error {
 	ctx := context.Background()
 	s, a, o, err := p.open(ctx, commandRun)

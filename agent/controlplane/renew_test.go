@@ -25,7 +25,7 @@ func identityOf(t *testing.T, dir string) string {
 	return string(raw)
 }
 
-// awaitTimers waits until the link has exactly two timers: for its renewal and for its heartbeat.
+// awaitTimers waits until the link has two timers: one for its renewal and one for its heartbeat.
 func (p *fakeControlPlane) awaitTimers() {
 	p.Helper()
 	require.NoError(p, p.clock.Await(p.Context(), 2))
@@ -209,7 +209,7 @@ func TestRenewal_invalidResponseKeepsCertificate(t *testing.T) {
 			p.awaitTimers()
 			p.clock.Advance(month * 3 / 4)
 			require.NoError(t, await(t, p.renewals, "the response"))
-			// The link waits before its next try, so it has checked the response by then.
+			// The link checks the response before it waits for its next try.
 			p.awaitTimers()
 			p.clock.Advance(time.Hour)
 			require.NoError(t, await(t, p.renewals, "another try"))
@@ -245,7 +245,7 @@ func TestExpiredCertificateStopsLink(t *testing.T) {
 	// Following the remedy in the error works: remove the folder and join again.
 	require.NoError(t, os.RemoveAll(m.dir))
 	fresh := p.link(m.dir)
-	err = await(t, fresh.done, "the fake clock is past the new certificate too")
+	err = await(t, fresh.done, "the link gives up again: by the fake clock the new certificate has expired too")
 	require.ErrorIs(t, err, ErrCertificateExpired)
 	require.DirExists(t, m.dir, "the agent has joined")
 }

@@ -13,7 +13,8 @@ type Executor interface {
 	Apply(ctx context.Context, desired []Work) error
 	// Observed returns all known executions, ordered by work id.
 	Observed() []Observation
-	// Changes receives a value after the result of Observed has changed. Several changes may share one value.
+	// Changes returns a channel that receives a value after the result of Observed has changed. Several changes
+	// may share one value.
 	Changes() <-chan struct{}
 }
 

@@ -9,7 +9,8 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-// Apply sets the complete list of desired works. It ignores the list once Shutdown has been called.
+// Apply sets the complete list of desired works. A work that cannot be applied does not block the others;
+// Apply returns its error. Apply ignores the list once Shutdown has stopped the works.
 func (h *Host) Apply(ctx context.Context, desired []executor.Work) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -159,7 +159,8 @@ func (w *work) readyEngine(ctx context.Context, dir string) (shim.Start, error) 
 	return w.engineCommand(ctx, spec, driver, env, dir)
 }
 
-// engineCommand plans one start of the engine. Each start uses a new port.
+// engineCommand writes the files of one start of the engine and returns its command. Each start uses a new
+// port.
 func (w *work) engineCommand(
 	ctx context.Context, spec executor.EngineSpec, driver engine.Driver, env pyenv.Environment, dir string,
 ) (shim.Start, error) {
@@ -195,7 +196,8 @@ func (w *work) engineCommand(
 }
 
 // fetchModel links the model's files into the folder `model` of the work. Some engines use the name of the
-// model as a path, so fetchModel also creates a link to that folder for each served name.
+// model as a path, so fetchModel also creates a link to that folder for each served name that is a valid
+// file name.
 func (w *work) fetchModel(ctx context.Context, spec executor.EngineSpec) error {
 	if len(spec.Model) == 1 && spec.ModelDigest != "" && spec.ModelDigest != "sha256:"+spec.Model[0].SHA256 {
 		return errors.Join(objcache.ErrMismatch, fmt.Errorf("the model's file does not match the digest %s", spec.ModelDigest))
@@ -215,7 +217,8 @@ func (w *work) fetchModel(ctx context.Context, spec executor.EngineSpec) error {
 	return w.fetch(ctx, spec.Model, w.path("model"), w.host.objects.Link)
 }
 
-// makeKey generates the API key that callers of this engine must send.
+// makeKey writes the file with the API key that callers of this engine must send. It generates the key at
+// the first start.
 func (w *work) makeKey() error {
 	if w.assignment.Key == "" {
 		random := make([]byte, 32)

@@ -186,7 +186,7 @@ func (h *Host) Run(ctx context.Context) error {
 	return nil
 }
 
-// start starts the goroutines of the work. The caller holds the lock.
+// start starts the goroutines of the work if the host is running. The caller holds h.mu.
 func (h *Host) start(w *work) {
 	if h.ctx == nil || h.down || w.started {
 		return
@@ -196,7 +196,7 @@ func (h *Host) start(w *work) {
 	h.keepers.Go(func() { w.expire(h.ctx) })
 }
 
-// Changes receives a value after Observed has changed.
+// Changes returns a channel that receives a value after the result of Observed has changed.
 func (h *Host) Changes() <-chan struct{} { return h.changes }
 
 func (h *Host) changed() {

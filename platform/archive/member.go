@@ -60,7 +60,7 @@ func (w *walk) take(name string, folder bool) error {
 	return nil
 }
 
-// Sensitive reports whether a file name is one that usually holds secrets.
+// Sensitive reports whether a file with this name usually holds secrets.
 func Sensitive(name string) bool {
 	base := strings.ToLower(path.Base(name))
 	for _, pattern := range patterns() {
@@ -71,7 +71,7 @@ func Sensitive(name string) bool {
 	return false
 }
 
-// patterns returns the file name patterns of the specification, and similar ones.
+// patterns returns the patterns for the names of files that usually hold secrets.
 func patterns() []string {
 	return []string{
 		".env", ".env.*", "*.pem", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.p12", "*.pfx", ".netrc", ".pypirc", ".pgpass", ".htpasswd",

@@ -17,9 +17,9 @@ func ofWork(name string) bool {
 	return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]*\.[0-9]+\.[0-9]+-[0-9a-f]{8}$`).MatchString(name)
 }
 
-// Clean removes the abandoned groups of works, including those of other agents on the machine. A group is
-// abandoned if its shim was killed and no agent has removed it since. The kernel does not remove a group
-// that contains a process.
+// Clean removes the groups of works that are older than forgotten and contain no process, including those of
+// other agents on the machine. Such a group remains if its shim was killed and no agent has removed it
+// since. The kernel does not remove a group that contains a process.
 func (h Enforcer) Clean(now time.Time) {
 	for _, base := range h.bases {
 		entries, err := os.ReadDir(base)

@@ -48,7 +48,7 @@ func (e Environment) Bin() string { return filepath.Join(e.Dir, "bin") }
 // BuildError reports that the environment cannot be built from its spec. Output is shown to the user.
 type BuildError struct{ Output string }
 
-// Error returns the end of the installer's output.
+// Error returns e.Output: the end of the installer's output, or why the installer was not started.
 func (e *BuildError) Error() string { return e.Output }
 
 func failed(format string, args ...any) error {
