@@ -23,8 +23,8 @@ type DuplicateError struct{ Name string }
 // Error implements error.
 func (e *DuplicateError) Error() string { return fmt.Sprintf("duplicate member %q", e.Name) }
 
-// Reader reads one JSON document value by value. A duplicate name is a *DuplicateError. Parsers disagree on which of two
-// equal names counts, and encoding/json silently uses the last one. Numbers keep their text.
+// Reader reads one JSON document value by value. Numbers keep their text. For a duplicate name it returns a
+// *DuplicateError: parsers disagree on which of two equal names counts, and encoding/json silently uses the last one.
 type Reader struct {
 	in    *json.Decoder
 	rules Rules

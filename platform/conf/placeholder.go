@@ -58,7 +58,7 @@ func exampleWord(word string) bool {
 	}
 }
 
-// period returns the shortest text that gives this text if it is repeated.
+// period returns the shortest text whose repetition is text: text itself if nothing is repeated in it.
 func period(text string) string {
 	for n := 1; n <= len(text)/2; n++ {
 		if len(text)%n == 0 && strings.Repeat(text[:n], len(text)/n) == text {

@@ -63,7 +63,8 @@ func readFile(path string) (string, error) {
 	return text, nil
 }
 
-// unknown returns a warning for every SERVICE_ variable that is not a known setting.
+// unknown returns a warning for every SERVICE_ variable that is not a known setting. It skips the variables of
+// training code and those with an ignored prefix.
 func (l *loader) unknown() []string {
 	var warnings []string
 	for _, name := range l.from.names() {

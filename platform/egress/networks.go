@@ -61,7 +61,7 @@ func parseNetwork(text string) (netip.Prefix, error) {
 	if err != nil {
 		addr, aerr := netip.ParseAddr(text)
 		if aerr != nil || addr.Zone() != "" {
-			return netip.Prefix{}, fmt.Errorf("%q is neither a network (10.0.0.0/8) nor an address", text)
+			return netip.Prefix{}, fmt.Errorf("%q is neither a network such as 10.0.0.0/8 nor an IP address", text)
 		}
 		p = netip.PrefixFrom(addr, addr.BitLen())
 	}
