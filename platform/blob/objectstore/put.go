@@ -78,7 +78,7 @@ func (s *FileStore) place(ctx context.Context, folder, key, sha256 string) error
 		info, stat := s.Stat(ctx, key)
 		if stat == nil && info.SHA256 == sha256 {
 			return s.failure("remove the staged", s.root.RemoveAll(folder))
-			}
+		}
 		if stat == nil {
 			return blob.Differs(key)
 		}
