@@ -94,8 +94,8 @@ func (l *Link) Run(ctx context.Context, x executor.Executor) error {
 	}
 }
 
-// attend runs one session on conn and closes conn. renewed is true if leaveLine ended the session, because
-// the node has a new certificate, or if ctx has ended.
+// attend runs one session on conn and closes conn. renewed is true if leaveLine ended the session because of
+// a new certificate. It is also true if ctx has ended.
 func (l *Link) attend(ctx context.Context, conn *grpc.ClientConn, s *session) (renewed bool, err error) {
 	defer func() { _ = conn.Close() }()
 	ctx, leave := context.WithCancel(ctx)
@@ -243,8 +243,8 @@ func (s *session) receive(ctx context.Context, stream jobsv1.AgentService_Connec
 }
 
 // apply passes the complete list to the executor. The executor would end a work that is missing from the
-// list, so a work that cannot be decoded stays in it. If its desired state is unknown, the executor leaves
-// the work unchanged. If its kind is unknown, the executor does not start it.
+// list, so a work that cannot be decoded stays in the list. If its desired state is unknown, the executor
+// leaves the work unchanged. If its kind is unknown, the executor does not start it.
 func (s *session) apply(ctx context.Context, desired *jobsv1.DesiredWorks) {
 	works := make([]executor.Work, 0, len(desired.GetWorks()))
 	for _, p := range desired.GetWorks() {

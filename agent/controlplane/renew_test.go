@@ -67,7 +67,8 @@ func TestRenewal_atTwoThirdsOfLifetime(t *testing.T) {
 	m.stop()
 
 	// The next agent with the same folder is the same node and has the renewed certificate. The certificate's times are
-	// real, so by the test's clock its renewal is already due again; it must not succeed before the check.
+	// real. By the test's clock, the next renewal is therefore already due. It must not succeed before the test has
+	// checked the folder.
 	p.renewsBy(func(*jobsv1.RenewCertificateRequest) (*jobsv1.RenewCertificateResponse, error) {
 		return nil, status.Error(codes.Unavailable, "no renewal in this part of the test")
 	})

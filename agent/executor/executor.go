@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// Executor runs work. All methods are safe for concurrent use.
+// Executor runs works. All methods are safe for concurrent use.
 type Executor interface {
 	// Apply sets the complete list of desired works. A known work that is not in the list becomes gone. A work
 	// is ignored if the executor knows a newer one with the same id.

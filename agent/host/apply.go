@@ -10,7 +10,7 @@ import (
 )
 
 // Apply sets the complete list of desired works. A work that cannot be applied does not block the others;
-// Apply returns its error. Apply ignores the list once Shutdown has stopped the works.
+// Apply returns its error. Apply ignores the list after a Shutdown that stops the works.
 func (h *Host) Apply(ctx context.Context, desired []executor.Work) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

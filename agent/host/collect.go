@@ -26,7 +26,7 @@ type collecting struct {
 const lastTry = time.Minute
 
 // collectTime returns the time left to deliver the rest of the log. CollectTimeout counts from the first
-// call, even if the agent was restarted since. Each restart may extend it by up to lastTry.
+// call, even if the agent was restarted since. Each restart may extend the time by up to lastTry.
 func (w *work) collectTime() (time.Duration, error) {
 	var c collecting
 	err := localfile.ReadJSON(w.path("collecting.json"), &c)

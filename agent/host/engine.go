@@ -236,7 +236,8 @@ func (w *work) makeKey() error {
 	return localfile.Write(w.path("key"), []byte(w.assignment.Key+"\n"), localfile.PrivateMode)
 }
 
-// nextStart waits longer after each failure, and then counts the restart.
+// nextStart waits before the next start, longer after each failure. It then counts the restart and removes
+// the folder of the previous start.
 func (w *work) nextStart(ctx context.Context, failures int) error {
 	wanted, cancel := w.whileWanted(ctx)
 	defer cancel()

@@ -56,8 +56,8 @@ func (w *work) attemptEnv(spec executor.AttemptSpec, env pyenv.Environment) ([]s
 	return flat(v), nil
 }
 
-// gang reports whether name is a variable that the control plane sets to describe the rank of a process in
-// its gang.
+// gang reports whether name is a variable with which the control plane tells a process of a distributed job
+// its own place, the size of the job and the address of the main process.
 func gang(name string) bool {
 	place := []string{"ROLE", "NODE_RANK", "NNODES", "GPUS_PER_NODE", "MASTER_ADDR", "MASTER_PORT"}
 	rest, ok := strings.CutPrefix(name, "SERVICE_JOB_")
@@ -104,7 +104,7 @@ func (w *work) endpoint() string {
 	return w.ingest()
 }
 
-// ingest is endpoint for callers that hold w.mu.
+// ingest is like endpoint, for callers that hold w.mu.
 func (w *work) ingest() string {
 	if w.assignment.Ingest != "" {
 		return w.assignment.Ingest

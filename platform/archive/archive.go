@@ -5,7 +5,7 @@
 //     on case-sensitive and on case-insensitive file systems;
 //   - no file has a name that usually holds secrets;
 //   - the total size of the files is within the limit. The headers, the padding and any data after the end of the
-//     tar, which some readers unpack, have at most 256 MiB more.
+//     tar, which some readers unpack, add at most 256 MiB.
 //
 // It reads the bytes once and stores none of them.
 //

@@ -6,9 +6,9 @@ import (
 	"unicode"
 )
 
-// placeholder reports whether text is an example value instead of a secret: a word that documentation or container
-// images use in place of a secret, such a word or a single character repeated, or text in angle brackets. In a URL it
-// checks the password. The empty text is not a placeholder.
+// placeholder reports whether text is an example value instead of a secret. Examples are the words of exampleWord,
+// also if repeated, a repeated character, texts that contain words such as "changeme", and text in angle brackets.
+// Of a URL only the password is checked. The empty text is not a placeholder.
 func placeholder(text string) bool {
 	text = strings.TrimSpace(text)
 	if len(text) > longestExample {

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// forgotten is the age from which an empty group is treated as abandoned. A shim enters its group right
-// after it has created it.
+// forgotten is the age above which an empty group is treated as abandoned. A shim enters a group right after
+// it has created the group.
 const forgotten = 10 * time.Minute
 
-// ofWork reports whether name is the name of a work's group: the work's key and a hash of the path of its
+// ofWork reports whether name is the name of a work's group: the work's key and a hash that identifies the
 // agent's folder.
 func ofWork(name string) bool {
 	return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]*\.[0-9]+\.[0-9]+-[0-9a-f]{8}$`).MatchString(name)
