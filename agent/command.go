@@ -42,7 +42,7 @@ func (p Process) Main() int {
 	return p.status(err)
 }
 
-// status prints err and returns the exit status: 0 without an error and for a request for help, otherwise 1.
+// status prints err and returns the exit status: 0 if err is nil or reports a request for help, otherwise 1.
 func (p Process) status(err error) int {
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return 0

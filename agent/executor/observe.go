@@ -39,7 +39,7 @@ const MaxMessage = 4096
 
 // Exit describes how an execution ended.
 type Exit struct {
-	// Code is the exit code; -1 if a signal ended the process or nothing was started.
+	// Code is the exit code; -1 if a signal ended the process, nothing was started or the exit code is unknown.
 	Code    int    `json:"code"`
 	Signal  int    `json:"signal,omitempty"`
 	Reason  Reason `json:"reason,omitempty"`

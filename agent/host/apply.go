@@ -43,7 +43,7 @@ func (h *Host) Apply(ctx context.Context, desired []executor.Work) error {
 	return errors.Join(errs...)
 }
 
-// want applies one desired work. The caller holds the lock.
+// want applies one desired work. The caller holds h.mu.
 func (h *Host) want(ctx context.Context, d executor.Work) error {
 	for key := range h.works {
 		if key.WorkID == d.WorkID && d.Key.Before(key) {
@@ -101,7 +101,8 @@ func (h *Host) forget(w *work) {
 	h.changed()
 }
 
-// until sets the deadline. The deadline may change as long as it has not passed.
+// until sets the deadline, which may replace an earlier one. A work that was stopped at the earlier deadline
+// does not continue.
 func (w *work) until(ctx context.Context, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

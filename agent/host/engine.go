@@ -78,8 +78,8 @@ type address struct {
 	Address string `json:"address"`
 }
 
-// currentStart adopts the running process, or starts a process if none is running. It returns an exit if
-// the engine ended before it was started.
+// currentStart returns the current start of the engine. It starts the process unless that has already been
+// done. It returns an exit if the engine ended before it was started.
 func (w *work) currentStart(ctx context.Context) (*engineStart, *executor.Exit, error) {
 	n := 0
 	if r := w.observed().Engine; r != nil {

@@ -81,8 +81,8 @@ func flat(v map[string]string) []string {
 	return list
 }
 
-// allowed rejects variables that the dynamic loader, the interpreter or the platform reads. The control
-// plane rejects them as well, but the node does not rely on that.
+// allowed rejects variables that the dynamic loader, a shell, the interpreter or the platform reads, unless
+// gang accepts them. The control plane rejects them as well, but the node does not rely on that.
 func allowed(name, value string) error {
 	reserved := []string{"SERVICE_", "LD_", "DYLD_", "NVIDIA_", "PYTHON", "GLIBC_", "MALLOC_", "VIRTUAL_ENV"}
 	exact := []string{"PATH", "HOME", "TMPDIR", "IFS", "ENV", "BASH_ENV", "SHELLOPTS", "BASHOPTS", "CUDA_VISIBLE_DEVICES"}

@@ -103,8 +103,8 @@ func (w *work) saveAssignment() error {
 	return localfile.WriteJSON(w.path("assignment.json"), w.assignment, localfile.PrivateMode)
 }
 
-// want sets the desired state. The state changes only from running to stopped to gone, and Force only from
-// false to true.
+// want sets the desired state. The order of the states is running, stopped, gone. want never returns to an
+// earlier state, and it changes Force only from false to true.
 func (w *work) want(ctx context.Context, d executor.Desired, force bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

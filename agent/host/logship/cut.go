@@ -22,8 +22,8 @@ const (
 
 // cut returns the number of bytes of data to send in the next request, at most what a body can hold. If final
 // is true, the file will not grow, and cut returns all bytes if they fit. Otherwise it cuts after the last
-// line break. Without a line break it does not split a character, and if patient is true, it returns 0 for a
-// short line, which then waits for its end.
+// line break. Without a line break it does not split a character. If patient is true, it then returns 0 for a
+// short incomplete line, so that the caller waits for the rest of the line.
 func cut(data []byte, final, patient bool) int {
 	n := min(len(data), maxRaw)
 	for n > 0 && len(encode("", data[:n])) > maxBody-idRoom {

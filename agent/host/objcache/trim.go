@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// stale is the age from which a partial download is treated as abandoned.
+// stale is the age above which a partial download is treated as abandoned.
 const stale = 24 * time.Hour
 
 type kept struct {

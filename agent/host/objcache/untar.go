@@ -122,7 +122,7 @@ func (u *unpacking) folder(name string) error {
 
 func (u *unpacking) file(name string, h *tar.Header, body io.Reader) error {
 	if u.left -= h.Size; h.Size < 0 || u.left < 0 {
-		return fmt.Errorf("%w: entry %q is larger than the archive", ErrArchive, h.Name)
+		return fmt.Errorf("%w: entry %q exceeds the limit for the unpacked size", ErrArchive, h.Name)
 	}
 	if err := u.folder(filepath.Dir(name)); err != nil {
 		return err
