@@ -40,7 +40,8 @@ func inside(name string) bool {
 		!strings.ContainsFunc(name, odd) && strings.Count(name, "/") < MaxDepth && len(name) <= 1024
 }
 
-// take records a path. It rejects a duplicate, ignoring case, and a path that is both a file and a folder.
+// take records a path. Ignoring case, it rejects a second file with the same path and a path that is both a file and a
+// folder.
 func (w *walk) take(name string, folder bool) error {
 	folded := strings.ToLower(name)
 	if file, taken := w.names[folded]; taken && (file || !folder) {
@@ -88,7 +89,7 @@ func harmless(base string) bool {
 	}
 }
 
-// shown returns a member's name in a form that is safe in a message: printable and at most 128 characters.
+// shown returns a member's name for a message: without control characters, and cut after 128 characters.
 func shown(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

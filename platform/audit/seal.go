@@ -68,7 +68,8 @@ func (s *Sealer) Run(ctx context.Context) error {
 	}))
 }
 
-// RunOnce seals one batch of committed rows and returns the number of rows processed: 0 if another sealer is at work.
+// RunOnce seals one batch of committed rows and returns the number of rows processed. It does nothing and returns 0
+// while another sealer is at work.
 func (s *Sealer) RunOnce(ctx context.Context) (int, error) {
 	var sealed int
 	if err := s.resume(ctx); err != nil {

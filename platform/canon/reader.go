@@ -45,7 +45,7 @@ func Read(raw []byte, rules Rules, value func(r *Reader) error) error {
 }
 
 // Next reads a string, a json.Number, a bool, a nil, or the start of an object or array. After json.Delim '{' the caller
-// must call Members, after '[' it must call Items.
+// must call Members. After json.Delim '[' it must call Items.
 func (r *Reader) Next() (json.Token, error) {
 	token, err := r.in.Token()
 	if err != nil {

@@ -92,7 +92,7 @@ func (l *loader) reads(name string) bool {
 	return ok && known && l.out.Settings[at].Secret
 }
 
-// nearest returns the known name with the smallest edit distance, or "" if none is close.
+// nearest returns the known name with the smallest edit distance, or "" if every distance is too large.
 func (l *loader) nearest(name string) string {
 	best, least := "", max(3, len(name)/4)+1
 	for _, s := range l.out.Settings {

@@ -49,8 +49,8 @@ func (c *Config) Networks() (Networks, error) {
 	return n, nil
 }
 
-// The largest networks that may be allowed are 10.0.0.0/8 and fc00::/7. A larger one would be a mistake or defeat the
-// protection.
+// The shortest prefixes of a network that may be allowed: 10.0.0.0/8 for IPv4 and fc00::/7 for IPv6 are accepted. A
+// larger network would be a mistake or defeat the protection.
 const (
 	minBits4 = 8
 	minBits6 = 7

@@ -23,8 +23,8 @@ type value struct {
 	sealed []byte
 }
 
-// Reseal wraps the data keys of all values in the columns with the first key of the ring. It returns how many it
-// changed.
+// Reseal wraps the data keys of all values in the columns with the first key of the ring. It returns the number of
+// values that it changed.
 //
 // Each value stays encrypted with its own data key; only the wrapping of that key changes. A value that another
 // process changes at the same time is not overwritten. A value that cannot be decrypted is reported (at most five per

@@ -42,7 +42,8 @@ CREATE TABLE audit_checkpoint (
     signature bytea       NOT NULL
 );
 
--- The server's role may insert and read the rows of these tables, but not change or delete them.
+-- The server's role may insert and read the rows of audit, audit_seal and audit_checkpoint, but not change or delete
+-- them.
 -- +goose StatementBegin
 DO $$
 DECLARE
