@@ -56,8 +56,8 @@ func (w *work) attemptEnv(spec executor.AttemptSpec, env pyenv.Environment) ([]s
 	return flat(v), nil
 }
 
-// gang reports whether name is a variable with which the control plane tells a process of a distributed job
-// its own place, the size of the job and the address of the main process.
+// gang reports whether name is a variable that describes a distributed job to one of its processes: the rank of
+// the process, the size of the job and the address of the main process.
 func gang(name string) bool {
 	place := []string{"ROLE", "NODE_RANK", "NNODES", "GPUS_PER_NODE", "MASTER_ADDR", "MASTER_PORT"}
 	rest, ok := strings.CutPrefix(name, "SERVICE_JOB_")
