@@ -29,11 +29,11 @@ import (
 type Deps struct {
 	// Joiner sends the join request: controlplane.OverHTTP or controlplane.InMemory.
 	Joiner controlplane.Joiner
-	// Token returns a join token. It is called only at the first start. If Token is nil, the agent uses
-	// Config.JoinToken.
+	// Token returns a join token. It is called only if the agent has not joined a fleet. If Token is nil, the
+	// agent uses Config.JoinToken.
 	Token func(ctx context.Context) (secret.String, error)
-	// Dial connects to the agent listener as the given node. It is controlplane.DialTLS or an in-process
-	// network.
+	// Dial connects to the agent listener as the given node, either with the function that controlplane.DialTLS
+	// returns or over an in-process network.
 	Dial func(controlplane.Node) (*grpc.ClientConn, error)
 	// HTTP downloads objects and delivers logs. Nil means a zero http.Client.
 	HTTP *http.Client
@@ -163,7 +163,7 @@ func (a *Agent) Join(ctx context.Context) (n controlplane.Node, err error) {
 }
 
 // Run runs the agent until ctx ends and then releases the folder. The processes of works and engines keep
-// running under their shims; to end them, call Shutdown first.
+// running under their shims; to end them, first call Shutdown with stopWorks.
 func (a *Agent) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, a.folder.close()) }()
 	var works executor.Executor = a.host

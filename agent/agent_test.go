@@ -89,7 +89,7 @@ func TestShutdown_leavesWorksRunning(t *testing.T) {
 	c.setDesired(c.script("sleep 300"))
 	c.phase(jobsv1.Phase_PHASE_RUNNING)
 	require.NoError(t, a.Shutdown(t.Context(), false))
-	// Shutdown may return while an observation is in transit. The second one was certainly made afterwards.
+	// The first observation may have been in transit when Shutdown returned. The second was made afterwards.
 	for range 2 {
 		observed := c.next()
 		require.Len(t, observed, 1)

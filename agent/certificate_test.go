@@ -118,7 +118,7 @@ func TestKillDuringPreparationPreparesAgain(t *testing.T) {
 	c.downloads(c.http.URL + "/object")
 	second := startAgent(t, c, data, "")
 	exited := c.phase(jobsv1.Phase_PHASE_EXITED)
-	require.Equal(t, "fetch", exited.GetExit().GetReason(), "the object does not match its hash")
+	require.Equal(t, "fetch", exited.GetExit().GetReason(), "an object with another hash must fail the fetch")
 	require.NoFileExists(t, starts)
 	c.setDesired()
 	c.awaitNoWorks()

@@ -17,7 +17,7 @@ const usage = `usage: signalbox-agent join [flags]   make this host a node; need
 `
 
 // Main runs the command given as the first argument and returns the exit status. The status is 2 if the
-// command is unknown.
+// command is missing or unknown.
 func (p Process) Main() int {
 	command := ""
 	if len(p.Args) > 0 {
@@ -42,7 +42,7 @@ func (p Process) Main() int {
 	return p.status(err)
 }
 
-// status prints err and returns the exit status. A request for help exits with 0.
+// status prints err and returns the exit status: 0 if err is nil or reports a request for help, otherwise 1.
 func (p Process) status(err error) int {
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return 0

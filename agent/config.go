@@ -20,12 +20,13 @@ type Config struct {
 	RelayListen  string        `env:"SERVICE_AGENT_RELAY_LISTEN" doc:"address where other hosts reach engines over mutual TLS, host:port; if empty, engines are on loopback only"`
 	RelayHost    string        `env:"SERVICE_AGENT_RELAY_HOST" doc:"host name or address that other hosts use to reach the relay; the node's host name if empty"`
 
-	// Exec is the command line that runs shim.Main. Only the main package knows it
-	// and must set it.
+	// The fields below are not settings. Process sets them, or the program that embeds the agent.
+
+	// Exec is the command line that runs shim.Main. New returns an error if it is empty.
 	Exec []string
-	// Environ is the environment of the process. The main package sets it.
+	// Environ is the environment of the process.
 	Environ []string
-	// Version is the version of the program. The main package sets it.
+	// Version is the version of the program.
 	Version string
 	// ProbeInterval is the time between two probes of a ready engine; 10 s if 0.
 	ProbeInterval time.Duration

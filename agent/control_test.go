@@ -23,8 +23,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 )
 
-// fakeControlPlane is a fake control plane: the agent listener of jobs and the gateway's join
-// and log routes. Over TCP it uses real certificates.
+// fakeControlPlane implements the agent listener of jobs and the gateway's join and log routes. Over TCP it
+// uses real certificates.
 type fakeControlPlane struct {
 	jobsv1.UnimplementedAgentServiceServer
 	jobsv1.UnimplementedFleetServiceServer
@@ -65,7 +65,8 @@ func newFakeControlPlane(t *testing.T) *fakeControlPlane {
 	return c
 }
 
-// serve accepts connections of agents on the network until the test ends.
+// serve accepts connections of agents on the network until the test ends. If service is not nil, it also
+// serves FleetService there.
 func (c *fakeControlPlane) serve(network rpc.Network, service *rpc.Listener) {
 	c.t.Helper()
 	agents, err := network.ListenAgents("jobs")
@@ -224,7 +225,7 @@ func (c *fakeControlPlane) SignDownload(context.Context, *jobsv1.SignDownloadReq
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.object == "" {
-		return nil, fault.New(fault.Unavailable, "away", "the store is away")
+		return nil, fault.New(fault.Unavailable, "away", "the object store is unavailable")
 	}
 	return &jobsv1.SignedDownload{Url: c.object}, nil
 }
@@ -273,7 +274,7 @@ func (c *fakeControlPlane) next() []*jobsv1.ObservedWork {
 	select {
 	case <-changed:
 	case <-time.After(time.Minute):
-		c.t.Fatal("the agent reports no further observation")
+		c.t.Fatal("timeout waiting for the agent's next observation")
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -285,7 +286,7 @@ func (c *fakeControlPlane) phase(p jobsv1.Phase) *jobsv1.ObservedWork {
 	return c.until(p.String(), func(o *jobsv1.ObservedWork) bool { return o.GetPhase() == p })
 }
 
-// awaitNoWorks waits until the agent's observation contains no works.
+// awaitNoWorks waits until the agent's latest observation contains no works.
 func (c *fakeControlPlane) awaitNoWorks() {
 	c.t.Helper()
 	require.Eventually(c.t, func() bool {

@@ -41,7 +41,8 @@ const (
 	commandJoin = "join"
 )
 
-// Run runs the agent until the process receives a signal.
+// Run runs the agent until the process receives a signal or the agent fails. With --print-config it only
+// prints the settings.
 func (p Process) Run() error {
 	ctx := context.Background()
 	s, a, o, err := p.open(ctx, commandRun)
@@ -85,7 +86,7 @@ func (p Process) open(ctx context.Context, command string) (s settings, a *Agent
 	return s, a, o, nil
 }
 
-// agent adds the settings that only the process knows and creates the agent.
+// agent adds Exec, Environ, Version and the host name to the settings and creates the agent.
 func (p Process) agent(cfg Config, o *obs.Obs) (*Agent, error) {
 	self, err := shim.Self()
 	if err != nil {

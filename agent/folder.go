@@ -25,8 +25,8 @@ const (
 	lockWait  = 10 * time.Millisecond
 )
 
-// folder is the data folder, which one agent at a time has locked. Two agents with the same folder would
-// act as the same node and end each other's works.
+// folder is the locked data folder. Only one agent at a time can lock it: two agents with the same folder
+// would act as the same node and end each other's works.
 type folder struct {
 	lock *localfile.LockedFile
 	once sync.Once

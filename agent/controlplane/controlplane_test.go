@@ -21,7 +21,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// guard limits every wait of these tests. Waits of tests that pass are much shorter.
+// guard is how long a test waits for an event before it fails. In tests that pass, the waits are much shorter.
 const guard = time.Minute
 
 const month = 30 * 24 * time.Hour

@@ -9,8 +9,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// fromWork decodes a desired work. It returns an error for an unknown desired state or kind; the returned
-// work then still has its key.
+// fromWork decodes a desired work. It returns an error for an unknown desired state, and for an unknown kind
+// if the desired state is running. The returned work then still has its key.
 func fromWork(p *jobsv1.Work) (executor.Work, error) {
 	w := executor.Work{Key: executor.Key{WorkID: p.GetWorkId(), Generation: p.GetGeneration(), Fence: p.GetFence()}}
 	w.Force = p.GetForce()

@@ -113,7 +113,7 @@ func joinRefusal(status int, body []byte) error {
 	return err
 }
 
-// permanent reports whether a retry cannot fix the fault.
+// permanent reports whether every retry would fail in the same way.
 func permanent(err error) bool {
 	switch fault.From(err).Kind {
 	case fault.Invalid, fault.Refused, fault.Unauthenticated, fault.Forbidden, fault.Absent, fault.Conflict, fault.TooLarge:

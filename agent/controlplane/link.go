@@ -31,8 +31,7 @@ type Deps struct {
 	Log         *slog.Logger
 }
 
-// Link is the connection to the control plane. New starts nothing; Run runs until its
-// context ends.
+// Link is the connection to the control plane. New starts nothing.
 type Link struct {
 	deps  Deps
 	flush chan chan struct{}
@@ -56,7 +55,8 @@ func (l *Link) client() jobsv1.AgentServiceClient {
 func (l *Link) Join(ctx context.Context) (Node, error) { return l.deps.Membership.Join(ctx) }
 
 // Run joins the fleet if necessary and keeps a stream to the control plane open until ctx ends. It passes
-// desired works to x and sends the observations of x.
+// desired works to x and sends the observations of x. It returns an error earlier if the stored node cannot
+// be read, if the fleet rejects the agent, or if Dial fails, for example with ErrCertificateExpired.
 func (l *Link) Run(ctx context.Context, x executor.Executor) error {
 	node, err := l.deps.Membership.LoadOrJoin(ctx)
 	if err != nil {
@@ -94,8 +94,8 @@ func (l *Link) Run(ctx context.Context, x executor.Executor) error {
 	}
 }
 
-// attend runs one session on conn and closes conn. renewed is true if the session was ended because the
-// node has a new certificate.
+// attend runs one session on conn and closes conn. renewed is true if leaveLine ended the session because of
+// a new certificate. It is also true if ctx has ended.
 func (l *Link) attend(ctx context.Context, conn *grpc.ClientConn, s *session) (renewed bool, err error) {
 	defer func() { _ = conn.Close() }()
 	ctx, leave := context.WithCancel(ctx)
@@ -148,7 +148,8 @@ const usualHeartbeat = 5 * time.Second
 const farewell = 300 * time.Millisecond
 
 func (s *session) run(ctx context.Context) error {
-	// The stream outlives ctx by farewell. Otherwise messages that are in transit when ctx ends would be lost.
+	// The stream outlives ctx by up to farewell. Otherwise messages that are in transit when ctx ends would be
+	// lost.
 	line, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
@@ -176,9 +177,9 @@ func (s *session) run(ctx context.Context) error {
 	return s.speak(ctx, stream, beats, received)
 }
 
-// speak sends the observations after each change and at each heartbeat until the receiver has ended. When
-// ctx ends, speak closes the sending side. The control plane then reads the remaining messages and ends the
-// stream.
+// speak sends the observations after each change, at each heartbeat and for each Flush. It returns the error
+// of receive when that has ended. When ctx ends, speak closes the sending side. The control plane then reads
+// the remaining messages and ends the stream.
 func (s *session) speak(
 	ctx context.Context, stream jobsv1.AgentService_ConnectClient, beats <-chan time.Duration, received <-chan error,
 ) error {
@@ -242,8 +243,8 @@ func (s *session) receive(ctx context.Context, stream jobsv1.AgentService_Connec
 }
 
 // apply passes the complete list to the executor. The executor would end a work that is missing from the
-// list. A work that cannot be decoded therefore stays in the list without a desired state, and the executor
-// leaves it unchanged.
+// list, so a work that cannot be decoded stays in the list. If its desired state is unknown, the executor
+// leaves the work unchanged. If its kind is unknown, the executor does not start it.
 func (s *session) apply(ctx context.Context, desired *jobsv1.DesiredWorks) {
 	works := make([]executor.Work, 0, len(desired.GetWorks()))
 	for _, p := range desired.GetWorks() {

@@ -27,7 +27,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// agents is a fake client of the AgentService. It returns url, or err if that is set.
+// agents is a fake client of the AgentService. SignDownload returns url. Both methods return err.
 type agents struct {
 	jobsv1.AgentServiceClient
 	url string
@@ -177,8 +177,8 @@ func TestToObservation_allFields(t *testing.T) {
 	require.Equal(t, int32(9), p.GetExit().GetSignal())
 	require.Equal(t, "k", p.GetEngine().GetApiKey())
 	require.Equal(t, now, p.GetEngine().GetReadyAt().AsTime())
-	// The test sets every field of the messages. A field added later makes it fail until the conversion sets
-	// that field.
+	// The test sets every field of the messages. A field added later makes the test fail until the conversion
+	// sets that field.
 	for _, m := range []proto.Message{p, p.GetExit(), p.GetEngine()} {
 		fields := m.ProtoReflect().Descriptor().Fields()
 		for i := range fields.Len() {

@@ -12,10 +12,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// errNoLine is returned while there is no connection.
+// errNoLine is returned before the first connection.
 var errNoLine = errors.New("the agent is not connected to the control plane")
 
-// Download implements executor.Downloader. Each try uses a newly signed URL.
+// Download implements executor.Downloader. Each call uses a newly signed URL.
 func (l *Link) Download(ctx context.Context, key executor.Key, object executor.ObjectRef) (io.ReadCloser, error) {
 	client := l.client()
 	if client == nil {

@@ -64,8 +64,8 @@ func (l *Link) keepCertificate(ctx context.Context, n Node) {
 	}
 }
 
-// untilRenewal returns the time until the certificate is due for renewal. chance is the node's jitter, in
-// [0, 1).
+// untilRenewal returns the time until the certificate is due for renewal. chance is the jitter of this
+// renewal, in [0, 1).
 func (l *Link) untilRenewal(n Node, chance float64) (time.Duration, error) {
 	raw, err := os.ReadFile(filepath.Join(n.dir, identityFile))
 	if err != nil {
@@ -104,7 +104,7 @@ func (l *Link) renew(ctx context.Context, n Node) error {
 	return n.writeIdentity(cert, key)
 }
 
-// fits checks a new certificate before it replaces the current certificate.
+// fits returns an error unless cert is a valid certificate of this node for key, issued by ca.
 func (n Node) fits(cert, key, ca []byte, now time.Time) error {
 	identity, err := pki.Parse(cert, key, ca)
 	if err != nil {
@@ -123,7 +123,7 @@ func (n Node) fits(cert, key, ca []byte, now time.Time) error {
 	return err
 }
 
-// writeIdentity replaces the certificate and its key in one file. They therefore match even after a power
+// writeIdentity replaces the certificate and its key. Both are in one file, so they match even after a power
 // failure.
 func (n Node) writeIdentity(cert, key []byte) error {
 	return localfile.Write(filepath.Join(n.dir, identityFile), slices.Concat(cert, key), localfile.PrivateMode)

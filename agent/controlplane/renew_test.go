@@ -25,7 +25,7 @@ func identityOf(t *testing.T, dir string) string {
 	return string(raw)
 }
 
-// awaitTimers waits until the link has exactly two timers: for its renewal and for its heartbeat.
+// awaitTimers waits until the link has two timers: one for its renewal and one for its heartbeat.
 func (p *fakeControlPlane) awaitTimers() {
 	p.Helper()
 	require.NoError(p, p.clock.Await(p.Context(), 2))
@@ -67,7 +67,8 @@ func TestRenewal_atTwoThirdsOfLifetime(t *testing.T) {
 	m.stop()
 
 	// The next agent with the same folder is the same node and has the renewed certificate. The certificate's times are
-	// real, so by the test's clock its renewal is already due again; it must not succeed before the check.
+	// real. By the test's clock, the next renewal is therefore already due. It must not succeed before the test has
+	// checked the folder.
 	p.renewsBy(func(*jobsv1.RenewCertificateRequest) (*jobsv1.RenewCertificateResponse, error) {
 		return nil, status.Error(codes.Unavailable, "no renewal in this part of the test")
 	})
@@ -209,7 +210,7 @@ func TestRenewal_invalidResponseKeepsCertificate(t *testing.T) {
 			p.awaitTimers()
 			p.clock.Advance(month * 3 / 4)
 			require.NoError(t, await(t, p.renewals, "the response"))
-			// The link waits before its next try, so it has checked the response by then.
+			// The link checks the response before it waits for its next try.
 			p.awaitTimers()
 			p.clock.Advance(time.Hour)
 			require.NoError(t, await(t, p.renewals, "another try"))
@@ -245,7 +246,7 @@ func TestExpiredCertificateStopsLink(t *testing.T) {
 	// Following the remedy in the error works: remove the folder and join again.
 	require.NoError(t, os.RemoveAll(m.dir))
 	fresh := p.link(m.dir)
-	err = await(t, fresh.done, "the fake clock is past the new certificate too")
+	err = await(t, fresh.done, "the link gives up again: by the fake clock the new certificate has expired too")
 	require.ErrorIs(t, err, ErrCertificateExpired)
 	require.DirExists(t, m.dir, "the agent has joined")
 }

@@ -84,7 +84,8 @@ func TestSession_heartbeatIntervalFromWelcome(t *testing.T) {
 	await(t, s.heard, "the first observations")
 	s.welcome(t, 7)
 	// The welcome was sent before the desired works, so the link has received it when the works arrive. Each
-	// Flush is one more iteration of the loop in speak, which handles the welcome.
+	// Flush is one more iteration of the loop in speak. After 40 iterations the loop has almost certainly
+	// selected the welcome.
 	s.desire(t)
 	await(t, m.host.applied, "the desired works")
 	for range 40 {
@@ -146,7 +147,7 @@ func TestLink_Flush(t *testing.T) {
 	m.host.mu.Unlock()
 	require.NoError(t, m.Flush(t.Context()))
 	m.stop()
-	// The stream outlives the link by farewell, so messages in transit still arrive.
+	// The stream outlives the link by up to farewell, so messages in transit still arrive.
 	require.Equal(t, []string{"last"}, ids(await(t, s.heard, "the last observations")))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -256,7 +257,8 @@ func TestLink_callsAfterDisconnectAreTemporary(t *testing.T) {
 	p := newFakeControlPlane(t)
 	m := p.link(filepath.Join(t.TempDir(), "node"))
 	p.session()
-	// This control plane implements neither method. The test checks only whether the errors are permanent.
+	// This control plane implements neither method, so both calls fail. After the disconnect the error must not
+	// be permanent.
 	_, err := m.MintIngestToken(t.Context(), key())
 	require.Error(t, err)
 	m.stop()

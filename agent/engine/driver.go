@@ -23,7 +23,7 @@ type Place struct {
 	ModelDir string
 	Host     string
 	Port     int
-	// KeyFile contains the API key that callers must send.
+	// KeyFile is the file that contains the API key that callers must send.
 	KeyFile string
 	// Python is the interpreter of the engine's environment. Bin is the folder of the environment's programs.
 	Python string
@@ -41,7 +41,7 @@ type Command struct {
 // DefaultName is the served name of a model if the spec has none.
 const DefaultName = "default"
 
-// ServedName returns the model name to use in probes.
+// ServedName returns the first served name of the spec, or DefaultName if the spec has none.
 func ServedName(spec executor.EngineSpec) string {
 	if len(spec.ServedNames) == 0 {
 		return DefaultName

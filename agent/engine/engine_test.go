@@ -99,7 +99,7 @@ func send(status int, kind, body string) http.HandlerFunc {
 
 const events = "text/event-stream; charset=utf-8"
 
-// chat returns a handler that passes requests with `stream` set to stream, and all others to plain.
+// chat returns a handler that calls stream for requests with `"stream": true`, and plain for all others.
 func chat(plain, stream http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var request struct {

@@ -20,9 +20,9 @@ type Target struct {
 	Address string
 	Key     secret.String
 	Model   string
-	// Names are the served names. The engine's model list must contain at least one of them.
+	// Names are the served names. If the engine has a model list, the list must contain at least one of them.
 	Names []string
-	// Task selects the request: `chat`, `completion` or `embedding`.
+	// Task selects the request: `completion`, `embedding`, or `chat`, which is also the default.
 	Task     string
 	Deadline time.Duration
 }

@@ -45,7 +45,7 @@ func (w *probing) models(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("the engine's model list %q contains none of %q", ids, w.target.Names)
 }
 
-// generate requests one token and checks that the engine generated it.
+// generate requests one token, or an embedding, and checks that the engine generated it.
 func (w *probing) generate(ctx context.Context) (string, error) {
 	path, request := w.requestFor(false, 1)
 	status, body, err := w.sendUntilReady(ctx, http.MethodPost, path, request)
@@ -66,7 +66,7 @@ func (w *probing) generate(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// capabilities records features that do not affect readiness: whether the engine rejects a wrong API key.
+// capabilities records whether the engine rejects a wrong API key. This does not affect readiness.
 func (w *probing) capabilities(ctx context.Context) (string, error) {
 	path, request := w.requestFor(false, 1)
 	resp, err := w.send(ctx, http.MethodPost, path, request, secret.New("wrong-"+w.target.Key.Reveal()))
@@ -104,8 +104,7 @@ func (w *probing) requestFor(stream bool, tokens int) (string, []byte) {
 }
 
 // sendUntilReady repeats a request while the engine is unreachable or still loading. After the deadline it
-// returns an error with the engine's last response, or with the last connection error if there was no
-// response.
+// returns the error of the last try. It skips a try that the deadline cut off, unless that was the only one.
 func (w *probing) sendUntilReady(ctx context.Context, method, path string, body []byte) (int, []byte, error) {
 	var last error
 	for {
@@ -154,7 +153,7 @@ func (w *probing) send(ctx context.Context, method, path string, body []byte, ke
 	return resp, nil
 }
 
-// reply has the fields common to all three response types and to stream events.
+// reply has the fields that the probes read from the three types of responses and from stream events.
 type reply struct {
 	Choices []struct {
 		Message *struct {
@@ -175,8 +174,8 @@ type reply struct {
 	} `json:"usage"`
 }
 
-// generated reports whether the reply contains a token. The text may be empty because a token can be less
-// than a character. A positive token count is therefore sufficient.
+// generated reports whether the reply contains a token or an embedding. The text of a token may be empty,
+// because a token can be less than a character. A positive token count is therefore sufficient.
 func (r reply) generated() bool {
 	for _, d := range r.Data {
 		if slices.ContainsFunc(d.Embedding, func(x float64) bool { return x != 0 }) {

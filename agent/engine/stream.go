@@ -71,7 +71,7 @@ func countEvents(body io.Reader) (events int, done bool, err error) {
 	return events, done, nil
 }
 
-// Deadline returns the time limit for all probes of a spec.
+// Deadline returns the time limit for all probes of an engine together.
 func Deadline(spec executor.EngineSpec) time.Duration {
 	if spec.ProbeDeadline > 0 {
 		return spec.ProbeDeadline

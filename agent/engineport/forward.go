@@ -70,8 +70,8 @@ func (f *forward) drop(conn net.Conn) {
 	delete(f.conns, conn)
 }
 
-// carry copies bytes in both directions. When one direction ends, it closes that direction on the other
-// side.
+// carry performs the TLS handshake and copies bytes in both directions. When the client has ended its
+// request, the response continues. When the engine has ended its response, carry returns.
 func (f *forward) carry(conn net.Conn, target string) {
 	secured, ok := conn.(*tls.Conn)
 	if !ok {

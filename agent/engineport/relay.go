@@ -41,8 +41,7 @@ func New(cfg Config, x executor.Executor, identity func() (pki.Source, error), l
 	return &Relay{Executor: x, cfg: cfg, identity: identity, log: log, open: map[executor.Key]*forward{}}
 }
 
-// Run keeps the ports open until ctx ends. Then it closes them and waits for their
-// connections to end.
+// Run keeps the ports open until ctx ends. Then it closes the ports and their connections.
 func (r *Relay) Run(ctx context.Context) error {
 	<-ctx.Done()
 	r.mu.Lock()

@@ -131,9 +131,9 @@ func TestRelay_acceptsOnlyInference(t *testing.T) {
 		require.Error(t, err, other)
 	}
 	_, err = get(&http.Client{}, address)
-	require.Error(t, err, "without a certificate")
+	require.Error(t, err, "a client without a certificate must be rejected")
 	_, err = get(&http.Client{}, strings.Replace(address, "https", "http", 1))
-	require.Error(t, err, "without TLS")
+	require.Error(t, err, "a client without TLS must be rejected")
 }
 
 func TestRelay_restartedEngineKeepsPort(t *testing.T) {

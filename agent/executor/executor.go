@@ -6,14 +6,15 @@ import (
 	"io"
 )
 
-// Executor runs work. All methods are safe for concurrent use.
+// Executor runs works. All methods are safe for concurrent use.
 type Executor interface {
 	// Apply sets the complete list of desired works. A known work that is not in the list becomes gone. A work
 	// is ignored if the executor knows a newer one with the same id.
 	Apply(ctx context.Context, desired []Work) error
 	// Observed returns all known executions, ordered by work id.
 	Observed() []Observation
-	// Changes receives a value after the result of Observed has changed. Several changes may share one value.
+	// Changes returns a channel that receives a value after the result of Observed has changed. Several changes
+	// may share one value.
 	Changes() <-chan struct{}
 }
 

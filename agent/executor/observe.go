@@ -34,12 +34,12 @@ const (
 	ReasonDeadline Reason = "deadline"
 )
 
-// MaxMessage bounds Exit.Message, in bytes.
+// MaxMessage is the maximum size in bytes of Exit.Message and of the result of a failed probe.
 const MaxMessage = 4096
 
 // Exit describes how an execution ended.
 type Exit struct {
-	// Code is the exit code; -1 if a signal ended the process or nothing was started.
+	// Code is the exit code; -1 if a signal ended the process, nothing was started or the exit code is unknown.
 	Code    int    `json:"code"`
 	Signal  int    `json:"signal,omitempty"`
 	Reason  Reason `json:"reason,omitempty"`
@@ -86,8 +86,8 @@ const (
 	CodeOOMHost          Code = "oom_host"
 )
 
-// EngineReport is the known state of an engine. Ready is true only after the running
-// process has generated a token.
+// EngineReport is the known state of an engine. Ready is true only after the running process has generated a
+// token or an embedding.
 type EngineReport struct {
 	Address string        `json:"address,omitempty"`
 	APIKey  secret.String `json:"-"`

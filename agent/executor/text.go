@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Tail returns at most the last n bytes of text as valid UTF-8 without NUL bytes. If text is cut, the
-// result starts at the beginning of a line where possible.
+// Tail removes white space around text and returns at most the last n bytes, as valid UTF-8 without NUL
+// bytes. If text is cut, the result starts at the beginning of a line where possible.
 func Tail(text string, n int) string {
 	text = strings.TrimSpace(strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", ""))
 	if len(text) <= n {

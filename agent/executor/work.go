@@ -34,7 +34,7 @@ type Key struct {
 	Fence      int64  `json:"fence"`
 }
 
-// String returns the key in the form used in folder names and idempotency keys.
+// String returns the key in the form used in folder names and log messages.
 func (k Key) String() string { return fmt.Sprintf("%s.%d.%d", k.WorkID, k.Generation, k.Fence) }
 
 // Before reports whether k is older than o. Both must be executions of the same work.
@@ -88,7 +88,8 @@ type EnvironmentSpec struct {
 	SDK          bool   `json:"sdk,omitempty"`
 }
 
-// Limits are the limits of a work's processes. 0 means no limit.
+// Limits are the limits of a work's processes. GPUs is the number of GPUs that they may use. In the other
+// fields 0 means no limit.
 type Limits struct {
 	CPUs        int   `json:"cpus,omitempty"`
 	MemoryBytes int64 `json:"memory_bytes,omitempty"`

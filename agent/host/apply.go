@@ -9,7 +9,8 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-// Apply sets the complete list of desired works. It ignores the list once Shutdown has been called.
+// Apply sets the complete list of desired works. A work that cannot be applied does not block the others;
+// Apply returns its error. Apply ignores the list after a Shutdown that stops the works.
 func (h *Host) Apply(ctx context.Context, desired []executor.Work) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -42,7 +43,7 @@ func (h *Host) Apply(ctx context.Context, desired []executor.Work) error {
 	return errors.Join(errs...)
 }
 
-// want applies one desired work. The caller holds the lock.
+// want applies one desired work. The caller holds h.mu.
 func (h *Host) want(ctx context.Context, d executor.Work) error {
 	for key := range h.works {
 		if key.WorkID == d.WorkID && d.Key.Before(key) {
@@ -100,7 +101,8 @@ func (h *Host) forget(w *work) {
 	h.changed()
 }
 
-// until sets the deadline. The deadline may change as long as it has not passed.
+// until sets the deadline, which may replace an earlier one. A work that was stopped at the earlier deadline
+// does not continue.
 func (w *work) until(ctx context.Context, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

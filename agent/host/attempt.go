@@ -228,7 +228,7 @@ func (w *work) attemptStart(spec executor.AttemptSpec, env pyenv.Environment) (s
 	}, nil
 }
 
-// nowRunning records that the command is running, unless the work is already past that phase.
+// nowRunning records that the command is running, unless that is already recorded.
 func (w *work) nowRunning(dir string) error {
 	if w.observed().Phase != executor.PhasePending && w.observed().Phase != executor.PhasePreparing {
 		return nil

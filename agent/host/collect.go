@@ -21,12 +21,12 @@ type collecting struct {
 	Since time.Time `json:"since"`
 }
 
-// lastTry is the minimum time that each agent has to deliver the rest of a log. It applies even if the
-// machine was off for longer than CollectTimeout.
+// lastTry is the minimum time that an agent has after its start to deliver the rest of a log, unless
+// CollectTimeout is shorter. It applies even if the machine was off for longer than CollectTimeout.
 const lastTry = time.Minute
 
 // collectTime returns the time left to deliver the rest of the log. CollectTimeout counts from the first
-// call, even if the agent was restarted since. Each restart may extend it by up to lastTry.
+// call, even if the agent was restarted since. Each restart may extend the time by up to lastTry.
 func (w *work) collectTime() (time.Duration, error) {
 	var c collecting
 	err := localfile.ReadJSON(w.path("collecting.json"), &c)
@@ -84,7 +84,8 @@ func (w *work) deliverSpool(ctx context.Context) error {
 	return errors.Join(err, <-ended)
 }
 
-// leftReports reports whether the spool contains undelivered reports.
+// leftReports reports whether the spool may contain undelivered reports. A reporter that has delivered all
+// its reports removes its folder with the lock file.
 func (w *work) leftReports() bool {
 	spec := w.assignment.Work.Attempt
 	locks, _ := filepath.Glob(w.path("spool", "*", "lock"))

@@ -78,8 +78,8 @@ type address struct {
 	Address string `json:"address"`
 }
 
-// currentStart adopts the running process, or starts a process if none is running. It returns an exit if
-// the engine ended before it was started.
+// currentStart returns the current start of the engine. It starts the process unless that has already been
+// done. It returns an exit if the engine ended before it was started.
 func (w *work) currentStart(ctx context.Context) (*engineStart, *executor.Exit, error) {
 	n := 0
 	if r := w.observed().Engine; r != nil {
@@ -159,7 +159,8 @@ func (w *work) readyEngine(ctx context.Context, dir string) (shim.Start, error) 
 	return w.engineCommand(ctx, spec, driver, env, dir)
 }
 
-// engineCommand plans one start of the engine. Each start uses a new port.
+// engineCommand writes the files of one start of the engine and returns its command. Each start uses a new
+// port.
 func (w *work) engineCommand(
 	ctx context.Context, spec executor.EngineSpec, driver engine.Driver, env pyenv.Environment, dir string,
 ) (shim.Start, error) {
@@ -195,7 +196,8 @@ func (w *work) engineCommand(
 }
 
 // fetchModel links the model's files into the folder `model` of the work. Some engines use the name of the
-// model as a path, so fetchModel also creates a link to that folder for each served name.
+// model as a path, so fetchModel also creates a link to that folder for each served name that is a valid
+// file name.
 func (w *work) fetchModel(ctx context.Context, spec executor.EngineSpec) error {
 	if len(spec.Model) == 1 && spec.ModelDigest != "" && spec.ModelDigest != "sha256:"+spec.Model[0].SHA256 {
 		return errors.Join(objcache.ErrMismatch, fmt.Errorf("the model's file does not match the digest %s", spec.ModelDigest))
@@ -215,7 +217,8 @@ func (w *work) fetchModel(ctx context.Context, spec executor.EngineSpec) error {
 	return w.fetch(ctx, spec.Model, w.path("model"), w.host.objects.Link)
 }
 
-// makeKey generates the API key that callers of this engine must send.
+// makeKey writes the file with the API key that callers of this engine must send. It generates the key at
+// the first start.
 func (w *work) makeKey() error {
 	if w.assignment.Key == "" {
 		random := make([]byte, 32)
@@ -233,7 +236,8 @@ func (w *work) makeKey() error {
 	return localfile.Write(w.path("key"), []byte(w.assignment.Key+"\n"), localfile.PrivateMode)
 }
 
-// nextStart waits longer after each failure, and then counts the restart.
+// nextStart waits before the next start, longer after each failure. It then counts the restart and removes
+// the folder of the previous start.
 func (w *work) nextStart(ctx context.Context, failures int) error {
 	wanted, cancel := w.whileWanted(ctx)
 	defer cancel()

@@ -83,7 +83,7 @@ func (e *engineStart) follow(ctx context.Context) (executor.Exit, error) {
 	return got.exit, e.reportEnd(got.exit, hopeless)
 }
 
-// engineGrace is the time that an engine gets to end. Its requests are already drained.
+// engineGrace is the time between SIGTERM and SIGKILL when an engine is stopped.
 const engineGrace = 5 * time.Second
 
 // probeError reports that a running engine has failed its probes.
@@ -91,8 +91,8 @@ type probeError struct{ result engine.Result }
 
 func (p *probeError) Error() string { return string(p.result.Code) + ": " + p.result.Message }
 
-// watch probes the engine and then checks its port at each interval. If the port is closed, it probes the
-// engine again. It returns when ctx ends or the probes fail.
+// watch probes the engine, unless an earlier agent has found it ready, and then checks its port at each
+// interval. If the port is closed, it probes the engine again. It returns when ctx ends or the probes fail.
 func (e *engineStart) watch(ctx context.Context) error {
 	if !e.adopted() {
 		if err := e.probe(ctx); err != nil {
@@ -253,7 +253,8 @@ func (w *work) reportRefusal(exit executor.Exit, cause error) error {
 
 const excerpt = 4096
 
-// logTail returns the end of a log file.
+// logTail returns at most the last excerpt bytes of a log file. It returns an empty string if the file cannot
+// be read.
 func logTail(path string) string {
 	f, err := os.Open(path)
 	if err != nil {

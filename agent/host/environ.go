@@ -56,8 +56,8 @@ func (w *work) attemptEnv(spec executor.AttemptSpec, env pyenv.Environment) ([]s
 	return flat(v), nil
 }
 
-// gang reports whether name is a variable that the control plane sets to describe the rank of a process in
-// its gang.
+// gang reports whether name is a variable that describes a distributed job to one of its processes: the rank of
+// the process, the size of the job and the address of the main process.
 func gang(name string) bool {
 	place := []string{"ROLE", "NODE_RANK", "NNODES", "GPUS_PER_NODE", "MASTER_ADDR", "MASTER_PORT"}
 	rest, ok := strings.CutPrefix(name, "SERVICE_JOB_")
@@ -81,8 +81,8 @@ func flat(v map[string]string) []string {
 	return list
 }
 
-// allowed rejects variables that the dynamic loader, the interpreter or the platform reads. The control
-// plane rejects them as well, but the node does not rely on it.
+// allowed rejects variables that the dynamic loader, a shell, the interpreter or the platform reads, unless
+// gang accepts them. The control plane rejects them as well, but the node does not rely on that.
 func allowed(name, value string) error {
 	reserved := []string{"SERVICE_", "LD_", "DYLD_", "NVIDIA_", "PYTHON", "GLIBC_", "MALLOC_", "VIRTUAL_ENV"}
 	exact := []string{"PATH", "HOME", "TMPDIR", "IFS", "ENV", "BASH_ENV", "SHELLOPTS", "BASHOPTS", "CUDA_VISIBLE_DEVICES"}
@@ -104,7 +104,7 @@ func (w *work) endpoint() string {
 	return w.ingest()
 }
 
-// ingest is endpoint for callers that hold w.mu.
+// ingest is like endpoint, for callers that hold w.mu.
 func (w *work) ingest() string {
 	if w.assignment.Ingest != "" {
 		return w.assignment.Ingest

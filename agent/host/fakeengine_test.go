@@ -18,8 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/executortest"
 )
 
-// serveOpenAI is the source of a fake engine. It can fail in ways that a real engine does not fail on
-// demand.
+// serveOpenAI is the source of a fake engine. Its first argument, the mode, selects how it fails.
 const serveOpenAI = `
 import http.server, json, os, sys
 mode, host, port, key = sys.argv[1], sys.argv[2], int(sys.argv[3]), open(sys.argv[4]).read().strip()
@@ -102,7 +101,7 @@ func (f *fakeEngine) seen() (executor.Observation, executor.EngineReport) {
 func (f *fakeEngine) ready(before executor.EngineReport) executor.EngineReport {
 	f.Helper()
 	var r executor.EngineReport
-	f.until("ready", func() bool { _, r = f.seen(); return r.Ready && r.PID != before.PID })
+	f.until("the engine is ready", func() bool { _, r = f.seen(); return r.Ready && r.PID != before.PID })
 	return r
 }
 

@@ -40,7 +40,7 @@ type Config struct {
 	Exec []string
 	// CacheBytes is the maximum size of the objects cached between works; 0 means no limit.
 	CacheBytes int64
-	// FetchTimeout limits the retries of a download; 10 minutes if 0.
+	// FetchTimeout limits the retries of a download or of an ingest token request; 10 minutes if 0.
 	FetchTimeout time.Duration
 	// CollectTimeout limits the delivery of the rest of a log. It counts from the end of the work, even if the
 	// agent is restarted; 15 minutes if 0.
@@ -83,7 +83,7 @@ type Host struct {
 
 	mu    sync.Mutex
 	works map[executor.Key]*work
-	// listed contains the keys of the last list. gone contains those that do not exist on this host.
+	// listed contains the keys of the last list. gone contains the keys that Observed reports as gone.
 	listed  map[executor.Key]bool
 	gone    []executor.Key
 	ctx     context.Context //nolint:containedctx // the context of Run, for works that Apply adds later
@@ -186,7 +186,7 @@ func (h *Host) Run(ctx context.Context) error {
 	return nil
 }
 
-// start starts the goroutines of the work. The caller holds the lock.
+// start starts the goroutines of the work if the host is running. The caller holds h.mu.
 func (h *Host) start(w *work) {
 	if h.ctx == nil || h.down || w.started {
 		return
@@ -196,7 +196,7 @@ func (h *Host) start(w *work) {
 	h.keepers.Go(func() { w.expire(h.ctx) })
 }
 
-// Changes receives a value after Observed has changed.
+// Changes returns a channel that receives a value after the result of Observed has changed.
 func (h *Host) Changes() <-chan struct{} { return h.changes }
 
 func (h *Host) changed() {

@@ -36,8 +36,8 @@ func ended(reason executor.Reason, err error) error {
 	return &endError{reason: reason, cause: err}
 }
 
-// refusal returns the exit for an error of the preparation. It returns nil if the agent is ending, because
-// the next agent continues the work. It also returns nil for errors of the node itself.
+// refusal returns the exit for an error of the preparation. It returns nil if ctx has ended, because the
+// next agent continues the work. It also returns nil for errors of the node itself.
 func (w *work) refusal(ctx context.Context, err error) *executor.Exit {
 	if ctx.Err() != nil {
 		return nil
@@ -58,7 +58,7 @@ func (w *work) refusal(ctx context.Context, err error) *executor.Exit {
 	return &exit
 }
 
-// retry calls fn until it succeeds, fails permanently, or FetchTimeout has passed.
+// retry calls fn until it succeeds or fails permanently, ctx ends, or FetchTimeout has passed.
 func (w *work) retry(ctx context.Context, fn func(context.Context) error) error {
 	deadline := w.host.deps.Clock.Now().Add(w.host.cfg.FetchTimeout)
 	for try := 0; ; try++ {
@@ -144,7 +144,7 @@ type binding struct {
 	Path   string `json:"path"`
 }
 
-// resumeDir is the folder of the checkpoint that the training resumes from.
+// resumeDir returns the folder of the checkpoint that the training resumes from.
 func (w *work) resumeDir() string { return w.path("inputs", "resume") }
 
 // resumeFrom returns the value of SERVICE_JOB_RESUME_FROM: the folder if the checkpoint is unpacked,

@@ -103,8 +103,8 @@ func (w *work) saveAssignment() error {
 	return localfile.WriteJSON(w.path("assignment.json"), w.assignment, localfile.PrivateMode)
 }
 
-// want sets the desired state. The state changes only from running to stopped to gone, and Force only from
-// false to true.
+// want sets the desired state. The order of the states is running, stopped, gone. want never returns to an
+// earlier state, and it changes Force only from false to true.
 func (w *work) want(ctx context.Context, d executor.Desired, force bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -204,7 +204,8 @@ func (w *work) keep(ctx context.Context) {
 	w.host.forget(w)
 }
 
-// markQuiet reports to Shutdown that no process of the work is left.
+// markQuiet closes quiet, so that Shutdown does not wait for the work. It is called when no process of the
+// work is left, or when the executor ends.
 func (w *work) markQuiet() { w.quieted.Do(func() { close(w.quiet) }) }
 
 func (w *work) live(ctx context.Context) error {
@@ -230,7 +231,7 @@ func (w *work) abandon(ctx context.Context, cause error) {
 	}
 }
 
-// exited records the exit. The phase exited is the last one before gone.
+// exited records the exit, unless one is already recorded. The phase exited is the last one before gone.
 func (w *work) exited(exit executor.Exit) error {
 	exit = w.withDeadlineReason(exit)
 	return w.see(func(o *executor.Observation) {

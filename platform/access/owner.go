@@ -29,7 +29,7 @@ type Owner struct {
 	ProjectID  string
 	Project    string // the project's key
 	Visibility string
-	// VisibilityVersion is the version of the project's visibility at the time the row is inserted.
+	// VisibilityVersion is the version of Visibility. Only OwnerFor sets it, for the insert of a row.
 	VisibilityVersion int64 `db:"-"`
 }
 

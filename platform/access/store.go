@@ -17,7 +17,8 @@ func lock(ctx context.Context, tx pgx.Tx, projectID string) error {
 	return nil
 }
 
-// note stores the change, which applies to rows inserted later, and returns the newest known change.
+// note stores the change, unless a newer one is stored, and returns the newest change. Rows that are inserted later
+// get that change.
 func note(ctx context.Context, tx pgx.Tx, c VisibilityChange) (VisibilityChange, error) {
 	_, err := tx.Exec(ctx, `INSERT INTO project_visibility AS p (project_id, visibility, version) VALUES ($1, $2, $3)
 		ON CONFLICT (project_id) DO UPDATE SET visibility = excluded.visibility, version = excluded.version
@@ -34,8 +35,8 @@ func note(ctx context.Context, tx pgx.Tx, c VisibilityChange) (VisibilityChange,
 	return newest, nil
 }
 
-// follow applies c to rows of its project in the table whose visibility is older than c, to at most batch of them. It
-// returns the number of changed rows.
+// follow applies c to the rows of its project in the table that have an older visibility. It changes at most batch
+// rows and returns their number.
 func follow(ctx context.Context, tx pgx.Tx, table string, c VisibilityChange, batch int) (int, error) {
 	name := pgx.Identifier{table}.Sanitize()
 	tag, err := tx.Exec(ctx, `UPDATE `+name+` SET visibility = $2, visibility_version = $3 WHERE id IN (

@@ -4,7 +4,8 @@
 //   - every member is a regular file or a folder, and its path stays inside the folder it is unpacked into,
 //     on case-sensitive and on case-insensitive file systems;
 //   - no file has a name that usually holds secrets;
-//   - the unpacked size is within the limit, including data after the end of the tar, which some readers unpack.
+//   - the total size of the files is within the limit. The headers, the padding and any data after the end of the
+//     tar, which some readers unpack, add at most 256 MiB.
 //
 // It reads the bytes once and stores none of them.
 //
@@ -58,7 +59,7 @@ func Inspect(r io.Reader, packed, limit int64) (Facts, error) {
 	if err := w.members(tar.NewReader(plain)); err != nil {
 		return Facts{}, w.classify(err)
 	}
-	// archive/tar stops at the end marker. Some other readers continue, so the rest counts toward the limit too.
+	// archive/tar stops at the end marker. Some other readers continue, so limit the rest too.
 	if _, err := io.Copy(io.Discard, plain); err != nil {
 		return Facts{}, w.classify(err)
 	}

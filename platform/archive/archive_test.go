@@ -140,7 +140,7 @@ func TestInspect_rejections(t *testing.T) {
 	}
 }
 
-// zeros is a reader of left zero bytes. read counts the bytes that were read.
+// zeros is a reader that returns zero bytes. left is the number of bytes that remain, read the number already read.
 type zeros struct{ left, read int64 }
 
 func (z *zeros) Read(p []byte) (int, error) {

@@ -9,10 +9,11 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// overhead is the number of bytes that headers and padding may add to the total size of the files.
+// overhead is the number of bytes that an unpacked archive may have besides the files: headers, padding and data after
+// the end of the tar.
 const overhead = 256 << 20
 
-// counted is a reader of unpacked bytes. It fails if there are more than most of them, or if the compression ratio
+// counted is a reader of unpacked bytes. It fails if their number exceeds the field most, or if the compression ratio
 // exceeds maxRatio.
 type counted struct {
 	from   io.Reader

@@ -40,7 +40,8 @@ func inside(name string) bool {
 		!strings.ContainsFunc(name, odd) && strings.Count(name, "/") < MaxDepth && len(name) <= 1024
 }
 
-// take records a path. It rejects a duplicate, ignoring case, and a path that is both a file and a folder.
+// take records a path. Ignoring case, it rejects a second file with the same path and a path that is both a file and a
+// folder.
 func (w *walk) take(name string, folder bool) error {
 	folded := strings.ToLower(name)
 	if file, taken := w.names[folded]; taken && (file || !folder) {
@@ -60,7 +61,7 @@ func (w *walk) take(name string, folder bool) error {
 	return nil
 }
 
-// Sensitive reports whether a file name is one that usually holds secrets.
+// Sensitive reports whether a file with this name usually holds secrets.
 func Sensitive(name string) bool {
 	base := strings.ToLower(path.Base(name))
 	for _, pattern := range patterns() {
@@ -71,7 +72,7 @@ func Sensitive(name string) bool {
 	return false
 }
 
-// patterns returns the file name patterns of the specification, and similar ones.
+// patterns returns the patterns for the names of files that usually hold secrets.
 func patterns() []string {
 	return []string{
 		".env", ".env.*", "*.pem", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.p12", "*.pfx", ".netrc", ".pypirc", ".pgpass", ".htpasswd",
@@ -88,7 +89,7 @@ func harmless(base string) bool {
 	}
 }
 
-// shown returns a member's name in a form that is safe in a message: printable and at most 128 characters.
+// shown returns a member's name for a message: without control characters, and cut after 128 characters.
 func shown(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

@@ -1,8 +1,8 @@
 // Package audit owns the record of who changed what. Each row is written in the transaction of the change, so every
 // change has a row. A sealer links the committed rows into a hash chain and signs the head of the chain; it is at
-// most a few seconds behind. Verify then reports every row that was edited, deleted, moved, inserted or truncated.
-// Signed heads are also stored outside the database, because the database alone cannot prove that the end of the log
-// was not cut off.
+// most a few seconds behind. Verify then reports every row that was edited, deleted, moved or inserted. Signed heads
+// are also stored outside the database, because the database alone cannot prove that the end of the log was not cut
+// off.
 //
 // The server's database role may insert and read rows, but not edit or delete them.
 package audit

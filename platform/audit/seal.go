@@ -56,7 +56,7 @@ func NewSealer(cfg SealerConfig) (*Sealer, error) {
 	return &Sealer{cfg: cfg, kept: -1}, nil
 }
 
-// Run seals until ctx is done. A failed run is logged and retried; its rows stay pending.
+// Run seals until ctx is done. A failed run is logged and retried; the rows that it has not sealed stay pending.
 func (s *Sealer) Run(ctx context.Context) error {
 	return process.Loop(ctx, s.cfg.Clock, every, jitter, process.Logged(s.cfg.Log, "audit_sealer", func(ctx context.Context) error {
 		for {
@@ -68,7 +68,8 @@ func (s *Sealer) Run(ctx context.Context) error {
 	}))
 }
 
-// RunOnce seals one batch of committed rows and returns the number of rows processed.
+// RunOnce seals one batch of committed rows and returns the number of rows processed. It does nothing and returns 0
+// while another sealer is at work.
 func (s *Sealer) RunOnce(ctx context.Context) (int, error) {
 	var sealed int
 	if err := s.resume(ctx); err != nil {

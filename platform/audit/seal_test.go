@@ -186,13 +186,13 @@ func TestSealer_ignoresForgedRows(t *testing.T) {
 }
 
 // A HeadStore that is added later receives the earlier heads and the heads signed by other sealers.
-func TestSealer_backfillsNewKeeper(t *testing.T) {
+func TestSealer_backfillsNewHeadStore(t *testing.T) {
 	t.Parallel()
 	b := filled(t, 3)
 	first := b.file
 	b.file = audit.NewFile(filepath.Join(t.TempDir(), "second.jsonl"))
 	second := b.sealer(t)
-	require.NotContains(t, b.logged.String(), "copying them", "the first keeper existed from the start")
+	require.NotContains(t, b.logged.String(), "copying them", "the first head store existed from the start")
 	_, err := second.RunOnce(t.Context())
 	require.NoError(t, err)
 	later := b.file

@@ -39,7 +39,7 @@ type Report struct {
 // MaxBreaks is the maximum number of breaks listed in a report.
 const MaxBreaks = 100
 
-// Broken returns the first break, or nil if the chain is intact.
+// Broken returns the first break, or nil if the log is intact.
 func (r Report) Broken() *Break {
 	if len(r.Breaks) == 0 {
 		return nil

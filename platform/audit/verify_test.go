@@ -260,7 +260,7 @@ func tamper(random *rand.Rand, at, last int) (statements []string, first int) {
 	}
 }
 
-// After several changes at once, each change is reported and no intact row is.
+// If a log has several changes, Verify reports all of them. It does not report intact rows.
 func TestVerify_multipleBreaks(t *testing.T) {
 	t.Parallel()
 	b := filled(t, 4)

@@ -171,7 +171,7 @@ func (c *Client) start(ctx context.Context) (started bool, err error) {
 	return false, ctx.Err()
 }
 
-// River returns the underlying client, for features that this package lacks: periodic jobs, events, reading a job.
+// River returns the underlying client, for features that this package lacks, such as events or reading a job.
 func (c *Client) River() *river.Client[pgx.Tx] { return c.river }
 
 // retries computes the time of the next attempt. It uses the real clock, as River does.

@@ -124,8 +124,8 @@ func (b *bench) pauses(t *testing.T) (lines []string) {
 
 func idle(context.Context, *river.Job[greet]) error { return nil }
 
-// A stopping leader resigns. If the database does not respond, River alone would try three times, with
-// pauses of seven seconds that cannot be cancelled.
+// A stopping leader resigns. If the database does not respond, River alone would try three times, with pauses of
+// seven seconds in total that cannot be cancelled.
 func TestClient_Run_leaderStopsQuicklyWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(*line){"cut off": (*line).sever, "frozen": (*line).freeze} {

@@ -60,7 +60,8 @@ func TestVerifier(t *testing.T) {
 	}
 }
 
-// A consumer that stops reading at the announced length must not have received wrong bytes.
+// If the bytes are wrong, the verifier holds back the last ones. A consumer that reads only up to the announced length
+// therefore gets an error too.
 func TestVerifier_holdsBackLastBytes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ sent, code string }{

@@ -22,7 +22,7 @@ type Verifier struct {
 	broken error // the error of the underlying reader, if it failed
 }
 
-// NewVerifier wraps r. size and sha256 must have passed CheckContent.
+// NewVerifier wraps r. size and sha256Hex must have passed CheckContent.
 func NewVerifier(r io.Reader, size int64, sha256Hex string) *Verifier {
 	v := &Verifier{from: r, want: sha256Hex, hash: sha256.New(), left: size}
 	if size == 0 {

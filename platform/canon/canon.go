@@ -1,7 +1,7 @@
 // Package canon reads JSON strictly and writes it in the canonical form of RFC 8785, so that equal documents have equal
 // bytes and equal digests. It returns an error for a document without a canonical form: one with duplicate member names,
-// text that is not valid Unicode, or numbers that a double cannot represent. Rounding such numbers would give different
-// documents the same digest.
+// text that is not valid Unicode, numbers outside the range of a double, or integers that a double cannot represent.
+// Rounding such integers would give different documents the same digest. Fractions are rounded to the nearest double.
 package canon
 
 import (

@@ -23,8 +23,8 @@ type DuplicateError struct{ Name string }
 // Error implements error.
 func (e *DuplicateError) Error() string { return fmt.Sprintf("duplicate member %q", e.Name) }
 
-// Reader reads one JSON document value by value. A duplicate name is a *DuplicateError. Parsers disagree on which of two
-// equal names counts, and encoding/json silently uses the last one. Numbers keep their text.
+// Reader reads one JSON document value by value. Numbers keep their text. For a duplicate name it returns a
+// *DuplicateError: parsers disagree on which of two equal names counts, and encoding/json silently uses the last one.
 type Reader struct {
 	in    *json.Decoder
 	rules Rules
@@ -45,7 +45,7 @@ func Read(raw []byte, rules Rules, value func(r *Reader) error) error {
 }
 
 // Next reads a string, a json.Number, a bool, a nil, or the start of an object or array. After json.Delim '{' the caller
-// must call Members, after '[' it must call Items.
+// must call Members. After json.Delim '[' it must call Items.
 func (r *Reader) Next() (json.Token, error) {
 	token, err := r.in.Token()
 	if err != nil {

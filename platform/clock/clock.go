@@ -16,8 +16,8 @@ type Clock interface {
 	NewTicker(d time.Duration) Ticker
 }
 
-// Timer fires once on C. Stop and Reset report whether the timer had not fired yet or its value had not been received
-// yet. After Stop or Reset, C holds no earlier value.
+// Timer fires once on C. Stop and Reset return true if the timer had not fired, or if its value had not been received.
+// After Stop or Reset, C holds no earlier value.
 type Timer interface {
 	C() <-chan time.Time
 	Stop() bool

@@ -6,9 +6,9 @@ import (
 	"unicode"
 )
 
-// placeholder reports whether text is an example value instead of a secret: a word that documentation or container
-// images use in place of a secret, such a word or a single character repeated, or text in angle brackets. In a URL it
-// checks the password. The empty text is not a placeholder.
+// placeholder reports whether text is an example value instead of a secret. Examples are the words of exampleWord,
+// also if repeated, a repeated character, texts that contain words such as "changeme", and text in angle brackets.
+// Of a URL only the password is checked. The empty text is not a placeholder.
 func placeholder(text string) bool {
 	text = strings.TrimSpace(text)
 	if len(text) > longestExample {
@@ -58,7 +58,7 @@ func exampleWord(word string) bool {
 	}
 }
 
-// period returns the shortest text that gives this text if it is repeated.
+// period returns the shortest text whose repetition is text: text itself if nothing is repeated in it.
 func period(text string) string {
 	for n := 1; n <= len(text)/2; n++ {
 		if len(text)%n == 0 && strings.Repeat(text[:n], len(text)/n) == text {

@@ -63,7 +63,8 @@ func readFile(path string) (string, error) {
 	return text, nil
 }
 
-// unknown returns a warning for every SERVICE_ variable that is not a known setting.
+// unknown returns a warning for every SERVICE_ variable that is not a known setting. It skips the variables of
+// training code and those with an ignored prefix.
 func (l *loader) unknown() []string {
 	var warnings []string
 	for _, name := range l.from.names() {
@@ -91,7 +92,7 @@ func (l *loader) reads(name string) bool {
 	return ok && known && l.out.Settings[at].Secret
 }
 
-// nearest returns the known name with the smallest edit distance, or "" if none is close.
+// nearest returns the known name with the smallest edit distance, or "" if every distance is too large.
 func (l *loader) nearest(name string) string {
 	best, least := "", max(3, len(name)/4)+1
 	for _, s := range l.out.Settings {

@@ -47,7 +47,7 @@ const maxRedirects = 3
 type Options struct {
 	// Networks may be called in addition to public addresses.
 	Networks Networks
-	// Body and Header limit the response in bytes, and Timeout the duration of the whole call. Dial limits the
+	// Body and Header limit the response in bytes. Timeout limits the duration of the whole call. Dial limits the
 	// duration of connecting and, separately, of the TLS handshake. It defaults to Timeout.
 	Body    int64
 	Header  int64

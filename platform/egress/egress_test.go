@@ -71,7 +71,7 @@ func get(t *testing.T, c *http.Client, address string) (string, error) {
 	return string(body), err
 }
 
-// spellings returns addresses of this machine in different notations, and addresses that only this machine can reach.
+// spellings returns addresses of this machine in different notations, and other addresses that are not public.
 func spellings() []string {
 	return []string{
 		"127.0.0.1", "127.1", "127.0.1", "127.000.000.001", "0177.0.0.1", "0177.1", "0x7f.0.0.1", "0x7f.1", "0x7f000001",

@@ -49,8 +49,8 @@ func (c *Config) Networks() (Networks, error) {
 	return n, nil
 }
 
-// The largest networks that may be allowed are 10.0.0.0/8 and fc00::/7. A larger one would be a mistake or defeat the
-// protection.
+// The shortest prefixes of a network that may be allowed: 10.0.0.0/8 for IPv4 and fc00::/7 for IPv6 are accepted. A
+// larger network would be a mistake or defeat the protection.
 const (
 	minBits4 = 8
 	minBits6 = 7
@@ -61,7 +61,7 @@ func parseNetwork(text string) (netip.Prefix, error) {
 	if err != nil {
 		addr, aerr := netip.ParseAddr(text)
 		if aerr != nil || addr.Zone() != "" {
-			return netip.Prefix{}, fmt.Errorf("%q is neither a network (10.0.0.0/8) nor an address", text)
+			return netip.Prefix{}, fmt.Errorf("%q is neither a network such as 10.0.0.0/8 nor an IP address", text)
 		}
 		p = netip.PrefixFrom(addr, addr.BitLen())
 	}

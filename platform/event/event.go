@@ -87,7 +87,8 @@ func List(ctx context.Context, q pg.Querier, kind, subject string, p request.Pag
 		ORDER BY seq LIMIT $3 OFFSET $4`, kind, subject, p.Limit, p.Offset)
 }
 
-// After returns the events of a subject whose Seq is greater than seq, oldest first. Streams use it to resume.
+// After returns the events of a subject whose Seq is greater than seq, oldest first. It returns at most limit events,
+// and never more than request.MaxLimit. Streams use it to resume.
 func After(ctx context.Context, q pg.Querier, kind, subject string, seq int64, limit int) ([]Event, error) {
 	return collect(ctx, q, `SELECT `+columns+` FROM event WHERE subject_kind = $1 AND subject_id = $2 AND seq > $3
 		ORDER BY seq LIMIT $4`, kind, subject, seq, min(limit, request.MaxLimit))

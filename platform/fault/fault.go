@@ -3,8 +3,8 @@
 //
 // It promises:
 //   - the kind alone determines the HTTP status;
-//   - an *Error sent with GRPCStatus and restored with From is equal except for its cause, over any
-//     number of hops;
+//   - an *Error sent with GRPCStatus and restored with From is equal, over any number of hops, except for its
+//     cause and for what is too long for a response header;
 //   - text not intended for users (causes, status messages of other programs, the message of an
 //     internal error) never appears in a body or a status.
 //
@@ -70,7 +70,7 @@ func Kinds() []Kind {
 	}
 }
 
-// HTTPStatus returns the HTTP status of a kind, 500 for an unknown kind.
+// HTTPStatus returns the HTTP status of a kind. It returns 500 for an unknown kind.
 func HTTPStatus(k Kind) int {
 	switch k {
 	case Invalid:

@@ -1,6 +1,6 @@
 // Package id owns the identifiers of all resources. An id consists of a prefix for the kind of resource, an
-// underscore and a ULID of 26 lower-case characters. The ids of one Source always increase, so they sort by creation
-// time. Ids are public, so no secret may be derived from an id.
+// underscore and a ULID of 26 lower-case characters. The ULIDs of one Source always increase, so its ids with the same
+// prefix sort by creation time. Ids are public, so no secret may be derived from an id.
 package id
 
 import (
@@ -105,8 +105,8 @@ func NewSource(c clock.Clock, entropy io.Reader) *Source {
 	return &Source{clock: c, entropy: ulid.Monotonic(entropy, 0)}
 }
 
-// New returns an id that is greater than all earlier ids of this source, even if the clock steps back. It panics if
-// reading random bytes fails, because the process must not continue with ids that may not be unique.
+// New returns an id whose ULID is greater than all earlier ULIDs of this source, even if the clock steps back. It
+// panics if reading random bytes fails, because the process must not continue with ids that may not be unique.
 func (s *Source) New(p Prefix) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

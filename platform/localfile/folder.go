@@ -88,8 +88,8 @@ func (h *FolderLock) write(holder Holder) error {
 // maxHolder is the maximum number of bytes read from a lock file.
 const maxHolder = 4096
 
-// read returns the holder that is recorded in the lock file. It returns the zero Holder if none is recorded yet, or
-// if the recorded process no longer exists.
+// read returns the holder that is recorded in the lock file. It returns the zero Holder if the file contains no holder
+// yet, or if the recorded process no longer exists.
 func read(path string) Holder {
 	var holder Holder
 	file, err := os.Open(path)

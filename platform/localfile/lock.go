@@ -2,7 +2,7 @@
 // uses at a time (folder.go), and durable writes of small files (atomic.go).
 //
 // It promises that at most one process holds the lock of a file. The kernel releases the lock only when that process
-// closes the file or exits, so a stopped process still holds it. A process that finds a folder locked changes nothing
+// closes the file or exits, so a suspended process still holds it. A process that finds a folder locked changes nothing
 // and receives the process ID and address of the holder. Readers see the old or the new content of a written file,
 // never a part of it, even after a power failure.
 package localfile

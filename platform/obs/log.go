@@ -16,12 +16,13 @@ const (
 	FormatText = "text"
 )
 
-// timeLayout is the format of all times in the log and in responses: UTC with six fractional digits and the offset.
+// timeLayout is the format of the time of a log line and of the times in /statusz: UTC with six fractional digits and
+// the offset.
 const timeLayout = "2006-01-02T15:04:05.000000-07:00"
 
 type requestKey struct{}
 
-// WithRequestID returns a context with the id of the request that it belongs to.
+// WithRequestID returns a copy of ctx with the given request id.
 func WithRequestID(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, requestKey{}, id)
 }

@@ -11,7 +11,7 @@ import (
 // Topic identifies what a wake-up is about. Each service defines its own topics.
 type Topic string
 
-// AllTopics wakes all waiters. It is used after the listener lost its connection, because wake-ups may have been
+// AllTopics wakes all waiters. NotifyHub uses it each time it has connected, because earlier wake-ups may have been
 // missed.
 const AllTopics Topic = "*"
 

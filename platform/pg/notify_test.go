@@ -94,7 +94,7 @@ func TestNotify_commitWakesAllReplicas(t *testing.T) {
 		if err := pg.Notify(ctx, tx, "job:a"); err != nil {
 			return err
 		}
-		// A wake-up of another connection arrives now, but that of this transaction does not.
+		// A wake-up from another connection arrives now, but the wake-up from this transaction does not.
 		between := one.Wait("job:b")
 		require.NoError(t, pg.Notify(ctx, pool, "job:b"))
 		woken(t, between)

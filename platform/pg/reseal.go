@@ -23,8 +23,8 @@ type value struct {
 	sealed []byte
 }
 
-// Reseal wraps the data keys of all values in the columns with the first key of the ring. It returns how many it
-// changed.
+// Reseal wraps the data keys of all values in the columns with the first key of the ring. It returns the number of
+// values that it changed.
 //
 // Each value stays encrypted with its own data key; only the wrapping of that key changes. A value that another
 // process changes at the same time is not overwritten. A value that cannot be decrypted is reported (at most five per
@@ -84,8 +84,8 @@ func (c SealedColumn) next(ctx context.Context, db Querier, after string) ([]val
 	return values, nil
 }
 
-// move wraps the data key of one value with the first key of the ring, unless it already is. It does not overwrite a
-// value that has changed since it was read.
+// move wraps the data key of one value with the first key of the ring, unless that key already wraps it. It does not
+// overwrite a value that has changed since it was read.
 func (c SealedColumn) move(ctx context.Context, db Querier, ring *secret.Keyring, v value) (bool, error) {
 	place := c.Table + "." + c.Name + ":" + v.key
 	next, changed, err := ring.Rewrap(v.sealed, place)

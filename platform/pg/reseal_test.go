@@ -85,8 +85,8 @@ func TestReseal_valuesOfFormerKey(t *testing.T) {
 	require.Equal(t, 451, n)
 }
 
-// A value that was copied from another row, or encrypted with a key that the ring lacks, is reported. The other values
-// are encrypted again nevertheless.
+// A value that was copied from another row, or encrypted with a key that the ring lacks, is reported. It does not stop
+// the others.
 func TestReseal_reportsUndecryptableValues(t *testing.T) {
 	t.Parallel()
 	p := open(t)

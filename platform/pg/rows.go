@@ -2,8 +2,8 @@ package pg
 
 import "github.com/jackc/pgx/v5"
 
-// One returns the only row of a query as a T. Each exported field of T has the name of a column, without underscores and
-// in any case, or names the column in its `db` tag. If there is no row, the error is pgx.ErrNoRows.
+// One returns the only row of a query. Each exported field of T either names its column in the `db` tag, or has the
+// name of the column without underscores and in any case. If there is no row, the error is pgx.ErrNoRows.
 func One[T any](rows pgx.Rows, err error) (*T, error) {
 	if err != nil {
 		return nil, err
@@ -11,7 +11,7 @@ func One[T any](rows pgx.Rows, err error) (*T, error) {
 	return pgx.CollectExactlyOneRow(rows, pgx.RowToAddrOfStructByName[T])
 }
 
-// All returns the rows of a query, each like One.
+// All returns all rows of a query. It assigns the columns to the fields like One.
 func All[T any](rows pgx.Rows, err error) ([]*T, error) {
 	if err != nil {
 		return nil, err

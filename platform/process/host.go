@@ -79,7 +79,7 @@ type started struct {
 }
 
 // Run starts the workers and returns when all have stopped, or at once after a second signal. It returns the errors
-// of the workers, of the start and of the stop; a signal or the end of ctx is not an error.
+// of the workers, of the start and of the stop. The first signal and the end of ctx are not errors.
 func (h *Host) Run(ctx context.Context) error {
 	halted, halt := context.WithCancelCause(ctx)
 	defer halt(nil)

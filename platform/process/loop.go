@@ -24,7 +24,7 @@ func Loop(ctx context.Context, clk clock.Clock, every, jitter time.Duration, fn 
 	return nil
 }
 
-// Logged wraps fn for Loop. The returned function logs the error of fn and returns nil.
+// Logged wraps fn for Loop. The returned function logs the error of fn, unless ctx is done, and returns nil.
 func Logged(log *slog.Logger, name string, fn func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := fn(ctx); err != nil && ctx.Err() == nil {
@@ -58,7 +58,7 @@ func (b Backoff) Wait(ctx context.Context, clk clock.Clock, attempt int) error {
 }
 
 // Retry calls fn up to tries times and waits in between. It stops when fn returns nil or an error that is not
-// retryable. It returns the last error.
+// retryable, or when ctx is done. It returns the last error.
 func (b Backoff) Retry(
 	ctx context.Context, clk clock.Clock, tries int, retryable func(error) bool, fn func(context.Context) error,
 ) error {

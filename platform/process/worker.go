@@ -1,6 +1,6 @@
 // Package process owns the lifecycle of a process: it starts the parts of the process in order and stops them in
-// reverse order. It waits for every goroutine that it starts. Its error contains the name of every part that does not
-// stop within its deadline.
+// reverse order. It waits until each part has stopped or its deadline has passed. Its error contains the name of every
+// part that does not stop in time.
 package process
 
 import (

@@ -219,8 +219,8 @@ func (s *Server) caller(ctx context.Context) (context.Context, *authn.Caller, er
 	return authn.WithToken(authn.NewContext(ctx, caller), values[0], expires), caller, nil
 }
 
-// judge checks the caller against the rule. It returns a 401 error for a caller of the wrong kind, and a 403 error
-// for a caller of the right kind without the necessary rights.
+// judge checks the caller against the rule. It returns a 401 error for a missing caller and for a caller of the wrong
+// kind, and a 403 error for a caller of the right kind without the necessary rights.
 func (r rule) judge(caller *authn.Caller) error {
 	switch {
 	case caller == nil:

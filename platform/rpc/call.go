@@ -140,7 +140,8 @@ func (c *call) end(panicked any, err error) error {
 }
 
 // judge converts an error into a fault. A fault is returned unchanged. Other errors are passed to Classify, and those
-// that it does not know become internal errors.
+// that it does not know become internal errors. A call that was canceled by the stop of the server gets the code
+// CodeDraining.
 func (c *call) judge(err error) *fault.Error {
 	if err == nil {
 		return nil

@@ -25,7 +25,7 @@ import (
 const (
 	// DefaultDeadline is the deadline of a unary call if the caller sets none.
 	DefaultDeadline = 10 * time.Second
-	// MaxMessage is the maximum size of a message in either direction.
+	// MaxMessage is the maximum size of a message in either direction, in bytes.
 	MaxMessage = 4 << 20
 
 	metadataRequestID = "x-request-id"

@@ -27,7 +27,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 )
 
-// harness is a set of services on one kind of network; all tests run on both kinds.
+// harness is a set of services on one kind of network. Most tests run on both kinds, in memory and over TCP.
 type harness struct {
 	clk    clock.Clock
 	signer *authn.Signer

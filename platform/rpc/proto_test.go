@@ -180,7 +180,8 @@ type handlers struct {
 	stream func(method string, s grpc.ServerStream) error
 }
 
-// desc returns the service description that generated code would contain.
+// desc returns the service description that generated code would contain. If names are given, it contains only these
+// unary methods.
 func (h *handlers) desc(service string, names ...string) *grpc.ServiceDesc {
 	d := &grpc.ServiceDesc{ServiceName: service, HandlerType: (*any)(nil)}
 	for _, m := range methods() {

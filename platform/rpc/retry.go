@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// pushback is the trailer with which a server prevents that grpc retries a call to which the server has responded.
+// pushback is the trailer of a server's response that keeps grpc from retrying the call.
 const pushback = "grpc-retry-pushback-ms"
 
 type methodName struct {

@@ -36,7 +36,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=0, help="port to listen on; 0 selects a free port")
     parser.add_argument("--api-key-file", type=Path, help="file that contains the API key that callers must send")
     parser.add_argument("--alias", default="default", help="the model's name in the API")
-    parser.add_argument("--ctx", type=int, default=0, help="context size in tokens, divided among the slots; 0: that of the model")
+    parser.add_argument("--ctx", type=int, default=0, help="context size in tokens, divided among the slots; 0: the model's own")
     parser.add_argument("--parallel", type=int, default=1, help="number of slots (concurrent requests)")
     parser.add_argument("--threads", type=int, default=0, help="number of threads; 0: the engine's default")
     parser.add_argument(
@@ -110,7 +110,7 @@ def main(arguments: list[str]) -> int:
         signal.signal(number, lambda *_: stopped.set())
     print(json.dumps({"event": "listening", "address": server.listening_address}), flush=True)
     stopped.wait()
-    # The agent drains the engine before it sends the signal, so open requests may be cut off.
+    # Exit at once. This cuts off open requests.
     os._exit(0)
 
 

@@ -36,7 +36,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// enterInProcess returns a process that decodes the plan from JSON, enters it and runs the script.
+// enterInProcess returns a command, not yet started, that decodes the plan from JSON, enters it and runs the
+// script. It also returns the output of the command.
 func enterInProcess(t *testing.T, p Plan, script string) (*exec.Cmd, *strings.Builder) {
 	t.Helper()
 	raw, err := json.Marshal(p)

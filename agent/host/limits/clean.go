@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// forgotten is the age from which an empty group is treated as abandoned. A shim enters its group right
-// after it has created it.
+// forgotten is the age above which an empty group is treated as abandoned. A shim enters a group right after
+// it has created the group.
 const forgotten = 10 * time.Minute
 
-// ofWork reports whether name is the name of a work's group: the work's key and a hash of the path of its
+// ofWork reports whether name is the name of a work's group: the work's key and a hash that identifies the
 // agent's folder.
 func ofWork(name string) bool {
 	return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]*\.[0-9]+\.[0-9]+-[0-9a-f]{8}$`).MatchString(name)
 }
 
-// Clean removes the abandoned groups of works, including those of other agents on the machine. A group is
-// abandoned if its shim was killed and no agent has removed it since. The kernel does not remove a group
-// that contains a process.
+// Clean removes the groups of works that are older than forgotten and contain no process, including those of
+// other agents on the machine. Such a group remains if its shim was killed and no agent has removed it
+// since. The kernel does not remove a group that contains a process.
 func (h Enforcer) Clean(now time.Time) {
 	for _, base := range h.bases {
 		entries, err := os.ReadDir(base)

@@ -98,7 +98,8 @@ func v1Base(mount, own string) (string, bool) {
 	return "", false
 }
 
-// ownGroup returns this process's group in the hierarchy of a version 1 controller.
+// ownGroup returns this process's group in the hierarchy of a version 1 controller, or / if own does not list
+// the controller.
 func ownGroup(own, controller string) string {
 	for line := range strings.Lines(own) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)

@@ -14,7 +14,7 @@ type Plan struct {
 	Groups []string `json:"groups,omitempty"`
 	// Settings are written in this order after the groups were created.
 	Settings []Setting `json:"settings,omitempty"`
-	// Data limits the private memory of each process, in bytes. It is used if there is no cgroup.
+	// Data limits the private memory of each process, in bytes. Only the mode Rlimit uses it.
 	Data int64 `json:"data,omitempty"`
 }
 

@@ -20,9 +20,10 @@ const (
 	maxRaw  = 192 << 10
 )
 
-// cut returns the number of bytes to send in the next request. It ends at the end of a line if data
-// contains one, never splits a character, and never exceeds what a body can hold. final means that the file
-// will not grow. patient means that an incomplete line may wait for its end.
+// cut returns the number of bytes of data to send in the next request, at most what a body can hold. If final
+// is true, the file will not grow, and cut returns all bytes if they fit. Otherwise it cuts after the last
+// line break. Without a line break it does not split a character. If patient is true, it then returns 0 for a
+// short incomplete line, so that the caller waits for the rest of the line.
 func cut(data []byte, final, patient bool) int {
 	n := min(len(data), maxRaw)
 	for n > 0 && len(encode("", data[:n])) > maxBody-idRoom {

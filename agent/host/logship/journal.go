@@ -83,7 +83,7 @@ func (j *journal) replay(path string) (int64, error) {
 	return int64(len(whole)), nil
 }
 
-// begin assigns the next sequence number to the range up to the offset to, and syncs the journal.
+// begin assigns the next sequence number to the range that ends at the offset `to`, and syncs the journal.
 func (j *journal) begin(to int64) (span, error) {
 	s := span{Seq: j.last + 1, From: j.end, To: to}
 	if err := j.append(line{Span: &s}); err != nil {
@@ -93,8 +93,9 @@ func (j *journal) begin(to int64) (span, error) {
 	return s, nil
 }
 
-// finish completes the open span. If a power failure loses this line, the span is sent again. This is
-// harmless because the server ignores a sequence number that it has already stored.
+// finish completes the open span. refused is the HTTP status of a rejection, otherwise 0. If a power failure
+// loses this line, the span is sent again. This is harmless because the server ignores a sequence number
+// that it has already stored.
 func (j *journal) finish(refused int) error {
 	err := j.append(line{Done: j.open.Seq, Refused: refused})
 	j.open = nil

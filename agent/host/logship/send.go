@@ -18,7 +18,7 @@ type result struct {
 	err        error
 }
 
-// final reports whether sending the range again would change nothing.
+// final reports whether the server has accepted or rejected the range, so that it is not sent again.
 func (a result) final() bool { return a.err == nil && (a.status/100 == 2 || a.refused()) }
 
 func (a result) refused() bool {

@@ -24,7 +24,7 @@ type Log struct {
 	Endpoint func() string
 	Token    secret.String
 	RunID    string
-	// Writer identifies this execution to the server, as `agent-<key>`.
+	// Writer identifies this execution to the server, as `agent-<work id>-<generation>-<fence>`.
 	Writer string
 }
 
@@ -91,7 +91,7 @@ type run struct {
 	waiting time.Time
 }
 
-// step delivers the next range. It returns more = false if there was nothing to deliver.
+// step delivers the next range. It returns more = false if there is nothing to deliver yet.
 func (r *run) step(ctx context.Context, final bool) (more bool, err error) {
 	data, err := readAt(r.log.Path, r.journal.end, maxRaw)
 	if err != nil || len(data) == 0 {

@@ -20,7 +20,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// ingest is a fake log route. It responds with the given statuses in order and records accepted requests.
+// ingest is a fake log route. It responds with the given statuses in order, and then with 200. It records
+// accepted requests.
 type ingest struct {
 	*httptest.Server
 	mu       sync.Mutex

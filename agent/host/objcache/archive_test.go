@@ -176,7 +176,7 @@ func TestUnpack_entryLimit(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
-	// The entries are the same folder, so that the test does not fill the disk.
+	// All entries but the last two are the same folder, so that the test does not fill the disk.
 	h := folder("d/").Header
 	for range 100_000 - 1 {
 		require.NoError(t, w.WriteHeader(&h))

@@ -39,8 +39,9 @@ func (s *Store) put(ctx context.Context, key executor.Key, ref executor.ObjectRe
 	}
 }
 
-// Link puts the object into the folder without copying its bytes. The files must not be changed. If a work
-// changes one anyway, other works are not affected: the bytes are verified before each link.
+// Link puts the object into the folder, if possible without copying its bytes. An archive is unpacked as by
+// Copy. The files must not be changed. If a work changes one anyway, works that are linked later are not
+// affected, because the bytes are verified before each link.
 func (s *Store) Link(ctx context.Context, key executor.Key, ref executor.ObjectRef, dir string) error {
 	if ref.Unpack {
 		return s.Copy(ctx, key, ref, dir)

@@ -46,8 +46,8 @@ func (s *Store) Fetch(ctx context.Context, key executor.Key, ref executor.Object
 		_ = os.Chtimes(path, now, now) // Only trim uses the time, so ignore the error.
 		return path, nil
 	}
-	// Concurrent calls share one download. The context of the call that runs it may end; the other calls then
-	// download again.
+	// Concurrent calls share one download. It fails if the context of the call that started it ends. A call
+	// whose own context has not ended then downloads the object itself.
 	_, err, shared := s.fetching.Do(ref.SHA256, func() (any, error) { return nil, s.download(ctx, key, ref) })
 	if err != nil && shared && ctx.Err() == nil && !errors.Is(err, executor.ErrPermanent) {
 		err = s.download(ctx, key, ref)

@@ -171,7 +171,7 @@ func TestStore_Fetch_canceledCallerDoesNotFailOthers(t *testing.T) {
 
 func TestStore_Fetch_downloadError(t *testing.T) {
 	t.Parallel()
-	cause := errors.New("the store is away")
+	cause := errors.New("the object store is unavailable")
 	s := objcache.NewStore(t.TempDir(), 0, source(func(context.Context) (io.ReadCloser, error) { return nil, cause }), clock.Real())
 	ref := executor.ObjectRef{URI: "u", SizeBytes: 1, SHA256: strings.Repeat("a", 64)}
 	_, err := s.Fetch(t.Context(), key(), ref)

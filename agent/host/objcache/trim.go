@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// stale is the age from which a partial download is treated as abandoned.
+// stale is the age above which a partial download is treated as abandoned.
 const stale = 24 * time.Hour
 
 type kept struct {
@@ -17,8 +17,8 @@ type kept struct {
 	used time.Time
 }
 
-// trim removes the least recently used objects until need more bytes fit into the cache. Works have their
-// own links and copies, so they do not lose files.
+// trim makes room for a new object of `need` bytes: it removes abandoned downloads and the least recently
+// used objects. Works have their own links and copies, so they do not lose files.
 func (s *Store) trim(need int64) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil || s.max <= 0 {

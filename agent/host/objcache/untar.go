@@ -46,8 +46,9 @@ func unpackFile(path, dir string, ref executor.ObjectRef) error {
 	return nil
 }
 
-// Unpack writes the regular files and folders of a tar stream to dir. It returns ErrArchive for any other
-// kind of entry and for an entry outside dir. maxBytes is the size of the stream.
+// Unpack writes the regular files and folders of a tar stream, which may be gzipped, to dir. It returns
+// ErrArchive if the stream is malformed, if it exceeds a limit, for any other kind of entry and for an entry
+// outside dir. maxBytes is the size of the stream.
 func Unpack(r io.Reader, dir string, maxBytes int64) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("create the folder to unpack into: %w", err)
@@ -121,7 +122,7 @@ func (u *unpacking) folder(name string) error {
 
 func (u *unpacking) file(name string, h *tar.Header, body io.Reader) error {
 	if u.left -= h.Size; h.Size < 0 || u.left < 0 {
-		return fmt.Errorf("%w: entry %q is larger than the archive", ErrArchive, h.Name)
+		return fmt.Errorf("%w: entry %q exceeds the limit for the unpacked size", ErrArchive, h.Name)
 	}
 	if err := u.folder(filepath.Dir(name)); err != nil {
 		return err

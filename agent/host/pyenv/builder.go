@@ -48,7 +48,7 @@ func (e Environment) Bin() string { return filepath.Join(e.Dir, "bin") }
 // BuildError reports that the environment cannot be built from its spec. Output is shown to the user.
 type BuildError struct{ Output string }
 
-// Error returns the end of the installer's output.
+// Error returns e.Output: the end of the installer's output, or why the installer was not started.
 func (e *BuildError) Error() string { return e.Output }
 
 func failed(format string, args ...any) error {
@@ -87,7 +87,7 @@ func (b *Builder) Ensure(ctx context.Context, spec executor.EnvironmentSpec) (En
 	return env, b.build(ctx, env, python, spec.Requirements)
 }
 
-// build builds the environment in a temporary folder, which it renames at the end.
+// build builds the environment in a temporary folder and then moves it to its final path.
 func (b *Builder) build(ctx context.Context, env Environment, python Interpreter, requirements string) error {
 	if err := discard(env.Dir); err != nil {
 		return err
@@ -117,8 +117,8 @@ func (b *Builder) build(ctx context.Context, env Environment, python Interpreter
 	return localfile.SyncDir(b.dir)
 }
 
-// discard removes the folders that a killed builder of this environment left. The caller holds the build
-// lock, so no other builder is using them.
+// discard removes the environment's folder, which is incomplete, and the folders that killed builders of
+// this environment left. The caller holds the build lock, so no other builder is using them.
 func discard(dir string) error {
 	left, err := filepath.Glob(dir + ".build-*")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// idna is a small wheel without dependencies.
+// idna requires a small wheel without dependencies.
 const idna = `idna==3.20 \
     --hash=sha256:ab7ae7122974553370f0bdb919e1a960b2cd1bc1ef0276416d896db81c14582c
 `

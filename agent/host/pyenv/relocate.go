@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// rename replaces the path of the build folder with the final path in the environment's scripts, because
-// their first line contains the full path of the interpreter.
+// rename replaces the path of the build folder with the final path in pyvenv.cfg and in the environment's
+// scripts. The first line of a script contains the full path of the interpreter.
 func rename(bin, from, to string) error {
 	entries, err := os.ReadDir(bin)
 	if err != nil {
@@ -26,7 +26,8 @@ func rename(bin, from, to string) error {
 	return rewrite(filepath.Join(filepath.Dir(bin), "pyvenv.cfg"), from, to)
 }
 
-// maxScript is far larger than any script. Larger files are binaries that do not contain the path.
+// maxScript is the maximum size of a script, in bytes. Larger files are binaries, which do not contain the
+// path.
 const maxScript = 1 << 20
 
 func rewrite(path, from, to string) error {

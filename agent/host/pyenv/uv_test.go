@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// withRealUV returns an environment whose PATH contains only Python and the pinned uv. Its cache is empty,
-// so packages can come only from the index.
+// withRealUV returns an environment whose PATH contains only Python and the pinned uv. The cache of uv is
+// empty, so packages can come only from the index.
 func withRealUV(t *testing.T, more ...string) []string {
 	t.Helper()
 	root, err := filepath.Abs("../../..")

@@ -75,7 +75,7 @@ func (c Control) Launch(dir string, s Start) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start the shim: %w", err)
 	}
-	// Identity.Wait reaps the shim by its pid, as it does for shims that another agent started.
+	// cmd.Wait is not needed: Identity.Wait waits for the shim by its pid and reaps it.
 	return cmd.Process.Release()
 }
 
@@ -114,8 +114,8 @@ func (c Control) Running(dir string) (Running, error) {
 	return r, err
 }
 
-// Await waits until the shim has ended and returns its exit. If the shim left no exit.json, found is false
-// and Await has ended all remaining processes.
+// Await waits until the shim has ended and returns its exit. It returns ErrNotStarted if no command was
+// started. If the shim left no exit.json, found is false and Await has ended all remaining processes.
 func (c Control) Await(ctx context.Context, dir string) (exit Exit, found bool, err error) {
 	for {
 		state, err := c.State(dir)
@@ -207,5 +207,5 @@ func ReadStart(dir string) (s Start, err error) {
 	return s, err
 }
 
-// ReadExit reads exit.json. It returns fs.ErrNotExist if the shim has not ended.
+// ReadExit reads exit.json. It returns fs.ErrNotExist if the shim has not ended or was killed.
 func ReadExit(dir string, into *Exit) error { return localfile.ReadJSON(exitFile(dir), into) }

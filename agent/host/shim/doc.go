@@ -6,7 +6,8 @@
 //
 // The files of a folder are its complete state: start.json (the command to run), lock (locked while the
 // shim runs), run.json (the running processes), stop.json (the grace period of a requested stop) and
-// exit.json (the outcome). If the shim has ended without an exit.json, its work is lost.
+// exit.json (the outcome). If the shim has started the command and has ended without an exit.json, its work
+// is lost.
 //
 // Identity (procid.go) identifies a process by pid, start time and boot, so that a process with a reused
 // pid is never mistaken for an earlier process.

@@ -27,8 +27,8 @@ func Self() ([]string, error) {
 	return []string{self, "shim"}, nil
 }
 
-// Main runs the subcommand `shim` and returns the exit status. args is `FOLDER`, or `--stage FOLDER` if the
-// shim starts its own program as the process that becomes the command.
+// Main runs the subcommand `shim` and returns the exit status. args is `FOLDER` for the shim itself. It is
+// `--stage FOLDER` for the process that the shim starts and that becomes the command.
 func Main(args []string, clk clock.Clock, words io.Writer) int {
 	var err error
 	switch {

@@ -22,8 +22,8 @@ func Descendants(pid int) []int {
 	return found
 }
 
-// WithVariable returns the processes that were started with the environment variable name=value. It is used
-// to find leftover processes of a killed shim if there is no cgroup.
+// WithVariable returns the processes that were started with the environment variable name=value. Sweep uses
+// it to find processes that a killed shim left behind outside a cgroup.
 func WithVariable(name, value string) []Identity {
 	want := []byte(name + "=" + value)
 	var found []Identity

@@ -116,7 +116,7 @@ func become(dir string) error {
 	return fmt.Errorf("start %s: %w", s.Path, syscall.Exec(program, s.Args, s.Env))
 }
 
-// find looks up the program in the command's PATH, as a shell would.
+// find looks up the program in the command's PATH, as a shell would. It skips relative folders in PATH.
 func find(name string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil

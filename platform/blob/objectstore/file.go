@@ -164,7 +164,7 @@ func (s *FileStore) stat(key string) (info blob.Info, err error) {
 	}
 }
 
-// errTaken means that an object's folder is empty. Usually a concurrent Delete has just moved the file. If the error
+// errTaken means that an object's folder is empty. Usually a concurrent Delete has just removed the file. If the error
 // persists, the store is damaged.
 var errTaken = errors.New("it must contain one file")
 

@@ -111,8 +111,8 @@ func (r *ranged) Write(p []byte) (int, error) {
 func (r *ranged) ReadFrom(from io.Reader) (int64, error) { return io.Copy(r.ResponseWriter, from) }
 
 // upload requires the header Content-Length. net/http reports an unknown length for a request with a transfer
-// encoding, even if it also has a Content-Length, and length 0 for a request with neither. The connection of a
-// rejected request is not reused.
+// encoding, even if it also has a Content-Length, and length 0 for a request with neither. If upload rejects a request
+// for its missing length, it closes the connection.
 func (s *FileStore) upload(w http.ResponseWriter, r *http.Request) error {
 	if r.ContentLength < 0 || len(r.TransferEncoding) > 0 || r.Header.Get("Content-Length") == "" {
 		w.Header().Set("Connection", "close")

@@ -235,7 +235,7 @@ func TestHandler_storeFailure(t *testing.T) {
 	require.Contains(t, r.log.String(), "request to a signed URL failed")
 }
 
-// The test sends requests that no client library would send over a plain TCP connection.
+// No client library would send these requests, so the test writes them to a TCP connection itself.
 func TestHandler_framing(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)

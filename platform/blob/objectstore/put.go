@@ -34,7 +34,7 @@ func (s *FileStore) Put(ctx context.Context, key string, r io.Reader, size int64
 		err = s.place(ctx, folder, key, sha256)
 	}
 	if err != nil {
-		return errors.Join(err, s.failure("clean up after", s.root.RemoveAll(folder)))
+		return errors.Join(err, s.failure("remove the staged", s.root.RemoveAll(folder)))
 	}
 	return nil
 }
@@ -77,7 +77,7 @@ func (s *FileStore) place(ctx context.Context, folder, key, sha256 string) error
 		}
 		info, stat := s.Stat(ctx, key)
 		if stat == nil && info.SHA256 == sha256 {
-			return s.failure("clean up after", s.root.RemoveAll(folder))
+			return s.failure("remove the staged", s.root.RemoveAll(folder))
 		}
 		if stat == nil {
 			return blob.Differs(key)

@@ -110,7 +110,7 @@ func forgetful(t *testing.T, settings conf.S3) {
 	require.Equal(t, s3Sum(other), info.SHA256, "the digest is computed again for a different object")
 }
 
-// An object that replaces another one under the same key has its own digest.
+// swapped checks that the store does not return the digest of an earlier object with the same key.
 func swapped(t *testing.T, settings conf.S3) {
 	t.Helper()
 	store := s3Open(t, settings, nil)

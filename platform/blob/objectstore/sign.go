@@ -155,7 +155,7 @@ func (s *FileStore) granted(r *http.Request) (grant, error) {
 	return g, nil
 }
 
-// number parses a number only as sign writes it, without a plus or minus sign and leading zeros.
+// number parses a number in the form that sign writes. It rejects a plus sign and leading zeros.
 func number(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err == nil && strconv.FormatInt(n, 10) != text {

@@ -107,7 +107,7 @@ func (c *cluster) checkVersion(ctx context.Context, have string) error {
 	}
 	major := regexp.MustCompile(`(\d+)(\.\d+|devel|beta|rc)`).FindSubmatch(out)
 	if major == nil || string(major[1]) != have {
-		return fmt.Errorf("%s was created by Postgres %s but %s contains %q; configure the folder of the older programs or move the data with pg_dumpall",
+		return fmt.Errorf("%s was created by Postgres %s but %s contains %q; configure the folder of the matching programs or move the data with pg_dumpall",
 			c.data, have, c.cfg.BinDir, strings.TrimSpace(string(out)))
 	}
 	return nil

@@ -118,8 +118,8 @@ func (c *cluster) awaitOpen(ctx context.Context, p *process, port int, url secre
 	return conn.Close(ctx)
 }
 
-// explain adds the log output of the server to the error, and drops errPassing unless the output shows a
-// temporary failure.
+// explain adds the output that the server has logged since begin to the error. It then drops errPassing unless the
+// output shows a temporary failure. Without output it returns err unchanged.
 func (c *cluster) explain(err error, begin int64) error {
 	raw, rerr := os.ReadFile(c.logPath())
 	if rerr != nil || int64(len(raw)) <= begin {

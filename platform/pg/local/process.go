@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// nobody is the user id as which Postgres runs, or believes to run in its user namespace, if this process is root.
+// nobody is the user id of Postgres if this process is root. In a user namespace, only Postgres itself sees this id.
 const nobody = 65534
 
 // capDACOverride lets a process bypass file permissions (linux/capability.h).

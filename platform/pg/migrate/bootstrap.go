@@ -76,8 +76,9 @@ func Bootstrap(ctx context.Context, cfg RoleConfig) (map[string]Credentials, err
 	return out, nil
 }
 
-// Grant restores the settings that Postgres stores outside the database, such as the right to connect. A database
-// that was cloned from a template lacks them. conn is an admin's connection to any database of the server.
+// Grant restores the settings that Postgres stores outside the database, such as the right to connect, and returns
+// the same credentials as Bootstrap. A database that was cloned from a template lacks these settings. conn is an
+// admin's connection to any database of the server.
 func Grant(ctx context.Context, conn *pgx.Conn, cfg RoleConfig) (map[string]Credentials, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err

@@ -212,7 +212,7 @@ func Check(ctx context.Context, pool *pgxpool.Pool, schema string, files fs.FS) 
 // undefinedTable is the SQLSTATE of a statement that reads a missing table.
 const undefinedTable = "42P01"
 
-// reached returns the version that sql selects. It returns 0 if the table is missing.
+// reached returns the version that sql selects. It returns 0 if the table is missing, or if want is 0.
 func reached(ctx context.Context, pool *pgxpool.Pool, sql string, want int64) (int64, error) {
 	if want == 0 {
 		return 0, nil

@@ -51,7 +51,7 @@ func ensureRole(ctx context.Context, conn *pgx.Conn, role, password, salt string
 	return nil
 }
 
-// adopt makes the admin a member of a role that it created, because the admin may not be a superuser.
+// adopt makes the admin a member of a role that it created, because the admin is not necessarily a superuser.
 func adopt(ctx context.Context, conn *pgx.Conn, role string) error {
 	var member bool
 	if err := conn.QueryRow(ctx, `SELECT pg_has_role(current_user, $1, 'USAGE')`, role).Scan(&member); err != nil {

@@ -82,7 +82,7 @@ func NewCA(now time.Time, life time.Duration) (*CA, error) {
 // CertPEM returns the CA certificate, which all services and agents trust.
 func (ca *CA) CertPEM() []byte { return encode(typeCert, ca.cert.Raw) }
 
-// IssueService creates a key and a certificate for a service.
+// IssueService creates a key and a certificate for a service. The certificate expires with the CA at the latest.
 func (ca *CA) IssueService(service string, now time.Time, life time.Duration) (Pair, error) {
 	name, err := ServiceName(service)
 	if err != nil {

@@ -20,7 +20,7 @@ CREATE INDEX audit_at ON audit (at DESC, id DESC);
 CREATE INDEX audit_target ON audit (target_kind, target_id, seq);
 CREATE INDEX audit_actor ON audit (actor_id, seq);
 
--- Rows that the sealer has not chained yet. Inserted with the audit row, deleted by the sealer.
+-- The audit rows that are not in the hash chain yet. An entry is inserted with its audit row and deleted by the sealer.
 CREATE TABLE audit_pending (
     seq      bigint PRIMARY KEY,
     audit_id text   NOT NULL
@@ -42,7 +42,8 @@ CREATE TABLE audit_checkpoint (
     signature bytea       NOT NULL
 );
 
--- The server's role may only insert and read.
+-- The server's role may insert and read the rows of audit, audit_seal and audit_checkpoint, but not change or delete
+-- them.
 -- +goose StatementBegin
 DO $$
 DECLARE
