@@ -58,12 +58,12 @@ type Request struct {
 	Length int64
 	// Upgrade allows the engine to switch to the protocol that Header requests.
 	Upgrade bool
-	// Informational receives the 1xx responses that precede the final one; it may be nil.
+	// Informational receives the 1xx responses that precede the final one, except 100 Continue; it may be nil.
 	Informational func(status int, header http.Header)
 }
 
-// Engine is the address of an engine. On this host, it is reached over plain HTTP. On another host, it is reached
-// over the port of its node.
+// Engine is the address of an engine. An engine on this host is reached over plain HTTP, and an engine on another host
+// through the port of its node.
 type Engine struct {
 	// Addr is host:port.
 	Addr string

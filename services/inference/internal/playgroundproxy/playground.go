@@ -1,6 +1,6 @@
 // Package playgroundproxy owns the calls of playground sessions and their transcripts. These calls need no deployment
 // token: the registry decides for each call whether the logged-in caller may make it. When a session ends, its open
-// calls are cut with an error that states the reason.
+// calls are cut. The caller receives the reason if the response has not begun, is an event stream or is a WebSocket.
 //
 // Only store.go contains SQL, and only server.go handles protobuf messages.
 package playgroundproxy
@@ -137,7 +137,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case !at.clean:
 		fault.WriteOpenAI(w, fault.New(fault.Refused, "bad_path",
-			"the path must not contain dot segments, backslashes, control bytes or encoded slashes"), requestID)
+			"the path must be UTF-8 without dot segments, double slashes, semicolons, backslashes, control bytes, encoded slashes or percent signs"),
+			requestID)
 		return
 	}
 	ctx, leave := h.watch(r.Context(), at.session, admitted.ExpiresAt)

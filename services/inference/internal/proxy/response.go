@@ -45,8 +45,8 @@ func (e *exchange) respond(ctx context.Context, a *engineclient.Response) {
 	e.cut(ctx, err, sent, copied, plain)
 }
 
-// informational relays a 1xx response with those of its headers that may be passed to the caller. They do not become
-// headers of the final response.
+// informational relays a 1xx response, unless the request body is streamed. It passes only listed headers to the
+// caller. They do not become headers of the final response.
 func (e *exchange) informational(status int, header http.Header) {
 	if e.upload != nil {
 		return // another goroutine may be reading the body, which makes the server write its own 100 Continue
@@ -97,8 +97,9 @@ func (e *exchange) pump(a *engineclient.Response, copied *tee) error {
 	}
 }
 
-// last writes an error as the last event of a stream that is cut. It begins a new event even if the engine stopped in
-// the middle of one. It writes although the call has ended, with a short deadline.
+// last writes an error as the last event of an event stream that is cut. It does nothing if the response is not an
+// event stream, or is not plain: it has a Content-Encoding. It begins a new event even if the engine stopped in the
+// middle of one. It writes although the call has ended, with a short deadline.
 func (e *exchange) last(copied *tee, plain bool, message, code string) {
 	if !copied.stream || !plain {
 		return
@@ -140,7 +141,7 @@ func (e *exchange) cut(ctx context.Context, err, sent error, copied *tee, plain 
 		e.rec.Outcome = traffic.ClientClosed
 	default:
 		e.rec.Outcome = traffic.Truncated
-		e.last(copied, plain, "engine connection lost", "engine_lost")
+		e.last(copied, plain, "the connection to the engine was lost", "engine_lost")
 	}
 	e.record(ctx)
 	panic(http.ErrAbortHandler)

@@ -48,7 +48,7 @@ func (f Filter) args(deployment string, more ...any) []any {
 	return append([]any{deployment, f.Token, f.Outcome, least, most, f.From, f.To, f.Revision, f.MinLatency}, more...)
 }
 
-// List returns a page of a deployment's calls, newest first. If there are more, it returns one more than the page
+// List returns a page of a deployment's calls, newest first. If more follow, it returns one call more than the page
 // has.
 func (s *Store) List(ctx context.Context, deployment string, f Filter, p request.Page) ([]*Call, error) {
 	rows, err := s.Pool.Query(ctx, `SELECT `+strings.Join(columns(), ", ")+where+` ORDER BY at DESC, request_id DESC LIMIT $10 OFFSET $11`,

@@ -22,8 +22,8 @@ const segmentMax = 4 << 20
 const suffix = ".jsonl"
 
 // Spool stores calls on the local disk while the database is unavailable. It writes segments of JSON lines. Each
-// segment is a batch with its own name. The method Segments closes the open segment, so that a segment that is read
-// never grows. Therefore only one process may use a folder.
+// segment is a batch with its own name. A segment that is read must not grow. Segments therefore closes the segment
+// that is open in this process, and only one process may use a folder.
 type Spool struct {
 	dir string
 	ids *id.Source
@@ -128,7 +128,7 @@ func (s *Spool) closeOpen() error {
 	return nil
 }
 
-// Segments returns the names of all segments, oldest first.
+// Segments closes the open segment and returns the names of all segments, oldest first.
 func (s *Spool) Segments() ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

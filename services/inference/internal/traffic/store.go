@@ -125,8 +125,7 @@ func (s *Store) Forget(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// ForgetOld deletes names that a killed process left. They are so old that their segments have been replayed long
-// ago.
+// ForgetOld deletes names older than 90 days, which killed processes left. Their segments were replayed long ago.
 func (s *Store) ForgetOld(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, partitionsWithin)
 	defer cancel()
@@ -143,7 +142,7 @@ const (
 	partitionsWithin = 10 * time.Second
 )
 
-// EnsurePartitions creates the missing partitions of the next days.
+// EnsurePartitions creates the missing partitions of the daysAhead days that begin yesterday.
 func (s *Store) EnsurePartitions(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, partitionsWithin)
 	defer cancel()
