@@ -49,7 +49,8 @@ func shape(pattern string) string {
 	return strings.Join(segments, "/")
 }
 
-// arrange sorts the rows and returns an error if two match the same requests.
+// arrange sorts the rows by path and method. It returns an error if two rows have the same method and match the same
+// paths.
 func arrange(rows []*Route) ([]*Route, error) {
 	slices.SortFunc(rows, func(a, b *Route) int {
 		return cmp.Or(cmp.Compare(a.Pattern, b.Pattern), cmp.Compare(a.Method, b.Method))
