@@ -19,7 +19,8 @@ type Config struct {
 // Validate returns an error for the first setting that is out of range.
 func (c *Config) Validate() error {
 	if c.Connect <= 0 || c.FirstByte <= 0 || c.Idle <= 0 || c.SocketIdle <= 0 {
-		return errors.New("SERVICE_INFERENCE_*_TIMEOUT must be positive")
+		return errors.New("SERVICE_INFERENCE_CONNECT_TIMEOUT, SERVICE_INFERENCE_FIRST_BYTE_TIMEOUT, SERVICE_INFERENCE_IDLE_TIMEOUT and " +
+			"SERVICE_INFERENCE_WEBSOCKET_IDLE_TIMEOUT must be positive")
 	}
 	if c.MaxBodyMB < 1 || c.MaxBodyMB > 1024 {
 		return errors.New("SERVICE_INFERENCE_MAX_BODY_MB must be from 1 to 1024")

@@ -72,7 +72,7 @@ func Migrations() (fs.FS, error) { return db.Migrations() }
 // New wires the service. It starts no goroutine.
 func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	if cfg.Spool == "" {
-		return nil, errors.New("SERVICE_INFERENCE_SPOOL must be set")
+		return nil, errors.New("SERVICE_INFERENCE_SPOOL must be set to a folder that only this process uses")
 	}
 	spool, err := traffic.NewSpool(cfg.Spool, d.IDs)
 	if err != nil {

@@ -21,7 +21,7 @@ func levels() map[string]checker.Level {
 	return out
 }
 
-// widens reports whether the check concerns the values of a type that are allowed, such as an enum or a limit. In
+// widens reports whether the check concerns which values of a type are allowed, for example an enum or a limit. In
 // responses these may change: an enum gains values, and a limit that is relaxed for requests is also relaxed for the
 // responses that repeat the value. Unevaluated properties stand for additional properties; see rewriter.
 func widens(id string) bool {

@@ -163,7 +163,7 @@ func addFailures(op *object) error {
 		}
 	}
 	if responses.len() == 0 {
-		return errors.New("no responses")
+		return errors.New("the operation has no responses")
 	}
 	for _, status := range responses.names {
 		if response, ok := responses.get(status).(*object); ok && response.get("$ref") == nil {

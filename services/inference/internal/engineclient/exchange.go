@@ -166,8 +166,8 @@ func (e *exchange) head() (*http.Response, error) {
 			e.headRead()
 			return resp, nil
 		case resp.StatusCode < http.StatusContinue || resp.StatusCode == http.StatusSwitchingProtocols:
-			// Either the status is not valid, or the engine switches protocols although in does not allow it. The bytes
-			// that follow are then not HTTP.
+			// Either the status is not valid, or the engine switched protocols although the request does not allow it.
+			// The bytes that follow are then not HTTP.
 			return nil, fmt.Errorf("%w: status %d", errForm, resp.StatusCode)
 		case e.in.Informational != nil && resp.StatusCode > http.StatusSwitchingProtocols:
 			e.in.Informational(resp.StatusCode, resp.Header)

@@ -1,6 +1,7 @@
 // Package playgroundproxy owns the calls of playground sessions and their transcripts. These calls need no deployment
 // token: the registry decides for each call whether the logged-in caller may make it. When a session ends, its open
-// calls are cut. The caller receives the reason if the response has not begun, is an event stream or is a WebSocket.
+// calls are cut. The caller receives the reason if the response has not begun, or if it is an uncompressed event stream
+// or a WebSocket.
 //
 // Only store.go contains SQL, and only server.go handles protobuf messages.
 package playgroundproxy
@@ -46,7 +47,7 @@ const (
 	Prefix = "/api/playground/sessions/"
 	// HeaderCaller contains the identity that auth signed for this request. The gateway sets it.
 	HeaderCaller = "X-Service-Caller"
-	// callerLife is how long the identity in HeaderCaller is valid.
+	// callerLife is the maximum time for which the identity in HeaderCaller is valid.
 	callerLife = time.Minute
 	// keepEvery is how often an open call checks whether its session has ended.
 	keepEvery = 20 * time.Second

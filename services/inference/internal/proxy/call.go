@@ -220,7 +220,7 @@ func Target(escaped string) (path string, ok bool) {
 
 // Guest relays one call that the registry has admitted. It checks the method, the query, the upgrade and the size of
 // the body like ServeHTTP; Target has checked the path. If the context ends with a fault.Error as its cause, the
-// caller receives that error, provided that the response has not begun, is an event stream or is a WebSocket.
+// caller receives that error if the response has not begun, or if it is an uncompressed event stream or a WebSocket.
 func (p *Proxy) Guest(ctx context.Context, w http.ResponseWriter, r *http.Request, g Guest) {
 	a := &admitted{
 		token: &routing.Token{}, target: g.Target, requestID: g.RequestID, socket: upgrades(r), capture: g.Capture,

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// credentials returns the names of headers that must not reach an engine: those with an identity or an address,
+// credentials returns the names of headers that the proxy must not pass on: those with an identity or an address,
 // hop-by-hop headers and some others.
 func credentials() []string {
 	return []string{

@@ -98,8 +98,8 @@ func (e *exchange) pump(a *engineclient.Response, copied *tee) error {
 }
 
 // last writes an error as the last event of an event stream that is cut. It does nothing if the response is not an
-// event stream, or is not plain: it has a Content-Encoding. It begins a new event even if the engine stopped in the
-// middle of one. It writes although the call has ended, with a short deadline.
+// event stream, or if plain is false because the response has a Content-Encoding. It begins a new event even if the
+// engine stopped in the middle of one. It writes although the call has ended, with a short deadline.
 func (e *exchange) last(copied *tee, plain bool, message, code string) {
 	if !copied.stream || !plain {
 		return

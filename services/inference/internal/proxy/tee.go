@@ -11,7 +11,7 @@ import (
 const (
 	// maxTee is the maximum size of a response that is copied to read its usage, in bytes.
 	maxTee = 1 << 20
-	// tailKept is the minimum number of bytes that are kept of the end of a stream. The usage is in the last events.
+	// tailKept is the minimum number of bytes at the end of a stream that are kept. The usage is in the last events.
 	tailKept = 16 << 10
 )
 

@@ -18,7 +18,7 @@ type Lease struct {
 	current atomic.Pointer[snapshot]
 	until   atomic.Int64 // the value of mono at which the lease expires
 
-	extended chan struct{} // has a value if the lease was extended and Guard has not noticed
+	extended chan struct{} // holds a value if Guard has not seen the last extension
 
 	mu    sync.Mutex
 	calls map[string]map[*call]struct{} // keyed by token id

@@ -37,7 +37,7 @@ type pump struct {
 	buf    []byte
 }
 
-// errWrite means that writing to the receiver failed. Of the other errors of a pump, all but errStopped come from the
+// errWrite means that writing to the receiver failed. All other errors of a pump, except errStopped, come from the
 // sender.
 var errWrite = errors.New("write a frame")
 
