@@ -54,7 +54,8 @@ func streamMethods() map[string]bool {
 	return out
 }
 
-// requirePeerMethods calls every method of peers.txt at every service that serves it, as each service and as a node.
+// requirePeerMethods calls every method of peers.txt at every service that serves it, as each service, as an unknown
+// service and as a node.
 func (w *peerNetwork) requirePeerMethods(ctx context.Context, t *testing.T) {
 	t.Helper()
 	streams := streamMethods()

@@ -35,7 +35,8 @@ func slowHashing() map[string]string {
 	return env
 }
 
-// samples contains the durations of failed logins, alternately for an existing user and for unknown users.
+// samples contains the durations of failed logins: wrong for an existing user with a wrong password, unknown for
+// unknown users.
 type samples struct{ wrong, unknown []time.Duration }
 
 // distinguishable reports whether the two samples differ.

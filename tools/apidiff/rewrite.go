@@ -40,7 +40,7 @@ func events(content map[string]any) {
 // schema rewrites the keywords of a schema. It is called for every object of the document, but outside schemas only the
 // keyword deprecated occurs.
 func (r rewriter) schema(node map[string]any) {
-	// oasdiff permits the removal of deprecated parts, but a removal breaks clients, deprecated or not.
+	// oasdiff permits the removal of deprecated parts, but such a removal breaks clients too.
 	if _, ok := node["deprecated"].(bool); ok {
 		delete(node, "deprecated")
 	}
@@ -49,7 +49,7 @@ func (r rewriter) schema(node map[string]any) {
 	if node["additionalProperties"] == false {
 		node["unevaluatedProperties"] = map[string]any{"not": map[string]any{}}
 	}
-	// Without this, a parameter that accepts only one value is not reported.
+	// Without this, a parameter that now accepts only one value is not reported.
 	if fixed, ok := node["const"].(string); ok && node["enum"] == nil {
 		node["enum"] = []any{fixed}
 	}

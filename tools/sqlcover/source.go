@@ -155,7 +155,7 @@ func runs(call *ast.CallExpr) bool {
 	return ok && slices.Contains([]string{"Exec", "Query", "QueryRow", "Queue"}, f.Sel.Name)
 }
 
-// isText reports whether the expression is a string literal, a sum or a call of Sprintf.
+// isText reports whether the expression is a string literal, an addition or a call of Sprintf.
 func isText(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -173,7 +173,7 @@ func isSprintf(call *ast.CallExpr) bool {
 	return ok && f.Sel.Name == "Sprintf" && len(call.Args) > 0
 }
 
-// verb matches a verb of a format.
+// verb matches a verb of a format string.
 var verb = regexp.MustCompile(`%(?:\[\d+\])?[a-z]`)
 
 // flatten returns the known pieces of a string expression, and the operands that are not known.

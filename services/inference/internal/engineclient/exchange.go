@@ -176,8 +176,8 @@ func (e *exchange) head() (*http.Response, error) {
 	return nil, fmt.Errorf("%w: too many informational responses", errForm)
 }
 
-// explain returns the error of an exchange that got no response. err is the error of reading the response, sent the
-// error of sending the request.
+// explain returns the error of an exchange that got no response. err is the error of reading the response, and sent is
+// the error of sending the request.
 func (e *exchange) explain(ctx context.Context, err, sent error) error {
 	var timeout net.Error
 	switch {

@@ -23,7 +23,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
 )
 
-// installation is the CA of one installation.
+// installation issues certificates with the CA of one installation.
 type installation struct {
 	t  *testing.T
 	ca *pki.CA

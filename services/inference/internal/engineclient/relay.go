@@ -34,7 +34,7 @@ var (
 	ErrUnreachable = errors.New("the engine is unreachable")
 	// ErrTimeout means that the engine did not begin its response in time.
 	ErrTimeout = errors.New("the engine did not respond in time")
-	// ErrConnectionLost means that the connection ended before a response.
+	// ErrConnectionLost means that the connection ended before the first byte of a response.
 	ErrConnectionLost = errors.New("the engine closed the connection without a response")
 	// ErrRequestBody means that the request body could not be read. The cause is wrapped, too.
 	ErrRequestBody = errors.New("read the request body")

@@ -35,7 +35,7 @@ type Admitted struct {
 type Sessions interface {
 	// Admit returns the replica of a target of the session, if the caller may call it.
 	Admit(ctx context.Context, sessionID string, target int32) (Admitted, error)
-	// Keep marks a session as in use and returns when it expires. If the session has ended, it returns a
+	// Keep marks a session as in use and returns the time at which it expires. If the session has ended, Keep returns a
 	// fault.Conflict.
 	Keep(ctx context.Context, sessionID string) (time.Time, error)
 	// See returns an error if the caller may not see the session.

@@ -54,7 +54,7 @@ func (c *caller) readBody(body io.Reader, p []byte) (int, error) {
 	return n, err
 }
 
-// errCaller means that the caller no longer reads the response.
+// errCaller means that the caller no longer reads the response, or that the call has ended.
 var errCaller = errors.New("write to the caller")
 
 // write sends a part of the response and flushes it, within the idle time.

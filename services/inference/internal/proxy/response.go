@@ -115,7 +115,7 @@ func (e *exchange) last(copied *tee, plain bool, message, code string) {
 	e.caller.farewell(event) // an error does not matter: the connection is aborted anyway
 }
 
-// lastError is the error object of a last event.
+// lastError is the error object in the event that the method last writes.
 type lastError struct {
 	Message string `json:"message"`
 	Type    string `json:"type"`
@@ -123,7 +123,7 @@ type lastError struct {
 }
 
 // cut records why a response is truncated and aborts the connection, so that the response does not look complete. err
-// is the error of relaying the response, sent the error of sending the request.
+// is the error of relaying the response, and sent is the error of sending the request.
 func (e *exchange) cut(ctx context.Context, err, sent error, copied *tee, plain bool) {
 	cause := context.Cause(ctx)
 	end, over := errors.AsType[*fault.Error](cause)

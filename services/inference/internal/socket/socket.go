@@ -36,7 +36,7 @@ type Session struct {
 	// Idle is how long both sides may be silent.
 	Idle  time.Duration
 	Clock clock.Clock
-	// Draining is closed when the server stops. The session then ends as soon as it is quiet.
+	// Draining is closed when the server begins to drain. The session then ends as soon as it is quiet.
 	Draining <-chan struct{}
 	// CloseReason returns the code and reason of the close frame that is sent when the context ends; it may be nil.
 	CloseReason func(cause error) (code uint16, why string)
@@ -110,7 +110,7 @@ func (s *Session) way(from, to Side, masked bool) *way {
 
 func (s *Session) alive() { s.last.Store(s.Clock.Now().UnixNano()) }
 
-// silent returns how long no bytes have arrived.
+// silent returns the time since the last bytes arrived.
 func (s *Session) silent() time.Duration {
 	return time.Duration(s.Clock.Now().UnixNano() - s.last.Load())
 }

@@ -68,7 +68,7 @@ func scanCall(row pgx.CollectableRow) (*Call, error) {
 	return c, row.Scan(c.targets()...)
 }
 
-// Get returns one call of a deployment, or an Absent error.
+// Get returns one call of a deployment, or a fault.Absent error if the call is not recorded.
 func (s *Store) Get(ctx context.Context, deployment, requestID string) (*Call, error) {
 	rows, err := s.Pool.Query(ctx, `SELECT `+strings.Join(columns(), ", ")+` FROM call
 		WHERE deployment_id = $1 AND request_id = $2 ORDER BY at LIMIT 1`, deployment, requestID)

@@ -44,7 +44,7 @@ func NewSpool(dir string, ids *id.Source) (*Spool, error) {
 // Name returns a new name for a batch.
 func (s *Spool) Name() string { return s.ids.New(id.Call) }
 
-// Append writes calls to the open segment. If none is open, it opens a new one with that name.
+// Append writes calls to the open segment. If no segment is open, it opens a new one with the given name.
 func (s *Spool) Append(name string, calls []*Call) error {
 	lines, err := encode(calls)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Spool) Append(name string, calls []*Call) error {
 	return nil
 }
 
-// Write creates a segment with that name from calls.
+// Write creates a closed segment with the given name that contains the calls.
 func (s *Spool) Write(name string, calls []*Call) error {
 	lines, err := encode(calls)
 	if err != nil {
