@@ -7,9 +7,9 @@ import (
 
 // Config holds the settings of the inference service.
 type Config struct {
-	Connect         time.Duration `env:"SERVICE_INFERENCE_CONNECT_TIMEOUT, default=2s" doc:"how long a connection to an engine may take"`
+	Connect         time.Duration `env:"SERVICE_INFERENCE_CONNECT_TIMEOUT, default=2s" doc:"how long connecting to an engine may take"`
 	FirstByte       time.Duration `env:"SERVICE_INFERENCE_FIRST_BYTE_TIMEOUT, default=2m" doc:"how long an engine may take to begin its response"`
-	Idle            time.Duration `env:"SERVICE_INFERENCE_IDLE_TIMEOUT, default=2m" doc:"how long a response may pause"`
+	Idle            time.Duration `env:"SERVICE_INFERENCE_IDLE_TIMEOUT, default=2m" doc:"how long a request body or a response may pause"`
 	MaxBodyMB       int64         `env:"SERVICE_INFERENCE_MAX_BODY_MB, default=32" doc:"largest request body in MiB"`
 	SocketIdle      time.Duration `env:"SERVICE_INFERENCE_WEBSOCKET_IDLE_TIMEOUT, default=5m" doc:"how long both sides of a WebSocket may send nothing"`
 	SocketMessageMB int64         `env:"SERVICE_INFERENCE_WEBSOCKET_MAX_MESSAGE_MB, default=16" doc:"largest message of a WebSocket in MiB"`
@@ -19,7 +19,8 @@ type Config struct {
 // Validate returns an error for the first setting that is out of range.
 func (c *Config) Validate() error {
 	if c.Connect <= 0 || c.FirstByte <= 0 || c.Idle <= 0 || c.SocketIdle <= 0 {
-		return errors.New("SERVICE_INFERENCE_*_TIMEOUT must be positive")
+		return errors.New("SERVICE_INFERENCE_CONNECT_TIMEOUT, SERVICE_INFERENCE_FIRST_BYTE_TIMEOUT, SERVICE_INFERENCE_IDLE_TIMEOUT and " +
+			"SERVICE_INFERENCE_WEBSOCKET_IDLE_TIMEOUT must be positive")
 	}
 	if c.MaxBodyMB < 1 || c.MaxBodyMB > 1024 {
 		return errors.New("SERVICE_INFERENCE_MAX_BODY_MB must be from 1 to 1024")

@@ -26,7 +26,7 @@ func once(bytes string) script {
 
 const sse = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 
-const lost = `data: {"error":{"message":"engine connection lost","type":"server_error","code":"engine_lost"}}` + "\n\n"
+const lost = `data: {"error":{"message":"the connection to the engine was lost","type":"server_error","code":"engine_lost"}}` + "\n\n"
 
 func TestTruncatedEngineResponse(t *testing.T) {
 	t.Parallel()

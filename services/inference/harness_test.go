@@ -149,7 +149,7 @@ const chat = "/v1/chat/completions"
 // reply is a response whose body the test must close.
 type reply struct{ *http.Response }
 
-// do sends a request with a bearer token, or without the header if bearer is empty.
+// do sends a request with a bearer token, or without an Authorization header if bearer is empty.
 func (r *harness) do(method, path, bearer, body string) reply {
 	r.t.Helper()
 	return r.send(r.request(method, path, bearer, body))

@@ -25,7 +25,7 @@ func raw(t *testing.T, r *harness, bytes string) reply {
 	return reply{resp}
 }
 
-// escapingPaths returns paths that try to leave /v1.
+// escapingPaths returns paths that try to leave /v1 or are not below /v1.
 func escapingPaths() []string {
 	var out []string
 	for _, dots := range []string{"..", "%2e%2e", ".%2e", "%2E.", "%252e%252e", ".", "%2e"} {

@@ -223,7 +223,7 @@ func TestPlaygroundTranscript(t *testing.T) {
 	require.Len(t, got.GetTurns(), 2)
 	turn := got.GetTurns()[0]
 	require.Equal(t, "\uFFFD\uFFFDask", turn.GetRequest())
-	require.Len(t, turn.GetResponse(), 64<<10, "the response must be cut to the kept size")
+	require.Len(t, turn.GetResponse(), 64<<10, "the response must be cut to the maximum size of a stored body")
 	require.True(t, turn.GetResponseCut())
 	require.False(t, turn.GetRequestCut())
 	_, err = list("pg_01k00000000000000000000009", 1)

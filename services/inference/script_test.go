@@ -80,9 +80,10 @@ func (e *engine) seen() []string {
 	return append([]string(nil), e.heads...)
 }
 
-// read reads one complete request; ok is false at the end of the connection.
+// read reads one request; ok is false if no complete, valid request arrived.
 func (e *engine) read(in *bufio.Reader) (head string, body []byte, ok bool) {
-	// Like a real engine, end a connection that begins with a TLS handshake. It never contains the end of a line.
+	// Like a real engine, end a connection that begins with a TLS handshake. ReadString could wait forever for the
+	// end of a line.
 	if first, err := in.Peek(1); err != nil || first[0] == tlsHandshake {
 		return "", nil, false
 	}

@@ -72,7 +72,7 @@ func Migrations() (fs.FS, error) { return db.Migrations() }
 // New wires the service. It starts no goroutine.
 func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	if cfg.Spool == "" {
-		return nil, errors.New("SERVICE_INFERENCE_SPOOL must be set")
+		return nil, errors.New("SERVICE_INFERENCE_SPOOL must be set to a folder that only this process uses")
 	}
 	spool, err := traffic.NewSpool(cfg.Spool, d.IDs)
 	if err != nil {
@@ -145,15 +145,14 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.Proxy.ServeHTTP(w, r)
 }
 
-// Handler returns the handler of /inference/{deployment_id}/v1/... and of the targets of playground
-// sessions.
+// Handler returns the handler of /inference/{deployment_id}/v1/... and of the targets of playground sessions.
 func (s *Service) Handler() http.Handler { return s.front }
 
 // Drain makes the handler refuse new calls from now on. Open calls continue.
 func (s *Service) Drain() { s.proxy.Drain() }
 
 const (
-	// partitionsEvery is how often the partitions of the coming days are created.
+	// partitionsEvery is how often the partitions of the coming days are created and old rows are deleted.
 	partitionsEvery  = time.Hour
 	partitionsJitter = 10 * time.Minute
 	// staleEvery is how often stale idle connections to engines are closed.
@@ -181,7 +180,7 @@ func (s *Service) Workers() []process.Worker {
 }
 
 // Ready checks the database and its schema. It does not wait for a snapshot, because the loop that fetches it starts
-// only after Ready succeeds. Until the snapshot arrives, every call is refused with 503.
+// only after Ready succeeds. Until the snapshot and the lease arrive, every call to a deployment is refused with 503.
 func (s *Service) Ready(ctx context.Context) error {
 	files, err := db.Migrations()
 	if err != nil {

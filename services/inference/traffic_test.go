@@ -77,7 +77,7 @@ func TestRecordStripsInvalidCharacters(t *testing.T) {
 	require.Equal(t, "ab"+strings.Repeat("ü", 127), *got.RequestedModel)
 }
 
-// sendMany sends n calls from 8 goroutines and returns their request ids.
+// sendMany sends n calls from 8 goroutines and returns their request ids. n must be a multiple of 8.
 func (r *harness) sendMany(n int, bearer string) map[string]bool {
 	r.t.Helper()
 	var mu sync.Mutex
@@ -133,7 +133,7 @@ func TestCallsRecordedOnceWhileDatabaseHangs(t *testing.T) {
 	require.Eventually(t, func() bool { return len(r.segments()) == 0 }, limit, 10*time.Millisecond, "segments must be replayed and removed")
 }
 
-// segments returns the files in the spool.
+// segments returns the paths of the segments in the spool.
 func (r *harness) segments() []string {
 	found, err := filepath.Glob(filepath.Join(r.cfg.Spool, "*.jsonl"))
 	require.NoError(r.t, err)

@@ -18,8 +18,9 @@ import (
 	"github.com/signalbox-dev/signalbox/services/inference"
 )
 
-// echoServer is an engine that accepts WebSockets and sends every message back. It records the target and the
-// credentials of each request.
+// echoServer starts an engine that accepts WebSockets and sends messages back. The message "leave" makes it close the
+// WebSocket, and "die" makes it disconnect. It refuses WebSockets if the path ends in /closed. It records the target
+// and the credentials of each request.
 func echoServer(t *testing.T, options *websocket.AcceptOptions) *engine {
 	t.Helper()
 	e := &engine{open: map[net.Conn]bool{}}
@@ -86,7 +87,8 @@ func (r *harness) echoes(c *websocket.Conn, kind websocket.MessageType, data str
 	require.Equal(r.t, data, string(back))
 }
 
-// closed reads until the connection ends and returns the code and reason of its close frame.
+// closed requires that the next read fails and returns the code and reason of the close frame. It returns -1 and the
+// error if the connection ended without a close frame.
 func closed(t *testing.T, c *websocket.Conn) (websocket.StatusCode, string) {
 	t.Helper()
 	_, _, err := c.Read(t.Context())
@@ -120,7 +122,7 @@ func TestWebSocketRelay(t *testing.T) {
 			require.Equal(t, resp.Header.Get("X-Request-Id"), got.RequestID)
 			var in, out int64
 			require.NoError(t, r.pool.QueryRow(t.Context(), `SELECT request_frames, response_frames FROM call`).Scan(&in, &out))
-			require.GreaterOrEqual(t, in, int64(5), "three messages, a ping and the close")
+			require.GreaterOrEqual(t, in, int64(5), "three messages, a ping and the close frame must be counted")
 			require.GreaterOrEqual(t, out, int64(5))
 			require.Positive(t, got.In)
 			require.Positive(t, got.Out)

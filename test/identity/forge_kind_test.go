@@ -182,7 +182,7 @@ func (f *forger) opaque() string {
 	return pick(f, token.Reveal(), token.Reveal()+"."+segment(f.claims)+"."+f.signature(), segment(f.header)+"."+token.Reveal()+"."+f.signature())
 }
 
-// mixed returns a forgery of one of the other kinds with one letter changed.
+// mixed returns a forgery of another kind with one letter changed.
 func (f *forger) mixed() string {
 	b := []byte(pick(f, f.unsigned, f.hmac, f.strangersKey, f.keyReferences, f.kids, f.twice)())
 	b[f.draw.IntN(len(b))] = alphabet[f.draw.IntN(len(alphabet))]

@@ -49,7 +49,7 @@ func TestForgedTokensRejected(t *testing.T) {
 	require.Equal(t, http.StatusOK, a.status, "the valid token must still be accepted")
 }
 
-// sendTokens sends each token to routes that accept the valid token. It counts the responses by status.
+// sendTokens sends each token to one of several routes that accept the valid token. It counts the responses by status.
 func sendTokens(t *testing.T, c *caller, good string, tokens []string) map[int]int {
 	t.Helper()
 	paths := []string{"/api/auth/me", "/api/admin/keys", "/api/jobs", "/api/projects"}

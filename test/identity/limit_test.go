@@ -17,8 +17,8 @@ import (
 // attempts is the maximum number of logins per address and minute in the specification.
 const attempts = 10
 
-// replicas starts two more instances of auth, and a gateway for each instance. The gateways trust no proxy.
-// It returns the URLs of the gateways.
+// replicas starts two more instances of auth, and a gateway for each of the three instances. The gateways trust no
+// proxy. It returns the URLs of the gateways.
 func replicas(t *testing.T, s *testenv.Installation) []string {
 	t.Helper()
 	peers := s.Processes["gateway"].Setting("SERVICE_PEERS")

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// catalog creates an environment, a rubric, a solution and an application of the solution in a project, as
-// the project's owner.
+// catalog creates datasets, a package, an environment, a rubric, a solution and an application of the solution in a
+// project, as the person p.
 func (w *fixture) catalog(ctx context.Context, t *testing.T, p *person, o objects) {
 	t.Helper()
 	of := func(name string) string { return name + "-" + o["project"] }

@@ -247,7 +247,8 @@ func projectGateStatus(body []byte) int {
 	return http.StatusOK
 }
 
-// checkList checks that a list and its count contain only what the caller may see.
+// checkList checks that a list and its count contain exactly what the caller may see. It describes the problem, or
+// returns "" if the list is correct.
 func (w *fixture) checkList(c cell, a response) string {
 	var rows []struct {
 		ID string `json:"id"`

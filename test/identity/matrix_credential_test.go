@@ -50,7 +50,7 @@ func acceptedPlaces(t *testing.T) map[string]map[string]bool {
 	return out
 }
 
-// class returns the class of callers that may call the route.
+// class returns the class of the route in the table of credentials.
 func (r row) class() string {
 	if slices.Contains([]string{"public", "run-token", "deployment-token", "cookie", "join-token", "signature"}, r.rule) {
 		return r.rule
@@ -103,8 +103,8 @@ func putCredential(r *http.Request, place, credential, another, cookie string) {
 	}
 }
 
-// credentialSet holds the credentials of the matrix by kind: a valid credential of each kind, and some that
-// were never issued.
+// credentialSet holds the credentials of the matrix by kind: a valid credential of each kind, and some that are not
+// valid.
 type credentialSet struct {
 	kinds  map[string]string
 	cookie string // the name of the refresh cookie
@@ -134,7 +134,7 @@ func (w *fixture) requireCredentialPlaces(ctx context.Context, t *testing.T) {
 	t.Logf("%d requests", requests.Load())
 }
 
-// requireOtherDeploymentsRefused calls deployments with valid tokens for other deployments.
+// requireOtherDeploymentsRefused calls deployments with their own token and with valid tokens for other deployments.
 func (w *fixture) requireOtherDeploymentsRefused(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for _, c := range []struct {
@@ -200,7 +200,8 @@ func verdict(r row, a response, anonymous int, open bool) string {
 	return ""
 }
 
-// callRoute calls a route with well-formed ids that do not exist.
+// callRoute calls a route with ids that do not exist, except for the deployment and the run to which the credentials
+// belong.
 func (w *fixture) callRoute(ctx context.Context, t *testing.T, r row, change func(*http.Request)) response {
 	t.Helper()
 	path := variable.ReplaceAllStringFunc(r.path, func(v string) string {

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// objects maps the names of path parameters to the ids of objects. It has one object of each kind.
+// objects maps the names of path parameters to the ids of objects. It has one object of each kind, and spare objects.
 type objects map[string]string
 
 // fixture is an installation with a user for each relation, and with objects that one of these users created.
@@ -22,10 +22,10 @@ type fixture struct {
 
 	people map[string]*person // by relation
 	tess   *person            // the user that requests add, remove and change
-	heir   *person
-	hidden objects // in a project that only its team can see
-	open   objects // in a project that every user can see
-	job    string  // a submission with placeholders such as <project>
+	heir   *person            // receives transferred objects
+	hidden objects            // in a project that only its team can see
+	open   objects            // in a project that every user can see
+	job    string             // a submission with placeholders such as <project>
 	made   int
 	// usedSpares counts the spare objects that were used, by kind and project.
 	usedSpares map[string]int

@@ -21,7 +21,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// makeCredentials makes a credential of every kind.
+// makeCredentials makes a valid credential of every kind, and some that are not valid.
 func (w *fixture) makeCredentials(ctx context.Context, t *testing.T) credentialSet {
 	t.Helper()
 	admin := w.createUser(ctx, t, "second-admin", "admin", 4)
@@ -117,7 +117,7 @@ func joined(t *testing.T, header, claims map[string]any) string {
 	return strings.Join(segments, ".")
 }
 
-// unsigned returns the token without a signature and with the algorithm `none`.
+// unsigned returns the token with the algorithm `none` and a placeholder instead of the signature.
 func unsigned(t *testing.T, token string) string {
 	t.Helper()
 	header, claims := parts(t, token)

@@ -23,10 +23,11 @@ import (
 	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
-// spares is the number of additional objects of each kind. It is enough for all cells that may delete one.
+// spares is the number of additional deployments, models and environments of each project. It is enough for all cells
+// that may delete one.
 const spares = 24
 
-// createObjects creates an object of every kind in a project, as the project's owner.
+// createObjects creates an object of every kind in a project, as the person p, and adds the ids to o.
 func (w *fixture) createObjects(ctx context.Context, t *testing.T, p *person, o objects) {
 	t.Helper()
 	make := func(path string, body any, out any) { p.do(ctx, t, w.Installation, http.MethodPost, path, body, out) }
@@ -109,7 +110,7 @@ func (w *fixture) submit(ctx context.Context, t *testing.T, p *person, o objects
 			return nil
 		})
 		return token != ""
-	}, time.Minute, 50*time.Millisecond, "the command does not run")
+	}, time.Minute, 50*time.Millisecond, "the command did not write its token")
 	o["ingest token"] = token
 	return token
 }
@@ -156,7 +157,7 @@ func (w *fixture) uploadFile(ctx context.Context, t *testing.T, p *person, datas
 	}
 }
 
-// exportModel uploads a model as the run would, and returns the artifact.
+// exportModel uploads a model as the run would, and returns the id of the artifact.
 func (w *fixture) exportModel(ctx context.Context, t *testing.T, run, token string) string {
 	t.Helper()
 	job := at(3)

@@ -22,7 +22,7 @@ type person struct {
 	http *http.Client
 }
 
-// response is a response. Its body is nil if the response is an open stream.
+// response is an HTTP response. Its body is nil if the response is an open stream.
 type response struct {
 	status int
 	header http.Header

@@ -115,9 +115,9 @@ func changedOptions(t *testing.T, c change, helping bool) map[string]*optionsv1.
 	return out
 }
 
-// requireCellsFail restarts the installation with a program whose access options can be changed. For each change, it
-// changes the options of all methods to which the change applies. At least one cell of each of these
-// methods must then fail.
+// requireCellsFail restarts the installation with a program whose access options can be changed. For each drawn change,
+// it changes the options of methods to which the change applies. At least one cell of each of these methods must then
+// fail, unless ineffectiveChanges lists the change.
 func (w *fixture) requireCellsFail(ctx context.Context, t *testing.T, file string) {
 	t.Helper()
 	w.Program(buildChangeable(t))

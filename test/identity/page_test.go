@@ -91,7 +91,7 @@ func TestPagesInABrowser(t *testing.T) {
 	t.Run("nothing is left behind", func(t *testing.T) { saw.requireNothingStored(t, in) })
 	t.Run("no requests to other origins", func(t *testing.T) { saw.requireNoOtherRequests(t, in) })
 	t.Run("accessible", func(t *testing.T) {
-		require.Empty(t, saw.Faults, "axe")
+		require.Empty(t, saw.Faults, "axe must find no accessibility violations")
 		require.Empty(t, saw.Wide, "no page may scroll horizontally")
 	})
 	t.Run("no secrets in the log", func(t *testing.T) {

@@ -96,12 +96,13 @@ func getPlain(t *testing.T, addr, path string) (status int, body string) {
 	return resp.StatusCode, string(raw)
 }
 
-// adminPaths returns the paths that only the admin listener may serve.
+// adminPaths returns the paths that no listener except the admin listener may serve.
 func adminPaths() []string {
 	return []string{"/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/goroutine?debug=1", "/metrics", "/statusz", "/readyz", "/debug/vars"}
 }
 
-// listeners requests these paths on every port of every process. No port may serve them.
+// listeners requests adminPaths, / and /healthz on every port of every process. No port may serve them, except that the
+// public port serves /healthz.
 func (w *peerNetwork) listeners(t *testing.T) {
 	t.Helper()
 	public := strings.TrimPrefix(w.URL, "http://")
@@ -128,8 +129,8 @@ func (w *peerNetwork) listeners(t *testing.T) {
 	}
 }
 
-// TestAdminListener_servesDebugPathsAlone starts signalboxd with an admin listener. Only that listener may
-// serve the paths.
+// TestAdminListener_servesDebugPathsAlone starts signalboxd with an admin listener. Only that listener may serve
+// adminPaths, and not even that listener may serve /debug/vars.
 func TestAdminListener_servesDebugPathsAlone(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

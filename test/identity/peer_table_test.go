@@ -87,8 +87,8 @@ func accessOf(t *testing.T, m protoreflect.MethodDescriptor) *optionsv1.Access {
 	return a
 }
 
-// TestMethods_inExactlyOneTable requires that each method is either in the route table or in peers.txt, and
-// that its access option agrees with that.
+// TestMethods_inExactlyOneTable requires that each method is either in the route table or in peers.txt, and that its
+// access option agrees with the table.
 func TestMethods_inExactlyOneTable(t *testing.T) {
 	t.Parallel()
 	public, internal := map[string]bool{}, map[string][]string{}

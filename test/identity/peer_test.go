@@ -54,7 +54,8 @@ func streamMethods() map[string]bool {
 	return out
 }
 
-// requirePeerMethods calls every method of peers.txt at every service that serves it, as each service and as a node.
+// requirePeerMethods calls every method of peers.txt at every service that serves it, as each service, as an unknown
+// service and as a node.
 func (w *peerNetwork) requirePeerMethods(ctx context.Context, t *testing.T) {
 	t.Helper()
 	streams := streamMethods()
@@ -82,9 +83,9 @@ func (w *peerNetwork) requirePeerMethods(ctx context.Context, t *testing.T) {
 	}
 }
 
-// requireUserMethods calls each method of the route table as each service: without a caller token, with caller
-// tokens that auth did not sign, and with other kinds of tokens. Only the gateway may send a caller token.
-// From any other service, even the valid caller token of an admin must give no access.
+// requireUserMethods calls methods of the route table as each service: without a caller token, with caller tokens that
+// auth did not sign, and with other kinds of tokens. Only the gateway may send a caller token. From any other service,
+// even the valid caller token of an admin must give no access.
 func (w *peerNetwork) requireUserMethods(ctx context.Context, t *testing.T) {
 	t.Helper()
 	now := clock.Real().Now()

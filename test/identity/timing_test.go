@@ -22,7 +22,8 @@ const (
 	// unlikely is the p-value below which two samples count as different. A second measurement must confirm the
 	// difference.
 	unlikely = 0.001
-	// maxMedianRatio is the ratio of medians above which two samples count as different, whatever the p-value.
+	// maxMedianRatio is the ratio of the larger median to the smaller one above which two samples count as different,
+	// whatever the p-value.
 	maxMedianRatio = 1.5
 )
 
@@ -34,7 +35,8 @@ func slowHashing() map[string]string {
 	return env
 }
 
-// samples contains the durations of failed logins, alternately for an existing user and for unknown users.
+// samples contains the durations of failed logins: wrong for an existing user with a wrong password, unknown for
+// unknown users.
 type samples struct{ wrong, unknown []time.Duration }
 
 // distinguishable reports whether the two samples differ.
@@ -103,7 +105,7 @@ func TestLoginTiming_unknownUserLikeWrongPassword(t *testing.T) {
 	if !first.distinguishable() {
 		return
 	}
-	// One measurement in a thousand differs that much by chance, and more on a busy machine.
+	// By chance, about one measurement in a thousand differs that much. On a busy machine, more measurements do.
 	second := measure(t, c, n, 2*n)
 	require.False(t, second.distinguishable(), "distinguishable twice: %s; %s", first, second)
 }

@@ -9,7 +9,7 @@ import (
 // levels returns the severities that differ from the defaults of oasdiff.
 func levels() map[string]checker.Level {
 	out := map[string]checker.Level{
-		// A shape is a contract, optional parts included; both are notes by default.
+		// Clients may rely on optional parts too. By default, oasdiff only notes their removal.
 		"response-optional-property-removed": checker.ERR,
 		"optional-response-header-removed":   checker.ERR,
 	}
@@ -21,9 +21,9 @@ func levels() map[string]checker.Level {
 	return out
 }
 
-// widens reports whether the check is about the values of one type. In responses those may widen: enumerations gain
-// values, and a limit that is relaxed for requests is relaxed for the responses that repeat the value. The unevaluated
-// properties are the additional ones, see rewriter.
+// widens reports whether the check concerns which values of a type are allowed, for example an enum or a limit. In
+// responses these may change: an enum gains values, and a limit that is relaxed for requests is also relaxed for the
+// responses that repeat the value. Unevaluated properties stand for additional properties; see rewriter.
 func widens(id string) bool {
 	for _, part := range []string{"-enum-value-added", "-became-not-enum", "-pattern-changed", "-pattern-removed", "-multiple-of-", "-unique-items-", "-unevaluated-properties-"} {
 		if strings.Contains(id, part) {

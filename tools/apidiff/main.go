@@ -1,12 +1,12 @@
-// Command apidiff reports which changes of an OpenAPI document break the clients of an earlier one, and fails if
-// there is any. It reads the documents that tools/openapi generates. oasdiff compares them, with our severity levels;
-// docs/contributing/decisions/0001-openapi-diff.md has the reasons.
+// Command apidiff reports which changes of an OpenAPI document break clients of an earlier version of the document. It
+// exits with status 1 if there is such a change. It reads the documents that tools/openapi generates. oasdiff compares
+// them, with our severity levels; docs/contributing/decisions/0001-openapi-diff.md has the reasons.
 //
-// A change of a response breaks clients if a property is removed, even an optional one, if a value may have another
-// type or be null, or if a success status is removed. A change of a request breaks clients if a request is now refused
-// that was accepted before: a new required property or parameter, a narrower type, bound or enum, a removed property or
-// route. Additions never break clients: routes, properties of responses, optional properties of requests, enum values
-// of responses, statuses.
+// A change of a response breaks clients if a property, a header, a media type or a success status is removed, even an
+// optional property, or if a value may have another type, be null or be missing. A change of a request breaks clients
+// if a request that was accepted before is now refused, for example because of a new required property, a narrower
+// type, bound or enum, a removed property or route, or a higher role. Additions never break clients: routes, properties
+// of responses, optional properties of requests, enum values, statuses.
 package main
 
 import (

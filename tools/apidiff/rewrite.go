@@ -8,7 +8,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// rewriter expresses parts of a document that oasdiff does not compare in keywords that it does.
+// rewriter expresses parts of a document that oasdiff does not compare in keywords that oasdiff compares.
 type rewriter struct{ doc map[string]any }
 
 // rewrite changes a node and everything below it.
@@ -37,9 +37,10 @@ func events(content map[string]any) {
 	}
 }
 
-// schema rewrites the keywords of a schema. Operations share only one of them, deprecated.
+// schema rewrites the keywords of a schema. It is called for every object of the document, but outside schemas only the
+// keyword deprecated occurs.
 func (r rewriter) schema(node map[string]any) {
-	// oasdiff permits the removal of deprecated parts, but a removal breaks clients, deprecated or not.
+	// oasdiff permits the removal of deprecated parts, but such a removal breaks clients too.
 	if _, ok := node["deprecated"].(bool); ok {
 		delete(node, "deprecated")
 	}
@@ -48,7 +49,7 @@ func (r rewriter) schema(node map[string]any) {
 	if node["additionalProperties"] == false {
 		node["unevaluatedProperties"] = map[string]any{"not": map[string]any{}}
 	}
-	// Without this, a parameter that accepts only one value is not reported.
+	// Without this, a parameter that now accepts only one value is not reported.
 	if fixed, ok := node["const"].(string); ok && node["enum"] == nil {
 		node["enum"] = []any{fixed}
 	}
@@ -64,7 +65,7 @@ func (r rewriter) schema(node map[string]any) {
 	}
 }
 
-// types returns the types of the forms, or nil if one of them may have any type.
+// types returns the types of the forms, or nil if one of the forms does not have exactly one type.
 func (r rewriter) types(forms []any) []any {
 	var out []any
 	for _, form := range forms {
@@ -83,8 +84,8 @@ func (r rewriter) types(forms []any) []any {
 	return out
 }
 
-// raisedRoles returns the operations that need the admin role now. The role is an extension, x-service-role, for which
-// oasdiff has no checks.
+// raisedRoles returns the operations that need the operator role in base and the admin role in head. The role is an
+// extension, x-service-role, for which oasdiff has no checks.
 func raisedRoles(base, head *openapi3.T) []string {
 	var found []string
 	for _, route := range base.Paths.InMatchingOrder() {

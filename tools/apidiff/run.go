@@ -64,8 +64,8 @@ func compare(base, head *openapi3.T) ([]string, error) {
 	config := checker.NewConfig(checker.GetAllChecks(), checker.WithSeverityLevels(levels()))
 	text := checker.NewDefaultLocalizer()
 	found := raisedRoles(base, head)
-	// Warnings count: the removal of a parameter or of a property of a request is one, although requests that still
-	// have it are refused, and so is every error inside allOf.
+	// Include warnings. For oasdiff, the removal of a request's parameter or property is only a warning, although
+	// requests that still contain it are refused. Every error inside allOf is only a warning, too.
 	for _, change := range checker.CheckBackwardCompatibilityUntilLevel(config, report, sources, checker.WARN) {
 		at := strings.TrimSpace(change.GetOperation() + " " + change.GetPath())
 		found = append(found, fmt.Sprintf("%s: %s [%s]", at, change.GetUncolorizedText(text), change.GetId()))

@@ -34,7 +34,7 @@ func run(in inputs) error {
 		return err
 	}
 	if err := os.MkdirAll(in.out, 0o755); err != nil { //nolint:gosec // source code, for all to read
-		return fmt.Errorf("make output folder: %w", err)
+		return fmt.Errorf("create the output folder: %w", err)
 	}
 	for name, content := range map[string][]byte{"openapi.json": document, "openapi.go": []byte(embedded)} {
 		if err := os.WriteFile(filepath.Join(in.out, name), content, 0o644); err != nil { //nolint:gosec // source code, for all to read
@@ -63,9 +63,10 @@ type generator struct {
 	surface *surface.Surface
 	overlay *overlay
 	names   *names
-	// leaves lists, for each binding of a request message, the path variables, which are not in the body.
+	// leaves has the path variables of each binding, by request message. They are not part of the body.
 	leaves map[protoreflect.FullName][][]string
-	// ids, tags and described record the operation ids, tags and overlay operations that were used.
+	// ids, tags and described record the operation ids, the tags, and the operations and patches of the overlay that
+	// were used.
 	ids, tags, described map[string]bool
 }
 
@@ -209,7 +210,7 @@ func (g *generator) components() (*object, error) {
 	return components, nil
 }
 
-// areas returns the document's tags: first the overlay's tags in its order, then all others.
+// areas returns the tags that operations use: first those of the overlay, in its order, then all others by name.
 func (g *generator) areas() []any {
 	var out []any
 	for _, a := range g.overlay.areas {

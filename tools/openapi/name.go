@@ -11,8 +11,9 @@ import (
 	"github.com/signalbox-dev/signalbox/tools/internal/surface"
 )
 
-// names are the names of the document's schemas: a message's own, prefixed with its service if two services have a
-// message of that name, and with the suffix Input if its request form differs from its response form.
+// names determines the names of the document's schemas. A schema has the name of its message. If two services have a
+// message of that name, the name begins with the service. If the schema of a request differs from that of a response,
+// its name ends with Input.
 type names struct {
 	uses   map[protoreflect.FullName][2]bool
 	short  map[string][]protoreflect.MessageDescriptor
@@ -101,7 +102,7 @@ func (g *generator) learn() error {
 	return nil
 }
 
-// messages returns every message of the document, by name.
+// messages returns every message of the document, sorted by the name of its schema.
 func (g *generator) messages() []protoreflect.MessageDescriptor {
 	var all []protoreflect.MessageDescriptor
 	for _, list := range g.names.short {
@@ -113,15 +114,15 @@ func (g *generator) messages() []protoreflect.MessageDescriptor {
 	return all
 }
 
-// closed reports whether md has no other properties in responses either: then it has the same form in both
-// directions.
+// closed reports whether the schema of md allows no other properties, even in responses. That is so if md has the same
+// schema in both directions.
 func (g *generator) closed(md protoreflect.MessageDescriptor) bool {
 	used := g.names.uses[md.FullName()]
 	return used[sent] && used[got] && !g.names.double[md.FullName()]
 }
 
-// alike reports whether md has the same schema in both directions, as far as known of the messages in it. The request
-// form may have more bounds of integers and a looser form of times.
+// alike reports whether md has the same schema in both directions, given what is known so far about the messages in
+// md. It ignores the bounds that follow from an integer's size alone, which only requests have.
 func (g *generator) alike(md protoreflect.MessageDescriptor) (bool, error) {
 	var texts [2]string
 	for w := range texts {

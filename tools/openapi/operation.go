@@ -53,8 +53,8 @@ func (g *generator) operation(r *surface.Route) (*object, error) {
 	return op, nil
 }
 
-// operationID returns the call's name. Additional bindings get a suffix from their path, and a name that is already
-// used gets the name of its service as a prefix.
+// operationID returns the call's name. Additional bindings get a suffix from their path. A name that is already used
+// gets the name of its service as a prefix and, if necessary, a number.
 func (g *generator) operationID(r *surface.Route) string {
 	name := string(r.Descriptor.Name())
 	if r.Additional {
@@ -80,7 +80,7 @@ func sentenceCase(path string) string {
 	return b.String()
 }
 
-// sentence returns a call's name in words: `Get job`.
+// sentence returns a call's name in words, for example `Get job` for GetJob.
 func sentence(name string) string {
 	var b strings.Builder
 	for i, c := range name {

@@ -90,8 +90,8 @@ func inside(pattern, prefix string) bool {
 }
 
 // raw returns the operation of a route that is not an RPC, from the overlay. A HEAD has the operation of its GET,
-// without bodies. `fails` in the overlay lists failure statuses. raw adds the common statuses, and 503 to all routes
-// except health and version, which are always served.
+// without bodies, unless the overlay has one for the HEAD. raw adds the responses for the statuses in `fails`, and 503
+// for all routes except health and version, which are always served.
 func (g *generator) raw(r *surface.Route) (*object, error) {
 	key := r.Method + " " + r.Pattern
 	v, ok := g.overlay.operations.get(key).(*object)
@@ -163,7 +163,7 @@ func addFailures(op *object) error {
 		}
 	}
 	if responses.len() == 0 {
-		return errors.New("no responses")
+		return errors.New("the operation has no responses")
 	}
 	for _, status := range responses.names {
 		if response, ok := responses.get(status).(*object); ok && response.get("$ref") == nil {

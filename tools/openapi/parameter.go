@@ -9,14 +9,15 @@ import (
 	"github.com/signalbox-dev/signalbox/tools/internal/surface"
 )
 
-// Bounds of the paging parameters, used unless the proto sets its own (platform/request).
+// Bounds of the paging parameters, as in platform/request.
 const (
 	maxLimit     = 500
 	defaultLimit = 50
 	maxOffset    = 100_000
 )
 
-// parameters returns the parameters of the path and the query, and the headers that the service reads.
+// parameters returns the parameters of the path and the query, and the header Last-Event-ID or Idempotency-Key if the
+// route reads it.
 func (g *generator) parameters(r *surface.Route) ([]any, error) {
 	var out []any
 	fields := r.Descriptor.Input().Fields()

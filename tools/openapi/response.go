@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/tools/internal/surface"
 )
 
-// success returns the success response of a route.
+// success returns the response of a route for a success status.
 func (g *generator) success(r *surface.Route, status int) (*object, error) {
 	headers := requestID()
 	response := obj("description", http.StatusText(status), "headers", headers)
@@ -50,8 +50,8 @@ func (g *generator) stream(r *surface.Route, response *object) (*object, error) 
 		events.set("eof", obj("type", "object", "properties", obj("seq", obj("type", "integer")), "required", []any{"seq"}))
 	}
 	events.set("error", ref("schemas", "Error"))
-	response.set("description", "Server-Sent Events. Each has an `id`, an `event` and one JSON document as its `data`, "+
-		"whose schema is in x-service-events under the event's name. A comment comes every 15 seconds; `eof` is the last event.")
+	response.set("description", "Server-Sent Events. Each event has an `id`, an `event` and one JSON document as its `data`. "+
+		"x-service-events has the schema of the document under the event's name. A comment is sent every 15 seconds. `eof` is the last event.")
 	response.set("content", obj("text/event-stream", obj("x-service-events", events)))
 	return response, nil
 }
@@ -107,7 +107,7 @@ func failures() *object {
 	}{
 		{http.StatusBadRequest, "The request is refused; `detail` states why.", ""},
 		{http.StatusUnauthorized, "The credential is missing, malformed, expired, revoked or of another kind.", "WWW-Authenticate"},
-		{http.StatusForbidden, "Authenticated, but not allowed.", ""},
+		{http.StatusForbidden, "The caller is authenticated, but the request is not allowed.", ""},
 		{http.StatusNotFound, "The object does not exist, or the caller may not know that it does.", ""},
 		{http.StatusConflict, "The request conflicts with the current state.", ""},
 		{http.StatusLengthRequired, "The upload has no Content-Length.", ""},
@@ -115,9 +115,9 @@ func failures() *object {
 		{http.StatusRequestedRangeNotSatisfiable, "The object has no bytes in that range.", "Content-Range"},
 		{http.StatusUnprocessableEntity, "The request does not match its schema.", ""},
 		{http.StatusTooManyRequests, "Too many requests.", "Retry-After"},
-		{http.StatusNotImplemented, "Not configured on this deployment.", ""},
-		{http.StatusBadGateway, "A dependency failed; usually transient.", ""},
-		{http.StatusServiceUnavailable, "Deliberately not serving: maintenance, draining.", "Retry-After"},
+		{http.StatusNotImplemented, "The feature is not configured on this installation.", ""},
+		{http.StatusBadGateway, "A dependency failed, usually only for a short time.", ""},
+		{http.StatusServiceUnavailable, "The installation is in maintenance, or the server is stopping.", "Retry-After"},
 	} {
 		headers := requestID()
 		if f.header != "" {

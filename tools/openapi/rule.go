@@ -37,7 +37,7 @@ func (r rules) inner(name protoreflect.Name) rules {
 	return rules{v.Message()}
 }
 
-// typed returns the rules for the field's type: those in `string`, `int32`, `repeated` and so on.
+// typed returns the rules for the field's type and their name, such as `string`, `int32` or `repeated`.
 func (r rules) typed() (string, rules) {
 	if r.m == nil {
 		return "", rules{}
@@ -176,7 +176,8 @@ func (r rules) number(schema *object) {
 	r.choice(schema)
 }
 
-// needed reports whether a field without presence is required: its zero value violates a rule.
+// needed reports whether a request must contain the field: the field is marked as required, or it has no presence and
+// its zero value violates a rule.
 func needed(fd protoreflect.FieldDescriptor, r rules) bool {
 	if r.truth("required") {
 		return true

@@ -147,7 +147,7 @@ func (g *generator) field(fd protoreflect.FieldDescriptor, r rules, w way) (*obj
 	}
 }
 
-// named reports whether a request must contain a list, though it may be empty.
+// named reports whether a request must contain the list fd, which may be empty.
 func (g *generator) named(fd protoreflect.FieldDescriptor) (bool, error) {
 	v, ok, err := g.surface.Option(fd, namedOption)
 	return ok && err == nil && v.Bool(), err
@@ -216,8 +216,8 @@ func enumOf(ed protoreflect.EnumDescriptor, r rules) *object {
 	return obj("type", "string", "enum", words)
 }
 
-// floatOf returns the schema of a number. It also allows the strings "NaN", "Infinity" and "-Infinity", unless the
-// rules require the number to be finite.
+// floatOf returns the schema of a number. It also allows the strings "NaN", "Infinity" and "-Infinity", unless a rule
+// restricts the number.
 func floatOf(r rules) *object {
 	schema := obj("type", "number")
 	_, typed := r.typed()

@@ -26,7 +26,7 @@ func run(image, extra, out string) error {
 		return err
 	}
 	if err := os.MkdirAll(out, 0o755); err != nil { //nolint:gosec // source code, for all to read
-		return fmt.Errorf("make output folder: %w", err)
+		return fmt.Errorf("create the output folder: %w", err)
 	}
 	for name, content := range files {
 		if err := os.WriteFile(filepath.Join(out, name), content, 0o644); err != nil { //nolint:gosec // source code, for all to read

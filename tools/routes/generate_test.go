@@ -86,7 +86,7 @@ func TestGenerate_unservableSchemas(t *testing.T) {
 		"peer with a binding":   {jobs, method("X", "Get", job, `[google.api.http] { get: "/api/x" } [signalbox.options.v1.access] { peers: "auth" }`), "between services"},
 		"peer package":          {"signalbox.jobs.peer.v1", method("X", "Get", job, get("/api/x")), "between services"},
 		"ingest credential":     {jobs, method("X", "Get", job, `[google.api.http] { get: "/api/x" } [signalbox.options.v1.access] { credential: CREDENTIAL_INGEST }`), "cannot accept credential"},
-		"stream with a binding": {jobs, method("X", "Get", job, get("/api/x")) + ` server_streaming: true`, "a stream has no HTTP binding"},
+		"stream with a binding": {jobs, method("X", "Get", job, get("/api/x")) + ` server_streaming: true`, "a stream must not have an HTTP binding"},
 		"custom verb":           {jobs, method("X", "Get", job, get("/api/x:go")), "not supported by the gateway"},
 		"peer in maintenance":   {jobs, method("X", "Get", job, `[signalbox.options.v1.access] { peers: "auth" in_maintenance: true }`), "in_maintenance"},
 		"peer with a limit":     {jobs, method("X", "Get", job, `[signalbox.options.v1.access] { peers: "auth" } [signalbox.options.v1.limit_s]: 60`), "may set a limit"},

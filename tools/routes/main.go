@@ -1,5 +1,5 @@
-// Command routes generates gen/route from a buf image and proto/http_extra_routes.yaml: the table of everything that the
-// gateway serves, and the registration of every service in the table.
+// Command routes generates gen/route from a buf image and proto/http_extra_routes.yaml: the table of everything that
+// the gateway serves, and the registration of every service in the table.
 //
 // Package surface reads the input, and rejects a schema that the gateway could not serve safely.
 package main

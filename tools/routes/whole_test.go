@@ -120,7 +120,7 @@ streams: [{rpc: signalbox.jobs.v1.JobService.WatchJob, paths: ["/api/jobs/{id}/s
 		parsed, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ParseComments)
 		require.NoError(t, err, name)
 		require.Equal(t, "route", parsed.Name.Name)
-		require.True(t, ast.IsGenerated(parsed), "linters and formatters skip it")
+		require.True(t, ast.IsGenerated(parsed), "linters and formatters must skip the file")
 	}
 	require.Contains(t, string(files["table.go"]), `Handler: "odd\"name"`, "names are quoted")
 	require.NotContains(t, string(files["register.go"]), "HandlerServer", "binding to a server would bypass its interceptors")

@@ -48,8 +48,8 @@ func check(root, ran, allow string) (all int, findings []string, err error) {
 	return len(statements), findings, nil
 }
 
-// readRan returns the distinct statements that pgtest wrote. The name of a file is the escaped path of the tested
-// package; files of packages that no longer exist do not count.
+// readRan returns the distinct statements that pgtest wrote. The name of each file is the escaped path of the tested
+// package. Files of packages that no longer exist are skipped.
 func readRan(root, folder string) ([]string, error) {
 	files, err := os.ReadDir(folder)
 	if err != nil {
@@ -77,7 +77,7 @@ func readRan(root, folder string) ([]string, error) {
 		}
 	}
 	if len(seen) == 0 {
-		return nil, fmt.Errorf("%s has no statements; run the tests with PGTEST_STATEMENTS set to it", folder)
+		return nil, fmt.Errorf("%s has no statements; run the tests with PGTEST_STATEMENTS set to this folder", folder)
 	}
 	texts := make([]string, 0, len(seen))
 	for text := range seen {
@@ -86,7 +86,7 @@ func readRan(root, folder string) ([]string, error) {
 	return texts, nil
 }
 
-// readAllowed reads the exceptions. Everything behind a # is the reason.
+// readAllowed reads the exceptions. The text after a # is the reason.
 func readAllowed(path string) ([]string, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {

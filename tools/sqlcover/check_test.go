@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tree writes files below a new folder.
+// tree writes files below a new folder and returns the folder.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -22,7 +22,7 @@ func tree(t *testing.T, files map[string]string) string {
 	return root
 }
 
-// ran returns the text of a file of pgtest.
+// ran returns the content of a file in which pgtest stores the statements that ran.
 func ran(statements ...string) string {
 	var b strings.Builder
 	for _, s := range statements {
@@ -55,7 +55,7 @@ var texts = []string{
 	"SELECT name FROM job WHERE id = $1 FOR SHARE",
 }
 
-// findings runs check on the store and the statements that ran.
+// findings runs check on a tree whose store has this source. ran maps the names of files of pgtest to their content.
 func findings(t *testing.T, source, allow string, ran map[string]string) []string {
 	t.Helper()
 	root := tree(t, map[string]string{
@@ -86,7 +86,7 @@ func TestCheck_reportsEachUnrunStatement(t *testing.T) {
 	}
 }
 
-// A statement that only begins like one that ran is another one.
+// A statement that ran must not count for a statement in the source that is only its beginning.
 func TestCheck_longerStatementDoesNotCount(t *testing.T) {
 	t.Parallel()
 	longer := append([]string{}, texts...)

@@ -21,7 +21,7 @@ const module = "github.com/signalbox-dev/signalbox/"
 type source struct {
 	set   *token.FileSet
 	files []file
-	// consts are the constants of each package, by its folder.
+	// consts are the constants by the folder of their package and their name.
 	consts map[string]map[string]constant
 }
 
@@ -37,7 +37,7 @@ type constant struct {
 	expr ast.Expr
 }
 
-// readSource parses the product's code below root.
+// readSource parses the product's code below root, without tests and test data.
 func readSource(root string) (*source, error) {
 	s := &source{set: token.NewFileSet(), consts: map[string]map[string]constant{}}
 	for _, dir := range []string{"agent", "cmd", "gateway", "internal", "platform", "services"} {
@@ -155,7 +155,7 @@ func runs(call *ast.CallExpr) bool {
 	return ok && slices.Contains([]string{"Exec", "Query", "QueryRow", "Queue"}, f.Sel.Name)
 }
 
-// isText reports whether the expression is a string literal, a sum or a call of Sprintf.
+// isText reports whether the expression is a string literal, an addition or a call of Sprintf.
 func isText(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -173,7 +173,7 @@ func isSprintf(call *ast.CallExpr) bool {
 	return ok && f.Sel.Name == "Sprintf" && len(call.Args) > 0
 }
 
-// verb matches a verb of a format.
+// verb matches a verb of a format string.
 var verb = regexp.MustCompile(`%(?:\[\d+\])?[a-z]`)
 
 // flatten returns the known pieces of a string expression, and the operands that are not known.
@@ -212,7 +212,7 @@ func (w *walker) flatten(in *file, e ast.Expr) (pieces []string, unknown []ast.E
 	return []string{"", ""}, []ast.Expr{e}
 }
 
-// format returns the pieces of a format.
+// format returns the known pieces of the format string of a call of Sprintf.
 func (w *walker) format(in *file, e ast.Expr) []string {
 	pieces, _ := w.flatten(in, e)
 	return pieces

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// statement is an SQL statement in the source: the pieces of its text that are known. What stands between two pieces
-// is known only at run time.
+// statement is an SQL statement in the source: the pieces of its text that are known. The text between two pieces is
+// known only at run time.
 type statement struct {
 	path   string
 	line   int
 	pieces []string
-	// whole is set if the text is an argument of a call that runs it: then a longer statement is another one.
+	// whole is set if the text is an argument of a call that runs it. A longer statement that ran then does not match.
 	whole bool
 }
 
@@ -20,11 +20,11 @@ type statement struct {
 var keyword = regexp.MustCompile(`^\s*(?:SELECT|INSERT|UPDATE|DELETE|MERGE|WITH|LOCK|TRUNCATE|COPY|SET|LISTEN|UNLISTEN|NOTIFY|` +
 	`CREATE|ALTER|DROP|GRANT|REVOKE|REINDEX|VACUUM|ANALYZE)\s`)
 
-// parameter matches the parameter of a statement: text with one is a part of a statement.
+// parameter matches a parameter such as $1. A text that contains one is a part of a statement.
 var parameter = regexp.MustCompile(`\$[1-9]\d*(?:\D|$)`)
 
-// begin returns the statement in the pieces of a string expression. If it does not begin with a statement, begin drops
-// the pieces before the first one that does.
+// begin returns the statement in the pieces of a string expression. The statement starts at the first piece that begins
+// with a keyword or contains a parameter; begin drops the pieces before it. It returns false if no piece does.
 func begin(pieces []string, whole bool) (statement, bool) {
 	for i, piece := range pieces {
 		if keyword.MatchString(piece) || parameter.MatchString(piece) {
@@ -34,7 +34,8 @@ func begin(pieces []string, whole bool) (statement, bool) {
 	return statement{}, false
 }
 
-// matches reports whether text, a statement that ran, is s or, unless s is whole, contains it.
+// matches reports whether text, a statement that ran, contains the pieces of s in order. If s is whole, text must also
+// begin with the first piece and end with the last one.
 func (s statement) matches(text string) bool {
 	for i, piece := range s.pieces {
 		at := strings.Index(text, piece)

@@ -33,7 +33,8 @@ type passage struct {
 	text string
 }
 
-// check reads every file that git tracks or would add below root and returns the findings in order.
+// check reads every file below root that git tracks or would add, except exempt files. It returns the findings that
+// allowFile does not permit, in the order of the files and lines.
 func check(root, allowFile string) ([]finding, error) {
 	allowed, err := readAllowed(allowFile)
 	if err != nil {
@@ -103,7 +104,7 @@ func readAllowed(path string) (map[string]bool, error) {
 }
 
 // exempt reports whether a file contains text that is not to be checked: generated code, the specification and
-// quotations of it, and test data.
+// quotations from it, the word list itself, test data, and files that other tools write.
 func exempt(path string) bool {
 	for _, prefix := range []string{"gen/", "docs/specification.md", "docs/rules.md", "proto/baseline/", "LICENSE", "tools/wording/", "docs/contributing/go-style.md"} {
 		if strings.HasPrefix(path, prefix) {
@@ -202,7 +203,8 @@ func lines(raw []byte, pick func(line string) (string, bool)) []passage {
 	return out
 }
 
-// after returns a pick function for lines that begin with a comment mark. It returns the text after the mark.
+// after returns a pick function for comments that begin with mark. It picks a line that begins with mark, or the text
+// that follows mark later in a line.
 func after(mark string) func(line string) (string, bool) {
 	return func(line string) (string, bool) {
 		trimmed := strings.TrimSpace(line)

@@ -47,7 +47,7 @@ func TestCheck_findsEachBadSentence(t *testing.T) {
 	}
 	for _, b := range bad {
 		if !found[b.file] {
-			t.Errorf("%s was not found: %s", b.file, b.text)
+			t.Errorf("no finding in %s: %s", b.file, b.text)
 		}
 	}
 	if len(found) != len(bad) {

@@ -8,8 +8,9 @@ import (
 // docstring matches the beginning of a line that consists of a triple-quoted string.
 var docstring = regexp.MustCompile(`^\s*[rRuU]?("""|''')`)
 
-// splitPython returns the docstrings of a Python file, and the file with empty lines instead of the docstrings and of the
-// inner lines of other triple-quoted strings. Comments in the second result are real comments, with their line numbers.
+// splitPython returns the docstrings of a Python file, and the file with empty lines instead of the docstrings and of
+// the inner lines of other triple-quoted strings. Comments in the second result are real comments, with their line
+// numbers.
 // A docstring is a triple-quoted string that begins the file or follows a line that ends with a colon.
 func splitPython(raw []byte) (docstrings []passage, code []byte) {
 	quote, inDocstring := "", false
@@ -92,8 +93,8 @@ func pythonPassages(path string, raw []byte) ([]passage, []finding) {
 	return append(lines(code, after("#")), docstrings...), findings
 }
 
-// pythonNameOffence returns what is wrong with the name of a Python test, or nothing. It converts a name such as
-// test_run_ends to TestRunEnds, so that the rules of Go tests apply.
+// pythonNameOffence returns what is wrong with the name of a Python test, or "" if nothing is. It converts a name such
+// as test_run_ends to TestRunEnds, so that the rules of Go tests apply.
 func pythonNameOffence(name string) string {
 	if len(name) > testNameMax {
 		return "at most 70 characters"

@@ -100,7 +100,7 @@ var (
 // testNameMax is the maximum length of a test's name, in characters.
 const testNameMax = 70
 
-// nameOffence returns what is wrong with the name of a test, or nothing.
+// nameOffence returns what is wrong with the name of a test, or "" if nothing is.
 func nameOffence(name string) string {
 	switch {
 	case testFirst.MatchString(name):

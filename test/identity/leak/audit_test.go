@@ -125,7 +125,7 @@ func (h *installation) requireAuditRows(ctx context.Context, t *testing.T) {
 		}
 		require.True(t, slices.ContainsFunc(byRequest[c.requestID], func(r auditRow) bool {
 			return r.ActorKind == "user" && r.ActorID != nil && *r.ActorID == c.subject
-		}), "%s of %s left %v", name, c.subject, byRequest[c.requestID])
+		}), "%s by %s has no audit row of this user; the rows of the request are %v", name, c.subject, byRequest[c.requestID])
 	}
 	var missing []string
 	for _, rt := range changingRoutes() {
@@ -240,7 +240,7 @@ func (h *installation) newUser(ctx context.Context, t *testing.T) *newUser {
 	return n
 }
 
-// signInAgain signs the user in again.
+// signInAgain signs the user in again and returns a client with the new access token.
 func (n *newUser) signInAgain(ctx context.Context, t *testing.T, h *installation) *client.Client {
 	t.Helper()
 	var in struct{ Token string }

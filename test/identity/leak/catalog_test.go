@@ -145,7 +145,7 @@ func (h *installation) createModel(ctx context.Context, t *testing.T) {
 	h.do(ctx, t, http.MethodDelete, "/api/models/"+gone, nil, nil)
 }
 
-// changeDeployment calls every route that changes a deployment.
+// changeDeployment creates deployments and calls the routes that change or delete them.
 func (h *installation) changeDeployment(ctx context.Context, t *testing.T, model string) {
 	t.Helper()
 	l := &e2eflow.Loop{Client: h.admin, Clock: clock.Real(), Timeout: testenv.StageTimeout, Name: h.loop.Name + "-kept"}

@@ -141,7 +141,7 @@ func (h *installation) device(ctx context.Context, t *testing.T) {
 	require.NotEmpty(t, granted.Token)
 }
 
-// ingest runs a command that writes the token of its run to a file.
+// ingest runs a command that writes the token of its run to a file, uses the token, and then controls the job.
 func (h *installation) ingest(ctx context.Context, t *testing.T) {
 	t.Helper()
 	l := &e2eflow.Loop{Client: h.admin, Clock: clock.Real(), Timeout: testenv.StageTimeout, Name: h.loop.Name + "-own"}
@@ -201,7 +201,7 @@ func (h *installation) controlJob(ctx context.Context, t *testing.T, l *e2eflow.
 	}
 }
 
-// recordKeys records the keys in the folder of the installation and the encrypted keys in its database.
+// recordKeys records the keys in the folder of the installation, and the keys in its database, which it decrypts.
 func (h *installation) recordKeys(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	err := filepath.WalkDir(h.Dir, func(path string, d fs.DirEntry, err error) error {
@@ -245,8 +245,8 @@ func (h *installation) recordKeys(ctx context.Context, t *testing.T, conn *pgx.C
 }
 
 // recordTokenHeaders records the header of every kind of token that the installation's keys sign. Clients do not see
-// tokens that are sent only between services, but all of them begin with such a header, and no text that
-// may be stored begins with one.
+// the tokens that are sent only between services. But every such token begins with one of these headers, and no text
+// that may be stored contains one.
 func (h *installation) recordTokenHeaders(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	rows, err := conn.Query(ctx, `SELECT kid FROM auth.signing_key`)

@@ -10,9 +10,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// TestAudit_splitServices runs each service in its own process. Each service sends its part of the audit to
-// auth. While one of them is down, requests for the audit list and the audit report fail with an error that
-// contains its name.
+// TestAudit_splitServices runs each service in its own process. Each service sends its part of the audit to auth. While
+// one service is down, requests for the audit list and the audit report fail with an error that names this service.
 func TestAudit_splitServices(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()

@@ -31,7 +31,7 @@ const visit = async (scheme, width) => {
   return { context, page, scheme, width };
 };
 
-// look takes a screenshot of the page and records its accessibility violations.
+// look takes a screenshot of the page. It records accessibility violations, and whether the page scrolls horizontally.
 const look = async ({ context, page, scheme, width }, name) => {
   await page.screenshot({ path: `${task.out}/${name}-${scheme}-${width}.png`, fullPage: true });
   const protocol = await context.newCDPSession(page);
@@ -47,7 +47,7 @@ const look = async ({ context, page, scheme, width }, name) => {
   await protocol.detach();
 };
 
-// kept appends all data that a page could leave behind to seen.kept.
+// kept appends to seen.kept all data that a page could leave behind.
 const kept = async ({ context, page }) => {
   const stored = await page.evaluate(async () => ({
     local: { ...localStorage }, session: { ...sessionStorage }, cookie: document.cookie,
@@ -67,7 +67,7 @@ const signIn = async (page, password, username = task.username) => {
   await page.keyboard.press("Enter");
 };
 
-// login signs in with the form, first with a wrong and then with the correct password. The query parameter
+// login submits the sign-in form first empty, then with a wrong and then with the correct password. The query parameter
 // next contains another host.
 const login = async (v) => {
   const { page } = v;
@@ -134,8 +134,8 @@ const approve = async (v) => {
   await look(v, "device-again");
 };
 
-// deny starts without a session. The page sends it to the sign-in page and back, and does not show
-// the form for the code again. It then denies the request.
+// deny opens the device page without a session. The page redirects to the sign-in page and back, and does not show the
+// form for the code again. deny then denies the request.
 const deny = async (v) => {
   const { page } = v;
   await page.goto(task.url + "/device?user_code=" + task.deny.toLowerCase().replace("-", ""));
@@ -188,7 +188,8 @@ const change = async (v) => {
   await kept(v);
 };
 
-// leave signs out. If late is set, it uses an invalid access token, as on a page that was open for a day.
+// leave signs out, and then opens a callback that fails. If late is set, it signs out with an invalid access token, as
+// on a page that was open for a day.
 const leave = async (v, late) => {
   const { page, context } = v;
   await page.goto(task.url + "/login");

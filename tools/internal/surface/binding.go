@@ -46,11 +46,11 @@ func (s *schema) bindings(md protoreflect.MethodDescriptor) ([]*Route, error) {
 	}
 	switch {
 	case !public(md) || len(who.peers) > 0:
-		return nil, fmt.Errorf("%s: an RPC between services has no HTTP binding", md.FullName())
+		return nil, fmt.Errorf("%s: an RPC between services must not have an HTTP binding", md.FullName())
 	case who.credential != "none" && who.credential != "user":
 		return nil, fmt.Errorf("%s: a route of the gateway cannot accept credential %q", md.FullName(), who.credential)
 	case md.IsStreamingClient() || md.IsStreamingServer():
-		return nil, fmt.Errorf("%s: a stream has no HTTP binding; list it in http_extra_routes.yaml", md.FullName())
+		return nil, fmt.Errorf("%s: a stream must not have an HTTP binding; list it in http_extra_routes.yaml", md.FullName())
 	}
 	if err := checkShapes(md); err != nil {
 		return nil, err

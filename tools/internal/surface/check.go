@@ -11,7 +11,7 @@ import (
 // checkShapes rejects request and response types that the API's JSON cannot express.
 func checkShapes(md protoreflect.MethodDescriptor) error {
 	if md.Input().Fields().ByName("header") != nil {
-		return fmt.Errorf("%s: a field must not be named `header`, which is the location of header faults", md.FullName())
+		return fmt.Errorf("%s: a field must not be named `header`, because errors in headers have the location `header`", md.FullName())
 	}
 	seen := make(map[protoreflect.FullName]bool)
 	for _, m := range []protoreflect.MessageDescriptor{md.Input(), md.Output()} {

@@ -67,7 +67,7 @@ func (s *schema) statuses(md protoreflect.MethodDescriptor, name protoreflect.Fu
 	for i := range list.Len() {
 		n := int(list.Get(i).Int())
 		if n < low || n > high || n == http.StatusInternalServerError || http.StatusText(n) == "" || slices.Contains(out, n) {
-			return nil, fmt.Errorf("%s: option %s: status %d is out of range or repeated", md.FullName(), name, n)
+			return nil, fmt.Errorf("%s: option %s: status %d is not allowed or repeated", md.FullName(), name, n)
 		}
 		out = append(out, n)
 	}

@@ -69,7 +69,7 @@ func TestRead_invalidStatuses(t *testing.T) {
 	} {
 		_, err := Read(of(t, open+option), []byte(`{}`))
 		require.ErrorContains(t, err, "signalbox.jobs.v1.JobService.GetJob", option)
-		require.ErrorContains(t, err, "is out of range or repeated", option)
+		require.ErrorContains(t, err, "is not allowed or repeated", option)
 	}
 }
 

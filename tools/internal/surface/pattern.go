@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// parsePattern checks that the gateway's router supports a path template: literal segments and {name}, and for routes
-// that are not RPCs {name...} as the last segment. It returns the names of the variables.
+// parsePattern checks that the gateway's router supports a path template. A template consists of literal segments and
+// {name}. If rest is set, as for routes that are not RPCs, the last segment may be {name...}. parsePattern returns the
+// names of the variables.
 func parsePattern(pattern string, rest bool) ([]string, error) {
 	literal := regexp.MustCompile(`^\.?[a-z0-9][a-z0-9_.-]*$`)
 	variable := regexp.MustCompile(`^\{([a-z][a-z0-9_]*)\}$`)
@@ -49,7 +50,8 @@ func shape(pattern string) string {
 	return strings.Join(segments, "/")
 }
 
-// arrange sorts the rows and returns an error if two match the same requests.
+// arrange sorts the rows by path and method. It returns an error if two rows have the same method and match the same
+// paths.
 func arrange(rows []*Route) ([]*Route, error) {
 	slices.SortFunc(rows, func(a, b *Route) int {
 		return cmp.Or(cmp.Compare(a.Pattern, b.Pattern), cmp.Compare(a.Method, b.Method))

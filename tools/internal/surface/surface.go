@@ -1,17 +1,17 @@
-// Package surface reads the public surface of the product from a buf image and proto/http_extra_routes.yaml: every route
-// that the gateway serves, with its credential, its statuses and its RPC. The generator of the route table and that of
-// the OpenAPI document both use it, so that table and document agree.
+// Package surface reads the public surface of the product from a buf image and proto/http_extra_routes.yaml: every
+// route that the gateway serves, with its credential, its statuses and its RPC. The generators of the route table and
+// of the OpenAPI document both use it, so that table and document agree.
 //
 // It rejects a schema that the gateway could not serve safely: an RPC without the access option, a binding whose
-// credential no HTTP request can contain, an unsupported path template, two bindings of one method and
-// path, a field whose type the API's JSON cannot express, an invalid status.
+// credential is neither none nor user, an unsupported path template, two bindings of one method and path, a field
+// whose type the API's JSON cannot express, an invalid status.
 package surface
 
 import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Kind is how a route is served; the values are those of gen/route.
+// Kind is how a route is served. The values are the names of the constants in gen/route.
 type Kind string
 
 // The kinds of routes.

@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/common/v1/event.proto
 
-// Messages that every service shows in the same form.
+// Messages that several services return.
 
 package commonv1
 

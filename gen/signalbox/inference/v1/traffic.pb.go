@@ -41,7 +41,7 @@ type Call struct {
 	Path           string                 `protobuf:"bytes,10,opt,name=path,proto3" json:"path,omitempty"`
 	Status         int32                  `protobuf:"varint,11,opt,name=status,proto3" json:"status,omitempty"`
 	// `ok`, `client_closed`, `engine_error`, `engine_unreachable`, `engine_timeout`,
-	// `upstream_truncated`, `revoked`, `lease_over`, `suspended`; of WebSockets also `client_error`, `idle`, `draining`.
+	// `upstream_truncated`, `revoked`, `lease_over`, `suspended`; for WebSockets also `client_error`, `idle`, `draining`.
 	Outcome          string  `protobuf:"bytes,12,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	Stream           bool    `protobuf:"varint,13,opt,name=stream,proto3" json:"stream,omitempty"`
 	RequestedModel   *string `protobuf:"bytes,14,opt,name=requested_model,json=requestedModel,proto3,oneof" json:"requested_model,omitempty"`
@@ -51,13 +51,15 @@ type Call struct {
 	// `engine` or `none`.
 	UsageSource  string  `protobuf:"bytes,18,opt,name=usage_source,json=usageSource,proto3" json:"usage_source,omitempty"`
 	FinishReason *string `protobuf:"bytes,19,opt,name=finish_reason,json=finishReason,proto3,oneof" json:"finish_reason,omitempty"`
-	// Milliseconds until the first byte of the response, and in total.
-	TtftMs        *float64 `protobuf:"fixed64,20,opt,name=ttft_ms,json=ttftMs,proto3,oneof" json:"ttft_ms,omitempty"`
-	DurationMs    float64  `protobuf:"fixed64,21,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
-	RequestBytes  int64    `protobuf:"varint,22,opt,name=request_bytes,json=requestBytes,proto3" json:"request_bytes,omitempty"`
-	ResponseBytes int64    `protobuf:"varint,23,opt,name=response_bytes,json=responseBytes,proto3" json:"response_bytes,omitempty"`
-	// Number of WebSocket frames in each direction; null for other calls.
-	RequestFrames  *int64 `protobuf:"varint,24,opt,name=request_frames,json=requestFrames,proto3,oneof" json:"request_frames,omitempty"`
+	// Milliseconds until the first byte of the response; null if none arrived.
+	TtftMs *float64 `protobuf:"fixed64,20,opt,name=ttft_ms,json=ttftMs,proto3,oneof" json:"ttft_ms,omitempty"`
+	// Duration of the call in milliseconds.
+	DurationMs    float64 `protobuf:"fixed64,21,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
+	RequestBytes  int64   `protobuf:"varint,22,opt,name=request_bytes,json=requestBytes,proto3" json:"request_bytes,omitempty"`
+	ResponseBytes int64   `protobuf:"varint,23,opt,name=response_bytes,json=responseBytes,proto3" json:"response_bytes,omitempty"`
+	// Number of WebSocket frames from the caller; null for other calls.
+	RequestFrames *int64 `protobuf:"varint,24,opt,name=request_frames,json=requestFrames,proto3,oneof" json:"request_frames,omitempty"`
+	// Number of WebSocket frames from the engine; null for other calls.
 	ResponseFrames *int64 `protobuf:"varint,25,opt,name=response_frames,json=responseFrames,proto3,oneof" json:"response_frames,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -273,7 +275,7 @@ type ListTrafficRequest struct {
 	DeploymentId string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
 	Limit        *int32                 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	Offset       *int32                 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
-	// Only calls of this token.
+	// Only calls with the token that has this id.
 	Token *string `protobuf:"bytes,4,opt,name=token,proto3,oneof" json:"token,omitempty"`
 	// Only calls with this status, such as `200`, or this class, such as `5xx`.
 	Status *string `protobuf:"bytes,5,opt,name=status,proto3,oneof" json:"status,omitempty"`
@@ -282,7 +284,7 @@ type ListTrafficRequest struct {
 	To   *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=to,proto3" json:"to,omitempty"`
 	// Only calls with this outcome.
 	Outcome *string `protobuf:"bytes,8,opt,name=outcome,proto3,oneof" json:"outcome,omitempty"`
-	// Only calls that this revision served.
+	// Only calls to the revision with this number.
 	Revision *int32 `protobuf:"varint,9,opt,name=revision,proto3,oneof" json:"revision,omitempty"`
 	// Only calls that took at least this long, in milliseconds.
 	MinLatencyMs  *float64 `protobuf:"fixed64,10,opt,name=min_latency_ms,json=minLatencyMs,proto3,oneof" json:"min_latency_ms,omitempty"`
@@ -489,14 +491,15 @@ func (x *GetCallRequest) GetRequestId() string {
 type GetMetricsRequest struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	DeploymentId string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
-	// The last hour if absent; at most 31 days and at most 1000 steps.
+	// One hour before `to` if absent. The range may have at most 31 days and 1000 steps.
 	From *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
-	To   *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
+	// The current time if absent.
+	To *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
 	// Length of a step in seconds; 60 if absent.
 	StepS *int32 `protobuf:"varint,4,opt,name=step_s,json=stepS,proto3,oneof" json:"step_s,omitempty"`
-	// Only calls of this token.
+	// Only calls with the token that has this id.
 	Token *string `protobuf:"bytes,5,opt,name=token,proto3,oneof" json:"token,omitempty"`
-	// Only calls that this revision served.
+	// Only calls to the revision with this number.
 	Revision      *int32 `protobuf:"varint,6,opt,name=revision,proto3,oneof" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

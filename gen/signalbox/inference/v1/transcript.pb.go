@@ -140,12 +140,15 @@ type Turn struct {
 	Method   string                 `protobuf:"bytes,5,opt,name=method,proto3" json:"method,omitempty"`
 	Path     string                 `protobuf:"bytes,6,opt,name=path,proto3" json:"path,omitempty"`
 	Status   int32                  `protobuf:"varint,7,opt,name=status,proto3" json:"status,omitempty"`
-	// As for a call to a deployment, or `session_over`.
+	// The outcome, with the same values as for a call to a deployment, or `session_over`.
 	Outcome string `protobuf:"bytes,8,opt,name=outcome,proto3" json:"outcome,omitempty"`
-	// The bodies of the request and of the response, as text; at most 64 KiB each.
-	Request       string  `protobuf:"bytes,9,opt,name=request,proto3" json:"request,omitempty"`
-	RequestCut    bool    `protobuf:"varint,10,opt,name=request_cut,json=requestCut,proto3" json:"request_cut,omitempty"`
-	Response      string  `protobuf:"bytes,11,opt,name=response,proto3" json:"response,omitempty"`
+	// The body of the request as text; at most 64 KiB.
+	Request string `protobuf:"bytes,9,opt,name=request,proto3" json:"request,omitempty"`
+	// Whether `request` lacks a part of the body.
+	RequestCut bool `protobuf:"varint,10,opt,name=request_cut,json=requestCut,proto3" json:"request_cut,omitempty"`
+	// The body of the response as text; at most 64 KiB.
+	Response string `protobuf:"bytes,11,opt,name=response,proto3" json:"response,omitempty"`
+	// Whether `response` lacks a part of the body.
 	ResponseCut   bool    `protobuf:"varint,12,opt,name=response_cut,json=responseCut,proto3" json:"response_cut,omitempty"`
 	DurationMs    float64 `protobuf:"fixed64,13,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -25,7 +25,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Credential is the kind of credential that a caller sent to the gateway.
+// Credential is the kind of credential that a caller presents.
 type Credential int32
 
 const (
@@ -212,10 +212,10 @@ type Access struct {
 	Peers []string `protobuf:"bytes,3,rep,name=peers,proto3" json:"peers,omitempty"`
 	// The required relation to the objects that the method touches; only for CREDENTIAL_USER.
 	Need Need `protobuf:"varint,4,opt,name=need,proto3,enum=signalbox.options.v1.Need" json:"need,omitempty"`
-	// Whether users may call it before they have changed a generated password; for CREDENTIAL_USER. Every other method
-	// rejects them.
+	// Whether users may call the method before they have changed a generated password; for CREDENTIAL_USER. Every other
+	// method for users rejects such calls.
 	DrawnPassword bool `protobuf:"varint,5,opt,name=drawn_password,json=drawnPassword,proto3" json:"drawn_password,omitempty"`
-	// Whether it is served in maintenance; every other public method is refused then.
+	// Whether the method is served during maintenance. All other public methods are refused then.
 	InMaintenance bool `protobuf:"varint,6,opt,name=in_maintenance,json=inMaintenance,proto3" json:"in_maintenance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

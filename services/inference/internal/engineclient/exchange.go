@@ -14,7 +14,8 @@ import (
 
 const (
 	bufferSize = 32 << 10
-	// maxInformational is the maximum number of 1xx responses. Without it, an engine could send them forever.
+	// maxInformational is the maximum number of responses to one request, including the final one. Without this limit,
+	// an engine could send 1xx responses forever.
 	maxInformational = 8
 	// maxHeader is the maximum size of a response's status line and headers, in bytes.
 	maxHeader = 64 << 10
@@ -36,7 +37,7 @@ type exchange struct {
 	keep   bool
 
 	mu      sync.Mutex
-	reading bool // the headers have arrived; from now on only the reader of the body sets deadlines
+	reading bool // the headers have arrived; from now on only the reader of the body sets read deadlines
 }
 
 // Response is the engine's response. The caller reads the body through Read and must call Close.
@@ -148,7 +149,8 @@ func (e *exchange) headRead() {
 	e.reading = true
 }
 
-// head reads the status line and headers of the final response. It passes 1xx responses to Informational.
+// head reads the status line and headers of the final response. It passes 1xx responses, except 100 Continue, to
+// Informational.
 func (e *exchange) head() (*http.Response, error) {
 	for range maxInformational {
 		if _, err := e.conn.in.Peek(1); err != nil {
@@ -164,7 +166,8 @@ func (e *exchange) head() (*http.Response, error) {
 			e.headRead()
 			return resp, nil
 		case resp.StatusCode < http.StatusContinue || resp.StatusCode == http.StatusSwitchingProtocols:
-			// The request did not request another protocol, and the bytes that follow are not HTTP.
+			// Either the status is not valid, or the engine switched protocols although the request does not allow it.
+			// The bytes that follow are then not HTTP.
 			return nil, fmt.Errorf("%w: status %d", errForm, resp.StatusCode)
 		case e.in.Informational != nil && resp.StatusCode > http.StatusSwitchingProtocols:
 			e.in.Informational(resp.StatusCode, resp.Header)
@@ -173,8 +176,8 @@ func (e *exchange) head() (*http.Response, error) {
 	return nil, fmt.Errorf("%w: too many informational responses", errForm)
 }
 
-// explain returns the error of an exchange that got no response. err is the error of reading the response, sent the
-// error of sending the request.
+// explain returns the error of an exchange that got no response. err is the error of reading the response, and sent is
+// the error of sending the request.
 func (e *exchange) explain(ctx context.Context, err, sent error) error {
 	var timeout net.Error
 	switch {
@@ -208,8 +211,8 @@ func (a *Response) Read(p []byte) (int, error) {
 }
 
 // Take returns the connection of an upgraded exchange and the reader with its buffered bytes. From then on, the
-// caller must close the connection, because the end of the context no longer closes it. Take returns false if the
-// exchange was already cut.
+// caller must close the connection, because the end of the context no longer closes it. If the exchange was already
+// cut or sending the request failed, Take closes the connection and returns false.
 func (a *Response) Take() (net.Conn, *bufio.Reader, bool) {
 	uncut := a.ex.stop()
 	if err := <-a.ex.sent; err != nil || !uncut || a.ex.conn.SetDeadline(time.Time{}) != nil {
@@ -219,8 +222,9 @@ func (a *Response) Take() (net.Conn, *bufio.Reader, bool) {
 	return a.ex.conn, a.ex.conn.in, true
 }
 
-// Close returns the connection to the pool if the request was sent completely and the response was read to its end.
-// Otherwise it closes the connection. Close waits until sending has ended and returns the error of sending.
+// Close returns the connection to the pool if the request was sent completely, the response was read to its end and
+// the engine keeps the connection open. Otherwise it closes the connection. Close waits until sending has ended and
+// returns the error of sending.
 func (a *Response) Close() error {
 	uncut := a.ex.stop()
 	if !a.done || !a.ex.keep || !uncut {

@@ -23,7 +23,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
 )
 
-// installation is the CA of one installation.
+// installation issues certificates with the CA of one installation.
 type installation struct {
 	t  *testing.T
 	ca *pki.CA
@@ -186,8 +186,8 @@ func TestPooledConnectionNotSharedBetweenNodes(t *testing.T) {
 	require.Equal(t, int32(1), conns.Load())
 }
 
-// respondTwice is a node that sends two responses to each request, each in its own TLS record. When the first has
-// been read, the second can be in the TLS buffer.
+// respondTwice starts a node that sends two responses to each request, each in its own TLS record. When the first
+// response has been read, the second can be in the TLS buffer.
 func (h *installation) respondTwice(id string) (to engineclient.Engine, sent <-chan struct{}) {
 	h.t.Helper()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")

@@ -56,8 +56,8 @@ func (l *link) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// quiet reports whether an idle connection can be reused. It cannot if the engine has closed it, or has sent bytes,
-// which would be taken for the next response.
+// quiet reports whether an idle connection can be reused. It cannot be reused if the engine has closed it or has sent
+// bytes, because these bytes would be taken for the next response.
 func (l *link) quiet() bool { return l.silent() && l.drained() }
 
 // silent reports whether the socket's receive buffer is empty and the connection is open.
@@ -81,7 +81,7 @@ func (l *link) silent() bool {
 }
 
 // drained reports whether the buffer of the TLS connection is empty. TLS reads whole records, so the buffer may
-// contain bytes that were not read yet. With a deadline in the past, Read returns only those.
+// contain bytes that were not read yet. With a deadline in the past, Read returns only such bytes.
 func (l *link) drained() bool {
 	if l.to.Node == "" {
 		return true

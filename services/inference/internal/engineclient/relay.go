@@ -34,7 +34,7 @@ var (
 	ErrUnreachable = errors.New("the engine is unreachable")
 	// ErrTimeout means that the engine did not begin its response in time.
 	ErrTimeout = errors.New("the engine did not respond in time")
-	// ErrConnectionLost means that the connection ended before a response.
+	// ErrConnectionLost means that the connection ended before the first byte of a response.
 	ErrConnectionLost = errors.New("the engine closed the connection without a response")
 	// ErrRequestBody means that the request body could not be read. The cause is wrapped, too.
 	ErrRequestBody = errors.New("read the request body")
@@ -58,12 +58,12 @@ type Request struct {
 	Length int64
 	// Upgrade allows the engine to switch to the protocol that Header requests.
 	Upgrade bool
-	// Informational receives the 1xx responses that precede the final one; it may be nil.
+	// Informational receives the 1xx responses that precede the final one, except 100 Continue; it may be nil.
 	Informational func(status int, header http.Header)
 }
 
-// Engine is the address of an engine. On this host, it is reached over plain HTTP. On another host, it is reached
-// over the port of its node.
+// Engine is the address of an engine. An engine on this host is reached over plain HTTP, and an engine on another host
+// through the port of its node.
 type Engine struct {
 	// Addr is host:port.
 	Addr string

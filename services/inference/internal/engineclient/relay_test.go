@@ -180,7 +180,7 @@ func TestFailedRetryIsNotUnreachable(t *testing.T) {
 	require.Equal(t, "ok", whole(t, a))
 	_, err = c.Do(t.Context(), engineclient.Engine{Addr: l.Addr().String()}, post("2"))
 	require.ErrorIs(t, err, engineclient.ErrConnectionLost)
-	require.NotErrorIs(t, err, engineclient.ErrUnreachable, "ErrUnreachable would send the call to another engine too")
+	require.NotErrorIs(t, err, engineclient.ErrUnreachable, "after ErrUnreachable, the proxy would send the call to another engine")
 	<-done
 	_, err = c.Do(t.Context(), engineclient.Engine{Addr: l.Addr().String()}, post("3"))
 	require.ErrorIs(t, err, engineclient.ErrUnreachable)

@@ -1,6 +1,7 @@
 // Package playgroundproxy owns the calls of playground sessions and their transcripts. These calls need no deployment
 // token: the registry decides for each call whether the logged-in caller may make it. When a session ends, its open
-// calls are cut with an error that states the reason.
+// calls are cut. The caller receives the reason if the response has not begun, or if it is an uncompressed event stream
+// or a WebSocket.
 //
 // Only store.go contains SQL, and only server.go handles protobuf messages.
 package playgroundproxy
@@ -34,7 +35,7 @@ type Admitted struct {
 type Sessions interface {
 	// Admit returns the replica of a target of the session, if the caller may call it.
 	Admit(ctx context.Context, sessionID string, target int32) (Admitted, error)
-	// Keep marks a session as in use and returns when it expires. If the session has ended, it returns a
+	// Keep marks a session as in use and returns the time at which it expires. If the session has ended, Keep returns a
 	// fault.Conflict.
 	Keep(ctx context.Context, sessionID string) (time.Time, error)
 	// See returns an error if the caller may not see the session.
@@ -46,7 +47,7 @@ const (
 	Prefix = "/api/playground/sessions/"
 	// HeaderCaller contains the identity that auth signed for this request. The gateway sets it.
 	HeaderCaller = "X-Service-Caller"
-	// callerLife is how long the identity in HeaderCaller is valid.
+	// callerLife is the maximum time for which the identity in HeaderCaller is valid.
 	callerLife = time.Minute
 	// keepEvery is how often an open call checks whether its session has ended.
 	keepEvery = 20 * time.Second
@@ -137,7 +138,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case !at.clean:
 		fault.WriteOpenAI(w, fault.New(fault.Refused, "bad_path",
-			"the path must not contain dot segments, backslashes, control bytes or encoded slashes"), requestID)
+			"the path must be UTF-8 without dot segments, double slashes, semicolons, backslashes, control bytes, encoded slashes or percent signs"),
+			requestID)
 		return
 	}
 	ctx, leave := h.watch(r.Context(), at.session, admitted.ExpiresAt)

@@ -38,7 +38,7 @@ const (
 
 const columns = `id, session_id, target, at, user_id, username, method, path, status, outcome, request, request_cut, response, response_cut, duration_ms`
 
-// Put stores a turn. It drops the turn if the session already has maxTurns turns.
+// Put stores a turn. It drops the turn if the session already has maxTurns turns or a turn with this id is stored.
 func (s *Store) Put(ctx context.Context, t *Turn) error {
 	_, err := s.Pool.Exec(ctx, `INSERT INTO playground_turn (`+columns+`)
 		SELECT @id, @session_id, @target, @at, @user_id, @username, @method, @path, @status, @outcome, @request, @request_cut,
@@ -55,7 +55,7 @@ func (s *Store) Put(ctx context.Context, t *Turn) error {
 	return nil
 }
 
-// List returns the turns of a session, oldest first.
+// List returns a page of a session's turns, oldest first. If more follow, it returns one turn more than the page has.
 func (s *Store) List(ctx context.Context, sessionID string, p request.Page) ([]*Turn, error) {
 	found, err := pg.All[Turn](s.Pool.Query(ctx, `SELECT `+columns+` FROM playground_turn WHERE session_id = $1 ORDER BY at, id LIMIT $2 OFFSET $3`,
 		sessionID, p.FetchLimit(), p.Offset))

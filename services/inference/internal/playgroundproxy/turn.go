@@ -46,7 +46,7 @@ func keep(kept, b []byte) (_ []byte, cut bool) {
 	return append(kept, b[:min(room, len(b))]...), len(b) > room
 }
 
-// Record stores the turn. The response has been sent by then, so a failure is only logged and the turn is lost.
+// Record stores the turn. A failure must not change the response, so it is only logged and the turn is lost.
 func (t *turn) Record(ctx context.Context, c *traffic.Call) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeWithin)
 	defer cancel()

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// readFirst is the size up to which a body is read completely before the call is relayed. Such a body can be sent
-	// again on a new connection, and its model can be recorded.
+	// readFirst is the size up to which a body of known length is read completely before the call is relayed. Such a
+	// body can be sent again on a new connection, and the model that it requests can be recorded.
 	readFirst = 1 << 20
 	chunk     = 32 << 10
 	// statusClosed is recorded for a client that disconnected. nginx uses the same status. It is never sent.
@@ -136,7 +136,8 @@ func (e *exchange) dial(ctx context.Context, r *http.Request) (*engineclient.Res
 	return nil, last
 }
 
-// fail responds to a call that got no response from an engine, and records it.
+// fail responds to a call that got no valid response from an engine, and records the call. A call whose body is too
+// large is refused and not recorded. If the caller has disconnected, fail aborts the connection with a panic.
 func (e *exchange) fail(ctx context.Context, w http.ResponseWriter, err error) {
 	if errors.Is(err, errTooLarge) {
 		// The size of this body was unknown when fits was called, so it is refused only now.
@@ -175,8 +176,8 @@ func (e *exchange) explain(ctx context.Context, err error) (outcome string, answ
 	case errors.Is(cause, routing.ErrSuspended):
 		return traffic.Suspended, suspended()
 	case ctx.Err() != nil && !errors.Is(err, os.ErrDeadlineExceeded):
-		// This excludes an expired deadline: then the caller was too slow but is still connected, although the server
-		// has canceled the context of the request.
+		// If a deadline expired, the caller was too slow but is still connected, although the server has canceled the
+		// context of the request. The cases below then apply.
 		return traffic.ClientClosed, nil
 	case errors.Is(err, engineclient.ErrRequestBody):
 		return traffic.ClientClosed, fault.New(fault.Refused, "body_cut", "the request body could not be read completely")
@@ -217,8 +218,9 @@ func Target(escaped string) (path string, ok bool) {
 	return path, ok
 }
 
-// Guest relays one call that the registry has admitted. It applies the same checks to the request as ServeHTTP. If
-// the context ends with a fault.Error as its cause, the caller receives that error.
+// Guest relays one call that the registry has admitted. It checks the method, the query, the upgrade and the size of
+// the body like ServeHTTP; Target has checked the path. If the context ends with a fault.Error as its cause, the
+// caller receives that error if the response has not begun, or if it is an uncompressed event stream or a WebSocket.
 func (p *Proxy) Guest(ctx context.Context, w http.ResponseWriter, r *http.Request, g Guest) {
 	a := &admitted{
 		token: &routing.Token{}, target: g.Target, requestID: g.RequestID, socket: upgrades(r), capture: g.Capture,

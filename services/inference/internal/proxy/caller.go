@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// caller is the connection to the caller. Its deadlines use the real clock, as all connection deadlines do. When the
-// call ends, reads and writes return at once.
+// caller is the connection to the caller. Its deadlines use the real clock, because package net compares them with
+// the real time. When the call ends, reads and writes return at once.
 type caller struct {
 	ctx  context.Context //nolint:containedctx // of the call to which this belongs.
 	w    http.ResponseWriter
@@ -54,7 +54,7 @@ func (c *caller) readBody(body io.Reader, p []byte) (int, error) {
 	return n, err
 }
 
-// errCaller means that the caller no longer reads the response.
+// errCaller means that the caller no longer reads the response, or that the call has ended.
 var errCaller = errors.New("write to the caller")
 
 // write sends a part of the response and flushes it, within the idle time.
@@ -90,7 +90,7 @@ func (c *caller) farewell(p []byte) {
 // settle resets the write deadline for the next request on the connection.
 func (c *caller) settle() { _ = c.ctl.SetWriteDeadline(time.Time{}) }
 
-// upload is a request body that is streamed to the engine. It may have at most left bytes.
+// upload is the body of a request. At most left more bytes may be read from it.
 type upload struct {
 	caller *caller
 	in     io.Reader

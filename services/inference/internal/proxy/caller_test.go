@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// deadlineRecorder records the deadlines that are set. Setting one returns broken.
+// deadlineRecorder records the deadlines that are set. Setting a deadline returns the error broken.
 type deadlineRecorder struct {
 	*httptest.ResponseRecorder
 	read, write []time.Time

@@ -160,7 +160,7 @@ func (r *harness) handle(req *http.Request) *http.Response {
 	return w.Result()
 }
 
-// serve puts the handler behind a server.
+// serve starts an HTTP server with the handler.
 func (r *harness) serve() *httptest.Server {
 	s := httptest.NewServer(r.proxy)
 	r.t.Cleanup(func() { s.CloseClientConnections(); s.Close() })

@@ -9,8 +9,8 @@ import (
 	oteltrace "go.opentelemetry.io/otel/trace"
 )
 
-// toEngine reports whether a request header is passed to the engine. All others are dropped, in particular those with
-// a credential or an address.
+// toEngine reports whether a request header is passed to the engine. Other headers are dropped, in particular those
+// with a credential or an address. Trace headers and the headers of a WebSocket handshake are added separately.
 func toEngine(name string) bool {
 	switch name {
 	case "Accept", "Accept-Encoding", "Accept-Language", "Content-Encoding", "Content-Language", "Content-Type",

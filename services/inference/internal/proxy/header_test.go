@@ -13,7 +13,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// credentials returns the names of headers that contain an identity or an address, and of hop-by-hop headers.
+// credentials returns the names of headers that the proxy must not pass on: those with an identity or an address,
+// hop-by-hop headers and some others.
 func credentials() []string {
 	return []string{
 		"Authorization", "Proxy-Authorization", "Cookie", "X-Service-Token", "X-Api-Key", "Api-Key", "X-Service-Caller", "X-Service-Session",
@@ -60,8 +61,8 @@ func TestEngineHeader_connectionHeader(t *testing.T) {
 		"the caller must not be able to remove the proxy's own headers")
 }
 
-// FuzzEngineHeader checks that for any input the engine gets only listed headers and its own key, and never the
-// caller's credential.
+// FuzzEngineHeader checks that the engine gets only listed headers and those that the proxy adds. The engine must get
+// its own key and never the caller's credential.
 func FuzzEngineHeader(f *testing.F) {
 	f.Add("Authorization", "Bearer secret", "close")
 	f.Add("accept", "a/b", "Accept")

@@ -26,7 +26,8 @@ func (a attempt) String() string {
 	return fmt.Sprintf("draining=%t over=%t large=%t bearer=%q target=%q path=%q upgrade=%q", a.draining, a.over, a.large, a.bearer, a.target, a.path, a.upgrade)
 }
 
-// expectedRefusal returns the result of the first check that refuses a request, in the fixed order of the checks.
+// expectedRefusal returns the result of the first check that refuses a request, in the fixed order of the checks. If
+// every check passes, it returns the error of an unreachable engine.
 func expectedRefusal(a attempt) (status int, code string) {
 	for _, check := range []struct {
 		refuses bool
@@ -153,7 +154,7 @@ func TestFirstFailedCheckDecides(t *testing.T) {
 			w.expect(a)
 		}
 	}
-	require.Equal(t, len(allAttempts())*3/4, tried, "draining with a valid lease is in TestDrainingCheckedBeforeLeaseAndBearer")
+	require.Equal(t, len(allAttempts())*3/4, tried, "draining with a valid lease is tested by TestDrainingCheckedBeforeLeaseAndBearer")
 	require.True(t, w.idle())
 }
 

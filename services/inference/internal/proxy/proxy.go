@@ -1,6 +1,6 @@
-// Package proxy owns the path of a call to a deployment: it checks the token, finds the promoted revision and
-// relays the call to one of its engines without changes. Its own refusals have OpenAI's error format, so that
-// clients show them; all other responses come from the engine. A truncated response never looks complete.
+// Package proxy owns the path of a call to a deployment: it checks the token, finds the promoted revision and relays
+// the call to one of the engines. It does not change bodies, and passes on only listed headers. Errors of the proxy
+// itself have OpenAI's error format, so that clients show them. A truncated response never looks complete.
 package proxy
 
 import (
@@ -240,7 +240,8 @@ func (p *Proxy) serves(d *routing.Deployment) *fault.Error {
 func (p *Proxy) fits(r *http.Request, clean bool) *fault.Error {
 	switch {
 	case !clean || strings.ContainsAny(r.URL.RawQuery, "\x00\r\n"):
-		return fault.New(fault.Refused, "bad_path", "the path must not contain dot segments, backslashes, control bytes or encoded slashes")
+		return fault.New(fault.Refused, "bad_path",
+			"the path must be UTF-8 without dot segments, double slashes, semicolons, backslashes, control bytes, encoded slashes or percent signs")
 	case r.Method == http.MethodConnect || r.Method == http.MethodTrace:
 		return fault.New(fault.Refused, "bad_method", "method %s is not allowed", r.Method)
 	case upgrades(r):

@@ -45,8 +45,8 @@ func (e *exchange) respond(ctx context.Context, a *engineclient.Response) {
 	e.cut(ctx, err, sent, copied, plain)
 }
 
-// informational relays a 1xx response with those of its headers that may be passed to the caller. They do not become
-// headers of the final response.
+// informational relays a 1xx response, unless the request body is streamed. It passes only listed headers to the
+// caller. They do not become headers of the final response.
 func (e *exchange) informational(status int, header http.Header) {
 	if e.upload != nil {
 		return // another goroutine may be reading the body, which makes the server write its own 100 Continue
@@ -97,8 +97,9 @@ func (e *exchange) pump(a *engineclient.Response, copied *tee) error {
 	}
 }
 
-// last writes an error as the last event of a stream that is cut. It begins a new event even if the engine stopped in
-// the middle of one. It writes although the call has ended, with a short deadline.
+// last writes an error as the last event of an event stream that is cut. It does nothing if the response is not an
+// event stream, or if plain is false because the response has a Content-Encoding. It begins a new event even if the
+// engine stopped in the middle of one. It writes although the call has ended, with a short deadline.
 func (e *exchange) last(copied *tee, plain bool, message, code string) {
 	if !copied.stream || !plain {
 		return
@@ -114,7 +115,7 @@ func (e *exchange) last(copied *tee, plain bool, message, code string) {
 	e.caller.farewell(event) // an error does not matter: the connection is aborted anyway
 }
 
-// lastError is the error object of a last event.
+// lastError is the error object in the event that the method last writes.
 type lastError struct {
 	Message string `json:"message"`
 	Type    string `json:"type"`
@@ -122,7 +123,7 @@ type lastError struct {
 }
 
 // cut records why a response is truncated and aborts the connection, so that the response does not look complete. err
-// is the error of relaying the response, sent the error of sending the request.
+// is the error of relaying the response, and sent is the error of sending the request.
 func (e *exchange) cut(ctx context.Context, err, sent error, copied *tee, plain bool) {
 	cause := context.Cause(ctx)
 	end, over := errors.AsType[*fault.Error](cause)
@@ -140,7 +141,7 @@ func (e *exchange) cut(ctx context.Context, err, sent error, copied *tee, plain 
 		e.rec.Outcome = traffic.ClientClosed
 	default:
 		e.rec.Outcome = traffic.Truncated
-		e.last(copied, plain, "engine connection lost", "engine_lost")
+		e.last(copied, plain, "the connection to the engine was lost", "engine_lost")
 	}
 	e.record(ctx)
 	panic(http.ErrAbortHandler)

@@ -11,11 +11,11 @@ import (
 const (
 	// maxTee is the maximum size of a response that is copied to read its usage, in bytes.
 	maxTee = 1 << 20
-	// tailKept is how many bytes at the end of a stream are copied. The usage is in the last events.
+	// tailKept is the minimum number of bytes at the end of a stream that are kept. The usage is in the last events.
 	tailKept = 16 << 10
 )
 
-// tee copies a response while it is relayed: a whole plain response up to maxTee, or the end of a stream.
+// tee copies a response while it is relayed: the end of an event stream, or any other response up to maxTee.
 type tee struct {
 	stream bool
 	buf    []byte
@@ -103,7 +103,7 @@ func readRequest(contentType string, body []byte) request {
 	return r
 }
 
-// Maximum lengths of the names that are recorded, in bytes.
+// Maximum lengths of a recorded model name and a recorded finish reason, in bytes.
 const (
 	maxModel  = 256
 	maxReason = 64

@@ -16,9 +16,9 @@ type Lease struct {
 	// mono is a monotonic clock, because a lease is a duration and not a date.
 	mono    func() time.Duration
 	current atomic.Pointer[snapshot]
-	until   atomic.Int64 // a time of mono
+	until   atomic.Int64 // the value of mono at which the lease expires
 
-	extended chan struct{} // receives a value after each extension
+	extended chan struct{} // holds a value if Guard has not seen the last extension
 
 	mu    sync.Mutex
 	calls map[string]map[*call]struct{} // keyed by token id
@@ -34,8 +34,8 @@ type call struct {
 var (
 	// ErrRevoked is the cause with which the open calls of a revoked token are cut.
 	ErrRevoked = errors.New("the token was revoked")
-	// ErrExpired is the cause with which all open calls are cut when the lease has expired. Without contact to the
-	// registry, it is unknown whether their tokens were revoked.
+	// ErrExpired is the cause with which all open calls are cut when the lease has expired or was given up. Without
+	// a lease, it is unknown whether their tokens were revoked.
 	ErrExpired = errors.New("the lease has expired")
 	// ErrSuspended is the cause with which open calls are cut if their deployment is suspended and its Cut is set.
 	ErrSuspended = errors.New("the deployment was suspended")
@@ -61,7 +61,7 @@ func (l *Lease) Epoch() int64 {
 	return 0
 }
 
-// Token returns the valid token with a SHA-256 hash.
+// Token returns the token of the current snapshot whose SHA-256 hash is sum.
 func (l *Lease) Token(sum []byte) (*Token, bool) {
 	s := l.current.Load()
 	if s == nil || len(sum) != len(hash{}) {
@@ -71,7 +71,7 @@ func (l *Lease) Token(sum []byte) (*Token, bool) {
 	return t, ok
 }
 
-// Deployment returns the deployment with an id.
+// Deployment returns the deployment of the current snapshot that has this id.
 func (l *Lease) Deployment(id string) (*Deployment, bool) {
 	s := l.current.Load()
 	if s == nil {
@@ -81,9 +81,9 @@ func (l *Lease) Deployment(id string) (*Deployment, bool) {
 	return d, ok
 }
 
-// Enter registers a call of the token, so that a revocation or a suspension can cut it. The caller must
-// call leave when the call has ended. Enter returns false if the token was revoked, the lease expired or the
-// deployment was suspended since they were looked up.
+// Enter registers a call that uses the token, so that a revocation or a suspension can cut it. The caller must run
+// leave when the call has ended. Enter returns false if the token has been revoked, the lease has expired or the
+// deployment has been suspended.
 func (l *Lease) Enter(ctx context.Context, sum []byte, t *Token) (_ context.Context, leave func(), ok bool) {
 	ctx, cut := context.WithCancelCause(ctx)
 	c := &call{deployment: t.DeploymentID, cut: cut, over: make(chan struct{})}
@@ -117,7 +117,8 @@ func (l *Lease) leave(tokenID string, c *call) {
 }
 
 // apply makes s the current snapshot. It cuts the calls of tokens that are not in s, and of deployments that are
-// suspended in s with Cut set. It returns the calls that it cut; they take a moment to end.
+// suspended in s with Cut set. It returns the calls that it cut; they take a moment to end. It returns errOlder, and
+// changes nothing, if s is older than the current snapshot.
 func (l *Lease) apply(s *snapshot) ([]*call, error) {
 	live := make(map[string]bool, len(s.tokens))
 	for _, t := range s.tokens {

@@ -10,7 +10,7 @@ import (
 const (
 	// releaseWithin limits the time of one request that releases leases.
 	releaseWithin = time.Second
-	// leaveWithin limits the time of leave, because a stopping process has no more time for it.
+	// leaveWithin limits the time of leave, because the process is stopping.
 	leaveWithin = 2 * time.Second
 	// codeReleased is the code of the registry's error if another process has released this replica's lease.
 	codeReleased = "replica_released"
@@ -72,8 +72,9 @@ func (w *Watcher) expelled(ctx context.Context) {
 	w.enter(ctx)
 }
 
-// leave ends the lease, waits until the open calls have ended, and then releases the lease. It logs a failure. The
-// lease is then released by the next process that uses the folder, or it expires.
+// leave makes this replica stop serving, waits until the open calls have ended, and then releases the lease at the
+// registry. A failure is only logged. In that case, the next process that uses the folder releases the lease, or the
+// lease expires.
 func (w *Watcher) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
 	defer cancel()

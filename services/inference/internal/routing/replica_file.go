@@ -28,7 +28,8 @@ var errTaken = errors.New("another process serves from this folder")
 // release request to the registry.
 const maxGone = 99
 
-// Enter adds the replica to the file and returns its predecessors, whose processes have ended.
+// Enter adds the replica to the file and returns its predecessors: at most maxGone ids that the file already listed.
+// None of them serves any more. Enter returns errTaken if another process serves from the folder.
 func (r *ReplicaFile) Enter(replicaID string) (gone []string, err error) {
 	if err := r.take(); err != nil {
 		return nil, err

@@ -32,7 +32,7 @@ func TestReplicaFile_Enter_predecessors(t *testing.T) {
 	gone, err = second.Enter(replicaID("2"))
 	require.NoError(t, err)
 	require.Equal(t, []string{replicaID("1")}, gone)
-	require.NoError(t, second.Close()) // it ends before it releases its predecessor's lease
+	require.NoError(t, second.Close()) // the second process ends before it releases its predecessor's lease
 
 	third := &ReplicaFile{Path: path}
 	gone, err = third.Enter(replicaID("3"))

@@ -1,8 +1,8 @@
 // Package routing owns what this replica may serve: the registry's snapshot, which is valid only while the replica
-// has a lease. A lookup takes no lock and reads no database. A new snapshot is acknowledged only after the tokens that it
-// does not contain are refused and their open calls have ended. A replica without contact to the registry serves until
-// its lease expires, and then refuses all calls. When a replica stops, it releases its lease last. When it starts, it
-// releases the leases of killed processes that used its folder.
+// has a lease. A lookup takes no lock and reads no database. A new snapshot is acknowledged only after the tokens that
+// it does not contain are refused and their open calls have ended. A replica without contact to the registry serves
+// until its lease expires, and then refuses all calls. When a replica stops, it releases its lease last. When it
+// starts, it releases the leases of killed processes that used its folder.
 package routing
 
 import (

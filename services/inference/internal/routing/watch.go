@@ -77,7 +77,7 @@ type watch struct {
 	// requested maps the number of each open renewal to the time at which it was requested.
 	requested map[int64]time.Duration
 	number    int64
-	heard     time.Duration // when the registry's last message arrived, a time of mono
+	heard     time.Duration // the value of mono when the registry's last message arrived
 }
 
 // once opens one stream and handles its messages until it breaks. served reports whether a message arrived.
@@ -133,7 +133,8 @@ func receive(ctx context.Context, stream registrypeerv1.SnapshotService_WatchCli
 	}
 }
 
-// renew requests an extension of the lease and reports the current epoch.
+// renew requests an extension of the lease and reports the current epoch. It returns errSilent if the registry has
+// sent nothing for longer than silent.
 func (s *watch) renew() error {
 	if s.Lease.mono()-s.heard > silent {
 		return errSilent

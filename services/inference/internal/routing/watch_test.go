@@ -261,6 +261,6 @@ func TestStuckCallPreventsAcknowledgement(t *testing.T) {
 	w.replies <- snapshotAt(2)
 	<-ctx.Done()
 	require.NoError(t, s.clock.Await(t.Context(), 2))
-	s.clock.Advance(cutWithin) // this may also fire renewals, which do not acknowledge
+	s.clock.Advance(cutWithin) // the ticker of the renewals fires too, but the watcher is waiting for the call
 	<-w.ctx.Done()
 }

@@ -119,7 +119,8 @@ func (r *harness) requireBytes(from io.Reader, want []byte) {
 	require.Equal(r.t, want, got)
 }
 
-// requireClose requires a close frame with a code and a reason, and then the end of the connection.
+// requireClose requires a close frame with this code and a reason that contains words, and then the end of the
+// connection.
 func (r *harness) requireClose(from *bufio.Reader, masked bool, code uint16, words string) {
 	r.t.Helper()
 	h, err := readHead(from)
@@ -134,7 +135,7 @@ func (r *harness) requireClose(from *bufio.Reader, masked bool, code uint16, wor
 	r.requireEnd(from)
 }
 
-// requireEnd requires that the connection ends, cleanly or not.
+// requireEnd requires that the connection ends, cleanly or not, without further bytes.
 func (r *harness) requireEnd(from io.Reader) {
 	r.t.Helper()
 	rest, err := io.ReadAll(from)

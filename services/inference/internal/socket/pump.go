@@ -37,7 +37,8 @@ type pump struct {
 	buf    []byte
 }
 
-// errWrite means that writing to one side failed. All other errors come from reading from the other side.
+// errWrite means that writing to the receiver failed. All other errors of a pump, except errStopped, come from the
+// sender.
 var errWrite = errors.New("write a frame")
 
 // errStopped is the error of a pump whose session was stopped.
@@ -66,7 +67,8 @@ func (p *pump) run() error {
 	return nil
 }
 
-// frame relays one frame as it arrives. A control frame is read completely first, because its payload is checked.
+// frame relays one frame as it arrives. A control frame is read completely first, because the payload of a close frame
+// is checked.
 func (p *pump) frame(h *head) error {
 	if h.control() {
 		whole := slices.Concat(h.raw, make([]byte, h.length))

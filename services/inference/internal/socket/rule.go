@@ -31,8 +31,8 @@ func wrong(format string, args ...any) error {
 
 // rule checks the frames of one direction, in order.
 type rule struct {
-	// masked states whether frames must be masked: frames of the caller must be, and frames of the engine must not
-	// be.
+	// masked is true for frames of the caller, which must be masked. It is false for frames of the engine, which must
+	// not be masked.
 	masked bool
 	// extended means that both sides agreed on an extension, which may use the reserved bits.
 	extended bool
@@ -80,7 +80,7 @@ func (r *rule) control(h *head) error {
 	return nil
 }
 
-// closing checks the payload of a close frame.
+// closing checks the payload of a close frame, unless an extension may have changed it.
 func (r *rule) closing(payload []byte) error {
 	if len(payload) == 0 || r.extended {
 		return nil

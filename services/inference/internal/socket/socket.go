@@ -1,10 +1,10 @@
 // Package socket relays WebSocket connections between a caller and an engine, frame by frame. In both directions it
-// relays only valid sequences of RFC 6455 frames, and no message above a size limit. It never buffers more than a
-// part of a frame.
+// relays only valid sequences of RFC 6455 frames, and no message above a size limit. It relays the payload of a data
+// frame as it arrives and never waits for a whole message.
 //
 // It promises that a session ends when a side closes, disconnects or violates the protocol, when both sides are
 // silent for too long, when the server drains and the session is quiet, and when its context ends. Both connections
-// are then closed. Only a close handshake between the two sides can end with the code 1000.
+// are then closed. The package itself never sends the close code 1000.
 package socket
 
 import (
@@ -36,7 +36,7 @@ type Session struct {
 	// Idle is how long both sides may be silent.
 	Idle  time.Duration
 	Clock clock.Clock
-	// Draining is closed when the server stops. The session then ends as soon as it is quiet.
+	// Draining is closed when the server begins to drain. The session then ends as soon as it is quiet.
 	Draining <-chan struct{}
 	// CloseReason returns the code and reason of the close frame that is sent when the context ends; it may be nil.
 	CloseReason func(cause error) (code uint16, why string)
@@ -70,7 +70,8 @@ type Result struct {
 const (
 	// quiet is how long a session must be silent before a draining server ends it.
 	quiet = 2 * time.Second
-	// closeWithin is how long a side may take to reply to a close frame, and how long sending one may take.
+	// closeWithin is how long the session may be silent while one side must still reply to a close frame. It also
+	// limits the time to send a close frame.
 	closeWithin = 5 * time.Second
 )
 
@@ -109,7 +110,7 @@ func (s *Session) way(from, to Side, masked bool) *way {
 
 func (s *Session) alive() { s.last.Store(s.Clock.Now().UnixNano()) }
 
-// silent returns how long no bytes have arrived.
+// silent returns the time since the last bytes arrived.
 func (s *Session) silent() time.Duration {
 	return time.Duration(s.Clock.Now().UnixNano() - s.last.Load())
 }
@@ -121,7 +122,7 @@ type word struct {
 	caller, engine bool
 }
 
-// watch waits until the session ends.
+// watch waits until the session must end. It returns how the session ends and the close frame to send.
 func (s *Session) watch(ctx context.Context, up, down *way) (End, word) {
 	timer := s.Clock.NewTimer(s.Idle)
 	defer func() { timer.Stop() }()
@@ -142,7 +143,7 @@ func (s *Session) watch(ctx context.Context, up, down *way) (End, word) {
 			return end, last
 		}
 		if up.over || down.over {
-			// One side has sent a close frame; the other has closeWithin to reply.
+			// One side has sent a close frame, so the other must reply.
 			limit = min(limit, closeWithin)
 		}
 		left := limit - s.silent()
@@ -213,7 +214,8 @@ func (s *Session) halt() {
 	}
 }
 
-// farewell sends the final close frame, but not to a side that has received a part of a frame or a close frame.
+// farewell sends the final close frame, but not to a side that has already received a close frame or whose last frame
+// is incomplete.
 func (s *Session) farewell(last word, up, down *way) {
 	until := clock.Real().Now().Add(closeWithin)
 	if last.caller && !down.pump.within && !down.pump.rule.over {

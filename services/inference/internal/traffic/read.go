@@ -48,7 +48,7 @@ func (f Filter) args(deployment string, more ...any) []any {
 	return append([]any{deployment, f.Token, f.Outcome, least, most, f.From, f.To, f.Revision, f.MinLatency}, more...)
 }
 
-// List returns a page of a deployment's calls, newest first. If there are more, it returns one more than the page
+// List returns a page of a deployment's calls, newest first. If more follow, it returns one call more than the page
 // has.
 func (s *Store) List(ctx context.Context, deployment string, f Filter, p request.Page) ([]*Call, error) {
 	rows, err := s.Pool.Query(ctx, `SELECT `+strings.Join(columns(), ", ")+where+` ORDER BY at DESC, request_id DESC LIMIT $10 OFFSET $11`,
@@ -68,7 +68,7 @@ func scanCall(row pgx.CollectableRow) (*Call, error) {
 	return c, row.Scan(c.targets()...)
 }
 
-// Get returns one call of a deployment, or an Absent error.
+// Get returns one call of a deployment, or a fault.Absent error if the call is not recorded.
 func (s *Store) Get(ctx context.Context, deployment, requestID string) (*Call, error) {
 	rows, err := s.Pool.Query(ctx, `SELECT `+strings.Join(columns(), ", ")+` FROM call
 		WHERE deployment_id = $1 AND request_id = $2 ORDER BY at LIMIT 1`, deployment, requestID)

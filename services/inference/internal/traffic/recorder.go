@@ -18,7 +18,7 @@ const (
 	ringSize = 16384
 	// putTimeout is how long the database may take for a batch before it counts as unavailable.
 	putTimeout = 2 * time.Second
-	// replayTimeout is the same limit for a segment, which is larger than a batch.
+	// replayTimeout is the same limit for a segment, which can be larger than a batch.
 	replayTimeout = 20 * time.Second
 	// replayEvery is how often spilled segments are replayed.
 	replayEvery = 2 * time.Second
@@ -51,7 +51,7 @@ type Recorder struct {
 	done  []string // names of stored batches that the store has not deleted yet
 
 	mu     sync.RWMutex
-	closed bool // the ring is no longer read
+	closed bool // no more calls are put into the ring
 }
 
 // NewRecorder returns a recorder. Run must be started for calls to be stored.
@@ -98,8 +98,8 @@ func (r *Recorder) Run(ctx context.Context) error {
 	}
 }
 
-// gather collects the calls of a batch: those that arrive within batchEvery, and those that are in the ring when it
-// ends.
+// gather collects the calls of a batch: those that arrive within batchEvery, and those that are in the ring at the end
+// of that time. It stops early at batchMax calls or when ctx ends.
 func (r *Recorder) gather(ctx context.Context, first *Call) []*Call {
 	batch := []*Call{first}
 	timer := r.clock.NewTimer(batchEvery)
@@ -140,7 +140,7 @@ func (r *Recorder) drain(ctx context.Context) error {
 func (r *Recorder) put(ctx context.Context, batch []*Call) {
 	ctx = context.WithoutCancel(ctx)
 	name := r.spool.Name()
-	// While the database is unavailable, only replay calls it, so that not every batch waits for a timeout.
+	// While the database is unavailable, only replay uses it, so that not every batch waits for a timeout.
 	if r.away {
 		r.spill(ctx, name, batch, true)
 		return
@@ -159,7 +159,7 @@ func (r *Recorder) put(ctx context.Context, batch []*Call) {
 	r.stored(ctx, name, refused)
 }
 
-// stored remembers that a batch is stored, so that its name can be deleted.
+// stored reports the calls of a stored batch that were refused, and remembers the name of the batch for forget.
 func (r *Recorder) stored(ctx context.Context, name string, refused int) {
 	if refused > 0 {
 		r.count.Dropped(ctx, refused)
@@ -170,7 +170,7 @@ func (r *Recorder) stored(ctx context.Context, name string, refused int) {
 	}
 }
 
-// forgetAt is how many names are deleted in one request.
+// forgetAt is how many names are collected before they are deleted.
 const forgetAt = 50
 
 func (r *Recorder) forget(ctx context.Context) {

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// fakeStore is a fake store. It stores batches by name, and fails if err is set.
+// fakeStore stores batches in memory, by name. Put and Forget fail if err is set.
 type fakeStore struct {
 	mu      sync.Mutex
 	batches map[string][]*Call
@@ -74,7 +74,7 @@ func (s *fakeStore) requireEachOnce(t *testing.T) int {
 	seen := map[string]bool{}
 	for _, calls := range s.batches {
 		for _, c := range calls {
-			require.False(t, seen[c.RequestID], "stored twice")
+			require.False(t, seen[c.RequestID], "call %s is stored twice", c.RequestID)
 			seen[c.RequestID] = true
 		}
 	}
@@ -154,7 +154,7 @@ func TestRecorderBatchesCalls(t *testing.T) {
 	require.Equal(t, 30, b.store.requireEachOnce(t))
 	require.Equal(t, 1, b.store.puts)
 	b.stop()
-	require.Len(t, b.store.forgot, 1, "the names of stored batches must be forgotten")
+	require.Len(t, b.store.forgot, 1, "the names of stored batches must be deleted")
 	require.Empty(t, b.files())
 }
 

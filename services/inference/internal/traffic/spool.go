@@ -22,8 +22,8 @@ const segmentMax = 4 << 20
 const suffix = ".jsonl"
 
 // Spool stores calls on the local disk while the database is unavailable. It writes segments of JSON lines. Each
-// segment is a batch with its own name. The method Segments closes the open segment, so that a segment that is read
-// never grows. Therefore only one process may use a folder.
+// segment is a batch with its own name. A segment that is read must not grow. Segments therefore closes the segment
+// that is open in this process, and only one process may use a folder.
 type Spool struct {
 	dir string
 	ids *id.Source
@@ -44,7 +44,7 @@ func NewSpool(dir string, ids *id.Source) (*Spool, error) {
 // Name returns a new name for a batch.
 func (s *Spool) Name() string { return s.ids.New(id.Call) }
 
-// Append writes calls to the open segment. If none is open, it opens a new one with that name.
+// Append writes calls to the open segment. If no segment is open, it opens a new one with the given name.
 func (s *Spool) Append(name string, calls []*Call) error {
 	lines, err := encode(calls)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Spool) Append(name string, calls []*Call) error {
 	return nil
 }
 
-// Write creates a segment with that name from calls.
+// Write creates a closed segment with the given name that contains the calls.
 func (s *Spool) Write(name string, calls []*Call) error {
 	lines, err := encode(calls)
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *Spool) closeOpen() error {
 	return nil
 }
 
-// Segments returns the names of all segments, oldest first.
+// Segments closes the open segment and returns the names of all segments, oldest first.
 func (s *Spool) Segments() ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -125,8 +125,8 @@ func (s *Store) Forget(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// ForgetOld deletes names that a killed process left. They are so old that their segments have been replayed long
-// ago.
+// ForgetOld deletes the names of batches that are older than 90 days. Killed processes left these names, and the
+// segments were replayed long ago.
 func (s *Store) ForgetOld(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, partitionsWithin)
 	defer cancel()
@@ -143,7 +143,7 @@ const (
 	partitionsWithin = 10 * time.Second
 )
 
-// EnsurePartitions creates the missing partitions of the next days.
+// EnsurePartitions creates the missing partitions for daysAhead days, starting with yesterday.
 func (s *Store) EnsurePartitions(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, partitionsWithin)
 	defer cancel()

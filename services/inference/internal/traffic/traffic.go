@@ -1,8 +1,8 @@
 // Package traffic owns the record of calls: one row per call that was sent to an engine. Calls are stored in batches,
-// and requests do not wait for that. While the process runs, no recorded call is lost: calls that the database cannot
-// accept are written to segments on disk and stored, exactly once, when it is available again. If the process is
-// killed, at most the calls of the last batch interval are lost, or, while the database hangs, those that wait for
-// its timeout.
+// and requests do not wait for that. While the database is unavailable, calls are written to segments on disk, and
+// stored exactly once when the database is available again. While the process runs, a call is lost only if the table
+// rejects its data or writing to the disk fails. If the process is killed, at most the calls of the last batch interval
+// are lost, or, while the database hangs, those that wait for its timeout.
 //
 // CallMetrics counts calls by outcome. It also counts what the record of calls cannot show: calls that were refused
 // before they reached an engine, and calls that are missing from the table.
@@ -22,7 +22,7 @@ const (
 	LeaseOver    = "lease_over"
 	// Suspended is the outcome of a call that was cut because its deployment was suspended.
 	Suspended = "suspended"
-	// The following are outcomes of WebSockets that neither side closed.
+	// The next three outcomes occur only for WebSockets.
 	ClientError = "client_error"
 	IdleOver    = "idle"
 	Draining    = "draining"

@@ -13,9 +13,8 @@ import (
 	optionsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/options/v1"
 )
 
-// init changes the access options in the file WIDEN before a server reads them. A test
-// (matrix_widen_test.go) builds the product with this file as an overlay. No program of `make build`
-// contains it.
+// init sets the access options that are in the file named by WIDEN, before a server reads them. A test
+// (matrix_widen_test.go) builds the product with this file as an overlay. No program of `make build` contains it.
 func init() {
 	raw, err := os.ReadFile(os.Getenv("WIDEN"))
 	if err != nil {

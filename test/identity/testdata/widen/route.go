@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// Table returns the route table that the generator would write for the access options in the file WIDEN.
+// Table returns the route table that the generator would write for the access options in the file named by WIDEN.
 func Table() []Route {
 	raw, err := os.ReadFile(os.Getenv("WIDEN"))
 	if err != nil {

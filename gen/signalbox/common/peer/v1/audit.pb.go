@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/common/peer/v1/audit.proto
 
-// The audit log of one service, for auth, which merges them.
+// The methods with which auth reads and verifies the audit log of each service.
 
 package commonpeerv1
 
@@ -370,7 +370,7 @@ type AuditChain struct {
 	Ok          bool                   `protobuf:"varint,1,opt,name=ok,proto3" json:"ok,omitempty"`
 	Rows        int64                  `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
 	Checkpoints int64                  `protobuf:"varint,3,opt,name=checkpoints,proto3" json:"checkpoints,omitempty"`
-	// The row or the checkpoint that does not match; empty if all match.
+	// Describes the rows and checkpoints that do not match; empty if all match.
 	Fault         string `protobuf:"bytes,4,opt,name=fault,proto3" json:"fault,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/common/peer/v1/audit.proto
 
-// The audit log of one service, for auth, which merges them.
+// The methods with which auth reads and verifies the audit log of each service.
 
 package commonpeerv1
 
@@ -34,7 +34,7 @@ type AuditPeerServiceClient interface {
 	// ListAudit returns rows before a point in the order (at, id), newest first. A state that does not fit into the
 	// response is replaced by its length and its digest.
 	ListAudit(ctx context.Context, in *ListAuditRequest, opts ...grpc.CallOption) (*ListAuditResponse, error)
-	// VerifyAudit walks the service's chain against its signed checkpoints.
+	// VerifyAudit compares the service's audit chain with its signed checkpoints.
 	VerifyAudit(ctx context.Context, in *VerifyAuditRequest, opts ...grpc.CallOption) (*AuditChain, error)
 }
 
@@ -75,7 +75,7 @@ type AuditPeerServiceServer interface {
 	// ListAudit returns rows before a point in the order (at, id), newest first. A state that does not fit into the
 	// response is replaced by its length and its digest.
 	ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error)
-	// VerifyAudit walks the service's chain against its signed checkpoints.
+	// VerifyAudit compares the service's audit chain with its signed checkpoints.
 	VerifyAudit(context.Context, *VerifyAuditRequest) (*AuditChain, error)
 	mustEmbedUnimplementedAuditPeerServiceServer()
 }

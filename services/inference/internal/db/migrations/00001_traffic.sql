@@ -1,5 +1,5 @@
 -- +goose Up
--- One row per call that was sent to an engine. There is one partition per day, so that old calls are deleted by
+-- One row per call that was sent to an engine. There is one partition per day, so that old calls can be deleted by
 -- dropping whole partitions.
 CREATE TABLE call (
     at                timestamptz NOT NULL,
