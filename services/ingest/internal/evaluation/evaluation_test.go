@@ -137,5 +137,5 @@ func TestCompare_pairsTasks(t *testing.T) {
 	require.Zero(t, apart.Tasks)
 	one := Compare(ours[:1], theirs[:1], "x")
 	require.InDelta(t, 1, *one.Delta, 0)
-	require.Nil(t, one.CI, "one task has no spread")
+	require.Nil(t, one.CI, "one task has no interval")
 }
