@@ -125,8 +125,8 @@ func (s *Service) Workers() []process.Worker {
 	return workers
 }
 
-// listen receives notifications of the commits of other replicas. After a lost connection it connects again; until
-// then, followers poll.
+// listen wakes followers when any replica commits data. If it loses its connection, it connects again; until then,
+// followers poll.
 func (s *Service) listen(ctx context.Context) error {
 	backoff := process.Backoff{Min: listenLeast, Max: listenMost, Jitter: 0.5}
 	for try := 0; ; try++ {

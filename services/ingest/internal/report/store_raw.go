@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
 )
 
-// Names of the record streams.
+// Names of the streams of raw reports.
 const (
 	Environment = "environment"
 	Nodes       = "environment_nodes"
