@@ -94,12 +94,12 @@ func Bin(t testing.TB, name string) string {
 	t.Helper()
 	path := filepath.Join(Root(t), "bin", name)
 	_, err := os.Stat(path)
-	require.NoError(t, err, "run make build")
+	require.NoError(t, err, "a program is missing; run make build")
 	return path
 }
 
-// environments returns the folder for Python environments. Installations share the environments, unless a
-// test must see them being built.
+// environments returns the folder for Python environments. Installations share this folder, unless o.OwnEnvironments is
+// set.
 func environments(t testing.TB, dir string, o Options) string {
 	t.Helper()
 	if o.OwnEnvironments {
@@ -157,7 +157,7 @@ func freePorts(t testing.TB, n int) []string {
 	return out
 }
 
-// folder returns the folder of the installation.
+// folder returns o.Dir or, if that is empty, a new folder.
 func folder(t testing.TB, o Options) string {
 	t.Helper()
 	if o.Dir != "" {
@@ -172,7 +172,7 @@ func Folder(t testing.TB) string {
 	t.Helper()
 	base := pgtest.TempDir()
 	if os.Geteuid() == 0 && !accessible(base) {
-		base = "/tmp" // users of the host must be able to pass through this folder
+		base = "/tmp" // the users of processes must be able to pass through the folder
 	}
 	dir, err := os.MkdirTemp(base, "sb")
 	require.NoError(t, err)

@@ -71,7 +71,7 @@ func row(t *testing.T, name string) (files []string, listens string) {
 	return nil, ""
 }
 
-// braces expands a shell pattern such as a{b,c}.
+// braces expands a shell pattern with at most one pair of braces, such as a{b,c}.
 func braces(pattern string) []string {
 	head, rest, found := strings.Cut(pattern, "{")
 	if !found {
