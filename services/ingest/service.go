@@ -32,8 +32,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/wakeup"
 )
 
-// Name is the service's name, which is also the name of its database schema, of its identity and of its group of
-// settings.
+// Name is the name of the service. Its database schema, its identity and its group of settings have the same name.
 const Name = "ingest"
 
 // Deps holds the dependencies of the service.

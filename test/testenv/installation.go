@@ -145,8 +145,8 @@ func freePorts(t testing.TB, n int) []string {
 	out := make([]string, n)
 	for i := range out {
 		for out[i] == "" {
-			// Choose a port below the range that the kernel uses for connections, because those are opened and closed
-			// all the time.
+			// Choose a port below the range from which the kernel assigns ports to connections, because other processes
+			// take and free ports of that range all the time.
 			port := strconv.Itoa(10000 + mathrand.IntN(20000))
 			if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
 				defer func() { _ = l.Close() }()

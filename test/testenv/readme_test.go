@@ -53,7 +53,8 @@ func TestReadme_installsAndStartsEveryUnit(t *testing.T) {
 	}
 }
 
-// row returns the row of a process in the README's table: the files that its host must have, and its ports.
+// row returns the row of a process in the README's table: files contains the files that the host of the process must
+// have, and listens the column with its ports.
 func row(t *testing.T, name string) (files []string, listens string) {
 	t.Helper()
 	text, _ := readme(t)

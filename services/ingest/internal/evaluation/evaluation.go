@@ -36,8 +36,8 @@ type Head struct {
 	StartedAt                   time.Time
 }
 
-// Rollout is one stored try of an agent at a task. Number counts the tries of the task. Attempt is the attempt of the
-// run that reported the rollout.
+// Rollout is one stored try of an agent at a task. Number distinguishes the tries of a task. Attempt is the attempt of
+// the run that reported the rollout.
 type Rollout struct {
 	Task                           string
 	Number, Attempt                int32

@@ -15,7 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 
-// maxRollouts is the maximum number of rollouts of a run. Each response is computed from all of them.
+// maxRollouts is the maximum number of rollouts of a run. Each response of GetAgentEvaluation is computed from all
+// rollouts of the run.
 const maxRollouts = 100_000
 
 // Write stores the evaluation and the rollouts of a benchmark payload. A reported value replaces the value of an

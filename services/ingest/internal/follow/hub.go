@@ -24,7 +24,8 @@ type Hub struct {
 	topics map[string]*topic
 }
 
-// topic counts the rounds of one run. Closing next begins a new round and wakes the run's followers.
+// topic counts the rounds of one run. A round lasts from one wake-up of the run's followers to the next. Closing next
+// wakes the followers.
 type topic struct {
 	followers int
 	round     uint64

@@ -78,8 +78,8 @@ func (s *Streams[E]) Follow(ctx context.Context, runID string, after int64, send
 	}
 }
 
-// page returns the page that follows at. If another follower reads or has read that page in this round, page waits for
-// and returns the result of that read.
+// page returns the page that follows at. If another follower reads or has read that page in this round, page uses the
+// result of that read, unless the read failed.
 func (s *Streams[E]) page(ctx context.Context, at place, round uint64) (Page[E], error) {
 	r, mine := s.enter(at, round)
 	defer s.leave(at, r)

@@ -295,7 +295,7 @@ func TestHandler_errorsHideTheirCause(t *testing.T) {
 		require.NotContains(t, rec.Body.String(), "hunter2", name)
 		require.Equal(t, c.logged, strings.Contains(p.log.String(), "ingest request failed"), name)
 		require.NotEmpty(t, rec.Header().Get(fault.HeaderRequestID), name)
-		require.Zero(t, p.handler.inFlight.Load(), "%s: the memory is released", name)
+		require.Zero(t, p.handler.inFlight.Load(), "%s: no memory remains reserved", name)
 	}
 }
 

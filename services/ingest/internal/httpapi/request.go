@@ -40,8 +40,8 @@ func (r *request) item(stream string, write groupcommit.Write) groupcommit.Item 
 	}
 }
 
-// maxBody returns the maximum size of a body of a route. Reports of the environment are not bulk data, because they
-// must fit into a response. Neither are log lines, because writers send them in small pieces.
+// maxBody returns the maximum size of a body of a route. The lower limit also applies to reports of the environment,
+// because they must fit into a response, and to log lines, because writers send them in small pieces.
 func maxBody(path string) int64 {
 	switch path {
 	case "metrics", "validation", "hardware", "hparams", "benchmark":

@@ -56,8 +56,7 @@ func (c *cache) get(ctx context.Context, hash [32]byte) (*Grant, error) {
 		if e.err == nil || fault.Is(e.err, fault.Unauthenticated) {
 			return e.grant, e.err
 		}
-		// The goroutine that called resolve got an error. If it got the error only because its own context was canceled,
-		// try again.
+		// The caller that called resolve for this token got an error. If its context was canceled, try again.
 		if err := ctx.Err(); err != nil {
 			return nil, fault.FromContext(err)
 		}

@@ -22,7 +22,7 @@ const maxBatchText = 2 << 20
 // pointText is the approximate size of a point in a message, in bytes, without its key.
 const pointText = 48
 
-// Write stores the points of a request in one row, or in several rows if they exceed maxBatchText.
+// Write stores the points of a request in one row, or in several rows if the points exceed maxBatchText.
 func Write(keys *Keys, c *decode.Columns) groupcommit.Write {
 	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
 		if c.Len() == 0 {

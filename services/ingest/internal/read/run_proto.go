@@ -106,8 +106,8 @@ func sampleProtos(samples []evaluation.Sample) []*ingestv1.Sample {
 	return out
 }
 
-// shown returns raw, which is JSON. If raw is longer than most bytes, shown instead returns a JSON string with the
-// beginning of raw and cut.
+// shown returns raw, which is JSON. If raw is longer than most bytes, shown instead returns a JSON string that contains
+// the beginning of raw and ends with the mark "…".
 func shown(raw []byte, most int) []byte {
 	if len(raw) <= most {
 		return raw

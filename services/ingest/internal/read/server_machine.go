@@ -10,8 +10,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
 )
 
-// GetEnvironment implements RunDataService. If no attempt, or not the requested one, reported an environment, the
-// response contains only the id of the run.
+// GetEnvironment implements RunDataService. If the run, or the requested attempt, reported no environment, the response
+// contains only the id of the run.
 func (s *Server) GetEnvironment(ctx context.Context, in *ingestv1.GetEnvironmentRequest) (*ingestv1.Environment, error) {
 	id, err := s.Runs.Readable(ctx, in.GetId())
 	if err != nil {

@@ -136,7 +136,7 @@ func ReadArtifact(data []byte) (*Artifact, error) {
 	})
 }
 
-// with adds the fields that every payload has.
+// with adds the fields that every payload has, run_id and rank.
 func with(r *decode.Reader, runID *string, fields decode.Fields) decode.Fields {
 	fields["run_id"] = func() { *runID = r.RunID() }
 	fields["rank"] = func() { r.Rank() }

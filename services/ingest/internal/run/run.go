@@ -48,8 +48,8 @@ type Runs struct {
 	FetchOwner func(ctx context.Context, id string) (*Owner, error)
 }
 
-// Readable returns the id of a run; name is the id of the run or of its job. Hidden and absent runs cause the same
-// Absent fault.
+// Readable returns the id of a run; name is the id of the run or of its job. A name that is not such an id is an
+// Invalid fault. Hidden and absent runs cause the same Absent fault.
 func (r *Runs) Readable(ctx context.Context, name string) (string, error) {
 	thing, prefix := kind(name)
 	if err := id.Check(prefix, name); err != nil {

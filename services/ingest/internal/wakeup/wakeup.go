@@ -132,7 +132,8 @@ func (l *Wakeups) take() []string {
 	return runs
 }
 
-// open reports whether the breaker is open. Only publish uses the breaker.
+// open reports whether the circuit breaker is open, which means that publishing is paused. Only publish uses the
+// circuit breaker.
 func (l *Wakeups) open() bool { return l.clock.Now().Before(l.until) }
 
 func (l *Wakeups) count(ctx context.Context, err error) {
