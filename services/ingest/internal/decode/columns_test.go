@@ -29,7 +29,7 @@ func rows(c *decode.Columns) []row {
 	return out
 }
 
-// onePoint returns a request with one point, which has the given fields.
+// onePoint returns a request with one point. fields contains the fields of the point.
 func onePoint(fields string) string { return `{"run_id":"r","points":[{` + fields + `}]}` }
 
 func TestMetrics_formOfPointDoesNotMatter(t *testing.T) {

@@ -105,7 +105,7 @@ func TestStore_List_laterPointAndNewerAttemptWin(t *testing.T) {
 	require.NoError(t, b.put(1, columns("lr", 9, 0.1)))
 	require.Equal(t, []string{"loss 1 1.5/1", "loss 2 2.5/1", "loss 4 4/1", "lr 9 0.1/1"}, b.allPoints())
 	require.NoError(t, b.put(2, columns("loss", 3, 3.0)))
-	require.Equal(t, []string{"loss 1 1.5/1", "loss 2 2.5/1", "loss 3 3/2", "lr 9 0.1/1"}, b.allPoints(), "the newer attempt hides older points of the key from its first step on")
+	require.Equal(t, []string{"loss 1 1.5/1", "loss 2 2.5/1", "loss 3 3/2", "lr 9 0.1/1"}, b.allPoints(), "from the lowest step of the newer attempt on, the key's older points are hidden")
 	require.NoError(t, b.put(3, columns("loss", -5, 0.0)))
 	require.Equal(t, []string{"loss -5 0/3"}, b.allPoints("loss"))
 	var kept int
@@ -246,7 +246,7 @@ func TestStore_List_boundsPoints(t *testing.T) {
 	require.NoError(t, err)
 	for i, s := range series {
 		require.LessOrEqual(t, len(s.Points), maxPoints/2)
-		require.Greater(t, len(s.Points), maxPoints/4, "about as many points as fit")
+		require.Greater(t, len(s.Points), maxPoints/4, "the response has about as many points as fit")
 		require.EqualValues(t, i, s.Points[0].Step, "the first point stays")
 		require.EqualValues(t, requests*decode.MaxPoints-2+i, s.Points[len(s.Points)-1].Step, "the last point stays")
 	}

@@ -49,7 +49,7 @@ func serve(t *testing.T) *server {
 	return s
 }
 
-// cut closes all connections.
+// cut closes all connections and forgets the subscribers.
 func (s *server) cut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

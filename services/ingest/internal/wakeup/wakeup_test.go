@@ -142,7 +142,7 @@ func TestWakeups_publish_pausesAfterFailures(t *testing.T) {
 		}
 		return strings.Contains(strings.Join(published, ","), "run_3")
 	})
-	require.NotContains(t, strings.Join(published, ","), "run_2", "runs queued while the breaker is open are dropped")
+	require.NotContains(t, strings.Join(published, ","), "run_2", "runs that are queued while publishing is paused are dropped")
 }
 
 func TestWakeups_breakerCountsFailuresInARow(t *testing.T) {
