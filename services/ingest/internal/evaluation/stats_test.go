@@ -57,8 +57,8 @@ func TestChance_workedExamples(t *testing.T) {
 	}
 }
 
-// TestChance_equalsShareOfDraws enumerates all ways to draw k rollouts from n rollouts, c of which passed. The share of
-// draws that contain a passed rollout must equal chance.
+// TestChance_equalsShareOfDraws draws k of n rollouts in all possible ways. c of the n rollouts have passed. The
+// share of draws that contain a passed rollout must equal chance.
 func TestChance_equalsShareOfDraws(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 8; n++ {
