@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
-// contractTime is the format of every time in a response.
+// contractTime is a regular expression that matches every time in a response.
 const contractTime = `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00$`
 
 // upload stores content through an upload URL and returns the object's URI.

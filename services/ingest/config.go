@@ -18,7 +18,7 @@ func (c *Config) Validate() error {
 		return nil
 	}
 	if u := c.RedisURL.Reveal(); !strings.HasPrefix(u, "redis://") && !strings.HasPrefix(u, "rediss://") && !strings.HasPrefix(u, "unix://") {
-		return errors.New("SERVICE_REDIS_URL must have the form redis://[user:password@]host:port/db")
+		return errors.New("SERVICE_REDIS_URL must have the form redis://[user:password@]host:port/db, or rediss:// for TLS")
 	}
 	return nil
 }

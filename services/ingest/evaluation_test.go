@@ -23,7 +23,7 @@ func taskKey(n int) string { return fmt.Sprintf("%032x", n) }
 
 const taskset = `"sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"`
 
-// rolloutJSON returns the JSON of a rollout of the given task and number; rest holds its other fields.
+// rolloutJSON returns the JSON of a rollout with the given task and number; rest contains the other fields.
 func rolloutJSON(task, number int, rest string) string {
 	return fmt.Sprintf(`{"task":%q,"rollout":%d,%s}`, taskKey(task), number, rest)
 }
@@ -33,7 +33,7 @@ func rollouts(list ...string) string {
 	return `"name":"webshop","rollouts":[` + strings.Join(list, ",") + `]`
 }
 
-// evaluated fetches the run's evaluation, compared with baseline unless that is empty.
+// evaluated fetches the run's evaluation. If baseline is not empty, the evaluation contains a comparison with that run.
 func (t *training) evaluated(baseline string) (*ingestv1.AgentEvaluation, error) {
 	in := &ingestv1.GetAgentEvaluationRequest{RunId: t.run}
 	if baseline != "" {
@@ -154,7 +154,7 @@ func TestEvaluation_oneBenchmarkPerRun(t *testing.T) {
 	run.post("benchmark", "", rollouts(rolloutJSON(1, 0, `"reward":1`)))
 	a := run.call(http.MethodPost, "benchmark", "", run.body(`"name":"other","metric":"m","value":1,"rollouts":[`+rolloutJSON(1, 0, `"reward":0`)+`]`))
 	require.Equal(t, http.StatusConflict, a.status, string(a.body))
-	require.Equal(t, "benchmark: the run already evaluates webshop", a.json(t)["detail"])
+	require.Equal(t, "benchmark: the run already evaluates the benchmark webshop", a.json(t)["detail"])
 	require.Equal(t, 0, count(t, run.r.h, "benchmark_score"), "the score of a rejected request is not stored")
 	require.InDelta(t, 1, run.items(1, 0)[0].GetReward(), 0)
 }

@@ -47,8 +47,8 @@ func TestFollowLogs_everyLineOnceAcrossReconnects(t *testing.T) {
 	all.Wait()
 }
 
-// followWithCuts reads a log to its end. After every few lines it cancels the stream and opens it again at the last
-// line.
+// followWithCuts reads a log to its end and returns the number of its lines. Each time it has read as many lines as
+// every states, it cancels the stream and opens a new one after the last line that it read.
 func followWithCuts(ctx context.Context, r *replica, id string, every int) (int64, error) {
 	var last int64
 	for {
@@ -237,7 +237,7 @@ func TestFollowLogs_pollsWithoutNotifications(t *testing.T) {
 	require.Equal(t, "two", e.GetLine().GetText())
 }
 
-// terminateListeners terminates every database session that listens for notifications, and returns how many there were.
+// terminateListeners terminates every database session that listens for notifications, and returns their number.
 func terminateListeners(t *testing.T, h *fixture) int {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), h.db.AdminURL().Reveal())

@@ -41,8 +41,8 @@ type jobs struct {
 	jobspeerv1.RunPeerServiceClient
 
 	mu        sync.Mutex
-	grants    map[string]*jobspeerv1.IngestGrant // by hash
-	owners    map[string]*jobspeerv1.RunOwner    // by run and job
+	grants    map[string]*jobspeerv1.IngestGrant // by hash of the token
+	owners    map[string]*jobspeerv1.RunOwner    // by id of the run and by id of the job
 	resolved  int
 	reported  []string
 	lifecycle error
@@ -173,7 +173,8 @@ func (h *fixture) replica(cfg ingest.Config) *replica {
 	return r
 }
 
-// signed is a connection that signs each call as the user in the context (see as), or as usr_owner if the context has no user.
+// signed is a connection that signs each call as the user in the context (see as), or as usr_owner if the context has
+// no user.
 type signed struct {
 	grpc.ClientConnInterface
 	h   *fixture
@@ -277,7 +278,7 @@ func (r *replica) serve(req *http.Request) response {
 	return response{rec.Code, rec.Header(), rec.Body.Bytes()}
 }
 
-// post sends a body, which is the run's id and rest, and requires status 200. It returns the decoded response.
+// post sends a body with the run's id and the fields in rest, and requires status 200. It returns the decoded response.
 func (t *training) post(path, key, rest string) map[string]any {
 	t.r.h.t.Helper()
 	a := t.call(http.MethodPost, path, key, t.body(rest))
@@ -285,12 +286,12 @@ func (t *training) post(path, key, rest string) map[string]any {
 	return a.json(t.r.h.t)
 }
 
-// body returns a JSON object of the run's id and the given fields.
+// body returns a JSON object with the run's id and the fields in rest.
 func (t *training) body(rest string) string { return `{"run_id":"` + t.run + `",` + rest + `}` }
 
 var _ blob.Store = (*objectstore.FileStore)(nil)
 
-// watermark returns the watermark of each stream and writer.
+// watermark returns the run's watermarks by stream and writer.
 func (t *training) watermark() map[string]map[string]int64 {
 	t.r.h.t.Helper()
 	a := t.call(http.MethodGet, "watermark?run_id="+t.run, "", "")

@@ -32,7 +32,7 @@ func bodyPairs() map[string][2]string {
 	}
 }
 
-// stored returns the rows of all tables of the service and the lifecycle events that jobs received.
+// stored returns the rows of all tables that reports change, and the lifecycle events that jobs received.
 func (h *fixture) stored() string {
 	h.t.Helper()
 	var all strings.Builder
@@ -174,7 +174,7 @@ func TestIdempotencyKey_concurrentBodiesStoreOne(t *testing.T) {
 	require.Len(t, run.lines(), rounds)
 	require.Equal(t, rounds, count(t, h, "benchmark_score"))
 	require.Equal(t, len(bodies)*rounds, count(t, h, "request_digest"))
-	// Two requests may send the same event to jobs, but never two events with the same number.
+	// Both copies of a request may send their event to jobs, but different events are never sent under one number.
 	h.jobs.mu.Lock()
 	defer h.jobs.mu.Unlock()
 	received := slices.Compact(slices.Clone(h.jobs.reported))
@@ -194,7 +194,7 @@ func TestIdempotencyKey_withoutDigestIsRepeat(t *testing.T) {
 	before := h.stored()
 	for path, bodies := range bodyPairs() {
 		if path == "artifact" {
-			continue // the first response contains the registered artifact; the other body was never uploaded
+			continue // the response contains the registered artifact, and that of the other body was never registered
 		}
 		for _, key := range []string{"w:1", "w:3"} {
 			for _, body := range bodies {

@@ -21,7 +21,7 @@ func sampled(at int, node, gpu, key string, value any) string {
 	return fmt.Sprintf(`{"ts":%q,"node":%s,"gpu":%s,"key":%q,"value":%v}`, moment, node, gpu, key, value)
 }
 
-// hardware returns the run's series. Each has the format "node/gpu/key: values".
+// hardware returns the run's series in the format "node/gpu/key: values".
 func (t *training) hardware(in *ingestv1.ListHardwareRequest) []string {
 	t.r.h.t.Helper()
 	in.Id = t.job

@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
-// nulCases returns, for each route, bodies that have a NUL character in a field for a name. The word NUL stands for the
-// character.
+// nulCases returns bodies with a NUL character in a field that must not contain NUL: a name, a number, a time or an
+// enum. In rest and want, the word NUL stands for the character.
 func nulCases() []struct{ route, rest, want string } {
 	const point, validation, artifact = `"points":[{"ts":` + ts + `,"value":1,`, `"step":1,"samples":[],`, `"kind":"checkpoint",`
 	return []struct{ route, rest, want string }{

@@ -79,7 +79,7 @@ func TestRedis_usedButOptional(t *testing.T) {
 	stream, err := reader.public.FollowLogs(t.Context(), &ingestv1.FollowLogsRequest{Id: run.run})
 	require.NoError(t, err)
 	n := 0
-	// send posts log lines and waits until a follower on the other replica has received each. If ingest waited for
+	// send posts log lines and waits until a follower on the other replica has received each line. If ingest waited for
 	// Redis while Redis is stopped, send would block forever.
 	send := func(times int) {
 		for range times {

@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
-// point is a metric point as JSON.
+// point returns the JSON of a metric point.
 func point(key string, step int, value any) string {
 	return fmt.Sprintf(`{"key":%q,"step":%d,"value":%v,"ts":%s}`, key, step, value, ts)
 }
@@ -93,7 +93,7 @@ func TestWatermarkStopsBeforeGaps(t *testing.T) {
 	require.EqualValues(t, 1, run.watermark()["benchmark"]["w:1"])
 }
 
-// callAndDisconnect sends a request whose client disconnects before it gets the response.
+// callAndDisconnect sends a request whose client disconnects without waiting for the response.
 func (t *training) callAndDisconnect(path, key, body string) {
 	ctx, cut := context.WithCancel(t.r.h.t.Context())
 	req := httptest.NewRequest(http.MethodPost, "/api/ingest/"+path, strings.NewReader(body)).WithContext(ctx)

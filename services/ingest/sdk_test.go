@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
-// program is a Python program that calls every method of the SDK's reporter.
+// program is a Python program that reports data of each kind with the SDK, except nodes and rollouts.
 const program = `
 import os, pathlib
 import signalbox

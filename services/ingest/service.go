@@ -32,8 +32,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/wakeup"
 )
 
-// Name is the service's name, which is also the name of its database schema, of its identity and of its group of
-// settings.
+// Name is the name of the service. Its database schema, its identity and its group of settings have the same name.
 const Name = "ingest"
 
 // Deps holds the dependencies of the service.
@@ -125,8 +124,8 @@ func (s *Service) Workers() []process.Worker {
 	return workers
 }
 
-// listen receives notifications of the commits of other replicas. After a lost connection it connects again; until
-// then, followers poll.
+// listen wakes followers when any replica commits data. If it loses its connection, it connects again; until then,
+// followers poll.
 func (s *Service) listen(ctx context.Context) error {
 	backoff := process.Backoff{Min: listenLeast, Max: listenMost, Jitter: 0.5}
 	for try := 0; ; try++ {

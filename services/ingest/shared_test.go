@@ -10,8 +10,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
-// The reports of a run that reads a protected dataset may contain its records, so the content of each sample is
-// removed.
+// The reports of a run that reads a protected dataset may contain records of the dataset, so the content of each sample
+// is removed.
 func TestValidation_protectedDatasetKeepsLengthsAndRewards(t *testing.T) {
 	t.Parallel()
 	r := open(t).replica(ingest.Config{})

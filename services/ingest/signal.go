@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
-// EndWaits ends every wait for a signal. The process calls it at shutdown, so that clients send the request again to
+// EndWaits ends every wait for a signal. The process calls it at shutdown, so that the clients repeat their requests at
 // another replica.
 func (s *Service) EndWaits() { s.signals.Close() }
 
@@ -50,8 +50,8 @@ func (s *Service) checkpoint(ctx context.Context, g *ingesttoken.Grant, a *artif
 	return err
 }
 
-// watchSignals receives the signals of all runs from jobs. If the stream is lost it is opened again; until then,
-// waiting requests poll.
+// watchSignals receives the signals of all runs from jobs. If it loses the stream, it opens the stream again; until
+// then, waiting requests poll.
 func (s *Service) watchSignals(ctx context.Context) error {
 	backoff := process.Backoff{Min: listenLeast, Max: listenMost, Jitter: 0.5}
 	for try := 0; ; try++ {

@@ -138,7 +138,7 @@ func TestSignals_deliverAndAcknowledge(t *testing.T) {
 	require.Equal(t, []string{"sig_1"}, h.jobs.control.acked)
 }
 
-// Each waiting request returns when its own run gets a signal, and not when another run gets one.
+// A waiting request returns when its own run gets a signal, but not when another run gets a signal.
 func TestSignals_waitEndsWithNewSignal(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -214,7 +214,8 @@ func TestSignals_rejections(t *testing.T) {
 	require.Equal(t, http.StatusConflict, a.status, "a replaced attempt gets no signals: %s", a.body)
 }
 
-// A checkpoint is recorded with jobs before its registration returns. A repeated registration records it again.
+// Ingest records a checkpoint with jobs before the registration returns. A repeated registration records the checkpoint
+// again.
 func TestRegisterArtifact_recordsCheckpointWithJobs(t *testing.T) {
 	t.Parallel()
 	h := open(t)

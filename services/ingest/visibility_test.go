@@ -8,7 +8,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
-// The run's row holds the visibility of its project together with the version of that visibility.
+// The row of a run holds the visibility of its project and the version of this visibility.
 func TestRunRow_keepsVisibilityVersion(t *testing.T) {
 	t.Parallel()
 	h := open(t)

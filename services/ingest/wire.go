@@ -51,7 +51,7 @@ func (s *Service) wire() {
 	}
 }
 
-// owner fetches the owner of a run or a job from jobs.
+// owner fetches from jobs the owner of a run, given the id of the run or of its job.
 func (s *Service) owner(ctx context.Context, id string) (*ingestrun.Owner, error) {
 	o, err := s.deps.Runs.GetRunOwner(ctx, &jobspeerv1.GetRunOwnerRequest{Id: id})
 	if err != nil {

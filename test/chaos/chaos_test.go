@@ -1,9 +1,8 @@
-// Package chaos kills each process of an installation in each stage of training and serving, as a crash
-// would. It requires that the training succeeds at its first attempt, that the model is then served, and
-// that no log line is lost or duplicated. Each kill happens in the middle of a stage: the installer, the
-// training, the upload or the engine is frozen meanwhile. The matrix has a row for each combination of
-// stage and process. CI runs five rows, which a seed selects from different stages and processes; CHAOS=all
-// runs every row.
+// Package chaos kills each process of an installation in each stage of training and serving, as a crash would. It
+// requires that the training succeeds at its first attempt, that the model is then served, and that no log line is
+// lost or duplicated. A kill before the promotion of the model happens in the middle of a stage: the installer, the
+// training, the upload or the engine is frozen meanwhile. The matrix has a row for each combination of stage and
+// process. CI runs five rows with different processes, which a seed selects; CHAOS=all runs every row.
 package chaos
 
 import (
@@ -43,7 +42,7 @@ func TestSingleProcess_killed(t *testing.T) {
 	p := newUploadProxy(t)
 	rows := matrix([]string{"signalboxd"})
 	if !allRows() {
-		rows = selectRows(rows, 1, draw.Seed(t)+4) // the stage that the four rows of TestSplitInstallation leave out
+		rows = selectRows(rows, 1, draw.Seed(t)+4) // usually the stage that the four rows of TestSplitInstallation leave out
 	}
 	s := testenv.Single(t, testenv.Options{OwnEnvironments: buildsEnvironments(rows), Env: p.env()})
 	p.connect(t, s)
@@ -52,8 +51,8 @@ func TestSingleProcess_killed(t *testing.T) {
 	}
 }
 
-// buildsEnvironments reports whether a row needs an environment that is being built. Such a row deletes
-// environments, so it cannot use the shared ones.
+// buildsEnvironments reports whether any of rows kills a process while an environment is being built. Such a row
+// deletes environments, so it cannot use the shared environments.
 func buildsEnvironments(rows []row) bool {
 	return slices.ContainsFunc(rows, func(r row) bool { return r.stage == environment })
 }
@@ -94,8 +93,8 @@ func (sc *scenario) run() {
 	sc.s.RequireTrainingLines(ctx, sc.l, lines)
 }
 
-// kill kills the row's process while the counter job prints numbers. It then requests the stop of the
-// counter job, but does not wait for it.
+// kill kills the row's process while the counter job prints numbers, and calls release after the kill. It then requests
+// the stop of the counter job, but does not wait until the job has stopped.
 func (sc *scenario) kill(ctx context.Context, release func()) {
 	sc.Helper()
 	sc.c.AwaitMore(ctx, 1)
@@ -104,11 +103,12 @@ func (sc *scenario) kill(ctx context.Context, release func()) {
 	sc.c.Stop(ctx)
 }
 
-// train submits the training and waits until it has ended.
+// train submits the training, kills the row's process if its stage is part of the training, and waits until the
+// training has succeeded.
 func (sc *scenario) train(ctx context.Context) {
 	sc.Helper()
 	if sc.row.stage == environment {
-		sc.c.AwaitMore(ctx, 0) // build the environment of the counter job first, so that freezeBuild does not freeze this build
+		sc.c.AwaitMore(ctx, 0) // the counter job now has its environment, so freezeBuild cannot freeze the build of it
 		sc.forgetEnvironment()
 	}
 	sc.submit(ctx)
@@ -135,7 +135,8 @@ func (sc *scenario) train(ctx context.Context) {
 	require.Equal(sc, []string{"checkpoint", "hf_export", "merged_model"}, kinds, "each artifact must exist once")
 }
 
-// serve deploys and promotes the model of the run. It returns the process id of the engine.
+// serve deploys and promotes the model of the run, and kills the row's process if its stage is the start of the engine.
+// It returns the process id of the engine.
 func (sc *scenario) serve(ctx context.Context) (pid int) {
 	sc.Helper()
 	artifact, err := sc.l.FindArtifact(ctx, "merged_model", "gguf")
@@ -210,7 +211,7 @@ func (sc *scenario) forgetEnvironment() {
 
 func (sc *scenario) awaitMetric(ctx context.Context) {
 	sc.Helper()
-	sc.s.Until(ctx, "a metric", func() bool {
+	sc.s.Until(ctx, "the training has reported a metric", func() bool {
 		var series []struct {
 			Key string `json:"key"`
 		}
@@ -218,8 +219,8 @@ func (sc *scenario) awaitMetric(ctx context.Context) {
 	})
 }
 
-// requireCorrectAnswer requires that the model solves a held-out question and that the call has a traffic
-// record.
+// requireCorrectAnswer sends a held-out question that the model solved in its validation. It requires that the served
+// model solves the question and that the call has a traffic record.
 func (sc *scenario) requireCorrectAnswer(ctx context.Context) {
 	sc.Helper()
 	samples, err := sc.l.Samples(ctx)
@@ -236,5 +237,5 @@ func (sc *scenario) requireCorrectAnswer(ctx context.Context) {
 		require.Equal(sc, "ok", calls[0].Outcome)
 		return
 	}
-	require.FailNow(sc, "the model solved no held-out question")
+	require.FailNow(sc, "the model solved no held-out question in its validation")
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// freeze stops the process group of a process and waits until the process is stopped. ok is false if the
-// process had already ended. thaw lets the group continue.
+// freeze stops the process group of a process and waits until the process is stopped. ok is false if the process has
+// already ended. thaw lets the group continue; the end of the test does so too.
 func freeze(ctx context.Context, t *testing.T, s *testenv.Installation, pid int) (thaw func(), ok bool) {
 	t.Helper()
 	group, err := syscall.Getpgid(pid)
@@ -27,7 +27,7 @@ func freeze(ctx context.Context, t *testing.T, s *testenv.Installation, pid int)
 	}
 	require.NotEqual(t, syscall.Getpgrp(), group)
 	thaw = func() { _ = syscall.Kill(-group, syscall.SIGCONT) }
-	t.Cleanup(thaw) // thaw the group even if the test fails before
+	t.Cleanup(thaw) // even if the test fails before it calls thaw
 	state := byte(0)
 	s.Until(ctx, fmt.Sprint("process ", pid, " is stopped"), func() bool {
 		state = stateOf(pid)
@@ -49,7 +49,7 @@ func stateOf(pid int) byte {
 	return raw[at+2]
 }
 
-// commandLine returns the command line of a process, with a space after each word.
+// commandLine returns the command line of a process, with a space after each word, or "" if the process does not exist.
 func commandLine(pid int) string {
 	raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 	if err != nil {
@@ -58,7 +58,8 @@ func commandLine(pid int) string {
 	return strings.ReplaceAll(string(raw), "\x00", " ")
 }
 
-// freezeBuild freezes the installer while it installs packages into an environment that is not yet complete.
+// freezeBuild waits until an installer installs packages into an environment that is not yet complete, and freezes the
+// installer.
 func freezeBuild(ctx context.Context, t *testing.T, s *testenv.Installation) (thaw func()) {
 	t.Helper()
 	s.Until(ctx, "an environment is being filled", func() bool {
@@ -82,7 +83,7 @@ func freezeBuild(ctx context.Context, t *testing.T, s *testenv.Installation) (th
 	return thaw
 }
 
-// work returns the folder of the work whose assignment contains text, or "" if there is none.
+// work returns the folder of the work whose assignment contains text, or "" if no assignment does.
 func work(t *testing.T, s *testenv.Installation, text string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.AgentDir(), "works", "*", "assignment.json"))
@@ -95,8 +96,8 @@ func work(t *testing.T, s *testenv.Installation, text string) string {
 	return ""
 }
 
-// freezeWork freezes the process of the work whose assignment contains text. It waits until the command line
-// of the process contains program, and returns the process id.
+// freezeWork finds the work whose assignment contains text. It waits until the work's process in the folder run
+// executes program, freezes the process and returns its id.
 func freezeWork(ctx context.Context, t *testing.T, s *testenv.Installation, text, run, program string) (pid int, thaw func()) {
 	t.Helper()
 	s.Until(ctx, program+" runs", func() bool {
@@ -112,7 +113,7 @@ func freezeWork(ctx context.Context, t *testing.T, s *testenv.Installation, text
 		}
 		pid = running.Command.PID
 		if !strings.Contains(commandLine(pid), program) {
-			return false // the shim has not executed the program yet
+			return false // the agent's shim has not executed the program yet
 		}
 		ok := false
 		thaw, ok = freeze(ctx, t, s, pid)

@@ -12,12 +12,12 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// symptom describes how others notice that a process is down. A request to it fails. If another process has a
-// connection to it, that process logs a message when the connection breaks.
+// symptom describes how to notice that a process is down. A request to its route fails. Another process that has a
+// connection to the killed process logs a line when the connection breaks. Empty fields do not apply to the process.
 type symptom struct {
 	route string // a GET route that the killed process serves
-	log   string // the process that logs the message line
-	line  string
+	log   string // the other process
+	line  string // part of the line that the other process logs
 }
 
 // path returns the path of the route, with ids that do not exist.
@@ -26,8 +26,7 @@ func (s symptom) path() string {
 	return strings.NewReplacer("{id}", "run"+none, "{deployment_id}", "dep"+none).Replace(s.route)
 }
 
-// symptoms returns the symptom of each process. The gateway and signalboxd need none in the log: if they are
-// down, every request fails.
+// symptoms returns the symptom of each process.
 func symptoms() map[string]symptom {
 	const lineLost = "connection to the control plane lost"
 	return map[string]symptom{
@@ -42,8 +41,8 @@ func symptoms() map[string]symptom {
 	}
 }
 
-// killProcess kills the row's process and then calls release. It restarts the process at once or, if row.late is
-// set, after others have noticed that the process is down.
+// killProcess kills the row's process and then calls release. It restarts the process at once or, if r.late is set,
+// after the symptom of the process has appeared.
 func killProcess(ctx context.Context, t *testing.T, s *testenv.Installation, r row, l *e2eflow.Loop, release func()) {
 	t.Helper()
 	seen := symptom{}
@@ -58,10 +57,10 @@ func killProcess(ctx context.Context, t *testing.T, s *testenv.Installation, r r
 	s.Processes[r.process].Kill()
 	release()
 	if seen.route != "" {
-		s.Until(ctx, "a call fails in the absence of "+r.process, func() bool { return requestFails(ctx, l, seen.path()) })
+		s.Until(ctx, "a request fails because "+r.process+" is down", func() bool { return requestFails(ctx, l, seen.path()) })
 	}
 	if seen.log != "" {
-		s.Until(ctx, seen.log+" notices the absence of "+r.process, func() bool {
+		s.Until(ctx, seen.log+" logs that "+r.process+" is down", func() bool {
 			return strings.Contains(s.Processes[seen.log].Log()[before:], seen.line)
 		})
 	}
@@ -72,7 +71,7 @@ func killProcess(ctx context.Context, t *testing.T, s *testenv.Installation, r r
 	s.Processes[r.process].Start()
 }
 
-// requestFails reports whether a request fails as it does while a process is down: without a response, or with
+// requestFails sends a GET request and reports whether it fails as if a process were down: without a response, or with
 // status 502, 503 or 504.
 func requestFails(ctx context.Context, l *e2eflow.Loop, path string) bool {
 	a, err := l.Client.Call(ctx, http.MethodGet, path, nil)

@@ -31,7 +31,7 @@ func processes() []string {
 type row struct {
 	stage   stage
 	process string
-	late    bool // restart the process only after others have noticed that it is down; otherwise at once
+	late    bool // restart the process only after its symptom has appeared; otherwise at once
 }
 
 func (r row) String() string {
@@ -42,7 +42,7 @@ func (r row) String() string {
 	return fmt.Sprintf("%s/%s/%s", r.stage, r.process, how)
 }
 
-// matrix returns a row for each stage and process. Every second row has late set.
+// matrix returns a row for each stage and process. late alternates between the processes of a stage.
 func matrix(processes []string) []row {
 	var rows []row
 	for i, s := range stages() {
@@ -53,8 +53,8 @@ func matrix(processes []string) []row {
 	return rows
 }
 
-// selectRows selects n rows with different stages and processes. If n is at least 2, late is set in some of them
-// but not in all. The seed determines the first row.
+// selectRows selects n rows with different stages and processes. If n is at least 2, late is set in some of the rows,
+// but not in all. The same seed selects the same rows.
 func selectRows(rows []row, n int, seed uint64) []row {
 	per := len(rows) / len(stages())
 	for from := int(seed % uint64(len(rows))); ; from++ {
@@ -107,7 +107,7 @@ func TestSelectRows_spreadsRows(t *testing.T) {
 		require.Len(t, processesSeen, 4)
 		require.Len(t, delays, 2)
 	}
-	require.Len(t, drawn, len(allRows), "some seed must draw every row")
+	require.Len(t, drawn, len(allRows), "each row must be selected by some seed")
 }
 
 func TestSymptoms_routesBelongToProcess(t *testing.T) {
@@ -126,7 +126,7 @@ func TestSymptoms_routesBelongToProcess(t *testing.T) {
 			require.NotEmpty(t, s.line, v)
 		case service == "":
 			require.True(t, known)
-			require.Contains(t, []string{"gateway", "signalboxd"}, v, "only these serve the route themselves")
+			require.Contains(t, []string{"gateway", "signalboxd"}, v, "only the gateway and signalboxd serve this route themselves")
 		default:
 			require.Equal(t, v, service)
 		}

@@ -63,15 +63,15 @@ func newUploadProxy(t *testing.T) *uploadProxy {
 	return p
 }
 
-// env returns settings of an installation whose trainings send their requests through the proxy.
+// env returns the settings of an installation whose trainings send their requests through the proxy.
 func (p *uploadProxy) env() map[string]string {
 	env := manySlots()
 	env["SERVICE_PUBLIC_URL"] = p.server.URL
 	return env
 }
 
-// connect sets the target of the proxy to the address on which the installation listens. signalboxd reports
-// only its public address, so connect reads the listen address from its command line.
+// connect sets the target of the proxy to the address on which the installation listens. signalboxd reports only its
+// public address, which is the proxy, so connect reads the listen address from the command line of signalboxd.
 func (p *uploadProxy) connect(t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	address := s.URL
@@ -128,7 +128,8 @@ func (b *blockingBody) Read(p []byte) (int, error) {
 
 func (b *blockingBody) Close() error { return b.from.Close() }
 
-// awaitBlockedUpload waits until the proxy blocks the upload and the object store has received a part of it.
+// awaitBlockedUpload waits until the proxy blocks the upload and the object store has stored a part of the upload.
+// release lets the upload continue.
 func awaitBlockedUpload(ctx context.Context, t *testing.T, s *testenv.Installation, u *blockedUpload) (release func()) {
 	t.Helper()
 	select {
@@ -136,7 +137,7 @@ func awaitBlockedUpload(ctx context.Context, t *testing.T, s *testenv.Installati
 	case <-ctx.Done():
 		require.FailNow(t, "no upload started", s.Tail())
 	}
-	s.Until(ctx, "the store has a part of the upload", func() bool {
+	s.Until(ctx, "the object store has stored a part of the upload", func() bool {
 		parts, err := filepath.Glob(filepath.Join(objects(s), ".aside", "*", "*"))
 		require.NoError(t, err)
 		for _, part := range parts {

@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// waitingJob submits a job and returns its id.
+// waitingJob submits a job that sleeps for ten minutes, and returns its id.
 func waitingJob(t *testing.T, s *testenv.Installation, admin string) string {
 	t.Helper()
 	var newest struct{ Version string }
@@ -51,7 +51,7 @@ func startRequest(t *testing.T, s *testenv.Installation) openRequest {
 	t.Cleanup(func() { _ = conn.Close() })
 	_, err = fmt.Fprintf(conn, "POST /api/auth/login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(body))
 	require.NoError(t, err)
-	// The server sends 100 when a handler reads the body, so the request is now in flight.
+	// The server sends status 100 when a handler begins to read the body, so the request is now being handled.
 	in := bufio.NewReader(conn)
 	line, err := in.ReadString('\n')
 	require.NoError(t, err)
@@ -68,14 +68,15 @@ func (h openRequest) finish(t *testing.T) response {
 	_, err := io.WriteString(h.conn, h.rest)
 	require.NoError(t, err)
 	resp, err := http.ReadResponse(h.in, nil)
-	require.NoError(t, err, "the held request must be completed")
+	require.NoError(t, err, "the open request must get a response")
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	return response{resp.StatusCode, resp.Header, string(raw)}
 }
 
-// draining stops the process that serves the API during a request and a stream, as a service manager would.
+// draining stops the process that serves the API, as a service manager would, while a request and a stream are open.
+// The request must succeed, the stream must end without eof, and new requests must be rejected.
 func draining(t *testing.T, s *testenv.Installation, kind, _ string) {
 	t.Helper()
 	admin := signIn(t, s)
@@ -107,7 +108,7 @@ func draining(t *testing.T, s *testenv.Installation, kind, _ string) {
 		require.NotEmpty(t, a.header.Get("Retry-After"), path)
 	}
 	rest, err := io.ReadAll(events)
-	require.NoError(t, err, "the stream must be closed in order")
+	require.NoError(t, err, "the stream must end without an error")
 	require.NotContains(t, string(rest), "event: eof", "the stream must not send eof, so that the client reconnects")
 	in := h.finish(t)
 	require.Equal(t, http.StatusOK, in.status, in.body)

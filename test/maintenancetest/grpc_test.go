@@ -27,7 +27,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// caller makes the same call over REST and over gRPC.
+// caller makes calls over REST and over gRPC.
 type caller struct {
 	t    testing.TB
 	base string
@@ -67,7 +67,7 @@ func prefixes() map[string]string {
 	}
 }
 
-// rest makes the call over REST. value returns the value of a parameter.
+// rest calls a route over REST. value returns the value of a path parameter.
 func (c caller) rest(rt route.Route, token string, value func(name string) string) outcome {
 	c.t.Helper()
 	path, body := rt.Pattern, ""
@@ -99,7 +99,7 @@ func (c caller) rest(rt route.Route, token string, value func(name string) strin
 	return out
 }
 
-// grpc makes the same call over gRPC.
+// grpc makes the same call as rest, but over gRPC.
 func (c caller) grpc(rt route.Route, token string, value func(name string) string) outcome {
 	c.t.Helper()
 	md := methodOf(c.t, rt)
@@ -164,9 +164,9 @@ func sessionEnding() []string {
 // present, even if they are empty.
 func stricterJSON() []string { return []string{"signalbox.jobs.v1.HardwareService/PutHardwareConfig"} }
 
-// requireSameOutcomes makes each call of the route table over REST and over gRPC: without a token, without the
-// required role, with malformed ids and with ids that do not exist. Status, detail and fields of the errors
-// must be the same.
+// requireSameOutcomes makes each call of the route table, with few exceptions, over REST and over gRPC: without a
+// token, without the required role, with malformed ids and with ids that do not exist. Status, detail and fields of
+// the errors must be the same.
 func requireSameOutcomes(t *testing.T, s *testenv.Installation, admin, operator string) {
 	t.Helper()
 	conn, err := grpc.NewClient(strings.TrimPrefix(s.URL, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -192,8 +192,8 @@ func requireSameOutcomes(t *testing.T, s *testenv.Installation, admin, operator 
 			texts = texts && methodOf(t, rt).Input().Fields().ByName(protoreflect.Name(name)).Kind() == protoreflect.StringKind
 		}
 		if !texts {
-			// This path parameter is a number, and a message cannot contain a malformed number. The only call over
-			// gRPC is therefore the one without a token.
+			// A path parameter is a number, and a message cannot contain a malformed number. Therefore the test only
+			// makes a call without a token over gRPC.
 			require.Equal(t, codes.Unauthenticated, status.Code(c.invoke(rt, "", dynamicpb.NewMessage(methodOf(t, rt).Input()))), rt.RPC)
 			continue
 		}
@@ -219,7 +219,7 @@ func requireSameOutcomes(t *testing.T, s *testenv.Installation, admin, operator 
 		}
 	}
 	require.Equal(t, codes.Unimplemented, status.Code(conn.Invoke(metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+admin),
-		"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", &emptypb.Empty{}, &emptypb.Empty{})), "only the calls of the table are served")
+		"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", &emptypb.Empty{}, &emptypb.Empty{})), "only the calls of the route table are served")
 	t.Logf("%d calls, %d requests, %d reads, responses by status %v", len(seen), compared, read, refused)
 	require.Greater(t, compared, 3*len(seen)/2)
 	for _, want := range []int{401, 403, 404, 422} {

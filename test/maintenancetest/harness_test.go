@@ -1,6 +1,5 @@
-// Package maintenancetest tests maintenance, draining and the API over gRPC. These tests change the state
-// of a complete installation, so they need their own. It runs with a single process and with one process
-// per service.
+// Package maintenancetest tests maintenance, draining and the API over gRPC. These tests change the state of a complete
+// installation, so they need an installation of their own, with a single process or with one process per service.
 package maintenancetest
 
 import (
@@ -17,7 +16,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// TestMaintenanceAndDraining sends requests to an installation during maintenance and while it stops.
+// TestMaintenanceAndDraining sends requests to an installation, over REST and gRPC, during maintenance, and while it
+// stops.
 func TestMaintenanceAndDraining(t *testing.T) {
 	for kind, start := range testenv.DrawnKinds(t) {
 		t.Run(kind, func(t *testing.T) {
@@ -96,7 +96,7 @@ func logIn(t testing.TB, base, username, password string) string {
 	return in.Token
 }
 
-// member creates an operator, sets the operator's password and returns an access token.
+// member creates a user with the role operator, changes the user's password and returns an access token of the user.
 func member(t testing.TB, s *testenv.Installation, admin string) string {
 	t.Helper()
 	const own = "an operator's own words"

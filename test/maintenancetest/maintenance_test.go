@@ -95,7 +95,7 @@ func maintenance(t *testing.T, s *testenv.Installation, kind, admin string) {
 }
 
 // requireClosedWithoutAuth kills all instances of auth. Routes that maintenance closed must stay closed, and the other
-// routes must stay open.
+// routes must stay open. Then it starts auth again.
 func requireClosedWithoutAuth(t *testing.T, s *testenv.Installation, admin string, bases []string) {
 	t.Helper()
 	for _, name := range []string{"auth", "auth-two"} {

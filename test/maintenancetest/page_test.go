@@ -12,7 +12,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// example is a command on the page and the lines that it must print. `…` represents other lines.
+// example is a command on the page and the lines that it must print. On the page, a line `…` represents any other
+// lines.
 type example struct {
 	command string
 	prints  []string

@@ -39,13 +39,14 @@ const group = "signalbox"
 // firstID is the first id of the host's users and groups. It is outside the ranges that systems assign.
 const firstID = 60900
 
-// newHost creates the folders that an operator creates according to deploy/README.md.
+// newHost returns a host whose files are in dir. It creates the data folder of the services, as an operator does
+// according to deploy/README.md.
 func newHost(t testing.TB, dir string) *host {
 	t.Helper()
 	h := &host{t: t, dir: dir}
 	if os.Geteuid() == 0 {
 		h.sysusers()
-		// Processes of other users use the folders inside, so they must be able to pass through this folder.
+		// Processes of other users use the folders in dir, so they must be able to pass through dir.
 		require.NoError(t, os.Chmod(dir, 0o711))
 	}
 	h.replacements = []string{
@@ -78,7 +79,7 @@ func (h *host) sysusers() {
 	require.NoError(h.t, os.WriteFile(filepath.Join(etc, "group"), []byte(groups.String()), 0o600))
 }
 
-// at replaces the paths and ports of a real machine in a text by those of the host.
+// at returns text, in which the paths and ports of a real machine are replaced by those of the host.
 func (h *host) at(text string) string { return strings.NewReplacer(h.replacements...).Replace(text) }
 
 func (h *host) all(texts []string) []string {
@@ -145,8 +146,8 @@ func (h *host) environment(u unit) []string {
 	return append(own, h.all(u.environment(h.t))...)
 }
 
-// programs returns the folder with the programs of `make build`. If other users cannot enter that folder,
-// it copies the programs to the host, as in deploy/README.md.
+// programs returns the folder with the programs of `make build`. If other users cannot enter that folder, programs
+// copies its files to a folder of the host and returns this folder.
 func (h *host) programs() string {
 	h.t.Helper()
 	built := filepath.Join(Root(h.t), "bin")
@@ -163,7 +164,7 @@ func (h *host) programs() string {
 	return bin
 }
 
-// install links or copies a program to a path where other users can run it.
+// install links or copies a program to a path where other users can run it. It keeps an existing file.
 func install(from, to string) error {
 	if err := os.Link(from, to); err == nil || errors.Is(err, os.ErrExist) {
 		return nil
@@ -206,7 +207,7 @@ func (h *host) searchPath() string {
 	return strings.Join(kept, string(filepath.ListSeparator))
 }
 
-// python reports whether the user of a unit can find a Python interpreter that can create environments.
+// python reports whether a user finds a Python, version 3.11 or later, that can create environments.
 func (h *host) python(c *syscall.Credential) bool {
 	cmd := exec.CommandContext(h.t.Context(), "/bin/sh", "-c", `python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))'`)
 	cmd.Env = []string{"PATH=" + h.searchPath()}

@@ -94,12 +94,12 @@ func Bin(t testing.TB, name string) string {
 	t.Helper()
 	path := filepath.Join(Root(t), "bin", name)
 	_, err := os.Stat(path)
-	require.NoError(t, err, "run make build")
+	require.NoError(t, err, "a program is missing; run make build")
 	return path
 }
 
-// environments returns the folder for Python environments. Installations share the environments, unless a
-// test must see them being built.
+// environments returns the folder for Python environments. Installations share this folder, unless o.OwnEnvironments is
+// set.
 func environments(t testing.TB, dir string, o Options) string {
 	t.Helper()
 	if o.OwnEnvironments {
@@ -145,8 +145,8 @@ func freePorts(t testing.TB, n int) []string {
 	out := make([]string, n)
 	for i := range out {
 		for out[i] == "" {
-			// Choose a port below the range that the kernel uses for connections, because those are opened and closed
-			// all the time.
+			// Choose a port below the range from which the kernel assigns ports to connections, because other processes
+			// take and free ports of that range all the time.
 			port := strconv.Itoa(10000 + mathrand.IntN(20000))
 			if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
 				defer func() { _ = l.Close() }()
@@ -157,7 +157,7 @@ func freePorts(t testing.TB, n int) []string {
 	return out
 }
 
-// folder returns the folder of the installation.
+// folder returns o.Dir or, if that is empty, a new folder.
 func folder(t testing.TB, o Options) string {
 	t.Helper()
 	if o.Dir != "" {
@@ -181,7 +181,7 @@ func Folder(t testing.TB) string {
 	t.Helper()
 	base := pgtest.TempDir()
 	if os.Geteuid() == 0 && !accessible(base) {
-		base = "/tmp" // users of the host must be able to pass through this folder
+		base = "/tmp" // the users of processes must be able to pass through the folder
 	}
 	dir, err := os.MkdirTemp(base, "sb")
 	require.NoError(t, err)

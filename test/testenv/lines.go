@@ -39,8 +39,8 @@ func (s *Installation) AgentDir() string {
 	return filepath.Join(s.Dir, "agent")
 }
 
-// Find returns the path of the first file with this name in the agent's works for which fits returns true,
-// or "" if there is none.
+// Find returns the path of a file in the folders of the agent's works: the first file that has the given name and for
+// which accept returns true. If no such file exists, Find returns "".
 func (s *Installation) Find(name string, accept func(path string) bool) string {
 	found := ""
 	_ = filepath.WalkDir(filepath.Join(s.AgentDir(), "works"), func(path string, d fs.DirEntry, err error) error {
@@ -65,12 +65,12 @@ func Command(ctx context.Context, s *Installation, l *e2eflow.Loop, command ...s
 	}}
 }
 
-// Counter is a job that prints numbered lines until it is stopped, and then the number of lines. Its log
-// must contain each line once and in order, even if processes were killed meanwhile.
+// Counter is a job that prints numbered lines until it is stopped, and then the number of these lines. Its log must
+// contain each line once and in order, even if processes were killed meanwhile.
 type Counter struct {
 	s   *Installation
 	l   *e2eflow.Loop
-	log string // path of the log on the host
+	log string // path of the log in the agent's folder; empty until AwaitMore has found the log
 }
 
 // counting prints one line at a time. The shell handles SIGTERM between two lines, so that the last number
@@ -79,7 +79,7 @@ const counting = `exec 2>/dev/null; stop=; trap 'stop=1' TERM; n=0
 until [ "$stop" ]; do n=$((n+1)); echo "$0 $n"; sleep 0.1; done
 echo "$0 ends at $n"`
 
-// Count starts a counter with the client and the settings of the Loop other.
+// Count starts a counter. The counter uses the client and the settings of other.
 func (s *Installation) Count(ctx context.Context, other *e2eflow.Loop) *Counter {
 	s.T.Helper()
 	c := &Counter{s: s, l: &e2eflow.Loop{
@@ -89,24 +89,24 @@ func (s *Installation) Count(ctx context.Context, other *e2eflow.Loop) *Counter 
 	return c
 }
 
-// Follow makes the counter use the client of another Loop. It is needed after the installation's address
-// has changed.
+// Follow makes the counter use the client of another Loop. This is necessary after the installation's address has
+// changed.
 func (c *Counter) Follow(other *e2eflow.Loop) { c.l.Client = other.Client }
 
 // AwaitMore waits until the counter has printed n more lines, even if the agent has not sent them yet.
 func (c *Counter) AwaitMore(ctx context.Context, n int) {
 	c.s.T.Helper()
-	c.s.Until(ctx, "the counter's first line", func() bool {
+	c.s.Until(ctx, "the counter has printed its first line", func() bool {
 		if c.log == "" {
 			c.log = c.find()
 		}
 		return c.log != ""
 	})
 	want := c.written() + n
-	c.s.Until(ctx, fmt.Sprint(want, " lines"), func() bool { return c.written() >= want })
+	c.s.Until(ctx, fmt.Sprint("the counter has printed ", want, " lines"), func() bool { return c.written() >= want })
 }
 
-// find returns the path of the log that begins with the counter's first line, or "" if there is none.
+// find returns the path of the log that begins with the counter's first line, or "" if no log does.
 func (c *Counter) find() string {
 	first := c.l.Name + " 1\n"
 	logs, err := filepath.Glob(filepath.Join(c.s.AgentDir(), "works", "*", "log"))

@@ -42,7 +42,7 @@ func (p *Process) Start() {
 	defer func() { _ = log.Close() }()
 	p.cmd = exec.Command(p.argv[0], p.argv[1:]...)
 	p.cmd.Env, p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = p.env, p.dir, log, log
-	// In its own process group the child does not receive signals that are sent to the test's group.
+	// In its own process group, the process does not receive signals that are sent to the test's group.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: p.cred}
 	require.NoError(p.t, p.cmd.Start())
 	p.done = make(chan struct{})
@@ -52,7 +52,8 @@ func (p *Process) Start() {
 	}(p.cmd, p.done)
 }
 
-// once runs another command with the environment and the user of the process. The command must succeed.
+// once runs a command with the environment, the working directory and the user of the process, and waits for its end.
+// The command must succeed.
 func (p *Process) once(argv ...string) {
 	p.t.Helper()
 	cmd := exec.CommandContext(p.t.Context(), argv[0], argv[1:]...)
@@ -67,7 +68,7 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Exited returns a channel that is closed when the process has ended.
 func (p *Process) Exited() <-chan struct{} { return p.done }
 
-// Err returns the error with which the process ended. It may be called only after Exited is closed.
+// Err returns the error with which the process ended. It may be called only after the channel of Exited is closed.
 func (p *Process) Err() error { return p.err }
 
 // Kill kills the process, as a crash would, and waits until it has ended.
@@ -85,7 +86,7 @@ func (p *Process) Signal(s syscall.Signal) {
 	}
 }
 
-// Stop interrupts the process and returns the time that it took to end. After the timeout Stop kills the
+// Stop interrupts the process and returns the time until the process has ended. After the timeout, Stop kills the
 // process and returns ok = false.
 func (p *Process) Stop(timeout time.Duration) (took time.Duration, ok bool) {
 	p.t.Helper()
@@ -102,7 +103,7 @@ func (p *Process) Stop(timeout time.Duration) (took time.Duration, ok bool) {
 
 const tailBytes = 4096
 
-// Tail returns the end of the log.
+// Tail returns the end of the log, at most tailBytes.
 func (p *Process) Tail() string {
 	raw, err := os.ReadFile(p.log)
 	if err != nil {

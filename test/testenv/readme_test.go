@@ -53,7 +53,8 @@ func TestReadme_installsAndStartsEveryUnit(t *testing.T) {
 	}
 }
 
-// row returns the row of a process in the README's table: the files that its host must have, and its ports.
+// row returns the row of a process in the README's table: files contains the files that the host of the process must
+// have, and listens the column with its ports.
 func row(t *testing.T, name string) (files []string, listens string) {
 	t.Helper()
 	text, _ := readme(t)
@@ -71,7 +72,7 @@ func row(t *testing.T, name string) (files []string, listens string) {
 	return nil, ""
 }
 
-// braces expands a shell pattern such as a{b,c}.
+// braces expands a shell pattern with at most one pair of braces, such as a{b,c}.
 func braces(pattern string) []string {
 	head, rest, found := strings.Cut(pattern, "{")
 	if !found {

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// StartReplica starts another process with the program and settings of the process of, except for some changed
-// settings. It represents a second instance on the same host.
+// StartReplica starts a second instance of a service on the same host. of is the name of the first instance. The
+// process has the program and the settings of the first instance; the given settings replace some of these.
 func (s *Installation) StartReplica(of, name string, settings map[string]string) *Process {
 	s.T.Helper()
 	require.NotContains(s.T, s.Processes, name)

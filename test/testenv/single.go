@@ -17,7 +17,7 @@ const (
 	stopTimeout  = 15 * time.Second
 )
 
-// Single starts an installation in a single process, signalboxd.
+// Single starts an installation in a single process, signalboxd, and waits until it serves requests.
 func Single(t testing.TB, o Options) *Installation {
 	t.Helper()
 	dir := folder(t, o)

@@ -55,8 +55,8 @@ func Split(t testing.TB, o Options) *Installation {
 	return s
 }
 
-// launch runs the ExecStartPre command of a unit and starts its ExecStart command. The environment consists
-// of the unit's environment, the options, and the lines that an operator would add.
+// launch runs the ExecStartPre command of a unit and starts its ExecStart command. The environment consists of the
+// unit's environment, extra, which contains lines that an operator would add, and o.Env.
 func (s *Installation) launch(h *host, name string, o Options, extra []string) {
 	s.T.Helper()
 	u := readUnit(s.T, "signalbox-"+name+".service")
@@ -89,8 +89,8 @@ func (s *Installation) launchAgent(h *host, o Options) {
 	s.launch(h, "agent", o, extra)
 }
 
-// environments returns the folder for the Python environments of the agent's user. All installations of
-// that user share it.
+// environments returns the folder for Python environments that the agent's user can use. Installations with the same
+// user share the folder, unless o.OwnEnvironments is set or the user cannot enter the shared cache.
 func (h *host) environments(o Options) string {
 	h.t.Helper()
 	if h.users == nil {
@@ -120,8 +120,7 @@ func installerVariables() []string {
 	return out
 }
 
-// startPostgres starts a database server for the installation. It returns the path of the file with the
-// admin URL.
+// startPostgres starts a database server for the installation and returns the path of a file with its admin URL.
 func startPostgres(t testing.TB, dir string) string {
 	t.Helper()
 	bin, err := local.Find("", filepath.Join(Root(t), ".cache", "postgres"))
@@ -161,7 +160,8 @@ func (s *Installation) AwaitServing() {
 	}, readyTimeout, readyEvery, "the gateway does not respond")
 }
 
-// join creates a fleet and a join token as an admin would, and joins the host as an operator would.
+// join creates a fleet and a join token as an admin would, and joins the host to the fleet as an operator would. It
+// does nothing if the host has already joined a fleet.
 func (s *Installation) join(h *host) {
 	s.T.Helper()
 	if _, err := os.Stat(filepath.Join(s.Dir, "agent", "node")); err == nil {

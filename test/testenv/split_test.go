@@ -55,7 +55,7 @@ func requireUser(t *testing.T, h *host, u unit, p *Process) {
 	t.Helper()
 	c := h.credential(u)
 	if c == nil || p.Name == "agent" && !h.python(c) {
-		return // the test does not run as root, or only the test's user finds a Python
+		return // the test does not run as root, or the user of the agent's unit finds no suitable Python
 	}
 	uid, gid := fmt.Sprint(c.Uid), fmt.Sprint(c.Gid)
 	require.Equal(t, []string{uid, uid, uid, uid}, status(t, p.PID(), "Uid"))
@@ -68,8 +68,8 @@ func requireUser(t *testing.T, h *host, u unit, p *Process) {
 	require.Equal(t, []string{"0000000000000000"}, status(t, p.PID(), "CapEff"))
 }
 
-// requireEnvironment requires that a process has the environment of its unit's files, and no other variables of
-// Signalbox or of the test.
+// requireEnvironment requires that a process has the variables of its unit's environment files, and no other variables
+// of Signalbox or of the test.
 func requireEnvironment(t *testing.T, name string, u unit, p *Process) {
 	t.Helper()
 	var want []string

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// LeftProcesses returns the processes that an installation has left running: those whose arguments or environment
-// contain the path of its folder.
+// LeftProcesses returns the ids of the processes that an installation has left running: those whose arguments or
+// environment contain the path of its folder.
 func LeftProcesses(dir string) []int {
 	entries, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
@@ -37,8 +37,9 @@ func LeftProcesses(dir string) []int {
 	return pids
 }
 
-// mentions reports whether the text contains the folder or a path in it. It ignores other folders whose name
-// begins with the same text: concurrent installations have folders whose names differ only in a number.
+// mentions reports whether the text contains the folder or a path in the folder. It ignores folders whose names
+// continue with a digit, because concurrent installations have folders whose names differ only in a number at the
+// end.
 func mentions(raw []byte, dir string) bool {
 	for rest := raw; ; {
 		at := bytes.Index(rest, []byte(dir))
@@ -52,8 +53,8 @@ func mentions(raw []byte, dir string) bool {
 	}
 }
 
-// sweep kills the processes that the shims of a killed agent are still running, and removes their cgroups.
-// The processes would otherwise outlive the test.
+// sweep kills the processes that an installation has left running, such as the works of a killed agent, and removes
+// their cgroups. The processes would otherwise outlive the test.
 func sweep(t testing.TB, dir string) {
 	t.Helper()
 	for _, pid := range LeftProcesses(dir) {
@@ -65,8 +66,7 @@ func sweep(t testing.TB, dir string) {
 	}
 }
 
-// removeGroup waits until the kernel allows the removal, because processes in the group may still be
-// exiting.
+// removeGroup removes a cgroup. It retries for stopTimeout, because processes in the group may still be exiting.
 func removeGroup(t testing.TB, group string) {
 	t.Helper()
 	for deadline := time.Now().Add(stopTimeout); ; <-time.After(pollInterval) {
@@ -81,8 +81,8 @@ func removeGroup(t testing.TB, group string) {
 	}
 }
 
-// groups returns the cgroups that the shims in a folder created. If a shim was killed, no other process
-// removes its group.
+// groups returns the cgroups that the agent's shims in a folder created. A shim that was killed has not removed its
+// group.
 func groups(t testing.TB, dir string) []string {
 	t.Helper()
 	var all []string

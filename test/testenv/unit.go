@@ -21,7 +21,7 @@ func (u unit) one(key string) string {
 	return u[key][len(u[key])-1]
 }
 
-// command returns the words of the command in a key, or nil if there is none.
+// command returns the words of the command in a key. The result is empty if the unit has no such key.
 func (u unit) command(key string) []string { return strings.Fields(u.one(key)) }
 
 // readUnit reads a file of deploy/systemd.

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// units returns the units of deploy/systemd that start a process.
+// units returns the service units of deploy/systemd by file name.
 func units(t *testing.T) map[string]unit {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(Root(t), "deploy", "systemd", "*.service"))
@@ -25,7 +25,7 @@ func units(t *testing.T) map[string]unit {
 	return out
 }
 
-// once reports whether a unit runs a command and waits for its end, as root.
+// once reports whether a unit runs a command to its end, instead of a service. Such a unit runs as root.
 func once(u unit) bool { return u.one("Type") == "oneshot" }
 
 // builtPrograms returns the programs that `make build` builds.

@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/ingest/v1/evaluation.proto
 
-// Evaluations of agents: the rollouts that a run reported, and the figures computed from them.
+// Evaluations of agents: the rollouts that a run reported, and the statistics computed from them.
 
 package ingestv1
 
@@ -35,11 +35,11 @@ const (
 	EvaluationState_EVALUATION_STATE_NONE EvaluationState = 1
 	// The run has not ended.
 	EvaluationState_EVALUATION_STATE_RUNNING EvaluationState = 2
-	// The run succeeded and every rollout of every task is scored.
+	// The run succeeded and every task has `rollouts_per_task` scored rollouts.
 	EvaluationState_EVALUATION_STATE_SUCCEEDED EvaluationState = 3
 	// The run ended and no rollout is scored.
 	EvaluationState_EVALUATION_STATE_FAILED EvaluationState = 4
-	// The run ended with only some rollouts scored.
+	// The run ended with scored rollouts, but it did not succeed or some tasks are not complete.
 	EvaluationState_EVALUATION_STATE_PARTIAL EvaluationState = 5
 )
 
@@ -93,7 +93,7 @@ func (EvaluationState) EnumDescriptor() ([]byte, []int) {
 type GetAgentEvaluationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RunId string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// A run of the same taskset to compare with.
+	// The run to compare with. Both runs must have reported the same taskset digest.
 	Baseline      *string `protobuf:"bytes,2,opt,name=baseline,proto3,oneof" json:"baseline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -147,7 +147,7 @@ type AgentEvaluation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RunId string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	State EvaluationState        `protobuf:"varint,2,opt,name=state,proto3,enum=signalbox.ingest.v1.EvaluationState" json:"state,omitempty"`
-	// The benchmark; null if nothing was reported.
+	// The benchmark; null if no evaluation was reported.
 	Benchmark     *EvaluatedBenchmark   `protobuf:"bytes,3,opt,name=benchmark,proto3" json:"benchmark,omitempty"`
 	Model         *EvaluatedModel       `protobuf:"bytes,4,opt,name=model,proto3" json:"model,omitempty"`
 	Environment   *EvaluatedEnvironment `protobuf:"bytes,5,opt,name=environment,proto3" json:"environment,omitempty"`
@@ -159,34 +159,37 @@ type AgentEvaluation struct {
 	Sampling []byte `protobuf:"bytes,9,opt,name=sampling,proto3" json:"sampling,omitempty"`
 	// The reported number of tasks; if none was reported, the number of tasks with rollouts.
 	TasksTotal int32 `protobuf:"varint,10,opt,name=tasks_total,json=tasksTotal,proto3" json:"tasks_total,omitempty"`
-	// Tasks whose rollouts are all scored.
+	// Tasks with at least `rollouts_per_task` scored rollouts.
 	TasksCompleted int32 `protobuf:"varint,11,opt,name=tasks_completed,json=tasksCompleted,proto3" json:"tasks_completed,omitempty"`
 	// Tasks with a rollout that ended with an infrastructure error.
 	TasksErrored int32 `protobuf:"varint,12,opt,name=tasks_errored,json=tasksErrored,proto3" json:"tasks_errored,omitempty"`
-	// Tasks without a scored rollout: they are left out of all figures.
+	// Reported tasks without a scored rollout. They are left out of all means, percentiles and comparisons.
 	TasksMasked int32 `protobuf:"varint,13,opt,name=tasks_masked,json=tasksMasked,proto3" json:"tasks_masked,omitempty"`
-	// The reported number; if none was reported, the highest number of rollouts of a task.
+	// The reported number; if none was reported, the number of rollouts of the task with the most rollouts.
 	RolloutsPerTask int32 `protobuf:"varint,14,opt,name=rollouts_per_task,json=rolloutsPerTask,proto3" json:"rollouts_per_task,omitempty"`
 	RolloutsScored  int32 `protobuf:"varint,15,opt,name=rollouts_scored,json=rolloutsScored,proto3" json:"rollouts_scored,omitempty"`
-	// Rollouts that ended with an infrastructure error: they are left out of all figures and never scored 0.
+	// Rollouts that ended with an infrastructure error. They are never scored 0, but left out of all means, percentiles
+	// and comparisons. Only `usage` and `limits_hit` include them.
 	RolloutsMasked int32 `protobuf:"varint,16,opt,name=rollouts_masked,json=rolloutsMasked,proto3" json:"rollouts_masked,omitempty"`
-	// The means, each over tasks, and the scores that the run reported under the benchmark's name.
+	// The computed means over tasks, and the newest score of each metric that the run reported under the benchmark's
+	// name.
 	Metrics []*EvaluationMetric `protobuf:"bytes,17,rep,name=metrics,proto3" json:"metrics,omitempty"`
-	// By k: the probability that at least one of k rollouts of a task passes.
+	// For each k, the estimated probability that at least one of k rollouts of a task passes.
 	PassAt  map[string]float64 `protobuf:"bytes,18,rep,name=pass_at,json=passAt,proto3" json:"pass_at,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	Reward  *RewardSummary     `protobuf:"bytes,19,opt,name=reward,proto3" json:"reward,omitempty"`
 	ByGroup []*EvaluationGroup `protobuf:"bytes,20,rep,name=by_group,json=byGroup,proto3" json:"by_group,omitempty"`
 	Usage   *EvaluationUsage   `protobuf:"bytes,21,opt,name=usage,proto3" json:"usage,omitempty"`
-	// How many rollouts ended at each limit.
+	// How many rollouts, including masked ones, ended at each limit.
 	LimitsHit *LimitsHit `protobuf:"bytes,22,opt,name=limits_hit,json=limitsHit,proto3" json:"limits_hit,omitempty"`
-	// Over scored rollouts.
+	// The turns of the scored rollouts.
 	Turns *Spread `protobuf:"bytes,23,opt,name=turns,proto3" json:"turns,omitempty"`
-	// Seconds, over scored rollouts.
+	// The durations of the scored rollouts in seconds.
 	Seconds *Spread `protobuf:"bytes,24,opt,name=seconds,proto3" json:"seconds,omitempty"`
 	// Null if no baseline was requested.
 	Comparison *EvaluationComparison `protobuf:"bytes,25,opt,name=comparison,proto3" json:"comparison,omitempty"`
-	// When the first report arrived, and when the run ended.
-	StartedAt     *timestamppb.Timestamp `protobuf:"bytes,26,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	// When the first report of the evaluation arrived.
+	StartedAt *timestamppb.Timestamp `protobuf:"bytes,26,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	// When the run ended; null until then.
 	FinishedAt    *timestamppb.Timestamp `protobuf:"bytes,27,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
 	ItemsUrl      string                 `protobuf:"bytes,28,opt,name=items_url,json=itemsUrl,proto3" json:"items_url,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -651,7 +654,7 @@ func (x *EvaluatedRubric) GetDigest() string {
 	return ""
 }
 
-// Interval is a confidence interval.
+// Interval is a 95 % confidence interval.
 type Interval struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Low           float64                `protobuf:"fixed64,1,opt,name=low,proto3" json:"low,omitempty"`
@@ -709,10 +712,10 @@ type EvaluationMetric struct {
 	// `reward`, `reward.<part>`, `pass@<k>`, or the name of a reported score.
 	Name  string  `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Value float64 `protobuf:"fixed64,2,opt,name=value,proto3" json:"value,omitempty"`
-	// Of the mean over tasks; null for fewer than two tasks.
+	// The standard error of the mean over tasks, null for fewer than two tasks; for a reported score, the reported one.
 	Stderr *float64  `protobuf:"fixed64,3,opt,name=stderr,proto3,oneof" json:"stderr,omitempty"`
 	Ci95   *Interval `protobuf:"bytes,4,opt,name=ci95,proto3" json:"ci95,omitempty"`
-	// The number of tasks; of a reported score, the number of examples.
+	// The number of tasks in the mean; for a reported score, the reported number of examples.
 	N *int64 `protobuf:"varint,5,opt,name=n,proto3,oneof" json:"n,omitempty"`
 	// `computed`, or `reported` by the run.
 	Source        string `protobuf:"bytes,6,opt,name=source,proto3" json:"source,omitempty"`
@@ -806,7 +809,8 @@ type RewardSummary struct {
 	P50 *float64 `protobuf:"fixed64,7,opt,name=p50,proto3,oneof" json:"p50,omitempty"`
 	P90 *float64 `protobuf:"fixed64,8,opt,name=p90,proto3,oneof" json:"p90,omitempty"`
 	Max *float64 `protobuf:"fixed64,9,opt,name=max,proto3,oneof" json:"max,omitempty"`
-	// Ten bins of equal width from the lowest to the highest reward.
+	// Ten bins of equal width from the lowest to the highest reward. If all rewards are equal, the bins range from 0.5
+	// below to 0.5 above the reward.
 	Histogram     []*HistogramBin `protobuf:"bytes,10,rep,name=histogram,proto3" json:"histogram,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -973,7 +977,7 @@ func (x *HistogramBin) GetCount() int32 {
 	return 0
 }
 
-// EvaluationGroup summarizes the tasks that were reported under one group.
+// EvaluationGroup summarizes the tasks that were reported with the same group.
 type EvaluationGroup struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Group          string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
@@ -983,7 +987,7 @@ type EvaluationGroup struct {
 	Reward         *float64               `protobuf:"fixed64,5,opt,name=reward,proto3,oneof" json:"reward,omitempty"`
 	Stderr         *float64               `protobuf:"fixed64,6,opt,name=stderr,proto3,oneof" json:"stderr,omitempty"`
 	Ci95           *Interval              `protobuf:"bytes,7,opt,name=ci95,proto3" json:"ci95,omitempty"`
-	// pass@1.
+	// pass@1 of the group's tasks; null if no rollout is scored.
 	Passed        *float64 `protobuf:"fixed64,8,opt,name=passed,proto3,oneof" json:"passed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1075,6 +1079,7 @@ func (x *EvaluationGroup) GetPassed() float64 {
 	return 0
 }
 
+// EvaluationUsage is the total usage of all rollouts, including masked ones.
 type EvaluationUsage struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	PromptTokens     int64                  `protobuf:"varint,1,opt,name=prompt_tokens,json=promptTokens,proto3" json:"prompt_tokens,omitempty"`
@@ -1204,7 +1209,8 @@ func (x *LimitsHit) GetTime() int32 {
 	return 0
 }
 
-// Spread is the distribution of a figure over rollouts; null if no rollout reported it.
+// Spread is the distribution of a quantity over scored rollouts. All fields are null if no scored rollout reported the
+// quantity.
 type Spread struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Mean          *float64               `protobuf:"fixed64,1,opt,name=mean,proto3,oneof" json:"mean,omitempty"`
@@ -1273,15 +1279,15 @@ func (x *Spread) GetMax() float64 {
 	return 0
 }
 
-// EvaluationComparison covers the tasks that both runs have scored.
+// EvaluationComparison compares two runs over the tasks that have scored rollouts in both.
 type EvaluationComparison struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	BaselineRunId string                 `protobuf:"bytes,1,opt,name=baseline_run_id,json=baselineRunId,proto3" json:"baseline_run_id,omitempty"`
 	Tasks         int32                  `protobuf:"varint,2,opt,name=tasks,proto3" json:"tasks,omitempty"`
-	// The mean difference, over tasks, between the rewards of this run and of the baseline; null if the runs have no task
-	// in common.
+	// The mean over these tasks of the reward in this run minus the reward in the baseline; null if there are no such
+	// tasks.
 	PairedDelta *float64 `protobuf:"fixed64,3,opt,name=paired_delta,json=pairedDelta,proto3,oneof" json:"paired_delta,omitempty"`
-	// From a paired bootstrap over tasks.
+	// From a paired bootstrap over tasks; null for fewer than two tasks.
 	Ci95          *Interval `protobuf:"bytes,4,opt,name=ci95,proto3" json:"ci95,omitempty"`
 	Wins          int32     `protobuf:"varint,5,opt,name=wins,proto3" json:"wins,omitempty"`
 	Losses        int32     `protobuf:"varint,6,opt,name=losses,proto3" json:"losses,omitempty"`
@@ -1482,7 +1488,7 @@ type EvaluationItem struct {
 	Attempt int32  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// Null if masked.
 	Reward *float64 `protobuf:"fixed64,4,opt,name=reward,proto3,oneof" json:"reward,omitempty"`
-	// Whether the task was solved; null if masked.
+	// Whether the rollout solved the task; null if masked.
 	Passed *bool `protobuf:"varint,5,opt,name=passed,proto3,oneof" json:"passed,omitempty"`
 	// Parts of the reward by name.
 	Parts            map[string]float64 `protobuf:"bytes,6,rep,name=parts,proto3" json:"parts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
@@ -1495,11 +1501,12 @@ type EvaluationItem struct {
 	Seconds          *float64           `protobuf:"fixed64,13,opt,name=seconds,proto3,oneof" json:"seconds,omitempty"`
 	// Why the rollout ended: `done`, `max_tokens`, `max_turns`, `timeout`, `stopped` or `error`.
 	Stop *string `protobuf:"bytes,14,opt,name=stop,proto3,oneof" json:"stop,omitempty"`
-	// Class of the error that ended the rollout.
+	// Kind of the error that ended the rollout, as reported.
 	Error *string `protobuf:"bytes,15,opt,name=error,proto3,oneof" json:"error,omitempty"`
-	// The rollout ended with an infrastructure error and is left out of all figures.
+	// Whether the rollout ended with an infrastructure error. Of all statistics, only `usage` and `limits_hit` include
+	// such a rollout.
 	Masked bool `protobuf:"varint,16,opt,name=masked,proto3" json:"masked,omitempty"`
-	// Location of its trace.
+	// Location of the rollout's trace, as reported.
 	Trace         *string                `protobuf:"bytes,17,opt,name=trace,proto3,oneof" json:"trace,omitempty"`
 	ReportedAt    *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=reported_at,json=reportedAt,proto3" json:"reported_at,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/ingest/v1/evaluation.proto
 
-// Evaluations of agents: the rollouts that a run reported, and the figures computed from them.
+// Evaluations of agents: the rollouts that a run reported, and the statistics computed from them.
 
 package ingestv1
 
@@ -32,7 +32,7 @@ const (
 // AgentEvaluationService reads the evaluation that a run reported with its benchmark payloads. Tasks are opaque keys:
 // the content of a task is neither stored nor returned.
 type AgentEvaluationServiceClient interface {
-	// GetAgentEvaluation returns a run's evaluation. If the run reported none, the state is `none`.
+	// GetAgentEvaluation returns a run's evaluation. The state is `none` if the run reported no evaluation.
 	GetAgentEvaluation(ctx context.Context, in *GetAgentEvaluationRequest, opts ...grpc.CallOption) (*AgentEvaluation, error)
 	// ListAgentEvaluationItems lists the rollouts by task and number.
 	ListAgentEvaluationItems(ctx context.Context, in *ListAgentEvaluationItemsRequest, opts ...grpc.CallOption) (*ListAgentEvaluationItemsResponse, error)
@@ -73,7 +73,7 @@ func (c *agentEvaluationServiceClient) ListAgentEvaluationItems(ctx context.Cont
 // AgentEvaluationService reads the evaluation that a run reported with its benchmark payloads. Tasks are opaque keys:
 // the content of a task is neither stored nor returned.
 type AgentEvaluationServiceServer interface {
-	// GetAgentEvaluation returns a run's evaluation. If the run reported none, the state is `none`.
+	// GetAgentEvaluation returns a run's evaluation. The state is `none` if the run reported no evaluation.
 	GetAgentEvaluation(context.Context, *GetAgentEvaluationRequest) (*AgentEvaluation, error)
 	// ListAgentEvaluationItems lists the rollouts by task and number.
 	ListAgentEvaluationItems(context.Context, *ListAgentEvaluationItemsRequest) (*ListAgentEvaluationItemsResponse, error)

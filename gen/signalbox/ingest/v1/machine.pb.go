@@ -29,7 +29,7 @@ const (
 type GetEnvironmentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// The attempt; if absent, the newest one that reported an environment.
+	// The attempt; if absent, the newest attempt that reported an environment.
 	Attempt       *int32 `protobuf:"varint,2,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -83,10 +83,10 @@ func (x *GetEnvironmentRequest) GetAttempt() int32 {
 type Environment struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RunId string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// The attempt that reported it.
+	// The attempt that reported the environment.
 	Attempt    *int32                 `protobuf:"varint,2,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
 	ReportedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=reported_at,json=reportedAt,proto3" json:"reported_at,omitempty"`
-	// Version of the interpreter.
+	// Version of the Python interpreter.
 	Python *string `protobuf:"bytes,4,opt,name=python,proto3,oneof" json:"python,omitempty"`
 	// Names of distributions and their versions.
 	Packages []byte `protobuf:"bytes,5,opt,name=packages,proto3" json:"packages,omitempty"`
@@ -316,7 +316,7 @@ func (x *ListNodesResponse) GetNodes() []*NodeEnvironment {
 	return nil
 }
 
-// NodeEnvironment is the hardware of one node of a run, as its newest attempt reported it.
+// NodeEnvironment is the hardware of one node of a run, as reported by the newest attempt that reported nodes.
 type NodeEnvironment struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Rank of the node in the run.
@@ -324,7 +324,7 @@ type NodeEnvironment struct {
 	Host       string                 `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
 	Attempt    int32                  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	ReportedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=reported_at,json=reportedAt,proto3" json:"reported_at,omitempty"`
-	// As reported.
+	// The GPUs, as reported.
 	Gpus []byte `protobuf:"bytes,5,opt,name=gpus,proto3" json:"gpus,omitempty"`
 	// InfiniBand ports, as reported.
 	Ib []byte `protobuf:"bytes,6,opt,name=ib,proto3" json:"ib,omitempty"`
@@ -424,17 +424,17 @@ func (x *NodeEnvironment) GetMemGb() float64 {
 type ListHardwareRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Only these keys; all if empty.
+	// Return only the series with these keys; all series if empty.
 	Keys []string `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`
-	// Only series of this node.
+	// Return only the series of this node.
 	Node *string `protobuf:"bytes,3,opt,name=node,proto3,oneof" json:"node,omitempty"`
-	// Only points at `since` or later, and before `until`.
+	// Return only points at `since` or later, and before `until`.
 	Since *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
 	Until *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
-	// Points per series; longer series are thinned to the points that a chart needs. 1000 if absent; fewer if many
-	// series share one response.
+	// The maximum number of points per series, 1000 if absent. The limit is lower if many series share one response.
+	// Longer series are thinned to the points that a chart needs.
 	Points *int32 `protobuf:"varint,6,opt,name=points,proto3,oneof" json:"points,omitempty"`
-	// Number of series, not of points.
+	// Maximum number of series, not of points.
 	Limit         *int32 `protobuf:"varint,7,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	Offset        *int32 `protobuf:"varint,8,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -571,12 +571,12 @@ func (x *ListHardwareResponse) GetSeries() []*HardwareSeries {
 	return nil
 }
 
-// HardwareSeries is the samples of one figure of one device.
+// HardwareSeries holds the samples of one metric of one device.
 type HardwareSeries struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Null if the report named no node.
 	Node *string `protobuf:"bytes,1,opt,name=node,proto3,oneof" json:"node,omitempty"`
-	// The GPU's name in the report; null for figures of the node itself.
+	// The GPU's name in the report; null for metrics of the node itself.
 	Gpu *string `protobuf:"bytes,2,opt,name=gpu,proto3,oneof" json:"gpu,omitempty"`
 	Key string  `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
 	// Ordered by time.

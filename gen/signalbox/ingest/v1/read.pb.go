@@ -133,7 +133,7 @@ func (x *ListLogsResponse) GetLines() []*LogLine {
 
 type LogLine struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Without gaps within the run, from 1.
+	// Numbers the lines of a run from 1, without gaps.
 	Seq           int64                  `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
 	Attempt       int32                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	Ts            *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=ts,proto3" json:"ts,omitempty"`
@@ -203,9 +203,9 @@ func (x *LogLine) GetText() string {
 type ListMetricsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Only these keys; all if empty.
+	// Return only the series with these keys; all series if empty.
 	Keys []string `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`
-	// Number of series, not of points.
+	// Maximum number of series, not of points.
 	Limit         *int32 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	Offset        *int32 `protobuf:"varint,4,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -644,7 +644,7 @@ type ValidationRound struct {
 	Samples     int32                  `protobuf:"varint,5,opt,name=samples,proto3" json:"samples,omitempty"`
 	Chunks      int32                  `protobuf:"varint,6,opt,name=chunks,proto3" json:"chunks,omitempty"`
 	TotalChunks int32                  `protobuf:"varint,7,opt,name=total_chunks,json=totalChunks,proto3" json:"total_chunks,omitempty"`
-	// All chunks have arrived.
+	// Whether all chunks have arrived.
 	Complete      bool                   `protobuf:"varint,8,opt,name=complete,proto3" json:"complete,omitempty"`
 	Ts            *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=ts,proto3" json:"ts,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1060,7 +1060,7 @@ type Artifact struct {
 	// `checkpoint`, `hf_export`, `eval_report` or `merged_model`.
 	Kind   string `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
 	Format string `protobuf:"bytes,5,opt,name=format,proto3" json:"format,omitempty"`
-	// Null if the artifact belongs to no step.
+	// Null if the report named no step.
 	Step      *int64 `protobuf:"varint,6,opt,name=step,proto3,oneof" json:"step,omitempty"`
 	Path      string `protobuf:"bytes,7,opt,name=path,proto3" json:"path,omitempty"`
 	SizeBytes int64  `protobuf:"varint,8,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
@@ -1439,10 +1439,11 @@ func (*FollowMetricsResponse_Batch) isFollowMetricsResponse_Event() {}
 
 func (*FollowMetricsResponse_Eof) isFollowMetricsResponse_Event() {}
 
-// MetricBatch is the content of one stored request.
+// MetricBatch holds points of one request, in the order in which they were reported. A large request may be stored as
+// several batches.
 type MetricBatch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Increases within the run.
+	// Numbers the batches of a run from 1, without gaps.
 	Seq           int64         `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
 	Points        []*KeyedPoint `protobuf:"bytes,2,rep,name=points,proto3" json:"points,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1564,7 +1565,7 @@ func (x *KeyedPoint) GetTs() *timestamppb.Timestamp {
 // Eof is the last message of a stream: the run has ended and all of its data was sent.
 type Eof struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Sequence number of the last event before it.
+	// Sequence number of the last line or batch; 0 for an empty stream.
 	Seq int64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
 	// The final state of the run.
 	State         string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`

@@ -40,35 +40,37 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// RunDataService reads what a run reported. Every id is a run's (`run_...`) or a job's (`job_...`).
+// RunDataService reads what a run reported. Each `id` in a request is the id of a run (`run_...`) or of its job
+// (`job_...`).
 type RunDataServiceClient interface {
 	// ListLogs lists lines in the order of their arrival.
 	ListLogs(ctx context.Context, in *ListLogsRequest, opts ...grpc.CallOption) (*ListLogsResponse, error)
-	// ListMetrics lists series by key.
+	// ListMetrics lists the run's metric series, sorted by key.
 	ListMetrics(ctx context.Context, in *ListMetricsRequest, opts ...grpc.CallOption) (*ListMetricsResponse, error)
 	GetHparams(ctx context.Context, in *GetHparamsRequest, opts ...grpc.CallOption) (*Hparams, error)
-	// ListHparamChanges lists the values that later reports replaced, newest change first.
+	// ListHparamChanges lists the hyperparameter values that later reports replaced, newest change first.
 	ListHparamChanges(ctx context.Context, in *ListHparamChangesRequest, opts ...grpc.CallOption) (*ListHparamChangesResponse, error)
 	// GetEnvironment returns the static description of the run's environment.
 	GetEnvironment(ctx context.Context, in *GetEnvironmentRequest, opts ...grpc.CallOption) (*Environment, error)
-	// ListNodes lists the hardware of the run's nodes by rank.
+	// ListNodes lists the hardware of the run's nodes, sorted by rank.
 	ListNodes(ctx context.Context, in *ListNodesRequest, opts ...grpc.CallOption) (*ListNodesResponse, error)
-	// ListHardware lists the hardware samples of the run's machines, by node, GPU and key.
+	// ListHardware lists the hardware samples of the run's machines, one series per node, GPU and key.
 	ListHardware(ctx context.Context, in *ListHardwareRequest, opts ...grpc.CallOption) (*ListHardwareResponse, error)
 	// ListBenchmarks lists the scores that the run reported, in the order of their reports.
 	ListBenchmarks(ctx context.Context, in *ListBenchmarksRequest, opts ...grpc.CallOption) (*ListBenchmarksResponse, error)
-	// ListValidations lists validation rounds by step.
+	// ListValidations lists validation rounds, sorted by step.
 	ListValidations(ctx context.Context, in *ListValidationsRequest, opts ...grpc.CallOption) (*ListValidationsResponse, error)
-	// ListSamples lists the samples of one validation round in order; of the last round if no step is given. If the run
+	// ListSamples lists the samples of one validation round: the last round, unless the request has a step. If the run
 	// reads a protected dataset, a sample has only its reward and, in `extra.withheld`, the lengths of its parts in
-	// characters. On a page of more than 3 MiB long texts are cut and end in `…`; a smaller page shows them whole.
+	// characters. On a page of more than 3 MiB, long texts are cut and end in `…`; a smaller page shows them whole.
 	ListSamples(ctx context.Context, in *ListSamplesRequest, opts ...grpc.CallOption) (*ListSamplesResponse, error)
 	// ListArtifacts lists artifacts in the order in which they were registered.
 	ListArtifacts(ctx context.Context, in *ListArtifactsRequest, opts ...grpc.CallOption) (*ListArtifactsResponse, error)
-	// FollowLogs sends the stored lines after `after`, then new ones, and ends with eof. The gateway serves it as
-	// Server-Sent Events.
+	// FollowLogs sends the stored lines whose sequence number is greater than `after`, then new lines as they arrive, and
+	// ends with eof. The gateway serves the stream as Server-Sent Events.
 	FollowLogs(ctx context.Context, in *FollowLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FollowLogsResponse], error)
-	// FollowMetrics sends the stored batches after `after`, then new ones, and ends with eof.
+	// FollowMetrics sends the stored batches whose sequence number is greater than `after`, then new batches as they
+	// arrive, and ends with eof.
 	FollowMetrics(ctx context.Context, in *FollowMetricsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FollowMetricsResponse], error)
 }
 
@@ -232,35 +234,37 @@ type RunDataService_FollowMetricsClient = grpc.ServerStreamingClient[FollowMetri
 // All implementations must embed UnimplementedRunDataServiceServer
 // for forward compatibility.
 //
-// RunDataService reads what a run reported. Every id is a run's (`run_...`) or a job's (`job_...`).
+// RunDataService reads what a run reported. Each `id` in a request is the id of a run (`run_...`) or of its job
+// (`job_...`).
 type RunDataServiceServer interface {
 	// ListLogs lists lines in the order of their arrival.
 	ListLogs(context.Context, *ListLogsRequest) (*ListLogsResponse, error)
-	// ListMetrics lists series by key.
+	// ListMetrics lists the run's metric series, sorted by key.
 	ListMetrics(context.Context, *ListMetricsRequest) (*ListMetricsResponse, error)
 	GetHparams(context.Context, *GetHparamsRequest) (*Hparams, error)
-	// ListHparamChanges lists the values that later reports replaced, newest change first.
+	// ListHparamChanges lists the hyperparameter values that later reports replaced, newest change first.
 	ListHparamChanges(context.Context, *ListHparamChangesRequest) (*ListHparamChangesResponse, error)
 	// GetEnvironment returns the static description of the run's environment.
 	GetEnvironment(context.Context, *GetEnvironmentRequest) (*Environment, error)
-	// ListNodes lists the hardware of the run's nodes by rank.
+	// ListNodes lists the hardware of the run's nodes, sorted by rank.
 	ListNodes(context.Context, *ListNodesRequest) (*ListNodesResponse, error)
-	// ListHardware lists the hardware samples of the run's machines, by node, GPU and key.
+	// ListHardware lists the hardware samples of the run's machines, one series per node, GPU and key.
 	ListHardware(context.Context, *ListHardwareRequest) (*ListHardwareResponse, error)
 	// ListBenchmarks lists the scores that the run reported, in the order of their reports.
 	ListBenchmarks(context.Context, *ListBenchmarksRequest) (*ListBenchmarksResponse, error)
-	// ListValidations lists validation rounds by step.
+	// ListValidations lists validation rounds, sorted by step.
 	ListValidations(context.Context, *ListValidationsRequest) (*ListValidationsResponse, error)
-	// ListSamples lists the samples of one validation round in order; of the last round if no step is given. If the run
+	// ListSamples lists the samples of one validation round: the last round, unless the request has a step. If the run
 	// reads a protected dataset, a sample has only its reward and, in `extra.withheld`, the lengths of its parts in
-	// characters. On a page of more than 3 MiB long texts are cut and end in `…`; a smaller page shows them whole.
+	// characters. On a page of more than 3 MiB, long texts are cut and end in `…`; a smaller page shows them whole.
 	ListSamples(context.Context, *ListSamplesRequest) (*ListSamplesResponse, error)
 	// ListArtifacts lists artifacts in the order in which they were registered.
 	ListArtifacts(context.Context, *ListArtifactsRequest) (*ListArtifactsResponse, error)
-	// FollowLogs sends the stored lines after `after`, then new ones, and ends with eof. The gateway serves it as
-	// Server-Sent Events.
+	// FollowLogs sends the stored lines whose sequence number is greater than `after`, then new lines as they arrive, and
+	// ends with eof. The gateway serves the stream as Server-Sent Events.
 	FollowLogs(*FollowLogsRequest, grpc.ServerStreamingServer[FollowLogsResponse]) error
-	// FollowMetrics sends the stored batches after `after`, then new ones, and ends with eof.
+	// FollowMetrics sends the stored batches whose sequence number is greater than `after`, then new batches as they
+	// arrive, and ends with eof.
 	FollowMetrics(*FollowMetricsRequest, grpc.ServerStreamingServer[FollowMetricsResponse]) error
 	mustEmbedUnimplementedRunDataServiceServer()
 }

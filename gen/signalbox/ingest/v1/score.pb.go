@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/ingest/v1/score.proto
 
-// External scores that runs reported, and corrected values.
+// Benchmark scores that runs reported, and replaced hyperparameter values.
 
 package ingestv1
 
@@ -130,7 +130,7 @@ func (x *ListBenchmarksResponse) GetScores() []*BenchmarkScore {
 	return nil
 }
 
-// BenchmarkScore is one score that was measured outside the platform.
+// BenchmarkScore is one benchmark score, as the run reported it.
 type BenchmarkScore struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Id         string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -364,15 +364,17 @@ func (x *ListHparamChangesResponse) GetChanges() []*HparamChange {
 	return nil
 }
 
-// HparamChange is a value that a later report replaced.
+// HparamChange is a hyperparameter value that a later report replaced.
 type HparamChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Key   string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// The previous value.
+	// The replaced value.
 	Value []byte `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-	// The attempt that reported the previous value, and when.
-	Attempt       int32                  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	ReportedAt    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=reported_at,json=reportedAt,proto3" json:"reported_at,omitempty"`
+	// The attempt that reported the replaced value.
+	Attempt int32 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// When the replaced value was reported.
+	ReportedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=reported_at,json=reportedAt,proto3" json:"reported_at,omitempty"`
+	// When the value was replaced.
 	ReplacedAt    *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=replaced_at,json=replacedAt,proto3" json:"replaced_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -1,6 +1,7 @@
 // Package artifact owns the outputs of runs. It decides under which key an uploaded output is stored. It promises that
-// the size and the digest of a registered artifact are those of the uploaded object, and that an artifact is registered
-// only once. All object keys begin with the prefix of the run; a path from a client is only compared with them.
+// the size and the digest of an uploaded artifact are read from the object store, and that an artifact is registered
+// only once. The key of every object begins with the prefix of its run, and a run can register only objects with its
+// own prefix.
 package artifact
 
 import (
@@ -36,7 +37,7 @@ func (a *Artifact) URI() string {
 	return a.Path
 }
 
-// Digest returns the SHA-256 of the bytes, or nil if the platform has not seen them.
+// Digest returns the SHA-256 of the bytes, or nil if the platform does not have them.
 func (a *Artifact) Digest() *string {
 	if a.SHA256 == "" {
 		return nil
@@ -44,7 +45,7 @@ func (a *Artifact) Digest() *string {
 	return &a.SHA256
 }
 
-// Packed reports whether the bytes are a tar file of a folder.
+// Packed reports whether the platform has the bytes and their name ends in .tar. Clients upload a folder as a tar file.
 func (a *Artifact) Packed() bool { return a.SHA256 != "" && strings.HasSuffix(a.Path, ".tar") }
 
 // Upload describes bytes that a client wants to upload.
@@ -105,9 +106,10 @@ func (r *Registrar) URL(ctx context.Context, u *Upload) (blob.Signed, error) {
 	return r.Blobs.SignPut(ctx, u.Key(), blob.SignOptions{Size: u.Size, SHA256: u.SHA256})
 }
 
-// Inspect returns the artifact that a report describes, without an id. The artifact is an object that the run uploaded,
-// and its size and digest are read from the store. If the run does not execute in a container, it may also be a path on
-// the host.
+// Inspect returns the artifact that a report describes, without an id. The path in the report must name an object that
+// the run uploaded; the size and the digest of the object are read from the store. If the run does not execute in a
+// container, the path may also be a path on the host, which is only recorded. A report that fails the checks is a
+// Refused fault.
 func (r *Registrar) Inspect(ctx context.Context, p *report.Artifact, container bool) (*Artifact, error) {
 	a := &Artifact{RunID: p.RunID, Kind: p.Kind, Format: p.Format, Step: p.Step, Path: p.Path}
 	if p.Size != nil {
@@ -127,7 +129,7 @@ func (r *Registrar) Inspect(ctx context.Context, p *report.Artifact, container b
 	}
 	info, err := r.Blobs.Stat(ctx, key)
 	if fault.Is(err, fault.Absent) {
-		return nil, refused("not_uploaded", "artifact: nothing was uploaded to path")
+		return nil, refused("not_uploaded", "artifact: path names an object that was not uploaded; upload it first")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the size of the uploaded object: %w", err)

@@ -144,7 +144,7 @@ func TestWrite_concurrentRegistrationsGiveOneArtifact(t *testing.T) {
 		})
 	}
 	all.Wait()
-	require.Len(t, ids, 1, "an artifact without a step is registered once too")
+	require.Len(t, ids, 1, "an artifact without a step is also registered only once")
 	_, more, err := s.List(t.Context(), "run_1", request.Page{Limit: 5})
 	require.NoError(t, err)
 	require.False(t, more)

@@ -35,13 +35,14 @@ func Write(a *Artifact, newID string) groupcommit.Write {
 // Store reads artifacts.
 type Store struct{ Pool pg.Querier }
 
-// Find returns the registered artifact that has the run, kind, path and step of a.
+// Find returns the registered artifact that has the run, kind, path and step of a, or an Absent fault if no artifact
+// has them.
 func (s *Store) Find(ctx context.Context, a *Artifact) (*Artifact, error) {
 	return s.one(ctx, a.Path, ` WHERE run_id = $1 AND kind = $2 AND path = $3 AND step IS NOT DISTINCT FROM $4`,
 		a.RunID, a.Kind, a.Path, a.Step)
 }
 
-// Get returns an artifact of a run. It is an Absent fault if the run has no such artifact.
+// Get returns the artifact of a run with the given id, or an Absent fault if the run has no such artifact.
 func (s *Store) Get(ctx context.Context, runID, id string) (*Artifact, error) {
 	return s.one(ctx, id, ` WHERE run_id = $1 AND id = $2`, runID, id)
 }
@@ -57,7 +58,7 @@ func (s *Store) one(ctx context.Context, name, where string, args ...any) (*Arti
 	return a, nil
 }
 
-// List returns a page of a run's artifacts in the order of registration.
+// List returns a page of a run's artifacts in the order of registration, and whether another page follows.
 func (s *Store) List(ctx context.Context, runID string, p request.Page) ([]*Artifact, bool, error) {
 	all, err := pg.All[Artifact](s.Pool.Query(ctx, `SELECT `+columns+` FROM artifact WHERE run_id = $1 ORDER BY created_at, id LIMIT $2 OFFSET $3`,
 		runID, p.FetchLimit(), p.Offset))

@@ -55,7 +55,7 @@ func TestWrite_registersArtifactOnce(t *testing.T) {
 	require.True(t, more)
 	require.Equal(t, []string{"art_1", "art_3", "art_5"}, []string{all[0].ID, all[1].ID, all[2].ID})
 	_, err = s.Get(t.Context(), "run_2", "art_1")
-	require.True(t, fault.Is(err, fault.Absent), "an artifact belongs to its run only")
+	require.True(t, fault.Is(err, fault.Absent), "an artifact is found only under its own run")
 	got, err := s.Get(t.Context(), "run_1", "art_6")
 	require.NoError(t, err)
 	require.Empty(t, got.URI())

@@ -9,8 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Text reads a name: a string of low to high characters without NUL. Neither a text column of Postgres nor a URL can
-// contain a NUL.
+// Text reads a name: a string of low to high characters without NUL. A text column of Postgres cannot contain a NUL.
 func (r *Reader) Text(low, high int) string {
 	s := r.Bounded(low, high)
 	if holdsNUL(s) {
@@ -51,7 +50,7 @@ func (r *Reader) IntIn(low, high int64) int64 {
 	return n
 }
 
-// Enum reads a string that must be one of words.
+// Enum reads a string that must be one of words. For any other value it adds a fault and returns "".
 func (r *Reader) Enum(words ...string) string {
 	before := len(r.faults)
 	s := r.String()
@@ -65,7 +64,7 @@ func (r *Reader) Enum(words ...string) string {
 	return ""
 }
 
-// List reads an array like Array. It skips the items after the first most items and adds a fault if there are any.
+// List reads an array as Array does. If the array has more than most items, List skips the rest and adds a fault.
 func (r *Reader) List(most int, each func(i int)) {
 	long := false
 	r.Array(func(i int) {
@@ -89,7 +88,7 @@ func (r *Reader) limit(typ, name, text string, limit any) {
 	}
 }
 
-// Span calls read, which reads one value, and returns the text of that value in the same form as Raw.
+// Span calls read, which must read one value, and returns the text of that value in the form that Raw returns.
 func (r *Reader) Span(read func()) []byte {
 	r.peek()
 	start := r.pos
@@ -109,7 +108,8 @@ func Optional[T any](r *Reader, read func() T) *T {
 	return &v
 }
 
-// Entries reads an object with at most most names. Each name has low to high characters and no NUL.
+// Entries reads an object and calls each to read the value of each valid name. A valid name has low to high characters
+// and no NUL. An invalid name is a fault, and so are more than most names; their values are skipped.
 func (r *Reader) Entries(most, low, high int, each func(name string)) {
 	count := 0
 	r.Map(func(name string) {

@@ -1,6 +1,6 @@
 package decode
 
-// Bounds of a metrics request.
+// Bounds of a metrics request. MaxRunID and MaxRank apply to all other requests too.
 const (
 	MaxPoints = 10_000
 	MaxKey    = 256 // characters
@@ -18,7 +18,7 @@ type Columns struct {
 	Key   []uint32
 	Step  []int64
 	Value []float64
-	// Micros are times in microseconds since 1970.
+	// Micros are the times of the points in microseconds since 1970-01-01T00:00:00Z.
 	Micros []int64
 
 	index map[string]uint32
@@ -52,8 +52,9 @@ func (c *Columns) intern(key []byte) uint32 {
 	return i
 }
 
-// Metrics reads a metrics request. A scanner reads the common form of a body without an allocation per point. If it
-// cannot, the Reader reads the body from its beginning, so results and faults do not depend on the scanner.
+// Metrics reads a metrics request into a Columns, whose previous points it removes. A scanner reads the common form
+// of a body without an allocation per point. A Reader reads every other body from its beginning, so results and
+// faults do not depend on the scanner.
 func Metrics(data []byte, into *Columns) error {
 	into.Reset()
 	if fast(data, into) {
@@ -92,7 +93,7 @@ func point(r *Reader, into *Columns) {
 // RunID reads the id of a run.
 func (r *Reader) RunID() string { return r.Text(1, MaxRunID) }
 
-// Rank reads the optional rank of the reporting process.
+// Rank reads the optional rank of the reporting process. For null it returns nil.
 func (r *Reader) Rank() *int32 {
 	return Optional(r, func() int32 { return int32(r.IntIn(0, MaxRank)) })
 }

@@ -29,7 +29,7 @@ func rows(c *decode.Columns) []row {
 	return out
 }
 
-// onePoint returns a request with one point, which has the given fields.
+// onePoint returns a request with one point. fields contains the fields of the point.
 func onePoint(fields string) string { return `{"run_id":"r","points":[{` + fields + `}]}` }
 
 func TestMetrics_formOfPointDoesNotMatter(t *testing.T) {
@@ -140,7 +140,7 @@ func TestMetrics_boundsKeysAndPoints(t *testing.T) {
 		require.Equal(t, []string{key}, c.Names)
 	}
 	for n, ok := range map[int]bool{decode.MaxPoints: true, decode.MaxPoints + 1: false} {
-		for _, extra := range []string{"", `"rank":0,`} { // without rank the scanner reads the body, with rank the Reader
+		for _, extra := range []string{"", `"rank":0,`} { // the scanner cannot read a body with rank, so the Reader does
 			body := strings.Replace(string(request(n)), `"points"`, extra+`"points"`, 1)
 			err := decode.Metrics([]byte(body), &c)
 			require.Equal(t, ok, err == nil, "%d points: %v", n, err)

@@ -8,8 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// scanner reads the common form of a metrics request. Its methods return false if the body contains an escape, a
-// duplicate or unknown name, or a number out of range; the Reader then reads the body instead.
+// scanner reads the common form of a metrics request. Its methods return false at everything else, for example at a
+// syntax error, an escape, a duplicate name, the name rank, a time that is not in UTC, NaN or a number out of range. A
+// Reader then reads the body instead.
 type scanner struct {
 	data []byte
 	pos  int
@@ -204,7 +205,8 @@ func (s *scanner) float() (float64, bool) {
 	return v, err == nil && !math.IsInf(v, 0)
 }
 
-// micros reads a UTC time as Python and Go write it: 2026-11-21T09:33:00[.ffffff](Z|+00:00).
+// micros reads a UTC time as Python and Go write it, such as 2026-11-21T09:33:00Z or 2026-11-21T09:33:00.123456+00:00.
+// The fraction has at most nine digits.
 func (s *scanner) micros() (int64, bool) {
 	text, ok := s.plain()
 	const head = len("2026-11-21T09:33:00")

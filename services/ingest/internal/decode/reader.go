@@ -1,6 +1,7 @@
 // Package decode reads the request bodies of training code in one pass. It rejects unknown and duplicate names, names
-// that differ in case, wrong types, data after the value and invalid UTF-8. Each fault has the path of its field, and
-// all faults of a body are reported together. A value is never converted to another type.
+// that differ in case, wrong types, data after the value and invalid UTF-8. Each fault has the path of its field. All
+// faults of a body, 50 at most, are reported together, but a syntax error is reported alone. A value is never converted
+// to another type; only NaN and the infinities may be strings.
 package decode
 
 import (
@@ -23,7 +24,8 @@ const (
 	maxNames = 128 << 10
 )
 
-// Reader reads one body. Its methods read the next value; after a syntax error they do nothing.
+// Reader reads one body. Its methods read the next value. After a syntax error, or after too many names, they do
+// nothing.
 type Reader struct {
 	data   []byte
 	pos    int
@@ -31,11 +33,12 @@ type Reader struct {
 	names  int // number of names in the open objects
 	path   []any
 	faults []fault.Field
-	broken bool
-	finite bool // a skipped number that overflows a double is a fault
+	broken bool // after a syntax error or too many names
+	finite bool // Skip adds a fault for a number that overflows a double
 }
 
-// Body calls read to read the whole body. Its error lists the faults of the body.
+// Body calls read, which must read the whole body. If the body has faults, Body returns an Invalid fault that lists
+// them.
 func Body(data []byte, read func(r *Reader)) error {
 	r := &Reader{data: data, path: []any{"body"}}
 	if !utf8.Valid(data) {
@@ -52,7 +55,8 @@ func Body(data []byte, read func(r *Reader)) error {
 	return nil
 }
 
-// Wrong adds a fault at the current path, or at a field below it.
+// Wrong adds a fault at the current path, extended by below. It does nothing if there are already maxFaults faults or
+// after a syntax error.
 func (r *Reader) Wrong(typ, msg string, below ...any) {
 	if len(r.faults) < maxFaults && !r.broken {
 		r.faults = append(r.faults, fault.At(typ, msg, append(append([]any{}, r.path...), below...)...))
@@ -81,7 +85,8 @@ func (r *Reader) space() {
 	}
 }
 
-// peek returns the next byte that is not white space, or 0 at the end.
+// peek skips white space and returns the next byte without reading it. At the end, and after a syntax error, it returns
+// 0.
 func (r *Reader) peek() byte {
 	if r.broken {
 		return 0
@@ -125,8 +130,8 @@ func (r *Reader) Object(fields Fields, required ...string) {
 	}
 }
 
-// Map reads an object and calls each for every name. It returns false if the next value is not an object or has a
-// syntax error.
+// Map reads an object and calls each for every name, except duplicates. each must read the value of the name. Map
+// returns false if the next value is not an object or has a syntax error.
 func (r *Reader) Map(each func(name string)) bool {
 	if r.peek() != '{' {
 		r.mistyped(fault.TypeDictType, "Input should be an object")
@@ -155,7 +160,8 @@ func (r *Reader) Map(each func(name string)) bool {
 	return true
 }
 
-// field calls each to read the value of one name of an object. A duplicate name is a fault.
+// field calls each to read the value of one name of an object. A duplicate name is a fault, and its value is skipped.
+// More than maxNames names in all open objects end the reading.
 func (r *Reader) field(names map[string]bool, name string, each func(name string)) {
 	if r.names == maxNames {
 		r.limit(fault.TypeLong, "max_length", "Objects should have at most %d names together", maxNames)
@@ -174,7 +180,7 @@ func (r *Reader) field(names map[string]bool, name string, each func(name string
 	r.path = r.path[:len(r.path)-1]
 }
 
-// maxName is the maximum number of bytes of a client's name in the path of a fault.
+// maxName is the length in bytes to which a name from a client is cut in the path of a fault.
 const maxName = 128
 
 func clip(name string) string {
@@ -187,8 +193,8 @@ func clip(name string) string {
 // TypeDuplicate is the fault type of a duplicate name.
 const TypeDuplicate = "duplicate_key"
 
-// Array reads an array and calls each with the index of every item, which each must read. It returns false if the next
-// value is not an array or has a syntax error.
+// Array reads an array and calls each with the index of every item. each must read the item. Array returns false if the
+// next value is not an array or has a syntax error.
 func (r *Reader) Array(each func(i int)) bool {
 	if r.peek() != '[' {
 		r.mistyped(fault.TypeListType, "Input should be a list")
@@ -239,7 +245,7 @@ func (r *Reader) String() string {
 	return s
 }
 
-// Int reads an integer: no fraction, no exponent, no quotes.
+// Int reads a 64-bit integer without fraction, exponent or quotes.
 func (r *Reader) Int() int64 {
 	if _, odd := r.special(); odd {
 		r.Wrong(fault.TypeIntType, "Input should be a valid integer")
@@ -277,7 +283,7 @@ func (r *Reader) Float() float64 {
 	return v
 }
 
-// special reads NaN or an infinity, quoted or bare.
+// special reads NaN or an infinity, with or without quotes, if it comes next. It reports whether it read one.
 func (r *Reader) special() (float64, bool) {
 	r.peek()
 	for _, s := range [...]struct {
@@ -306,10 +312,10 @@ func (r *Reader) Bool() bool {
 	return false
 }
 
-// Null reads a null if it is the next value, and reports whether it did.
+// Null reads null if it comes next, and reports whether it read null.
 func (r *Reader) Null() bool { return r.literal("null") }
 
-// Time reads an ISO 8601 timestamp with an explicit offset and truncates it to microseconds.
+// Time reads an RFC 3339 timestamp and returns it in UTC, truncated to microseconds.
 func (r *Reader) Time() time.Time {
 	if r.peek() != '"' {
 		r.mistyped(fault.TypeDatetime, "Input should be a timestamp with an offset")

@@ -83,7 +83,8 @@ type values struct {
 	flag bool
 }
 
-// shape returns a function that reads an object with one field of each kind.
+// shape returns a function that reads an object with one field of each kind. It stores the values in v, unless v is
+// nil.
 func shape(v *values) func(r *decode.Reader) {
 	if v == nil {
 		v = &values{}

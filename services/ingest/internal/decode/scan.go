@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// literal reads word if it comes next, and reports whether it did.
+// literal reads word if it comes next, and reports whether it read word.
 func (r *Reader) literal(word string) bool {
 	r.peek()
 	if r.broken || !bytes.HasPrefix(r.data[r.pos:], []byte(word)) {
@@ -20,7 +20,8 @@ func (r *Reader) literal(word string) bool {
 	return true
 }
 
-// number reads a number and returns its text. The number must follow JSON's grammar.
+// number reads a number and returns its text. It returns false if the next value does not begin like a number. A number
+// that violates JSON's grammar is a syntax error; number then returns nil and true.
 func (r *Reader) number() ([]byte, bool) {
 	c := r.peek()
 	if c != '-' && (c < '0' || c > '9') {
@@ -135,7 +136,8 @@ func (r *Reader) escaped(start int) (string, bool) {
 	return "", false
 }
 
-// escape reads an escape after its backslash. An unpaired surrogate becomes U+FFFD.
+// escape reads the rest of an escape after its backslash. It returns false if the escape is invalid. An unpaired
+// surrogate becomes U+FFFD.
 func (r *Reader) escape() (rune, bool) {
 	if r.pos >= len(r.data) {
 		return 0, false
@@ -227,7 +229,7 @@ func (r *Reader) Finite() []byte {
 }
 
 // Raw reads a value of any type and returns a copy of its text without surrounding white space. NaN and infinities
-// without quotes are quoted in the copy, so that the stored text is valid JSON.
+// without quotes are quoted in the copy, so that the copy is valid JSON. After a syntax error, Raw returns nil.
 func (r *Reader) Raw() []byte {
 	r.peek()
 	start := r.pos

@@ -9,8 +9,8 @@ import (
 // Comparison compares two runs over the tasks that have scored rollouts in both.
 type Comparison struct {
 	Tasks              int
-	Delta              *float64 // nil if the runs have no scored task in common
-	CI                 *Interval
+	Delta              *float64  // nil if the runs have no scored task in common
+	CI                 *Interval // nil for fewer than two tasks
 	Wins, Losses, Ties int
 }
 
@@ -51,7 +51,8 @@ func Compare(ours, theirs []Rollout, seed string) *Comparison {
 	return c
 }
 
-// Limits of a bootstrap: the number of samples, and the number of values drawn for all samples together.
+// A bootstrap draws leastDraws to mostDraws samples. Within these bounds, it draws at most mostDrawnOf values for all
+// samples together.
 const (
 	mostDraws   = 10_000
 	leastDraws  = 1_000

@@ -6,17 +6,18 @@
 // An evaluation is a sample of tasks, so every mean is a mean over tasks: the mean of the tasks' means, where a task's
 // mean is that of its scored rollouts. The standard error is the standard deviation of the tasks' means divided by the
 // square root of the number of tasks. If all tasks have the same number of rollouts, this is the error clustered by
-// task (Liang and Zeger 1986; Miller 2024, "Adding Error Bars to Evals", section 2.2). The 95 % interval uses
-// Student's t with one degree of freedom less than the number of tasks. The interval of pass@k is clipped to 0 and 1.
+// task (Liang and Zeger 1986; Miller 2024, "Adding Error Bars to Evals", section 2.2). The 95 % interval for n tasks
+// uses Student's t with n - 1 degrees of freedom. The interval of pass@k is clipped to the range from 0 to 1.
 //
 // For a task with n scored rollouts and c passed ones, pass@k is 1 - C(n-c, k)/C(n, k) (Chen et al. 2021,
 // "Evaluating Large Language Models Trained on Code", equation 1). Tasks with fewer than k scored rollouts are
-// excluded. Percentiles are linear between ranks (Hyndman and Fan's type 7, numpy's default); bins are those of
-// numpy.histogram. A comparison pairs the tasks that both runs scored. Its interval is the percentile bootstrap over
-// tasks (Efron and Tibshirani 1993, chapter 13), with a seed made from the ids of the two runs.
+// excluded. Percentiles are interpolated linearly between ranks (Hyndman and Fan's type 7, numpy's default). Histogram
+// bins are those of numpy.histogram. A comparison pairs the tasks that have scored rollouts in both runs. Its interval
+// is the percentile bootstrap over tasks (Efron and Tibshirani 1993, chapter 13), with a seed made from the ids of the
+// two runs.
 //
 // The package also owns validation rounds, whose chunks may arrive in any order and more than once, and benchmark
-// scores, which are all kept in the order of the reports.
+// scores. A later score never replaces an earlier one.
 package evaluation
 
 import (
@@ -35,7 +36,8 @@ type Head struct {
 	StartedAt                   time.Time
 }
 
-// Rollout is one stored attempt of an agent at a task.
+// Rollout is one stored try of an agent at a task. Number distinguishes the tries of a task. Attempt is the attempt of
+// the run that reported the rollout.
 type Rollout struct {
 	Task                           string
 	Number, Attempt                int32
@@ -50,7 +52,7 @@ type Rollout struct {
 	At                             time.Time
 }
 
-// passReward is the lowest reward that solves a task, unless the run reported another one.
+// passReward is the lowest reward that solves a task, unless the run reported another threshold.
 const passReward = 1.0
 
 // passes reports whether a scored rollout solved its task.
@@ -75,7 +77,7 @@ type task struct {
 
 func (t *task) scored() int { return len(t.rewards) }
 
-// tasks groups rollouts by task. The rollouts are sorted by task.
+// tasks groups rollouts, which must be sorted by task.
 func (h *Head) tasks(rollouts []Rollout) []task {
 	var out []task
 	for i := range rollouts {
@@ -219,7 +221,7 @@ func (u *Usage) add(r *Rollout) {
 }
 
 // powers returns the values of k for which pass@k is computed: the powers of two below most, and most itself. most is
-// the largest number of rollouts per task.
+// the number of rollouts per task.
 func powers(most int) []int {
 	var ks []int
 	for k := 1; k < most; k *= 2 {
@@ -231,7 +233,7 @@ func powers(most int) []int {
 	return ks
 }
 
-// rewardOf returns the mean reward, or nil if no task is scored.
+// rewardOf returns the mean over tasks of each task's mean reward, or nil if no rollout is scored.
 func rewardOf(tasks []task) *Mean {
 	var means []float64
 	for i := range tasks {
@@ -257,7 +259,7 @@ func passAt(tasks []task, k int) *Mean {
 	return m
 }
 
-// partsOf returns the mean of each part of the reward, sorted by name.
+// partsOf returns the mean over tasks of each part of the reward, sorted by name.
 func partsOf(rollouts []Rollout) []Metric {
 	means := map[string][]float64{}
 	for i := 0; i < len(rollouts); {

@@ -45,12 +45,12 @@ type stated struct {
 func (h *Head) stated() (*stated, error) {
 	var s stated
 	if err := json.Unmarshal(h.Parts, &s); err != nil {
-		return nil, fmt.Errorf("read an evaluation's head: %w", err)
+		return nil, fmt.Errorf("decode the head of an evaluation: %w", err)
 	}
 	return &s, nil
 }
 
-// taskset returns the digest of the tasks, or "" if the run did not report it.
+// taskset returns the digest of the taskset, or "" if the run did not report a digest.
 func (h *Head) taskset() string {
 	s, err := h.stated()
 	if err != nil {

@@ -128,7 +128,7 @@ func TestCompare_pairsTasks(t *testing.T) {
 	ours := []Rollout{scored("a", 0, 1), scored("b", 0, 0), scored("b", 1, 1), scored("c", 0, 0), scored("d", 0, 1), masked("e", 0)}
 	theirs := []Rollout{scored("a", 0, 0), scored("b", 0, 0.5), scored("c", 0, 1), scored("e", 0, 1), scored("f", 0, 1)}
 	c := Compare(ours, theirs, "x")
-	require.Equal(t, []int{3, 1, 1, 1}, []int{c.Tasks, c.Wins, c.Losses, c.Ties}, "only tasks that both runs scored count")
+	require.Equal(t, []int{3, 1, 1, 1}, []int{c.Tasks, c.Wins, c.Losses, c.Ties}, "only tasks with scored rollouts in both runs count")
 	require.InDelta(t, 0, *c.Delta, 1e-15)
 	require.LessOrEqual(t, -1.0, c.CI.Low)
 	require.Less(t, c.CI.Low, c.CI.High)
@@ -137,5 +137,5 @@ func TestCompare_pairsTasks(t *testing.T) {
 	require.Zero(t, apart.Tasks)
 	one := Compare(ours[:1], theirs[:1], "x")
 	require.InDelta(t, 1, *one.Delta, 0)
-	require.Nil(t, one.CI, "one task has no spread")
+	require.Nil(t, one.CI, "one task has no interval")
 }

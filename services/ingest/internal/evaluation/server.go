@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
-// Scores returns, as metrics, the scores that a run reported under a benchmark's name.
+// Scores returns the newest score of each metric that a run reported under a benchmark's name.
 type Scores func(ctx context.Context, runID, name string) ([]*ingestv1.EvaluationMetric, error)
 
 // Progress returns the progress of a run.
@@ -76,7 +76,7 @@ func (s *Server) assemble(
 	return out, err
 }
 
-// compare compares a run with a baseline. It rejects a baseline with another taskset, because rewards of different
+// compare compares a run with a baseline. Both must have reported the same taskset digest, because rewards of different
 // tasks cannot be compared.
 func (s *Server) compare(ctx context.Context, runID, baseline string, head *Head, ours []Rollout) (*ingestv1.EvaluationComparison, error) {
 	other, err := s.Store.Head(ctx, baseline)
@@ -88,7 +88,7 @@ func (s *Server) compare(ctx context.Context, runID, baseline string, head *Head
 	}
 	mine, theirs := head.taskset(), other.taskset()
 	if mine == "" || mine != theirs {
-		return nil, fault.New(fault.Refused, "baseline", "baseline: run %s evaluated another taskset", baseline)
+		return nil, fault.New(fault.Refused, "baseline", "baseline: run %s did not report the same taskset_digest as this run", baseline)
 	}
 	rollouts, err := s.Store.Rollouts(ctx, baseline)
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *Server) compare(ctx context.Context, runID, baseline string, head *Head
 	return comparisonProto(baseline, Compare(ours, rollouts, runID+" "+baseline)), nil
 }
 
-// readable checks that runID is valid and that the caller may read the run. It returns the id.
+// readable checks that runID is the id of a run and that the caller may read the run. It returns runID.
 func (s *Server) readable(ctx context.Context, field, runID string) (string, error) {
 	if err := request.ID(id.Run, field, runID); err != nil {
 		return "", err

@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// mean adds the values in their order. stat.Mean adds them in an order that depends on where they are in memory, so that
-// equal values may give two means; Compare counts equal means as ties.
+// mean returns the mean of values and adds them in their order. stat.Mean adds them in an order that depends on their
+// memory address, so that equal slices may have different means. Compare needs equal means, which it counts as ties.
 func mean(values []float64) float64 {
 	sum := 0.0
 	for _, v := range values {
@@ -64,7 +64,7 @@ type Bin struct {
 
 const bins = 10
 
-// distribution returns nil if there are no values.
+// distribution describes values in any order. It returns nil if values is empty.
 func distribution(values []float64) *Distribution {
 	if len(values) == 0 {
 		return nil
@@ -80,8 +80,9 @@ func distribution(values []float64) *Distribution {
 	return d
 }
 
-// quantile interpolates linearly between the two nearest ranks: type 7 of Hyndman and Fan 1996, "Sample Quantiles in
-// Statistical Packages", and numpy's default. stat.Quantile has types 1 and 4 only.
+// quantile returns the q-quantile of sorted, which must not be empty. It interpolates linearly between the two nearest
+// ranks: type 7 of Hyndman and Fan 1996, "Sample Quantiles in Statistical Packages", which is numpy's default.
+// stat.Quantile has types 1 and 4 only.
 func quantile(sorted []float64, q float64) float64 {
 	at := q * float64(len(sorted)-1)
 	low := int(math.Floor(at))
@@ -118,7 +119,7 @@ func histogram(sorted []float64) []Bin {
 	return out
 }
 
-// studentT returns the quantile of Student's t distribution at confidence.
+// studentT returns the quantile at confidence of Student's t distribution with the given degrees of freedom.
 func studentT(freedom float64) float64 {
 	return distuv.StudentsT{Sigma: 1, Nu: freedom}.Quantile(confidence)
 }

@@ -18,7 +18,7 @@ func TestStudentT_matchesTables(t *testing.T) {
 	} {
 		require.InDelta(t, want, studentT(freedom), 0.0005, freedom)
 	}
-	require.InDelta(t, math.Tan(math.Pi*0.475), studentT(1), 1e-9, "with one degree of freedom it is the Cauchy distribution")
+	require.InDelta(t, math.Tan(math.Pi*0.475), studentT(1), 1e-9, "Student's t with one degree of freedom is the Cauchy distribution")
 }
 
 func TestMeanOf_workedExample(t *testing.T) {
@@ -57,7 +57,8 @@ func TestChance_workedExamples(t *testing.T) {
 	}
 }
 
-// TestChance_equalsShareOfDraws compares chance with the share of passing draws among all draws of k of n rollouts.
+// TestChance_equalsShareOfDraws draws k of n rollouts in all possible ways. c of the n rollouts have passed. The
+// share of draws that contain a passed rollout must equal chance.
 func TestChance_equalsShareOfDraws(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 8; n++ {

@@ -15,11 +15,14 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 
-// maxRollouts is the maximum number of rollouts of a run. Each response is computed from all of them.
+// maxRollouts is the maximum number of rollouts of a run. Each response of GetAgentEvaluation is computed from all
+// rollouts of the run.
 const maxRollouts = 100_000
 
-// Write stores the evaluation and the rollouts of a benchmark payload. Later values replace earlier ones. A run
-// evaluates only one benchmark; a payload with another name is rejected.
+// Write stores the evaluation and the rollouts of a benchmark payload. A reported value replaces the value of an
+// earlier payload, and a rollout replaces the earlier rollout with the same task and number. A run evaluates only one
+// benchmark: Write returns a Conflict for a payload with another name, and a Refused fault if the run gets more than
+// maxRollouts rollouts.
 func Write(b *report.Benchmark) groupcommit.Write {
 	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
 		if b.Evaluation == nil && b.Rollouts == nil {
@@ -55,7 +58,7 @@ func storeHead(ctx context.Context, tx pgx.Tx, b *report.Benchmark, r *groupcomm
 		return fmt.Errorf("load an evaluation: %w", err)
 	}
 	if err == nil && h.Name != b.Name {
-		return fault.New(fault.Conflict, "evaluation", "benchmark: the run already evaluates %s", h.Name)
+		return fault.New(fault.Conflict, "evaluation", "benchmark: the run already evaluates the benchmark %s", h.Name)
 	}
 	e := b.Evaluation
 	if e == nil {
@@ -83,7 +86,7 @@ func merge(object []byte, parts map[string][]byte) (string, error) {
 	all := map[string]json.RawMessage{}
 	if len(object) > 0 {
 		if err := json.Unmarshal(object, &all); err != nil {
-			return "", fmt.Errorf("read an evaluation's head: %w", err)
+			return "", fmt.Errorf("decode the head of an evaluation: %w", err)
 		}
 	}
 	for name, raw := range parts {
@@ -117,7 +120,7 @@ const rolloutSQL = `INSERT INTO rollout AS o (run_id, attempt, reported_at, task
 		seconds = excluded.seconds, stop = excluded.stop, error = excluded.error, trace = excluded.trace
 	WHERE o.attempt <= excluded.attempt`
 
-// storeRollouts writes all rollouts of a request in one statement. Each parameter holds one column as a slice.
+// storeRollouts writes all rollouts of a request in one statement, to which it passes one slice per column.
 func storeRollouts(ctx context.Context, tx pgx.Tx, rollouts []report.Rollout, r *groupcommit.Run) error {
 	n := len(rollouts)
 	var c struct {

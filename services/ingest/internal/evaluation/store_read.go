@@ -40,7 +40,7 @@ func (s *Store) Rollouts(ctx context.Context, runID string) ([]Rollout, error) {
 	return s.collect(ctx, rolloutColumns+` LIMIT $2`, runID, maxRollouts)
 }
 
-// List returns a page of a run's rollouts, sorted by task and number.
+// List returns a page of a run's rollouts, sorted by task and number, and whether another page follows.
 func (s *Store) List(ctx context.Context, runID string, p request.Page) ([]Rollout, bool, error) {
 	all, err := s.collect(ctx, rolloutColumns+` LIMIT $2 OFFSET $3`, runID, p.FetchLimit(), p.Offset)
 	if err != nil {

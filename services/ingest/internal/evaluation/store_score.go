@@ -17,7 +17,8 @@ import (
 // maxScores is the maximum number of scores per run.
 const maxScores = 100_000
 
-// WriteScore stores the score of a benchmark payload, if it has one.
+// WriteScore stores the score of a benchmark payload, if the payload has a score. It returns a Refused fault if the run
+// already has maxScores scores.
 func WriteScore(b *report.Benchmark, newID string) groupcommit.Write {
 	return func(ctx context.Context, tx pgx.Tx, _ *pgx.Batch, r *groupcommit.Run) error {
 		s := b.Score
@@ -63,7 +64,7 @@ type ScoreStore struct{ Pool pg.Querier }
 const columns = `SELECT id, attempt, name, version, metric, value, n, stderr, config_digest, samples_uri, created_at
 	FROM benchmark_score WHERE run_id = $1`
 
-// List returns a page of a run's scores in the order of the reports.
+// List returns a page of a run's scores in the order of the reports, and whether another page follows.
 func (s *ScoreStore) List(ctx context.Context, runID string, p request.Page) ([]Score, bool, error) {
 	found, err := s.collect(ctx, columns+` ORDER BY created_at, id LIMIT $2 OFFSET $3`, runID, p.FetchLimit(), p.Offset)
 	if err != nil {
@@ -76,7 +77,7 @@ func (s *ScoreStore) List(ctx context.Context, runID string, p request.Page) ([]
 // maxNamed is the maximum number of metrics that Newest returns.
 const maxNamed = 100
 
-// Newest returns the newest score of each metric of a benchmark, ordered by metric name.
+// Newest returns the newest score that a run reported for each metric of a benchmark, ordered by metric name.
 func (s *ScoreStore) Newest(ctx context.Context, runID, name string) ([]Score, error) {
 	return s.collect(ctx, `SELECT DISTINCT ON (metric) id, attempt, name, version, metric, value, n, stderr, config_digest, samples_uri,
 		created_at FROM benchmark_score WHERE run_id = $1 AND name = $2 ORDER BY metric, created_at DESC, id DESC LIMIT $3`,

@@ -33,7 +33,7 @@ func open(t *testing.T) *fixture {
 	return &fixture{t: t, pool: base.Pool("ingest"), run: groupcommit.Run{ID: "run_1", Now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}}
 }
 
-// group stores writes of an attempt as the committer does: in one transaction.
+// group stores the writes of an attempt in one transaction, as the committer does.
 func (b *fixture) group(attempt int32, writes ...groupcommit.Write) error {
 	b.t.Helper()
 	r := b.run
@@ -54,7 +54,7 @@ func (b *fixture) group(attempt int32, writes ...groupcommit.Write) error {
 	return err
 }
 
-// chunk writes one chunk of a round with one sample per user text.
+// chunk returns the write of one chunk of a round. The chunk has one sample per user text.
 func chunk(step int64, index, total int32, users ...string) groupcommit.Write {
 	v := &report.Validation{RunID: "run_1", Step: step, Chunk: index, Total: total}
 	for _, u := range users {

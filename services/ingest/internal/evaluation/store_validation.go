@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 
-// WriteValidation stores one chunk of a round. A repeated chunk replaces the earlier one. The first chunk determines
-// the number of chunks in the round; later chunks with another total are rejected.
+// WriteValidation stores one chunk of a round. A repeated chunk replaces the earlier chunk. The first chunk determines
+// the number of chunks in the round: WriteValidation returns a Conflict for a later chunk with another total.
 func WriteValidation(v *report.Validation) groupcommit.Write {
 	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
 		var total int32
@@ -60,8 +60,8 @@ type Round struct {
 	At                     time.Time
 }
 
-// Sample is one conversation with its index in the round. User, Assistant, Env and Extra are JSON, or nil if not
-// reported.
+// Sample is one conversation of a round. Index is its position in the round, from 0. User, Assistant, Env and Extra are
+// JSON, or nil if not reported.
 type Sample struct {
 	Step                        int64
 	Index                       int32
@@ -69,14 +69,14 @@ type Sample struct {
 	Reward                      *float64
 }
 
-// ValidationStore reads rounds.
+// ValidationStore reads rounds and their samples.
 type ValidationStore struct{ Pool pg.Querier }
 
 // visible excludes a round if a newer attempt reported a round of the same or an earlier step.
 const visible = ` FROM validation_round v WHERE v.run_id = $1 AND NOT EXISTS (SELECT 1 FROM validation_round n
 	WHERE n.run_id = $1 AND n.attempt > v.attempt AND n.step <= v.step)`
 
-// Rounds returns a page of a run's rounds, ordered by step.
+// Rounds returns a page of a run's rounds, ordered by step, and whether another page follows.
 func (s *ValidationStore) Rounds(ctx context.Context, runID string, p request.Page) ([]Round, bool, error) {
 	rows, err := s.Pool.Query(ctx, `SELECT v.step, v.attempt, v.avg_reward, v.accuracy, v.total_chunks, v.created_at,
 			(SELECT count(*) FROM validation_chunk c WHERE c.run_id = $1 AND c.attempt = v.attempt AND c.step = v.step),
@@ -96,7 +96,8 @@ func (s *ValidationStore) Rounds(ctx context.Context, runID string, p request.Pa
 	return rounds, more, nil
 }
 
-// Samples returns a page of a round's samples, in order. If step is nil, the samples are those of the last round.
+// Samples returns a page of a round's samples, in the order of their chunks, and whether another page follows. If step
+// is nil, the round is the last one of the run.
 func (s *ValidationStore) Samples(ctx context.Context, runID string, step *int64, p request.Page) ([]Sample, bool, error) {
 	var attempt int32
 	var at int64

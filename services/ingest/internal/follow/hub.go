@@ -1,8 +1,8 @@
-// Package follow owns live reading. A follower reads a run's stream from the store and waits at its current end. The
-// package promises that a follower receives every event once and in order, no matter how often it is woken. All
-// followers at the same position of a stream share one read per wake-up. A page with the current owner of the run is
-// sent at least once every pollEvery. A slow follower needs no buffer: only its position is stored, and it later
-// continues to read from there.
+// Package follow owns live reading. A follower reads a run's stream from the store and waits at the stream's current
+// end. The package promises that a follower receives every event once and in order, no matter how often it is woken.
+// Followers at the same position of a stream share one read per wake-up. A waiting follower gets a page with the
+// current owner of the run at least once every pollEvery. A slow follower needs no buffer: only its position is
+// stored, and it later continues to read from that position.
 package follow
 
 import (
@@ -24,7 +24,8 @@ type Hub struct {
 	topics map[string]*topic
 }
 
-// topic counts the rounds of one run. Closing next begins a new round and wakes the run's followers.
+// topic counts the rounds of one run. A round lasts from one wake-up of the run's followers to the next. Closing next
+// wakes the followers.
 type topic struct {
 	followers int
 	round     uint64
@@ -34,7 +35,7 @@ type topic struct {
 // NewHub returns a hub without followers. Run and Listen wake the followers, so both must be called.
 func NewHub(clk clock.Clock) *Hub { return &Hub{clock: clk, topics: map[string]*topic{}} }
 
-// Wake begins a new round of each run. It does not block.
+// Wake begins a new round of each of the runs that have followers. It does not block.
 func (h *Hub) Wake(runs []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -45,7 +46,8 @@ func (h *Hub) Wake(runs []string) {
 	}
 }
 
-// WakeAll begins a new round of every run. It is called when a notification may have been lost.
+// WakeAll begins a new round of every run that has followers. It is called regularly, and when a notification may have
+// been lost.
 func (h *Hub) WakeAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -60,7 +62,7 @@ func (t *topic) begin() {
 	t.next = make(chan struct{})
 }
 
-// Run wakes all followers every pollEvery, so that a lost notification delays them by no more than that.
+// Run wakes all followers every pollEvery, so that a lost notification delays them by at most pollEvery.
 func (h *Hub) Run(ctx context.Context) error {
 	tick := h.clock.NewTicker(pollEvery)
 	defer tick.Stop()

@@ -70,7 +70,7 @@ func TestStreams_Follow_slowFollowerDelaysNoOther(t *testing.T) {
 		var seen []int64
 		waits := true
 		err := s.Follow(t.Context(), "run", 0, func(p Page[int64]) error {
-			if waits { // this follower's first read blocks until the others are done
+			if waits { // this follower blocks at its first page until the others are done
 				<-gate
 				waits = false
 			}
@@ -120,7 +120,7 @@ func TestStreams_Follow_resumesAfterPlace(t *testing.T) {
 			return collect(&seen)(p)
 		}))
 		require.Len(t, seen, int(25-after))
-		require.Equal(t, 1, ends, "one page has End, the last one")
+		require.Equal(t, 1, ends, "only the last page has End")
 		for i, e := range seen {
 			require.Equal(t, after+int64(i)+1, e)
 		}
@@ -192,7 +192,7 @@ func TestHub_Listen_wakesNamedRuns(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
 	awaitListeners(t, admin, 0)
-	require.Zero(t, pool.Stat().AcquiredConns(), "the listening connection is not in the pool")
+	require.Zero(t, pool.Stat().AcquiredConns(), "the listening connection was taken out of the pool")
 }
 
 func TestHub_Listen_returnsOnLostConnection(t *testing.T) {

@@ -50,9 +50,10 @@ func NewStreams[E any](hub *Hub, read Read[E]) *Streams[E] {
 	return &Streams[E]{hub: hub, read: read, reads: map[place]*shared[E]{}}
 }
 
-// Follow calls send with every page after a position, until the stream ends, ctx ends or send fails. It sends a page at
-// once and then one after every wake-up. A page may be empty: it confirms that the position is valid and states who
-// owns the run now. send may block.
+// Follow calls send with every page after a position, until the stream ends, ctx ends, or a read or send fails. It
+// reads pages until a page is empty, and then waits for the next wake-up before it reads again. An empty page is also
+// sent: it confirms that the position is valid and states the current owner of the run. At the end of the stream,
+// Follow returns nil. send may block.
 func (s *Streams[E]) Follow(ctx context.Context, runID string, after int64, send func(Page[E]) error) error {
 	s.hub.join(runID)
 	defer s.hub.leave(runID)
@@ -77,8 +78,8 @@ func (s *Streams[E]) Follow(ctx context.Context, runID string, after int64, send
 	}
 }
 
-// page returns the page that follows at. If another follower is already reading that page in this round, page waits for
-// its result.
+// page returns the page that follows at. If another follower reads or has read that page in this round, page uses the
+// result of that read, unless the read failed.
 func (s *Streams[E]) page(ctx context.Context, at place, round uint64) (Page[E], error) {
 	r, mine := s.enter(at, round)
 	defer s.leave(at, r)
@@ -96,15 +97,15 @@ func (s *Streams[E]) page(ctx context.Context, at place, round uint64) (Page[E],
 	if r.err == nil {
 		return r.page, nil
 	}
-	// The shared read failed, perhaps only because the other follower's context ended: read here instead.
+	// The shared read failed, perhaps only because the other follower's context ended. Read the page for this follower.
 	return s.read(ctx, at.run, at.after)
 }
 
 // errUnread is the error of a shared read until the read is done. It stays set if read panics.
 var errUnread = errors.New("the page was not read")
 
-// enter joins a read at the position at that began in this round or a later one. If there is none, enter registers a
-// new read, which the caller must perform: mine is then true.
+// enter joins a read at the given position that began in this round or a later one. If no such read is registered,
+// enter registers a new read and returns mine = true: the caller must perform the read.
 func (s *Streams[E]) enter(at place, round uint64) (r *shared[E], mine bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

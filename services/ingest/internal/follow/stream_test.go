@@ -177,7 +177,7 @@ func TestStreams_Follow_returnsErrors(t *testing.T) {
 	require.Empty(t, pages[0].Events)
 }
 
-// Every wake-up sends a page with the current owner, even without new events.
+// Every wake-up sends a page with the current owner, even if there are no new events.
 func TestStreams_Follow_everyPollReportsOwner(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC))

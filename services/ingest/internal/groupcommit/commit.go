@@ -1,8 +1,8 @@
-// Package groupcommit makes reports durable. Requests wait in a queue; a flusher stores all waiting requests in one
-// transaction, and each request gets its response after the commit. The package promises that a numbered request of a
-// writer is stored once, in one transaction with its data; that a request that reuses a number with another body is
-// rejected; that only one group at a time writes the rows of a run; and that an invalid request does not make other
-// requests fail.
+// Package groupcommit makes reports durable. Requests wait in queues. A flusher stores the waiting requests of its
+// queue as a group in one transaction, and each request gets its response after the commit. The package promises that
+// a numbered request of a writer is stored once, and its number in one transaction with its data; that a request that
+// reuses a number with another body is rejected; that only one group at a time writes the rows of a run; and that an
+// invalid request does not make other requests fail.
 package groupcommit
 
 import (
@@ -18,17 +18,18 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Key is the number of a request among the requests of its writer. The zero Key means that the request has no number.
+// Key identifies a request within a run and a stream: Seq is the number that Writer gave to the request. The zero Key
+// means that the request has no number.
 type Key struct {
 	Writer string
 	Seq    int64
 }
 
-// Write stores one request while the run's row is locked. It may be called again in another transaction. Statements
-// whose results it does not need should be added to batch, which is sent last.
+// Write stores one request while the run's row is locked. It may be called again in another transaction. It should add
+// statements whose results it does not need to batch, which is sent last.
 type Write func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error
 
-// All combines several writes into one.
+// All returns a write that calls the given writes in order, until one fails.
 func All(writes ...Write) Write {
 	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error {
 		for _, write := range writes {
@@ -49,7 +50,7 @@ type Item struct {
 	// Digest is the digest of the body. It is ignored if Key is zero.
 	Digest Digest
 	Write  Write
-	// Unfenced items are stored even if a newer attempt has replaced theirs.
+	// Unfenced items are stored even if a newer attempt has replaced the attempt of the item.
 	Unfenced bool
 }
 
@@ -60,7 +61,7 @@ type Run struct {
 	LineSeq, BatchSeq int64
 	Keys              int32
 	Now               time.Time
-	// Memo passes values between the writes of one group.
+	// Memo passes values between the writes of one group. Flush clears it.
 	Memo map[any]any
 	// Fresh must be set by a write if followers must be notified of the data.
 	Fresh bool
@@ -68,10 +69,10 @@ type Run struct {
 	committed []func()
 }
 
-// Committed registers a function that is called after the group's commit.
+// Committed registers a function that is called after the commit of the group. It is not called if the group fails.
 func (r *Run) Committed(fn func()) { r.committed = append(r.committed, fn) }
 
-// Limits of a group, and of the queue of each flusher.
+// The maximum number of items in a group and in the queue of each flusher, and the time limit of a group's transaction.
 const (
 	maxGroup     = 256
 	maxQueue     = 1024
@@ -103,8 +104,8 @@ type result struct {
 // lanes is the number of flushers. All items of a run go to the same flusher.
 const lanes = 2
 
-// New returns a committer. After each commit, the committer calls changed with the runs that followers must be notified
-// of. changed must not block.
+// New returns a committer. After each commit, the committer calls changed with the runs whose followers must be
+// notified. changed must not block.
 func New(pool *pgxpool.Pool, clk clock.Clock, changed func(runs []string)) *Committer {
 	c := &Committer{
 		pool: pool, clock: clk, changed: changed, seed: maphash.MakeSeed(),
@@ -117,7 +118,8 @@ func New(pool *pgxpool.Pool, clk clock.Clock, changed func(runs []string)) *Comm
 }
 
 // Store stores an item and returns after the commit. repeated reports whether an earlier request had already stored the
-// item. If ctx ends first, the item may or may not be stored; the caller can safely send it again.
+// item. If the queue is full, Store returns an Unavailable fault at once. If ctx ends or the committer stops first, the
+// item may or may not be stored; the caller can safely send an item with a Key again.
 func (c *Committer) Store(ctx context.Context, item Item) (repeated bool, err error) {
 	w := &waiting{Item: item, result: make(chan result, 1)}
 	lane := c.lanes[maphash.String(c.seed, item.RunID)%uint64(len(c.lanes))]
@@ -138,7 +140,7 @@ func (c *Committer) Store(ctx context.Context, item Item) (repeated bool, err er
 
 func stopping() error { return fault.New(fault.Unavailable, "draining", "the server is shutting down") }
 
-// Run stores queued items until ctx ends. A group that has begun is finished.
+// Run stores queued items until ctx ends. It finishes groups that have begun.
 func (c *Committer) Run(ctx context.Context) error {
 	defer c.stopOnce.Do(func() { close(c.stopped) })
 	var flushers sync.WaitGroup
@@ -160,7 +162,7 @@ func (c *Committer) flush(ctx context.Context, lane chan *waiting) {
 	}
 }
 
-// gather returns first and the items that are queued behind it, maxGroup items at most.
+// gather returns first and the items that are queued behind first, at most maxGroup items in total.
 func gather(first *waiting, lane chan *waiting) []*waiting {
 	group := []*waiting{first}
 	for len(group) < maxGroup {
@@ -174,7 +176,8 @@ func gather(first *waiting, lane chan *waiting) []*waiting {
 	return group
 }
 
-// group stores items in one transaction. If that fails, it stores them one by one, so that each gets its own error.
+// group stores items in one transaction. If the transaction fails, group stores the items one by one, so that each item
+// gets its own error.
 func (c *Committer) group(ctx context.Context, items []*waiting) {
 	results, err := c.attempt(ctx, items)
 	if err == nil {

@@ -61,8 +61,8 @@ func (b *harness) start() (stop func()) {
 	return stop
 }
 
-// insertItem returns an item that inserts a row into hparam_history whenever it is stored, so that the rows count the
-// writes.
+// insertItem returns an item that inserts a row into hparam_history whenever it is stored, so that the number of rows
+// is the number of writes.
 func insertItem(run, stream string, key Key, attempt int32) Item {
 	return Item{RunID: run, Stream: stream, Key: key, Attempt: attempt, Write: func(_ context.Context, _ pgx.Tx, batch *pgx.Batch, r *Run) error {
 		r.LineSeq++
@@ -104,7 +104,7 @@ func TestCommitter_Store_anyOrderStoresOnce(t *testing.T) {
 		}
 		marks, err := Watermark(t.Context(), b.pool, "run_1")
 		require.NoError(t, err)
-		require.Equal(t, low, marks["logs"]["w"], "the mark is at the first gap")
+		require.Equal(t, low, marks["logs"]["w"], "the mark is the number before the first gap")
 	}
 	require.Equal(t, requests, repeats)
 	require.Equal(t, requests, b.count(`SELECT count(*) FROM hparam_history`))
@@ -174,7 +174,7 @@ func TestCommitter_Store_rejectsReplacedAttempt(t *testing.T) {
 	unfenced := insertItem("run_1", "s", Key{"w", 2}, 1)
 	unfenced.Unfenced = true
 	require.NoError(t, store(unfenced))
-	require.Equal(t, 2, b.count(`SELECT attempt FROM run`), "the newest attempt stays")
+	require.Equal(t, 2, b.count(`SELECT attempt FROM run`), "an older attempt does not replace the newest one")
 }
 
 func TestCommitter_Store_notifiesFollowersAfterCommit(t *testing.T) {
@@ -195,7 +195,7 @@ func TestCommitter_Store_notifiesFollowersAfterCommit(t *testing.T) {
 	require.NoError(t, err)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	require.Equal(t, []string{"run_1"}, b.news, "a run without news wakes no follower")
+	require.Equal(t, []string{"run_1"}, b.news, "followers of a run without new data are not notified")
 }
 
 func TestCommitter_Store_alwaysReturns(t *testing.T) {

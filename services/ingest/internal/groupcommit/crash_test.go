@@ -20,7 +20,8 @@ type fixedClock struct{ clock.Clock }
 
 func (fixedClock) Now() time.Time { return time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC) }
 
-// terminatedItem returns an item whose database connection is terminated during its first writes, times in total.
+// terminatedItem returns item with a changed Write: each of its first calls, as many as times states, terminates the
+// database session of its transaction.
 func terminatedItem(b *harness, item Item, times int) Item {
 	write := item.Write
 	item.Write = func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error {
@@ -50,11 +51,11 @@ func TestCommitter_Store_killedConnectionStoresNothing(t *testing.T) {
 		_, err := b.Store(t.Context(), item)
 		require.True(t, fault.Is(pg.Classify(err), fault.Unavailable), "%v", err)
 		require.Equal(t, int(seq-1), b.count(`SELECT count(*) FROM hparam_history`))
-		require.Equal(t, int(seq-1), b.count(`SELECT line_seq FROM run`), "the counter does not move")
+		require.Equal(t, int(seq-1), b.count(`SELECT line_seq FROM run`), "the counter is unchanged")
 		require.Equal(t, int(seq-1), b.count(`SELECT count(*) FROM request_digest`))
 		repeated, err := b.Store(t.Context(), item)
 		require.NoError(t, err)
-		require.False(t, repeated, "the retry stores it")
+		require.False(t, repeated, "the retry stores the item")
 	}
 	require.Equal(t, 8, b.count(`SELECT seq FROM mark`))
 }
@@ -104,7 +105,7 @@ func TestCommitter_Run_stopFinishesCurrentGroup(t *testing.T) {
 	go func() { _, err := b.Store(t.Context(), keyedItem(Key{"w", 2}, "b")); second <- err }()
 	close(gate)
 	<-stopped
-	// Both calls return, either with a result or because the committer is shutting down.
+	// Both calls return. They return an error only if the committer is shutting down.
 	for _, ch := range []chan error{first, second} {
 		if err := <-ch; err != nil {
 			require.True(t, fault.HasCode(err, "draining"), "%v", err)
@@ -117,7 +118,7 @@ func TestCommitter_Run_stopFinishesCurrentGroup(t *testing.T) {
 	next.start()
 	repeated, err := next.Store(t.Context(), slow)
 	require.NoError(t, err)
-	require.True(t, repeated, "the next process treats it as a repeat")
+	require.True(t, repeated, "the next process treats the request as a repeat")
 }
 
 func TestCommitter_group_keepsOrderOfRequests(t *testing.T) {
@@ -155,7 +156,7 @@ func TestCommitter_Store_sharedRunsHaveNoGaps(t *testing.T) {
 	var all sync.WaitGroup
 	const each = 40
 	for i := range 3 * each {
-		for r := range 3 { // each request goes to every committer, and each goroutine uses another order of runs
+		for r := range 3 { // each request goes to every committer, and each committer gets the runs in another order
 			all.Go(func() {
 				item := insertItem(fmt.Sprintf("run_%d", (i+r)%3+1), "s", Key{"w", int64(i/3) + 1}, 1)
 				if _, err := committers[r].Store(t.Context(), item); err != nil {
@@ -184,7 +185,7 @@ func TestWatermark_listsStreamsAndWritersOfOneRun(t *testing.T) {
 	}
 	marks, err := Watermark(t.Context(), b.pool, "run_1")
 	require.NoError(t, err)
-	require.Equal(t, map[string]map[string]int64{"logs": {"w": 2, "v": 1}, "metrics": {"w": 1}}, marks, "a writer without its first request has no mark")
+	require.Equal(t, map[string]map[string]int64{"logs": {"w": 2, "v": 1}, "metrics": {"w": 1}}, marks, "a writer whose first request is missing has no mark")
 	none, err := Watermark(t.Context(), b.pool, "run_3")
 	require.NoError(t, err)
 	require.NotNil(t, none)

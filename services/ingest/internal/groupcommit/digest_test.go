@@ -50,7 +50,7 @@ func TestDigestOf_differentBodiesDiffer(t *testing.T) {
 		require.Equal(t, d, DigestOf([]byte(body)), "the same bytes have the same digest")
 		seen[d] = body
 	}
-	// Databases contain digests, so DigestOf must never change.
+	// Digests are stored in databases, so the result of DigestOf for a body must never change.
 	require.Equal(t, "e3b0c44298fc1c149afbf4c8996fb924", fmt.Sprintf("%x", DigestOf(nil)))
 }
 
@@ -82,7 +82,7 @@ func TestCommitter_group_reusedNumberDoesNotAffectOthers(t *testing.T) {
 	}
 	got := b.storeAsGroup(keyedItem(Key{"w", 1}, "x"), counting, keyedItem(Key{"w", 1}, "y"))
 	require.NoError(t, got[1].err)
-	require.EqualValues(t, 1, tries.Load(), "the rest of the group is stored at the first try")
+	require.EqualValues(t, 1, tries.Load(), "the other items of the group are stored at the first try")
 }
 
 func TestCommitter_group_failedRequestDoesNotBindNumber(t *testing.T) {

@@ -12,7 +12,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// attempt stores items in one transaction.
+// attempt stores items in one transaction and returns the result of each item. An item that is a repeat, or that reuses
+// a number with another body, does not affect the other items; every other failure of an item fails the transaction.
 func (c *Committer) attempt(ctx context.Context, items []*waiting) ([]result, error) {
 	ctx, cancel := context.WithTimeout(ctx, groupTimeout)
 	defer cancel()
@@ -51,15 +52,16 @@ func (c *Committer) attempt(ctx context.Context, items []*waiting) ([]result, er
 type group struct {
 	runs  map[string]*Run
 	marks map[markKey]*mark
-	// digests holds the known digests of the group's numbered requests; noted lists the requests whose digests are new.
+	// digests holds the digests of the group's numbered requests, as far as they are known. noted lists the requests
+	// whose digests are not stored yet.
 	digests map[request]Digest
 	noted   []request
 }
 
 const lockSQL = `SELECT id, attempt, line_seq, batch_seq, key_count FROM run WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE`
 
-// load locks the runs and reads the marks of the writers. It locks in the order of the run ids, which prevents
-// deadlocks.
+// load locks the runs, and reads the marks of the writers and the digests of the requests. It locks in the order of the
+// run ids, which prevents deadlocks between groups.
 func (g *group) load(ctx context.Context, tx pgx.Tx, items []*waiting) error {
 	ids := make([]string, 0, len(items))
 	for _, w := range items {
@@ -93,14 +95,15 @@ func (g *group) scanRuns(rows pgx.Rows) error {
 	return rows.Err()
 }
 
-// stage writes an item, unless it is already stored.
+// stage writes an item that is not stored yet, and marks its number as stored. It returns an error if the run has no
+// row, or if a newer attempt has replaced the attempt of an item that is not Unfenced.
 func (g *group) stage(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, w *waiting, c *Committer) error {
 	r := g.runs[w.RunID]
 	if r == nil {
 		return fault.Absentf("run", w.RunID)
 	}
 	if w.Attempt < r.Attempt && !w.Unfenced {
-		return fault.New(fault.Conflict, "attempt_replaced", "attempt %d was replaced by attempt %d; its reports are no longer accepted", w.Attempt, r.Attempt)
+		return fault.New(fault.Conflict, "attempt_replaced", "attempt %d has been replaced by attempt %d and can no longer report", w.Attempt, r.Attempt)
 	}
 	r.Attempt = max(r.Attempt, w.Attempt)
 	r.Now = c.clock.Now()
@@ -116,7 +119,8 @@ func (g *group) stage(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, w *waiti
 	return nil
 }
 
-// finish updates the rows of the runs and the marks. It notifies the followers on all replicas.
+// finish queues the statements that update the rows of the runs, the marks and the digests, and that notify the
+// followers on all replicas.
 func (g *group) finish(batch *pgx.Batch) {
 	for _, r := range g.runs {
 		batch.Queue(`UPDATE run SET attempt = $2, line_seq = $3, batch_seq = $4, key_count = $5 WHERE id = $1`,
@@ -134,7 +138,8 @@ func (g *group) finish(batch *pgx.Batch) {
 // Channel is the Postgres notification channel of commits. The payload is the ids of the runs, separated by commas.
 const Channel = "signalbox_ingest_run"
 
-// maxNotified is the number of runs in one notification. It keeps the payload below Postgres' limit of 8000 bytes.
+// maxNotified is the maximum number of runs in one notification. It keeps the payload below Postgres' limit of 8000
+// bytes.
 const maxNotified = 100
 
 func (g *group) fresh() []string {
@@ -159,7 +164,7 @@ func (g *group) committed(changed func([]string)) {
 	}
 }
 
-// Flush sends the batch now, so that a write can read what other writes of its group stored.
+// Flush sends the batch now, so that a write can read what other writes of its group stored. It also clears r.Memo.
 func (r *Run) Flush(ctx context.Context, tx pgx.Tx, batch *pgx.Batch) error {
 	if batch.Len() > 0 {
 		if err := tx.SendBatch(ctx, batch).Close(); err != nil {

@@ -13,15 +13,15 @@ type markKey struct{ run, stream, writer string }
 
 func (i *Item) mark() markKey { return markKey{i.RunID, i.Stream, i.Key.Writer} }
 
-// mark records which requests of a writer are stored: all up to seq, and the ones in ahead, which are greater than seq
-// + 1. ahead contains only numbers that occur in the group.
+// mark records which requests of a writer are stored: all up to seq, and those whose numbers are in ahead. Of the
+// stored numbers beyond seq, ahead contains only those that occur in the group.
 type mark struct {
 	seq    int64
 	before int64 // seq as loaded
-	first  int64 // the lowest stored number above seq + 1, as loaded, or 0
+	first  int64 // the lowest number of the writer in the table ahead, as loaded, or 0
 	ahead  map[int64]bool
-	added  []int64
-	passed bool
+	added  []int64 // the numbers to insert into the table ahead
+	passed bool    // seq has passed a number in ahead
 }
 
 func (m *mark) has(seq int64) bool { return seq <= m.seq || m.ahead[seq] }
@@ -42,7 +42,7 @@ const marksSQL = `SELECT DISTINCT k.r, k.s, k.w, coalesce(m.seq, 0),
 	FROM unnest($1::text[], $2::text[], $3::text[]) k(r, s, w)
 	LEFT JOIN mark m ON m.run_id = k.r AND m.stream = k.s AND m.writer = k.w`
 
-// passSQL increases mark.seq by one for as long as the next number is in ahead.
+// passSQL increases mark.seq, which is $4, as long as the next number is in the table ahead.
 const passSQL = `UPDATE mark SET seq = $4 + (SELECT count(*) FROM (SELECT a.seq, row_number() OVER (ORDER BY a.seq) AS n FROM ahead a
 		WHERE a.run_id = $1 AND a.stream = $2 AND a.writer = $3 AND a.seq > $4) t WHERE t.seq = $4 + t.n)
 	WHERE run_id = $1 AND stream = $2 AND writer = $3`
@@ -65,7 +65,7 @@ func (m *mark) finish(batch *pgx.Batch, k markKey) {
 	}
 }
 
-// columns returns the keys of the group's numbered requests, one slice per column.
+// columns returns run, stream, writer and number of the group's numbered requests, one slice each.
 func columns(items []*waiting) (runs, streams, writers []string, seqs []int64) {
 	for _, w := range items {
 		if w.Key.Seq > 0 {
@@ -101,10 +101,10 @@ func (g *group) scanAhead(rows pgx.Rows) error {
 	return rows.Err()
 }
 
-// maxWriters is the maximum number of writers in the result of Watermark.
+// maxWriters is the maximum number of writers in the result of Watermark. A writer counts once for each stream.
 const maxWriters = 10_000
 
-// Watermark returns, for each stream and writer, the highest seq up to which no request is missing.
+// Watermark returns, for each stream and writer, the highest number up to which all requests are stored.
 func Watermark(ctx context.Context, q pg.Querier, runID string) (map[string]map[string]int64, error) {
 	rows, err := q.Query(ctx, `SELECT stream, writer, seq FROM mark WHERE run_id = $1 ORDER BY stream, writer LIMIT $2`,
 		runID, maxWriters)

@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// Digest is the first half of the SHA-256 of a body. It depends on the exact bytes, because every writer stores the
-// bytes of a request and repeats exactly these.
+// Digest is the first half of the SHA-256 of a body. It depends on the exact bytes, because a writer stores the bytes
+// of a request until it gets a response, and repeats exactly these bytes.
 type Digest [16]byte
 
 // DigestOf returns the digest of a body.
@@ -53,7 +53,8 @@ func (g *group) scanDigests(rows pgx.Rows) error {
 	return rows.Err()
 }
 
-// known reports whether a numbered request is stored. It returns a Conflict if the number was used with another body.
+// known reports whether a numbered request is stored. It returns a Conflict fault if the number was used with another
+// body.
 func (g *group) known(w *waiting) (bool, error) {
 	if w.Key.Seq == 0 {
 		return false, nil
@@ -73,8 +74,8 @@ func (g *group) note(w *waiting) {
 	}
 }
 
-// finishDigests writes the digests of the group's new requests. If two transactions write the same number, the primary
-// key of the table makes the later one fail, and its items are then stored one by one.
+// finishDigests queues the statement that stores the digests of the group's new requests. If two transactions store the
+// same number, the primary key of the table makes the later transaction fail. Its items are then stored one by one.
 func (g *group) finishDigests(batch *pgx.Batch) {
 	if len(g.noted) == 0 {
 		return
@@ -94,10 +95,10 @@ func (g *group) finishDigests(batch *pgx.Batch) {
 const storedSQL = `(EXISTS (SELECT 1 FROM mark WHERE run_id = $1 AND stream = $2 AND writer = $3 AND seq >= $4)
 	OR EXISTS (SELECT 1 FROM ahead WHERE run_id = $1 AND stream = $2 AND writer = $3 AND seq = $4))`
 
-// Claim binds a number to a body. Call it before an action outside the transaction that stores the request, so that of
-// two concurrent requests with the same number and different bodies only one proceeds. It reports whether the request
-// is already stored, and returns a Conflict if the number was used with another body. After a failed action, the same
-// body may claim the number again.
+// Claim binds a number to a body. Call it before an action outside the transaction that stores the request: of two
+// concurrent requests with the same number and different bodies, only one can then act. Claim reports whether the
+// request is already stored, and returns a Conflict fault if the number is bound to another body. The same body may
+// claim the number again, for example after its action failed.
 func Claim(ctx context.Context, q pg.Querier, runID, stream string, key Key, digest Digest) (stored bool, err error) {
 	_, err = q.Exec(ctx, `INSERT INTO request_digest (run_id, stream, writer, seq, digest) SELECT $1, $2, $3, $4, $5
 		WHERE NOT `+storedSQL+` ON CONFLICT DO NOTHING`, runID, stream, key.Writer, key.Seq, digest[:])

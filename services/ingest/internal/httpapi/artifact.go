@@ -59,7 +59,7 @@ func (h *Handler) artifact(ctx context.Context, r *request) (any, error) {
 	}
 	if a.Kind == report.KindCheckpoint && a.URI() != "" {
 		if err := h.Checkpoint(ctx, r.grant, a); err != nil {
-			return nil, err // the artifact is registered; a retry sends the checkpoint to jobs again
+			return nil, err // the artifact is registered; if the client retries, jobs is called again
 		}
 	}
 	return registered{
@@ -104,7 +104,7 @@ func (h *Handler) uploadURL(ctx context.Context, r *request) (any, error) {
 	}, nil
 }
 
-// upload checks the query parameters. q must contain all names.
+// upload checks the query parameters of a request for an upload URL and returns the upload without its attempt.
 func upload(q map[string]string) (*artifact.Upload, error) {
 	u := &artifact.Upload{RunID: q["run_id"], Kind: q["kind"], Path: q["path"], SHA256: q["sha256"]}
 	var faults []fault.Field
@@ -113,7 +113,7 @@ func upload(q map[string]string) (*artifact.Upload, error) {
 		wrong(fault.TypeEnum, "Input should be 'checkpoint', 'hf_export', 'eval_report' or 'merged_model'", "kind")
 	}
 	if u.Path == "" || len(u.Path) > maxPath {
-		wrong(fault.TypeStringShort, "String should have 1 to 4096 characters", "path")
+		wrong(fault.TypeStringShort, "String should have 1 to 4096 bytes", "path")
 	}
 	if strings.IndexByte(u.Path, 0) >= 0 {
 		wrong(fault.TypeValue, "String should not contain NUL", "path")
@@ -133,7 +133,7 @@ func upload(q map[string]string) (*artifact.Upload, error) {
 
 const maxPath = 4096
 
-// watermark responds, for each stream and writer, with the number up to which requests are stored without a gap.
+// watermark responds, for each stream and writer, with the highest number up to which all requests are stored.
 func (h *Handler) watermark(ctx context.Context, r *request) (any, error) {
 	q, err := readQuery(r.http.URL, "run_id")
 	if err != nil {
@@ -145,8 +145,8 @@ func (h *Handler) watermark(ctx context.Context, r *request) (any, error) {
 	return h.Marks.Watermark(ctx, q["run_id"])
 }
 
-// readQuery reads a query. It must contain each of names exactly once and no other name. A name that ends in ? is
-// optional.
+// readQuery reads the query of u, which must contain each of names exactly once and no other name. A name that ends
+// in ? is optional.
 func readQuery(u *url.URL, names ...string) (map[string]string, error) {
 	values, err := url.ParseQuery(u.RawQuery)
 	if err != nil {

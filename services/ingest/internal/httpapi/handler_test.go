@@ -120,7 +120,7 @@ func (p *harness) lifecycle(_ context.Context, _ *ingesttoken.Grant, event *repo
 	return err
 }
 
-// send sends a request with the run's token. Each change modifies the request first.
+// send sends a request with the run's token. Before that, it calls each change with the request.
 func (p *harness) send(method, path, body string, change ...func(r *http.Request)) *httptest.ResponseRecorder {
 	r := httptest.NewRequestWithContext(p.t.Context(), method, "/api/ingest/"+path, strings.NewReader(body))
 	r.Header.Set("X-Service-Token", p.token)
@@ -233,7 +233,7 @@ func TestHandler_endedAttemptReportsLifecycleOnly(t *testing.T) {
 			}
 		}
 		rec := p.send(http.MethodPost, "lifecycle", `{"run_id":"run_1","event":"failed","ts":"2026-11-21T09:00:00Z"}`)
-		require.Equal(t, http.StatusOK, rec.Code, "%s: jobs alone decides about an event", name)
+		require.Equal(t, http.StatusOK, rec.Code, "%s: jobs alone decides whether an event is valid", name)
 		require.Equal(t, []string{"failed"}, p.events)
 		require.Equal(t, http.StatusOK, p.send(http.MethodGet, "watermark?run_id=run_1", "").Code, "%s: the watermark stays readable", name)
 	}
@@ -295,7 +295,7 @@ func TestHandler_errorsHideTheirCause(t *testing.T) {
 		require.NotContains(t, rec.Body.String(), "hunter2", name)
 		require.Equal(t, c.logged, strings.Contains(p.log.String(), "ingest request failed"), name)
 		require.NotEmpty(t, rec.Header().Get(fault.HeaderRequestID), name)
-		require.Zero(t, p.handler.inFlight.Load(), "%s: the memory is released", name)
+		require.Zero(t, p.handler.inFlight.Load(), "%s: no memory remains reserved", name)
 	}
 }
 

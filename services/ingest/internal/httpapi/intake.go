@@ -1,7 +1,7 @@
 // Package httpapi serves every route under /api/ingest, from the check of the token to the response. It promises that
 // an invalid body is never an internal error: the response lists the faults with their paths. Data is stored only for
-// the run of the token, and status 200 means that it is committed. An Idempotency-Key belongs to one body of one route:
-// the same bytes get the same response again, other bytes get 409.
+// the run of the token, and status 200 means that the data is committed. Within a run and a route, an Idempotency-Key
+// belongs to one body: the same bytes get the same response again, and other bytes get 409.
 package httpapi
 
 import (
@@ -29,7 +29,8 @@ import (
 // Prefix is the path under which Handler is mounted.
 const Prefix = "/api/ingest/"
 
-// timeout limits a request, from its first byte to its response.
+// timeout limits the handling of a request after its header has arrived. It does not interrupt the reading of the body.
+// A request that waits for a signal may take maxWait longer.
 const timeout = 20 * time.Second
 
 // Storer stores items durably.
@@ -45,7 +46,7 @@ type Marks interface {
 	Watermark(ctx context.Context, runID string) (map[string]map[string]int64, error)
 }
 
-// Registered finds artifacts.
+// Registered finds registered artifacts.
 type Registered interface {
 	Find(ctx context.Context, a *artifact.Artifact) (*artifact.Artifact, error)
 }
@@ -60,7 +61,7 @@ type Handler struct {
 	Artifacts Registered
 	// Lifecycle sends a reported event to jobs.
 	Lifecycle func(ctx context.Context, g *ingesttoken.Grant, event *report.Lifecycle) error
-	// Checkpoint reports a registered checkpoint to jobs. The next attempt can resume from it.
+	// Checkpoint reports a registered checkpoint to jobs, so that the next attempt can resume from the checkpoint.
 	Checkpoint func(ctx context.Context, g *ingesttoken.Grant, a *artifact.Artifact) error
 	Signals    Signals
 	// Ack sends the acknowledgement of a signal to jobs and returns the next signal.
@@ -102,7 +103,7 @@ func (h *Handler) route(path, method string) (route, error) {
 	return nil, fault.New(fault.Absent, "", "Not Found")
 }
 
-// allowed returns the only method of a path.
+// allowed returns the method of a path. Each path has only one.
 func (h *Handler) allowed(path string) string {
 	if serve, _ := h.route(path, http.MethodGet); serve != nil {
 		return http.MethodGet
@@ -138,7 +139,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set(fault.HeaderRequestID, requestID)
-	_, _ = w.Write(append(body, '\n')) // a client that has disconnected sends the request again
+	_, _ = w.Write(append(body, '\n')) // if the client has disconnected, it sends the request again
 }
 
 func (h *Handler) fail(ctx context.Context, w http.ResponseWriter, r *http.Request, err error, requestID string) {

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// largest is the maximum size of a body of the routes for bulk data; usual is that of the other routes. maxInFlight
-	// is the maximum total size of all bodies that are being read or stored.
+	// largest is the maximum size in bytes of a body on the routes for bulk data; usual is the maximum on the other
+	// routes. maxInFlight is the maximum total size of all bodies that are being read or stored.
 	largest     = 8 << 20
 	usual       = 1 << 20
 	maxInFlight = 128 << 20
 	// maxKept is the capacity of the largest buffer that is reused for another request.
 	maxKept = 1 << 20
-	maxKey  = 255
+	maxKey  = 255 // length of an Idempotency-Key
 )
 
 // request is a request with a valid token.
@@ -40,8 +40,8 @@ func (r *request) item(stream string, write groupcommit.Write) groupcommit.Item 
 	}
 }
 
-// maxBody returns the maximum size of a body of a route. The limit is lower for reports that are stored as received,
-// because they must fit into a response, and for log lines, because writers send them in small pieces.
+// maxBody returns the maximum size of a body of a route. The lower limit also applies to reports of the environment,
+// because they must fit into a response, and to log lines, because writers send them in small pieces.
 func maxBody(path string) int64 {
 	switch path {
 	case "metrics", "validation", "hardware", "hparams", "benchmark":
@@ -53,7 +53,8 @@ func maxBody(path string) int64 {
 
 func cutPrefix(path string) (string, bool) { return strings.CutPrefix(path, Prefix) }
 
-// idempotencyKey reads the header Idempotency-Key, which is <writer>:<seq> with seq counted from 1.
+// idempotencyKey reads the header Idempotency-Key, which is <writer>:<seq> with seq counted from 1. It returns the zero
+// Key if the request does not have this header.
 func idempotencyKey(h http.Header) (groupcommit.Key, error) {
 	values := h.Values("Idempotency-Key")
 	if len(values) == 0 {
@@ -84,7 +85,8 @@ func badKey() error {
 	return fault.InvalidFields(fault.At(fault.TypeStringPattern, "Input should be <writer>:<seq> with seq counted from 1", "header", "idempotency-key"))
 }
 
-// read reads a body of at most most bytes. release frees the memory of the body.
+// read reads the body of r into req. A body of more than most bytes is an error. The caller must call release when it
+// no longer needs req.body, whose memory may then be used for another request.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request, req *request, most int64) (release func(), err error) {
 	if f := incoming.PlainJSON(r.Header); f != nil {
 		return nil, f
@@ -125,5 +127,5 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, req *request, mos
 }
 
 func tooLarge(most int64) error {
-	return fault.New(fault.TooLarge, "", "the body is larger than %d bytes", most)
+	return fault.New(fault.TooLarge, "", "the body is larger than the maximum of %d bytes", most)
 }

@@ -143,7 +143,7 @@ func TestHandler_read_boundsBody(t *testing.T) {
 		length   int64
 		encoding string
 		want     fault.Kind
-		inFlight int64 // until release is called
+		inFlight int64 // bytes that are reserved until release is called
 	}{
 		"small":                 {strings.NewReader("{}"), 2, "", "", 2},
 		"identity":              {strings.NewReader("{}"), 2, "Identity", "", 2},

@@ -31,8 +31,8 @@ func (h *Handler) may(r *request, runID string) error {
 	return r.grant.May(h.Clock.Now())
 }
 
-// lifecycle sends the event to jobs, which decides whether the event is valid. Only then is the request marked as
-// stored.
+// lifecycle sends the event to jobs, which decides whether the event is valid. The request is marked as stored only
+// after jobs has accepted the event.
 func (h *Handler) lifecycle(ctx context.Context, r *request) (any, error) {
 	event, err := report.ReadLifecycle(r.body)
 	if err != nil {
@@ -50,8 +50,8 @@ func (h *Handler) lifecycle(ctx context.Context, r *request) (any, error) {
 	if err := h.Lifecycle(ctx, r.grant, event); err != nil {
 		return nil, err
 	}
-	// This stores the attempt in the run's row. From now on, reports of older attempts are rejected even if the grant of
-	// their token is still cached.
+	// The item stores the attempt in the run's row. From now on, reports of older attempts are rejected, even if the
+	// grants of their tokens are still cached.
 	item := r.item("lifecycle", nil)
 	item.Unfenced = true
 	if _, err := h.Store.Store(ctx, item); err != nil {
@@ -60,8 +60,7 @@ func (h *Handler) lifecycle(ctx context.Context, r *request) (any, error) {
 	return stored{true}, nil
 }
 
-// metrics responds with the number of points in the request. This request or an earlier one with the same number stored
-// the points durably.
+// metrics stores the points of a request and responds with their number. A repeated request gets the same response.
 func (h *Handler) metrics(ctx context.Context, r *request) (any, error) {
 	c, _ := h.columns.Get().(*decode.Columns)
 	if c == nil {
@@ -122,7 +121,7 @@ func (h *Handler) logs(ctx context.Context, r *request) (any, error) {
 	return stored{true}, err
 }
 
-// record returns the route of a report that is stored as received.
+// record returns the route of a report whose JSON is stored unchanged.
 func (h *Handler) record(stream string, read func([]byte) (*report.Records, error)) route {
 	return func(ctx context.Context, r *request) (any, error) {
 		p, err := read(r.body)
@@ -149,7 +148,7 @@ func (h *Handler) hardware(ctx context.Context, r *request) (any, error) {
 	return stored{true}, err
 }
 
-// benchmark stores a score and evaluation data in one transaction.
+// benchmark stores the score, the evaluation and the rollouts of a report in one transaction.
 func (h *Handler) benchmark(ctx context.Context, r *request) (any, error) {
 	p, err := report.ReadBenchmark(r.body)
 	if err != nil {

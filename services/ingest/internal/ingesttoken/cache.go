@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Limits of the cache: how long it stores a grant and a refusal, how many entries it has, and how long a call of
+// Limits of the cache: how long it stores a grant and a refusal, the maximum number of entries, and how long a call of
 // resolve may take.
 const (
 	rememberGood   = 5 * time.Second
@@ -26,8 +26,8 @@ type cache struct {
 	entries map[[32]byte]*entry
 }
 
-// entry is a result of resolve, or a call of resolve in progress. done is closed when the call returns. until is zero
-// before that.
+// entry is a result of resolve, or a call of resolve in progress. done is closed when the call has returned. until is
+// the time at which the result expires; it is zero while the call is in progress.
 type entry struct {
 	done  chan struct{}
 	grant *Grant
@@ -56,7 +56,7 @@ func (c *cache) get(ctx context.Context, hash [32]byte) (*Grant, error) {
 		if e.err == nil || fault.Is(e.err, fault.Unauthenticated) {
 			return e.grant, e.err
 		}
-		// The caller that called resolve got no result. If only that caller's context was canceled, try again.
+		// The caller that called resolve for this token got an error. If its context was canceled, try again.
 		if err := ctx.Err(); err != nil {
 			return nil, fault.FromContext(err)
 		}
@@ -81,8 +81,8 @@ func (c *cache) entry(hash [32]byte) (e *entry, mine bool) {
 	return e, true
 }
 
-// shrink makes room for an entry. It removes the expired entries. If the cache is still full, it removes any entry
-// whose call of resolve has returned.
+// shrink makes room for an entry. It removes the expired entries. If the cache is still full, it removes arbitrary
+// entries whose call of resolve has returned, until the cache has room for one entry.
 func (c *cache) shrink() {
 	now := c.clock.Now()
 	for hash, e := range c.entries {

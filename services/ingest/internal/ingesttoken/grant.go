@@ -28,10 +28,11 @@ type Grant struct {
 // grace is how long the last attempt of a run may report after the end of the run.
 const grace = 15 * time.Minute
 
-// May returns an error if the attempt may report only lifecycle events.
+// May returns an error if the attempt may report nothing but lifecycle events: if a newer attempt has replaced it, or
+// if the run ended more than grace ago.
 func (g *Grant) May(now time.Time) error {
 	if !g.Current {
-		return fault.New(fault.Conflict, "attempt_replaced", "attempt %d was replaced; its reports are no longer accepted", g.Attempt)
+		return fault.New(fault.Conflict, "attempt_replaced", "attempt %d has been replaced and can no longer report", g.Attempt)
 	}
 	if g.EndedAt != nil && now.Sub(*g.EndedAt) > grace {
 		return fault.New(fault.Conflict, "run_closed", "the run ended more than 15 minutes ago; it accepts no more reports")
@@ -53,7 +54,8 @@ type Checker struct {
 	clock clock.Clock
 }
 
-// NewChecker returns a checker. resolve must fetch the grant from jobs, and store the run's row before it returns.
+// NewChecker returns a checker. resolve gets the hash of a token. It must fetch the grant from jobs, and store the
+// run's row before it returns.
 func NewChecker(clk clock.Clock, resolve func(ctx context.Context, hash []byte) (*Grant, error)) *Checker {
 	return &Checker{cache: newCache(clk, resolve), clock: clk}
 }
@@ -61,7 +63,8 @@ func NewChecker(clk clock.Clock, resolve func(ctx context.Context, hash []byte) 
 // HeaderToken is the header that can carry a token, as an alternative to Authorization.
 const HeaderToken = "X-Service-Token"
 
-// Check returns the grant of the token in a request's headers.
+// Check returns the grant of the token in a request's headers. It returns an Unauthenticated fault if the headers
+// have no valid token. It returns all other errors of resolve unchanged.
 func (c *Checker) Check(ctx context.Context, h http.Header) (*Grant, error) {
 	token, err := credential(h)
 	if err != nil {

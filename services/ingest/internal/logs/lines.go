@@ -1,6 +1,6 @@
 // Package logs owns the log lines of runs. It splits pieces of output into lines, numbers the lines from 1 without
-// gaps, and stores many lines per row. An unfinished line is stored until the next piece of its writer arrives or the
-// run is closed.
+// gaps, and stores many lines per row. The unfinished last line of a writer is stored separately, until the writer
+// sends the rest, a newer attempt reports, or the run is closed.
 package logs
 
 import (
@@ -12,8 +12,8 @@ import (
 // MaxLine is the maximum length of a line in bytes. Longer lines are split.
 const MaxLine = 64 << 10
 
-// Split splits output into lines. tail is the beginning of the first line. rest is the text after the last newline,
-// which is the tail of the next call.
+// Split splits output into lines, as a terminal would show them (see shown). tail is the beginning of the first line.
+// rest is the text after the last newline, which is the tail of the next call.
 func Split(tail []byte, pieces []string) (lines [][]byte, rest []byte) {
 	open := append([]byte{}, tail...)
 	for _, piece := range pieces {
@@ -48,7 +48,8 @@ func whole(b []byte) int {
 	return len(b)
 }
 
-// shown returns the text of a line that a terminal shows after a progress bar has overwritten it with carriage returns.
+// shown returns what a terminal finally shows of a line that a progress bar has overwritten: the text after the last
+// carriage return. It first removes carriage returns at the end of the line.
 func shown(line []byte) []byte {
 	line = bytes.TrimRight(line, "\r")
 	return bytes.Clone(line[bytes.LastIndexByte(line, '\r')+1:])

@@ -23,7 +23,8 @@ type tail struct {
 type memo struct{ writer string }
 
 // Write stores pieces of output. If the request has no writer, its last line is finished, because no later request can
-// continue the line. The first request of a writer finishes the unfinished lines of older attempts.
+// continue the line. An unfinished line of an older attempt is finished by the next request of its writer, or by the
+// first request of any writer in a newer attempt.
 func Write(key groupcommit.Key, rank *int32, pieces []string) groupcommit.Write {
 	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
 		writer := key.Writer
@@ -57,7 +58,8 @@ func Write(key groupcommit.Key, rank *int32, pieces []string) groupcommit.Write 
 	}
 }
 
-// load returns the unfinished line of a writer, including changes by earlier writes of this group.
+// load returns the unfinished line of a writer, including changes by earlier writes of this group. The result is empty
+// if the writer has no unfinished line.
 func load(ctx context.Context, tx pgx.Tx, r *groupcommit.Run, writer string) (*tail, error) {
 	if t, ok := r.Memo[memo{writer}].(*tail); ok {
 		return t, nil
@@ -72,6 +74,8 @@ func load(ctx context.Context, tx pgx.Tx, r *groupcommit.Run, writer string) (*t
 	return t, nil
 }
 
+// keep queues the statement that stores the unfinished line of a writer, or deletes the stored one if t is empty. was
+// states whether a line is stored.
 func keep(batch *pgx.Batch, runID, writer string, t *tail, was bool) {
 	switch {
 	case len(t.data) > 0:
@@ -130,7 +134,8 @@ type Store struct{ Pool pg.Querier }
 // maxRead is the approximate maximum number of bytes that Range returns.
 const maxRead = 1 << 20
 
-// Range returns the lines after a line number, at most limit of them. It returns fewer if they exceed maxRead.
+// Range returns the lines whose numbers are greater than after, at most limit of them. If these lines have more than
+// maxRead bytes, Range returns only the first ones, but at least one.
 func (s *Store) Range(ctx context.Context, runID string, after int64, limit int) ([]Line, error) {
 	rows, err := s.Pool.Query(ctx, `SELECT first_seq, attempt, created_at, data FROM log_chunk
 		WHERE run_id = $1 AND first_seq <= $2::bigint + $3::bigint

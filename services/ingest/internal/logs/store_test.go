@@ -79,7 +79,7 @@ func TestWrite_openLineWaitsForWriter(t *testing.T) {
 	require.NoError(t, b.group(1, writeOf("w", 3, "\n"), writeOf("v", 2, "\n")))
 	require.Equal(t, []string{"1/1 a", "2/1 bbb", "3/1 d", "4/1 c"}, b.lines())
 	require.NoError(t, b.group(1, End))
-	require.Len(t, b.lines(), 4, "no line was open")
+	require.Len(t, b.lines(), 4, "no line was unfinished")
 }
 
 func TestWrite_noWriterFinishesLine(t *testing.T) {

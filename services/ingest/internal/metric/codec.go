@@ -1,5 +1,5 @@
-// Package metric owns the metric points of runs and the hardware samples of their machines. It encodes all points of a
-// request into one column value, decides which points a reader sees, and thins long series for a response.
+// Package metric owns the metric points of runs and the hardware samples of their machines. It encodes the points of a
+// row into one value, decides which points a reader sees, and thins long series for a response.
 package metric
 
 import (
@@ -13,15 +13,16 @@ type Point struct {
 	Key    int32 // id within the run
 	Step   int64
 	Value  float64
-	Micros int64
+	Micros int64 // time in microseconds since 1970-01-01T00:00:00Z
 }
 
 // version is the first byte of every encoded batch.
 const version = 1
 
-var errBatch = errors.New("stored metric batch is corrupt")
+var errBatch = errors.New("a stored batch of points is corrupt")
 
-// Pack encodes points column by column: keys, differences of steps, differences of times, values.
+// Pack encodes points: the version, the number of points, and then column by column the keys, the differences of steps,
+// the differences of times and the values.
 func Pack(points []Point) []byte {
 	out := make([]byte, 0, 1+binary.MaxVarintLen64+len(points)*12)
 	out = append(out, version)
@@ -45,7 +46,8 @@ func Pack(points []Point) []byte {
 	return out
 }
 
-// Unpack decodes the output of Pack and appends the points to into.
+// Unpack decodes the output of Pack and appends the points to into. It returns errBatch if data is not the output of
+// Pack.
 func Unpack(data []byte, into []Point) ([]Point, error) {
 	if len(data) == 0 || data[0] != version {
 		return nil, errBatch

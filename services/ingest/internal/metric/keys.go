@@ -33,7 +33,8 @@ func (d *dictionary) add(names []string) {
 // maxRemembered is the maximum number of runs in the cache.
 const maxRemembered = 1024
 
-// get returns a copy of the run's dictionary, which the caller may change.
+// get returns a copy of the run's dictionary, which the caller may change. The copy is empty if the run is not in the
+// cache.
 func (k *Keys) get(runID string) *dictionary {
 	k.mu.Lock()
 	defer k.mu.Unlock()

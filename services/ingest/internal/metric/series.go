@@ -14,7 +14,7 @@ type Seen struct {
 	Attempt int32
 }
 
-// history holds all reported points of one key, by attempt and step.
+// history holds the reported points of one key, by attempt and step.
 type history map[int32]map[int64]Seen
 
 // add adds a point. It replaces an earlier point of the same attempt and step.
@@ -27,7 +27,7 @@ func (h history) add(attempt int32, p Point) {
 	steps[p.Step] = Seen{Step: p.Step, Value: p.Value, Micros: p.Micros, Attempt: attempt}
 }
 
-// resolve returns the visible points, sorted by step. From the first step of an attempt on, the points of older
+// resolve returns the visible points, sorted by step. From the lowest step of an attempt on, the points of older
 // attempts are hidden.
 func (h history) resolve() []Seen {
 	attempts := make([]int32, 0, len(h))
@@ -56,8 +56,9 @@ func (h history) resolve() []Seen {
 	return seen
 }
 
-// Thin returns at most most points: the first, the last, and, for each section between them, the lowest, the highest
-// and one NaN if there is one.
+// Thin reduces points to at most the given number, which must be at least 5. It keeps the first and the last point
+// and, of each section between them, the lowest, the highest and the last NaN. Thin returns points unchanged if there
+// are not too many.
 func Thin(points []Seen, most int) []Seen {
 	if len(points) <= most {
 		return points
@@ -73,7 +74,7 @@ func Thin(points []Seen, most int) []Seen {
 	return append(out, points[len(points)-1])
 }
 
-// extremes returns the points of a section that a chart must show, in order.
+// extremes returns the lowest point, the highest point and the last NaN of a section, in their order.
 func extremes(section []Seen) []Seen {
 	low, high, odd := -1, -1, -1
 	var least, greatest float64

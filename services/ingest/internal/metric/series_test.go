@@ -130,5 +130,5 @@ func TestKeys_get_returnsCopyAndIsBounded(t *testing.T) {
 		k.put(fmt.Sprintf("run_%d", i), d)
 		require.LessOrEqual(t, len(k.runs), maxRemembered)
 	}
-	require.Equal(t, []string{"a"}, k.get(fmt.Sprintf("run_%d", maxRemembered+49)).names, "the newest run stays")
+	require.Equal(t, []string{"a"}, k.get(fmt.Sprintf("run_%d", maxRemembered+49)).names, "the run that was stored last is cached")
 }

@@ -12,16 +12,17 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
 )
 
-// MaxKeys is the number of metric keys that a run may have.
+// MaxKeys is the maximum number of metric keys of a run.
 const MaxKeys = 10_000
 
-// maxBatchText limits the points of a row, so that they fit into a gRPC message together with the names of their keys.
+// maxBatchText is the approximate maximum size, in bytes, of a row's points in a message, with the names of their keys.
+// It ensures that the points of a row fit into one gRPC message.
 const maxBatchText = 2 << 20
 
-// pointText is the size of a point in a message, without its key.
+// pointText is the approximate size of a point in a message, in bytes, without its key.
 const pointText = 48
 
-// Write stores the points of a request.
+// Write stores the points of a request in one row, or in several rows if the points exceed maxBatchText.
 func Write(keys *Keys, c *decode.Columns) groupcommit.Write {
 	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
 		if c.Len() == 0 {
@@ -52,7 +53,8 @@ func insert(batch *pgx.Batch, r *groupcommit.Run, rank *int32, points []Point) {
 }
 
 // resolve returns the ids of names and adds the names that are new. The caller holds the lock on the run. Ids have no
-// gaps and never change, so the cached keys are complete if there are as many as the run's row counts.
+// gaps and never change, so the cached keys are complete if their number equals the number in the run's row. resolve
+// returns a Refused fault if the run gets more than MaxKeys keys.
 func (k *Keys) resolve(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run, names []string) ([]int32, error) {
 	d, err := k.known(ctx, tx, r)
 	if err != nil {
@@ -86,8 +88,8 @@ func (k *Keys) resolve(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *grou
 
 type memo struct{}
 
-// known returns the run's keys, including the ones that this group added. When the group is committed, they replace the
-// cached keys.
+// known returns the run's keys, including the keys that this group added. When the group is committed, the result
+// replaces the cached keys.
 func (k *Keys) known(ctx context.Context, tx pgx.Tx, r *groupcommit.Run) (*dictionary, error) {
 	if d, ok := r.Memo[memo{}].(*dictionary); ok {
 		return d, nil
@@ -112,7 +114,7 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// loadKeys returns the keys whose ids are greater than after, sorted by id.
+// loadKeys returns the first keys of a run whose ids are greater than after, at most limit of them, sorted by id.
 func loadKeys(ctx context.Context, q querier, runID string, after int32, limit int) ([]string, error) {
 	rows, err := q.Query(ctx, `SELECT key FROM metric_key WHERE run_id = $1 AND id > $2 ORDER BY id LIMIT $3`, runID, after, limit)
 	if err != nil {

@@ -12,12 +12,13 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 
-// MaxHardwareSeries is the number of series that a run may have.
+// MaxHardwareSeries is the maximum number of hardware series of a run.
 const MaxHardwareSeries = 10_000
 
 type name struct{ node, gpu, key string }
 
-// WriteHardware stores the points of a request.
+// WriteHardware stores the hardware points of a request in one row. It returns a Refused fault if the run gets more
+// than MaxHardwareSeries series.
 func WriteHardware(points []report.HardwarePoint) groupcommit.Write {
 	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
 		if len(points) == 0 {
@@ -44,7 +45,8 @@ func WriteHardware(points []report.HardwarePoint) groupcommit.Write {
 	}
 }
 
-// series returns the ids of the series of points, and adds the series that are new. The caller holds the run's lock.
+// series returns the ids of the series to which points belong, and adds the series that are new. The caller holds the
+// lock on the run.
 func series(ctx context.Context, tx pgx.Tx, runID string, points []report.HardwarePoint) (map[name]int32, error) {
 	ids := map[name]int32{}
 	var nodes, gpus, keys []string
@@ -89,7 +91,8 @@ type HardwarePoint struct {
 	Attempt int32
 }
 
-// HardwareSeries holds one metric of one device, sorted by time. Node and GPU are empty if the report did not name them.
+// HardwareSeries holds the samples of one metric of one device, sorted by time. Node and GPU are empty if the report
+// did not name them.
 type HardwareSeries struct {
 	Node, GPU, Key string
 	Points         []HardwarePoint

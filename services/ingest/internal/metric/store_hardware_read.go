@@ -16,19 +16,21 @@ import (
 // HardwareStore reads hardware samples.
 type HardwareStore struct{ Pool pg.Querier }
 
-// HardwareQuery selects the samples that List returns. Empty and zero fields select everything.
+// HardwareQuery selects the samples that List returns. Keys, Node, Since and Until select everything if they are empty,
+// nil or zero. Points is required.
 type HardwareQuery struct {
 	Keys         []string
 	Node         *string
 	Since, Until time.Time
-	// Points is the maximum number of points per series.
+	// Points is the maximum number of points per series, at least 5.
 	Points int
 }
 
-// hardwareMaxPoints limits the points of one response, so that it fits into a gRPC message.
+// hardwareMaxPoints is the maximum number of points in one response, so that the response fits into a gRPC message.
 const hardwareMaxPoints = 90_000
 
-// List returns a page of a run's series, sorted by node, GPU and key. more reports whether another page follows.
+// List returns a page of a run's series, sorted by node, GPU and key. Long series are thinned. more reports whether
+// another page follows.
 func (s *HardwareStore) List(ctx context.Context, runID string, ask HardwareQuery, p request.Page) (found []HardwareSeries, more bool, err error) {
 	ids, found, err := s.series(ctx, runID, ask, p)
 	if err != nil || len(found) == 0 {
@@ -72,7 +74,7 @@ func (s *HardwareStore) series(ctx context.Context, runID string, ask HardwareQu
 	return ids, found, nil
 }
 
-// read adds to wanted the points of its series that are in the requested time range.
+// read adds the points in the requested time range to their series in wanted, whose keys are ids of series.
 func (s *HardwareStore) read(ctx context.Context, runID string, ask HardwareQuery, wanted map[int32]*kept) error {
 	since, until := moment(ask.Since), moment(ask.Until)
 	rows, err := s.Pool.Query(ctx, `SELECT attempt, data FROM hardware_batch WHERE run_id = $1
@@ -111,14 +113,14 @@ func within(micros int64, since, until *time.Time) bool {
 	return (since == nil || micros >= since.UnixMicro()) && (until == nil || micros < until.UnixMicro())
 }
 
-// kept collects the points of a series while the series is read. Whenever it has too many points it thins them, so that
-// it never holds all points of a long series.
+// kept collects the points of a series while the series is read. Whenever it has 2*room points, it thins them to room,
+// so that it never holds all points of a long series.
 type kept struct {
 	points []Seen
 	room   int
 }
 
-// spare is the number of collected points per returned point.
+// spare is the ratio of room to the maximum number of returned points.
 const spare = 4
 
 func newKept(most int) *kept { return &kept{room: max(64, spare*most)} }
@@ -129,7 +131,7 @@ func (k *kept) add(p Seen) {
 	}
 }
 
-// thinned returns at most most points, sorted by time.
+// thinned sorts the points by time and returns them, thinned to at most the given number.
 func (k *kept) thinned(most int) []Seen {
 	slices.SortStableFunc(k.points, func(a, b Seen) int { return cmp.Compare(a.Micros, b.Micros) })
 	return Thin(k.points, most)

@@ -19,7 +19,7 @@ type Series struct {
 	Points []Seen
 }
 
-// maxPoints limits the points of one response, so that it fits into a gRPC message.
+// maxPoints is the maximum number of points in one response, so that the response fits into a gRPC message.
 const maxPoints = 90_000
 
 // List returns a page of a run's series, sorted by key. If keys is not empty, it returns only the series with these
@@ -70,7 +70,8 @@ func (s *Store) keys(ctx context.Context, runID string, keys []string, p request
 	return ids, series, rows.Err()
 }
 
-// read adds the points of the wanted keys, in the order in which they were stored.
+// read adds the run's points to the histories in wanted, whose keys are ids of metric keys. It adds the points in the
+// order in which they were stored.
 func (s *Store) read(ctx context.Context, runID string, wanted map[int32]history) error {
 	rows, err := s.Pool.Query(ctx, `SELECT attempt, data FROM metric_batch WHERE run_id = $1 ORDER BY seq`, runID)
 	if err != nil {
@@ -96,7 +97,7 @@ func (s *Store) read(ctx context.Context, runID string, wanted map[int32]history
 	return rows.Err()
 }
 
-// Batch holds the points of one row, with the names of their keys.
+// Batch holds the points of one row of metric_batch, with the names of their keys.
 type Batch struct {
 	Seq    int64
 	Points []KeyedPoint
@@ -111,12 +112,12 @@ type KeyedPoint struct {
 // followed is the maximum number of batches that After returns.
 const followed = 64
 
-// After returns the next batches after seq, in order.
+// After returns the batches whose numbers are greater than seq, in order, at most followed of them.
 func (s *Store) After(ctx context.Context, runID string, seq int64) ([]Batch, error) {
 	rows, err := s.Pool.Query(ctx, `SELECT seq, data FROM metric_batch WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3`,
 		runID, seq, followed)
 	if err != nil {
-		return nil, fmt.Errorf("follow metrics: %w", err)
+		return nil, fmt.Errorf("read metric batches: %w", err)
 	}
 	var raw []byte
 	var batches []Batch

@@ -48,7 +48,7 @@ func open(t *testing.T) *harness {
 	return b
 }
 
-// put stores a request of an attempt.
+// put stores the points of a request of an attempt.
 func (b *harness) put(attempt int32, c *decode.Columns) error {
 	b.t.Helper()
 	_, err := b.store.Store(b.t.Context(), groupcommit.Item{RunID: "run_1", Attempt: attempt, Write: Write(b.keys, c)})
@@ -63,8 +63,8 @@ func (b *harness) counters() [2]int {
 	return n
 }
 
-// columns returns points. The arguments are key, step and value alternately; the time of a point is its index in
-// microseconds.
+// columns returns points. The arguments are the key, the step and the value of each point. The time of a point is its
+// index, in microseconds since 1970.
 func columns(points ...any) *decode.Columns {
 	var text strings.Builder
 	for i := 0; i < len(points); i += 3 {
@@ -81,7 +81,7 @@ func columns(points ...any) *decode.Columns {
 	return c
 }
 
-// allPoints returns the points of all series as text.
+// allPoints returns the points of the series with the given keys as text, or of all series if no keys are given.
 func (b *harness) allPoints(keys ...string) []string {
 	b.t.Helper()
 	series, more, err := (&Store{Pool: b.pool}).List(b.t.Context(), "run_1", keys, request.Page{Limit: request.MaxLimit})
@@ -105,7 +105,7 @@ func TestStore_List_laterPointAndNewerAttemptWin(t *testing.T) {
 	require.NoError(t, b.put(1, columns("lr", 9, 0.1)))
 	require.Equal(t, []string{"loss 1 1.5/1", "loss 2 2.5/1", "loss 4 4/1", "lr 9 0.1/1"}, b.allPoints())
 	require.NoError(t, b.put(2, columns("loss", 3, 3.0)))
-	require.Equal(t, []string{"loss 1 1.5/1", "loss 2 2.5/1", "loss 3 3/2", "lr 9 0.1/1"}, b.allPoints(), "the newer attempt hides older points of the key from its first step on")
+	require.Equal(t, []string{"loss 1 1.5/1", "loss 2 2.5/1", "loss 3 3/2", "lr 9 0.1/1"}, b.allPoints(), "from the lowest step of the newer attempt on, the key's older points are hidden")
 	require.NoError(t, b.put(3, columns("loss", -5, 0.0)))
 	require.Equal(t, []string{"loss -5 0/3"}, b.allPoints("loss"))
 	var kept int
@@ -166,7 +166,7 @@ func TestWrite_splitsRequestIntoRows(t *testing.T) {
 		many = append(many, long, i, i)
 	}
 	require.NoError(t, b.put(1, columns(many...)))
-	require.Equal(t, [2]int{3, 2}, b.counters(), "a row holds 2 MiB of text")
+	require.Equal(t, [2]int{3, 2}, b.counters(), "a row holds points of at most about 2 MiB")
 	store := &Store{Pool: b.pool}
 	total := 0
 	for seq := int64(1); seq < 3; seq++ {
@@ -246,7 +246,7 @@ func TestStore_List_boundsPoints(t *testing.T) {
 	require.NoError(t, err)
 	for i, s := range series {
 		require.LessOrEqual(t, len(s.Points), maxPoints/2)
-		require.Greater(t, len(s.Points), maxPoints/4, "about as many points as fit")
+		require.Greater(t, len(s.Points), maxPoints/4, "the response has about as many points as fit")
 		require.EqualValues(t, i, s.Points[0].Step, "the first point stays")
 		require.EqualValues(t, requests*decode.MaxPoints-2+i, s.Points[len(s.Points)-1].Step, "the last point stays")
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
-// CloseRun implements RunDataPeerService. It finishes unfinished lines and ends the streams with eof. It does so only
-// once, and even if the run never reported.
+// CloseRun implements RunDataPeerService. It finishes unfinished lines and ends the streams with eof, even if the run
+// never reported. Only the first call has an effect.
 func (s *PeerServer) CloseRun(ctx context.Context, in *ingestpeerv1.CloseRunRequest) (*ingestpeerv1.CloseRunResponse, error) {
 	o, err := s.Runs.Find(ctx, in.GetRunId())
 	if err != nil {

@@ -61,8 +61,8 @@ func named(s string) *string {
 	return &s
 }
 
-// EvaluationScores returns a function that loads the newest reported score of each metric of a benchmark, as metrics
-// of an evaluation.
+// EvaluationScores returns a function that loads the newest reported score of each metric of a benchmark and converts
+// these scores to metrics of an evaluation.
 func EvaluationScores(store *evaluation.ScoreStore) evaluation.Scores {
 	return func(ctx context.Context, runID, name string) ([]*ingestv1.EvaluationMetric, error) {
 		scores, err := store.Newest(ctx, runID, name)

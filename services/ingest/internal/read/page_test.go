@@ -121,7 +121,7 @@ func TestLogPages_endWithEOF(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, page.End)
 	require.Len(t, page.Events, 5)
-	require.Equal(t, "open", page.Events[3].GetLine().GetText(), "closing the run completes the open line")
+	require.Equal(t, "open", page.Events[3].GetLine().GetText(), "closing the run finishes the unfinished line")
 	require.Equal(t, []any{int64(followed + 4), "failed"}, []any{page.Events[4].GetEof().GetSeq(), page.Events[4].GetEof().GetState()})
 	page, err = read(t.Context(), runID, followed+4)
 	require.NoError(t, err)

@@ -14,13 +14,14 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
 )
 
-// maxText is the approximate maximum number of text bytes in one response. gRPC limits a message to 4 MiB.
+// maxText is the approximate maximum size, in bytes, of the texts in one response. gRPC limits a message to 4 MiB.
 const maxText = 3 << 20
 
 // cut marks shortened text.
 const cut = "…"
 
-// shorten cuts the longest lines of a list so that all lines fit into one response. Live streams send the full lines.
+// shorten cuts the longest lines of a page, so that all lines of the page fit into one response. Live streams send the
+// full lines.
 func shorten(lines []logs.Line) []logs.Line {
 	total := 0
 	for _, l := range lines {
@@ -78,8 +79,9 @@ func roundProto(r *evaluation.Round) *ingestv1.ValidationRound {
 // maxExtra is the part of a response, in bytes, that is reserved for the extra fields of samples.
 const maxExtra = 2 << 20
 
-// sampleProtos converts the samples of one response. If the samples do not fit, each text is cut at its end. The service
-// does not interpret extra, so it is cut only if the extra fields of all samples exceed maxExtra.
+// sampleProtos converts the samples of one response. If the samples do not fit into maxText, long texts are cut at
+// their end. The service does not interpret extra, so extra is cut only if the extra fields of all samples exceed
+// maxExtra.
 func sampleProtos(samples []evaluation.Sample) []*ingestv1.Sample {
 	texts, extras := 0, 0
 	for _, s := range samples {
@@ -104,12 +106,13 @@ func sampleProtos(samples []evaluation.Sample) []*ingestv1.Sample {
 	return out
 }
 
-// shown returns raw. If raw is longer than most bytes, shown returns its beginning as a JSON string.
+// shown returns raw, which is JSON. If raw is longer than most bytes, shown instead returns a JSON string that contains
+// the beginning of raw and ends with the mark "…".
 func shown(raw []byte, most int) []byte {
 	if len(raw) <= most {
 		return raw
 	}
-	const quoting = 3 // quoting may double the length of text, or more
+	const quoting = 3 // in a JSON string, text with quotation marks can be twice as long, or longer
 	text, err := json.Marshal(strings.ToValidUTF8(string(raw[:most/quoting]), "") + cut)
 	if err != nil {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
 )
 
-// mostMessage is gRPC's limit for one message.
+// mostMessage is gRPC's limit for one message, in bytes.
 const mostMessage = 4 << 20
 
 func TestShorten_cutsLongestLines(t *testing.T) {
@@ -65,7 +65,7 @@ func TestSampleProtos_longTextsShortened(t *testing.T) {
 	}
 	got := sampleProtos(samples)
 	for _, s := range got {
-		require.JSONEq(t, `"q"`, string(s.GetUser()), "short values are kept as they are")
+		require.JSONEq(t, `"q"`, string(s.GetUser()), "short values are not changed")
 		var text string
 		require.NoError(t, json.Unmarshal(s.GetAssistant(), &text))
 		require.True(t, strings.HasSuffix(text, cut))

@@ -1,5 +1,6 @@
 // Package read owns the read access of users and other services to run data: lists, live streams, and the closing of a
-// run, which ends its streams. It promises that every request of a user first checks whether the user may see the run.
+// run, which ends its streams. It promises that a user gets data of a run only after a check that the user may see the
+// run.
 package read
 
 import (
@@ -33,13 +34,13 @@ type Server struct {
 	MetricStreams *follow.Streams[*ingestv1.FollowMetricsResponse]
 }
 
-// listing is implemented by all list requests.
+// listing is a request for a list of data of a run.
 type listing interface {
 	GetId() string
 }
 
-// begin returns the id of the run and the page of a list request. It returns an error if the caller may not
-// read the run.
+// begin returns the id of the run and the page of a list request. It returns an error if the limit or the offset is out
+// of range, or if the caller may not read the run.
 func (s *Server) begin(ctx context.Context, in listing, limit, offset *int32) (string, request.Page, error) {
 	p, err := request.ReadPage(limit, offset)
 	if err != nil {

@@ -15,18 +15,17 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
-// followed is the maximum number of lines per read.
+// followed is the maximum number of lines that one read returns.
 const followed = 500
 
 // Progress loads the progress of a run.
 type Progress func(ctx context.Context, runID string) (run.Progress, error)
 
-// LogPages returns a function that reads log lines for followers. It rejects a position after the last line as
-// invalid.
+// LogPages returns a function that reads log lines for followers. The function rejects a position after the last line.
 func LogPages(progress Progress, store *logs.Store) follow.Read[*ingestv1.FollowLogsResponse] {
 	return func(ctx context.Context, runID string, after int64) (follow.Page[*ingestv1.FollowLogsResponse], error) {
 		page := follow.Page[*ingestv1.FollowLogsResponse]{Last: after}
-		// Read the progress before the lines: if the run is closed by then, the lines are complete.
+		// Read the progress before the lines: if the progress shows a closed run, the lines are complete.
 		p, err := progress(ctx, runID)
 		if err == nil {
 			page.Owner, err = p.Owner, within(after, p.LineSeq)
@@ -53,8 +52,8 @@ func LogPages(progress Progress, store *logs.Store) follow.Read[*ingestv1.Follow
 	}
 }
 
-// MetricPages returns a function that reads metric batches for followers. It rejects a position after the last batch
-// as invalid.
+// MetricPages returns a function that reads metric batches for followers. The function rejects a position after the
+// last batch.
 func MetricPages(progress Progress, store *metric.Store) follow.Read[*ingestv1.FollowMetricsResponse] {
 	return func(ctx context.Context, runID string, after int64) (follow.Page[*ingestv1.FollowMetricsResponse], error) {
 		page := follow.Page[*ingestv1.FollowMetricsResponse]{Last: after}
@@ -84,8 +83,8 @@ func MetricPages(progress Progress, store *metric.Store) follow.Read[*ingestv1.F
 	}
 }
 
-// within rejects a position that the stream has not reached. The position must be from another stream, and a follower
-// that waited there would miss all earlier events.
+// within returns an Invalid fault if the stream has not reached the position after. Such a position comes from another
+// stream, and a follower that waited at it would miss all events before it.
 func within(after, last int64) error {
 	if after <= last {
 		return nil
@@ -113,8 +112,9 @@ func (s *Server) FollowMetrics(in *ingestv1.FollowMetricsRequest, stream grpc.Se
 	return s.MetricStreams.Follow(stream.Context(), id, max(0, in.GetAfter()), sender(stream, in.GetId()))
 }
 
-// sender returns a function that sends pages of the run name. It checks the owner in each page, because the run may get
-// a new owner, or its project may be hidden, while the stream is open.
+// sender returns a function that sends the pages of a run. name is the id in the request: the id of the run or of its
+// job. The function checks the owner in each page, because the run may get a new owner, or its project may be hidden,
+// while the stream is open.
 func sender[M any](stream grpc.ServerStreamingServer[M], name string) func(follow.Page[*M]) error {
 	opened := false
 	return func(page follow.Page[*M]) error {

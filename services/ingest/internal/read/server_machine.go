@@ -10,7 +10,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
 )
 
-// GetEnvironment implements RunDataService. If the run has not reported its environment, all fields are null.
+// GetEnvironment implements RunDataService. If the run, or the requested attempt, reported no environment, the response
+// contains only the id of the run.
 func (s *Server) GetEnvironment(ctx context.Context, in *ingestv1.GetEnvironmentRequest) (*ingestv1.Environment, error) {
 	id, err := s.Runs.Readable(ctx, in.GetId())
 	if err != nil {
@@ -44,7 +45,7 @@ func (s *Server) ListNodes(ctx context.Context, in *ingestv1.ListNodesRequest) (
 	return out, request.SetMore(ctx, more)
 }
 
-// defaultPoints is the number of points per series if the request sets none.
+// defaultPoints is the maximum number of points per series if the request sets no maximum.
 const defaultPoints = 1000
 
 // ListHardware implements RunDataService.

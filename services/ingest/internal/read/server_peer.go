@@ -18,7 +18,7 @@ type PeerServer struct {
 	Runs      *run.Runs
 	Store     *groupcommit.Committer
 	Artifacts *artifact.Store
-	// The calling service has already checked that its user may see the data of these stores.
+	// The calling service has already checked that its user may see the run whose data it requests.
 	Metrics     *metric.Store
 	Hparams     *run.HParamStore
 	Validations *evaluation.ValidationStore

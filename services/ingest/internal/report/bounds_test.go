@@ -162,8 +162,8 @@ func TestPayloadLimits_atAndAboveBound(t *testing.T) {
 
 func TestStepsMayBeNegative(t *testing.T) {
 	t.Parallel()
-	// The specification only requires an integer, and many trainers report validation before training at a step
-	// below 0.
+	// The specification only requires an integer, and many trainers report a validation before the training with a
+	// negative step.
 	for _, step := range []int64{-1, -1 << 63, 0, 1<<63 - 1} {
 		v, err := report.ReadValidation([]byte(fmt.Sprintf(`{"run_id":"r","samples":[],"step":%d}`, step)))
 		require.NoError(t, err)

@@ -7,10 +7,10 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
 )
 
-// Evaluation describes the agent evaluation that a run performs. No field can hold the text of a task: names are short,
-// digests have a fixed format and settings are flat.
+// Evaluation describes the agent evaluation that a run performs. No field is meant for the text of a task: names are
+// short, digests have a fixed format and settings are flat.
 type Evaluation struct {
-	// Head holds the parts that responses repeat unchanged, as JSON by name.
+	// Head maps the name of each part that responses repeat unchanged to its JSON.
 	Head map[string][]byte
 	// TasksTotal and RolloutsPerTask are nil if they are not reported.
 	TasksTotal, RolloutsPerTask *int64
@@ -18,14 +18,14 @@ type Evaluation struct {
 	PassReward *float64
 }
 
-// Rollout is one attempt of an agent at a task.
+// Rollout is one try of an agent at a task.
 type Rollout struct {
 	Task   string
 	Number int32
 	// Reward is nil if Masked is true.
 	Reward *float64
 	Passed *bool
-	// Masked means that the infrastructure failed, so the rollout does not reflect on the agent.
+	// Masked means that the infrastructure failed, so that the rollout does not measure the agent.
 	Masked                         bool
 	Parts                          []byte // JSON, or nil if not reported
 	Group, Stop, Error, Trace      string
@@ -40,7 +40,8 @@ type shape struct {
 	want string
 }
 
-// made returns the shape of a string that has low to high characters, each from chars.
+// made returns the shape of a string that has low to high bytes and contains only characters from chars. want describes
+// the valid strings.
 func made(low, high int, chars, want string) shape {
 	return shape{func(s string) bool {
 		return len(s) >= low && len(s) <= high && strings.Trim(s, chars) == ""
@@ -53,7 +54,7 @@ const (
 	others    = "!\"#$%&'()*+,;<=>?@[\\]^`{|}~"
 )
 
-// No string of these shapes is long or free enough to hold the text of a task.
+// Strings of these shapes are too short or too restricted for the text of a task.
 
 func opaque() shape {
 	return made(16, 64, hexDigits, "an opaque key of 16 to 64 lower-case hex digits")
@@ -187,14 +188,14 @@ func StopReasons() []string {
 	return []string{"done", "max_tokens", "max_turns", "timeout", "stopped", "error"}
 }
 
-// Maximum values of the numbers of a rollout. They ensure that sums over a run do not overflow.
+// Maximum values of the numbers in a rollout. They ensure that sums over a run do not overflow.
 const (
 	largestCount = 1 << 40
 	maxFew       = 1 << 20
 	largestSum   = 1e12
 )
 
-// scored checks that a rollout has a reward, or is masked and has an error.
+// scored checks that a rollout either has a reward, or is masked and has an error but no reward and no passed.
 func scored(r *decode.Reader, p *Rollout) {
 	switch {
 	case p.Masked && p.Error == "":
@@ -208,7 +209,7 @@ func scored(r *decode.Reader, p *Rollout) {
 	}
 }
 
-// parts reads the named parts of a reward as JSON.
+// parts reads the named parts of a reward and returns their JSON. For null it returns nil.
 func parts(r *decode.Reader) []byte {
 	if r.Null() {
 		return nil

@@ -44,7 +44,7 @@ func hardware(r *decode.Reader) HardwarePoint {
 	return p
 }
 
-// label reads a number or a string and returns it as a string. For null it returns the empty string.
+// label reads an integer or a string and returns it as a string. For null it returns the empty string.
 func label(r *decode.Reader) string {
 	if r.Null() {
 		return ""
@@ -55,18 +55,19 @@ func label(r *decode.Reader) string {
 	return strconv.FormatInt(r.Int(), 10)
 }
 
-// word reads an optional text of at most most characters. For null it returns the empty string.
+// word reads an optional text, whose maximum number of characters is most. For null it returns the empty string.
 func word(r *decode.Reader, most int) string {
 	return value(decode.Optional(r, func() string { return r.Text(0, most) }))
 }
 
-// Item is one element of a payload. Key is unique within the stream and the attempt. Body is JSON.
+// Item is one element of a payload that is stored unchanged. Key identifies the item within its stream and attempt.
+// Body is JSON.
 type Item struct {
 	Key  string
 	Body []byte
 }
 
-// Records is a payload that is stored as received: environment or nodes.
+// Records is a payload that is stored unchanged: the environment or the nodes of a run.
 type Records struct {
 	RunID string
 	Items []Item
@@ -136,7 +137,7 @@ func node(r *decode.Reader) (rank int64) {
 	return rank
 }
 
-// short reads a value that is stored as received. It rejects the value if its JSON is longer than most bytes, because
+// short reads a value that is stored unchanged and returns its JSON. JSON of more than most bytes is a fault, because
 // the value must fit into one response.
 func short(r *decode.Reader, most int, read func()) []byte {
 	body := r.Span(read)

@@ -1,6 +1,6 @@
-// Package report reads the payloads that training reports, except metrics, and defines their limits. It promises that a
-// body is either read completely or rejected with all its faults and their paths. store_raw.go stores the reports that
-// are not changed: the environment of a run and the hardware of its nodes.
+// Package report reads the payloads that training reports, except metrics, and defines their limits. It promises that
+// a body is either read completely or rejected with its faults and their paths. store_raw.go stores the reports whose
+// JSON is stored unchanged: the environment of a run and the hardware of its nodes.
 package report
 
 import (
@@ -28,10 +28,10 @@ const (
 	maxPackages   = 100_000
 	maxURI        = 1024
 	maxRollouts   = 10_000
-	maxNumber     = 9_999 // maximum number of a rollout
+	maxNumber     = 9_999 // the highest number that a rollout of a task may have
 	maxParts      = 32
 	maxSettings   = 64
-	maxHead       = 8 << 10
+	maxHead       = 8 << 10 // bytes of JSON in a part of an evaluation's head
 	largestFigure = 1 << 53
 )
 
@@ -62,13 +62,13 @@ type Param struct {
 	Value []byte
 }
 
-// Hparams are hyperparameters that are merged into those of the run.
+// Hparams are hyperparameters to merge into those of the run.
 type Hparams struct {
 	RunID  string
 	Params []Param
 }
 
-// ReadHparams reads an hparams payload. The specification requires a flat object; the values are scalars and lists.
+// ReadHparams reads an hparams payload. The specification requires a flat object: its values are scalars and lists.
 func ReadHparams(data []byte) (*Hparams, error) {
 	var p Hparams
 	return &p, decode.Body(data, func(r *decode.Reader) {
@@ -136,7 +136,7 @@ func ReadArtifact(data []byte) (*Artifact, error) {
 	})
 }
 
-// with adds the fields that every payload has.
+// with adds the fields that every payload has, run_id and rank.
 func with(r *decode.Reader, runID *string, fields decode.Fields) decode.Fields {
 	fields["run_id"] = func() { *runID = r.RunID() }
 	fields["rank"] = func() { r.Rank() }

@@ -27,8 +27,8 @@ type Benchmark struct {
 	Rollouts   []Rollout
 }
 
-// ReadBenchmark reads a benchmark payload. The fields of a score may be omitted if the payload has an evaluation or
-// rollouts.
+// ReadBenchmark reads a benchmark payload. A payload with an evaluation or rollouts need not have a score. A score must
+// have a metric and a value.
 func ReadBenchmark(data []byte) (*Benchmark, error) {
 	var p Benchmark
 	var s Score

@@ -2,7 +2,7 @@ package report
 
 import "github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
 
-// Ack is the report that a run has done what a signal required.
+// Ack is the report that a training has done what a signal required. ID is the id of the signal.
 type Ack struct {
 	RunID string
 	ID    string

@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
 )
 
-// Names of the record streams.
+// Names of the streams of raw reports.
 const (
 	Environment = "environment"
 	Nodes       = "environment_nodes"
@@ -43,7 +43,7 @@ type RawStore struct{ Pool pg.Querier }
 const columns = `SELECT attempt, body, created_at FROM record WHERE run_id = $1 AND stream = $2`
 
 // Environment returns the environment that the given attempt reported. If attempt is nil, it returns the environment of
-// the newest attempt that reported one. It returns nil if no environment was reported.
+// the newest attempt that reported an environment. It returns nil if no such environment was reported.
 func (s *RawStore) Environment(ctx context.Context, runID string, attempt *int32) (*RawRecord, error) {
 	found, err := s.collect(ctx, columns+` AND ($3::int IS NULL OR attempt = $3) ORDER BY attempt DESC LIMIT 1`, runID, Environment, attempt)
 	if err != nil || len(found) == 0 {
@@ -52,8 +52,8 @@ func (s *RawStore) Environment(ctx context.Context, runID string, attempt *int32
 	return &found[0], nil
 }
 
-// Nodes returns a page of a run's nodes, ordered by rank. All nodes are from the newest attempt that reported any, so a
-// node that only earlier attempts used is not in the list.
+// Nodes returns a page of a run's nodes, ordered by rank, and whether another page follows. All nodes are from the
+// newest attempt that reported nodes, so the list has no node that only earlier attempts used.
 func (s *RawStore) Nodes(ctx context.Context, runID string, p request.Page) ([]RawRecord, bool, error) {
 	found, err := s.collect(ctx, columns+` AND attempt = (SELECT max(attempt) FROM record WHERE run_id = $1 AND stream = $2)
 		ORDER BY item::int LIMIT $3 OFFSET $4`, runID, Nodes, p.FetchLimit(), p.Offset)

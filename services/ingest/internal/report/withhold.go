@@ -6,8 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Withhold removes the content of every sample. It preserves the reward and stores the length of each part in `extra`.
-// It is called for runs that read a protected dataset, because their reports may contain records of the dataset.
+// Withhold removes the content of every sample, including extra. It preserves the reward, and stores the lengths of
+// user, assistant and env in extra. It is called for runs that read a protected dataset, because their reports may
+// contain records of the dataset.
 func (v *Validation) Withhold() {
 	for i := range v.Samples {
 		s := &v.Samples[i]

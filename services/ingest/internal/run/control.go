@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// NoSignal is the signal name that a run without a pending signal gets.
+// NoSignal is the name of the signal that a run gets if no signal is pending.
 const NoSignal = "none"
 
 // Signal is a signal to a training.
@@ -31,12 +31,12 @@ type ControlWaiter struct {
 // NextSignal fetches the current signal of an attempt from jobs.
 type NextSignal func(ctx context.Context, runID string, attempt int32) (Signal, error)
 
-// Limits of concurrent waits.
+// maxWaits and maxPerRun are the maximum numbers of concurrent waits, in total and for each run.
 const (
 	maxWaits   = 4096
 	maxPerRun  = 8
 	lookAgain  = 10 * time.Second // the interval at which a wait fetches the signal from jobs, in case a wake-up was lost
-	retryAfter = 5 * time.Second
+	retryAfter = 5 * time.Second  // when to repeat a request that was rejected because of too many waits
 )
 
 // ControlBoard holds the waits for signals that are in progress.
@@ -53,14 +53,15 @@ type ControlBoard struct {
 	close  func()
 }
 
-// NewControlBoard returns a board without waits. next is called for every wait.
+// NewControlBoard returns a board without waits. A wait calls next at its start and each time that it wakes up.
 func NewControlBoard(clk clock.Clock, next NextSignal) *ControlBoard {
 	b := &ControlBoard{clock: clk, next: next, signals: map[string]string{}, waiting: map[string]map[chan struct{}]struct{}{}, closed: make(chan struct{})}
 	b.close = sync.OnceFunc(func() { close(b.closed) })
 	return b
 }
 
-// Close ends every wait, and later calls of Await do not wait. All of them return the current signal.
+// Close ends every wait; each wait returns the signal that it fetched last. Later calls of Await return the current
+// signal without waiting.
 func (b *ControlBoard) Close() { b.close() }
 
 // Set replaces the signal ids of all runs and wakes the waits of every run whose signal changed.
@@ -90,8 +91,8 @@ func (b *ControlBoard) wake(run string) {
 	}
 }
 
-// Await returns the current signal of an attempt. If no signal other than w.After is pending, it first waits until one
-// arrives, but no longer than wait.
+// Await returns the current signal of an attempt. If no signal other than w.After is pending, Await first waits until
+// such a signal arrives, but no longer than wait. It returns an Unavailable fault if there are already too many waits.
 func (b *ControlBoard) Await(ctx context.Context, w ControlWaiter, wait time.Duration) (Signal, error) {
 	changed, leave, err := b.enter(w.RunID)
 	if err != nil {
@@ -115,17 +116,17 @@ func (b *ControlBoard) Await(ctx context.Context, w ControlWaiter, wait time.Dur
 		case <-b.closed:
 			return now, nil
 		case <-ctx.Done():
-			return now, nil // the caller may still be able to send the last known signal
+			return now, nil // not an error: the caller may still be able to send the last known signal
 		}
 	}
 }
 
-// enter registers a wait and returns the channel that wakes it. The caller calls leave at the end of the wait.
+// enter registers a wait and returns the channel that wakes it. The caller must call leave at the end of the wait.
 func (b *ControlBoard) enter(run string) (changed <-chan struct{}, leave func(), err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.count >= maxWaits || len(b.waiting[run]) >= maxPerRun {
-		f := fault.New(fault.Unavailable, "signals_busy", "too many requests wait for a signal")
+		f := fault.New(fault.Unavailable, "signals_busy", "too many requests wait for a signal; try again later")
 		f.RetryAfter = retryAfter
 		return nil, nil, f
 	}

@@ -90,7 +90,8 @@ func TestControlBoard_Await_ignoresKnownSignal(t *testing.T) {
 	require.Equal(t, "stop.1", (<-one).ID)
 }
 
-// Without a stream, a wait polls jobs and returns the current signal at its end.
+// Set is never called, as if the stream from jobs were down. A wait then polls jobs and returns the current signal at
+// its end.
 func TestControlBoard_Await_pollsWithoutStream(t *testing.T) {
 	t.Parallel()
 	d, clk := newFakeJobs(), clock.NewFake(time.Unix(0, 0))
@@ -138,7 +139,7 @@ func TestControlBoard_Await_limits(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Unavailable), "%v", err)
 	require.Positive(t, fault.From(err).RetryAfter)
 	_, err = b.Await(t.Context(), ControlWaiter{RunID: "run_2"}, 0)
-	require.NoError(t, err, "another run has its own share")
+	require.NoError(t, err, "the limit applies to each run separately")
 	b.mu.Lock()
 	b.count = maxWaits
 	b.mu.Unlock()

@@ -2,9 +2,9 @@
 // owner as reported by jobs, the positions of the streams, and whether the run is closed. The hyperparameters have a
 // history of replaced values. A signal requires the training to save a checkpoint, to pause or to stop.
 //
-// The package promises that only callers with access can read a run, and that a hidden run and an absent one cause the
-// same error. It bounds the number of waits per run and per server. If the stream from jobs is lost, signals are
-// delayed but none is lost.
+// The package promises that only callers with access can read a run, and that a hidden run and an absent run cause the
+// same error. It bounds the number of requests that wait for a signal, per run and per server. If the stream of signals
+// from jobs is lost, signals are delayed, but no signal is lost.
 package run
 
 import (
@@ -23,10 +23,10 @@ type Owner struct {
 	OwnerID            string
 	ProjectID, Project string
 	Visibility         string
-	VisibilityVersion  int64 // of its project
+	VisibilityVersion  int64 // version of the project's visibility
 }
 
-// Progress holds the last positions of a run's streams and the owner of the run, read together.
+// Progress holds the last positions of a run's streams, the owner of the run and its end, read together.
 type Progress struct {
 	Owner             Owner
 	LineSeq, BatchSeq int64
@@ -36,7 +36,7 @@ type Progress struct {
 
 // Rows reads and writes the rows of runs.
 type Rows interface {
-	// Find returns the owner of a run, given the id of the run or of its job. It returns nil if there is no row.
+	// Find returns the owner of a run, given the id of the run or of its job. It returns nil if the run has no row.
 	Find(ctx context.Context, id string) (*Owner, error)
 	Upsert(ctx context.Context, o *Owner) error
 }
@@ -48,8 +48,8 @@ type Runs struct {
 	FetchOwner func(ctx context.Context, id string) (*Owner, error)
 }
 
-// Readable returns the id of the run with the given name, which is the id of the run or of its job. Hidden and absent
-// runs cause the same error.
+// Readable returns the id of a run; name is the id of the run or of its job. A name that is not such an id is an
+// Invalid fault. Hidden and absent runs cause the same Absent fault.
 func (r *Runs) Readable(ctx context.Context, name string) (string, error) {
 	thing, prefix := kind(name)
 	if err := id.Check(prefix, name); err != nil {
@@ -68,7 +68,7 @@ func (r *Runs) Readable(ctx context.Context, name string) (string, error) {
 	return o.RunID, nil
 }
 
-// Readable returns an error if the caller may not read the run. The error is an Absent fault that contains name.
+// Readable returns an Absent fault with the given name if the caller may not read the run.
 func (o *Owner) Readable(ctx context.Context, name string) error {
 	if authn.ScopeOf(ctx).Sees(o.OwnerID, o.ProjectID, o.Visibility) {
 		return nil
@@ -77,7 +77,8 @@ func (o *Owner) Readable(ctx context.Context, name string) error {
 	return fault.Absentf(thing, name)
 }
 
-// kind returns, by the prefix of name, whether name is the id of a run or of a job.
+// kind returns "job" if name has the prefix of the ids of jobs, and otherwise "run". It also returns the prefix of such
+// ids.
 func kind(name string) (thing string, prefix id.Prefix) {
 	if strings.HasPrefix(name, string(id.Job)+"_") {
 		return "job", id.Job
@@ -85,8 +86,8 @@ func kind(name string) (thing string, prefix id.Prefix) {
 	return "run", id.Run
 }
 
-// Find returns the owner of a run, given the id of the run or of its job. It reads ingest's own row. If there is no
-// row, it fetches the owner from jobs and stores it.
+// Find returns the owner of a run; name is the id of the run or of its job. It reads ingest's own row. If the run has
+// no row, Find fetches the owner from jobs and stores the row.
 func (r *Runs) Find(ctx context.Context, name string) (*Owner, error) {
 	o, err := r.Rows.Find(ctx, name)
 	if o != nil || err != nil {

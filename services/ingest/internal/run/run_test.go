@@ -55,7 +55,7 @@ func TestStore_Find_byRunAndJobID(t *testing.T) {
 	require.NoError(t, s.Upsert(t.Context(), moved))
 	got, err = s.Find(t.Context(), jobID)
 	require.NoError(t, err)
-	require.Empty(t, cmp.Diff(moved, got), "Keep updates the owner")
+	require.Empty(t, cmp.Diff(moved, got), "Upsert updates the owner")
 }
 
 func TestClose_onlyOnce(t *testing.T) {
@@ -84,7 +84,7 @@ func TestClose_onlyOnce(t *testing.T) {
 	require.True(t, fixtures.Now().Equal(*p.ClosedAt))
 }
 
-// memoryOwners keeps owners in memory.
+// memoryOwners implements Rows in memory.
 type memoryOwners struct {
 	kept map[string]*run.Owner
 	err  error

@@ -27,17 +27,17 @@ func (s *Store) Find(ctx context.Context, id string) (*Owner, error) {
 		LIMIT 1`, id).
 		Scan(&o.RunID, &o.JobID, &o.OwnerID, &o.ProjectID, &o.Project, &o.Visibility)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil //nolint:nilnil // nil means that there is no row
+		return nil, nil //nolint:nilnil // nil means that the run has no row
 	}
 	if err != nil {
-		return nil, fmt.Errorf("find run: %w", err)
+		return nil, fmt.Errorf("find a run: %w", err)
 	}
 	return &o, nil
 }
 
-// Upsert implements Rows. It inserts the row or updates its owner. A response of jobs may be outdated, so the former
-// owner of a transferred run does not become its owner again, and an older version of the project's visibility does not
-// replace a newer one.
+// Upsert implements Rows. It inserts the row of a run, or updates its owner and its project. A response of jobs may be
+// outdated. Therefore the former owner of a transferred run does not become its owner again, and an older version of a
+// project's visibility does not replace a newer version.
 func (s *Store) Upsert(ctx context.Context, o *Owner) error {
 	_, err := s.Pool.Exec(ctx, `INSERT INTO run AS r (id, job_id, owner_id, project_id, project, visibility, visibility_version, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
@@ -56,7 +56,7 @@ func (s *Store) Upsert(ctx context.Context, o *Owner) error {
 	return nil
 }
 
-// Progress returns the positions of a run's streams and its current owner.
+// Progress returns the progress of a run, or an Absent fault if the run has no row.
 func (s *Store) Progress(ctx context.Context, runID string) (Progress, error) {
 	var p Progress
 	var state *string
@@ -76,12 +76,12 @@ func (s *Store) Progress(ctx context.Context, runID string) (Progress, error) {
 	return p, nil
 }
 
-// Close marks a run as closed and reports whether it was open. The caller holds the lock on the run's row.
+// Close marks an open run as closed and reports whether the run was open. The caller holds the lock on the run's row.
 func Close(ctx context.Context, tx pgx.Tx, runID, state string, endedAt *time.Time, now time.Time) (bool, error) {
 	tag, err := tx.Exec(ctx, `UPDATE run SET closed_at = $2, state = $3, ended_at = $4 WHERE id = $1 AND closed_at IS NULL`,
 		runID, now, state, endedAt)
 	if err != nil {
-		return false, fmt.Errorf("close run: %w", err)
+		return false, fmt.Errorf("close a run: %w", err)
 	}
 	return tag.RowsAffected() == 1, nil
 }

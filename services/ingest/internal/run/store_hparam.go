@@ -16,14 +16,15 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 
-// Limits of all hyperparameters of a run together. One response contains all of them.
+// maxTotal is the maximum number of hyperparameters of a run, and maxText the maximum total size, in bytes, of their
+// names and values. One response contains all hyperparameters of a run.
 const (
 	maxTotal = 10_000
 	maxText  = 1 << 20
 )
 
-// WriteHParams merges hyperparameters into those of the run. A value that is replaced by another one is added to the
-// history.
+// WriteHParams merges hyperparameters into those of the run. A value that is replaced by a different value is added to
+// the history.
 func WriteHParams(params []report.Param) groupcommit.Write {
 	return func(ctx context.Context, tx pgx.Tx, _ *pgx.Batch, r *groupcommit.Run) error {
 		keys, values := make([][]byte, len(params)), make([]string, len(params))
@@ -102,7 +103,7 @@ type HParamChange struct {
 	ReportedAt, ReplacedAt time.Time
 }
 
-// Changes returns a page of the replaced values, newest replacement first.
+// Changes returns a page of the replaced values, newest replacement first, and whether another page follows.
 func (s *HParamStore) Changes(ctx context.Context, runID string, p request.Page) ([]HParamChange, bool, error) {
 	rows, err := s.Pool.Query(ctx, `SELECT key, value, attempt, updated_at, replaced_at FROM hparam_history WHERE run_id = $1
 		ORDER BY n DESC LIMIT $2 OFFSET $3`, runID, p.FetchLimit(), p.Offset)

@@ -55,7 +55,7 @@ func (b *harness) group(attempt int32, writes ...groupcommit.Write) error {
 	return err
 }
 
-// params returns a write of hyperparameters; pairs holds keys and values alternately.
+// params returns the write of hyperparameters. pairs contains the key and the value of each.
 func params(pairs ...string) groupcommit.Write {
 	var out []report.Param
 	for i := 0; i < len(pairs); i += 2 {
@@ -79,7 +79,7 @@ func TestWrite_mergesHyperparametersAndKeepsText(t *testing.T) {
 	require.NoError(t, b.group(1, params("lr", "0.001", "a", `"\u0000"`), params("c<\"ü\x00", "true")))
 	require.NoError(t, b.group(1, params()))
 	require.JSONEq(t, `{"a":"\u0000","b":{"x":[1,null]},"c<\"ü\u0000":true,"lr":0.001}`, b.get())
-	require.True(t, strings.HasPrefix(b.get(), `{"a":"\u0000","b":{"x": [1,null]},`), "names are sorted, the text of values is kept")
+	require.True(t, strings.HasPrefix(b.get(), `{"a":"\u0000","b":{"x": [1,null]},`), "names are sorted, and the text of values is not changed")
 }
 
 func TestWrite_keepsReplacedHyperparameters(t *testing.T) {

@@ -77,7 +77,7 @@ func TestServer_TransferOwned_movesAllRuns(t *testing.T) {
 	require.EqualValues(t, 2, b.owned("usr_1"))
 	require.EqualValues(t, 2, b.transfer("usr_1", "usr_2"))
 	require.Equal(t, []int32{0, 2, 1}, []int32{b.owned("usr_1"), b.owned("usr_2"), b.owned("usr_3")})
-	require.Zero(t, b.transfer("usr_1", "usr_2"), "a repeat finds no runs")
+	require.Zero(t, b.transfer("usr_1", "usr_2"), "a repeated transfer finds no runs")
 	var audits int
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM audit WHERE action = 'run_data.transfer'
 		AND target_id = 'usr_1' AND actor_id = 'usr_admin' AND after->>'owner_id' = 'usr_2' AND after->>'runs' = '2'`).Scan(&audits))

@@ -37,7 +37,7 @@ func (s *Server) CountOwned(ctx context.Context, in *commonpeerv1.CountOwnedRequ
 	return countToProto(n), nil
 }
 
-// TransferOwned transfers the data of all runs of a user to another user.
+// TransferOwned transfers the data of all runs of a user to another user and returns the number of these runs.
 func (s *Server) TransferOwned(ctx context.Context, in *commonpeerv1.TransferOwnedRequest) (*commonpeerv1.OwnedCounts, error) {
 	moved := 0
 	err := pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {

@@ -7,7 +7,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/access"
 )
 
-// SetProjectVisibility applies the visibility of a project to its runs.
+// SetProjectVisibility applies the visibility of a project to its runs. It returns the version of the visibility that
+// the runs now have, which may be newer than the version in the request.
 func (s *Server) SetProjectVisibility(
 	ctx context.Context, in *commonpeerv1.SetProjectVisibilityRequest,
 ) (*commonpeerv1.SetProjectVisibilityResponse, error) {

@@ -49,7 +49,7 @@ func serve(t *testing.T) *server {
 	return s
 }
 
-// cut closes all connections.
+// cut closes all connections and forgets the subscribers.
 func (s *server) cut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,15 +178,15 @@ func command(r *bufio.Reader) ([]string, error) {
 	return words, nil
 }
 
-// deliver publishes payload until the client wakes its runs. It publishes once more after each command that the client
-// sends in the meantime.
+// deliver publishes payload until the client wakes the runs in payload, and returns these runs. It publishes payload
+// again after each command that the client sends in the meantime.
 func (s *server) deliver(woken chan []string, payload string) []string {
 	s.t.Helper()
 	for {
 		s.publish(payload)
 		select {
 		case runs := <-woken:
-			if strings.Join(runs, ",") == payload { // otherwise it is an earlier message
+			if strings.Join(runs, ",") == payload { // otherwise the client has received an earlier message
 				return runs
 			}
 		case <-s.commands:

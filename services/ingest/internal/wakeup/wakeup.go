@@ -1,6 +1,7 @@
-// Package wakeup wakes the followers on other replicas sooner, through Redis if it is configured. Redis stores no data:
-// if it does not respond, Postgres still wakes the followers. No call takes longer than callTimeout. After breakAfter
-// consecutive failures, no call is made for breakFor.
+// Package wakeup notifies other replicas through Redis, if Redis is configured, so that they wake their followers
+// sooner than the notifications of Postgres do. Redis stores no data: if it does not respond, Postgres still wakes
+// the followers. Publishing takes at most callTimeout. After breakAfter consecutive failures, nothing is published
+// for breakFor.
 package wakeup
 
 import (
@@ -23,7 +24,7 @@ import (
 const (
 	channel     = "signalbox:ingest:run"
 	callTimeout = 50 * time.Millisecond
-	// After breakAfter consecutive failures, publish makes no call for breakFor.
+	// After breakAfter consecutive failures, publish drops all runs for breakFor.
 	breakAfter = 3
 	breakFor   = 2 * time.Second
 	// pingEvery is the interval between the pings on a subscription. A subscription that receives nothing for silentFor
@@ -41,7 +42,7 @@ type Wakeups struct {
 
 	mu   sync.Mutex
 	runs map[string]bool // runs that are not published yet
-	news chan struct{}
+	news chan struct{}   // receives a value when runs were added
 
 	failures int
 	until    time.Time
@@ -50,7 +51,7 @@ type Wakeups struct {
 // database matches the path of a Redis URL: the number of a database, or nothing.
 var database = regexp.MustCompile(`^(?:/\d{0,4})?$`)
 
-// New returns Wakeups for a Redis URL. The connection is opened at the first use.
+// New returns Wakeups for a Redis URL, or an error if the URL is not valid. It opens no connection; Run does.
 func New(address secret.String, clk clock.Clock, log *slog.Logger) (*Wakeups, error) {
 	u, err := url.Parse(address.Reveal())
 	if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" || u.Hostname() == "" || !database.MatchString(u.Path) || u.RawQuery != "" {
@@ -59,7 +60,8 @@ func New(address secret.String, clk clock.Clock, log *slog.Logger) (*Wakeups, er
 	return &Wakeups{url: address, clock: clk, log: log, runs: map[string]bool{}, news: make(chan struct{}, 1)}, nil
 }
 
-// dial connects to Redis. A write takes at most callTimeout, and so does a read for which the caller sets no timeout.
+// dial connects to Redis. On the connection, a write takes at most callTimeout. So does a read, unless the caller sets
+// another timeout for the read.
 func (l *Wakeups) dial(ctx context.Context) (redis.Conn, error) {
 	return redis.DialURLContext(ctx, l.url.Reveal(), redis.DialConnectTimeout(callTimeout), redis.DialTLSHandshakeTimeout(callTimeout),
 		redis.DialReadTimeout(callTimeout), redis.DialWriteTimeout(callTimeout))
@@ -81,7 +83,7 @@ func (l *Wakeups) Tell(runs []string) {
 	}
 }
 
-// Run publishes the queued runs and calls wake for runs that other replicas publish, until ctx ends.
+// Run publishes the queued runs and calls wake for the runs that any replica publishes, until ctx ends.
 func (l *Wakeups) Run(ctx context.Context, wake func(runs []string)) error {
 	return process.Group(ctx,
 		process.Worker{Name: "publish", Run: l.publish},
@@ -90,7 +92,7 @@ func (l *Wakeups) Run(ctx context.Context, wake func(runs []string)) error {
 }
 
 func (l *Wakeups) publish(ctx context.Context) error {
-	// The pool stores the one connection that publish uses, and closes it after a failure.
+	// The pool holds the only connection that publish uses, and closes this connection after a failure.
 	pool := &redis.Pool{MaxIdle: 1, DialContext: l.dial}
 	defer func() { _ = pool.Close() }()
 	for {
@@ -130,7 +132,8 @@ func (l *Wakeups) take() []string {
 	return runs
 }
 
-// open reports whether the breaker is open. Only publish uses the breaker.
+// open reports whether the circuit breaker is open, which means that publishing is paused. Only publish uses the
+// circuit breaker.
 func (l *Wakeups) open() bool { return l.clock.Now().Before(l.until) }
 
 func (l *Wakeups) count(ctx context.Context, err error) {
@@ -141,7 +144,7 @@ func (l *Wakeups) count(ctx context.Context, err error) {
 	if l.failures++; l.failures == breakAfter {
 		l.failures = 0
 		l.until = l.clock.Now().Add(breakFor)
-		l.log.WarnContext(ctx, "redis calls paused after repeated failures", "error", err)
+		l.log.WarnContext(ctx, "publishing to Redis is paused after repeated failures; Postgres wakes the followers", "error", err)
 	}
 }
 
@@ -165,8 +168,8 @@ func (l *Wakeups) listen(ctx context.Context, wake func(runs []string)) (establi
 		return false
 	}
 	sub := redis.PubSubConn{Conn: conn}
-	// If one worker fails, the other one ends as well: ping because ctx is canceled, receive because the connection is
-	// closed.
+	// If one worker fails, the other worker ends too: ping because its ctx is canceled, and receive because ping closes
+	// the connection.
 	_ = process.Group(ctx,
 		process.Worker{Name: "ping", Run: func(ctx context.Context) error {
 			defer func() { _ = sub.Close() }()
@@ -195,8 +198,8 @@ func (l *Wakeups) ping(ctx context.Context, sub redis.PubSubConn) error {
 	}
 }
 
-// receive calls wake for each message, until the connection fails or receives nothing for silentFor. The first reply
-// must be the reply to subscribe.
+// receive calls wake for each message, until the connection fails or receives nothing for silentFor. It reports whether
+// Redis confirmed the subscription, which must happen before Redis replies to a ping.
 func receive(sub redis.PubSubConn, wake func(runs []string)) (established bool, err error) {
 	for {
 		switch m := sub.ReceiveWithTimeout(silentFor).(type) {
@@ -206,7 +209,7 @@ func receive(sub redis.PubSubConn, wake func(runs []string)) (established bool, 
 			wake(strings.Split(string(m.Data), ","))
 		case redis.Pong:
 			if !established {
-				return false, errors.New("reply to a ping before the reply to the subscription")
+				return false, errors.New("redis replied to a ping before it confirmed the subscription")
 			}
 		case error:
 			return established, m

@@ -51,8 +51,8 @@ func start(t *testing.T, part func(ctx context.Context) error) (stop func()) {
 	return stop
 }
 
-// requireSoon waits until is returns true. A call to Redis must finish within 50 ms, so on a slow machine several
-// calls may fail first.
+// requireSoon waits until the condition is true, for at most a minute. A call to Redis must finish within 50 ms, so
+// on a slow machine several calls may fail before one succeeds.
 func requireSoon(t *testing.T, is func() bool) {
 	t.Helper()
 	require.Eventually(t, is, time.Minute, 5*time.Millisecond)
@@ -84,7 +84,7 @@ func TestWakeups_Tell_neverBlocksAndIsBounded(t *testing.T) {
 	l.Tell([]string{"run_2", "run_3"})
 	runs := l.take()
 	slices.Sort(runs)
-	require.Equal(t, []string{"run_1", "run_2", "run_3"}, runs, "there is room again, and each run is queued once")
+	require.Equal(t, []string{"run_1", "run_2", "run_3"}, runs, "the queue has room again, and each run is queued once")
 }
 
 func TestWakeups_Run_wakesNamedRuns(t *testing.T) {
@@ -123,9 +123,9 @@ func TestWakeups_publish_pausesAfterFailures(t *testing.T) {
 	l, notes := open(t, s.listener.Addr().String(), clk)
 	start(t, l.publish)
 	requireSoon(t, func() bool { l.Tell([]string{"run_1"}); return len(notes) > 0 })
-	require.Contains(t, <-notes, "redis calls paused after repeated failures")
+	require.Contains(t, <-notes, "publishing to Redis is paused after repeated failures")
 	s.set(false, false)
-	for _, run := range []string{"run_2", "behind"} { // publish takes each run, and drops it because calls are paused
+	for _, run := range []string{"run_2", "behind"} { // publish takes each run, and drops it because publishing is paused
 		l.Tell([]string{run})
 		requireSoon(t, func() bool {
 			l.mu.Lock()
@@ -142,7 +142,7 @@ func TestWakeups_publish_pausesAfterFailures(t *testing.T) {
 		}
 		return strings.Contains(strings.Join(published, ","), "run_3")
 	})
-	require.NotContains(t, strings.Join(published, ","), "run_2", "runs queued while the breaker is open are dropped")
+	require.NotContains(t, strings.Join(published, ","), "run_2", "runs that are queued while publishing is paused are dropped")
 }
 
 func TestWakeups_breakerCountsFailuresInARow(t *testing.T) {

@@ -30,7 +30,7 @@ const (
 type GetRunMetricsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RunId string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// Only these keys; all if empty.
+	// Return only the series with these keys; all series if empty.
 	Keys          []string `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`
 	Limit         int32    `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
 	Offset        int32    `protobuf:"varint,4,opt,name=offset,proto3" json:"offset,omitempty"`
@@ -99,7 +99,7 @@ func (x *GetRunMetricsRequest) GetOffset() int32 {
 type GetRunMetricsResponse struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Series []*v1.MetricSeries     `protobuf:"bytes,1,rep,name=series,proto3" json:"series,omitempty"`
-	// There are more series.
+	// Whether more series follow.
 	More          bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -241,7 +241,7 @@ func (x *GetRunHparamsResponse) GetParams() []byte {
 type GetRunSamplesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RunId string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// The last round if unset.
+	// The step of the round; if unset, the last round.
 	Step          *int64 `protobuf:"varint,2,opt,name=step,proto3,oneof" json:"step,omitempty"`
 	Limit         int32  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
 	Offset        int32  `protobuf:"varint,4,opt,name=offset,proto3" json:"offset,omitempty"`
@@ -310,7 +310,7 @@ func (x *GetRunSamplesRequest) GetOffset() int32 {
 type GetRunSamplesResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Samples []*v1.Sample           `protobuf:"bytes,1,rep,name=samples,proto3" json:"samples,omitempty"`
-	// There are more samples.
+	// Whether more samples follow.
 	More          bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -423,7 +423,7 @@ func (x *CloseRunRequest) GetEndedAt() *timestamppb.Timestamp {
 
 type CloseRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// False if the run was closed before.
+	// False if an earlier call has closed the run.
 	Closed        bool `protobuf:"varint,1,opt,name=closed,proto3" json:"closed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -521,9 +521,9 @@ func (x *GetArtifactRequest) GetArtifactId() string {
 type GetArtifactResponse struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Artifact *v1.Artifact           `protobuf:"bytes,1,opt,name=artifact,proto3" json:"artifact,omitempty"`
-	// blob://... key of the bytes.
+	// Location of the bytes, blob://<key>. Empty for a path on a host.
 	Uri string `protobuf:"bytes,2,opt,name=uri,proto3" json:"uri,omitempty"`
-	// The bytes are a tar file of a folder.
+	// Whether the bytes are a tar file of a folder.
 	Packed        bool `protobuf:"varint,3,opt,name=packed,proto3" json:"packed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

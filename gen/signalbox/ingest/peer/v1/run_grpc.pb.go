@@ -32,14 +32,15 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// RunDataPeerService closes runs and serves run data to other services.
+// RunDataPeerService closes runs and serves run data to other services. It does not check access: a calling service
+// must first check that its user may see the run.
 type RunDataPeerServiceClient interface {
-	// CloseRun ends the run's streams with eof. It is called once the job has ended and its logs are delivered.
+	// CloseRun ends the run's streams with eof. Jobs calls it after the job has ended, and repeats the call until it
+	// succeeds.
 	CloseRun(ctx context.Context, in *CloseRunRequest, opts ...grpc.CallOption) (*CloseRunResponse, error)
 	// GetArtifact returns a registered artifact and the location of its bytes.
 	GetArtifact(ctx context.Context, in *GetArtifactRequest, opts ...grpc.CallOption) (*GetArtifactResponse, error)
-	// GetRunMetrics returns a page of a run's series. The calling service must have checked that its reader may see the
-	// run.
+	// GetRunMetrics returns a page of a run's metric series, sorted by key.
 	GetRunMetrics(ctx context.Context, in *GetRunMetricsRequest, opts ...grpc.CallOption) (*GetRunMetricsResponse, error)
 	// GetRunHparams returns the hyperparameters that a run reported.
 	GetRunHparams(ctx context.Context, in *GetRunHparamsRequest, opts ...grpc.CallOption) (*GetRunHparamsResponse, error)
@@ -109,14 +110,15 @@ func (c *runDataPeerServiceClient) GetRunSamples(ctx context.Context, in *GetRun
 // All implementations must embed UnimplementedRunDataPeerServiceServer
 // for forward compatibility.
 //
-// RunDataPeerService closes runs and serves run data to other services.
+// RunDataPeerService closes runs and serves run data to other services. It does not check access: a calling service
+// must first check that its user may see the run.
 type RunDataPeerServiceServer interface {
-	// CloseRun ends the run's streams with eof. It is called once the job has ended and its logs are delivered.
+	// CloseRun ends the run's streams with eof. Jobs calls it after the job has ended, and repeats the call until it
+	// succeeds.
 	CloseRun(context.Context, *CloseRunRequest) (*CloseRunResponse, error)
 	// GetArtifact returns a registered artifact and the location of its bytes.
 	GetArtifact(context.Context, *GetArtifactRequest) (*GetArtifactResponse, error)
-	// GetRunMetrics returns a page of a run's series. The calling service must have checked that its reader may see the
-	// run.
+	// GetRunMetrics returns a page of a run's metric series, sorted by key.
 	GetRunMetrics(context.Context, *GetRunMetricsRequest) (*GetRunMetricsResponse, error)
 	// GetRunHparams returns the hyperparameters that a run reported.
 	GetRunHparams(context.Context, *GetRunHparamsRequest) (*GetRunHparamsResponse, error)

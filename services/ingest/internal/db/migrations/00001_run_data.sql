@@ -1,6 +1,7 @@
 -- +goose Up
--- The run is the first column of every key, and no query joins two runs, so a run can be moved to another database.
--- Text from clients is stored as bytea or as JSON text, because jsonb rejects \u0000.
+-- Every primary key except that of artifact begins with the run, and no query joins two runs, so a run can be moved to
+-- another database. Text from clients that may contain NUL is stored as bytea or as JSON in a column of type text,
+-- because text rejects the NUL character and jsonb rejects \u0000.
 
 -- One row per run. Every write of a run's data locks the run's row, so the counters have no gaps.
 CREATE TABLE run (
@@ -23,7 +24,7 @@ CREATE TABLE run (
 );
 CREATE INDEX run_job_idx ON run (job_id);
 
--- For each stream and writer, the highest number up to which all requests are stored.
+-- For each stream and writer, the highest number seq such that all requests from 1 to seq are stored.
 CREATE TABLE mark (
     run_id text NOT NULL,
     stream text NOT NULL,
@@ -31,7 +32,7 @@ CREATE TABLE mark (
     seq    bigint NOT NULL,
     PRIMARY KEY (run_id, stream, writer)
 );
--- Stored requests of a writer after the first missing number.
+-- The stored requests of a writer whose numbers are greater than the first missing number.
 CREATE TABLE ahead (
     run_id text NOT NULL,
     stream text NOT NULL,
@@ -46,7 +47,7 @@ CREATE TABLE metric_key (
     key    bytea NOT NULL,
     PRIMARY KEY (run_id, id)
 );
--- One row per request; data holds all points of the request.
+-- One row per request, or several rows if the request is large. data holds the points.
 CREATE TABLE metric_batch (
     run_id     text NOT NULL,
     seq        bigint NOT NULL,
@@ -58,7 +59,7 @@ CREATE TABLE metric_batch (
     PRIMARY KEY (run_id, seq)
 );
 
--- A row holds the lines first_seq to first_seq + lines - 1. Each line ends with a newline.
+-- A row holds the lines with the numbers first_seq to first_seq + lines - 1. In data, each line ends with a newline.
 CREATE TABLE log_chunk (
     run_id     text NOT NULL,
     first_seq  bigint NOT NULL,
@@ -146,7 +147,7 @@ CREATE TABLE artifact (
 CREATE UNIQUE INDEX artifact_once_idx ON artifact (run_id, kind, path, step) NULLS NOT DISTINCT;
 CREATE INDEX artifact_run_idx ON artifact (run_id, created_at, id);
 
--- Reports of the environment and of the nodes: the JSON as received, after validation.
+-- Reports of the environment and of the nodes. body is the reported JSON after validation.
 CREATE TABLE record (
     run_id     text NOT NULL,
     stream     text NOT NULL,

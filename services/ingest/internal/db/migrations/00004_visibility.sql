@@ -8,8 +8,8 @@ CREATE TABLE project_visibility (
 );
 
 -- Ingest may resolve a run before a change of the visibility and insert its row after the change. The trigger then sets
--- the newest visibility. A change takes this lock exclusively, so it sees every row that was inserted before it
--- (platform/access).
+-- the newest visibility. The trigger and a change take the same lock, the change exclusively. A change therefore sees
+-- every row whose trigger ran before the change (platform/access).
 -- +goose StatementBegin
 CREATE FUNCTION follow_project_visibility() RETURNS trigger
 LANGUAGE plpgsql SET search_path = ingest, pg_temp AS $$

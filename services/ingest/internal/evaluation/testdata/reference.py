@@ -16,7 +16,7 @@ import numpy as np
 def student(p: float, freedom: float) -> float:
     """Return the p-quantile of Student's t distribution.
 
-    It is found by bisection on the integral of the density, which is computed by Simpson's rule.
+    The quantile is found by bisection on the integral of the density, which is computed by Simpson's rule.
     """
     norm = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(freedom * math.pi)
 
