@@ -130,8 +130,8 @@ func (s Setup) share() error {
 	return give(s.Dir, s.Readers.gids[everyone])
 }
 
-// give sets the group of a file or folder, and then lets the group read it. In the other order, the old group could read it
-// for a moment.
+// give sets the group of a file or folder, and then lets the group read it. In the other order, the old group could
+// read it for a moment.
 func give(path string, gid int) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -34,8 +34,8 @@ const patience = 5 * time.Minute
 // ErrAuditBroken reports that the audit was changed after it was written.
 var ErrAuditBroken = errors.New("the audit is broken")
 
-// ParseAudit reads the arguments after `audit`. It returns flag.ErrHelp if it has already printed the usage or the error
-// of a flag.
+// ParseAudit reads the arguments after `audit`. It returns flag.ErrHelp if it has already printed the usage or the
+// error of a flag.
 func ParseAudit(args []string, in io.Reader, out, errOut io.Writer) (AuditOptions, error) {
 	o := AuditOptions{Out: out}
 	if len(args) == 0 || args[0] != "verify" {

@@ -83,7 +83,8 @@ type demo struct {
 	firstChat   time.Duration
 }
 
-// walk trains a model on a new dataset, deploys it, calls it, and compares its response with that of the untrained model.
+// walk trains a model on a new dataset, deploys it, calls it, and compares its response with that of the untrained
+// model.
 func (d *demo) walk(ctx context.Context) error {
 	if err := d.train(ctx); err != nil {
 		return err

@@ -144,8 +144,8 @@ func ownAgent(loaded *conf.Loaded) {
 	})
 }
 
-// ready is the content of the ready file. The address is the bound one, even if clients use another, so that the program
-// that started this process learns which port was picked for port 0.
+// ready is the content of the ready file. The address is the bound one, even if clients use another, so that the
+// program that started this process learns which port was picked for port 0.
 type ready struct {
 	Address string `json:"address"`
 	PID     int    `json:"pid"`

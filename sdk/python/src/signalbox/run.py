@@ -26,8 +26,9 @@ LOG_PIECE = 64 * 1024  # characters of one log chunk
 class Run:
     """Reports of one training run. Safe to use from several threads.
 
-    Every call except `text` raises an error if the control plane has refused a report since the last call.
-    With on_error="warn", these errors are printed to stderr instead. Invalid arguments always raise.
+    Every reporting call except `text` raises an error if the control plane has refused a report other than a log line
+    since the last call. With on_error="warn", these errors are printed to stderr instead. Invalid arguments always
+    raise.
     """
 
     def __init__(
@@ -113,7 +114,10 @@ class Run:
                 self._capture.start()
 
     def artifact(self, path: "str | os.PathLike[str]", kind: str, format: str, step: int) -> str:
-        """Upload a file, or a folder as a tar, and register it as an artifact. Return its object URI."""
+        """Upload a file, or a folder as a tar, and register it as an artifact.
+
+        Return its object URI, or its path if the run is offline. With on_error="warn", return "" after an error.
+        """
         if kind not in KINDS:
             raise ValueError(f"kind {kind!r} is not one of {', '.join(KINDS)}")
         if not format:
@@ -238,14 +242,14 @@ class Run:
         self._report("benchmark", shapes.requests(name, rollouts, version, evaluation, self._policy.chunk_bytes))
 
     def flush(self, timeout: float = 60.0) -> bool:
-        """Wait until all reports so far are settled. Return False if the timeout expires first."""
+        """Wait until all reports so far are settled. Return False after the timeout or if the token is refused."""
         return self._sink.flush(timeout)
 
     def finish(self, timeout: float = 60.0) -> int:
         """Deliver all reports within `timeout` seconds, and close the run.
 
         Undelivered reports stay in the spool for `python -m signalbox flush`. Their number is returned with
-        on_error="warn"; otherwise UndeliveredError is raised.
+        on_error="warn"; otherwise UndeliveredError is raised. Refused reports raise IngestError.
         """
         with self._lock:
             if self._finished:

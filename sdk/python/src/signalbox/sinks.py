@@ -141,7 +141,7 @@ class Offline:
 
 
 def _whole(stream: str, fragment: bytes) -> bytes:
-    """Return a line of the file. A metrics fragment consists of points joined by commas, so brackets are added."""
+    """Return the JSON of a report. Fragments of metrics and hardware are points joined by commas and get brackets."""
     return b"[" + fragment + b"]" if stream in ("metrics", "hardware") else fragment
 
 
