@@ -1,7 +1,7 @@
 """Signals of the control plane to a training run: save a checkpoint, pause, stop.
 
 The first check for a signal, or the first callback, starts a thread that waits for signals. If the training has
-neither, no request is sent, which shows the control plane that it cannot pause the process.
+neither, no request is sent, so the control plane knows that the training does not listen for signals.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Asked:
         self._start()
 
     def leaving(self) -> bool:
-        """Return whether the run is being paused. A paused run ends its process and continues in a later one."""
+        """Return whether the current signal is `pause`. A paused run ends its process and continues in a later one."""
         return self._now.signal == PAUSE
 
     def answer(self, asked: Signal) -> Signal:

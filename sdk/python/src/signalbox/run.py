@@ -151,12 +151,13 @@ class Run:
         """Return whether the control plane requests a checkpoint.
 
         If it does, save the state of the training and pass it to `checkpoint`. Call this method at every step;
-        it is cheap. A run that never calls it cannot be paused.
+        it is cheap. The control plane refuses to pause a run that neither checks for signals nor has a
+        checkpoint, unless the job's spec or recipe permits it.
         """
         return self._sink.asked().now().signal == CHECKPOINT
 
     def should_stop(self) -> bool:
-        """Return whether the run is being stopped or paused. If so, the training loop must end soon."""
+        """Return whether the current signal is to stop or to pause. If so, the training loop must end soon."""
         return self._sink.asked().now().signal in (STOP, PAUSE)
 
     def on_signal(self, callback: Callback) -> None:
