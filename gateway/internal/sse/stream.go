@@ -177,9 +177,9 @@ func Revoked(ctx context.Context, check func(context.Context) error) error {
 	return nil
 }
 
-// finish writes the last event of a complete stream, or an error event if the RPC failed or auth refuses the caller. If
-// the service is unavailable, the client has left or the caller's access has changed, finish writes no event; the
-// client then reconnects and continues if it is still allowed to.
+// finish writes the last event of a complete stream if the service does not send it itself. If the RPC failed or auth
+// refuses the caller, finish writes an error event. If the service is unavailable, the client has left or the caller's
+// access has changed, it writes no event; the client then reconnects and continues if it is still allowed to.
 func (s *Stream) finish(ctx context.Context, err error, out *sink, beside watch) {
 	f := beside.placed(err)
 	switch {

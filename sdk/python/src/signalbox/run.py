@@ -56,7 +56,7 @@ class Run:
         self._lifecycle("running")
 
     def succeeded(self) -> None:
-        """Report success; all earlier reports are delivered first."""
+        """Report success; the report is sent after all earlier reports are settled."""
         self._lifecycle("succeeded")
 
     def failed(self, message: str = "") -> None:
