@@ -6,35 +6,36 @@
 // It promises:
 //
 //   - A request whose path and method are not in the table never reaches a service.
-//   - A service receives a caller identity that auth signed for this request, never the bearer token itself,
-//     and only the headers listed below.
-//   - Every failure has a JSON body.
-//   - Every request except a health probe must be addressed to one of the installation's names. This
-//     prevents DNS rebinding, in which another site's host name is made to resolve to this listener.
-//   - On the byte routes (/api/ingest, /inference, /api/blobs) bodies are not buffered. Their handlers check
-//     their own credentials.
+//   - Except on the byte routes, a service receives a caller identity that auth signed, never the bearer token
+//     itself, and only the headers listed below.
+//   - Every failed REST request gets a JSON body. Only the pages show browsers an HTML page instead.
+//   - Every HTTP request except health probes and gRPC calls must name a host that is allowed: an address, a name
+//     without a dot, localhost, or a name of the installation. This prevents DNS rebinding, in which another site's
+//     host name is made to resolve to this listener.
+//   - On the byte routes (/api/ingest, /inference, /api/blobs) the gateway forwards bodies without parsing them.
+//     The handlers of these routes check their own credentials.
 //
 // # Forms and pages
 //
 // The OAuth endpoints (package oauthform) and the pages outside the console (package webpage) are the gateway's own
-// handlers of raw routes. They get the same treatment as every REST
-// request: request id, log line, trace, browser headers, time limit, drain. Logs and traces contain the
-// route's pattern, never the path, query or body, because these may contain secret codes.
+// handlers of raw routes. Their requests are treated like every REST request: request id, log line, trace, browser
+// headers, time limit, drain. Logs and traces contain the route's pattern, never the path, query or body, because
+// these may contain secret codes.
 //
 // # What a service can rely on
 //
-// Metadata of every call that comes from a REST request:
+// Metadata of every call that comes from a REST request. The call of an event stream has only the first two:
 //
-//	x-service-caller       the signed caller identity (platform/authn); kind "none" on open routes
+//	x-service-caller       the signed caller identity (platform/authn); of kind "none" if the route needs no credential
 //	x-request-id           the request id
 //	idempotency-key        the Idempotency-Key header, at most 255 printable ASCII characters
 //	x-service-confirm      the X-Service-Confirm header
 //	if-match, if-none-match
-//	x-service-user-agent   the client's User-Agent, cut to 256 characters
+//	x-service-user-agent   the client's User-Agent, cut to 256 bytes
 //	x-service-refresh      the refresh cookie's value; only on AuthService.Refresh
 //
-// The client's address is in the caller identity. A request without a body reaches the service as an
-// empty message; a null or absent optional field is unset. protovalidate then checks the message.
+// The client's address is in the caller identity. A request without a body is read like one with an empty object; a
+// null or absent optional field is unset. protovalidate then checks the message.
 //
 // # What a service can return in addition to its message
 //
@@ -43,7 +44,7 @@
 //	x-service-status       200, 201, 202 or 204, to override the default status (below)
 //	x-service-more         "true" if a list has more rows; the gateway then writes Link: rel="next"
 //	x-service-total        a list's number of rows; becomes X-Total-Count
-//	x-service-set-cookie   a complete Set-Cookie value; only the refresh cookie is forwarded
+//	x-service-set-cookie   a complete Set-Cookie value; only auth's refresh cookie is forwarded
 //	x-service-impact, etag, location, cache-control, last-modified   become the header of the same name
 //
 // All other response metadata is dropped. The default status is 201 for a POST whose RPC is named
@@ -61,22 +62,22 @@
 // the gateway has to know the mode. While auth is unreachable, the gateway serves no route that
 // maintenance would close. For callers without a credential it uses auth's response for at most
 // authn.AnonymousLife, and a call that begins maintenance returns only after that time. Open streams end at their next
-// repeated check. A user's request that is forwarded
-// to a service as bytes also ends at that check if the login has ended, but it may finish during maintenance.
+// repeated check. A user's request that is forwarded to a service as bytes also ends at such a check if the user's
+// access has changed, but it may finish during maintenance.
 //
-// Draining concerns one instance: new requests get 503, health and version still respond, running requests
-// finish, and then the listener closes.
+// Draining concerns one instance: new requests get 503, health and version still respond, event streams and long
+// polls end, other running requests finish, and then the listener closes.
 //
 // # Faults
 //
 // A service returns platform/fault values. The Loc of a field is the path inside the request message;
 // the gateway prefixes it with "path", "query" or "body", as given by the HTTP rule of the route. A service reports
-// the fault of a header as ["header", name], which stays unchanged. Malformed input (not JSON, unknown or
-// repeated names, wrong types, unknown query keys) never reaches a service.
+// the fault of a header as ["header", name], which stays unchanged. Malformed input of a REST request (not JSON,
+// unknown or repeated names, wrong types, unknown query keys) never reaches a service.
 //
 // # Streams
 //
 // A server-streaming RPC has no google.api.http rule; proto/http_extra_routes.yaml maps it. Each event has
 // an `id:` (the message's seq), and Last-Event-ID resumes after that id. `event: eof` is the last event of a
-// stream that is complete, and `event: error` contains the body that a plain request would get.
+// stream that is complete. `event: error` has no id and contains the body that a plain request would get.
 package gateway

@@ -47,7 +47,7 @@ type Deps struct {
 	Ingest, Inference http.Handler
 	// RelayTLS returns the TLS settings for a service's HTTP listener; it may be nil if nothing is relayed.
 	RelayTLS func(service string) *tls.Config
-	// Blobs serves /api/blobs. It is nil if clients reach the object store by signed URLs of its own.
+	// Blobs serves /api/blobs. It is nil if clients use URLs that the object store itself signs.
 	Blobs   http.Handler
 	Version Version
 	Clock   clock.Clock
@@ -70,16 +70,16 @@ type Gateway struct {
 	hosts   middleware.Hosts
 	proxies middleware.Proxies
 	answer  middleware.ResponseMetadata
-	raw     map[string]http.Handler // byte routes, passed through unchanged
-	own     map[string]http.Handler // the gateway's own handlers, wrapped like rest
-	rest    http.Handler            // all other routes, wrapped in log, trace and recovery
+	raw     map[string]http.Handler // handlers of raw routes that get the request unwrapped
+	own     map[string]http.Handler // handlers of the other raw routes; rest calls them
+	rest    http.Handler            // serves all routes that raw does not, with log, trace and recovery
 	shapes  map[*router.Route]*router.Params
 	streams map[*router.Route]*sse.Stream
 	limit   sse.Limit
 	wire    *grpcproxy.Server
 
 	hold    *middleware.InFlight
-	stop    chan struct{} // closed to end the streams
+	stop    chan struct{} // closed to end the streams and the long polls
 	endStop func()
 	idle    []func() // close the idle connections of the relays
 }
@@ -101,7 +101,8 @@ func New(ctx context.Context, cfg Config, d Deps) (*Gateway, error) {
 	return g, nil
 }
 
-// edges builds the steps that every request passes first: router, trusted proxies, host check, browser guard and log.
+// edges builds the steps that a REST request passes before its handler: router, trusted proxies, host check, browser
+// guard, log and trace.
 func (g *Gateway) edges(context.Context) (err error) {
 	if g.router, err = router.New(route.Table()); err != nil {
 		return err

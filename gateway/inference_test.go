@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// target sends a request whose target is not normalized, which net/http's client would not send.
+// target sends a POST request without normalizing the target, as net/http's client would.
 func (r *harness) target(target string, headers ...string) (status int, handler, body string) {
 	r.t.Helper()
 	conn := r.dial()

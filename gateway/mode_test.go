@@ -27,7 +27,7 @@ func (r *harness) startMaintenance() {
 	r.credentials.mode.Store(fault.New(fault.Unavailable, "maintenance", "Back at nine").WithRetryAfter(90 * time.Second))
 }
 
-// openRoutes lists the routes that stay open during maintenance, including the sign-in pages.
+// openRoutes lists the routes that stay open during maintenance, except those under /api/ingest/.
 func openRoutes() []string {
 	return []string{
 		"GET /healthz", "HEAD /healthz", "GET /api/version", "HEAD /api/version",
@@ -93,8 +93,8 @@ func TestMaintenanceRefusesOtherRoutes(t *testing.T) {
 	require.Greater(t, count, 200)
 }
 
-// anonymousRequests lists requests without a credential, which may use auth's response to an earlier one, and
-// their status.
+// anonymousRequests lists requests without a credential, for which the gateway may use a cached response of auth, with
+// their status outside maintenance.
 func anonymousRequests() map[string]int {
 	return map[string]int{
 		"GET /api/share/tok": 501, "POST /api/cli/device/code": 501, "GET /api/openapi.json": 200, "GET /device": 200,
@@ -110,7 +110,8 @@ func (r *harness) anonymousRequests(when string, want func(served int) int) {
 	}
 }
 
-// Auth acknowledges maintenance after authn.AnonymousLife. From then on a response from before must not be used.
+// Auth acknowledges maintenance after authn.AnonymousLife. From then on the gateway must not use a response that auth
+// sent before maintenance began.
 func TestMaintenanceRefusesAnonymousAfterAcknowledgement(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewFake(clock.Real().Now())
@@ -127,7 +128,7 @@ func TestMaintenanceRefusesAnonymousAfterAcknowledgement(t *testing.T) {
 	r.credentials.mode.Store(fault.New(fault.Unavailable, "", "auth is unreachable"))
 	r.anonymousRequests("while auth's last response lasts", serves)
 	clk.Advance(time.Millisecond)
-	require.Equal(t, http.StatusServiceUnavailable, r.do("GET", "/api/openapi.json", "").status, "no refresh while auth is unreachable")
+	require.Equal(t, http.StatusServiceUnavailable, r.do("GET", "/api/openapi.json", "").status, "the cached response has expired and auth is unreachable")
 }
 
 func TestAnonymousRequestsShareOneCheck(t *testing.T) {

@@ -21,9 +21,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// bindings are the handlers that grpc-gateway generated, by route. The mux that they are registered with matches a
-// path only here, once for each route at start. No request passes through it: the router matches the path, and its
-// result travels in the request's middleware.Call.
+// bindings are the handlers that grpc-gateway generated, by route. The mux that they are registered with matches paths
+// only in bind, once for each route. No request passes through the mux: the router matches the path of a request, and
+// the result travels in the request's middleware.Call.
 type bindings map[*router.Route]runtime.HandlerFunc
 
 // bind returns the handlers of the RPC routes. register adds all handlers to a mux, as route.Register does.

@@ -11,7 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/gen/route"
 )
 
-// register adds a handler to the mux for each pattern of a GET. It writes the pattern.
+// register returns a function that adds a GET handler for each pattern to a mux. The handler writes its pattern to a
+// header.
 func register(t *testing.T, patterns ...string) func(*runtime.ServeMux) error {
 	t.Helper()
 	return func(mux *runtime.ServeMux) error {
@@ -46,7 +47,7 @@ func TestBindReturnsHandlerOfEachRoute(t *testing.T) {
 	}
 }
 
-// recorded is the header of a response.
+// recorded is a response writer that keeps only the header.
 type recorded http.Header
 
 func (r recorded) Header() http.Header         { return http.Header(r) }

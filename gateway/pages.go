@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// fronts builds the handlers of the OAuth forms and of the pages. Requests to them pass all steps of a call except
-// the JSON decoding and encoding.
+// fronts builds the handlers of the OAuth forms and of the pages. Requests to them pass the steps of a call except the
+// origin check, the credential check, and the JSON decoding and encoding.
 func (g *Gateway) fronts(context.Context) error {
 	oauth := authpeerv1.NewOAuthPeerServiceClient(g.deps.Conns.Auth)
 	pages, err := webpage.New(webpage.Deps{

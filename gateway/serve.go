@@ -30,7 +30,8 @@ func (g *Gateway) Listen(ctx context.Context) (net.Listener, error) {
 	return l, nil
 }
 
-// Drain makes every route except health and version return 503 from now on. Running requests continue.
+// Drain makes every route except health and version return 503 from now on, and drains the handlers of services in this
+// process. Running requests continue.
 func (g *Gateway) Drain() {
 	g.hold.Drain()
 	for _, handler := range []http.Handler{g.deps.Ingest, g.deps.Inference} {

@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// reached is a connection that records the last call and returns an error. Only Authenticate succeeds.
+// reached is a connection that records the last call and returns an error. Authenticate succeeds and is not recorded.
 type reached struct{ method string }
 
 func (c *reached) Invoke(_ context.Context, method string, _, reply any, _ ...grpc.CallOption) error {
@@ -108,7 +108,7 @@ func TestEveryRouteReachesItsCall(t *testing.T) {
 		case slices.Contains([]string{"health", "version", "openapi", "protoset"}, row.Handler):
 			require.Equal(t, http.StatusOK, rec.Code, name)
 		case slices.Contains([]string{"oauth", "wellknown", "page"}, row.Handler):
-			require.NotEmpty(t, rec.Header().Get("X-Request-Id"), "%s: has a request id like a call", name)
+			require.NotEmpty(t, rec.Header().Get("X-Request-Id"), "%s: the response must have a request id", name)
 			require.Equal(t, formCall(row), conn.method, name)
 		case row.Handler == "playground":
 			require.Equal(t, "inference", rec.Header().Get("X-Handler"), name)

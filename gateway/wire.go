@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/obs"
 )
 
-// gate applies to gRPC clients the rules that REST clients follow.
+// gate applies the credential check and the limits of REST requests to gRPC calls.
 type gate struct{ g *Gateway }
 
 // Limit implements grpcproxy.Gate.

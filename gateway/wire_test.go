@@ -27,7 +27,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// client is a gRPC client of the public listener.
+// client returns a gRPC client of the public listener.
 func (r *harness) client() *grpc.ClientConn {
 	r.t.Helper()
 	conn, err := grpc.NewClient(strings.TrimPrefix(r.url, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))

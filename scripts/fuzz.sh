@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs every fuzz target for FUZZTIME (default 10m), two at a time. `scripts/fuzz.sh ci` runs only the
-# gateway's JSON decoder and encoder, for 30 s each. go stores a failing input in the package's
-# testdata/fuzz: commit it.
+# gateway's JSON decoder and encoder, for 30 s each by default. `scripts/fuzz.sh "./PACKAGE FuzzNAME"...` runs
+# only these targets. go stores a failing input in the package's testdata/fuzz: commit it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 all=$(git grep -hoE --full-name '^func Fuzz[A-Za-z0-9]+' -- '*_test.go' | wc -l)

@@ -11,8 +11,8 @@ for tool in google.golang.org/protobuf/cmd/protoc-gen-go google.golang.org/grpc/
 done
 rm -rf gen/signalbox
 PATH="$PWD/.cache/bin:$PATH" "$buf" generate
-# The route table contains the HTTP bindings of the RPCs and the routes of proto/http_extra_routes.yaml, which
-# have no RPC.
+# The route table contains the HTTP bindings of the RPCs and the routes of proto/http_extra_routes.yaml, which no
+# binding describes.
 "$buf" build -o .cache/image.binpb
 GOWORK=off go -C tools run ./routes -image ../.cache/image.binpb -http ../proto/http_extra_routes.yaml -out ../gen/route
 # The OpenAPI document describes the protos. proto/openapi_overlay.yaml supplies what the protos cannot

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Read the output of `go test -json` and print one line for each package as it ends. Print the output of failed tests.
+"""Read the output of `go test -json` and print one line for each package as it ends.
 
-progress.py TIMES appends the duration of each package, in seconds, to the file TIMES. It exits with 1 if a test failed.
+It also prints the output of failed and skipped tests. progress.py TIMES appends the duration of each package, in
+seconds, to the file TIMES. It exits with 1 if a test or a build failed.
 """
 
 import json

@@ -26,7 +26,7 @@ if [ -z "${TMPDIR:-}" ] && [ "$(stat -f -c %T /dev/shm 2> /dev/null)" = tmpfs ] 
   export TMPDIR
   chmod 755 "$TMPDIR"
 fi
-clean() { # stop the database server, which would otherwise run for some seconds after the tests
+clean() { # stop the background jobs and the database server, which would otherwise run on for some seconds
   kill "${fetching:-}" "${python:-}" "${modules:-}" "${beside:-}" 2> /dev/null || true
   case ${TMPDIR:-} in /dev/shm/signalbox-test.*)
     local server

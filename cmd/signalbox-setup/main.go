@@ -1,6 +1,6 @@
 // Command signalbox-setup creates what separate services start from: the internal CA and a certificate for
 // each service, the secrets of the installation, and the database with an owner role and a serving role
-// for each schema. It may be run again: what exists is kept.
+// for each schema. It may be run again: it keeps what exists, except that it renews certificates before they expire.
 package main
 
 import (

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prints the path of a Chromium for the tests that need a real browser. It uses the variable CHROMIUM or a
-# browser in PATH. If there is none and the script runs as root (as in CI), it installs Debian's package.
+# browser in PATH. If it finds no browser and runs as root (as in CI), it installs Debian's package.
 set -euo pipefail
 if [ -n "${CHROMIUM:-}" ]; then
   [ -x "$CHROMIUM" ] || { echo "CHROMIUM=$CHROMIUM is not an executable file" >&2; exit 1; }

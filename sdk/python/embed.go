@@ -1,7 +1,7 @@
 // Package pysdk embeds the Python reporter, the package `signalbox` that training code imports, in the Go binaries.
-// The agent writes it to a folder of each run and adds that folder to PYTHONPATH, so that the reporter always has the
-// version of its control plane. The package has no behaviour of its own; the Python sources next to this file are the
-// reporter.
+// The agent writes the reporter to a folder and adds that folder to the PYTHONPATH of each run, so that the reporter
+// always has the version of the agent. The package has no behaviour of its own; the Python sources next to this file
+// are the reporter.
 package pysdk
 
 import (

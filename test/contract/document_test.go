@@ -43,7 +43,7 @@ func (c checker) CheckResponse(method, target string, status int, header http.He
 	return op.CheckResponse(status, header, body)
 }
 
-// example returns a minimal valid body for a route.
+// example returns a minimal valid body for a route, or "" if the route takes no JSON body.
 func example(t testing.TB, rt route.Route) string {
 	t.Helper()
 	op, found := description(t).Operation(rt.Method, rt.Pattern)

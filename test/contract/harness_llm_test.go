@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// modelKey is the API key of the fake language model. The model repeats the key, but no response may
-// contain it.
+// modelKey is the API key of the fake language model. One of the model's errors repeats the key, but no
+// response of the installation may contain it.
 const modelKey = "sk-contract-Zx81qTRUE7secret"
 
 // addModelServer starts an OpenAI-compatible server. The first segment of the request path selects the

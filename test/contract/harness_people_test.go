@@ -13,7 +13,7 @@ import (
 // projectKey is the key of the shared project, which only its team can see.
 const projectKey = "search"
 
-// as returns a client that sends the token in the variable name.
+// as returns a client that sends the token in the variable with this name.
 func (b *builder) as(name string) *client.Client {
 	b.Helper()
 	return b.caller().With(secret.New(b.at(name)))

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// This file inserts rows that no request can create on these installations: OAuth clients that register
-// elsewhere, users of a sign-in provider, and rows for limits that would need a hundred requests.
+// This file inserts rows that no request can create on these installations, such as users of a sign-in provider, and
+// rows for a limit that would need a hundred requests.
 
 // database returns the URL of the installation's database, with the superuser and its password.
 func (b *builder) database() string {

@@ -5,8 +5,8 @@ import "fmt"
 // round is the step of the validation round whose samples are reported in chunks.
 const round = 1
 
-// reportLists returns, by path, how to grow each list of a run's reports. Each list has one path with the
-// job's id and one with the run's id.
+// reportLists returns, by path, how to grow each list of a run's reports. Each list except the items of an agent
+// evaluation has one path with the job's id and one with the run's id.
 func reportLists() map[string]func(g *listGrower) growingList {
 	out := map[string]func(g *listGrower) growingList{
 		"/api/agent-evaluations/{run_id}/items": func(g *listGrower) growingList {

@@ -14,8 +14,8 @@ import (
 )
 
 // TestPathAndEnvironmentNames checks the specification's rules for names. All paths except those of
-// inference and the health check are below /api/. No path, header or environment variable contains the
-// product's name.
+// inference, the health check, the HTML pages and the documents with a path from an RFC are below /api/. No path,
+// header or environment variable contains the product's name.
 func TestPathAndEnvironmentNames(t *testing.T) {
 	t.Parallel()
 	for _, rt := range route.Table() {

@@ -98,8 +98,8 @@ func TestRulesTableListsEverySentence(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// TestSpecificationMatchesOriginal compares docs/specification.md with the original, if there is one next
-// to the checkout.
+// TestSpecificationMatchesOriginal compares docs/specification.md with the original, if the original exists
+// next to the checkout.
 func TestSpecificationMatchesOriginal(t *testing.T) {
 	t.Parallel()
 	original, err := os.ReadFile(filepath.Join(testenv.Root(t), "..", "shared", "spec", "interface-specification.md"))
@@ -143,7 +143,8 @@ func TestRuleCoverageExists(t *testing.T) {
 	requireSameLines(t, pending, list, "rules that nothing covers yet")
 }
 
-// missing describes the problem with a golden or test that a rule lists. It returns "" if there is none.
+// missing describes the problem with a golden or test that a rule lists. It returns "" if the golden
+// or test exists and covers the rule.
 func missing(t *testing.T, r rule, name string) string {
 	t.Helper()
 	if golden, ok := strings.CutPrefix(name, "golden/"); ok {

@@ -83,7 +83,8 @@ func inputOf(t testing.TB, rt route.Route) protoreflect.MessageDescriptor {
 // missingID returns a well-formed id that does not exist.
 func missingID(prefix string) string { return prefix + "_00000000000000000000000000" }
 
-// routeVars returns the variables for a request to the route. Its ids are well-formed but do not exist.
+// routeVars returns the variables for a request to the route. The ids in path are well-formed but do not exist.
+// The ids in malformed_path are malformed. In odd_path each parameter contains an encoded backslash.
 func routeVars(t testing.TB, rt route.Route) map[string]string {
 	t.Helper()
 	method := rt.Method

@@ -195,7 +195,8 @@ func malformedIDs(ctx context.Context, t *testing.T, s *testenv.Installation, c 
 	}
 }
 
-// badQueries sends unknown and out-of-range query parameters to every list route.
+// badQueries sends an unknown query parameter to every drawn GET route of an RPC for users, and invalid limits
+// and offsets to the lists among these routes.
 func badQueries(ctx context.Context, t *testing.T, s *testenv.Installation, c issuedTokens) {
 	t.Helper()
 	for _, rt := range drawnRoutes(t) {

@@ -84,13 +84,13 @@ func runDemo(ctx context.Context, t *testing.T, dir string) demoRun {
 		require.NotNil(t, m, "%s\n%s", pattern, &out)
 		return m
 	}
-	chat := find(`chat +question (\S+)  answer (\S+)  \(held out of training; right is (\S+)\)`)
+	chat := find(`chat +question (\S+)  answer (\S+)  \(held out of training; correct: (\S+)\)`)
 	require.Equal(t, chat[3], chat[2])
 	untrained, err := strconv.Unquote(find(`contrast +the untrained weights in the same engine answer (".*")`)[1])
 	require.NoError(t, err)
 	return demoRun{
 		run: find(`admitted, run (run_\w+)`)[1], question: chat[1], answer: chat[2], untrained: untrained,
-		times: find(`times +(first metric .+ s \(bar 30\.0 s\), first chat .+ s \(bar 120\.0 s\))`)[1],
+		times: find(`times +(first metric .+ s \(target 30\.0 s\), first chat .+ s \(target 120\.0 s\))`)[1],
 	}
 }
 

@@ -238,7 +238,7 @@ func submitRefused(ctx context.Context, t *testing.T, c *client.Client, spec map
 }
 
 // createOperator creates a user olive with the role operator and the admin's password, and returns a client
-// for her.
+// for this user.
 func createOperator(ctx context.Context, t *testing.T, s *testenv.Installation, conn *pgx.Conn) *client.Client {
 	t.Helper()
 	_, err := conn.Exec(ctx, `

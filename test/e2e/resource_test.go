@@ -109,8 +109,8 @@ func modelOf(t *testing.T, l *e2eflow.Loop) string {
 	return models[0].ID
 }
 
-// resources returns the paths of all GET routes. It fills their parameters with the ids of the loop and
-// with places.
+// resources returns the paths of all GET routes of RPCs except those that empty returns. It fills their
+// parameters with the ids of the loop and with parameters.
 func resources(t *testing.T, l *e2eflow.Loop, parameters []string) []string {
 	t.Helper()
 	var datasets, fleets []struct {

@@ -107,8 +107,7 @@ func (r *redisServer) info(t *testing.T) string {
 	return info
 }
 
-// TestLoopWithRedis trains models while a Redis server is running, after it was killed and while it is
-// frozen.
+// TestLoopWithRedis trains models while a Redis server is running, is killed, runs again and is frozen.
 func TestLoopWithRedis(t *testing.T) {
 	ctx := t.Context()
 	r := newRedis(t)

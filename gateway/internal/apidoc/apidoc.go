@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/gen/openapi"
 )
 
-// Headers sets the headers that every response carries.
+// Headers provides the headers that every response of this package has.
 type Headers struct {
 	// Headers sets the security headers for browsers.
 	Headers func(http.Header)

@@ -7,7 +7,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 )
 
-// maxKept bounds the identities that are kept. A full map is emptied; it fills again within authn.AnonymousLife.
+// maxKept is the maximum number of identities that are kept. A full map is emptied, which costs little, because no
+// identity lives longer than authn.AnonymousLife.
 const maxKept = 1024
 
 // identity is what auth signed for an anonymous caller.
@@ -17,13 +18,14 @@ type identity struct {
 	sent time.Time
 }
 
-// identities are those of anonymous callers, by claim.
+// identities keeps the signed identities of anonymous callers by their claims.
 type identities struct {
 	mu   sync.Mutex
 	kept map[Claim]identity
 }
 
-// find returns the identity for a claim if it may still be used. After the system's clock was set back, its age is unknown.
+// find returns the identity for a claim. It returns false if the claim has none, or if the identity is as old as
+// authn.AnonymousLife, or if its age is unknown because the system's clock was set back.
 func (s *identities) find(c Claim, now time.Time) (identity, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

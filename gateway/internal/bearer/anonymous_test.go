@@ -16,7 +16,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// counting is an auth that signs the number of the call. during runs before each response.
+// counting is a fake auth that returns the number of the call as the identity. during, if set, runs before each
+// response.
 type counting struct {
 	calls  int
 	during func()
@@ -43,8 +44,8 @@ func TestAnonymousIdentityIsReused(t *testing.T) {
 	}
 	one := bearer.Claim{Client: "203.0.113.7"}
 	require.Equal(t, "1", token(one))
-	require.Equal(t, "2", token(bearer.Claim{Client: "203.0.113.8"}), "the identity holds the address")
-	require.Equal(t, "3", token(bearer.Claim{Client: "203.0.113.7", InMaintenance: true}), "auth did not read the mode")
+	require.Equal(t, "2", token(bearer.Claim{Client: "203.0.113.8"}), "the identity contains the client's address")
+	require.Equal(t, "3", token(bearer.Claim{Client: "203.0.113.7", InMaintenance: true}), "auth did not check the maintenance mode for this identity")
 	require.Equal(t, "4", token(bearer.Claim{Client: "203.0.113.7", Credential: "a.b.c"}))
 	require.Equal(t, "5", token(bearer.Claim{Client: "203.0.113.7", Credential: "a.b.c"}), "a credential is checked each time")
 	clk.Advance(authn.AnonymousLife - time.Millisecond)
@@ -57,7 +58,7 @@ func TestAnonymousIdentityIsReused(t *testing.T) {
 	auth.during = func() { clk.Advance(authn.AnonymousLife) }
 	two := bearer.Claim{Client: "203.0.113.9"}
 	require.Equal(t, "8", token(two))
-	require.Equal(t, "9", token(two), "the time of the call counts: auth may have read the mode at its beginning")
+	require.Equal(t, "9", token(two), "the age counts from the start of the call, when auth may have read the mode")
 }
 
 func TestAnonymousRefusalIsNotReused(t *testing.T) {

@@ -3,8 +3,9 @@
 // auth, and otherwise calls auth once. The credential is sent to no other service. For an open stream it checks again
 // whether the caller's access has changed.
 //
-// It keeps auth's response to an anonymous caller for authn.AnonymousLife, and no other. A refusal is never kept, so
-// maintenance ends at the next request. It begins everywhere before auth acknowledges it, because auth waits that long.
+// It caches only the identities of anonymous callers, each for authn.AnonymousLife. Refusals are never cached, so the
+// first request after maintenance is served. auth confirms the beginning of maintenance only after that time, when no
+// gateway uses an identity from before.
 package bearer
 
 import (
@@ -27,8 +28,8 @@ const (
 	callerLife = time.Minute
 )
 
-// CodeAccessChanged is the code of a stream that ended because the caller's access changed. The client then opens it
-// again, and the service then decides with the new access.
+// CodeAccessChanged is the code of the error that ends a stream because the caller's access has changed. The client
+// then opens the stream again, and the service decides by the new access.
 const CodeAccessChanged = "reach_changed"
 
 // Authenticator is the part of auth that checks credentials.
@@ -48,7 +49,8 @@ func NewChecker(auth Authenticator, clk clock.Clock) *Checker {
 	return &Checker{auth: auth, clk: clk, anonymous: identities{kept: make(map[Claim]identity)}}
 }
 
-// User returns the access token of a request.
+// User returns the access token of a request. It returns a fault if the Authorization header is missing, repeated, or
+// not a bearer token in the form of a JWT.
 func User(h http.Header) (string, *fault.Error) {
 	values := h.Values("Authorization")
 	if len(values) == 0 {
@@ -83,8 +85,8 @@ type Claim struct {
 	Credential string
 	// Client is the address that the request came from. It may be empty if no service gets the identity.
 	Client string
-	// InMaintenance reports whether the route stays open during maintenance. On all other routes auth then
-	// refuses every caller with fault.CodeMaintenance.
+	// InMaintenance reports whether the route stays open during maintenance. If it is false, auth refuses every caller
+	// with fault.CodeMaintenance during maintenance.
 	InMaintenance bool
 }
 

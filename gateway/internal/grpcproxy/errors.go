@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// markMissing returns the error of a call as REST reports it: a field that the request does not set gets the fault
-// "missing".
+// markMissing returns the error of a call as REST reports it: the fault of a field that the request does not set
+// becomes "missing", and the fault of an invalid job submission gets the code of its gate.
 func markMissing(rpc string, request frame, err error) error {
 	f := fault.From(err)
 	if f == nil || len(f.Fields) == 0 {

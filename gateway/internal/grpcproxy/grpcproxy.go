@@ -2,8 +2,8 @@
 // table offers over REST, with the same bearer token. Messages are forwarded as bytes; the services check them.
 //
 // A method that is not in the table does not exist for a client, even if a service implements it.
-// A service gets the same metadata as for a REST request and nothing else. A client gets a service's
-// messages and its fault, but not its metadata.
+// A service gets the same metadata as for a REST request, except the refresh cookie, and nothing else. A client gets a
+// service's messages and its fault, but not its metadata.
 package grpcproxy
 
 import (

@@ -28,7 +28,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// gate implements grpcproxy.Gate: admit decides about each call. gate counts the calls and the releases.
+// gate implements grpcproxy.Gate and counts the calls and the releases. admit, if set, decides about each call.
 type gate struct {
 	conn  grpc.ClientConnInterface
 	admit func(ctx context.Context, rt route.Route) (context.Context, error)
@@ -177,7 +177,7 @@ func TestRefusedCallDoesNotReachService(t *testing.T) {
 	require.Equal(t, codes.Unauthenticated, status.Code(err))
 	require.Equal(t, []string{"token_revoked", "no more, jobs"}, []string{fault.From(err).Code, fault.From(err).Msg})
 	require.Empty(t, r.jobs.got)
-	require.Equal(t, [2]int{1, 0}, r.gate.counts(), "a refused call is not released")
+	require.Equal(t, [2]int{1, 0}, r.gate.counts(), "over is not called for a refused call")
 }
 
 func TestMessageSizeLimit(t *testing.T) {
@@ -195,7 +195,8 @@ func TestMessageSizeLimit(t *testing.T) {
 	require.Len(t, r.jobs.got, 1)
 }
 
-// A protobuf message does not distinguish an empty field from an absent one; as for REST, it is reported as missing.
+// In a protobuf message, an empty string field is the same as an absent field. REST reports an absent field as missing,
+// so the proxy does too.
 func TestUnsetFieldsReportedMissing(t *testing.T) {
 	t.Parallel()
 	r := newHarness(t, time.Minute)

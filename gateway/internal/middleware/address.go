@@ -11,7 +11,7 @@ import (
 // Proxies are the networks of the proxies whose X-Forwarded-For header is trusted.
 type Proxies []netip.Prefix
 
-// ParseProxies parses CIDRs and single addresses.
+// ParseProxies parses CIDRs and single addresses. It rejects 0.0.0.0/0, ::/0 and IPv4 networks in IPv6 notation.
 func ParseProxies(list []string) (Proxies, error) {
 	var p Proxies
 	for _, text := range list {
@@ -21,7 +21,7 @@ func ParseProxies(list []string) (Proxies, error) {
 		}
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {
-			return nil, fmt.Errorf("trusted proxy %q: %w", text, err)
+			return nil, fmt.Errorf("trusted proxy %q is not an IP address or a CIDR: %w", text, err)
 		}
 		switch {
 		case prefix.Bits() == 0:

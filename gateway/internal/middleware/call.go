@@ -2,8 +2,8 @@
 // headers and metadata that may pass, body limits, JSON error bodies with the location of each fault,
 // browser protection, the client's address, and the log line. Package router checks the path and the query.
 //
-// Package middleware promises that a service receives only the client headers listed here, that a client receives only the
-// service metadata listed here, and that every failure has a JSON body.
+// Package middleware promises that a service receives only the client headers listed here, that a client receives only
+// the service metadata listed here, and that every failure has a JSON body.
 package middleware
 
 import (
@@ -22,7 +22,7 @@ type Call struct {
 	*router.Match
 	// URL is the request's original URL, before its query is rewritten for the generated handlers.
 	URL *url.URL
-	// Refused is why the request has no route, or nil.
+	// Refused is the fault of a request that has no route or names a host that is not allowed; otherwise nil.
 	Refused *fault.Error
 	// Late reports that the request arrived after draining had begun.
 	Late bool

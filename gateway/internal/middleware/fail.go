@@ -29,8 +29,8 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	fault.Write(w, err, id)
 }
 
-// insteadOfEngine reports whether err replaces the response of an engine whose playground session is closed or
-// unreachable. Clients of engines expect an `error` member in that case, too.
+// insteadOfEngine reports whether a playground call gets err instead of an engine's response, because inference or the
+// engine is not available. Clients of engines expect an `error` member in that case, too.
 func insteadOfEngine(path string, err error) bool {
 	if !strings.HasPrefix(path, "/api/playground/sessions/") || !strings.Contains(path, "/targets/") {
 		return false
@@ -42,7 +42,8 @@ func insteadOfEngine(path string, err error) bool {
 // handlerOAuth names the handler of the OAuth forms, whose clients expect an `error` member.
 const handlerOAuth = "oauth"
 
-// worded returns err with the RFC's error code. It is used for failures before the form is read.
+// worded adds the error code temporarily_unavailable of OAuth (RFC 6749) to a fault of the kind Unavailable that has no
+// OAuth code. It is used for failures before the form is read.
 func worded(err error) error {
 	f := *fault.From(err)
 	if f.OAuth == "" && f.Kind == fault.Unavailable {
@@ -51,14 +52,16 @@ func worded(err error) error {
 	return &f
 }
 
-// WithLocations prefixes each field's path in the error of a call with the field's source: path, query or body.
-// Faults from the body decoder and a service's faults about a header already have the prefix (tools/routes
-// ensures that no request message has a field named header).
+// WithLocations prefixes each field's path in the error of a call with the field's source: path, query or body, or
+// header for Last-Event-ID. Faults from the body decoder and a service's faults about a header already have the prefix
+// (tools/routes ensures that no request message has a field named header). It also gives the faults of fields that the
+// body does not contain the type "missing", and calls WithGateCode.
 func WithLocations(c *Call, err error) *fault.Error {
 	return WithGateCode(c.RPC, placed(c, err))
 }
 
-// WithGateCode adds the code of the first gate, schema, to the fault of an invalid job submission without a code.
+// WithGateCode adds the code of the first gate, schema, to the fault of an invalid job submission that has no code. It
+// returns any other fault unchanged.
 func WithGateCode(rpc string, f *fault.Error) *fault.Error {
 	if rpc == submitRPC && f.Kind == fault.Invalid && f.Code == "" {
 		return f.WithCode(codeSchema)
@@ -66,7 +69,8 @@ func WithGateCode(rpc string, f *fault.Error) *fault.Error {
 	return f
 }
 
-// The code of a refused job submission identifies the gate. The first gate, schema, checks the body's fields.
+// The code of a refused job submission identifies the gate, that is the admission check, that refused it. The first
+// gate, schema, checks the body's fields.
 const (
 	submitRPC  = "signalbox.jobs.v1.JobService/SubmitJob"
 	codeSchema = "schema"
@@ -110,7 +114,7 @@ func locate(c *Call, loc []any) []any {
 	}
 }
 
-// bodyFault returns the fault of a body: of its content, its size, or its transfer.
+// bodyFault returns the fault for an error of reading or decoding a body.
 func bodyFault(err error) *fault.Error {
 	var own *fault.Error
 	var tooLarge *http.MaxBytesError

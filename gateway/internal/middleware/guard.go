@@ -33,7 +33,7 @@ func (g *Guard) Check(r *http.Request) *fault.Error {
 }
 
 // Headers sets headers that forbid browsers to guess the type of an API response, to show it in a frame, to store it or
-// to load anything for it.
+// to load anything for it. If the installation uses https, another header makes browsers use only https.
 func (g *Guard) Headers(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")

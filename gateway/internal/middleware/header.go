@@ -26,7 +26,7 @@ const (
 	maxUserAgent   = 256
 )
 
-// passed lists the request headers that reach services, each with its metadata key.
+// passed lists the request headers that reach services unchanged, each with its metadata key.
 func passed() [4][2]string {
 	return [4][2]string{
 		{"Idempotency-Key", MetadataIdempotencyKey},
@@ -36,8 +36,9 @@ func passed() [4][2]string {
 	}
 }
 
-// Metadata returns the metadata for services from a request's headers. It rejects a header that is repeated,
-// too long or not printable instead of repairing it, because the header decides what a service does.
+// Metadata returns the metadata for services from a request's headers. It rejects a header of passed that is repeated,
+// empty, too long or not printable instead of repairing it, because the header decides what a service does. It cuts
+// User-Agent to maxUserAgent bytes and replaces each character that is not printable ASCII with a question mark.
 func Metadata(h http.Header) (metadata.MD, *fault.Error) {
 	md := metadata.MD{}
 	var faults []fault.Field

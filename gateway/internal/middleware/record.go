@@ -11,7 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Record runs next and writes one log line for the request. If next panics, the client gets a 500.
+// Record runs next and writes one log line for the request. If next panics, the client gets a 500, or a broken
+// connection if the response has already begun.
 func Record(log *slog.Logger, clk clock.Clock, client func(*http.Request) string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rec := &recorder{ResponseWriter: w}

@@ -4,8 +4,8 @@
 //
 // It promises:
 //
-//   - A form is application/x-www-form-urlencoded of at most 16 KiB and 32 fields, in UTF-8, with each
-//     field given once and an empty query. All other requests are refused before auth is called.
+//   - A form is application/x-www-form-urlencoded of at most 16 KiB and 32 fields, in UTF-8. No field is repeated,
+//     and the query is empty. All other requests are refused before auth is called.
 //   - Errors have the JSON members of RFC 6749, plus `detail`.
 //   - Responses to forms are never cached, and no cookie is read or set. All credentials are in the form, so
 //     pages of any origin may send it and read the response.
@@ -34,7 +34,7 @@ type Auth interface {
 	AuthorizeDevice(ctx context.Context, in *authpeerv1.AuthorizeDeviceRequest, opts ...grpc.CallOption) (*authpeerv1.OAuthAnswer, error)
 }
 
-// The paths of OAuth.
+// The paths of the endpoints that accept forms.
 const (
 	PathToken  = "/api/oauth/token" //nolint:gosec // a path
 	PathRevoke = "/api/oauth/revoke"
@@ -67,8 +67,8 @@ func (o *OAuth) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Pragma", "no-cache")
-	// RFC 6749 5.2 requires 401 for a client that tried to authenticate with this header. Clients here have no
-	// secrets. A bearer token does not identify a client and is ignored, as on every route without a credential.
+	// RFC 6749 5.2 requires 401 for a client that tried to authenticate with the Authorization header. Clients here have
+	// no secrets. A bearer token does not identify a client and is ignored, as on every route without a credential.
 	if scheme, _, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Basic") {
 		refuse(w, &problem{
 			status: http.StatusUnauthorized, word: "invalid_client", text: "clients are public and do not authenticate; send client_id in the form",

@@ -73,7 +73,7 @@ func refuse(w http.ResponseWriter, p *problem) {
 	write(w, p.status, body)
 }
 
-// spelled removes the characters that error_description must not contain (RFC 6749 5.2) or replaces them.
+// spelled replaces the characters that error_description must not contain (RFC 6749 5.2).
 func spelled(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -86,7 +86,7 @@ func spelled(text string) string {
 	}, text)
 }
 
-// give writes auth's response.
+// give writes auth's response. If the response is invalid, it writes nothing and returns an error.
 func give(w http.ResponseWriter, out *authpeerv1.OAuthAnswer) error {
 	status, body := int(out.GetStatus()), out.GetBody()
 	if status < http.StatusOK || status > 599 || status >= 300 && status < 400 {

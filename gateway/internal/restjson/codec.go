@@ -7,9 +7,9 @@
 // and fields with the raw_json option as the JSON value they contain. The same message always gives the
 // same bytes.
 //
-// It reads only these names, each at most once; numbers as numbers; one JSON value and nothing after it;
+// It reads only these names, each at most once; integers only as JSON numbers; one JSON value and nothing after it;
 // valid UTF-8 without NUL; at most MaxDepth levels. A body that is not JSON yields one json_invalid
-// entry with its byte offset. Every other fault yields an entry with its path, at most MaxFaults in total.
+// entry with the byte offset. Every other fault yields an entry with its path, at most MaxFaults in total.
 package restjson
 
 import (

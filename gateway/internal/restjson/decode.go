@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// errEnough stops the reader after MaxFaults faults or MaxValues values.
+// errEnough stops the reader after MaxFaults faults, after MaxValues values, or when Lacks has found its member.
 var errEnough = errors.New("enough")
 
 // reader reads one body from start to end. It sets the fields of the target and notes each fault with its path.
@@ -65,12 +65,12 @@ func (r *reader) into(v any) error {
 	}
 	ptr := reflect.ValueOf(v)
 	if ptr.Kind() != reflect.Pointer || ptr.Elem().Kind() != reflect.Pointer {
-		return fmt.Errorf("decode into %T: the contract has no form for it", v)
+		return fmt.Errorf("decode into %T: the API has no JSON form for this type", v)
 	}
 	fresh := reflect.New(ptr.Type().Elem().Elem())
 	m, ok := reflect.TypeAssert[proto.Message](fresh)
 	if !ok {
-		return fmt.Errorf("decode into %T: the contract has no form for it", v)
+		return fmt.Errorf("decode into %T: the API has no JSON form for this type", v)
 	}
 	if r.peek() == 'n' {
 		return r.word("null")

@@ -261,7 +261,8 @@ func TestSampleRoundTrip(t *testing.T) {
 		child { name: "c" } names: "a" counts { key: "k" value: 3 } seed: 0 left: "l" spec: "{\"a\":1}" blob: "\001"`)
 	data, err := restjson.New().Marshal(want)
 	require.NoError(t, err)
-	// Unset fields are written as null. An unspecified enum without presence would be refused, so the sample sets one.
+	// Unset fields are written as null. The decoder refuses null for an enum without presence, so the sample sets its
+	// enum.
 	got, f := decoded(t, string(bytes.TrimSpace(data)))
 	require.Nil(t, f)
 	require.Empty(t, cmp.Diff(want, got, protocmp.Transform(), cmpopts.EquateNaNs()))

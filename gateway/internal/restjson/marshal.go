@@ -42,7 +42,7 @@ func (c *Codec) appendAny(dst []byte, v any) ([]byte, error) {
 	case reflect.Float64:
 		return scalar.AppendFloat(dst, rv.Float(), 64), nil
 	default:
-		return nil, fmt.Errorf("encode %T: the contract has no form for it", v)
+		return nil, fmt.Errorf("encode %T: the API has no JSON form for this type", v)
 	}
 }
 

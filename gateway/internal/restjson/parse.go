@@ -11,7 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// none returns what a reading method returns for a value whose fault has been noted.
+// none returns the results of a reading method that found no valid value; err is the method's error, or nil if the
+// reader can continue after the fault.
 func none(err error) (protoreflect.Value, bool, error) { return protoreflect.Value{}, false, err }
 
 func (r *reader) str() (protoreflect.Value, bool, error) {

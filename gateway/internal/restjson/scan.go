@@ -15,7 +15,7 @@ type syntaxError struct {
 
 func (e *syntaxError) Error() string { return fmt.Sprintf("%s at byte %d", e.msg, e.offset) }
 
-// scanner splits a JSON text into tokens. Each method consumes the token after which it is named, or returns an
+// scanner splits a JSON text into tokens. A method that is named after a token consumes that token or returns an
 // error.
 type scanner struct {
 	data []byte

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// refuseEarly reads the first four bytes of a body and responds.
+// refuseEarly responds with 403 after the first four bytes of the body.
 func refuseEarly(w http.ResponseWriter, req *http.Request) {
 	_ = http.NewResponseController(w).EnableFullDuplex()
 	_, _ = io.ReadFull(req.Body, make([]byte, 4))

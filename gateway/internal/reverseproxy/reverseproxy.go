@@ -8,8 +8,8 @@
 //   - A bearer token is forwarded without being read.
 //   - Hop-by-hop headers are not forwarded.
 //   - X-Forwarded-For contains the address that the gateway determined, not what the client sent.
-//   - If the service does not complete a response, the connection to the client is closed before its end.
-//   - A response that begins before the request body has ended closes the client's connection after it.
+//   - If the service does not complete a response, the connection to the client is closed before the response's end.
+//   - If a response begins before the request body has ended, the client's connection is closed after the response.
 //   - An upgraded connection is passed through in both directions and ends when either side ends it.
 package reverseproxy
 
@@ -117,7 +117,8 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 	}
 }
 
-// refused writes the error of a failed round trip: either the client's fault or that the service is not available.
+// refused writes the error of a failed round trip: the reason why the request ended, the client's fault, or that the
+// service is not available.
 func (r *Relay) refused(w http.ResponseWriter, in *http.Request, err error) {
 	var tooLarge *http.MaxBytesError
 	var cut *cutError
@@ -157,7 +158,7 @@ func (r *Relay) outgoing(w http.ResponseWriter, in *http.Request) (*http.Request
 	return out, body(w, in, out)
 }
 
-// body reads a small body into memory and streams a larger one while the response arrives.
+// body reads a small body of known length into memory. It streams any other body, even while the response arrives.
 func body(w http.ResponseWriter, in, out *http.Request) error {
 	switch {
 	case in.Body == nil || in.Body == http.NoBody || in.ContentLength == 0:
@@ -218,7 +219,7 @@ func whole(w http.ResponseWriter, from io.Reader, data []byte) error {
 	case err != nil:
 		return fault.New(fault.Refused, "body_cut", "the request body is shorter than its Content-Length").Wrap(err)
 	}
-	_ = ctl.SetReadDeadline(time.Time{}) // on a closed connection, writing the response fails
+	_ = ctl.SetReadDeadline(time.Time{}) // fails only on a closed connection, on which writing the response fails, too
 	return nil
 }
 

@@ -18,8 +18,8 @@ import (
 const maxQueryFaults = 50
 
 // Query checks a query against the fields that it may set and returns it in the format that the
-// generated handlers parse: enums by their proto names, times by RFC 3339. An unknown name, a repeated name
-// and a value of the wrong type are faults.
+// generated handlers parse: enums by their proto names, times by RFC 3339. An unknown name, a repeated name of a field
+// that is not a list, and a value of the wrong type are faults.
 func (s *Params) Query(raw string) (url.Values, *fault.Error) {
 	given, err := url.ParseQuery(raw)
 	if err != nil {

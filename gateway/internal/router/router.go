@@ -3,14 +3,14 @@
 //
 // It first refuses paths that two parsers could read differently. It never redirects. For a path that exists only
 // for other methods it returns those methods. The query may set the fields of the request message that neither the
-// body nor the path sets. It is read as strictly as a body: known names, each once, values of the field's type. Every
-// fault has a location.
+// body nor the path sets. It is read as strictly as a body: only known names, repeated only for lists, with values of
+// the field's type. Every fault of a parameter has a location.
 //
-// It is the only package that matches a path with a route. The match travels in the request's context, and the handler of
-// an RPC route gets the path's values from it. Three later readers see the path, but none of them chooses a route: the
-// gateway's own forms and pages compare it with their few literal paths; the handlers of the byte routes read the rest of
-// it, because they may serve in another process; and middleware.Fail takes the format of an error from its prefix,
-// because a request without a route needs a format, too.
+// It is the only package that chooses the route of a path. The match travels in the request's context, and the handler
+// of an RPC route gets the path's values from the match. Three later readers see the path, but none of them chooses a
+// route: the gateway's own forms and pages compare the path with their few literal paths; the handlers of the byte
+// routes read the rest of the path, because they may serve in another process; and middleware.Fail takes the format of
+// an error from the prefix of the path, because a request without a route needs a format, too.
 package router
 
 import (

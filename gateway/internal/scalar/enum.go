@@ -45,7 +45,7 @@ func (e *Enum) Word(n protoreflect.EnumNumber) (string, bool) {
 	return w, ok
 }
 
-// Number returns the value of word, or false if ed has no such word.
+// Number returns the value of word, or false if the enum has no such word.
 func (e *Enum) Number(word string) (protoreflect.EnumNumber, bool) {
 	n, ok := e.byWord[word]
 	return n, ok

@@ -46,7 +46,8 @@ func MapKey(kind protoreflect.Kind, name string) (protoreflect.MapKey, bool) {
 	}
 }
 
-// Time parses a time with an offset. It follows RFC 3339 exactly; time.Parse alone accepts more.
+// Time parses an RFC 3339 time in the range of a Timestamp, with T and Z in upper case and without leap seconds.
+// time.Parse alone accepts more.
 func Time(s string) (time.Time, bool) {
 	const shape = "0000-00-00T00:00:00"
 	if len(s) < len(shape)+1 || strings.Contains(s, ",") {

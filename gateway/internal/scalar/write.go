@@ -1,9 +1,9 @@
 // Package scalar reads and writes single values as the API contract defines: integers and floats as numbers, times with
-// six digits and their offset, enum values as lower-case words, bytes as base64, text as JSON strings.
+// six decimals and their offset, enum values as lower-case words, bytes as base64, text as JSON strings.
 //
 // Reading a written value returns the same value. Apart from what it writes, the package reads only what the
-// contract also allows: a time with any offset and an integer with leading zeros. It rejects a value outside the
-// range of its kind.
+// contract also allows: a time with any offset and number of decimals, and an integer with leading zeros or a sign. It
+// rejects a value outside the range of its kind.
 package scalar
 
 import (

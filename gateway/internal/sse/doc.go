@@ -4,13 +4,15 @@
 // and contains `seq`, or it has `seq` and one message field, which names the event. A stream of the first form is
 // complete after its member `eof`. A stream of the second form is complete when the RPC ends without an error. Only a
 // complete stream ends with `event: eof`, whose id is the stream's last, even if the client had already received all
-// events. In all other cases the connection just closes, and the client reconnects with Last-Event-ID. An error is
-// sent as `event: error` with the body that a plain request would have got.
+// events. If the RPC fails or auth refuses the caller, the last event is `event: error` with the body that a plain
+// request would have got. In all other cases, for example when a service is unavailable, the connection just closes,
+// and the client reconnects with Last-Event-ID.
 //
 // It promises:
 //
 //   - If the RPC fails before the first event, the client gets a plain HTTP error.
-//   - At most Backlog messages wait for a slow client; then flow control stops the service's stream.
+//   - If a client is slow, Backlog messages wait besides those being written; then flow control stops the service's
+//     stream.
 //   - A write that takes longer than WriteTimeout ends the stream.
 //   - The caller is checked again every Recheck. If the caller's access has changed, the stream just closes, so
 //     that the service decides again when the client reconnects.

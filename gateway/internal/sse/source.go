@@ -8,7 +8,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// source reads the RPC's stream in a goroutine, which ends when the stream's context ends. drain waits for it.
+// source reads the RPC's stream in a goroutine, which ends with the RPC or the stream's context. drain waits for the
+// goroutine.
 type source struct {
 	events chan event    // closed at the end
 	opened chan struct{} // closed when the service has sent its header

@@ -28,8 +28,8 @@ const (
 	WriteTimeout = 15 * time.Second
 	Backlog      = 16
 
-	// opening is how long a service may take to accept the stream. No response is written before it has, because
-	// an open response would reveal that the stream exists to a caller who may not know that.
+	// opening is how long a service may take to accept the stream. No response is written before the service has
+	// accepted it, because a response would reveal to an unauthorized caller that the stream exists.
 	opening   = 10 * time.Second
 	batchSize = 32 << 10
 	checkTime = 3 * time.Second
@@ -177,8 +177,9 @@ func Revoked(ctx context.Context, check func(context.Context) error) error {
 	return nil
 }
 
-// finish writes the last event when the RPC has ended. If the service stops, the client has left or the caller's
-// access has changed, finish writes no event; the client then reconnects and continues if it is still allowed to.
+// finish writes the last event of a complete stream if the service does not send it itself. If the RPC failed or auth
+// refuses the caller, finish writes an error event. If the service is unavailable, the client has left or the caller's
+// access has changed, it writes no event; the client then reconnects and continues if it is still allowed to.
 func (s *Stream) finish(ctx context.Context, err error, out *sink, beside watch) {
 	f := beside.placed(err)
 	switch {

@@ -3,7 +3,7 @@
 //
 // It promises:
 //
-//   - A page contains no secret, and a GET changes nothing. A user's actions on it are requests of the API,
+//   - A page contains no secret, and loading it changes nothing. A user's actions on it are requests to the API,
 //     with the access token that the page's script holds in memory.
 //   - Scripts and styles are files of this binary. The content security policy blocks all others.
 //   - `next` redirects only to a path of this installation.

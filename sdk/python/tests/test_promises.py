@@ -1,4 +1,4 @@
-"""The specification's rules for callers: raise errors of all routes except the log; one body for each key."""
+"""The specification's rules for reporters: errors of all routes except the log raise, and each key has one body."""
 
 from __future__ import annotations
 

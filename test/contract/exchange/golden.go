@@ -27,7 +27,7 @@ type Golden struct {
 	// Needs lists further variables whose objects must exist before the golden runs, from the header `world`.
 	Needs []string
 	// Kind is the kind of installation on which the golden runs, single or split, from the header `shape`. It is empty
-	// for both.
+	// if the golden runs on both kinds.
 	Kind string
 	// Each selects the routes for which the golden runs; empty if the golden runs only once.
 	Each string

@@ -51,7 +51,8 @@ func MatchesRoute(method, target, route string) bool {
 }
 
 // Matches reports whether a path matches a pattern of gen/route. A placeholder for one segment matches any
-// text that is not empty. A literal segment matches only itself.
+// text that is not empty. A placeholder that ends in `...}` matches one or more remaining segments. A literal segment
+// matches only itself.
 func Matches(path, pattern string) bool {
 	have, want := strings.Split(path, "/"), strings.Split(pattern, "/")
 	for i, w := range want {

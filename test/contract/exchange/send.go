@@ -94,7 +94,7 @@ func (w rawRequest) has(name string) bool {
 func (w rawRequest) send(ctx context.Context, s Target, enough func(text []byte) bool) (Received, error) {
 	base, err := url.Parse(s.URL)
 	if err != nil {
-		return Received{}, fmt.Errorf("parse the stage's URL: %w", err)
+		return Received{}, fmt.Errorf("parse the installation's URL: %w", err)
 	}
 	host := base.Host
 	// A signed URL is absolute. Its host becomes the Host header, but the connection goes to the installation.

@@ -63,7 +63,7 @@ func Main(ctx context.Context, args []string, clk clock.Clock, errOut io.Writer)
 		return s.Secrets()
 	case "database":
 		if *adminFile == "" {
-			return errors.New("database needs --admin-url-file")
+			return errors.New("--admin-url-file must name a file with the URL of a Postgres role that may create databases and roles")
 		}
 		ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
 		defer cancel()

@@ -29,8 +29,8 @@ const (
 // cannot read the keys of another.
 type Readers struct{ gids map[string]int }
 
-// LookupReaders finds the groups in the machine's database or, if root is not empty, in root's etc/group. The
-// error names all missing groups.
+// LookupReaders finds the groups in the machine's group database or, if root is not empty, in root's etc/group. If
+// groups are missing, the error names all of them.
 func LookupReaders(root, group string) (*Readers, error) {
 	lookup := func(name string) (int, error) {
 		g, err := user.LookupGroup(name)
@@ -96,8 +96,8 @@ func groupsOf(path string) (map[string]int, error) {
 	return known, scan.Err()
 }
 
-// readerOf maps each file and folder of an installation to the reader that may read it. Only root reads a file that
-// is not listed, namely the seed of the database passwords.
+// readerOf maps each file and folder of an installation to the reader that may read it. The seed of the database
+// passwords is not listed, because only root may read it.
 func readerOf() map[string]string {
 	of := map[string]string{
 		"ca/ca.pem": "jobs", "ca/ca-key.pem": "jobs", "ca": "jobs",
@@ -130,8 +130,8 @@ func (s Setup) share() error {
 	return give(s.Dir, s.Readers.gids[everyone])
 }
 
-// give sets the group of a file or folder, and then lets the group read it. In the other order, the old group could read it
-// for a moment.
+// give sets the group of a file or folder, and then lets the group read it. In the other order, the old group could
+// read it for a moment.
 func give(path string, gid int) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -31,7 +31,7 @@ func groupNames() []string {
 
 const firstGID = 60900
 
-// installation creates a root folder whose etc/group has all groups except without.
+// installation creates a root folder whose etc/group has all groups except those in without, and two invalid lines.
 func installation(t *testing.T, without ...string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -46,8 +46,8 @@ func installation(t *testing.T, without ...string) string {
 	return root
 }
 
-// asRoot reports whether the test runs as root and so can change the group of files. If not, it requires that the
-// error names the reason.
+// asRoot reports whether the test runs as root, which alone can change the group of files. If not, asRoot requires that
+// s.Certs returns an error that names this reason.
 func asRoot(t *testing.T, s setup.Setup) bool {
 	t.Helper()
 	if os.Geteuid() == 0 {
@@ -73,7 +73,7 @@ func access(t *testing.T, dir string) map[string]string {
 		info, err := d.Info()
 		require.NoError(t, err)
 		st := info.Sys().(*syscall.Stat_t)
-		require.Zero(t, st.Uid, "%s: no service changes its own key", path)
+		require.Zero(t, st.Uid, "%s must be owned by root, so that no service can change its own key", path)
 		group := "root"
 		if st.Gid >= firstGID {
 			group = groupNames()[st.Gid-firstGID]

@@ -1,7 +1,7 @@
 // Package setup creates the files that separate services start from. Every step keeps existing files, so that an
-// interrupted setup can be run again. Only its owner can write a secret. Its owner can read it and, if the
-// installation's groups are given, so can the processes that need it. The only files that are renewed are
-// certificates in the last third of their life; the running services then pick up the new ones.
+// interrupted setup can be run again. Only certificates are replaced: those that are invalid or in the last third of
+// their life. The running services then load the new ones. Only the owner of a secret can write it. The owner can read
+// it and, if the installation's groups are given, so can the processes that need it.
 package setup
 
 import (
@@ -35,10 +35,10 @@ const (
 	ownerURLSuffix = ".database-owner-url"
 )
 
-// Schemas are the services that have a schema.
+// Schemas returns the services that have a database schema.
 func Schemas() []string { return []string{"auth", "jobs", "ingest", "registry", "inference"} }
 
-// Identities are the processes that have a certificate.
+// Identities returns the processes that have a certificate.
 func Identities() []string { return append(Schemas(), "gateway") }
 
 func (s Setup) in(names ...string) string { return filepath.Join(append([]string{s.Dir}, names...)...) }
@@ -49,7 +49,8 @@ func (s Setup) Certs() error { return s.step(s.certs) }
 // Secrets creates the secrets that are missing.
 func (s Setup) Secrets() error { return s.step(s.secrets) }
 
-// Database creates the database, its schemas and roles, and writes the URL of each role.
+// Database creates the database, its schemas and roles, and writes the URL of each role. It reads the URL of the role
+// that creates them from adminFile, and first creates the secrets that are missing.
 func (s Setup) Database(ctx context.Context, adminFile, name string) error {
 	return s.step(func() error { return s.database(ctx, adminFile, name) })
 }
@@ -100,7 +101,7 @@ func (s Setup) holds(name string, now time.Time) bool {
 	return err == nil && now.Add(pki.DefaultServiceLife/3).Before(files.Current().NotAfter)
 }
 
-// signingKeyBytes is the length of the key of signed URLs before it is encoded as text.
+// signingKeyBytes is the length of the key of signed URLs and of the database seed before they are encoded as text.
 const signingKeyBytes = 32
 
 func (s Setup) secrets() error {

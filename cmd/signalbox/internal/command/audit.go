@@ -34,7 +34,8 @@ const patience = 5 * time.Minute
 // ErrAuditBroken reports that the audit was changed after it was written.
 var ErrAuditBroken = errors.New("the audit is broken")
 
-// ParseAudit reads the arguments after `audit`. It returns flag.ErrHelp if it has shown the usage or an error.
+// ParseAudit reads the arguments after `audit`. It returns flag.ErrHelp if it has already printed the usage or the
+// error of a flag.
 func ParseAudit(args []string, in io.Reader, out, errOut io.Writer) (AuditOptions, error) {
 	o := AuditOptions{Out: out}
 	if len(args) == 0 || args[0] != "verify" {
@@ -80,7 +81,7 @@ func read(file string, in io.Reader) (secret.String, error) {
 	return secret.New(strings.TrimSpace(string(raw))), err
 }
 
-// report is the response of the API.
+// report is the response of POST /api/admin/audit/verify.
 type report struct {
 	OK     bool `json:"ok"`
 	Chains []struct {
@@ -92,7 +93,7 @@ type report struct {
 	} `json:"chains"`
 }
 
-// VerifyAudit lets the server verify the audit and prints the result.
+// VerifyAudit lets the server verify the audit and prints the result. It returns ErrAuditBroken if the audit is broken.
 func VerifyAudit(ctx context.Context, o AuditOptions) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -34,7 +34,7 @@ const (
 )
 
 // RunDemo trains, deploys and calls a model. It then serves until ctx is done, unless Once is set. If another demo or
-// server uses the data folder, RunDemo returns an error at once and changes nothing.
+// server uses the data folder, RunDemo returns an error at once and starts nothing.
 func RunDemo(ctx context.Context, o Options) (err error) {
 	d := &demo{Options: o, began: o.Clock.Now()}
 	held, err := occupy(o.Data)
@@ -83,7 +83,8 @@ type demo struct {
 	firstChat   time.Duration
 }
 
-// walk trains a model on a new dataset, deploys it, calls it, and compares its response with that of the untrained model.
+// walk trains a model on a new dataset, deploys it, calls it, and compares its response with that of the untrained
+// model.
 func (d *demo) walk(ctx context.Context) error {
 	if err := d.train(ctx); err != nil {
 		return err
@@ -98,7 +99,7 @@ func (d *demo) walk(ctx context.Context) error {
 	if err := d.contrast(ctx, question); err != nil {
 		return err
 	}
-	d.say("times", "first metric %s (bar %s), first chat %s (bar %s)", seconds(d.firstMetric), seconds(barMetric),
+	d.say("times", "first metric %s (target %s), first chat %s (target %s)", seconds(d.firstMetric), seconds(barMetric),
 		seconds(d.firstChat), seconds(barChat))
 	return nil
 }

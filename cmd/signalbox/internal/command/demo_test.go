@@ -39,11 +39,11 @@ func TestDemo_walk(t *testing.T) {
 		"4000 pairs", "job_1 of demo/chat-tiny admitted", "first one: train/loss = 2.500", "exact match on held-out pairs 0.97",
 		"1 log lines followed", "exact match 0.01 at first, 0.97 at last; 2 of 3 held-out pairs right", "held out of training",
 		`the same in 2 events`, `recorded under the token "demo", revision 1`, `untrained weights in the same engine answer "0"`,
-		"first metric", "(bar 30.0 s)", "first chat", "(bar 120.0 s)",
+		"first metric", "(target 30.0 s)", "first chat", "(target 120.0 s)",
 	} {
 		require.Contains(t, out, text)
 	}
-	question := regexp.MustCompile(`question (\S+)  answer (\S+)  \(held out of training; right is (\S+)\)`).FindStringSubmatch(out)
+	question := regexp.MustCompile(`question (\S+)  answer (\S+)  \(held out of training; correct: (\S+)\)`).FindStringSubmatch(out)
 	require.NotNil(t, question, out)
 	require.Equal(t, correctSum(question[1]), question[2])
 	require.Equal(t, question[2], question[3])
@@ -66,7 +66,7 @@ func TestDemo_judge_drawsFromRightSamples(t *testing.T) {
 		require.Equal(t, q.Expected, q.Answer)
 		drawn[q.Question] = true
 	}
-	require.Equal(t, map[string]bool{"27+46?": true, "50+07?": true}, drawn, "only questions with a right response are drawn, and each may be")
+	require.Equal(t, map[string]bool{"27+46?": true, "50+07?": true}, drawn, "only questions with a right response are drawn, and all of them can be")
 }
 
 func TestDemo_judge_rewardDoesNotMakeSampleRight(t *testing.T) {

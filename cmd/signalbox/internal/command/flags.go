@@ -10,14 +10,15 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// Usage is the help text of the command.
+// Usage is the help text of the command demo.
 const Usage = `usage: signalbox demo [--once] [--data DIR] [--listen ADDR] [--server PATH]
 
 demo   Starts a server, trains a tiny chat model for real, deploys it and sends it a question.
        Leaves the server running unless --once is set.
 `
 
-// Parse reads the arguments after `demo`. It returns flag.ErrHelp if it has shown the usage or an error.
+// Parse reads the arguments after `demo`. It returns flag.ErrHelp if it has already printed the usage or the error of a
+// flag.
 func Parse(args []string, out, errOut io.Writer) (Options, error) {
 	o := Options{Out: out, Clock: clock.Real()}
 	f := flag.NewFlagSet("demo", flag.ContinueOnError)

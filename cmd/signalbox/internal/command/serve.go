@@ -18,7 +18,7 @@ func (d *demo) serve(ctx context.Context, q e2eflow.Sample) error {
 		return fmt.Errorf("query the model: %w", err)
 	}
 	d.firstChat = clock.Since(d.Clock, d.began)
-	d.say("chat", "question %s  answer %s  (held out of training; right is %s)", q.Question, answer, q.Expected)
+	d.say("chat", "question %s  answer %s  (held out of training; correct: %s)", q.Question, answer, q.Expected)
 	if answer != q.Expected {
 		return fmt.Errorf("the trained model returned %q for %s; %s is right", answer, q.Question, q.Expected)
 	}
@@ -39,7 +39,8 @@ func (d *demo) serve(ctx context.Context, q e2eflow.Sample) error {
 }
 
 // contrast sends the question to the untrained weights through the same engine and the same address. They must get
-// it wrong, or the right response of the trained model would prove nothing. Then it promotes the trained revision.
+// it wrong, or the right response of the trained model would prove nothing. Then contrast promotes the trained revision
+// again and stops the untrained one.
 func (d *demo) contrast(ctx context.Context, q e2eflow.Sample) error {
 	trained := d.loop.Revision
 	version, err := d.register(ctx, d.loop, "checkpoint")

@@ -147,7 +147,7 @@ func (s *server) stop() error {
 	return errors.New("the server did not stop within its grace period and was killed")
 }
 
-// wait serves until ctx ends or the server does.
+// wait returns nil when ctx ends, or an error if the server ends before that.
 func (s *server) wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

@@ -41,7 +41,8 @@ func (a Agents) Validate() error {
 	return nil
 }
 
-// remote reports whether the settings are meant for agents on other hosts, not on this one.
+// remote reports whether agents on other hosts can use the settings: an address is set, and it is not a loopback
+// address.
 func (a Agents) remote() bool {
 	addr := a.Address
 	if addr == "" {

@@ -1,7 +1,7 @@
-// Package allinone runs all of Signalbox in one process on one machine: the five services over an
-// in-memory network, the gateway and an agent, with a Postgres that it finds and runs itself. It is the
-// same code as the separate processes and makes the same promises; this package only decides where things
-// are stored and how they are connected.
+// Package allinone runs all of Signalbox in one process on one machine: the five services over an in-memory network,
+// the gateway and an agent. It also runs a Postgres server, unless the settings name an existing one. The parts are
+// those of the separate processes and make the same promises; this package only decides where things are stored and
+// how they are connected.
 package allinone
 
 import (
@@ -48,7 +48,8 @@ type Settings struct {
 }
 
 // Validate rejects an empty data path, which would mean the working directory, and an empty address, which
-// would mean a free port on every network.
+// would mean a free port on every network. It requires a public URL if agents on other hosts could not reach the
+// listener's address.
 func (s *Settings) Validate() error {
 	var errs []error
 	if strings.TrimSpace(s.Data) == "" {
@@ -71,7 +72,7 @@ type Postgres struct {
 	CacheDir string        `env:"POSTGRES_CACHE, default=.cache/postgres" doc:"folder into which make demo downloads Postgres if the machine has none"`
 }
 
-// Options are the command line's values that are not settings.
+// Options are the values of the command line, the outputs, and the command of the shim.
 type Options struct {
 	ReadyFile   string
 	PrintConfig bool
@@ -84,7 +85,7 @@ type Options struct {
 // defaultListen is the default of SERVICE_LISTEN.
 const defaultListen = "127.0.0.1:8080"
 
-// Run serves until ctx ends or a signal arrives.
+// Run serves until ctx ends or a signal arrives. With PrintConfig it only prints the settings.
 func Run(ctx context.Context, o Options) (err error) {
 	s := &Settings{}
 	s.Gateway.Listen.Addr = defaultListen
@@ -98,7 +99,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	closers := &process.Closers{}
 	defer func() {
-		// A killed process exits at once and does not wait for a hanging database, which ends with it.
+		// After a second signal the process exits at once. It does not wait for a hanging database, which ends with it.
 		if !errors.Is(err, process.ErrKilled) {
 			boot.Close(ctx, closers)
 		}
@@ -143,8 +144,8 @@ func ownAgent(loaded *conf.Loaded) {
 	})
 }
 
-// ready is the content of the ready file. The address is the bound one, even if clients use another: it is the
-// only way to learn which port was picked for port 0.
+// ready is the content of the ready file. The address is the bound one, even if clients use another, so that the
+// program that started this process learns which port was picked for port 0.
 type ready struct {
 	Address string `json:"address"`
 	PID     int    `json:"pid"`
@@ -159,8 +160,8 @@ func (d *daemon) showFirst() {
 	}
 }
 
-// forget removes the ready file. At the start, it may be left from a process that was killed, and would make this
-// one look ready. It is removed at the end too.
+// forget removes the ready file. Run calls it at the end, and also at the start, because a file that a killed process
+// left behind would make this process look ready.
 func (d *daemon) forget() error {
 	if err := os.Remove(d.options.ReadyFile); d.options.ReadyFile != "" && err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove the ready file: %w", err)

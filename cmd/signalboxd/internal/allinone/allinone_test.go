@@ -118,7 +118,7 @@ func TestListen_addressInUse(t *testing.T) {
 	require.ErrorContains(t, err, "listen on 256.0.0.1:1")
 }
 
-// runInvalid calls Run with settings with which it must return an error.
+// runInvalid calls Run with settings with which Run returns without serving.
 func runInvalid(t *testing.T, flags map[string]string, o Options) (out, log *bytes.Buffer, err error) {
 	t.Helper()
 	out, log = &bytes.Buffer{}, &bytes.Buffer{}

@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// poolSize is each service's share of the database's connections.
+	// poolSize is the maximum number of database connections of each service.
 	poolSize         = 8
 	statementTimeout = 30 * time.Second
 )

@@ -69,7 +69,8 @@ func (d *daemon) agent(p *parts) (process.Worker, error) {
 	return a.Worker(true), nil
 }
 
-// inProcess joins over the bus. It sends what the gateway would send for a request without credentials.
+// inProcess joins the fleet over the in-memory network. It sends what the gateway would send for a request without
+// credentials.
 type inProcess struct {
 	credentials authpeerv1.CredentialServiceClient
 	fleets      jobsv1.FleetServiceClient

@@ -115,7 +115,8 @@ func (k *keys) override(s boot.Settings) error {
 	return nil
 }
 
-// authority loads or creates the internal CA, which signs the certificates of nodes that join from other hosts.
+// authority loads or creates the internal CA, which signs the certificates of nodes and of the services that talk to
+// them over TLS.
 func (f *folder) authority(now time.Time) (*pki.CA, error) {
 	dir := f.in("keys", "ca")
 	ca, err := pki.LoadCA(dir)

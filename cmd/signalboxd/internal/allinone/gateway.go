@@ -41,9 +41,9 @@ func (d *daemon) gateway(ctx context.Context, p *parts) ([]process.Worker, error
 	return []process.Worker{hurried(g.Worker(d.listener), e.Log)}, nil
 }
 
-// edgeGrace is how long open requests may delay the stop of this process. Ctrl-C must end everything within 3 s, and
-// an idle connection of a browser or an incomplete request would last until the end of any grace period. After a service manager's
-// SIGTERM managedGrace applies, so that open requests can finish.
+// edgeGrace is how long open requests may delay the stop of this process. Ctrl-C must end everything within 3 s, but an
+// idle connection of a browser or an incomplete request would last until the end of any grace period. After SIGTERM,
+// which a service manager sends, managedGrace applies instead, so that open requests can finish.
 const (
 	edgeGrace    = time.Second
 	managedGrace = 8 * time.Second
@@ -61,7 +61,7 @@ func hurried(w process.Worker, log *slog.Logger) process.Worker {
 		defer cancel()
 		err := stop(ctx)
 		if errors.Is(err, context.DeadlineExceeded) {
-			log.InfoContext(ctx, "open requests were cut", "grace_s", grace.Seconds())
+			log.InfoContext(ctx, "open requests were cut off at the end of the grace period", "grace_s", grace.Seconds())
 			return nil
 		}
 		return err

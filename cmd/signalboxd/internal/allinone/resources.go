@@ -136,7 +136,7 @@ func (d *daemon) openDatabase(ctx context.Context) error {
 	return d.migrate(ctx, admin, seed)
 }
 
-// schemas are the migrations of the five services.
+// schemas returns the migrations of the five services by the services' names.
 func schemas() (map[string]fs.FS, error) {
 	out := map[string]fs.FS{jobs.Name: jobs.Migrations()}
 	for name, files := range map[string]func() (fs.FS, error){

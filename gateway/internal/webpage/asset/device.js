@@ -57,7 +57,8 @@
     return false;
   };
 
-  // call sends a request with the access token. If the token has expired, it renews it once and repeats the request.
+  // call sends a request with the access token. If the response is 401, call gets a new token and repeats the request
+  // once.
   const call = async (method, path, body) => {
     let response = await send(method, path, body);
     if (response.status === 401) {

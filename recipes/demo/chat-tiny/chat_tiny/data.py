@@ -79,7 +79,7 @@ def split(rows: list[Row], held_out: float, seed: int) -> tuple[list[Row], list[
 
 @dataclass(frozen=True)
 class Encoded:
-    """All rows as arrays of token ids, padded on the left. See Batch for the shapes."""
+    """All rows as arrays of token ids, with padding on both sides. See Batch for the shapes."""
 
     tokens: np.ndarray
     padding: np.ndarray
@@ -98,7 +98,8 @@ def encode(rows: list[Row], context: int) -> Encoded:
 
     All prompts end in the same column, so all answers start in the same
     column. Shorter answers are padded on the right and have no target there.
-    Raises DataError if a row is longer than `context` tokens.
+    Raises DataError if the longest prompt and the longest answer together are
+    longer than `context` tokens.
     """
     prompts = [chat.prompt_ids(row.question) for row in rows]
     answers = [chat.answer_ids(row.answer) for row in rows]

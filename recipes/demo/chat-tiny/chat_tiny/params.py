@@ -1,7 +1,7 @@
 """Named parameter tensors, stored as views of one flat vector.
 
 The optimizer therefore works on one array, and gradients have the same layout
-as the parameters. Names and shapes are those of Llama in Hugging Face, so the
+as the parameters. Names and shapes are those of Llama in Hugging Face, so that
 export needs no conversion. The weight of a linear layer is (outputs, inputs).
 """
 

@@ -34,7 +34,7 @@ def write(path: Path, tensors: Mapping[str, np.ndarray]) -> None:
 
 
 def read(path: Path) -> dict[str, np.ndarray]:
-    """Return all tensors of a file by name. Raises ValueError if a tensor is not float32."""
+    """Return all tensors of a file by name. Raises ValueError if the file is invalid or a tensor is not float32."""
     raw = path.read_bytes()
     size = struct.unpack_from("<Q", raw)[0] if len(raw) >= 8 else HEADER_LIMIT + 1
     if size > HEADER_LIMIT or 8 + size > len(raw):

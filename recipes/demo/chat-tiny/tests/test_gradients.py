@@ -82,7 +82,7 @@ def test_gradient_agrees_with_finite_differences(expected: Params) -> None:
 def test_flipped_sign_of_one_derivative_is_detected(name: str, expected: Params) -> None:
     gradient = analytic()
     tensor = gradient[name].reshape(-1)
-    # Take the derivative of median size: a check of only the largest one would not detect it.
+    # Flip a derivative of median size: a check of only the largest derivative would not detect that.
     nonzero = np.flatnonzero(np.abs(tensor) > 2 * BOUND * np.abs(tensor).max())
     at = nonzero[np.argsort(np.abs(tensor[nonzero]))[len(nonzero) // 2]]
     tensor[at] *= -1

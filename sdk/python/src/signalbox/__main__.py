@@ -14,11 +14,11 @@ from .policy import Policy
 
 
 def main(argv: Optional[List[str]] = None, policy: Policy = Policy()) -> int:
-    """Return 0 if all reports were delivered, 1 if not, 2 for an invalid configuration."""
+    """Return 0 if all reports were delivered, 1 if any was refused, skipped or left, 2 for an invalid configuration."""
     parser = argparse.ArgumentParser(prog="python -m signalbox")
     commands = parser.add_subparsers(dest="command", required=True)
     flush = commands.add_parser("flush", help="Deliver the reports in a spool folder.")
-    flush.add_argument("dir", help="The folder of SERVICE_JOB_SPOOL_DIR.")
+    flush.add_argument("dir", help="The spool folder, as in SERVICE_JOB_SPOOL_DIR.")
     flush.add_argument("--timeout", type=float, default=60.0, help="Timeout in seconds, 60 by default.")
     args = parser.parse_args(argv)
     try:

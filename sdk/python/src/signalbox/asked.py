@@ -1,7 +1,7 @@
 """Signals of the control plane to a training run: save a checkpoint, pause, stop.
 
-The first time that the training checks for a signal, it starts a thread that waits for signals. If the training
-never checks, no request is sent, which shows the control plane that it cannot pause the process.
+The first check for a signal, or the first callback, starts a thread that waits for signals. If the training has
+neither, no request is sent, so the control plane knows that the training does not listen for signals.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Asked:
         self._callbacks: List[Callback] = []
 
     def now(self) -> Signal:
-        """Return the current signal unless it was acknowledged. The first call starts the thread."""
+        """Return the current signal, or the signal `none` if it was acknowledged. The first call starts the thread."""
         self._start()
         with self._lock:
             return Signal() if self._now.id == self._answered else self._now
@@ -65,11 +65,14 @@ class Asked:
         self._start()
 
     def leaving(self) -> bool:
-        """Return whether the run is being paused. A paused run ends its process and continues in a later one."""
+        """Return whether the current signal is `pause`. A paused run ends its process and continues in a later one."""
         return self._now.signal == PAUSE
 
     def answer(self, asked: Signal) -> Signal:
-        """Acknowledge a signal and return the next one. Raises IngestError if the control plane refuses that."""
+        """Acknowledge a signal and return the next one.
+
+        Raises IngestError if the control plane refuses the acknowledgement or cannot be reached in time.
+        """
         body = encode({"run_id": self._config.run_id, "id": asked.id})
         transport = Transport(self._config, self._policy.request_timeout)
         deadline = time.monotonic() + self._policy.settle_timeout

@@ -1,7 +1,8 @@
 """The undelivered reports of one writer, by stream.
 
 Reports of a stream are sent in the order of the calls, one request at a time. Streams do not wait for each
-other, except lifecycle and artifact: they wait until all earlier reports are settled (delivered or refused).
+other, except lifecycle and artifact: they wait until all earlier reports are settled (delivered or refused), but
+not for a log stream that keeps failing.
 The classes are not thread-safe; the outbox uses them with its lock held.
 """
 
@@ -18,7 +19,7 @@ from .spool import Record, Spool
 from .wire import BARRIERS, LISTS, STREAMS, body
 
 FOREVER = float("inf")
-# After this many failures, other streams no longer wait for the log, because the log must never harm a run.
+# After this many failures in a row, other streams no longer wait for the log, because the log must never harm a run.
 LOG_PATIENCE = 3
 
 
@@ -179,10 +180,13 @@ class Backlog:
                 self.answered(lane, 200)
 
     def oldest(self, with_stuck: bool = True) -> float:
-        """Return the number of the oldest unsettled report of any stream; FOREVER if there is none."""
+        """Return the number of the oldest unsettled report of any stream, or FOREVER if all are settled.
+
+        Without `with_stuck`, ignore a log stream that keeps failing.
+        """
         lanes = (x for x in self.lanes.values() if with_stuck or not x.stuck)
         return min(x.oldest() for x in lanes)
 
     def owed(self, logs: bool = True) -> int:
-        """Return the number of unsettled reports."""
+        """Return the number of unsettled reports. Without `logs`, do not count log lines."""
         return sum(x.owed() for x in self.lanes.values() if logs or x.stream != "logs")

@@ -18,7 +18,7 @@ class SensitiveFileError(SignalboxError):
 
 
 class SpoolError(SignalboxError):
-    """A report could not be written to the spool and is lost."""
+    """The spool could not be opened, written or read. The report of the call that raised this error is lost."""
 
 
 class Unreachable(SignalboxError):
@@ -26,7 +26,7 @@ class Unreachable(SignalboxError):
 
 
 class IngestError(SignalboxError):
-    """The control plane permanently refused a report (a 4xx other than 408 and 429, or a 501)."""
+    """The control plane permanently refused a request (3xx, 4xx except 408 and 429, or 501)."""
 
     def __init__(self, route: str, status: int, detail: str) -> None:
         super().__init__(f"{route}: HTTP {status}: {detail}")

@@ -33,7 +33,7 @@ def requests(
     evaluation: Optional[Mapping[str, Any]],
     limit: int,
 ) -> List[Tuple[bytes, int]]:
-    """Return benchmark payloads of at most about `limit` bytes, each with its number of points.
+    """Return benchmark payloads of at most MOST rollouts and about `limit` bytes, each with its number of points.
 
     The first payload contains the fields of the evaluation.
     """

@@ -1,4 +1,4 @@
-"""Convert nested values, and numbers of other libraries, to a flat dict of Python numbers."""
+"""Convert nested metrics and configurations, with values of other libraries, to flat Python values."""
 
 from __future__ import annotations
 

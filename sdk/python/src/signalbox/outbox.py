@@ -95,7 +95,10 @@ class Outbox:
             return last
 
     def settle(self, n: int, timeout: float) -> None:
-        """Wait until report n and all earlier ones are settled. Raises UndeliveredError after the timeout."""
+        """Wait until report n and all earlier ones are settled, but not for a log stream that keeps failing.
+
+        Raises UndeliveredError after the timeout, or the refusal of the token.
+        """
         with self.cond:
             own = self._open()
             own.urgent = max(own.urgent, n)
@@ -104,7 +107,7 @@ class Outbox:
                 raise self.undelivered()
 
     def flush(self, timeout: float, stuck: bool = True) -> bool:
-        """Wait until all reports so far are settled. Return False if the timeout expires first.
+        """Wait until all reports so far are settled. Return False after the timeout or if the token is refused.
 
         Without `stuck`, do not wait for a log stream that keeps failing.
         """
@@ -116,7 +119,7 @@ class Outbox:
             return self._wait(lambda: all(b.oldest(stuck) > n for b, n in marks), timeout)
 
     def check(self) -> None:
-        """Raise the oldest refusal that has not been raised, if any."""
+        """Raise the refusal of the token or, if it is accepted, the oldest refusal that has not been raised."""
         with self.cond:
             if self.closed_by is not None:
                 raise self.closed_by
@@ -142,12 +145,12 @@ class Outbox:
             self.backlogs, self.own = [], None
         self.speak()
         if self._temporary:
-            with contextlib.suppress(OSError):  # the folder is not empty: it contains reports of a child process
+            with contextlib.suppress(OSError):  # the folder may still contain reports, also of a child process
                 os.rmdir(self.root)
         return owed
 
     def owed(self, logs: bool = True) -> int:
-        """Return the number of unsettled reports."""
+        """Return the number of unsettled reports. Without `logs`, do not count log lines."""
         with self.cond:
             return sum(b.owed(logs) for b in self.backlogs)
 

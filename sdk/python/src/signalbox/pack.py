@@ -76,7 +76,7 @@ def _members(folder: str) -> List[Tuple[str, str]]:
 
 
 def _add(tar: tarfile.TarFile, path: str, name: str) -> None:
-    """Normalize a member: links become files; owner, time and umask are removed."""
+    """Add a normalized member to the tar: links become files; owner, time and umask are removed."""
     info = tar.gettarinfo(path, name)
     if info.islnk():  # a hard link to a packed file: pack the bytes again
         info.type, info.size = b"0", os.stat(path).st_size

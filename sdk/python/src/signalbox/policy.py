@@ -10,19 +10,19 @@ class Policy(NamedTuple):
     """Times in seconds, sizes in bytes. The defaults are meant for production."""
 
     linger: float = 0.5  # how long a report may wait to be batched
-    max_bytes: int = 512 * 1024  # maximum size of one request
+    max_bytes: int = 512 * 1024  # maximum size of one request with several reports
     max_points: int = 1000  # maximum number of points in one request
-    chunk_bytes: int = 1024 * 1024  # maximum size of one validation request
+    chunk_bytes: int = 1024 * 1024  # approximate maximum size of one validation or benchmark request
     backoff_base: float = 0.5
     backoff_cap: float = 30.0
     request_timeout: float = 30.0
     settle_timeout: float = 900.0  # lifecycle and artifact calls wait this long for delivery
-    log_timeout: float = 5.0  # finish waits this long for log lines that fail with 5xx
-    term_timeout: float = 5.0  # flush on SIGTERM before the signal is handled
-    exit_timeout: float = 10.0  # flush at interpreter exit when finish() was not called
+    log_timeout: float = 5.0  # finish waits at most this long for log lines after all other reports
+    term_timeout: float = 5.0  # limit of the flush on SIGTERM
+    exit_timeout: float = 10.0  # limit of the flush at interpreter exit if finish() was not called
     sync_every: float = 1.0  # interval of fsync of the spool; a power failure can lose the reports of this time
     signal_wait: float = 50.0  # one request waits this long for a signal; proxies often time out at 60
-    segment_bytes: int = 32 * 1024 * 1024  # maximum size of one spool file
+    segment_bytes: int = 32 * 1024 * 1024  # size at which the next report begins a new spool file
 
 
 def draw() -> float:

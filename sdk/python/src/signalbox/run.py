@@ -26,8 +26,9 @@ LOG_PIECE = 64 * 1024  # characters of one log chunk
 class Run:
     """Reports of one training run. Safe to use from several threads.
 
-    Every call except `text` raises an error if the control plane has refused a report since the last call.
-    With on_error="warn", these errors are printed to stderr instead. Invalid arguments always raise.
+    Every reporting call except `text` raises an error if the control plane has refused a report other than a log line
+    since the last call. With on_error="warn", these errors are printed to stderr instead. Invalid arguments always
+    raise.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Run:
         self._lifecycle("running")
 
     def succeeded(self) -> None:
-        """Report success; all earlier reports are delivered first."""
+        """Report success; the report is sent after all earlier reports are settled."""
         self._lifecycle("succeeded")
 
     def failed(self, message: str = "") -> None:
@@ -113,7 +114,10 @@ class Run:
                 self._capture.start()
 
     def artifact(self, path: "str | os.PathLike[str]", kind: str, format: str, step: int) -> str:
-        """Upload a file, or a folder as a tar, and register it as an artifact. Return its object URI."""
+        """Upload a file, or a folder as a tar, and register it as an artifact.
+
+        Return its object URI, or its path if the run is offline. With on_error="warn", return "" after an error.
+        """
         if kind not in KINDS:
             raise ValueError(f"kind {kind!r} is not one of {', '.join(KINDS)}")
         if not format:
@@ -147,12 +151,13 @@ class Run:
         """Return whether the control plane requests a checkpoint.
 
         If it does, save the state of the training and pass it to `checkpoint`. Call this method at every step;
-        it is cheap. A run that never calls it cannot be paused.
+        it is cheap. The control plane refuses to pause a run that neither checks for signals nor has a
+        checkpoint, unless the job's spec or recipe permits it.
         """
         return self._sink.asked().now().signal == CHECKPOINT
 
     def should_stop(self) -> bool:
-        """Return whether the run is being stopped or paused. If so, the training loop must end soon."""
+        """Return whether the current signal is to stop or to pause. If so, the training loop must end soon."""
         return self._sink.asked().now().signal in (STOP, PAUSE)
 
     def on_signal(self, callback: Callback) -> None:
@@ -238,14 +243,14 @@ class Run:
         self._report("benchmark", shapes.requests(name, rollouts, version, evaluation, self._policy.chunk_bytes))
 
     def flush(self, timeout: float = 60.0) -> bool:
-        """Wait until all reports so far are settled. Return False if the timeout expires first."""
+        """Wait until all reports so far are settled. Return False after the timeout or if the token is refused."""
         return self._sink.flush(timeout)
 
     def finish(self, timeout: float = 60.0) -> int:
         """Deliver all reports within `timeout` seconds, and close the run.
 
         Undelivered reports stay in the spool for `python -m signalbox flush`. Their number is returned with
-        on_error="warn"; otherwise UndeliveredError is raised.
+        on_error="warn"; otherwise UndeliveredError is raised. Refused reports raise IngestError.
         """
         with self._lock:
             if self._finished:

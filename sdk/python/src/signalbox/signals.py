@@ -17,7 +17,7 @@ Flush = Callable[[float], bool]
 
 def on_term(flush: Flush, policy: Policy) -> None:
     """Flush on SIGTERM. A handler that was installed earlier runs at once. Without such a handler, the signal ends
-    the process as usual, after at most policy.term_timeout seconds."""
+    the process as usual, after at most policy.term_timeout seconds. If SIGTERM was ignored, it stays ignored."""
     if threading.current_thread() is not threading.main_thread():
         return
     earlier = signal.getsignal(signal.SIGTERM)

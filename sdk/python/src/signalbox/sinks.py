@@ -30,7 +30,7 @@ class Sink(Protocol):
         """Raise the oldest refusal that has not been raised, if any."""
 
     def flush(self, timeout: float) -> bool:
-        """Wait until all reports are settled."""
+        """Wait until all reports so far are settled. Return False after the timeout or if the token is refused."""
 
     def upload(self, file: str, kind: str) -> Dict[str, Any]:
         """Upload a file to the store; return {"path", "size_bytes"}."""
@@ -60,7 +60,10 @@ class Online:
         return self.box.put(stream, items)
 
     def settle(self, n: int) -> None:
-        """Wait for delivery, even if the control plane restarts meanwhile."""
+        """Wait until report n is settled, even if the control plane restarts meanwhile.
+
+        Raises UndeliveredError after the settle timeout, or the refusal of the token.
+        """
         self.box.settle(n, self._policy.settle_timeout)
 
     def check(self) -> None:
@@ -68,7 +71,7 @@ class Online:
         self.box.check()
 
     def flush(self, timeout: float) -> bool:
-        """Wait for the delivery of all reports."""
+        """Wait until all reports so far are settled. Return False after the timeout or if the token is refused."""
         return self.box.flush(timeout)
 
     def upload(self, file: str, kind: str) -> Dict[str, Any]:
@@ -141,7 +144,7 @@ class Offline:
 
 
 def _whole(stream: str, fragment: bytes) -> bytes:
-    """Return a line of the file. A metrics fragment consists of points joined by commas, so brackets are added."""
+    """Return the JSON of a report. Fragments of metrics and hardware are points joined by commas and get brackets."""
     return b"[" + fragment + b"]" if stream in ("metrics", "hardware") else fragment
 
 

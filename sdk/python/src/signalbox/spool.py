@@ -4,11 +4,11 @@ A writer is a folder `<root>/<uuid4 hex>` with segments `00000001.log` and up, a
 its process holds until it ends. A segment consists of lines of `<crc32, 8 hex> <kind> <rest>`:
 
     H <json>                         run_id, and the counters at the moment the segment began
-    R <n> <stream> <count> <json>    a report, in the order of the calls; count is its points
+    R <n> <stream> <count> <json>    a report, in the order of the calls; count is the number of its points
     B <stream> <seq> <first> <last> <k>   a request: the k reports of the stream in that range
     A <stream> <seq> <status>        its response: delivered (2xx) or permanently refused
 
-The B line is on disk before the first try, so that every later try, even by another process, sends the same
+The B line is written before the first try, so that every later try, even by another process, sends the same
 key with the same body. Methods are not thread-safe: the outbox calls them under its lock.
 """
 
