@@ -124,7 +124,7 @@ func TestServer_TransferOwned(t *testing.T) {
 	require.Equal(t, "job 3 model 2 project 1 ", moved)
 	require.Equal(t, []string{"", "job 4 model 2 project 1 "}, []string{h.owned(h.bob), h.owned(h.eve)})
 	require.Equal(t, []string{"job", "model"}, h.order)
-	require.Equal(t, []string{"eve"}, h.jobs.named, "holders receive the username, which their rows show")
+	require.Equal(t, []string{"eve"}, h.jobs.named, "the services receive the new owner's username, which they store")
 	require.Equal(t, 1, h.count(`membership WHERE project_id = 'prj_sole'`))
 	require.Equal(t, 2, h.count(`membership WHERE account_id = $1`, h.bob), "projects with another owner stay")
 	require.Equal(t, 1, h.count(`audit WHERE action = 'project.transfer' AND target_id = 'prj_sole' AND actor_id = 'usr_root'`))
