@@ -100,7 +100,8 @@ func (f *Flow) begin(ctx context.Context, s Start, key string) (c Codes, stored 
 // Poll returns the token of an approved flow, once, and otherwise the RFC's error code for the state of the flow.
 //
 // If another address or client than the one that began the flow sends the code, the code is treated as unknown and the
-// flow does not change. A thief therefore learns nothing, and can neither end the flow nor slow down the waiting device.
+// flow does not change. A thief therefore learns nothing, and can neither end the flow nor slow down the device that
+// waits.
 func (f *Flow) Poll(ctx context.Context, p Poll) (Token, error) {
 	key := loginlimit.Key(p.Address)
 	if _, err := f.take(ctx, polls(), key, wordSlow); err != nil {

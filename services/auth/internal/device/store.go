@@ -146,8 +146,8 @@ func loadRequest(ctx context.Context, q pg.Querier, userHash []byte, accountID s
 		WHERE user_code_hash = $1 AND expires_at > $3 AND (state = 'pending' OR account_id = $2)`, userHash, accountID, at))
 }
 
-// decide stores a decision. It returns false if no pending flow has the user code. Of several concurrent decisions, only
-// one succeeds.
+// decide stores a decision. It returns false if no pending flow has the user code. Of several concurrent decisions,
+// only one succeeds.
 func decide(ctx context.Context, tx pgx.Tx, userHash []byte, state, accountID string, epoch int64, at time.Time) (Request, bool, error) {
 	return scanRequest(tx.QueryRow(ctx, `
 		UPDATE device_code SET state = $2, account_id = $3, account_epoch = $4, decided_at = $5

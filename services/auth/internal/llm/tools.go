@@ -65,7 +65,7 @@ func (c completion) text() string {
 	return ""
 }
 
-// completion parses a response with a 2xx status.
+// completion parses a response with a 2xx status. If the response is not a chat completion, the error quotes it.
 func (m mask) completion(a response) (completion, error) {
 	var out completion
 	var wrong *json.UnmarshalTypeError
@@ -81,7 +81,7 @@ func (m mask) completion(a response) (completion, error) {
 	return out, nil
 }
 
-// echo is the name of the only function that the request offers to the model.
+// echo is the name of the only function that the check offers to the model.
 const echo = "echo_nonce"
 
 func offered() []tool {

@@ -246,7 +246,8 @@ func TestVisibilitySync_Finish_endsBeforeDeadline(t *testing.T) {
 	require.Equal(t, confirmAhead, deadline.Sub(at))
 }
 
-// The previous version did not update existing rows, so the migration queues every project for every service once.
+// Before this migration, a change of visibility did not update existing rows of other services. The migration therefore
+// queues the visibility of every project for every service once.
 func TestMigration_deliversExistingProjects(t *testing.T) {
 	t.Parallel()
 	const last = "00021_visibility.sql"

@@ -82,7 +82,7 @@ func TestServer_keepsLastOwner(t *testing.T) {
 	require.NoError(t, b.remove(root, p, "bob"))
 }
 
-// Owners who remove and demote each other concurrently leave one owner.
+// If all owners are removed and demoted concurrently, one owner remains.
 func TestServer_keepsLastOwner_concurrent(t *testing.T) {
 	t.Parallel()
 	b := newHarness(t)
