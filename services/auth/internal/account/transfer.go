@@ -206,7 +206,7 @@ func (t *Transfers) finish(ctx context.Context, fromID string, to User, moved []
 	return projects, err
 }
 
-// some returns all without the kinds that have a count of zero.
+// some returns the elements of all whose count is not zero.
 func some(all []Owned) []Owned {
 	kept := []Owned{}
 	for _, o := range all {

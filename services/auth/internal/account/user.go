@@ -109,7 +109,7 @@ func EmailOfProvider() error {
 }
 
 // CheckName returns an error if a display name is empty, begins or ends with a space, or contains characters that are
-// invisible or change the text direction. With such characters it could look like the name of another user.
+// invisible or change the text direction. With such characters, the name could look like the name of another user.
 func CheckName(field, name string) error {
 	for _, r := range name {
 		if !visible(r) {

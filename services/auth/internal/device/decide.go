@@ -57,7 +57,7 @@ func MayApprove(ctx context.Context, tx pgx.Tx, c *authn.Caller) error {
 	if err != nil || !device {
 		return err
 	}
-	return fault.New(fault.Forbidden, "device_session", "a session that a device or program opened cannot approve another one; sign in with a browser")
+	return fault.New(fault.Forbidden, "device_session", "a session that a device or program opened cannot approve a device or program; sign in with a browser")
 }
 
 // decided returns a conflict if the same user has already decided the request. It returns nil if there is no request
@@ -67,7 +67,7 @@ func (f *Flow) decided(ctx context.Context, tx pgx.Tx, hash []byte, c *authn.Cal
 	if err != nil || !ok {
 		return err
 	}
-	return fault.New(fault.Conflict, "device_decided", "the request is already %s", r.State)
+	return fault.New(fault.Conflict, "device_decided", "the device request is already %s", r.State)
 }
 
 // guess runs find with a typed user code. If find finds nothing, the attempt counts against the user and the client

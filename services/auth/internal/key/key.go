@@ -29,8 +29,8 @@ const (
 func Purposes() []Purpose { return []Purpose{Access, Caller} }
 
 const (
-	// lead is how long a key is published before it signs. It is longer than verifiers use the keys that they have
-	// read (authn.Keys), and longer than the difference between the clocks of two hosts.
+	// lead is how long a key is published before it signs. It is longer than the time for which verifiers use the keys
+	// that they have read (authn.Keys), and longer than the difference between the clocks of two hosts.
 	lead = 2 * time.Minute
 	// slack is added to the lifetime of the last token of a key. It covers the leeway of verifiers and differences
 	// between clocks.

@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// maxAge is the age of the last read at which Signing and Public read the keys again. They therefore notice within this
-// time that another replica has created or revoked a key.
+// maxAge is the maximum age of the keys that Signing and Public use. They read older keys again, and therefore notice
+// within this time that another replica has created or revoked a key.
 const maxAge = time.Second
 
 // Ring caches the keys of the installation that are neither retired nor revoked. It reads them again after maxAge, and
@@ -106,14 +106,14 @@ func (r *Ring) fresh(ctx context.Context) error {
 	return r.Reload(ctx)
 }
 
-// signing returns the newest key of the purpose that may sign, without reading the keys again.
+// signing returns the newest of the purpose's keys that may sign, without reading the keys again.
 func (r *Ring) signing(purpose Purpose) (authn.SigningKey, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return newest(r.keys, r.opened, purpose, r.store.Clock.Now())
 }
 
-// newest returns the newest key of the purpose that may sign.
+// newest returns the newest of the purpose's keys that may sign.
 func newest(keys []Key, opened map[string]authn.SigningKey, purpose Purpose, now time.Time) (authn.SigningKey, error) {
 	for _, k := range keys {
 		if k.Purpose == purpose && !k.SignsAt.After(now) && k.verifies(now) {

@@ -44,8 +44,8 @@ func (r *Rotation) Run(ctx context.Context) error {
 	return nil
 }
 
-// errPending returns the error of a rotation that is refused because the last one published a successor, k, that does
-// not sign yet.
+// errPending returns the error for a rotation while k, the successor that the last rotation published, does not sign
+// yet.
 func errPending(k Key) error {
 	return fault.New(fault.Conflict, "rotation_pending", "the last rotation is not complete; the %s key %s signs from %s on", k.Purpose, k.ID, k.SignsAt.UTC().Format(time.RFC3339))
 }
@@ -91,7 +91,7 @@ func (r *Rotation) next(ctx context.Context, tx pgx.Tx, newest Key, purpose Purp
 }
 
 // replace revokes all keys of the purpose, including those that do not sign yet, because an attacker who could read
-// one of them could read them all.
+// one of them could read them all. It creates a key that signs at once.
 func (r *Rotation) replace(ctx context.Context, tx pgx.Tx, newest Key, purpose Purpose) error {
 	store := r.Ring.store
 	revoked, err := store.revoke(ctx, tx, purpose)

@@ -140,7 +140,7 @@ func isRefused(err error) bool {
 	return r.status >= 400 && r.status <= 499 || r.status == http.StatusNotImplemented
 }
 
-// called returns the model's function call, or an error if it is not the requested one.
+// called returns the model's function call, or an error if the model did not make the requested call.
 func (m mask) called(c completion, nonce string) (call, error) {
 	calls := c.Choices[0].Message.ToolCalls
 	if len(calls) == 0 {

@@ -4,9 +4,9 @@
 // It promises:
 //   - a response of the provider is accepted once, within ten minutes, and only from the browser that began the
 //     sign-in;
-//   - an account is found only by issuer and subject, never by a name or an e-mail address. Many providers let users
-//     choose their names and addresses, and may give those of a former user to a new one, who could otherwise take over
-//     the account;
+//   - an account is found only by issuer and subject, never by a name or an e-mail address. Users of many providers can
+//     choose their name and address, or get those of a former user. They could otherwise take over another user's
+//     account;
 //   - if a username is taken, the new account gets the username with a suffix;
 //   - role and teams follow the provider's groups at each sign-in, except that the last admin who can sign in stays an
 //     admin;

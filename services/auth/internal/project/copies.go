@@ -25,7 +25,7 @@ type Holder struct {
 // VisibilitySync sends the visibility of projects to the services that copy it. A change of visibility writes a row
 // in project_visibility_change for each service, in the same transaction. The row is deleted when the service has
 // confirmed the visibility: during the call that made the change, when the call is repeated, or during Sweep.
-// Services ignore a version older than the one they have, so a visibility may be sent again and may arrive out of
+// Services ignore versions that are older than their own, so a visibility may be sent again and may arrive out of
 // order.
 type VisibilitySync struct {
 	Pool    *pgxpool.Pool

@@ -48,7 +48,7 @@ type claims struct {
 	ClientID string `json:"client_id,omitempty"`
 }
 
-// keys contains the keys that sign access tokens and verify them. It is implemented by key.Set.
+// keys returns the keys that sign and verify access tokens. It is implemented by key.Set.
 type keys interface {
 	authn.KeySource
 	// Latest returns the key to sign with. It always reads the keys from the database, with q.
@@ -107,5 +107,5 @@ func (a *Access) verify(ctx context.Context, token string, g *Grant) (authn.Regi
 }
 
 func badToken(cause error) error {
-	return fault.New(fault.Unauthenticated, authn.CodeTokenInvalid, "the access token is missing, malformed or expired").Wrap(cause)
+	return fault.New(fault.Unauthenticated, authn.CodeTokenInvalid, "the access token is invalid or revoked; sign in again").Wrap(cause)
 }
