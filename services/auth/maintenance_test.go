@@ -67,7 +67,7 @@ func (k *modeSetter) set(mode authv1.MaintenanceMode, message *string, until *ti
 	return out, nil
 }
 
-// Gateways use the result of an anonymous check for authn.AnonymousLife.
+// Gateways reuse auth's response to an anonymous caller for authn.AnonymousLife.
 func TestSetMaintenance_waitsForGateways(t *testing.T) {
 	t.Parallel()
 	h := open(t)

@@ -132,7 +132,8 @@ func changeOf(in *authv1.UpdateUserRequest) Change {
 	return c
 }
 
-// Otherwise a lost response could lock out the only admin, and a stolen token would be enough to replace the password.
+// If admins could reset their own password, a lost response could lock out the only admin, and a stolen token would be
+// enough to replace the password.
 func TestServer_ResetPassword_rejectsOwnPassword(t *testing.T) {
 	t.Parallel()
 	d := newHarness(t)

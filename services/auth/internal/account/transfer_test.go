@@ -155,7 +155,7 @@ func TestServer_TransferOwned_resumesAfterFailure(t *testing.T) {
 	h.models.err = fault.New(fault.Unavailable, "", "registry is unavailable").WithRetryAfter(time.Second)
 	_, err := h.transfer(h.bob, h.eve)
 	require.True(t, fault.Is(err, fault.Unavailable), "%v", err)
-	require.EqualValues(t, 4, h.jobs.owns[h.eve], "what has moved stays moved")
+	require.EqualValues(t, 4, h.jobs.owns[h.eve], "moved objects stay with the new owner")
 	require.Equal(t, 1, h.count(`membership WHERE account_id = $1`, h.bob))
 	_, err = h.ListOwned(h.ctx(), &authv1.ListOwnedRequest{UserId: h.bob})
 	require.True(t, fault.Is(err, fault.Unavailable), "an incomplete count is an error: %v", err)

@@ -197,7 +197,7 @@ func TestSet_Find_unknownKeysShareReads(t *testing.T) {
 			called.Done()
 			_, err := r.Ring.Of(Access).Find(t.Context(), "AAAAAAAAAAAAAAAA")
 			if !fault.Is(err, fault.Unauthenticated) {
-				t.Errorf("%v", err)
+				t.Errorf("the error for an unknown key id is %v", err)
 			}
 		})
 	}

@@ -13,8 +13,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// attack is one forged sign-in. setup changes the responses of the provider, person the claims of the user, and forge
-// the response that the browser delivers. want is the kind of the expected error.
+// attack is one forged sign-in. setup returns overrides of the provider's responses. person contains the claims of the
+// user, by default those of ann. forge changes the response that the browser delivers. want is the kind of the expected
+// error.
 type attack struct {
 	want   fault.Kind
 	setup  func(w *harness) overrides

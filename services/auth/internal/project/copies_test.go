@@ -230,7 +230,7 @@ func TestVisibilitySync_Finish_endsBeforeDeadline(t *testing.T) {
 	deadline := time.Now().Add(time.Hour)
 	b.holders["registry"].before = func(ctx context.Context) {
 		if at, ok := ctx.Deadline(); !ok || deadline.Sub(at) < confirmAhead {
-			t.Errorf("the deadline is %v", at)
+			t.Errorf("the deadline of the delivery is %v, too close to that of the call, %v", at, deadline)
 		}
 	}
 	ctx, cancel := context.WithDeadline(b.as(ann, authn.NeedManage), deadline)

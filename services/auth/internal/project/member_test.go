@@ -102,7 +102,7 @@ func TestServer_keepsLastOwner_concurrent(t *testing.T) {
 				_, err = b.PutProjectMember(manage, &authv1.PutProjectMemberRequest{ProjectId: p.GetId(), Username: name, Role: editor})
 			}
 			if kind := kindOf(err); kind != "" && kind != fault.Conflict && kind != fault.Absent {
-				t.Errorf("%v", err)
+				t.Errorf("the change failed with an unexpected error: %v", err)
 			}
 		})
 	}
