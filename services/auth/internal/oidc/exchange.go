@@ -73,7 +73,7 @@ func (p *Provider) exchange(ctx context.Context, t ticket, code, redirect string
 }
 
 // tokenFault distinguishes an invalid code from a failure of the provider. The cause does not contain the text of the
-// response, because some providers repeat the request there, which contains secrets.
+// response, because some providers repeat the request in it, and the request contains secrets.
 func tokenFault(err error) error {
 	var refused *oauth2.RetrieveError
 	var call *url.Error
