@@ -45,8 +45,8 @@ const (
 	ProjectOwner  = "owner"
 )
 
-// MaxProjects is the maximum number of project memberships in a token. For a caller with more,
-// ProjectsCut is set and services fetch the memberships from auth.
+// MaxProjects is the maximum number of project memberships in a token. If a caller has more, ProjectsCut is set and
+// services fetch all memberships from auth.
 const MaxProjects = 500
 
 // MaxTeams is the maximum number of teams in a token, and therefore of teams per user.
@@ -69,7 +69,8 @@ type Caller struct {
 	PasswordDrawn bool `json:"drawn,omitempty"`
 	// ClientAddr is the client's address as determined by the gateway.
 	ClientAddr string `json:"addr,omitempty"`
-	// Epoch is the user's credential epoch. The token is outdated once the database holds a higher one.
+	// Epoch is the epoch of the user's account when auth signed the token. Auth increases the account's epoch when the
+	// user's access tokens must stop working.
 	Epoch int64    `json:"epoch,omitempty"`
 	Teams []string `json:"teams,omitempty"`
 	// LeadOf is the subset of Teams that the user leads.
@@ -125,8 +126,8 @@ func (c *Caller) LeadsTeam(team string) bool {
 	return c.InTeam(team) && slices.Contains(c.LeadOf, team)
 }
 
-// CanRead reports whether the caller may read a row with this owner and project. It does not consider
-// rows that are visible to all.
+// CanRead reports whether the caller may read a row with this owner and project. It does not consider whether the row
+// is visible to all users.
 func (c *Caller) CanRead(ownerID, project string) bool {
 	return c.owns(ownerID) || c.CanReadProject(project)
 }
@@ -140,9 +141,10 @@ func (c *Caller) owns(ownerID string) bool {
 	return c.IsUser() && ownerID != "" && ownerID == c.Subject
 }
 
-// Scope describes the rows that SQL filters select: all rows if Admin is true, otherwise the rows of UserID or of
-// Projects. For a caller that is not a user it selects no owned row: UserID is empty, and no row has an empty owner.
-// Projects is then empty but not nil, so that `project_id = ANY($1)` is false and not NULL.
+// Scope describes the rows that SQL filters select: all rows if Admin is true, otherwise the rows that UserID owns, the
+// rows of Projects and, if UserID is not empty, the rows that are visible to all users. For a caller that is not a
+// user, the scope selects no row: UserID is empty, and no row has an empty owner. Projects is then empty but not nil,
+// so that `project_id = ANY($1)` is false and not NULL.
 type Scope struct {
 	Admin    bool
 	UserID   string
@@ -158,7 +160,7 @@ type Scope struct {
 }
 
 // Reads returns the scope of the rows that the caller may read. It is for internal methods that a service calls on
-// the caller's behalf. Public methods use ScopeOf, which applies their access option.
+// the caller's behalf. Public methods use ScopeOf, which applies the access option of the method.
 func (c *Caller) Reads() Scope { return c.scope(NeedRead) }
 
 func (c *Caller) scope(need Need) Scope {

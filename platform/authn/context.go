@@ -8,8 +8,8 @@ import (
 // MetadataCaller is the metadata key of the caller token between the gateway and the services.
 const MetadataCaller = "x-service-caller"
 
-// AnonymousLife is how long a gateway may use auth's response for a caller without a credential. Auth acknowledges
-// maintenance only after that time, so no gateway then serves from an older response.
+// AnonymousLife is how long a gateway may use auth's response for a caller without a credential. A call that begins
+// maintenance returns only after that time, so that no gateway uses an older response then.
 const AnonymousLife = 250 * time.Millisecond
 
 type (
@@ -46,8 +46,8 @@ func WithToken(ctx context.Context, raw string, expires time.Time) context.Conte
 	return context.WithValue(ctx, tokenKey{}, carried{raw, expires})
 }
 
-// Token returns the token to forward, or "" if ctx has no token or the token has expired. The calls of a stream that outlives
-// its token are made without a caller, as the service.
+// Token returns the token to forward, or "" if ctx has no token or the token has expired. If a stream outlives its
+// token, its later calls are made without a caller, as the service.
 func Token(ctx context.Context, now time.Time) string {
 	c, ok := ctx.Value(tokenKey{}).(carried)
 	if !ok || !now.Before(c.expires) {

@@ -23,8 +23,9 @@ const (
 
 const maxDepth = 8
 
-// alphabet holds the characters allowed in a token. Base64 decoders skip line breaks. Without this check the same
-// token could be written in several ways, and a revocation or a cache entry would match only one of them.
+// alphabet holds the characters allowed in a token. Base64 decoders skip line breaks. Without a check of the
+// characters, the same token could be written in several ways, and a revocation or a cache entry would match only one
+// of them.
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_."
 
 // Format describes one kind of signed token. Verify requires a token to match all fields.
@@ -58,8 +59,8 @@ type registered struct {
 	ID       string           `json:"jti"`
 }
 
-// Sign returns a token of this format for a subject. claims is a struct with additional claims; it cannot
-// override the standard ones. jti must be unique.
+// Sign returns a token of this format for a subject. claims holds additional claims and must encode to a JSON object.
+// It cannot override the standard claims. jti must be unique.
 func (f Format) Sign(key SigningKey, now time.Time, subject, jti string, claims any) (string, error) {
 	if jti == "" {
 		return "", errors.New("sign a token: jti is empty")
@@ -97,7 +98,8 @@ func (f Format) Sign(key SigningKey, now time.Time, subject, jti string, claims 
 	return text, nil
 }
 
-// Verify checks a token and decodes its claims into the struct that claims points to.
+// Verify checks a token and decodes its claims into the struct that claims points to. For a rejected token it returns
+// an error of kind unauthenticated. If keys fails, Verify returns the error of keys.
 func (f Format) Verify(ctx context.Context, keys KeySource, now time.Time, token string, claims any) (Registered, error) {
 	var none Registered
 	payload, kid, err := f.open(token)

@@ -63,11 +63,11 @@ func (k SigningKey) String() string { return "signing key " + k.ID }
 // GoString keeps the private key out of %#v.
 func (k SigningKey) GoString() string { return k.String() }
 
-// A revoked key is accepted for at most KeysMaxAge if the keys can be fetched, and for at most keysMaxStale if they
-// cannot. keysMaxStale is the lifetime of a token, because a token signed before the revocation is valid that long
-// too.
+// A revoked key is accepted for at most KeysMaxAge and the duration of a fetch if the keys can be fetched, and for at
+// most keysMaxStale if they cannot. keysMaxStale is as long as a token is accepted. During an outage, a token that was
+// signed before the last fetch is therefore accepted until it expires.
 const (
-	// KeysMaxAge is how long a set of keys is used before it is fetched again.
+	// KeysMaxAge is the age of a set of keys at which the next lookup fetches the keys again.
 	KeysMaxAge     = 5 * time.Second
 	keysMaxStale   = callerLifetime + callerLeeway
 	keysRetryPause = time.Second
@@ -86,7 +86,7 @@ type FetchKeys func(ctx context.Context) ([]PublicKey, error)
 // Keys is a cache of the valid keys. When the cache is older than KeysMaxAge, the next lookup fetches the keys again.
 // Before an unknown id is rejected, the keys are fetched again too, so that a new key is accepted everywhere at once.
 // Concurrent lookups share one fetch. If the keys cannot be fetched, the cached keys remain in use until keysMaxStale
-// after the last successful fetch. Keys is safe for concurrent use.
+// after the last successful fetch, and the next attempt is made after keysRetryPause. Keys is safe for concurrent use.
 type Keys struct {
 	fetch FetchKeys
 	clk   clock.Clock
@@ -105,12 +105,12 @@ func NewKeys(clk clock.Clock, fetch FetchKeys) *Keys {
 	return &Keys{fetch: fetch, clk: clk, gate: make(chan struct{}, 1)}
 }
 
-// StaticKeys returns keys that never change, for the process that owns them.
+// StaticKeys returns a Keys with keys that never change.
 func StaticKeys(clk clock.Clock, keys ...PublicKey) *Keys {
 	return NewKeys(clk, func(context.Context) ([]PublicKey, error) { return keys, nil })
 }
 
-// Forget drops all keys, so that the next lookup fetches. It is called when a revocation is pushed.
+// Forget drops all keys, so that the next lookup fetches the keys.
 func (k *Keys) Forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

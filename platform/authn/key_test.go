@@ -119,7 +119,7 @@ func TestKeys_Find_unknownIDsShareFetches(t *testing.T) {
 			go func() {
 				_, err := keys.Find(t.Context(), fmt.Sprint("unknown", i))
 				if !fault.Is(err, fault.Unauthenticated) {
-					t.Errorf("%v", err)
+					t.Errorf("the error for an unknown key id is %v", err)
 				}
 			}()
 		}

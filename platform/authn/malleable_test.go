@@ -21,8 +21,8 @@ type signed struct {
 	verify func(token string) error
 }
 
-// kinds returns the signed credentials: users' access tokens, MCP access tokens, which differ only in the audience,
-// and the caller tokens between the gateway and the services.
+// kinds returns the signed credentials: access tokens for the API, access tokens for the MCP resource, which differ
+// only in the audience, and the caller tokens between the gateway and the services.
 func kinds(t *testing.T, b bench) map[string]signed {
 	t.Helper()
 	keys := authn.StaticKeys(b.clk, b.key.Public())

@@ -40,8 +40,8 @@ func (s Scope) WithNeed(n Need) Scope {
 	return s
 }
 
-// Sees reports whether the scope may read a row with this owner, project and visibility. It is the rule of the SQL
-// filter, for objects in memory.
+// Sees reports whether the scope may read a row with this owner, project and visibility. It applies the rule of the SQL
+// filter to an object in memory.
 func (s Scope) Sees(ownerID, project, visibility string) bool {
 	switch {
 	case s.need == NeedNone:
@@ -71,17 +71,17 @@ func (s Scope) Grants(ownerID, project string) bool {
 	}
 }
 
-// Require returns nil if the caller has the right that the method needs, and a 403 error if the caller may only read
-// the row.
+// Require returns nil if the caller has the right that the method needs on a readable row with this owner and project,
+// and a 403 error otherwise.
 func (s Scope) Require(ownerID, project, kind, id string) error {
 	if s.Grants(ownerID, project) {
 		return nil
 	}
 	return fault.New(fault.Forbidden, CodeNotOwner,
-		"only its owner, project members with a sufficient role and admins may do this to %s %s", kind, id)
+		"%s %s can be changed only by its owner, by project members with a sufficient role and by admins", kind, id)
 }
 
-// SeesTeam reports whether the scope may read a team. It is the rule of the SQL filter, for objects in memory.
+// SeesTeam reports whether the scope may read a team. It applies the rule of the SQL filter to a team in memory.
 func (s Scope) SeesTeam(team string) bool {
 	return s.need != NeedNone && (s.Admin || slices.Contains(s.TeamsRead, team))
 }

@@ -8,11 +8,11 @@ import (
 	"slices"
 )
 
-// Reach is a digest of a caller's rights. Every service grants two callers with the same Reach the same access.
+// Reach is a digest of a caller's rights. Two callers with the same Reach have the same access in every service.
 type Reach [sha256.Size]byte
 
-// UnverifiedCaller returns the caller in a token without verifying the signature. It is only for tokens just received
-// from auth and must not be used to grant access.
+// UnverifiedCaller returns the caller in a token without verifying the signature. It is only for tokens that this
+// process has just received from auth, and must not be used to grant access.
 func UnverifiedCaller(token string) (*Caller, error) {
 	payload, _, err := CallerFormat().open(token)
 	if err != nil {
@@ -36,7 +36,7 @@ func RightsDigestOf(token string) (Reach, error) {
 	if err != nil {
 		return Reach{}, err
 	}
-	// Clear the claims that never affect access. All other claims count, also those that are added in the future.
+	// Clear the claims that never affect access. All other claims count, including claims that are added in the future.
 	claimed.Username, claimed.SessionID, claimed.ClientAddr, claimed.Epoch = "", "", "", 0
 	slices.Sort(claimed.Teams)
 	slices.Sort(claimed.LeadOf)

@@ -8,8 +8,8 @@ import (
 // FetchRoles returns all of a user's project roles. It may use the network.
 type FetchRoles func(ctx context.Context, userID string) ([]ProjectRole, error)
 
-// WithAllRoles returns the caller with all its project roles. If the token contains all of them, the result is c
-// itself, otherwise a copy with the current roles from fetch.
+// WithAllRoles returns the caller with all its project roles. If the roles of c were cut, the result is a copy with the
+// current roles from fetch. Otherwise, or if fetch is nil, the result is c itself.
 func (c *Caller) WithAllRoles(ctx context.Context, fetch FetchRoles) (*Caller, error) {
 	if !c.IsUser() || !c.ProjectsCut || fetch == nil {
 		return c, nil

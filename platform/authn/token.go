@@ -18,7 +18,7 @@ const (
 	callerMaxBytes = 64 << 10
 )
 
-// CallerFormat returns the format of caller tokens: 60 s lifetime, one audience for all services.
+// CallerFormat returns the format of caller tokens. They are valid for 60 s and have one audience for all services.
 func CallerFormat() Format {
 	return Format{
 		Typ: callerTyp, Issuer: callerIssuer, Audience: callerAudience,
@@ -40,8 +40,8 @@ func NewSigner(clk clock.Clock, newID func() string, key func() SigningKey) *Sig
 	return &Signer{format: CallerFormat(), clk: clk, newID: newID, key: key}
 }
 
-// Sign returns the token of a caller and its expiry. Memberships beyond MaxProjects are dropped and
-// ProjectsCut is set. More than MaxTeams teams are an error.
+// Sign returns the token of a caller and its expiry. If the caller has more than MaxProjects memberships, Sign drops
+// the rest and sets ProjectsCut in the token. It returns an error if the caller has more than MaxTeams teams.
 func (s *Signer) Sign(c *Caller) (token string, expires time.Time, err error) {
 	return s.SignWith(s.key(), c)
 }
@@ -93,8 +93,8 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*Caller, time.Time
 	return c, std.Expires, nil
 }
 
-// check validates the fields required by the caller's kind. Agents and services authenticate with
-// certificates, so no token may claim these kinds.
+// check validates the fields required by the caller's kind. Agents and services authenticate with certificates, so no
+// token may contain these kinds.
 func (c *Caller) check() error {
 	switch c.Kind {
 	case KindNone:

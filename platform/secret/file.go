@@ -35,7 +35,7 @@ func ParseKeyring(text String) (*Keyring, error) {
 	return NewKeyring(keys...)
 }
 
-// LoadKeyring reads a keyring from a file. It returns an error if anyone but the file's owner has permissions.
+// LoadKeyring reads a keyring from a file. It returns an error if the file's mode gives permissions to other users.
 func LoadKeyring(path string) (*Keyring, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -60,7 +60,7 @@ func LoadKeyring(path string) (*Keyring, error) {
 func LoadOrCreateKeyring(path string) (*Keyring, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		if err := createKeyring(path); err != nil {
-			return nil, fmt.Errorf("create keyring: %w", err)
+			return nil, fmt.Errorf("create the keyring: %w", err)
 		}
 	}
 	return LoadKeyring(path)

@@ -9,8 +9,8 @@ import (
 	"regexp"
 )
 
-// ErrOpen is the error of Open for a value that no key of this ring encrypted for the given aad: it was changed,
-// swapped between rows, or encrypted by another installation.
+// ErrOpen means that no key of this ring encrypted the value for the given aad. The value was changed, copied from
+// another row, or encrypted with a key that the ring does not have.
 var ErrOpen = errors.New("the encrypted value does not belong to this keyring and this row")
 
 var keyName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
@@ -28,8 +28,8 @@ type Key struct {
 	Bytes []byte // 32 bytes
 }
 
-// Keyring encrypts values with its first key and decrypts values of all its keys. Each value is encrypted with a data
-// key of its own (AES-256-GCM), which a key of the ring wraps. pg.Reseal describes how to rotate the keys.
+// Keyring encrypts values with its first key and decrypts values that any of its keys encrypted. Each value has its own
+// data key (AES-256-GCM), which a key of the ring wraps. The comment on pg.Reseal describes how to rotate the keys.
 type Keyring struct {
 	active string
 	keys   map[string]cipher.AEAD
@@ -71,9 +71,9 @@ func checkKey(k Key) error {
 	return nil
 }
 
-// LooksRandom reports whether a key of 32 bytes, or its text form, looks random and not like a typed or an example
-// key. It requires 12 distinct bytes. 32 random bytes have fewer with a probability far below 10^-15; zeros and typed
-// words always have fewer.
+// LooksRandom reports whether a key of 32 bytes, or its text form, looks random and not like an example key. It
+// requires 12 distinct bytes. 32 random bytes have fewer with a probability far below 10^-15; zeros and a short word
+// that is repeated have fewer.
 func LooksRandom(key []byte) bool {
 	const least = 12
 	distinct := map[byte]bool{}
@@ -99,7 +99,7 @@ func (k *Keyring) Seal(plain []byte, aad string) ([]byte, error) {
 	return inner.Seal(k.wrap(dek, aad), nil, plain, bind("value", aad)), nil // #nosec G407 -- newAEAD generates random nonces
 }
 
-// Open decrypts a result of Seal for the same aad.
+// Open decrypts a result of Seal for the same aad, or returns ErrOpen.
 func (k *Keyring) Open(sealed []byte, aad string) ([]byte, error) {
 	dek, value, err := k.unwrap(sealed, aad)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 // Redacted is the printed form of every String.
 const Redacted = "[redacted]"
 
-// String is a secret text. Only Reveal returns it. The text is behind a pointer, because fmt prints unexported fields
-// without calling their methods. Of a pointer it prints only the address.
+// String is a secret text. Only Reveal returns the text. The text is behind a pointer, because fmt prints unexported
+// fields without calling their methods, and prints only the address of a pointer.
 type String struct{ text *string }
 
 // New returns a String that holds text.
@@ -59,8 +59,8 @@ func (s String) MarshalJSON() ([]byte, error) { return []byte(`"` + Redacted + `
 // MarshalText implements encoding.TextMarshaler.
 func (s String) MarshalText() ([]byte, error) { return []byte(Redacted), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler. It rejects the printed form of a
-// String, so that a printed configuration cannot be loaded as a secret.
+// UnmarshalText implements encoding.TextUnmarshaler. It rejects the printed form of a String, so that a printed
+// configuration cannot be loaded as a secret.
 func (s *String) UnmarshalText(text []byte) error {
 	if string(text) == Redacted {
 		return errors.New("the secret is " + Redacted + "; it was copied from a printed configuration")

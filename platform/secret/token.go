@@ -17,7 +17,7 @@ const (
 	KindFleetJoin  = "fjt" // registration of an agent
 	KindShare      = "shr" // public share link
 	KindDevice     = "dvc" // polling in the OAuth device flow
-	KindCode       = "acd" // authorization code, valid for a minute until it is exchanged
+	KindCode       = "acd" // OAuth authorization code
 )
 
 const (
@@ -27,9 +27,9 @@ const (
 	base62     = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
-// Mint creates a token with 256 bits from r: "<kind>_<43 base62 digits><6 base62 digits of the CRC32 of the text
-// before>". The checksum lets a scanner or a server reject a mistyped token without a lookup; it is not a security
-// measure.
+// Mint creates a token with 256 bits from r: "<kind>_<43 base62 digits><6 base62 digits>". The last six digits are the
+// CRC32 of the text before them. The checksum lets a scanner or a server reject a mistyped token without a lookup; it
+// is not a security measure.
 func Mint(r io.Reader, kind string) (String, error) {
 	if len(kind) != kindLength || strings.Trim(kind, "abcdefghijklmnopqrstuvwxyz") != "" {
 		return String{}, fmt.Errorf("create token: kind %q is not %d lower-case letters", kind, kindLength)

@@ -35,7 +35,7 @@ func (c *Config) accessLife() time.Duration { return time.Duration(c.JWTHours) *
 // minPassword is the minimum length of the first admin's password, in bytes.
 const minPassword = 8
 
-// Validate returns an error that names the first invalid setting.
+// Validate returns the error of the first check that fails. The error names the setting.
 func (c *Config) Validate() error {
 	switch {
 	case c.JWTHours < 1 || c.JWTHours > maxJWTHours:

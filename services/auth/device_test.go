@@ -94,7 +94,7 @@ func TestDeviceFlow_signsIn(t *testing.T) {
 	require.Equal(t, []string{"device", "laptop", "192.0.2.7"}, []string{method, client, address})
 	var refreshes int
 	require.NoError(t, d.db.Pool(auth.Name).QueryRow(t.Context(), `SELECT count(*) FROM refresh_token`).Scan(&refreshes))
-	require.Equal(t, 1, refreshes, "only the admin's browser session has one, the device has none")
+	require.Equal(t, 1, refreshes, "only the admin's browser session has a refresh token")
 }
 
 func TestDeviceFlow_jsonAndFormShareState(t *testing.T) {

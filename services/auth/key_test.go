@@ -29,7 +29,7 @@ func (h *harness) accessWorks(token string) bool {
 	return err == nil
 }
 
-// rotate rotates the keys of a purpose. The access token is that of the caller.
+// rotate rotates the keys of a purpose, with token as the caller's access token.
 func (h *harness) rotate(token string, purpose authv1.KeyPurpose, revoke bool) ([]*authv1.SigningKey, error) {
 	h.t.Helper()
 	ctx, err := h.as(token)
@@ -67,7 +67,7 @@ func TestKeyService_adminsOnly(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Invalid), "%v", err)
 }
 
-// The key is revoked on one of three replicas. All of them have just used it.
+// The key is revoked on one of three replicas. All three have just used the key.
 func TestRotateKey_revokedAccessKeyEffectiveOnAllReplicas(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -97,7 +97,7 @@ func TestRotateKey_revokedAccessKeyEffectiveOnAllReplicas(t *testing.T) {
 	require.Equal(t, []string{"admin", "key.revoke"}, []string{actor, action})
 }
 
-// The key that signs caller identities between services is revoked.
+// After the revocation of the key that signs caller identities, services reject its identities within seconds.
 func TestRotateKey_revokedCallerKeyGoneWithinSeconds(t *testing.T) {
 	t.Parallel()
 	h := open(t)

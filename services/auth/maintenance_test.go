@@ -67,7 +67,7 @@ func (k *modeSetter) set(mode authv1.MaintenanceMode, message *string, until *ti
 	return out, nil
 }
 
-// Gateways use the result of an anonymous check for authn.AnonymousLife.
+// Gateways reuse auth's response to an anonymous caller for authn.AnonymousLife.
 func TestSetMaintenance_waitsForGateways(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -144,7 +144,7 @@ func TestMaintenance_endedByAdminAfterNewLogin(t *testing.T) {
 	require.NoError(t, err)
 	_, err = newModeSetter(t, h, token).set(modeOn, nil, nil)
 	require.NoError(t, err)
-	h.t.Log("all users are signed out; an admin signs in again")
+	h.t.Log("an admin without a session signs in during maintenance")
 	anyone, err := h.peer.Authenticate(t.Context(), &authpeerv1.AuthenticateRequest{InMaintenance: true})
 	require.NoError(t, err)
 	cfg, err := h.public.GetConfig(withCaller(t, h, anyone.GetCallerToken()), &authv1.GetConfigRequest{})
@@ -170,7 +170,7 @@ func TestMaintenance_survivesRestartAndIsAudited(t *testing.T) {
 	k := newModeSetter(t, h, token)
 	_, err = k.set(modeOn, new("A new database"), nil)
 	require.NoError(t, err)
-	require.Equal(t, "maintenance", fault.From(replica(t, db, clk).rejection("")).Code, "a process started during maintenance")
+	require.Equal(t, "maintenance", fault.From(replica(t, db, clk).rejection("")).Code, "a process that starts during maintenance rejects requests")
 	_, err = k.set(modeOff, new("not kept"), nil)
 	require.NoError(t, err)
 

@@ -85,7 +85,7 @@ func TestRefresh_tokenUsedOnce(t *testing.T) {
 
 	h.clock.Advance(11 * time.Second)
 	_, _, err = h.refresh(first)
-	require.True(t, fault.Is(err, fault.Unauthenticated), "after the grace period it is reuse")
+	require.True(t, fault.Is(err, fault.Unauthenticated), "a repeat after the grace period counts as reuse")
 	_, _, err = h.refresh(second)
 	require.True(t, fault.Is(err, fault.Unauthenticated), "reuse revokes the family")
 	_, err = h.as(token)

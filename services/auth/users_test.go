@@ -185,7 +185,7 @@ func TestUserService_adminsOnly(t *testing.T) {
 	require.NoError(t, p.update(&authv1.UpdateUserRequest{UserId: bob, Role: authv1.UserRole_USER_ROLE_OPERATOR}))
 	ctx, anonymous := mustAs(p.harness, token), mustAs(p.harness, "")
 	_, err = p.users.GetUser(ctx, &authv1.GetUserRequest{UserId: bob})
-	require.True(t, fault.Is(err, fault.Forbidden), "not even their own account: %v", err)
+	require.True(t, fault.Is(err, fault.Forbidden), "operators must not read even their own account: %v", err)
 	_, err = p.users.GetUser(anonymous, &authv1.GetUserRequest{UserId: bob})
 	require.True(t, fault.Is(err, fault.Unauthenticated), "%v", err)
 	_, err = p.profile.GetProfile(ctx, &authv1.GetProfileRequest{})

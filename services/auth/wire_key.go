@@ -18,7 +18,7 @@ const (
 	// rotateEvery is how often a replica checks whether a key is due for rotation.
 	rotateEvery  = 5 * time.Minute
 	rotateJitter = time.Minute
-	// callerLife is the maximum lifetime of a caller identity.
+	// callerLife is longer than verifiers accept a caller identity, which is 60 s plus their leeway.
 	callerLife = 2 * time.Minute
 )
 

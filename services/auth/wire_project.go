@@ -45,7 +45,8 @@ func wireProject(d Deps, trail *audit.Log) projects {
 	}
 }
 
-// finishEvery is the interval at which visibilities that a service has not confirmed are sent again.
+// finishEvery is the interval between two attempts to send visibilities that a service has not confirmed. A random
+// part of finishJitter is added.
 const (
 	finishEvery  = 10 * time.Second
 	finishJitter = 5 * time.Second

@@ -63,13 +63,13 @@ func (s *Service) clients() *oauth.Clients {
 	return &oauth.Clients{Pool: s.deps.Pool, Clock: s.deps.Clock}
 }
 
-// RegisterClient creates or updates a public client, which users can then allow to access resources. No route calls
-// it.
+// RegisterClient creates or updates a public client. Users can then allow the client to access resources. No route
+// calls RegisterClient.
 func (s *Service) RegisterClient(ctx context.Context, id, name string, redirects []string) error {
 	return s.clients().Register(ctx, oauth.Client{ID: id, Name: name, Redirects: redirects})
 }
 
-// registerOAuth registers both parts of the authorization server on a server: the public one and the one for the gateway.
+// registerOAuth registers the authorization server's public service and its service for the gateway.
 func (s *Service) registerOAuth(r grpc.ServiceRegistrar) {
 	a := s.authority()
 	authv1.RegisterOAuthServiceServer(r, &oauth.Server{Authority: a})

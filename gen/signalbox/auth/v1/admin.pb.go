@@ -36,9 +36,9 @@ type Setting struct {
 	// The value in force; null for a secret.
 	Value   []byte `protobuf:"bytes,4,opt,name=value,proto3" json:"value,omitempty"`
 	Default []byte `protobuf:"bytes,5,opt,name=default,proto3" json:"default,omitempty"`
-	// Whether a value is stored. This is all that is shown of a secret.
+	// Whether a value is stored, instead of the default. The value of a secret is never shown.
 	Set bool `protobuf:"varint,6,opt,name=set,proto3" json:"set,omitempty"`
-	// Counts the stored values; 0 while the default is in force.
+	// Counts the changes, including resets to the default; 0 if the setting was never changed.
 	Version       int32                  `protobuf:"varint,7,opt,name=version,proto3" json:"version,omitempty"`
 	ChangedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
 	ChangedBy     *string                `protobuf:"bytes,9,opt,name=changed_by,json=changedBy,proto3,oneof" json:"changed_by,omitempty"`
@@ -900,7 +900,7 @@ type AuditChain struct {
 	Ok          bool                   `protobuf:"varint,2,opt,name=ok,proto3" json:"ok,omitempty"`
 	Rows        int64                  `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
 	Checkpoints int64                  `protobuf:"varint,4,opt,name=checkpoints,proto3" json:"checkpoints,omitempty"`
-	// What is wrong, with the row or the checkpoint; null if the chain is correct.
+	// The first rows and checkpoints that do not match; null if the chain is intact.
 	Fault         *string `protobuf:"bytes,5,opt,name=fault,proto3,oneof" json:"fault,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

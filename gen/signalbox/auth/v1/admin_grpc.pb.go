@@ -34,7 +34,7 @@ const (
 // SettingService manages the settings that change without a restart. They are typed and versioned; secrets are
 // write-only.
 type SettingServiceClient interface {
-	// ListSettings lists the settings in the order in which the program defines them.
+	// ListSettings lists the settings, ordered by key.
 	ListSettings(ctx context.Context, in *ListSettingsRequest, opts ...grpc.CallOption) (*ListSettingsResponse, error)
 	GetSetting(ctx context.Context, in *GetSettingRequest, opts ...grpc.CallOption) (*Setting, error)
 	// PutSetting stores a value of the setting's type. If `version` is not the stored version, it fails with 409.
@@ -98,7 +98,7 @@ func (c *settingServiceClient) ListSettingVersions(ctx context.Context, in *List
 // SettingService manages the settings that change without a restart. They are typed and versioned; secrets are
 // write-only.
 type SettingServiceServer interface {
-	// ListSettings lists the settings in the order in which the program defines them.
+	// ListSettings lists the settings, ordered by key.
 	ListSettings(context.Context, *ListSettingsRequest) (*ListSettingsResponse, error)
 	GetSetting(context.Context, *GetSettingRequest) (*Setting, error)
 	// PutSetting stores a value of the setting's type. If `version` is not the stored version, it fails with 409.
@@ -261,7 +261,7 @@ const (
 type AuditServiceClient interface {
 	// ListAudit returns the rows, newest first.
 	ListAudit(ctx context.Context, in *ListAuditRequest, opts ...grpc.CallOption) (*ListAuditResponse, error)
-	// VerifyAudit checks the hash chains of all services and reports each row that does not match.
+	// VerifyAudit checks the hash chains of all services and reports for each service whether its chain is intact.
 	VerifyAudit(ctx context.Context, in *VerifyAuditRequest, opts ...grpc.CallOption) (*AuditReport, error)
 }
 
@@ -301,7 +301,7 @@ func (c *auditServiceClient) VerifyAudit(ctx context.Context, in *VerifyAuditReq
 type AuditServiceServer interface {
 	// ListAudit returns the rows, newest first.
 	ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error)
-	// VerifyAudit checks the hash chains of all services and reports each row that does not match.
+	// VerifyAudit checks the hash chains of all services and reports for each service whether its chain is intact.
 	VerifyAudit(context.Context, *VerifyAuditRequest) (*AuditReport, error)
 	mustEmbedUnimplementedAuditServiceServer()
 }

@@ -65,11 +65,11 @@ type AgentModelTest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether all three settings have values.
 	Configured bool `protobuf:"varint,1,opt,name=configured,proto3" json:"configured,omitempty"`
-	// Whether the model responded.
+	// Whether the model returned text.
 	Ok bool `protobuf:"varint,2,opt,name=ok,proto3" json:"ok,omitempty"`
-	// The model that the upstream reports; before it has responded, the configured one.
+	// The model that the server reports; otherwise the configured model.
 	Model string `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
-	// The address that was called; empty if no address could be built.
+	// The address that was called; empty if the test made no call.
 	Endpoint string `protobuf:"bytes,4,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
 	// Why `ok` is false, with the key masked; empty otherwise.
 	Error string `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`

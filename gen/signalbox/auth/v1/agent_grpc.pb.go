@@ -31,8 +31,8 @@ const (
 // AgentService tests the configuration of the diagnosis agent.
 type AgentServiceClient interface {
 	// TestAgentModel calls the language model of the settings `agent.base_url`, `agent.model` and `agent.api_key` as
-	// the agent would, and reports the first problem in the upstream's own words. The status is 200 whatever the
-	// result. One test runs at a time; a second one waits for it.
+	// the agent would. It reports the first problem and quotes the response of the model's server. The status is 200
+	// whatever the result. One test runs at a time; another test waits up to 90 s for it to end.
 	TestAgentModel(ctx context.Context, in *TestAgentModelRequest, opts ...grpc.CallOption) (*AgentModelTest, error)
 }
 
@@ -61,8 +61,8 @@ func (c *agentServiceClient) TestAgentModel(ctx context.Context, in *TestAgentMo
 // AgentService tests the configuration of the diagnosis agent.
 type AgentServiceServer interface {
 	// TestAgentModel calls the language model of the settings `agent.base_url`, `agent.model` and `agent.api_key` as
-	// the agent would, and reports the first problem in the upstream's own words. The status is 200 whatever the
-	// result. One test runs at a time; a second one waits for it.
+	// the agent would. It reports the first problem and quotes the response of the model's server. The status is 200
+	// whatever the result. One test runs at a time; another test waits up to 90 s for it to end.
 	TestAgentModel(context.Context, *TestAgentModelRequest) (*AgentModelTest, error)
 	mustEmbedUnimplementedAgentServiceServer()
 }

@@ -481,8 +481,9 @@ type AuthConfig struct {
 	Methods    []string    `protobuf:"bytes,1,rep,name=methods,proto3" json:"methods,omitempty"`
 	Oidc       *OidcConfig `protobuf:"bytes,2,opt,name=oidc,proto3" json:"oidc,omitempty"`
 	DeviceFlow bool        `protobuf:"varint,3,opt,name=device_flow,json=deviceFlow,proto3" json:"device_flow,omitempty"`
-	// The installation's name and the admins' notice to all users; both are settings.
-	Installation string  `protobuf:"bytes,4,opt,name=installation,proto3" json:"installation,omitempty"`
+	// The setting `installation.name`.
+	Installation string `protobuf:"bytes,4,opt,name=installation,proto3" json:"installation,omitempty"`
+	// The setting `installation.announcement`: the admins' notice to all users. Null if it is empty.
 	Announcement *string `protobuf:"bytes,5,opt,name=announcement,proto3,oneof" json:"announcement,omitempty"`
 	// The notice to users while the installation is in maintenance; null otherwise.
 	Maintenance   *MaintenanceNotice `protobuf:"bytes,6,opt,name=maintenance,proto3" json:"maintenance,omitempty"`

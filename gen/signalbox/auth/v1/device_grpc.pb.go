@@ -33,10 +33,11 @@ const (
 //
 // DeviceService issues device codes, lets a signed-in user approve or deny them, and serves the device's polls.
 type DeviceServiceClient interface {
-	// CreateDeviceCode begins a flow; its codes are bound to the client's address.
+	// CreateDeviceCode begins a flow. Only polls from the client's address are accepted.
 	CreateDeviceCode(ctx context.Context, in *CreateDeviceCodeRequest, opts ...grpc.CallOption) (*DeviceCode, error)
-	// PollDeviceToken returns the access token once, after approval. Before that it is 400 `authorization_pending`, or
-	// `slow_down` for a poll within the interval. An address may poll 20 times a minute; more is 429.
+	// PollDeviceToken returns the access token once, after approval. Before the approval, a poll fails with 400 and the
+	// error `authorization_pending`, or `slow_down` if it comes before the interval has passed. An address may poll 20
+	// times a minute; further polls fail with 429.
 	PollDeviceToken(ctx context.Context, in *PollDeviceTokenRequest, opts ...grpc.CallOption) (*DeviceToken, error)
 	// GetDeviceRequest shows a signed-in user which program requests access.
 	GetDeviceRequest(ctx context.Context, in *GetDeviceRequestRequest, opts ...grpc.CallOption) (*DeviceRequest, error)
@@ -98,10 +99,11 @@ func (c *deviceServiceClient) DecideDeviceRequest(ctx context.Context, in *Decid
 //
 // DeviceService issues device codes, lets a signed-in user approve or deny them, and serves the device's polls.
 type DeviceServiceServer interface {
-	// CreateDeviceCode begins a flow; its codes are bound to the client's address.
+	// CreateDeviceCode begins a flow. Only polls from the client's address are accepted.
 	CreateDeviceCode(context.Context, *CreateDeviceCodeRequest) (*DeviceCode, error)
-	// PollDeviceToken returns the access token once, after approval. Before that it is 400 `authorization_pending`, or
-	// `slow_down` for a poll within the interval. An address may poll 20 times a minute; more is 429.
+	// PollDeviceToken returns the access token once, after approval. Before the approval, a poll fails with 400 and the
+	// error `authorization_pending`, or `slow_down` if it comes before the interval has passed. An address may poll 20
+	// times a minute; further polls fail with 429.
 	PollDeviceToken(context.Context, *PollDeviceTokenRequest) (*DeviceToken, error)
 	// GetDeviceRequest shows a signed-in user which program requests access.
 	GetDeviceRequest(context.Context, *GetDeviceRequestRequest) (*DeviceRequest, error)

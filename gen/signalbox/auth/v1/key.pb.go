@@ -83,9 +83,9 @@ type SigningKey struct {
 	// `published`, `signing`, `verifying`, `retired` or `revoked`.
 	State     string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// When it begins or began to sign.
+	// The time from which the key signs.
 	SignsAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=signs_at,json=signsAt,proto3" json:"signs_at,omitempty"`
-	// The time until which its signatures are accepted; null while it has no successor.
+	// The time until which the key's signatures are accepted; null while the key has no successor.
 	VerifiesUntil *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=verifies_until,json=verifiesUntil,proto3" json:"verifies_until,omitempty"`
 	RevokedAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=revoked_at,json=revokedAt,proto3" json:"revoked_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -270,7 +270,7 @@ func (x *ListKeysResponse) GetKeys() []*SigningKey {
 type RotateKeyRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Purpose KeyPurpose             `protobuf:"varint,1,opt,name=purpose,proto3,enum=signalbox.auth.v1.KeyPurpose" json:"purpose,omitempty"`
-	// Whether everything signed so far is rejected from now on.
+	// Whether all former keys of the purpose are revoked, so that everything they signed is rejected.
 	Revoke        bool `protobuf:"varint,2,opt,name=revoke,proto3" json:"revoke,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -322,7 +322,7 @@ func (x *RotateKeyRequest) GetRevoke() bool {
 
 type RotateKeyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The keys of the purpose, the newest first.
+	// The keys of the purpose, newest first.
 	Keys          []*SigningKey `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -34,7 +34,8 @@ type KeyServiceClient interface {
 	// ListKeys lists the keys of each purpose, newest first. Private keys are never shown.
 	ListKeys(ctx context.Context, in *ListKeysRequest, opts ...grpc.CallOption) (*ListKeysResponse, error)
 	// RotateKey publishes a new key, which begins to sign two minutes later. Tokens that the previous key signed stay
-	// valid. With `revoke`, all replicas reject every token of the purpose from now on and the new key signs at once.
+	// valid. With `revoke`, the new key signs at once and all former keys of the purpose are revoked. All replicas reject
+	// access tokens of revoked keys at once, and caller identities of revoked keys within seconds.
 	RotateKey(ctx context.Context, in *RotateKeyRequest, opts ...grpc.CallOption) (*RotateKeyResponse, error)
 }
 
@@ -75,7 +76,8 @@ type KeyServiceServer interface {
 	// ListKeys lists the keys of each purpose, newest first. Private keys are never shown.
 	ListKeys(context.Context, *ListKeysRequest) (*ListKeysResponse, error)
 	// RotateKey publishes a new key, which begins to sign two minutes later. Tokens that the previous key signed stay
-	// valid. With `revoke`, all replicas reject every token of the purpose from now on and the new key signs at once.
+	// valid. With `revoke`, the new key signs at once and all former keys of the purpose are revoked. All replicas reject
+	// access tokens of revoked keys at once, and caller identities of revoked keys within seconds.
 	RotateKey(context.Context, *RotateKeyRequest) (*RotateKeyResponse, error)
 	mustEmbedUnimplementedKeyServiceServer()
 }

@@ -27,7 +27,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// MaintenanceMode is whether the installation serves requests.
+// MaintenanceMode states whether the installation serves requests.
 type MaintenanceMode int32
 
 const (
@@ -185,7 +185,7 @@ type Maintenance struct {
 	Until   *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
 	// Null if the mode was never changed.
 	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
-	// Username of the admin who changed it.
+	// Username of the admin who changed the mode last.
 	ChangedBy     *string `protobuf:"bytes,5,opt,name=changed_by,json=changedBy,proto3,oneof" json:"changed_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -31,8 +31,9 @@ const (
 // OAuthService records the decision of the signed-in user. Tokens, revocation and metadata have the formats of their
 // RFCs and are served by handlers (proto/http_extra_routes.yaml).
 type OAuthServiceClient interface {
-	// DecideAuthorization checks a request of RFC 6749 4.1.1 and returns the address that the browser opens next, with
-	// a code or an error of the RFC. An untrusted client or redirect address is 400 without a redirect.
+	// DecideAuthorization checks an authorization request (RFC 6749 4.1.1) and returns the address that the browser opens
+	// next, with a code or an error of the RFC. If the client is unknown or the redirect address is not registered, it
+	// fails with 400 and returns no address.
 	DecideAuthorization(ctx context.Context, in *DecideAuthorizationRequest, opts ...grpc.CallOption) (*AuthorizationDecision, error)
 }
 
@@ -61,8 +62,9 @@ func (c *oAuthServiceClient) DecideAuthorization(ctx context.Context, in *Decide
 // OAuthService records the decision of the signed-in user. Tokens, revocation and metadata have the formats of their
 // RFCs and are served by handlers (proto/http_extra_routes.yaml).
 type OAuthServiceServer interface {
-	// DecideAuthorization checks a request of RFC 6749 4.1.1 and returns the address that the browser opens next, with
-	// a code or an error of the RFC. An untrusted client or redirect address is 400 without a redirect.
+	// DecideAuthorization checks an authorization request (RFC 6749 4.1.1) and returns the address that the browser opens
+	// next, with a code or an error of the RFC. If the client is unknown or the redirect address is not registered, it
+	// fails with 400 and returns no address.
 	DecideAuthorization(context.Context, *DecideAuthorizationRequest) (*AuthorizationDecision, error)
 	mustEmbedUnimplementedOAuthServiceServer()
 }

@@ -32,7 +32,7 @@ type ProjectVisibility int32
 
 const (
 	ProjectVisibility_PROJECT_VISIBILITY_UNSPECIFIED ProjectVisibility = 0
-	// Its members and the members of its team may read it.
+	// The members of the project and of its team may read it.
 	ProjectVisibility_PROJECT_VISIBILITY_TEAM ProjectVisibility = 1
 	// Every user may read it.
 	ProjectVisibility_PROJECT_VISIBILITY_ALL ProjectVisibility = 2
@@ -236,7 +236,7 @@ type CreateProjectRequest struct {
 	Key         string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	Name        string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	Description *string                `protobuf:"bytes,3,opt,name=description,proto3,oneof" json:"description,omitempty"`
-	// One of the caller's teams; its members are editors of the project.
+	// One of the caller's teams; an admin may use any team. Its members become editors of the project.
 	TeamId        *string           `protobuf:"bytes,4,opt,name=team_id,json=teamId,proto3,oneof" json:"team_id,omitempty"`
 	Visibility    ProjectVisibility `protobuf:"varint,5,opt,name=visibility,proto3,enum=signalbox.auth.v1.ProjectVisibility" json:"visibility,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -454,8 +454,8 @@ type UpdateProjectRequest struct {
 	Name        *string                `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	Description *string                `protobuf:"bytes,3,opt,name=description,proto3,oneof" json:"description,omitempty"`
 	// Applies to the project and all of its objects: jobs, runs, datasets, models and deployments. The call returns once
-	// all services have applied it. If a service is unreachable, the status is 503. The project is changed then, and its
-	// objects follow by themselves or when the request is repeated.
+	// all services have applied the visibility. If a service is unreachable, the call fails with 503, although the
+	// project itself has changed. The remaining objects change later, or when the request is repeated.
 	Visibility    ProjectVisibility `protobuf:"varint,4,opt,name=visibility,proto3,enum=signalbox.auth.v1.ProjectVisibility" json:"visibility,omitempty"`
 	Archived      *bool             `protobuf:"varint,5,opt,name=archived,proto3,oneof" json:"archived,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -35,8 +35,9 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ProjectService manages projects and their members. The creator of a project becomes its owner; a project keeps at
-// least one owner (409). Its members are those added by name; the members of its team are editors as well.
+// ProjectService manages projects and their members. The creator of a project becomes its owner. A change that would
+// leave a project without an owner fails with 409. The members of a project are the users added by name; in addition,
+// the members of its team are editors.
 type ProjectServiceClient interface {
 	CreateProject(ctx context.Context, in *CreateProjectRequest, opts ...grpc.CallOption) (*Project, error)
 	// ListProjects lists the projects that are visible to the caller, by key.
@@ -131,8 +132,9 @@ func (c *projectServiceClient) RemoveProjectMember(ctx context.Context, in *Remo
 // All implementations must embed UnimplementedProjectServiceServer
 // for forward compatibility.
 //
-// ProjectService manages projects and their members. The creator of a project becomes its owner; a project keeps at
-// least one owner (409). Its members are those added by name; the members of its team are editors as well.
+// ProjectService manages projects and their members. The creator of a project becomes its owner. A change that would
+// leave a project without an owner fails with 409. The members of a project are the users added by name; in addition,
+// the members of its team are editors.
 type ProjectServiceServer interface {
 	CreateProject(context.Context, *CreateProjectRequest) (*Project, error)
 	// ListProjects lists the projects that are visible to the caller, by key.

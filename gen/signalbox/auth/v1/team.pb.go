@@ -82,7 +82,7 @@ type Team struct {
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Key   string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
 	Name  string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// Leads first. Lists show at most 40 members of each team.
+	// The members, leads first. A list of teams shows at most 40 members of each team.
 	Members   []*TeamMember          `protobuf:"bytes,4,rep,name=members,proto3" json:"members,omitempty"`
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// The number of all members.

@@ -43,7 +43,7 @@ type TeamServiceClient interface {
 	ListTeams(ctx context.Context, in *ListTeamsRequest, opts ...grpc.CallOption) (*ListTeamsResponse, error)
 	GetTeam(ctx context.Context, in *GetTeamRequest, opts ...grpc.CallOption) (*Team, error)
 	UpdateTeam(ctx context.Context, in *UpdateTeamRequest, opts ...grpc.CallOption) (*Team, error)
-	// DeleteTeam removes a team without projects (else 409).
+	// DeleteTeam removes a team. If the team has projects, the call fails with 409.
 	DeleteTeam(ctx context.Context, in *DeleteTeamRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	PutTeamMember(ctx context.Context, in *PutTeamMemberRequest, opts ...grpc.CallOption) (*Team, error)
 	RemoveTeamMember(ctx context.Context, in *RemoveTeamMemberRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
@@ -139,7 +139,7 @@ type TeamServiceServer interface {
 	ListTeams(context.Context, *ListTeamsRequest) (*ListTeamsResponse, error)
 	GetTeam(context.Context, *GetTeamRequest) (*Team, error)
 	UpdateTeam(context.Context, *UpdateTeamRequest) (*Team, error)
-	// DeleteTeam removes a team without projects (else 409).
+	// DeleteTeam removes a team. If the team has projects, the call fails with 409.
 	DeleteTeam(context.Context, *DeleteTeamRequest) (*emptypb.Empty, error)
 	PutTeamMember(context.Context, *PutTeamMemberRequest) (*Team, error)
 	RemoveTeamMember(context.Context, *RemoveTeamMemberRequest) (*emptypb.Empty, error)

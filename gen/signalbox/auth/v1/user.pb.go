@@ -192,7 +192,7 @@ type CreateUserRequest struct {
 	Role        UserRole               `protobuf:"varint,2,opt,name=role,proto3,enum=signalbox.auth.v1.UserRole" json:"role,omitempty"`
 	Email       *string                `protobuf:"bytes,3,opt,name=email,proto3,oneof" json:"email,omitempty"`
 	DisplayName *string                `protobuf:"bytes,4,opt,name=display_name,json=displayName,proto3,oneof" json:"display_name,omitempty"`
-	// If absent, a random one is generated and returned once.
+	// If absent, a random password is generated and returned once.
 	Password      *string `protobuf:"bytes,5,opt,name=password,proto3,oneof" json:"password,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -266,7 +266,7 @@ func (x *CreateUserRequest) GetPassword() string {
 type CreateUserResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	User  *User                  `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	// The generated password, once; null if the request set one, and in the response to a repeat under the same
+	// The generated password. Null if the request contains a password, and in the response to a repeat with the same
 	// Idempotency-Key.
 	Password      *string `protobuf:"bytes,2,opt,name=password,proto3,oneof" json:"password,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -321,7 +321,7 @@ type ListUsersRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Limit  *int32                 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	Offset *int32                 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
-	// A substring of the username, the email or the display name.
+	// A substring of the username, the email or the display name, ignoring case.
 	Q             *string `protobuf:"bytes,3,opt,name=q,proto3,oneof" json:"q,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -588,7 +588,7 @@ func (x *ResetPasswordRequest) GetUserId() string {
 
 type ResetPasswordResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Null in the response to a repeat under the same Idempotency-Key.
+	// Null in the response to a repeat with the same Idempotency-Key.
 	Password      *string `protobuf:"bytes,1,opt,name=password,proto3,oneof" json:"password,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

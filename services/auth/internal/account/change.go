@@ -13,8 +13,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// Create creates an account in tx. It returns a conflict if the username exists, ignoring case. drawn reports that
-// the password was generated.
+// Create creates an account in tx. It returns a conflict if the username exists, ignoring case, and an error of kind
+// Invalid if the username looks like an id. drawn is true if the password was generated.
 func (s *Users) Create(ctx context.Context, tx pgx.Tx, u User, hash string, drawn bool) (User, error) {
 	if id.Check(id.User, strings.ToLower(u.Username)) == nil {
 		return User{}, fault.InvalidFields(fault.At(fault.TypeValue, "Value error, should not look like an id", "username"))
@@ -44,9 +44,9 @@ type Change struct {
 	Disabled                 *bool
 }
 
-// Update changes an account. It returns a conflict if the account belongs to the last enabled admin who can sign in,
-// and the change would demote or disable that admin. All admin rows are locked in the order of their ids, so that of
-// two concurrent demotions the second sees the result of the first.
+// Update changes an account. It returns a conflict if the change demotes or disables an enabled admin and no other
+// enabled admin can sign in. Update locks all admin rows in the order of their ids. Of two concurrent demotions, the
+// second therefore sees the result of the first.
 func (s *Users) Update(ctx context.Context, userID string, c Change) (User, error) {
 	var after User
 	err := pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
@@ -139,9 +139,9 @@ func text(s *string) any {
 	return *s
 }
 
-// Reset gives an account another password, which the user must change, and ends its tokens and sessions. Callers
-// cannot reset their own password: a lost response would lock them out, and a stolen token would be enough to
-// change the password without knowing the current one.
+// Reset gives an account a new password, which the user must change, and ends its tokens and sessions. Callers cannot
+// reset their own password: a lost response would lock them out, and a thief with a stolen token could set a password
+// without knowing the current one.
 func (s *Users) Reset(ctx context.Context, tx pgx.Tx, userID, hash string) error {
 	if authn.CallerOf(ctx).Subject == userID {
 		return fault.New(fault.Conflict, "own_password", "you cannot reset your own password; change it with POST /api/profile/password")

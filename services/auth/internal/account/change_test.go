@@ -132,7 +132,8 @@ func changeOf(in *authv1.UpdateUserRequest) Change {
 	return c
 }
 
-// A lost response would lock the last admin out, and a stolen token would replace the current password.
+// If admins could reset their own password, a lost response could lock out the only admin, and a stolen token would be
+// enough to replace the password.
 func TestServer_ResetPassword_rejectsOwnPassword(t *testing.T) {
 	t.Parallel()
 	d := newHarness(t)
@@ -203,7 +204,7 @@ func (m barrierHasher) Hash(ctx context.Context, pass secret.String) (string, er
 	return plainHasher{}.Hash(ctx, pass)
 }
 
-// A call that arrives while the first one is still running is a repeat too.
+// A call that arrives while an earlier call with the same key is still running is also a repeat.
 func TestServer_concurrentRepeatsShowPasswordOnce(t *testing.T) {
 	t.Parallel()
 	d := newHarness(t)

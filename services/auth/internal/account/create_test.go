@@ -57,7 +57,7 @@ func TestServer_CreateUser_usernameIgnoresCase(t *testing.T) {
 	d.add("administrator", operator)
 	require.Equal(t, 2, d.count(`audit`))
 	_, err := d.pool.Exec(t.Context(), `INSERT INTO account (id, username, role, password_hash, created_at) VALUES ('usr_x', 'AdMiN', 'operator', '', now())`)
-	require.ErrorContains(t, err, "account_username_lower_key", "the index holds for every writer")
+	require.ErrorContains(t, err, "account_username_lower_key", "the index also rejects a direct insert")
 }
 
 func TestServer_CreateUser_concurrentSameUsername(t *testing.T) {
@@ -123,7 +123,7 @@ func TestServer_CreateUser_rejectsNames(t *testing.T) {
 		require.Equal(t, []any{"username"}, fault.From(err).Fields[0].Loc)
 	}
 	require.Zero(t, d.count(`account`))
-	// In Latin-1, the last bytes of some of these letters are spaces.
+	// In UTF-8, some of these letters end with a byte that is a space in Latin-1.
 	for _, name := range []string{"Zoë 李", "O'Brien", "x", "Nicolà", "Å", "à la"} {
 		require.NoError(t, CheckName("display_name", name))
 	}

@@ -62,7 +62,7 @@ func newHarness(t *testing.T) *harness {
 	return d
 }
 
-// as returns the context of an admin's call with this idempotency key.
+// as returns the context of an admin's call with this idempotency key, and the recorder of its response headers.
 func (d *harness) as(key string) (context.Context, *headers) {
 	h := &headers{}
 	c := &authn.Caller{Kind: authn.KindUser, Subject: "usr_root", Username: "root", Role: authn.RoleAdmin}

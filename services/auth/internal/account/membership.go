@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// Membership is a role of the account in a project.
+// Membership is the role of an account in a project.
 type Membership struct {
 	ProjectID string
 	Role      string
@@ -60,7 +60,8 @@ func Roles(members []Membership) []authn.ProjectRole {
 // maxAll is the maximum number of roles that AllMemberships returns.
 const maxAll = 50_000
 
-// AllMemberships lists all of the account's roles in projects. It serves services that received a cut list.
+// AllMemberships lists all of the account's roles in projects, at most maxAll, ordered by project. Services need it if
+// the list in a caller identity is cut.
 func AllMemberships(ctx context.Context, q pg.Querier, accountID string) ([]Membership, error) {
 	return collect(q.Query(ctx, memberships+` LIMIT $2`, accountID, maxAll))
 }
@@ -76,7 +77,7 @@ func collect(rows pgx.Rows, err error) ([]Membership, error) {
 	return list, nil
 }
 
-// FindByUsername returns the account with this username, or a NotFound error if no account has it.
+// FindByUsername returns the account with this username, or the error of NotFound if no account has this username.
 func FindByUsername(ctx context.Context, q pg.Querier, username string) (Account, error) {
 	a, err := ByUsername(ctx, q, username)
 	if errors.Is(err, ErrUnknown) {
@@ -88,7 +89,7 @@ func FindByUsername(ctx context.Context, q pg.Querier, username string) (Account
 // NotFound returns the error for a user who does not exist, or who is not a member of the team or project.
 func NotFound(username string) error { return fault.Absentf("user", username) }
 
-// Teams returns the ids of the teams that the account is in. led contains those that it leads.
+// Teams returns the ids of the teams that the account is in. led contains the ids of the teams that it leads.
 func Teams(ctx context.Context, q pg.Querier, accountID string) (in, led []string, err error) {
 	rows, err := q.Query(ctx, `SELECT team_id, role FROM team_member WHERE account_id = $1 ORDER BY team_id LIMIT $2`,
 		accountID, authn.MaxTeams)
@@ -135,9 +136,9 @@ func LoadMemberships(ctx context.Context, q pg.Querier, c *authn.Caller) error {
 }
 
 // SyncTeams applies the team keys that come from the groups of the OpenID provider. It adds the account to the teams
-// with these keys and removes it from other teams that an earlier sign-in added it to. Memberships set by hand stay
-// unchanged. In left it returns the keys of the teams that the account is not in afterwards, either because no team
-// has the key or because the account is already in authn.MaxTeams teams.
+// with these keys, and removes it from the other teams to which an earlier sign-in added it. Memberships set by hand
+// stay unchanged. left contains the keys that had no effect, either because no team has the key or because the account
+// is already in authn.MaxTeams teams.
 func SyncTeams(ctx context.Context, tx pgx.Tx, accountID string, keys []string) (left []string, err error) {
 	if err := lockAccount(ctx, tx, accountID); err != nil {
 		return nil, err
@@ -185,8 +186,8 @@ func JoinTeam(ctx context.Context, tx pgx.Tx, teamID, accountID, role string) (b
 	return tag.RowsAffected() == 1, nil
 }
 
-// lockAccount lets only one transaction at a time change the account's memberships. Sign-ins can still read the
-// account.
+// lockAccount lets only one transaction at a time change the account's team memberships. Other transactions can still
+// read the account without a lock.
 func lockAccount(ctx context.Context, tx pgx.Tx, accountID string) error {
 	if _, err := tx.Exec(ctx, `SELECT FROM account WHERE id = $1 FOR NO KEY UPDATE`, accountID); err != nil {
 		return fmt.Errorf("lock the account: %w", err)

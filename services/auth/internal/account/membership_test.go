@@ -77,7 +77,7 @@ func TestLoadMemberships_highestProjectRole(t *testing.T) {
 	require.Equal(t, []string{"team_a", "team_b"}, one.Teams)
 	require.Equal(t, []string{"team_b"}, one.LeadOf)
 	two := membershipOf(t, pool, "usr_2")
-	require.Equal(t, []authn.ProjectRole{{Project: "prj_c", Role: "editor"}}, two.Projects, "a lead of a team is no owner of its projects")
+	require.Equal(t, []authn.ProjectRole{{Project: "prj_c", Role: "editor"}}, two.Projects, "a team lead does not own the team's projects")
 
 	do(t, pool, `DELETE FROM team_member WHERE account_id = 'usr_1'`)
 	require.Equal(t, []authn.ProjectRole{{Project: "prj_a", Role: "viewer"}, {Project: "prj_b", Role: "owner"}}, membershipOf(t, pool, "usr_1").Projects)
@@ -95,7 +95,7 @@ func TestMemberships_cut(t *testing.T) {
 	join(t, pool, "team_a", "usr_1", TeamMember)
 	cut, err := Memberships(t.Context(), pool, "usr_1")
 	require.NoError(t, err)
-	require.Len(t, cut, authn.MaxProjects+1, "the signer must see that there are more than it carries")
+	require.Len(t, cut, authn.MaxProjects+1, "one role too many shows the signer that the list is cut")
 	all, err := AllMemberships(t.Context(), pool, "usr_1")
 	require.NoError(t, err)
 	require.Len(t, all, 601, "AllMemberships returns all of them")
@@ -116,8 +116,8 @@ func TestSyncTeams_keepsMembershipsSetByHand(t *testing.T) {
 	require.Equal(t, []string{"team_b", "team_c"}, membershipOf(t, pool, "usr_1").Teams, "c is now a membership set by hand")
 }
 
-// Two changes to the memberships of an account run one after the other, so that the second counts what the first
-// added.
+// Two changes to the memberships of an account run one after the other, so that the second change counts the
+// memberships that the first one added.
 func TestMembershipChangesLockAccount(t *testing.T) {
 	t.Parallel()
 	pool := members(t)
@@ -167,6 +167,6 @@ func TestJoinTeam_limit(t *testing.T) {
 	require.Equal(t, authn.MaxTeams, rows)
 	require.True(t, join(t, pool, "team_1", "usr_1", TeamLead), "a new role in a team does not count as another team")
 	require.False(t, join(t, pool, "team_150", "usr_1", TeamMember))
-	require.Equal(t, []string{"k-150"}, sync1(t, pool, "k-150"), "the limit also holds for the provider")
+	require.Equal(t, []string{"k-150"}, sync1(t, pool, "k-150"), "the limit also applies to teams from the provider's groups")
 	require.True(t, join(t, pool, "team_150", "usr_2", TeamMember))
 }

@@ -43,8 +43,8 @@ func one(row pgx.Row) (Account, error) {
 	return a, nil
 }
 
-// Rehash replaces the password hash from by the hash to, which was made with the current cost settings. It does
-// nothing if the stored hash is no longer from. The password stays the same, so the account's tokens stay valid.
+// Rehash replaces a password hash with one that has the current cost settings, unless the stored hash has changed since
+// it was read. The password stays the same, so the account's tokens stay valid.
 func Rehash(ctx context.Context, q pg.Querier, accountID, from, to string) error {
 	if _, err := q.Exec(ctx, `UPDATE account SET password_hash = $3 WHERE id = $1 AND password_hash = $2`, accountID, from, to); err != nil {
 		return fmt.Errorf("replace the password hash: %w", err)

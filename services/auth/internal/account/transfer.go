@@ -44,7 +44,7 @@ const (
 type Transfers struct {
 	Pool  *pgxpool.Pool
 	Audit *audit.Log
-	// Holders are called in this order. jobs must come before the services that copy the owners of its jobs.
+	// Transfer calls the holders in this order. jobs must come before the services that copy the owners of its jobs.
 	Holders []Holder
 }
 
@@ -84,7 +84,8 @@ func (t *Transfers) Count(ctx context.Context, userID string) ([]Owned, error) {
 	return some(owned), nil
 }
 
-// Transfer moves all objects of an account to another account and returns how many it moved, by kind.
+// Transfer moves all objects of an account to another account and returns how many it moved, by kind. A project with
+// another enabled owner does not move.
 func (t *Transfers) Transfer(ctx context.Context, fromID, toID string) ([]Owned, error) {
 	to, fresh, err := t.begin(ctx, fromID, toID)
 	if err != nil {
@@ -205,7 +206,7 @@ func (t *Transfers) finish(ctx context.Context, fromID string, to User, moved []
 	return projects, err
 }
 
-// some returns all without the kinds that have a count of zero.
+// some returns the elements of all whose count is not zero.
 func some(all []Owned) []Owned {
 	kept := []Owned{}
 	for _, o := range all {

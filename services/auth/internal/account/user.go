@@ -54,7 +54,7 @@ const (
 	EndedByDisabled = "disabled"
 )
 
-// ender ends all sessions of an account apart from the session except, which may be empty.
+// ender ends all sessions of an account, apart from the session with the id except, which may be empty.
 type ender interface {
 	EndAll(ctx context.Context, tx pgx.Tx, accountID, why, except string) error
 }
@@ -68,7 +68,7 @@ type Users struct {
 	Clock    clock.Clock
 	IDs      *id.Source
 	Rand     io.Reader
-	// Issuer is the OpenID provider that users sign in with; empty if they use passwords.
+	// Issuer is the issuer of the OpenID provider with which users sign in; empty if they use passwords.
 	Issuer string
 }
 
@@ -84,7 +84,7 @@ func draw(random io.Reader) (secret.String, error) {
 	return secret.New(base64.RawURLEncoding.EncodeToString(raw)), nil
 }
 
-// Hash hashes a new password for storage. If too many passwords are being hashed, it returns Busy, a 503.
+// Hash hashes a new password for storage. If too many passwords are being hashed, it returns the error of Busy, a 503.
 func Hash(ctx context.Context, h hasher, pass secret.String) (string, error) {
 	hash, err := h.Hash(ctx, pass)
 	if errors.Is(err, password.ErrBusy) {
@@ -103,13 +103,13 @@ func PasswordsOff() error {
 	return fault.New(fault.Unconfigured, "password_login_off", "password login is off; sign in with the OpenID provider")
 }
 
-// EmailOfProvider returns the error of a change of an e-mail address that the OpenID provider sets at each sign-in.
+// EmailOfProvider returns the error for a change of the e-mail address if the OpenID provider sets the address.
 func EmailOfProvider() error {
 	return fault.New(fault.Conflict, "email_of_provider", "the e-mail address is set by the sign-in provider; change it there")
 }
 
 // CheckName returns an error if a display name is empty, begins or ends with a space, or contains characters that are
-// invisible or change the text direction. With such characters it could look like the name of another user.
+// invisible or change the text direction. With such characters, the name could look like the name of another user.
 func CheckName(field, name string) error {
 	for _, r := range name {
 		if !visible(r) {

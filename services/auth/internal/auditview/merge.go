@@ -6,7 +6,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/audit"
 )
 
-// merge goes through the audit rows of all services in one order, newest first. It reads only the rows' positions.
+// merge walks through the audit rows of all services in one order, newest first. The walk reads only the positions of
+// the rows; the method read reads the rows themselves.
 type merge struct {
 	trail   *Trail
 	filter  audit.Filter

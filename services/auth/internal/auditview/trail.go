@@ -18,7 +18,7 @@ import (
 // Source reads the audit of one service.
 type Source interface {
 	// Points returns the positions of the next rows after a position, newest first. It returns fewer than limit only
-	// if there are no more.
+	// if no more rows exist.
 	Points(ctx context.Context, f audit.Filter, after audit.Point, limit int) ([]audit.Point, error)
 	// Rows returns the next rows after a position, newest first, at most limit.
 	Rows(ctx context.Context, f audit.Filter, after audit.Point, limit int) ([]audit.Row, error)
@@ -49,11 +49,11 @@ type Trail struct {
 	Sources map[string]Source
 }
 
-// maxPoints is the maximum number of positions that one request returns. To show a page, List reads a position, about
-// 50 bytes, for every row before it.
+// maxPoints is the maximum number of positions that one request returns. To show a page, List reads the position, about
+// 50 bytes, of every row before the page.
 const maxPoints = 10_000
 
-// maxStates is the maximum total size, in bytes, of the states before and after the change in the rows of a page.
+// maxStates limits the total size, in bytes, of the fields Before and After in the rows of a page.
 const maxStates = 2 << 20
 
 // List returns a page of the merged rows, newest first. It finds the page by the positions of the rows, and reads
@@ -93,8 +93,8 @@ func (t *Trail) Verify(ctx context.Context) ([]Chain, error) {
 	return chains, err
 }
 
-// each calls do for all services in parallel. It returns the error of the first service that fails; the error names
-// the service.
+// each calls do for all services in parallel. It returns the error of the first service that fails. The error names the
+// service, unless the request was canceled.
 func (t *Trail) each(ctx context.Context, do func(ctx context.Context, i int, s Source) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for i, name := range t.Names {
@@ -121,7 +121,7 @@ func away(service string, err error) error {
 	}
 }
 
-// shorten cuts the states in the rows to a total of maxStates bytes.
+// shorten limits the fields Before and After of the rows to about maxStates bytes in total.
 func shorten(rows []Row) {
 	plain := make([]audit.Row, len(rows))
 	for i := range rows {
@@ -133,7 +133,7 @@ func shorten(rows []Row) {
 	}
 }
 
-// sorted sorts rows into the order of lists. Ids are unique, so rows of the same time are ordered by id.
+// sorted sorts rows into the order of lists: newest first, and by descending id if the times are equal.
 func sorted(rows []Row) {
 	slices.SortFunc(rows, func(a, b Row) int { return a.Point().Compare(b.Point()) })
 }

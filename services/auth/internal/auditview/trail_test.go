@@ -95,7 +95,7 @@ func TestTrail_List_pages(t *testing.T) {
 	require.False(t, more)
 	require.Len(t, all, n)
 	for i, r := range all {
-		require.Equal(t, fmt.Sprint(n-1-i), r.TargetID, "ids increase, so the order is that of writing")
+		require.Equal(t, fmt.Sprint(n-1-i), r.TargetID, "the row that was written last comes first")
 	}
 	for _, limit := range []int{1, 7, 20, 59, 60, 61} {
 		for offset := 0; offset < n+2; offset += 1 + limit/3 {
@@ -138,7 +138,7 @@ func TestTrail_List_deepPage(t *testing.T) {
 	}
 }
 
-// failingService is a service whose methods return errors.
+// failingService is a Source. Each method returns its error, if one is set.
 type failingService struct {
 	Source
 

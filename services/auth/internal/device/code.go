@@ -8,8 +8,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// letters is the alphabet that RFC 8628 6.1 recommends. It has no vowels, so that codes do not form words, and no
-// letter that looks like a digit. A code of eight letters has 34.5 bits of entropy.
+// letters is an alphabet that RFC 8628 6.1 suggests. It has no vowels, so that codes do not form words, and no digits,
+// which could be taken for letters. A code of eight letters has 34.5 bits of entropy.
 const (
 	letters    = "BCDFGHJKLMNPQRSTVWXZ"
 	userLength = 8

@@ -12,7 +12,7 @@ import (
 
 func TestDrawUser_uniformLetters(t *testing.T) {
 	t.Parallel()
-	require.GreaterOrEqual(t, float64(userLength)*math.Log2(float64(len(letters))), 34.0, "security.md A11")
+	require.GreaterOrEqual(t, float64(userLength)*math.Log2(float64(len(letters))), 34.0, "a user code must be hard to guess")
 	require.NotContains(t, letters, "A")
 	seen := map[rune]int{}
 	const codes = 20000
@@ -25,7 +25,7 @@ func TestDrawUser_uniformLetters(t *testing.T) {
 		}
 	}
 	require.Len(t, seen, len(letters))
-	// Each of the 20 letters is expected 8,000 times, with a standard deviation of 87. Allow six deviations.
+	// Each of the 20 letters should occur about 8,000 times, with a standard deviation of 87. Allow six deviations.
 	for l, n := range seen {
 		require.InDelta(t, codes*userLength/len(letters), n, 530, string(l))
 	}

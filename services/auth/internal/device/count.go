@@ -32,7 +32,7 @@ func longestWindow() (d time.Duration) {
 }
 
 // take counts one attempt and returns the id of its row. If the window is full, it returns a Limited error with the
-// time to wait. It then adds no row, so that the table stays small under attack.
+// time to wait, and adds no row, so that the table stays small under attack.
 func (f *Flow) take(ctx context.Context, r rate, key, word string) (int64, error) {
 	var row int64
 	err := pg.InTx(ctx, f.Pool, func(ctx context.Context, tx pgx.Tx) error {

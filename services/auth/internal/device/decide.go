@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/loginlimit"
 )
 
-// View returns a request to the user who decides on it. It changes nothing.
+// View returns the request with the typed user code, for the user who decides on it. It does not change the request.
 func (f *Flow) View(ctx context.Context, c *authn.Caller, typed string) (Request, error) {
 	return f.guess(ctx, c, typed, func(code string) (Request, bool, error) {
 		return loadRequest(ctx, f.Pool, userHash(code), c.Subject, f.Clock.Now())
@@ -49,15 +49,15 @@ func (f *Flow) Decide(ctx context.Context, c *authn.Caller, typed string, approv
 	})
 }
 
-// MayApprove returns an error unless a sign-in opened the caller's session. Otherwise a device could use its token to
-// approve another device before the token expires, and so on: a stolen token would give access forever. Any session
-// may deny a request.
+// MayApprove returns an error unless a sign-in opened the caller's session. Otherwise a device could approve another
+// device before its own token expires, and that device a third one, so a stolen token would give access forever. Any
+// session may deny a request.
 func MayApprove(ctx context.Context, tx pgx.Tx, c *authn.Caller) error {
 	device, err := byDevice(ctx, tx, c.SessionID)
 	if err != nil || !device {
 		return err
 	}
-	return fault.New(fault.Forbidden, "device_session", "a session that a device or program opened cannot approve another one; sign in with a browser")
+	return fault.New(fault.Forbidden, "device_session", "a session that a device or program opened cannot approve a device or program; sign in with a browser")
 }
 
 // decided returns a conflict if the same user has already decided the request. It returns nil if there is no request
@@ -67,7 +67,7 @@ func (f *Flow) decided(ctx context.Context, tx pgx.Tx, hash []byte, c *authn.Cal
 	if err != nil || !ok {
 		return err
 	}
-	return fault.New(fault.Conflict, "device_decided", "the request is already %s", r.State)
+	return fault.New(fault.Conflict, "device_decided", "the device request is already %s", r.State)
 }
 
 // guess runs find with a typed user code. If find finds nothing, the attempt counts against the user and the client
@@ -81,7 +81,8 @@ func (f *Flow) guess(ctx context.Context, c *authn.Caller, typed string, find fu
 	if err != nil {
 		return Request{}, err
 	}
-	// The error omits the typed code, because errors are logged and a code with one wrong letter reveals a valid one.
+	// The error omits the typed code, because errors are logged, and a code with one wrong letter almost reveals the
+	// valid code.
 	absent := fault.Absentf("device request", "")
 	code, ok := plain(typed)
 	if !ok {

@@ -3,8 +3,8 @@
 //
 // It promises:
 //   - a code gives one token, even if several polls arrive at the same time after the approval;
-//   - it gives the token only to the client and the address that began the flow, and only while the user who approved
-//     it may still sign in;
+//   - the token goes only to the client and the address that began the flow, and only if the user who approved the
+//     request may still sign in;
 //   - a request is decided once, by POST; viewing a request does not change it;
 //   - polls, new flows and guesses are counted in Postgres, across all replicas.
 package device
@@ -37,8 +37,8 @@ const (
 	kept = time.Hour
 )
 
-// The maximum numbers of pending flows per address and in total. The total also limits the probability that a guess
-// matches one of them.
+// The maximum numbers of pending flows per address and in total. The limit on the total also limits the probability
+// that a guessed user code belongs to a pending flow.
 const (
 	openOfAddress = 100
 	openInAll     = 10000
@@ -93,7 +93,7 @@ func refused(word string) *fault.Error {
 	return fault.New(fault.Refused, "", "%s", word).WithOAuth(word)
 }
 
-// The error codes of RFC 8628 and RFC 6749 that refused returns.
+// The error codes of RFC 8628 and RFC 6749 that the flow returns.
 const (
 	wordPending = "authorization_pending"
 	wordSlow    = "slow_down"

@@ -45,7 +45,8 @@ type Flow struct {
 // attempt.
 const draws = 5
 
-// Begin starts a flow and returns its codes.
+// Begin starts a flow and returns its codes. It returns an error if the address has begun too many flows, or if too
+// many flows are pending for the address or in total.
 func (f *Flow) Begin(ctx context.Context, s Start) (Codes, error) {
 	key := loginlimit.Key(s.Address)
 	if _, err := f.take(ctx, beginnings(), key, wordBusy); err != nil {
@@ -98,8 +99,9 @@ func (f *Flow) begin(ctx context.Context, s Start, key string) (c Codes, stored 
 
 // Poll returns the token of an approved flow, once, and otherwise the RFC's error code for the state of the flow.
 //
-// A code that comes from another address or client than the one that began the flow is treated as unknown, and
-// nothing changes. So a thief learns nothing, and can neither end the flow nor slow down the waiting device.
+// If another address or client than the one that began the flow sends the code, the code is treated as unknown and the
+// flow does not change. A thief therefore learns nothing, and can neither end the flow nor slow down the device that
+// waits.
 func (f *Flow) Poll(ctx context.Context, p Poll) (Token, error) {
 	key := loginlimit.Key(p.Address)
 	if _, err := f.take(ctx, polls(), key, wordSlow); err != nil {
@@ -181,7 +183,7 @@ func (f *Flow) open(ctx context.Context, tx pgx.Tx, a approval) (Token, string, 
 	return t, "", nil
 }
 
-// Sweep deletes flows that expired long ago, and attempts that no window includes any more.
+// Sweep deletes flows whose codes expired more than kept ago, and attempts that no window includes any more.
 func (f *Flow) Sweep(ctx context.Context) error {
 	if err := sweepCodes(ctx, f.Pool, f.Clock.Now().Add(-kept)); err != nil {
 		return err

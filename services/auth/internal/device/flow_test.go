@@ -57,7 +57,7 @@ func TestFlow_Poll_expiry(t *testing.T) {
 	require.NoError(t, err)
 	h.clock.Advance(time.Microsecond)
 	require.Equal(t, wordExpired, h.pollCode(waits))
-	require.Equal(t, wordExpired, h.pollCode(approved), "an approval ends with its code")
+	require.Equal(t, wordExpired, h.pollCode(approved), "an approval ends when its code expires")
 	require.True(t, fault.Is(h.decide("usr_1", waits, true), fault.Absent))
 	require.Equal(t, wordExpired, h.pollCode(waits))
 	require.Empty(t, h.opener.opened)
@@ -83,21 +83,21 @@ func TestFlow_Poll_earlyPollsLengthenInterval(t *testing.T) {
 	}{
 		{5 * time.Second, wordPending},
 		{5*time.Second - leeway, wordPending},
-		{5*time.Second - leeway - time.Microsecond, wordSlow},     // from here on the interval is 10 s
+		{5*time.Second - leeway - time.Microsecond, wordSlow},     // this poll increases the interval to 10 s
 		{5 * time.Second, wordSlow},                               // 15 s
 		{15 * time.Second, wordPending},                           // the interval stays
 		{15*time.Second - leeway - time.Microsecond, wordSlow},    // 20 s
-		{20*time.Second - leeway, wordPending},                    //
+		{20*time.Second - leeway, wordPending},                    // the interval stays
 		{0, wordSlow},                                             // 25 s
 		{25*time.Second - leeway - time.Microsecond, wordSlow},    // 30 s
-		{30*time.Second - leeway + time.Microsecond, wordPending}, //
+		{30*time.Second - leeway + time.Microsecond, wordPending}, // the interval stays
 	} {
 		h.clock.Advance(step.after)
 		require.Equal(t, step.want, h.pollCode(c), "after %s", step.after)
 	}
 	require.Equal(t, wordPending, h.pollCode(other), "the other flow keeps its interval")
 	require.NoError(t, h.decide("usr_1", c, true))
-	require.Empty(t, h.pollCode(c), "an approved flow has no interval")
+	require.Empty(t, h.pollCode(c), "the interval does not apply to an approved flow")
 }
 
 func TestFlow_Poll_stolenCode(t *testing.T) {

@@ -139,14 +139,15 @@ func stateOf(ctx context.Context, tx pgx.Tx, b bound) (state string, expires tim
 
 const requestColumns = `id, client_name, client_address, created_at, expires_at, CASE state WHEN 'used' THEN 'approved' ELSE state END`
 
-// loadRequest returns the flow with a user code, if it is pending or the account decided it.
+// loadRequest returns the flow with a user code, if the flow is pending or the account has decided it.
 func loadRequest(ctx context.Context, q pg.Querier, userHash []byte, accountID string, at time.Time) (Request, bool, error) {
 	return scanRequest(q.QueryRow(ctx, `
 		SELECT `+requestColumns+` FROM device_code
 		WHERE user_code_hash = $1 AND expires_at > $3 AND (state = 'pending' OR account_id = $2)`, userHash, accountID, at))
 }
 
-// decide stores a decision. Of several concurrent decisions, ok is true for only one.
+// decide stores a decision. It returns false if no pending flow has the user code. Of several concurrent decisions,
+// only one succeeds.
 func decide(ctx context.Context, tx pgx.Tx, userHash []byte, state, accountID string, epoch int64, at time.Time) (Request, bool, error) {
 	return scanRequest(tx.QueryRow(ctx, `
 		UPDATE device_code SET state = $2, account_id = $3, account_epoch = $4, decided_at = $5

@@ -10,8 +10,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// lockWindow lets only one transaction at a time count the attempts of a window and add one. It returns the time of
-// the database, which all replicas share.
+// lockWindow lets only one transaction at a time count and add attempts with this purpose and key. It returns the time
+// of the database, which all replicas share.
 func lockWindow(ctx context.Context, tx pgx.Tx, purpose, key string) (time.Time, error) {
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('device:' || $1 || ':' || $2, 0))`, purpose, key); err != nil {
 		return time.Time{}, fmt.Errorf("lock the %s attempts: %w", purpose, err)

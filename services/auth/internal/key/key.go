@@ -1,9 +1,10 @@
 // Package key owns the installation's signing keys: Ed25519 pairs by purpose. It stores their private halves encrypted
 // and bound to their rows. It promises:
-//   - the newest key that may sign does so, and tokens signed by older keys stay valid for their lifetime;
+//   - the newest key whose SignsAt has passed signs new tokens, and tokens of older keys stay valid until they expire;
 //   - a scheduled key is published before it signs, so that verifiers that cache keys have read it by then;
 //   - if replicas create a key at the same time, only one key is created;
-//   - revoking a key takes effect at once: its private half is deleted and all its signatures become invalid.
+//   - when a key is revoked, its private half is deleted and package session rejects its access tokens at once; the
+//     services reject its caller identities when they next read the keys (authn.Keys).
 package key
 
 import (
@@ -28,8 +29,8 @@ const (
 func Purposes() []Purpose { return []Purpose{Access, Caller} }
 
 const (
-	// lead is how long a key is published before it signs. It is longer than verifiers use the keys that they have
-	// read (authn.Keys), and longer than the difference between the clocks of two hosts.
+	// lead is how long a key is published before it signs. It is longer than the time for which verifiers use the keys
+	// that they have read (authn.Keys), and longer than the difference between the clocks of two hosts.
 	lead = 2 * time.Minute
 	// slack is added to the lifetime of the last token of a key. It covers the leeway of verifiers and differences
 	// between clocks.
@@ -47,7 +48,7 @@ const (
 	Signing State = "signing"
 	// Verifying keys have a successor and no longer sign. Their signatures are still valid.
 	Verifying State = "verifying"
-	// Retired keys have not signed any token that is still valid.
+	// Retired keys have no valid tokens left: all tokens that they signed have expired.
 	Retired State = "retired"
 	// Revoked keys were revoked by an admin.
 	Revoked State = "revoked"

@@ -17,12 +17,12 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// maxAge is how long a replica uses the keys that it has read. A replica therefore knows a key that another replica
-// created after at most this time.
+// maxAge is the maximum age of the keys that Signing and Public use. They read older keys again, and therefore notice
+// within this time that another replica has created or revoked a key.
 const maxAge = time.Second
 
-// Ring caches the keys of the installation that are neither retired nor revoked. It reads them again when needed. It
-// is safe for concurrent use.
+// Ring caches the keys of the installation that are neither retired nor revoked. It reads them again after maxAge, and
+// when a key id is unknown. It is safe for concurrent use.
 type Ring struct {
 	store *Store
 	gate  chan struct{} // has capacity 1; full while a read is in progress
@@ -79,7 +79,7 @@ func (r *Ring) Reload(ctx context.Context) error {
 	return nil
 }
 
-// open decrypts the keys that are not in known. It returns all keys.
+// open returns the private halves of all keys, by key id. It decrypts only those that are not in known.
 func (r *Ring) open(keys []Key, known map[string]authn.SigningKey) (map[string]authn.SigningKey, error) {
 	opened := map[string]authn.SigningKey{}
 	for _, k := range keys {
@@ -106,14 +106,14 @@ func (r *Ring) fresh(ctx context.Context) error {
 	return r.Reload(ctx)
 }
 
-// signing returns the newest key of the purpose that may sign, without reading the keys again.
+// signing returns the newest of the purpose's keys that may sign, without reading the keys again.
 func (r *Ring) signing(purpose Purpose) (authn.SigningKey, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return newest(r.keys, r.opened, purpose, r.store.Clock.Now())
 }
 
-// newest returns the newest key of the purpose that may sign.
+// newest returns the newest of the purpose's keys that may sign.
 func newest(keys []Key, opened map[string]authn.SigningKey, purpose Purpose, now time.Time) (authn.SigningKey, error) {
 	for _, k := range keys {
 		if k.Purpose == purpose && !k.SignsAt.After(now) && k.verifies(now) {
@@ -171,7 +171,8 @@ func (s Set) Latest(ctx context.Context, q pg.Querier) (authn.SigningKey, error)
 }
 
 // Find returns the public key with an id. If the id is unknown, Find reads the keys again, because another replica
-// may have created the key.
+// may have created the key. Find may still return a key that another replica has just revoked; package session
+// therefore also checks the key in the database.
 func (s Set) Find(ctx context.Context, kid string) (ed25519.PublicKey, error) {
 	if key, ok := s.ring.find(s.purpose, kid); ok {
 		return key, nil

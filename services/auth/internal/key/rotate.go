@@ -22,8 +22,8 @@ type Rotation struct {
 	Lives map[Purpose]time.Duration
 }
 
-// Run retires keys whose tokens have all expired, and creates a successor for keys older than Every. If replicas run
-// at the same time, only one successor is created.
+// Run retires keys whose tokens have all expired. It creates a successor for the newest key of a purpose if that key
+// has signed for Every or is no longer valid. If replicas run at the same time, only one successor is created.
 func (r *Rotation) Run(ctx context.Context) error {
 	store := r.Ring.store
 	if err := store.Retire(ctx); err != nil {
@@ -44,14 +44,14 @@ func (r *Rotation) Run(ctx context.Context) error {
 	return nil
 }
 
-// errPending returns the error of a rotation that is refused because the last one published a successor, k, that does
-// not sign yet.
+// errPending returns the error for a rotation while k, the successor that the last rotation published, does not sign
+// yet.
 func errPending(k Key) error {
 	return fault.New(fault.Conflict, "rotation_pending", "the last rotation is not complete; the %s key %s signs from %s on", k.Purpose, k.ID, k.SignsAt.UTC().Format(time.RFC3339))
 }
 
-// Rotate creates a successor for the purpose's key. If revoke is set, all signatures of the purpose's former keys
-// become invalid and the successor signs at once.
+// Rotate creates a successor for the purpose's key. If revoke is set, all former keys of the purpose are revoked and
+// the successor signs at once. Otherwise Rotate returns a conflict if the last successor does not sign yet.
 func (r *Rotation) Rotate(ctx context.Context, purpose Purpose, revoke bool) error {
 	store := r.Ring.store
 	err := pg.InTx(ctx, store.Pool, func(ctx context.Context, tx pgx.Tx) error {
@@ -91,7 +91,7 @@ func (r *Rotation) next(ctx context.Context, tx pgx.Tx, newest Key, purpose Purp
 }
 
 // replace revokes all keys of the purpose, including those that do not sign yet, because an attacker who could read
-// one of them could read them all.
+// one of them could read them all. It creates a key that signs at once.
 func (r *Rotation) replace(ctx context.Context, tx pgx.Tx, newest Key, purpose Purpose) error {
 	store := r.Ring.store
 	revoked, err := store.revoke(ctx, tx, purpose)

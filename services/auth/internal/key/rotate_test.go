@@ -24,10 +24,10 @@ func TestRotation_keyLifecycle(t *testing.T) {
 	b.clock.Advance(maxAge)
 	public, err := theirs.Ring.Of(Access).Public(t.Context())
 	require.NoError(t, err)
-	require.Len(t, public, 2, "published")
+	require.Len(t, public, 2, "the successor is published")
 	fresh := public[0].ID
 	for _, r := range []*Rotation{mine, theirs} {
-		require.Equal(t, old, signingKey(t, r, Access).ID, "before it signs")
+		require.Equal(t, old, signingKey(t, r, Access).ID, "the successor does not sign yet")
 		require.True(t, finds(t.Context(), r, Access, fresh))
 	}
 	b.clock.Advance(lead)
@@ -56,7 +56,7 @@ func TestRotation_Run_concurrentReplicas(t *testing.T) {
 			for range 3 {
 				wg.Go(func() {
 					if err := r.Run(t.Context()); err != nil {
-						t.Errorf("the second run finds the key: %v", err)
+						t.Errorf("a concurrent run failed: %v", err)
 					}
 				})
 			}
@@ -173,7 +173,7 @@ func TestJWKS(t *testing.T) {
 		x := base64.RawURLEncoding.EncodeToString(public[i].Key)
 		require.Equal(t, map[string]string{"kty": "OKP", "crv": "Ed25519", "alg": "EdDSA", "use": "sig", "kid": public[i].ID, "x": x}, k)
 	}
-	require.NotContains(t, string(raw), signingKey(t, r, Caller).ID, "keys between services are not published")
+	require.NotContains(t, string(raw), signingKey(t, r, Caller).ID, "keys of caller identities are not published")
 	require.NoError(t, r.Rotate(t.Context(), Access, true))
 	raw, err = r.Ring.JWKS(t.Context())
 	require.NoError(t, err)
@@ -187,7 +187,7 @@ func TestSet_Find_unknownKeysShareReads(t *testing.T) {
 	r.Ring.mu.Lock()
 	before := r.Ring.begun
 	r.Ring.mu.Unlock()
-	r.Ring.gate <- struct{}{} // as if a read were in progress while they call
+	r.Ring.gate <- struct{}{} // as if a read were in progress when Find is called
 	const n = 200
 	var wg sync.WaitGroup
 	var called sync.WaitGroup
@@ -197,7 +197,7 @@ func TestSet_Find_unknownKeysShareReads(t *testing.T) {
 			called.Done()
 			_, err := r.Ring.Of(Access).Find(t.Context(), "AAAAAAAAAAAAAAAA")
 			if !fault.Is(err, fault.Unauthenticated) {
-				t.Errorf("%v", err)
+				t.Errorf("the error for an unknown key id is %v", err)
 			}
 		})
 	}

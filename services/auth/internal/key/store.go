@@ -109,19 +109,21 @@ func (s *Store) insert(ctx context.Context, tx pgx.Tx, purpose Purpose, generati
 	return made, nil
 }
 
-// succeed sets the time at which signatures of the keys before this generation become invalid.
+// succeed sets the time at which signatures of the keys before this generation become invalid. Keys that already have
+// such a time keep it.
 func (s *Store) succeed(ctx context.Context, tx pgx.Tx, purpose Purpose, generation int64, until time.Time) error {
 	_, err := tx.Exec(ctx, `
 		UPDATE signing_key SET verifies_until = $3
 		WHERE purpose = $1 AND generation < $2 AND verifies_until IS NULL AND retired_at IS NULL AND revoked_at IS NULL`,
 		purpose, generation, until)
 	if err != nil {
-		return fmt.Errorf("set until when the former %s keys are valid: %w", purpose, err)
+		return fmt.Errorf("set the expiry of the former %s keys: %w", purpose, err)
 	}
 	return nil
 }
 
-// revoke revokes every key of the purpose that is neither retired nor revoked, and deletes its private half.
+// revoke revokes every key of the purpose that is neither retired nor revoked, deletes the private halves of these keys
+// and returns their ids.
 func (s *Store) revoke(ctx context.Context, tx pgx.Tx, purpose Purpose) ([]string, error) {
 	rows, err := tx.Query(ctx, `
 		UPDATE signing_key SET revoked_at = $2, sealed = NULL

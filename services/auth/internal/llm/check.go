@@ -40,7 +40,7 @@ func (c Caller) Test(ctx context.Context, s Settings) Result {
 	return r
 }
 
-// complete sends a chat request and returns the completion. Its errors quote the upstream.
+// complete sends a chat request and returns the completion. If the response is not a completion, the error quotes it.
 func (c Caller) complete(ctx context.Context, m mask, s Settings, endpoint string, in chatRequest) (completion, error) {
 	in.Model = s.Model
 	got, err := c.post(ctx, s, endpoint, in)

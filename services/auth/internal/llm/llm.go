@@ -4,10 +4,10 @@
 // It promises:
 //   - the result has all its fields, whatever the upstream does;
 //   - the key appears in no field, no log and no audit row, even if the upstream sends it back in part or encoded;
-//   - at most MaxText bytes of the upstream's text are shown, without control characters;
+//   - at most MaxText bytes of a response body are shown, without control characters;
 //   - no address that package egress rejects is called, and no redirect is followed;
 //   - one test runs at a time in the whole installation;
-//   - no result is stored.
+//   - no text of a result is stored: the audit row contains only whether the checks succeeded, and the endpoint.
 package llm
 
 import "github.com/signalbox-dev/signalbox/platform/secret"

@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// MaxText is the maximum number of bytes of the upstream's text that are shown.
+	// MaxText is the maximum number of bytes of a response body that are shown.
 	MaxText = 2 << 10
 	// maxSample is the maximum number of characters of the model's text that are shown.
 	maxSample = 200
-	// maxRead is the maximum number of bytes that are read of a text, before the key is removed and the text is cut.
+	// maxRead is the maximum number of bytes of a text that are searched for the key. The rest is dropped.
 	maxRead = 16 << 10
 	// minPart is the minimum length of a part of the key that is masked. A shorter spelling is masked only as a
 	// whole.
@@ -52,8 +52,8 @@ func newMask(key secret.String) mask {
 	return m
 }
 
-// text prepares a text of the upstream for display. It removes the key and control characters, and cuts the text to
-// limit bytes.
+// text prepares a text of the upstream for display. It removes the key and all characters that are not printable,
+// replaces each run of white space with one space, and cuts the text to limit bytes.
 func (m mask) text(s string, limit int) string {
 	s = unescaped(strings.ToValidUTF8(s[:min(len(s), maxRead)], "\uFFFD"))
 	s = strings.Map(func(r rune) rune {
@@ -76,8 +76,8 @@ func (m mask) text(s string, limit int) string {
 	return s
 }
 
-// unescaped replaces sequences such as \u0041 by their characters, because even a text that is not JSON may contain the
-// key in this form.
+// unescaped replaces escape sequences of ASCII characters, such as \u0041, with the characters, because even a text
+// that is not JSON may contain the key in this form.
 func unescaped(s string) string {
 	before, rest, found := strings.Cut(s, `\u`)
 	if !found {
@@ -112,7 +112,7 @@ func (m mask) words(body []byte) string {
 	return m.text(string(body), MaxText)
 }
 
-// without replaces every part of the key, in any spelling, by secret.Redacted.
+// without replaces every part of a spelling of the key with secret.Redacted.
 func (m mask) without(s string) string {
 	low := asciiLower(s)
 	var b strings.Builder

@@ -163,11 +163,11 @@ func FuzzMask(f *testing.F) {
 		}
 		out := newMask(secret.New(k)).text(text, MaxText)
 		if len(out) > MaxText {
-			t.Fatalf("%d bytes", len(out))
+			t.Fatalf("the text has %d bytes, more than %d", len(out), MaxText)
 		}
 		word := secret.Redacted
 		if len(k) >= minPart && strings.Contains(strings.ReplaceAll(out, word, ""), k) && !strings.Contains(word, k[:minPart]) {
-			t.Fatalf("%q shows %q", out, k)
+			t.Fatalf("%q contains the key %q", out, k)
 		}
 	})
 }

@@ -24,8 +24,8 @@ type Tester struct {
 	IDs      *id.Source
 }
 
-// Test runs one test. While another one is running, it waits for its turn. If that takes too long, it returns a
-// result with the error otherTest.
+// Test runs one test. While another test is running, it waits. If the wait exceeds patience, it returns a result with
+// the error otherTest.
 func (d *Tester) Test(ctx context.Context) (Result, error) {
 	s, err := d.Settings(ctx)
 	if err != nil {

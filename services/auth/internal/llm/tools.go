@@ -65,7 +65,7 @@ func (c completion) text() string {
 	return ""
 }
 
-// completion parses a response with a 2xx status.
+// completion parses a response with a 2xx status. If the response is not a chat completion, the error quotes it.
 func (m mask) completion(a response) (completion, error) {
 	var out completion
 	var wrong *json.UnmarshalTypeError
@@ -81,7 +81,7 @@ func (m mask) completion(a response) (completion, error) {
 	return out, nil
 }
 
-// echo is the name of the only function that the request offers to the model.
+// echo is the name of the only function that the check offers to the model.
 const echo = "echo_nonce"
 
 func offered() []tool {
@@ -140,7 +140,7 @@ func isRefused(err error) bool {
 	return r.status >= 400 && r.status <= 499 || r.status == http.StatusNotImplemented
 }
 
-// called returns the model's function call, or an error if it is not the requested one.
+// called returns the model's function call, or an error if the model did not make the requested call.
 func (m mask) called(c completion, nonce string) (call, error) {
 	calls := c.Choices[0].Message.ToolCalls
 	if len(calls) == 0 {

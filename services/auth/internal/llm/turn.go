@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// hold is how long a turn is valid: the time of four calls and a margin. If a process stops during a test, its
-	// turn expires after this time.
+	// hold is how long a turn is valid: the maximum time of the four calls of a test, and a margin. If a process stops
+	// during a test, its turn expires after this time.
 	hold = 4*callTime + 10*time.Second
 	// patience is how long a test waits for its turn.
 	patience  = hold
 	pollEvery = 250 * time.Millisecond
 )
 
-// ErrBusy means that other tests took longer than patience.
+// ErrBusy means that other tests had the turn for longer than patience.
 var ErrBusy = errors.New("another test is running")
 
 // Turn lets one test run at a time across all replicas. It uses no database connection while a test runs or waits.

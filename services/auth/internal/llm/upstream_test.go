@@ -68,7 +68,7 @@ func (u *upstream) settings() Settings {
 	return Settings{BaseURL: u.URL + "/v1", Model: "asked-model", Key: secret.New(key)}
 }
 
-// loopback returns a caller as in production, except that it may call this machine and has longer timeouts.
+// loopback returns a Caller as in production, except that it may call this machine and has longer timeouts.
 func loopback() Caller {
 	networks := egress.NewNetworks(netip.MustParsePrefix("127.0.0.0/8"))
 	return Caller{Rand: rand.Reader, Client: follow(egress.New(egress.Options{
@@ -97,7 +97,8 @@ func replies(text string) step {
 	return respondWith(http.StatusOK, "application/json", string(raw))
 }
 
-// callsWith responds with a call of the function name. arguments receives the nonce that the request contains.
+// callsWith responds with a call of the named function. arguments receives the nonce of the request and returns the
+// arguments of the call.
 func callsWith(name, id string, arguments func(nonce string) any) step {
 	return func(w http.ResponseWriter, r *http.Request, in chatRequest) {
 		raw, err := json.Marshal(map[string]any{"choices": []any{map[string]any{"message": map[string]any{

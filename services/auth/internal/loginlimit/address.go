@@ -1,5 +1,5 @@
 // Package loginlimit counts login attempts by client address in Postgres, so that all replicas share one count and no
-// cache service is needed. Every attempt counts, for any account and with any result.
+// cache service is needed. Every attempt counts, for any account and with any result, unless the limit refuses it.
 package loginlimit
 
 import (
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// At most Attempts attempts are allowed within Window. Both are set by the specification.
+// At most Attempts attempts are allowed within Window (docs/specification.md).
 const (
 	Attempts = 10
 	Window   = time.Minute

@@ -16,8 +16,9 @@ import (
 type Login struct{ Pool *pgxpool.Pool }
 
 // Take counts one attempt of the address. If the window is full, it returns a Limited error with the time to wait. A
-// refused attempt adds no row, so that the table stays small under attack. It also waits for no lock, so that an
-// address that repeats attempts does not occupy connections that other calls need.
+// refused attempt adds no row, so that the table stays small under attack. If the window is already full when Take is
+// called, Take does not wait for the lock, so that an address that repeats attempts does not occupy connections that
+// other calls need.
 func (l *Login) Take(ctx context.Context, address string) error {
 	key := Key(address)
 	if _, err := room(ctx, l.Pool, key); err != nil {

@@ -1,8 +1,8 @@
-// Package maintenance owns the mode of the installation: whether its API serves requests or rejects all of them. It
-// promises that a change is in effect on every replica when the call that made it returns; that the mode survives
-// restarts; and that an admin can always end maintenance. Each check of a caller reads the mode from the database. A
-// gateway reuses the response to an anonymous caller for authn.AnonymousLife, so a call that begins maintenance returns
-// only after that time.
+// Package maintenance owns the mode of the installation: whether its API serves requests, or rejects all requests other
+// than those of the routes marked in_maintenance. It promises that a change is in effect on every replica when the call
+// that made it returns; that the mode survives restarts; and that an admin can always end maintenance. Each check of a
+// caller reads the mode from the database. A gateway reuses the response to an anonymous caller for
+// authn.AnonymousLife, so a call that begins maintenance returns only after that time.
 package maintenance
 
 import (

@@ -9,17 +9,17 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// Store reads and writes the mode.
+// Store reads and writes the state.
 type Store struct{}
 
 const columns = `mode, message, until, changed_at, changed_by, changed_by_name`
 
-// Load returns the current mode.
+// Load returns the current state.
 func (Store) Load(ctx context.Context, q pg.Querier) (State, error) {
 	return scan(q.QueryRow(ctx, `SELECT `+columns+` FROM maintenance`))
 }
 
-// Lock is like Load, but locks the row: no other transaction can change the mode until this one ends.
+// Lock is like Load, but locks the row, so that no other transaction can change the state until tx ends.
 func (Store) Lock(ctx context.Context, tx pgx.Tx) (State, error) {
 	return scan(tx.QueryRow(ctx, `SELECT `+columns+` FROM maintenance FOR UPDATE`))
 }

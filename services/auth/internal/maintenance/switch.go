@@ -25,7 +25,7 @@ type Switch struct {
 	store Store
 }
 
-// Now returns the current mode.
+// Now returns the current state.
 func (d *Switch) Now(ctx context.Context) (State, error) { return d.store.Load(ctx, d.Pool) }
 
 // Serving returns the error with which requests are rejected during maintenance, or nil if they are served.
@@ -69,7 +69,7 @@ func (d *Switch) Set(ctx context.Context, mode Mode, message string, until *time
 		})
 	})
 	if err != nil || mode == Off {
-		return next, err // gateways do not cache rejections, so the end of maintenance takes effect at once
+		return next, err // gateways cache no rejection, so the end of maintenance takes effect at once
 	}
 	return next, clock.Sleep(ctx, d.Clock, authn.AnonymousLife)
 }

@@ -52,7 +52,8 @@ type AuthorizationRequest struct {
 }
 
 // Decide returns the client's redirect address with a code or an error, for the browser to go to. If the client is
-// unknown or the redirect address is not registered, Decide returns an error for the user instead.
+// unknown, the redirect address is not registered or the user's session may not approve, Decide returns an error for
+// the user instead.
 func (a *Authority) Decide(ctx context.Context, c *authn.Caller, in AuthorizationRequest) (string, error) {
 	client, err := a.Clients.find(ctx, in.ClientID)
 	if errors.Is(err, errNoClient) {
@@ -81,8 +82,8 @@ func (a *Authority) Decide(ctx context.Context, c *authn.Caller, in Authorizatio
 	return withFields(in.Redirect, fields), nil
 }
 
-// allow creates the grant of an approved request and returns its code. It returns an error for the client if the user
-// denied the request or the request is not valid.
+// allow creates the grant of an approved request and returns its code. If the user denied the request or the request is
+// not valid, it returns an error for the client.
 func (a *Authority) allow(ctx context.Context, c *authn.Caller, client Client, in AuthorizationRequest) (secret.String, error) {
 	scope, err := a.acceptable(in)
 	if err != nil {

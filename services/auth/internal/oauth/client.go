@@ -58,7 +58,7 @@ func (c *Clients) find(ctx context.Context, id string) (Client, error) {
 	return loadClient(ctx, c.Pool, id)
 }
 
-// identified returns the client with the client_id of a form.
+// identified returns the client with the client_id of a form, or an invalid_client error.
 func (c *Clients) identified(ctx context.Context, form map[string]string) (Client, error) {
 	client, err := c.find(ctx, form["client_id"])
 	if errors.Is(err, errNoClient) {

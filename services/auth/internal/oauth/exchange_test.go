@@ -29,7 +29,7 @@ func TestAuthority_Issue_code(t *testing.T) {
 	_, err = h.Sessions.Authenticate(t.Context(), access, here)
 	require.True(t, fault.Is(err, fault.Unauthenticated), "the API rejects the token: %v", err)
 	_, err = h.Sessions.Refresh(t.Context(), body["refresh_token"].(string), here)
-	require.True(t, fault.Is(err, fault.Unauthenticated), "so does the refresh route of browsers: %v", err)
+	require.True(t, fault.Is(err, fault.Unauthenticated), "the refresh route of browsers rejects the token: %v", err)
 	require.Equal(t, "oauth Client 192.0.2.7", h.text(`SELECT concat_ws(' ', method, client_name, client_address) FROM session WHERE method = 'oauth'`))
 	h.clock.Advance(time.Hour + 11*time.Second)
 	require.False(t, h.tokenValid(access))
@@ -84,7 +84,7 @@ func TestAuthority_Issue_rejectsBadExchanges(t *testing.T) {
 	} {
 		require.Equal(t, c.want, h.refused(with(exchangeForm(code), c.change)), name)
 	}
-	require.Equal(t, before, h.text(`SELECT g::text FROM oauth_grant g`), "none of the refusals uses the code up")
+	require.Equal(t, before, h.text(`SELECT g::text FROM oauth_grant g`), "a refused exchange does not use up the code")
 	require.True(t, h.tokenValid(h.tokens(with(exchangeForm(code), form{"redirect_uri": ""})).access), "OAuth 2.1 does not require redirect_uri here")
 }
 

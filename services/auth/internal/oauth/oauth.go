@@ -1,18 +1,19 @@
-// Package oauth is the authorization server. With it a user authorizes a program to act on one resource (OAuth 2.1,
-// with PKCE by RFC 7636, resource indicators by RFC 8707, the issuer in the response by RFC 9207, revocation by
-// RFC 7009 and metadata by RFC 8414 and RFC 9728). It also has the form endpoints of the device flow.
+// Package oauth is the authorization server, with which a user authorizes a program to act on one resource. It
+// implements OAuth 2.1 with PKCE (RFC 7636), resource indicators (RFC 8707), the issuer in the response (RFC 9207),
+// revocation (RFC 7009) and metadata (RFC 8414 and RFC 9728). It also has the form endpoints of the device flow.
 //
 // It promises:
-//   - a code gives tokens once, within one minute, and only to the client that it was issued to, with the same redirect
-//     address and the right verifier; if a code is used again, the tokens that it gave become invalid;
+//   - a code gives tokens once, within one minute, and only to the client that it was issued to, with the right
+//     verifier and, if the client sends one, the same redirect address; if a code is used again, the tokens that it
+//     gave become invalid;
 //   - a refresh token gives tokens once; if it is used again, all tokens of its grant become invalid;
 //   - an access token of a grant is valid only for the grant's resource and never for the API, and no access token of
 //     the API is valid for that resource;
-//   - its errors have the codes of the RFCs.
+//   - errors that a client receives have the codes of the RFCs.
 //
-// Clients are public: they have no secret. The built-in client of the command line may only use the device flow. The
-// clients that Clients.Register stores may only use codes. Registration by HTTP and clients identified by a metadata
-// document are not implemented until a resource needs them.
+// Clients are public: they have no secret. The built-in client of the command line may use only the device flow. The
+// clients that Clients.Register stores may use only codes and refresh tokens. Registration over HTTP and clients
+// identified by a metadata document are not implemented until a resource needs them.
 package oauth
 
 import (
@@ -28,7 +29,7 @@ const (
 	CodeTTL = time.Minute
 	// RefreshTTL is how long a refresh token is valid.
 	RefreshTTL = 30 * 24 * time.Hour
-	// kept is how long a grant is stored after its codes and tokens expire.
+	// kept is how long a grant is stored after its code and refresh tokens expire.
 	kept = 24 * time.Hour
 )
 
@@ -71,7 +72,7 @@ const (
 )
 
 // refused returns an error with an error code of an RFC. Its status is always 400. RFC 6749 5.2 requires 401 only for
-// clients that authenticate with a header, and the gateway rejects their requests.
+// clients that authenticate with a header, and the gateway rejects such requests with 401 itself.
 func refused(word, description string) *fault.Error {
 	return fault.New(fault.Refused, "", "%s", description).WithOAuth(word)
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// loopback reports whether a host is the user's own machine. There, a program that receives codes gets its port only
-// when it runs.
+// loopback reports whether a host is the user's own machine. A program on that machine gets the port on which it
+// receives codes only when it starts.
 func loopback(host string) bool { return host == "127.0.0.1" || host == "::1" || host == "localhost" }
 
 // checkRedirect returns an error if an address may not be registered as a redirect address.

@@ -73,7 +73,7 @@ func TestAuthority_Issue_manyClientsNoDeadlock(t *testing.T) {
 	select {
 	case <-done:
 	case <-time.After(30 * time.Second):
-		require.Fail(t, "the clients wait for each other")
+		require.Fail(t, "the clients did not finish within 30 s; they may block each other")
 	}
 	require.EqualValues(t, len(codes), given.Load())
 }
@@ -111,7 +111,7 @@ func TestAuthority_Issue_rejectsBadRefreshes(t *testing.T) {
 	} {
 		require.Equal(t, c.want, h.refused(with(refreshForm(p.refresh), c.change)), name)
 	}
-	require.True(t, h.tokenValid(p.access), "none of the refusals counts as reuse")
+	require.True(t, h.tokenValid(p.access), "a refused refresh does not count as reuse")
 	h.tokens(with(refreshForm(p.refresh), form{"resource": resource}))
 }
 

@@ -14,8 +14,8 @@ import (
 )
 
 // Revoke ends the grant of a refresh or access token, with all tokens of the grant (RFC 7009 2.1). It returns nil for
-// a token that is not valid, and an error for a token of another client. It also returns an error for an access token
-// of the API, because logging out ends those.
+// an unknown or invalid token, and an error for a token of another client. It also returns an error for an access token
+// of the API, because only a logout ends such a token.
 func (a *Authority) Revoke(ctx context.Context, form map[string]string) error {
 	client, err := a.Clients.identified(ctx, form)
 	if err != nil {

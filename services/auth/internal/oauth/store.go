@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// errUsed means that a code or token is already used, although the transaction locked it when it was unused. No
-// tokens are issued then.
+// errUsed means that a code or token is already used, although it was unused when the transaction locked it. This
+// should never happen. No tokens are issued then.
 var errUsed = errors.New("already used")
 
 func upsertClient(ctx context.Context, q pg.Querier, c Client, at time.Time) error {
@@ -120,7 +120,7 @@ func allows(ctx context.Context, tx pgx.Tx, g grant) (bool, error) {
 	return tag.RowsAffected() == 1, nil
 }
 
-// revokeGrant revokes a grant. It returns false if the grant had already ended.
+// revokeGrant revokes a grant. It returns false if the grant was already revoked.
 func revokeGrant(ctx context.Context, tx pgx.Tx, grantID, why string, at time.Time) (bool, error) {
 	tag, err := tx.Exec(ctx, `UPDATE oauth_grant SET revoked_at = $2, revoked_reason = $3 WHERE id = $1 AND revoked_at IS NULL`, grantID, at, why)
 	if err != nil {
@@ -137,8 +137,8 @@ type refreshToken struct {
 	usedAt    *time.Time
 }
 
-// lockRefresh finds a refresh token and locks its grant, so that concurrent uses of the grant's tokens run one after
-// another.
+// lockRefresh finds a refresh token and locks the token and its grant, so that concurrent uses of the grant's refresh
+// tokens run one after another.
 func lockRefresh(ctx context.Context, tx pgx.Tx, hash []byte) (r refreshToken, ok bool, err error) {
 	err = tx.QueryRow(ctx, `
 		SELECT r.expires_at, r.used_at, `+grantColumns+` FROM oauth_refresh_token r JOIN oauth_grant g ON g.id = r.grant_id

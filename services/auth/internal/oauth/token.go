@@ -119,9 +119,9 @@ func (a *Authority) tokens(ctx context.Context, tx pgx.Tx, g grant, access sessi
 	return Tokens{Access: access.Access, Expires: access.ExpiresIn, Refresh: next, Scope: scope}, nil, nil
 }
 
-// refresh exchanges a refresh token for its successor. It never accepts a token twice. Browsers may repeat a token
-// for a short time, because their windows share one cookie. A program has only one copy, so a repeated token is a
-// stolen one.
+// refresh exchanges a refresh token for its successor. It never accepts a token twice. A browser may repeat its refresh
+// token for a short time, because several windows share the cookie (package session). A program has only one copy of
+// its token, so a repeated token has been stolen.
 func (a *Authority) refresh(ctx context.Context, client Client, form map[string]string, address string) (Tokens, error) {
 	if form["refresh_token"] == "" {
 		return Tokens{}, refused(wordRequest, "refresh_token is missing")
@@ -165,7 +165,7 @@ func (a *Authority) renew(ctx context.Context, tx pgx.Tx, r refreshToken, hash [
 		return Tokens{}, nil, err
 	}
 	access, err := a.Sessions.IssueFor(ctx, tx, r.sessionID, *a.granted(r.grant, scope))
-	if errors.Is(err, session.ErrAccountUnusable) { // the user ended the session
+	if errors.Is(err, session.ErrAccountUnusable) { // the session has ended
 		return Tokens{}, badGrant(), nil
 	}
 	if err != nil {
@@ -201,7 +201,7 @@ func absent(form map[string]string, names ...string) string {
 	return ""
 }
 
-// Sweep deletes grants whose code and tokens expired long enough ago.
+// Sweep deletes grants whose code and refresh tokens all expired more than kept ago.
 func (a *Authority) Sweep(ctx context.Context) error {
 	return sweepGrants(ctx, a.Pool, a.Clock.Now().Add(-kept))
 }

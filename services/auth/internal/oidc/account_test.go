@@ -122,7 +122,7 @@ func TestSignIn_roleFollowsGroups(t *testing.T) {
 	require.Equal(t, "operator", w.mustSignIn(bob(in("admin", "Admins"))).Role)
 	require.Equal(t, "admin", w.mustSignIn(bob(in("x", "admins"))).Role)
 	require.Equal(t, "operator", w.mustSignIn(bob(in())).Role)
-	require.Equal(t, "admin", w.mustSignIn(bob(object{"groups": "admins"})).Role, "a list of one as a plain string")
+	require.Equal(t, "admin", w.mustSignIn(bob(object{"groups": "admins"})).Role, "a single group may be a plain string")
 	require.Equal(t, "operator", w.mustSignIn(bob(object{"groups": nil})).Role)
 	require.Equal(t, []string{"account.create", "account.create", "account.role", "account.role", "account.role", "account.role"}, w.texts(audits))
 	require.Equal(t, `{"role":"operator"}`, w.text(`SELECT after::text FROM audit WHERE action = 'account.role' ORDER BY seq DESC LIMIT 1`))

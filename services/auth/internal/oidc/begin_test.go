@@ -40,7 +40,7 @@ func TestSignIn_Begin_addressLimit(t *testing.T) {
 func TestSignIn_Begin_concurrentLimit(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t)
-	require.NoError(t, w.begin("192.0.2.8"), "the metadata of the provider is read")
+	require.NoError(t, w.begin("192.0.2.8"), "this call also reads the provider's metadata")
 	w.exec(`INSERT INTO oidc_sign_in (state_hash, binding_hash, sealed_next, address_key, begun_at, expires_at)
 		SELECT sha256(n::text::bytea), sha256(n::text::bytea), '', '192.0.2.7', $1, $2 FROM generate_series(1, $3) n`,
 		w.clock.Now(), w.clock.Now().Add(pendingTTL), beginMost-3)

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// exchangeTime limits the time of all calls to the provider in one sign-in.
+	// exchangeTime limits the time to exchange a code for the user's identity.
 	exchangeTime = 20 * time.Second
 	// clockSkew is how far the provider's clock may run ahead of ours.
 	clockSkew = time.Minute
@@ -73,7 +73,7 @@ func (p *Provider) exchange(ctx context.Context, t ticket, code, redirect string
 }
 
 // tokenFault distinguishes an invalid code from a failure of the provider. The cause does not contain the text of the
-// response, because some providers repeat the request, which contains secrets, in it.
+// response, because some providers repeat the request in it, and the request contains secrets.
 func tokenFault(err error) error {
 	var refused *oauth2.RetrieveError
 	var call *url.Error
@@ -97,8 +97,8 @@ func word(code string) string {
 	return code
 }
 
-// watchedKeys records that the provider's keys could not be read. That is a failure of the provider; the token may be
-// valid.
+// watchedKeys records that the provider's keys could not be read. This is a failure of the provider and does not mean
+// that the token is invalid.
 type watchedKeys struct {
 	oidc.KeySet
 

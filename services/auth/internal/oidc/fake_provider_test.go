@@ -46,7 +46,7 @@ type fakeProvider struct {
 // overrides change parts of responses before they are sent; nil fields change nothing.
 type overrides struct {
 	metadata, claims, header, keys, token, userinfo func(object)
-	// sign replaces the signature of the ID token, raw the ID token itself.
+	// sign returns the signature of the ID token. raw returns the ID token that replaces the given one.
 	sign func(input string) []byte
 	raw  func(token string) any
 	// at replaces the handler of a path.

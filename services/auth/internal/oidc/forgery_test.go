@@ -13,7 +13,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// attack is one forged sign-in: by the provider, or by the browser that delivers the response.
+// attack is one forged sign-in. setup returns overrides of the provider's responses. person contains the claims of the
+// user, by default those of ann. forge changes the response that the browser delivers. want is the kind of the expected
+// error.
 type attack struct {
 	want   fault.Kind
 	setup  func(w *harness) overrides
@@ -74,8 +76,8 @@ func claimAttacks(w *harness) map[string]attack {
 		"iat ahead": claim("iat", later(w.clock, time.Hour)), "no iat": without("iat"), "nbf ahead": claim("nbf", later(w.clock, time.Hour)),
 		"no sub": without("sub"), "sub empty": claim("sub", ""), "sub too long": claim("sub", strings.Repeat("x", 256)),
 		"sub with a control character": claim("sub", "ann\x00"), "sub with a space": claim("sub", "sub ann"), "sub is a number": claim("sub", 7),
-		// encoding/json would decode these, like sub and iss, into the same fields. They come after the genuine
-		// claims.
+		// encoding/json ignores case and would decode these claims into the fields of sub and iss. They come after the
+		// genuine claims and would replace them.
 		"sub in another spelling": claim("\u017fub", "sub-bob"), "iss in another spelling": claim("i\u017fs", "https://evil.example.com"),
 		"name with a line end": claim("preferred_username", "ann\r\nadmin"), "name with a zero byte": claim("preferred_username", "admin\x00"),
 		"name of a wrong type": claim("preferred_username", []string{"ann"}), "name too long": claim("preferred_username", strings.Repeat("x", 5000)),
@@ -203,12 +205,12 @@ func TestSignIn_rejectsForgedResponses(t *testing.T) {
 			require.Equal(t, 1, w.count("account"), name)
 		}
 	}
-	t.Logf("%d attacks", tried)
+	t.Logf("tried %d attacks", tried)
 	require.NoError(t, w.attempt(attack{}), "without an attack the sign-in succeeds")
 	require.Equal(t, 1, w.count("session"))
 }
 
-// attempt signs ann in while the attack is made.
+// attempt runs a sign-in with the attack and returns its error.
 func (w *harness) attempt(l attack) error {
 	w.idp.overrides = overrides{}
 	if l.setup != nil {

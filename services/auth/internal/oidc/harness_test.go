@@ -121,7 +121,7 @@ func (w *harness) texts(sql string, args ...any) (list []string) {
 	return list
 }
 
-// ann returns the claims of a user of the provider, with changes.
+// ann returns the claims of the user ann of the provider, with changes. A nil value removes a claim.
 func ann(more ...object) object {
 	o := object{"sub": "sub-ann", "preferred_username": "ann", "email": "ann@example.com", "email_verified": true, "groups": []string{}}
 	for _, m := range more {

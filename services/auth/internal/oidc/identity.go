@@ -10,7 +10,8 @@ import (
 	"unicode"
 )
 
-// The maximum number of groups, and the maximum lengths of a group's name and of the other claims, in bytes.
+// The maximum number of groups, and the maximum lengths of a group's name, the subject, a new username and an e-mail
+// address, in bytes.
 const (
 	maxGroups  = 1000
 	maxGroup   = 512
@@ -30,8 +31,8 @@ type Identity struct {
 	Groups []string
 }
 
-// identity reads verified claims. A claim of a wrong type is an error: if it were ignored, the user would lose roles
-// and teams.
+// identity reads verified claims. A claim of a wrong type is an error: if the claim were ignored, the user could lose
+// the admin role and teams.
 func (c claims) identity(issuer, groupsClaim string) (Identity, error) {
 	ident := Identity{Issuer: issuer, Subject: c.text("sub")}
 	if ident.Subject == "" || len(ident.Subject) > maxSubject || strings.ContainsFunc(ident.Subject, notPrintable) {
@@ -80,14 +81,14 @@ func checkGroups(list []string) ([]string, error) {
 	}
 	for _, g := range list {
 		if g == "" || len(g) > maxGroup || strings.ContainsFunc(g, unicode.IsControl) {
-			return nil, fmt.Errorf("the name of a group must have 1 to %d characters and no control characters", maxGroup)
+			return nil, fmt.Errorf("the name of a group must have 1 to %d bytes and no control characters", maxGroup)
 		}
 	}
 	return list, nil
 }
 
-// usernames returns the usernames to try for a new account, in order of preference. The suffix is a hash of the
-// identity, so it does not depend on other accounts.
+// usernames returns the usernames to try for a new account, in order of preference. The suffixes are parts of a hash of
+// the identity, so they do not depend on other accounts.
 func (i Identity) usernames() []string {
 	base := plainName(i.Name)
 	if base == "" {
@@ -101,7 +102,8 @@ func (i Identity) usernames() []string {
 	return []string{base, base + "-" + tail[:6], base + "-" + tail[:12], base + "-" + tail[:32]}
 }
 
-// plainName converts a name to lower-case ASCII, so that the names of two accounts never look alike.
+// plainName converts a name to lower-case ASCII, so that a name with look-alike letters of another alphabet cannot
+// imitate another username.
 func plainName(name string) string {
 	plain := strings.Map(func(r rune) rune {
 		r = unicode.ToLower(r)

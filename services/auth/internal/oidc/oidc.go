@@ -2,15 +2,18 @@
 // state, nonce and the `iss` of RFC 9207.
 //
 // It promises:
-//   - a response of the provider is accepted once, within ten minutes, and only from the browser that began the sign-in;
-//   - an account is found only by issuer and subject, never by a name or an e-mail address. A provider may give those
-//     to another user, and many let users choose their own, so a user could take over the account of another one;
-//   - if a username is taken, the new account gets a suffix;
+//   - a response of the provider is accepted once, within ten minutes, and only from the browser that began the
+//     sign-in;
+//   - an account is found only by issuer and subject, never by a name or an e-mail address. Users of many providers can
+//     choose their name and address, or get those of a former user. They could otherwise take over another user's
+//     account;
+//   - if a username is taken, the new account gets the username with a suffix;
 //   - role and teams follow the provider's groups at each sign-in, except that the last admin who can sign in stays an
 //     admin;
 //   - new sign-ins are counted by address across all replicas, and the total of unfinished sign-ins is limited;
 //   - the secrets of a sign-in are stored only as hashes, and its path is stored encrypted;
-//   - errors contain no text that the provider chooses, except error codes and addresses.
+//   - errors contain no text that the provider chooses, except error codes, addresses, and the issuer and audience of
+//     an ID token.
 package oidc
 
 import (
@@ -32,8 +35,9 @@ import (
 // pendingTTL is how long a sign-in may take.
 const pendingTTL = 10 * time.Minute
 
-// Callers without a credential can begin sign-ins, so their numbers are limited: how many an address may begin within
-// a window (a whole office may share one address), and how many may be unfinished in total.
+// Callers without a credential can begin sign-ins, so two numbers are limited: an address may begin at most beginMost
+// sign-ins within beginWindow (a whole office may share one address), and at most waitingMost may be unfinished in
+// total.
 const (
 	beginMost   = 60
 	beginWindow = time.Minute
@@ -85,7 +89,8 @@ func (t ticket) nonce() string { return encode(t.derive("nonce")) }
 // verifier returns the PKCE verifier: 43 characters that the provider receives when the code is exchanged.
 func (t ticket) verifier() string { return encode(t.derive("pkce")) }
 
-// aead returns the cipher and the nonce of a sign-in. Each key encrypts only one message, so a fixed nonce is safe.
+// aead returns the cipher and the nonce of a sign-in. Each key encrypts only one message, so the nonce need not be
+// random.
 func (t ticket) aead() (a cipher.AEAD, nonce []byte, err error) {
 	block, err := aes.NewCipher(t.derive("next"))
 	if err != nil {

@@ -22,12 +22,13 @@ import (
 const (
 	// metadataTTL is how long the provider's metadata and keys are used before they are read again.
 	metadataTTL = time.Hour
-	// failurePause is how long a failed read of the metadata is not repeated; callers get its error.
+	// failurePause is the minimum time between a failed read of the metadata and the next read.
 	failurePause = time.Second
 )
 
 // Provider is a client of the OpenID provider. It reads the provider's metadata at a sign-in and not when the service
-// starts, so the service starts even if the provider is down. After a failure, the next sign-in tries again.
+// starts, so the service starts even if the provider is down. After a failed read and failurePause, the next sign-in
+// reads the metadata again.
 type Provider struct {
 	// ClientSecret returns the secret that an admin set to replace the one in Settings, or zero if none is set. The
 	// function may be nil.
@@ -56,13 +57,13 @@ type metadata struct {
 // NewProvider returns a Provider that makes its calls with client. NewProvider itself makes no call.
 func NewProvider(s Settings, client *http.Client, clk clock.Clock) *Provider {
 	c := *client
-	// The endpoints that a server calls do not redirect, so a redirect is an invalid response.
+	// The endpoints that this client calls must not redirect, so a redirect is an invalid response.
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Provider{settings: s, client: &c, clock: clk, turn: make(chan struct{}, 1)}
 }
 
-// badProvider returns the error, 502, for a failure of the provider. The cause contains no text of the provider's
-// response.
+// badProvider returns the error, 502, for a failure of the provider. The cause must not contain text of the provider's
+// response, other than error codes and addresses.
 func badProvider(cause error, what string) error {
 	return fault.New(fault.Dependency, "oidc_provider", "the sign-in provider %s", what).Wrap(cause)
 }
@@ -135,7 +136,7 @@ func discoveryFault(err error) error {
 	var call *url.Error
 	switch {
 	case errors.As(err, &other):
-		return badProvider(fmt.Errorf("the metadata contains the issuer %.200q", other.Discovered), "has another issuer in its metadata than SERVICE_OIDC_ISSUER")
+		return badProvider(fmt.Errorf("the metadata contains the issuer %.200q", other.Discovered), "has an issuer in its metadata that differs from SERVICE_OIDC_ISSUER; correct the setting")
 	case errors.As(err, &call):
 		return badProvider(call, "cannot be reached")
 	default:

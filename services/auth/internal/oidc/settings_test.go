@@ -8,7 +8,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/conf"
 )
 
-// loaded loads settings as a process does.
+// loaded loads settings as a process does. more changes the valid default variables; the value "-" removes a variable.
 func loaded(t *testing.T, more map[string]string) (Settings, error) {
 	t.Helper()
 	vars := map[string]string{

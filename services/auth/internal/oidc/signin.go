@@ -49,21 +49,22 @@ type Started struct {
 // Callback is the response of the provider, which arrives through the browser.
 type Callback struct {
 	State, Code, Binding secret.String
-	// Issuer is the `iss` of the response, Error its error code. Both may be empty.
+	// Issuer is the `iss` parameter of the response, and Error is its error code. Both may be empty.
 	Issuer, Error string
 	// Address is the client address of the browser.
 	Address string
 }
 
-// badSignIn returns the error for a sign-in that this browser has not begun or has already finished.
+// badSignIn returns the error for a sign-in that this browser has not begun, or that is finished or expired.
 func badSignIn() error {
 	return fault.New(fault.Unauthenticated, "bad_sign_in", "the sign-in is unknown, used or expired; start again")
 }
 
 func (s *SignIn) redirect() string { return s.PublicURL() + CallbackPath }
 
-// Begin begins a sign-in. When it is finished, the browser goes to next, a path of this installation. The caller is
-// not authenticated, so the numbers of sign-ins per address and of unfinished sign-ins are limited.
+// Begin begins a sign-in. When the sign-in is finished, the browser goes to next, a path of this installation. The
+// caller is not authenticated, so Begin returns an error if the address has begun too many sign-ins or too many are
+// unfinished in total.
 func (s *SignIn) Begin(ctx context.Context, next, address string) (Started, error) {
 	t, err := newTicket(s.Rand)
 	if err != nil {

@@ -150,9 +150,9 @@ func promote(ctx context.Context, tx pgx.Tx, accountID string) error {
 	return nil
 }
 
-// demote makes an admin an operator. It returns false if no other enabled admin can sign in with the issuer. All
-// admin rows are locked in the order of their ids, so that of two concurrent demotions the second sees the result of
-// the first.
+// demote makes an admin an operator. It returns false if no other enabled admin can sign in with the issuer. It locks
+// all admin rows in the order of their ids. Of two concurrent demotions, the second therefore sees the result of the
+// first.
 func demote(ctx context.Context, tx pgx.Tx, accountID, issuer string) (bool, error) {
 	if _, err := tx.Exec(ctx, `SELECT FROM account WHERE role = 'admin' ORDER BY id FOR NO KEY UPDATE`); err != nil {
 		return false, fmt.Errorf("lock the admins: %w", err)

@@ -1,6 +1,6 @@
 // Package password hashes and checks passwords with argon2id. Hashing needs much memory by design, so the package
-// limits how many hashes are computed at the same time. If its queue is full, callers get ErrBusy, so that the
-// process does not run out of memory. A check for an unknown account does the same work as for a known one.
+// limits how many hashes are computed at the same time. If too many callers wait, further callers get ErrBusy, so that
+// the process does not run out of memory. A check for an unknown account does the same work as a check for a known one.
 package password
 
 import (
@@ -30,7 +30,7 @@ const (
 )
 
 var (
-	// ErrBusy means that too many hashes are already waiting.
+	// ErrBusy means that too many callers already hash a password or wait to do so.
 	ErrBusy = errors.New("too many passwords are being hashed")
 	// ErrTooLong means that a password is longer than MaxBytes.
 	ErrTooLong = fmt.Errorf("the password is longer than %d bytes", MaxBytes)
@@ -83,8 +83,9 @@ func (h *Hasher) Hash(ctx context.Context, password secret.String) (string, erro
 	return h.encode(password.Reveal())
 }
 
-// Check reports whether the password matches the stored hash. An empty stored hash stands for an unknown account: it
-// costs the same and never matches. A password longer than MaxBytes matches no hash.
+// Check reports whether the password matches the stored hash. An empty stored hash stands for an unknown account: the
+// check costs the same and the result is always false. A password longer than MaxBytes matches no hash. Check returns
+// ErrBusy if too many callers wait.
 func (h *Hasher) Check(ctx context.Context, stored string, password secret.String) (bool, error) {
 	if len(password.Reveal()) > MaxBytes {
 		return false, nil
@@ -106,7 +107,7 @@ func (h *Hasher) Check(ctx context.Context, stored string, password secret.Strin
 	return subtle.ConstantTimeCompare(got, want) == 1 && known, nil
 }
 
-// Outdated reports whether a stored hash has other costs than new hashes, so that the next login must replace it.
+// Outdated reports whether a stored hash has other costs than new hashes and must be replaced at the next login.
 func (h *Hasher) Outdated(stored string) bool {
 	params, _, _, err := decode(stored)
 	return err == nil && params != h.params

@@ -29,11 +29,11 @@ func TestCheck(t *testing.T) {
 		stored, password string
 		want             bool
 	}{
-		"right":                        {stored, "right", true},
-		"wrong":                        {stored, "wrong", false},
-		"empty":                        {stored, "", false},
-		"unknown account":              {"", "right", false},
-		"unknown account, dummy's own": {"", "", false},
+		"right":                  {stored, "right", true},
+		"wrong":                  {stored, "wrong", false},
+		"empty":                  {stored, "", false},
+		"unknown account":        {"", "right", false},
+		"unknown account, empty": {"", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -128,7 +128,7 @@ func TestOutdated(t *testing.T) {
 	stored, err := h.Hash(t.Context(), secret.New("x"))
 	require.NoError(t, err)
 	require.False(t, h.Outdated(stored))
-	require.False(t, h.Outdated("rubbish"), "an unreadable hash is left to Check")
+	require.False(t, h.Outdated("rubbish"), "Check reports an invalid hash, Outdated does not")
 	for name, p := range map[string]Params{
 		"memory": {MemoryKiB: 128, Time: 1, Threads: 1}, "time": {MemoryKiB: 64, Time: 2, Threads: 1}, "threads": {MemoryKiB: 64, Time: 1, Threads: 2},
 	} {

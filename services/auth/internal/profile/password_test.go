@@ -95,7 +95,7 @@ func TestPasswords_Change_concurrent(t *testing.T) {
 	require.Equal(t, 1, d.count(`account WHERE id = $1 AND epoch = 2`, bob))
 }
 
-// racingHasher is a hasher that calls the function meanwhile before it hashes.
+// racingHasher is a hasher whose Hash first calls the function meanwhile. If err is set, Check returns it.
 type racingHasher struct {
 	hasher
 	meanwhile func()

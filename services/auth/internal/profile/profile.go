@@ -1,13 +1,13 @@
 // Package profile owns what users see and change of their own accounts: the profile, the password and the sessions.
 // It promises that a new password ends all access tokens and all other sessions. The calling session continues and
-// gets its next access token by a refresh. It also promises that password attempts here count towards the limit of
-// the sign-in.
+// gets its next access token by a refresh. It also promises that attempts to change a password count as login attempts
+// (package loginlimit).
 package profile
 
 import (
 	"regexp"
 	"time"
-	// Embed the time zones, because those of a host may be missing or differ.
+	// Embed the time zones, because a host may have none.
 	_ "time/tzdata"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"

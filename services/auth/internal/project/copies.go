@@ -25,7 +25,7 @@ type Holder struct {
 // VisibilitySync sends the visibility of projects to the services that copy it. A change of visibility writes a row
 // in project_visibility_change for each service, in the same transaction. The row is deleted when the service has
 // confirmed the visibility: during the call that made the change, when the call is repeated, or during Sweep.
-// Services ignore a version older than the one they have, so a visibility may be sent again and may arrive out of
+// Services ignore versions that are older than their own, so a visibility may be sent again and may arrive out of
 // order.
 type VisibilitySync struct {
 	Pool    *pgxpool.Pool
@@ -34,8 +34,8 @@ type VisibilitySync struct {
 }
 
 const (
-	// confirmWithin limits the wait for one service. confirmAhead is the part of the caller's deadline that remains
-	// for the response, which lists the services that did not confirm.
+	// confirmWithin limits the wait for one service. confirmAhead is how long before the caller's deadline Finish stops
+	// waiting, so that there is time for the response, which names the services that did not confirm.
 	confirmWithin = 20 * time.Second
 	confirmAhead  = time.Second
 	// sweepLimit is the maximum number of deliveries to a service in one sweep.
@@ -58,8 +58,8 @@ func (c *VisibilitySync) begin(ctx context.Context, tx pgx.Tx, p Project) error 
 	return beginCopies(ctx, tx, p, names)
 }
 
-// Finish sends the project's visibility, in parallel, to every service that has not confirmed it, and waits until all
-// have responded. If some did not confirm, the error names them; the change remains in effect and Sweep retries.
+// Finish sends the project's visibility, in parallel, to every service that has not confirmed it, and waits for all of
+// them. If some did not confirm it, the error names them. The change remains in effect, and Sweep sends it again.
 func (c *VisibilitySync) Finish(ctx context.Context, projectID string) error {
 	ctx, cancel := ahead(ctx)
 	defer cancel()

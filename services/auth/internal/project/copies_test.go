@@ -230,7 +230,7 @@ func TestVisibilitySync_Finish_endsBeforeDeadline(t *testing.T) {
 	deadline := time.Now().Add(time.Hour)
 	b.holders["registry"].before = func(ctx context.Context) {
 		if at, ok := ctx.Deadline(); !ok || deadline.Sub(at) < confirmAhead {
-			t.Errorf("the deadline is %v", at)
+			t.Errorf("the deadline of the delivery is %v, too close to that of the call, %v", at, deadline)
 		}
 	}
 	ctx, cancel := context.WithDeadline(b.as(ann, authn.NeedManage), deadline)
@@ -246,7 +246,8 @@ func TestVisibilitySync_Finish_endsBeforeDeadline(t *testing.T) {
 	require.Equal(t, confirmAhead, deadline.Sub(at))
 }
 
-// The previous version did not update existing rows, so the migration queues every project for every service once.
+// Before this migration, a change of visibility did not update existing rows of other services. The migration therefore
+// queues the visibility of every project for every service once.
 func TestMigration_deliversExistingProjects(t *testing.T) {
 	t.Parallel()
 	const last = "00021_visibility.sql"

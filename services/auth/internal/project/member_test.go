@@ -82,7 +82,7 @@ func TestServer_keepsLastOwner(t *testing.T) {
 	require.NoError(t, b.remove(root, p, "bob"))
 }
 
-// Owners who remove and demote each other concurrently leave one owner.
+// If all owners are removed and demoted concurrently, one owner remains.
 func TestServer_keepsLastOwner_concurrent(t *testing.T) {
 	t.Parallel()
 	b := newHarness(t)
@@ -102,7 +102,7 @@ func TestServer_keepsLastOwner_concurrent(t *testing.T) {
 				_, err = b.PutProjectMember(manage, &authv1.PutProjectMemberRequest{ProjectId: p.GetId(), Username: name, Role: editor})
 			}
 			if kind := kindOf(err); kind != "" && kind != fault.Conflict && kind != fault.Absent {
-				t.Errorf("%v", err)
+				t.Errorf("the change failed with an unexpected error: %v", err)
 			}
 		})
 	}

@@ -23,7 +23,8 @@ const kind = "project"
 // defaultKey is the key of the default project. A request that does not contain a project uses it.
 const defaultKey = "default"
 
-// The visibilities: who may read the content of a project in addition to its members.
+// The visibilities state who may read the content of a project in addition to its members: the members of its team, or
+// all users.
 const (
 	visibleToTeam = "team"
 	visibleToAll  = "all"
@@ -39,7 +40,7 @@ type Project struct {
 	Name        string
 	Description *string
 	TeamID      *string
-	// Visibility states who may read the project's content in addition to its members: `team` or `all`.
+	// Visibility is visibleToTeam or visibleToAll.
 	Visibility string
 	// VisibilityVersion counts the changes of visibility.
 	VisibilityVersion int64
@@ -56,7 +57,7 @@ type Member struct {
 
 var errUnknown = errors.New("no such project")
 
-// Find returns the project with that key or id. Keys contain no underscore, so a key cannot look like an id.
+// Find returns the project with this key or id. Keys contain no underscore, so a key cannot look like an id.
 func Find(ctx context.Context, q pg.Querier, name string) (Project, error) {
 	p, err := load(ctx, q, strings.HasPrefix(name, string(id.Project)+"_"), name)
 	if errors.Is(err, errUnknown) {

@@ -19,7 +19,8 @@ func toProto(p Project) *authv1.Project {
 	return out
 }
 
-// visibility returns the requested visibility. If none is requested, it returns the argument otherwise.
+// visibility converts the requested visibility to its stored form. If the request has none, it returns its second
+// argument.
 func visibility(requested authv1.ProjectVisibility, otherwise string) string {
 	switch requested {
 	case authv1.ProjectVisibility_PROJECT_VISIBILITY_TEAM:

@@ -133,7 +133,7 @@ func (s *Server) UpdateProject(ctx context.Context, in *authv1.UpdateProjectRequ
 	return toProto(after), nil
 }
 
-// describe applies the name and the description, if the request has them.
+// describe checks and applies the name and the description, if the request has them.
 func describe(p *Project, in *authv1.UpdateProjectRequest) error {
 	if in.Name != nil {
 		p.Name = in.GetName()

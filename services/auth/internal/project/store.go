@@ -77,7 +77,8 @@ func list(ctx context.Context, q pg.Querier, s authn.Scope, p request.Page) ([]P
 	return projects, nil
 }
 
-// insert creates a project. It returns a conflict if the key is taken, and noTeam if the team has been deleted.
+// insert creates a project. It returns a conflict if the key is taken, and the error of noTeam if the team does not
+// exist.
 func insert(ctx context.Context, tx pgx.Tx, p Project) error {
 	_, err := tx.Exec(ctx, `INSERT INTO project (id, key, name, description, team_id, visibility, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 		p.ID, p.Key, p.Name, p.Description, p.TeamID, p.Visibility, p.CreatedAt)

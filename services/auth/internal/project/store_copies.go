@@ -24,7 +24,7 @@ func beginCopies(ctx context.Context, tx pgx.Tx, p Project, services []string) e
 const copies = `SELECT p.id, p.visibility, p.visibility_version FROM project_visibility_change c JOIN project p ON p.id = c.project_id
 	WHERE c.service = $1`
 
-// openCopy returns the visibility of a project that a service has not confirmed, or nil.
+// openCopy returns the visibility of a project if the service has not confirmed it, and nil otherwise.
 func openCopy(ctx context.Context, q pg.Querier, service, projectID string) (*pending, error) {
 	var p pending
 	err := q.QueryRow(ctx, copies+` AND c.project_id = $2`, service, projectID).Scan(&p.ProjectID, &p.Visibility, &p.Version)

@@ -48,7 +48,7 @@ type claims struct {
 	ClientID string `json:"client_id,omitempty"`
 }
 
-// keys contains the keys that sign access tokens and verify them. It is implemented by key.Set.
+// keys returns the keys that sign and verify access tokens. It is implemented by key.Set.
 type keys interface {
 	authn.KeySource
 	// Latest returns the key to sign with. It always reads the keys from the database, with q.
@@ -62,7 +62,7 @@ type Access struct {
 	clock clock.Clock
 }
 
-// NewAccess returns an Access whose API tokens are valid for ttl.
+// NewAccess returns an Access whose tokens for the API are valid for ttl.
 func NewAccess(k keys, ttl time.Duration, clk clock.Clock) *Access {
 	return &Access{keys: k, ttl: ttl, clock: clk}
 }
@@ -98,8 +98,8 @@ func (a *Access) issue(ctx context.Context, q pg.Querier, l live, g *Grant, jti 
 	return secret.New(signed), nil
 }
 
-// verify checks the format, the signature and the times of a token. It does not check whether the session and the key
-// are still valid; the store does.
+// verify checks the format, the signature and the times of a token. It does not check in the database whether the
+// session and the key are still valid; the function check does.
 func (a *Access) verify(ctx context.Context, token string, g *Grant) (authn.Registered, claims, error) {
 	var c claims
 	registered, err := a.format(g).Verify(ctx, a.keys, a.clock.Now(), token, &c)
@@ -107,5 +107,5 @@ func (a *Access) verify(ctx context.Context, token string, g *Grant) (authn.Regi
 }
 
 func badToken(cause error) error {
-	return fault.New(fault.Unauthenticated, authn.CodeTokenInvalid, "the access token is missing, malformed or expired").Wrap(cause)
+	return fault.New(fault.Unauthenticated, authn.CodeTokenInvalid, "the access token is invalid or revoked; sign in again").Wrap(cause)
 }

@@ -41,7 +41,7 @@ func newTokenForger(t *testing.T) *tokenForger {
 	return &tokenForger{Access: NewAccess(singleKey{key}, 8*time.Hour, clk), clock: clk, key: key}
 }
 
-// singleKey is a set with a single key.
+// singleKey implements keys with a single key.
 type singleKey struct{ key authn.SigningKey }
 
 func (o singleKey) Find(_ context.Context, kid string) (ed25519.PublicKey, error) {
@@ -115,7 +115,7 @@ func TestAccess_verify_ownToken(t *testing.T) {
 	require.Equal(t, "usr_1", registered.Subject)
 	require.Equal(t, m.key.ID, registered.KeyID)
 	require.Equal(t, claims{SessionID: "ses_1", Role: "operator", Epoch: 3}, c)
-	require.True(t, m.accepts(t, m.signed(m.header(), m.claims())), "the traps below change one thing of this token")
+	require.True(t, m.accepts(t, m.signed(m.header(), m.claims())), "the other tests change one field of this token")
 }
 
 func TestAccess_verify_forgedHeader(t *testing.T) {
@@ -211,19 +211,19 @@ func TestAccess_verify_thousandForgeries(t *testing.T) {
 	t.Parallel()
 	m := newTokenForger(t)
 	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	t.Logf("the seed of the random forgeries is %d", seed)
 	draw := mathrand.New(mathrand.NewPCG(seed, 1))
 	good := []byte(m.validToken(t))
 	accepted := 0
 	for n := range 1000 {
 		forged := append([]byte(nil), good...)
 		switch n % 4 {
-		case 0: // singleKey character
+		case 0: // one character is replaced
 			at := draw.IntN(len(forged))
 			for forged[at] == good[at] {
 				forged[at] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_."[draw.IntN(65)]
 			}
-		case 1: // a part is missing
+		case 1: // some characters are missing
 			at := draw.IntN(len(forged) - 1)
 			forged = append(forged[:at], forged[at+1+draw.IntN(len(forged)-at-1):]...)
 		case 2: // other claims under the old signature
@@ -240,7 +240,7 @@ func TestAccess_verify_thousandForgeries(t *testing.T) {
 		}
 		if m.accepts(t, string(forged)) {
 			accepted++
-			t.Logf("%s", forged)
+			t.Logf("this forged token was accepted: %s", forged)
 		}
 	}
 	require.Zero(t, accepted)

@@ -62,9 +62,9 @@ func (s *Sessions) RevokeOthers(ctx context.Context, c *authn.Caller) error {
 	})
 }
 
-// EndAll ends every session of an account apart from except, which may be empty, and returns how many it ended. tx is
-// the transaction of the change that ends them. The caller must change the account row first, so that no session
-// opens in between, and must write the audit row.
+// EndAll ends every session of an account, apart from the session with the id except, which may be empty, and returns
+// how many it ended. If tx also changes the account, it must do so before, so that no session opens in between. The
+// caller must write the audit row.
 func (s *Sessions) EndAll(ctx context.Context, tx pgx.Tx, accountID string, why Reason, except string) (int, error) {
 	return revokeAll(ctx, tx, accountID, why, except, s.Clock.Now())
 }
@@ -83,8 +83,8 @@ const (
 	forgetAtOnce = 1000
 )
 
-// Sweep deletes sessions and refresh tokens that expired more than keptAfterEnd ago. Revoked ones stay until then, so
-// that the use of a stolen token is recognized.
+// Sweep deletes sessions and refresh tokens that expired more than keptAfterEnd ago. Revoked sessions and used tokens
+// also stay until then, so that the use of a stolen token is recognized.
 func (s *Sessions) Sweep(ctx context.Context) error {
 	before := s.Clock.Now().Add(-keptAfterEnd)
 	for _, forget := range []func(context.Context, pg.Querier, time.Time, int) (int, error){forgetTokens, forgetSessions} {

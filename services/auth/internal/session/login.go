@@ -22,8 +22,8 @@ type limiter interface {
 	Take(ctx context.Context, address string) error
 }
 
-// hasher compares a password with a stored hash, and creates hashes. Checking an empty hash takes as long as any other
-// and never matches.
+// hasher compares a password with a stored hash, and creates hashes. Checking an empty hash takes as long as checking
+// any other hash, and the result is always false.
 type hasher interface {
 	Check(ctx context.Context, stored string, password secret.String) (bool, error)
 	Outdated(stored string) bool

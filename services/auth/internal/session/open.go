@@ -15,7 +15,7 @@ import (
 )
 
 // Open opens a session of an account whose user was authenticated, and returns its tokens. It returns
-// ErrAccountUnusable if the account is unknown or disabled.
+// ErrAccountUnusable if the account is unknown or disabled, or has changed since its password was checked.
 func (s *Sessions) Open(ctx context.Context, r OpenRequest) (Tokens, error) {
 	var t Tokens
 	err := pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
@@ -29,8 +29,8 @@ func (s *Sessions) Open(ctx context.Context, r OpenRequest) (Tokens, error) {
 	return t, nil
 }
 
-// OpenTx is like Open, but in the caller's transaction. The tokens are valid once it is committed. OpenTx locks the
-// account against changes until then, so a transaction that changes the account must do so before.
+// OpenTx is like Open, but in the caller's transaction. The tokens are valid once tx is committed. OpenTx locks the
+// account against changes until then. If tx also changes the account, it must do so before.
 func (s *Sessions) OpenTx(ctx context.Context, tx pgx.Tx, r OpenRequest) (Tokens, error) {
 	l, err := lockAccount(ctx, tx, r.AccountID, r.epoch)
 	if err != nil {
@@ -60,8 +60,9 @@ func (s *Sessions) OpenTx(ctx context.Context, tx pgx.Tx, r OpenRequest) (Tokens
 	return s.tokens(ctx, tx, l, refresh, r.Grant)
 }
 
-// IssueFor signs another access token of a valid session for a grant, as an authorization server does at a refresh,
-// and extends the session accordingly. It returns ErrAccountUnusable if the session has ended.
+// IssueFor signs another access token of a session for a grant, as an authorization server does at a refresh, and
+// extends the session until the token expires. It returns ErrAccountUnusable if the session has ended or the account is
+// disabled.
 func (s *Sessions) IssueFor(ctx context.Context, q pg.Querier, sessionID string, g Grant) (Tokens, error) {
 	now := s.Clock.Now()
 	l, err := extend(ctx, q, sessionID, now.Add(s.Access.format(&g).Lifetime))
@@ -71,8 +72,8 @@ func (s *Sessions) IssueFor(ctx context.Context, q pg.Querier, sessionID string,
 	return s.tokens(ctx, q, l, secret.String{}, &g)
 }
 
-// KeepTx extends a session until the given time, when the refresh token of a grant expires. It returns
-// ErrAccountUnusable if the session has ended.
+// KeepTx extends a session until the given time, at which the refresh token of a grant expires. It returns
+// ErrAccountUnusable if the session has ended or the account is disabled.
 func (s *Sessions) KeepTx(ctx context.Context, tx pgx.Tx, sessionID string, until time.Time) error {
 	_, err := extend(ctx, tx, sessionID, until)
 	return err

@@ -27,7 +27,8 @@ func TestPasswordSession_endsWhenProviderConfigured(t *testing.T) {
 	require.NoError(t, err, "a rejected refresh does not use up the token")
 }
 
-// Only at a sign-in can the provider reject a user who has left the organization. So such a session is not extended.
+// The provider can reject a user who has left the organization only at a sign-in. A session that a sign-in with the
+// provider opened is therefore not extended.
 func TestProviderSession_renewedForThirtyDays(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -112,8 +112,8 @@ func (s *Server) SetRefreshCookie(ctx context.Context, refresh secret.String) er
 	return s.setCookie(ctx, refresh.Reveal(), RefreshTTL)
 }
 
-// setCookie sets the refresh cookie; a negative age deletes it. The __Host- prefix ties the cookie to this exact host and
-// requires https.
+// setCookie sets the refresh cookie; a negative age deletes it. The __Host- prefix ties the cookie to this exact host
+// and requires https.
 func (s *Server) setCookie(ctx context.Context, value string, age time.Duration) error {
 	c := http.Cookie{ //nolint:gosec // Secure is set for https; http is for use on one machine.
 		Name: "service_refresh", Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,

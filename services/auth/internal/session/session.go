@@ -1,7 +1,7 @@
 // Package session signs users in and out. It owns the access tokens of sessions, the refresh tokens, which may be used
-// once, and the check of a credential for the gateway. It promises that a token is rejected from the next call on if its
-// session is revoked, its account is disabled, its epoch is outdated or its key is revoked, because each check reads
-// these from the database.
+// once, and the check of a credential for the gateway. It promises that a token is rejected from the next call on if
+// its session is revoked, its account is disabled, its epoch is outdated or its key is revoked. Each check therefore
+// reads the session, the account and the key from the database.
 package session
 
 import (
@@ -14,8 +14,8 @@ import (
 const (
 	// RefreshTTL is how long a refresh token is valid.
 	RefreshTTL = 30 * 24 * time.Hour
-	// reuseGrace is how long a client may repeat the refresh token that it has just used, because of two tabs or a
-	// lost response. The client then gets an access token, but no new cookie.
+	// reuseGrace is how long a client may repeat the refresh token that it has just used. This happens if two tabs
+	// refresh at the same time or a response is lost. The client then gets an access token, but no new cookie.
 	reuseGrace = 10 * time.Second
 	// useEvery is the minimum time between two updates of a session's last use.
 	useEvery = time.Minute

@@ -23,7 +23,7 @@ type live struct {
 	lastUsedAt time.Time
 	// endsAt is when the last token of the session expires.
 	endsAt time.Time
-	// drawn is true if the password is temporary and the user must change it before anything else.
+	// drawn is true if the password is temporary and the user must change it before most other calls.
 	drawn bool
 }
 
@@ -41,7 +41,8 @@ func scanLive(row pgx.Row) (live, error) {
 	return l, nil
 }
 
-// loadLive returns a session that is not revoked and whose account is enabled.
+// loadLive returns a session that is not revoked and whose account is enabled. It returns errToken if no such session
+// exists.
 func loadLive(ctx context.Context, q pg.Querier, sessionID string) (live, error) {
 	return scanLive(q.QueryRow(ctx, `
 		SELECT `+liveColumns+` FROM session s JOIN account a ON a.id = s.account_id
@@ -49,7 +50,7 @@ func loadLive(ctx context.Context, q pg.Querier, sessionID string) (live, error)
 }
 
 // check is like loadLive, but also requires that the key that signed the access token is valid. One statement reads
-// all that can invalidate a token, and nothing is cached between calls.
+// everything that can invalidate a token before it expires, and nothing is cached between calls.
 func check(ctx context.Context, q pg.Querier, sessionID, kid string) (live, error) {
 	return scanLive(q.QueryRow(ctx, `
 		SELECT `+liveColumns+`
@@ -100,10 +101,10 @@ func insertSession(ctx context.Context, tx pgx.Tx, l live, r OpenRequest, at, en
 	return nil
 }
 
-// extend moves the expiry of the session to ends, if that is later, and returns the session. It returns
-// ErrAccountUnusable if the session has ended. The expiry of a session opened with the sign-in provider is not moved.
-// Its user must sign in again after RefreshTTL, because only at a sign-in can the provider reject a user who has
-// left.
+// extend moves the expiry of the session to ends, if ends is later, and returns the session. It returns
+// ErrAccountUnusable if the session is revoked or the account is disabled. The expiry of a session opened with the
+// sign-in provider does not move: the user must sign in again after RefreshTTL, so that the provider can reject a user
+// who has left.
 func extend(ctx context.Context, q pg.Querier, sessionID string, ends time.Time) (live, error) {
 	l, err := scanLive(q.QueryRow(ctx, `
 		UPDATE session s SET expires_at = CASE s.method WHEN 'oidc' THEN s.expires_at ELSE greatest(s.expires_at, $2) END FROM account a
@@ -152,7 +153,7 @@ func usedRefresh(ctx context.Context, tx pgx.Tx, hash []byte) (sessionID string,
 	return sessionID, usedAt, nil
 }
 
-// revoke ends a session. It returns false if the session had ended before.
+// revoke ends a session. It returns false if the session was already revoked.
 func revoke(ctx context.Context, tx pgx.Tx, sessionID string, why Reason, at time.Time) (bool, error) {
 	tag, err := tx.Exec(ctx, `UPDATE session SET revoked_at = $2, revoked_reason = $3 WHERE id = $1 AND revoked_at IS NULL`,
 		sessionID, at, why)
@@ -200,8 +201,8 @@ func listLive(ctx context.Context, q pg.Querier, accountID string, at time.Time,
 	return list, nil
 }
 
-// forgetTokens deletes up to limit refresh tokens that expired before a time, and returns how many. It and
-// forgetSessions do not share a transaction, because two replicas could then deadlock.
+// forgetTokens deletes up to limit refresh tokens that expired before a time, and returns how many. forgetTokens and
+// forgetSessions do not run in one transaction, because two replicas could then deadlock.
 func forgetTokens(ctx context.Context, q pg.Querier, before time.Time, limit int) (int, error) {
 	tag, err := q.Exec(ctx, `
 		DELETE FROM refresh_token WHERE hash IN (

@@ -83,7 +83,7 @@ func TestSessions_Sweep_concurrent(t *testing.T) {
 	for _, err := range errs {
 		require.NoError(t, err)
 	}
-	require.NoError(t, h.Sweep(t.Context()), "the rest, whose rows other sweeps had locked")
+	require.NoError(t, h.Sweep(t.Context()), "this sweep deletes the rows that the concurrent sweeps skipped")
 	require.Zero(t, h.count("session"))
 	require.Zero(t, h.count("refresh_token"))
 }

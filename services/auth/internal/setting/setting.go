@@ -1,6 +1,7 @@
 // Package setting owns the settings that an admin can change without a restart. Values are typed and have a history.
-// A change must contain the version that it replaces. Secrets can be set and used, but are never shown again. It
-// promises that every read returns the current value, whichever replica changed it, and that every setting is used.
+// A change must contain the version that it replaces. Secrets can be set and used, but are never shown again. The
+// package promises that every read returns the current value, whichever replica changed it, and that every setting is
+// used.
 package setting
 
 import (
@@ -28,8 +29,8 @@ type Definition struct {
 	Description string
 	// Default is a JSON value; nil for a secret.
 	Default json.RawMessage
-	// Min and Max bound the number of characters of a text or a secret, the value of an integer, or the number of items
-	// of a list.
+	// Min and Max are the bounds, both inclusive, of the number of characters of a string or a secret, of the value of
+	// an integer, or of the number of items of a list.
 	Min, Max int
 }
 
@@ -94,7 +95,7 @@ type Version struct {
 type Current struct {
 	Definition
 
-	// Version is the newest version. Its Number is zero if the setting was never changed.
+	// Version is the newest version. Number is zero if the setting was never changed.
 	Version
 }
 

@@ -34,10 +34,11 @@ type Settings struct {
 	newest   map[string]Version // the newest versions at revision; nil before the first read
 }
 
-// CodeVersion is the error code if the setting has changed since the version that the caller gave.
+// CodeVersion is the error code of Put if the setting no longer has the version that the caller named.
 const CodeVersion = "version_changed"
 
-// Put stores a value if the newest version is still seen. A null or empty raw resets the setting to its default.
+// Put stores a value if seen is the number of the newest version, and returns a conflict otherwise. If raw is empty or
+// null, Put resets the setting to its default.
 func (s *Settings) Put(ctx context.Context, key string, raw []byte, seen int) (Current, error) {
 	d, err := s.definition(key)
 	if err != nil {
@@ -72,7 +73,7 @@ func (s *Settings) Put(ctx context.Context, key string, raw []byte, seen int) (C
 	return next, err
 }
 
-// version returns the new version of a setting, with the value in.
+// version returns a new version of a setting, with the value of the input.
 func (s *Settings) version(ctx context.Context, key string, number int, in input) (Version, error) {
 	c := authn.CallerOf(ctx)
 	v := Version{

@@ -25,7 +25,7 @@ func (v *Version) into() []any {
 	return []any{&v.Number, &v.Set, &v.Value, &v.sealed, &v.ChangedAt, &v.ChangedBy, &v.ChangedByName}
 }
 
-// Newest returns a setting's newest version; it is zero if the setting was never changed.
+// Newest returns a setting's newest version, or a zero Version if the setting was never changed.
 func (Store) Newest(ctx context.Context, q pg.Querier, key string) (Version, error) {
 	var v Version
 	err := q.QueryRow(ctx, `SELECT `+columns+` FROM setting_version WHERE key = $1 ORDER BY version DESC LIMIT 1`, key).Scan(v.into()...)
@@ -35,7 +35,7 @@ func (Store) Newest(ctx context.Context, q pg.Querier, key string) (Version, err
 	return v, nil
 }
 
-// Revision returns how often any setting has changed.
+// Revision returns the number of changes of all settings together.
 func (Store) Revision(ctx context.Context, q pg.Querier) (n int64, err error) {
 	if err := q.QueryRow(ctx, `SELECT revision FROM setting_revision`).Scan(&n); err != nil {
 		return 0, fmt.Errorf("read the revision of the settings: %w", err)
@@ -91,7 +91,7 @@ func (Store) Lock(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// Add inserts a new version and deletes the secrets of all older ones.
+// Add inserts a new version and deletes the secrets of all older versions.
 func (Store) Add(ctx context.Context, tx pgx.Tx, key string, v Version) error {
 	_, err := tx.Exec(ctx, `INSERT INTO setting_version (key, version, is_set, value, sealed, changed_at, changed_by, changed_by_name)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, key, v.Number, v.Set, v.Value, v.sealed, v.ChangedAt, v.ChangedBy, v.ChangedByName)

@@ -68,7 +68,7 @@ func (d Definition) list(text string) (input, error) {
 	}
 	for _, s := range all {
 		if s == "" || len(s) > maxItem || !visible(s) {
-			return input{}, wrong(fault.TypeValue, fmt.Sprintf("Items should be strings of 1 to %d visible characters", maxItem))
+			return input{}, wrong(fault.TypeValue, fmt.Sprintf("Items should be strings of 1 to %d bytes, with visible characters only", maxItem))
 		}
 	}
 	return encoded(all, nil)
@@ -82,7 +82,7 @@ func (d Definition) secret(text string) (input, error) {
 	return input{secret: secret.New(s)}, err
 }
 
-// text parses a string and checks its length. Errors do not repeat the value, because it may be a secret.
+// text parses and checks a string. Errors do not repeat the value, because it may be a secret.
 func (d Definition) text(text string) (string, error) {
 	var s string
 	if json.Unmarshal([]byte(text), &s) != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// The users of these tests: root is an admin, lea leads the team, max is a member, eve is not.
+// The users of these tests: root is an admin, lea leads the team, max is a member, and eve is not a member.
 const (
 	root = "usr_00000000000000000000000001"
 	lea  = "usr_00000000000000000000000002"

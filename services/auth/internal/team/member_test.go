@@ -31,7 +31,7 @@ func TestLeadRole_effectiveAtNextCall(t *testing.T) {
 	_, err = b.RemoveTeamMember(b.as(maxi, authn.NeedManage), &authv1.RemoveTeamMemberRequest{TeamId: team.GetId(), Username: "lea"})
 	require.NoError(t, err)
 	require.Equal(t, fault.Absent, rename(lea), "a removed lead no longer sees the team")
-	require.Len(t, b.audits("team.update"), 1, "the same name again changes nothing")
+	require.Len(t, b.audits("team.update"), 1, "a change to the same name is not audited")
 	require.Contains(t, string(b.audits("team.update")[0].Before), "Team speech")
 }
 
@@ -43,7 +43,7 @@ func TestServer_putAndRemoveMember_audited(t *testing.T) {
 	b.put(team, "eve", authv1.TeamRole_TEAM_ROLE_MEMBER)
 	var source string
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT source FROM team_member WHERE account_id = $1`, eve).Scan(&source))
-	require.Equal(t, "hand", source, "a member that is put by hand has source hand")
+	require.Equal(t, "hand", source, "putting a member changes the source to hand")
 
 	manage := b.as(lea, authn.NeedManage)
 	_, err := b.RemoveTeamMember(manage, &authv1.RemoveTeamMemberRequest{TeamId: team.GetId(), Username: "max"})
@@ -84,7 +84,7 @@ func TestServer_PutTeamMember_limits(t *testing.T) {
 	require.Equal(t, "teams_limit", fault.From(err).Code)
 }
 
-// The largest page, with full teams and the longest names, fits into one message.
+// The largest page, with the longest names and more members per team than a list shows, fits into one message.
 func TestServer_ListTeams_largestPageFits(t *testing.T) {
 	t.Parallel()
 	b := newHarness(t)

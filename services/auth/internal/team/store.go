@@ -22,8 +22,7 @@ func seen(s authn.Scope, more ...any) []any {
 	return append([]any{s.Admin, s.TeamsRead}, more...)
 }
 
-// columns selects a team with its members, leads first. listed is used for lists and selects only some of the
-// members.
+// columns selects a team with all its members, leads first. listed, for lists, selects only the first members.
 const (
 	columns = begin + end
 	listed  = begin + ` ORDER BY 2, 1, 3 LIMIT $5` + end
@@ -49,7 +48,7 @@ func lock(ctx context.Context, tx pgx.Tx, s authn.Scope, id string) (Team, error
 	return one(ctx, tx, id, `SELECT `+columns+` FROM team t WHERE `+visible+` AND t.id = $3 FOR NO KEY UPDATE OF t`, seen(s, id)...)
 }
 
-// find returns the team with a key or id, without its members.
+// find returns the team with this key or id, without its members.
 func find(ctx context.Context, q pg.Querier, name string) (Team, error) {
 	return one(ctx, q, name, `SELECT `+bare+` FROM team WHERE id = $1 OR key = $1`, name)
 }
@@ -69,7 +68,7 @@ func one(ctx context.Context, q pg.Querier, name, sql string, args ...any) (Team
 	return t, nil
 }
 
-// list returns the teams that the scope may read, ordered by key, with some of their members.
+// list returns the teams that the scope may read, ordered by key, with the first listedMembers members of each team.
 func list(ctx context.Context, q pg.Querier, s authn.Scope, p request.Page) ([]Team, error) {
 	return many(q.Query(ctx, `SELECT `+listed+` FROM team t WHERE `+visible+` ORDER BY t.key LIMIT $3 OFFSET $4`,
 		seen(s, p.FetchLimit(), p.Offset, listedMembers)...))

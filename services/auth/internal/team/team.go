@@ -14,7 +14,8 @@ import (
 // kind is the name of teams in errors and in the audit.
 const kind = "team"
 
-// MaxMembers is the maximum number of members of a team. It is limited because a team is shown with all of them.
+// MaxMembers is the maximum number of members of a team. It limits the size of responses, because GetTeam returns all
+// members.
 const MaxMembers = 500
 
 // listedMembers is how many members of each team a list shows. With this number, the largest page of teams with the
@@ -43,7 +44,7 @@ func keyTaken(key string) error {
 }
 
 func hasProjects(id string) error {
-	return fault.New(fault.Conflict, "team_has_projects", "team %s has projects", id)
+	return fault.New(fault.Conflict, "team_has_projects", "team %s cannot be deleted, because it has projects", id)
 }
 
 func full(id string) error {

@@ -42,8 +42,8 @@ type AccountPeerServiceClient interface {
 	ListAccounts(ctx context.Context, in *ListAccountsRequest, opts ...grpc.CallOption) (*ListAccountsResponse, error)
 	// ListTeams lists all teams, ordered by key.
 	ListTeams(ctx context.Context, in *ListTeamsRequest, opts ...grpc.CallOption) (*ListTeamsResponse, error)
-	// ListProjectRoles returns every project role of an account. Services call it for callers whose signed identity is
-	// too small to carry all roles.
+	// ListProjectRoles returns every project role of an account. Services call it for callers who have more roles than
+	// a signed caller identity can contain.
 	ListProjectRoles(ctx context.Context, in *ListProjectRolesRequest, opts ...grpc.CallOption) (*ListProjectRolesResponse, error)
 }
 
@@ -119,8 +119,8 @@ type AccountPeerServiceServer interface {
 	ListAccounts(context.Context, *ListAccountsRequest) (*ListAccountsResponse, error)
 	// ListTeams lists all teams, ordered by key.
 	ListTeams(context.Context, *ListTeamsRequest) (*ListTeamsResponse, error)
-	// ListProjectRoles returns every project role of an account. Services call it for callers whose signed identity is
-	// too small to carry all roles.
+	// ListProjectRoles returns every project role of an account. Services call it for callers who have more roles than
+	// a signed caller identity can contain.
 	ListProjectRoles(context.Context, *ListProjectRolesRequest) (*ListProjectRolesResponse, error)
 	mustEmbedUnimplementedAccountPeerServiceServer()
 }

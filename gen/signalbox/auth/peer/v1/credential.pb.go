@@ -27,10 +27,10 @@ const (
 
 type AuthenticateRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The bearer credential as sent; empty on routes without one.
+	// The bearer credential as the client sent it; empty if the request has none.
 	Credential    string `protobuf:"bytes,1,opt,name=credential,proto3" json:"credential,omitempty"`
 	ClientAddress string `protobuf:"bytes,2,opt,name=client_address,json=clientAddress,proto3" json:"client_address,omitempty"`
-	// The route is served in maintenance too.
+	// Whether the route is also served during maintenance.
 	InMaintenance bool `protobuf:"varint,3,opt,name=in_maintenance,json=inMaintenance,proto3" json:"in_maintenance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

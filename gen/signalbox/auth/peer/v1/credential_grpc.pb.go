@@ -31,11 +31,12 @@ const (
 //
 // CredentialService checks credentials for the gateway and signs the identity of callers for the other services.
 type CredentialServiceClient interface {
-	// Authenticate checks an access token, if there is one, and returns the signed caller identity, which later calls
-	// carry as `x-service-caller`. If the token is not valid, it fails with Unauthenticated. While the installation is in
-	// maintenance the call fails as Unavailable with code `maintenance`, except for routes with `in_maintenance`.
+	// Authenticate checks an access token and returns the signed caller identity, which later calls carry as
+	// `x-service-caller`. Without a token, the identity is that of an anonymous caller. If the token is not valid, the
+	// call fails with Unauthenticated. While the installation is in maintenance, it fails with Unavailable and the code
+	// `maintenance`, unless `in_maintenance` is set.
 	Authenticate(ctx context.Context, in *AuthenticateRequest, opts ...grpc.CallOption) (*AuthenticateResponse, error)
-	// GetCallerKeys returns the public keys of the keys that sign caller identities.
+	// GetCallerKeys returns the public keys that verify caller identities.
 	GetCallerKeys(ctx context.Context, in *GetCallerKeysRequest, opts ...grpc.CallOption) (*CallerKeys, error)
 }
 
@@ -73,11 +74,12 @@ func (c *credentialServiceClient) GetCallerKeys(ctx context.Context, in *GetCall
 //
 // CredentialService checks credentials for the gateway and signs the identity of callers for the other services.
 type CredentialServiceServer interface {
-	// Authenticate checks an access token, if there is one, and returns the signed caller identity, which later calls
-	// carry as `x-service-caller`. If the token is not valid, it fails with Unauthenticated. While the installation is in
-	// maintenance the call fails as Unavailable with code `maintenance`, except for routes with `in_maintenance`.
+	// Authenticate checks an access token and returns the signed caller identity, which later calls carry as
+	// `x-service-caller`. Without a token, the identity is that of an anonymous caller. If the token is not valid, the
+	// call fails with Unauthenticated. While the installation is in maintenance, it fails with Unavailable and the code
+	// `maintenance`, unless `in_maintenance` is set.
 	Authenticate(context.Context, *AuthenticateRequest) (*AuthenticateResponse, error)
-	// GetCallerKeys returns the public keys of the keys that sign caller identities.
+	// GetCallerKeys returns the public keys that verify caller identities.
 	GetCallerKeys(context.Context, *GetCallerKeysRequest) (*CallerKeys, error)
 	mustEmbedUnimplementedCredentialServiceServer()
 }

@@ -262,7 +262,7 @@ func (x *FinishOidcResponse) GetNext() string {
 
 type IssueTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The fields of the form; each may occur once.
+	// The fields of the form. Each field occurs at most once.
 	Form          map[string]string `protobuf:"bytes,1,rep,name=form,proto3" json:"form,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	ClientAddress string            `protobuf:"bytes,2,opt,name=client_address,json=clientAddress,proto3" json:"client_address,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -32,7 +32,7 @@ const (
 // OidcPeerService signs users in through the installation's OpenID provider.
 type OidcPeerServiceClient interface {
 	// BeginOidc creates a sign-in and returns the address for the browser. Only the browser stores `binding`, as a cookie
-	// that grants no access. It ensures that the provider's response is used by the same browser.
+	// that grants no access. The cookie ensures that only the same browser can use the provider's response.
 	BeginOidc(ctx context.Context, in *BeginOidcRequest, opts ...grpc.CallOption) (*BeginOidcResponse, error)
 	// FinishOidc accepts the provider's response, once. The session cookie is returned as `x-service-set-cookie`.
 	FinishOidc(ctx context.Context, in *FinishOidcRequest, opts ...grpc.CallOption) (*FinishOidcResponse, error)
@@ -73,7 +73,7 @@ func (c *oidcPeerServiceClient) FinishOidc(ctx context.Context, in *FinishOidcRe
 // OidcPeerService signs users in through the installation's OpenID provider.
 type OidcPeerServiceServer interface {
 	// BeginOidc creates a sign-in and returns the address for the browser. Only the browser stores `binding`, as a cookie
-	// that grants no access. It ensures that the provider's response is used by the same browser.
+	// that grants no access. The cookie ensures that only the same browser can use the provider's response.
 	BeginOidc(context.Context, *BeginOidcRequest) (*BeginOidcResponse, error)
 	// FinishOidc accepts the provider's response, once. The session cookie is returned as `x-service-set-cookie`.
 	FinishOidc(context.Context, *FinishOidcRequest) (*FinishOidcResponse, error)
@@ -181,8 +181,8 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// OAuthPeerService serves the endpoints that take forms. An error of RFC 6749 5.2 is a normal response here: `error`
-// is set, and the status is the one that the RFC names.
+// OAuthPeerService serves the OAuth endpoints that accept forms, and the metadata. An error with a code of the OAuth
+// RFCs is a normal response here: `body` contains the code as `error`, and `status` is the HTTP status.
 type OAuthPeerServiceClient interface {
 	IssueToken(ctx context.Context, in *IssueTokenRequest, opts ...grpc.CallOption) (*OAuthAnswer, error)
 	// RevokeToken implements RFC 7009. It also succeeds for an unknown token.
@@ -245,8 +245,8 @@ func (c *oAuthPeerServiceClient) GetMetadata(ctx context.Context, in *GetMetadat
 // All implementations must embed UnimplementedOAuthPeerServiceServer
 // for forward compatibility.
 //
-// OAuthPeerService serves the endpoints that take forms. An error of RFC 6749 5.2 is a normal response here: `error`
-// is set, and the status is the one that the RFC names.
+// OAuthPeerService serves the OAuth endpoints that accept forms, and the metadata. An error with a code of the OAuth
+// RFCs is a normal response here: `body` contains the code as `error`, and `status` is the HTTP status.
 type OAuthPeerServiceServer interface {
 	IssueToken(context.Context, *IssueTokenRequest) (*OAuthAnswer, error)
 	// RevokeToken implements RFC 7009. It also succeeds for an unknown token.

@@ -9,7 +9,8 @@ ALTER TABLE signing_key
     ADD COLUMN signs_at       timestamptz,
     -- When tokens of a replaced key stop being accepted; null while the key has no successor.
     ADD COLUMN verifies_until timestamptz,
-    -- Set when an admin revokes the key. From then on, tokens that the key signed are rejected.
+    -- When an admin revoked the key; null if it is not revoked. Access tokens of a revoked key are rejected at once,
+    -- caller identities within seconds.
     ADD COLUMN revoked_at     timestamptz,
     ALTER COLUMN sealed DROP NOT NULL;
 

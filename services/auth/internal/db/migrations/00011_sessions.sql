@@ -13,6 +13,6 @@ ALTER TABLE session
 
 UPDATE session SET last_used_at = created_at, expires_at = created_at + interval '30 days';
 
--- True if the service generated the password. Other people have seen it, so the user must change it before anything
--- else.
+-- True while the password is one that the service generated. Other people have seen it, so the user must change it
+-- before most other calls.
 ALTER TABLE account ADD COLUMN must_change_password boolean NOT NULL DEFAULT false;

@@ -1,5 +1,5 @@
 -- +goose Up
--- All values that a setting has had. The newest version is the current one.
+-- All versions of each setting. The newest version is in force.
 CREATE TABLE setting_version (
     key             text        NOT NULL,
     version         integer     NOT NULL CHECK (version > 0),
