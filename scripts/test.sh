@@ -123,6 +123,7 @@ packages=() last=() installations=()
 for line in "${tested[@]}"; do
   case $line in
     */test/e2e\ *) ;;
+    */test/load\ *) ;; # has only benchmarks
     */test/testenv\ * | *\ */test/testenv*) installations+=("${line%% *}") ;;
     *\ */test/blobtest*) last+=("${line%% *}") ;;
     *) packages+=("${line%% *}") ;;
