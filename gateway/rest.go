@@ -105,8 +105,9 @@ func (g *Gateway) vouched(ctx context.Context, r *http.Request, rt route.Route) 
 	return ctx, claim, named(rt, err)
 }
 
-// forAdmins rejects callers without the admin role with 403 before it parses the body. The service checks the role
-// again. A caller with a temporary password is rejected by the service instead, with the reason.
+// forAdmins rejects callers without the admin role if the route requires that role. It is called before the body is
+// parsed. The service checks the role again. A caller with an invalid token or a temporary password is left to the
+// service, which returns the reason.
 func (g *Gateway) forAdmins(ctx context.Context, rt route.Route) error {
 	if rt.Role != authn.RoleAdmin {
 		return nil

@@ -119,7 +119,7 @@ type AttemptSpec struct {
 	Resume         *ResumePoint      `json:"resume,omitempty"`
 }
 
-// ResumePoint is a checkpoint that a training resumes from.
+// ResumePoint is the checkpoint from which training resumes.
 type ResumePoint struct {
 	ArtifactID string    `json:"artifact_id"`
 	Step       *int64    `json:"step,omitempty"`
@@ -134,7 +134,7 @@ type DatasetInput struct {
 	Files  []ObjectRef `json:"files"`
 }
 
-// ModelInput is the model that a training starts from.
+// ModelInput is the model from which training starts.
 type ModelInput struct {
 	Ref    string      `json:"ref"`
 	Digest string      `json:"digest"`

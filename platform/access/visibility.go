@@ -2,10 +2,10 @@
 // a caller who may not see a row, the row looks exactly like a missing one. VisibilityRows updates the copies of
 // project visibility that a service stores.
 //
-// Auth owns projects. Each row of a job, a dataset or a model has a copy of the visibility of its project (who
-// besides the members may read it), so that reads do not depend on auth. The schema of the service must have the
-// table project_visibility, and the trigger follow_project_visibility on each table with copies. The package then
-// promises: after Set has returned, every row of the project has that version of the visibility or a newer one. This
+// Auth owns projects. Each row that belongs to a project (a job, a dataset, a model and others) has a copy of the
+// project's visibility (who besides the members may read it), so that reads do not depend on auth. The schema of the
+// service must have the table project_visibility, and the trigger follow_project_visibility on each table with copies.
+// Then, after Set has returned, every row of the project has that version of the visibility or a newer one. This
 // includes rows that are inserted later, even by a transaction that had read the project before. The trigger and Set
 // use the same lock on the project: either Set sees the new row, or the trigger sees the change that Set stored.
 package access

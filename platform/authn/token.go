@@ -104,7 +104,7 @@ func (c *Caller) check() error {
 		return nil
 	case KindUser:
 		if c.Subject == "" || (c.Role != RoleOperator && c.Role != RoleAdmin) {
-			return errors.New("a user must have a subject and a role")
+			return errors.New("a user must have a subject and the role operator or admin")
 		}
 		return nil
 	case KindIngest:

@@ -3,7 +3,7 @@ package pg
 import "github.com/jackc/pgx/v5"
 
 // One returns the only row of a query. Each exported field of T either names its column in the `db` tag, or has the
-// name of the column without underscores and in any case. If there is no row, the error is pgx.ErrNoRows.
+// name of the column; underscores and letter case are ignored. If there is no row, the error is pgx.ErrNoRows.
 func One[T any](rows pgx.Rows, err error) (*T, error) {
 	if err != nil {
 		return nil, err

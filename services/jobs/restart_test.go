@@ -99,7 +99,8 @@ func (w *harness) nodeState(nodeID, state string) {
 	}, patience, 50*time.Millisecond, state)
 }
 
-// fence ends the stream of an agent for longer than the fence timeout, and waits until the agent's work is given up.
+// fence ends the stream of an agent, moves the time at which its node was lost back by more than the fence timeout, and
+// waits until the node's work is released.
 func (w *harness) fence(a *agent) {
 	w.t.Helper()
 	a.cancel()

@@ -200,7 +200,7 @@ func (h *fixture) connect(bus *rpc.Bus) {
 	h.snapshots = registrypeerv1.NewSnapshotServiceClient(conn("inference"))
 }
 
-// The callers of the tests.
+// ann, bob and admin are the users that call the service in tests.
 func ann() *authn.Caller { return person("usr_01k00000000000000000000001", "ann", authn.RoleOperator) }
 
 func bob() *authn.Caller { return person("usr_01k00000000000000000000002", "bob", authn.RoleOperator) }

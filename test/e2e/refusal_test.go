@@ -114,11 +114,11 @@ func refusals() map[string]refusal {
 		},
 		"an image from elsewhere": {
 			func(set func(any, ...string)) { set("registry.evil.example/x:1", "spec", "image", "ref") },
-			400, "image_registry", "the registry registry.evil.example is not on the allowlist of this deployment", nil,
+			400, "image_registry", "the registry registry.evil.example is not on the allowlist of this installation", nil,
 		},
 		"an image from nearly there": {
 			func(set func(any, ...string)) { set("good.example.evil.example/x:1", "spec", "image", "ref") },
-			400, "image_registry", "the registry good.example.evil.example is not on the allowlist of this deployment", nil,
+			400, "image_registry", "the registry good.example.evil.example is not on the allowlist of this installation", nil,
 		},
 		"an unknown hyperparameter": {
 			func(set func(any, ...string)) { set(map[string]any{"lr": 0.1}, "spec", "hparams") },
@@ -147,7 +147,8 @@ func refusals() map[string]refusal {
 	}
 }
 
-// TestRefusals submits jobs that each gate rejects. It requires that no row and no object is left behind.
+// TestRefusals submits invalid jobs. It requires that the expected gate rejects each of them, and that no row and no
+// object is left behind.
 func TestRefusals(t *testing.T) {
 	for name, start := range testenv.DrawnKinds(t) {
 		t.Run(name, func(t *testing.T) {

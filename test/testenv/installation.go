@@ -181,7 +181,7 @@ func Folder(t testing.TB) string {
 	t.Helper()
 	base := pgtest.TempDir()
 	if os.Geteuid() == 0 && !accessible(base) {
-		base = "/tmp" // the users of processes must be able to pass through the folder
+		base = "/tmp" // processes of other users must be able to pass through the folder
 	}
 	dir, err := os.MkdirTemp(base, "sb")
 	require.NoError(t, err)

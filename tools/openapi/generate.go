@@ -177,7 +177,8 @@ func (g *generator) one(r *surface.Route) (*object, error) {
 	return op, nil
 }
 
-// components returns the schemas of all messages and the failures, with the overlay's patches applied.
+// components returns the document's components: the schemas of the messages that need one and the failure responses,
+// merged with the overlay's components.
 func (g *generator) components() (*object, error) {
 	schemas := obj()
 	for _, md := range g.messages() {

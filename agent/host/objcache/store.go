@@ -26,8 +26,8 @@ type Store struct {
 	fetching singleflight.Group
 }
 
-// NewStore returns a store that caches objects in dir. It keeps about maxBytes of objects between works; 0
-// means no limit.
+// NewStore returns a store that caches objects in dir. Before each download, it removes the least recently used objects
+// so that the cache does not grow much beyond maxBytes; 0 means no limit.
 func NewStore(dir string, maxBytes int64, source executor.Downloader, clk clock.Clock) *Store {
 	return &Store{dir: dir, max: maxBytes, source: source, clock: clk}
 }

@@ -78,8 +78,8 @@ func lookPath(name string, environ []string) (string, bool) {
 	return "", false
 }
 
-// value returns the value of a variable. If the variable is set several times, the last value applies, as
-// for a process.
+// value returns the value of a variable. If the variable is set several times, the last value applies, as in the
+// field Env of exec.Cmd.
 func value(environ []string, name string) (last string) {
 	for _, variable := range environ {
 		if v, ok := strings.CutPrefix(variable, name+"="); ok {

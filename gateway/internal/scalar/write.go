@@ -1,9 +1,10 @@
-// Package scalar reads and writes single values as the API contract defines: integers and floats as numbers, times with
-// six decimals and their offset, enum values as lower-case words, bytes as base64, text as JSON strings.
+// Package scalar writes single values as the API contract defines: integers and floats as numbers (NaN and the
+// infinities as strings), times in UTC with six decimals, enum values as lower-case words, bytes as base64, text as
+// JSON strings.
 //
-// Reading a written value returns the same value. Apart from what it writes, the package reads only what the
-// contract also allows: a time with any offset and number of decimals, and an integer with leading zeros or a sign. It
-// rejects a value outside the range of its kind.
+// It also reads integers, map keys, times and enum words. Each reader accepts what the package writes. An integer may
+// also have leading zeros and a sign, and a time may have any offset and number of decimals. A value outside the range
+// of its kind is rejected.
 package scalar
 
 import (

@@ -8,7 +8,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// checkShapes rejects request and response types that the API's JSON cannot express.
+// checkShapes rejects request and response types that the API's JSON cannot express, and requests with a field named
+// header.
 func checkShapes(md protoreflect.MethodDescriptor) error {
 	if md.Input().Fields().ByName("header") != nil {
 		return fmt.Errorf("%s: a field must not be named `header`, because errors in headers have the location `header`", md.FullName())

@@ -94,8 +94,8 @@ func TestDemo_judge_lastRoundBelowBar(t *testing.T) {
 		rounds, want string
 	}{
 		"at the bar":   {round("0.9", true), ""},
-		"below":        {round("0.899", true), "(step 900) is incomplete or its average reward is below 0.9: 0.90"},
-		"zero":         {round("0", true), "is below 0.9: 0.00"},
+		"below":        {round("0.899", true), "(step 900) is incomplete or its average reward (0.90) is below 0.9"},
+		"zero":         {round("0", true), "(0.00) is below 0.9"},
 		"not reported": {round("null", true), "not reported"},
 		"incomplete":   {round("0.99", false), "(step 900)"},
 		"no round":     {`[]`, "no validation round"},

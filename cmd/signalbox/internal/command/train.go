@@ -85,7 +85,7 @@ func (d *demo) judge(ctx context.Context) (e2eflow.Sample, error) {
 	}
 	last := rounds[len(rounds)-1]
 	if !last.Complete || last.AvgReward == nil || *last.AvgReward < leastExactMatch {
-		return e2eflow.Sample{}, fmt.Errorf("the last validation round (step %d) is incomplete or its average reward is below %.1f: %s", last.Step, leastExactMatch, show(last.AvgReward))
+		return e2eflow.Sample{}, fmt.Errorf("the last validation round (step %d) is incomplete or its average reward (%s) is below %.1f", last.Step, show(last.AvgReward), leastExactMatch)
 	}
 	samples, err := d.loop.Samples(ctx)
 	if err != nil {

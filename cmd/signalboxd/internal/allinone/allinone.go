@@ -153,7 +153,8 @@ type ready struct {
 	Data    string `json:"data"`
 }
 
-// showFirst shows the first login as soon as it exists: if the start failed later, it would never be shown.
+// showFirst shows the first login unless the password was configured. It must be called as soon as the login exists:
+// if this start failed before, no later start would show the login.
 func (d *daemon) showFirst() {
 	if d.first != nil && !d.first.Given {
 		fmt.Fprintf(d.options.Out, "\n  First login (shown once): %s / %s\n  Address: %s\n\n", d.first.Username, d.first.Password.Reveal(), d.url())

@@ -54,7 +54,7 @@ func openCopies(ctx context.Context, q pg.Querier, service string, limit int) ([
 func triedCopy(ctx context.Context, q pg.Querier, service, projectID string, now time.Time) error {
 	_, err := q.Exec(ctx, `UPDATE project_visibility_change SET tried_at = $3 WHERE project_id = $1 AND service = $2`, projectID, service, now)
 	if err != nil {
-		return fmt.Errorf("record an attempt to send a visibility to %s: %w", service, err)
+		return fmt.Errorf("record an attempt to send a project's visibility to %s: %w", service, err)
 	}
 	return nil
 }
@@ -63,7 +63,7 @@ func triedCopy(ctx context.Context, q pg.Querier, service, projectID string, now
 func endCopy(ctx context.Context, q pg.Querier, service string, p pending) error {
 	_, err := q.Exec(ctx, `DELETE FROM project_visibility_change WHERE project_id = $1 AND service = $2 AND version <= $3`, p.ProjectID, service, p.Version)
 	if err != nil {
-		return fmt.Errorf("record that %s confirmed a visibility: %w", service, err)
+		return fmt.Errorf("record that %s confirmed a project's visibility: %w", service, err)
 	}
 	return nil
 }

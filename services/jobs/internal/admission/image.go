@@ -24,7 +24,7 @@ func checkImage(d *Draft, allowed []string) error {
 	}
 	registry := strings.ToLower(reference.Domain(named))
 	if !slices.Contains(allowed, registry) {
-		return Refuse(Image, "the registry %s is not on the allowlist of this deployment", registry)
+		return Refuse(Image, "the registry %s is not on the allowlist of this installation", registry)
 	}
 	return nil
 }

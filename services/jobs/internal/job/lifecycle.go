@@ -69,9 +69,10 @@ func (j *Job) start(a *Attempt, now time.Time) {
 	a.StartingAt, j.StartingAt = &now, &now
 }
 
-// Report applies a reported lifecycle event to the job's attempt. Events may be skipped but not reordered: starting
-// after running, and a different event after a terminal one, are conflicts. A repeated event changes nothing. The
-// billing starts at now if the event is the attempt's first running event.
+// Report applies a reported lifecycle event to the job's attempt. Events may be skipped but not reordered. These are
+// conflicts: starting after running, a different event after a terminal one, and any other event after the attempt has
+// ended. Otherwise, a repeated event changes nothing. Billing starts at now if the event is the attempt's first running
+// event.
 func (j *Job) Report(a *Attempt, event, message string, now time.Time) (applied bool, err error) {
 	terminal := event == ReportSucceeded || event == ReportFailed
 	switch {

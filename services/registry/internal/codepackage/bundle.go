@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// SubjectKind is the kind of packages in events, audit entries and errors.
+// SubjectKind is what events, audit entries and errors call a package.
 const SubjectKind = "package"
 
 // State is the state of a package.

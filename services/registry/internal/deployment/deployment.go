@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// SubjectKind is the kind of deployments in events, audit entries and errors.
+// SubjectKind is what events, audit entries and errors call a deployment.
 const SubjectKind = "deployment"
 
 // StateServing and StateSuspended are the states of a deployment.

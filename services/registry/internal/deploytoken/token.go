@@ -7,7 +7,7 @@ package deploytoken
 
 import "time"
 
-// Kind is the kind of tokens in errors.
+// Kind is what errors call a token.
 const Kind = "deployment token"
 
 // Token is the stored record of a token, which has a hash in place of its text.

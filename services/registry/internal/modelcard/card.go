@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Kind is the kind of cards in errors.
+// Kind is what errors call a card.
 const Kind = "model card"
 
 const (

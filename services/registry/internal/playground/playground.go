@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// SubjectKind is the kind of sessions in events, audit entries and errors.
+// SubjectKind is what events, audit entries and errors call a session.
 const SubjectKind = "playground session"
 
 // The states of a session: first the stored ones, then those that are derived from the engines of a live session.

@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Kind is the kind of revisions in errors.
+// Kind is what errors call a revision.
 const Kind = "revision"
 
 // State is the state of a revision.

@@ -151,7 +151,7 @@ func (s *Snapshot) Sum() (digest string, raw []byte, err error) {
 	out := json.NewEncoder(&text)
 	out.SetEscapeHTML(false) // keep the opaque members of the manifest as written
 	if err := out.Encode(s); err != nil {
-		return "", nil, fmt.Errorf("write a snapshot: %w", err)
+		return "", nil, fmt.Errorf("encode a snapshot: %w", err)
 	}
 	raw = text.Bytes()
 	if digest, err = canon.Digest(raw); err != nil {
