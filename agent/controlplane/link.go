@@ -169,7 +169,7 @@ func (s *session) run(ctx context.Context) error {
 	if err != nil {
 		// If Send fails, Recv returns the reason why the stream ended.
 		_, received := stream.Recv()
-		return fmt.Errorf("send the hello message to the control plane: %w", errors.Join(err, received))
+		return fmt.Errorf("send the first messages to the control plane: %w", errors.Join(err, received))
 	}
 	beats := make(chan time.Duration, 1)
 	received := make(chan error, 1)

@@ -27,7 +27,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Env holds what all services need to be created.
+// Env holds what is needed to create any of the services.
 type Env struct {
 	Name    string
 	Log     *slog.Logger

@@ -254,11 +254,11 @@ func checkpointsAfter(ctx context.Context, q pg.Querier, service string, positio
 		FROM audit_checkpoint c JOIN audit_seal s ON s.position = c.position AND s.hash = c.hash
 		WHERE c.position > $1 ORDER BY c.position LIMIT $2`, position, batch)
 	if err != nil {
-		return nil, fmt.Errorf("read the heads to keep: %w", err)
+		return nil, fmt.Errorf("read the audit heads to store outside the database: %w", err)
 	}
 	heads, err := pgx.CollectRows(rows, scanHead(service))
 	if err != nil {
-		return nil, fmt.Errorf("read the heads to keep: %w", err)
+		return nil, fmt.Errorf("read the audit heads to store outside the database: %w", err)
 	}
 	return heads, nil
 }

@@ -90,7 +90,7 @@ func newRequest(ctx context.Context, method string, body proto.Message) (Request
 
 func decode(kept []byte, answer proto.Message) error {
 	if err := proto.Unmarshal(kept, answer); err != nil {
-		return fmt.Errorf("read the stored response: %w", err)
+		return fmt.Errorf("decode the stored response: %w", err)
 	}
 	return nil
 }

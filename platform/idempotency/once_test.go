@@ -187,9 +187,9 @@ func TestOnce_malformedStoredResponse(t *testing.T) {
 	_, err = m.pool.Exec(t.Context(), `UPDATE idempotency SET answer = '\xff'`)
 	require.NoError(t, err)
 	_, err = m.create(ctx, "/a", "r")
-	require.ErrorContains(t, err, "read the stored response")
+	require.ErrorContains(t, err, "decode the stored response")
 	replayed, err := m.once.Replay(ctx, "/a", wrapperspb.String("r"), &typepb.Field{})
-	require.ErrorContains(t, err, "read the stored response")
+	require.ErrorContains(t, err, "decode the stored response")
 	require.False(t, replayed)
 	require.EqualValues(t, 1, m.made.Load(), "a repeat never creates")
 }

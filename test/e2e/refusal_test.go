@@ -205,7 +205,7 @@ func (c refusal) requireDetail(t *testing.T, e *client.Error) {
 	require.Equal(t, want, e.Detail)
 }
 
-// changed returns a copy of the valid submission good with a change.
+// changed returns a copy of the valid submission good that the function change has changed.
 func changed(t *testing.T, good map[string]any, change func(set func(value any, path ...string))) map[string]any {
 	t.Helper()
 	raw, err := json.Marshal(good)

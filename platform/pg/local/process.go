@@ -64,7 +64,7 @@ func chooseIdentity(ctx context.Context, binDir string) (*identity, error) {
 		}
 		return id, nil
 	}
-	return nil, fmt.Errorf("start Postgres although this process is root: %w", errors.Join(errs...))
+	return nil, fmt.Errorf("run Postgres as a user other than root: %w", errors.Join(errs...))
 }
 
 // command prepares one of the programs with a minimal environment. The program gets its own process group, so that

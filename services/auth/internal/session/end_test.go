@@ -142,7 +142,7 @@ func TestSessions_Authenticate_recordsUseOncePerMinute(t *testing.T) {
 	require.Equal(t, second, version())
 }
 
-// The session's row is locked while its token is checked.
+// Authenticate must succeed while another transaction has locked the session's row.
 func TestSessions_Authenticate_doesNotWaitForRowLock(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

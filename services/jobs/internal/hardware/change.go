@@ -81,11 +81,11 @@ func (c *Changes) Replace(ctx context.Context, r Request) (*Version, error) {
 func form(c Config) ([]byte, error) {
 	raw, err := json.Marshal(c)
 	if err != nil {
-		return nil, fmt.Errorf("write the hardware configuration: %w", err)
+		return nil, fmt.Errorf("encode the hardware configuration: %w", err)
 	}
 	document, err := canon.JSON(raw)
 	if err != nil {
-		return nil, fmt.Errorf("write the hardware configuration: %w", err)
+		return nil, fmt.Errorf("encode the hardware configuration: %w", err)
 	}
 	return document, nil
 }
