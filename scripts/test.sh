@@ -122,7 +122,7 @@ mapfile -t tested < <(go list -f '{{.ImportPath}} {{join .Imports " "}} {{join .
 packages=() last=() installations=()
 for line in "${tested[@]}"; do
   case $line in
-    */test/e2e\ *) ;;
+    */test/e2e\ * | */test/contract\ * | */test/identity\ * | */test/chaos\ *) ;; # named below
     */test/load\ *) ;; # has only benchmarks
     */test/testenv\ * | *\ */test/testenv*) installations+=("${line%% *}") ;;
     *\ */test/blobtest*) last+=("${line%% *}") ;;
@@ -136,9 +136,10 @@ beside() {
 }
 beside &
 beside=$!
-# Test two packages at a time: a third one only slows the others down on two cores. Start test/e2e before the other
-# installations, because it takes half as long as all of them together.
-part "packages" gotest packages -timeout 40m -p 2 -parallel 4 "${packages[@]}" "${last[@]}" ./test/e2e "${installations[@]}"
+# Test two packages at a time: a third one only slows the others down on two cores. Among the installations, start the
+# longest first, so that the last two packages end at about the same time.
+part "packages" gotest packages -timeout 40m -p 2 -parallel 4 "${packages[@]}" "${last[@]}" \
+  ./test/e2e ./test/contract ./test/identity ./test/chaos "${installations[@]}"
 wait "$beside" || failed+=("tools")
 wait "$python" || failed+=("Python")
 part "statements" env GOWORK=off go -C tools run ./sqlcover .. "$PGTEST_STATEMENTS"

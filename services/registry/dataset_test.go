@@ -129,7 +129,7 @@ func TestCreateDatasetVersion_rejections(t *testing.T) {
 		want  fault.Kind
 		words string
 	}{
-		"not the owner":   {bob(), []*registryv1.ManifestFile{object("a", data)}, fault.Forbidden, "only its owner"},
+		"not the owner":   {bob(), []*registryv1.ManifestFile{object("a", data)}, fault.Forbidden, "only by its owner"},
 		"too large":       {ann(), []*registryv1.ManifestFile{big, {Path: "b", SizeBytes: 400 << 10, Sha256: sum(data)}}, fault.TooLarge, "1 MiB"},
 		"parent dir":      {ann(), []*registryv1.ManifestFile{object("../a", data)}, fault.Refused, "must be relative"},
 		"absolute":        {ann(), []*registryv1.ManifestFile{object("/a", data)}, fault.Refused, "must be relative"},

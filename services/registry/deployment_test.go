@@ -229,7 +229,7 @@ func TestCreateRevision_rejections(t *testing.T) {
 		want    fault.Kind
 		words   string
 	}{
-		"not the owner":                    {bob(), &registryv1.RevisionSource{ModelId: m.GetId(), Version: 1}, nil, fault.Forbidden, "only its owner"},
+		"not the owner":                    {bob(), &registryv1.RevisionSource{ModelId: m.GetId(), Version: 1}, nil, fault.Forbidden, "only by its owner"},
 		"unknown version":                  {ann(), &registryv1.RevisionSource{ModelId: m.GetId(), Version: 9}, nil, fault.Refused, "no such model version"},
 		"unknown model":                    {ann(), &registryv1.RevisionSource{ModelId: "mdl_01k00000000000000000000001", Version: 1}, nil, fault.Refused, "no such model version"},
 		"malformed model":                  {ann(), &registryv1.RevisionSource{ModelId: "adder", Version: 1}, nil, fault.Invalid, ""},
@@ -274,7 +274,7 @@ func TestStopRevision(t *testing.T) {
 	_, err = stop(ann(), one)
 	refused(t, err, fault.Conflict, "revision 1 is promoted")
 	_, err = stop(bob(), two)
-	refused(t, err, fault.Forbidden, "only its owner")
+	refused(t, err, fault.Forbidden, "only by its owner")
 	got, err := stop(ann(), two)
 	require.NoError(t, err)
 	require.Equal(t, "stopped", got.GetState())
@@ -311,7 +311,7 @@ func TestCreateDeploymentToken_secretShownOnce(t *testing.T) {
 	require.Len(t, list.GetTokens(), 1)
 	require.Nil(t, list.GetTokens()[0].Token)
 	_, err = h.deployments.CreateDeploymentToken(h.as(bob()), ask)
-	refused(t, err, fault.Forbidden, "only its owner")
+	refused(t, err, fault.Forbidden, "only by its owner")
 	// No table holds the secret itself.
 	var stored []byte
 	pool := h.db.Pool("registry")

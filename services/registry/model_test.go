@@ -206,7 +206,7 @@ func TestCreateModelVersion_rejections(t *testing.T) {
 	}
 	mine := h.artifact(ann(), "gguf", false, ggufFile("mine"))
 	theirs := h.artifact(bob(), "gguf", false, ggufFile("theirs"))
-	refused(t, create(bob(), mine), fault.Forbidden, "only its owner")
+	refused(t, create(bob(), mine), fault.Forbidden, "only by its owner")
 	refused(t, create(ann(), theirs), fault.Absent, "no such run: "+theirs.GetRunId())
 	refused(t, create(ann(), &registryv1.ModelSource{RunId: mine.GetRunId(), ArtifactId: theirs.GetArtifactId()}), fault.Absent, "no such artifact")
 	refused(t, create(ann(), &registryv1.ModelSource{RunId: "run_none", ArtifactId: "x"}), fault.Absent, "no such run: run_none")

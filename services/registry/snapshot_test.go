@@ -185,7 +185,7 @@ func TestRevocation_waitsForReplicasWithLease(t *testing.T) {
 	require.NoError(t, err)
 	require.NotNil(t, list.GetTokens()[0].GetRevokedAt())
 	require.NoError(t, <-h.revoke(ann(), token, soon), "a repeat succeeds")
-	refused(t, <-h.revoke(bob(), token, soon), fault.Forbidden, "only its owner")
+	refused(t, <-h.revoke(bob(), token, soon), fault.Forbidden, "only by its owner")
 	refused(t, <-h.revoke(ann(), &registryv1.DeploymentToken{DeploymentId: d.GetId(), Id: "tok_01k00000000000000000000001"}, soon),
 		fault.Absent, "no such deployment token")
 }

@@ -242,7 +242,7 @@ func newest(files fs.FS) (int64, error) {
 	return last, nil
 }
 
-// Reindex rebuilds the indexes of the job queue without blocking writers, because they grow too large over time. The
+// Reindex rebuilds the indexes of the job queue, which grow too large over time. It does not block writers. The
 // `migrate` command calls it: River's own reindexer would need the right to change tables.
 func Reindex(ctx context.Context, ownerURL secret.String, schema string) error {
 	return asOwner(ctx, ownerURL, schema, func(conn *pgx.Conn) error {

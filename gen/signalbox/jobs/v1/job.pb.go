@@ -38,7 +38,8 @@ const (
 	JobState_JOB_STATE_SUCCEEDED   JobState = 6
 	JobState_JOB_STATE_FAILED      JobState = 7
 	JobState_JOB_STATE_STOPPED     JobState = 8
-	// A checkpoint was requested; the processes end once it is registered.
+	// A checkpoint was requested. The processes are stopped when the training acknowledges the request, or when the grace
+	// period ends. If a required checkpoint is missing then, the job runs on.
 	JobState_JOB_STATE_PAUSING JobState = 9
 	// Nothing runs and no resources are held until a user resumes or stops the job.
 	JobState_JOB_STATE_PAUSED JobState = 10
@@ -221,7 +222,7 @@ type Job struct {
 	Project string            `protobuf:"bytes,7,opt,name=project,proto3" json:"project,omitempty"`
 	Owner   string            `protobuf:"bytes,8,opt,name=owner,proto3" json:"owner,omitempty"`
 	Labels  map[string]string `protobuf:"bytes,9,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Null once the job is placed.
+	// Set only while the job is queued.
 	Queue *QueueStatus `protobuf:"bytes,10,opt,name=queue,proto3" json:"queue,omitempty"`
 	// Number of the current attempt, from 1; 0 before the first.
 	Attempt int32 `protobuf:"varint,11,opt,name=attempt,proto3" json:"attempt,omitempty"`

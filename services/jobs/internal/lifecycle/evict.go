@@ -10,9 +10,9 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 )
 
-// Evict moves all work off a healthy node. It stops attempts; the exits that the node then reports decide about their
-// jobs. It unplaces engines, and withdraws placements that the node has not acknowledged. A repeated call changes
-// nothing.
+// Evict moves all work off a healthy node. It removes engines from the node, withdraws placements that no node has
+// acknowledged, and stops all other attempts. The exits that the node then reports decide about the jobs of those
+// attempts. A repeated call changes nothing.
 func (d *Driver) Evict(ctx context.Context, nodeID string) error {
 	works, err := d.Works.OnNode(ctx, d.Pool, nodeID)
 	if err != nil {
@@ -25,8 +25,8 @@ func (d *Driver) Evict(ctx context.Context, nodeID string) error {
 	return errors.Join(errs...)
 }
 
-// EvictIdle removes from the node only the work that has no state to save: engines, and placements that the node has
-// not acknowledged.
+// EvictIdle removes from the node only the work that has no state to save: engines, and placements that no node has
+// acknowledged.
 func (d *Driver) EvictIdle(ctx context.Context, nodeID string) error {
 	works, err := d.Works.OnNode(ctx, d.Pool, nodeID)
 	if err != nil {

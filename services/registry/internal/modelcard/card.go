@@ -73,7 +73,7 @@ func Read(content string) (*Card, error) {
 		return nil, bad("Value error, front matter should be a mapping")
 	}
 	if c.Front, err = json.Marshal(value); err != nil {
-		return nil, fmt.Errorf("write front matter: %w", err)
+		return nil, fmt.Errorf("encode the front matter: %w", err)
 	}
 	c.BodyAt = at
 	return c, nil
