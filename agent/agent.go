@@ -134,7 +134,7 @@ func nodeIdentity(dir string) func() (pki.Source, error) {
 	return func() (pki.Source, error) {
 		n, err := controlplane.Load(dir)
 		if err != nil {
-			return nil, fmt.Errorf("the node has no certificate yet: %w", err)
+			return nil, fmt.Errorf("load the node's certificate: %w", err)
 		}
 		return n.Source()
 	}

@@ -173,7 +173,7 @@ func stoppedCommand(ctx context.Context, t *testing.T, s *testenv.Installation) 
 	require.ErrorAs(t, err, &again)
 	require.Equal(t, http.StatusConflict, again.Status, "%s", again.Body)
 	for _, pid := range testenv.LeftProcesses(s.Dir) {
-		require.NotContains(t, commandLine(pid), "611", "the child must have ended")
+		require.NotContains(t, commandLine(pid), "sleep 611", "the child must have ended")
 	}
 }
 

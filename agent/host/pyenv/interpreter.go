@@ -55,7 +55,7 @@ func (b *Builder) python(ctx context.Context) (Interpreter, error) {
 		seen = append(seen, name+" is "+fields[0])
 	}
 	if len(seen) == 0 {
-		seen = append(seen, "there is no Python in PATH")
+		seen = append(seen, "PATH has no Python that runs")
 	}
 	return Interpreter{}, failed("this node needs Python 3.11 or newer: %s", strings.Join(seen, ", "))
 }

@@ -173,11 +173,12 @@ class Outbox:
         while self._notices:
             print(f"signalbox: {self._notices.pop(0)}", file=sys.stderr, flush=True)
 
-    def warn_once(self, words: str) -> None:
-        """Queue a warning for the first failure. Later failures are not printed."""
+    def warn_once(self, words: str, dropped: bool = False) -> None:
+        """Queue a warning for the first failure. Later failures are not printed. Dropped reports are not sent again."""
         if not self._warned:
             self._warned = True
-            self.warn(f"{words}; reports are kept in {self.root} and will be sent again")
+            kept = f"reports are kept in {self.root} and will be sent again"
+            self.warn(f"{words}; {'they are dropped' if dropped else kept}")
 
     def retire(self, backlog: Backlog) -> None:
         """Delete the spool of an adopted writer whose reports are all settled."""

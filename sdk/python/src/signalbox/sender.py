@@ -153,7 +153,7 @@ class Sender:
     def _refused(self, backlog: Backlog, batch: Batch, error: IngestError) -> None:
         box = self._box
         if batch.stream == "logs":
-            box.warn_once(f"the control plane refused log lines ({error})")
+            box.warn_once(f"the control plane refused log lines ({error})", dropped=True)
         elif batch.stream == "lifecycle" and backlog is not box.own and error.status == 409:
             box.warn(f"a report of an earlier process was refused ({error})")
         else:
