@@ -57,7 +57,7 @@ func (w *probing) generate(ctx context.Context) (string, error) {
 	}
 	var a reply
 	if err := json.Unmarshal(body, &a); err != nil {
-		return "", fmt.Errorf("the engine's response is not valid JSON: %s", body)
+		return "", fmt.Errorf("the engine's response cannot be decoded: %s", body)
 	}
 	w.result.Capabilities["usage"] = a.Usage != nil
 	if !a.generated() {

@@ -110,7 +110,8 @@ func (a *api) loop(patience time.Duration) *Loop {
 	}
 }
 
-// long is a Timeout that only failing tests reach.
+// long is the Timeout of most tests. Only a failing test reaches it in real time; runWithTimeout reaches it with a fake
+// clock.
 const long = time.Minute
 
 // timeoutClock is the real clock, except that the timer of Loop.Timeout runs on a fake clock.

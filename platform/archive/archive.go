@@ -36,6 +36,8 @@ const (
 	MaxEntries = 100_000
 	// MaxDepth is the maximum number of segments in a member's path.
 	MaxDepth = 32
+	// maxPath is the maximum size of a member's path in bytes.
+	maxPath = 1024
 	// maxRatio is the maximum ratio of unpacked to packed bytes. It applies once more than freeBytes are unpacked.
 	maxRatio  = 200
 	freeBytes = 8 << 20

@@ -22,7 +22,8 @@ func (w *walk) member(h *tar.Header) error {
 		return nil // tar lists the top folder itself as "./"
 	}
 	if name == "" || !inside(name) {
-		return refuse("%s is not a plain path inside the package", shown(h.Name))
+		return refuse("%s is not an accepted path: it must be relative and stay inside the package, must not contain an empty, . or .. "+
+			"segment, a backslash or a control character, and must have at most %d segments and %d bytes", shown(h.Name), MaxDepth, maxPath)
 	}
 	if err := w.take(name, folder); err != nil {
 		return err
@@ -37,7 +38,7 @@ func (w *walk) member(h *tar.Header) error {
 func inside(name string) bool {
 	odd := func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' }
 	return name == path.Clean(name) && !path.IsAbs(name) && name != ".." && !strings.HasPrefix(name, "../") &&
-		!strings.ContainsFunc(name, odd) && strings.Count(name, "/") < MaxDepth && len(name) <= 1024
+		!strings.ContainsFunc(name, odd) && strings.Count(name, "/") < MaxDepth && len(name) <= maxPath
 }
 
 // take records a path. Ignoring case, it rejects a second file with the same path and a path that is both a file and a

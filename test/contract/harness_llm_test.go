@@ -13,7 +13,7 @@ import (
 const modelKey = "sk-contract-Zx81qTRUE7secret"
 
 // addModelServer starts an OpenAI-compatible server. The first segment of the request path selects the
-// script by which the server responds. addModelServer stores all settings for the server except the URL,
+// script that determines the response. addModelServer stores all settings for the server except the URL,
 // which each golden sets.
 func (b *builder) addModelServer() {
 	b.Helper()
@@ -33,7 +33,7 @@ type completionRequest struct {
 	Choice   any `json:"tool_choice"`
 }
 
-// scripted responds by the script that the request path selects.
+// scripted responds according to the script that the first segment of the request path selects.
 func scripted(w http.ResponseWriter, r *http.Request) {
 	script, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	raw, _ := io.ReadAll(r.Body)

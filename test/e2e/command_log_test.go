@@ -35,7 +35,7 @@ func requirePrintedLines(ctx context.Context, t *testing.T, s *testenv.Installat
 }
 
 // killProcessGroup kills the process group of the attempt, as an operator might do. The platform must end the
-// log, once, and the job must report how the command ended.
+// log exactly once, and the job must report how the command ended.
 func killProcessGroup(ctx context.Context, t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	l := s.Loop(ctx)

@@ -22,7 +22,7 @@ func ParseHosts(publicURL string, further []string) (Hosts, error) {
 	h := Hosts{known: map[string]bool{}}
 	for _, name := range further {
 		if name != hostname(name) || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" || name == "" {
-			return Hosts{}, errors.New("a host must be a lower-case name without scheme, port and trailing dot, like box.internal.example")
+			return Hosts{}, errors.New("a host must consist of lower-case letters, digits, hyphens and dots, without a scheme, port or trailing dot, like box.internal.example")
 		}
 		h.known[name] = true
 	}

@@ -83,8 +83,9 @@ func FuzzEncode(f *testing.F) {
 	})
 }
 
-// FuzzDecode checks that protojson decodes each body that restjson accepts to the same message, and that the message
-// is unchanged after restjson has encoded and decoded it again.
+// FuzzDecode decodes bodies with restjson. If a message has none of the fields that restjson treats differently,
+// protojson must decode its body to the same message. If it has a state, its JSON must be unchanged after restjson has
+// decoded and encoded it again.
 func FuzzDecode(f *testing.F) {
 	md := sampleType(f)
 	codec := restjson.New()

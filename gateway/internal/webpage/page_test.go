@@ -106,7 +106,7 @@ func TestPagesHaveNoInlineCode(t *testing.T) {
 	}
 }
 
-// Scripts must not turn text into markup and must not store data beyond the page.
+// Scripts must not turn text into markup and must not store data that outlives the page.
 func TestScriptsUseNoStorageOrMarkup(t *testing.T) {
 	t.Parallel()
 	names, err := fs.Glob(content, "asset/*.js")

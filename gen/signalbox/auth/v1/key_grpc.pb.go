@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/auth/v1/key.proto
 
-// The keys that sign access tokens and the identities between services, for admins.
+// The keys that sign access tokens and the caller identities that services send to each other, for admins.
 
 package authv1
 

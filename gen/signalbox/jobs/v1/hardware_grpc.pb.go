@@ -32,8 +32,8 @@ const (
 //
 // HardwareService shows and replaces the hardware configuration.
 type HardwareServiceClient interface {
-	// GetHardware shows what the caller may request: the profiles that are open to all or to one of the caller's teams,
-	// and the series that they use.
+	// GetHardware shows the profiles that are open to all or to one of the caller's teams, and the series that they use.
+	// To admins, it shows all profiles and series.
 	GetHardware(ctx context.Context, in *GetHardwareRequest, opts ...grpc.CallOption) (*HardwareConfig, error)
 	// GetHardwareConfig shows the whole configuration; its ETag is its version.
 	GetHardwareConfig(ctx context.Context, in *GetHardwareConfigRequest, opts ...grpc.CallOption) (*HardwareConfig, error)
@@ -88,8 +88,8 @@ func (c *hardwareServiceClient) PutHardwareConfig(ctx context.Context, in *PutHa
 //
 // HardwareService shows and replaces the hardware configuration.
 type HardwareServiceServer interface {
-	// GetHardware shows what the caller may request: the profiles that are open to all or to one of the caller's teams,
-	// and the series that they use.
+	// GetHardware shows the profiles that are open to all or to one of the caller's teams, and the series that they use.
+	// To admins, it shows all profiles and series.
 	GetHardware(context.Context, *GetHardwareRequest) (*HardwareConfig, error)
 	// GetHardwareConfig shows the whole configuration; its ETag is its version.
 	GetHardwareConfig(context.Context, *GetHardwareConfigRequest) (*HardwareConfig, error)

@@ -85,7 +85,7 @@ func (s *PeerServer) GetMetadata(ctx context.Context, in *authpeerv1.GetMetadata
 	return &authpeerv1.Metadata{Body: body}, nil
 }
 
-// reply returns a response with the body, or without one if body is nil. An error with a code of an RFC becomes a
+// reply returns a response with the body, or without one if body is nil. An error with an OAuth error code becomes a
 // response too. Any other error is returned.
 func reply(err error, body any) (*authpeerv1.OAuthAnswer, error) {
 	out := &authpeerv1.OAuthAnswer{Status: http.StatusOK}

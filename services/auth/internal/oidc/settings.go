@@ -73,7 +73,8 @@ func cutTeam(entry string) (group, team string, ok bool) {
 	return entry[:at], entry[at+1:], true
 }
 
-// scopes returns the scopes to request. `openid` is always one of them, because the identity requires it.
+// scopes returns the scopes to request. `openid` is always one of them, because without
+// it a provider need not return an ID token.
 func (s *Settings) scopes() []string {
 	if slices.Contains(s.Scopes, "openid") {
 		return s.Scopes

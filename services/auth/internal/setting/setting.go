@@ -1,7 +1,7 @@
 // Package setting owns the settings that an admin can change without a restart. Values are typed and have a history.
 // A change must contain the version that it replaces. Secrets can be set and used, but are never shown again. The
-// package promises that every read returns the current value, whichever replica changed it, and that every setting is
-// used.
+// package promises that every read returns the current value, whichever replica changed it, and that the product uses
+// every setting that it offers.
 package setting
 
 import (

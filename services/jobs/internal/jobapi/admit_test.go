@@ -31,7 +31,7 @@ type failing struct{ err error }
 
 func (f failing) Record(context.Context, pgx.Tx, string, string, string, any) error { return f.err }
 
-// open implements the lookups of admission.Inputs so that the submission of these tests passes every gate.
+// open implements the lookups of admission.Inputs so that the job that the tests submit passes every gate.
 type open struct{}
 
 func (o open) Resolve(ctx context.Context, name, _ string, b jobspec.Bindings) (*jobspec.Resolved, error) {

@@ -1,7 +1,7 @@
 // Package quota owns the GPU limits and holdings of accounts and teams. Each holder has one row, updated in the
-// transaction that places or ends an attempt. It promises that concurrent reservations never exceed a holder's limit;
-// a constraint of the table enforces this too. If a limit is lowered below the GPUs held, no attempt is ended, but
-// every new reservation fails.
+// transaction that places or ends an attempt. The package promises that concurrent reservations never exceed a
+// holder's limit; a constraint of the table enforces this too. If a limit is lowered below the GPUs held, no attempt is
+// ended, but every new reservation fails.
 package quota
 
 // Kind is a kind of holder.

@@ -201,7 +201,7 @@ func TestCommitPackage_inspectsOnce(t *testing.T) {
 		gate string
 		text string
 	}{
-		"outside":   {packed(t, "../x", "y"), fault.Refused, "package", "package: ../x is not a plain path"},
+		"outside":   {packed(t, "../x", "y"), fault.Refused, "package", "package: ../x is not an accepted path"},
 		"secret":    {packed(t, "train.py", "x", "conf/.env", "KEY=1"), fault.Refused, "sensitive_file", "sensitive_file: conf/.env may hold a secret"},
 		"too large": {packed(t, "zeros", strings.Repeat("0", limit+1)), fault.TooLarge, "package", "package: the package unpacks to more than the installation's limit of 1 MiB"},
 		"not a tar": {[]byte("hello"), fault.Refused, "package", "package: the package is not a complete tar file"},

@@ -162,7 +162,7 @@ func TestValidator_inspectsPackage(t *testing.T) {
 	d := open(t)
 	for name, c := range map[string]struct{ state, reason, data string }{
 		"good":      {"ready", "", packed(t, "math.py")},
-		"outside":   {"invalid", "package: ../math.py is not a plain path inside the package", packed(t, "../math.py")},
+		"outside":   {"invalid", "package: ../math.py is not an accepted path", packed(t, "../math.py")},
 		"sensitive": {"invalid", "sensitive_file: keys/id_rsa may hold a secret", packed(t, "keys/id_rsa")},
 		"not-a-tar": {"invalid", "package: the package is", "hello"},
 	} {

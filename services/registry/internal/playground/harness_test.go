@@ -28,7 +28,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// orders records which engines were ordered.
+// orders records the revision of each order to start or end an engine.
 type orders struct {
 	mu sync.Mutex
 	of []string
