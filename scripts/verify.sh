@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks that generated code matches the protos, the OpenAPI document is valid, the API is compatible with
-# its baseline, each go.mod and go.sum is tidy, and all Go files are formatted.
+# its baseline, each go.mod and go.sum is tidy, all Go files are formatted, and commits have the form of CONTRIBUTING.md.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/gen.sh
@@ -19,4 +19,5 @@ while read -r module; do
 done < <(git ls-files -- go.mod '*/go.mod')
 unformatted=$(git ls-files -- '*.go' | grep -v '^gen/' | xargs gofmt -l)
 if [ -n "$unformatted" ]; then echo "not formatted: $unformatted" >&2; exit 1; fi
-echo "verify: generated code, the OpenAPI document, modules and formatting are up to date"
+scripts/commits.sh
+echo "verify: generated code, the OpenAPI document, modules, formatting and commits are in order"

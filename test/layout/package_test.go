@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// packagesMax is the maximum number of packages in the product. Generated code and packages for tests do
-// not count.
+// packagesMax is the maximum number of packages in the product. Generated code, packages for tests and the module
+// tools, which only developers use, do not count.
 const packagesMax = 150
 
 // sameMeaning contains the names that several packages may have, because the name has the same meaning in
