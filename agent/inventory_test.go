@@ -22,5 +22,5 @@ func TestRelayConfig_hostDefaultsToNodeName(t *testing.T) {
 	require.Equal(t, "node-1", relayConfig(Config{Hostname: "node-1", RelayListen: ":0"}).Host)
 	require.Equal(t, "10.0.0.1", relayConfig(Config{Hostname: "node-1", RelayHost: "10.0.0.1"}).Host)
 	_, err := nodeIdentity(t.TempDir())()
-	require.ErrorContains(t, err, "no certificate yet")
+	require.ErrorContains(t, err, "load the node's certificate")
 }

@@ -53,11 +53,11 @@ func TestBuilder_Ensure_noSuitablePython(t *testing.T) {
 		programs map[string]string
 		words    []string
 	}{
-		"none":         {nil, []string{"3.11 or newer", "no Python in PATH"}},
+		"none":         {nil, []string{"3.11 or newer", "no Python that runs"}},
 		"too old":      {map[string]string{"python3": `printf '3.9.2\t0\t/usr/bin/python3\n'`}, []string{"3.11 or newer", "python3 is 3.9.2"}},
 		"two too old":  {map[string]string{"python3": `printf '3.9.2\t0\tx\n'`, "python": `printf '2.7.18\t0\tx\n'`}, []string{"python3 is 3.9.2", "python is 2.7.18"}},
-		"broken":       {map[string]string{"python3": "exit 127"}, []string{"no Python in PATH"}},
-		"other output": {map[string]string{"python3": "echo hello"}, []string{"no Python in PATH"}},
+		"broken":       {map[string]string{"python3": "exit 127"}, []string{"no Python that runs"}},
+		"other output": {map[string]string{"python3": "echo hello"}, []string{"no Python that runs"}},
 	} {
 		dir, err := ensure(t, fakePrograms(t, c.programs), executor.EnvironmentSpec{})
 		message := buildError(t, err)
