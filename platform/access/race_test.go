@@ -15,7 +15,7 @@ import (
 )
 
 // waiting reports whether a transaction waits for a lock.
-func (b *bench) waiting() bool {
+func (b *harness) waiting() bool {
 	var n int
 	err := b.pool.QueryRow(b.t.Context(), `SELECT count(*) FROM pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database
 		WHERE datname = current_database())`).Scan(&n)
@@ -23,7 +23,7 @@ func (b *bench) waiting() bool {
 }
 
 // begin starts a transaction that is rolled back at the end of the test.
-func (b *bench) begin() pgx.Tx {
+func (b *harness) begin() pgx.Tx {
 	b.t.Helper()
 	tx, err := b.pool.Begin(b.t.Context())
 	require.NoError(b.t, err)

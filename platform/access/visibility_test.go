@@ -18,8 +18,8 @@ import (
 //go:embed testdata/*.sql
 var testdata embed.FS
 
-// bench is a schema with two tables that have copies of the visibility of projects.
-type bench struct {
+// harness is a schema with two tables that have copies of the visibility of projects.
+type harness struct {
 	*access.VisibilityRows
 
 	t     *testing.T
@@ -27,11 +27,11 @@ type bench struct {
 	calls int // number of calls of Changed
 }
 
-func open(t *testing.T) *bench {
+func open(t *testing.T) *harness {
 	t.Helper()
 	files, err := fs.Sub(testdata, "testdata")
 	require.NoError(t, err)
-	b := &bench{t: t, pool: pgtest.New(t, pgtest.Schema{Name: "things", Migrations: files}).Pool("things")}
+	b := &harness{t: t, pool: pgtest.New(t, pgtest.Schema{Name: "things", Migrations: files}).Pool("things")}
 	b.VisibilityRows = &access.VisibilityRows{Pool: b.pool, Tables: []string{"job", "run"}, Changed: func(context.Context, pgx.Tx) error {
 		b.calls++
 		return nil
@@ -40,7 +40,7 @@ func open(t *testing.T) *bench {
 }
 
 // exec runs a statement in tx, or outside of a transaction if tx is nil.
-func (b *bench) exec(tx pgx.Tx, sql string, args ...any) {
+func (b *harness) exec(tx pgx.Tx, sql string, args ...any) {
 	b.t.Helper()
 	var err error
 	if tx == nil {
@@ -52,7 +52,7 @@ func (b *bench) exec(tx pgx.Tx, sql string, args ...any) {
 }
 
 // store inserts a job and its run with the given visibility and version.
-func (b *bench) store(tx pgx.Tx, id, project, visibility string, version int64) {
+func (b *harness) store(tx pgx.Tx, id, project, visibility string, version int64) {
 	b.t.Helper()
 	for _, table := range []string{"job", "run"} {
 		b.exec(tx, `INSERT INTO `+table+` (id, project_id, visibility, visibility_version) VALUES ($1, $2, $3, $4)`, id, project, visibility, version)
@@ -60,14 +60,14 @@ func (b *bench) store(tx pgx.Tx, id, project, visibility string, version int64) 
 }
 
 // have returns the number of rows in both tables with the given visibility and version.
-func (b *bench) have(project, visibility string, version int64) (n int) {
+func (b *harness) have(project, visibility string, version int64) (n int) {
 	b.t.Helper()
 	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT count(*) FROM (SELECT * FROM job UNION ALL SELECT * FROM run) r
 		WHERE project_id = $1 AND visibility = $2 AND visibility_version = $3`, project, visibility, version).Scan(&n))
 	return n
 }
 
-func (b *bench) set(project, to string, version int64) int64 {
+func (b *harness) set(project, to string, version int64) int64 {
 	b.t.Helper()
 	got, err := b.Set(b.t.Context(), access.VisibilityChange{ProjectID: project, Visibility: to, Version: version})
 	require.NoError(b.t, err)

@@ -52,7 +52,7 @@ func (l *locked) String() string {
 	return l.w.String()
 }
 
-type bench struct {
+type harness struct {
 	pool   *pgxpool.Pool // the server's role
 	owner  *pgxpool.Pool // for tampering
 	clock  *clock.Fake
@@ -63,13 +63,13 @@ type bench struct {
 	logged *locked // log output of all sealers
 }
 
-func setup(t *testing.T) *bench {
+func setup(t *testing.T) *harness {
 	t.Helper()
 	db := pgtest.New(t, pgtest.Schema{Name: "jobs"})
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 123456000, time.UTC))
 	public, key, err := ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)
-	return &bench{
+	return &harness{
 		pool: db.Pool("jobs"), owner: db.OwnerPool("jobs"), clock: clk, public: public, key: key,
 		log:    audit.NewLog(clk, id.NewSource(clk, rand.Reader), "jobs"),
 		file:   audit.NewFile(filepath.Join(t.TempDir(), "heads", "jobs.jsonl")),
@@ -77,7 +77,7 @@ func setup(t *testing.T) *bench {
 	}
 }
 
-func (b *bench) sealer(t *testing.T) *audit.Sealer {
+func (b *harness) sealer(t *testing.T) *audit.Sealer {
 	t.Helper()
 	s, err := audit.NewSealer(audit.SealerConfig{
 		Service: "jobs", Pool: b.pool, Clock: b.clock, Log: slog.New(slog.NewTextHandler(b.logged, nil)), Key: b.key, KeyID: keyID, Heads: b.file,
@@ -86,14 +86,14 @@ func (b *bench) sealer(t *testing.T) *audit.Sealer {
 	return s
 }
 
-func (b *bench) trust(t *testing.T) audit.Trust {
+func (b *harness) trust(t *testing.T) audit.Trust {
 	t.Helper()
 	outside, err := b.file.Checkpoints()
 	require.NoError(t, err)
 	return audit.Trust{Service: "jobs", Keys: map[string]ed25519.PublicKey{keyID: b.public}, Outside: outside}
 }
 
-func (b *bench) record(ctx context.Context, t *testing.T, entries ...audit.Entry) {
+func (b *harness) record(ctx context.Context, t *testing.T, entries ...audit.Entry) {
 	t.Helper()
 	require.NoError(t, pg.InTx(ctx, b.pool, func(ctx context.Context, tx pgx.Tx) error {
 		for _, e := range entries {
@@ -105,8 +105,8 @@ func (b *bench) record(ctx context.Context, t *testing.T, entries ...audit.Entry
 	}))
 }
 
-// filled returns a bench with five sealed rows per round. Each round has a signed head of its own.
-func filled(t *testing.T, rounds int) *bench {
+// filled returns a harness with five sealed rows per round. Each round has a signed head of its own.
+func filled(t *testing.T, rounds int) *harness {
 	t.Helper()
 	b := setup(t)
 	s := b.sealer(t)

@@ -14,7 +14,7 @@ import (
 
 // due returns the trust with Due set to now: rows written before now must be sealed, and heads signed before now must
 // be stored outside the database.
-func (b *bench) due(t *testing.T) audit.Trust {
+func (b *harness) due(t *testing.T) audit.Trust {
 	t.Helper()
 	trust := b.trust(t)
 	trust.Due = b.clock.Now()

@@ -20,12 +20,12 @@ import (
 var errUndo = errors.New("undo")
 
 // tampered runs the statements as the schema's owner, verifies the log and rolls back. It returns the first break.
-func (b *bench) tampered(t *testing.T, trust audit.Trust, statements ...string) *audit.Break {
+func (b *harness) tampered(t *testing.T, trust audit.Trust, statements ...string) *audit.Break {
 	t.Helper()
 	return b.tamperedReport(t, trust, statements...).Broken()
 }
 
-func (b *bench) tamperedReport(t *testing.T, trust audit.Trust, statements ...string) audit.Report {
+func (b *harness) tamperedReport(t *testing.T, trust audit.Trust, statements ...string) audit.Report {
 	t.Helper()
 	var report audit.Report
 	err := pg.InTx(t.Context(), b.owner, func(ctx context.Context, tx pgx.Tx) error {
@@ -193,7 +193,7 @@ func TestVerify_rewrittenChain(t *testing.T) {
 
 // copyRows copies the rows of one log into another as pending rows, with the seventh one
 // changed.
-func copyRows(t *testing.T, from, to *bench) {
+func copyRows(t *testing.T, from, to *harness) {
 	t.Helper()
 	const columns = `id, seq, at, actor_kind, actor_id, actor_name, session_id, client_addr, action, target_kind, target_id, before::text, after::text, request_id`
 	rows, err := from.owner.Query(t.Context(), `SELECT `+columns+` FROM audit ORDER BY seq`)

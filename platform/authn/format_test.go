@@ -59,7 +59,7 @@ func goodClaims(now time.Time) map[string]any {
 	}
 }
 
-func (b bench) refuses(t *testing.T, token, why string) {
+func (b harness) refuses(t *testing.T, token, why string) {
 	t.Helper()
 	_, _, err := b.verifier.Verify(t.Context(), token)
 	require.Error(t, err, why)
@@ -69,7 +69,7 @@ func (b bench) refuses(t *testing.T, token, why string) {
 
 func TestVerifier_headerMustBeExact(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	claims := object(t, goodClaims(b.clk.Now()), nil)
 	_, _, err := b.verifier.Verify(t.Context(), forge(t, b.key.Private, object(t, goodHeader(b.key), nil), claims))
 	require.NoError(t, err, "an unmodified header must be accepted")
@@ -88,7 +88,7 @@ func TestVerifier_headerMustBeExact(t *testing.T) {
 
 func TestVerifier_claimsMustBeComplete(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	now := b.clk.Now()
 	header := object(t, goodHeader(b.key), nil)
 	for name, change := range map[string]map[string]any{
@@ -105,7 +105,7 @@ func TestVerifier_claimsMustBeComplete(t *testing.T) {
 
 func TestVerifier_duplicateNames(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	header := object(t, goodHeader(b.key), nil)
 	claims := object(t, goodClaims(b.clk.Now()), nil)
 	open := strings.TrimSuffix(claims, "}")
@@ -129,7 +129,7 @@ func TestVerifier_duplicateNames(t *testing.T) {
 
 func TestVerifier_signatureAndSegments(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	other, err := authn.NewSigningKey(rand.Reader)
 	require.NoError(t, err)
 	header, claims := object(t, goodHeader(b.key), nil), object(t, goodClaims(b.clk.Now()), nil)
@@ -160,7 +160,7 @@ func TestVerifier_signatureAndSegments(t *testing.T) {
 
 func TestVerifier_flippedCharacter(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	token, _, err := b.signer.Sign(operator())
 	require.NoError(t, err)
 	for i := range len(token) {
@@ -172,7 +172,7 @@ func TestVerifier_flippedCharacter(t *testing.T) {
 
 func TestVerifier_sizeLimit(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	header := object(t, goodHeader(b.key), nil)
 	for size, ok := range map[int]bool{30 << 10: true, 60 << 10: false} {
 		claims := object(t, goodClaims(b.clk.Now()), map[string]any{"name": strings.Repeat("x", size)})
@@ -183,7 +183,7 @@ func TestVerifier_sizeLimit(t *testing.T) {
 
 func TestFormat_Verify_tokenOfOtherFormat(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	access := authn.Format{Typ: "at+jwt", Issuer: "https://box", Audience: "api", Lifetime: time.Hour, Leeway: time.Minute, MaxBytes: 4096}
 	claims := struct {
 		Role string `json:"role"`
@@ -212,7 +212,7 @@ func TestFormat_Verify_tokenOfOtherFormat(t *testing.T) {
 
 func TestFormat_Sign_invalidInput(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	f := authn.CallerFormat()
 	_, err := f.Sign(b.key, b.clk.Now(), "s", "", struct{}{})
 	require.ErrorContains(t, err, "jti")

@@ -39,17 +39,17 @@ func (s *source) fetch(context.Context) ([]authn.PublicKey, error) {
 	return s.keys, s.err
 }
 
-type keyBench struct {
+type keyHarness struct {
 	clk   *clock.Fake
 	src   *source
 	keys  *authn.Keys
 	check *authn.Verifier
 }
 
-func newKeyBench() keyBench {
+func newKeyHarness() keyHarness {
 	clk, src := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)), &source{}
 	keys := authn.NewKeys(clk, src.fetch)
-	return keyBench{clk, src, keys, authn.NewVerifier(clk, keys)}
+	return keyHarness{clk, src, keys, authn.NewVerifier(clk, keys)}
 }
 
 func newKey(t *testing.T) authn.SigningKey {
@@ -59,7 +59,7 @@ func newKey(t *testing.T) authn.SigningKey {
 	return key
 }
 
-func (k keyBench) verify(t *testing.T, key authn.SigningKey) error {
+func (k keyHarness) verify(t *testing.T, key authn.SigningKey) error {
 	t.Helper()
 	signer := authn.NewSigner(k.clk, func() string { return "j" }, func() authn.SigningKey { return key })
 	token, _, err := signer.Sign(operator())
@@ -70,7 +70,7 @@ func (k keyBench) verify(t *testing.T, key authn.SigningKey) error {
 
 func TestKeys_rotation(t *testing.T) {
 	t.Parallel()
-	k, first, second := newKeyBench(), newKey(t), newKey(t)
+	k, first, second := newKeyHarness(), newKey(t), newKey(t)
 	k.src.set(nil, first.Public(), second.Public())
 	require.NoError(t, k.verify(t, first))
 	require.NoError(t, k.verify(t, second))
@@ -85,7 +85,7 @@ func TestKeys_rotation(t *testing.T) {
 
 func TestKeys_Forget(t *testing.T) {
 	t.Parallel()
-	k, key := newKeyBench(), newKey(t)
+	k, key := newKeyHarness(), newKey(t)
 	k.src.set(nil, key.Public())
 	require.NoError(t, k.verify(t, key))
 	k.src.set(nil)
@@ -95,7 +95,7 @@ func TestKeys_Forget(t *testing.T) {
 
 func TestKeys_Find_fetchesUnknownID(t *testing.T) {
 	t.Parallel()
-	k, known := newKeyBench(), newKey(t)
+	k, known := newKeyHarness(), newKey(t)
 	k.src.set(nil, known.Public())
 	require.NoError(t, k.verify(t, known))
 	require.True(t, fault.Is(k.verify(t, newKey(t)), fault.Unauthenticated))
@@ -132,7 +132,7 @@ func TestKeys_Find_unknownIDsShareFetches(t *testing.T) {
 
 func TestKeys_Find_sourceUnavailable(t *testing.T) {
 	t.Parallel()
-	k, key := newKeyBench(), newKey(t)
+	k, key := newKeyHarness(), newKey(t)
 	k.src.set(errors.New("auth at 10.0.0.7 is down"))
 	err := k.verify(t, key)
 	require.True(t, fault.Is(err, fault.Unavailable), "an outage is not reported as a bad credential")
@@ -147,7 +147,7 @@ func TestKeys_Find_sourceUnavailable(t *testing.T) {
 
 func TestKeys_Find_knownKeysDuringOutage(t *testing.T) {
 	t.Parallel()
-	k, key := newKeyBench(), newKey(t)
+	k, key := newKeyHarness(), newKey(t)
 	k.src.set(nil, key.Public())
 	require.NoError(t, k.verify(t, key))
 	k.src.set(errors.New("down"), key.Public())
@@ -159,7 +159,7 @@ func TestKeys_Find_knownKeysDuringOutage(t *testing.T) {
 
 func TestKeys_Find_concurrentCallersFetchOnce(t *testing.T) {
 	t.Parallel()
-	k, key := newKeyBench(), newKey(t)
+	k, key := newKeyHarness(), newKey(t)
 	k.src.set(nil, key.Public())
 	var wg sync.WaitGroup
 	failed := atomic.Int32{}
@@ -241,7 +241,7 @@ func TestKeys_Find_staleKeyDuringRefresh(t *testing.T) {
 
 func TestKeys_ignoresInvalidKeys(t *testing.T) {
 	t.Parallel()
-	k, key := newKeyBench(), newKey(t)
+	k, key := newKeyHarness(), newKey(t)
 	k.src.set(nil, authn.PublicKey{ID: key.ID, Key: key.Public().Key[:16]}, authn.PublicKey{Key: key.Public().Key})
 	require.True(t, fault.Is(k.verify(t, key), fault.Unauthenticated))
 }

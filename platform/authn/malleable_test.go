@@ -23,7 +23,7 @@ type signed struct {
 
 // kinds returns the signed credentials: access tokens for the API, access tokens for the MCP resource, which differ
 // only in the audience, and the caller tokens between the gateway and the services.
-func kinds(t *testing.T, b bench) map[string]signed {
+func kinds(t *testing.T, b harness) map[string]signed {
 	t.Helper()
 	keys := authn.StaticKeys(b.clk, b.key.Public())
 	out := map[string]signed{}
@@ -48,7 +48,7 @@ func kinds(t *testing.T, b bench) map[string]signed {
 // If a token could be written in several ways, revocation, caches and logs would match only one of them.
 func TestVerify_rejectsInsertedBytes(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	for kind, c := range kinds(t, b) {
 		require.NoError(t, c.verify(c.token), kind)
 		for at := range len(c.token) + 1 {
@@ -63,7 +63,7 @@ func TestVerify_rejectsInsertedBytes(t *testing.T) {
 
 func TestVerify_rejectsOtherBase64Encodings(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	reencode := func(token string, segment int, to *base64.Encoding) string {
 		parts := strings.Split(token, ".")
 		raw, err := base64.RawURLEncoding.DecodeString(parts[segment])
@@ -104,7 +104,7 @@ func TestVerify_rejectsMalleatedSignature(t *testing.T) {
 	t.Parallel()
 	order, ok := new(big.Int).SetString("7237005577332262213973186563042994240857116359379907606001950938285454250989", 10)
 	require.True(t, ok)
-	b := newBench(t)
+	b := newHarness(t)
 	for kind, c := range kinds(t, b) {
 		parts := strings.Split(c.token, ".")
 		sig, err := base64.RawURLEncoding.DecodeString(parts[2])
@@ -121,7 +121,7 @@ func TestVerify_rejectsMalleatedSignature(t *testing.T) {
 
 func TestVerifier_clockLeeway(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	header := object(t, goodHeader(b.key), nil)
 	now := b.clk.Now().Unix()
 	for name, c := range map[string]struct {
@@ -147,7 +147,7 @@ func TestVerifier_clockLeeway(t *testing.T) {
 
 func TestFormat_Verify_leewayCappedAt30s(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	f := authn.Format{Typ: "at+jwt", Issuer: "i", Audience: "a", Lifetime: time.Minute, Leeway: time.Hour, MaxBytes: 4096}
 	token, err := f.Sign(b.key, b.clk.Now(), "usr_1", "j", map[string]string{})
 	require.NoError(t, err)
@@ -160,7 +160,7 @@ func TestFormat_Verify_leewayCappedAt30s(t *testing.T) {
 
 func TestFormat_maxBytes(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	f := authn.Format{Typ: "at+jwt", Issuer: "i", Audience: "a", Lifetime: time.Minute, MaxBytes: 4096}
 	token, err := f.Sign(b.key, b.clk.Now(), "usr_1", "j", map[string]string{"x": strings.Repeat("x", 100)})
 	require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 )
 
-func (b bench) reach(t *testing.T, change func(*authn.Caller)) authn.Reach {
+func (b harness) reach(t *testing.T, change func(*authn.Caller)) authn.Reach {
 	t.Helper()
 	c := &authn.Caller{
 		Kind: authn.KindUser, Subject: "usr_1", Username: "ada", SessionID: "ses_1", Role: authn.RoleOperator, ClientAddr: "203.0.113.7", Epoch: 1,
@@ -27,7 +27,7 @@ func (b bench) reach(t *testing.T, change func(*authn.Caller)) authn.Reach {
 
 func TestRightsDigestOf_dependsOnRightsOnly(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	before := b.reach(t, func(*authn.Caller) {})
 	b.clk.Advance(time.Second)
 	for name, change := range map[string]func(*authn.Caller){

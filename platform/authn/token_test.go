@@ -16,21 +16,21 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-type bench struct {
+type harness struct {
 	clk      *clock.Fake
 	key      authn.SigningKey
 	signer   *authn.Signer
 	verifier *authn.Verifier
 }
 
-func newBench(t *testing.T) bench {
+func newHarness(t *testing.T) harness {
 	t.Helper()
 	key, err := authn.NewSigningKey(rand.Reader)
 	require.NoError(t, err)
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 123456000, time.UTC))
 	n := 0
 	newID := func() string { n++; return fmt.Sprintf("jti-%d", n) }
-	return bench{
+	return harness{
 		clk: clk, key: key,
 		signer:   authn.NewSigner(clk, newID, func() authn.SigningKey { return key }),
 		verifier: authn.NewVerifier(clk, authn.StaticKeys(clk, key.Public())),
@@ -52,7 +52,7 @@ func TestCallerToken_roundTrip(t *testing.T) {
 	for name, c := range callers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t)
+			b := newHarness(t)
 			token, signedFor, err := b.signer.Sign(c)
 			require.NoError(t, err)
 			got, expires, err := b.verifier.Verify(t.Context(), token)
@@ -66,7 +66,7 @@ func TestCallerToken_roundTrip(t *testing.T) {
 
 func TestSigner_Sign_invalidCallers(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	for name, c := range map[string]*authn.Caller{
 		"agent":                 {Kind: authn.KindAgent, Subject: "nod_1"},
 		"service":               {Kind: authn.KindService, Subject: "jobs"},
@@ -85,7 +85,7 @@ func TestSigner_Sign_invalidCallers(t *testing.T) {
 
 func TestVerifier_rejectsServiceKind(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	token, err := authn.CallerFormat().Sign(b.key, b.clk.Now(), "jobs", "j", authn.Caller{Kind: authn.KindService})
 	require.NoError(t, err)
 	_, _, err = b.verifier.Verify(t.Context(), token)
@@ -94,7 +94,7 @@ func TestVerifier_rejectsServiceKind(t *testing.T) {
 
 func TestSigner_Sign_truncatesProjects(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	c := operator()
 	c.Projects = nil
 	for i := range 700 {
@@ -112,7 +112,7 @@ func TestSigner_Sign_truncatesProjects(t *testing.T) {
 
 func TestCallerToken_maxSize(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	c := operator()
 	c.Username = strings.Repeat("x", 70<<10)
 	_, _, err := b.signer.Sign(c)
@@ -133,7 +133,7 @@ func TestVerifier_clockSkew(t *testing.T) {
 		{"signer 29 s ahead", -29 * time.Second, true},
 		{"signer 31 s ahead", -31 * time.Second, false},
 	} {
-		b := newBench(t)
+		b := newHarness(t)
 		token, _, err := b.signer.Sign(operator())
 		require.NoError(t, err)
 		here := clock.NewFake(b.clk.Now().Truncate(time.Second).Add(c.shift))

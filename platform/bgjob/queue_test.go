@@ -64,7 +64,7 @@ func (b *logBuffer) lines(t *testing.T) (out []map[string]any) {
 	return out
 }
 
-type bench struct {
+type harness struct {
 	pool   *pgxpool.Pool
 	client *bgjob.Client
 	events <-chan *river.Event
@@ -74,11 +74,11 @@ type bench struct {
 // setup creates a client that executes greet jobs, with the database role of the server.
 func setup(
 	t *testing.T, pool *pgxpool.Pool, work func(ctx context.Context, job *river.Job[greet]) error, change ...func(*bgjob.Config),
-) *bench {
+) *harness {
 	t.Helper()
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &worker{work: work})
-	b := &bench{pool: pool, log: &logBuffer{}}
+	b := &harness{pool: pool, log: &logBuffer{}}
 	cfg := bgjob.Config{
 		Schema: "jobs", Workers: workers, MaxAttempts: 3, SoftStop: 50 * time.Millisecond, Log: slog.New(slog.NewJSONHandler(b.log, nil)),
 	}
@@ -95,7 +95,7 @@ func setup(
 }
 
 // begin runs the client. end stops it and waits until Run has returned. end is also called at the end of the test.
-func (b *bench) begin(t *testing.T) (end func()) {
+func (b *harness) begin(t *testing.T) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -110,7 +110,7 @@ func (b *bench) begin(t *testing.T) (end func()) {
 	return end
 }
 
-func (b *bench) insert(t *testing.T, name string, fail error) *rivertype.JobInsertResult {
+func (b *harness) insert(t *testing.T, name string, fail error) *rivertype.JobInsertResult {
 	t.Helper()
 	var res *rivertype.JobInsertResult
 	err := pg.InTx(t.Context(), b.pool, func(ctx context.Context, tx pgx.Tx) (err error) {

@@ -101,7 +101,7 @@ func led(c *bgjob.Config) {
 }
 
 // awaitLog waits until a log message contains words, for at most guard.
-func (b *bench) awaitLog(t *testing.T, words string) {
+func (b *harness) awaitLog(t *testing.T, words string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		return slices.ContainsFunc(b.log.lines(t), func(line map[string]any) bool {
@@ -111,7 +111,7 @@ func (b *bench) awaitLog(t *testing.T, words string) {
 }
 
 // pauses returns the log lines that River writes before it sleeps with a context that cannot be cancelled.
-func (b *bench) pauses(t *testing.T) (lines []string) {
+func (b *harness) pauses(t *testing.T) (lines []string) {
 	t.Helper()
 	for _, line := range b.log.lines(t) {
 		msg, _ := line["msg"].(string)

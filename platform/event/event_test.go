@@ -24,22 +24,22 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-type bench struct {
+type harness struct {
 	pool  *pgxpool.Pool
 	clock *clock.Fake
 	log   *event.Log
 }
 
-func setup(t *testing.T) *bench {
+func setup(t *testing.T) *harness {
 	t.Helper()
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 123456000, time.UTC))
-	return &bench{
+	return &harness{
 		pool:  pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs"),
 		clock: clk, log: event.NewLog(clk, id.NewSource(clk, rand.Reader), "jobs"),
 	}
 }
 
-func (b *bench) add(ctx context.Context, t *testing.T, e event.Event) event.Event {
+func (b *harness) add(ctx context.Context, t *testing.T, e event.Event) event.Event {
 	t.Helper()
 	var out event.Event
 	err := pg.InTx(ctx, b.pool, func(ctx context.Context, tx pgx.Tx) (err error) {

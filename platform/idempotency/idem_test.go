@@ -22,21 +22,21 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-type bench struct {
+type harness struct {
 	pool  *pgxpool.Pool
 	clock *clock.Fake
 	store *idempotency.Store
 	made  atomic.Int64
 }
 
-func setup(t *testing.T) *bench {
+func setup(t *testing.T) *harness {
 	t.Helper()
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
-	return &bench{pool: pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs"), clock: clk, store: idempotency.New(clk)}
+	return &harness{pool: pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs"), clock: clk, store: idempotency.New(clk)}
 }
 
 // post handles one request like a create method. The response contains the number of creations so far.
-func (b *bench) post(ctx context.Context, r idempotency.Request) (answer string, replayed bool, err error) {
+func (b *harness) post(ctx context.Context, r idempotency.Request) (answer string, replayed bool, err error) {
 	err = pg.InTx(ctx, b.pool, func(ctx context.Context, tx pgx.Tx) error {
 		kept, fresh, err := b.store.Claim(ctx, tx, r)
 		if err != nil {

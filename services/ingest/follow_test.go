@@ -238,7 +238,7 @@ func TestFollowLogs_pollsWithoutNotifications(t *testing.T) {
 }
 
 // terminateListeners terminates every database session that listens for notifications, and returns their number.
-func terminateListeners(t *testing.T, h *fixture) int {
+func terminateListeners(t *testing.T, h *harness) int {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), h.db.AdminURL().Reveal())
 	require.NoError(t, err)

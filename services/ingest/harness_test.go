@@ -83,8 +83,8 @@ func (j *jobs) GetRunOwner(_ context.Context, in *jobspeerv1.GetRunOwnerRequest,
 	return nil, fault.Absentf("run", in.GetId())
 }
 
-// fixture is a fresh database, with the fakes that all replicas in a test share.
-type fixture struct {
+// harness is a fresh database, with the fakes that all replicas in a test share.
+type harness struct {
 	t     *testing.T
 	db    *pgtest.DB
 	jobs  *jobs
@@ -97,7 +97,7 @@ type fixture struct {
 
 // replica is one ingest service with its workers running.
 type replica struct {
-	h           *fixture
+	h           *harness
 	service     *ingest.Service
 	handler     http.Handler
 	public      ingestv1.RunDataServiceClient
@@ -107,12 +107,12 @@ type replica struct {
 	stop        func()
 }
 
-func open(t *testing.T) *fixture {
+func open(t *testing.T) *harness {
 	t.Helper()
 	files, err := ingest.Migrations()
 	require.NoError(t, err)
 	clk := clock.Real()
-	h := &fixture{
+	h := &harness{
 		t: t, db: pgtest.New(t, pgtest.Schema{Name: ingest.Name, Migrations: files}), clock: clk,
 		ids:  id.NewSource(clk, rand.Reader),
 		jobs: &jobs{grants: map[string]*jobspeerv1.IngestGrant{}, owners: map[string]*jobspeerv1.RunOwner{}},
@@ -131,7 +131,7 @@ func quiet() *slog.Logger {
 }
 
 // replica starts an ingest service, which stops at the end of the test.
-func (h *fixture) replica(cfg ingest.Config) *replica {
+func (h *harness) replica(cfg ingest.Config) *replica {
 	h.t.Helper()
 	svc, err := ingest.New(h.t.Context(), cfg, ingest.Deps{
 		Pool: h.db.Pool(ingest.Name), Runs: h.jobs, Blobs: h.blobs, Clock: h.clock, IDs: h.ids, Log: quiet(),
@@ -177,7 +177,7 @@ func (h *fixture) replica(cfg ingest.Config) *replica {
 // no user.
 type signed struct {
 	grpc.ClientConnInterface
-	h   *fixture
+	h   *harness
 	key authn.SigningKey
 }
 

@@ -33,7 +33,7 @@ func bodyPairs() map[string][2]string {
 }
 
 // stored returns the rows of all tables that reports change, and the lifecycle events that jobs received.
-func (h *fixture) stored() string {
+func (h *harness) stored() string {
 	h.t.Helper()
 	var all strings.Builder
 	for _, table := range []string{

@@ -139,7 +139,7 @@ func TestInvalidBodies_reportFieldPaths(t *testing.T) {
 }
 
 // count returns the number of rows in a table.
-func count(t *testing.T, h *fixture, table string) int {
+func count(t *testing.T, h *harness, table string) int {
 	t.Helper()
 	var n int
 	require.NoError(t, h.db.Pool(ingest.Name).QueryRow(t.Context(), `SELECT count(*) FROM `+table).Scan(&n))

@@ -36,7 +36,7 @@ func object(path string, data []byte) *registryv1.ManifestFile {
 }
 
 // dataset creates a dataset owned by c.
-func (h *fixture) dataset(c *authn.Caller, name, project string) *registryv1.Dataset {
+func (h *harness) dataset(c *authn.Caller, name, project string) *registryv1.Dataset {
 	h.t.Helper()
 	d, err := h.datasets.CreateDataset(h.as(c), &registryv1.CreateDatasetRequest{Name: name, Project: project})
 	require.NoError(h.t, err)
@@ -44,7 +44,7 @@ func (h *fixture) dataset(c *authn.Caller, name, project string) *registryv1.Dat
 }
 
 // push creates and commits a dataset version with one file.
-func (h *fixture) push(c *authn.Caller, d *registryv1.Dataset, version string, data []byte) *registryv1.DatasetVersion {
+func (h *harness) push(c *authn.Caller, d *registryv1.Dataset, version string, data []byte) *registryv1.DatasetVersion {
 	h.t.Helper()
 	made, err := h.datasets.CreateDatasetVersion(h.as(c), &registryv1.CreateDatasetVersionRequest{
 		DatasetId: d.GetId(), Version: version, Files: []*registryv1.ManifestFile{object("train.jsonl", data)},
@@ -119,7 +119,7 @@ func TestDatasetVersion_uploadAndCommit(t *testing.T) {
 
 func TestCreateDatasetVersion_rejections(t *testing.T) {
 	t.Parallel()
-	h := open(t, func(h *fixture) { h.cfg.MaxUploadMB = 1 })
+	h := open(t, func(h *harness) { h.cfg.MaxUploadMB = 1 })
 	d := h.dataset(ann(), "sums", "")
 	data := []byte("x")
 	big := &registryv1.ManifestFile{Path: "big", SizeBytes: 700 << 10, Sha256: sum(data)}

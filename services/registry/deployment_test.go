@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-func (h *fixture) deployment(c *authn.Caller, name string) *registryv1.Deployment {
+func (h *harness) deployment(c *authn.Caller, name string) *registryv1.Deployment {
 	h.t.Helper()
 	d, err := h.deployments.CreateDeployment(h.as(c), &registryv1.CreateDeploymentRequest{Name: name})
 	require.NoError(h.t, err)
@@ -26,7 +26,7 @@ func (h *fixture) deployment(c *authn.Caller, name string) *registryv1.Deploymen
 }
 
 // candidate creates a revision that serves a new GGUF model.
-func (h *fixture) candidate(c *authn.Caller, d *registryv1.Deployment) *registryv1.Revision {
+func (h *harness) candidate(c *authn.Caller, d *registryv1.Deployment) *registryv1.Revision {
 	h.t.Helper()
 	m := h.model(c, fmt.Sprintf("model-%d", time.Now().UnixNano()))
 	h.version(c, m, h.artifact(c, "gguf", false, ggufFile(m.GetId())))
@@ -38,14 +38,14 @@ func (h *fixture) candidate(c *authn.Caller, d *registryv1.Deployment) *registry
 }
 
 // ordered waits until the registry has ordered the revision's engine from jobs.
-func (h *fixture) ordered(r *registryv1.Revision) *jobspeerv1.PutWorkRequest {
+func (h *harness) ordered(r *registryv1.Revision) *jobspeerv1.PutWorkRequest {
 	h.t.Helper()
 	eventually(h.t, func() bool { return h.works.order(r.GetId()) != nil }, "the engine is ordered from jobs")
 	return h.works.order(r.GetId())
 }
 
 // reports lets the agent report on the engine of an ordered work.
-func (h *fixture) reports(o *jobspeerv1.PutWorkRequest, fence int64, report *jobsv1.EngineReport) {
+func (h *harness) reports(o *jobspeerv1.PutWorkRequest, fence int64, report *jobsv1.EngineReport) {
 	h.works.see(&jobspeerv1.WorkStatus{
 		WorkId: o.GetWorkId(), Generation: h.works.of(o.GetWorkId()).GetGeneration(), Fence: fence, NodeId: "nod_1",
 		Observed: &jobsv1.ObservedWork{Phase: jobsv1.Phase_PHASE_RUNNING, RunningAt: timestamppb.Now(), Engine: report},
@@ -59,7 +59,7 @@ func readyReport() *jobsv1.EngineReport {
 	}
 }
 
-func (h *fixture) revision(r *registryv1.Revision) *registryv1.Revision {
+func (h *harness) revision(r *registryv1.Revision) *registryv1.Revision {
 	h.t.Helper()
 	got, err := h.deployments.GetRevision(h.as(ann()), &registryv1.GetRevisionRequest{DeploymentId: r.GetDeploymentId(), Number: r.GetNumber()})
 	require.NoError(h.t, err)
@@ -67,14 +67,14 @@ func (h *fixture) revision(r *registryv1.Revision) *registryv1.Revision {
 }
 
 // becomes waits until a revision has the given state.
-func (h *fixture) becomes(r *registryv1.Revision, state string) *registryv1.Revision {
+func (h *harness) becomes(r *registryv1.Revision, state string) *registryv1.Revision {
 	h.t.Helper()
 	eventually(h.t, func() bool { return h.revision(r).GetState() == state }, "revision becomes "+state)
 	return h.revision(r)
 }
 
 // ready makes the revision's engine report ready and waits for state ready.
-func (h *fixture) ready(r *registryv1.Revision) *jobspeerv1.PutWorkRequest {
+func (h *harness) ready(r *registryv1.Revision) *jobspeerv1.PutWorkRequest {
 	h.t.Helper()
 	o := h.ordered(r)
 	h.reports(o, 1, readyReport())
@@ -82,7 +82,7 @@ func (h *fixture) ready(r *registryv1.Revision) *jobspeerv1.PutWorkRequest {
 	return o
 }
 
-func (h *fixture) promote(r *registryv1.Revision) (*registryv1.Deployment, error) {
+func (h *harness) promote(r *registryv1.Revision) (*registryv1.Deployment, error) {
 	return h.deployments.PromoteRevision(h.as(ann()), &registryv1.PromoteRevisionRequest{DeploymentId: r.GetDeploymentId(), Number: r.GetNumber()})
 }
 

@@ -38,8 +38,8 @@ import (
 // soon is the time limit of every wait. No test depends on its length.
 const soon = 2 * time.Minute
 
-// fixture is a registry on its own database, with clients like those of the gateway, jobs and inference.
-type fixture struct {
+// harness is a registry on its own database, with clients like those of the gateway, jobs and inference.
+type harness struct {
 	t      *testing.T
 	cfg    registry.Config
 	db     *pgtest.DB
@@ -65,8 +65,8 @@ type fixture struct {
 	snapshots   registrypeerv1.SnapshotServiceClient
 }
 
-// open starts a fixture with one registry.
-func open(t *testing.T, change ...func(*fixture)) *fixture {
+// open starts a harness with one registry.
+func open(t *testing.T, change ...func(*harness)) *harness {
 	t.Helper()
 	h := build(t)
 	for _, c := range change {
@@ -77,11 +77,11 @@ func open(t *testing.T, change ...func(*fixture)) *fixture {
 	return h
 }
 
-func build(t *testing.T) *fixture {
+func build(t *testing.T) *harness {
 	t.Helper()
 	files, err := registry.Migrations()
 	require.NoError(t, err)
-	h := &fixture{
+	h := &harness{
 		t: t, cfg: registry.Config{AuthLease: 10 * time.Minute, MaxUploadMB: 8, ProbeDeadline: time.Minute},
 		db: pgtest.New(t, pgtest.Schema{Name: registry.Name, Migrations: files}), clock: clock.Real(),
 		runs:  &runsPeer{owners: map[string]*jobspeerv1.RunOwner{}, artifacts: map[string]*ingestpeerv1.GetArtifactResponse{}},
@@ -107,7 +107,7 @@ func build(t *testing.T) *fixture {
 }
 
 // peers serves fakes of the other services on the bus.
-func (h *fixture) peers(bus *rpc.Bus) {
+func (h *harness) peers(bus *rpc.Bus) {
 	h.serve(bus, "auth", func(s *rpc.Server) { authpeerv1.RegisterProjectServiceServer(s, authPeer{}) })
 	h.serve(bus, "ingest", func(s *rpc.Server) { ingestpeerv1.RegisterRunDataPeerServiceServer(s, h.runs) })
 	h.serve(bus, "jobs", func(s *rpc.Server) {
@@ -117,7 +117,7 @@ func (h *fixture) peers(bus *rpc.Bus) {
 }
 
 // serve runs a server until the test ends or stop is called.
-func (h *fixture) serve(bus *rpc.Bus, name string, register func(*rpc.Server)) (stop func()) {
+func (h *harness) serve(bus *rpc.Bus, name string, register func(*rpc.Server)) (stop func()) {
 	h.t.Helper()
 	server := rpc.NewServer(rpc.ServerOptions{
 		Service: name, Log: slog.New(slog.DiscardHandler), Clock: h.clock, Classify: pg.Classify,
@@ -131,7 +131,7 @@ func (h *fixture) serve(bus *rpc.Bus, name string, register func(*rpc.Server)) (
 }
 
 // background runs fn until the test ends or stop is called, and waits for it.
-func (h *fixture) background(fn func(context.Context) error) (stop func()) {
+func (h *harness) background(fn func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(h.t.Context()))
 	done := make(chan struct{})
 	go func() { defer close(done); _ = fn(ctx) }()
@@ -141,7 +141,7 @@ func (h *fixture) background(fn func(context.Context) error) (stop func()) {
 }
 
 // service creates a replica of the registry that uses the peers on a bus.
-func (h *fixture) service(bus *rpc.Bus) *registry.Service {
+func (h *harness) service(bus *rpc.Bus) *registry.Service {
 	h.t.Helper()
 	dial := func(name string) *grpc.ClientConn {
 		conn, err := bus.As(registry.Name).Dial(name)
@@ -162,7 +162,7 @@ func (h *fixture) service(bus *rpc.Bus) *registry.Service {
 }
 
 // rows returns the pool for the next replica.
-func (h *fixture) rows() *pgxpool.Pool {
+func (h *harness) rows() *pgxpool.Pool {
 	if h.pool != nil {
 		return h.pool
 	}
@@ -170,7 +170,7 @@ func (h *fixture) rows() *pgxpool.Pool {
 }
 
 // start serves a replica and runs its workers.
-func (h *fixture) start(bus *rpc.Bus) (stop func()) {
+func (h *harness) start(bus *rpc.Bus) (stop func()) {
 	h.t.Helper()
 	svc := h.service(bus)
 	require.NoError(h.t, svc.Ready(h.t.Context()))
@@ -180,13 +180,13 @@ func (h *fixture) start(bus *rpc.Bus) (stop func()) {
 }
 
 // serveService serves a replica without its workers.
-func (h *fixture) serveService(svc *registry.Service) (stop func()) {
+func (h *harness) serveService(svc *registry.Service) (stop func()) {
 	h.t.Helper()
 	return h.serve(h.bus, registry.Name, func(s *rpc.Server) { svc.Register(s) })
 }
 
 // connect creates the clients on a bus.
-func (h *fixture) connect(bus *rpc.Bus) {
+func (h *harness) connect(bus *rpc.Bus) {
 	conn := func(as string) *grpc.ClientConn {
 		c, err := bus.As(as).Dial(registry.Name)
 		require.NoError(h.t, err)
@@ -220,7 +220,7 @@ func member(c *authn.Caller, role string) *authn.Caller {
 }
 
 // as returns the context of a caller's request as the gateway sends it.
-func (h *fixture) as(c *authn.Caller, headers ...string) context.Context {
+func (h *harness) as(c *authn.Caller, headers ...string) context.Context {
 	h.t.Helper()
 	token, expires, err := h.signer.Sign(c)
 	require.NoError(h.t, err)

@@ -76,7 +76,7 @@ func safetensorsFile() []byte {
 }
 
 // artifact creates a run owned by c with one artifact.
-func (h *fixture) artifact(c *authn.Caller, format string, packed bool, data []byte) *registryv1.ModelSource {
+func (h *harness) artifact(c *authn.Caller, format string, packed bool, data []byte) *registryv1.ModelSource {
 	h.t.Helper()
 	run, art := h.ids.New(id.Run), h.ids.New(id.Artifact)
 	key := "runs/" + run + "/1/merged_model/" + sum(data) + "/model." + format
@@ -93,7 +93,7 @@ func (h *fixture) artifact(c *authn.Caller, format string, packed bool, data []b
 	return &registryv1.ModelSource{RunId: run, ArtifactId: art}
 }
 
-func (h *fixture) model(c *authn.Caller, name string) *registryv1.Model {
+func (h *harness) model(c *authn.Caller, name string) *registryv1.Model {
 	h.t.Helper()
 	m, err := h.models.CreateModel(h.as(c), &registryv1.CreateModelRequest{Name: name})
 	require.NoError(h.t, err)
@@ -101,7 +101,7 @@ func (h *fixture) model(c *authn.Caller, name string) *registryv1.Model {
 }
 
 // version registers an artifact as a model version.
-func (h *fixture) version(c *authn.Caller, m *registryv1.Model, source *registryv1.ModelSource) *registryv1.ModelVersion {
+func (h *harness) version(c *authn.Caller, m *registryv1.Model, source *registryv1.ModelSource) *registryv1.ModelVersion {
 	h.t.Helper()
 	v, err := h.models.CreateModelVersion(h.as(c), &registryv1.CreateModelVersionRequest{ModelId: m.GetId(), Source: source})
 	require.NoError(h.t, err)

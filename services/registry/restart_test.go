@@ -15,7 +15,7 @@ import (
 )
 
 // reads returns the encoded responses of the read methods that a restart must not change, by name.
-func (h *fixture) reads(d *registryv1.Deployment, ds *registryv1.Dataset, m string) map[string][]byte {
+func (h *harness) reads(d *registryv1.Deployment, ds *registryv1.Dataset, m string) map[string][]byte {
 	h.t.Helper()
 	out := map[string][]byte{}
 	ctx := h.as(ann())

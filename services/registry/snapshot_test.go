@@ -25,7 +25,7 @@ type replica struct {
 }
 
 // watch opens the stream of a replica. The test requests the lease.
-func (h *fixture) watch(replicaID string) *replica {
+func (h *harness) watch(replicaID string) *replica {
 	h.t.Helper()
 	ctx, cancel := context.WithCancel(h.t.Context())
 	h.t.Cleanup(cancel)
@@ -79,7 +79,7 @@ func served(in *registrypeerv1.WatchResponse, deploymentID string) *registrypeer
 	return nil
 }
 
-func (h *fixture) token(d *registryv1.Deployment, name string) *registryv1.DeploymentToken {
+func (h *harness) token(d *registryv1.Deployment, name string) *registryv1.DeploymentToken {
 	h.t.Helper()
 	made, err := h.deployments.CreateDeploymentToken(h.as(ann()), &registryv1.CreateDeploymentTokenRequest{DeploymentId: d.GetId(), Name: name})
 	require.NoError(h.t, err)
@@ -87,7 +87,7 @@ func (h *fixture) token(d *registryv1.Deployment, name string) *registryv1.Deplo
 }
 
 // revoke starts a revocation with a timeout; its result arrives on the channel.
-func (h *fixture) revoke(c *authn.Caller, token *registryv1.DeploymentToken, timeout time.Duration) <-chan error {
+func (h *harness) revoke(c *authn.Caller, token *registryv1.DeploymentToken, timeout time.Duration) <-chan error {
 	ctx, cancel := context.WithTimeout(h.as(c), timeout)
 	done := make(chan error, 1)
 	go func() {
@@ -191,7 +191,7 @@ func TestRevocation_waitsForReplicasWithLease(t *testing.T) {
 }
 
 // acked returns the epoch that the database records as acknowledged by a replica.
-func (h *fixture) acked(replicaID string) (epoch int64) {
+func (h *harness) acked(replicaID string) (epoch int64) {
 	h.t.Helper()
 	require.NoError(h.t, h.db.Pool("registry").QueryRow(h.t.Context(),
 		`SELECT acked_epoch FROM inference_replica WHERE replica_id = $1`, replicaID).Scan(&epoch))

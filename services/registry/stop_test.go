@@ -66,8 +66,8 @@ func (h logHandler) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// openWithLine builds a fixture whose registry reaches its database over a line, and returns the registry's log messages.
-func openWithLine(t *testing.T) (h *fixture, l *line, messages chan string) {
+// openWithLine builds a harness whose registry reaches its database over a line, and returns the registry's log messages.
+func openWithLine(t *testing.T) (h *harness, l *line, messages chan string) {
 	t.Helper()
 	h, l, messages = build(t), &line{}, make(chan string, 1000)
 	h.log = slog.New(logHandler{slog.DiscardHandler, messages})
@@ -81,7 +81,7 @@ func openWithLine(t *testing.T) (h *fixture, l *line, messages chan string) {
 }
 
 // loops runs the workers of a replica; stop ends them and returns their error.
-func (h *fixture) loops(svc *registry.Service) (stop func() error) {
+func (h *harness) loops(svc *registry.Service) (stop func() error) {
 	ctx, cancel := context.WithCancel(h.t.Context())
 	done := make(chan error, 1)
 	go func() { done <- process.Group(ctx, svc.Workers()...) }()

@@ -33,7 +33,7 @@ func (e *logBuffer) Write(p []byte) (int, error) {
 	return e.all.Write(p)
 }
 
-// transcript collects every response of a fixture, errors included.
+// transcript collects every response of a harness, errors included.
 type transcript struct {
 	t   *testing.T
 	out strings.Builder
@@ -70,7 +70,7 @@ func send(t *testing.T, method, url string, headers map[string]string, data []by
 func TestTaskset_neverDisclosed(t *testing.T) {
 	t.Parallel()
 	log := &logBuffer{}
-	h := open(t, func(h *fixture) { h.log = slog.New(slog.NewJSONHandler(log, nil)) })
+	h := open(t, func(h *harness) { h.log = slog.New(slog.NewJSONHandler(log, nil)) })
 	seen := &transcript{t: t}
 	conn, err := h.bus.As("gateway").Dial("registry")
 	require.NoError(t, err)
@@ -95,7 +95,7 @@ func TestTaskset_neverDisclosed(t *testing.T) {
 }
 
 // taskset uploads a taskset, registers it and waits for its validation.
-func (s *transcript) taskset(h *fixture, c registryv1.EnvironmentServiceClient, env, version string, tasks []byte) {
+func (s *transcript) taskset(h *harness, c registryv1.EnvironmentServiceClient, env, version string, tasks []byte) {
 	h.t.Helper()
 	ctx := h.as(member(ann(), "editor"))
 	target, err := c.SignEnvironmentUpload(ctx, &registryv1.SignEnvironmentUploadRequest{
@@ -125,7 +125,7 @@ func (s *transcript) taskset(h *fixture, c registryv1.EnvironmentServiceClient, 
 }
 
 // otherWays tries other ways to reach the same bytes for a caller who knows their digest.
-func (s *transcript) otherWays(h *fixture, conn *grpc.ClientConn, env string) {
+func (s *transcript) otherWays(h *harness, conn *grpc.ClientConn, env string) {
 	h.t.Helper()
 	team := member(ann(), "editor")
 	tasks := []byte(plantedTask)
@@ -148,7 +148,7 @@ func (s *transcript) otherWays(h *fixture, conn *grpc.ClientConn, env string) {
 }
 
 // rowsWith counts the rows in the whole schema that contain text.
-func (h *fixture) rowsWith(text string) (n int) {
+func (h *harness) rowsWith(text string) (n int) {
 	h.t.Helper()
 	ctx := context.WithoutCancel(h.t.Context())
 	pool := h.db.OwnerPool("registry")

@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Fixture is an empty store together with a server for its signed URLs.
-type Fixture struct {
+// Harness is an empty store together with a server for its signed URLs.
+type Harness struct {
 	Store blob.Store
 	Limit int64 // maximum object size in bytes
 	// FirstCounts is true if the server ignores the second of two query parameters with the same name, as some
@@ -27,9 +27,9 @@ type Fixture struct {
 }
 
 // Run runs the suite. It calls newStore once for each test.
-func Run(t *testing.T, newStore func(t *testing.T) Fixture) {
+func Run(t *testing.T, newStore func(t *testing.T) Harness) {
 	t.Helper()
-	for name, test := range map[string]func(*testing.T, Fixture){
+	for name, test := range map[string]func(*testing.T, Harness){
 		"put and get":               putAndGet,
 		"put refuses wrong bytes":   putRefusesWrongBytes,
 		"put refuses broken reader": putRefusesBrokenReader,
@@ -65,12 +65,12 @@ func pattern(n int) []byte {
 	return body
 }
 
-func put(t *testing.T, f Fixture, key string, body []byte) {
+func put(t *testing.T, f Harness, key string, body []byte) {
 	t.Helper()
 	require.NoError(t, f.Store.Put(t.Context(), key, bytes.NewReader(body), int64(len(body)), digest(body)))
 }
 
-func requireAbsent(t *testing.T, f Fixture, key string) {
+func requireAbsent(t *testing.T, f Harness, key string) {
 	t.Helper()
 	_, err := f.Store.Stat(t.Context(), key)
 	require.True(t, fault.Is(err, fault.Absent), "%s: %v", key, err)
@@ -79,7 +79,7 @@ func requireAbsent(t *testing.T, f Fixture, key string) {
 	require.True(t, fault.Is(err, fault.Absent), "%s: %v", key, err)
 }
 
-func requireContent(t *testing.T, f Fixture, key string, want []byte) {
+func requireContent(t *testing.T, f Harness, key string, want []byte) {
 	t.Helper()
 	body, info, err := f.Store.Get(t.Context(), key)
 	require.NoError(t, err)

@@ -15,14 +15,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-func signPut(t *testing.T, f Fixture, key string, body []byte, expires time.Duration) blob.Signed {
+func signPut(t *testing.T, f Harness, key string, body []byte, expires time.Duration) blob.Signed {
 	t.Helper()
 	signed, err := f.Store.SignPut(t.Context(), key, blob.SignOptions{Size: int64(len(body)), SHA256: digest(body), Expires: expires})
 	require.NoError(t, err)
 	return signed
 }
 
-func signedPut(t *testing.T, f Fixture) {
+func signedPut(t *testing.T, f Harness) {
 	t.Helper()
 	for _, size := range []int{0, 1, 2<<20 + 3} {
 		key, body := fmt.Sprintf("up/%d", size), pattern(size)
@@ -39,7 +39,7 @@ func signedPut(t *testing.T, f Fixture) {
 	}
 }
 
-func signedPutIsBound(t *testing.T, f Fixture) {
+func signedPutIsBound(t *testing.T, f Harness) {
 	t.Helper()
 	body := pattern(64)
 	signed := signPut(t, f, "up/bound", body, time.Minute)
@@ -75,7 +75,7 @@ func signedPutIsBound(t *testing.T, f Fixture) {
 	require.Equal(t, http.StatusOK, status, "the unmodified request must succeed: %s", resp)
 }
 
-func signedGet(t *testing.T, f Fixture) {
+func signedGet(t *testing.T, f Harness) {
 	t.Helper()
 	body := pattern(100_000)
 	put(t, f, "down/model.gguf", body)
@@ -102,7 +102,7 @@ func signedGet(t *testing.T, f Fixture) {
 	require.Equal(t, http.StatusNotFound, status)
 }
 
-func signedGetIsBound(t *testing.T, f Fixture) {
+func signedGetIsBound(t *testing.T, f Harness) {
 	t.Helper()
 	body := pattern(64)
 	put(t, f, "down/bound", body)
@@ -125,7 +125,7 @@ func signedGetIsBound(t *testing.T, f Fixture) {
 	requireContent(t, f, "down/bound", body)
 }
 
-func signingRefuses(t *testing.T, f Fixture) {
+func signingRefuses(t *testing.T, f Harness) {
 	t.Helper()
 	sum := digest(nil)
 	_, err := f.Store.SignPut(t.Context(), "a", blob.SignOptions{Size: f.Limit + 1, SHA256: sum})
@@ -146,7 +146,7 @@ func signingRefuses(t *testing.T, f Fixture) {
 	}
 }
 
-func signaturesExpire(t *testing.T, f Fixture) {
+func signaturesExpire(t *testing.T, f Harness) {
 	t.Helper()
 	body := []byte("late")
 	put(t, f, "down/late", body)

@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-func putAndGet(t *testing.T, f Fixture) {
+func putAndGet(t *testing.T, f Harness) {
 	t.Helper()
 	for _, size := range []int{0, 1, 4096, 3<<20 + 17} {
 		key, body := fmt.Sprintf("run/r1/file-%d.bin", size), pattern(size)
@@ -29,7 +29,7 @@ func putAndGet(t *testing.T, f Fixture) {
 	require.NoError(t, body.Close(), "Close before the end of the object")
 }
 
-func putRefusesWrongBytes(t *testing.T, f Fixture) {
+func putRefusesWrongBytes(t *testing.T, f Harness) {
 	t.Helper()
 	body := pattern(100)
 	other := append([]byte{body[0] ^ 1}, body[1:]...)
@@ -61,7 +61,7 @@ func putRefusesWrongBytes(t *testing.T, f Fixture) {
 	require.Empty(t, found)
 }
 
-func putRefusesBrokenReader(t *testing.T, f Fixture) {
+func putRefusesBrokenReader(t *testing.T, f Harness) {
 	t.Helper()
 	body := pattern(1 << 20)
 	gone := errors.New("network is down")
@@ -90,7 +90,7 @@ func (r readerFunc) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func writeOnce(t *testing.T, f Fixture) {
+func writeOnce(t *testing.T, f Harness) {
 	t.Helper()
 	body, other := []byte("first"), []byte("other")
 	put(t, f, "a/b", body)
@@ -103,7 +103,7 @@ func writeOnce(t *testing.T, f Fixture) {
 	requireContent(t, f, "a/b", body)
 }
 
-func racingPuts(t *testing.T, f Fixture) {
+func racingPuts(t *testing.T, f Harness) {
 	t.Helper()
 	body := pattern(100_000)
 	errs := make([]error, 8)
@@ -118,7 +118,7 @@ func racingPuts(t *testing.T, f Fixture) {
 	requireContent(t, f, "deep/er/race", body)
 }
 
-func keys(t *testing.T, f Fixture) {
+func keys(t *testing.T, f Harness) {
 	t.Helper()
 	body := []byte("x")
 	for _, key := range []string{"a", "A-b_c.d=e/0", "run/run_01kab/checkpoint-5.safetensors", strings.Repeat("k", 200)} {
@@ -147,7 +147,7 @@ func keys(t *testing.T, f Fixture) {
 	}
 }
 
-func deletes(t *testing.T, f Fixture) {
+func deletes(t *testing.T, f Harness) {
 	t.Helper()
 	require.NoError(t, f.Store.Delete(t.Context(), "never/was"))
 	put(t, f, "a/b/c", []byte("1"))
@@ -161,7 +161,7 @@ func deletes(t *testing.T, f Fixture) {
 	requireContent(t, f, "a/b/c", []byte("another"))
 }
 
-func list(t *testing.T, f Fixture) {
+func list(t *testing.T, f Harness) {
 	t.Helper()
 	sorted := []string{"a", "b-c", "b.d", "b/0", "b/c/d", "b/e", "b0", "run/run1/x", "run/run10/x", "z"}
 	for _, key := range []string{"run/run10/x", "b/e", "z", "b0", "b/c/d", "a", "b.d", "b-c", "run/run1/x", "b/0"} {

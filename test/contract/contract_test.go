@@ -81,7 +81,7 @@ func TestContract(t *testing.T) {
 	all := loadGoldens(t)
 	for _, kind := range []string{"single", "split"} {
 		t.Run(kind, func(t *testing.T) {
-			w := newFixture(t, testenv.Kinds()[kind](t, testenv.Options{Env: settings()}))
+			w := newHarness(t, testenv.Kinds()[kind](t, testenv.Options{Env: settings()}))
 			some := all
 			if kind == "split" {
 				some = draw.OneIn(draw.New(t), splitShare, all)
@@ -103,7 +103,7 @@ func TestContract(t *testing.T) {
 
 // runArea runs the goldens of one folder. Goldens with Alone run first, one at a time. Then the others run in
 // parallel.
-func (w *fixture) runArea(t *testing.T, kind string, goldens []*exchange.Golden) {
+func (w *harness) runArea(t *testing.T, kind string, goldens []*exchange.Golden) {
 	t.Helper()
 	for _, g := range goldens {
 		if g.Kind != "" && g.Kind != kind {
@@ -119,7 +119,7 @@ func (w *fixture) runArea(t *testing.T, kind string, goldens []*exchange.Golden)
 	}
 }
 
-func (w *fixture) runGolden(t *testing.T, g *exchange.Golden) {
+func (w *harness) runGolden(t *testing.T, g *exchange.Golden) {
 	t.Helper()
 	target := exchange.Target{URL: w.URL, From: w.address(), Timeout: requestTimeout, Variable: w.variables(t), Document: document(t)}
 	for _, name := range g.Needs {

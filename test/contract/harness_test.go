@@ -15,10 +15,10 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// fixture holds the objects of one installation that goldens share. An objectGroup creates some of these objects
+// harness holds the objects of one installation that goldens share. An objectGroup creates some of these objects
 // when a golden first uses one of its variables. A golden must not change shared objects; it creates the objects
 // that it changes.
-type fixture struct {
+type harness struct {
 	*testenv.Installation
 
 	t      *testing.T // the test of the installation
@@ -82,7 +82,7 @@ func objectGroups() []*objectGroup {
 type builder struct {
 	testing.TB
 
-	*fixture
+	*harness
 
 	set func(name, value string)
 	get func(name string) (string, error)
@@ -107,7 +107,7 @@ func (b *builder) at(name string) string {
 var errNotBuilt = errors.New("the object for this variable was not created")
 
 // variables returns a function that looks up variables for one golden.
-func (w *fixture) variables(t testing.TB) func(name string) (string, error) {
+func (w *harness) variables(t testing.TB) func(name string) (string, error) {
 	t.Helper()
 	own := map[string]string{}
 	var get func(name string) (string, error)
@@ -119,11 +119,11 @@ func (w *fixture) variables(t testing.TB) func(name string) (string, error) {
 		p := w.groups[i]
 		if p.own {
 			if _, there := own[name]; !there {
-				p.build(&builder{TB: t, fixture: w, get: get, set: func(n, v string) { own[n] = v }})
+				p.build(&builder{TB: t, harness: w, get: get, set: func(n, v string) { own[n] = v }})
 			}
 			return found(own, name)
 		}
-		p.once.Do(func() { p.build(&builder{TB: t, fixture: w, get: get, set: w.set}) })
+		p.once.Do(func() { p.build(&builder{TB: t, harness: w, get: get, set: w.set}) })
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return found(w.vars, name)
@@ -139,25 +139,25 @@ func found(vars map[string]string, name string) (string, error) {
 	return v, nil
 }
 
-func (w *fixture) set(name, value string) {
+func (w *harness) set(name, value string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.vars[name] = value
 }
 
 // address returns a new client address. Rate limits count requests by address.
-func (w *fixture) address() string {
+func (w *harness) address() string {
 	n := w.from.Add(1)
 	return fmt.Sprintf("127.%d.%d.%d", 10+n/62500, 1+n/250%250, 1+n%250)
 }
 
 // caller returns a client with a new address and without a credential.
-func (w *fixture) caller() *client.Client {
+func (w *harness) caller() *client.Client {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(w.address())}}
 	return client.New(w.URL, &http.Transport{DialContext: dialer.DialContext})
 }
 
-func newFixture(t *testing.T, s *testenv.Installation) *fixture {
+func newHarness(t *testing.T, s *testenv.Installation) *harness {
 	t.Helper()
-	return &fixture{Installation: s, t: t, groups: objectGroups(), vars: map[string]string{}}
+	return &harness{Installation: s, t: t, groups: objectGroups(), vars: map[string]string{}}
 }

@@ -50,7 +50,7 @@ const minRows = 4
 
 // requireStableLists reads every list page by page, first unchanged and then while rows are added. The earlier rows
 // must keep their order, and none may be skipped. If the list shows new rows last, no row may appear twice.
-func (w *fixture) requireStableLists(t *testing.T) {
+func (w *harness) requireStableLists(t *testing.T) {
 	t.Helper()
 	g, added := w.listGrower(t), 0
 	lists := growingLists()

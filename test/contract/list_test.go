@@ -111,9 +111,9 @@ type listGrower struct {
 	pool string
 }
 
-func (w *fixture) listGrower(t *testing.T) *listGrower {
+func (w *harness) listGrower(t *testing.T) *listGrower {
 	t.Helper()
-	b := &builder{TB: t, fixture: w, get: w.variables(t)}
+	b := &builder{TB: t, harness: w, get: w.variables(t)}
 	g := &listGrower{builder: b, admin: b.as("admin"), run: b.train(), pool: b.name()}
 	g.do(g.admin, http.MethodPost, "/api/fleets", map[string]any{"name": g.pool, "kind": "agent", "pools": []string{g.pool}}, nil)
 	g.run.lifecycle("running")

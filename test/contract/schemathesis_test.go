@@ -38,7 +38,7 @@ const (
 // SCHEMATHESIS is the number of examples for each operation. ONLY limits the test to operations whose id
 // contains its value. SECONDS_LEFT is the time after which no more random requests start.
 func TestSchemathesis(t *testing.T) {
-	w := newFixture(t, testenv.Single(t, testenv.Options{Env: settings()}))
+	w := newHarness(t, testenv.Single(t, testenv.Options{Env: settings()}))
 	idp := oidcprovider.New(t)
 	idp.SetPeople(oidcprovider.People{person: {"groups": []string{"staff"}}})
 	provided := testenv.Single(t, testenv.Options{Env: idp.Settings()})
@@ -58,10 +58,10 @@ func TestSchemathesis(t *testing.T) {
 	values["oidc_url"], values["oidc_person"] = provided.URL, person
 	content, err := json.Marshal(map[string]any{"values": values, "examples": bodies(t)})
 	require.NoError(t, err)
-	file := filepath.Join(t.TempDir(), "world.json")
+	file := filepath.Join(t.TempDir(), "harness.json")
 	require.NoError(t, os.WriteFile(file, content, 0o600))
 
-	cmd := exec.CommandContext(t.Context(), strings.TrimSpace(string(python)), "fuzz.py", "--url", w.URL, "--world", file,
+	cmd := exec.CommandContext(t.Context(), strings.TrimSpace(string(python)), "fuzz.py", "--url", w.URL, "--harness", file,
 		"--document", filepath.Join(root, "gen/openapi/openapi.json"), "--report", filepath.Join(root, fuzzed),
 		"--examples", strconv.Itoa(examples), "--seconds", cmp.Or(os.Getenv("SECONDS_LEFT"), "3600"), "--only", os.Getenv("ONLY"),
 		"--share", strconv.Itoa(share), "--seed", strconv.FormatUint(draw.Seed(t), 10))
@@ -73,7 +73,7 @@ func TestSchemathesis(t *testing.T) {
 }
 
 // sharedValues returns the variables of the shared objects, but not those that are built for each golden.
-func (w *fixture) sharedValues(t *testing.T) map[string]string {
+func (w *harness) sharedValues(t *testing.T) map[string]string {
 	t.Helper()
 	engine, err := json.Marshal(fixtures.Engine())
 	require.NoError(t, err)

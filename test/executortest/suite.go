@@ -39,7 +39,7 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-// harness is the fixture of one test.
+// harness is the executor of one test and its control plane.
 type harness struct {
 	*testing.T
 	open  Open

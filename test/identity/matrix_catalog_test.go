@@ -16,7 +16,7 @@ import (
 
 // catalog creates datasets, a package, an environment, a rubric, a solution and an application of the solution in a
 // project, as the person p.
-func (w *fixture) catalog(ctx context.Context, t *testing.T, p *person, o objects) {
+func (w *harness) catalog(ctx context.Context, t *testing.T, p *person, o objects) {
 	t.Helper()
 	of := func(name string) string { return name + "-" + o["project"] }
 	create := func(path string, body map[string]any) string {
@@ -51,7 +51,7 @@ func (w *fixture) catalog(ctx context.Context, t *testing.T, p *person, o object
 }
 
 // uploadPackage uploads and commits a package with one file.
-func (w *fixture) uploadPackage(ctx context.Context, t *testing.T, p *person, project string) string {
+func (w *harness) uploadPackage(ctx context.Context, t *testing.T, p *person, project string) string {
 	t.Helper()
 	var b bytes.Buffer
 	out := tar.NewWriter(&b)
@@ -70,7 +70,7 @@ func (w *fixture) uploadPackage(ctx context.Context, t *testing.T, p *person, pr
 }
 
 // environment creates version v1 of an environment and waits until it is ready.
-func (w *fixture) environment(ctx context.Context, t *testing.T, p *person, id string) {
+func (w *harness) environment(ctx context.Context, t *testing.T, p *person, id string) {
 	t.Helper()
 	tasks := []byte(`{"prompt": "of ` + id + `"}` + "\n")
 	sum := sha256.Sum256(tasks)
@@ -92,7 +92,7 @@ func (w *fixture) environment(ctx context.Context, t *testing.T, p *person, id s
 }
 
 // waitingVersion creates a version whose files are never uploaded.
-func (w *fixture) waitingVersion(ctx context.Context, t *testing.T, o objects) {
+func (w *harness) waitingVersion(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	o["version"] = w.unique()
 	sum := sha256.Sum256([]byte(o["version"]))

@@ -55,7 +55,7 @@ func (b table) cells(r row) []cell {
 }
 
 // callerOf returns the person who has the relation.
-func (w *fixture) callerOf(relation string) *person {
+func (w *harness) callerOf(relation string) *person {
 	switch relation {
 	case "seen", "hidden", "absent":
 		return w.people["stranger"]
@@ -67,7 +67,7 @@ func (w *fixture) callerOf(relation string) *person {
 }
 
 // objectsOf returns the objects to which the relation applies.
-func (w *fixture) objectsOf(relation string) objects {
+func (w *harness) objectsOf(relation string) objects {
 	if relation == "seen" {
 		return w.open
 	}
@@ -88,7 +88,7 @@ func missingID(name, value string) string {
 }
 
 // sendCell sends the request of a cell. It returns the response and the id or name of the object in the request.
-func (w *fixture) sendCell(ctx context.Context, t *testing.T, c cell) (response, string) {
+func (w *harness) sendCell(ctx context.Context, t *testing.T, c cell) (response, string) {
 	t.Helper()
 	o := w.prepare(ctx, t, c)
 	of := c.object()
@@ -131,7 +131,7 @@ func (w *fixture) sendCell(ctx context.Context, t *testing.T, c cell) (response,
 }
 
 // body returns the body of a cell's request.
-func (w *fixture) body(c cell, p *person, o objects, project string) string {
+func (w *harness) body(c cell, p *person, o objects, project string) string {
 	unique := w.unique()
 	job := strings.NewReplacer("<command>", "true", "<unique>", unique, "<project>", project).Replace(w.job)
 	return strings.NewReplacer(
@@ -144,7 +144,7 @@ func (w *fixture) body(c cell, p *person, o objects, project string) string {
 }
 
 // restoreSession signs the person in again if the request has ended the session.
-func (w *fixture) restoreSession(ctx context.Context, t *testing.T, c cell, p *person) {
+func (w *harness) restoreSession(ctx context.Context, t *testing.T, c cell, p *person) {
 	t.Helper()
 	switch c.path {
 	case "/api/profile/password":
@@ -163,7 +163,7 @@ func (w *fixture) restoreSession(ctx context.Context, t *testing.T, c cell, p *p
 
 // signIn signs a person in again from another address, because an address may try to log in only ten times
 // a minute.
-func (w *fixture) signIn(ctx context.Context, t *testing.T, p *person) {
+func (w *harness) signIn(ctx context.Context, t *testing.T, p *person) {
 	t.Helper()
 	w.made++
 	p.http = at(30000 + w.made).http
@@ -171,7 +171,7 @@ func (w *fixture) signIn(ctx context.Context, t *testing.T, p *person) {
 }
 
 // unique returns a name that was not used before.
-func (w *fixture) unique() string {
+func (w *harness) unique() string {
 	w.made++
 	return fmt.Sprintf("made-%d", w.made)
 }
@@ -186,7 +186,7 @@ func unissuedToken(kind string) string {
 }
 
 // fault describes the problem with a response, or returns "" if the response is correct.
-func (w *fixture) fault(c cell, a response) string {
+func (w *harness) fault(c cell, a response) string {
 	bad := ""
 	if c.path == "/api/submit/preflight" && a.status == http.StatusOK {
 		a.status = projectGateStatus(a.body)
@@ -249,7 +249,7 @@ func projectGateStatus(body []byte) int {
 
 // checkList checks that a list and its count contain exactly what the caller may see. It describes the problem, or
 // returns "" if the list is correct.
-func (w *fixture) checkList(c cell, a response) string {
+func (w *harness) checkList(c cell, a response) string {
 	var rows []struct {
 		ID string `json:"id"`
 	}

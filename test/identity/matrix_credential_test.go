@@ -112,7 +112,7 @@ type credentialSet struct {
 }
 
 // requireCredentialPlaces calls each route with each credential in each place.
-func (w *fixture) requireCredentialPlaces(ctx context.Context, t *testing.T) {
+func (w *harness) requireCredentialPlaces(ctx context.Context, t *testing.T) {
 	t.Helper()
 	p := w.makeCredentials(ctx, t)
 	var requests atomic.Int64
@@ -135,7 +135,7 @@ func (w *fixture) requireCredentialPlaces(ctx context.Context, t *testing.T) {
 }
 
 // requireOtherDeploymentsRefused calls deployments with their own token and with valid tokens for other deployments.
-func (w *fixture) requireOtherDeploymentsRefused(ctx context.Context, t *testing.T) {
+func (w *harness) requireOtherDeploymentsRefused(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for _, c := range []struct {
 		of, on string
@@ -154,7 +154,7 @@ func (w *fixture) requireOtherDeploymentsRefused(ctx context.Context, t *testing
 }
 
 // callWithEachCredential calls a route with each credential in each place. It returns the number of calls.
-func (w *fixture) callWithEachCredential(ctx context.Context, t *testing.T, p credentialSet, r row) (requests int64) {
+func (w *harness) callWithEachCredential(ctx context.Context, t *testing.T, p credentialSet, r row) (requests int64) {
 	t.Helper()
 	table, anonymous := acceptedPlaces(t), w.callRoute(ctx, t, r, func(*http.Request) {}).status
 	for kind, credential := range p.kinds {
@@ -202,7 +202,7 @@ func verdict(r row, a response, anonymous int, open bool) string {
 
 // callRoute calls a route with ids that do not exist, except for the deployment and the run to which the credentials
 // belong.
-func (w *fixture) callRoute(ctx context.Context, t *testing.T, r row, change func(*http.Request)) response {
+func (w *harness) callRoute(ctx context.Context, t *testing.T, r row, change func(*http.Request)) response {
 	t.Helper()
 	path := variable.ReplaceAllStringFunc(r.path, func(v string) string {
 		name := strings.Trim(v, "{.}")

@@ -11,7 +11,7 @@ import (
 )
 
 // fleetNeeds returns the preparations for the routes of fleets, the cluster and public links.
-func (w *fixture) fleetNeeds() map[string]preparation {
+func (w *harness) fleetNeeds() map[string]preparation {
 	return map[string]preparation{
 		"PATCH /api/fleets/{fleet_id}":                              w.fleet,
 		"DELETE /api/fleets/{fleet_id}":                             w.fleet,
@@ -30,14 +30,14 @@ func (w *fixture) fleetNeeds() map[string]preparation {
 }
 
 // joinToken creates a join token in a new fleet.
-func (w *fixture) joinToken(ctx context.Context, t *testing.T, o objects) {
+func (w *harness) joinToken(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	w.fleet(ctx, t, o)
 	w.creates("join_token_id", http.MethodPost, "/api/fleets/{fleet_id}/join-tokens", map[string]any{})(ctx, t, o)
 }
 
 // node adds a node to a new fleet. No agent ever connects as this node, so no work runs on it.
-func (w *fixture) node(ctx context.Context, t *testing.T, o objects) {
+func (w *harness) node(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	w.fleet(ctx, t, o)
 	var join struct{ Token string }
@@ -55,7 +55,7 @@ func (w *fixture) node(ctx context.Context, t *testing.T, o objects) {
 }
 
 // share creates a public link of the owner that shows all fields.
-func (w *fixture) share(ctx context.Context, t *testing.T, o objects) {
+func (w *harness) share(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	var made struct{ ID, Token string }
 	w.people["owner"].do(ctx, t, w.Installation, http.MethodPost, "/api/shares", map[string]any{

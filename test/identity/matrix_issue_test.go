@@ -22,7 +22,7 @@ import (
 )
 
 // makeCredentials makes a valid credential of every kind, and some that are not valid.
-func (w *fixture) makeCredentials(ctx context.Context, t *testing.T) credentialSet {
+func (w *harness) makeCredentials(ctx context.Context, t *testing.T) credentialSet {
 	t.Helper()
 	admin := w.createUser(ctx, t, "second-admin", "admin", 4)
 	w.people["presenter"] = at(5)
@@ -59,7 +59,7 @@ func (w *fixture) makeCredentials(ctx context.Context, t *testing.T) credentialS
 }
 
 // otherAudience returns an access token for the MCP resource. The person has granted it to an OAuth client.
-func (w *fixture) otherAudience(ctx context.Context, t *testing.T, p *person) string {
+func (w *harness) otherAudience(ctx context.Context, t *testing.T, p *person) string {
 	t.Helper()
 	const redirect, verifier = "http://127.0.0.1/back", "a-verifier-of-forty-three-characters-or-more"
 	_, err := w.database(ctx, t).Exec(ctx, `INSERT INTO auth.oauth_client (id, name, redirect_uris, created_at)
@@ -127,7 +127,7 @@ func unsigned(t *testing.T, token string) string {
 
 // expired returns the token as if it had been issued a day earlier. It is signed with the installation's
 // own key.
-func (w *fixture) expired(ctx context.Context, t *testing.T, token string) string {
+func (w *harness) expired(ctx context.Context, t *testing.T, token string) string {
 	t.Helper()
 	header, claims := parts(t, token)
 	for _, name := range []string{"iat", "nbf", "exp"} {
@@ -152,7 +152,7 @@ func (w *fixture) expired(ctx context.Context, t *testing.T, token string) strin
 
 // dataFolder returns the folder for a part of the installation's data: single in the data folder of signalboxd,
 // or split if each service runs in its own process, as in the units of deploy/.
-func (w *fixture) dataFolder(single, split string) string {
+func (w *harness) dataFolder(single, split string) string {
 	if w.Processes["signalboxd"] != nil {
 		return filepath.Join(w.Dir, "data", single)
 	}
@@ -160,7 +160,7 @@ func (w *fixture) dataFolder(single, split string) string {
 }
 
 // database connects to the installation's database, to access data that no route exposes.
-func (w *fixture) database(ctx context.Context, t *testing.T) *pgx.Conn {
+func (w *harness) database(ctx context.Context, t *testing.T) *pgx.Conn {
 	t.Helper()
 	dir := w.dataFolder("postgres", "postgres")
 	password, err := os.ReadFile(filepath.Join(dir, "password"))

@@ -28,7 +28,7 @@ import (
 const spares = 24
 
 // createObjects creates an object of every kind in a project, as the person p, and adds the ids to o.
-func (w *fixture) createObjects(ctx context.Context, t *testing.T, p *person, o objects) {
+func (w *harness) createObjects(ctx context.Context, t *testing.T, p *person, o objects) {
 	t.Helper()
 	make := func(path string, body any, out any) { p.do(ctx, t, w.Installation, http.MethodPost, path, body, out) }
 	var made struct {
@@ -74,7 +74,7 @@ func (w *fixture) createObjects(ctx context.Context, t *testing.T, p *person, o 
 }
 
 // insertTraffic inserts a traffic row for the deployment, because no engine serves requests in this test.
-func (w *fixture) insertTraffic(ctx context.Context, t *testing.T, o objects) {
+func (w *harness) insertTraffic(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	o["request_id"] = id.NewSource(clock.Real(), rand.Reader).New(id.Request)
 	_, err := w.database(ctx, t).Exec(ctx, `INSERT INTO inference.call (at, request_id, deployment_id, revision_id, revision_number,
@@ -85,7 +85,7 @@ func (w *fixture) insertTraffic(ctx context.Context, t *testing.T, o objects) {
 }
 
 // submit starts a job whose command writes its token to a file, and returns the token.
-func (w *fixture) submit(ctx context.Context, t *testing.T, p *person, o objects) string {
+func (w *harness) submit(ctx context.Context, t *testing.T, p *person, o objects) string {
 	t.Helper()
 	name := "given-away-" + o["project"]
 	command := fmt.Sprintf(`printf %%s \"$SERVICE_JOB_TOKEN\" > \"$SERVICE_JOB_WORKDIR/%[1]s.new\" && mv \"$SERVICE_JOB_WORKDIR/%[1]s.new\" \"$SERVICE_JOB_WORKDIR/%[1]s\"; exec sleep 3600`, name)
@@ -136,13 +136,13 @@ func put(ctx context.Context, t *testing.T, u upload, data []byte) {
 }
 
 // uploadUncommitted uploads the only file of a version and does not commit the version.
-func (w *fixture) uploadUncommitted(ctx context.Context, t *testing.T, p *person, dataset, version string) {
+func (w *harness) uploadUncommitted(ctx context.Context, t *testing.T, p *person, dataset, version string) {
 	t.Helper()
 	w.uploadFile(ctx, t, p, dataset, version, []byte(`{"text": "`+version+`"}`+"\n"))
 }
 
 // uploadFile uploads data as the only file of a version.
-func (w *fixture) uploadFile(ctx context.Context, t *testing.T, p *person, dataset, version string, data []byte) {
+func (w *harness) uploadFile(ctx context.Context, t *testing.T, p *person, dataset, version string, data []byte) {
 	t.Helper()
 	sum := sha256.Sum256(data)
 	var made struct {
@@ -158,7 +158,7 @@ func (w *fixture) uploadFile(ctx context.Context, t *testing.T, p *person, datas
 }
 
 // exportModel uploads a model as the run would, and returns the id of the artifact.
-func (w *fixture) exportModel(ctx context.Context, t *testing.T, run, token string) string {
+func (w *harness) exportModel(ctx context.Context, t *testing.T, run, token string) string {
 	t.Helper()
 	job := at(3)
 	job.token = token

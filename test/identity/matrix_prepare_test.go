@@ -17,7 +17,7 @@ import (
 
 // prepare returns the values for a cell's path and body. It creates new objects for requests that use up
 // their objects.
-func (w *fixture) prepare(ctx context.Context, t *testing.T, c cell) objects {
+func (w *harness) prepare(ctx context.Context, t *testing.T, c cell) objects {
 	t.Helper()
 	o := objects{}
 	maps.Copy(o, w.hidden)
@@ -51,7 +51,7 @@ type preparation func(ctx context.Context, t *testing.T, o objects)
 
 // needs returns the preparations by route, for routes whose requests use up their object or need another
 // one.
-func (w *fixture) needs() map[string]preparation {
+func (w *harness) needs() map[string]preparation {
 	token := w.creates("token_id", http.MethodPost, "/api/model-deployments/{deployment_id}/tokens", map[string]any{"name": "short-lived"})
 	inTeam := w.creates("", http.MethodPut, "/api/teams/{team_id}/members/{username}", map[string]any{"role": "member"})
 	inProject := w.creates("", http.MethodPut, "/api/projects/{project_id}/members/{username}", map[string]any{"role": "viewer"})
@@ -85,7 +85,7 @@ func (w *fixture) needs() map[string]preparation {
 
 // creates returns a preparation that sends one request as admin and stores the id in the response under a
 // name.
-func (w *fixture) creates(name, method, path string, body map[string]any) preparation {
+func (w *harness) creates(name, method, path string, body map[string]any) preparation {
 	return func(ctx context.Context, t *testing.T, o objects) {
 		t.Helper()
 		var made struct {
@@ -100,7 +100,7 @@ func (w *fixture) creates(name, method, path string, body map[string]any) prepar
 }
 
 // spare returns a preparation that selects the next spare object of a kind that no cell has deleted.
-func (w *fixture) spare(kind string) preparation {
+func (w *harness) spare(kind string) preparation {
 	return func(_ context.Context, t *testing.T, o objects) {
 		t.Helper()
 		key := kind + " of " + o["project"]
@@ -110,13 +110,13 @@ func (w *fixture) spare(kind string) preparation {
 	}
 }
 
-func (w *fixture) anotherTeam(ctx context.Context, t *testing.T, o objects) {
+func (w *harness) anotherTeam(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	w.creates("team_id", http.MethodPost, "/api/teams", map[string]any{"key": w.unique(), "name": "Short-lived"})(ctx, t, o)
 }
 
 // disabledUser creates a disabled user, because only a disabled user's objects can be transferred.
-func (w *fixture) disabledUser(ctx context.Context, t *testing.T, o objects) {
+func (w *harness) disabledUser(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	var made struct {
 		User struct {
@@ -130,7 +130,7 @@ func (w *fixture) disabledUser(ctx context.Context, t *testing.T, o objects) {
 }
 
 // stopJob stops the job and waits until it has ended, because only an ended job can be retried.
-func (w *fixture) stopJob(ctx context.Context, t *testing.T, o objects) {
+func (w *harness) stopJob(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	admin := w.people["admin"]
 	a := admin.call(ctx, t, w.Installation, http.MethodPost, "/api/jobs/"+o["job_id"]+"/stop?force=true", "")
@@ -144,21 +144,21 @@ func (w *fixture) stopJob(ctx context.Context, t *testing.T, o objects) {
 	}, time.Minute, 50*time.Millisecond, "the job does not end: %+v", &job)
 }
 
-func (w *fixture) fleet(ctx context.Context, t *testing.T, o objects) {
+func (w *harness) fleet(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	name := w.unique()
 	w.creates("fleet_id", http.MethodPost, "/api/fleets", map[string]any{"name": name, "kind": "agent", "pools": []string{name}})(ctx, t, o)
 }
 
 // upload creates a version whose files are uploaded but not committed.
-func (w *fixture) upload(ctx context.Context, t *testing.T, o objects) {
+func (w *harness) upload(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	o["version"] = w.unique()
 	w.uploadUncommitted(ctx, t, w.people["admin"], o["dataset_id"], o["version"])
 }
 
 // anotherSession creates another session of the owner.
-func (w *fixture) anotherSession(ctx context.Context, t *testing.T, o objects) {
+func (w *harness) anotherSession(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	var sessions []struct {
 		ID      string `json:"id"`
@@ -174,7 +174,7 @@ func (w *fixture) anotherSession(ctx context.Context, t *testing.T, o objects) {
 	require.NotEmpty(t, o["session_id"])
 }
 
-func (w *fixture) userCode(ctx context.Context, t *testing.T, o objects) {
+func (w *harness) userCode(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	var flow struct {
 		UserCode string `json:"user_code"`
@@ -185,7 +185,7 @@ func (w *fixture) userCode(ctx context.Context, t *testing.T, o objects) {
 }
 
 // asset selects a file of the sign-in page.
-func (w *fixture) asset(ctx context.Context, t *testing.T, o objects) {
+func (w *harness) asset(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	page := w.people["nobody"].call(ctx, t, w.Installation, http.MethodGet, "/login", "")
 	_, name, found := strings.Cut(string(page.body), `"/pages/`)
@@ -194,7 +194,7 @@ func (w *fixture) asset(ctx context.Context, t *testing.T, o objects) {
 }
 
 // setting selects the first setting that is not a secret.
-func (w *fixture) setting(ctx context.Context, t *testing.T, o objects) {
+func (w *harness) setting(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	var settings []struct {
 		Key     string          `json:"key"`

@@ -26,13 +26,13 @@ func TestAuthorization(t *testing.T) {
 	env := cheapHashing()
 	env["WIDEN"] = optionsFile // read only by the changed signalboxd
 	s := testenv.Single(t, testenv.Options{Env: env})
-	w := newFixture(t.Context(), t, s)
+	w := newHarness(t.Context(), t, s)
 	t.Run("credentials", func(t *testing.T) { w.requireCredentialPlaces(t.Context(), t) })
 	t.Run("routes", func(t *testing.T) { w.routes(t.Context(), t) })
 	t.Run("widened options", func(t *testing.T) { w.requireCellsFail(t.Context(), t, optionsFile) })
 }
 
-func (w *fixture) routes(ctx context.Context, t *testing.T) {
+func (w *harness) routes(ctx context.Context, t *testing.T) {
 	t.Helper()
 	table := rules(t)
 	requests := 0

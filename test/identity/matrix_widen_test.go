@@ -118,7 +118,7 @@ func changedOptions(t *testing.T, c change, helping bool) map[string]*optionsv1.
 // requireCellsFail restarts the installation with a program whose access options can be changed. For each drawn change,
 // it changes the options of methods to which the change applies. At least one cell of each of these methods must then
 // fail, unless ineffectiveChanges lists the change.
-func (w *fixture) requireCellsFail(ctx context.Context, t *testing.T, file string) {
+func (w *harness) requireCellsFail(ctx context.Context, t *testing.T, file string) {
 	t.Helper()
 	w.Program(buildChangeable(t))
 	killed, checked := 0, map[string]bool{}
@@ -154,7 +154,7 @@ func (w *fixture) requireCellsFail(ctx context.Context, t *testing.T, file strin
 }
 
 // anyCellFails reports whether a cell of the method fails.
-func (w *fixture) anyCellFails(ctx context.Context, t *testing.T, rpc string) bool {
+func (w *harness) anyCellFails(ctx context.Context, t *testing.T, rpc string) bool {
 	t.Helper()
 	table := rules(t)
 	for _, r := range table.rows {
@@ -171,7 +171,7 @@ func (w *fixture) anyCellFails(ctx context.Context, t *testing.T, rpc string) bo
 }
 
 // startWith restarts the installation with the given options changed.
-func (w *fixture) startWith(t *testing.T, file string, options map[string]*optionsv1.Access) {
+func (w *harness) startWith(t *testing.T, file string, options map[string]*optionsv1.Access) {
 	t.Helper()
 	out := map[string]json.RawMessage{}
 	for rpc, a := range options {

@@ -38,7 +38,7 @@ func TestServicesOnTheWire(t *testing.T) {
 	t.Run("listeners", func(t *testing.T) { w.listeners(t) })
 	t.Run("people", func(t *testing.T) {
 		// The tests of the single process must also pass if each service has its own process.
-		people := newFixture(ctx, t, w.Installation)
+		people := newHarness(ctx, t, w.Installation)
 		t.Run("credentials", func(t *testing.T) { people.requireCredentialPlaces(ctx, t) })
 		t.Run("routes", func(t *testing.T) { people.routes(ctx, t) })
 	})

@@ -20,7 +20,7 @@ import (
 // TestProjectVisibility_coversContents changes the visibility of a project that contains an object of every
 // kind.
 func TestProjectVisibility_coversContents(t *testing.T) {
-	w := newFixture(t.Context(), t, testenv.Single(t, testenv.Options{Env: cheapHashing()}))
+	w := newHarness(t.Context(), t, testenv.Single(t, testenv.Options{Env: cheapHashing()}))
 	ctx := t.Context()
 	w.requireSeenByAll(ctx, t)
 	ends := w.followStreams(ctx, t, "stranger")
@@ -67,7 +67,7 @@ func lists() map[string]string {
 	}
 }
 
-func (w *fixture) setVisibility(ctx context.Context, t *testing.T, visibility string) {
+func (w *harness) setVisibility(ctx context.Context, t *testing.T, visibility string) {
 	t.Helper()
 	var p struct {
 		Visibility string `json:"visibility"`
@@ -76,14 +76,14 @@ func (w *fixture) setVisibility(ctx context.Context, t *testing.T, visibility st
 	require.Equal(t, visibility, p.Visibility)
 }
 
-func (w *fixture) requireSeenByAll(ctx context.Context, t *testing.T) {
+func (w *harness) requireSeenByAll(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for _, who := range []string{"stranger", "viewer"} {
 		w.requireSees(ctx, t, who)
 	}
 }
 
-func (w *fixture) requireSees(ctx context.Context, t *testing.T, who string) {
+func (w *harness) requireSees(ctx context.Context, t *testing.T, who string) {
 	t.Helper()
 	for path, name := range single() {
 		a := w.people[who].call(ctx, t, w.Installation, http.MethodGet, strings.ReplaceAll(path, "<it>", w.open[name]), "")
@@ -98,7 +98,7 @@ func (w *fixture) requireSees(ctx context.Context, t *testing.T, who string) {
 
 // requireSeenByMembersOnly requires that members see the project's objects, and that for other operators each
 // object looks like a missing one.
-func (w *fixture) requireSeenByMembersOnly(ctx context.Context, t *testing.T) {
+func (w *harness) requireSeenByMembersOnly(ctx context.Context, t *testing.T) {
 	t.Helper()
 	w.requireSees(ctx, t, "viewer")
 	stranger := w.people["stranger"]
@@ -118,7 +118,7 @@ func (w *fixture) requireSeenByMembersOnly(ctx context.Context, t *testing.T) {
 
 // followStreams opens every stream of the job in the open project. Each returned channel receives the text of
 // its stream when the stream ends.
-func (w *fixture) followStreams(ctx context.Context, t *testing.T, who string) map[string]<-chan string {
+func (w *harness) followStreams(ctx context.Context, t *testing.T, who string) map[string]<-chan string {
 	t.Helper()
 	ends := map[string]<-chan string{}
 	for _, path := range []string{"/api/jobs/<it>/stream", "/api/jobs/<it>/logs/stream", "/api/jobs/<it>/metrics/stream"} {
@@ -146,7 +146,7 @@ func (w *fixture) followStreams(ctx context.Context, t *testing.T, who string) m
 }
 
 // createWhileHidden hides the project while the editor is creating datasets in it. It returns their ids.
-func (w *fixture) createWhileHidden(ctx context.Context, t *testing.T) (ids []string) {
+func (w *harness) createWhileHidden(ctx context.Context, t *testing.T) (ids []string) {
 	t.Helper()
 	const makers, each = 4, 3
 	var wg sync.WaitGroup

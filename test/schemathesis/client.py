@@ -34,7 +34,7 @@ class From(HTTPAdapter):
 
 
 @dataclass
-class World:
+class Harness:
     """The objects of the running installation and the credentials for it."""
 
     url: str

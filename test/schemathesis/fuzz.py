@@ -41,7 +41,7 @@ import kept  # noqa: F401 - it registers its requests in good
 import paths
 import people  # noqa: F401
 import serving  # noqa: F401
-from client import KINDS, TIMEOUT, World
+from client import KINDS, TIMEOUT, Harness
 from good import GOOD, Good
 
 Operation = APIOperation[Any, Any, Any, Any]
@@ -106,9 +106,9 @@ def fits(case: Request, response: Any) -> bool:
 class Run:
     """One run over all operations."""
 
-    def __init__(self, document: Path, world: World, examples: int, chosen: str | None, share: int, drawn_by: int) -> None:
+    def __init__(self, document: Path, harness: Harness, examples: int, chosen: str | None, share: int, drawn_by: int) -> None:
         load_all_checks()
-        self.world = world
+        self.harness = harness
         self.examples = examples
         self.random = random.Random(5)
         self.schema = schemathesis.openapi.from_path(document)
@@ -186,34 +186,34 @@ class Run:
         case.headers = {k: v for k, v in given if k.lower() not in ("authorization", "x-service-token", "cookie")}
         case.cookies = {}
         for again in (False, True):
-            headers = dict(case.headers) | self.world.credentials(kind)
+            headers = dict(case.headers) | self.harness.credentials(kind)
             response = case.call(
-                base_url=self.world.base(self.id(case.operation)), session=next(self.world.turn), headers=headers, timeout=TIMEOUT,
+                base_url=self.harness.base(self.id(case.operation)), session=next(self.harness.turn), headers=headers, timeout=TIMEOUT,
                 allow_redirects=False,
             )
             if kind == "refresh" and self.id(case.operation) == "refresh":
-                self.world.renew({"Set-Cookie": given[0] for given in [response.headers.get("set-cookie")] if given})
+                self.harness.renew({"Set-Cookie": given[0] for given in [response.headers.get("set-cookie")] if given})
             if response.status_code != 401 or again or kind not in ("operator", "admin", "refresh") or kind not in self.own(case.operation):
                 return response
-            self.world.sign_in(kind)
+            self.harness.sign_in(kind)
         return None
 
     def reach(self, operation: Operation) -> None:
         """Send the valid request of an operation, which must succeed."""
         name, kind = self.id(operation), self.own(operation)[0]
         try:
-            made = GOOD[name](self.world) if name in GOOD else Good()
+            made = GOOD[name](self.harness) if name in GOOD else Good()
             kind = made.kind or kind
-            variables = paths.fill(self.world, kind, operation.path) | made.path if "{" in operation.path else {}
+            variables = paths.fill(self.harness, kind, operation.path) | made.path if "{" in operation.path else {}
             self.variables[operation.label] = variables
             if "{" in operation.path and operation.method.upper() != "DELETE" and (made.path or operation.method.upper() != "PATCH"):
                 self.real[operation.label] = variables
-            body = made.body if made.body is not None else self.world.examples.get(name)
+            body = made.body if made.body is not None else self.harness.examples.get(name)
             path = made.url or operation.path.format(**variables)
-            address = self.world.base(name) + path
-            response = self.world.ask(operation.method.upper(), address, kind, body, made.headers, made.session, params=made.query or None)
+            address = self.harness.base(name) + path
+            response = self.harness.ask(operation.method.upper(), address, kind, body, made.headers, made.session, params=made.query or None)
             if name == "refresh":
-                self.world.renew(response.headers)
+                self.harness.renew(response.headers)
         except Exception as error:  # noqa: BLE001 - any error is reported with the operation
             self.fail(operation, "cannot build the valid request", "".join(traceback.format_exception_only(error)))
             return
@@ -226,7 +226,7 @@ class Run:
             request = f"{path} {json.dumps(body, default=str)[:300]}"
             self.shown.setdefault("good " + operation.label, f"{request}\n{response.status_code} {response.text[:400]}")
         if name == "setMaintenance":
-            self.world.ask("POST", "/api/admin/maintenance", "admin", {"mode": "off"})
+            self.harness.ask("POST", "/api/admin/maintenance", "admin", {"mode": "off"})
 
     def ask(self, case: Request, kind: str) -> None:
         """Send one random request. Skip it if the HTTP client cannot send it."""
@@ -244,7 +244,7 @@ class Run:
             return
         self.judge(case, response, kind, bool(bad) and not (bad == {ParameterLocation.QUERY} and fits(case, response)))
         if self.id(operation) == "setMaintenance":
-            self.world.ask("POST", "/api/admin/maintenance", "admin", {"mode": "off"})
+            self.harness.ask("POST", "/api/admin/maintenance", "admin", {"mode": "off"})
 
     def fuzz(self, operation: Operation, mode: GenerationMode, kinds: list[str]) -> list[str]:
         """Send a random request with each of these credentials. Return those for which no request was generated."""
@@ -325,7 +325,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--document", type=Path, required=True)
     parser.add_argument("--url", required=True)
-    parser.add_argument("--world", type=Path, required=True)
+    parser.add_argument("--harness", type=Path, required=True)
     parser.add_argument("--examples", type=int, required=True)
     parser.add_argument("--seconds", type=float, default=3600, help="The time limit in seconds, after which no random requests start.")
     parser.add_argument("--only", help="Call only operations whose id contains this text.")
@@ -333,8 +333,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="The seed that selects these operations.")
     parser.add_argument("--report", type=Path, required=True)
     args = parser.parse_args()
-    world = json.loads(args.world.read_text())
-    run = Run(args.document, World(args.url, world["values"], world["examples"]), args.examples, args.only, args.share, args.seed)
+    harness = json.loads(args.harness.read_text())
+    run = Run(args.document, Harness(args.url, harness["values"], harness["examples"]), args.examples, args.only, args.share, args.seed)
     start = time.monotonic()
     run.all(args.seconds)
     text, well = run.report()

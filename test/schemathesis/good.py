@@ -15,7 +15,7 @@ from typing import Any
 
 import requests
 
-from client import World
+from client import Harness
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Good:
     session: requests.Session | None = None
 
 
-Maker = Callable[[World], Good]
+Maker = Callable[[Harness], Good]
 GOOD: dict[str, Maker] = {}
 
 
@@ -48,31 +48,31 @@ def good(operation: str) -> Callable[[Maker], Maker]:
 MOMENT = "2026-11-21T03:00:00.000000+00:00"
 
 
-def body(operation: str, make: Callable[[World], Any]) -> None:
-    GOOD[operation] = lambda w: Good(body=make(w))
+def body(operation: str, make: Callable[[Harness], Any]) -> None:
+    GOOD[operation] = lambda h: Good(body=make(h))
 
 
 def report(operation: str, **fields: Any) -> None:
-    body(operation, lambda w: {"run_id": w["live_run"], **fields})
+    body(operation, lambda h: {"run_id": h["live_run"], **fields})
 
 
-def job(w: World) -> dict[str, Any]:
+def job(h: Harness) -> dict[str, Any]:
     return {
         "api": "service/v1",
         "spec": {
-            "name": w.unique(), "project": w["project"], "source": {"command": ["sleep", "1"]},
-            "recipe": {"name": "custom/custom", "version": w["recipe_version"], "lock": json.loads(w["recipe_lock"])},
+            "name": h.unique(), "project": h["project"], "source": {"command": ["sleep", "1"]},
+            "recipe": {"name": "custom/custom", "version": h["recipe_version"], "lock": json.loads(h["recipe_lock"])},
             "resources": {"pools": [{"pool": "default"}]},
         },
     }
 
 
-def project(w: World) -> str:
-    return str(w.post("/api/projects", {"key": w.unique("p"), "name": "P"})["id"])
+def project(h: Harness) -> str:
+    return str(h.post("/api/projects", {"key": h.unique("p"), "name": "P"})["id"])
 
 
-def dataset(w: World) -> str:
-    return str(w.post("/api/datasets", {"name": w.unique("d"), "project": w["project"], "format": "jsonl"})["id"])
+def dataset(h: Harness) -> str:
+    return str(h.post("/api/datasets", {"name": h.unique("d"), "project": h["project"], "format": "jsonl"})["id"])
 
 
 LINE = b'{"question": "1+1?"}\n'
@@ -82,14 +82,14 @@ def manifest(data: bytes, version: str = "v1") -> dict[str, Any]:
     return {"version": version, "files": [{"path": "a.jsonl", "size_bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}]}
 
 
-def pushed(w: World, commit: bool = True) -> str:
+def pushed(h: Harness, commit: bool = True) -> str:
     """Create a dataset, upload its version v1 and return its id. If `commit` is set, also commit the version."""
-    made = dataset(w)
-    for target in w.post(f"/api/datasets/{made}/versions", manifest(LINE))["uploads"]:
-        path = target["url"].removeprefix(w.url)
-        w.ask(target["method"], path, "none", LINE, target["headers"]).raise_for_status()
+    made = dataset(h)
+    for target in h.post(f"/api/datasets/{made}/versions", manifest(LINE))["uploads"]:
+        path = target["url"].removeprefix(h.url)
+        h.ask(target["method"], path, "none", LINE, target["headers"]).raise_for_status()
     if commit:
-        w.post(f"/api/datasets/{made}/versions/v1/commit")
+        h.post(f"/api/datasets/{made}/versions/v1/commit")
     return made
 
 
@@ -108,8 +108,8 @@ body("submitJob", job)
 
 
 @good("stopJob")
-def _stop(w: World) -> Good:
-    return Good(path={"job_id": w.post("/api/jobs", job(w))["id"]})
+def _stop(h: Harness) -> Good:
+    return Good(path={"job_id": h.post("/api/jobs", job(h))["id"]})
 
 
 # Reports.
@@ -122,49 +122,49 @@ report("reportHardware", points=[{"key": "gpu_util", "value": 0.5, "ts": MOMENT}
 report("reportEnvironment", python="3.11")
 report("reportNodes", nodes=[{"rank": 0, "host": "a"}])
 report("reportBenchmark", name="arithmetic", metric="exact_match", value=0.5)
-GOOD["getWatermark"] = lambda w: Good(query={"run_id": w["live_run"]})
-GOOD["awaitSignal"] = lambda w: Good(query={"run_id": w["live_run"], "wait": "0"})
+GOOD["getWatermark"] = lambda h: Good(query={"run_id": h["live_run"]})
+GOOD["awaitSignal"] = lambda h: Good(query={"run_id": h["live_run"], "wait": "0"})
 
 
-def ticket(w: World) -> tuple[dict[str, Any], bytes, str]:
-    data = w.unique().encode()
+def ticket(h: Harness) -> tuple[dict[str, Any], bytes, str]:
+    data = h.unique().encode()
     digest = hashlib.sha256(data).hexdigest()
-    query = {"run_id": w["live_run"], "kind": "eval_report", "path": "report.json", "size_bytes": str(len(data)), "sha256": digest}
-    response = w.ask("GET", "/api/ingest/artifact/upload-url", "ingest", params=query)
+    query = {"run_id": h["live_run"], "kind": "eval_report", "path": "report.json", "size_bytes": str(len(data)), "sha256": digest}
+    response = h.ask("GET", "/api/ingest/artifact/upload-url", "ingest", params=query)
     response.raise_for_status()
     return response.json(), data, digest
 
 
 @good("getArtifactUploadURL")
-def _upload_url(w: World) -> Good:
-    return Good(query={"run_id": w["live_run"], "kind": "eval_report", "path": "r.json", "size_bytes": "3", "sha256": "a" * 64})
+def _upload_url(h: Harness) -> Good:
+    return Good(query={"run_id": h["live_run"], "kind": "eval_report", "path": "r.json", "size_bytes": "3", "sha256": "a" * 64})
 
 
 @good("registerArtifact")
-def _artifact(w: World) -> Good:
-    signed, data, _ = ticket(w)
-    w.ask(signed["method"], signed["url"].removeprefix(w.url), "none", data, signed["headers"]).raise_for_status()
+def _artifact(h: Harness) -> Good:
+    signed, data, _ = ticket(h)
+    h.ask(signed["method"], signed["url"].removeprefix(h.url), "none", data, signed["headers"]).raise_for_status()
     return Good(body={
-        "run_id": w["live_run"], "kind": "eval_report", "path": signed["object_uri"], "format": "json", "size_bytes": len(data),
+        "run_id": h["live_run"], "kind": "eval_report", "path": signed["object_uri"], "format": "json", "size_bytes": len(data),
     })
 
 
 @good("putBlob")
-def _put(w: World) -> Good:
-    signed, data, _ = ticket(w)
-    return Good(url=signed["url"].removeprefix(w.url), body=data, headers=signed["headers"])
+def _put(h: Harness) -> Good:
+    signed, data, _ = ticket(h)
+    return Good(url=signed["url"].removeprefix(h.url), body=data, headers=signed["headers"])
 
 
 # Datasets.
-body("createDataset", lambda w: {"name": w.unique("d"), "project": w["project"]})
-GOOD["createDatasetVersion"] = lambda w: Good(path={"dataset_id": dataset(w)}, body=manifest(LINE, "v2"))
-GOOD["commitDatasetVersion"] = lambda w: Good(path={"dataset_id": pushed(w, False), "version": "v1"})
-GOOD["archiveDatasetVersion"] = lambda w: Good(path={"dataset_id": pushed(w), "version": "v1"})
-GOOD["updateDataset"] = lambda w: Good(path={"dataset_id": dataset(w)}, body={"description": "d"})
-GOOD["signDatasetDownload"] = lambda w: Good(path={"dataset_id": w["dataset"], "version": "v1"}, body={"path": "a.jsonl"})
+body("createDataset", lambda h: {"name": h.unique("d"), "project": h["project"]})
+GOOD["createDatasetVersion"] = lambda h: Good(path={"dataset_id": dataset(h)}, body=manifest(LINE, "v2"))
+GOOD["commitDatasetVersion"] = lambda h: Good(path={"dataset_id": pushed(h, False), "version": "v1"})
+GOOD["archiveDatasetVersion"] = lambda h: Good(path={"dataset_id": pushed(h), "version": "v1"})
+GOOD["updateDataset"] = lambda h: Good(path={"dataset_id": dataset(h)}, body={"description": "d"})
+GOOD["signDatasetDownload"] = lambda h: Good(path={"dataset_id": h["dataset"], "version": "v1"}, body={"path": "a.jsonl"})
 
 
 @good("getBlob")
-def _get_blob(w: World) -> Good:
-    signed = w.post(f"/api/datasets/{w['dataset']}/versions/v1/download-url", {"path": "a.jsonl"})
-    return Good(url=signed["url"].removeprefix(w.url))
+def _get_blob(h: Harness) -> Good:
+    signed = h.post(f"/api/datasets/{h['dataset']}/versions/v1/download-url", {"path": "a.jsonl"})
+    return Good(url=signed["url"].removeprefix(h.url))

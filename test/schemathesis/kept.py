@@ -11,21 +11,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from client import World
+from client import Harness
 from good import GOOD, MOMENT, Good, body, good, job, until
 
 
-def environment(w: World) -> str:
-    return str(w.post("/api/environments", {"name": w.unique("e"), "project": w["project"]})["id"])
+def environment(h: Harness) -> str:
+    return str(h.post("/api/environments", {"name": h.unique("e"), "project": h["project"]})["id"])
 
 
-def uploaded(w: World, made: str, kind: str, data: bytes) -> dict[str, Any]:
+def uploaded(h: Harness, made: str, kind: str, data: bytes) -> dict[str, Any]:
     """Upload an object of an environment. Return its digest and size."""
     announced = {"sha256": hashlib.sha256(data).hexdigest(), "size_bytes": len(data)}
-    target = w.post(f"/api/environments/{made}/upload-url", {"kind": kind} | announced)
+    target = h.post(f"/api/environments/{made}/upload-url", {"kind": kind} | announced)
     if target.get("url"):
-        path = str(target["url"]).removeprefix(w.url)
-        w.ask(target["method"], path, "none", data, target["headers"]).raise_for_status()
+        path = str(target["url"]).removeprefix(h.url)
+        h.ask(target["method"], path, "none", data, target["headers"]).raise_for_status()
     return announced
 
 
@@ -39,108 +39,108 @@ def archive(words: str = "") -> bytes:
     return out.getvalue()
 
 
-def environment_version(w: World, made: str) -> dict[str, Any]:
+def environment_version(h: Harness, made: str) -> dict[str, Any]:
     tasks = b'{"id": "t1", "prompt": "1+1?"}\n'
-    taskset = uploaded(w, made, "taskset", tasks)
+    taskset = uploaded(h, made, "taskset", tasks)
     return {
-        "version": w.unique("v"), "package": uploaded(w, made, "package", archive()),
+        "version": h.unique("v"), "package": uploaded(h, made, "package", archive()),
         "manifest": {"api": "env/v1", "entry": "env:Env", "taskset": {"digest": "sha256:" + taskset["sha256"], "count": 1}},
     }
 
 
-body("createEnvironment", lambda w: {"name": w.unique("e"), "project": w["project"]})
-GOOD["updateEnvironment"] = lambda w: Good(path={"environment_id": environment(w)}, body={"description": "d"})
-GOOD["deleteEnvironment"] = lambda w: Good(path={"environment_id": environment(w)})
-GOOD["signEnvironmentUpload"] = lambda w: Good(
-    path={"environment_id": environment(w)}, body={"kind": "taskset", "size_bytes": 3, "sha256": "a" * 64}
+body("createEnvironment", lambda h: {"name": h.unique("e"), "project": h["project"]})
+GOOD["updateEnvironment"] = lambda h: Good(path={"environment_id": environment(h)}, body={"description": "d"})
+GOOD["deleteEnvironment"] = lambda h: Good(path={"environment_id": environment(h)})
+GOOD["signEnvironmentUpload"] = lambda h: Good(
+    path={"environment_id": environment(h)}, body={"kind": "taskset", "size_bytes": 3, "sha256": "a" * 64}
 )
 
 
 @good("createEnvironmentVersion")
-def _version(w: World) -> Good:
-    made = environment(w)
-    return Good(path={"environment_id": made}, body=environment_version(w, made))
+def _version(h: Harness) -> Good:
+    made = environment(h)
+    return Good(path={"environment_id": made}, body=environment_version(h, made))
 
 
 @good("deprecateEnvironmentVersion")
-def _deprecate(w: World) -> Good:
-    made = environment(w)
-    version = str(w.post(f"/api/environments/{made}/versions", environment_version(w, made))["version"])
-    until(lambda: w.get(f"/api/environments/{made}/versions/{version}")["state"] == "ready")
+def _deprecate(h: Harness) -> Good:
+    made = environment(h)
+    version = str(h.post(f"/api/environments/{made}/versions", environment_version(h, made))["version"])
+    until(lambda: h.get(f"/api/environments/{made}/versions/{version}")["state"] == "ready")
     return Good(path={"environment_id": made, "version": version})
 
 
 CONTENT = {"criteria": [{"key": "right", "kind": "exact", "weight": 1, "config": {}}]}
 
 
-def rubric(w: World) -> str:
-    return str(w.post("/api/rubrics", {"name": w.unique("r"), "project": w["project"]})["id"])
+def rubric(h: Harness) -> str:
+    return str(h.post("/api/rubrics", {"name": h.unique("r"), "project": h["project"]})["id"])
 
 
-body("createRubric", lambda w: {"name": w.unique("r"), "project": w["project"]})
-GOOD["createRubricVersion"] = lambda w: Good(path={"rubric_id": rubric(w)}, body={"content": CONTENT})
+body("createRubric", lambda h: {"name": h.unique("r"), "project": h["project"]})
+GOOD["createRubricVersion"] = lambda h: Good(path={"rubric_id": rubric(h)}, body={"content": CONTENT})
 
 
 @good("publishRubricVersion")
-def _publish(w: World) -> Good:
-    made = rubric(w)
-    number = w.post(f"/api/rubrics/{made}/versions", {"content": CONTENT})["version"]
+def _publish(h: Harness) -> Good:
+    made = rubric(h)
+    number = h.post(f"/api/rubrics/{made}/versions", {"content": CONTENT})["version"]
     return Good(path={"rubric_id": made, "version": str(number)})
 
 
-def manifest(w: World) -> dict[str, str]:
-    return {"name": w.unique("s"), "version": "1", "recipe": "custom/custom@" + w["recipe_version"]}
+def manifest(h: Harness) -> dict[str, str]:
+    return {"name": h.unique("s"), "version": "1", "recipe": "custom/custom@" + h["recipe_version"]}
 
 
-body("createSolution", lambda w: {"project": w["project"], "manifest": manifest(w)})
-body("createSolutionApplication", lambda w: {"project": w["project"], "solution": manifest(w), "bindings": {
-    "model": w["model_ref"], "train_dataset": w["train_ref"], "validation_dataset": w["held_ref"], "taskset": w["taskset_ref"],
-    "rubric": w["rubric_ref"],
+body("createSolution", lambda h: {"project": h["project"], "manifest": manifest(h)})
+body("createSolutionApplication", lambda h: {"project": h["project"], "solution": manifest(h), "bindings": {
+    "model": h["model_ref"], "train_dataset": h["train_ref"], "validation_dataset": h["held_ref"], "taskset": h["taskset_ref"],
+    "rubric": h["rubric_ref"],
 }})
 
 
 # Shares and sessions.
-body("createShare", lambda w: {"kind": "job", "target_ids": [w["job"]]})
-GOOD["revokeShare"] = lambda w: Good(path={"share_id": str(w.post("/api/shares", {"kind": "job", "target_ids": [w["job"]]})["id"])})
+body("createShare", lambda h: {"kind": "job", "target_ids": [h["job"]]})
+GOOD["revokeShare"] = lambda h: Good(path={"share_id": str(h.post("/api/shares", {"kind": "job", "target_ids": [h["job"]]})["id"])})
 for _name in ("getShared", "getSharedConfig", "listSharedMetrics", "listSharedSamples"):
-    GOOD[_name] = lambda w: Good(path={"token": str(w.post("/api/shares", {"kind": "job", "target_ids": [w["job"]], "fields": ["metrics", "config", "samples"]})["token"])})
+    GOOD[_name] = lambda h: Good(path={"token": str(h.post("/api/shares", {"kind": "job", "target_ids": [h["job"]], "fields": ["metrics", "config", "samples"]})["token"])})
 
 
 # Packages.
-def package(w: World, bring: bool = True) -> dict[str, Any]:
-    data = archive(w.unique())
-    announced = {"project": w["project"], "size_bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    made = dict(w.post("/api/submit/packages", announced))
+def package(h: Harness, bring: bool = True) -> dict[str, Any]:
+    data = archive(h.unique())
+    announced = {"project": h["project"], "size_bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    made = dict(h.post("/api/submit/packages", announced))
     if bring:
         target = made["upload"]
-        w.ask(target["method"], target["url"].removeprefix(w.url), "none", data, target["headers"]).raise_for_status()
+        h.ask(target["method"], target["url"].removeprefix(h.url), "none", data, target["headers"]).raise_for_status()
     return made
 
 
-body("createPackage", lambda w: {"project": w["project"], "size_bytes": 3, "sha256": hashlib.sha256(w.unique().encode()).hexdigest()})
-GOOD["getPackage"] = lambda w: Good(path={"package_id": package(w, False)["id"]})
-GOOD["commitPackage"] = lambda w: Good(path={"package_id": package(w)["id"]})
+body("createPackage", lambda h: {"project": h["project"], "size_bytes": 3, "sha256": hashlib.sha256(h.unique().encode()).hexdigest()})
+GOOD["getPackage"] = lambda h: Good(path={"package_id": package(h, False)["id"]})
+GOOD["commitPackage"] = lambda h: Good(path={"package_id": package(h)["id"]})
 
 
 # Existing jobs.
-GOOD["updateJob"] = lambda w: Good(path={"job_id": w["job"]}, body={"labels": {"a": "b"}})
+GOOD["updateJob"] = lambda h: Good(path={"job_id": h["job"]}, body={"labels": {"a": "b"}})
 body("preflightJob", job)
 
 
 @good("cloneJob")
-def _clone(w: World) -> Good:
-    return Good(path={"job_id": w["job"]}, body={})
+def _clone(h: Harness) -> Good:
+    return Good(path={"job_id": h["job"]}, body={})
 
 
 @good("retryJob")
-def _retry(w: World) -> Good:
-    made = w.post("/api/jobs", job(w))["id"]
-    w.post(f"/api/jobs/{made}/stop")
-    until(lambda: w.get(f"/api/jobs/{made}")["state"] == "stopped")
+def _retry(h: Harness) -> Good:
+    made = h.post("/api/jobs", job(h))["id"]
+    h.post(f"/api/jobs/{made}/stop")
+    until(lambda: h.get(f"/api/jobs/{made}")["state"] == "stopped")
     return Good(path={"job_id": made})
 
 
-body("setMaintenance", lambda w: {"mode": "off"})
+body("setMaintenance", lambda h: {"mode": "off"})
 
 
 @dataclass
@@ -155,40 +155,40 @@ class Training:
 GIVES = 'printf %s "$SERVICE_JOB_TOKEN" > "$0.new" && mv "$0.new" "$0"; exec sleep 600'
 
 
-def training(w: World) -> Training:
+def training(h: Harness) -> Training:
     """Submit a job, wait until it runs, report the event `running` and read the signal once, so that it can be paused."""
     place = Path(tempfile.mkdtemp()) / "token"
-    spec = job(w)
+    spec = job(h)
     spec["spec"] |= {"source": {"command": ["sh", "-c", GIVES, str(place)]}, "checkpoint": {"grace_s": 1, "required_for_pause": False}}
-    made = w.post("/api/jobs", spec)
+    made = h.post("/api/jobs", spec)
     until(place.exists)
     t = Training(made["id"], made["run_id"], {"X-Service-Token": place.read_text()})
     event = {"run_id": t.run, "event": "running", "ts": MOMENT}
-    w.ask("POST", "/api/ingest/lifecycle", "none", event, t.token).raise_for_status()
-    signal(w, t)
+    h.ask("POST", "/api/ingest/lifecycle", "none", event, t.token).raise_for_status()
+    signal(h, t)
     return t
 
 
-def signal(w: World, t: Training) -> Any:
+def signal(h: Harness, t: Training) -> Any:
     """Return the id of the run's current signal, or None."""
-    response = w.ask("GET", "/api/ingest/signals", "none", headers=t.token, params={"run_id": t.run, "wait": "0"})
+    response = h.ask("GET", "/api/ingest/signals", "none", headers=t.token, params={"run_id": t.run, "wait": "0"})
     response.raise_for_status()
     return response.json()["id"]
 
 
-GOOD["pauseJob"] = lambda w: Good(path={"job_id": training(w).job})
+GOOD["pauseJob"] = lambda h: Good(path={"job_id": training(h).job})
 
 
 @good("ackSignal")
-def _ack(w: World) -> Good:
-    t = training(w)
-    w.post(f"/api/jobs/{t.job}/pause")
-    return Good(body={"run_id": t.run, "id": until(partial(signal, w, t))}, headers=t.token)
+def _ack(h: Harness) -> Good:
+    t = training(h)
+    h.post(f"/api/jobs/{t.job}/pause")
+    return Good(body={"run_id": t.run, "id": until(partial(signal, h, t))}, headers=t.token)
 
 
 @good("resumeJob")
-def _resume(w: World) -> Good:
-    t = training(w)
-    w.post(f"/api/jobs/{t.job}/pause")
-    until(lambda: w.get(f"/api/jobs/{t.job}")["state"] == "paused")
+def _resume(h: Harness) -> Good:
+    t = training(h)
+    h.post(f"/api/jobs/{t.job}/pause")
+    until(lambda: h.get(f"/api/jobs/{t.job}")["state"] == "paused")
     return Good(path={"job_id": t.job})

@@ -6,164 +6,164 @@ import json
 from functools import partial
 from typing import Any
 
-from client import World
+from client import Harness
 from good import GOOD, Good, body, good, until
 
 
-def model(w: World) -> str:
-    return str(w.post("/api/models", {"name": w.unique("m"), "project": w["project"]})["id"])
+def model(h: Harness) -> str:
+    return str(h.post("/api/models", {"name": h.unique("m"), "project": h["project"]})["id"])
 
 
-def version(w: World) -> str:
-    made = model(w)
-    w.post(f"/api/models/{made}/versions", {"source": {"run_id": w["run"], "artifact_id": w["artifact"]}})
+def version(h: Harness) -> str:
+    made = model(h)
+    h.post(f"/api/models/{made}/versions", {"source": {"run_id": h["run"], "artifact_id": h["artifact"]}})
     return made
 
 
-def deployment(w: World) -> str:
-    return str(w.post("/api/model-deployments", {"name": w.unique("dp"), "project": w["project"]})["id"])
+def deployment(h: Harness) -> str:
+    return str(h.post("/api/model-deployments", {"name": h.unique("dp"), "project": h["project"]})["id"])
 
 
 # Models and deployments.
-body("createModel", lambda w: {"name": w.unique("m"), "project": w["project"]})
-GOOD["createModelVersion"] = lambda w: Good(path={"model_id": model(w)}, body={"source": {"run_id": w["run"], "artifact_id": w["artifact"]}})
+body("createModel", lambda h: {"name": h.unique("m"), "project": h["project"]})
+GOOD["createModelVersion"] = lambda h: Good(path={"model_id": model(h)}, body={"source": {"run_id": h["run"], "artifact_id": h["artifact"]}})
 for _name in ("promoteModelVersion", "archiveModelVersion"):
-    GOOD[_name] = lambda w: Good(path={"model_id": version(w), "version": "1"})
-GOOD["putModelCard"] = lambda w: Good(path={"model_id": version(w), "version": "1"}, body={"content": "# Card\n"})
-GOOD["deleteModel"] = lambda w: Good(path={"model_id": model(w)})
-GOOD["updateModel"] = lambda w: Good(path={"model_id": model(w)}, body={"description": "d"})
-GOOD["setModelAlias"] = lambda w: Good(path={"model_id": version(w), "alias": "best"}, body={"version": 1})
+    GOOD[_name] = lambda h: Good(path={"model_id": version(h), "version": "1"})
+GOOD["putModelCard"] = lambda h: Good(path={"model_id": version(h), "version": "1"}, body={"content": "# Card\n"})
+GOOD["deleteModel"] = lambda h: Good(path={"model_id": model(h)})
+GOOD["updateModel"] = lambda h: Good(path={"model_id": model(h)}, body={"description": "d"})
+GOOD["setModelAlias"] = lambda h: Good(path={"model_id": version(h), "alias": "best"}, body={"version": 1})
 
 
 @good("deleteModelAlias")
-def _unalias(w: World) -> Good:
-    made = version(w)
-    w.ask("PUT", f"/api/models/{made}/aliases/best", "operator", {"version": 1}).raise_for_status()
+def _unalias(h: Harness) -> Good:
+    made = version(h)
+    h.ask("PUT", f"/api/models/{made}/aliases/best", "operator", {"version": 1}).raise_for_status()
     return Good(path={"model_id": made, "alias": "best"})
 
 
 @good("getModelCard")
-def _card(w: World) -> Good:
-    made = version(w)
-    w.ask("PUT", f"/api/models/{made}/versions/1/card", "operator", {"content": "# Card\n"}).raise_for_status()
+def _card(h: Harness) -> Good:
+    made = version(h)
+    h.ask("PUT", f"/api/models/{made}/versions/1/card", "operator", {"content": "# Card\n"}).raise_for_status()
     return Good(path={"model_id": made, "version": "1"})
 
 
 @good("unarchiveModelVersion")
-def _unarchive(w: World) -> Good:
-    made = version(w)
-    w.post(f"/api/models/{made}/versions/1/archive", {})
+def _unarchive(h: Harness) -> Good:
+    made = version(h)
+    h.post(f"/api/models/{made}/versions/1/archive", {})
     return Good(path={"model_id": made, "version": "1"})
 
 
-body("createDeployment", lambda w: {"name": w.unique("dp"), "project": w["project"]})
+body("createDeployment", lambda h: {"name": h.unique("dp"), "project": h["project"]})
 for _name in ("deleteDeployment", "updateDeployment", "suspendDeployment"):
-    GOOD[_name] = lambda w: Good(path={"deployment_id": deployment(w)})
+    GOOD[_name] = lambda h: Good(path={"deployment_id": deployment(h)})
 
 
 @good("resumeDeployment")
-def _resume(w: World) -> Good:
-    made = deployment(w)
-    w.post(f"/api/model-deployments/{made}/suspend", {})
+def _resume(h: Harness) -> Good:
+    made = deployment(h)
+    h.post(f"/api/model-deployments/{made}/suspend", {})
     return Good(path={"deployment_id": made})
 
 
-GOOD["createDeploymentToken"] = lambda w: Good(path={"deployment_id": deployment(w)}, body={"name": "t"})
+GOOD["createDeploymentToken"] = lambda h: Good(path={"deployment_id": deployment(h)}, body={"name": "t"})
 
 
 @good("revokeDeploymentToken")
-def _revoke(w: World) -> Good:
-    made = deployment(w)
-    token = w.post(f"/api/model-deployments/{made}/tokens", {"name": "t"})
+def _revoke(h: Harness) -> Good:
+    made = deployment(h)
+    token = h.post(f"/api/model-deployments/{made}/tokens", {"name": "t"})
     return Good(path={"deployment_id": made, "token_id": token["id"]})
 
 
-def revision(w: World, deployed: str) -> str:
-    made = w.post(f"/api/model-deployments/{deployed}/revisions", {
-        "source": {"model_id": w["model"], "version": 1}, "serving": {"engine": "command", "command": json.loads(w["engine"])},
+def revision(h: Harness, deployed: str) -> str:
+    made = h.post(f"/api/model-deployments/{deployed}/revisions", {
+        "source": {"model_id": h["model"], "version": 1}, "serving": {"engine": "command", "command": json.loads(h["engine"])},
     })
     return str(made["number"])
 
 
 @good("createRevision")
-def _revise(w: World) -> Good:
-    return Good(path={"deployment_id": deployment(w)}, body={
-        "source": {"model_id": w["model"], "version": 1}, "serving": {"engine": "command", "command": ["false"]},
+def _revise(h: Harness) -> Good:
+    return Good(path={"deployment_id": deployment(h)}, body={
+        "source": {"model_id": h["model"], "version": 1}, "serving": {"engine": "command", "command": ["false"]},
     })
 
 
 @good("stopRevision")
-def _stop_revision(w: World) -> Good:
-    made = deployment(w)
-    return Good(path={"deployment_id": made, "number": revision(w, made)})
+def _stop_revision(h: Harness) -> Good:
+    made = deployment(h)
+    return Good(path={"deployment_id": made, "number": revision(h, made)})
 
 
 @good("startRevision")
-def _start_revision(w: World) -> Good:
-    made = deployment(w)
-    number = revision(w, made)
-    w.post(f"/api/model-deployments/{made}/revisions/{number}/stop")
+def _start_revision(h: Harness) -> Good:
+    made = deployment(h)
+    number = revision(h, made)
+    h.post(f"/api/model-deployments/{made}/revisions/{number}/stop")
     return Good(path={"deployment_id": made, "number": number})
 
 
-def ready(w: World, deployed: str, number: str) -> bool:
-    return bool(w.get(f"/api/model-deployments/{deployed}/revisions/{number}")["ready"])
+def ready(h: Harness, deployed: str, number: str) -> bool:
+    return bool(h.get(f"/api/model-deployments/{deployed}/revisions/{number}")["ready"])
 
 
 @good("rollbackDeployment")
-def _rollback(w: World) -> Good:
-    made = deployment(w)
+def _rollback(h: Harness) -> Good:
+    made = deployment(h)
     for _ in range(2):
-        number = revision(w, made)
-        until(partial(ready, w, made, number))
-        w.post(f"/api/model-deployments/{made}/revisions/{number}/promote")
+        number = revision(h, made)
+        until(partial(ready, h, made, number))
+        h.post(f"/api/model-deployments/{made}/revisions/{number}/promote")
     return Good(path={"deployment_id": made})
 
 
 @good("getCall")
-def _call(w: World) -> Good:
-    deployed = w["deployment"]
-    w.ask("GET", f"/inference/{deployed}/v1/models", "deployment").raise_for_status()
-    rows = until(lambda: w.get(f"/api/model-deployments/{deployed}/traffic"))
+def _call(h: Harness) -> Good:
+    deployed = h["deployment"]
+    h.ask("GET", f"/inference/{deployed}/v1/models", "deployment").raise_for_status()
+    rows = until(lambda: h.get(f"/api/model-deployments/{deployed}/traffic"))
     return Good(path={"deployment_id": deployed, "request_id": rows[0]["request_id"]})
 
 
-# Playground sessions. Only the session of the World has a running engine. The other sessions are in a pool without nodes.
-def session(w: World) -> dict[str, Any]:
-    return {"project": w["project"], "ttl_s": 900, "targets": [{
-        "source": {"model_id": w["model"], "version": 1}, "serving": {"engine": "command", "command": ["false"], "pool": "nowhere"},
+# Playground sessions. Only the session of the Harness has a running engine. The other sessions are in a pool without nodes.
+def session(h: Harness) -> dict[str, Any]:
+    return {"project": h["project"], "ttl_s": 900, "targets": [{
+        "source": {"model_id": h["model"], "version": 1}, "serving": {"engine": "command", "command": ["false"], "pool": "nowhere"},
     }]}
 
 
 body("createPlaygroundSession", session)
 for _name in ("extendPlaygroundSession", "stopPlaygroundSession"):
-    GOOD[_name] = lambda w: Good(path={"playground_id": w.post("/api/playground/sessions", session(w))["id"]})
+    GOOD[_name] = lambda h: Good(path={"playground_id": h.post("/api/playground/sessions", session(h))["id"]})
 for _name in ("get", "head", "options", "post", "put", "patch", "delete"):
-    GOOD[_name + "Playground"] = lambda w: Good(path={"playground_id": w["session"], "target": "1", "rest": "models"})
+    GOOD[_name + "Playground"] = lambda h: Good(path={"playground_id": h["session"], "target": "1", "rest": "models"})
 
 
 # Fleets on which nothing runs.
-def fleet(w: World) -> dict[str, Any]:
-    return {"name": w.unique("f"), "kind": "agent", "pools": [w.unique("pool")]}
+def fleet(h: Harness) -> dict[str, Any]:
+    return {"name": h.unique("f"), "kind": "agent", "pools": [h.unique("pool")]}
 
 
-def founded(w: World) -> str:
-    return str(w.post("/api/fleets", fleet(w), "admin")["id"])
+def founded(h: Harness) -> str:
+    return str(h.post("/api/fleets", fleet(h), "admin")["id"])
 
 
 body("createFleet", fleet)
 for _name in ("updateFleet", "deleteFleet", "createJoinToken"):
-    GOOD[_name] = lambda w: Good(path={"fleet_id": founded(w)})
+    GOOD[_name] = lambda h: Good(path={"fleet_id": founded(h)})
 
 
 @good("joinFleet")
-def _join(w: World) -> Good:
-    token = w.post(f"/api/fleets/{founded(w)}/join-tokens", {}, "admin")["token"]
-    request = json.loads(f'"{w["certificate_request"]}"')
-    return Good(body={"token": token, "hostname": w.unique("h"), "certificate_request": request})
+def _join(h: Harness) -> Good:
+    token = h.post(f"/api/fleets/{founded(h)}/join-tokens", {}, "admin")["token"]
+    request = json.loads(f'"{h["certificate_request"]}"')
+    return Good(body={"token": token, "hostname": h.unique("h"), "certificate_request": request})
 
 
 @good("revokeJoinToken")
-def _revoke_join(w: World) -> Good:
-    made = founded(w)
-    return Good(path={"fleet_id": made, "join_token_id": w.post(f"/api/fleets/{made}/join-tokens", {}, "admin")["id"]})
+def _revoke_join(h: Harness) -> Good:
+    made = founded(h)
+    return Good(path={"fleet_id": made, "join_token_id": h.post(f"/api/fleets/{made}/join-tokens", {}, "admin")["id"]})

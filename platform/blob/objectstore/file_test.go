@@ -27,16 +27,16 @@ const limit = 8 << 20
 
 var _ blob.Store = (*objectstore.FileStore)(nil)
 
-type fixture struct {
+type harness struct {
 	*objectstore.FileStore
 	root   string
 	server *httptest.Server
 	log    *bytes.Buffer
 }
 
-func open(t *testing.T, change func(*objectstore.FileConfig)) *fixture {
+func open(t *testing.T, change func(*objectstore.FileConfig)) *harness {
 	t.Helper()
-	r := &fixture{root: filepath.Join(t.TempDir(), "blobs"), log: &bytes.Buffer{}}
+	r := &harness{root: filepath.Join(t.TempDir(), "blobs"), log: &bytes.Buffer{}}
 	r.server = httptest.NewUnstartedServer(nil)
 	cfg := objectstore.FileConfig{
 		Root: r.root, Limit: limit, Clock: clock.Real(), IDs: id.NewSource(clock.Real(), rand.Reader),
@@ -58,9 +58,9 @@ func open(t *testing.T, change func(*objectstore.FileConfig)) *fixture {
 
 func TestContract(t *testing.T) {
 	t.Parallel()
-	blobtest.Run(t, func(t *testing.T) blobtest.Fixture {
+	blobtest.Run(t, func(t *testing.T) blobtest.Harness {
 		t.Helper()
-		return blobtest.Fixture{Store: open(t, nil).FileStore, Limit: limit}
+		return blobtest.Harness{Store: open(t, nil).FileStore, Limit: limit}
 	})
 }
 
@@ -69,7 +69,7 @@ func sum(body string) string {
 	return hex.EncodeToString(s[:])
 }
 
-func (r *fixture) put(t *testing.T, key, body string) {
+func (r *harness) put(t *testing.T, key, body string) {
 	t.Helper()
 	require.NoError(t, r.Put(t.Context(), key, bytes.NewBufferString(body), int64(len(body)), sum(body)))
 }

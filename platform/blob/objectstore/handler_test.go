@@ -54,7 +54,7 @@ func call(t *testing.T, method, target string, body io.Reader, length int64) rep
 	return r
 }
 
-func (r *fixture) signPut(t *testing.T, key, body string) string {
+func (r *harness) signPut(t *testing.T, key, body string) string {
 	t.Helper()
 	signed, err := r.SignPut(t.Context(), key, blob.SignOptions{Size: int64(len(body)), SHA256: sum(body)})
 	require.NoError(t, err)

@@ -44,9 +44,9 @@ func TestStore_versitygw(t *testing.T) {
 	}
 	t.Run("contract", func(t *testing.T) {
 		t.Parallel()
-		blobtest.Run(t, func(t *testing.T) blobtest.Fixture {
+		blobtest.Run(t, func(t *testing.T) blobtest.Harness {
 			t.Helper()
-			return blobtest.Fixture{Store: s3Open(t, bucket(t), nil), Limit: s3Limit, FirstCounts: true}
+			return blobtest.Harness{Store: s3Open(t, bucket(t), nil), Limit: s3Limit, FirstCounts: true}
 		})
 	})
 	t.Run("ready", func(t *testing.T) {

@@ -75,16 +75,16 @@ func allAttempts() []attempt {
 	return all
 }
 
-// fixture is a harness with a deployment in each state, and a token of each deployment.
-type fixture struct {
+// orderHarness is a harness with a deployment in each state, and a token of each deployment.
+type orderHarness struct {
 	*harness
 	ids    map[string]string
 	tokens map[string]string
 }
 
-func newFixture(t *testing.T) *fixture {
+func newOrderHarness(t *testing.T) *orderHarness {
 	t.Helper()
-	w := &fixture{
+	w := &orderHarness{
 		ids: map[string]string{
 			"ready": dep("a"), "unknown": dep("z"), "malformed": "dep_short", "suspended": dep("s"), "bare": dep("b"), "unready": dep("c"), "other": dep("d"),
 		},
@@ -111,7 +111,7 @@ func newFixture(t *testing.T) *fixture {
 	return w
 }
 
-func (w *fixture) request(a attempt) *http.Request {
+func (w *orderHarness) request(a attempt) *http.Request {
 	path := map[string]string{"fine": "/v1/chat/completions", "evil": "/v1/%2e%2e/metrics", "elsewhere": "/v2/models"}[a.path]
 	req := httptest.NewRequest(http.MethodPost, "/inference/"+w.ids[a.target]+path, nil)
 	bearer := w.tokens[a.bearer]
@@ -136,7 +136,7 @@ func (w *fixture) request(a attempt) *http.Request {
 
 func TestFirstFailedCheckDecides(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t)
+	w := newOrderHarness(t)
 	steps := []struct{ draining, over bool }{{false, false}, {false, true}, {true, true}}
 	tried := 0
 	for _, step := range steps {
@@ -158,7 +158,7 @@ func TestFirstFailedCheckDecides(t *testing.T) {
 	require.True(t, w.idle())
 }
 
-func (w *fixture) expect(a attempt) {
+func (w *orderHarness) expect(a attempt) {
 	w.t.Helper()
 	resp := w.handle(w.request(a))
 	defer func() { _ = resp.Body.Close() }()
@@ -188,7 +188,7 @@ func (w *fixture) expect(a attempt) {
 
 func TestDrainingCheckedBeforeLeaseAndBearer(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t)
+	w := newOrderHarness(t)
 	w.proxy.Drain()
 	for _, bearer := range []string{"none", "malformed", "another's", "own"} {
 		w.expect(attempt{draining: true, bearer: bearer, target: "ready", path: "fine"})
@@ -197,7 +197,7 @@ func TestDrainingCheckedBeforeLeaseAndBearer(t *testing.T) {
 
 func TestRefusalsCountedNotRecorded(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t)
+	w := newOrderHarness(t)
 	want := map[string]int{}
 	for _, a := range allAttempts() {
 		status, code := expectedRefusal(a)
@@ -228,7 +228,7 @@ func malformedIDs() []string {
 
 func TestMalformedDeploymentIDIsUnknown(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t)
+	w := newOrderHarness(t)
 	for _, form := range malformedIDs() {
 		for _, rest := range []string{"/v1/chat/completions", "/v1", "/v1/", "/v1/%2e%2e/x"} {
 			for bearer, want := range map[string]int{"": 401, w.tokens["malformed"]: 401, w.tokens["of a run"]: 401, w.tokens["own ready"]: 404, w.tokens["own other"]: 404} {
@@ -255,7 +255,7 @@ func TestMalformedDeploymentIDIsUnknown(t *testing.T) {
 
 func TestOtherPathsNotFound(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t)
+	w := newOrderHarness(t)
 	a := dep("a")
 	for _, path := range []string{
 		"/inference", "/inference/", "/inference//", "/inference//v1/models", "/inference/" + a, "/inference/" + a + "/", "/inference/" + a + "/v2/models",

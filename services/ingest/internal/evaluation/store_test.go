@@ -18,23 +18,23 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// fixture is a fresh database with one run.
-type fixture struct {
+// harness is a fresh database with one run.
+type harness struct {
 	t    *testing.T
 	pool *pgxpool.Pool
 	run  groupcommit.Run
 }
 
-func open(t *testing.T) *fixture {
+func open(t *testing.T) *harness {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	base := pgtest.New(t, pgtest.Schema{Name: "ingest", Migrations: files})
-	return &fixture{t: t, pool: base.Pool("ingest"), run: groupcommit.Run{ID: "run_1", Now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}}
+	return &harness{t: t, pool: base.Pool("ingest"), run: groupcommit.Run{ID: "run_1", Now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}}
 }
 
 // group stores the writes of an attempt in one transaction, as the committer does.
-func (b *fixture) group(attempt int32, writes ...groupcommit.Write) error {
+func (b *harness) group(attempt int32, writes ...groupcommit.Write) error {
 	b.t.Helper()
 	r := b.run
 	r.Memo = map[any]any{}
@@ -63,14 +63,14 @@ func chunk(step int64, index, total int32, users ...string) groupcommit.Write {
 	return WriteValidation(v)
 }
 
-func (b *fixture) rounds(p request.Page) ([]Round, bool) {
+func (b *harness) rounds(p request.Page) ([]Round, bool) {
 	b.t.Helper()
 	rounds, more, err := (&ValidationStore{Pool: b.pool}).Rounds(b.t.Context(), "run_1", p)
 	require.NoError(b.t, err)
 	return rounds, more
 }
 
-func (b *fixture) users(step *int64, p request.Page) (users []string, more bool) {
+func (b *harness) users(step *int64, p request.Page) (users []string, more bool) {
 	b.t.Helper()
 	samples, more, err := (&ValidationStore{Pool: b.pool}).Samples(b.t.Context(), "run_1", step, p)
 	require.NoError(b.t, err)

@@ -30,8 +30,8 @@ import (
 
 const runID = "run_01k00000000000000000000001"
 
-// fixture is the servers on a fresh database with one run.
-type fixture struct {
+// harness is the servers on a fresh database with one run.
+type harness struct {
 	t      *testing.T
 	pool   *pgxpool.Pool
 	rows   *run.Store
@@ -40,12 +40,12 @@ type fixture struct {
 	peer   *PeerServer
 }
 
-func open(t *testing.T) *fixture {
+func open(t *testing.T) *harness {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	pool := pgtest.New(t, pgtest.Schema{Name: "ingest", Migrations: files}).Pool("ingest")
-	b := &fixture{t: t, pool: pool, rows: &run.Store{Pool: pool, Clock: clock.Real()}}
+	b := &harness{t: t, pool: pool, rows: &run.Store{Pool: pool, Clock: clock.Real()}}
 	b.store = groupcommit.New(pool, clock.Real(), func([]string) {})
 	runs := &run.Runs{Rows: b.rows, FetchOwner: func(_ context.Context, id string) (*run.Owner, error) {
 		if id != runID {
@@ -68,13 +68,13 @@ func open(t *testing.T) *fixture {
 	return b
 }
 
-func (b *fixture) put(write groupcommit.Write) {
+func (b *harness) put(write groupcommit.Write) {
 	b.t.Helper()
 	_, err := b.store.Store(b.t.Context(), groupcommit.Item{RunID: runID, Attempt: 1, Write: write})
 	require.NoError(b.t, err)
 }
 
-func (b *fixture) end(state string) bool {
+func (b *harness) end(state string) bool {
 	b.t.Helper()
 	out, err := b.peer.CloseRun(b.t.Context(), &ingestpeerv1.CloseRunRequest{
 		RunId: runID, State: state, EndedAt: timestamppb.New(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)),

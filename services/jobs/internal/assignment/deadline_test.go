@@ -12,7 +12,7 @@ import (
 
 func TestPutWork_deadlineChangesWithoutNewGeneration(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	until := func(at time.Time) bool {
 		t.Helper()
 		got, err := b.peer().PutWork(t.Context(), orderOf("wrk_1", 1, running, func(r *jobspeerv1.PutWorkRequest) { r.Deadline = timestamppb.New(at) }))

@@ -26,37 +26,37 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// bench is a database with a work store. Each server on it acts as one replica.
-type bench struct {
+// harness is a database with a work store. Each server on it acts as one replica.
+type harness struct {
 	t     *testing.T
 	pool  *pgxpool.Pool
 	works *assignment.Store
 	clock *clock.Fake
 }
 
-func newBench(t *testing.T) *bench {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
 	keys, err := secret.NewKeyring(secret.Key{ID: "k1", Bytes: randomBytes(t, 32)})
 	require.NoError(t, err)
-	return &bench{
+	return &harness{
 		t: t, pool: pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations}).Pool("jobs"),
 		works: &assignment.Store{Keys: keys}, clock: clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)),
 	}
 }
 
-func (b *bench) exec(sql string, args ...any) {
+func (b *harness) exec(sql string, args ...any) {
 	b.t.Helper()
 	_, err := b.pool.Exec(b.t.Context(), sql, args...)
 	require.NoError(b.t, err)
 }
 
-func (b *bench) count(from string, args ...any) (n int) {
+func (b *harness) count(from string, args ...any) (n int) {
 	b.t.Helper()
 	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT count(*) FROM `+from, args...).Scan(&n))
 	return n
 }
 
-func (b *bench) get(id string) *assignment.Work {
+func (b *harness) get(id string) *assignment.Work {
 	b.t.Helper()
 	w, err := b.works.Get(b.t.Context(), b.pool, id)
 	require.NoError(b.t, err)
@@ -64,7 +64,7 @@ func (b *bench) get(id string) *assignment.Work {
 }
 
 // attempt stores the work of an attempt of job_1 on nod_1. Its spec refers to a package, a dataset and a model.
-func (b *bench) attempt(id string) {
+func (b *harness) attempt(id string) {
 	b.t.Helper()
 	spec, err := proto.Marshal(&jobsv1.AttemptSpec{
 		JobId: "job_1", RunId: "run_1", Package: &jobsv1.ObjectRef{Uri: "blob://recipes/a.tar"},
@@ -77,7 +77,7 @@ func (b *bench) attempt(id string) {
 		VALUES ($1, 'attempt', 1, 1, 'running', now(), $2, 'cpu', 0, 1, 'job_1', 1, 'usr_1', 'prj_1', 'nod_1', now(), now())`, id, spec)
 }
 
-func (b *bench) peer() *assignment.PeerServer {
+func (b *harness) peer() *assignment.PeerServer {
 	return &assignment.PeerServer{Pool: b.pool, Works: b.works, Hub: pg.NewNotifyHub(), Clock: b.clock}
 }
 

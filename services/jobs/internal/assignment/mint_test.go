@@ -31,7 +31,7 @@ func (s *signer) SignGet(_ context.Context, key string, expires time.Duration) (
 	return blob.Signed{URL: "http://x/" + key}, s.err
 }
 
-func (b *bench) agents() (*assignment.AgentServer, *trail, *signer) {
+func (b *harness) agents() (*assignment.AgentServer, *trail, *signer) {
 	rows, blobs := &trail{}, &signer{}
 	return &assignment.AgentServer{
 		Agents: &assignment.Agents{Pool: b.pool, Works: b.works}, Tokens: &ingesttoken.Store{Rand: rand.Reader}, Blobs: blobs, Trail: rows,
@@ -69,7 +69,7 @@ func TestMintIngestToken_conditions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t)
+			b := newHarness(t)
 			b.attempt("wrk_1")
 			if c.change != "" {
 				b.exec(c.change)
@@ -103,7 +103,7 @@ func TestMintIngestToken_conditions(t *testing.T) {
 
 func TestAgentServer_rejectsUserNamedLikeNode(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	b.attempt("wrk_1")
 	s, _, _ := b.agents()
 	for _, kind := range []authn.Kind{authn.KindUser, authn.KindNone} {
@@ -118,7 +118,7 @@ func TestAgentServer_rejectsUserNamedLikeNode(t *testing.T) {
 
 func TestMintIngestToken_concurrentMintsLeaveOneValid(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	b.attempt("wrk_1")
 	s, _, _ := b.agents()
 	var wg sync.WaitGroup
@@ -136,7 +136,7 @@ func TestMintIngestToken_concurrentMintsLeaveOneValid(t *testing.T) {
 
 func TestMintIngestToken_failsWithoutAuditRecord(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	b.attempt("wrk_1")
 	s, rows, _ := b.agents()
 	ctx := asNode(t.Context(), "nod_1")
@@ -151,7 +151,7 @@ func TestMintIngestToken_failsWithoutAuditRecord(t *testing.T) {
 // A node may download only the objects that the spec of its own execution refers to.
 func TestSignDownload_onlyObjectsOfOwnSpec(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	b.attempt("wrk_1")
 	b.put(orderOf("wrk_2", 1, running, withModel))
 	b.exec(`UPDATE work SET node_id = 'nod_1', fence = 1 WHERE id = 'wrk_2'`)

@@ -15,7 +15,7 @@ import (
 
 func TestPutWork_concurrentFirstOrdersAreOneChange(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	var changes atomic.Int32
 	var wg sync.WaitGroup
 	for range 8 {
@@ -36,7 +36,7 @@ func TestPutWork_concurrentFirstOrdersAreOneChange(t *testing.T) {
 
 func TestPutWork_newestGenerationWinsRace(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	var wg sync.WaitGroup
 	for generation := range int64(8) {
 		wg.Go(func() {
@@ -76,7 +76,7 @@ func TestPutWork_orders(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t)
+			b := newHarness(t)
 			b.attempt("wrk_attempt")
 			for _, o := range c.before {
 				_, err := b.peer().PutWork(t.Context(), o)
@@ -101,7 +101,7 @@ func TestPutWork_orders(t *testing.T) {
 // An engine with GPUs takes GPUs and no slot. An engine without GPUs takes one slot.
 func TestPutWork_engineTakesGPUsOrSlot(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	_, err := b.peer().PutWork(t.Context(), orderOf("wrk_gpu", 1, running, func(r *jobspeerv1.PutWorkRequest) {
 		r.Engine.Limits = &jobsv1.ResourceLimits{Gpus: 2}
 	}))
@@ -120,7 +120,7 @@ func TestPutWork_engineTakesGPUsOrSlot(t *testing.T) {
 // The observed state belongs to one execution.
 func TestPutWork_newGenerationClearsObservedState(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	_, err := b.peer().PutWork(t.Context(), orderOf("wrk_1", 1, running))
 	require.NoError(t, err)
 	sealed, err := b.works.Keys.Seal([]byte("hush"), "work.engine_key:wrk_1")

@@ -86,7 +86,7 @@ type agent struct {
 	done chan error
 }
 
-func (b *bench) connect(c *cluster) *agent {
+func (b *harness) connect(c *cluster) *agent {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(asNode(b.t.Context(), "nod_1"))
 	a := &agent{
@@ -131,7 +131,7 @@ func (a *agent) open(t *testing.T) []*jobsv1.Work {
 
 func TestAgentStream_startsWithWelcomeAndDesiredWorks(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	b.attempt("wrk_1")
 	b.attempt("wrk_2")
 	b.exec(`UPDATE work SET node_id = 'nod_2' WHERE id = 'wrk_2'`)
@@ -160,7 +160,7 @@ func TestAgentStream_firstMessageMustBeOwnHello(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := newBench(t).connect(newCluster())
+			a := newHarness(t).connect(newCluster())
 			a.in <- c.first
 			err := <-a.done
 			require.True(t, fault.Is(err, c.kind), "%v", err)
@@ -173,7 +173,7 @@ func TestAgentStream_firstMessageMustBeOwnHello(t *testing.T) {
 // Desired works are sent in full, after every change and with every heartbeat of the server.
 func TestAgentStream_sendsDesiredOnChangeAndHeartbeat(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	a := b.connect(newCluster())
 	require.Empty(t, a.open(t))
 	b.attempt("wrk_1")
@@ -193,7 +193,7 @@ func TestAgentStream_sendsDesiredOnChangeAndHeartbeat(t *testing.T) {
 
 func TestAgentStream_reportsInOrderWithHeartbeats(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	a := b.connect(newCluster())
 	a.open(t)
 	phases := []jobsv1.Phase{
@@ -215,7 +215,7 @@ func TestAgentStream_reportsInOrderWithHeartbeats(t *testing.T) {
 // A reported work that is not desired is sent back as gone, with the generation and fence that the node reported.
 func TestAgentStream_undesiredWorkIsSentAsGone(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	b.attempt("wrk_1")
 	a := b.connect(newCluster())
 	a.open(t)
@@ -236,14 +236,14 @@ func TestAgentStream_undesiredWorkIsSentAsGone(t *testing.T) {
 // The older of two streams of a node can neither report nor receive works.
 func TestAgentStream_newerStreamEndsOlder(t *testing.T) {
 	t.Parallel()
-	for name, poke := range map[string]func(b *bench, a *agent){
-		"on report":    func(_ *bench, a *agent) { a.in <- observed() },
-		"on change":    func(_ *bench, a *agent) { a.hub.Wake(db.NodeTopic("nod_1")) },
-		"on heartbeat": func(b *bench, _ *agent) { b.clock.Advance(10 * time.Second) },
+	for name, poke := range map[string]func(b *harness, a *agent){
+		"on report":    func(_ *harness, a *agent) { a.in <- observed() },
+		"on change":    func(_ *harness, a *agent) { a.hub.Wake(db.NodeTopic("nod_1")) },
+		"on heartbeat": func(b *harness, _ *agent) { b.clock.Advance(10 * time.Second) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b, c := newBench(t), newCluster()
+			b, c := newHarness(t), newCluster()
 			a := b.connect(c)
 			a.open(t)
 			require.NoError(t, b.clock.Await(t.Context(), 1))
@@ -274,7 +274,7 @@ func TestAgentStream_end(t *testing.T) {
 			t.Parallel()
 			cl := newCluster()
 			cl.observed = broken
-			a := newBench(t).connect(cl)
+			a := newHarness(t).connect(cl)
 			a.open(t)
 			c.end(a)
 			if err := <-a.done; c.want == nil {

@@ -17,7 +17,7 @@ import (
 func unmarshal(raw []byte, m proto.Message) error { return proto.Unmarshal(raw, m) }
 
 // watch opens a watch. It returns the stream, the hub that wakes the watch, and a function that ends it.
-func (b *bench) watch() (s *statuses, hub *pg.NotifyHub, end func() error) {
+func (b *harness) watch() (s *statuses, hub *pg.NotifyHub, end func() error) {
 	b.t.Helper()
 	peer := b.peer()
 	ctx, cancel := context.WithCancel(b.t.Context())
@@ -45,7 +45,7 @@ func (s *statuses) list() (works []*jobspeerv1.WorkStatus) {
 	return works
 }
 
-func (b *bench) put(o *jobspeerv1.PutWorkRequest) {
+func (b *harness) put(o *jobspeerv1.PutWorkRequest) {
 	b.t.Helper()
 	_, err := b.peer().PutWork(b.t.Context(), o)
 	require.NoError(b.t, err)
@@ -53,7 +53,7 @@ func (b *bench) put(o *jobspeerv1.PutWorkRequest) {
 
 func TestWatchWorks_startsWithAllEngines(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	b.attempt("wrk_0")
 	b.put(orderOf("wrk_2", 1, running))
 	b.put(orderOf("wrk_1", 4, running))
@@ -73,7 +73,7 @@ func TestWatchWorks_startsWithAllEngines(t *testing.T) {
 
 func TestWatchWorks_sendsEachChangeOnce(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	b.put(orderOf("wrk_1", 1, running))
 	b.put(orderOf("wrk_2", 1, running))
 	s, hub, end := b.watch()
@@ -94,7 +94,7 @@ func TestWatchWorks_sendsEachChangeOnce(t *testing.T) {
 // A wake-up may be lost, so the watch also polls.
 func TestWatchWorks_pollsWithoutWakeUp(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	s, _, end := b.watch()
 	require.Empty(t, s.list())
 	b.put(orderOf("wrk_1", 1, running))
@@ -106,7 +106,7 @@ func TestWatchWorks_pollsWithoutWakeUp(t *testing.T) {
 
 func TestWatchWorks_sendsEngineKey(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	b.put(orderOf("wrk_1", 1, running))
 	report, err := proto.Marshal(&jobsv1.EngineReport{Address: "http://127.0.0.1:9", Ready: true})
 	require.NoError(t, err)

@@ -45,21 +45,21 @@ type silentTrail struct{ err error }
 
 func (s silentTrail) Record(context.Context, pgx.Tx, string, string, string, any) error { return s.err }
 
-type joinBench struct {
+type joinHarness struct {
 	t         *testing.T
 	pool      *pgxpool.Pool
 	registrar *fleet.Registrar
 	fleetID   string
 }
 
-// newJoinBench creates a fleet that nodes can join, with a real CA.
-func newJoinBench(t *testing.T) *joinBench {
+// newJoinHarness creates a fleet that nodes can join, with a real CA.
+func newJoinHarness(t *testing.T) *joinHarness {
 	t.Helper()
 	ids := id.NewSource(clock.Real(), rand.Reader)
 	ca, err := pki.NewCA(clock.Real().Now(), 24*time.Hour)
 	require.NoError(t, err)
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations}).Pool("jobs")
-	g := &joinBench{t: t, pool: pool, registrar: &fleet.Registrar{
+	g := &joinHarness{t: t, pool: pool, registrar: &fleet.Registrar{
 		Pool: pool, Clock: clock.Real(), IDs: ids, Rand: rand.Reader, CA: authority{ca}, Events: event.NewLog(clock.Real(), ids, "jobs"),
 		Trail: silentTrail{},
 	}}
@@ -73,12 +73,12 @@ func newJoinBench(t *testing.T) *joinBench {
 	return g
 }
 
-func (g *joinBench) tx(fn func(ctx context.Context, tx pgx.Tx) error) {
+func (g *joinHarness) tx(fn func(ctx context.Context, tx pgx.Tx) error) {
 	g.t.Helper()
 	require.NoError(g.t, pg.InTx(g.t.Context(), g.pool, fn))
 }
 
-func (g *joinBench) mint(ttl time.Duration, uses int) (t *fleet.JoinToken, tok secret.String) {
+func (g *joinHarness) mint(ttl time.Duration, uses int) (t *fleet.JoinToken, tok secret.String) {
 	g.t.Helper()
 	g.tx(func(ctx context.Context, tx pgx.Tx) (err error) {
 		t, tok, err = g.registrar.Mint(ctx, tx, g.fleetID, ttl, uses)
@@ -87,7 +87,7 @@ func (g *joinBench) mint(ttl time.Duration, uses int) (t *fleet.JoinToken, tok s
 	return t, tok
 }
 
-func (g *joinBench) count(from string) (n int) {
+func (g *joinHarness) count(from string) (n int) {
 	g.t.Helper()
 	require.NoError(g.t, g.pool.QueryRow(g.t.Context(), `SELECT count(*) FROM `+from).Scan(&n))
 	return n
@@ -110,7 +110,7 @@ func joinRequest(t *testing.T, change ...func(*x509.CertificateRequest)) []byte 
 func TestJoinTokenMaxUsesUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	for _, uses := range []int{1, 3} {
-		g := newJoinBench(t)
+		g := newJoinHarness(t)
 		row, tok := g.mint(time.Hour, uses)
 		csr := joinRequest(t)
 		var in atomic.Int32
@@ -136,7 +136,7 @@ func TestJoinTokenMaxUsesUnderConcurrency(t *testing.T) {
 // The table enforces a token's bounds, so a bug elsewhere cannot admit extra nodes.
 func TestJoinTokenTableConstraints(t *testing.T) {
 	t.Parallel()
-	g := newJoinBench(t)
+	g := newJoinHarness(t)
 	g.mint(time.Hour, 2)
 	for _, sql := range []string{`UPDATE join_token SET uses = 3`, `UPDATE join_token SET uses = -1`, `UPDATE join_token SET max_uses = 0`} {
 		_, err := g.pool.Exec(t.Context(), sql)
@@ -146,7 +146,7 @@ func TestJoinTokenTableConstraints(t *testing.T) {
 
 func TestJoinTokenExpiry(t *testing.T) {
 	t.Parallel()
-	g := newJoinBench(t)
+	g := newJoinHarness(t)
 	_, tok := g.mint(time.Hour, 5)
 	join := func(after time.Duration) error {
 		_, err := g.registrar.Join(pg.WithOffset(t.Context(), after), tok.Reveal(), "host", joinRequest(t), fleet.Inventory{})
@@ -160,7 +160,7 @@ func TestJoinTokenExpiry(t *testing.T) {
 
 func TestRegistrar_Join_invalidTokensIndistinguishable(t *testing.T) {
 	t.Parallel()
-	g := newJoinBench(t)
+	g := newJoinHarness(t)
 	_, tok := g.mint(time.Hour, 1)
 	other, err := secret.Mint(rand.Reader, secret.KindFleetJoin)
 	require.NoError(t, err)
@@ -203,7 +203,7 @@ func TestRegistrar_Join_certificateIgnoresRequestedNames(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := newJoinBench(t)
+			g := newJoinHarness(t)
 			_, tok := g.mint(time.Hour, 1)
 			joined, err := g.registrar.Join(t.Context(), tok.Reveal(), "host", joinRequest(t, wish), fleet.Inventory{})
 			require.NoError(t, err)
@@ -234,7 +234,7 @@ func TestRegistrar_Join_invalidRequestKeepsToken(t *testing.T) {
 	weakDER, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, weak)
 	require.NoError(t, err)
 	as := func(kind string, der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}) }
-	g := newJoinBench(t)
+	g := newJoinHarness(t)
 	_, tok := g.mint(time.Hour, 1)
 	before := g.count("event")
 	for name, csr := range map[string][]byte{
@@ -260,7 +260,7 @@ func TestRegistrar_Join_invalidRequestKeepsToken(t *testing.T) {
 
 func TestRegistrarRollsBackWithoutAuditRow(t *testing.T) {
 	t.Parallel()
-	g := newJoinBench(t)
+	g := newJoinHarness(t)
 	_, tok := g.mint(time.Hour, 1)
 	broken := errors.New("the audit row cannot be written")
 	g.registrar.Trail = silentTrail{broken}

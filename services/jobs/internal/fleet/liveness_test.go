@@ -21,17 +21,17 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-type bench struct {
+type harness struct {
 	pool     *pgxpool.Pool
 	liveness *fleet.Liveness
 	nodes    []string
 }
 
-func newBench(t *testing.T, nodes int) *bench {
+func newHarness(t *testing.T, nodes int) *harness {
 	t.Helper()
 	ids := id.NewSource(clock.Real(), rand.Reader)
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations}).Pool("jobs")
-	b := &bench{pool: pool, liveness: fleet.NewLiveness(pool, event.NewLog(clock.Real(), ids, "jobs"), 0)}
+	b := &harness{pool: pool, liveness: fleet.NewLiveness(pool, event.NewLog(clock.Real(), ids, "jobs"), 0)}
 	require.NoError(t, pg.InTx(t.Context(), pool, func(ctx context.Context, tx pgx.Tx) error {
 		f := &fleet.Fleet{ID: ids.New(id.Fleet), Name: "f", Kind: fleet.KindAgent, State: fleet.Active, Pools: []string{"cpu"}, CreatedAt: clock.Real().Now()}
 		if err := (fleet.Store{}).Insert(ctx, tx, f); err != nil {
@@ -49,14 +49,14 @@ func newBench(t *testing.T, nodes int) *bench {
 	return b
 }
 
-func (b *bench) state(t *testing.T, nodeID string) string {
+func (b *harness) state(t *testing.T, nodeID string) string {
 	t.Helper()
 	var state string
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT state FROM node WHERE id = $1`, nodeID).Scan(&state))
 	return state
 }
 
-func (b *bench) open(t *testing.T, nodeID string) int64 {
+func (b *harness) open(t *testing.T, nodeID string) int64 {
 	t.Helper()
 	session, err := b.liveness.Open(t.Context(), fleet.Hello{NodeID: nodeID, Incarnation: "x", Drivers: []string{}, Inventory: fleet.Inventory{CPUs: 4}})
 	require.NoError(t, err)
@@ -65,7 +65,7 @@ func (b *bench) open(t *testing.T, nodeID string) int64 {
 
 func TestLiveness_nodeLifecycle(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 2)
+	b := newHarness(t, 2)
 	node := b.nodes[0]
 	require.EqualValues(t, 1, b.open(t, node))
 	require.Equal(t, fleet.NodeReady, b.state(t, node))
@@ -86,7 +86,7 @@ func TestLiveness_nodeLifecycle(t *testing.T) {
 
 func TestLiveness_Beat_ignoresOldSession(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 1)
+	b := newHarness(t, 1)
 	node := b.nodes[0]
 	require.EqualValues(t, 1, b.open(t, node))
 	require.EqualValues(t, 2, b.open(t, node))
@@ -103,7 +103,7 @@ func TestLiveness_Beat_ignoresOldSession(t *testing.T) {
 
 func TestLiveness_Flush_storesHeartbeatsTogether(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 40)
+	b := newHarness(t, 40)
 	for _, n := range b.nodes {
 		session := b.open(t, n)
 		for range 3 {
@@ -122,7 +122,7 @@ func TestLiveness_Flush_storesHeartbeatsTogether(t *testing.T) {
 
 func TestLiveness_NodesToFence_onlyNodesWithWork(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 2)
+	b := newHarness(t, 2)
 	for _, n := range b.nodes {
 		b.open(t, n)
 	}

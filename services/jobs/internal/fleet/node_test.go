@@ -15,7 +15,7 @@ import (
 )
 
 // put writes a node's and its fleet's state directly into the tables.
-func (b *bench) put(t *testing.T, node, state, fleetState string) {
+func (b *harness) put(t *testing.T, node, state, fleetState string) {
 	t.Helper()
 	_, err := b.pool.Exec(t.Context(), `UPDATE node SET state = $2, lost_at = CASE WHEN $2 = 'lost' THEN now() END,
 		last_seen_at = now() WHERE id = $1`, node, state)
@@ -27,7 +27,7 @@ func (b *bench) put(t *testing.T, node, state, fleetState string) {
 // The last two columns state whether the node gets work, and whether a submission may count on it.
 func TestNodeAndFleetStates(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 1)
+	b := newHarness(t, 1)
 	node, store := b.nodes[0], fleet.Store{}
 	for _, c := range []struct {
 		node, fleet     string
@@ -73,7 +73,7 @@ func TestNodeStateAfterSilenceAndHeartbeat(t *testing.T) {
 	} {
 		t.Run(c.state, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, 3)
+			b := newHarness(t, 3)
 			session := b.open(t, b.nodes[1])
 			for _, node := range b.nodes {
 				b.put(t, node, c.state, fleet.Active)
@@ -93,7 +93,7 @@ func TestNodeStateAfterSilenceAndHeartbeat(t *testing.T) {
 
 func TestFreeCapacityExcludesUnreleasedWork(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 2)
+	b := newHarness(t, 2)
 	store := fleet.Store{}
 	for _, n := range b.nodes {
 		_, err := b.liveness.Open(t.Context(), fleet.Hello{NodeID: n, Drivers: []string{}, Inventory: fleet.Inventory{CPUs: 4, GPUs: 4}})
@@ -125,7 +125,7 @@ func TestFreeCapacityExcludesUnreleasedWork(t *testing.T) {
 
 func TestStore_Nodes_pagingOrder(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 7)
+	b := newHarness(t, 7)
 	_, err := b.pool.Exec(t.Context(), `UPDATE node SET name = 'same' WHERE name IN ('n2', 'n3', 'n4')`)
 	require.NoError(t, err)
 	store, seen := fleet.Store{}, map[string]int{}
@@ -151,7 +151,7 @@ func TestStore_Nodes_pagingOrder(t *testing.T) {
 // Nodes are locked in the order of their ids. Two gangs that need the same nodes therefore never deadlock.
 func TestStore_LockReady_noDeadlock(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 6)
+	b := newHarness(t, 6)
 	for _, n := range b.nodes {
 		b.open(t, n)
 	}

@@ -28,16 +28,16 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// bench is a database and the instances that use it.
-type bench struct {
+// harness is a database and the instances that use it.
+type harness struct {
 	t    *testing.T
 	pool *pgxpool.Pool
 	ids  *id.Source
 }
 
-func newBench(t *testing.T) *bench {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
-	return &bench{
+	return &harness{
 		t: t, ids: id.NewSource(clock.Real(), rand.Reader),
 		pool: pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations}).Pool("jobs"),
 	}
@@ -55,7 +55,7 @@ type instance struct {
 }
 
 // instance creates an instance whose loops do not run yet.
-func (b *bench) instance() *instance {
+func (b *harness) instance() *instance {
 	b.t.Helper()
 	log, hub := slog.New(slog.DiscardHandler), pg.NewNotifyHub()
 	trail := audit.NewLog(clock.Real(), b.ids, "jobs")
@@ -75,7 +75,7 @@ func (b *bench) instance() *instance {
 
 // run starts the loops of an instance and waits until it has a lease. If works is true, it also starts the River
 // worker.
-func (b *bench) run(i *instance, works bool) *instance {
+func (b *harness) run(i *instance, works bool) *instance {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(b.t.Context()))
 	var loops sync.WaitGroup
@@ -93,12 +93,12 @@ func (b *bench) run(i *instance, works bool) *instance {
 	return i
 }
 
-func (b *bench) eventually(what string, ok func() bool) {
+func (b *harness) eventually(what string, ok func() bool) {
 	b.t.Helper()
 	require.Eventually(b.t, ok, time.Minute, 10*time.Millisecond, what)
 }
 
-func (b *bench) count(from string, args ...any) (n int) {
+func (b *harness) count(from string, args ...any) (n int) {
 	b.t.Helper()
 	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT count(*) FROM `+from, args...).Scan(&n))
 	return n
@@ -112,14 +112,14 @@ func with(n int) hardware.Config {
 	}
 }
 
-func (b *bench) replace(i *instance, n int) {
+func (b *harness) replace(i *instance, n int) {
 	b.t.Helper()
 	v, err := i.Replace(b.t.Context(), hardware.Request{Config: with(n)})
 	require.NoError(b.t, err)
 	require.EqualValues(b.t, n, v.Number)
 }
 
-func (b *bench) reads(i *instance) int64 {
+func (b *harness) reads(i *instance) int64 {
 	b.t.Helper()
 	v, err := i.Current(b.t.Context())
 	require.NoError(b.t, err)
@@ -129,7 +129,7 @@ func (b *bench) reads(i *instance) int64 {
 // Once Replace has returned, the next read on any instance returns the new version, and the audit row exists.
 func TestReplaceVisibleOnAllInstances(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	instances := []*instance{b.run(b.instance(), true), b.run(b.instance(), true), b.run(b.instance(), false)}
 	for n := 1; n <= 20; n++ {
 		b.replace(instances[n%3], n)
@@ -144,7 +144,7 @@ func TestReplaceVisibleOnAllInstances(t *testing.T) {
 // A hung instance serves no older configuration either, because the change waits for the end of its lease.
 func TestReplaceWaitsForLeaseOfHungInstance(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	one, hangs := b.run(b.instance(), true), b.instance()
 	require.NoError(t, hangs.Renew(t.Context()))
 	require.Zero(t, b.reads(hangs))
@@ -157,7 +157,7 @@ func TestReplaceWaitsForLeaseOfHungInstance(t *testing.T) {
 // change is stored but unsettled.
 func TestReplaceReportsUnsettled(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	one := b.run(b.instance(), true)
 	_, err := b.pool.Exec(t.Context(), `INSERT INTO hardware_replica (id, version, until) VALUES ('rep_far', 0, now() + interval '1 day')`)
 	require.NoError(t, err)
@@ -186,7 +186,7 @@ func (failing) InsertTx(context.Context, pgx.Tx, river.JobArgs, *river.InsertOpt
 // If a process dies after any step, another process completes the change, and does so only once.
 func TestReplaceCrashRecovery(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	first := b.instance() // its loops do not run: it stores the change and dies
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
@@ -220,7 +220,7 @@ func TestReplaceCrashRecovery(t *testing.T) {
 
 func TestReplaceIgnoresStoppedInstance(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	one, two := b.run(b.instance(), true), b.run(b.instance(), false)
 	two.stop()
 	require.Zero(t, b.count(`hardware_replica WHERE id = $1`, two.Replica))
@@ -231,7 +231,7 @@ func TestReplaceIgnoresStoppedInstance(t *testing.T) {
 // Concurrent changes are serialized. Each has its own number and an audit row with the document it replaced.
 func TestConcurrentReplaces(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	instances := []*instance{b.run(b.instance(), true), b.run(b.instance(), true)}
 	var all sync.WaitGroup
 	for n := range 10 {

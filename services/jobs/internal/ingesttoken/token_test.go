@@ -25,16 +25,16 @@ func holder() ingesttoken.Holder {
 	return ingesttoken.Holder{WorkID: "wrk_1", JobID: "job_1", RunID: "run_1", Attempt: 1}
 }
 
-type bench struct {
+type harness struct {
 	t     *testing.T
 	pool  *pgxpool.Pool
 	store *ingesttoken.Store
 }
 
-// newBench creates a running job with one work item on a node of an agent fleet.
-func newBench(t *testing.T) *bench {
+// newHarness creates a running job with one work item on a node of an agent fleet.
+func newHarness(t *testing.T) *harness {
 	t.Helper()
-	b := &bench{
+	b := &harness{
 		t: t, pool: pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations}).Pool("jobs"),
 		store: &ingesttoken.Store{Rand: rand.Reader},
 	}
@@ -52,13 +52,13 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-func (b *bench) exec(sql string, args ...any) {
+func (b *harness) exec(sql string, args ...any) {
 	b.t.Helper()
 	_, err := b.pool.Exec(b.t.Context(), sql, args...)
 	require.NoError(b.t, err)
 }
 
-func (b *bench) mint(h ingesttoken.Holder, now time.Time) (tok secret.String, expires time.Time) {
+func (b *harness) mint(h ingesttoken.Holder, now time.Time) (tok secret.String, expires time.Time) {
 	b.t.Helper()
 	require.NoError(b.t, pg.InTx(b.t.Context(), b.pool, func(ctx context.Context, tx pgx.Tx) (err error) {
 		tok, expires, err = b.store.Mint(ctx, tx, h, now)
@@ -67,13 +67,13 @@ func (b *bench) mint(h ingesttoken.Holder, now time.Time) (tok secret.String, ex
 	return tok, expires
 }
 
-func (b *bench) resolve(tok secret.String, now time.Time) (*ingesttoken.Grant, error) {
+func (b *harness) resolve(tok secret.String, now time.Time) (*ingesttoken.Grant, error) {
 	return b.store.Resolve(b.t.Context(), b.pool, secret.Hash(tok.Reveal()), now)
 }
 
 func TestIngestTokenValidForThirtyDays(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	tok, expires := b.mint(holder(), fixtures.Now())
 	require.Equal(t, secret.KindIngest, secret.Kind(tok.Reveal()))
 	require.Equal(t, fixtures.Now().AddDate(0, 0, 30), expires)
@@ -92,7 +92,7 @@ func TestIngestTokenValidForThirtyDays(t *testing.T) {
 
 func TestInvalidIngestTokensIndistinguishable(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	previous, _ := b.mint(holder(), fixtures.Now())
 	live, expires := b.mint(holder(), fixtures.Now())
 	_, err := b.resolve(live, fixtures.Now())
@@ -121,7 +121,7 @@ func TestStore_Resolve_grantFields(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t)
+			b := newHarness(t)
 			tok, _ := b.mint(holder(), fixtures.Now())
 			b.exec(c.change)
 			got, err := b.resolve(tok, fixtures.Now())
@@ -135,7 +135,7 @@ func TestStore_Resolve_grantFields(t *testing.T) {
 
 func TestGangMembersHaveSeparateTokens(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	b.exec(`INSERT INTO work (id, kind, generation, fence, desired, desired_at, spec, pool, gpus, slots, job_id, attempt, rank,
 			owner_id, project_id, node_id, created_at, updated_at)
 		SELECT 'wrk_2', kind, generation, fence, desired, desired_at, spec, pool, gpus, slots, job_id, attempt, 1,
@@ -153,7 +153,7 @@ func TestGangMembersHaveSeparateTokens(t *testing.T) {
 
 func TestStore_Mint_randomFailureKeepsOldToken(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	tok, _ := b.mint(holder(), fixtures.Now())
 	broken := errors.New("no entropy")
 	failing := &ingesttoken.Store{Rand: iotest.ErrReader(broken)}

@@ -39,24 +39,24 @@ func (c *closes) CloseRun(_ context.Context, _ pgx.Tx, runID string) error {
 	return nil
 }
 
-type bench struct {
+type harness struct {
 	pool   *pgxpool.Pool
 	ids    *id.Source
 	store  *job.Store
 	closes *closes
 }
 
-func newBench(t *testing.T) *bench {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
 	ids := id.NewSource(clock.Real(), rand.Reader)
-	b := &bench{
+	b := &harness{
 		pool: pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations}).Pool("jobs"), ids: ids, closes: &closes{},
 	}
 	b.store = &job.Store{Events: event.NewLog(clock.Real(), ids, "jobs"), Closer: b.closes}
 	return b
 }
 
-func (b *bench) insert(t *testing.T) *job.Job {
+func (b *harness) insert(t *testing.T) *job.Job {
 	t.Helper()
 	j := &job.Job{
 		ID: b.ids.New(id.Job), RunID: b.ids.New(id.Run), Name: "n", OwnerID: "usr_1", OwnerName: "alice", ProjectID: "prj_1",
@@ -71,13 +71,13 @@ func (b *bench) insert(t *testing.T) *job.Job {
 	return j
 }
 
-func (b *bench) tx(t *testing.T, fn func(ctx context.Context, tx pgx.Tx) error) {
+func (b *harness) tx(t *testing.T, fn func(ctx context.Context, tx pgx.Tx) error) {
 	t.Helper()
 	require.NoError(t, pg.InTx(t.Context(), b.pool, fn))
 }
 
 // put writes a state without any checks.
-func (b *bench) put(t *testing.T, jobID string, state job.State) {
+func (b *harness) put(t *testing.T, jobID string, state job.State) {
 	t.Helper()
 	var ended *time.Time
 	var reason string
@@ -93,7 +93,7 @@ func (b *bench) put(t *testing.T, jobID string, state job.State) {
 // TestStore_Save_enforcesEdges tries every state change on real rows.
 func TestStore_Save_enforcesEdges(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	for _, from := range job.States() {
 		for _, to := range job.States() {
 			if from == to {
@@ -131,7 +131,7 @@ func TestStore_Save_enforcesEdges(t *testing.T) {
 
 func TestStore_Insert_roundTrip(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	j := b.insert(t)
 	got, err := b.store.Get(t.Context(), b.pool, authn.Scope{Admin: true, Projects: []string{}}, j.ID)
 	require.NoError(t, err)
@@ -145,7 +145,7 @@ func TestStore_Insert_roundTrip(t *testing.T) {
 
 func TestStore_Save_staleJobConflicts(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	j := b.insert(t)
 	stale := *j
 	move := func(j *job.Job) error {
@@ -160,7 +160,7 @@ func TestStore_Save_staleJobConflicts(t *testing.T) {
 
 func TestJobEventNumbersHaveNoGapsUnderConcurrency(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	j := b.insert(t)
 	var wg sync.WaitGroup
 	for range 8 {
@@ -199,7 +199,7 @@ func TestJobEventNumbersHaveNoGapsUnderConcurrency(t *testing.T) {
 
 func TestStore_Release_onlyOnce(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	j := b.insert(t)
 	a := &job.Attempt{ID: b.ids.New(id.Attempt), JobID: j.ID, Number: 1, State: job.Scheduled, NodeID: "nod_1", Held: 4, CreatedAt: clock.Real().Now()}
 	b.tx(t, func(ctx context.Context, tx pgx.Tx) error { return b.store.InsertAttempt(ctx, tx, a) })
@@ -226,7 +226,7 @@ func TestStore_Release_onlyOnce(t *testing.T) {
 
 func TestStore_SaveAttempt_endedAttemptConflicts(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	j := b.insert(t)
 	now := clock.Real().Now()
 	a := &job.Attempt{ID: b.ids.New(id.Attempt), JobID: j.ID, Number: 1, State: job.Scheduled, CreatedAt: now}
@@ -243,7 +243,7 @@ func TestStore_SaveAttempt_endedAttemptConflicts(t *testing.T) {
 
 func TestStore_Save_queuesCloseOnlyAtEnd(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	j := b.insert(t)
 	b.tx(t, func(ctx context.Context, tx pgx.Tx) error {
 		if _, ok := j.Place("att_1", "nod_1", clock.Real().Now()); !ok {

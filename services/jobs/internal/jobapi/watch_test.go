@@ -28,7 +28,7 @@ import (
 // pollInterval is the polling interval of a watch.
 const pollInterval = 5 * time.Second
 
-type bench struct {
+type harness struct {
 	t    *testing.T
 	pool *pgxpool.Pool
 	clk  *clock.Fake
@@ -36,17 +36,17 @@ type bench struct {
 	*jobapi.Server
 }
 
-func newBench(t *testing.T) *bench {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
-	b := &bench{t: t, pool: pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations}).Pool("jobs"), clk: clk}
+	b := &harness{t: t, pool: pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations}).Pool("jobs"), clk: clk}
 	b.ids = id.NewSource(clk, rand.Reader)
 	b.Server = &jobapi.Server{Pool: b.pool, Jobs: &job.Store{Events: event.NewLog(clk, b.ids, "jobs")}, Hub: pg.NewNotifyHub(), Clock: clk}
 	return b
 }
 
 // insert stores a job of alice in a project that everyone may see.
-func (b *bench) insert() *job.Job {
+func (b *harness) insert() *job.Job {
 	b.t.Helper()
 	j := &job.Job{
 		ID: b.ids.New(id.Job), RunID: b.ids.New(id.Run), Name: "n", OwnerID: "usr_alice", OwnerName: "alice", ProjectID: "prj_1",
@@ -60,13 +60,13 @@ func (b *bench) insert() *job.Job {
 	return j
 }
 
-func (b *bench) tx(fn func(ctx context.Context, tx pgx.Tx) error) {
+func (b *harness) tx(fn func(ctx context.Context, tx pgx.Tx) error) {
 	b.t.Helper()
 	require.NoError(b.t, pg.InTx(b.t.Context(), b.pool, fn))
 }
 
 // schedule moves a queued job to scheduled.
-func (b *bench) schedule(jobID string) {
+func (b *harness) schedule(jobID string) {
 	b.t.Helper()
 	b.tx(func(ctx context.Context, tx pgx.Tx) error {
 		j, err := b.Jobs.Lock(ctx, tx, jobID)
@@ -95,7 +95,7 @@ func (w *watchStream) Send(m *jobsv1.WatchJobResponse) error {
 }
 
 // follow opens a watch as bob, who is a member of the given projects, and reads its first change.
-func (b *bench) follow(name string, projects ...authn.ProjectRole) *watchStream {
+func (b *harness) follow(name string, projects ...authn.ProjectRole) *watchStream {
 	b.t.Helper()
 	bob := &authn.Caller{Kind: authn.KindUser, Subject: "usr_bob", Role: authn.RoleOperator, Projects: projects}
 	w := &watchStream{
@@ -113,7 +113,7 @@ func (b *bench) follow(name string, projects ...authn.ProjectRole) *watchStream 
 	return w
 }
 
-func (b *bench) exec(sql, jobID string) {
+func (b *harness) exec(sql, jobID string) {
 	b.t.Helper()
 	_, err := b.pool.Exec(b.t.Context(), sql, jobID)
 	require.NoError(b.t, err)
@@ -122,7 +122,7 @@ func (b *bench) exec(sql, jobID string) {
 // Hiding a project wakes no watch; the watches notice it when they poll.
 func TestServer_WatchJob_endsWhenAccessIsLost(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	member := authn.ProjectRole{Project: "prj_1", Role: authn.ProjectViewer}
 	for name, c := range map[string]struct {
 		before, change string
@@ -155,7 +155,7 @@ func TestServer_WatchJob_endsWhenAccessIsLost(t *testing.T) {
 
 func TestServer_WatchJob_sendsNoChangeAfterAccessIsLost(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	j := b.insert()
 	w := b.follow(j.ID)
 	b.exec(`UPDATE job SET visibility = 'team' WHERE id = $1`, j.ID)
@@ -167,7 +167,7 @@ func TestServer_WatchJob_sendsNoChangeAfterAccessIsLost(t *testing.T) {
 
 func TestServer_WatchJob_continuesWhileVisible(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	j := b.insert()
 	w := b.follow(j.ID, authn.ProjectRole{Project: "prj_1", Role: authn.ProjectViewer})
 	b.exec(`UPDATE job SET visibility = 'team' WHERE id = $1`, j.ID)

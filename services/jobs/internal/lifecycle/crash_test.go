@@ -19,7 +19,7 @@ import (
 )
 
 // waiting inserts n queued jobs that have waited longer than their queue limit.
-func (b *reconcileBench) waiting(n int) {
+func (b *reconcileHarness) waiting(n int) {
 	b.t.Helper()
 	b.exec(`INSERT INTO job (id, run_id, name, owner_id, owner_name, project_id, project, visibility, labels, priority, spec,
 			spec_digest, template, pools, gpus, retry_max, running_s, starting_s, queued_s, created_at, queued_at, seq, state)
@@ -42,7 +42,7 @@ func (d crashingCloser) CloseRun(context.Context, pgx.Tx, string) error {
 }
 
 // passErr runs one pass as a replica that has been the leader for an hour.
-func (b *reconcileBench) passErr(ctx context.Context) error {
+func (b *reconcileHarness) passErr(ctx context.Context) error {
 	return b.r.RunOnce(ctx, clock.Real().Now().Add(-time.Hour))
 }
 
@@ -51,7 +51,7 @@ func TestReconciler_RunOnce_completesAfterCrash(t *testing.T) {
 	for died := range 4 {
 		t.Run(fmt.Sprint(died), func(t *testing.T) {
 			t.Parallel()
-			b := newReconcileBench(t)
+			b := newReconcileHarness(t)
 			b.waiting(4)
 			left := died
 			healthy := b.r.Driver
@@ -73,7 +73,7 @@ func TestReconciler_RunOnce_completesAfterCrash(t *testing.T) {
 // A job that cannot be ended does not stop the pass from handling other jobs and nodes.
 func TestReconciler_RunOnce_continuesAfterFailure(t *testing.T) {
 	t.Parallel()
-	b := newReconcileBench(t)
+	b := newReconcileHarness(t)
 	b.waiting(5)
 	b.exec(`UPDATE node SET last_seen_at = now() - interval '1 hour'`)
 	left := 2
@@ -100,7 +100,7 @@ func (o onlyOnce) CloseRun(context.Context, pgx.Tx, string) error {
 // A leader that lost its connection may run at the same time as the next leader.
 func TestReconciler_RunOnce_concurrentLeadersActOnce(t *testing.T) {
 	t.Parallel()
-	b := newReconcileBench(t)
+	b := newReconcileHarness(t)
 	b.waiting(6)
 	b.exec(`UPDATE node SET last_seen_at = now() - interval '1 hour'`)
 	var wg sync.WaitGroup
@@ -123,7 +123,7 @@ func TestReconciler_RunOnce_concurrentLeadersActOnce(t *testing.T) {
 // A pass handles at most batch jobs; the next pass continues.
 func TestReconciler_RunOnce_bounded(t *testing.T) {
 	t.Parallel()
-	b := newReconcileBench(t)
+	b := newReconcileHarness(t)
 	b.waiting(520)
 	require.NoError(t, b.passErr(t.Context()))
 	require.Equal(t, 500, b.count(`job WHERE state = 'failed'`))

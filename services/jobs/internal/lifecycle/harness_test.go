@@ -43,7 +43,7 @@ func (c *closes) CloseRun(_ context.Context, _ pgx.Tx, runID string) error {
 	return nil
 }
 
-type bench struct {
+type harness struct {
 	t      *testing.T
 	pool   *pgxpool.Pool
 	ids    *id.Source
@@ -51,12 +51,12 @@ type bench struct {
 	closes *closes
 }
 
-// newBench creates ready nodes nod_1, nod_2, … with two GPUs and eight slots each.
-func newBench(t *testing.T, nodes int) *bench {
+// newHarness creates ready nodes nod_1, nod_2, … with two GPUs and eight slots each.
+func newHarness(t *testing.T, nodes int) *harness {
 	t.Helper()
 	ids := id.NewSource(clock.Real(), rand.Reader)
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations}).Pool("jobs")
-	b := &bench{t: t, pool: pool, ids: ids, closes: &closes{}}
+	b := &harness{t: t, pool: pool, ids: ids, closes: &closes{}}
 	b.driver = &lifecycle.Driver{
 		Pool: pool, Jobs: &job.Store{Events: event.NewLog(clock.Real(), ids, "jobs"), Closer: b.closes},
 		Works: &assignment.Store{}, Ledger: quota.Ledger{Default: 1000}, IDs: ids,
@@ -69,20 +69,20 @@ func newBench(t *testing.T, nodes int) *bench {
 	return b
 }
 
-func (b *bench) exec(sql string, args ...any) {
+func (b *harness) exec(sql string, args ...any) {
 	b.t.Helper()
 	_, err := b.pool.Exec(b.t.Context(), sql, args...)
 	require.NoError(b.t, err)
 }
 
-func (b *bench) count(from string, args ...any) (n int) {
+func (b *harness) count(from string, args ...any) (n int) {
 	b.t.Helper()
 	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT count(*) FROM `+from, args...).Scan(&n))
 	return n
 }
 
 // submit stores a job with one GPU per node.
-func (b *bench) submit(nodes, retryMax int) *job.Job {
+func (b *harness) submit(nodes, retryMax int) *job.Job {
 	b.t.Helper()
 	j := &job.Job{
 		ID: b.ids.New(id.Job), RunID: b.ids.New(id.Run), Name: "n", OwnerID: "usr_1", Visibility: "all",
@@ -100,7 +100,7 @@ func (b *bench) submit(nodes, retryMax int) *job.Job {
 }
 
 // placed submits a job and has the scheduler place it.
-func (b *bench) placed(nodes, retryMax int) *job.Job {
+func (b *harness) placed(nodes, retryMax int) *job.Job {
 	b.t.Helper()
 	j := b.submit(nodes, retryMax)
 	b.schedule()
@@ -109,7 +109,7 @@ func (b *bench) placed(nodes, retryMax int) *job.Job {
 }
 
 // schedule runs one pass of the scheduler.
-func (b *bench) schedule() {
+func (b *harness) schedule() {
 	b.t.Helper()
 	s := &scheduler.Scheduler{
 		Pool: b.pool, IDs: b.ids, Jobs: b.driver.Jobs, Works: b.driver.Works, Fleets: fleet.Store{}, Ledger: b.driver.Ledger,
@@ -126,14 +126,14 @@ func resumePoint(t *testing.T, w *assignment.Work) *jobsv1.ResumePoint {
 	return spec.GetResume()
 }
 
-func (b *bench) job(j *job.Job) *job.Job {
+func (b *harness) job(j *job.Job) *job.Job {
 	b.t.Helper()
 	got, err := b.driver.Jobs.Get(b.t.Context(), b.pool, authn.Scope{Admin: true, Projects: []string{}}, j.ID)
 	require.NoError(b.t, err)
 	return got
 }
 
-func (b *bench) attempts(j *job.Job) []*job.Attempt {
+func (b *harness) attempts(j *job.Job) []*job.Attempt {
 	b.t.Helper()
 	got, err := b.driver.Jobs.Attempts(b.t.Context(), b.pool, j.ID, request.Page{Limit: 100})
 	require.NoError(b.t, err)
@@ -141,7 +141,7 @@ func (b *bench) attempts(j *job.Job) []*job.Attempt {
 }
 
 // works returns the works of the job's current attempt, ordered by rank.
-func (b *bench) works(j *job.Job) (works []*assignment.Work) {
+func (b *harness) works(j *job.Job) (works []*assignment.Work) {
 	b.t.Helper()
 	number := b.job(j).Attempt
 	require.NoError(b.t, pg.InTx(b.t.Context(), b.pool, func(ctx context.Context, tx pgx.Tx) (err error) {
@@ -151,7 +151,7 @@ func (b *bench) works(j *job.Job) (works []*assignment.Work) {
 	return works
 }
 
-func (b *bench) held() int {
+func (b *harness) held() int {
 	b.t.Helper()
 	a, err := b.driver.Ledger.Account(b.t.Context(), b.pool, "usr_1")
 	require.NoError(b.t, err)
@@ -171,18 +171,18 @@ func seen(w *assignment.Work, phase string, exit *gang.Exit) assignment.Observed
 	return s
 }
 
-func (b *bench) observe(node string, report ...assignment.Observed) {
+func (b *harness) observe(node string, report ...assignment.Observed) {
 	b.t.Helper()
 	require.NoError(b.t, b.driver.Observe(b.t.Context(), node, report))
 }
 
-func (b *bench) report(j *job.Job, event string) {
+func (b *harness) report(j *job.Job, event string) {
 	b.t.Helper()
 	_, err := b.driver.Report(b.t.Context(), j.RunID, b.job(j).Attempt, event, "a message")
 	require.NoError(b.t, err)
 }
 
-func (b *bench) stop(j *job.Job, reason string) {
+func (b *harness) stop(j *job.Job, reason string) {
 	b.t.Helper()
 	_, err := b.driver.Stop(b.t.Context(), j.ID, reason, false, job.Cause{}, func(context.Context, pgx.Tx) error { return nil })
 	require.NoError(b.t, err)

@@ -19,7 +19,7 @@ import (
 
 func TestDriver_Lose_withdrawsUnacknowledgedPlacement(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 1)
+	b := newHarness(t, 1)
 	j := b.placed(1, 0)
 	w := b.works(j)[0]
 	b.exec(`INSERT INTO ingest_token (hash, job_id, run_id, attempt, work_id, created_at, expires_at)
@@ -53,7 +53,7 @@ func TestDriver_Lose_judgesAcknowledgedAttempt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, 1)
+			b := newHarness(t, 1)
 			j := b.placed(1, c.retries)
 			b.observe("nod_1", seen(b.works(j)[0], c.phase, nil))
 			if c.stop {
@@ -76,7 +76,7 @@ func TestDriver_Lose_stopsRestOfGang(t *testing.T) {
 	for _, phase := range []string{gang.PhasePending, gang.PhaseRunning} {
 		t.Run(phase, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, 2)
+			b := newHarness(t, 2)
 			j := b.placed(2, 1)
 			works := b.works(j)
 			b.observe(works[1].NodeID, seen(works[1], phase, nil))
@@ -105,7 +105,7 @@ func TestDriver_Lose_unplacesEngines(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, 1)
+			b := newHarness(t, 1)
 			now := clock.Real().Now()
 			w := &assignment.Work{
 				Observed: assignment.Observed{Key: assignment.Key{ID: "wrk_1", Generation: 1, Fence: 1}}, Kind: assignment.Engine, Desired: c.desired,
@@ -128,7 +128,7 @@ func TestDriver_Lose_unplacesEngines(t *testing.T) {
 
 func TestDriver_Stop(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 1)
+	b := newHarness(t, 1)
 	ran := 0
 	also := func(context.Context, pgx.Tx) error { ran++; return nil }
 	by := job.Cause{ActorKind: "user", ActorID: "usr_9"}
@@ -179,7 +179,7 @@ func TestDriver_Enforce_limits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, 1)
+			b := newHarness(t, 1)
 			j := b.submit(1, 3)
 			if c.placed {
 				b.exec(`UPDATE job SET state = 'stopped', ended_at = now(), end_reason = 'x' WHERE id = $1`, j.ID)

@@ -42,7 +42,7 @@ func TestDriver_Observe_endReleasesEverything(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, 1)
+			b := newHarness(t, 1)
 			j := b.placed(1, c.retries)
 			require.Equal(t, 1, b.held())
 			w := b.works(j)[0]
@@ -82,7 +82,7 @@ func TestDriver_Observe_endReleasesEverything(t *testing.T) {
 
 func TestDriver_Observe_repeatedReportWritesNothing(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 1)
+	b := newHarness(t, 1)
 	j := b.placed(1, 0)
 	w := b.works(j)[0]
 	for _, step := range []struct {
@@ -110,7 +110,7 @@ func TestDriver_Observe_repeatedReportWritesNothing(t *testing.T) {
 
 func TestDriver_Observe_ignoresOtherExecutions(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 2)
+	b := newHarness(t, 2)
 	j := b.placed(1, 3)
 	w := b.works(j)[0]
 	b.observe(w.NodeID, seen(w, gang.PhaseRunning, nil))
@@ -152,7 +152,7 @@ func TestDriver_Observe_gangEndsTogether(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, 2)
+			b := newHarness(t, 2)
 			j := b.placed(2, 1)
 			works := b.works(j)
 			require.Equal(t, 2, b.held())
@@ -176,7 +176,7 @@ func TestDriver_Observe_gangEndsTogether(t *testing.T) {
 
 func TestDriver_Observe_missingStartedWorkIsLost(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 1)
+	b := newHarness(t, 1)
 	fresh := b.placed(1, 1)
 	b.observe("nod_1")
 	require.Equal(t, job.Scheduled, b.job(fresh).State, "the work is still on its way to the node")
@@ -188,7 +188,7 @@ func TestDriver_Observe_missingStartedWorkIsLost(t *testing.T) {
 
 func TestDriver_Observe_concurrentEndsCountOnce(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 1)
+	b := newHarness(t, 1)
 	j, other := b.placed(1, 0), b.placed(1, 0)
 	w := b.works(j)[0]
 	running := seen(b.works(other)[0], gang.PhaseRunning, nil)

@@ -26,7 +26,7 @@ func checkpoint(number int, name string) job.Checkpoint {
 }
 
 // running places a job and brings it to the state running.
-func (b *bench) running(nodes, retryMax int) *job.Job {
+func (b *harness) running(nodes, retryMax int) *job.Job {
 	b.t.Helper()
 	j := b.placed(nodes, retryMax)
 	for _, w := range b.works(j) {
@@ -36,19 +36,19 @@ func (b *bench) running(nodes, retryMax int) *job.Job {
 	return b.job(j)
 }
 
-func (b *bench) pause(j *job.Job) {
+func (b *harness) pause(j *job.Job) {
 	b.t.Helper()
 	_, err := b.driver.Pause(b.t.Context(), j.ID, nothing)
 	require.NoError(b.t, err)
 }
 
-func (b *bench) register(j *job.Job, c job.Checkpoint) {
+func (b *harness) register(j *job.Job, c job.Checkpoint) {
 	b.t.Helper()
 	require.NoError(b.t, b.driver.Register(b.t.Context(), j.RunID, c))
 }
 
 // passGrace lets the grace period of a pause expire and enforces it.
-func (b *bench) passGrace(j *job.Job) {
+func (b *harness) passGrace(j *job.Job) {
 	b.t.Helper()
 	b.exec(`UPDATE job SET signal_deadline = now() - interval '1 second' WHERE id = $1`, j.ID)
 	require.NoError(b.t, b.driver.Enforce(b.t.Context(), j.ID))
@@ -58,7 +58,7 @@ func (b *bench) passGrace(j *job.Job) {
 // checkpoint saved and acknowledged, processes ended, paused, resumed, placed again.
 func TestDriver_Pause_releasesGPUsAndResumesFromCheckpoint(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 2)
+	b := newHarness(t, 2)
 	j := b.running(2, 0)
 	next, err := b.driver.Next(t.Context(), j.RunID, 1)
 	require.NoError(t, err)
@@ -122,7 +122,7 @@ func TestDriver_Enforce_pauseGraceOver(t *testing.T) {
 	for name, saved := range map[string]bool{"with a checkpoint": true, "without one": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, 1)
+			b := newHarness(t, 1)
 			j := b.running(1, 0)
 			if saved {
 				b.register(j, checkpoint(1, "art_1"))
@@ -153,7 +153,7 @@ func TestDriver_Enforce_pauseGraceOver(t *testing.T) {
 
 func TestDriver_Stop_forceReachesNodes(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 1)
+	b := newHarness(t, 1)
 	j := b.running(1, 0)
 	stop := func(force bool) {
 		_, err := b.driver.Stop(t.Context(), j.ID, job.ReasonUserStop, force, job.Cause{}, nothing)
@@ -173,7 +173,7 @@ func TestDriver_Stop_forceReachesNodes(t *testing.T) {
 
 func TestDriver_Stop_pausedJobEndsAtOnce(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 1)
+	b := newHarness(t, 1)
 	j := b.running(1, 0)
 	b.pause(j)
 	require.NoError(t, b.driver.Lose(t.Context(), b.works(j)[0].NodeID))
@@ -188,7 +188,7 @@ func TestDriver_Stop_pausedJobEndsAtOnce(t *testing.T) {
 // The ledger balances when pauses, acknowledgements, resumes and ends race.
 func TestDriver_Pause_racesWithEnds(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 1)
+	b := newHarness(t, 1)
 	for range 6 {
 		j := b.running(1, 3)
 		w := b.works(j)[0]
@@ -225,7 +225,7 @@ func TestDriver_Pause_racesWithEnds(t *testing.T) {
 
 func TestDriver_Enforce_expiredPauseHandledOnce(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 1)
+	b := newHarness(t, 1)
 	j := b.running(1, 0)
 	b.exec(`UPDATE job SET checkpoint_grace_s = 1 WHERE id = $1`, j.ID)
 	b.pause(j)

@@ -24,7 +24,7 @@ import (
 
 // balance checks that every account holds exactly the GPUs that its attempts hold, and that ended attempts and jobs
 // hold nothing.
-func (b *bench) balance() {
+func (b *harness) balance() {
 	b.t.Helper()
 	require.Zero(b.t, b.count(`account a WHERE held <> (SELECT coalesce(sum(t.held), 0) FROM attempt t JOIN job j ON j.id = t.job_id
 		WHERE CASE a.kind WHEN 'team' THEN j.team_id ELSE j.owner_id END = a.user_id)`), "accounts and teams must hold exactly what their attempts hold")
@@ -40,7 +40,7 @@ func TestConcurrentStopEndAndLossEndJobOnce(t *testing.T) {
 	for round := range 8 {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, 1)
+			b := newHarness(t, 1)
 			j := b.placed(1, 0)
 			w := b.works(j)[0]
 			b.observe("nod_1", seen(w, gang.PhaseRunning, nil))
@@ -84,7 +84,7 @@ var errCrash = errors.New("the process died")
 // some of them. Meanwhile it checks the ledger.
 func TestLedgerBalancesUnderConcurrency(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 2)
+	b := newHarness(t, 2)
 	b.driver.Ledger.Default, b.driver.Ledger.TeamDefault = 3, 2
 	var jobs []*job.Job
 	for i := range 12 {
@@ -138,7 +138,7 @@ func TestLedgerBalancesUnderConcurrency(t *testing.T) {
 }
 
 // limit sets the owner's GPU limit; 0 restores the default.
-func (b *bench) limit(gpus int) error {
+func (b *harness) limit(gpus int) error {
 	limit := &gpus
 	if gpus == 0 {
 		limit = nil
@@ -150,7 +150,7 @@ func (b *bench) limit(gpus int) error {
 }
 
 // randomStep performs one random action on the cluster.
-func (b *bench) randomStep(r *rand.Rand, jobs []*job.Job, schedule func() error) error {
+func (b *harness) randomStep(r *rand.Rand, jobs []*job.Job, schedule func() error) error {
 	ctx, j, node := b.t.Context(), jobs[r.IntN(len(jobs))], fmt.Sprintf("nod_%d", 1+r.IntN(2))
 	switch r.IntN(8) {
 	case 0, 1:
@@ -182,7 +182,7 @@ func (b *bench) randomStep(r *rand.Rand, jobs []*job.Job, schedule func() error)
 }
 
 // nodeReports sends a report on all works of a node; what returns the report on each.
-func (b *bench) nodeReports(ctx context.Context, node string, what func(w *assignment.Work) assignment.Observed) error {
+func (b *harness) nodeReports(ctx context.Context, node string, what func(w *assignment.Work) assignment.Observed) error {
 	works, err := b.driver.Works.OnNode(ctx, b.pool, node)
 	if err != nil {
 		return err
@@ -195,7 +195,7 @@ func (b *bench) nodeReports(ctx context.Context, node string, what func(w *assig
 }
 
 // endAll runs every job to its end.
-func (b *bench) endAll(jobs []*job.Job, schedule func() error) {
+func (b *harness) endAll(jobs []*job.Job, schedule func() error) {
 	b.t.Helper()
 	for b.count(`job WHERE ended_at IS NULL`) > 0 {
 		b.exec(`UPDATE job SET not_before = NULL WHERE state = 'queued'`)
@@ -215,7 +215,7 @@ func (b *bench) endAll(jobs []*job.Job, schedule func() error) {
 // report of the node completes it.
 func TestInterruptedStepIsCompletedByNextReport(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 1)
+	b := newHarness(t, 1)
 	j := b.placed(1, 0)
 	w := b.works(j)[0]
 	b.observe("nod_1", seen(w, gang.PhaseRunning, nil))
@@ -249,7 +249,7 @@ func (c disconnectingCloser) CloseRun(ctx context.Context, tx pgx.Tx, _ string) 
 // Several replicas may declare the same node lost. The works are released once.
 func TestDriver_Lose_concurrentCallsReleaseOnce(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 1)
+	b := newHarness(t, 1)
 	begun, fresh := b.placed(1, 3), b.placed(1, 3)
 	b.observe("nod_1", seen(b.works(begun)[0], gang.PhaseRunning, nil))
 	require.Equal(t, 2, b.held())
@@ -273,7 +273,7 @@ func TestDriver_Lose_concurrentCallsReleaseOnce(t *testing.T) {
 // Reports of the training and of its node race. Billing starts once.
 func TestBillingStartsOnceUnderConcurrency(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 1)
+	b := newHarness(t, 1)
 	j := b.placed(1, 0)
 	w := b.works(j)[0]
 	var wg sync.WaitGroup

@@ -27,19 +27,19 @@ type closer struct{}
 
 func (closer) CloseRun(context.Context, pgx.Tx, string) error { return nil }
 
-type reconcileBench struct {
+type reconcileHarness struct {
 	t    *testing.T
 	pool *pgxpool.Pool
 	r    *lifecycle.Reconciler
 }
 
-// newReconcileBench creates the ready node nod_1, which was seen just now and runs the engine wrk_1.
-func newReconcileBench(t *testing.T) *reconcileBench {
+// newReconcileHarness creates the ready node nod_1, which was seen just now and runs the engine wrk_1.
+func newReconcileHarness(t *testing.T) *reconcileHarness {
 	t.Helper()
 	ids := id.NewSource(clock.Real(), rand.Reader)
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations}).Pool("jobs")
 	events, works := event.NewLog(clock.Real(), ids, "jobs"), &assignment.Store{}
-	b := &reconcileBench{t: t, pool: pool, r: &lifecycle.Reconciler{
+	b := &reconcileHarness{t: t, pool: pool, r: &lifecycle.Reconciler{
 		Pool: pool, Nodes: fleet.NewLiveness(pool, events, 0), Works: works, Clock: clock.Real(),
 		Driver: &lifecycle.Driver{Pool: pool, Jobs: &job.Store{Events: events, Closer: closer{}}, Works: works},
 		Lease:  30 * time.Second, Fence: 90 * time.Second,
@@ -53,27 +53,27 @@ func newReconcileBench(t *testing.T) *reconcileBench {
 	return b
 }
 
-func (b *reconcileBench) exec(sql string, args ...any) {
+func (b *reconcileHarness) exec(sql string, args ...any) {
 	b.t.Helper()
 	_, err := b.pool.Exec(b.t.Context(), sql, args...)
 	require.NoError(b.t, err)
 }
 
-func (b *reconcileBench) count(from string) (n int) {
+func (b *reconcileHarness) count(from string) (n int) {
 	b.t.Helper()
 	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT count(*) FROM `+from).Scan(&n))
 	return n
 }
 
 // pass runs one pass after the given time, as a replica that has been the leader for led.
-func (b *reconcileBench) pass(after, led time.Duration) {
+func (b *reconcileHarness) pass(after, led time.Duration) {
 	b.t.Helper()
 	require.NoError(b.t, b.r.RunOnce(pg.WithOffset(b.t.Context(), after), clock.Real().Now().Add(-led)))
 }
 
 func TestReconciler_RunOnce_silentNodeLostThenFenced(t *testing.T) {
 	t.Parallel()
-	b := newReconcileBench(t)
+	b := newReconcileHarness(t)
 	for _, step := range []struct {
 		after, led    time.Duration
 		lost, unplace int
@@ -94,7 +94,7 @@ func TestReconciler_RunOnce_silentNodeLostThenFenced(t *testing.T) {
 
 func TestReconciler_RunOnce_fenceNotShorterThanLease(t *testing.T) {
 	t.Parallel()
-	b := newReconcileBench(t)
+	b := newReconcileHarness(t)
 	b.r.Fence = time.Second
 	b.pass(20*time.Second, time.Hour)
 	require.Equal(t, 1, b.count(`work WHERE node_id = 'nod_1'`))
@@ -104,7 +104,7 @@ func TestReconciler_RunOnce_fenceNotShorterThanLease(t *testing.T) {
 
 func TestReconciler_RunOnce_enforcesPassedLimitsOnly(t *testing.T) {
 	t.Parallel()
-	b := newReconcileBench(t)
+	b := newReconcileHarness(t)
 	add := func(name, state, marks string) {
 		b.exec(`INSERT INTO job (id, run_id, name, owner_id, owner_name, project_id, project, visibility, labels, priority, spec,
 				spec_digest, template, pools, gpus, retry_max, running_s, starting_s, queued_s, created_at, queued_at, seq, state,
@@ -144,7 +144,7 @@ func TestReconciler_RunOnce_enforcesPassedLimitsOnly(t *testing.T) {
 
 func TestReconciler_RunOnce_purgesGoneEngines(t *testing.T) {
 	t.Parallel()
-	b := newReconcileBench(t)
+	b := newReconcileHarness(t)
 	b.exec(`UPDATE work SET phase = 'gone', released_at = now(), updated_at = now() - interval '23 hours'`)
 	b.pass(0, 0)
 	require.Equal(t, 1, b.count("work"))

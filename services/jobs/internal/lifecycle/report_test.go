@@ -37,7 +37,7 @@ func TestDriver_Report_events(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, 1)
+			b := newHarness(t, 1)
 			j := b.placed(1, 0)
 			for _, s := range steps {
 				before := b.job(j).Seq
@@ -62,7 +62,7 @@ func TestDriver_Report_events(t *testing.T) {
 
 func TestDriver_Report_unknownRunOrAttempt(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 1)
+	b := newHarness(t, 1)
 	_, err := b.driver.Report(t.Context(), "run_none", 1, "running", "")
 	require.True(t, fault.Is(err, fault.Absent), "%v", err)
 	_, err = b.driver.Report(t.Context(), b.submit(1, 0).RunID, 1, "running", "")
@@ -71,7 +71,7 @@ func TestDriver_Report_unknownRunOrAttempt(t *testing.T) {
 
 func TestDriver_Report_requeueClearsRunningTime(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 1)
+	b := newHarness(t, 1)
 	j := b.placed(1, 1)
 	b.report(j, job.ReportRunning)
 	b.observe("nod_1", seen(b.works(j)[0], gang.PhaseExited, &gang.Exit{Code: -1, Reason: gang.ExitLost}))

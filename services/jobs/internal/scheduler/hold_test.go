@@ -13,7 +13,7 @@ import (
 // Admins may hold and release nodes between passes. No new work is placed on a held node.
 func TestScheduler_RunOnce_heldNodesGetNoWork(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 2, 2)
+	b := newHarness(t, 2, 2)
 	const nodes = 5
 	for i := range nodes {
 		b.exec(`INSERT INTO node (id, fleet_id, name, state, cpus, memory_bytes, gpus, slots, limits, version, joined_at)

@@ -18,14 +18,14 @@ type wait struct {
 	Reason, Detail string
 }
 
-func (b *bench) wait(j *job.Job) (q wait) {
+func (b *harness) wait(j *job.Job) (q wait) {
 	b.t.Helper()
 	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT queue_position, queue_reason, queue_detail FROM job WHERE id = $1`, j.ID).
 		Scan(&q.Position, &q.Reason, &q.Detail))
 	return q
 }
 
-func (b *bench) pass() {
+func (b *harness) pass() {
 	b.t.Helper()
 	_, err := b.scheduler().RunOnce(b.t.Context())
 	require.NoError(b.t, err)
@@ -33,7 +33,7 @@ func (b *bench) pass() {
 
 func TestWaitingJobsShowPositionAndReason(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 2, 1)
+	b := newHarness(t, 2, 1)
 	b.exec(`INSERT INTO account (user_id, gpu_limit, set_limit) VALUES ('usr_poor', 1, 1)`)
 	runs := b.submit(job.Pool{Pool: "gpu", GPUsPerNode: 1})
 	wide := b.submit(job.Pool{Pool: "gpu", GPUsPerNode: 2})
@@ -60,7 +60,7 @@ func TestWaitingJobsShowPositionAndReason(t *testing.T) {
 // A pass over an unchanged queue writes no row, so that a long queue causes no constant writes.
 func TestScheduler_RunOnce_unchangedQueueWritesNothing(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 0, 1)
+	b := newHarness(t, 0, 1)
 	for range 5 {
 		b.submit(job.Pool{Pool: "gpu", GPUsPerNode: 1})
 	}
@@ -79,7 +79,7 @@ func TestScheduler_RunOnce_unchangedQueueWritesNothing(t *testing.T) {
 
 func TestQueueOrderIsPriorityThenTimeThenID(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 1, 1)
+	b := newHarness(t, 1, 1)
 	var jobs []*job.Job
 	for range 4 {
 		jobs = append(jobs, b.submit(job.Pool{Pool: "gpu", GPUsPerNode: 1}))
@@ -102,7 +102,7 @@ func TestQueueOrderIsPriorityThenTimeThenID(t *testing.T) {
 // The queued jobs of an account at its limit do not block jobs of other accounts.
 func TestAccountAtLimitDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 4, 1)
+	b := newHarness(t, 4, 1)
 	b.exec(`INSERT INTO account (user_id, gpu_limit, set_limit) VALUES ('usr_1', 1, 1)`)
 	for range 20 {
 		b.submit(job.Pool{Pool: "gpu", GPUsPerNode: 1})
@@ -131,7 +131,7 @@ func TestScheduler_RunOnce_onlySuitableReadyNodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, 1, 1)
+			b := newHarness(t, 1, 1)
 			b.exec(`UPDATE node SET memory_bytes = 1::bigint << 30`)
 			j := b.submit(job.Pool{Pool: "gpu", GPUsPerNode: 1, CPU: 2, MemoryGB: 1})
 			b.exec(change)
@@ -141,7 +141,7 @@ func TestScheduler_RunOnce_onlySuitableReadyNodes(t *testing.T) {
 			require.Zero(t, b.count(`account WHERE held > 0`))
 		})
 	}
-	b := newBench(t, 1, 1)
+	b := newHarness(t, 1, 1)
 	b.exec(`UPDATE node SET memory_bytes = 1::bigint << 30, cpus = 2`)
 	b.submit(job.Pool{Pool: "gpu", GPUsPerNode: 1, CPU: 2, MemoryGB: 1})
 	b.pass()
@@ -150,7 +150,7 @@ func TestScheduler_RunOnce_onlySuitableReadyNodes(t *testing.T) {
 
 func TestScheduler_RunOnce_concurrentEnginePlacement(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 0, 3)
+	b := newHarness(t, 0, 3)
 	for i := range 5 {
 		b.exec(`INSERT INTO work (id, kind, generation, fence, desired, desired_at, spec, pool, gpus, slots, owner_id, project_id, waiting,
 				phase, exit_code, exit_reason, created_at, updated_at)
@@ -176,7 +176,7 @@ func TestScheduler_RunOnce_concurrentEnginePlacement(t *testing.T) {
 // A pass considers at most lookahead jobs, from the head of the queue.
 func TestScheduler_RunOnce_bounded(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 1, 1)
+	b := newHarness(t, 1, 1)
 	first := b.submit(job.Pool{Pool: "gpu", GPUsPerNode: 1})
 	b.exec(`INSERT INTO job SELECT (jsonb_populate_record(job, jsonb_build_object('id', 'job_x' || n, 'run_id', 'run_x' || n,
 			'created_at', job.created_at + make_interval(secs => n)))).* FROM job, generate_series(1, $1) n`, lookahead+50)
@@ -189,7 +189,7 @@ func TestScheduler_RunOnce_bounded(t *testing.T) {
 // The backoff after a failed attempt uses the database clock, as leases do.
 func TestBackoffUsesDatabaseClock(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 1, 1)
+	b := newHarness(t, 1, 1)
 	j := b.submit(job.Pool{Pool: "gpu", GPUsPerNode: 1})
 	b.exec(`UPDATE job SET not_before = clock_timestamp() + interval '1 hour', queue_detail = 'attempt 1 ended: executor_lost' WHERE id = $1`, j.ID)
 	b.pass()

@@ -24,7 +24,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-type bench struct {
+type harness struct {
 	t    *testing.T
 	pool *pgxpool.Pool
 	ids  *id.Source
@@ -32,11 +32,11 @@ type bench struct {
 	node string
 }
 
-// newBench creates one ready node with the given GPUs and slots.
-func newBench(t *testing.T, gpus, slots int) *bench {
+// newHarness creates one ready node with the given GPUs and slots.
+func newHarness(t *testing.T, gpus, slots int) *harness {
 	t.Helper()
 	ids := id.NewSource(clock.Real(), rand.Reader)
-	b := &bench{
+	b := &harness{
 		t: t, pool: pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations}).Pool("jobs"), ids: ids,
 		jobs: &job.Store{Events: event.NewLog(clock.Real(), ids, "jobs")}, node: ids.New(id.Node),
 	}
@@ -46,23 +46,23 @@ func newBench(t *testing.T, gpus, slots int) *bench {
 	return b
 }
 
-func (b *bench) exec(sql string, args ...any) {
+func (b *harness) exec(sql string, args ...any) {
 	b.t.Helper()
 	_, err := b.pool.Exec(b.t.Context(), sql, args...)
 	require.NoError(b.t, err)
 }
 
-func (b *bench) count(from string) (n int) {
+func (b *harness) count(from string) (n int) {
 	b.t.Helper()
 	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT count(*) FROM `+from).Scan(&n))
 	return n
 }
 
-func (b *bench) scheduler() *Scheduler {
+func (b *harness) scheduler() *Scheduler {
 	return &Scheduler{Pool: b.pool, IDs: b.ids, Jobs: b.jobs, Works: &assignment.Store{}, Fleets: fleet.Store{}, Ledger: quota.Ledger{Default: 1000}}
 }
 
-func (b *bench) submit(pool job.Pool) *job.Job {
+func (b *harness) submit(pool job.Pool) *job.Job {
 	b.t.Helper()
 	pool.Nodes = 1
 	j := &job.Job{
@@ -99,7 +99,7 @@ func TestScheduler_place_outdatedDecision(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, 1, 1)
+			b := newHarness(t, 1, 1)
 			b.submit(job.Pool{Pool: "gpu", GPUsPerNode: c.gpus})
 			s := b.scheduler()
 			decisions, _, err := s.decide(t.Context())
@@ -116,7 +116,7 @@ func TestScheduler_place_outdatedDecision(t *testing.T) {
 
 func TestScheduler_RunOnce_concurrentSchedulers(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 4, 3)
+	b := newHarness(t, 4, 3)
 	for range 10 {
 		b.submit(job.Pool{Pool: "gpu", GPUsPerNode: 1})
 		b.submit(job.Pool{Pool: "cpu"})
@@ -139,7 +139,7 @@ func TestScheduler_RunOnce_concurrentSchedulers(t *testing.T) {
 
 func TestScheduler_RunOnce_returnsEndOfBackoff(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 1, 1)
+	b := newHarness(t, 1, 1)
 	next, err := b.scheduler().RunOnce(t.Context())
 	require.NoError(t, err)
 	require.True(t, next.IsZero())

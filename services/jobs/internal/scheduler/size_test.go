@@ -10,7 +10,7 @@ import (
 )
 
 // other inserts a work that takes resources of the node.
-func (b *bench) other(kind string, cpus int, memory int64) {
+func (b *harness) other(kind string, cpus int, memory int64) {
 	b.t.Helper()
 	b.exec(`INSERT INTO work (id, kind, generation, fence, desired, desired_at, spec, pool, gpus, slots, cpus, memory_bytes, owner_id, project_id,
 			node_id, created_at, updated_at)
@@ -19,7 +19,7 @@ func (b *bench) other(kind string, cpus int, memory int64) {
 
 func TestScheduler_RunOnce_CPUsStayTakenUntilRelease(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 0, 16)
+	b := newHarness(t, 0, 16)
 	b.exec(`UPDATE node SET cpus = 2, memory_bytes = 8::bigint << 30`)
 	for range 3 {
 		b.submit(job.Pool{Pool: "cpu", CPU: 2, MemoryGB: 1})
@@ -63,7 +63,7 @@ func TestScheduler_place_rechecksCPUsAndMemory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, 0, 16)
+			b := newHarness(t, 0, 16)
 			b.exec(`UPDATE node SET memory_bytes = 8::bigint << 30`)
 			b.submit(job.Pool{Pool: "cpu", CPU: 2, MemoryGB: 1})
 			s := b.scheduler()
@@ -79,7 +79,7 @@ func TestScheduler_place_rechecksCPUsAndMemory(t *testing.T) {
 
 func TestScheduler_RunOnce_concurrentSchedulersShareCPUs(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 0, 100)
+	b := newHarness(t, 0, 100)
 	for range 10 {
 		b.submit(job.Pool{Pool: "cpu", CPU: 3})
 		b.submit(job.Pool{Pool: "cpu"})

@@ -42,7 +42,7 @@ func TestPlan_accountAndTeamQuota(t *testing.T) {
 // If the team becomes full between planning and placing, nothing is reserved from the account either.
 func TestScheduler_place_fullTeamReservesNothing(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 2, 1)
+	b := newHarness(t, 2, 1)
 	b.exec(`INSERT INTO account (user_id, kind, gpu_limit) VALUES ('team_1', 'team', 2)`)
 	b.submit(job.Pool{Pool: "gpu", GPUsPerNode: 1})
 	b.exec(`UPDATE job SET team_id = 'team_1'`)

@@ -33,7 +33,7 @@ type noClose struct{}
 
 func (noClose) CloseRun(context.Context, pgx.Tx, string) error { return nil }
 
-type bench struct {
+type harness struct {
 	t      *testing.T
 	pool   *pgxpool.Pool
 	ids    *id.Source
@@ -41,13 +41,13 @@ type bench struct {
 	server *transfer.Server
 }
 
-// newBench creates one node with eight GPUs; limit is the default limit of an account.
-func newBench(t *testing.T, limit int) *bench {
+// newHarness creates one node with eight GPUs; limit is the default limit of an account.
+func newHarness(t *testing.T, limit int) *harness {
 	t.Helper()
 	clk := clock.Real()
 	ids := id.NewSource(clk, rand.Reader)
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations}).Pool("jobs")
-	b := &bench{t: t, pool: pool, ids: ids}
+	b := &harness{t: t, pool: pool, ids: ids}
 	b.driver = &lifecycle.Driver{
 		Pool: pool, Jobs: &job.Store{Events: event.NewLog(clk, ids, "jobs"), Closer: noClose{}}, Works: &assignment.Store{}, Ledger: quota.Ledger{Default: limit},
 	}
@@ -60,20 +60,20 @@ func newBench(t *testing.T, limit int) *bench {
 	return b
 }
 
-func (b *bench) exec(sql string, args ...any) {
+func (b *harness) exec(sql string, args ...any) {
 	b.t.Helper()
 	_, err := b.pool.Exec(b.t.Context(), sql, args...)
 	require.NoError(b.t, err)
 }
 
-func (b *bench) count(from string, args ...any) (n int) {
+func (b *harness) count(from string, args ...any) (n int) {
 	b.t.Helper()
 	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT count(*) FROM `+from, args...).Scan(&n))
 	return n
 }
 
 // submit inserts a queued job of a user.
-func (b *bench) submit(userID string, gpus int) *job.Job {
+func (b *harness) submit(userID string, gpus int) *job.Job {
 	b.t.Helper()
 	j := &job.Job{
 		ID: b.ids.New(id.Job), RunID: b.ids.New(id.Run), Name: "n", OwnerID: userID, OwnerName: "name of " + userID, Visibility: "team",
@@ -90,7 +90,7 @@ func (b *bench) submit(userID string, gpus int) *job.Job {
 }
 
 // schedule makes one scheduler pass.
-func (b *bench) schedule() {
+func (b *harness) schedule() {
 	b.t.Helper()
 	s := &scheduler.Scheduler{
 		Pool: b.pool, IDs: b.ids, Jobs: b.driver.Jobs, Works: b.driver.Works, Fleets: fleet.Store{}, Ledger: b.driver.Ledger,
@@ -99,7 +99,7 @@ func (b *bench) schedule() {
 	require.NoError(b.t, err)
 }
 
-func (b *bench) job(id string) *job.Job {
+func (b *harness) job(id string) *job.Job {
 	b.t.Helper()
 	got, err := b.driver.Jobs.Get(b.t.Context(), b.pool, authn.Scope{Admin: true, Projects: []string{}}, id)
 	require.NoError(b.t, err)
@@ -107,7 +107,7 @@ func (b *bench) job(id string) *job.Job {
 }
 
 // end reports that the only work item of a placed job exited successfully.
-func (b *bench) end(j *job.Job) {
+func (b *harness) end(j *job.Job) {
 	b.t.Helper()
 	var key assignment.Key
 	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT id, generation, fence FROM work WHERE job_id = $1`, j.ID).
@@ -118,7 +118,7 @@ func (b *bench) end(j *job.Job) {
 	}}))
 }
 
-func (b *bench) held(userID string) int {
+func (b *harness) held(userID string) int {
 	b.t.Helper()
 	a, err := b.driver.Ledger.Account(b.t.Context(), b.pool, userID)
 	require.NoError(b.t, err)
@@ -134,14 +134,14 @@ func countsText(c *commonpeerv1.OwnedCounts) string {
 	return text
 }
 
-func (b *bench) owned(userID string) string {
+func (b *harness) owned(userID string) string {
 	b.t.Helper()
 	c, err := b.server.CountOwned(b.t.Context(), &commonpeerv1.CountOwnedRequest{UserId: userID})
 	require.NoError(b.t, err)
 	return countsText(c)
 }
 
-func (b *bench) transfer(from, to string) (string, error) {
+func (b *harness) transfer(from, to string) (string, error) {
 	ctx := authn.NewContext(b.t.Context(), &authn.Caller{Kind: authn.KindUser, Subject: "usr_admin", Role: authn.RoleAdmin})
 	c, err := b.server.TransferOwned(ctx, &commonpeerv1.TransferOwnedRequest{UserId: from, ToUserId: to, ToUsername: "name of " + to})
 	return countsText(c), err

@@ -15,7 +15,7 @@ import (
 
 func TestTransferOwned_movesEverythingOfUser(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 8)
+	b := newHarness(t, 8)
 	running := b.submit("usr_1", 2)
 	b.schedule()
 	b.end(running)
@@ -44,7 +44,7 @@ func TestTransferOwned_movesEverythingOfUser(t *testing.T) {
 
 func TestTransferAppendsNoEventToEndedJob(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 8)
+	b := newHarness(t, 8)
 	ended := b.submit("usr_1", 1)
 	b.schedule()
 	b.end(ended)
@@ -67,7 +67,7 @@ func TestTransferAppendsNoEventToEndedJob(t *testing.T) {
 
 func TestTransferRepeated(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 8)
+	b := newHarness(t, 8)
 	b.submit("usr_1", 1)
 	_, err := b.transfer("usr_1", "usr_2")
 	require.NoError(t, err)
@@ -83,7 +83,7 @@ func TestTransferRepeated(t *testing.T) {
 
 func TestTransferOverQuotaMovesNothing(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 8)
+	b := newHarness(t, 8)
 	b.submit("usr_1", 3)
 	b.schedule()
 	b.exec(`INSERT INTO account (user_id, gpu_limit, set_limit) VALUES ('usr_2', 2, 2)`)
@@ -97,7 +97,7 @@ func TestTransferOverQuotaMovesNothing(t *testing.T) {
 // While jobs change concurrently, an account always holds exactly the GPUs that its attempts hold.
 func TestTransferKeepsLedgerBalanced(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 100)
+	b := newHarness(t, 100)
 	var jobs []*job.Job
 	for range 6 {
 		jobs = append(jobs, b.submit("usr_1", 1))
@@ -121,7 +121,7 @@ func TestTransferKeepsLedgerBalanced(t *testing.T) {
 // GPUs that an attempt releases while the transfer waits for the lock on its job are not moved.
 func TestTransferCountsHeldAfterLockingJobs(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 100)
+	b := newHarness(t, 100)
 	j := b.submit("usr_1", 3)
 	b.submit("usr_1", 2)
 	b.schedule()

@@ -18,7 +18,7 @@ import (
 )
 
 // draft returns a job of a public project, resolved at a version of the project's visibility.
-func (b *bench) draft(project string, version int64) *job.Job {
+func (b *harness) draft(project string, version int64) *job.Job {
 	return &job.Job{
 		ID: b.ids.New(id.Job), RunID: b.ids.New(id.Run), Name: "n", OwnerID: "usr_1", OwnerName: "n", ProjectID: project, Project: project,
 		Visibility: "all", VisibilityVersion: version, Labels: map[string]string{}, Spec: []byte(`{}`), Template: []byte{}, GPUs: 1,
@@ -28,13 +28,13 @@ func (b *bench) draft(project string, version int64) *job.Job {
 	}
 }
 
-func (b *bench) insert(tx pgx.Tx, j *job.Job) *job.Job {
+func (b *harness) insert(tx pgx.Tx, j *job.Job) *job.Job {
 	b.t.Helper()
 	require.NoError(b.t, b.driver.Jobs.Insert(b.t.Context(), tx, j, job.RunFacts{RecipeLock: []byte(`{}`), Bindings: []byte(`{}`)}, job.Cause{}))
 	return j
 }
 
-func (b *bench) begin() pgx.Tx {
+func (b *harness) begin() pgx.Tx {
 	b.t.Helper()
 	tx, err := b.pool.Begin(b.t.Context())
 	require.NoError(b.t, err)
@@ -42,7 +42,7 @@ func (b *bench) begin() pgx.Tx {
 	return tx
 }
 
-func (b *bench) add(j *job.Job) *job.Job {
+func (b *harness) add(j *job.Job) *job.Job {
 	b.t.Helper()
 	tx := b.begin()
 	b.insert(tx, j)
@@ -50,14 +50,14 @@ func (b *bench) add(j *job.Job) *job.Job {
 	return j
 }
 
-func (b *bench) setVisibility(project, to string, version int64) (int64, error) {
+func (b *harness) setVisibility(project, to string, version int64) (int64, error) {
 	got, err := b.server.SetProjectVisibility(b.t.Context(),
 		&commonpeerv1.SetProjectVisibilityRequest{ProjectId: project, Visibility: to, Version: version})
 	return got.GetVersion(), err
 }
 
 // seen reports whether a user without a role finds the job, and whether the user finds its run.
-func (b *bench) seen(j *job.Job) (found []bool) {
+func (b *harness) seen(j *job.Job) (found []bool) {
 	b.t.Helper()
 	stranger := authn.Scope{UserID: "usr_9", Projects: []string{}}
 	_, err := b.driver.Jobs.Get(b.t.Context(), b.pool, stranger, j.ID)
@@ -68,7 +68,7 @@ func (b *bench) seen(j *job.Job) (found []bool) {
 
 func TestSetProjectVisibility(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 8)
+	b := newHarness(t, 8)
 	ended := b.add(b.draft("prj_1", 0))
 	b.schedule()
 	b.end(ended)
@@ -103,7 +103,7 @@ func TestSetProjectVisibility(t *testing.T) {
 // A job that is resolved before the change and inserted during it is hidden like the others.
 func TestJobVisibilityChangeDuringSubmission(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 8)
+	b := newHarness(t, 8)
 	tx := b.begin()
 	j := b.insert(tx, b.draft("prj_1", 0))
 	done := make(chan error, 1)

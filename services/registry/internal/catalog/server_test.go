@@ -58,20 +58,20 @@ func recipes(version, state string) fstest.MapFS {
 	return fstest.MapFS{"sft/tiny/recipe.json": {Data: text}, "sft/tiny/requirements.txt": {Data: []byte("numpy==2\n")}}
 }
 
-// fixture is a server with its database and its object store.
-type fixture struct {
+// harness is a server with its database and its object store.
+type harness struct {
 	*catalog.Server
 
 	t    *testing.T
 	kept map[string][]byte
 }
 
-func open(t *testing.T) *fixture {
+func open(t *testing.T) *harness {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	pool := pgtest.New(t, pgtest.Schema{Name: "registry", Migrations: files}).Pool("registry")
-	d := &fixture{t: t, kept: map[string][]byte{}}
+	d := &harness{t: t, kept: map[string][]byte{}}
 	clk := clock.NewFake(fixtures.Now())
 	d.Server = &catalog.Server{
 		Pool: pool, Seeder: d.seeder(pool, recipes("1.0", "active")), Audit: audit.NewLog(clk, id.NewSource(clk, rand.Reader), "registry"),
@@ -79,20 +79,20 @@ func open(t *testing.T) *fixture {
 	return d
 }
 
-func (d *fixture) seeder(pool *pgxpool.Pool, files fstest.MapFS) *recipe.Seeder {
+func (d *harness) seeder(pool *pgxpool.Pool, files fstest.MapFS) *recipe.Seeder {
 	return &recipe.Seeder{
 		Pool: pool, Blobs: store{kept: d.kept}, Files: files, ManifestName: "recipe.json", Clock: clock.NewFake(fixtures.Now()),
 		Log: slog.New(slog.DiscardHandler), Done: make(chan struct{}),
 	}
 }
 
-func (d *fixture) tx(fn func(ctx context.Context, tx pgx.Tx) error) {
+func (d *harness) tx(fn func(ctx context.Context, tx pgx.Tx) error) {
 	d.t.Helper()
 	require.NoError(d.t, pg.InTx(d.t.Context(), d.Pool, fn))
 }
 
 // dataset stores a dataset of project team with version v1.
-func (d *fixture) dataset(name, visibility string, protected bool, state dataset.State) {
+func (d *harness) dataset(name, visibility string, protected bool, state dataset.State) {
 	d.t.Helper()
 	s := &dataset.Dataset{
 		Owner: access.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: visibility}, ID: "ds_" + name, Name: name, Format: "jsonl",
@@ -117,7 +117,7 @@ func (d *fixture) dataset(name, visibility string, protected bool, state dataset
 }
 
 // model stores a model of project team with one version.
-func (d *fixture) model(name string, status model.Status) {
+func (d *harness) model(name string, status model.Status) {
 	d.t.Helper()
 	m := &model.Model{
 		Owner: access.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: "team"}, ID: "mdl_" + name, Name: name, Task: "chat", CreatedAt: fixtures.Now(),

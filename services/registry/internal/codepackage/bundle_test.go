@@ -48,16 +48,16 @@ func (projects) Project(_ context.Context, key string) (*access.Project, error) 
 	return &access.Project{ID: "prj_" + key, Key: key, Visibility: "team"}, nil
 }
 
-type fixture struct {
+type harness struct {
 	*codepackage.Server
 
 	t   *testing.T
 	web *httptest.Server
 }
 
-func open(t *testing.T) *fixture {
+func open(t *testing.T) *harness {
 	t.Helper()
-	d := &fixture{t: t}
+	d := &harness{t: t}
 	clk := clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC))
 	ids := id.NewSource(clk, rand.Reader)
 	blobs, err := folder.OpenFiles(folder.FileConfig{
@@ -124,7 +124,7 @@ func request(project string, data []byte) *registryv1.CreatePackageRequest {
 	return &registryv1.CreatePackageRequest{Project: project, SizeBytes: int64(len(data)), Sha256: hex.EncodeToString(sum[:])}
 }
 
-func (d *fixture) put(p *registryv1.Package, data []byte) {
+func (d *harness) put(p *registryv1.Package, data []byte) {
 	d.t.Helper()
 	req, err := http.NewRequestWithContext(d.t.Context(), p.GetUpload().GetMethod(), p.GetUpload().GetUrl(), bytes.NewReader(data))
 	require.NoError(d.t, err)
@@ -138,7 +138,7 @@ func (d *fixture) put(p *registryv1.Package, data []byte) {
 }
 
 // make creates and uploads a package without committing it.
-func (d *fixture) make(project string, data []byte) *registryv1.Package {
+func (d *harness) make(project string, data []byte) *registryv1.Package {
 	d.t.Helper()
 	ctx, _ := as(d.t, "usr_1", authn.ProjectEditor, "")
 	p, err := d.CreatePackage(ctx, request(project, data))
@@ -147,20 +147,20 @@ func (d *fixture) make(project string, data []byte) *registryv1.Package {
 	return p
 }
 
-func (d *fixture) commit(p *registryv1.Package) (*registryv1.Package, error) {
+func (d *harness) commit(p *registryv1.Package) (*registryv1.Package, error) {
 	d.t.Helper()
 	ctx, _ := as(d.t, "usr_1", authn.ProjectEditor, "")
 	return d.CommitPackage(ctx, &registryv1.CommitPackageRequest{PackageId: p.GetId()})
 }
 
-func (d *fixture) resolved(p *registryv1.Package) error {
+func (d *harness) resolved(p *registryv1.Package) error {
 	d.t.Helper()
 	b, err := d.Store.Get(d.t.Context(), d.Pool, access.ServiceScope().WithNeed(authn.NeedRead), p.GetId())
 	require.NoError(d.t, err)
 	return b.Refusal()
 }
 
-func (d *fixture) count(from string) (n int) {
+func (d *harness) count(from string) (n int) {
 	d.t.Helper()
 	require.NoError(d.t, d.Pool.QueryRow(d.t.Context(), `SELECT count(*) FROM `+from).Scan(&n))
 	return n

@@ -15,7 +15,7 @@ import (
 )
 
 // held requires that user cannot take the name of a version.
-func (d *fixture) held(user string, s *registryv1.Dataset, version string, files []*registryv1.ManifestFile) {
+func (d *harness) held(user string, s *registryv1.Dataset, version string, files []*registryv1.ManifestFile) {
 	d.t.Helper()
 	_, err := d.begin(user, s, version, files)
 	require.True(d.t, fault.Is(err, fault.Conflict) && fault.HasCode(err, "dataset_version_exists"), "%v", err)
@@ -23,7 +23,7 @@ func (d *fixture) held(user string, s *registryv1.Dataset, version string, files
 
 func TestAbandonedUpload_reservesNameUntilURLsExpire(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t)
+	d := newHarness(t)
 	s := d.make("sums", "team")
 	left, err := d.begin("usr_1", s, "v1", of("a", "hello", "b", "never comes"))
 	require.NoError(t, err)
@@ -53,7 +53,7 @@ func TestAbandonedUpload_reservesNameUntilURLsExpire(t *testing.T) {
 
 func TestAbandonedUpload_renewalKeepsName(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t)
+	d := newHarness(t)
 	s := d.make("sums", "team")
 	first, err := d.begin("usr_1", s, "v1", of("a", "hello"))
 	require.NoError(t, err)
@@ -70,7 +70,7 @@ func TestAbandonedUpload_renewalKeepsName(t *testing.T) {
 
 func TestAbandonedUpload_concurrentTakeoverHasOneWinner(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t)
+	d := newHarness(t)
 	s := d.make("sums", "team")
 	_, err := d.begin("usr_1", s, "v1", of("a", "hello"))
 	require.NoError(t, err)
@@ -115,21 +115,21 @@ func (m *storeWithHook) Stat(ctx context.Context, key string) (blob.Info, error)
 func TestCommitDatasetVersion_conflictsIfNameTakenMeanwhile(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]struct {
-		do    func(d *fixture, s *registryv1.Dataset) error
+		do    func(d *harness, s *registryv1.Dataset) error
 		state string
 	}{
-		"name taken": {func(d *fixture, s *registryv1.Dataset) error {
+		"name taken": {func(d *harness, s *registryv1.Dataset) error {
 			_, err := d.begin("usr_2", s, "v1", of("a", "other"))
 			return err
 		}, "uploading"},
-		"name taken and committed": {func(d *fixture, s *registryv1.Dataset) error {
+		"name taken and committed": {func(d *harness, s *registryv1.Dataset) error {
 			d.push(s, "v1", "other")
 			return nil
 		}, "ready"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := newFixture(t)
+			d := newHarness(t)
 			s := d.make("sums", "team")
 			made, err := d.begin("usr_2", s, "v1", of("a", "hello"))
 			require.NoError(t, err)

@@ -40,8 +40,8 @@ func (projects) Project(_ context.Context, key string) (*access.Project, error) 
 	return &access.Project{ID: "prj_" + key, Key: key, Visibility: "team"}, nil
 }
 
-// fixture is a server with an object store. The test moves the clock.
-type fixture struct {
+// harness is a server with an object store. The test moves the clock.
+type harness struct {
 	*dataset.Server
 
 	t     *testing.T
@@ -50,9 +50,9 @@ type fixture struct {
 	web   *httptest.Server
 }
 
-func newFixture(t *testing.T) *fixture {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
-	d := &fixture{t: t, clock: clock.NewFake(fixtures.Now())}
+	d := &harness{t: t, clock: clock.NewFake(fixtures.Now())}
 	ids := id.NewSource(d.clock, rand.Reader)
 	var err error
 	d.blobs, err = folder.OpenFiles(folder.FileConfig{
@@ -98,7 +98,7 @@ func as(t *testing.T, subject, key string) (context.Context, *headers) {
 }
 
 // make creates a dataset owned by usr_1.
-func (d *fixture) make(name, project string) *registryv1.Dataset {
+func (d *harness) make(name, project string) *registryv1.Dataset {
 	d.t.Helper()
 	ctx, _ := as(d.t, "usr_1", "")
 	made, err := d.CreateDataset(ctx, &registryv1.CreateDatasetRequest{Name: name, Project: project})
@@ -121,20 +121,20 @@ func of(files ...string) []*registryv1.ManifestFile {
 }
 
 // begin creates a version, which is then uploading.
-func (d *fixture) begin(user string, s *registryv1.Dataset, version string, files []*registryv1.ManifestFile) (*registryv1.CreateDatasetVersionResponse, error) {
+func (d *harness) begin(user string, s *registryv1.Dataset, version string, files []*registryv1.ManifestFile) (*registryv1.CreateDatasetVersionResponse, error) {
 	d.t.Helper()
 	ctx, _ := as(d.t, user, "")
 	return d.CreateDatasetVersion(ctx, &registryv1.CreateDatasetVersionRequest{DatasetId: s.GetId(), Version: version, Files: files})
 }
 
-func (d *fixture) commit(user string, s *registryv1.Dataset, version string) (*registryv1.DatasetVersion, error) {
+func (d *harness) commit(user string, s *registryv1.Dataset, version string) (*registryv1.DatasetVersion, error) {
 	d.t.Helper()
 	ctx, _ := as(d.t, user, "")
 	return d.CommitDatasetVersion(ctx, &registryv1.CommitDatasetVersionRequest{DatasetId: s.GetId(), Version: version})
 }
 
 // put uploads bytes to a target and returns the HTTP status.
-func (d *fixture) put(target *registryv1.UploadTarget, data string) int {
+func (d *harness) put(target *registryv1.UploadTarget, data string) int {
 	d.t.Helper()
 	req, err := http.NewRequestWithContext(d.t.Context(), target.GetMethod(), target.GetUrl(), bytes.NewReader([]byte(data)))
 	require.NoError(d.t, err)
@@ -148,7 +148,7 @@ func (d *fixture) put(target *registryv1.UploadTarget, data string) int {
 }
 
 // push creates, uploads and commits a version with one file.
-func (d *fixture) push(s *registryv1.Dataset, version, data string) *registryv1.DatasetVersion {
+func (d *harness) push(s *registryv1.Dataset, version, data string) *registryv1.DatasetVersion {
 	d.t.Helper()
 	made, err := d.begin("usr_1", s, version, of("a", data))
 	require.NoError(d.t, err)

@@ -24,7 +24,7 @@ import (
 const planted = `{"prompt": "planted", "score": 1, "tags": ["planted"]}` + "\n" + `{"prompt": "planted too", "score": 1.5}` + "\n"
 
 // showing returns the calls that return files or records.
-func (d *fixture) showing(s *registryv1.Dataset) map[string]func(context.Context) (proto.Message, error) {
+func (d *harness) showing(s *registryv1.Dataset) map[string]func(context.Context) (proto.Message, error) {
 	id := s.GetId()
 	return map[string]func(context.Context) (proto.Message, error){
 		"files": func(ctx context.Context) (proto.Message, error) {
@@ -39,7 +39,7 @@ func (d *fixture) showing(s *registryv1.Dataset) map[string]func(context.Context
 	}
 }
 
-func (d *fixture) protect(name string) *registryv1.Dataset {
+func (d *harness) protect(name string) *registryv1.Dataset {
 	d.t.Helper()
 	ctx, _ := as(d.t, "usr_1", "")
 	s, err := d.CreateDataset(ctx, &registryv1.CreateDatasetRequest{Name: name, Project: "team", Protected: true})
@@ -50,7 +50,7 @@ func (d *fixture) protect(name string) *registryv1.Dataset {
 
 func TestProtectedDataset_showsOnlyIdentityAndSchema(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t)
+	d := newHarness(t)
 	s := d.protect("secret")
 	v := d.push(s, "v1", planted)
 	require.Empty(t, v.GetManifest())
@@ -95,7 +95,7 @@ func TestProtectedDataset_showsOnlyIdentityAndSchema(t *testing.T) {
 
 func TestUpdateDataset_protectionIsPermanent(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t)
+	d := newHarness(t)
 	s := d.make("sums", "team")
 	d.push(s, "v1", planted)
 	ctx, _ := as(t, "usr_1", "")
@@ -137,7 +137,7 @@ func TestUpdateDataset_protectionIsPermanent(t *testing.T) {
 // Bytes that were pushed before the dataset was protected remain under the project's shared keys.
 func TestProtectedDataset_protectedLaterStopsSharingBytes(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t)
+	d := newHarness(t)
 	s, other := d.make("sums", "team"), d.make("other", "team")
 	d.push(s, "v1", planted)
 	same, err := d.begin("usr_1", other, "v1", of("a", planted))
@@ -160,7 +160,7 @@ func TestProtectedDataset_protectedLaterStopsSharingBytes(t *testing.T) {
 
 func TestDatasetFilesDownloadAndPreview(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t)
+	d := newHarness(t)
 	s := d.make("sums", "team")
 	ctx, h := as(t, "usr_1", "")
 	made, err := d.begin("usr_1", s, "v1", of("a", planted+"\nno JSON\n"+`{"n": `+strings.Repeat("1", 70<<10)+"}", "b/c", "x", "b/d", "y"))
@@ -216,7 +216,7 @@ func TestDatasetFilesDownloadAndPreview(t *testing.T) {
 
 func TestDatasetVersion_declaredSchema(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t)
+	d := newHarness(t)
 	s := d.make("sums", "team")
 	ctx, _ := as(t, "usr_1", "")
 	begin := func(version, schema string) (*registryv1.CreateDatasetVersionResponse, error) {
@@ -253,7 +253,7 @@ func TestDatasetVersion_declaredSchema(t *testing.T) {
 
 func TestArchiveDatasetVersion_notBoundAndKeepsName(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t)
+	d := newHarness(t)
 	s := d.make("sums", "team")
 	ctx, _ := as(t, "usr_1", "")
 	d.push(s, "v1", "one")
@@ -326,7 +326,7 @@ func wide(n int) string {
 // protected bytes in another dataset, protected or not.
 func TestProtectedDataset_digestAloneGivesNoAccess(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t)
+	d := newHarness(t)
 	secret := d.protect("secret")
 	d.push(secret, "v1", planted)
 	for _, other := range []*registryv1.Dataset{d.make("plain", "team"), d.protect("secret-too")} {

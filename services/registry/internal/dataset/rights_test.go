@@ -26,7 +26,7 @@ func callerCtx(t *testing.T, subject, role string, in ...authn.ProjectRole) cont
 
 func TestDatasetPermissions(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t)
+	d := newHarness(t)
 	s := d.make("sums", "team")
 	d.push(s, "v1", "hello")
 	n := 0
@@ -92,7 +92,7 @@ func TestDatasetPermissions(t *testing.T) {
 
 func TestDatasetVersion_unknownIsAbsent(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t)
+	d := newHarness(t)
 	s := d.make("sums", "team")
 	ctx, _ := as(t, "usr_1", "")
 	_, err := d.GetDatasetVersion(ctx, &registryv1.GetDatasetVersionRequest{DatasetId: s.GetId(), Version: "v9"})
@@ -104,7 +104,7 @@ func TestDatasetVersion_unknownIsAbsent(t *testing.T) {
 
 func TestCreateDataset_fieldsAndFormats(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t)
+	d := newHarness(t)
 	ctx, _ := as(t, "usr_1", "")
 	for format, want := range map[string]string{"": "jsonl", "jsonl": "jsonl", "parquet": "parquet", "webdataset": "webdataset", "files": "files"} {
 		made, err := d.CreateDataset(ctx, &registryv1.CreateDatasetRequest{Name: "x" + format, Project: "team", Description: "words", Format: format})
@@ -125,7 +125,7 @@ func TestCreateDataset_fieldsAndFormats(t *testing.T) {
 
 func TestListDatasets_pages(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t)
+	d := newHarness(t)
 	for n := range 5 {
 		d.make(fmt.Sprint("d", n), "team")
 	}

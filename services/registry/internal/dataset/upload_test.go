@@ -23,7 +23,7 @@ import (
 
 func TestCreateDatasetVersion_repeatRenewsExpiredUpload(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t)
+	d := newHarness(t)
 	s := d.make("sums", "team")
 	made, err := d.begin("usr_1", s, "v1", of("a", "hello"))
 	require.NoError(t, err)
@@ -45,7 +45,7 @@ func TestCreateDatasetVersion_repeatRenewsExpiredUpload(t *testing.T) {
 
 func TestUploadURL_acceptsOnlyDeclaredBytes(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t)
+	d := newHarness(t)
 	s := d.make("sums", "team")
 	made, err := d.begin("usr_1", s, "v1", of("a", "hello", "b", "world"))
 	require.NoError(t, err)
@@ -71,7 +71,7 @@ func TestUploadURL_acceptsOnlyDeclaredBytes(t *testing.T) {
 
 func TestCommitDatasetVersion_contradictoryManifest(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t)
+	d := newHarness(t)
 	s := d.make("sums", "team")
 	files := of("a", "hello", "b", "hello")
 	files[1].SizeBytes = 6
@@ -86,7 +86,7 @@ func TestCommitDatasetVersion_contradictoryManifest(t *testing.T) {
 
 func TestCreateDatasetVersion_sizeLimit(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t)
+	d := newHarness(t)
 	s := d.make("sums", "team")
 	sized := func(sizes ...int64) []*registryv1.ManifestFile {
 		var out []*registryv1.ManifestFile
@@ -115,7 +115,7 @@ func TestCreateDatasetVersion_sizeLimit(t *testing.T) {
 
 func TestDatasetVersion_emptyFile(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t)
+	d := newHarness(t)
 	s := d.make("sums", "team")
 	v := d.push(s, "v1", "")
 	require.Equal(t, []any{int32(1), int64(0), "ready"}, []any{v.GetFiles(), v.GetBytes(), v.GetState()})
@@ -123,7 +123,7 @@ func TestDatasetVersion_emptyFile(t *testing.T) {
 
 func TestDatasetVersion_readyIsImmutable(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t)
+	d := newHarness(t)
 	s := d.make("sums", "team")
 	v := d.push(s, "v1", "hello")
 	d.clock.Advance(time.Hour)
@@ -146,7 +146,7 @@ func TestDatasetVersion_readyIsImmutable(t *testing.T) {
 
 func TestCreateDatasetVersion_reusesBytesWithinProjectOnly(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t)
+	d := newHarness(t)
 	first, second, foreign := d.make("one", "team"), d.make("two", "team"), d.make("one", "other")
 	d.push(first, "v1", "hello")
 	made, err := d.begin("usr_1", second, "v1", of("x", "hello", "y", "new"))
@@ -162,7 +162,7 @@ func TestCreateDatasetVersion_reusesBytesWithinProjectOnly(t *testing.T) {
 
 func TestCommitDatasetVersion_concurrentCallsCommitOnce(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t)
+	d := newHarness(t)
 	s := d.make("sums", "team")
 	made, err := d.begin("usr_1", s, "v1", of("a", "hello"))
 	require.NoError(t, err)
@@ -186,7 +186,7 @@ func TestCommitDatasetVersion_concurrentCallsCommitOnce(t *testing.T) {
 }
 
 // events lists the events of a dataset, oldest first.
-func (d *fixture) events(s *registryv1.Dataset) (out []string) {
+func (d *harness) events(s *registryv1.Dataset) (out []string) {
 	d.t.Helper()
 	found, err := event.List(d.t.Context(), d.Pool, dataset.SubjectKind, s.GetId(), request.Page{Limit: 50})
 	require.NoError(d.t, err)
@@ -197,7 +197,7 @@ func (d *fixture) events(s *registryv1.Dataset) (out []string) {
 }
 
 // audited lists the audit actions on a dataset, newest first, and requires that no other target has any.
-func (d *fixture) audited(s *registryv1.Dataset) (out []string) {
+func (d *harness) audited(s *registryv1.Dataset) (out []string) {
 	d.t.Helper()
 	found, err := audit.List(d.t.Context(), d.Pool, audit.Filter{}, request.Page{Limit: 50})
 	require.NoError(d.t, err)
@@ -210,7 +210,7 @@ func (d *fixture) audited(s *registryv1.Dataset) (out []string) {
 
 func TestCreateDatasetVersion_concurrentCreatorsConflict(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t)
+	d := newHarness(t)
 	s := d.make("sums", "team")
 	for n := range 6 {
 		version := fmt.Sprintf("v%d", n)
@@ -233,7 +233,7 @@ func TestCreateDatasetVersion_concurrentCreatorsConflict(t *testing.T) {
 
 func TestCreateDatasetVersion_idempotencyKey(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t)
+	d := newHarness(t)
 	s := d.make("sums", "team")
 	create := func(key, version string) (*registryv1.CreateDatasetVersionResponse, error) {
 		ctx, _ := as(t, "usr_1", key)
@@ -259,7 +259,7 @@ func TestCreateDatasetVersion_idempotencyKey(t *testing.T) {
 
 func TestGetDataset_latestVersionIsLastCommitted(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t)
+	d := newHarness(t)
 	s := d.make("sums", "team")
 	ctx, _ := as(t, "usr_1", "")
 	latest := func() string {
@@ -280,7 +280,7 @@ func TestGetDataset_latestVersionIsLastCommitted(t *testing.T) {
 
 func TestDatasetVersion_objectStoreFailureIsNotMissingObject(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t)
+	d := newHarness(t)
 	s := d.make("sums", "team")
 	made, err := d.begin("usr_1", s, "v1", of("a", "hello"))
 	require.NoError(t, err)

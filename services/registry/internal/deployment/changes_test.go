@@ -45,8 +45,8 @@ func (o *orders) Order(ctx context.Context, tx pgx.Tx, revisionID string) error 
 	return nil
 }
 
-// bench is a Changer with one deployment.
-type bench struct {
+// harness is a Changer with one deployment.
+type harness struct {
 	*Changer
 
 	t      *testing.T
@@ -58,7 +58,7 @@ type bench struct {
 	d      *Deployment
 }
 
-func open(t *testing.T) *bench {
+func open(t *testing.T) *harness {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
@@ -66,7 +66,7 @@ func open(t *testing.T) *bench {
 	clk := clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC))
 	keys, err := secret.NewKeyring(secret.Key{ID: "k1", Bytes: []byte("0123456789abcdefFEDCBA9876543210")})
 	require.NoError(t, err)
-	b := &bench{t: t, base: base, clock: clk, ids: id.NewSource(clk, rand.Reader), orders: &orders{}}
+	b := &harness{t: t, base: base, clock: clk, ids: id.NewSource(clk, rand.Reader), orders: &orders{}}
 	b.ctx = authn.NewContext(t.Context(), &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Username: "ann", Role: authn.RoleOperator})
 	b.Changer = &Changer{
 		Pool: base.Pool("registry"), Store: &Store{}, Revisions: &revision.Store{Keys: keys}, Orders: b.orders, Clock: clk,
@@ -90,7 +90,7 @@ func open(t *testing.T) *bench {
 	return b
 }
 
-func (b *bench) tx(fn func(ctx context.Context, tx pgx.Tx) error) error {
+func (b *harness) tx(fn func(ctx context.Context, tx pgx.Tx) error) error {
 	return pg.InTx(b.ctx, b.Pool, fn)
 }
 
@@ -100,7 +100,7 @@ func ready() (*model.Model, *model.Version) {
 }
 
 // candidate creates a new revision.
-func (b *bench) candidate() *revision.Revision {
+func (b *harness) candidate() *revision.Revision {
 	b.t.Helper()
 	m, v := ready()
 	r, err := Candidate(b.ids, b.Clock.Now(), time.Minute, b.d, m, v, revision.Serving{})
@@ -110,7 +110,7 @@ func (b *bench) candidate() *revision.Revision {
 }
 
 // see applies an observation of a revision's work and returns the revision as stored afterwards.
-func (b *bench) see(r *revision.Revision, generation, fence int64, o revision.Observation) (*revision.Revision, bool) {
+func (b *harness) see(r *revision.Revision, generation, fence int64, o revision.Observation) (*revision.Revision, bool) {
 	b.t.Helper()
 	o.WorkID, o.Generation, o.Fence = r.WorkID, generation, fence
 	wanted, err := b.Observe(b.ctx, o)
@@ -120,7 +120,7 @@ func (b *bench) see(r *revision.Revision, generation, fence int64, o revision.Ob
 	return now, wanted
 }
 
-func (b *bench) epoch() int64 {
+func (b *harness) epoch() int64 {
 	b.t.Helper()
 	now, err := epoch.Current(b.ctx, b.Pool)
 	require.NoError(b.t, err)

@@ -16,7 +16,7 @@ import (
 )
 
 // readyRevision creates a revision and makes it ready.
-func (b *bench) readyRevision() *revision.Revision {
+func (b *harness) readyRevision() *revision.Revision {
 	b.t.Helper()
 	r, _ := b.see(b.candidate(), 1, 1, serving())
 	require.Equal(b.t, revision.Ready, r.State)
@@ -24,7 +24,7 @@ func (b *bench) readyRevision() *revision.Revision {
 }
 
 // promotedRevision creates a revision and promotes it.
-func (b *bench) promotedRevision() *revision.Revision {
+func (b *harness) promotedRevision() *revision.Revision {
 	b.t.Helper()
 	r := b.readyRevision()
 	_, err := b.Promote(b.ctx, b.d.ID, r.Number)
@@ -33,7 +33,7 @@ func (b *bench) promotedRevision() *revision.Revision {
 }
 
 // now returns the deployment as stored.
-func (b *bench) now() *Deployment {
+func (b *harness) now() *Deployment {
 	b.t.Helper()
 	d, err := b.Store.Get(b.ctx, b.Pool, access.ServiceScope(), b.d.ID)
 	require.NoError(b.t, err)
@@ -41,7 +41,7 @@ func (b *bench) now() *Deployment {
 }
 
 // revision returns a revision as stored.
-func (b *bench) revision(number int32) *revision.Revision {
+func (b *harness) revision(number int32) *revision.Revision {
 	b.t.Helper()
 	r, err := b.Revisions.Get(b.ctx, b.Pool, b.d.ID, number)
 	require.NoError(b.t, err)
@@ -49,7 +49,7 @@ func (b *bench) revision(number int32) *revision.Revision {
 }
 
 // events returns the deployment's events, oldest first.
-func (b *bench) events() []event.Event {
+func (b *harness) events() []event.Event {
 	b.t.Helper()
 	found, err := event.List(b.ctx, b.Pool, SubjectKind, b.d.ID, request.Page{Limit: 500})
 	require.NoError(b.t, err)
@@ -57,7 +57,7 @@ func (b *bench) events() []event.Event {
 }
 
 // count returns the number of events of a type.
-func (b *bench) count(kind string) (n int) {
+func (b *harness) count(kind string) (n int) {
 	b.t.Helper()
 	for _, e := range b.events() {
 		if e.Type == kind {
@@ -68,7 +68,7 @@ func (b *bench) count(kind string) (n int) {
 }
 
 // mint creates a token.
-func (b *bench) mint(name string) (token *deploytoken.Token, text secret.String) {
+func (b *harness) mint(name string) (token *deploytoken.Token, text secret.String) {
 	b.t.Helper()
 	require.NoError(b.t, b.tx(func(ctx context.Context, tx pgx.Tx) (err error) {
 		token, text, err = b.Mint(ctx, tx, b.ids, rand.Reader, b.d.ID, name)
@@ -78,7 +78,7 @@ func (b *bench) mint(name string) (token *deploytoken.Token, text secret.String)
 }
 
 // everything returns the contents of all tables that a change of a deployment may write.
-func (b *bench) everything() map[string]string {
+func (b *harness) everything() map[string]string {
 	b.t.Helper()
 	out := map[string]string{}
 	for _, table := range []string{"deployment", "revision", "deployment_token", "event", "audit", "snapshot_epoch"} {
@@ -110,7 +110,7 @@ func atOnce(fns ...func() error) []error {
 }
 
 // exec changes rows directly, without the Changer.
-func (b *bench) exec(sql string, args ...any) {
+func (b *harness) exec(sql string, args ...any) {
 	b.t.Helper()
 	_, err := b.Pool.Exec(b.t.Context(), sql, args...)
 	require.NoError(b.t, err)

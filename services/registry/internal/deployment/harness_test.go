@@ -46,19 +46,19 @@ func (r *replicas) Await(_ context.Context, epoch int64) error {
 
 func (r *replicas) Settle(context.Context) error { r.settled++; return r.err }
 
-// fixture is a server with a Changer and a model. The model has one version, which llama.cpp can serve.
-type fixture struct {
-	*bench
+// serverHarness is a server with a Changer and a model. The model has one version, which llama.cpp can serve.
+type serverHarness struct {
+	*harness
 	*Server
 
 	replicas *replicas
 	model    string
 }
 
-func openFixture(t *testing.T) *fixture {
+func newServerHarness(t *testing.T) *serverHarness {
 	t.Helper()
 	b := open(t)
-	d := &fixture{bench: b, replicas: &replicas{}}
+	d := &serverHarness{harness: b, replicas: &replicas{}}
 	d.Server = &Server{
 		Pool: b.Pool, Changer: b.Changer, Store: b.Store, Revisions: b.Revisions, Projects: projects{}, Replicas: d.replicas,
 		Once: &idempotency.Once{Pool: b.Pool, Keys: idempotency.New(b.clock)}, Clock: b.clock, IDs: b.ids, Rand: rand.Reader,
@@ -69,7 +69,7 @@ func openFixture(t *testing.T) *fixture {
 }
 
 // addModel inserts a model with one ready version.
-func (d *fixture) addModel(project, visibility string) string {
+func (d *serverHarness) addModel(project, visibility string) string {
 	d.t.Helper()
 	m := &model.Model{
 		Owner: access.Owner{UserID: "usr_1", ProjectID: project, Project: project, Visibility: visibility},
@@ -87,7 +87,7 @@ func (d *fixture) addModel(project, visibility string) string {
 	return m.ID
 }
 
-func (d *fixture) create() *registryv1.CreateRevisionRequest {
+func (d *serverHarness) create() *registryv1.CreateRevisionRequest {
 	return &registryv1.CreateRevisionRequest{
 		DeploymentId: d.d.ID, Source: &registryv1.RevisionSource{ModelId: d.model, Version: 1},
 	}

@@ -19,7 +19,7 @@ import (
 // list calls a list method of the service and returns the identifying field of its rows.
 type list func(ctx context.Context, limit, offset *int32) ([]string, error)
 
-func (d *fixture) lists() map[string]list {
+func (d *serverHarness) lists() map[string]list {
 	return map[string]list{
 		"deployments": func(ctx context.Context, limit, offset *int32) (out []string, err error) {
 			got, err := d.ListDeployments(ctx, &registryv1.ListDeploymentsRequest{Limit: limit, Offset: offset})
@@ -53,23 +53,23 @@ func (d *fixture) lists() map[string]list {
 }
 
 // five makes five rows of each list, all created at the same time.
-func (d *fixture) five() {
+func (d *serverHarness) five() {
 	d.t.Helper()
 	for n := range 5 {
 		d.candidate()
 		d.mint("ci")
 		if n == 0 {
-			continue // The fixture has one deployment already.
+			continue // The harness has one deployment already.
 		}
 		other := *d.d
 		other.ID, other.Name = d.ids.New(id.Deployment), fmt.Sprintf("other-%d", n)
-		require.NoError(d.t, d.tx(func(ctx context.Context, tx pgx.Tx) error { return d.bench.Create(ctx, tx, &other) }))
+		require.NoError(d.t, d.tx(func(ctx context.Context, tx pgx.Tx) error { return d.harness.Create(ctx, tx, &other) }))
 	}
 }
 
 func TestServer_lists_pagesAreComplete(t *testing.T) {
 	t.Parallel()
-	d := openFixture(t)
+	d := newServerHarness(t)
 	d.five()
 	n := func(v int) *int32 { return new(int32(v)) }
 	for name, read := range d.lists() {
@@ -99,7 +99,7 @@ func TestServer_lists_pagesAreComplete(t *testing.T) {
 
 func TestServer_lists_limitAndOffsetBounds(t *testing.T) {
 	t.Parallel()
-	d := openFixture(t)
+	d := newServerHarness(t)
 	ctx, _ := as(t, owner(), "")
 	n := func(v int32) *int32 { return &v }
 	for name, read := range d.lists() {
@@ -117,7 +117,7 @@ func TestServer_lists_limitAndOffsetBounds(t *testing.T) {
 
 func TestServer_lists_order(t *testing.T) {
 	t.Parallel()
-	d := openFixture(t)
+	d := newServerHarness(t)
 	first, _ := d.mint("first")
 	d.candidate()
 	d.clock.Advance(time.Hour)
@@ -144,13 +144,13 @@ func TestServer_lists_order(t *testing.T) {
 
 func TestServer_ListDeployments_visibility(t *testing.T) {
 	t.Parallel()
-	d := openFixture(t)
+	d := newServerHarness(t)
 	put := func(name, user, project, visibility string) string {
 		row := &Deployment{
 			Owner: access.Owner{UserID: user, ProjectID: project, Project: project, Visibility: visibility},
 			ID:    d.ids.New(id.Deployment), Name: name, State: StateServing, CreatedAt: d.clock.Now(),
 		}
-		require.NoError(t, d.tx(func(ctx context.Context, tx pgx.Tx) error { return d.bench.Create(ctx, tx, row) }))
+		require.NoError(t, d.tx(func(ctx context.Context, tx pgx.Tx) error { return d.harness.Create(ctx, tx, row) }))
 		return row.ID
 	}
 	team, mine, shown, hidden := d.d.ID, put("mine", "usr_4", "prj_2", "team"), put("shown", "usr_9", "prj_2", "all"), put("hidden", "usr_9", "prj_2", "team")

@@ -19,7 +19,7 @@ import (
 
 func TestServer_CreateDeployment_projectRights(t *testing.T) {
 	t.Parallel()
-	d := openFixture(t)
+	d := newServerHarness(t)
 	make := func(who *authn.Caller, name, project string) (*registryv1.Deployment, error) {
 		ctx, _ := as(t, who, "")
 		return d.CreateDeployment(ctx, &registryv1.CreateDeploymentRequest{Name: name, Project: project})
@@ -47,7 +47,7 @@ func TestServer_CreateDeployment_projectRights(t *testing.T) {
 
 func TestServer_repeatWithIdempotencyKey(t *testing.T) {
 	t.Parallel()
-	d := openFixture(t)
+	d := newServerHarness(t)
 	cases := map[string]struct {
 		make  func(ctx context.Context, other bool) (proto.Message, error)
 		table string
@@ -67,7 +67,7 @@ func TestServer_repeatWithIdempotencyKey(t *testing.T) {
 		}, "deployment_token"},
 	}
 	rows := func(table string) (n int) {
-		require.NoError(t, d.bench.Pool.QueryRow(t.Context(), `SELECT count(*) FROM `+table).Scan(&n))
+		require.NoError(t, d.harness.Pool.QueryRow(t.Context(), `SELECT count(*) FROM `+table).Scan(&n))
 		return n
 	}
 	for name, c := range cases {
@@ -101,7 +101,7 @@ func TestServer_repeatWithIdempotencyKey(t *testing.T) {
 
 func TestServer_CreateRevision_keepsRequest(t *testing.T) {
 	t.Parallel()
-	d := openFixture(t)
+	d := newServerHarness(t)
 	ctx, _ := as(t, editor(), "")
 	in := d.create()
 	in.Serving = &registryv1.Serving{Engine: "command", Command: []string{"serve", "--all"}, Requirements: "vllm==1\n", Args: []string{"-v"}, Pool: "gpu", Gpus: 2}
@@ -128,7 +128,7 @@ func TestServer_CreateRevision_keepsRequest(t *testing.T) {
 
 func TestServer_RevokeDeploymentToken_waitsForReplicas(t *testing.T) {
 	t.Parallel()
-	d := openFixture(t)
+	d := newServerHarness(t)
 	token, text := d.mint("ci")
 	other, _ := d.mint("other")
 	ctx, _ := as(t, editor(), "")
@@ -137,7 +137,7 @@ func TestServer_RevokeDeploymentToken_waitsForReplicas(t *testing.T) {
 	_, err := d.RevokeDeploymentToken(ctx, ask)
 	require.True(t, fault.HasCode(err, "replica_unreached") && fault.Is(err, fault.Dependency), "the call must fail until all replicas acknowledge: %v", err)
 	dead := d.epoch()
-	live, err := d.Server.Tokens.Live(t.Context(), d.bench.Pool)
+	live, err := d.Server.Tokens.Live(t.Context(), d.harness.Pool)
 	require.NoError(t, err)
 	require.Len(t, live, 1, "the token is revoked nevertheless")
 	require.Equal(t, other.ID, live[0].ID)
@@ -161,7 +161,7 @@ func TestServer_RevokeDeploymentToken_waitsForReplicas(t *testing.T) {
 
 func TestServer_grantsSettleBeforeResponse(t *testing.T) {
 	t.Parallel()
-	d := openFixture(t)
+	d := newServerHarness(t)
 	r := d.readyRevision()
 	ctx, _ := as(t, owner(), "")
 	_, err := d.PromoteRevision(ctx, &registryv1.PromoteRevisionRequest{DeploymentId: d.d.ID, Number: r.Number})
@@ -172,7 +172,7 @@ func TestServer_grantsSettleBeforeResponse(t *testing.T) {
 	require.Equal(t, 2, d.replicas.settled)
 	hash, ok := secret.Parse(secret.KindDeployment, made.GetToken())
 	require.True(t, ok)
-	live, err := d.Server.Tokens.Live(t.Context(), d.bench.Pool)
+	live, err := d.Server.Tokens.Live(t.Context(), d.harness.Pool)
 	require.NoError(t, err)
 	require.Equal(t, hash, live[0].Hash, "the returned secret matches the stored hash")
 	_, err = d.PromoteRevision(ctx, &registryv1.PromoteRevisionRequest{DeploymentId: d.d.ID, Number: 9})

@@ -16,73 +16,73 @@ import (
 // method is a service method that acts on a deployment. call creates what the method needs on every call.
 type method struct {
 	writes bool
-	call   func(d *fixture, ctx context.Context, deploymentID string) error
+	call   func(d *serverHarness, ctx context.Context, deploymentID string) error
 }
 
 func methods() map[string]method {
 	return map[string]method{
-		"GetDeployment": {false, func(d *fixture, ctx context.Context, at string) error {
+		"GetDeployment": {false, func(d *serverHarness, ctx context.Context, at string) error {
 			_, err := d.GetDeployment(ctx, &registryv1.GetDeploymentRequest{DeploymentId: at})
 			return err
 		}},
-		"ListDeploymentEvents": {false, func(d *fixture, ctx context.Context, at string) error {
+		"ListDeploymentEvents": {false, func(d *serverHarness, ctx context.Context, at string) error {
 			_, err := d.ListDeploymentEvents(ctx, &registryv1.ListDeploymentEventsRequest{DeploymentId: at})
 			return err
 		}},
-		"ListRevisions": {false, func(d *fixture, ctx context.Context, at string) error {
+		"ListRevisions": {false, func(d *serverHarness, ctx context.Context, at string) error {
 			_, err := d.ListRevisions(ctx, &registryv1.ListRevisionsRequest{DeploymentId: at})
 			return err
 		}},
-		"GetRevision": {false, func(d *fixture, ctx context.Context, at string) error {
+		"GetRevision": {false, func(d *serverHarness, ctx context.Context, at string) error {
 			_, err := d.GetRevision(ctx, &registryv1.GetRevisionRequest{DeploymentId: at, Number: d.candidate().Number})
 			return err
 		}},
-		"ListDeploymentTokens": {false, func(d *fixture, ctx context.Context, at string) error {
+		"ListDeploymentTokens": {false, func(d *serverHarness, ctx context.Context, at string) error {
 			_, err := d.ListDeploymentTokens(ctx, &registryv1.ListDeploymentTokensRequest{DeploymentId: at})
 			return err
 		}},
-		"CreateRevision": {true, func(d *fixture, ctx context.Context, at string) error {
+		"CreateRevision": {true, func(d *serverHarness, ctx context.Context, at string) error {
 			_, err := d.CreateRevision(ctx, &registryv1.CreateRevisionRequest{DeploymentId: at, Source: d.create().GetSource()})
 			return err
 		}},
-		"PromoteRevision": {true, func(d *fixture, ctx context.Context, at string) error {
+		"PromoteRevision": {true, func(d *serverHarness, ctx context.Context, at string) error {
 			_, err := d.PromoteRevision(ctx, &registryv1.PromoteRevisionRequest{DeploymentId: at, Number: d.readyRevision().Number})
 			return err
 		}},
-		"StopRevision": {true, func(d *fixture, ctx context.Context, at string) error {
+		"StopRevision": {true, func(d *serverHarness, ctx context.Context, at string) error {
 			_, err := d.StopRevision(ctx, &registryv1.StopRevisionRequest{DeploymentId: at, Number: d.candidate().Number})
 			return err
 		}},
-		"UpdateDeployment": {true, func(d *fixture, ctx context.Context, at string) error {
+		"UpdateDeployment": {true, func(d *serverHarness, ctx context.Context, at string) error {
 			text := "what it is for"
 			_, err := d.UpdateDeployment(ctx, &registryv1.UpdateDeploymentRequest{DeploymentId: at, Description: &text})
 			return err
 		}},
-		"SuspendDeployment": {true, func(d *fixture, ctx context.Context, at string) error {
+		"SuspendDeployment": {true, func(d *serverHarness, ctx context.Context, at string) error {
 			_, err := d.SuspendDeployment(ctx, &registryv1.SuspendDeploymentRequest{DeploymentId: at})
 			return err
 		}},
-		"ResumeDeployment": {true, func(d *fixture, ctx context.Context, at string) error {
+		"ResumeDeployment": {true, func(d *serverHarness, ctx context.Context, at string) error {
 			_, err := d.ResumeDeployment(ctx, &registryv1.ResumeDeploymentRequest{DeploymentId: at})
 			return err
 		}},
-		"RollbackDeployment": {true, func(d *fixture, ctx context.Context, at string) error {
+		"RollbackDeployment": {true, func(d *serverHarness, ctx context.Context, at string) error {
 			to := d.promotedRevision().Number
 			_, err := d.RollbackDeployment(ctx, &registryv1.RollbackDeploymentRequest{DeploymentId: at, ToRevision: &to})
 			return err
 		}},
-		"StartRevision": {true, func(d *fixture, ctx context.Context, at string) error {
+		"StartRevision": {true, func(d *serverHarness, ctx context.Context, at string) error {
 			r := d.candidate()
-			_, err := d.bench.Stop(d.ctx, d.d.ID, r.Number)
+			_, err := d.harness.Stop(d.ctx, d.d.ID, r.Number)
 			require.NoError(d.t, err)
 			_, err = d.StartRevision(ctx, &registryv1.StartRevisionRequest{DeploymentId: at, Number: r.Number})
 			return err
 		}},
-		"CreateDeploymentToken": {true, func(d *fixture, ctx context.Context, at string) error {
+		"CreateDeploymentToken": {true, func(d *serverHarness, ctx context.Context, at string) error {
 			_, err := d.CreateDeploymentToken(ctx, &registryv1.CreateDeploymentTokenRequest{DeploymentId: at, Name: "ci"})
 			return err
 		}},
-		"RevokeDeploymentToken": {true, func(d *fixture, ctx context.Context, at string) error {
+		"RevokeDeploymentToken": {true, func(d *serverHarness, ctx context.Context, at string) error {
 			token, _ := d.mint("ci")
 			_, err := d.RevokeDeploymentToken(ctx, &registryv1.RevokeDeploymentTokenRequest{DeploymentId: at, TokenId: token.ID})
 			return err
@@ -106,7 +106,7 @@ func TestServer_rightsPerMethod(t *testing.T) {
 		"anonymous":                  {&authn.Caller{}, false, false},
 		"deployment token":           {&authn.Caller{Kind: authn.KindDeployment, Subject: "usr_1", Role: authn.RoleAdmin}, false, false},
 	}
-	d := openFixture(t)
+	d := newServerHarness(t)
 	const unknown = "dep_01k00000000000000000000077"
 	for who, p := range people {
 		for name, m := range methods() {
@@ -132,7 +132,7 @@ func TestServer_rightsPerMethod(t *testing.T) {
 
 func TestServer_rejectedCallWritesNothing(t *testing.T) {
 	t.Parallel()
-	d := openFixture(t)
+	d := newServerHarness(t)
 	for _, who := range []*authn.Caller{viewer(), stranger()} {
 		for name, m := range methods() {
 			if !m.writes || slices.Contains([]string{"PromoteRevision", "StopRevision", "StartRevision", "RollbackDeployment", "RevokeDeploymentToken"}, name) {
@@ -143,7 +143,7 @@ func TestServer_rejectedCallWritesNothing(t *testing.T) {
 			require.Error(t, m.call(d, ctx, d.d.ID))
 			require.Equal(t, before, d.everything(), name)
 			var claims int
-			require.NoError(t, d.bench.Pool.QueryRow(t.Context(), `SELECT count(*) FROM idempotency`).Scan(&claims))
+			require.NoError(t, d.harness.Pool.QueryRow(t.Context(), `SELECT count(*) FROM idempotency`).Scan(&claims))
 			require.Zero(t, claims, "%s: a rejected call does not use up its key", name)
 		}
 	}
@@ -151,7 +151,7 @@ func TestServer_rejectedCallWritesNothing(t *testing.T) {
 
 func TestServer_malformedIDsNameTheField(t *testing.T) {
 	t.Parallel()
-	d := openFixture(t)
+	d := newServerHarness(t)
 	ctx, _ := as(t, owner(), "")
 	for _, bad := range []string{"", "dep_", "dep_1", "mdl_01k00000000000000000000001", strings.ToUpper(d.d.ID), d.d.ID + "x", d.d.ID + "\x00"} {
 		for name, m := range methods() {
@@ -171,7 +171,7 @@ func TestServer_malformedIDsNameTheField(t *testing.T) {
 
 func TestServer_CreateRevision_hiddenModelLooksUnknown(t *testing.T) {
 	t.Parallel()
-	d := openFixture(t)
+	d := newServerHarness(t)
 	hidden, shown := d.addModel("prj_2", "team"), d.addModel("prj_3", "all")
 	ask := func(who *authn.Caller, modelID string, version int32) error {
 		ctx, _ := as(t, who, "")

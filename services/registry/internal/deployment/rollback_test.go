@@ -12,7 +12,7 @@ import (
 
 func TestServer_RollbackDeployment_previousRevision(t *testing.T) {
 	t.Parallel()
-	d := openFixture(t)
+	d := newServerHarness(t)
 	ctx, _ := as(t, owner(), "")
 	back := func(to *int32) (*registryv1.Deployment, error) {
 		return d.RollbackDeployment(ctx, &registryv1.RollbackDeploymentRequest{DeploymentId: d.d.ID, ToRevision: to})
@@ -44,7 +44,7 @@ func TestServer_RollbackDeployment_previousRevision(t *testing.T) {
 
 func TestServer_RollbackDeployment_startsStoppedRevision(t *testing.T) {
 	t.Parallel()
-	d := openFixture(t)
+	d := newServerHarness(t)
 	one, two := d.promotedRevision(), d.promotedRevision()
 	_, err := d.Stop(d.ctx, d.d.ID, one.Number)
 	require.NoError(t, err)
@@ -78,15 +78,15 @@ func TestServer_RollbackDeployment_startsStoppedRevision(t *testing.T) {
 func TestBook_Rollback_pendingEnds(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]struct {
-		by    func(d *fixture, r *revision.Revision)
+		by    func(d *serverHarness, r *revision.Revision)
 		event string
 	}{
-		"pending revision fails": {func(d *fixture, r *revision.Revision) { d.see(r, 2, 1, died()) }, "rollback_failed"},
-		"pending revision is stopped": {func(d *fixture, r *revision.Revision) {
+		"pending revision fails": {func(d *serverHarness, r *revision.Revision) { d.see(r, 2, 1, died()) }, "rollback_failed"},
+		"pending revision is stopped": {func(d *serverHarness, r *revision.Revision) {
 			_, err := d.Stop(d.ctx, d.d.ID, r.Number)
 			require.NoError(d.t, err)
 		}, "rollback_failed"},
-		"another revision is promoted": {func(d *fixture, r *revision.Revision) {
+		"another revision is promoted": {func(d *serverHarness, r *revision.Revision) {
 			_, err := d.Promote(d.ctx, d.d.ID, d.readyRevision().Number)
 			require.NoError(d.t, err)
 			d.see(r, 2, 1, serving())
@@ -94,7 +94,7 @@ func TestBook_Rollback_pendingEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := openFixture(t)
+			d := newServerHarness(t)
 			one, two := d.promotedRevision(), d.promotedRevision()
 			_, err := d.Stop(d.ctx, d.d.ID, one.Number)
 			require.NoError(t, err)
@@ -114,7 +114,7 @@ func TestBook_Rollback_pendingEnds(t *testing.T) {
 // After a crash between readiness and promotion, the next observation of the engine promotes the pending revision.
 func TestBook_Observe_settlesMissedRollback(t *testing.T) {
 	t.Parallel()
-	d := openFixture(t)
+	d := newServerHarness(t)
 	one, _ := d.promotedRevision(), d.promotedRevision()
 	d.exec(`UPDATE deployment SET pending_revision_id = $1`, one.ID)
 	d.see(one, 1, 1, serving())
@@ -123,7 +123,7 @@ func TestBook_Observe_settlesMissedRollback(t *testing.T) {
 
 func TestServer_StartRevision_once(t *testing.T) {
 	t.Parallel()
-	d := openFixture(t)
+	d := newServerHarness(t)
 	ctx, _ := as(t, owner(), "")
 	start := func(number int32) (*registryv1.Revision, error) {
 		return d.StartRevision(ctx, &registryv1.StartRevisionRequest{DeploymentId: d.d.ID, Number: number})

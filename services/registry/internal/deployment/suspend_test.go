@@ -15,7 +15,7 @@ import (
 
 func TestServer_SuspendDeployment_waitsForReplicas(t *testing.T) {
 	t.Parallel()
-	d := openFixture(t)
+	d := newServerHarness(t)
 	r := d.promotedRevision()
 	ctx, sent := as(t, owner(), "")
 	before := d.epoch()
@@ -60,7 +60,7 @@ func TestServer_SuspendDeployment_waitsForReplicas(t *testing.T) {
 
 func TestBook_Suspend_leavesRevisionsUnchanged(t *testing.T) {
 	t.Parallel()
-	d := openFixture(t)
+	d := newServerHarness(t)
 	one, two := d.promotedRevision(), d.readyRevision()
 	_, _, err := d.Suspend(d.ctx, d.d.ID, ModeDrain)
 	require.NoError(t, err)
@@ -88,7 +88,7 @@ func TestBook_Suspend_leavesRevisionsUnchanged(t *testing.T) {
 
 func TestServer_ifMatchStaleVersion(t *testing.T) {
 	t.Parallel()
-	d := openFixture(t)
+	d := newServerHarness(t)
 	text := "what it is for"
 	with := func(tag string) error {
 		ctx, _ := as(t, owner(), "")
@@ -122,13 +122,13 @@ func TestServer_ifMatchStaleVersion(t *testing.T) {
 }
 
 // stale returns the context of a caller who has read an older version.
-func stale(d *fixture) context.Context {
+func stale(d *serverHarness) context.Context {
 	return metadata.NewIncomingContext(d.ctx, metadata.Pairs("if-match", `"1"`))
 }
 
 func TestServer_DeleteDeployment(t *testing.T) {
 	t.Parallel()
-	d := openFixture(t)
+	d := newServerHarness(t)
 	one, two := d.promotedRevision(), d.readyRevision()
 	token, _ := d.mint("ci")
 	ctx, _ := as(t, owner(), "")
@@ -144,18 +144,18 @@ func TestServer_DeleteDeployment(t *testing.T) {
 	require.Equal(t, d.epoch(), d.replicas.awaited[len(d.replicas.awaited)-1])
 	require.ElementsMatch(t, []string{one.ID, two.ID}, d.orders.of[ordered:], "its engines are ended")
 	for _, r := range []*revision.Revision{one, two} {
-		now, err := d.Revisions.ByID(d.ctx, d.bench.Pool, r.ID)
+		now, err := d.Revisions.ByID(d.ctx, d.harness.Pool, r.ID)
 		require.NoError(t, err)
 		require.Equal(t, []any{revision.Stopped, false}, []any{now.State, now.Wanted})
 	}
-	live, err := d.bench.Tokens.Live(d.ctx, d.bench.Pool)
+	live, err := d.harness.Tokens.Live(d.ctx, d.harness.Pool)
 	require.NoError(t, err)
 	require.Empty(t, live, "token %s still works", token.ID)
 	_, err = d.GetDeployment(ctx, &registryv1.GetDeploymentRequest{DeploymentId: d.d.ID})
 	require.True(t, fault.Is(err, fault.Absent), "%v", err)
 	_, err = d.DeleteDeployment(ctx, ask)
 	require.True(t, fault.Is(err, fault.Absent), "%v", err)
-	all, err := d.bench.Store.All(d.ctx, d.bench.Pool)
+	all, err := d.harness.Store.All(d.ctx, d.harness.Pool)
 	require.NoError(t, err)
 	require.Empty(t, all, "a deleted deployment is not in the snapshot")
 	again, err := d.CreateDeployment(ctx, &registryv1.CreateDeploymentRequest{Name: d.d.Name, Project: d.d.Project})
@@ -174,6 +174,6 @@ func TestServer_DeleteDeployment(t *testing.T) {
 	wanted, err := d.Observe(d.ctx, o)
 	require.NoError(t, err)
 	require.False(t, wanted)
-	_, err = d.bench.Store.Get(d.ctx, d.bench.Pool, access.ServiceScope(), d.d.ID)
+	_, err = d.harness.Store.Get(d.ctx, d.harness.Pool, access.ServiceScope(), d.d.ID)
 	require.True(t, fault.Is(err, fault.Absent))
 }

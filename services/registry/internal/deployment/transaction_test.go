@@ -19,7 +19,7 @@ import (
 )
 
 // broken makes every write to a table fail until mend is called.
-func (b *bench) broken(table string) (mend func()) {
+func (b *harness) broken(table string) (mend func()) {
 	b.t.Helper()
 	owner := b.base.OwnerPool("registry")
 	exec := func(sql string) {
@@ -37,7 +37,7 @@ func (b *bench) broken(table string) (mend func()) {
 
 // change is an operation on a deployment and the tables that it writes.
 type change struct {
-	prepare func(b *bench) func() error
+	prepare func(b *harness) func() error
 	tables  []string
 	// audit is the audit action of the operation, or empty if jobs caused it; raises reports whether it raises the
 	// epoch; orders is how many engine orders it queues.
@@ -49,12 +49,12 @@ type change struct {
 func changes() map[string]change {
 	every := []string{"event", "audit", "snapshot_epoch"}
 	return map[string]change{
-		"create": {func(b *bench) func() error {
+		"create": {func(b *harness) func() error {
 			d := *b.d
 			d.ID, d.Name = b.ids.New(id.Deployment), "other"
 			return func() error { return b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.Create(ctx, tx, &d) }) }
 		}, append([]string{"deployment"}, every...), "deployment.create", true, 0},
-		"create a revision": {func(b *bench) func() error {
+		"create a revision": {func(b *harness) func() error {
 			m, v := ready()
 			r, err := Candidate(b.ids, b.Clock.Now(), time.Minute, b.d, m, v, revision.Serving{})
 			require.NoError(b.t, err)
@@ -62,47 +62,47 @@ func changes() map[string]change {
 				return b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.CreateRevision(ctx, tx, r) })
 			}
 		}, []string{"revision", "event", "audit"}, "deployment.revision.create", false, 1},
-		"promote": {func(b *bench) func() error {
+		"promote": {func(b *harness) func() error {
 			r := b.readyRevision()
 			return func() error { _, err := b.Promote(b.ctx, b.d.ID, r.Number); return err }
 		}, append([]string{"deployment", "revision"}, every...), "deployment.promote", true, 0},
-		"stop": {func(b *bench) func() error {
+		"stop": {func(b *harness) func() error {
 			r := b.readyRevision()
 			return func() error { _, err := b.Stop(b.ctx, b.d.ID, r.Number); return err }
 		}, []string{"revision", "event", "audit"}, "deployment.revision.stop", false, 1},
-		"describe": {func(b *bench) func() error {
+		"describe": {func(b *harness) func() error {
 			return func() error { _, err := b.Describe(b.ctx, b.d.ID, "what it is for"); return err }
 		}, []string{"deployment", "event", "audit"}, "deployment.update", false, 0},
-		"suspend": {func(b *bench) func() error {
+		"suspend": {func(b *harness) func() error {
 			b.promotedRevision()
 			return func() error { _, _, err := b.Suspend(b.ctx, b.d.ID, ModeCut); return err }
 		}, append([]string{"deployment"}, every...), "deployment.suspend", true, 0},
-		"resume": {func(b *bench) func() error {
+		"resume": {func(b *harness) func() error {
 			_, _, err := b.Suspend(b.ctx, b.d.ID, ModeDrain)
 			require.NoError(b.t, err)
 			return func() error { _, err := b.Resume(b.ctx, b.d.ID); return err }
 		}, append([]string{"deployment"}, every...), "deployment.resume", true, 0},
-		"roll back": {func(b *bench) func() error {
+		"roll back": {func(b *harness) func() error {
 			b.promotedRevision()
 			b.promotedRevision()
 			return func() error { _, err := b.Rollback(b.ctx, b.d.ID, nil, false); return err }
 		}, append([]string{"deployment", "revision"}, every...), "deployment.rollback", true, 0},
-		"start": {func(b *bench) func() error {
+		"start": {func(b *harness) func() error {
 			r := b.readyRevision()
 			_, err := b.Stop(b.ctx, b.d.ID, r.Number)
 			require.NoError(b.t, err)
 			return func() error { _, err := b.Start(b.ctx, b.d.ID, r.Number); return err }
 		}, []string{"revision", "event", "audit"}, "deployment.revision.start", false, 1},
-		"delete": {func(b *bench) func() error {
+		"delete": {func(b *harness) func() error {
 			b.mint("ci")
 			return func() error { _, err := b.Delete(b.ctx, b.d.ID); return err }
 		}, append([]string{"deployment", "deployment_token"}, every...), "deployment.delete", true, 0},
-		"lose the promoted engine": {func(b *bench) func() error {
+		"lose the promoted engine": {func(b *harness) func() error {
 			o := died()
 			o.WorkID, o.Generation, o.Fence = b.promotedRevision().WorkID, 1, 1
 			return func() error { _, err := b.Observe(b.ctx, o); return err }
 		}, []string{"revision", "event", "snapshot_epoch"}, "", true, 1},
-		"mint": {func(b *bench) func() error {
+		"mint": {func(b *harness) func() error {
 			return func() error {
 				return b.tx(func(ctx context.Context, tx pgx.Tx) error {
 					_, _, err := b.Mint(ctx, tx, b.ids, rand.Reader, b.d.ID, "ci")
@@ -110,7 +110,7 @@ func changes() map[string]change {
 				})
 			}
 		}, append([]string{"deployment_token"}, every...), "deployment.token.create", true, 0},
-		"revoke": {func(b *bench) func() error {
+		"revoke": {func(b *harness) func() error {
 			token, _ := b.mint("ci")
 			return func() error { _, err := b.Revoke(b.ctx, b.d.ID, token.ID); return err }
 		}, append([]string{"deployment_token"}, every...), "deployment.token.revoke", true, 0},
@@ -145,7 +145,7 @@ func TestBook_changesAreAtomic(t *testing.T) {
 }
 
 // audited checks that the audit log has a row of a user's change and no row of a change that jobs caused.
-func (c change) audited(t *testing.T, b *bench, before string) {
+func (c change) audited(t *testing.T, b *harness, before string) {
 	t.Helper()
 	if c.audit == "" {
 		require.Equal(t, before, b.everything()["audit"], "a report of jobs writes no audit row")

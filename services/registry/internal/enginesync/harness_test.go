@@ -105,8 +105,8 @@ func (s *stream) Recv() (*jobspeerv1.WorkStatus, error) {
 
 func synced() *jobspeerv1.WorkStatus { return &jobspeerv1.WorkStatus{Synced: true} }
 
-// bench is a watcher with its own database, which has one deployment.
-type bench struct {
+// harness is a watcher with its own database, which has one deployment.
+type harness struct {
 	*Watcher
 
 	t     *testing.T
@@ -122,14 +122,14 @@ type noOrders struct{}
 
 func (noOrders) Order(context.Context, pgx.Tx, string) error { return nil }
 
-func open(t *testing.T) *bench {
+func open(t *testing.T) *harness {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	keys, err := secret.NewKeyring(secret.Key{ID: "k1", Bytes: []byte("0123456789abcdefFEDCBA9876543210")})
 	require.NoError(t, err)
 	clk := clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC))
-	b := &bench{
+	b := &harness{
 		t: t, pool: pgtest.New(t, pgtest.Schema{Name: "registry", Migrations: files}).Pool("registry"), clock: clk,
 		jobs: &jobs{streams: make(chan *stream), orders: make(chan *jobspeerv1.PutWorkRequest, 100)}, ids: id.NewSource(clk, rand.Reader),
 	}
@@ -154,12 +154,12 @@ func open(t *testing.T) *bench {
 	return b
 }
 
-func (b *bench) tx(fn func(ctx context.Context, tx pgx.Tx) error) error {
+func (b *harness) tx(fn func(ctx context.Context, tx pgx.Tx) error) error {
 	return pg.InTx(b.t.Context(), b.pool, fn)
 }
 
 // revision creates a new candidate.
-func (b *bench) revision() *revision.Revision {
+func (b *harness) revision() *revision.Revision {
 	b.t.Helper()
 	r := ofGguf()
 	r.ID, r.DeploymentID, r.WorkID = b.ids.New(id.Revision), b.d.ID, b.ids.New(id.Work)
@@ -169,7 +169,7 @@ func (b *bench) revision() *revision.Revision {
 	return r
 }
 
-func (b *bench) state(r *revision.Revision) revision.State {
+func (b *harness) state(r *revision.Revision) revision.State {
 	b.t.Helper()
 	now, err := b.Orderer.Revisions.ByID(b.t.Context(), b.pool, r.ID)
 	require.NoError(b.t, err)
@@ -177,7 +177,7 @@ func (b *bench) state(r *revision.Revision) revision.State {
 }
 
 // ordered returns the next order that jobs receives.
-func (b *bench) ordered() *jobspeerv1.PutWorkRequest {
+func (b *harness) ordered() *jobspeerv1.PutWorkRequest {
 	b.t.Helper()
 	select {
 	case in := <-b.jobs.orders:
@@ -199,7 +199,7 @@ func seen(r *revision.Revision, phase jobsv1.Phase, report *jobsv1.EngineReport)
 var errAway = errors.New("jobs is away")
 
 // queue returns a queue client that only inserts orders.
-func (b *bench) queue() *bgjob.Client {
+func (b *harness) queue() *bgjob.Client {
 	b.t.Helper()
 	client, err := bgjob.New(b.pool, bgjob.Config{Schema: "registry", Log: slog.New(slog.DiscardHandler)})
 	require.NoError(b.t, err)

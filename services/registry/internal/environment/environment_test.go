@@ -45,7 +45,7 @@ func TestEnvironmentLifecycle(t *testing.T) {
 }
 
 // calls returns every call on one environment. The names of calls that change the environment end in "!".
-func (d *fixture) calls(id string) map[string]func(context.Context) error {
+func (d *harness) calls(id string) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"get": func(ctx context.Context) error {
 			_, err := d.GetEnvironment(ctx, &registryv1.GetEnvironmentRequest{EnvironmentId: id})

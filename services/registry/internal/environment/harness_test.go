@@ -51,8 +51,8 @@ func (q *queued) Validate(_ context.Context, _ pgx.Tx, id string) error {
 	return nil
 }
 
-// fixture is a server with its worker and its object store.
-type fixture struct {
+// harness is a server with its worker and its object store.
+type harness struct {
 	*environment.Server
 
 	t      *testing.T
@@ -63,9 +63,9 @@ type fixture struct {
 	worker *environment.Validator
 }
 
-func open(t *testing.T) *fixture {
+func open(t *testing.T) *harness {
 	t.Helper()
-	d := &fixture{t: t, clock: clock.NewFake(fixtures.Now()), queue: &queued{}}
+	d := &harness{t: t, clock: clock.NewFake(fixtures.Now()), queue: &queued{}}
 	ids := id.NewSource(d.clock, rand.Reader)
 	var err error
 	d.blobs, err = folder.OpenFiles(folder.FileConfig{
@@ -88,7 +88,7 @@ func open(t *testing.T) *fixture {
 }
 
 // work runs the queued validations.
-func (d *fixture) work() {
+func (d *harness) work() {
 	d.t.Helper()
 	for _, id := range d.queue.ids {
 		require.NoError(d.t, d.worker.Work(d.t.Context(), &river.Job[environment.ValidateArgs]{Args: environment.ValidateArgs{VersionID: id}}))
@@ -131,7 +131,7 @@ func as(t *testing.T, subject, role, key string) (context.Context, *headers) {
 	return ctx, h
 }
 
-func (d *fixture) make(name string) *registryv1.Environment {
+func (d *harness) make(name string) *registryv1.Environment {
 	d.t.Helper()
 	ctx, _ := as(d.t, "usr_1", authn.ProjectEditor, "")
 	e, err := d.CreateEnvironment(ctx, &registryv1.CreateEnvironmentRequest{Name: name, Project: "team"})
@@ -145,7 +145,7 @@ func sum(data string) string {
 }
 
 // upload uploads bytes of a kind and returns the HTTP status.
-func (d *fixture) upload(e *registryv1.Environment, kind, data string) int {
+func (d *harness) upload(e *registryv1.Environment, kind, data string) int {
 	d.t.Helper()
 	ctx, _ := as(d.t, "usr_1", authn.ProjectEditor, "")
 	target, err := d.SignEnvironmentUpload(ctx, &registryv1.SignEnvironmentUploadRequest{
@@ -186,12 +186,12 @@ func of(taskset string, count int32, change ...func(*registryv1.EnvironmentManif
 type versionRequest = registryv1.CreateEnvironmentVersionRequest
 
 // register creates a version as usr_1. It also returns the HTTP status set by the call, "" for the default.
-func (d *fixture) register(e *registryv1.Environment, version string, m *registryv1.EnvironmentManifest, change ...func(*versionRequest)) (*registryv1.EnvironmentVersion, string, error) {
+func (d *harness) register(e *registryv1.Environment, version string, m *registryv1.EnvironmentManifest, change ...func(*versionRequest)) (*registryv1.EnvironmentVersion, string, error) {
 	d.t.Helper()
 	return d.registerAs(e, "usr_1", "", version, m, change...)
 }
 
-func (d *fixture) registerAs(
+func (d *harness) registerAs(
 	e *registryv1.Environment, user, key, version string, m *registryv1.EnvironmentManifest, change ...func(*versionRequest),
 ) (*registryv1.EnvironmentVersion, string, error) {
 	d.t.Helper()
@@ -204,7 +204,7 @@ func (d *fixture) registerAs(
 	return v, h.status(), err
 }
 
-func (d *fixture) version(e *registryv1.Environment, version string) *registryv1.EnvironmentVersion {
+func (d *harness) version(e *registryv1.Environment, version string) *registryv1.EnvironmentVersion {
 	d.t.Helper()
 	ctx, _ := as(d.t, "usr_1", authn.ProjectViewer, "")
 	v, err := d.GetEnvironmentVersion(ctx, &registryv1.GetEnvironmentVersionRequest{EnvironmentId: e.GetId(), Version: version})
@@ -212,7 +212,7 @@ func (d *fixture) version(e *registryv1.Environment, version string) *registryv1
 	return v
 }
 
-func (d *fixture) count(from string) (n int) {
+func (d *harness) count(from string) (n int) {
 	d.t.Helper()
 	require.NoError(d.t, d.Pool.QueryRow(d.t.Context(), `SELECT count(*) FROM `+from).Scan(&n))
 	return n

@@ -61,16 +61,16 @@ func (projects) Project(_ context.Context, key string) (*access.Project, error) 
 	return &access.Project{ID: "prj_1", Key: key, Visibility: "team"}, nil
 }
 
-// fixture is a server with its object store and a fake of the runs.
-type fixture struct {
-	*bench
+// serverHarness is a server with its object store and a fake of the runs.
+type serverHarness struct {
+	*harness
 	*Server
 
 	blobs *objectstore.FileStore
 	runs  runs
 }
 
-func openFixture(t *testing.T) *fixture {
+func newServerHarness(t *testing.T) *serverHarness {
 	t.Helper()
 	b := open(t)
 	clk := clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC))
@@ -80,7 +80,7 @@ func openFixture(t *testing.T) *fixture {
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, blobs.Close()) })
-	d := &fixture{bench: b, blobs: blobs, runs: runs{}}
+	d := &serverHarness{harness: b, blobs: blobs, runs: runs{}}
 	d.Server = &Server{
 		Pool: b.pool, Projects: projects{}, Artifacts: d.runs, Blobs: blobs, Once: &idempotency.Once{Pool: b.pool, Keys: idempotency.New(clk)}, Clock: clk, IDs: ids,
 		Events: event.NewLog(clk, ids, "registry"), Audit: audit.NewLog(clk, ids, "registry"),
@@ -122,7 +122,7 @@ func ann(t *testing.T) context.Context {
 }
 
 // artifact stores data as an artifact of run_ann.
-func (d *fixture) artifact(artifactID, format string, data []byte) *Artifact {
+func (d *serverHarness) artifact(artifactID, format string, data []byte) *Artifact {
 	d.t.Helper()
 	s := sha256.Sum256(data)
 	sum := hex.EncodeToString(s[:])
@@ -143,7 +143,7 @@ func weights(n int) []byte {
 }
 
 // model creates a model of ann in the team's project.
-func (d *fixture) model(name string) *registryv1.Model {
+func (d *serverHarness) model(name string) *registryv1.Model {
 	d.t.Helper()
 	m, err := d.CreateModel(ann(d.t), &registryv1.CreateModelRequest{Name: name, Project: "team"})
 	require.NoError(d.t, err)
@@ -151,7 +151,7 @@ func (d *fixture) model(name string) *registryv1.Model {
 }
 
 // register creates a version from an artifact of run_ann.
-func (d *fixture) register(ctx context.Context, m *registryv1.Model, artifactID string) (*registryv1.ModelVersion, error) {
+func (d *serverHarness) register(ctx context.Context, m *registryv1.Model, artifactID string) (*registryv1.ModelVersion, error) {
 	return d.CreateModelVersion(ctx, &registryv1.CreateModelVersionRequest{
 		ModelId: m.GetId(), Source: &registryv1.ModelSource{RunId: "run_ann", ArtifactId: artifactID},
 	})
@@ -167,18 +167,18 @@ type jobs map[string][]string
 
 func (j jobs) UsersOf(_ context.Context, ref string) ([]string, error) { return j[ref], nil }
 
-// modelFixture is a fixture with a model that has some versions.
-type modelFixture struct {
-	*fixture
+// modelHarness is a serverHarness with a model that has some versions.
+type modelHarness struct {
+	*serverHarness
 
 	jobs jobs
 	m    *registryv1.Model
 }
 
-func openModelFixture(t *testing.T, versions int) *modelFixture {
+func newModelHarness(t *testing.T, versions int) *modelHarness {
 	t.Helper()
-	d := openFixture(t)
-	s := &modelFixture{fixture: d, jobs: jobs{}, m: d.model("m")}
+	d := newServerHarness(t)
+	s := &modelHarness{serverHarness: d, jobs: jobs{}, m: d.model("m")}
 	d.Jobs = s.jobs
 	for n := range versions {
 		d.artifact(string(rune('a'+n)), FormatSafetensors, weights(n+1))
@@ -188,21 +188,21 @@ func openModelFixture(t *testing.T, versions int) *modelFixture {
 	return s
 }
 
-func (s *modelFixture) promote(number int32, archive bool) (*registryv1.ModelVersion, error) {
+func (s *modelHarness) promote(number int32, archive bool) (*registryv1.ModelVersion, error) {
 	return s.PromoteModelVersion(ann(s.t), &registryv1.PromoteModelVersionRequest{
 		ModelId: s.m.GetId(), Version: number, Note: "it is better", ArchivePrevious: archive,
 	})
 }
 
-func (s *modelFixture) archive(number int32) (*registryv1.ModelVersion, error) {
+func (s *modelHarness) archive(number int32) (*registryv1.ModelVersion, error) {
 	return s.ArchiveModelVersion(ann(s.t), &registryv1.ArchiveModelVersionRequest{ModelId: s.m.GetId(), Version: number})
 }
 
-func (s *modelFixture) alias(name string, number int32) (*registryv1.Model, error) {
+func (s *modelHarness) alias(name string, number int32) (*registryv1.Model, error) {
 	return s.SetModelAlias(ann(s.t), &registryv1.SetModelAliasRequest{ModelId: s.m.GetId(), Alias: name, Version: number})
 }
 
-func (s *modelFixture) now() *registryv1.Model {
+func (s *modelHarness) now() *registryv1.Model {
 	s.t.Helper()
 	m, err := s.GetModel(ann(s.t), &registryv1.GetModelRequest{ModelId: s.m.GetId()})
 	require.NoError(s.t, err)
@@ -210,7 +210,7 @@ func (s *modelFixture) now() *registryv1.Model {
 }
 
 // lifecycles returns the lifecycles of the versions, oldest first.
-func (s *modelFixture) lifecycles() string {
+func (s *modelHarness) lifecycles() string {
 	s.t.Helper()
 	found, err := s.ListModelVersions(ann(s.t), &registryv1.ListModelVersionsRequest{ModelId: s.m.GetId()})
 	require.NoError(s.t, err)
@@ -222,7 +222,7 @@ func (s *modelFixture) lifecycles() string {
 }
 
 // history returns the history entries, newest first.
-func (s *modelFixture) history(at *time.Time) (all []string) {
+func (s *modelHarness) history(at *time.Time) (all []string) {
 	s.t.Helper()
 	in := &registryv1.ListModelHistoryRequest{ModelId: s.m.GetId()}
 	if at != nil {
@@ -245,7 +245,7 @@ func (s *modelFixture) history(at *time.Time) (all []string) {
 }
 
 // revision inserts a revision row that serves a version.
-func (s *modelFixture) revision(holder, id string, number int32, desired string) {
+func (s *modelHarness) revision(holder, id string, number int32, desired string) {
 	s.t.Helper()
 	_, err := s.pool.Exec(s.t.Context(), `INSERT INTO revision (id, deployment_id, number, state, model_id, model_version, serving, serving_digest,
 		plan, work_id, desired, created_at) VALUES ($1, $2, $3, 'pending', $4, $5, '{}', '', '{}', $1, $6, now())`,
@@ -253,7 +253,7 @@ func (s *modelFixture) revision(holder, id string, number int32, desired string)
 	require.NoError(s.t, err)
 }
 
-func (s *modelFixture) deployment(id, name string) {
+func (s *modelHarness) deployment(id, name string) {
 	s.t.Helper()
 	_, err := s.pool.Exec(s.t.Context(), `INSERT INTO deployment (id, name, owner_id, owner_name, project_id, project, visibility, state, created_at)
 		VALUES ($1, $2, 'usr_1', 'ann', 'prj_1', 'team', 'team', 'serving', now())`, id, name)

@@ -18,7 +18,7 @@ import (
 
 func TestPromoteModelVersion_oneInProduction(t *testing.T) {
 	t.Parallel()
-	s := openModelFixture(t, 3)
+	s := newModelHarness(t, 3)
 	v, err := s.promote(1, false)
 	require.NoError(t, err)
 	require.Equal(t, []string{"production", "usr_1"}, []string{v.GetLifecycle(), v.GetPromotedBy()})
@@ -49,7 +49,7 @@ func TestPromoteModelVersion_oneInProduction(t *testing.T) {
 
 func TestPromoteModelVersion_concurrent(t *testing.T) {
 	t.Parallel()
-	s := openModelFixture(t, 4)
+	s := newModelHarness(t, 4)
 	errs := make(chan error, 16)
 	for n := range 16 {
 		go func() { _, err := s.promote(int32(1+n%4), false); errs <- err }()
@@ -64,7 +64,7 @@ func TestPromoteModelVersion_concurrent(t *testing.T) {
 
 func TestArchiveModelVersion_inUseNamesUsers(t *testing.T) {
 	t.Parallel()
-	s := openModelFixture(t, 2)
+	s := newModelHarness(t, 2)
 	s.deployment("dep_1", "chat")
 	s.revision("dep_1", "rev_1", 1, "running")
 	_, err := s.archive(1)
@@ -102,7 +102,7 @@ func TestArchiveModelVersion_inUseNamesUsers(t *testing.T) {
 
 func TestArchiveModelVersion_hidesFromResolve(t *testing.T) {
 	t.Parallel()
-	s := openModelFixture(t, 2)
+	s := newModelHarness(t, 2)
 	resolve := func(word string) int32 {
 		_, v, err := s.Server.Store.Resolve(t.Context(), s.pool, access.ServiceScope(), ref.Ref{Kind: ref.Model, Project: "team", Name: "m", Version: word})
 		require.NoError(t, err)
@@ -137,7 +137,7 @@ func TestArchiveModelVersion_hidesFromResolve(t *testing.T) {
 
 func TestSetModelAlias(t *testing.T) {
 	t.Parallel()
-	s := openModelFixture(t, 2)
+	s := newModelHarness(t, 2)
 	m, err := s.alias("champion", 1)
 	require.NoError(t, err)
 	require.Equal(t, map[string]int32{"champion": 1}, m.GetAliases())
@@ -170,7 +170,7 @@ func TestSetModelAlias(t *testing.T) {
 
 func TestListModelHistory_atTime(t *testing.T) {
 	t.Parallel()
-	s := openModelFixture(t, 2)
+	s := newModelHarness(t, 2)
 	clk := s.Server.Clock.(*clock.Fake)
 	_, err := s.promote(1, false)
 	require.NoError(t, err)
@@ -194,7 +194,7 @@ func TestDeleteModel_keepsReferencedRows(t *testing.T) {
 	for name, referred := range map[string]bool{"unreferenced": false, "referenced by an old revision": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := openModelFixture(t, 1)
+			s := newModelHarness(t, 1)
 			_, err := s.promote(1, false)
 			require.NoError(t, err)
 			_, err = s.PutModelCard(ann(t), &registryv1.PutModelCardRequest{ModelId: s.m.GetId(), Version: 1, Content: "x"})
@@ -232,7 +232,7 @@ func TestDeleteModel_keepsReferencedRows(t *testing.T) {
 
 func TestModelStore_Hold_blocksArchive(t *testing.T) {
 	t.Parallel()
-	s := openModelFixture(t, 1)
+	s := newModelHarness(t, 1)
 	tx, err := s.pool.Begin(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, s.Server.Store.Hold(t.Context(), tx, s.m.GetId(), 1))

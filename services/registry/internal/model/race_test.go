@@ -19,7 +19,7 @@ func version(id, sum string) *Version {
 }
 
 // registerTwice inserts first, and starts the insertion of second before the first one is committed.
-func (b *bench) registerTwice(first, second *Version) (kept *Version, fresh bool) {
+func (b *harness) registerTwice(first, second *Version) (kept *Version, fresh bool) {
 	b.t.Helper()
 	tx, err := b.pool.Begin(b.t.Context())
 	require.NoError(b.t, err)

@@ -24,7 +24,7 @@ import (
 
 func TestCreateModelVersion_describesArtifact(t *testing.T) {
 	t.Parallel()
-	d := openFixture(t)
+	d := newServerHarness(t)
 	m := d.model("adder")
 	a := d.artifact("art_1", "safetensors", weights(5))
 	v, err := d.register(ann(t), m, "art_1")
@@ -42,7 +42,7 @@ func TestCreateModelVersion_describesArtifact(t *testing.T) {
 
 func TestCreateModelVersion_unsuitableArtifact(t *testing.T) {
 	t.Parallel()
-	d := openFixture(t)
+	d := newServerHarness(t)
 	m := d.model("adder")
 	put := func(artifactID string, change func(a *Artifact)) string {
 		change(d.artifact(artifactID, "safetensors", weights(len(d.runs)+1)))
@@ -77,7 +77,7 @@ func TestCreateModelVersion_unsuitableArtifact(t *testing.T) {
 
 func TestCreateModelVersion_hiddenRunLooksAbsent(t *testing.T) {
 	t.Parallel()
-	d := openFixture(t)
+	d := newServerHarness(t)
 	m := d.model("adder")
 	a := d.artifact("art_1", "safetensors", weights(5))
 	ask := func(runID string) error {
@@ -96,7 +96,7 @@ func TestCreateModelVersion_hiddenRunLooksAbsent(t *testing.T) {
 
 func TestCreateModelVersion_mismatchedFileRejected(t *testing.T) {
 	t.Parallel()
-	d := openFixture(t)
+	d := newServerHarness(t)
 	m := d.model("adder")
 	cases := map[string]struct {
 		data   []byte
@@ -127,7 +127,7 @@ func TestCreateModelVersion_mismatchedFileRejected(t *testing.T) {
 
 func TestCreateModelVersion_storeFailure(t *testing.T) {
 	t.Parallel()
-	d := openFixture(t)
+	d := newServerHarness(t)
 	m := d.model("adder")
 	d.artifact("art_1", FormatSafetensors, weights(5))
 	whole := d.Blobs
@@ -142,7 +142,7 @@ func TestCreateModelVersion_storeFailure(t *testing.T) {
 
 func TestCreateModelVersion_concurrentSameBytes(t *testing.T) {
 	t.Parallel()
-	d := openFixture(t)
+	d := newServerHarness(t)
 	m := d.model("adder")
 	for n := range 4 {
 		d.artifact(fmt.Sprintf("art_%d", n), FormatSafetensors, weights(5))
@@ -178,7 +178,7 @@ func TestCreateModelVersion_concurrentSameBytes(t *testing.T) {
 
 func TestCreateModelVersion_sameBytesInTwoModels(t *testing.T) {
 	t.Parallel()
-	d := openFixture(t)
+	d := newServerHarness(t)
 	d.artifact("art_1", FormatSafetensors, weights(5))
 	for _, name := range []string{"one", "two"} {
 		v, err := d.register(ann(t), d.model(name), "art_1")
@@ -189,7 +189,7 @@ func TestCreateModelVersion_sameBytesInTwoModels(t *testing.T) {
 
 func TestCreateModelVersion_idempotencyKey(t *testing.T) {
 	t.Parallel()
-	d := openFixture(t)
+	d := newServerHarness(t)
 	m := d.model("adder")
 	d.artifact("art_1", FormatSafetensors, weights(5))
 	d.artifact("art_2", FormatSafetensors, weights(6))
@@ -206,7 +206,7 @@ func TestCreateModelVersion_idempotencyKey(t *testing.T) {
 
 func TestModelStore_InsertVersion_rollback(t *testing.T) {
 	t.Parallel()
-	d := openFixture(t)
+	d := newServerHarness(t)
 	m := d.model("adder")
 	d.artifact("art_1", FormatSafetensors, weights(5))
 	broken := errors.New("broken")

@@ -14,7 +14,7 @@ import (
 )
 
 // registered registers an artifact 20 times concurrently under one key and returns the status that all calls share.
-func (d *fixture) registered(m *registryv1.Model, artifactID, key string) string {
+func (d *serverHarness) registered(m *registryv1.Model, artifactID, key string) string {
 	d.t.Helper()
 	const n = 20
 	results, statuses, errs := make([]*registryv1.ModelVersion, n), make([]string, n), make([]error, n)
@@ -38,7 +38,7 @@ func (d *fixture) registered(m *registryv1.Model, artifactID, key string) string
 
 func TestCreateModelVersion_repeatKeepsStatus(t *testing.T) {
 	t.Parallel()
-	d := openFixture(t)
+	d := newServerHarness(t)
 	m := d.model("adder")
 	d.artifact("art_1", FormatSafetensors, weights(5))
 	require.Empty(t, d.registered(m, "art_1", "made"), "the first call creates the version with the method's default status 201")

@@ -14,7 +14,7 @@ import (
 
 func TestUpdateModel_ifMatch(t *testing.T) {
 	t.Parallel()
-	s := openModelFixture(t, 1)
+	s := newModelHarness(t, 1)
 	text := "what it is for"
 	update := func(tag string) error {
 		ctx, _ := as(t, "usr_1", authn.ProjectEditor, "")
@@ -36,7 +36,7 @@ func TestUpdateModel_ifMatch(t *testing.T) {
 
 func TestModelServer_viewerCannotWrite(t *testing.T) {
 	t.Parallel()
-	s := openModelFixture(t, 1)
+	s := newModelHarness(t, 1)
 	id := s.m.GetId()
 	writes := map[string]func(ctx context.Context, id string) error{
 		"update": func(ctx context.Context, id string) error {
@@ -88,7 +88,7 @@ func TestModelServer_viewerCannotWrite(t *testing.T) {
 
 func TestPutModelCard_keepsRevisions(t *testing.T) {
 	t.Parallel()
-	s := openModelFixture(t, 1)
+	s := newModelHarness(t, 1)
 	get := func(revision *int32) (*registryv1.ModelCard, error) {
 		return s.GetModelCard(ann(t), &registryv1.GetModelCardRequest{ModelId: s.m.GetId(), Version: 1, Revision: revision})
 	}

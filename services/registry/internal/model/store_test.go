@@ -38,24 +38,24 @@ func TestFileName(t *testing.T) {
 	}
 }
 
-// bench is a database with one model.
-type bench struct {
+// harness is a database with one model.
+type harness struct {
 	Store
 
 	t    *testing.T
 	pool *pgxpool.Pool
 }
 
-func open(t *testing.T) *bench {
+func open(t *testing.T) *harness {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
-	b := &bench{t: t, pool: pgtest.New(t, pgtest.Schema{Name: "registry", Migrations: files}).Pool("registry")}
+	b := &harness{t: t, pool: pgtest.New(t, pgtest.Schema{Name: "registry", Migrations: files}).Pool("registry")}
 	require.NoError(t, b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.Insert(ctx, tx, sums()) }))
 	return b
 }
 
-func (b *bench) tx(fn func(ctx context.Context, tx pgx.Tx) error) error {
+func (b *harness) tx(fn func(ctx context.Context, tx pgx.Tx) error) error {
 	return pg.InTx(b.t.Context(), b.pool, fn)
 }
 
@@ -67,7 +67,7 @@ func sums() *Model {
 }
 
 // add registers a version whose digest is made from sum.
-func (b *bench) add(id, sum string, status Status) (kept *Version, fresh bool) {
+func (b *harness) add(id, sum string, status Status) (kept *Version, fresh bool) {
 	b.t.Helper()
 	v := &Version{
 		ID: id, ModelID: "mdl_1", Status: status, Lifecycle: lifecycleCandidate, RunID: "run_1", ArtifactID: "art_1", Format: FormatGGUF,
@@ -80,7 +80,7 @@ func (b *bench) add(id, sum string, status Status) (kept *Version, fresh bool) {
 	return kept, fresh
 }
 
-func (b *bench) resolve(scope authn.Scope, version string) *Version {
+func (b *harness) resolve(scope authn.Scope, version string) *Version {
 	b.t.Helper()
 	_, v, err := b.Resolve(b.t.Context(), b.pool, scope, ref.Ref{Kind: ref.Model, Project: "team", Name: "sums", Version: version})
 	require.NoError(b.t, err)

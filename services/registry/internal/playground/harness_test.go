@@ -50,8 +50,8 @@ func (projects) Project(_ context.Context, key string) (*access.Project, error) 
 	return &access.Project{ID: "prj_1", Key: key, Visibility: "team"}, nil
 }
 
-// bench is a server, a model with one version, and the Changer that applies observations of engines.
-type bench struct {
+// harness is a server, a model with one version, and the Changer that applies observations of engines.
+type harness struct {
 	*Server
 
 	t      *testing.T
@@ -62,7 +62,7 @@ type bench struct {
 	model  string
 }
 
-func open(t *testing.T) *bench {
+func open(t *testing.T) *harness {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
@@ -71,7 +71,7 @@ func open(t *testing.T) *bench {
 	keys, err := secret.NewKeyring(secret.Key{ID: "k1", Bytes: []byte("0123456789abcdefFEDCBA9876543210")})
 	require.NoError(t, err)
 	ids, revisions := id.NewSource(clk, rand.Reader), &revision.Store{Keys: keys}
-	b := &bench{t: t, clock: clk, orders: &orders{}}
+	b := &harness{t: t, clock: clk, orders: &orders{}}
 	events, trail := event.NewLog(clk, ids, "registry"), audit.NewLog(clk, ids, "registry")
 	changer := &Changer{Pool: pool, Revisions: revisions, Orders: b.orders, Events: events, Audit: trail, Clock: clk}
 	b.Server = &Server{
@@ -90,14 +90,14 @@ func open(t *testing.T) *bench {
 	return b
 }
 
-func (b *bench) exec(sql string, args ...any) {
+func (b *harness) exec(sql string, args ...any) {
 	b.t.Helper()
 	_, err := b.Pool.Exec(b.t.Context(), sql, args...)
 	require.NoError(b.t, err)
 }
 
 // as returns the context of a caller's request, with a role in the team's project if role is set.
-func (b *bench) as(subject, role, key string) context.Context {
+func (b *harness) as(subject, role, key string) context.Context {
 	b.t.Helper()
 	c := &authn.Caller{Kind: authn.KindUser, Subject: subject, Username: subject, Role: authn.RoleOperator}
 	if role != "" {
@@ -110,10 +110,10 @@ func (b *bench) as(subject, role, key string) context.Context {
 	return ctx
 }
 
-func (b *bench) ann() context.Context { return b.as("usr_1", authn.ProjectEditor, "") }
+func (b *harness) ann() context.Context { return b.as("usr_1", authn.ProjectEditor, "") }
 
 // ask returns a request for a session with the given number of targets.
-func (b *bench) ask(targets int) *registryv1.CreatePlaygroundSessionRequest {
+func (b *harness) ask(targets int) *registryv1.CreatePlaygroundSessionRequest {
 	in := &registryv1.CreatePlaygroundSessionRequest{Project: "team", Title: "try it"}
 	for range targets {
 		in.Targets = append(in.Targets, &registryv1.PlaygroundTargetRequest{Source: &registryv1.RevisionSource{ModelId: b.model, Version: 1}})
@@ -121,7 +121,7 @@ func (b *bench) ask(targets int) *registryv1.CreatePlaygroundSessionRequest {
 	return in
 }
 
-func (b *bench) create(change ...func(*registryv1.CreatePlaygroundSessionRequest)) *registryv1.PlaygroundSession {
+func (b *harness) create(change ...func(*registryv1.CreatePlaygroundSessionRequest)) *registryv1.PlaygroundSession {
 	b.t.Helper()
 	in := b.ask(1)
 	for _, c := range change {
@@ -132,14 +132,14 @@ func (b *bench) create(change ...func(*registryv1.CreatePlaygroundSessionRequest
 	return s
 }
 
-func (b *bench) now(s *registryv1.PlaygroundSession) *registryv1.PlaygroundSession {
+func (b *harness) now(s *registryv1.PlaygroundSession) *registryv1.PlaygroundSession {
 	b.t.Helper()
 	got, err := b.GetPlaygroundSession(b.ann(), &registryv1.GetPlaygroundSessionRequest{PlaygroundId: s.GetId()})
 	require.NoError(b.t, err)
 	return got
 }
 
-func (b *bench) engines(s *registryv1.PlaygroundSession) []*revision.Revision {
+func (b *harness) engines(s *registryv1.PlaygroundSession) []*revision.Revision {
 	b.t.Helper()
 	held, err := b.Revisions.Of(b.t.Context(), b.Pool, []string{s.GetId()})
 	require.NoError(b.t, err)
@@ -147,7 +147,7 @@ func (b *bench) engines(s *registryv1.PlaygroundSession) []*revision.Revision {
 }
 
 // see applies an observation of a target's engine.
-func (b *bench) see(r *revision.Revision, o revision.Observation) {
+func (b *harness) see(r *revision.Revision, o revision.Observation) {
 	b.t.Helper()
 	o.WorkID, o.Generation, o.Fence, o.NodeID = r.WorkID, r.Generation, 1, "nod_1"
 	_, err := b.seen.Observe(b.t.Context(), o)
@@ -161,7 +161,7 @@ func serving() revision.Observation {
 }
 
 // events returns the types of a session's events, oldest first.
-func (b *bench) events(s *registryv1.PlaygroundSession) (all []string) {
+func (b *harness) events(s *registryv1.PlaygroundSession) (all []string) {
 	b.t.Helper()
 	found, err := event.List(b.t.Context(), b.Pool, SubjectKind, s.GetId(), request.Page{Limit: 100})
 	require.NoError(b.t, err)

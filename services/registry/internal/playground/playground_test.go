@@ -18,7 +18,7 @@ func ttl(seconds, idle int32) func(*registryv1.CreatePlaygroundSessionRequest) {
 	return func(in *registryv1.CreatePlaygroundSessionRequest) { in.TtlS, in.IdleTimeoutS = &seconds, &idle }
 }
 
-func (b *bench) admit(ctx context.Context, s *registryv1.PlaygroundSession, target int32) (*registrypeerv1.AdmitCallResponse, error) {
+func (b *harness) admit(ctx context.Context, s *registryv1.PlaygroundSession, target int32) (*registrypeerv1.AdmitCallResponse, error) {
 	return b.peer.AdmitCall(ctx, &registrypeerv1.AdmitCallRequest{PlaygroundId: s.GetId(), Target: target})
 }
 

@@ -52,8 +52,8 @@ func (s *trees) fail(err error) {
 	s.err = err
 }
 
-// fixture is a server with a database and an object store.
-type fixture struct {
+// harness is a server with a database and an object store.
+type harness struct {
 	*Server
 
 	t     *testing.T
@@ -61,31 +61,31 @@ type fixture struct {
 	trees *trees
 }
 
-func open(t *testing.T, files fstest.MapFS) *fixture {
+func open(t *testing.T, files fstest.MapFS) *harness {
 	t.Helper()
 	migrations, err := db.Migrations()
 	require.NoError(t, err)
 	pool := pgtest.New(t, pgtest.Schema{Name: "registry", Migrations: migrations}).Pool("registry")
-	d := &fixture{t: t, clock: clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 123456000, time.UTC)), trees: &trees{kept: map[string]string{}}}
+	d := &harness{t: t, clock: clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 123456000, time.UTC)), trees: &trees{kept: map[string]string{}}}
 	d.Server = &Server{Pool: pool, Seeder: d.seeder(pool, files)}
 	return d
 }
 
-func (d *fixture) seeder(pool *pgxpool.Pool, files fstest.MapFS) *Seeder {
+func (d *harness) seeder(pool *pgxpool.Pool, files fstest.MapFS) *Seeder {
 	return &Seeder{
 		Pool: pool, Blobs: d.trees, Files: files, ManifestName: "recipe.json", Clock: d.clock, Log: slog.New(slog.DiscardHandler), Done: make(chan struct{}),
 	}
 }
 
 // ship seeds the catalog as a binary that contains these files would.
-func (d *fixture) ship(files fstest.MapFS) {
+func (d *harness) ship(files fstest.MapFS) {
 	d.t.Helper()
 	d.Seeder = d.seeder(d.Pool, files)
 	require.NoError(d.t, d.Seeder.RunOnce(d.t.Context()))
 }
 
 // lock returns the recipe.lock.json of sft/tiny.
-func (d *fixture) lock(version string) *registryv1.RecipeLockDocument {
+func (d *harness) lock(version string) *registryv1.RecipeLockDocument {
 	d.t.Helper()
 	got, err := d.GetRecipeLock(d.t.Context(), &registryv1.GetRecipeLockRequest{Namespace: "sft", Name: "tiny", Version: version})
 	require.NoError(d.t, err)

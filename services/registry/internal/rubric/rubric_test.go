@@ -39,20 +39,20 @@ func (projects) Project(_ context.Context, key string) (*access.Project, error) 
 	return &access.Project{ID: "prj_" + key, Key: key, Visibility: "team"}, nil
 }
 
-type fixture struct {
+type harness struct {
 	*rubric.Server
 
 	t *testing.T
 }
 
-func open(t *testing.T) *fixture {
+func open(t *testing.T) *harness {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	pool := pgtest.New(t, pgtest.Schema{Name: "registry", Migrations: files}).Pool("registry")
 	clk := clock.NewFake(fixtures.Now())
 	ids := id.NewSource(clk, rand.Reader)
-	return &fixture{t: t, Server: &rubric.Server{
+	return &harness{t: t, Server: &rubric.Server{
 		Pool: pool, Projects: projects{}, Once: &idempotency.Once{Pool: pool, Keys: idempotency.New(clk)}, Events: event.NewLog(clk, ids, "registry"),
 		Audit: audit.NewLog(clk, ids, "registry"), Clock: clk, IDs: ids,
 	}}
@@ -85,7 +85,7 @@ func as(t *testing.T, subject, role, key string) (context.Context, *headers) {
 	return ctx, h
 }
 
-func (d *fixture) make(name string) *registryv1.Rubric {
+func (d *harness) make(name string) *registryv1.Rubric {
 	d.t.Helper()
 	ctx, _ := as(d.t, "usr_1", authn.ProjectEditor, "")
 	r, err := d.CreateRubric(ctx, &registryv1.CreateRubricRequest{Name: name, Project: "team", Description: "words"})
@@ -111,14 +111,14 @@ func content(change ...func(*registryv1.RubricContent)) *registryv1.RubricConten
 	return c
 }
 
-func (d *fixture) draft(r *registryv1.Rubric, c *registryv1.RubricContent, key string) (*registryv1.RubricVersion, string, error) {
+func (d *harness) draft(r *registryv1.Rubric, c *registryv1.RubricContent, key string) (*registryv1.RubricVersion, string, error) {
 	d.t.Helper()
 	ctx, h := as(d.t, "usr_1", authn.ProjectEditor, key)
 	v, err := d.CreateRubricVersion(ctx, &registryv1.CreateRubricVersionRequest{RubricId: r.GetId(), Content: c})
 	return v, strings.Join(h.sent.Get("x-service-status"), ","), err
 }
 
-func (d *fixture) publish(r *registryv1.Rubric, n int32) *registryv1.RubricVersion {
+func (d *harness) publish(r *registryv1.Rubric, n int32) *registryv1.RubricVersion {
 	d.t.Helper()
 	ctx, _ := as(d.t, "usr_1", authn.ProjectEditor, "")
 	v, err := d.PublishRubricVersion(ctx, &registryv1.PublishRubricVersionRequest{RubricId: r.GetId(), Version: n})
@@ -126,7 +126,7 @@ func (d *fixture) publish(r *registryv1.Rubric, n int32) *registryv1.RubricVersi
 	return v
 }
 
-func (d *fixture) count(from string) (n int) {
+func (d *harness) count(from string) (n int) {
 	d.t.Helper()
 	require.NoError(d.t, d.Pool.QueryRow(d.t.Context(), `SELECT count(*) FROM `+from).Scan(&n))
 	return n

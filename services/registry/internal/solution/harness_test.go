@@ -58,8 +58,8 @@ func (discard) Put(_ context.Context, _ string, r io.Reader, _ int64, _ string) 
 	return err
 }
 
-// fixture is both servers with a catalog.
-type fixture struct {
+// harness is both servers with a catalog.
+type harness struct {
 	*solution.Applications
 
 	t         *testing.T
@@ -70,7 +70,7 @@ type fixture struct {
 const recipeText = `{"api":"service/v1","name":"sft/tiny","version":"VERSION","title":"t","description":"d","state":"active",
 	"framework":{"name":"numpy","runtime_id":"np-1"},"entrypoint":["x"],"params_schema":{"type":"object"}}`
 
-func open(t *testing.T) *fixture {
+func open(t *testing.T) *harness {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
@@ -86,7 +86,7 @@ func open(t *testing.T) *fixture {
 		Pool: pool, Projects: projects{}, Once: &idempotency.Once{Pool: pool, Keys: idempotency.New(clk)}, Events: event.NewLog(clk, ids, "registry"),
 		Audit: audit.NewLog(clk, ids, "registry"), Clock: clk, IDs: ids,
 	}
-	d := &fixture{t: t, clock: clk, solutions: &solution.Server{Deps: deps}, Applications: &solution.Applications{
+	d := &harness{t: t, clock: clk, solutions: &solution.Server{Deps: deps}, Applications: &solution.Applications{
 		Deps: deps, Catalog: &solution.Catalog{Pool: pool, Seeder: seeder},
 	}}
 	d.recipe("1.0", "active", "sha256:recipe-1")
@@ -98,7 +98,7 @@ func open(t *testing.T) *fixture {
 	return d
 }
 
-func (d *fixture) recipe(version, state, digest string) {
+func (d *harness) recipe(version, state, digest string) {
 	d.t.Helper()
 	text := fmt.Sprintf(`{"api":"service/v1","name":"sft/tiny","version":%q,"state":%q}`, version, state)
 	_, err := recipe.Store{}.Put(d.t.Context(), d.Pool, &recipe.Version{
@@ -111,12 +111,12 @@ func team() access.Owner {
 	return access.Owner{UserID: "usr_1", UserName: "ann", ProjectID: "prj_team", Project: "team", Visibility: "team"}
 }
 
-func (d *fixture) tx(fn func(ctx context.Context, tx pgx.Tx) error) {
+func (d *harness) tx(fn func(ctx context.Context, tx pgx.Tx) error) {
 	d.t.Helper()
 	require.NoError(d.t, pg.InTx(d.t.Context(), d.Pool, fn))
 }
 
-func (d *fixture) dataset(name, version string, protected bool, bytes ...string) {
+func (d *harness) dataset(name, version string, protected bool, bytes ...string) {
 	d.t.Helper()
 	s := &dataset.Dataset{Owner: team(), ID: "ds_" + name, Name: name, Format: "jsonl", Protected: protected, CreatedAt: fixtures.Now()}
 	v := &dataset.Version{
@@ -141,7 +141,7 @@ func (d *fixture) dataset(name, version string, protected bool, bytes ...string)
 	})
 }
 
-func (d *fixture) model(name string) {
+func (d *harness) model(name string) {
 	d.t.Helper()
 	d.tx(func(ctx context.Context, tx pgx.Tx) error {
 		if err := d.Catalog.Models.Insert(ctx, tx, &model.Model{Owner: team(), ID: "mdl_" + name, Name: name, Task: "chat", CreatedAt: fixtures.Now()}); err != nil {
@@ -155,7 +155,7 @@ func (d *fixture) model(name string) {
 	})
 }
 
-func (d *fixture) environment(name, version string, t environment.Taskset) {
+func (d *harness) environment(name, version string, t environment.Taskset) {
 	d.t.Helper()
 	manifest, err := json.Marshal(map[string]any{"taskset": t})
 	require.NoError(d.t, err)
@@ -179,7 +179,7 @@ func (d *fixture) environment(name, version string, t environment.Taskset) {
 	})
 }
 
-func (d *fixture) rubric(name string, versions int) {
+func (d *harness) rubric(name string, versions int) {
 	d.t.Helper()
 	d.tx(func(ctx context.Context, tx pgx.Tx) error {
 		s := d.Catalog.Rubrics
@@ -253,14 +253,14 @@ func validRequest(change ...func(*registryv1.CreateSolutionApplicationRequest)) 
 	return in
 }
 
-func (d *fixture) apply(change ...func(*registryv1.CreateSolutionApplicationRequest)) (*registryv1.SolutionApplicationOut, string, error) {
+func (d *harness) apply(change ...func(*registryv1.CreateSolutionApplicationRequest)) (*registryv1.SolutionApplicationOut, string, error) {
 	d.t.Helper()
 	ctx, h := as(d.t, "usr_1", authn.ProjectEditor, "")
 	out, err := d.CreateSolutionApplication(ctx, validRequest(change...))
 	return out, h.status(), err
 }
 
-func (d *fixture) count(from string) (n int) {
+func (d *harness) count(from string) (n int) {
 	d.t.Helper()
 	require.NoError(d.t, d.Pool.QueryRow(d.t.Context(), `SELECT count(*) FROM `+from).Scan(&n))
 	return n

@@ -38,7 +38,7 @@ func (r *replicas) Await(_ context.Context, epoch int64) error {
 	return r.err
 }
 
-type fixture struct {
+type harness struct {
 	t        *testing.T
 	base     *pgtest.DB
 	pool     *pgxpool.Pool
@@ -46,14 +46,14 @@ type fixture struct {
 	replicas *replicas
 }
 
-func open(t *testing.T) *fixture {
+func open(t *testing.T) *harness {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	clk := clock.Real()
 	ids := id.NewSource(clk, rand.Reader)
 	base := pgtest.New(t, pgtest.Schema{Name: "registry", Migrations: files})
-	b := &fixture{t: t, base: base, pool: base.Pool("registry"), replicas: &replicas{}}
+	b := &harness{t: t, base: base, pool: base.Pool("registry"), replicas: &replicas{}}
 	b.server = &transfer.Server{
 		Owners:   &transfer.Owners{Pool: b.pool, Events: event.NewLog(clk, ids, "registry"), Audit: audit.NewLog(clk, ids, "registry")},
 		Replicas: b.replicas,
@@ -61,14 +61,14 @@ func open(t *testing.T) *fixture {
 	return b
 }
 
-func (b *fixture) exec(sql string, args ...any) {
+func (b *harness) exec(sql string, args ...any) {
 	b.t.Helper()
 	_, err := b.pool.Exec(b.t.Context(), sql, args...)
 	require.NoError(b.t, err)
 }
 
 // fill stores a dataset, two models, a deployment with a revision and one object of each other kind for a user.
-func (b *fixture) fill(user string) {
+func (b *harness) fill(user string) {
 	b.t.Helper()
 	const owned = `$1 || 'x', $1, 'name of ' || $1, 'prj_1', 'team', 'team', now()`
 	b.exec(`INSERT INTO dataset (id, name, owner_id, owner_name, project_id, project, visibility, created_at, description, format)
@@ -102,7 +102,7 @@ func (b *fixture) fill(user string) {
 		VALUES ('tok_' || $1, 'dep_' || $1, 'ci', '', sha256($1::bytea), now())`, user)
 }
 
-func (b *fixture) count(from string, args ...any) (n int) {
+func (b *harness) count(from string, args ...any) (n int) {
 	b.t.Helper()
 	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT count(*) FROM `+from, args...).Scan(&n))
 	return n
@@ -116,14 +116,14 @@ func format(c *commonpeerv1.OwnedCounts) string {
 	return text
 }
 
-func (b *fixture) owned(userID string) string {
+func (b *harness) owned(userID string) string {
 	b.t.Helper()
 	c, err := b.server.CountOwned(b.t.Context(), &commonpeerv1.CountOwnedRequest{UserId: userID})
 	require.NoError(b.t, err)
 	return format(c)
 }
 
-func (b *fixture) transfer(from, to string) (string, error) {
+func (b *harness) transfer(from, to string) (string, error) {
 	ctx := authn.NewContext(b.t.Context(), &authn.Caller{Kind: authn.KindUser, Subject: "usr_admin", Role: authn.RoleAdmin})
 	c, err := b.server.TransferOwned(ctx, &commonpeerv1.TransferOwnedRequest{UserId: from, ToUserId: to, ToUsername: "name of " + to})
 	return format(c), err

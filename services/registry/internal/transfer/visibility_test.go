@@ -22,13 +22,13 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/solution"
 )
 
-func (b *fixture) setVisibility(project, to string, version int64) error {
+func (b *harness) setVisibility(project, to string, version int64) error {
 	_, err := b.server.SetProjectVisibility(b.t.Context(),
 		&commonpeerv1.SetProjectVisibilityRequest{ProjectId: project, Visibility: to, Version: version})
 	return err
 }
 
-func (b *fixture) epoch() int64 {
+func (b *harness) epoch() int64 {
 	b.t.Helper()
 	now, err := epoch.Current(b.t.Context(), b.pool)
 	require.NoError(b.t, err)
@@ -36,7 +36,7 @@ func (b *fixture) epoch() int64 {
 }
 
 // visible counts the rows visible to a user without any role in the projects.
-func (b *fixture) visible() (n int) {
+func (b *harness) visible() (n int) {
 	b.t.Helper()
 	for _, table := range []string{"dataset", "model", "deployment", "environment", "rubric", "solution", "solution_application"} {
 		n += b.count(table+` WHERE `+access.Visible, false, "usr_9", []string{})
@@ -45,7 +45,7 @@ func (b *fixture) visible() (n int) {
 }
 
 // store inserts one object of each kind, each with the given version of the project's visibility.
-func (b *fixture) store(ctx context.Context, tx pgx.Tx, name, project string, version int64) error {
+func (b *harness) store(ctx context.Context, tx pgx.Tx, name, project string, version int64) error {
 	o := access.Owner{UserID: "usr_1", UserName: "n", ProjectID: project, Project: project, Visibility: "all", VisibilityVersion: version}
 	now := clock.Real().Now()
 	_, _, putErr := solution.Store{}.Put(ctx, tx, &solution.Solution{Owner: o, ID: "sol_" + name, Name: name, Version: "1", Manifest: []byte(`{}`), CreatedAt: now})
@@ -59,7 +59,7 @@ func (b *fixture) store(ctx context.Context, tx pgx.Tx, name, project string, ve
 	)
 }
 
-func (b *fixture) add(name, project string, version int64) {
+func (b *harness) add(name, project string, version int64) {
 	b.t.Helper()
 	require.NoError(b.t, pg.InTx(b.t.Context(), b.pool, func(ctx context.Context, tx pgx.Tx) error {
 		return b.store(ctx, tx, name, project, version)

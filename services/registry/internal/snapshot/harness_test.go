@@ -33,8 +33,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // guard is the time limit of every wait. No test depends on its length.
 const guard = 2 * time.Minute
 
-// bench is a server with its own database, which has one deployment. Only the test sends wake-ups.
-type bench struct {
+// harness is a server with its own database, which has one deployment. Only the test sends wake-ups.
+type harness struct {
 	*Server
 
 	t       *testing.T
@@ -45,7 +45,7 @@ type bench struct {
 	d       *deployment.Deployment
 }
 
-func open(t *testing.T) *bench {
+func open(t *testing.T) *harness {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
@@ -53,7 +53,7 @@ func open(t *testing.T) *bench {
 	require.NoError(t, err)
 	clk := clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC))
 	base := pgtest.New(t, pgtest.Schema{Name: "registry", Migrations: files})
-	b := &bench{t: t, base: base, clock: clk, ids: id.NewSource(clk, rand.Reader)}
+	b := &harness{t: t, base: base, clock: clk, ids: id.NewSource(clk, rand.Reader)}
 	pool, hub, store, revisions := base.Pool("registry"), pg.NewNotifyHub(), &deployment.Store{}, &revision.Store{Keys: keys}
 	b.Server = &Server{
 		Pool: pool, Store: store, Revisions: revisions, Hub: hub, Clock: clk, Ledger: &epoch.Ledger{Pool: pool, Hub: hub, Clock: clk, Lease: time.Hour},
@@ -69,12 +69,12 @@ func open(t *testing.T) *bench {
 	return b
 }
 
-func (b *bench) tx(fn func(ctx context.Context, tx pgx.Tx) error) error {
+func (b *harness) tx(fn func(ctx context.Context, tx pgx.Tx) error) error {
 	return pg.InTx(b.t.Context(), b.Pool, fn)
 }
 
 // mint creates a token, which raises the epoch. It sends no wake-up.
-func (b *bench) mint() (token *deploytoken.Token, err error) {
+func (b *harness) mint() (token *deploytoken.Token, err error) {
 	err = b.tx(func(ctx context.Context, tx pgx.Tx) (err error) {
 		token, _, err = b.changer.Mint(ctx, tx, b.ids, rand.Reader, b.d.ID, "ci")
 		return err
@@ -82,14 +82,14 @@ func (b *bench) mint() (token *deploytoken.Token, err error) {
 	return token, err
 }
 
-func (b *bench) change() *deploytoken.Token {
+func (b *harness) change() *deploytoken.Token {
 	b.t.Helper()
 	token, err := b.mint()
 	require.NoError(b.t, err)
 	return token
 }
 
-func (b *bench) now() int64 {
+func (b *harness) now() int64 {
 	b.t.Helper()
 	now, err := epoch.Current(b.t.Context(), b.Pool)
 	require.NoError(b.t, err)
@@ -133,7 +133,7 @@ func (r *replica) Recv() (*registrypeerv1.WatchRequest, error) {
 }
 
 // connect opens the stream of a replica.
-func (b *bench) connect() *replica {
+func (b *harness) connect() *replica {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(b.t.Context())
 	r := &replica{
@@ -174,7 +174,7 @@ func (r *replica) next() *registrypeerv1.WatchResponse {
 }
 
 // begin connects a replica and receives its first snapshot.
-func (b *bench) begin() *replica {
+func (b *harness) begin() *replica {
 	b.t.Helper()
 	r := b.connect()
 	r.request(0, 1)
@@ -193,6 +193,6 @@ func (r *replica) quiet(acked, renewal int64) *registrypeerv1.WatchResponse {
 	return out
 }
 
-func (b *bench) wake() { b.Hub.Wake(db.SnapshotTopic) }
+func (b *harness) wake() { b.Hub.Wake(db.SnapshotTopic) }
 
 var errCut = io.ErrClosedPipe

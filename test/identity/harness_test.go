@@ -16,8 +16,8 @@ import (
 // objects maps the names of path parameters to the ids of objects. It has one object of each kind, and spare objects.
 type objects map[string]string
 
-// fixture is an installation with a user for each relation, and with objects that one of these users created.
-type fixture struct {
+// harness is an installation with a user for each relation, and with objects that one of these users created.
+type harness struct {
 	*testenv.Installation
 
 	people map[string]*person // by relation
@@ -33,10 +33,10 @@ type fixture struct {
 	devices atomic.Int64
 }
 
-// newFixture creates users, projects and objects through the API.
-func newFixture(ctx context.Context, t *testing.T, s *testenv.Installation) *fixture {
+// newHarness creates users, projects and objects through the API.
+func newHarness(ctx context.Context, t *testing.T, s *testenv.Installation) *harness {
 	t.Helper()
-	w := &fixture{Installation: s, people: map[string]*person{}, usedSpares: map[string]int{}}
+	w := &harness{Installation: s, people: map[string]*person{}, usedSpares: map[string]int{}}
 	admin := at(1)
 	admin.name, admin.password = "admin", s.Password.Reveal()
 	admin.login(ctx, t, s)
@@ -61,7 +61,7 @@ func newFixture(ctx context.Context, t *testing.T, s *testenv.Installation) *fix
 }
 
 // createUser creates a user and signs the user in.
-func (w *fixture) createUser(ctx context.Context, t *testing.T, name, role string, n int) *person {
+func (w *harness) createUser(ctx context.Context, t *testing.T, name, role string, n int) *person {
 	t.Helper()
 	p := at(n)
 	p.name, p.password = name, "a good password of "+name
@@ -78,7 +78,7 @@ func (w *fixture) createUser(ctx context.Context, t *testing.T, name, role strin
 }
 
 // createTemporaryAdmin creates an admin with a temporary password and signs the admin in.
-func (w *fixture) createTemporaryAdmin(ctx context.Context, t *testing.T) {
+func (w *harness) createTemporaryAdmin(ctx context.Context, t *testing.T) {
 	t.Helper()
 	p := at(8)
 	p.name = "newcomer"
@@ -94,7 +94,7 @@ func (w *fixture) createTemporaryAdmin(ctx context.Context, t *testing.T) {
 }
 
 // resetPassword resets the person's password to a new temporary password.
-func (w *fixture) resetPassword(ctx context.Context, t *testing.T, p *person) {
+func (w *harness) resetPassword(ctx context.Context, t *testing.T, p *person) {
 	t.Helper()
 	var made struct {
 		Password string `json:"password"`
@@ -105,7 +105,7 @@ func (w *fixture) resetPassword(ctx context.Context, t *testing.T, p *person) {
 }
 
 // createProjects creates a team and two projects, and gives every person a role.
-func (w *fixture) createProjects(ctx context.Context, t *testing.T) {
+func (w *harness) createProjects(ctx context.Context, t *testing.T) {
 	t.Helper()
 	admin, manager := w.people["admin"], w.people["manager"]
 	type made struct {
@@ -140,7 +140,7 @@ func (w *fixture) createProjects(ctx context.Context, t *testing.T) {
 const recipe = "custom/custom"
 
 // prepareJob prepares the submission of a command that writes its token to a file and then waits.
-func (w *fixture) prepareJob(ctx context.Context, t *testing.T) {
+func (w *harness) prepareJob(ctx context.Context, t *testing.T) {
 	t.Helper()
 	admin := w.people["admin"]
 	var newest struct {
