@@ -92,6 +92,7 @@ fmt:
 
 lint:
 	@"$$(scripts/tools/golangci-lint.sh)" run $(GO_PACKAGES)
+	@bin="$$(scripts/tools/golangci-lint.sh)"; cd tools; GOWORK=off "$$bin" run ./...
 	@scripts/tools/protos.sh
 	@"$$(scripts/tools/buf.sh)" lint proto
 	@scripts/openapi-lint.sh

@@ -192,7 +192,7 @@ func hasTest(t *testing.T, dir, name string) bool {
 
 func TestMissingCoverageIsDetected(t *testing.T) {
 	t.Parallel()
-	rows := table(t, "| rule | sentence | held by |\n|---|---|---|\n| a.b | x \\| y | `golden/health/version`, `test/contract.TestX`, pending: area, and more |\n")
+	rows := table(t, "| rule | sentence | tested by |\n|---|---|---|\n| a.b | x \\| y | `golden/health/version`, `test/contract.TestX`, pending: area, and more |\n")
 	require.Equal(t, []rule{{"a.b", "x | y", []string{"`golden/health/version`", "`test/contract.TestX`", "pending: area, and more"}}}, rows)
 	for name, words := range map[string]string{
 		"golden/nowhere/none":                                      "missing ",

@@ -167,10 +167,10 @@ func bodyOf(schema *object, must bool) *object {
 // requestMessages returns the messages of a route's request body.
 func (g *generator) requestMessages(r *surface.Route) []protoreflect.MessageDescriptor {
 	input := r.Descriptor.Input()
-	switch {
-	case r.Body == "":
+	switch r.Body {
+	case "":
 		return nil
-	case r.Body == "*":
+	case "*":
 		if !slices.ContainsFunc(g.leaves[input.FullName()], func(vars []string) bool { return slices.Equal(vars, r.Vars) }) {
 			g.leaves[input.FullName()] = append(g.leaves[input.FullName()], r.Vars)
 		}

@@ -158,8 +158,8 @@ func addFailures(op *object) error {
 		if !ok {
 			return fmt.Errorf("fails: %v is not a status", f)
 		}
-		if responses.get(fmt.Sprint(status)) == nil {
-			responses.set(fmt.Sprint(status), failure(status))
+		if key := strconv.Itoa(status); responses.get(key) == nil {
+			responses.set(key, failure(status))
 		}
 	}
 	if responses.len() == 0 {

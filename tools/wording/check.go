@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -9,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,12 +35,12 @@ type passage struct {
 
 // check reads every file below root that git tracks or would add, except exempt files. It returns the findings that
 // allowFile does not permit, in the order of the files and lines.
-func check(root, allowFile string) ([]finding, error) {
+func check(ctx context.Context, root, allowFile string) ([]finding, error) {
 	allowed, err := readAllowed(allowFile)
 	if err != nil {
 		return nil, err
 	}
-	paths, err := files(root)
+	paths, err := files(ctx, root)
 	if err != nil {
 		return nil, err
 	}
@@ -60,8 +60,8 @@ func check(root, allowFile string) ([]finding, error) {
 }
 
 // files returns the paths below root that git tracks or would add, without deleted and exempt files.
-func files(root string) ([]string, error) {
-	list := exec.Command("git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard")
+func files(ctx context.Context, root string) ([]string, error) {
+	list := exec.CommandContext(ctx, "git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard")
 	out, err := list.Output()
 	if err != nil {
 		return nil, fmt.Errorf("list the files of %s: %w", root, err)
@@ -106,7 +106,7 @@ func readAllowed(path string) (map[string]bool, error) {
 // exempt reports whether a file contains text that is not to be checked: generated code, the specification and
 // quotations from it, the word list itself, test data, and files that other tools write.
 func exempt(path string) bool {
-	for _, prefix := range []string{"gen/", "docs/specification.md", "docs/rules.md", "proto/baseline/", "LICENSE", "tools/wording/", "docs/contributing/go-style.md"} {
+	for _, prefix := range []string{"gen/", "docs/specification.md", "proto/baseline/", "LICENSE", "tools/wording/", "docs/contributing/go-style.md"} {
 		if strings.HasPrefix(path, prefix) {
 			return true
 		}
@@ -114,13 +114,23 @@ func exempt(path string) bool {
 	return strings.Contains(path, "/testdata/") || strings.HasSuffix(path, ".lock") || strings.HasSuffix(path, "package-lock.json")
 }
 
+// fileType returns the extension of a file, or the name of a file that is read in a way of its own.
+func fileType(path string) string {
+	if path == "docs/rules.md" || filepath.Base(path) == "Makefile" {
+		return filepath.Base(path)
+	}
+	return filepath.Ext(path)
+}
+
 // checkFile returns the findings of one file.
 func checkFile(path string, raw []byte) []finding {
 	var passages []passage
 	var findings []finding
-	switch ext := filepath.Ext(path); ext {
+	switch fileType(path) {
 	case ".go":
 		passages, findings = goPassages(path, raw)
+	case "rules.md":
+		passages = lines(raw, rulesCell)
 	case ".md":
 		passages = lines(raw, func(line string) (string, bool) { return line, true })
 	case ".txtar":
@@ -128,12 +138,21 @@ func checkFile(path string, raw []byte) []finding {
 		passages = lines(head, func(line string) (string, bool) { return line, !strings.HasPrefix(line, "rules: ") })
 	case ".py":
 		passages, findings = pythonPassages(path, raw)
-	case ".sh", ".yaml", ".yml", ".toml", ".service", ".timer", ".env", ".in":
+	case ".yaml", ".yml":
+		passages, findings = yamlPassages(path, raw)
+		passages = append(passages, lines(raw, after("#"))...)
+	case ".sh", "Makefile":
+		passages = append(lines(raw, after("#")), stringPassages(raw, shellQuoting())...)
+	case ".toml", ".service", ".timer", ".env", ".in":
 		passages = lines(raw, after("#"))
 	case ".sql":
 		passages = lines(raw, after("--"))
-	case ".proto", ".js", ".mjs", ".ts", ".tsx":
+	case ".proto":
 		passages = lines(raw, after("//"))
+	case ".js", ".mjs", ".ts", ".tsx":
+		passages = append(lines(raw, after("//")), stringPassages(raw, scriptQuoting())...)
+	case ".html":
+		passages = htmlPassages(raw)
 	}
 	list := rules()
 	for _, p := range passages {
@@ -146,8 +165,7 @@ func checkFile(path string, raw []byte) []finding {
 	return findings
 }
 
-// goPassages returns the comments and messages of a Go file, and the findings in the names of its tests. It treats a
-// string without a space as a name or a value, not as a message.
+// goPassages returns the comments and messages of a Go file, and the findings in the names of its tests.
 func goPassages(path string, raw []byte) ([]passage, []finding) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, path, raw, parser.ParseComments)
@@ -181,13 +199,6 @@ func goPassages(path string, raw []byte) ([]passage, []finding) {
 
 func isTest(name string) bool {
 	return strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Fuzz") || strings.HasPrefix(name, "Benchmark")
-}
-
-// statement matches SQL and JSON. Their words are names and keywords, not prose.
-var statement = regexp.MustCompile(`^\s*(?:SELECT|INSERT|UPDATE|DELETE|WITH|CREATE|ALTER|DROP|GRANT|REVOKE|SET|\{|\[)\b|^\s*[{\[]`)
-
-func message(text string) bool {
-	return strings.Contains(text, " ") && !statement.MatchString(text)
 }
 
 // lines returns the lines of a file as passages; pick returns the prose of a line, if it has any.

@@ -24,6 +24,15 @@ var bad = []struct{ file, text string }{
 	{"k.py", "\"\"\"What the server was told.\"\"\"\n"},
 	{"l.py", "def f(\n    x: int,\n) -> None:  # noqa\n    \"\"\"Return x.\n\n    The server answers with x.\n    \"\"\"\n"},
 	{"test_m.py", "def test_the_row_is_kept() -> None:\n    pass\n"},
+	{"n.py", "def f() -> None:\n    raise ValueError(\"whoever asks is told the answer\")\n"},
+	{"o.js", "const o = 'whoever asks is told the answer';\n"},
+	{"p.html", "<p class=\"lead\">Whoever asks is told\nthe result.</p>\n"},
+	{"q.sh", "echo \"$x: whoever asks is told the answer\" >&2\n"},
+	{"r.yaml", "areas:\n  - {name: r, description: Whoever asks is told the answer.}\n"},
+	{"Makefile", "s:\n\t@echo \"whoever asks is told the answer\"\n"},
+	{"t.go", "package t\n\nconst t = \"[t] whoever asks is told the answer\"\n"},
+	{"u.go", "package u\n\nconst u = \"{u} whoever asks is told the answer\"\n"},
+	{"docs/rules.md", "| v.w | A row. | nothing to check: tells of rows |\n"},
 }
 
 // good contains sentences and data that look similar to those in bad and must pass.
@@ -33,11 +42,18 @@ var good = []struct{ file, text string }{
 	{"c.go", "package c\n\nconst c = `SELECT asked, told FROM said`\n"},
 	{"d.py", "TEXT = \"\"\"he said\n# he said\n\"\"\"\nTOLD = {\"a\": '''he said'''}\n"},
 	{"test_e.py", "class C:\n    '''Return a row if it is None.'''\n\n    def test_row_is_kept(self) -> None:\n        \"\"\"Keep the row.\"\"\"\n"},
+	{"f.py", "F = {\"asked\": 'told'}  # 'a'\nG = \"\"\"he\"\"\" + f\"{answer} is the value\"\n"},
+	{"g.js", "const g = at(\"asked\"); // don't\nconst told = `a ${told}`;\n"},
+	{"h.html", "<p id=\"asked\" class=\"he said\">{{.Answer}} {{if told}}</p>\n<script>told = 1</script>\n"},
+	{"i.sh", "told=\"$answer $told\" # don't\nasked '$1' \\\" he\n"},
+	{"j.yaml", "answer: {told: asked}\nsaid: [a b, answer]\n"},
+	{"k.go", "package k\n\nvar k = []string{`{\"he said\": %q}`, `[{\"a\": \"he said\"}]`, `[^ ] he`, `[a-z ]+ he`, `[1, 2]`}\n"},
+	{"docs/rules.md", "| l.m | Whoever asks \\| is told. | `test.TestRow` |\n"},
 }
 
 func TestCheck_findsEachBadSentence(t *testing.T) {
 	root := plant(t, bad)
-	findings, err := check(root, empty(t))
+	findings, err := check(t.Context(), root, empty(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +72,7 @@ func TestCheck_findsEachBadSentence(t *testing.T) {
 }
 
 func TestCheck_passesPlainSentences(t *testing.T) {
-	findings, err := check(plant(t, good), empty(t))
+	findings, err := check(t.Context(), plant(t, good), empty(t))
 	if err != nil || len(findings) != 0 {
 		t.Errorf("findings %v, error %v; want none", findings, err)
 	}
@@ -66,14 +82,14 @@ func TestCheck_honoursAllowedWords(t *testing.T) {
 	root := plant(t, bad[:1])
 	allow := filepath.Join(t.TempDir(), "allow.txt")
 	write(t, allow, "a.go: answers # a test\n")
-	findings, err := check(root, allow)
+	findings, err := check(t.Context(), root, allow)
 	if err != nil || len(findings) != 0 {
 		t.Errorf("findings %v, error %v; want none", findings, err)
 	}
 }
 
 func TestCheck_reportsTheLine(t *testing.T) {
-	findings, err := check(plant(t, bad[:1]), empty(t))
+	findings, err := check(t.Context(), plant(t, bad[:1]), empty(t))
 	if err != nil || len(findings) != 1 {
 		t.Fatalf("findings %v, error %v; want one", findings, err)
 	}
@@ -89,7 +105,11 @@ func plant(t *testing.T, files []struct{ file, text string }) string {
 		t.Fatalf("git init: %v: %s", err, out)
 	}
 	for _, f := range files {
-		write(t, filepath.Join(root, f.file), f.text)
+		path := filepath.Join(root, f.file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, path, f.text)
 	}
 	return root
 }
@@ -109,7 +129,7 @@ func write(t *testing.T, path, text string) {
 }
 
 func TestCheck_reportsTheLineInADocstring(t *testing.T) {
-	findings, err := check(plant(t, bad[11:12]), empty(t))
+	findings, err := check(t.Context(), plant(t, bad[11:12]), empty(t))
 	if err != nil || len(findings) != 1 {
 		t.Fatalf("findings %v, error %v; want one", findings, err)
 	}
@@ -130,7 +150,7 @@ func TestCheck_honoursWordsAllowedInAFolder(t *testing.T) {
 	write(t, filepath.Join(root, "ab.py"), "# the answer\n")
 	allow := filepath.Join(t.TempDir(), "allow.txt")
 	write(t, allow, "a: answer # a test\n")
-	findings, err := check(root, allow)
+	findings, err := check(t.Context(), root, allow)
 	if err != nil || len(findings) != 1 || findings[0].path != "ab.py" {
 		t.Errorf("findings %v, error %v; want one, in ab.py", findings, err)
 	}
@@ -139,7 +159,7 @@ func TestCheck_honoursWordsAllowedInAFolder(t *testing.T) {
 func TestSample_drawsCommentsAndDocstringsOfPython(t *testing.T) {
 	source := "\"\"\"Read rows.\n\n    Write them.\n\"\"\"\n\n# A comment.\nTEXT = \"\"\"\n# not a comment\n\"\"\"\n\n\n" +
 		"class C:\n    # A comment before the docstring.\n    r'''Return a row.'''\n"
-	comments, messages, err := sample(plant(t, []struct{ file, text string }{{"a.py", source}}), 1, 10, 10)
+	comments, messages, err := sample(t.Context(), plant(t, []struct{ file, text string }{{"a.py", source}}), 1, 10, 10)
 	if err != nil || len(messages) != 0 {
 		t.Fatalf("messages %v, error %v; want none", messages, err)
 	}

@@ -8,6 +8,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -20,7 +21,7 @@ func main() {
 	flag.Parse()
 	root := cmp.Or(flag.Arg(0), "..")
 	if *seed != 0 {
-		comments, messages, err := sample(root, *seed, 100, 60)
+		comments, messages, err := sample(context.Background(), root, *seed, 100, 60)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "wording:", err)
 			os.Exit(2)
@@ -30,7 +31,7 @@ func main() {
 		}
 		return
 	}
-	findings, err := check(root, *allow)
+	findings, err := check(context.Background(), root, *allow)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "wording:", err)
 		os.Exit(2)

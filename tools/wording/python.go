@@ -77,7 +77,10 @@ func unclosed(line string) string {
 // pythonTest matches the definition of a test.
 var pythonTest = regexp.MustCompile(`^\s*(?:async )?def (test_\w+)`)
 
-// pythonPassages returns the comments and docstrings of a Python file, and the findings in the names of its tests.
+// tripled matches the first line of a triple-quoted string that is not a docstring. Such strings contain data.
+var tripled = regexp.MustCompile(`(?m)(?:"""[^\n]*?(?:"""|$))|(?:'''[^\n]*?(?:'''|$))`)
+
+// pythonPassages returns the comments, docstrings and messages of a Python file, and the findings in the names of its tests.
 func pythonPassages(path string, raw []byte) ([]passage, []finding) {
 	docstrings, code := splitPython(raw)
 	var findings []finding
@@ -90,7 +93,8 @@ func pythonPassages(path string, raw []byte) ([]passage, []finding) {
 			findings = append(findings, finding{path: path, line: p.line, word: m[1], hint: hint})
 		}
 	}
-	return append(lines(code, after("#")), docstrings...), findings
+	passages := append(lines(code, after("#")), docstrings...)
+	return append(passages, stringPassages(tripled.ReplaceAll(code, nil), pythonQuoting())...), findings
 }
 
 // pythonNameOffence returns what is wrong with the name of a Python test, or "" if nothing is. It converts a name such

@@ -85,7 +85,7 @@ func quoted(text string, from, to int) bool {
 	if to < len(text) {
 		after = text[to]
 	}
-	if strings.ContainsRune("`\"_./{<-", rune(before)) && before != '-' || strings.ContainsRune("`\"_(={>/", rune(after)) {
+	if strings.ContainsRune("`\"_./{<$-", rune(before)) && before != '-' || strings.ContainsRune("`\"_(={>/", rune(after)) {
 		return true
 	}
 	// A dot after the word ends a sentence, unless a name follows at once: answer.go.

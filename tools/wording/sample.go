@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -26,8 +27,8 @@ func (d drawn) String() string {
 
 // sample selects n comments or docstrings of any source and m messages of the product at random, for a person to read.
 // The same seed selects the same texts from the same tree.
-func sample(root string, seed uint64, n, m int) (comments, messages []drawn, err error) {
-	paths, err := files(root)
+func sample(ctx context.Context, root string, seed uint64, n, m int) (comments, messages []drawn, err error) {
+	paths, err := files(ctx, root)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -50,7 +51,7 @@ func sample(root string, seed uint64, n, m int) (comments, messages []drawn, err
 			comments = append(comments, blocks(path, raw, "//")...)
 		}
 	}
-	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // the selection must be repeatable; it is not secret
+	random := rand.New(rand.NewPCG(seed, 0)) // the selection must be repeatable; it is not secret
 	return draw(random, comments, n), draw(random, messages, m), nil
 }
 
