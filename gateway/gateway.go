@@ -60,23 +60,23 @@ type Deps struct {
 
 // Gateway is the public HTTP handler of an installation.
 type Gateway struct {
-	cfg     Config
-	deps    Deps
-	router  *router.Router
-	rpcs    bindings
-	codec   *restjson.Codec
-	checker *bearer.Checker
-	guard   *middleware.Guard
-	hosts   middleware.Hosts
-	proxies middleware.Proxies
-	answer  middleware.ResponseMetadata
-	raw     map[string]http.Handler // handlers of raw routes that get the request unwrapped
-	own     map[string]http.Handler // handlers of the other raw routes; rest calls them
-	rest    http.Handler            // serves all routes that raw does not, with log, trace and recovery
-	shapes  map[*router.Route]*router.Params
-	streams map[*router.Route]*sse.Stream
-	limit   sse.Limit
-	wire    *grpcproxy.Server
+	cfg      Config
+	deps     Deps
+	router   *router.Router
+	rpcs     bindings
+	codec    *restjson.Codec
+	checker  *bearer.Checker
+	guard    *middleware.Guard
+	hosts    middleware.Hosts
+	proxies  middleware.Proxies
+	response middleware.ResponseMetadata
+	raw      map[string]http.Handler // handlers of raw routes that get the request unwrapped
+	own      map[string]http.Handler // handlers of the other raw routes; rest calls them
+	rest     http.Handler            // serves all routes that raw does not, with log, trace and recovery
+	shapes   map[*router.Route]*router.Params
+	streams  map[*router.Route]*sse.Stream
+	limit    sse.Limit
+	wire     *grpcproxy.Server
 
 	hold    *middleware.InFlight
 	stop    chan struct{} // closed to end the streams and the long polls
@@ -87,13 +87,13 @@ type Gateway struct {
 // New returns a gateway. It starts no goroutine and opens no connection.
 func New(ctx context.Context, cfg Config, d Deps) (*Gateway, error) {
 	g := &Gateway{
-		cfg: cfg, deps: d, codec: restjson.New(), answer: middleware.ResponseMetadata{Cookie: cfg.cookie()},
+		cfg: cfg, deps: d, codec: restjson.New(), response: middleware.ResponseMetadata{Cookie: cfg.cookie()},
 		checker: bearer.NewChecker(authpeerv1.NewCredentialServiceClient(d.Conns.Auth), d.Clock),
 		hold:    middleware.NewInFlight(), stop: make(chan struct{}),
 		shapes: make(map[*router.Route]*router.Params), streams: make(map[*router.Route]*sse.Stream),
 	}
 	g.endStop = sync.OnceFunc(func() { close(g.stop) })
-	for _, step := range []func(context.Context) error{g.edges, g.handlers, g.fronts, g.calls} {
+	for _, step := range []func(context.Context) error{g.middlewares, g.handlers, g.fronts, g.calls} {
 		if err := step(ctx); err != nil {
 			return nil, fmt.Errorf("gateway: %w", err)
 		}
@@ -101,9 +101,9 @@ func New(ctx context.Context, cfg Config, d Deps) (*Gateway, error) {
 	return g, nil
 }
 
-// edges builds the steps that a REST request passes before its handler: router, trusted proxies, host check, browser
+// middlewares builds the steps that a REST request passes before its handler: router, trusted proxies, host check, browser
 // guard, log and trace.
-func (g *Gateway) edges(context.Context) (err error) {
+func (g *Gateway) middlewares(context.Context) (err error) {
 	if g.router, err = router.New(route.Table()); err != nil {
 		return err
 	}

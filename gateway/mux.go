@@ -62,7 +62,7 @@ func notFound(context.Context, *runtime.ServeMux, runtime.Marshaler, http.Respon
 }
 
 // muxOptions returns how the generated handlers read requests and write responses. The gateway itself selects the
-// metadata of the call (middleware.Metadata) and the headers of the response (g.answer), so grpc-gateway forwards none.
+// metadata of the call (middleware.Metadata) and the headers of the response (g.response), so grpc-gateway forwards none.
 func (g *Gateway) muxOptions() []runtime.ServeMuxOption {
 	none := func(string) (string, bool) { return "", false }
 	return []runtime.ServeMuxOption{
@@ -71,7 +71,7 @@ func (g *Gateway) muxOptions() []runtime.ServeMuxOption {
 		runtime.WithOutgoingHeaderMatcher(none),
 		runtime.WithOutgoingTrailerMatcher(none),
 		runtime.WithMetadata(func(ctx context.Context, _ *http.Request) metadata.MD { return middleware.CallOf(ctx).Metadata }),
-		runtime.WithForwardResponseOption(g.answer.Forward),
+		runtime.WithForwardResponseOption(g.response.Forward),
 		runtime.WithErrorHandler(g.callFailed),
 	}
 }
@@ -84,7 +84,7 @@ func (g *Gateway) callFailed(ctx context.Context, _ *runtime.ServeMux, _ runtime
 		g.deps.Log.ErrorContext(ctx, "could not build the response", slog.String("rpc", c.RPC), slog.Any("error", err))
 	}
 	if md, ok := runtime.ServerMetadataFromContext(ctx); ok {
-		g.answer.Headers(w.Header(), c, md.HeaderMD)
+		g.response.Headers(w.Header(), c, md.HeaderMD)
 	}
 	g.fail(w, r, f)
 }

@@ -21,7 +21,7 @@ func (g *Gateway) fronts(context.Context) error {
 	oauth := authpeerv1.NewOAuthPeerServiceClient(g.deps.Conns.Auth)
 	pages, err := webpage.New(webpage.Deps{
 		Config: g.signIn, OIDC: authpeerv1.NewOidcPeerServiceClient(g.deps.Conns.Auth), Client: g.proxies.Client,
-		Session: g.answer.Session, Secure: g.cfg.secure(), Fail: g.fail,
+		Session: g.response.Session, Secure: g.cfg.secure(), Fail: g.fail,
 	})
 	if err != nil {
 		return err

@@ -198,7 +198,7 @@ func (e *Env) Serve(svc Service, keys authn.FetchKeys, listeners ...*rpc.Listene
 		if e.Keyring == nil {
 			return nil, fmt.Errorf("SERVICE_KEYRING must be set: %s encrypts secrets with it", svc.Name())
 		}
-		workers = append(workers, e.rewrapper(keeper))
+		workers = append(workers, e.resealer(keeper))
 	}
 	sealer, err := e.sealer()
 	if err != nil {

@@ -32,6 +32,11 @@ const MaxKey = 255
 // CodeKey is the error code of all conflicts of this package.
 const CodeKey = "idempotency_key"
 
+// Reused returns the Conflict for a key that was already used with another body.
+func Reused() error {
+	return fault.New(fault.Conflict, CodeKey, "this Idempotency-Key was already used with a different request")
+}
+
 // Request identifies a request. Two requests with equal fields are treated as the same request. Without a Key nothing
 // is stored and every request is treated as the first.
 type Request struct {
@@ -74,7 +79,7 @@ func (s *Store) Claim(ctx context.Context, tx pgx.Tx, r Request) (answer []byte,
 		return nil, false, fmt.Errorf("read the stored response: %w", err)
 	}
 	if subtle.ConstantTimeCompare(kept, sum) != 1 {
-		return nil, false, fault.New(fault.Conflict, CodeKey, "this Idempotency-Key was already used with a different request")
+		return nil, false, Reused()
 	}
 	if answer == nil {
 		return nil, false, errors.New("the idempotency key was committed without a response")

@@ -36,6 +36,17 @@ func ID(prefix id.Prefix, field, value string) error {
 		fmt.Sprintf("String should be an id: %s_ and 26 characters", prefix), field))
 }
 
+// StreamPosition returns a 422 error if the position after is past last, the last id of the stream. Such a position comes
+// from another stream, and a caller that waited at it would miss all events before it.
+func StreamPosition(after, last int64) error {
+	if after <= last {
+		return nil
+	}
+	field := fault.At(fault.TypeLessThanEqual, fmt.Sprintf("Input should be less than or equal to %d, the stream's last id", last), "after")
+	field.Ctx = map[string]any{"le": last}
+	return fault.InvalidFields(field)
+}
+
 // IdempotencyKey returns the Idempotency-Key of the request, or "".
 func IdempotencyKey(ctx context.Context) string {
 	md, _ := metadata.FromIncomingContext(ctx)

@@ -60,6 +60,19 @@ func TestID_malformed(t *testing.T) {
 	}
 }
 
+func TestStreamPosition_pastLastID(t *testing.T) {
+	t.Parallel()
+	for _, after := range []int64{-1, 0, 6, 7} {
+		require.NoError(t, request.StreamPosition(after, 7), after)
+	}
+	err := request.StreamPosition(8, 7)
+	require.True(t, fault.Is(err, fault.Invalid), "%v", err)
+	field := fault.From(err).Fields[0]
+	require.Equal(t, []any{"after"}, field.Loc)
+	require.Equal(t, "Input should be less than or equal to 7, the stream's last id", field.Msg)
+	require.Equal(t, map[string]any{"le": int64(7)}, field.Ctx)
+}
+
 func TestIdempotencyKey_firstValue(t *testing.T) {
 	t.Parallel()
 	with := func(pairs ...string) context.Context {

@@ -167,7 +167,7 @@ func (s *Service) Workers() []process.Worker {
 		s.sweeping("auth.session-sweep", s.sessions.Sweep),
 		s.sweeping("auth.device-sweep", s.devices().Sweep),
 		s.sweeping("auth.grant-sweep", s.authority().Sweep),
-		s.sweeping("auth.answer-sweep", s.sweepReplays),
+		s.sweeping("auth.response-sweep", s.sweepReplays),
 	}, s.provider.workers()...)
 }
 

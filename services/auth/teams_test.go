@@ -115,7 +115,7 @@ func TestWorkers_sweepIdempotencyRows(t *testing.T) {
 	}
 	require.Equal(t, 1, stored())
 	workers := service(t, c.db, c.clock).Workers()
-	sweep := workers[slices.IndexFunc(workers, func(w process.Worker) bool { return w.Name == "auth.answer-sweep" })]
+	sweep := workers[slices.IndexFunc(workers, func(w process.Worker) bool { return w.Name == "auth.response-sweep" })]
 	sweeping, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- sweep.Run(sweeping) }()

@@ -84,7 +84,7 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 func (s *Service) changed(runs []string) {
 	s.hub.Wake(runs)
 	if s.live != nil {
-		s.live.Tell(runs)
+		s.live.Notify(runs)
 	}
 }
 

@@ -80,7 +80,7 @@ func (d *daemon) build(ctx context.Context) ([]process.Worker, error) {
 		}
 		workers = append(workers, served...)
 	}
-	edge, err := d.gateway(ctx, p)
+	gateway, err := d.gateway(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (d *daemon) build(ctx context.Context) ([]process.Worker, error) {
 	}
 	// Workers stop in reverse order: first the inference calls, then the agent with the engines that serve them,
 	// and the gateway later, because trainings report through it until they end.
-	return append(append(workers, edge...), agent, hurried(p.calls, p.byName[inference.Name].env.Log)), nil
+	return append(append(workers, gateway...), agent, hurried(p.calls, p.byName[inference.Name].env.Log)), nil
 }
 
 // prepare opens the listeners of a service. It runs for every service before the first client dials.

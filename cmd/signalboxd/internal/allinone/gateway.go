@@ -41,11 +41,11 @@ func (d *daemon) gateway(ctx context.Context, p *parts) ([]process.Worker, error
 	return []process.Worker{hurried(g.Worker(d.listener), e.Log)}, nil
 }
 
-// edgeGrace is how long open requests may delay the stop of this process. Ctrl-C must end everything within 3 s, but an
-// idle connection of a browser or an incomplete request would last until the end of any grace period. After SIGTERM,
+// gatewayGrace is how long open requests may delay the stop of this process. Ctrl-C must end everything within 3 s, but
+// an idle connection of a browser or an incomplete request would last until the end of any grace period. After SIGTERM,
 // which a service manager sends, managedGrace applies instead, so that open requests can finish.
 const (
-	edgeGrace    = time.Second
+	gatewayGrace = time.Second
 	managedGrace = 8 * time.Second
 )
 
@@ -53,7 +53,7 @@ const (
 func hurried(w process.Worker, log *slog.Logger) process.Worker {
 	stop := w.Stop
 	w.Stop = func(ctx context.Context) error {
-		grace := edgeGrace
+		grace := gatewayGrace
 		if process.StopSignal(ctx) == syscall.SIGTERM {
 			grace = managedGrace
 		}

@@ -25,7 +25,7 @@ func TestHurried_stopEndsAfterGrace(t *testing.T) {
 			<-ctx.Done()
 			return fmt.Errorf("finish requests: %w", ctx.Err())
 		}, nil},
-		"edge fails": {func(context.Context) error { return broken }, broken},
+		"stop fails": {func(context.Context) error { return broken }, broken},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -22,8 +22,8 @@ from __future__ import annotations
 import os
 from typing import Mapping, Optional
 
-from .asked import Paused, Signal
 from .config import load
+from .control_signals import Paused, Signal
 from .errors import ConfigError, IngestError, SensitiveFileError, SignalboxError, SpoolError, UndeliveredError
 from .evaluation import task_key
 from .policy import Policy

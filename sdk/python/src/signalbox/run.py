@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Type
 
 from . import flatten
-from .asked import CHECKPOINT, PAUSE, STOP, Callback, Paused
 from .capture import Capture
+from .control_signals import CHECKPOINT, PAUSE, STOP, Callback, Paused
 from .errors import SignalboxError
 from .policy import Policy
 from .sinks import Sink, undelivered
@@ -154,15 +154,15 @@ class Run:
         it is cheap. The control plane refuses to pause a run that neither checks for signals nor has a
         checkpoint, unless the job's spec or recipe permits it.
         """
-        return self._sink.asked().now().signal == CHECKPOINT
+        return self._sink.signals().now().signal == CHECKPOINT
 
     def should_stop(self) -> bool:
         """Return whether the current signal is to stop or to pause. If so, the training loop must end soon."""
-        return self._sink.asked().now().signal in (STOP, PAUSE)
+        return self._sink.signals().now().signal in (STOP, PAUSE)
 
     def on_signal(self, callback: Callback) -> None:
         """Call `callback(signal)` with every new signal, on a separate thread."""
-        self._sink.asked().call(callback)
+        self._sink.signals().call(callback)
 
     def checkpoint(self, path: "str | os.PathLike[str]", format: str, step: int) -> str:
         """Upload and register a checkpoint from which training can continue. Return its object URI.
@@ -170,10 +170,10 @@ class Run:
         This acknowledges a request for a checkpoint. If the run is being paused, it then raises `Paused`, which
         ends the process.
         """
-        asked = self._sink.asked().now()
+        current = self._sink.signals().now()
         uri = self.artifact(path, kind="checkpoint", format=format, step=step)
-        if asked.signal == CHECKPOINT and uri:
-            then = self._sink.asked().answer(asked)
+        if current.signal == CHECKPOINT and uri:
+            then = self._sink.signals().acknowledge(current)
             if then.signal == PAUSE:
                 raise Paused
         return uri
@@ -298,7 +298,7 @@ class Run:
     def _lifecycle(self, event: str) -> None:
         if event in EVENTS[2:]:
             self._ended = event
-            if self._sink.asked().leaving():
+            if self._sink.signals().leaving():
                 return  # a paused run has not ended: the next attempt continues it
         if self._capture is not None:
             self._capture.drain()

@@ -7,8 +7,8 @@ import threading
 import time
 from typing import Any, Dict, Optional, Protocol, Sequence, Tuple
 
-from .asked import Asked, Unasked
 from .config import Config
+from .control_signals import ControlSignals, NoSignals
 from .errors import UndeliveredError
 from .outbox import Outbox
 from .policy import Policy
@@ -35,7 +35,7 @@ class Sink(Protocol):
     def upload(self, file: str, kind: str) -> Dict[str, Any]:
         """Upload a file to the store; return {"path", "size_bytes"}."""
 
-    def asked(self) -> "Asked | Unasked":
+    def signals(self) -> "ControlSignals | NoSignals":
         """Return the signals of the run."""
 
     def close(self, timeout: float) -> Optional[Exception]:
@@ -53,7 +53,7 @@ class Online:
         self._config = config
         self.box = Outbox(config, root, policy, temporary=config.spool_dir is None)
         self.box.open()
-        self._asked = Asked(config, policy)
+        self._signals = ControlSignals(config, policy)
 
     def put(self, stream: str, items: Items) -> int:
         """Write the reports to the spool and return."""
@@ -80,13 +80,13 @@ class Online:
 
         return Upload(self._config, self._policy).send(file, kind)
 
-    def asked(self) -> Asked:
+    def signals(self) -> ControlSignals:
         """Return the signals from the control plane."""
-        return self._asked
+        return self._signals
 
     def close(self, timeout: float) -> Optional[Exception]:
         """Deliver and close. Also deliver reports that child processes left in the spool."""
-        self._asked.end()
+        self._signals.end()
         self.box.adopt_orphans()
         began = time.monotonic()
         delivered = self.box.flush(timeout, stuck=False) or self.box.owed(logs=False) == 0
@@ -134,9 +134,9 @@ class Offline:
 
         return {"path": os.path.abspath(file), "size_bytes": digest(file)[0]}
 
-    def asked(self) -> Unasked:
-        """Return an Unasked, which never has a signal."""
-        return Unasked()
+    def signals(self) -> NoSignals:
+        """Return NoSignals, which never has a signal."""
+        return NoSignals()
 
     def close(self, timeout: float) -> Optional[Exception]:
         """Return None: there is nothing to deliver."""

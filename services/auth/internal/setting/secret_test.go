@@ -106,7 +106,7 @@ func TestSettings_Reveal_boundToRow(t *testing.T) {
 	}
 }
 
-func TestSettings_rewrap(t *testing.T) {
+func TestSettings_reseal(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	k1, k2 := secret.Key{ID: "k1", Bytes: make([]byte, 32)}, secret.Key{ID: "k2", Bytes: make([]byte, 32)}

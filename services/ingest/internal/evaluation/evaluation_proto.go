@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
@@ -104,7 +105,7 @@ func evaluationProto(runID string, h *Head, s *Summary, p *run.Progress) (*inges
 
 // headProto writes the head and its parts to out.
 func headProto(out *ingestv1.AgentEvaluation, h *Head, parts *stated) {
-	out.Benchmark = &ingestv1.EvaluatedBenchmark{Name: h.Name, Version: optional(h.Version)}
+	out.Benchmark = &ingestv1.EvaluatedBenchmark{Name: h.Name, Version: request.NonEmpty(h.Version)}
 	if m := parts.Model; m != nil {
 		out.Model = &ingestv1.EvaluatedModel{Version: m.Version, Revision: m.Revision, Digest: m.Digest}
 	}

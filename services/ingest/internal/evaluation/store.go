@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
@@ -138,8 +139,9 @@ func storeRollouts(ctx context.Context, tx pgx.Tx, rollouts []report.Rollout, r 
 		c.task[i], c.number[i], c.masked[i] = o.Task, o.Number, o.Masked
 		c.reward, c.passed = append(c.reward, o.Reward), append(c.passed, o.Passed)
 		c.cost, c.seconds = append(c.cost, o.Cost), append(c.seconds, o.Seconds)
-		c.parts, c.group = append(c.parts, optional(string(o.Parts))), append(c.group, optional(o.Group))
-		c.stop, c.error, c.trace = append(c.stop, optional(o.Stop)), append(c.error, optional(o.Error)), append(c.trace, optional(o.Trace))
+		c.parts, c.group = append(c.parts, request.NonEmpty(string(o.Parts))), append(c.group, request.NonEmpty(o.Group))
+		c.stop, c.error = append(c.stop, request.NonEmpty(o.Stop)), append(c.error, request.NonEmpty(o.Error))
+		c.trace = append(c.trace, request.NonEmpty(o.Trace))
 		c.turns, c.calls = append(c.turns, o.Turns), append(c.calls, o.ToolCalls)
 		c.promptTok, c.completionTok = append(c.promptTok, o.PromptTokens), append(c.completionTok, o.CompletionTokens)
 	}
@@ -149,11 +151,4 @@ func storeRollouts(ctx context.Context, tx pgx.Tx, rollouts []report.Rollout, r 
 		return fmt.Errorf("store rollouts: %w", err)
 	}
 	return nil
-}
-
-func optional(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }

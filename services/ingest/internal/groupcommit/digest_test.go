@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/db"
 	"github.com/signalbox-dev/signalbox/test/pgtest"
@@ -60,12 +61,12 @@ func TestCommitter_group_firstBodyOfReusedNumberWins(t *testing.T) {
 	w1, w2 := Key{"w", 1}, Key{"w", 2}
 	got := b.storeAsGroup(keyedItem(w1, "a"), keyedItem(w1, "b"), keyedItem(w1, "a"), keyedItem(w2, "b"), keyedItem(Key{}, "c"), keyedItem(Key{}, "d"))
 	require.Equal(t, result{}, got[0])
-	require.True(t, fault.HasCode(got[1].err, CodeKey) && fault.Is(got[1].err, fault.Conflict), "%v", got[1].err)
+	require.True(t, fault.HasCode(got[1].err, idempotency.CodeKey) && fault.Is(got[1].err, fault.Conflict), "%v", got[1].err)
 	require.Equal(t, []result{{repeated: true}, {}, {}, {}}, got[2:])
 	require.Equal(t, 4, b.count(`SELECT count(*) FROM hparam_history`))
 	require.Equal(t, 2, b.count(`SELECT count(*) FROM request_digest`), "a request without a number has no digest")
 	got = b.storeAsGroup(keyedItem(w2, "a"), keyedItem(w2, "b"))
-	require.True(t, fault.HasCode(got[0].err, CodeKey))
+	require.True(t, fault.HasCode(got[0].err, idempotency.CodeKey))
 	require.Equal(t, result{repeated: true}, got[1])
 }
 
@@ -106,7 +107,7 @@ func TestClaim_concurrentBodiesOnlyOneSucceeds(t *testing.T) {
 		for i := range 12 {
 			all.Go(func() {
 				stored, err := Claim(t.Context(), b.pool, "run_1", "s", Key{"w", seq}, DigestOf([]byte{byte(i % 4)}))
-				if err != nil && !fault.HasCode(err, CodeKey) || stored {
+				if err != nil && !fault.HasCode(err, idempotency.CodeKey) || stored {
 					t.Error(stored, err)
 				}
 				mu.Lock()
@@ -135,7 +136,7 @@ func TestClaim_bindsNumberForStore(t *testing.T) {
 	_, err := Claim(t.Context(), b.pool, "run_1", "s", Key{"w", 1}, DigestOf([]byte("a")))
 	require.NoError(t, err)
 	got := b.storeAsGroup(keyedItem(Key{"w", 1}, "b"))
-	require.True(t, fault.HasCode(got[0].err, CodeKey), "%v", got[0].err)
+	require.True(t, fault.HasCode(got[0].err, idempotency.CodeKey), "%v", got[0].err)
 	require.Zero(t, b.count(`SELECT count(*) FROM hparam_history`))
 	require.Equal(t, []result{{}}, b.storeAsGroup(keyedItem(Key{"w", 1}, "a")))
 }
@@ -168,6 +169,6 @@ func TestMigration_digestsKeepOldRequestsAsRepeats(t *testing.T) {
 	}
 	require.Zero(t, b.count(`SELECT count(*) FROM request_digest`), "a repeat of an old request stores no digest")
 	require.Equal(t, []result{{}}, b.storeAsGroup(keyedItem(Key{"w", 3}, "a")), "a new request fills the gap")
-	require.True(t, fault.HasCode(b.storeAsGroup(keyedItem(Key{"w", 3}, "b"))[0].err, CodeKey))
+	require.True(t, fault.HasCode(b.storeAsGroup(keyedItem(Key{"w", 3}, "b"))[0].err, idempotency.CodeKey))
 	require.Equal(t, 4, b.count(`SELECT seq FROM mark`))
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
@@ -29,13 +29,6 @@ type request struct {
 }
 
 func (i *Item) request() request { return request{i.mark(), i.Key.Seq} }
-
-// CodeKey is the error code of a number that is reused with another body. Other services use the same code.
-const CodeKey = "idempotency_key"
-
-func reused(k Key) error {
-	return fault.New(fault.Conflict, CodeKey, "Idempotency-Key %s:%d was used with another body", k.Writer, k.Seq)
-}
 
 const digestsSQL = `SELECT d.run_id, d.stream, d.writer, d.seq, d.digest
 	FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) k(r, s, w, n)
@@ -60,7 +53,7 @@ func (g *group) known(w *waiting) (bool, error) {
 		return false, nil
 	}
 	if digest, ok := g.digests[w.request()]; ok && digest != w.Digest {
-		return false, reused(w.Key)
+		return false, idempotency.Reused()
 	}
 	return g.marks[w.mark()].has(w.Key.Seq), nil
 }
@@ -113,7 +106,7 @@ func Claim(ctx context.Context, q pg.Querier, runID, stream string, key Key, dig
 		return false, fmt.Errorf("look for a stored request: %w", err)
 	}
 	if bound != nil && Digest(bound) != digest {
-		return false, reused(key)
+		return false, idempotency.Reused()
 	}
 	return stored, nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
@@ -253,7 +254,7 @@ func TestHandler_lifecycle_sendsEventBeforeStoring(t *testing.T) {
 		"stored before":                 {"w:1", func(p *harness) { p.stored = true }, 200, 0, 0},
 		"rejected by jobs":              {"w:1", func(p *harness) { p.fail["lifecycle"] = fault.New(fault.Conflict, "", "over") }, 409, 1, 0},
 		"jobs unavailable":              {"w:1", func(p *harness) { p.fail["lifecycle"] = fault.New(fault.Unavailable, "", "away") }, 503, 1, 0},
-		"reused number":                 {"w:1", func(p *harness) { p.fail["claim"] = fault.New(fault.Conflict, groupcommit.CodeKey, "used") }, 409, 0, 0},
+		"reused number":                 {"w:1", func(p *harness) { p.fail["claim"] = fault.New(fault.Conflict, idempotency.CodeKey, "used") }, 409, 0, 0},
 		"claim fails":                   {"w:1", func(p *harness) { p.fail["claim"] = fault.New(fault.Unavailable, "", "no database") }, 503, 0, 0},
 		"store fails, without a number": {"", func(p *harness) { p.fail["store"] = fault.New(fault.Unavailable, "", "no database") }, 503, 1, 1},
 		"store fails, with a number":    {"w:1", func(p *harness) { p.fail["store"] = fault.New(fault.Unavailable, "", "no database") }, 503, 1, 1},

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/evaluation"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
@@ -46,19 +47,11 @@ func nodeProto(r *report.RawRecord) (*ingestv1.NodeEnvironment, error) {
 }
 
 func hardwareProto(s *metric.HardwareSeries) *ingestv1.HardwareSeries {
-	out := &ingestv1.HardwareSeries{Node: named(s.Node), Gpu: named(s.GPU), Key: s.Key, Points: make([]*ingestv1.HardwarePoint, len(s.Points))}
+	out := &ingestv1.HardwareSeries{Node: request.NonEmpty(s.Node), Gpu: request.NonEmpty(s.GPU), Key: s.Key, Points: make([]*ingestv1.HardwarePoint, len(s.Points))}
 	for i, p := range s.Points {
 		out.Points[i] = &ingestv1.HardwarePoint{Ts: timestamppb.New(p.At), Value: p.Value, Attempt: p.Attempt}
 	}
 	return out
-}
-
-// named returns a pointer to s, or nil if s is empty.
-func named(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }
 
 // EvaluationScores returns a function that loads the newest reported score of each metric of a benchmark and converts

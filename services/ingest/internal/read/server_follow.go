@@ -2,13 +2,12 @@ package read
 
 import (
 	"context"
-	"fmt"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
-	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/follow"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/logs"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
@@ -28,7 +27,7 @@ func LogPages(progress Progress, store *logs.Store) follow.Read[*ingestv1.Follow
 		// Read the progress before the lines: if the progress shows a closed run, the lines are complete.
 		p, err := progress(ctx, runID)
 		if err == nil {
-			page.Owner, err = p.Owner, within(after, p.LineSeq)
+			page.Owner, err = p.Owner, request.StreamPosition(after, p.LineSeq)
 		}
 		if err != nil || (p.LineSeq <= after && p.ClosedAt == nil) {
 			return page, err
@@ -59,7 +58,7 @@ func MetricPages(progress Progress, store *metric.Store) follow.Read[*ingestv1.F
 		page := follow.Page[*ingestv1.FollowMetricsResponse]{Last: after}
 		p, err := progress(ctx, runID)
 		if err == nil {
-			page.Owner, err = p.Owner, within(after, p.BatchSeq)
+			page.Owner, err = p.Owner, request.StreamPosition(after, p.BatchSeq)
 		}
 		if err != nil || (p.BatchSeq <= after && p.ClosedAt == nil) {
 			return page, err
@@ -81,17 +80,6 @@ func MetricPages(progress Progress, store *metric.Store) follow.Read[*ingestv1.F
 		}
 		return page, nil
 	}
-}
-
-// within returns an Invalid fault if the stream has not reached the position after. Such a position comes from another
-// stream, and a follower that waited at it would miss all events before it.
-func within(after, last int64) error {
-	if after <= last {
-		return nil
-	}
-	field := fault.At(fault.TypeLessThanEqual, fmt.Sprintf("Input should be less than or equal to %d, the stream's last id", last), "after")
-	field.Ctx = map[string]any{"le": last}
-	return fault.InvalidFields(field)
 }
 
 // FollowLogs implements RunDataService.

@@ -67,9 +67,9 @@ func (l *Wakeups) dial(ctx context.Context) (redis.Conn, error) {
 		redis.DialReadTimeout(callTimeout), redis.DialWriteTimeout(callTimeout))
 }
 
-// Tell queues runs that have new data, so that Run publishes them. It never blocks. If maxPending runs are queued,
+// Notify queues runs that have new data, so that Run publishes them. It never blocks. If maxPending runs are queued,
 // further runs are not published; Postgres wakes their followers.
-func (l *Wakeups) Tell(runs []string) {
+func (l *Wakeups) Notify(runs []string) {
 	l.mu.Lock()
 	for _, id := range runs {
 		if len(l.runs) < maxPending {

@@ -66,7 +66,7 @@ func TestWakeups_Tell_publishesRuns(t *testing.T) {
 	start(t, l.publish)
 	requireSoon(t, func() bool {
 		clk.Advance(breakFor)
-		l.Tell([]string{"run_1"})
+		l.Notify([]string{"run_1"})
 		words := s.next()
 		return len(words) == 3 && words[0] == "publish" && words[1] == channel && words[2] == "run_1"
 	})
@@ -76,12 +76,12 @@ func TestWakeups_Tell_neverBlocksAndIsBounded(t *testing.T) {
 	t.Parallel()
 	l, _ := open(t, "127.0.0.1:1", clock.NewFake(fixtures.Now()))
 	for i := range 3 * maxPending { // publish is not running
-		l.Tell([]string{fmt.Sprintf("run_%d", i)})
+		l.Notify([]string{fmt.Sprintf("run_%d", i)})
 	}
 	require.Len(t, l.take(), maxPending, "further runs are left to Postgres")
 	require.Empty(t, l.take())
-	l.Tell([]string{"run_1", "run_2"})
-	l.Tell([]string{"run_2", "run_3"})
+	l.Notify([]string{"run_1", "run_2"})
+	l.Notify([]string{"run_2", "run_3"})
 	runs := l.take()
 	slices.Sort(runs)
 	require.Equal(t, []string{"run_1", "run_2", "run_3"}, runs, "the queue has room again, and each run is queued once")
@@ -122,11 +122,11 @@ func TestWakeups_publish_pausesAfterFailures(t *testing.T) {
 	clk := clock.NewFake(fixtures.Now())
 	l, notes := open(t, s.listener.Addr().String(), clk)
 	start(t, l.publish)
-	requireSoon(t, func() bool { l.Tell([]string{"run_1"}); return len(notes) > 0 })
+	requireSoon(t, func() bool { l.Notify([]string{"run_1"}); return len(notes) > 0 })
 	require.Contains(t, <-notes, "publishing to Redis is paused after repeated failures")
 	s.set(false, false)
 	for _, run := range []string{"run_2", "behind"} { // publish takes each run, and drops it because publishing is paused
-		l.Tell([]string{run})
+		l.Notify([]string{run})
 		requireSoon(t, func() bool {
 			l.mu.Lock()
 			defer l.mu.Unlock()
@@ -136,7 +136,7 @@ func TestWakeups_publish_pausesAfterFailures(t *testing.T) {
 	var published []string
 	requireSoon(t, func() bool {
 		clk.Advance(breakFor)
-		l.Tell([]string{"run_3"})
+		l.Notify([]string{"run_3"})
 		if words := s.next(); len(words) == 3 && words[0] == "publish" {
 			published = append(published, words[2])
 		}
@@ -177,7 +177,7 @@ func TestWakeups_Run_endsWithContext(t *testing.T) {
 		s.set(silent, false)
 		l, _ := open(t, s.listener.Addr().String(), clock.Real())
 		stop := start(t, func(ctx context.Context) error { return l.Run(ctx, func([]string) {}) })
-		l.Tell([]string{"run_1"})
+		l.Notify([]string{"run_1"})
 		<-s.commands
 		stop()
 		requireSoon(t, func() bool { return s.open() == 0 })

@@ -2,7 +2,6 @@ package jobapi
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
-	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
@@ -37,7 +35,7 @@ func (s *Server) WatchJob(req *jobsv1.WatchJobRequest, stream grpc.ServerStreami
 	if err != nil {
 		return err
 	}
-	if err := within(req.GetAfter(), j.Seq); err != nil {
+	if err := request.StreamPosition(req.GetAfter(), j.Seq); err != nil {
 		return err
 	}
 	// The header shows the client at once that it has access, even if there is no change to send yet.
@@ -66,17 +64,6 @@ func (s *Server) WatchJob(req *jobsv1.WatchJobRequest, stream grpc.ServerStreami
 			return err
 		}
 	}
-}
-
-// within refuses a start position past the job's last change. Such a position belongs to another stream, and a
-// watch that waited for it would miss every change before it.
-func within(after, last int64) error {
-	if after <= last {
-		return nil
-	}
-	field := fault.At(fault.TypeLessThanEqual, fmt.Sprintf("Input should be less than or equal to %d, the stream's last id", last), "after")
-	field.Ctx = map[string]any{"le": last}
-	return fault.InvalidFields(field)
 }
 
 // find returns the job with the given job ID or run ID.

@@ -137,7 +137,7 @@ func died() revision.Observation {
 	return revision.Observation{NodeID: "nod_1", Phase: revision.PhaseExited, Exit: &revision.Exit{Code: 1, Message: "it died"}}
 }
 
-func TestBook_Promote_readyCandidate(t *testing.T) {
+func TestChanger_Promote_readyCandidate(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	r := b.candidate()
@@ -164,7 +164,7 @@ func TestBook_Promote_readyCandidate(t *testing.T) {
 	require.NotContains(t, string(sealed), "engine-key", "the stored key is encrypted")
 }
 
-func TestBook_Observe_promotedEngineReordered(t *testing.T) {
+func TestChanger_Observe_promotedEngineReordered(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	r := b.candidate()
@@ -191,7 +191,7 @@ func TestBook_Observe_promotedEngineReordered(t *testing.T) {
 	require.Equal(t, revision.Ready, old.State, "an observation of an older execution is ignored")
 }
 
-func TestBook_Observe_deadCandidateFails(t *testing.T) {
+func TestChanger_Observe_deadCandidateFails(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	r := b.candidate()
@@ -215,7 +215,7 @@ func TestBook_Observe_deadCandidateFails(t *testing.T) {
 	require.Len(t, events, 4, "created, revision 1, failed, stopped")
 }
 
-func TestBook_Promote_recordsPreviousRevision(t *testing.T) {
+func TestChanger_Promote_recordsPreviousRevision(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	one, two := b.candidate(), b.candidate()
@@ -239,7 +239,7 @@ func TestBook_Promote_recordsPreviousRevision(t *testing.T) {
 	require.Equal(t, two.ID, wanted[0].ID)
 }
 
-func TestBook_Revoke_returnsEpoch(t *testing.T) {
+func TestChanger_Revoke_returnsEpoch(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	var token *deploytoken.Token

@@ -19,7 +19,7 @@ func placed(phase revision.Phase, report *revision.Report) revision.Observation 
 	return revision.Observation{NodeID: "nod_1", Phase: phase, Report: report}
 }
 
-func TestBook_Observe_stateSequence(t *testing.T) {
+func TestChanger_Observe_stateSequence(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	r := b.candidate()
@@ -58,7 +58,7 @@ func TestBook_Observe_stateSequence(t *testing.T) {
 	}, moves, "exactly one event per change of state, in order")
 }
 
-func TestBook_Observe_readinessIsNotSticky(t *testing.T) {
+func TestChanger_Observe_readinessIsNotSticky(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	r := b.readyRevision()
@@ -77,7 +77,7 @@ func TestBook_Observe_readinessIsNotSticky(t *testing.T) {
 	require.JSONEq(t, `{"n":1}`, string(r.Probes), "the probe report of the first readiness is kept")
 }
 
-func TestBook_Observe_failingCandidateLeavesTraffic(t *testing.T) {
+func TestChanger_Observe_failingCandidateLeavesTraffic(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	b.promotedRevision()
@@ -100,7 +100,7 @@ func TestBook_Observe_failingCandidateLeavesTraffic(t *testing.T) {
 	require.Equal(t, revision.Ready, b.revision(1).State)
 }
 
-func TestBook_Observe_ignoresStaleExecution(t *testing.T) {
+func TestChanger_Observe_ignoresStaleExecution(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	r := b.candidate()
@@ -119,7 +119,7 @@ func TestBook_Observe_ignoresStaleExecution(t *testing.T) {
 	require.EqualValues(t, 6, r.Engine.Fence)
 }
 
-func TestBook_Observe_exitedEngineOrderedOnce(t *testing.T) {
+func TestChanger_Observe_exitedEngineOrderedOnce(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	r := b.promotedRevision()
@@ -139,7 +139,7 @@ func TestBook_Observe_exitedEngineOrderedOnce(t *testing.T) {
 	require.Equal(t, r.ID, *b.now().PromotedID)
 }
 
-func TestBook_Observe_ignoresFinishedRevision(t *testing.T) {
+func TestChanger_Observe_ignoresFinishedRevision(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	stopped, failed := b.readyRevision(), b.candidate()
@@ -156,7 +156,7 @@ func TestBook_Observe_ignoresFinishedRevision(t *testing.T) {
 	require.Equal(t, before, b.everything())
 }
 
-func TestBook_Observe_storesArbitraryEngineText(t *testing.T) {
+func TestChanger_Observe_storesArbitraryEngineText(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	r := b.candidate()
@@ -206,7 +206,7 @@ func TestRevisionStore_Save_roundTrip(t *testing.T) {
 	}
 }
 
-func TestBook_Observe_resumesInNewProcess(t *testing.T) {
+func TestChanger_Observe_resumesInNewProcess(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	r := b.promotedRevision()
@@ -225,7 +225,7 @@ func TestBook_Observe_resumesInNewProcess(t *testing.T) {
 	require.True(t, b.now().promoted(r.ID), "the revision stays promoted")
 }
 
-func TestBook_Promote_earlierRevisionAgain(t *testing.T) {
+func TestChanger_Promote_earlierRevisionAgain(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	one, two := b.promotedRevision(), b.promotedRevision()
@@ -245,7 +245,7 @@ func TestBook_Promote_earlierRevisionAgain(t *testing.T) {
 	require.Contains(t, fault.From(err).Text(), "stopped/stopped")
 }
 
-func TestBook_Promote_keepsDeploymentSuspended(t *testing.T) {
+func TestChanger_Promote_keepsDeploymentSuspended(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	r := b.readyRevision()

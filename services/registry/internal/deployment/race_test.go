@@ -17,7 +17,7 @@ import (
 // rounds is how often each race is repeated.
 const rounds = 8
 
-func TestBook_Promote_concurrentPromotionsSerialize(t *testing.T) {
+func TestChanger_Promote_concurrentPromotionsSerialize(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	one, two := b.readyRevision(), b.readyRevision()
@@ -55,7 +55,7 @@ func TestBook_Promote_concurrentPromotionsSerialize(t *testing.T) {
 	}
 }
 
-func TestBook_concurrentStopAndPromote(t *testing.T) {
+func TestChanger_concurrentStopAndPromote(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	for range rounds {
@@ -79,7 +79,7 @@ func TestBook_concurrentStopAndPromote(t *testing.T) {
 	}
 }
 
-func TestBook_Promote_concurrentEngineLoss(t *testing.T) {
+func TestChanger_Promote_concurrentEngineLoss(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	for range rounds {
@@ -119,7 +119,7 @@ func TestBook_Promote_concurrentEngineLoss(t *testing.T) {
 	}
 }
 
-func TestBook_Stop_concurrentStopsConflict(t *testing.T) {
+func TestChanger_Stop_concurrentStopsConflict(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	for range rounds {
@@ -137,7 +137,7 @@ func TestBook_Stop_concurrentStopsConflict(t *testing.T) {
 	}
 }
 
-func TestBook_Revoke_concurrentRevocations(t *testing.T) {
+func TestChanger_Revoke_concurrentRevocations(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	for n := range rounds {
@@ -162,7 +162,7 @@ func TestBook_Revoke_concurrentRevocations(t *testing.T) {
 	}
 }
 
-func TestBook_CreateRevision_concurrentNumbersHaveNoGaps(t *testing.T) {
+func TestChanger_CreateRevision_concurrentNumbersHaveNoGaps(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	var all []func() error

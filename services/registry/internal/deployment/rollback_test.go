@@ -75,7 +75,7 @@ func TestServer_RollbackDeployment_startsStoppedRevision(t *testing.T) {
 	require.Equal(t, before+1, d.epoch())
 }
 
-func TestBook_Rollback_pendingEnds(t *testing.T) {
+func TestChanger_Rollback_pendingEnds(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]struct {
 		by    func(d *serverHarness, r *revision.Revision)
@@ -112,7 +112,7 @@ func TestBook_Rollback_pendingEnds(t *testing.T) {
 }
 
 // After a crash between readiness and promotion, the next observation of the engine promotes the pending revision.
-func TestBook_Observe_settlesMissedRollback(t *testing.T) {
+func TestChanger_Observe_settlesMissedRollback(t *testing.T) {
 	t.Parallel()
 	d := newServerHarness(t)
 	one, _ := d.promotedRevision(), d.promotedRevision()

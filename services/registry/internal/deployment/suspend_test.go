@@ -58,7 +58,7 @@ func TestServer_SuspendDeployment_waitsForReplicas(t *testing.T) {
 	require.Equal(t, 1, d.count("resumed"))
 }
 
-func TestBook_Suspend_leavesRevisionsUnchanged(t *testing.T) {
+func TestChanger_Suspend_leavesRevisionsUnchanged(t *testing.T) {
 	t.Parallel()
 	d := newServerHarness(t)
 	one, two := d.promotedRevision(), d.readyRevision()

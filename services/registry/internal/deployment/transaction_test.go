@@ -117,7 +117,7 @@ func changes() map[string]change {
 	}
 }
 
-func TestBook_changesAreAtomic(t *testing.T) {
+func TestChanger_changesAreAtomic(t *testing.T) {
 	t.Parallel()
 	for name, c := range changes() {
 		t.Run(name, func(t *testing.T) {
@@ -162,7 +162,7 @@ func (c change) audited(t *testing.T, b *harness, before string) {
 	require.Contains(t, actions, c.audit)
 }
 
-func TestBook_failedOrderRollsBack(t *testing.T) {
+func TestChanger_failedOrderRollsBack(t *testing.T) {
 	t.Parallel()
 	full := errors.New("the queue is full")
 	for name, c := range changes() {
@@ -184,7 +184,7 @@ func TestBook_failedOrderRollsBack(t *testing.T) {
 	}
 }
 
-func TestBook_brokenConnectionRollsBack(t *testing.T) {
+func TestChanger_brokenConnectionRollsBack(t *testing.T) {
 	t.Parallel()
 	for name, c := range changes() {
 		if c.orders == 0 {
@@ -210,7 +210,7 @@ func TestBook_brokenConnectionRollsBack(t *testing.T) {
 	}
 }
 
-func TestBook_Stop_cancelledRollsBack(t *testing.T) {
+func TestChanger_Stop_cancelledRollsBack(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	r := b.readyRevision()
@@ -222,7 +222,7 @@ func TestBook_Stop_cancelledRollsBack(t *testing.T) {
 	require.Equal(t, before, b.everything())
 }
 
-func TestBook_Mint_secretNotStored(t *testing.T) {
+func TestChanger_Mint_secretNotStored(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	_, text := b.mint("ci")

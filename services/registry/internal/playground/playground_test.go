@@ -225,7 +225,7 @@ func TestCreatePlaygroundSession_limits(t *testing.T) {
 	require.True(t, fault.HasCode(err, "version_archived"), "%v", err)
 }
 
-func TestPlaygroundBook_Forget(t *testing.T) {
+func TestChanger_Forget(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	old, live := b.create(), b.create(ttl(14400, 14400))

@@ -79,8 +79,8 @@ func TestSolutionApplication_hiddenLooksAbsent(t *testing.T) {
 	} {
 		hidden, absent := call(a.GetId()), call(unknown)
 		require.True(t, fault.Is(hidden, fault.Absent) && fault.Is(absent, fault.Absent), "%s: %v", name, hidden)
-		require.Equal(t, "no such solution_application: "+a.GetId(), fault.From(hidden).Text())
-		require.Equal(t, "no such solution_application: "+unknown, fault.From(absent).Text())
+		require.Equal(t, "no such solution application: "+a.GetId(), fault.From(hidden).Text())
+		require.Equal(t, "no such solution application: "+unknown, fault.From(absent).Text())
 		require.True(t, fault.Is(call("sap_1"), fault.Invalid))
 	}
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// SubjectKind and ApplicationKind are the kinds of solutions and applications in events, audit entries and errors.
+// SubjectKind and ApplicationKind are the kinds of solutions and applications in events and audit entries.
 const (
 	SubjectKind     = "solution"
 	ApplicationKind = "solution_application"

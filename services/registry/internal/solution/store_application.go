@@ -49,7 +49,7 @@ func (Store) Application(ctx context.Context, q pg.Querier, scope authn.Scope, i
 	a, err := pg.One[Application](q.Query(ctx, `SELECT `+applicationColumns+` FROM solution_application WHERE `+access.Visible+` AND id = $4`,
 		access.Args(scope, id)...))
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, fault.Absentf(ApplicationKind, id)
+		return nil, fault.Absentf("solution application", id)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load an application: %w", err)

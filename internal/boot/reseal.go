@@ -14,13 +14,13 @@ type SecretKeeper interface{ Sealed() []pg.SealedColumn }
 // How often a process looks for values that are encrypted with a former key. Such values occur only after the keyring
 // was changed, or while another process still writes with the former keyring.
 const (
-	rewrapEvery  = time.Hour
-	rewrapJitter = 10 * time.Minute
+	resealEvery  = time.Hour
+	resealJitter = 10 * time.Minute
 )
 
-// rewrapper returns the worker that re-encrypts values with the first key of the keyring.
-func (e *Env) rewrapper(keeper SecretKeeper) process.Worker {
-	name := e.Name + ".rewrap"
+// resealer returns the worker that re-encrypts values with the first key of the keyring.
+func (e *Env) resealer(keeper SecretKeeper) process.Worker {
+	name := e.Name + ".reseal"
 	round := func(ctx context.Context) error {
 		moved, err := pg.Reseal(ctx, e.Pool, e.Keyring, keeper.Sealed()...)
 		if moved > 0 {
@@ -29,6 +29,6 @@ func (e *Env) rewrapper(keeper SecretKeeper) process.Worker {
 		return err
 	}
 	return process.Worker{Name: name, Run: func(ctx context.Context) error {
-		return process.Loop(ctx, e.Clock, rewrapEvery, rewrapJitter, process.Logged(e.Log, name, round))
+		return process.Loop(ctx, e.Clock, resealEvery, resealJitter, process.Logged(e.Log, name, round))
 	}}
 }

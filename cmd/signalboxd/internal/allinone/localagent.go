@@ -78,13 +78,13 @@ type inProcess struct {
 }
 
 func (d *daemon) joiner() (controlplane.Joiner, error) {
-	edge := d.bus.As("gateway")
-	authConn, err := edge.Dial(auth.Name)
+	gateway := d.bus.As("gateway")
+	authConn, err := gateway.Dial(auth.Name)
 	if err != nil {
 		return nil, fmt.Errorf("dial auth: %w", err)
 	}
 	d.closers.Add("agent to auth", func(context.Context) error { return authConn.Close() })
-	jobsConn, err := edge.Dial(jobs.Name)
+	jobsConn, err := gateway.Dial(jobs.Name)
 	if err != nil {
 		return nil, fmt.Errorf("dial jobs: %w", err)
 	}

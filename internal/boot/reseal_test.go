@@ -23,7 +23,7 @@ func (sealedService) Sealed() []pg.SealedColumn {
 
 // When a process starts, it looks for values that are encrypted with a former key, and logs those that it cannot
 // decrypt.
-func TestProcess_rewrapsAtStart(t *testing.T) {
+func TestProcess_resealsAtStart(t *testing.T) {
 	t.Parallel()
 	e, _, _ := env(t)
 	var err error

@@ -39,7 +39,7 @@ class Signal(NamedTuple):
 Callback = Callable[[Signal], None]
 
 
-class Asked:
+class ControlSignals:
     """Receives signals on a thread and stores the current one. Safe to use from several threads."""
 
     def __init__(self, config: Config, policy: Policy) -> None:
@@ -47,7 +47,7 @@ class Asked:
         self._policy = policy
         self._lock = threading.Lock()
         self._now = Signal()
-        self._answered = ""
+        self._acknowledged = ""
         self._pid = 0  # id of the process in which the thread runs
         self._ended = False
         self._callbacks: List[Callback] = []
@@ -56,7 +56,7 @@ class Asked:
         """Return the current signal, or the signal `none` if it was acknowledged. The first call starts the thread."""
         self._start()
         with self._lock:
-            return Signal() if self._now.id == self._answered else self._now
+            return Signal() if self._now.id == self._acknowledged else self._now
 
     def call(self, callback: Callback) -> None:
         """Call `callback` with every new signal, on the thread that receives signals."""
@@ -68,12 +68,12 @@ class Asked:
         """Return whether the current signal is `pause`. A paused run ends its process and continues in a later one."""
         return self._now.signal == PAUSE
 
-    def answer(self, asked: Signal) -> Signal:
+    def acknowledge(self, signal: Signal) -> Signal:
         """Acknowledge a signal and return the next one.
 
         Raises IngestError if the control plane refuses the acknowledgement or cannot be reached in time.
         """
-        body = encode({"run_id": self._config.run_id, "id": asked.id})
+        body = encode({"run_id": self._config.run_id, "id": signal.id})
         transport = Transport(self._config, self._policy.request_timeout)
         deadline = time.monotonic() + self._policy.settle_timeout
         failures = 0
@@ -83,7 +83,7 @@ class Asked:
                 try:
                     reply = transport.send("signals/ack", body)
                     if reply.ok:
-                        return self._took(asked, _read(reply))
+                        return self._took(signal, _read(reply))
                     fault = detail(reply.body)
                     if not reply.transient or time.monotonic() > deadline:
                         raise IngestError("signals/ack", reply.status, fault)
@@ -99,9 +99,9 @@ class Asked:
         """Stop receiving signals."""
         self._ended = True
 
-    def _took(self, answered: Signal, then: Signal) -> Signal:
+    def _took(self, acknowledged: Signal, then: Signal) -> Signal:
         with self._lock:
-            self._answered = answered.id
+            self._acknowledged = acknowledged.id
             if then.signal != NONE:
                 self._now = then
         return then
@@ -144,8 +144,8 @@ class Asked:
             callback(heard)
 
 
-class Unasked:
-    """Replaces `Asked` if there is no control plane. It never has a signal."""
+class NoSignals:
+    """Replaces `ControlSignals` if there is no control plane. It never has a signal."""
 
     def now(self) -> Signal:
         """Return no signal."""
@@ -158,7 +158,7 @@ class Unasked:
         """Return False."""
         return False
 
-    def answer(self, asked: Signal) -> Signal:
+    def acknowledge(self, signal: Signal) -> Signal:
         """Return no signal."""
         return Signal()
 
