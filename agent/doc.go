@@ -5,4 +5,9 @@
 // Works and engines do not depend on the agent process. The agent may be killed at any time, and the next
 // agent with the same data folder continues where it stopped. On SIGTERM and SIGINT works and engines keep
 // running, unless --stop-works is set.
+//
+// Its packages, in the order in which a work passes them: controlplane receives the desired works and sends the
+// observations. executor defines the contract between both sides. host implements it: it prepares works, runs them and
+// ships their logs. engine builds the commands of serving engines and probes them. engineport lets inference on other
+// hosts reach them.
 package agent

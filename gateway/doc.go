@@ -15,6 +15,13 @@
 //   - On the byte routes (/api/ingest, /inference, /api/blobs) the gateway forwards bodies without parsing them.
 //     The handlers of these routes check their own credentials.
 //
+// # Packages
+//
+// In the order of a request: router finds the route. middleware checks host, origin and limits, selects headers, and
+// writes errors and the log line. bearer turns the credential into a caller identity. Then the route decides: restjson
+// reads bodies and writes responses of RPCs, with scalar for single values; sse serves event streams; reverseproxy
+// forwards bytes; oauthform, webpage and apidoc serve the gateway's own routes. grpcproxy serves gRPC clients instead.
+//
 // # Forms and pages
 //
 // The OAuth endpoints (package oauthform) and the pages outside the console (package webpage) are the gateway's own

@@ -3,7 +3,8 @@
 // every replica when the request that revokes it returns, that a call to a deployment never waits for a database, and
 // that a truncated response never looks complete.
 //
-// Its packages: routing holds the registry's snapshot and the lease; proxy checks the token, finds the deployment and
-// relays the call; engineclient sends HTTP requests to engines; socket relays WebSockets; traffic records the calls;
-// playgroundproxy relays the calls of playground sessions; db contains the migrations.
+// Its packages, in the order in which a call passes them: routing holds the registry's snapshot and the lease; proxy
+// checks the token, finds the deployment in routing and relays the call; playgroundproxy does the same for calls of
+// playground sessions, which the registry authorizes. Both reach the engine through engineclient for HTTP and socket for
+// WebSockets. traffic records the calls of deployments at their end. db contains the migrations.
 package inference

@@ -7,10 +7,11 @@
 //   - promotion switches traffic by changing a single row;
 //   - before a revocation returns, every replica of inference that may still serve rejects the token.
 //
-// Its packages: recipe, codepackage, dataset, environment and rubric store what a training uses. ref parses references
-// to these objects, and catalog resolves the references for jobs. model stores models, modelfile reads the headers of
-// their files, and modelcard stores their cards. solution stores solutions and their applications. deployment, revision
-// and deploytoken decide what is served. enginesync sends orders for engines to jobs, epoch numbers the changes, and
-// snapshot sends them to inference. playground owns short sessions. transfer changes the owner of objects, clients
-// calls the other services, and db contains the migrations and the wake-up topics.
+// Its packages, in the order in which a model comes into use: recipe, codepackage, dataset, environment and rubric store
+// what a training uses. ref parses references to these objects, and catalog resolves the references for jobs. model
+// registers the artifact of a run, modelfile reads the headers of its file, and modelcard stores its card. solution
+// binds models to other objects in applications. deployment, revision and deploytoken decide what is served, and
+// playground does so for short sessions. enginesync sends orders for engines to jobs and applies what jobs observes.
+// epoch numbers the changes, and snapshot sends them to inference. transfer changes the owner of objects, clients calls
+// the other services, and db contains the migrations and the wake-up topics.
 package registry

@@ -16,10 +16,11 @@ import (
 
 const faultPackage = module + "/platform/fault"
 
-// The sets of error codes in a response.
+// The sets of codes in a response.
 const (
-	setCode  = "code"  // values of the member code
-	setOAuth = "OAuth" // error codes of the OAuth RFCs
+	setCode   = "code"    // values of the member code
+	setOAuth  = "OAuth"   // error codes of the OAuth RFCs
+	setReason = "Reasons" // codes of the reasons why a revision is not ready
 )
 
 // wrapper is a function that uses one of its parameters as an error code.

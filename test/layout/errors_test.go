@@ -19,6 +19,8 @@ const errorsPage = "docs/reference/errors.md"
 var (
 	// row matches a line of a table: a code, its statuses, and two columns of text.
 	row = regexp.MustCompile("^\\| `([^`]+)` \\| ([0-9, ]+) \\| [^|]+ \\| [^|]+ \\|$")
+	// reasonRow matches a line of the table of revision reasons: a code, and two columns of text.
+	reasonRow = regexp.MustCompile("^\\| `([^`]+)` \\| [^|]+ \\| [^|]+ \\|$")
 	// goldenCode and goldenWord match an error code and an OAuth error code in an expected response.
 	goldenCode = regexp.MustCompile(`"code": ?"([a-z][a-z0-9_]*)"`)
 	goldenWord = regexp.MustCompile(`"error": ?"([a-z][a-z0-9_]*)"`)
@@ -44,10 +46,16 @@ func readErrorsPage(t *testing.T) (tables []documented) {
 		if !strings.HasPrefix(line, "| `") {
 			continue
 		}
-		cells := row.FindStringSubmatch(line)
-		require.NotNil(t, cells, "%s: this row must have four columns: %s", errorsPage, line)
 		require.NotEmpty(t, tables, "%s: a table must have a heading", errorsPage)
 		table := &tables[len(tables)-1]
+		if table.setOf() == setReason {
+			cells := reasonRow.FindStringSubmatch(line)
+			require.NotNil(t, cells, "%s: this row must have three columns: %s", errorsPage, line)
+			table.codes = append(table.codes, cells[1])
+			continue
+		}
+		cells := row.FindStringSubmatch(line)
+		require.NotNil(t, cells, "%s: this row must have four columns: %s", errorsPage, line)
 		table.codes = append(table.codes, cells[1])
 		for word := range strings.SplitSeq(cells[2], ", ") {
 			status, err := strconv.Atoi(word)
@@ -60,10 +68,14 @@ func readErrorsPage(t *testing.T) (tables []documented) {
 
 // setOf returns the set of codes that a table lists.
 func (d documented) setOf() string {
-	if strings.Contains(d.heading, setOAuth) {
+	switch {
+	case strings.Contains(d.heading, setOAuth):
 		return setOAuth
+	case strings.HasPrefix(d.heading, setReason):
+		return setReason
+	default:
+		return setCode
 	}
-	return setCode
 }
 
 // documentedCodes returns the statuses of each code of a set, from all tables.
@@ -102,7 +114,7 @@ func TestErrorCodesAreDocumented(t *testing.T) {
 func TestErrorCodesOfTheGoldenFilesAreDocumented(t *testing.T) {
 	t.Parallel()
 	tables := readErrorsPage(t)
-	codes, words := documentedCodes(t, tables, setCode), documentedCodes(t, tables, setOAuth)
+	codes, words, reasons := documentedCodes(t, tables, setCode), documentedCodes(t, tables, setOAuth), documentedCodes(t, tables, setReason)
 	seen := 0
 	err := filepath.WalkDir(filepath.Join(root(t), "test/contract/golden"), func(p string, d fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(p) != ".txtar" {
@@ -110,12 +122,13 @@ func TestErrorCodesOfTheGoldenFilesAreDocumented(t *testing.T) {
 		}
 		raw, err := os.ReadFile(p)
 		for line := range strings.Lines(string(raw)) {
+			listed := codes
 			if strings.Contains(line, `"phase"`) {
-				continue // the code in a revision's phase is not an error code
+				listed = reasons // the code in a revision's reason
 			}
 			for _, m := range goldenCode.FindAllStringSubmatch(line, -1) {
 				seen++
-				require.Contains(t, codes, m[1], p)
+				require.Contains(t, listed, m[1], p)
 			}
 			if m := goldenWord.FindStringSubmatch(line); m != nil && strings.Contains(line, `"detail"`) {
 				require.Contains(t, words, m[1], p)

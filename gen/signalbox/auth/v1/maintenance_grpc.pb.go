@@ -35,7 +35,7 @@ const (
 type MaintenanceServiceClient interface {
 	// GetMaintenance returns the current mode.
 	GetMaintenance(ctx context.Context, in *GetMaintenanceRequest, opts ...grpc.CallOption) (*Maintenance, error)
-	// SetMaintenance changes the mode. When the call returns, no replica serves requests in the previous mode any more.
+	// SetMaintenance changes the mode. When the call returns, all replicas no longer serve requests in the previous mode.
 	SetMaintenance(ctx context.Context, in *SetMaintenanceRequest, opts ...grpc.CallOption) (*Maintenance, error)
 }
 
@@ -77,7 +77,7 @@ func (c *maintenanceServiceClient) SetMaintenance(ctx context.Context, in *SetMa
 type MaintenanceServiceServer interface {
 	// GetMaintenance returns the current mode.
 	GetMaintenance(context.Context, *GetMaintenanceRequest) (*Maintenance, error)
-	// SetMaintenance changes the mode. When the call returns, no replica serves requests in the previous mode any more.
+	// SetMaintenance changes the mode. When the call returns, all replicas no longer serve requests in the previous mode.
 	SetMaintenance(context.Context, *SetMaintenanceRequest) (*Maintenance, error)
 	mustEmbedUnimplementedMaintenanceServiceServer()
 }

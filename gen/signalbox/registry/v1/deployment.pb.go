@@ -332,11 +332,12 @@ func (x *Revision) GetPromotedAt() []*timestamppb.Timestamp {
 }
 
 type RevisionReason struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Phase         string                 `protobuf:"bytes,1,opt,name=phase,proto3" json:"phase,omitempty"`
-	Code          string                 `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
-	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	LogExcerpt    string                 `protobuf:"bytes,4,opt,name=log_excerpt,json=logExcerpt,proto3" json:"log_excerpt,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Phase string                 `protobuf:"bytes,1,opt,name=phase,proto3" json:"phase,omitempty"`
+	// A stable name of the reason. docs/reference/errors.md lists all codes with their remedies.
+	Code          string `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
+	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	LogExcerpt    string `protobuf:"bytes,4,opt,name=log_excerpt,json=logExcerpt,proto3" json:"log_excerpt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

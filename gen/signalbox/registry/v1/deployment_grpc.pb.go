@@ -53,7 +53,7 @@ type DeploymentServiceClient interface {
 	// UpdateDeployment changes the description of a deployment; serving is not affected.
 	UpdateDeployment(ctx context.Context, in *UpdateDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error)
 	// DeleteDeployment deletes a deployment for good: its engines stop and its tokens stop working. A serving
-	// deployment must be suspended first. The call returns when no live replica knows the deployment any more.
+	// deployment must be suspended first. The call returns when all live replicas no longer know the deployment.
 	DeleteDeployment(ctx context.Context, in *DeleteDeploymentRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	// SuspendDeployment refuses calls from now on; it returns when every live replica refuses them. Engines, tokens and
 	// the promoted revision stay. If the deployment is already suspended, nothing changes, but `cut` still ends running
@@ -82,7 +82,7 @@ type DeploymentServiceClient interface {
 	CreateDeploymentToken(ctx context.Context, in *CreateDeploymentTokenRequest, opts ...grpc.CallOption) (*DeploymentToken, error)
 	// ListDeploymentTokens lists the tokens of a deployment, newest first, including revoked ones.
 	ListDeploymentTokens(ctx context.Context, in *ListDeploymentTokensRequest, opts ...grpc.CallOption) (*ListDeploymentTokensResponse, error)
-	// RevokeDeploymentToken returns only when no live replica accepts the token any more.
+	// RevokeDeploymentToken returns only when all live replicas no longer accept the token.
 	RevokeDeploymentToken(ctx context.Context, in *RevokeDeploymentTokenRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 }
 
@@ -287,7 +287,7 @@ type DeploymentServiceServer interface {
 	// UpdateDeployment changes the description of a deployment; serving is not affected.
 	UpdateDeployment(context.Context, *UpdateDeploymentRequest) (*Deployment, error)
 	// DeleteDeployment deletes a deployment for good: its engines stop and its tokens stop working. A serving
-	// deployment must be suspended first. The call returns when no live replica knows the deployment any more.
+	// deployment must be suspended first. The call returns when all live replicas no longer know the deployment.
 	DeleteDeployment(context.Context, *DeleteDeploymentRequest) (*emptypb.Empty, error)
 	// SuspendDeployment refuses calls from now on; it returns when every live replica refuses them. Engines, tokens and
 	// the promoted revision stay. If the deployment is already suspended, nothing changes, but `cut` still ends running
@@ -316,7 +316,7 @@ type DeploymentServiceServer interface {
 	CreateDeploymentToken(context.Context, *CreateDeploymentTokenRequest) (*DeploymentToken, error)
 	// ListDeploymentTokens lists the tokens of a deployment, newest first, including revoked ones.
 	ListDeploymentTokens(context.Context, *ListDeploymentTokensRequest) (*ListDeploymentTokensResponse, error)
-	// RevokeDeploymentToken returns only when no live replica accepts the token any more.
+	// RevokeDeploymentToken returns only when all live replicas no longer accept the token.
 	RevokeDeploymentToken(context.Context, *RevokeDeploymentTokenRequest) (*emptypb.Empty, error)
 	mustEmbedUnimplementedDeploymentServiceServer()
 }

@@ -39,8 +39,8 @@ func sameField(name, lock, catalog string) error {
 	if lock == catalog {
 		return nil
 	}
-	return Refuse(Recipe, "%s is %s in recipe.lock.json and %s in the catalog; `signalbox recipe lock --update` renews the lock",
-		name, lock, catalog)
+	return Refuse(Recipe, "%s is %s in recipe.lock.json and %s in the catalog; "+
+		"GET /api/recipes/{namespace}/{name}/versions/{version}/lock returns the current lock", name, lock, catalog)
 }
 
 // checkHparams checks the hyperparameters against the recipe's schema.
