@@ -226,3 +226,10 @@ func after(mark string) func(line string) (string, bool) {
 		return comment, ok
 	}
 }
+
+func exitOn(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "wording:", err)
+		os.Exit(2)
+	}
+}

@@ -22,20 +22,14 @@ func main() {
 	root := cmp.Or(flag.Arg(0), "..")
 	if *seed != 0 {
 		comments, messages, err := sample(context.Background(), root, *seed, 100, 60)
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "wording:", err)
-			os.Exit(2)
-		}
+		exitOn(err)
 		for _, d := range append(comments, messages...) {
 			fmt.Println(d)
 		}
 		return
 	}
 	findings, err := check(context.Background(), root, *allow)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "wording:", err)
-		os.Exit(2)
-	}
+	exitOn(err)
 	for _, f := range findings {
 		fmt.Println(f)
 	}
