@@ -1,10 +1,8 @@
 package gateway_test
 
 import (
-	"context"
 	"crypto/tls"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -85,22 +83,14 @@ func TestStopCutsTunnels(t *testing.T) {
 		c.InferenceAddr, d.Inference = addr, nil
 		d.RelayTLS = func(string) *tls.Config { return trust }
 	})
-	l, err := r.gw.Listen(t.Context())
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- r.gw.Run(ctx, l, 50*time.Millisecond) }()
-	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
-	require.NoError(t, err)
-	defer func() { _ = conn.Close() }()
-	_, err = io.WriteString(conn, "GET /inference/dep_1/v1/realtime HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	conn, stop := r.runAndDial(50 * time.Millisecond)
+	_, err := io.WriteString(conn, "GET /inference/dep_1/v1/realtime HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 	require.NoError(t, err)
 	head := make([]byte, len("HTTP/1.1 101"))
 	_, err = io.ReadFull(conn, head)
 	require.NoError(t, err)
 	require.Equal(t, "HTTP/1.1 101", string(head))
-	cancel()
-	require.NoError(t, <-done)
+	require.NoError(t, stop())
 	_, err = io.Copy(io.Discard, conn)
 	require.NoError(t, err, "the connection is closed after the grace period")
 }

@@ -85,6 +85,20 @@ func TestStopEndsStreamsAndFinishesCalls(t *testing.T) {
 	require.NoError(t, <-stopped)
 }
 
+// runAndDial runs the gateway with the grace period and connects to it. stop ends the gateway and returns its error.
+func (r *harness) runAndDial(grace time.Duration) (conn net.Conn, stop func() error) {
+	r.t.Helper()
+	l, err := r.gw.Listen(r.t.Context())
+	require.NoError(r.t, err)
+	ctx, cancel := context.WithCancel(r.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.gw.Run(ctx, l, grace) }()
+	conn, err = (&net.Dialer{}).DialContext(r.t.Context(), "tcp", l.Addr().String())
+	require.NoError(r.t, err)
+	r.t.Cleanup(func() { _ = conn.Close() })
+	return conn, func() error { cancel(); return <-done }
+}
+
 func TestStopCutsUnfinishedCalls(t *testing.T) {
 	t.Parallel()
 	entered, ended := make(chan struct{}), make(chan struct{})
@@ -95,19 +109,11 @@ func TestStopCutsUnfinishedCalls(t *testing.T) {
 			close(ended)
 		})
 	})
-	l, err := r.gw.Listen(t.Context())
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- r.gw.Run(ctx, l, 50*time.Millisecond) }()
-	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
-	require.NoError(t, err)
-	defer func() { _ = conn.Close() }()
-	_, err = io.WriteString(conn, "POST /api/ingest/logs HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
+	conn, stop := r.runAndDial(50 * time.Millisecond)
+	_, err := io.WriteString(conn, "POST /api/ingest/logs HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
 	require.NoError(t, err)
 	<-entered
-	cancel()
-	require.ErrorIs(t, <-done, context.DeadlineExceeded)
+	require.ErrorIs(t, stop(), context.DeadlineExceeded)
 	<-ended
 }
 
