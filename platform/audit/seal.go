@@ -183,7 +183,7 @@ func (s *Sealer) seal(ctx context.Context, tx pgx.Tx) (int, error) {
 	return len(waiting), nil
 }
 
-// head adds the INSERT of a checkpoint to todo. The checkpoint is the signed hash of the entry at position.
+// head appends the INSERT of a checkpoint to the batch todo. The checkpoint is the signed hash of the entry at position.
 func (s *Sealer) head(todo *pgx.Batch, previous, position int64, hash []byte) {
 	c := Checkpoint{Service: s.cfg.Service, Position: position, Previous: previous, Hash: hash, At: s.cfg.Clock.Now(), KeyID: s.cfg.KeyID}
 	c.Signature = ed25519.Sign(s.cfg.Key, c.signed())

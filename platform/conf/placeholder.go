@@ -8,7 +8,7 @@ import (
 
 // placeholder reports whether text is an example value instead of a secret. Examples are the words of exampleWord,
 // also if repeated, a repeated character, texts that contain words such as "changeme", and text in angle brackets.
-// Of a URL only the password is checked. The empty text is not a placeholder.
+// In a URL, only the password is checked. An empty text is not a placeholder.
 func placeholder(text string) bool {
 	text = strings.TrimSpace(text)
 	if len(text) > longestExample {

@@ -12,8 +12,8 @@
 //   - errors that a client receives have the codes of the RFCs.
 //
 // Clients are public: they have no secret. The built-in client of the command line may use only the device flow. The
-// clients that Clients.Register stores may use only codes and refresh tokens. Registration over HTTP and clients
-// identified by a metadata document are not implemented until a resource needs them.
+// clients that Clients.Register stores may use only codes and refresh tokens. Clients
+// cannot register over HTTP or identify themselves by a metadata document.
 package oauth
 
 import (
