@@ -146,15 +146,21 @@ func TestTCP_listenersSeparateServicesAndNodes(t *testing.T) {
 	w := newHarness(t, func(*testing.T, string) rpc.Network { return recording{jobs, at} })
 	w.serve(t, setup{service: "jobs", handlers: echo(), agents: true})
 	for name, addr := range map[string]string{"node/nod_1": at.services["jobs"], "gateway": at.agents["jobs"]} {
-		wrong, err := rpc.TCP(rpc.TCPConfig{Identity: identity(t, ca, name), Peers: map[string]string{"jobs": addr}, Client: client})
-		require.NoError(t, err)
-		cc, err := wrong.Dial("jobs")
-		require.NoError(t, err)
-		for _, m := range methods() {
-			_, err = try(t.Context(), cc, m.GetName())
-			require.Equal(t, codes.Unavailable, status.Code(err), "%s at %s", name, m.GetName())
-		}
-		require.NoError(t, cc.Close())
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wrong, err := rpc.TCP(rpc.TCPConfig{Identity: identity(t, ca, name), Peers: map[string]string{"jobs": addr}, Client: client})
+			require.NoError(t, err)
+			cc, err := wrong.Dial("jobs")
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, cc.Close()) })
+			for _, m := range methods() {
+				t.Run(m.GetName(), func(t *testing.T) {
+					t.Parallel()
+					_, err := try(t.Context(), cc, m.GetName())
+					require.Equal(t, codes.Unavailable, status.Code(err))
+				})
+			}
+		})
 	}
 }
 

@@ -7,12 +7,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -32,30 +34,43 @@ type pkg struct {
 	Deps       []string
 }
 
-// list runs `go list` for the packages and their dependencies.
-func list(t *testing.T, patterns ...string) []pkg {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-json=ImportPath,Dir,Name,GoFiles,Imports,Deps"}, patterns...)...)
-	cmd.Dir = root(t)
+// listed runs `go list` once for all tests: it returns every package of the module with its dependencies.
+var listed = sync.OnceValues(func() ([]pkg, error) {
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Name,GoFiles,Imports,Deps", "./...") //nolint:noctx // no test owns it
+	cmd.Dir = top()
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
-	require.NoError(t, err, stderr.String())
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w: %s", err, &stderr)
+	}
 	var all []pkg
 	for d := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p pkg
-		err := d.Decode(&p)
-		if errors.Is(err, io.EOF) {
-			return all
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return all, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("read the output of go list: %w", err)
 		}
-		require.NoError(t, err)
 		all = append(all, p)
 	}
+})
+
+// list returns the packages in the folder, which "" makes all packages of the module.
+func list(t *testing.T, folder string) []pkg {
+	t.Helper()
+	all, err := listed()
+	require.NoError(t, err)
+	found := slices.DeleteFunc(slices.Clone(all), func(p pkg) bool { return folder != "" && !within(p.ImportPath, module+"/"+folder) })
+	require.NotEmpty(t, found, folder)
+	return found
 }
+
+func top() string { return filepath.Join("..", "..") }
 
 func root(t *testing.T) string {
 	t.Helper()
-	dir, err := filepath.Abs("../..")
+	dir, err := filepath.Abs(top())
 	require.NoError(t, err)
 	return dir
 }
@@ -103,7 +118,7 @@ func forbidden(from, to string) string {
 
 func TestImports(t *testing.T) {
 	t.Parallel()
-	for _, p := range list(t, "./...") {
+	for _, p := range list(t, "") {
 		from := strings.TrimPrefix(p.ImportPath, module+"/")
 		for _, to := range ownImports(p.Imports) {
 			require.Empty(t, forbidden(from, to), "%s imports %s", from, to)
@@ -141,7 +156,7 @@ func binaries() map[string]string {
 func TestBinaries_linkOnlyTheirService(t *testing.T) {
 	t.Parallel()
 	for command, own := range binaries() {
-		found := list(t, "./"+command)
+		found := list(t, command)
 		require.Len(t, found, 1)
 		for _, dep := range ownImports(found[0].Deps) {
 			if within(dep, "services") {
@@ -153,7 +168,7 @@ func TestBinaries_linkOnlyTheirService(t *testing.T) {
 
 func TestStatusCodes_onlyAtTheEdge(t *testing.T) {
 	t.Parallel()
-	for _, p := range list(t, "./...") {
+	for _, p := range list(t, "") {
 		from := strings.TrimPrefix(p.ImportPath, module+"/")
 		if within(from, "platform/rpc") || within(from, "platform/fault") || within(from, "gateway") || within(from, "gen") {
 			continue
@@ -176,7 +191,7 @@ func TestDomainFiles_importNoInfrastructure(t *testing.T) {
 	t.Parallel()
 	banned := []string{"github.com/jackc/pgx", "google.golang.org/grpc", module + "/gen"}
 	areas := 0
-	for _, p := range list(t, "./services/...") {
+	for _, p := range list(t, "services") {
 		domain := path.Base(p.ImportPath) + ".go" // the file with the types and the rules
 		if !area(p) || !slices.Contains(p.GoFiles, domain) {
 			continue
@@ -194,7 +209,7 @@ func TestDomainFiles_importNoInfrastructure(t *testing.T) {
 func TestPackageNames(t *testing.T) {
 	t.Parallel()
 	banned := []string{"common", "util", "utils", "helper", "helpers", "types", "models", "model_", "base", "misc", "shared"}
-	for _, p := range list(t, "./...") {
+	for _, p := range list(t, "") {
 		if within(strings.TrimPrefix(p.ImportPath, module+"/"), "gen") || p.Name == "main" {
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -38,12 +39,10 @@ type source struct {
 	fset  *token.FileSet
 }
 
-// sources parses every hand-written Go file of the module.
-func sources(t *testing.T) []source {
-	t.Helper()
+// parsed parses every hand-written Go file of the module, once for all tests. Tests must not change the result.
+var parsed = sync.OnceValues(func() ([]source, error) {
 	var all []source
-	top := root(t)
-	err := filepath.WalkDir(top, func(p string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(top(), func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -61,11 +60,17 @@ func sources(t *testing.T) []source {
 			return err
 		}
 		fset := token.NewFileSet()
-		parsed, err := parser.ParseFile(fset, p, raw, parser.ParseComments)
-		rel, _ := filepath.Rel(top, p)
-		all = append(all, source{path: rel, lines: bytes.Count(raw, []byte("\n")), ast: parsed, fset: fset})
+		file, err := parser.ParseFile(fset, p, raw, parser.ParseComments)
+		rel, _ := filepath.Rel(top(), p)
+		all = append(all, source{path: rel, lines: bytes.Count(raw, []byte("\n")), ast: file, fset: fset})
 		return err
 	})
+	return all, err
+})
+
+func sources(t *testing.T) []source {
+	t.Helper()
+	all, err := parsed()
 	require.NoError(t, err)
 	return all
 }

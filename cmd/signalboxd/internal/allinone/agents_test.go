@@ -119,7 +119,7 @@ func mint(t *testing.T, c *client.Client) *client.Response {
 
 func TestJoinToken_refusedWithoutAgentListener(t *testing.T) {
 	t.Parallel()
-	w := serve(t, folderOf(t), map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": given})
+	w := serve(t, folderWithCluster(t), map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": given})
 	refused := mint(t, w.admin(given))
 	require.Equal(t, http.StatusNotImplemented, refused.Status)
 	require.Contains(t, string(refused.Body), "SERVICE_JOBS_AGENT_LISTEN")
@@ -129,7 +129,7 @@ func TestJoinToken_refusedWithoutAgentListener(t *testing.T) {
 func TestAgentListener_acceptsNodesOnly(t *testing.T) {
 	t.Parallel()
 	addr := freeAddress(t)
-	w := serve(t, folderOf(t), map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": given, "SERVICE_JOBS_AGENT_LISTEN": addr})
+	w := serve(t, folderWithCluster(t), map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": given, "SERVICE_JOBS_AGENT_LISTEN": addr})
 	require.Equal(t, http.StatusCreated, mint(t, w.admin(given)).Status)
 	ca, err := pki.LoadCA(filepath.Join(w.ready.Data, "keys", "ca"))
 	require.NoError(t, err)

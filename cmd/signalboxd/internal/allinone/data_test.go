@@ -30,7 +30,7 @@ func (w *runningServer) loop(t *testing.T) *e2eflow.Loop {
 
 func TestRun_datasetSurvivesRestart(t *testing.T) {
 	t.Parallel()
-	dir := folderOf(t)
+	dir := folderWithCluster(t)
 	w := serve(t, dir, map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": given})
 	rows, err := e2eflow.OneDigit().Rows(1)
 	require.NoError(t, err)
@@ -70,7 +70,7 @@ func size(t *testing.T, dir string) (n int64) {
 
 func TestRun_rejectsForgedTokens(t *testing.T) {
 	t.Parallel()
-	w := serve(t, folderOf(t), map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": given})
+	w := serve(t, folderWithCluster(t), map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": given})
 	var out struct{ Token string }
 	anyone := client.New(w.ready.Address, nil)
 	require.NoError(t, anyone.Post(t.Context(), "/api/auth/login", map[string]string{"username": "admin", "password": given}, &out))

@@ -29,6 +29,14 @@ func folderOf(t *testing.T) string {
 	return dir
 }
 
+// folderWithCluster is folderOf with the files of an empty database server, which spares signalboxd its longest step.
+func folderWithCluster(t *testing.T) string {
+	t.Helper()
+	dir := folderOf(t)
+	pgtest.Cluster(t, filepath.Join(dir, "data", "postgres"))
+	return dir
+}
+
 func postgresCache(t *testing.T) string {
 	t.Helper()
 	cache, err := filepath.Abs(filepath.Join("..", "..", "..", "..", ".cache", "postgres"))
@@ -71,7 +79,7 @@ func TestRun_firstLoginShownBeforeLaterFailure(t *testing.T) {
 
 func TestRun_embeddedAgentJoinsFleet(t *testing.T) {
 	t.Parallel()
-	dir := folderOf(t)
+	dir := folderWithCluster(t)
 	const password = "read from a file"
 	file := filepath.Join(dir, "admin-password")
 	require.NoError(t, os.WriteFile(file, []byte(password+"\n"), 0o600))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"flag"
 	"io"
 	"net"
 	"testing"
@@ -16,7 +17,15 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain lets all tests run at once, because they only wait: for two seconds each, in which a session waits for the
+// close frame of the other side.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "64"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // patience is the maximum time of every wait in these tests. A test that passes takes less.
 const patience = time.Minute
