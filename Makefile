@@ -24,7 +24,7 @@ help:
 	@echo "make identity  tests of sign-in and access control, with all samples"
 	@echo "make gen     regenerate the code from the protos"
 	@echo "make verify  check generated code, modules, formatting and API compatibility"
-	@echo "make lint    check Go code, protos, the OpenAPI document and wording"
+	@echo "make lint    check Go code, protos, the OpenAPI document, migrations and wording"
 	@echo "make fmt     format Go code and protos"
 	@echo "make accept-api  accept breaking changes: the current API becomes the baseline of make verify"
 	@echo "make breaks  check that the golden tests fail with each patch of test/contract/breaks"
@@ -96,6 +96,7 @@ lint:
 	@scripts/tools/protos.sh
 	@"$$(scripts/tools/buf.sh)" lint proto
 	@scripts/openapi-lint.sh
+	@scripts/migration-lint.sh
 	@GOWORK=off go -C tools run ./wording ..
 
 verify:

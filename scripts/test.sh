@@ -60,6 +60,7 @@ fetch_all() { # ignores failures: a test that needs the tool runs its script aga
   tool postgres || true
   tool redis || true
   tool uv || true
+  tool squawk || true
   fetch environments bash -c 'scripts/tools/venv.sh sdk sdk/python/requirements-dev.lock &&
     scripts/tools/venv.sh chat-tiny recipes/demo/chat-tiny/{requirements.lock,tests/requirements-test.lock}' || true
   tool schemathesis || true
