@@ -16,7 +16,7 @@ up=$(mktemp)
 trap 'rm -f "$up"' EXIT
 failed=0
 for file in "${files[@]}"; do
-  # Only the part before "+goose Down" is ever applied. A file is one transaction unless it says otherwise.
+  # Only the part before "+goose Down" is ever applied. A file is one transaction unless it has the mark NO TRANSACTION.
   sed '/^-- +goose Down/,$d' "$file" > "$up"
   transaction=(--assume-in-transaction)
   if grep -q '^-- +goose NO TRANSACTION' "$file"; then transaction=(); fi

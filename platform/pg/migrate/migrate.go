@@ -7,7 +7,8 @@
 //   - a server can check with read-only access whether its schema is complete;
 //   - the same seed (RoleConfig.Seed) always gives the roles the same passwords, and Postgres receives only the SCRAM
 //     verifiers of the passwords;
-//   - a role has access only to its own schema.
+//   - a role has access only to its own schema;
+//   - a migration that waits for a lock makes no reader and no writer wait longer than lockTimeout.
 package migrate
 
 import (
@@ -25,7 +26,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
@@ -112,21 +112,6 @@ func asOwner(ctx context.Context, ownerURL secret.String, schema string, do func
 		return err
 	}
 	return do(conn)
-}
-
-func apply(ctx context.Context, cfg *pgx.ConnConfig, s set) (err error) {
-	db := stdlib.OpenDB(*cfg)
-	defer func() { err = errors.Join(err, db.Close()) }()
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, s.files,
-		goose.WithTableName(s.table), goose.WithDisableGlobalRegistry(true), goose.WithSlog(slog.New(slog.DiscardHandler)))
-	if errors.Is(err, goose.ErrNoMigrations) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read the migrations: %w", err)
-	}
-	_, err = provider.Up(ctx)
-	return err
 }
 
 // dropInvalid drops the invalid indexes that a killed CREATE INDEX or REINDEX CONCURRENTLY left.

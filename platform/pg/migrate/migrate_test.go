@@ -80,6 +80,38 @@ func TestUp_concurrentRuns(t *testing.T) {
 	require.NoError(t, group.Wait())
 }
 
+func TestUp_waitingForLockLetsReadersPass(t *testing.T) {
+	t.Parallel()
+	creds := bare(t)
+	require.NoError(t, migrate.Up(t.Context(), creds["jobs"].OwnerURL, "jobs", files("00001_a.sql", first)))
+	holder, err := pg.Connect(t.Context(), creds["jobs"].OwnerURL.Reveal(), map[string]string{"search_path": "jobs"})
+	require.NoError(t, err)
+	t.Cleanup(func() { pg.CloseConn(pgtest.Context(t), holder) })
+	tx, err := holder.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), `LOCK TABLE thing IN ACCESS SHARE MODE`)
+	require.NoError(t, err)
+	group, ctx := errgroup.WithContext(t.Context())
+	group.Go(func() error {
+		return migrate.Up(ctx, creds["jobs"].OwnerURL, "jobs", files("00001_a.sql", first, "00002_b.sql", second))
+	})
+	reader, err := pg.Connect(t.Context(), creds["jobs"].OwnerURL.Reveal(), map[string]string{"search_path": "jobs"})
+	require.NoError(t, err)
+	t.Cleanup(func() { pg.CloseConn(pgtest.Context(t), reader) })
+	waits := `SELECT count(*) > 0 FROM pg_locks WHERE relation = 'thing'::regclass AND NOT granted`
+	require.Eventually(t, func() bool {
+		var waiting bool
+		return reader.QueryRow(t.Context(), waits).Scan(&waiting) == nil && waiting
+	}, time.Minute, 5*time.Millisecond, "the migration does not wait for the table")
+	_, err = reader.Exec(t.Context(), `SET statement_timeout = '30s'`)
+	require.NoError(t, err)
+	var n int
+	require.NoError(t, reader.QueryRow(t.Context(), `SELECT count(*) FROM thing`).Scan(&n), "a reader is queued behind the migration")
+	require.NoError(t, tx.Rollback(t.Context()))
+	require.NoError(t, group.Wait(), "the migration continues once the table is free")
+	require.NoError(t, reader.QueryRow(t.Context(), `SELECT count(m) FROM thing`).Scan(&n))
+}
+
 func TestUp_failedFileIsNotApplied(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t, pgtest.Schema{Name: "jobs"})

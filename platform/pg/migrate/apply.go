@@ -1,0 +1,111 @@
+package migrate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+)
+
+const (
+	// lockTimeout limits each wait of a migration for a lock. Postgres queues every other statement on the table behind
+	// such a wait.
+	lockTimeout = 2 * time.Second
+	// lockTries limits how often a migration is tried again after it has not got a lock, and lockPause is the least
+	// time between two tries, in which the queued statements run.
+	lockTries = 60
+	lockPause = time.Second
+	// lockUnavailable is the SQLSTATE of a statement that waited longer than lock_timeout.
+	lockUnavailable = "55P03"
+)
+
+// apply applies the files of a set that are pending, in their order.
+func apply(ctx context.Context, cfg *pgx.ConnConfig, s set) error {
+	limited := cfg.Copy()
+	limited.RuntimeParams["lock_timeout"] = fmt.Sprint(lockTimeout.Milliseconds())
+	brief, closeBrief, err := provider(limited, s)
+	if err != nil || brief == nil {
+		return err
+	}
+	defer closeBrief()
+	// A file without a transaction builds an index concurrently: it waits for other transactions, and none waits for it.
+	patient, closePatient, err := provider(cfg, s)
+	if err != nil {
+		return err
+	}
+	defer closePatient()
+	for {
+		next, err := pending(ctx, brief)
+		if err != nil || next == nil {
+			return err
+		}
+		text, err := fs.ReadFile(s.files, next.Path)
+		if err != nil {
+			return fmt.Errorf("read the migration %s: %w", next.Path, err)
+		}
+		up := func() error { _, err := brief.UpByOne(ctx); return err }
+		if bytes.Contains(text, []byte("+goose NO TRANSACTION")) {
+			up = func() error { _, err := patient.UpByOne(ctx); return err }
+		}
+		if err := whileLocked(ctx, up); err != nil {
+			return err
+		}
+	}
+}
+
+// provider returns goose for a set, or nil if the set has no files.
+func provider(cfg *pgx.ConnConfig, s set) (*goose.Provider, func(), error) {
+	db := stdlib.OpenDB(*cfg)
+	p, err := goose.NewProvider(goose.DialectPostgres, db, s.files,
+		goose.WithTableName(s.table), goose.WithDisableGlobalRegistry(true), goose.WithSlog(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		_ = db.Close()
+		if errors.Is(err, goose.ErrNoMigrations) {
+			return nil, nil, nil
+		}
+		return nil, nil, fmt.Errorf("read the migrations: %w", err)
+	}
+	return p, func() { _ = db.Close() }, nil
+}
+
+// pending returns the first file that is not applied, or nil.
+func pending(ctx context.Context, p *goose.Provider) (*goose.Source, error) {
+	all, err := p.Status(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the applied migrations: %w", err)
+	}
+	for _, m := range all {
+		if m.State == goose.StatePending {
+			return m.Source, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // No file is pending.
+}
+
+// whileLocked calls up until it gets its locks, at most lockTries times.
+func whileLocked(ctx context.Context, up func() error) error {
+	for try := 1; ; try++ {
+		err := up()
+		var refused *pgconn.PgError
+		if !errors.As(err, &refused) || refused.Code != lockUnavailable {
+			return err
+		}
+		if try == lockTries {
+			return fmt.Errorf("%w; end the transactions that hold the table (pg_stat_activity shows them) and start again", err)
+		}
+		if err := clock.Sleep(ctx, clock.Real(), lockPause+rand.N(lockPause)); err != nil {
+			return fmt.Errorf("wait for a lock: %w", err)
+		}
+	}
+}
