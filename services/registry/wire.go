@@ -7,7 +7,6 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/recipes"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/catalog"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/clients"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/enginesync"
@@ -25,7 +24,7 @@ func (s *Service) wire(revisions *revision.Store, orderer *enginesync.Orderer) {
 	d := s.deps
 	events, trail := event.NewLog(d.Clock, d.IDs, Name), audit.NewLog(d.Clock, d.IDs, Name)
 	repeats := &idempotency.Once{Pool: d.Pool, Keys: s.keys}
-	projects := &clients.Projects{Client: d.Projects}
+	projects := &projectClient{Client: d.Projects}
 
 	s.seeder = &recipe.Seeder{
 		Pool: d.Pool, Blobs: d.Blobs, Files: d.Recipes, ManifestName: recipes.Manifest, Clock: d.Clock, Log: d.Log,
@@ -37,8 +36,8 @@ func (s *Service) wire(revisions *revision.Store, orderer *enginesync.Orderer) {
 		IDs: d.IDs, MaxBytes: blob.Limit(s.cfg.MaxUploadMB),
 	}
 	s.models = &model.Server{
-		Pool: d.Pool, Projects: projects, Artifacts: &clients.Artifacts{Runs: d.Runs, Data: d.RunData}, Blobs: d.Blobs,
-		Jobs: &clients.Jobs{Runs: d.Runs},
+		Pool: d.Pool, Projects: projects, Artifacts: &artifactClient{Runs: d.Runs, Data: d.RunData}, Blobs: d.Blobs,
+		Jobs: &jobClient{Runs: d.Runs},
 		Once: repeats, Events: events, Audit: trail, Clock: d.Clock, IDs: d.IDs,
 	}
 	s.ledger = &epoch.Ledger{Pool: d.Pool, Hub: s.hub, Clock: d.Clock, Lease: s.cfg.AuthLease}

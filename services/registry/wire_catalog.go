@@ -9,7 +9,6 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/idempotency"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/clients"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/codepackage"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/environment"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/rubric"
@@ -29,7 +28,7 @@ func (s *Service) validator(workers *river.Workers) error {
 }
 
 // wireCatalog creates the servers of packages, environments, rubrics, solutions and solution applications.
-func (s *Service) wireCatalog(repeats *idempotency.Once, events *event.Log, trail *audit.Log, projects *clients.Projects) {
+func (s *Service) wireCatalog(repeats *idempotency.Once, events *event.Log, trail *audit.Log, projects *projectClient) {
 	d := s.deps
 	s.environments = &environment.Server{
 		Pool: d.Pool, Projects: projects, Blobs: d.Blobs, Queue: &environment.Validations{Queue: s.queue}, Once: repeats, Events: events, Audit: trail,

@@ -1,4 +1,4 @@
-package clients_test
+package registry
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/clients"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
 )
 
@@ -51,10 +50,10 @@ func (o *others) GetArtifact(_ context.Context, in *ingestpeerv1.GetArtifactRequ
 func TestClients_copyAllFields(t *testing.T) {
 	t.Parallel()
 	o := &others{}
-	project, err := (&clients.Projects{Client: o}).Project(t.Context(), "team")
+	project, err := (&projectClient{Client: o}).Project(t.Context(), "team")
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(&access.Project{ID: "prj_1", Key: "team", Visibility: "team", VisibilityVersion: 3, Archived: true}, project))
-	artifacts := &clients.Artifacts{Runs: o, Data: o}
+	artifacts := &artifactClient{Runs: o, Data: o}
 	owner, err := artifacts.RunOwner(t.Context(), "run_1")
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(access.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: "team"}, owner))
@@ -69,17 +68,17 @@ func TestClients_copyAllFields(t *testing.T) {
 func TestClients_unknownProjectIsNilOtherErrorsPassThrough(t *testing.T) {
 	t.Parallel()
 	o := &others{err: fault.Absentf("project", "team")}
-	project, err := (&clients.Projects{Client: o}).Project(t.Context(), "team")
+	project, err := (&projectClient{Client: o}).Project(t.Context(), "team")
 	require.NoError(t, err)
 	require.Nil(t, project)
-	artifacts := &clients.Artifacts{Runs: o, Data: o}
+	artifacts := &artifactClient{Runs: o, Data: o}
 	_, err = artifacts.RunOwner(t.Context(), "run_1")
 	require.True(t, fault.Is(err, fault.Absent), "the run is absent and has no owner")
 	_, err = artifacts.Artifact(t.Context(), "run_1", "art_1")
 	require.True(t, fault.Is(err, fault.Absent))
 
 	o.err = fault.New(fault.Unavailable, "unavailable", "unavailable")
-	project, err = (&clients.Projects{Client: o}).Project(t.Context(), "team")
+	project, err = (&projectClient{Client: o}).Project(t.Context(), "team")
 	require.True(t, fault.Is(err, fault.Unavailable), "%v", err)
 	require.Nil(t, project, "no project is returned")
 	owner, err := artifacts.RunOwner(t.Context(), "run_1")

@@ -1,5 +1,4 @@
-// Package clients adapts the clients of other services to the interfaces of the registry's packages.
-package clients
+package registry
 
 import (
 	"context"
@@ -12,13 +11,13 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
 )
 
-// Projects reads projects from the auth service.
-type Projects struct {
+// projectClient reads projects from the auth service.
+type projectClient struct {
 	Client authpeerv1.ProjectServiceClient
 }
 
 // Project returns a project by its key, or nil if the key is unknown.
-func (p *Projects) Project(ctx context.Context, key string) (*access.Project, error) {
+func (p *projectClient) Project(ctx context.Context, key string) (*access.Project, error) {
 	out, err := p.Client.GetProject(ctx, &authpeerv1.GetProjectRequest{Project: key})
 	if fault.Is(err, fault.Absent) {
 		return nil, nil //nolint:nilnil // an unknown project is not an error
@@ -31,15 +30,15 @@ func (p *Projects) Project(ctx context.Context, key string) (*access.Project, er
 	}, nil
 }
 
-// Artifacts reads artifacts of runs. It gets the owner of a run from the jobs service and the location of an artifact
+// artifactClient reads artifacts of runs. It gets the owner of a run from the jobs service and the location of an artifact
 // from the ingest service.
-type Artifacts struct {
+type artifactClient struct {
 	Runs jobspeerv1.RunPeerServiceClient
 	Data ingestpeerv1.RunDataPeerServiceClient
 }
 
 // RunOwner returns the owner of a run. If the run is unknown, it returns an error of kind fault.Absent.
-func (a *Artifacts) RunOwner(ctx context.Context, runID string) (access.Owner, error) {
+func (a *artifactClient) RunOwner(ctx context.Context, runID string) (access.Owner, error) {
 	out, err := a.Runs.GetRunOwner(ctx, &jobspeerv1.GetRunOwnerRequest{Id: runID})
 	if err != nil {
 		return access.Owner{}, err
@@ -50,7 +49,7 @@ func (a *Artifacts) RunOwner(ctx context.Context, runID string) (access.Owner, e
 }
 
 // Artifact returns an artifact of a run. If the artifact is unknown, it returns an error of kind fault.Absent.
-func (a *Artifacts) Artifact(ctx context.Context, runID, artifactID string) (*model.Artifact, error) {
+func (a *artifactClient) Artifact(ctx context.Context, runID, artifactID string) (*model.Artifact, error) {
 	out, err := a.Data.GetArtifact(ctx, &ingestpeerv1.GetArtifactRequest{RunId: runID, ArtifactId: artifactID})
 	if err != nil {
 		return nil, err
@@ -62,13 +61,13 @@ func (a *Artifacts) Artifact(ctx context.Context, runID, artifactID string) (*mo
 	}, nil
 }
 
-// Jobs reads unfinished jobs from the jobs service.
-type Jobs struct {
+// jobClient reads unfinished jobs from the jobs service.
+type jobClient struct {
 	Runs jobspeerv1.RunPeerServiceClient
 }
 
 // UsersOf returns the ids of the unfinished jobs that start from a version of a model.
-func (j *Jobs) UsersOf(ctx context.Context, ref string) ([]string, error) {
+func (j *jobClient) UsersOf(ctx context.Context, ref string) ([]string, error) {
 	out, err := j.Runs.ListModelUsers(ctx, &jobspeerv1.ListModelUsersRequest{Ref: ref})
 	return out.GetJobIds(), err
 }
