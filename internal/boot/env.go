@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"google.golang.org/grpc"
@@ -43,6 +44,8 @@ type Env struct {
 	PublicURL func() string
 	Stop      conf.Stop
 	Sealing   Sealing
+	// EventAge is how long events are kept; 0 keeps them forever.
+	EventAge time.Duration
 
 	conns map[string]*grpc.ClientConn
 }
@@ -160,7 +163,7 @@ func (e *Env) roles(svc Service) authn.FetchRoles {
 }
 
 // Serve returns the workers of a service: its gRPC server on the listeners, its background loops, the sealer of its
-// audit log and, if it stores secrets, the worker that re-encrypts them.
+// audit log, the worker that deletes old rows and, if the service stores secrets, the worker that re-encrypts them.
 func (e *Env) Serve(svc Service, keys authn.FetchKeys, listeners ...*rpc.Listener) ([]process.Worker, error) {
 	server := rpc.NewServer(rpc.ServerOptions{
 		Service: svc.Name(), Log: e.Log, Clock: e.Clock,
@@ -204,7 +207,11 @@ func (e *Env) Serve(svc Service, keys authn.FetchKeys, listeners ...*rpc.Listene
 	if err != nil {
 		return nil, err
 	}
-	return append(workers, sealer), nil
+	old, err := e.retention(svc)
+	if err != nil {
+		return nil, err
+	}
+	return append(workers, sealer, old), nil
 }
 
 func (e *Env) newRequestID() string { return e.IDs.New(id.Request) }

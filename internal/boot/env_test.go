@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/process"
+	"github.com/signalbox-dev/signalbox/platform/retention"
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 	"github.com/signalbox-dev/signalbox/platform/secret"
@@ -39,6 +41,7 @@ type keys struct {
 	key               authn.SigningKey
 	ready             error
 	looping           atomic.Int64
+	rows              atomic.Int64
 	withoutDescriptor bool
 }
 
@@ -65,6 +68,14 @@ func (k *keys) Workers() []process.Worker {
 		defer k.looping.Add(-1)
 		<-ctx.Done()
 		return nil
+	}}}
+}
+
+func (k *keys) Retention() []retention.Rule {
+	return []retention.Rule{{Name: "row", Age: time.Hour, Step: func(_ context.Context, _ time.Time, limit int) (int64, error) {
+		n := min(k.rows.Load(), int64(limit))
+		k.rows.Add(-n)
+		return n, nil
 	}}}
 }
 
@@ -119,13 +130,20 @@ func TestServe(t *testing.T) {
 	l, err := e.Net.Listen("auth")
 	require.NoError(t, err)
 	own := func(context.Context) ([]authn.PublicKey, error) { return []authn.PublicKey{svc.key.Public()}, nil }
+	e.EventAge = time.Hour
+	const insert = `INSERT INTO event (id, at, subject_kind, subject_id, type, actor_kind) VALUES ($1, now() - $2::interval, 'k', 's', 't', 'user')`
+	for id, age := range map[string]string{"old": "61 minutes", "young": "59 minutes"} {
+		_, err = e.Pool.Exec(t.Context(), insert, id, age)
+		require.NoError(t, err)
+	}
+	svc.rows.Store(1500)
 	workers, err := e.Serve(svc, own, l)
 	require.NoError(t, err)
 	names := []string{}
 	for _, w := range workers {
 		names = append(names, w.Name)
 	}
-	require.Equal(t, []string{"auth.grpc", "auth.loops", "auth.audit"}, names)
+	require.Equal(t, []string{"auth.grpc", "auth.loops", "auth.audit", "auth.retention"}, names)
 	stop := startWorkers(t, workers, patience)
 
 	jobs := NewEnv("jobs", e.Obs, e.Clock, e.IDs, bus.As("jobs"))
@@ -140,6 +158,11 @@ func TestServe(t *testing.T) {
 	_, err = authpeerv1.NewCredentialServiceClient(conn).Authenticate(t.Context(), &authpeerv1.AuthenticateRequest{})
 	require.True(t, fault.Is(err, fault.Forbidden), "the caller is checked: %v", err)
 	require.Eventually(t, func() bool { return svc.looping.Load() == 1 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool {
+		var kept []string
+		err := e.Pool.QueryRow(t.Context(), `SELECT array_agg(id) FROM event`).Scan(&kept)
+		return err == nil && slices.Equal(kept, []string{"young"}) && svc.rows.Load() == 0
+	}, patience, time.Millisecond, "events and the rows of the service are deleted when they reach their age")
 
 	trail := audit.NewLog(e.Clock, e.IDs, "auth")
 	tx, err := e.Pool.Begin(t.Context())

@@ -188,6 +188,7 @@ func (p *Process) open(ctx context.Context, spec Spec, log io.Writer) error {
 	}
 	p.Env = NewEnv(spec.Name, o, clk, id.NewSource(clk, rand.Reader), p.Wire)
 	p.Stop = p.Settings.Stop
+	p.EventAge = p.Settings.EventAge()
 	p.PublicURL = func() string { return p.Settings.Public.URL }
 	if p.Settings.Public.URL == "" {
 		return errors.New("SERVICE_PUBLIC_URL must be set if services run as separate processes")

@@ -3,6 +3,7 @@ package boot
 import (
 	"net"
 	"strings"
+	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/conf"
 	"github.com/signalbox-dev/signalbox/platform/secret"
@@ -19,6 +20,8 @@ type Settings struct {
 	Peers   string        `env:"SERVICE_PEERS" doc:"addresses of the services, as auth=host:port,jobs=host:port,..."`
 	Keyring secret.String `env:"SERVICE_KEYRING" doc:"key-encryption keys, one line <id> <base64 of 32 bytes> per key; the first one encrypts"`
 	Audit   Audit         `env:", prefix=SERVICE_"`
+	// EventDays is how long every service keeps the events of its objects.
+	EventDays int `env:"SERVICE_EVENT_DAYS, default=400" doc:"days until an event of a job, deployment or other object is deleted; 0 keeps it"`
 }
 
 // Audit holds the settings with which the audit log is sealed.
@@ -42,11 +45,17 @@ type ServiceSettings struct {
 	CADir        string `env:"CA_DIR" doc:"jobs: folder of the internal CA, which signs the certificates of nodes"`
 }
 
-// Validate rejects an invalid SERVICE_PEERS. conf.Load calls it.
+// Validate rejects an invalid SERVICE_PEERS or SERVICE_EVENT_DAYS. conf.Load calls it.
 func (s *Settings) Validate() error {
+	if s.EventDays < 0 {
+		return conf.Errorf("SERVICE_EVENT_DAYS", "must not be negative")
+	}
 	_, err := s.addresses()
 	return err
 }
+
+// EventAge is EventDays as a duration.
+func (s *Settings) EventAge() time.Duration { return time.Duration(s.EventDays) * 24 * time.Hour }
 
 // addresses returns the address of each service in SERVICE_PEERS.
 func (s *Settings) addresses() (map[string]string, error) {

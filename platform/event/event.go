@@ -1,5 +1,5 @@
 // Package event stores the history of each object of a service. Each change of state is one row, which is written in
-// the transaction of the change and never edited. The rows of one subject are returned in the order in which they
+// the transaction of the change and never edited; it is deleted when it reaches the age that a setting gives. The rows of one subject are returned in the order in which they
 // were written.
 package event
 
@@ -104,4 +104,15 @@ func collect(ctx context.Context, q pg.Querier, sql string, args ...any) ([]Even
 		return nil, fmt.Errorf("list events: %w", err)
 	}
 	return events, nil
+}
+
+// DeleteBefore deletes at most limit events that are older than before, oldest first, and returns their number. Callers
+// that run at the same time delete different events.
+func DeleteBefore(ctx context.Context, q pg.Querier, before time.Time, limit int) (int64, error) {
+	tag, err := q.Exec(ctx, `DELETE FROM event WHERE id IN (
+		SELECT id FROM event WHERE at < $1 ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED)`, before, limit)
+	if err != nil {
+		return 0, fmt.Errorf("delete old events: %w", err)
+	}
+	return tag.RowsAffected(), nil
 }

@@ -186,3 +186,30 @@ func TestList_closedPool(t *testing.T) {
 	_, err = event.After(t.Context(), b.pool, "job", "job_1", 0, 10)
 	require.ErrorContains(t, err, "list events")
 }
+
+func TestDeleteBefore(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for n := range 5 {
+		b.add(t.Context(), t, event.Event{SubjectKind: "job", SubjectID: fmt.Sprint("job_", n), Type: "state"})
+		b.clock.Advance(time.Hour)
+	}
+	before := b.clock.Now().Add(-2 * time.Hour) // the first three are older
+	n, err := event.DeleteBefore(t.Context(), b.pool, before, 2)
+	require.NoError(t, err)
+	require.Equal(t, int64(2), n)
+	left := func() (ids []string) {
+		rows, err := b.pool.Query(t.Context(), `SELECT subject_id FROM event ORDER BY seq`)
+		require.NoError(t, err)
+		ids, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		require.NoError(t, err)
+		return ids
+	}
+	require.Equal(t, []string{"job_2", "job_3", "job_4"}, left(), "the oldest ones go first")
+	for _, want := range []int64{1, 0} {
+		n, err = event.DeleteBefore(t.Context(), b.pool, before, 2)
+		require.NoError(t, err)
+		require.Equal(t, want, n)
+	}
+	require.Equal(t, []string{"job_3", "job_4"}, left())
+}

@@ -13,7 +13,10 @@ type Config struct {
 	MaxBodyMB       int64         `env:"SERVICE_INFERENCE_MAX_BODY_MB, default=32" doc:"largest request body in MiB"`
 	SocketIdle      time.Duration `env:"SERVICE_INFERENCE_WEBSOCKET_IDLE_TIMEOUT, default=5m" doc:"how long both sides of a WebSocket may send nothing"`
 	SocketMessageMB int64         `env:"SERVICE_INFERENCE_WEBSOCKET_MAX_MESSAGE_MB, default=16" doc:"largest message of a WebSocket in MiB"`
-	Spool           string        `env:"SERVICE_INFERENCE_SPOOL" doc:"folder used by this process alone; it holds the record of calls while the database is unavailable, and the list of replica ids"`
+	// TrafficDays and TranscriptDays are ages at which rows are deleted.
+	TrafficDays    int    `env:"SERVICE_INFERENCE_TRAFFIC_DAYS, default=90" doc:"days until the record of a call is deleted; 0 keeps it"`
+	TranscriptDays int    `env:"SERVICE_INFERENCE_TRANSCRIPT_DAYS, default=31" doc:"days until a call of a playground session is deleted; longer than the sessions are kept; 0 keeps it"`
+	Spool          string `env:"SERVICE_INFERENCE_SPOOL" doc:"folder used by this process alone; it holds the record of calls while the database is unavailable, and the list of replica ids"`
 }
 
 // Validate returns an error for the first setting that is out of range.
@@ -27,6 +30,9 @@ func (c *Config) Validate() error {
 	}
 	if c.SocketMessageMB < 1 || c.SocketMessageMB > 1024 {
 		return errors.New("SERVICE_INFERENCE_WEBSOCKET_MAX_MESSAGE_MB must be from 1 to 1024")
+	}
+	if c.TrafficDays < 0 || c.TranscriptDays < 0 {
+		return errors.New("SERVICE_INFERENCE_TRAFFIC_DAYS and SERVICE_INFERENCE_TRANSCRIPT_DAYS must not be negative")
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
 	"github.com/signalbox-dev/signalbox/platform/process"
+	"github.com/signalbox-dev/signalbox/platform/retention"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/db"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/playgroundproxy"
@@ -53,6 +54,7 @@ type Deps struct {
 
 // Service is the inference service with its parts wired together.
 type Service struct {
+	cfg      Config
 	deps     Deps
 	lease    *routing.Lease
 	watcher  *routing.Watcher
@@ -82,7 +84,7 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{deps: d, lease: routing.New(d.Mono), store: &traffic.Store{Pool: d.Pool}}
+	s := &Service{cfg: cfg, deps: d, lease: routing.New(d.Mono), store: &traffic.Store{Pool: d.Pool}}
 	s.recorder = traffic.NewRecorder(s.store, spool, d.Clock, d.Log, counters)
 	s.watcher = &routing.Watcher{
 		Lease: s.lease, Snapshots: d.Snapshots, Name: func() string { return d.IDs.New(id.Replica) },
@@ -152,7 +154,7 @@ func (s *Service) Handler() http.Handler { return s.front }
 func (s *Service) Drain() { s.proxy.Drain() }
 
 const (
-	// partitionsEvery is how often the partitions of the coming days are created and old rows are deleted.
+	// partitionsEvery is how often the partitions of the coming days are created.
 	partitionsEvery  = time.Hour
 	partitionsJitter = 10 * time.Minute
 	// staleEvery is how often stale idle connections to engines are closed.
@@ -160,13 +162,23 @@ const (
 	staleJitter = 5 * time.Second
 )
 
+// Retention returns the rules for rows that reach an age.
+func (s *Service) Retention() []retention.Rule {
+	days := func(n int) time.Duration { return time.Duration(n) * 24 * time.Hour }
+	return []retention.Rule{
+		{Name: "day of calls", Age: days(s.cfg.TrafficDays), Step: s.store.DropDays},
+		{Name: "batch name", Age: traffic.BatchAge, Step: s.store.DeleteBatches},
+		{Name: "playground turn", Age: days(s.cfg.TranscriptDays), Step: s.turns.DeleteBefore},
+	}
+}
+
 // Workers returns the background loops of the service.
 func (s *Service) Workers() []process.Worker {
 	return []process.Worker{
 		{Name: "inference.recorder", Run: s.recorder.Run},
 		{Name: "inference.partitions", Run: func(ctx context.Context) error {
 			tend := process.Logged(s.deps.Log, "inference.partitions", func(ctx context.Context) error {
-				return errors.Join(s.store.EnsurePartitions(ctx), s.store.ForgetOld(ctx), s.turns.Forget(ctx, s.deps.Clock.Now()))
+				return s.store.EnsurePartitions(ctx)
 			})
 			return process.Loop(ctx, s.deps.Clock, partitionsEvery, partitionsJitter, tend)
 		}},

@@ -12,6 +12,6 @@
 // registers the artifact of a run, modelfile reads the headers of its file, and modelcard stores its card. solution
 // binds models to other objects in applications. deployment, revision and deploytoken decide what is served, and
 // playground does so for short sessions. enginesync sends orders for engines to jobs and applies what jobs observes.
-// epoch numbers the changes, and snapshot sends them to inference. transfer changes the owner of objects, clients calls
-// the other services, and db contains the migrations and the wake-up topics.
+// epoch numbers the changes, and snapshot sends them to inference. transfer changes the owner of objects, and db
+// contains the migrations and the wake-up topics.
 package registry

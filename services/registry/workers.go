@@ -6,6 +6,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/process"
+	"github.com/signalbox-dev/signalbox/platform/retention"
 )
 
 const (
@@ -15,6 +16,17 @@ const (
 	electEvery = 2 * time.Second
 	sweepEvery = time.Hour
 )
+
+// Retention returns the rules for rows that reach an age.
+func (s *Service) Retention() []retention.Rule {
+	d := s.deps
+	return []retention.Rule{{
+		Name: "playground session", Age: time.Duration(s.cfg.PlaygroundDays) * 24 * time.Hour,
+		Step: func(ctx context.Context, before time.Time, limit int) (int64, error) {
+			return s.tries.Store.DeleteBefore(ctx, d.Pool, before, limit)
+		},
+	}}
+}
 
 // Workers returns the registry's background loops. Every replica runs all of them, but only the leader watches
 // engines, so that an older state never overwrites a newer one.
@@ -31,7 +43,6 @@ func (s *Service) Workers() []process.Worker {
 		loop("registry.wake", tryAgain, func(ctx context.Context) error { return s.hub.Listen(ctx, d.Pool) }),
 		loop("registry.engines", tryAgain, func(ctx context.Context) error { return elector.Run(ctx, s.watcher.Run) }),
 		loop("registry.playground", tryAgain, s.tries.Expire),
-		loop("registry.playground.old", sweepEvery, s.tries.Forget),
 		loop("registry.replicas", sweepEvery, s.ledger.Sweep),
 		{Name: "registry.queue", Run: s.queue.Run},
 		{Name: "registry.idempotency", Run: func(ctx context.Context) error { return s.keys.Run(ctx, d.Pool, d.Log) }},

@@ -36,7 +36,7 @@ type pkg struct {
 
 // listed runs `go list` once for all tests: it returns every package of the module with its dependencies.
 var listed = sync.OnceValues(func() ([]pkg, error) {
-	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Name,GoFiles,Imports,Deps", "./...") //nolint:noctx // no test owns it
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Name,GoFiles,Imports,Deps", "./...")
 	cmd.Dir = top()
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

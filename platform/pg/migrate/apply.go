@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -33,7 +34,7 @@ const (
 // apply applies the files of a set that are pending, in their order.
 func apply(ctx context.Context, cfg *pgx.ConnConfig, s set) error {
 	limited := cfg.Copy()
-	limited.RuntimeParams["lock_timeout"] = fmt.Sprint(lockTimeout.Milliseconds())
+	limited.RuntimeParams["lock_timeout"] = strconv.FormatInt(lockTimeout.Milliseconds(), 10)
 	brief, closeBrief, err := provider(limited, s)
 	if err != nil || brief == nil {
 		return err

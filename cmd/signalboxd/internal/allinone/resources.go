@@ -179,6 +179,7 @@ func (d *daemon) migrate(ctx context.Context, admin, seed secret.String) error {
 func (d *daemon) env(ctx context.Context, name string) (*boot.Env, error) {
 	e := boot.NewEnv(name, d.obs, d.clock, d.ids, d.bus.As(name))
 	e.Keyring, e.PublicURL, e.Stop, e.Sealing, e.Blobs = d.keys.ring, d.url, d.settings.Common.Stop, d.sealing, d.objects.Store
+	e.EventAge = d.settings.Common.EventAge()
 	creds, ok := d.access[name]
 	if !ok {
 		return e, nil

@@ -29,12 +29,8 @@ type Turn struct {
 // Store reads and writes the table of turns.
 type Store struct{ Pool *pgxpool.Pool }
 
-const (
-	// maxTurns is the maximum number of stored turns of a session.
-	maxTurns = 1000
-	// retention is how long a turn is stored: a day longer than the registry shows an ended session.
-	retention = 31 * 24 * time.Hour
-)
+// maxTurns is the maximum number of stored turns of a session.
+const maxTurns = 1000
 
 const columns = `id, session_id, target, at, user_id, username, method, path, status, outcome, request, request_cut, response, response_cut, duration_ms`
 
@@ -65,10 +61,12 @@ func (s *Store) List(ctx context.Context, sessionID string, p request.Page) ([]*
 	return found, nil
 }
 
-// Forget deletes the turns that are older than retention.
-func (s *Store) Forget(ctx context.Context, now time.Time) error {
-	if _, err := s.Pool.Exec(ctx, `DELETE FROM playground_turn WHERE at < $1`, now.Add(-retention)); err != nil {
-		return fmt.Errorf("delete old turns: %w", err)
+// DeleteBefore deletes at most limit turns that are older than before, and returns their number.
+func (s *Store) DeleteBefore(ctx context.Context, before time.Time, limit int) (int64, error) {
+	tag, err := s.Pool.Exec(ctx, `DELETE FROM playground_turn WHERE id IN (
+		SELECT id FROM playground_turn WHERE at < $1 ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED)`, before, limit)
+	if err != nil {
+		return 0, fmt.Errorf("delete old turns: %w", err)
 	}
-	return nil
+	return tag.RowsAffected(), nil
 }

@@ -125,21 +125,36 @@ func (s *Store) Forget(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// ForgetOld deletes the names of batches that are older than 90 days. Killed processes left these names, and the
-// segments were replayed long ago.
-func (s *Store) ForgetOld(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, partitionsWithin)
-	defer cancel()
-	if _, err := s.Pool.Exec(ctx, `DELETE FROM batch WHERE stored_at < now() - interval '90 days'`); err != nil {
-		return fmt.Errorf("delete the names of old batches: %w", err)
+// BatchAge is how long the names of batches are kept. Killed processes left these names, and the segments were replayed
+// long ago.
+const BatchAge = 90 * 24 * time.Hour
+
+// DeleteBatches deletes at most limit names of batches that were stored before the given time.
+func (s *Store) DeleteBatches(ctx context.Context, before time.Time, limit int) (int64, error) {
+	tag, err := s.Pool.Exec(ctx, `DELETE FROM batch WHERE name IN (
+		SELECT name FROM batch WHERE stored_at < $1 LIMIT $2 FOR UPDATE SKIP LOCKED)`, before, limit)
+	if err != nil {
+		return 0, fmt.Errorf("delete the names of old batches: %w", err)
 	}
-	return nil
+	return tag.RowsAffected(), nil
+}
+
+// DropDays deletes the calls of whole days (UTC) that ended before the given time, one partition for each day: the
+// oldest ones first, at most limit. It returns the number of days. If the table stays locked, it returns an error.
+func (s *Store) DropDays(ctx context.Context, before time.Time, limit int) (int64, error) {
+	var days int64
+	if err := s.Pool.QueryRow(ctx, `SELECT drop_call_partitions($1, $2)`, before, min(limit, dropDays)).Scan(&days); err != nil {
+		return 0, fmt.Errorf("drop the partitions of old calls: %w", err)
+	}
+	return days, nil
 }
 
 const (
 	// daysAhead is the number of days for which partitions are created: yesterday, today and the next seven days.
 	daysAhead = 9
-	// partitionsWithin limits the time to create partitions or to delete old names.
+	// dropDays is the largest number of partitions that one transaction drops; each needs a lock.
+	dropDays = 8
+	// partitionsWithin limits the time to create partitions.
 	partitionsWithin = 10 * time.Second
 )
 

@@ -87,7 +87,9 @@ func TestStore_Put_repeated(t *testing.T) {
 	require.Zero(t, count(t, s, "batch"))
 	_, err = s.Pool.Exec(t.Context(), "INSERT INTO batch VALUES ('old', now() - interval '91 days'), ('new', now())")
 	require.NoError(t, err)
-	require.NoError(t, s.ForgetOld(t.Context()))
+	n, err := s.DeleteBatches(t.Context(), time.Now().Add(-BatchAge), 10)
+	require.NoError(t, err)
+	require.Equal(t, int64(1), n)
 	require.Equal(t, 1, count(t, s, "batch"))
 }
 
@@ -143,6 +145,43 @@ func TestStore_EnsurePartitions(t *testing.T) {
 		_, err = d.Pool("inference").Exec(t.Context(), "SELECT ensure_call_partitions(current_date, $1)", days)
 		require.Error(t, err)
 	}
+}
+
+func TestStore_DropDays(t *testing.T) {
+	t.Parallel()
+	s, d := testStore(t)
+	require.NoError(t, s.EnsurePartitions(t.Context()))
+	today := time.Now().UTC().Truncate(24 * time.Hour)
+	for day := range 12 {
+		_, err := s.Put(t.Context(), fmt.Sprint("day", day), testCalls(2, today.AddDate(0, 0, -day).Add(time.Hour)))
+		require.NoError(t, err)
+	}
+	// Calls of the ninth and tenth day before today are younger than before, or share a day with one that is.
+	before := today.AddDate(0, 0, -2).Add(time.Hour)
+	n, err := s.DropDays(t.Context(), before, 1000)
+	require.NoError(t, err)
+	require.Equal(t, int64(dropDays), n, "one step drops a bounded number of partitions")
+	require.Equal(t, 8, count(t, s, "call"))
+	n, err = s.DropDays(t.Context(), before, 1000)
+	require.NoError(t, err)
+	require.Equal(t, int64(1), n)
+	require.Zero(t, count(t, s, "call WHERE at < '"+today.AddDate(0, 0, -2).Format(time.RFC3339)+"'"))
+	require.Equal(t, 6, count(t, s, "call"), "the day that contains the given time is kept")
+	n, err = s.DropDays(t.Context(), before, 1000)
+	require.NoError(t, err)
+	require.Zero(t, n)
+
+	reader, err := d.Pool("inference").Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = reader.Rollback(context.WithoutCancel(t.Context())) }()
+	_, err = reader.Exec(t.Context(), `SELECT count(*) FROM call`)
+	require.NoError(t, err)
+	_, err = s.DropDays(t.Context(), today, 1000)
+	require.ErrorContains(t, err, "lock timeout", "a long reader does not make all writers wait")
+	require.NoError(t, reader.Rollback(t.Context()))
+	n, err = s.DropDays(t.Context(), today, 1000)
+	require.NoError(t, err)
+	require.Equal(t, int64(2), n)
 }
 
 func TestStore_Put_refusedCalls(t *testing.T) {

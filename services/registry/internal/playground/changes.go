@@ -131,11 +131,6 @@ func (b *Changer) Expire(ctx context.Context) error {
 	return nil
 }
 
-// Forget deletes the sessions that ended longer ago than the retention.
-func (b *Changer) Forget(ctx context.Context) error {
-	return b.Store.Forget(ctx, b.Pool, b.Clock.Now().Add(-retention))
-}
-
 // Moved implements deployment.RevisionObserver. If a target fails, its session fails too. The caller has locked only
 // the revision. Moved therefore locks the session, and changes it only if another target has not ended it already.
 func (b *Changer) Moved(ctx context.Context, tx pgx.Tx, before, after *revision.Revision) error {

@@ -44,8 +44,6 @@ const (
 	defaultIdle = 10 * time.Minute
 	// maxLive is the maximum number of live sessions of a user.
 	maxLive = 16
-	// retention is how long an ended session stays readable.
-	retention = 30 * 24 * time.Hour
 )
 
 // Session is a playground session.

@@ -145,12 +145,17 @@ func (Store) Due(ctx context.Context, q pg.Querier, now time.Time) ([]string, er
 	return found, nil
 }
 
-// Forget deletes the sessions that ended before a time, and the rows of their engines.
-func (Store) Forget(ctx context.Context, q pg.Querier, before time.Time) error {
-	_, err := q.Exec(ctx, `WITH old AS (DELETE FROM playground_session WHERE ended_at < $1 RETURNING id)
-		DELETE FROM revision WHERE deployment_id IN (SELECT id FROM old)`, before)
+// DeleteBefore deletes at most limit sessions that ended before a time, and the rows of their engines. It returns the
+// number of sessions.
+func (Store) DeleteBefore(ctx context.Context, q pg.Querier, before time.Time, limit int) (int64, error) {
+	var sessions int64
+	err := q.QueryRow(ctx, `
+		WITH old AS (DELETE FROM playground_session WHERE id IN (
+			SELECT id FROM playground_session WHERE ended_at < $1 LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING id),
+		engine AS (DELETE FROM revision WHERE deployment_id IN (SELECT id FROM old))
+		SELECT count(*) FROM old`, before, limit).Scan(&sessions)
 	if err != nil {
-		return fmt.Errorf("delete old playground sessions: %w", err)
+		return 0, fmt.Errorf("delete old playground sessions: %w", err)
 	}
-	return nil
+	return sessions, nil
 }
