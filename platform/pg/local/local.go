@@ -29,6 +29,8 @@ type Config struct {
 	Entropy io.Reader
 	// Unsafe disables durability for speed; for tests only.
 	Unsafe bool
+	// Tunable leaves the settings of durability to ALTER SYSTEM; for tests only.
+	Tunable bool
 	// Fresh removes an existing cluster; for tests only.
 	Fresh          bool
 	MaxConnections int // smaller values than 200 mean 200
