@@ -199,10 +199,11 @@ func (a *Agent) Shutdown(ctx context.Context, stopWorks bool) error {
 	return err
 }
 
-// Worker returns the agent as a worker of a process. The worker's Stop calls Shutdown.
-func (a *Agent) Worker(stopWorks bool) process.Worker {
+// Worker returns the agent as a worker of a process. The worker's Stop calls Shutdown with the result of stopWorks, which
+// receives the context of Stop.
+func (a *Agent) Worker(stopWorks func(context.Context) bool) process.Worker {
 	return process.Worker{
 		Name: "agent", Run: a.Run,
-		Stop: func(ctx context.Context) error { return a.Shutdown(ctx, stopWorks) },
+		Stop: func(ctx context.Context) error { return a.Shutdown(ctx, stopWorks(ctx)) },
 	}
 }

@@ -51,7 +51,8 @@ func (p Process) Run() error {
 	}
 	signals, stop := process.Signals()
 	defer stop()
-	h := process.Host{Log: o.Log, Signals: signals, Workers: []process.Worker{a.Worker(s.Agent.StopWorks)}}
+	stopWorks := func(context.Context) bool { return s.Agent.StopWorks }
+	h := process.Host{Log: o.Log, Signals: signals, Workers: []process.Worker{a.Worker(stopWorks)}}
 	o.Log.InfoContext(ctx, "starting the agent", "data", s.Agent.Data, "server", s.Agent.Server)
 	return errors.Join(h.Run(ctx), o.Shutdown(ctx))
 }

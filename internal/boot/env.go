@@ -47,7 +47,8 @@ type Env struct {
 	// EventAge is how long events are kept; 0 keeps them forever.
 	EventAge time.Duration
 
-	conns map[string]*grpc.ClientConn
+	conns      map[string]*grpc.ClientConn
+	durability *pg.Durability // of Pool; nil if the pool accepts an unsafe server
 }
 
 // Service is one of the services that a process can run.
@@ -103,10 +104,17 @@ func Peers(dialled map[string]*grpc.ClientConn) map[string]grpc.ClientConnInterf
 	return out
 }
 
-// OpenPool opens the connection pool of the service's schema and sets e.Pool.
-func (e *Env) OpenPool(ctx context.Context, closers *process.Closers, c conf.Postgres, unsafe bool) error {
+// OpenPool opens the connection pool of the service's schema and sets e.Pool. Unless unsafe is set, the pool refuses
+// writes while the server may lose committed rows.
+func (e *Env) OpenPool(ctx context.Context, closers *process.Closers, c conf.Postgres, unsafe bool) (err error) {
+	if !unsafe {
+		if e.durability, err = pg.NewDurability(e.Name, e.Log, e.Obs.Meter); err != nil {
+			return err
+		}
+	}
 	pool, err := pg.Open(ctx, pg.Config{
 		URL: c.URL, MaxConns: c.MaxConns, StatementTimeout: c.StatementTimeout, AllowUnsafe: unsafe, Tracer: e.Obs.Tracer,
+		Durability: e.durability,
 	}, e.Name, e.Log)
 	if err != nil {
 		return fmt.Errorf("open the %s schema: %w", e.Name, err)
@@ -163,7 +171,8 @@ func (e *Env) roles(svc Service) authn.FetchRoles {
 }
 
 // Serve returns the workers of a service: its gRPC server on the listeners, its background loops, the sealer of its
-// audit log, the worker that deletes old rows and, if the service stores secrets, the worker that re-encrypts them.
+// audit log, the workers that delete old rows and watch the durability of the database and, if the service stores
+// secrets, the worker that re-encrypts them.
 func (e *Env) Serve(svc Service, keys authn.FetchKeys, listeners ...*rpc.Listener) ([]process.Worker, error) {
 	server := rpc.NewServer(rpc.ServerOptions{
 		Service: svc.Name(), Log: e.Log, Clock: e.Clock,
@@ -211,7 +220,19 @@ func (e *Env) Serve(svc Service, keys authn.FetchKeys, listeners ...*rpc.Listene
 	if err != nil {
 		return nil, err
 	}
-	return append(workers, sealer, old), nil
+	return append(append(workers, e.durabilityWorkers()...), sealer, old), nil
+}
+
+// durabilityWorkers returns the worker that watches the durability of the database, or nothing if the pool accepts an
+// unsafe server.
+func (e *Env) durabilityWorkers() []process.Worker {
+	if e.durability == nil {
+		return nil
+	}
+	return []process.Worker{{
+		Name: e.Name + ".durability",
+		Run:  func(ctx context.Context) error { return e.durability.Run(ctx, e.Clock, e.Pool) },
+	}}
 }
 
 func (e *Env) newRequestID() string { return e.IDs.New(id.Request) }

@@ -23,6 +23,7 @@ const (
 	codeLockWait      = "55P03"
 	codeCanceled      = "57014"
 	codeIdleInTx      = "25P03"
+	codeReadOnly      = "25006"
 	codeTooLong       = "22001"
 	codeBadByte       = "22021"
 	codeBadUnicode    = "22P05"
@@ -61,6 +62,8 @@ func classifyState(state string, err error) error {
 		return fault.New(fault.Conflict, "concurrent_change", "the resource was changed concurrently; try again").WithRetryAfter(retryAfter).Wrap(err)
 	case codeCanceled:
 		return unavailable("database_timeout", "the database request timed out").Wrap(err)
+	case codeReadOnly:
+		return unavailable("database_read_only", "the database accepts no writes: its setting fsync or full_page_writes is off, or it is a standby").Wrap(err)
 	case codeLockWait:
 		return unavailable("database_busy", "another request is changing the resource").Wrap(err)
 	case codeBadByte, codeBadUnicode, codeBadJSONText, codeTooLong:

@@ -33,6 +33,7 @@ func TestClassify(t *testing.T) {
 		"deadlock":               {state("40P01"), fault.Conflict, "concurrent_change"},
 		"statement timeout":      {state("57014"), fault.Unavailable, "database_timeout"},
 		"lock timeout":           {state("55P03"), fault.Unavailable, "database_busy"},
+		"read-only":              {state("25006"), fault.Unavailable, "database_read_only"},
 		"server stopping":        {state("57P01"), fault.Unavailable, "database_unreachable"},
 		"server starting":        {state("57P03"), fault.Unavailable, "database_unreachable"},
 		"too many connections":   {state("53300"), fault.Unavailable, "database_unreachable"},

@@ -1,6 +1,7 @@
 // Package pg owns the access to Postgres. Each service has a schema, a role that owns and migrates it, and a role that
 // only reads and writes rows; package migrate creates all of them. Open returns the pool of a service, InTx runs
-// transactions, One and All read rows, and Classify converts errors.
+// transactions, One and All read rows, and Classify converts errors. Durability refuses writes while the server may lose
+// committed rows.
 //
 // Notify and NotifyHub wake goroutines on all replicas of a service when rows change. LeaderElector runs a function
 // on one replica at a time. Reseal re-encrypts columns with a new key. Connect opens single connections for programs
@@ -14,6 +15,7 @@ import (
 	"log/slog"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/exaring/otelpgx"
@@ -35,6 +37,8 @@ type Config struct {
 	LockTimeout      time.Duration // 10 s: limit for waiting for a lock
 	AllowUnsafe      bool          // accept a server that may lose commits; for tests
 	Tracer           trace.TracerProvider
+	// Durability refuses writes while the server may lose commits. If it is nil, only Open checks the server.
+	Durability *Durability
 }
 
 // ErrUnsafe is the error of Open for a server that may lose committed transactions.
@@ -87,6 +91,10 @@ func poolConfig(ctx context.Context, cfg Config, schema string, log *slog.Logger
 	params["statement_timeout"] = millis(or(cfg.StatementTimeout, 30*time.Second))
 	params["idle_in_transaction_session_timeout"] = millis(or(cfg.IdleTimeout, time.Minute))
 	params["lock_timeout"] = millis(or(cfg.LockTimeout, 10*time.Second))
+	if !cfg.AllowUnsafe {
+		// A parameter of the connection takes precedence over ALTER SYSTEM, ALTER DATABASE and ALTER ROLE.
+		params["synchronous_commit"] = "on"
+	}
 	notices := context.WithoutCancel(ctx)
 	pc.ConnConfig.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
 		log.DebugContext(notices, "postgres notice", "schema", schema, "code", n.Code, "notice", n.Message)
@@ -97,6 +105,9 @@ func poolConfig(ctx context.Context, cfg Config, schema string, log *slog.Logger
 	}
 	setTracer(ctx, pc.ConnConfig)
 	pc.AfterConnect = inUTC
+	if cfg.Durability != nil {
+		pc.PrepareConn = cfg.Durability.prepare
+	}
 	return pc, nil
 }
 
@@ -110,14 +121,12 @@ func inUTC(_ context.Context, conn *pgx.Conn) error {
 }
 
 func checkDurable(ctx context.Context, q Querier) error {
-	for _, setting := range []string{"fsync", "full_page_writes", "synchronous_commit"} {
-		var value string
-		if err := q.QueryRow(ctx, `SELECT current_setting($1)`, setting).Scan(&value); err != nil {
-			return fmt.Errorf("read the server setting %s: %w", setting, err)
-		}
-		if value == "off" {
-			return fmt.Errorf("%w: setting %s is off; turn it on", ErrUnsafe, setting)
-		}
+	off, err := unsafeSettings(ctx, q)
+	if err != nil {
+		return err
+	}
+	if len(off) > 0 {
+		return fmt.Errorf("%w: turn on its settings %s", ErrUnsafe, strings.Join(off, ", "))
 	}
 	return nil
 }

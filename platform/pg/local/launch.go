@@ -60,7 +60,9 @@ func (c *cluster) settings(port int) []string {
 		durable = "off"
 		pairs = append(pairs, "autovacuum=off", "wal_level=minimal", "max_wal_senders=0", "checkpoint_timeout=1h")
 	}
-	pairs = append(pairs, "fsync="+durable, "full_page_writes="+durable, "synchronous_commit="+durable)
+	if !c.cfg.Tunable {
+		pairs = append(pairs, "fsync="+durable, "full_page_writes="+durable, "synchronous_commit="+durable)
+	}
 	args := make([]string, 0, 2+2*len(pairs))
 	args = append(args, "-D", c.data)
 	for _, pair := range pairs {

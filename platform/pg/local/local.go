@@ -1,7 +1,7 @@
 // Package local owns a Postgres server that belongs to this installation. It finds the programs, creates the cluster
-// once, starts the server on a private port of 127.0.0.1 and stops it. The server ends with its parent, even after
-// SIGKILL, and Start first stops a leftover server, so a data folder never has two servers. The package also works if
-// this process runs as root, although Postgres itself refuses to run as root.
+// once, starts the server on a private port of 127.0.0.1, starts it again if it dies, and stops it. The server ends with
+// its parent, even after SIGKILL, and Start first stops a leftover server, so a data folder never has two servers. The
+// package also works if this process runs as root, although Postgres itself refuses to run as root.
 package local
 
 import (
@@ -9,11 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -27,9 +29,13 @@ type Config struct {
 	Entropy io.Reader
 	// Unsafe disables durability for speed; for tests only.
 	Unsafe bool
+	// Tunable leaves the settings of durability to ALTER SYSTEM; for tests only.
+	Tunable bool
 	// Fresh removes an existing cluster; for tests only.
 	Fresh          bool
 	MaxConnections int // smaller values than 200 mean 200
+	// Log receives a line for each restart of a server that died; nil discards them.
+	Log *slog.Logger
 
 	identity *identity // set by tests; nil chooses one that works
 }
@@ -40,12 +46,17 @@ var ErrInUse = errors.New("the Postgres data folder is in use")
 // Server is a running server.
 type Server struct {
 	lock     *os.File
-	process  *process
+	cluster  *cluster
+	log      *slog.Logger
 	port     int
 	password secret.String
+	limit    time.Duration // for a restart
+
+	mu      sync.Mutex
+	process *process // replaced by each restart
 }
 
-// startLimit is the time limit of Start, including crash recovery.
+// startLimit is the time limit of Start, and of a restart with all its attempts. It includes crash recovery.
 const startLimit = 2 * time.Minute
 
 // Start creates the cluster if it does not exist, starts the server and returns when
@@ -94,7 +105,10 @@ func start(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{password: password}
+	s := &Server{cluster: c, log: cfg.Log, password: password, limit: startLimit}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
 	for {
 		port, err := c.choosePort(ctx)
 		if err != nil {
@@ -131,11 +145,17 @@ func (s *Server) Password() secret.String { return s.password }
 // Port returns the port of the server.
 func (s *Server) Port() int { return s.port }
 
-// PID returns the process id of the server.
-func (s *Server) PID() int { return s.process.cmd.Process.Pid }
+// PID returns the process id of the server. It changes when Run starts the server again.
+func (s *Server) PID() int { return s.current().cmd.Process.Pid }
 
-// Exited returns a channel that is closed when the server process has exited.
-func (s *Server) Exited() <-chan struct{} { return s.process.done }
+// Exited returns a channel that is closed when the current server process has exited.
+func (s *Server) Exited() <-chan struct{} { return s.current().done }
+
+func (s *Server) current() *process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.process
+}
 
 // Stop shuts the server down: running transactions are rolled back and all data is written to disk. When ctx is done,
 // or after 10 s, it kills the server. The next start then runs recovery, and no committed row is lost. A second Stop
@@ -143,18 +163,8 @@ func (s *Server) Exited() <-chan struct{} { return s.process.done }
 func (s *Server) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	err := s.process.stop(ctx)
+	err := s.current().stop(ctx)
 	return errors.Join(err, unlock(s.lock))
-}
-
-// Run waits until ctx is done and then stops the server. It returns an error if the server exits before.
-func (s *Server) Run(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return s.Stop(context.WithoutCancel(ctx))
-	case <-s.Exited():
-		return errors.Join(fmt.Errorf("postgres exited unexpectedly: %w", s.process.failure()), unlock(s.lock))
-	}
 }
 
 func wait(ctx context.Context, d time.Duration) error {

@@ -66,8 +66,12 @@ func (d *daemon) agent(p *parts) (process.Worker, error) {
 		return process.Worker{}, err
 	}
 	d.closers.Add("agent", func(context.Context) error { return a.Close() })
-	return a.Worker(true), nil
+	return a.Worker(endsWorks), nil
 }
+
+// endsWorks reports whether the stop with this context ends attempts and engines. It does after a signal. If a part of
+// the process has failed, such as the database, they continue under their shims, and the next start adopts them.
+func endsWorks(ctx context.Context) bool { return process.StopSignal(ctx) != nil }
 
 // inProcess joins the fleet over the in-memory network. It sends what the gateway would send for a request without
 // credentials.

@@ -126,7 +126,9 @@ func (d *daemon) openDatabase(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		d.postgres, err = local.Start(ctx, local.Config{BinDir: bin, Dir: d.folder.in("postgres"), Entropy: rand.Reader})
+		d.postgres, err = local.Start(ctx, local.Config{
+			BinDir: bin, Dir: d.folder.in("postgres"), Entropy: rand.Reader, Log: d.obs.Logger("postgres"),
+		})
 		if err != nil {
 			return fmt.Errorf("start Postgres: %w", err)
 		}

@@ -783,7 +783,8 @@ func (x *Limits) GetQueuedS() int32 {
 
 type Retry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The maximum number of retries; 3 if unset.
+	// The maximum number of retries; 3 if unset. An attempt that the agent of its node stops, at a shutdown or because the
+	// node is drained, is repeated and does not count.
 	Max *int32 `protobuf:"varint,1,opt,name=max,proto3,oneof" json:"max,omitempty"`
 	// The reasons for a retry: `infra`, a failure of the infrastructure, and `preempted`; both if empty.
 	On []string `protobuf:"bytes,2,rep,name=on,proto3" json:"on,omitempty"`

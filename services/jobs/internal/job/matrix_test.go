@@ -57,7 +57,7 @@ acked_sent_failed_exit_1    -          -          -          -          paused  
 acked_sent_succeeded_exit_0 -          -          -          -          succeeded  -          -          -          -          -
 last_exit_lost              -          failed     failed     failed     paused     -          stopped    -          -          -
 last_exit_fetch             -          failed     failed     failed     failed     -          stopped    -          -          -
-last_exit_stopped           -          failed     failed     failed     paused     -          stopped    -          -          -
+last_exit_stopped           -          queued     queued     queued     paused     -          stopped    -          -          -
 never_exit_lost             -          failed     failed     failed     paused     -          stopped    -          -          -
 code_exit_1                 -          queued     queued     queued     queued     -          stopped    -          -          -
 code_last_exit_1            -          failed     failed     failed     failed     -          stopped    -          -          -

@@ -21,6 +21,9 @@ type Outcome struct {
 	Reason  string
 	Message string
 	Warning string
+	// Planned is true if the job is queued again because its agent stopped the attempt, for example at a shutdown or when
+	// its node was drained. This is not a retry: it does not count, and the spec's rules for retries do not apply.
+	Planned bool
 }
 
 // Judge decides what an ended attempt means for its job. The training reports an end and the executor reports
@@ -28,7 +31,8 @@ type Outcome struct {
 //   - a job that is stopping ends as stopped, whatever the process reported;
 //   - judgePause decides about a job that is pausing;
 //   - a reported success counts, because a crash during teardown does not undo it;
-//   - an attempt that its agent stopped is retried, even if the training reported a failure;
+//   - an attempt that its agent stopped is queued again without counting as a retry, even if the training reported a
+//     failure;
 //   - a reported failure takes precedence over any exit code;
 //   - without a report the exit code decides.
 func Judge(j *Job, a *Attempt, exit gang.Exit) Outcome {
@@ -40,7 +44,7 @@ func Judge(j *Job, a *Attempt, exit gang.Exit) Outcome {
 	case a.ReportedEnd == string(Succeeded):
 		return succeeded(exit)
 	case exit.Reason == gang.ExitStopped:
-		return again(j, ReasonExecutorLost, messageOr(exit, "the node's agent stopped the attempt"))
+		return Outcome{State: Queued, Reason: ReasonExecutorLost, Message: messageOr(exit, "the node's agent stopped the attempt"), Planned: true}
 	case a.ReportedEnd == string(Failed):
 		return reportedFailure(a, exit)
 	}
@@ -122,11 +126,14 @@ func (j *Job) End(a *Attempt, exit gang.Exit, out Outcome, now time.Time) {
 		a.State, j.State, j.PausedAt = Paused, Paused, &now
 	case Queued:
 		a.State = Failed
-		j.Retries++
-		if j.RetryFrom == ResumeNone {
-			j.Checkpoint = nil
+		resume := now.Add(firstBackoff)
+		if !out.Planned {
+			j.Retries++
+			if j.RetryFrom == ResumeNone {
+				j.Checkpoint = nil
+			}
+			resume = now.Add(Backoff(j.Retries, j.BackoffS))
 		}
-		resume := now.Add(Backoff(j.Retries, j.BackoffS))
 		j.State, j.NotBefore = Queued, &resume
 		j.Queue = Queue{Reason: WaitBackoff, Detail: fmt.Sprintf("attempt %d ended: %s", a.Number, out.Reason), Since: now}
 		j.forgetAttempt()

@@ -20,25 +20,26 @@ func TestJudge_outcomeTable(t *testing.T) {
 		number   int
 		want     job.Outcome
 	}{
-		"succeeded and 0":        {job.Running, "succeeded", gang.Exit{}, 1, job.Outcome{State: job.Succeeded, Reason: "completed"}},
-		"succeeded and 1":        {job.Running, "succeeded", gang.Exit{Code: 1}, 1, job.Outcome{State: job.Succeeded, Reason: "completed", Warning: job.WarnExitAfterSuccess}},
-		"succeeded and killed":   {job.Running, "succeeded", gang.Exit{Code: -1, Signal: 9}, 1, job.Outcome{State: job.Succeeded, Reason: "completed", Warning: job.WarnExitAfterSuccess}},
-		"succeeded and stopped":  {job.Running, "succeeded", gang.Exit{Code: -1, Reason: "stopped"}, 1, job.Outcome{State: job.Succeeded, Reason: "completed", Warning: job.WarnExitAfterSuccess}},
-		"no report and 0":        {job.Running, "", gang.Exit{}, 1, job.Outcome{State: job.Succeeded, Reason: "completed", Warning: job.WarnNoReport}},
-		"no report and 3":        {job.Starting, "", gang.Exit{Code: 3}, 1, job.Outcome{State: job.Failed, Reason: "user_error", Message: "the command ended with exit code 3"}},
-		"no report and signal":   {job.Starting, "", gang.Exit{Code: -1, Signal: 11}, 1, job.Outcome{State: job.Failed, Reason: "user_error", Message: "the command was killed by signal 11"}},
-		"failed and 0":           {job.Running, "failed", gang.Exit{}, 1, job.Outcome{State: job.Failed, Reason: "user_error", Message: "loss is NaN"}},
-		"failed and lost":        {job.Running, "failed", gang.Exit{Code: -1, Reason: "lost"}, 1, job.Outcome{State: job.Failed, Reason: "user_error", Message: "loss is NaN"}},
-		"agent stopped, failed":  {job.Running, "failed", gang.Exit{Code: -1, Reason: "stopped"}, 1, job.Outcome{State: job.Queued, Reason: "executor_lost", Message: "the node's agent stopped the attempt"}},
-		"agent stopped":          {job.Running, "", gang.Exit{Code: -1, Reason: "stopped"}, 3, job.Outcome{State: job.Queued, Reason: "executor_lost", Message: "the node's agent stopped the attempt"}},
-		"lost":                   {job.Starting, "", gang.Exit{Code: -1, Reason: "lost"}, 1, job.Outcome{State: job.Queued, Reason: "executor_lost", Message: "the node lost the job's processes"}},
-		"lost, no attempts left": {job.Starting, "", gang.Exit{Code: -1, Reason: "lost"}, 4, job.Outcome{State: job.Failed, Reason: "executor_lost", Message: "the node lost the job's processes"}},
-		"fetch":                  {job.Starting, "", gang.Exit{Code: -1, Reason: "fetch", Message: "no route"}, 1, job.Outcome{State: job.Queued, Reason: "env_build", Message: "no route"}},
-		"environment":            {job.Starting, "", gang.Exit{Code: -1, Reason: "env_build", Message: "no numpy"}, 1, job.Outcome{State: job.Failed, Reason: "env_build", Message: "no numpy"}},
-		"out of memory":          {job.Running, "", gang.Exit{Code: -1, Signal: 9, Reason: "oom_host"}, 1, job.Outcome{State: job.Failed, Reason: "oom_host", Message: "the job exceeded its memory limit"}},
-		"command not started":    {job.Starting, "", gang.Exit{Code: -1, Reason: "start"}, 1, job.Outcome{State: job.Failed, Reason: "user_error", Message: "the job's command could not be started"}},
-		"stopping and succeeded": {job.Stopping, "succeeded", gang.Exit{}, 1, job.Outcome{State: job.Stopped, Reason: "user_stop", Message: "stopped by its owner"}},
-		"stopping and lost":      {job.Stopping, "", gang.Exit{Code: -1, Reason: "lost"}, 1, job.Outcome{State: job.Stopped, Reason: "user_stop", Message: "stopped by its owner"}},
+		"succeeded and 0":          {job.Running, "succeeded", gang.Exit{}, 1, job.Outcome{State: job.Succeeded, Reason: "completed"}},
+		"succeeded and 1":          {job.Running, "succeeded", gang.Exit{Code: 1}, 1, job.Outcome{State: job.Succeeded, Reason: "completed", Warning: job.WarnExitAfterSuccess}},
+		"succeeded and killed":     {job.Running, "succeeded", gang.Exit{Code: -1, Signal: 9}, 1, job.Outcome{State: job.Succeeded, Reason: "completed", Warning: job.WarnExitAfterSuccess}},
+		"succeeded and stopped":    {job.Running, "succeeded", gang.Exit{Code: -1, Reason: "stopped"}, 1, job.Outcome{State: job.Succeeded, Reason: "completed", Warning: job.WarnExitAfterSuccess}},
+		"no report and 0":          {job.Running, "", gang.Exit{}, 1, job.Outcome{State: job.Succeeded, Reason: "completed", Warning: job.WarnNoReport}},
+		"no report and 3":          {job.Starting, "", gang.Exit{Code: 3}, 1, job.Outcome{State: job.Failed, Reason: "user_error", Message: "the command ended with exit code 3"}},
+		"no report and signal":     {job.Starting, "", gang.Exit{Code: -1, Signal: 11}, 1, job.Outcome{State: job.Failed, Reason: "user_error", Message: "the command was killed by signal 11"}},
+		"failed and 0":             {job.Running, "failed", gang.Exit{}, 1, job.Outcome{State: job.Failed, Reason: "user_error", Message: "loss is NaN"}},
+		"failed and lost":          {job.Running, "failed", gang.Exit{Code: -1, Reason: "lost"}, 1, job.Outcome{State: job.Failed, Reason: "user_error", Message: "loss is NaN"}},
+		"agent stopped, failed":    {job.Running, "failed", gang.Exit{Code: -1, Reason: "stopped"}, 1, job.Outcome{State: job.Queued, Reason: "executor_lost", Message: "the node's agent stopped the attempt", Planned: true}},
+		"agent stopped":            {job.Running, "", gang.Exit{Code: -1, Reason: "stopped"}, 3, job.Outcome{State: job.Queued, Reason: "executor_lost", Message: "the node's agent stopped the attempt", Planned: true}},
+		"agent stopped, none left": {job.Running, "", gang.Exit{Code: -1, Reason: "stopped", Message: "ended with the agent"}, 4, job.Outcome{State: job.Queued, Reason: "executor_lost", Message: "ended with the agent", Planned: true}},
+		"lost":                     {job.Starting, "", gang.Exit{Code: -1, Reason: "lost"}, 1, job.Outcome{State: job.Queued, Reason: "executor_lost", Message: "the node lost the job's processes"}},
+		"lost, no attempts left":   {job.Starting, "", gang.Exit{Code: -1, Reason: "lost"}, 4, job.Outcome{State: job.Failed, Reason: "executor_lost", Message: "the node lost the job's processes"}},
+		"fetch":                    {job.Starting, "", gang.Exit{Code: -1, Reason: "fetch", Message: "no route"}, 1, job.Outcome{State: job.Queued, Reason: "env_build", Message: "no route"}},
+		"environment":              {job.Starting, "", gang.Exit{Code: -1, Reason: "env_build", Message: "no numpy"}, 1, job.Outcome{State: job.Failed, Reason: "env_build", Message: "no numpy"}},
+		"out of memory":            {job.Running, "", gang.Exit{Code: -1, Signal: 9, Reason: "oom_host"}, 1, job.Outcome{State: job.Failed, Reason: "oom_host", Message: "the job exceeded its memory limit"}},
+		"command not started":      {job.Starting, "", gang.Exit{Code: -1, Reason: "start"}, 1, job.Outcome{State: job.Failed, Reason: "user_error", Message: "the job's command could not be started"}},
+		"stopping and succeeded":   {job.Stopping, "succeeded", gang.Exit{}, 1, job.Outcome{State: job.Stopped, Reason: "user_stop", Message: "stopped by its owner"}},
+		"stopping and lost":        {job.Stopping, "", gang.Exit{Code: -1, Reason: "lost"}, 1, job.Outcome{State: job.Stopped, Reason: "user_stop", Message: "stopped by its owner"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -78,6 +79,21 @@ func TestJob_End_requeuesOrFinishes(t *testing.T) {
 	require.Equal(t, now, *j.EndedAt)
 	_, ok = j.Place("att_3", "nod_1", now)
 	require.False(t, ok)
+}
+
+func TestJob_End_plannedStopIsNoRetry(t *testing.T) {
+	t.Parallel()
+	now := fixtures.Now()
+	saved := &job.Checkpoint{ArtifactID: "art_1"}
+	// The spec retries nothing, and a retry would start from the beginning.
+	j := &job.Job{RetryOn: []string{job.RetryPreempted}, RetryFrom: job.ResumeNone, BackoffS: 60, Status: job.Status{State: job.Running, Attempt: 1, Checkpoint: saved}}
+	a := &job.Attempt{Number: 1, State: job.Running}
+	out := job.Judge(j, a, gang.Exit{Code: -1, Reason: "stopped"})
+	j.End(a, gang.Exit{Code: -1, Reason: "stopped"}, out, now)
+	require.Equal(t, job.Queued, j.State)
+	require.Zero(t, j.Retries)
+	require.Equal(t, saved, j.Checkpoint)
+	require.Equal(t, now.Add(time.Second), *j.NotBefore)
 }
 
 func TestBackoff_growsToCap(t *testing.T) {

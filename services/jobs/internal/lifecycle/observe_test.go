@@ -37,6 +37,7 @@ func TestDriver_Observe_endReleasesEverything(t *testing.T) {
 		"lost, retried":                  {exit: gang.Exit{Code: -1, Reason: gang.ExitLost}, retries: 1, state: job.Queued, reason: job.ReasonExecutorLost},
 		"lost, no retries left":          {exit: gang.Exit{Code: -1, Reason: gang.ExitLost}, state: job.Failed, reason: job.ReasonExecutorLost},
 		"stopped by agent after failure": {reports: []string{"failed"}, exit: gang.Exit{Code: -1, Reason: gang.ExitStopped}, retries: 1, state: job.Queued, reason: job.ReasonExecutorLost},
+		"stopped by agent, no retries":   {exit: gang.Exit{Code: -1, Reason: gang.ExitStopped}, state: job.Queued, reason: job.ReasonExecutorLost},
 		"stopped by owner":               {stop: job.ReasonUserStop, exit: gang.Exit{Code: -1, Signal: 15}, retries: 3, state: job.Stopped, reason: job.ReasonUserStop},
 		"stopped by admin after success": {stop: job.ReasonAdminStop, reports: []string{"succeeded"}, state: job.Stopped, reason: job.ReasonAdminStop},
 	} {

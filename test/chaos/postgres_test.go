@@ -1,0 +1,163 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/internal/client"
+	"github.com/signalbox-dev/signalbox/internal/e2eflow"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/test/draw"
+	"github.com/signalbox-dev/signalbox/test/testenv"
+)
+
+// TestSingleProcess_killedPostgres kills the Postgres server that signalboxd runs, while runs report metrics. signalboxd
+// must start it again, the works must continue at their first attempt, and no acknowledged report may be lost. A run
+// with TEST_LONG kills it more often.
+func TestSingleProcess_killedPostgres(t *testing.T) {
+	kills := 3
+	if draw.Whole() {
+		kills = 40
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*testenv.StageTimeout)
+	defer cancel()
+	s := testenv.Single(t, testenv.Options{})
+	l := s.Loop(ctx)
+	counter := s.Count(ctx, l)
+	require.NoError(t, l.Submit(ctx, testenv.Command(ctx, s, l, "sleep", "600")))
+	pid := s.Processes["signalboxd"].PID()
+	r := newReporters(ctx, t, s, l)
+	stop := r.start(ctx, 4)
+	for range kills {
+		r.awaitMore(ctx, 20)
+		require.NoError(t, syscall.Kill(postmaster(t, s), syscall.SIGKILL))
+	}
+	r.awaitMore(ctx, 20)
+	stop()
+	counter.AwaitMore(ctx, 3)
+	counter.Stop(ctx)
+	counter.End(ctx)
+	require.Equal(t, pid, s.Processes["signalboxd"].PID())
+	require.NoError(t, syscall.Kill(pid, 0), "signalboxd must outlive its database")
+	var job struct {
+		Attempt int
+		State   string
+	}
+	require.NoError(t, l.Client.Get(ctx, "/api/jobs/"+l.Job.ID, nil, &job))
+	require.Equal(t, 1, job.Attempt, job.State)
+	r.requireStored(ctx)
+}
+
+// postmaster returns the process id of the Postgres server that signalboxd runs.
+func postmaster(t *testing.T, s *testenv.Installation) int {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(s.Dir, "data", "postgres", "data", "postmaster.pid"))
+	require.NoError(t, err)
+	first, _, _ := strings.Cut(string(raw), "\n")
+	pid, err := strconv.Atoi(first)
+	require.NoError(t, err)
+	return pid
+}
+
+// reporters report metrics to the run of one job and count the acknowledged reports.
+type reporters struct {
+	t     *testing.T
+	s     *testenv.Installation
+	l     *e2eflow.Loop
+	token secret.String
+	acked atomic.Int64
+
+	mu   sync.Mutex
+	last map[string]int // the last acknowledged step of each reporter
+}
+
+// newReporters waits until the job has its ingest token and reads the token from the agent's folder.
+func newReporters(ctx context.Context, t *testing.T, s *testenv.Installation, l *e2eflow.Loop) *reporters {
+	t.Helper()
+	r := &reporters{t: t, s: s, l: l, last: map[string]int{}}
+	s.Until(ctx, "the job has an ingest token", func() bool {
+		var assignment struct{ Token string }
+		raw, err := os.ReadFile(filepath.Join(work(t, s, l.Job.ID), "assignment.json"))
+		if err != nil || json.Unmarshal(raw, &assignment) != nil {
+			return false
+		}
+		r.token = secret.New(assignment.Token)
+		return assignment.Token != ""
+	})
+	return r
+}
+
+// start starts n reporters. stop ends them; a report that is not acknowledged by then does not count.
+func (r *reporters) start(ctx context.Context, n int) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	for i := range n {
+		running.Go(func() { r.report(ctx, fmt.Sprint("reporter", i)) })
+	}
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// report sends one point after another. It repeats each report until the report is acknowledged.
+func (r *reporters) report(ctx context.Context, name string) {
+	c := client.New(r.s.URL, nil).With(r.token)
+	for step := 1; ; step++ {
+		body := map[string]any{"run_id": r.l.Job.RunID, "points": []any{
+			map[string]any{"key": name, "step": step, "value": step, "ts": "2026-11-21T03:00:00+00:00"},
+		}}
+		for {
+			a, err := c.WithIdempotencyKey(name+":"+strconv.Itoa(step)).Call(ctx, http.MethodPost, "/api/ingest/metrics", body)
+			if ctx.Err() != nil {
+				return
+			}
+			if err == nil && a.Status == http.StatusOK {
+				break
+			}
+		}
+		r.mu.Lock()
+		r.last[name] = step
+		r.mu.Unlock()
+		r.acked.Add(1)
+	}
+}
+
+// awaitMore waits until n more reports are acknowledged.
+func (r *reporters) awaitMore(ctx context.Context, n int64) {
+	r.t.Helper()
+	want := r.acked.Load() + n
+	r.s.Until(ctx, "more reports are acknowledged", func() bool { return r.acked.Load() >= want })
+}
+
+// requireStored requires that each acknowledged point is stored once. One further point of each reporter may be stored,
+// because its acknowledgement may have been lost.
+func (r *reporters) requireStored(ctx context.Context) {
+	r.t.Helper()
+	var series []struct {
+		Key    string
+		Points []struct{ Step int }
+	}
+	require.NoError(r.t, r.l.Client.Get(ctx, "/api/runs/"+r.l.Job.RunID+"/metrics", nil, &series))
+	require.Len(r.t, series, len(r.last))
+	for _, one := range series {
+		for i, p := range one.Points {
+			require.Equal(r.t, i+1, p.Step, "%s: each point must be stored once", one.Key)
+		}
+		require.GreaterOrEqual(r.t, len(one.Points), r.last[one.Key], "%s: an acknowledged report is lost", one.Key)
+		require.LessOrEqual(r.t, len(one.Points), r.last[one.Key]+1, one.Key)
+	}
+	r.t.Logf("%d acknowledged reports, none lost", r.acked.Load())
+}
