@@ -136,7 +136,14 @@ func TestStore_Insert_roundTrip(t *testing.T) {
 	got, err := b.store.Get(t.Context(), b.pool, authn.Scope{Admin: true, Projects: []string{}}, j.ID)
 	require.NoError(t, err)
 	j.Warnings = []string{}
+	full := *j
+	j.Template = []byte{}
 	require.Empty(t, cmp.Diff(j, got))
+	b.tx(t, func(ctx context.Context, tx pgx.Tx) error {
+		locked, err := b.store.Lock(ctx, tx, j.ID)
+		require.Empty(t, cmp.Diff(&full, locked), "only Lock reads the template")
+		return err
+	})
 	// The event carries every part of the status.
 	statuses, err := b.store.Statuses(t.Context(), b.pool, j.ID, 0, 10)
 	require.NoError(t, err)
