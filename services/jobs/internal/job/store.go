@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,7 +14,6 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // SubjectKind is the subject kind of jobs in the event and audit tables.
@@ -32,8 +30,14 @@ type Closer interface {
 	CloseRun(ctx context.Context, tx pgx.Tx, runID string) error
 }
 
+// The columns of a job. Only the scheduler needs the template, which can be large, so only Lock reads it.
+const (
+	shownColumns  = jobColumns + `, ''::bytea AS template`
+	lockedColumns = jobColumns + `, template`
+)
+
 const jobColumns = `id, run_id, name, owner_id, owner_name, project_id, project, team_id, visibility, labels, priority,
-	spec, spec_digest, template, pools, gpus, retry_max, running_s, starting_s, queued_s, own_command, created_at, seq,
+	spec, spec_digest, pools, gpus, retry_max, running_s, starting_s, queued_s, own_command, created_at, seq,
 	state, end_reason, message, warnings, attempt, stop_reason,
 	queue_position, queue_reason, queue_detail, queued_at, not_before,
 	scheduled_at, starting_at, executor_running_at, running_at, ended_at,
@@ -65,9 +69,9 @@ func one(rows pgx.Rows, err error) (*Job, error) {
 	return r.job(), nil
 }
 
-// Get returns a job that the scope may see. Any other job gives the error of one that does not exist.
+// Get returns a job that the scope may see, without its template. Any other job gives the error of one that does not exist.
 func (s *Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Job, error) {
-	j, err := one(q.Query(ctx, `SELECT `+jobColumns+` FROM job WHERE `+access.Visible+` AND id = $4`,
+	j, err := one(q.Query(ctx, `SELECT `+shownColumns+` FROM job WHERE `+access.Visible+` AND id = $4`,
 		access.Args(scope, id)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(SubjectKind, id)
@@ -78,9 +82,9 @@ func (s *Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id str
 	return j, nil
 }
 
-// OfRun returns the job of a run that the scope may see.
+// OfRun returns the job of a run that the scope may see, without its template.
 func (s *Store) OfRun(ctx context.Context, q pg.Querier, scope authn.Scope, runID string) (*Job, error) {
-	j, err := one(q.Query(ctx, `SELECT `+jobColumns+` FROM job WHERE `+access.Visible+` AND run_id = $4`,
+	j, err := one(q.Query(ctx, `SELECT `+shownColumns+` FROM job WHERE `+access.Visible+` AND run_id = $4`,
 		access.Args(scope, runID)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf("run", runID)
@@ -111,17 +115,19 @@ func (s *Store) Look(ctx context.Context, q pg.Querier, id string) (*Job, error)
 
 // Signalled maps the ID of each run that is pausing or stopping to the ID of its current signal.
 func (s *Store) Signalled(ctx context.Context, q pg.Querier) (map[string]string, error) {
-	rows, err := q.Query(ctx, `SELECT `+jobColumns+` FROM job WHERE state IN ('pausing', 'stopping') ORDER BY run_id LIMIT $1`, maxSignalled)
+	rows, err := q.Query(ctx, `SELECT run_id, state, signal_id, signal_acked_at FROM job WHERE state IN ('pausing', 'stopping')
+		ORDER BY run_id LIMIT $1`, maxSignalled)
 	if err != nil {
 		return nil, fmt.Errorf("list signalled runs: %w", err)
 	}
-	jobs, err := collectJobs(rows)
-	if err != nil {
-		return nil, err
-	}
-	signals := make(map[string]string, len(jobs))
-	for _, j := range jobs {
+	signals := map[string]string{}
+	var j Job
+	_, err = pgx.ForEachRow(rows, []any{&j.RunID, &j.State, &j.Signal.ID, &j.Signal.AckedAt}, func() error {
 		signals[j.RunID] = j.CurrentSignal().ID
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read signalled runs: %w", err)
 	}
 	return signals, nil
 }
@@ -131,7 +137,7 @@ const maxSignalled = 10_000
 
 // Lock loads a job for a change and blocks other changes until the transaction ends.
 func (s *Store) Lock(ctx context.Context, tx pgx.Tx, id string) (*Job, error) {
-	j, err := one(tx.Query(ctx, `SELECT `+jobColumns+` FROM job WHERE id = $1 FOR UPDATE`, id))
+	j, err := one(tx.Query(ctx, `SELECT `+lockedColumns+` FROM job WHERE id = $1 FOR UPDATE`, id))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(SubjectKind, id)
 	}
@@ -159,62 +165,4 @@ func (s *Store) Statuses(ctx context.Context, q pg.Querier, id string, after int
 		return nil, fmt.Errorf("read the events of a job: %w", err)
 	}
 	return statuses, nil
-}
-
-// Filter selects jobs. Empty fields match every job.
-type Filter struct {
-	State   State
-	Project string // key or ID
-	Owner   string // user name
-	Labels  []string
-	Text    string
-}
-
-// labels splits the label filters into name=value pairs, each encoded as a JSON object, and names that match any
-// value.
-func (f *Filter) labels() (pairs, names []string, err error) {
-	pairs, names = []string{}, []string{}
-	for _, l := range f.Labels {
-		name, value, paired := strings.Cut(l, "=")
-		if !paired {
-			names = append(names, name)
-			continue
-		}
-		pair, err := json.Marshal(map[string]string{name: value})
-		if err != nil {
-			return nil, nil, fmt.Errorf("encode a label: %w", err)
-		}
-		pairs = append(pairs, string(pair))
-	}
-	return pairs, names, nil
-}
-
-// List returns the jobs that the scope may see and the filter matches, newest first.
-func (s *Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, f Filter, p request.Page) ([]*Job, error) {
-	pairs, names, err := f.labels()
-	if err != nil {
-		return nil, err
-	}
-	rows, err := q.Query(ctx, `SELECT `+jobColumns+` FROM job WHERE `+access.Visible+` AND ($4 = '' OR state = $4)
-			AND ($5 = '' OR project = $5 OR project_id = $5) AND ($6 = '' OR owner_name = $6)
-			AND labels @> ALL($7::text[]::jsonb[]) AND labels ?& $8
-			AND ($9 = '' OR position(lower($9) IN lower(name)) > 0 OR id = $9 OR run_id = $9)
-		ORDER BY created_at DESC, id DESC LIMIT $10 OFFSET $11`,
-		access.Args(scope, f.State, f.Project, f.Owner, pairs, names, f.Text, p.FetchLimit(), p.Offset)...)
-	if err != nil {
-		return nil, fmt.Errorf("list jobs: %w", err)
-	}
-	return collectJobs(rows)
-}
-
-func collectJobs(rows pgx.Rows) ([]*Job, error) {
-	found, err := pg.All[row](rows, nil)
-	if err != nil {
-		return nil, fmt.Errorf("read jobs: %w", err)
-	}
-	jobs := make([]*Job, len(found))
-	for i, r := range found {
-		jobs[i] = r.job()
-	}
-	return jobs, nil
 }

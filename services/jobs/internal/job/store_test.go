@@ -40,6 +40,7 @@ func (c *closes) CloseRun(_ context.Context, _ pgx.Tx, runID string) error {
 }
 
 type harness struct {
+	db     *pgtest.DB
 	pool   *pgxpool.Pool
 	ids    *id.Source
 	store  *job.Store
@@ -49,9 +50,8 @@ type harness struct {
 func newHarness(t *testing.T) *harness {
 	t.Helper()
 	ids := id.NewSource(clock.Real(), rand.Reader)
-	b := &harness{
-		pool: pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations}).Pool("jobs"), ids: ids, closes: &closes{},
-	}
+	database := pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations})
+	b := &harness{db: database, pool: database.Pool("jobs"), ids: ids, closes: &closes{}}
 	b.store = &job.Store{Events: event.NewLog(clock.Real(), ids, "jobs"), Closer: b.closes}
 	return b
 }
@@ -136,7 +136,14 @@ func TestStore_Insert_roundTrip(t *testing.T) {
 	got, err := b.store.Get(t.Context(), b.pool, authn.Scope{Admin: true, Projects: []string{}}, j.ID)
 	require.NoError(t, err)
 	j.Warnings = []string{}
+	full := *j
+	j.Template = []byte{}
 	require.Empty(t, cmp.Diff(j, got))
+	b.tx(t, func(ctx context.Context, tx pgx.Tx) error {
+		locked, err := b.store.Lock(ctx, tx, j.ID)
+		require.Empty(t, cmp.Diff(&full, locked), "only Lock reads the template")
+		return err
+	})
 	// The event carries every part of the status.
 	statuses, err := b.store.Statuses(t.Context(), b.pool, j.ID, 0, 10)
 	require.NoError(t, err)

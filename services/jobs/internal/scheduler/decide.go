@@ -4,7 +4,8 @@
 // transaction that checks the resources again. Concurrent schedulers therefore never place too much; at worst they
 // try the same placement twice.
 //
-// The order is fixed: engines by ID, then jobs by priority, submission time and ID. A gang is placed as a whole or
+// The order is fixed: engines by ID, then jobs by priority, submission time and ID. A pass considers only the first jobs
+// of each account (store.go), so that an account with a long queue does not hide the jobs of others. A gang is placed as a whole or
 // not at all. If a job fits a pool but the pool has no room yet, nothing behind the job is placed in that pool, so
 // that smaller jobs cannot delay it forever. Exception: if the blocked job lacks only CPUs or memory, a later job
 // that requests no CPU, memory or GPU may use a slot, provided one slot stays free on the node.
@@ -29,17 +30,13 @@ type Engine struct {
 	GPUs, Slots          int
 }
 
-// Waiting is a queued job.
+// Waiting is a queued job whose backoff, if any, is over.
 type Waiting struct {
 	JobID, OwnerID string
 	TeamID         string // may be empty
 	Priority       int
 	SubmittedAt    time.Time
-	NotBefore      *time.Time
 	Pools          []job.Pool
-	Reason         string // Reason, Detail and Position are those stored by the last pass
-	Detail         string
-	Position       int
 }
 
 // Account is the GPU limit of an owner or a team, and the GPUs that it holds.
@@ -62,7 +59,6 @@ type Decision struct {
 }
 
 type plan struct {
-	now      time.Time
 	nodes    []*Node
 	accounts map[string]Account     // by ID of the owner or team
 	reserved map[string]reservation // by pool
@@ -81,8 +77,8 @@ func (r reservation) decision(pool string) Decision {
 }
 
 // Plan decides on everything that waits. It does not modify its arguments.
-func Plan(now time.Time, nodes []Node, engines []Engine, jobs []Waiting, accounts map[string]Account) []Decision {
-	p := &plan{now: now, accounts: map[string]Account{}, reserved: map[string]reservation{}}
+func Plan(nodes []Node, engines []Engine, jobs []Waiting, accounts map[string]Account) []Decision {
+	p := &plan{accounts: map[string]Account{}, reserved: map[string]reservation{}}
 	for i := range nodes {
 		n := nodes[i]
 		p.nodes = append(p.nodes, &n)
@@ -119,9 +115,6 @@ func (p *plan) engine(e Engine) Decision {
 }
 
 func (p *plan) job(w Waiting) Decision {
-	if w.NotBefore != nil && p.now.Before(*w.NotBefore) {
-		return Decision{Reason: job.WaitBackoff, Detail: w.Detail}
-	}
 	demand := job.Demand(w.Pools)
 	if d := p.quota(w, demand); d.Reason != "" {
 		return d

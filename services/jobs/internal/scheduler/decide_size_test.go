@@ -8,7 +8,6 @@ import (
 
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/scheduler"
-	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
 // sized returns a node of pool gpu with 2 CPUs and 4 GB in total, and the given free resources.
@@ -44,7 +43,7 @@ func TestPlan_respectsFreeCPUsAndMemory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := scheduler.Plan(fixtures.Now(), []scheduler.Node{c.free}, nil, []scheduler.Waiting{wants("job_1", 0, c.want)}, rich())[0]
+			d := scheduler.Plan([]scheduler.Node{c.free}, nil, []scheduler.Waiting{wants("job_1", 0, c.want)}, rich())[0]
 			require.Equal(t, c.detail, d.Detail)
 			require.Equal(t, c.detail == "", len(d.Places) == 1)
 			require.Equal(t, c.detail != "", d.Reason == job.WaitPoolCapacity)
@@ -54,7 +53,7 @@ func TestPlan_respectsFreeCPUsAndMemory(t *testing.T) {
 
 func TestPlan_engineRunsWithoutFreeCPUs(t *testing.T) {
 	t.Parallel()
-	got := byJob(scheduler.Plan(fixtures.Now(), []scheduler.Node{sized(0, 0, 1)}, []scheduler.Engine{{WorkID: "wrk_1", Pool: "gpu", Slots: 1}}, nil, nil))
+	got := byJob(scheduler.Plan([]scheduler.Node{sized(0, 0, 1)}, []scheduler.Engine{{WorkID: "wrk_1", Pool: "gpu", Slots: 1}}, nil, nil))
 	require.Len(t, got["wrk_1"].Places, 1)
 }
 
@@ -77,7 +76,7 @@ func TestPlan_onlySlotWorkPassesJobLackingCPUs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := byJob(scheduler.Plan(fixtures.Now(), []scheduler.Node{c.free}, nil,
+			got := byJob(scheduler.Plan([]scheduler.Node{c.free}, nil,
 				[]scheduler.Waiting{wants("job_ahead", 0, c.ahead), wants("job_behind", 1, c.behind)}, rich()))
 			require.Equal(t, job.WaitPoolCapacity, got["job_ahead"].Reason)
 			require.Equal(t, c.detail, got["job_behind"].Detail)
@@ -98,7 +97,7 @@ func TestPlan_jobWaitingForCPUsKeepsSlot(t *testing.T) {
 			node.CPUsFree = 2
 		}
 		small := wants(fmt.Sprintf("job_small%d", tick), 1+tick, part(0, 0, 0))
-		got := byJob(scheduler.Plan(fixtures.Now(), []scheduler.Node{node}, nil, []scheduler.Waiting{small, ahead}, rich()))
+		got := byJob(scheduler.Plan([]scheduler.Node{node}, nil, []scheduler.Waiting{small, ahead}, rich()))
 		if len(got[small.JobID].Places) == 1 {
 			passed, node.SlotsFree = passed+1, node.SlotsFree-1
 		}

@@ -39,11 +39,8 @@ func byJob(decisions []scheduler.Decision) map[string]scheduler.Decision {
 
 func TestPlan_placesAndReasons(t *testing.T) {
 	t.Parallel()
-	later := fixtures.Now().Add(time.Minute)
 	urgent := wants("job_urgent", 9, gpus(1, 8))
 	urgent.Priority = 90
-	paused := wants("job_paused", 0, gpus(1, 1))
-	paused.NotBefore, paused.Detail = &later, "attempt 1 ended"
 	poor := wants("job_poor", 1, gpus(1, 2))
 	poor.OwnerID = "b"
 	huge := wants("job_huge", 2, gpus(1, 16))
@@ -52,12 +49,10 @@ func TestPlan_placesAndReasons(t *testing.T) {
 	cpu := wants("job_cpu", 5, job.Pool{Pool: "cpu", Nodes: 1})
 	nodes := []scheduler.Node{gpuNode("nod_1", 8), gpuNode("nod_2", 8), {ID: "nod_3", Pools: []string{"cpu"}, Slots: 2, SlotsFree: 2, CPUs: 2}}
 	accounts := map[string]scheduler.Account{"a": {Limit: 1000}, "b": {Limit: 4, Held: 3}}
-	got := byJob(scheduler.Plan(fixtures.Now(), nodes, nil, []scheduler.Waiting{small, wide, huge, poor, paused, urgent, cpu}, accounts))
+	got := byJob(scheduler.Plan(nodes, nil, []scheduler.Waiting{small, wide, huge, poor, urgent, cpu}, accounts))
 
 	require.Len(t, got["job_urgent"].Places, 1)
 	require.Equal(t, 1, got["job_urgent"].Position)
-	require.Equal(t, job.WaitBackoff, got["job_paused"].Reason)
-	require.Equal(t, "attempt 1 ended", got["job_paused"].Detail)
 	require.Equal(t, job.WaitAccountQuota, got["job_poor"].Reason)
 	require.Equal(t, "the job needs 2 GPUs, but the account already holds 3 of its 4", got["job_poor"].Detail)
 	require.Equal(t, job.WaitPoolCapacity, got["job_huge"].Reason)
@@ -75,7 +70,7 @@ func TestPlan_enginesFirstAndByDriver(t *testing.T) {
 		{ID: "nod_1", Pools: []string{"cpu"}, Slots: 1, SlotsFree: 1, Drivers: []string{"command"}},
 		{ID: "nod_2", Pools: []string{"cpu"}, Slots: 1, SlotsFree: 1, Drivers: []string{"llamacpp"}},
 	}
-	got := byJob(scheduler.Plan(fixtures.Now(), nodes, []scheduler.Engine{{WorkID: "wrk_1", Pool: "cpu", Driver: "llamacpp", Slots: 1}, {WorkID: "wrk_2", Pool: "cpu", Driver: "vllm", Slots: 1}},
+	got := byJob(scheduler.Plan(nodes, []scheduler.Engine{{WorkID: "wrk_1", Pool: "cpu", Driver: "llamacpp", Slots: 1}, {WorkID: "wrk_2", Pool: "cpu", Driver: "vllm", Slots: 1}},
 		[]scheduler.Waiting{wants("job_1", 0, job.Pool{Pool: "cpu", Nodes: 1}), wants("job_2", 1, job.Pool{Pool: "cpu", Nodes: 1})}, nil))
 	require.Equal(t, "nod_2", got["wrk_1"].Places[0].NodeID)
 	require.Empty(t, got["wrk_2"].Places)
@@ -86,7 +81,7 @@ func TestPlan_enginesFirstAndByDriver(t *testing.T) {
 func TestPlan_ranksGetSeparateNodes(t *testing.T) {
 	t.Parallel()
 	nodes := []scheduler.Node{gpuNode("nod_1", 8), gpuNode("nod_2", 8), gpuNode("nod_3", 4)}
-	got := byJob(scheduler.Plan(fixtures.Now(), nodes, nil, []scheduler.Waiting{wants("job_1", 0, gpus(2, 4), job.Pool{Pool: "gpu", Role: "rollout", Nodes: 1, GPUsPerNode: 8})}, rich()))
+	got := byJob(scheduler.Plan(nodes, nil, []scheduler.Waiting{wants("job_1", 0, gpus(2, 4), job.Pool{Pool: "gpu", Role: "rollout", Nodes: 1, GPUsPerNode: 8})}, rich()))
 	places := got["job_1"].Places
 	require.Len(t, places, 3)
 	seen := map[string]bool{}
@@ -123,10 +118,6 @@ func randomCluster(r *rand.Rand) ([]scheduler.Node, []scheduler.Waiting, map[str
 		for range 1 + r.IntN(2) {
 			w.Pools = append(w.Pools, job.Pool{Pool: []string{"gpu", "cpu"}[r.IntN(2)], Nodes: 1 + r.IntN(2), GPUsPerNode: r.IntN(5), CPU: max(0, r.IntN(6)-2), MemoryGB: max(0, r.IntN(6)-2)})
 		}
-		if r.IntN(6) == 0 {
-			later := fixtures.Now().Add(time.Minute)
-			w.NotBefore = &later
-		}
 		jobs = append(jobs, w)
 	}
 	return nodes, jobs, accounts
@@ -138,21 +129,20 @@ func TestPlan_invariantsOnRandomClusters(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		nodes, jobs, accounts := randomCluster(r)
 		before := slices.Clone(nodes)
-		decisions := scheduler.Plan(fixtures.Now(), nodes, nil, jobs, accounts)
+		decisions := scheduler.Plan(nodes, nil, jobs, accounts)
 		require.Empty(t, cmp.Diff(before, nodes), "Plan must not modify its arguments")
 
 		shuffled := slices.Clone(jobs)
 		r.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 		turned := slices.Clone(nodes)
 		slices.Reverse(turned)
-		require.Empty(t, cmp.Diff(decisions, scheduler.Plan(fixtures.Now(), turned, nil, shuffled, accounts)), "seed %d: the order of the arguments must not matter", seed)
+		require.Empty(t, cmp.Diff(decisions, scheduler.Plan(turned, nil, shuffled, accounts)), "seed %d: the order of the arguments must not matter", seed)
 
 		check(t, seed, nodes, jobs, accounts, byJob(decisions))
 	}
 }
 
-// check verifies the guarantees of a plan: no node is oversubscribed, gangs are whole, and quotas and backoffs are
-// respected.
+// check verifies the guarantees of a plan: no node is oversubscribed, gangs are whole, and quotas are respected.
 func check(t *testing.T, seed uint64, nodes []scheduler.Node, jobs []scheduler.Waiting, accounts map[string]scheduler.Account, got map[string]scheduler.Decision) {
 	t.Helper()
 	free := map[string]scheduler.Node{}
@@ -166,7 +156,6 @@ func check(t *testing.T, seed uint64, nodes []scheduler.Node, jobs []scheduler.W
 		if len(d.Places) == 0 {
 			continue
 		}
-		require.Nil(t, w.NotBefore, "seed %d", seed)
 		ranks, own := 0, map[string]bool{}
 		for _, p := range w.Pools {
 			ranks += p.Nodes
@@ -208,7 +197,7 @@ func TestPlan_wholeNodeJobDoesNotStarve(t *testing.T) {
 	big := wants("job_big", 0, gpus(1, 8))
 	for tick := range 10 {
 		small := wants(fmt.Sprintf("job_small%d", tick), 1+tick, gpus(1, 1))
-		got := byJob(scheduler.Plan(fixtures.Now(), []scheduler.Node{node}, nil, []scheduler.Waiting{small, big}, rich()))
+		got := byJob(scheduler.Plan([]scheduler.Node{node}, nil, []scheduler.Waiting{small, big}, rich()))
 		if len(got["job_big"].Places) == 1 {
 			return
 		}

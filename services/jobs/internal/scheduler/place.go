@@ -52,7 +52,14 @@ func (s *Scheduler) RunOnce(ctx context.Context) (next time.Time, err error) {
 }
 
 func (s *Scheduler) decide(ctx context.Context) (decisions []Decision, next time.Time, err error) {
-	jobs, err := waitingJobs(ctx, s.Pool)
+	now, err := pg.Now(ctx, s.Pool)
+	if err != nil {
+		return nil, next, err
+	}
+	if next, err = nextBackoff(ctx, s.Pool, now); err != nil {
+		return nil, next, err
+	}
+	jobs, err := waitingJobs(ctx, s.Pool, now)
 	if err != nil {
 		return nil, next, err
 	}
@@ -64,20 +71,11 @@ func (s *Scheduler) decide(ctx context.Context) (decisions []Decision, next time
 	if err != nil {
 		return nil, next, err
 	}
-	for _, w := range jobs {
-		if w.NotBefore != nil && (next.IsZero() || w.NotBefore.Before(next)) {
-			next = *w.NotBefore
-		}
-	}
 	accounts, err := s.accounts(ctx, jobs)
 	if err != nil {
 		return nil, next, err
 	}
-	now, err := pg.Now(ctx, s.Pool)
-	if err != nil {
-		return nil, next, err
-	}
-	return Plan(now, nodesOf(ready), engines, jobs, accounts), next, nil
+	return Plan(nodesOf(ready), engines, jobs, accounts), next, nil
 }
 
 // accounts returns the limits and holdings of the owners and teams of the jobs, by ID.

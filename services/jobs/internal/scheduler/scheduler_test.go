@@ -145,7 +145,7 @@ func TestScheduler_RunOnce_returnsEndOfBackoff(t *testing.T) {
 	require.True(t, next.IsZero())
 	j := b.submit(job.Pool{Pool: "cpu"})
 	until := clock.Real().Now().Add(time.Hour)
-	b.exec(`UPDATE job SET not_before = $2, queue_detail = 'attempt 1 ended' WHERE id = $1`, j.ID, until)
+	b.exec(`UPDATE job SET not_before = $2, queue_reason = 'backoff', queue_detail = 'attempt 1 ended' WHERE id = $1`, j.ID, until)
 	next, err = b.scheduler().RunOnce(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, until, next)

@@ -3,29 +3,63 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// lookahead is the maximum number of jobs, and of engines, that one pass considers. Later passes consider the rest.
-const lookahead = 1000
+// The bounds of one pass. Later passes consider the rest.
+const (
+	// lookahead is the maximum number of jobs, and of engines, that one pass considers.
+	lookahead = 1000
+	// leastJobs is how many jobs of each account a pass reads, however many accounts there are.
+	leastJobs = 10
+	// maxAccounts is the maximum number of accounts whose jobs a pass reads.
+	maxAccounts = 10_000
+)
 
-func waitingJobs(ctx context.Context, q pg.Querier) ([]Waiting, error) {
-	rows, err := q.Query(ctx, `SELECT id, owner_id, team_id, priority, created_at, not_before, pools, queue_reason, queue_detail, queue_position
-		FROM job WHERE state = 'queued' ORDER BY priority DESC, created_at, id LIMIT $1`, lookahead)
+// waitingJobs returns queued jobs whose backoff, if any, is over. The accounts share the lookahead evenly: the first
+// jobs of all accounts come before the second ones. An account with many jobs therefore cannot hide those of others.
+// The recursive part finds the accounts with one index probe each, without reading all queued jobs.
+func waitingJobs(ctx context.Context, q pg.Querier, now time.Time) ([]Waiting, error) {
+	rows, err := q.Query(ctx, `WITH RECURSIVE account (owner_id) AS (
+			(SELECT owner_id FROM job WHERE state = 'queued' ORDER BY owner_id LIMIT 1)
+			UNION ALL
+			SELECT (SELECT j.owner_id FROM job j WHERE j.state = 'queued' AND j.owner_id > a.owner_id ORDER BY j.owner_id LIMIT 1)
+			FROM account a WHERE a.owner_id IS NOT NULL),
+		accounts AS MATERIALIZED (SELECT owner_id FROM account WHERE owner_id IS NOT NULL LIMIT $1)
+		SELECT w.id, w.owner_id, w.team_id, w.priority, w.created_at, w.pools FROM accounts a, LATERAL (
+			SELECT j.id, j.owner_id, j.team_id, j.priority, j.created_at, j.pools,
+				row_number() OVER (ORDER BY j.priority DESC, j.created_at, j.id) AS turn
+			FROM job j WHERE j.state = 'queued' AND j.owner_id = a.owner_id AND (j.not_before IS NULL OR j.not_before <= $2)
+			ORDER BY j.priority DESC, j.created_at, j.id LIMIT (SELECT greatest($3, $4 / count(*)) FROM accounts)) w
+		ORDER BY w.turn, w.priority DESC, w.created_at, w.id LIMIT $4`, maxAccounts, now, leastJobs, lookahead)
 	if err != nil {
 		return nil, fmt.Errorf("list waiting jobs: %w", err)
 	}
 	jobs, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (w Waiting, err error) {
-		err = row.Scan(&w.JobID, &w.OwnerID, &w.TeamID, &w.Priority, &w.SubmittedAt, &w.NotBefore, &w.Pools, &w.Reason, &w.Detail, &w.Position)
+		err = row.Scan(&w.JobID, &w.OwnerID, &w.TeamID, &w.Priority, &w.SubmittedAt, &w.Pools)
 		return w, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read waiting jobs: %w", err)
 	}
 	return jobs, nil
+}
+
+// nextBackoff returns when the first backoff that is not over ends, or the zero time if there is none.
+func nextBackoff(ctx context.Context, q pg.Querier, now time.Time) (time.Time, error) {
+	var next *time.Time
+	err := q.QueryRow(ctx, `SELECT min(not_before) FROM job WHERE state = 'queued' AND not_before > $1`, now).Scan(&next)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("find the end of the next backoff: %w", err)
+	}
+	if next == nil {
+		return time.Time{}, nil
+	}
+	return *next, nil
 }
 
 func waitingEngines(ctx context.Context, q pg.Querier) ([]Engine, error) {

@@ -20,7 +20,7 @@ func TestPlan_accountAndTeamQuota(t *testing.T) {
 		}
 	}
 	accounts := map[string]Account{"ann": {Limit: 4}, "bob": {Limit: 4}, "crew": {Limit: 5, Held: 1}}
-	got := Plan(at, nodes, nil, []Waiting{
+	got := Plan(nodes, nil, []Waiting{
 		wants(0, "ann", "crew", 3), // leaves ann 1 and the team 1
 		wants(1, "ann", "crew", 2), // the account is checked first
 		wants(2, "bob", "crew", 2),
