@@ -38,7 +38,7 @@ func WriteScore(b *report.Benchmark, newID string) groupcommit.Write {
 			return fmt.Errorf("store a score: %w", err)
 		}
 		if tag.RowsAffected() == 0 {
-			return fault.New(fault.Refused, "score_limit", "benchmark: a run has at most %d scores", maxScores)
+			return groupcommit.Refuse(fault.New(fault.Refused, "score_limit", "benchmark: a run has at most %d scores", maxScores))
 		}
 		return nil
 	}

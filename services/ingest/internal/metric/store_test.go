@@ -24,14 +24,14 @@ import (
 
 // harness is a database with one run, and a committer.
 type harness struct {
-	t    *testing.T
+	t    testing.TB
 	pool *pgxpool.Pool
 	// keys is the cache of the replica that stores the next request.
 	keys  *Keys
 	store *groupcommit.Committer
 }
 
-func open(t *testing.T) *harness {
+func open(t testing.TB) *harness {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
