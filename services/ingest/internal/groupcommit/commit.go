@@ -72,7 +72,10 @@ type Run struct {
 	Attempt           int32
 	LineSeq, BatchSeq int64
 	Keys              int32
-	Now               time.Time
+	// Scores and Rollouts are the numbers of stored scores and rollouts, or nil if they have not been counted yet. A write
+	// that changes them replaces the pointer.
+	Scores, Rollouts *int32
+	Now              time.Time
 	// Memo passes values between the writes of one group. Flush clears it.
 	Memo map[any]any
 	// Fresh must be set by a write if followers must be notified of the data.

@@ -60,7 +60,8 @@ type group struct {
 	noted   []request
 }
 
-const lockSQL = `SELECT id, attempt, line_seq, batch_seq, key_count FROM run WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE`
+const lockSQL = `SELECT id, attempt, line_seq, batch_seq, key_count, score_count, rollout_count FROM run
+	WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE`
 
 // load locks the runs, and reads the marks of the writers and the digests of the requests. It locks in the order of the
 // run ids, which prevents deadlocks between groups.
@@ -89,7 +90,7 @@ func (g *group) load(ctx context.Context, tx pgx.Tx, items []*waiting) error {
 func (g *group) scanRuns(rows pgx.Rows) error {
 	for rows.Next() {
 		r := &Run{Memo: map[any]any{}}
-		if err := rows.Scan(&r.ID, &r.Attempt, &r.LineSeq, &r.BatchSeq, &r.Keys); err != nil {
+		if err := rows.Scan(&r.ID, &r.Attempt, &r.LineSeq, &r.BatchSeq, &r.Keys, &r.Scores, &r.Rollouts); err != nil {
 			return err
 		}
 		g.runs[r.ID] = r
@@ -140,8 +141,8 @@ const inTransaction = 'T'
 // followers on all replicas.
 func (g *group) finish(batch *pgx.Batch) {
 	for _, r := range g.runs {
-		batch.Queue(`UPDATE run SET attempt = $2, line_seq = $3, batch_seq = $4, key_count = $5 WHERE id = $1`,
-			r.ID, r.Attempt, r.LineSeq, r.BatchSeq, r.Keys)
+		batch.Queue(`UPDATE run SET attempt = $2, line_seq = $3, batch_seq = $4, key_count = $5, score_count = $6, rollout_count = $7
+			WHERE id = $1`, r.ID, r.Attempt, r.LineSeq, r.BatchSeq, r.Keys, r.Scores, r.Rollouts)
 	}
 	for k, m := range g.marks {
 		m.finish(batch, k)
