@@ -28,7 +28,7 @@ import (
 func (s *Service) wire() {
 	d := s.deps
 	runs := &ingestrun.Runs{Rows: s.rows, FetchOwner: s.owner}
-	lines, metrics, scores := &logs.Store{Pool: d.Pool}, &metric.Store{Pool: d.Pool}, &evaluation.ScoreStore{Pool: d.Pool}
+	lines, metrics, scores := &logs.Store{Pool: d.Pool}, metric.NewStore(d.Pool), &evaluation.ScoreStore{Pool: d.Pool}
 	s.public = &read.Server{
 		Runs: runs, Logs: lines, Metrics: metrics, Hparams: &ingestrun.HParamStore{Pool: d.Pool},
 		Validations: &evaluation.ValidationStore{Pool: d.Pool}, Artifacts: s.artifacts(), Records: &report.RawStore{Pool: d.Pool},

@@ -1,7 +1,10 @@
 package reverseproxy_test
 
 import (
+	"bufio"
 	"io"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -59,4 +62,33 @@ func TestSmallBodyReadDeadline(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, late.Code)
 	require.Contains(t, late.Body.String(), "body_timeout")
 	require.Contains(t, relaySlowBody(t, strings.NewReader("{")).Body.String(), "body_cut")
+}
+
+// A service that refuses a stalled upload has ended the request, so the client's connection must not stay open.
+func TestStalledBodyEndsAfterResponse(t *testing.T) {
+	t.Parallel()
+	back := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "close")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	t.Cleanup(back.Close)
+	r := reverseproxy.New(reverseproxy.Upstream{Service: "ingest", Address: back.Listener.Addr().String()}, slog.New(slog.DiscardHandler),
+		func(*http.Request) string { return "203.0.113.7" },
+		func(w http.ResponseWriter, _ *http.Request, err error) { fault.Write(w, err, "req_1") })
+	t.Cleanup(r.Close)
+	front := httptest.NewServer(r)
+	t.Cleanup(front.Close)
+	conn, err := net.Dial("tcp", front.Listener.Addr().String())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	_, err = io.WriteString(conn, "POST /api/ingest/metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 8388608\r\n\r\n{")
+	require.NoError(t, err)
+	require.NoError(t, conn.SetReadDeadline(clock.Real().Now().Add(20*time.Second)))
+	in := bufio.NewReader(conn)
+	resp, err := http.ReadResponse(in, nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
+	require.NoError(t, resp.Body.Close())
+	_, err = in.ReadByte()
+	require.ErrorIs(t, err, io.EOF, "the connection is closed although the client sends nothing")
 }

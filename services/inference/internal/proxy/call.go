@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// readFirst is the size up to which a body of known length is read completely before the call is relayed. Such a
-	// body can be sent again on a new connection, and the model that it requests can be recorded.
+	// readFirst is the size up to which a body of known length is read completely before the call is relayed, within the
+	// idle time. Such a body can be sent again on a new connection, and the model that it requests can be recorded.
 	readFirst = 1 << 20
 	chunk     = 32 << 10
 	// statusClosed is recorded for a client that disconnected. nginx uses the same status. It is never sent.
@@ -90,6 +90,7 @@ func (e *exchange) prepare(r *http.Request) error {
 		}
 		return nil
 	}
+	e.caller.until = e.caller.soon() // the body occupies memory until it is complete
 	whole := make([]byte, r.ContentLength)
 	if _, err := io.ReadFull(body, whole); err != nil {
 		return fmt.Errorf("%w: %w", engineclient.ErrRequestBody, err)

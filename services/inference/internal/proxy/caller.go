@@ -18,6 +18,8 @@ type caller struct {
 	w    http.ResponseWriter
 	ctl  *http.ResponseController
 	idle time.Duration
+	// until is when the body must have arrived. It is zero for a body that is streamed, which may only not pause for idle.
+	until time.Time
 }
 
 func newCaller(ctx context.Context, w http.ResponseWriter, idle time.Duration) *caller {
@@ -36,9 +38,13 @@ func (c *caller) interrupt() { _ = c.ctl.SetReadDeadline(past()) }
 // while bytes are unread.
 func (c *caller) resume() { _ = c.ctl.SetReadDeadline(c.soon()) }
 
-// readBody reads a part of the body within the idle time.
+// readBody reads a part of the body within the idle time, and before until.
 func (c *caller) readBody(body io.Reader, p []byte) (int, error) {
-	if err := c.ctl.SetReadDeadline(c.soon()); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	deadline := c.soon()
+	if !c.until.IsZero() && c.until.Before(deadline) {
+		deadline = c.until
+	}
+	if err := c.ctl.SetReadDeadline(deadline); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return 0, fmt.Errorf("set a deadline: %w", err)
 	}
 	// Check this after setting the deadline: if the call has ended, the new deadline has just overwritten the expired

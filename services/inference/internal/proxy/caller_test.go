@@ -5,11 +5,15 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
 )
 
 // deadlineRecorder records the deadlines that are set. Setting a deadline returns the error broken.
@@ -47,6 +51,22 @@ func TestCallerDeadlinesReset(t *testing.T) {
 	c.settle()
 	require.True(t, d.write[2].IsZero(), "settle must clear the write deadline")
 	require.True(t, d.Flushed)
+}
+
+func TestCallerWholeBodyHasOneDeadline(t *testing.T) {
+	t.Parallel()
+	d := &deadlineRecorder{ResponseRecorder: httptest.NewRecorder()}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", iotest.OneByteReader(strings.NewReader("body")))
+	r.ContentLength = 4
+	e := &exchange{
+		Proxy: &Proxy{MaxBody: 10}, a: &admitted{target: &url.URL{}}, rec: &traffic.Call{}, caller: newCaller(t.Context(), d, time.Hour),
+	}
+	require.NoError(t, e.prepare(r))
+	require.Greater(t, len(d.read), 4)
+	for _, at := range d.read[:len(d.read)-1] {
+		require.Equal(t, d.read[0], at, "bytes that drip in do not extend the time")
+	}
+	require.True(t, d.read[len(d.read)-1].IsZero())
 }
 
 func TestCallerInterruptAndResume(t *testing.T) {

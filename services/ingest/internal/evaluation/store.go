@@ -22,54 +22,77 @@ const maxRollouts = 100_000
 
 // Write stores the evaluation and the rollouts of a benchmark payload. A reported value replaces the value of an
 // earlier payload, and a rollout replaces the earlier rollout with the same task and number. A run evaluates only one
-// benchmark: Write returns a Conflict for a payload with another name, and a Refused fault if the run gets more than
-// maxRollouts rollouts.
+// benchmark: Write refuses a payload with another name, and rollouts with which the run would have more than maxRollouts.
 func Write(b *report.Benchmark) groupcommit.Write {
-	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
+	return func(ctx context.Context, tx pgx.Tx, _ *pgx.Batch, r *groupcommit.Run) error {
 		if b.Evaluation == nil && b.Rollouts == nil {
 			return nil
 		}
-		if err := r.Flush(ctx, tx, batch); err != nil {
+		parts, err := head(ctx, tx, b, r)
+		if err != nil {
 			return err
 		}
-		if err := storeHead(ctx, tx, b, r); err != nil {
+		total, err := countWith(ctx, tx, b.Rollouts, r)
+		if err != nil {
 			return err
 		}
-		if len(b.Rollouts) == 0 {
-			return nil
-		}
-		if err := storeRollouts(ctx, tx, b.Rollouts, r); err != nil {
+		if err := storeHead(ctx, tx, b, parts, r); err != nil {
 			return err
 		}
-		var count int
-		if err := tx.QueryRow(ctx, `SELECT count(*) FROM rollout WHERE run_id = $1`, r.ID).Scan(&count); err != nil {
-			return fmt.Errorf("count rollouts: %w", err)
-		}
-		if count > maxRollouts {
-			return fault.New(fault.Refused, "rollout_limit", "benchmark: a run has at most %d rollouts", maxRollouts)
-		}
-		return nil
+		r.Rollouts = total
+		return storeRollouts(ctx, tx, b.Rollouts, r)
 	}
 }
 
-func storeHead(ctx context.Context, tx pgx.Tx, b *report.Benchmark, r *groupcommit.Run) error {
+// countWith returns the number of the run's rollouts after the given ones are stored. It refuses too many.
+func countWith(ctx context.Context, tx pgx.Tx, rollouts []report.Rollout, r *groupcommit.Run) (*int32, error) {
+	if len(rollouts) == 0 {
+		return r.Rollouts, nil
+	}
+	stored, err := counted(ctx, tx, r.Rollouts, `SELECT count(*) FROM rollout WHERE run_id = $1`, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	tasks, numbers := make([]string, len(rollouts)), make([]int32, len(rollouts))
+	for i := range rollouts {
+		tasks[i], numbers[i] = rollouts[i].Task, rollouts[i].Number
+	}
+	var replaced int32
+	err = tx.QueryRow(ctx, `SELECT count(*) FROM unnest($2::text[], $3::int[]) n(task, number)
+		JOIN rollout o ON o.run_id = $1 AND o.task = n.task AND o.number = n.number`, r.ID, tasks, numbers).Scan(&replaced)
+	if err != nil {
+		return nil, fmt.Errorf("count replaced rollouts: %w", err)
+	}
+	total := stored + int32(len(rollouts)) - replaced
+	if total > maxRollouts {
+		return nil, groupcommit.Refuse(fault.New(fault.Refused, "rollout_limit", "benchmark: a run has at most %d rollouts", maxRollouts))
+	}
+	return &total, nil
+}
+
+// head returns the head of the run's evaluation after that of a payload is merged into it. It refuses a payload of
+// another benchmark.
+func head(ctx context.Context, tx pgx.Tx, b *report.Benchmark, r *groupcommit.Run) (string, error) {
 	var h Head
 	err := tx.QueryRow(ctx, `SELECT name, head FROM evaluation WHERE run_id = $1`, r.ID).Scan(&h.Name, &h.Parts)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return fmt.Errorf("load an evaluation: %w", err)
+		return "", fmt.Errorf("load an evaluation: %w", err)
 	}
 	if err == nil && h.Name != b.Name {
-		return fault.New(fault.Conflict, "evaluation", "benchmark: the run already evaluates the benchmark %s", h.Name)
+		return "", groupcommit.Refuse(fault.New(fault.Conflict, "evaluation", "benchmark: the run already evaluates the benchmark %s", h.Name))
 	}
+	if b.Evaluation == nil {
+		return merge(h.Parts, nil)
+	}
+	return merge(h.Parts, b.Evaluation.Head)
+}
+
+func storeHead(ctx context.Context, tx pgx.Tx, b *report.Benchmark, parts string, r *groupcommit.Run) error {
 	e := b.Evaluation
 	if e == nil {
 		e = &report.Evaluation{}
 	}
-	parts, err := merge(h.Parts, e.Head)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, `INSERT INTO evaluation AS e (run_id, name, version, head, tasks_total, rollouts_per_task, pass_reward, started_at)
+	_, err := tx.Exec(ctx, `INSERT INTO evaluation AS e (run_id, name, version, head, tasks_total, rollouts_per_task, pass_reward, started_at)
 		VALUES ($1, $2, nullif($3, ''), $4, $5, $6, $7, $8) ON CONFLICT (run_id) DO UPDATE SET
 			version = coalesce(excluded.version, e.version), head = excluded.head, tasks_total = coalesce(excluded.tasks_total, e.tasks_total),
 			rollouts_per_task = coalesce(excluded.rollouts_per_task, e.rollouts_per_task),
@@ -124,6 +147,9 @@ const rolloutSQL = `INSERT INTO rollout AS o (run_id, attempt, reported_at, task
 // storeRollouts writes all rollouts of a request in one statement, to which it passes one slice per column.
 func storeRollouts(ctx context.Context, tx pgx.Tx, rollouts []report.Rollout, r *groupcommit.Run) error {
 	n := len(rollouts)
+	if n == 0 {
+		return nil
+	}
 	var c struct {
 		task                                   []string
 		number                                 []int32

@@ -17,31 +17,44 @@ import (
 // maxScores is the maximum number of scores per run.
 const maxScores = 100_000
 
-// WriteScore stores the score of a benchmark payload, if the payload has a score. It returns a Refused fault if the run
-// already has maxScores scores.
+// WriteScore stores the score of a benchmark payload, if the payload has a score. It refuses a score if the run already
+// has maxScores scores.
 func WriteScore(b *report.Benchmark, newID string) groupcommit.Write {
-	return func(ctx context.Context, tx pgx.Tx, _ *pgx.Batch, r *groupcommit.Run) error {
+	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
 		s := b.Score
 		if s == nil {
 			return nil
 		}
-		tag, err := tx.Exec(ctx, `INSERT INTO benchmark_score (run_id, id, attempt, name, version, metric, value, n, stderr,
+		stored, err := counted(ctx, tx, r.Scores, `SELECT count(*) FROM benchmark_score WHERE run_id = $1`, r.ID)
+		if err != nil {
+			return err
+		}
+		if stored >= maxScores {
+			return groupcommit.Refuse(fault.New(fault.Refused, "score_limit", "benchmark: a run has at most %d scores", maxScores))
+		}
+		r.Scores = new(stored + 1)
+		batch.Queue(`INSERT INTO benchmark_score (run_id, id, attempt, name, version, metric, value, n, stderr,
 				config_digest, samples_uri, created_at)
-			SELECT @run_id, @id, @attempt, @name, nullif(@version, ''), @metric, @value, @n, @stderr, nullif(@config_digest, ''),
-				nullif(@samples_uri, ''), @created_at
-			WHERE (SELECT count(*) FROM benchmark_score WHERE run_id = @run_id) < @most`, pgx.StrictNamedArgs{
+			VALUES (@run_id, @id, @attempt, @name, nullif(@version, ''), @metric, @value, @n, @stderr, nullif(@config_digest, ''),
+				nullif(@samples_uri, ''), @created_at)`, pgx.StrictNamedArgs{
 			"run_id": r.ID, "id": newID, "attempt": r.Attempt, "name": b.Name, "version": b.Version, "metric": s.Metric,
 			"value": s.Value, "n": s.N, "stderr": s.Stderr, "config_digest": s.ConfigDigest, "samples_uri": s.SamplesURI,
-			"created_at": r.Now, "most": maxScores,
+			"created_at": r.Now,
 		})
-		if err != nil {
-			return fmt.Errorf("store a score: %w", err)
-		}
-		if tag.RowsAffected() == 0 {
-			return fault.New(fault.Refused, "score_limit", "benchmark: a run has at most %d scores", maxScores)
-		}
 		return nil
 	}
+}
+
+// counted returns the counter of a run's rows. If the run is older than its counter, it counts the rows with sql. Rows
+// that the group has queued are not missed, because the first of them sets the counter.
+func counted(ctx context.Context, tx pgx.Tx, counter *int32, sql, runID string) (n int32, err error) {
+	if counter != nil {
+		return *counter, nil
+	}
+	if err := tx.QueryRow(ctx, sql, runID).Scan(&n); err != nil {
+		return 0, fmt.Errorf("count the rows of run %s: %w", runID, err)
+	}
+	return n, nil
 }
 
 // Score is a stored score.

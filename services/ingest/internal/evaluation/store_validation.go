@@ -16,19 +16,18 @@ import (
 )
 
 // WriteValidation stores one chunk of a round. A repeated chunk replaces the earlier chunk. The first chunk determines
-// the number of chunks in the round: WriteValidation returns a Conflict for a later chunk with another total.
+// the number of chunks in the round: WriteValidation refuses a later chunk with another total.
 func WriteValidation(v *report.Validation) groupcommit.Write {
 	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
-		var total int32
-		err := tx.QueryRow(ctx, `INSERT INTO validation_round AS v (run_id, attempt, step, total_chunks, avg_reward, accuracy, created_at)
+		tag, err := tx.Exec(ctx, `INSERT INTO validation_round AS v (run_id, attempt, step, total_chunks, avg_reward, accuracy, created_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (run_id, attempt, step) DO UPDATE
-			SET avg_reward = coalesce($5, v.avg_reward), accuracy = coalesce($6, v.accuracy) RETURNING total_chunks`,
-			r.ID, r.Attempt, v.Step, v.Total, v.AvgReward, v.Accuracy, r.Now).Scan(&total)
+			SET avg_reward = coalesce($5, v.avg_reward), accuracy = coalesce($6, v.accuracy) WHERE v.total_chunks = $4`,
+			r.ID, r.Attempt, v.Step, v.Total, v.AvgReward, v.Accuracy, r.Now)
 		if err != nil {
 			return fmt.Errorf("store a validation round: %w", err)
 		}
-		if total != v.Total {
-			return fault.New(fault.Conflict, "total_chunks", "validation: the round of step %d has %d chunks, not %d", v.Step, total, v.Total)
+		if tag.RowsAffected() == 0 {
+			return otherTotal(ctx, tx, v, r)
 		}
 		batch.Queue(`INSERT INTO validation_chunk (run_id, attempt, step, chunk_index, samples) VALUES ($1, $2, $3, $4, $5)
 			ON CONFLICT (run_id, attempt, step, chunk_index) DO UPDATE SET samples = $5`, r.ID, r.Attempt, v.Step, v.Chunk, len(v.Samples))
@@ -41,6 +40,18 @@ func WriteValidation(v *report.Validation) groupcommit.Write {
 		}
 		return nil
 	}
+}
+
+// otherTotal refuses a chunk whose round has another number of chunks than the chunk states.
+func otherTotal(ctx context.Context, tx pgx.Tx, v *report.Validation, r *groupcommit.Run) error {
+	var total int32
+	err := tx.QueryRow(ctx, `SELECT total_chunks FROM validation_round WHERE run_id = $1 AND attempt = $2 AND step = $3`,
+		r.ID, r.Attempt, v.Step).Scan(&total)
+	if err != nil {
+		return fmt.Errorf("load a validation round: %w", err)
+	}
+	return groupcommit.Refuse(fault.New(fault.Conflict, "total_chunks",
+		"validation: the round of step %d has %d chunks, not %d", v.Step, total, v.Total))
 }
 
 func text(raw []byte) *string {

@@ -2,7 +2,7 @@
 // queue as a group in one transaction, and each request gets its response after the commit. The package promises that
 // a numbered request of a writer is stored once, and its number in one transaction with its data; that a request that
 // reuses a number with another body is rejected; that only one group at a time writes the rows of a run; and that an
-// invalid request does not make other requests fail.
+// invalid request neither makes other requests fail nor makes them wait for transactions of their own.
 package groupcommit
 
 import (
@@ -26,10 +26,22 @@ type Key struct {
 }
 
 // Write stores one request while the run's row is locked. It may be called again in another transaction. It should add
-// statements whose results it does not need to batch, which is sent last.
+// statements whose results it does not need to batch, which is sent last. A write that finds that its request must not
+// be stored should find it before it changes anything, and return Refuse of the reason: the rest of the group then
+// continues in the same transaction. After any other error the group begins again without the request.
 type Write func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error
 
-// All returns a write that calls the given writes in order, until one fails.
+// Refuse marks the error of a write that has changed neither rows through tx nor values in Memo. The statements that
+// the write added to batch and its changes to the other fields of Run are undone.
+func Refuse(err error) error { return &refusal{err} }
+
+type refusal struct{ error }
+
+// Unwrap returns the reason.
+func (r *refusal) Unwrap() error { return r.error }
+
+// All returns a write that calls the given writes in order, until one fails. Only the first may change rows through tx
+// if a later one refuses.
 func All(writes ...Write) Write {
 	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error {
 		for _, write := range writes {
@@ -60,16 +72,21 @@ type Run struct {
 	Attempt           int32
 	LineSeq, BatchSeq int64
 	Keys              int32
-	Now               time.Time
+	// Scores and Rollouts are the numbers of stored scores and rollouts, or nil if they have not been counted yet. A write
+	// that changes them replaces the pointer.
+	Scores, Rollouts *int32
+	Now              time.Time
 	// Memo passes values between the writes of one group. Flush clears it.
 	Memo map[any]any
 	// Fresh must be set by a write if followers must be notified of the data.
 	Fresh bool
 
 	committed []func()
+	flushed   bool // by the write of the current item
 }
 
-// Committed registers a function that is called after the commit of the group. It is not called if the group fails.
+// Committed registers a function that is called after the commit of the group, even if the write that registered it
+// refuses its request. It is not called if the group fails.
 func (r *Run) Committed(fn func()) { r.committed = append(r.committed, fn) }
 
 // The maximum number of items in a group and in the queue of each flusher, and the time limit of a group's transaction.
@@ -93,7 +110,18 @@ type Committer struct {
 
 type waiting struct {
 	Item
+	left   <-chan struct{} // closed when the caller no longer waits for the result
 	result chan result
+}
+
+// abandoned reports whether the caller no longer waits.
+func (w *waiting) abandoned() bool {
+	select {
+	case <-w.left:
+		return true
+	default:
+		return false
+	}
 }
 
 type result struct {
@@ -121,7 +149,7 @@ func New(pool *pgxpool.Pool, clk clock.Clock, changed func(runs []string)) *Comm
 // item. If the queue is full, Store returns an Unavailable fault at once. If ctx ends or the committer stops first, the
 // item may or may not be stored; the caller can safely send an item with a Key again.
 func (c *Committer) Store(ctx context.Context, item Item) (repeated bool, err error) {
-	w := &waiting{Item: item, result: make(chan result, 1)}
+	w := &waiting{Item: item, left: ctx.Done(), result: make(chan result, 1)}
 	lane := c.lanes[maphash.String(c.seed, item.RunID)%uint64(len(c.lanes))]
 	select {
 	case lane <- w:
@@ -174,23 +202,4 @@ func gather(first *waiting, lane chan *waiting) []*waiting {
 		}
 	}
 	return group
-}
-
-// group stores items in one transaction. If the transaction fails, group stores the items one by one, so that each item
-// gets its own error.
-func (c *Committer) group(ctx context.Context, items []*waiting) {
-	results, err := c.attempt(ctx, items)
-	if err == nil {
-		for i, w := range items {
-			w.result <- results[i]
-		}
-		return
-	}
-	if len(items) == 1 {
-		items[0].result <- result{err: err}
-		return
-	}
-	for _, w := range items {
-		c.group(ctx, []*waiting{w})
-	}
 }

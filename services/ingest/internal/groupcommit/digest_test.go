@@ -160,6 +160,7 @@ func TestMigration_digestsKeepOldRequestsAsRepeats(t *testing.T) {
 	require.NoError(t, migrate.Up(t.Context(), base.OwnerURL("ingest"), "ingest", files))
 	require.NoError(t, migrate.Check(t.Context(), pool, "ingest", files))
 	b := &harness{t: t, pool: pool, Committer: New(pool, nil, func([]string) {})}
+	require.Equal(t, 1, b.count(`SELECT count(*) FROM run WHERE score_count IS NULL AND rollout_count IS NULL`), "no existing row is changed")
 	b.clock = fixedClock{}
 	for _, seq := range []int64{1, 2, 4} {
 		require.Equal(t, []result{{repeated: true}, {repeated: true}}, b.storeAsGroup(keyedItem(Key{"w", seq}, "a"), keyedItem(Key{"w", seq}, "b")))

@@ -2,6 +2,7 @@ package groupcommit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,8 +13,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// attempt stores items in one transaction and returns the result of each item. An item that is a repeat, or that reuses
-// a number with another body, does not affect the other items; every other failure of an item fails the transaction.
+// attempt stores items in one transaction and returns the result of each item. A repeat, a number that is reused with
+// another body, and an item that its write refuses change nothing, so the other items are stored without them. Any other
+// failure of an item fails the transaction with an itemError.
 func (c *Committer) attempt(ctx context.Context, items []*waiting) ([]result, error) {
 	ctx, cancel := context.WithTimeout(ctx, groupTimeout)
 	defer cancel()
@@ -29,9 +31,9 @@ func (c *Committer) attempt(ctx context.Context, items []*waiting) ([]result, er
 		for i, w := range items {
 			repeated, err := g.known(w)
 			if results[i] = (result{repeated, err}); repeated || err != nil {
-				continue // the item has written nothing, so the rest of the group is not affected
+				continue
 			}
-			if err := g.stage(ctx, tx, batch, w, c); err != nil {
+			if results[i].err, err = g.stage(ctx, tx, batch, w, c); err != nil {
 				return err
 			}
 		}
@@ -58,7 +60,8 @@ type group struct {
 	noted   []request
 }
 
-const lockSQL = `SELECT id, attempt, line_seq, batch_seq, key_count FROM run WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE`
+const lockSQL = `SELECT id, attempt, line_seq, batch_seq, key_count, score_count, rollout_count FROM run
+	WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE`
 
 // load locks the runs, and reads the marks of the writers and the digests of the requests. It locks in the order of the
 // run ids, which prevents deadlocks between groups.
@@ -87,7 +90,7 @@ func (g *group) load(ctx context.Context, tx pgx.Tx, items []*waiting) error {
 func (g *group) scanRuns(rows pgx.Rows) error {
 	for rows.Next() {
 		r := &Run{Memo: map[any]any{}}
-		if err := rows.Scan(&r.ID, &r.Attempt, &r.LineSeq, &r.BatchSeq, &r.Keys); err != nil {
+		if err := rows.Scan(&r.ID, &r.Attempt, &r.LineSeq, &r.BatchSeq, &r.Keys, &r.Scores, &r.Rollouts); err != nil {
 			return err
 		}
 		g.runs[r.ID] = r
@@ -95,36 +98,51 @@ func (g *group) scanRuns(rows pgx.Rows) error {
 	return rows.Err()
 }
 
-// stage writes an item that is not stored yet, and marks its number as stored. It returns an error if the run has no
-// row, or if a newer attempt has replaced the attempt of an item that is not Unfenced.
-func (g *group) stage(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, w *waiting, c *Committer) error {
+// stage writes an item that is not stored yet, and marks its number as stored. It refuses the item, without a change, if
+// the run has no row, if a newer attempt has replaced the attempt of an item that is not Unfenced, or if the item's write
+// refuses it. err is an error after which the transaction cannot continue.
+func (g *group) stage(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, w *waiting, c *Committer) (refused, err error) {
 	r := g.runs[w.RunID]
 	if r == nil {
-		return fault.Absentf("run", w.RunID)
+		return fault.Absentf("run", w.RunID), nil
 	}
 	if w.Attempt < r.Attempt && !w.Unfenced {
-		return fault.New(fault.Conflict, "attempt_replaced", "attempt %d has been replaced by attempt %d and can no longer report", w.Attempt, r.Attempt)
+		return fault.New(fault.Conflict, "attempt_replaced", "attempt %d has been replaced by attempt %d and can no longer report", w.Attempt, r.Attempt), nil
 	}
-	r.Attempt = max(r.Attempt, w.Attempt)
-	r.Now = c.clock.Now()
+	before, queued := *r, batch.Len()
+	r.Attempt, r.Now, r.flushed = max(r.Attempt, w.Attempt), c.clock.Now(), false
 	if w.Write != nil {
-		if err := w.Write(ctx, tx, batch, r); err != nil {
-			return err
+		err = w.Write(ctx, tx, batch, r)
+	}
+	reason, ok := errors.AsType[*refusal](err)
+	switch {
+	case err == nil:
+		if w.Key.Seq > 0 {
+			g.marks[w.mark()].add(w.Key.Seq)
+			g.note(w)
 		}
+		return nil, nil
+	case ok && !r.flushed && tx.Conn().PgConn().TxStatus() == inTransaction:
+		before.committed = r.committed // they belong to values in Memo, which stay too
+		*r, batch.QueuedQueries = before, batch.QueuedQueries[:queued]
+		return reason.error, nil
+	case ok:
+		err = reason.error
+	case pg.IsRetryable(err) || fault.Is(pg.Classify(err), fault.Unavailable):
+		return nil, err // the database failed, not the item
 	}
-	if w.Key.Seq > 0 {
-		g.marks[w.mark()].add(w.Key.Seq)
-		g.note(w)
-	}
-	return nil
+	return nil, &itemError{w, err}
 }
+
+// inTransaction is the status of a connection whose transaction has not failed.
+const inTransaction = 'T'
 
 // finish queues the statements that update the rows of the runs, the marks and the digests, and that notify the
 // followers on all replicas.
 func (g *group) finish(batch *pgx.Batch) {
 	for _, r := range g.runs {
-		batch.Queue(`UPDATE run SET attempt = $2, line_seq = $3, batch_seq = $4, key_count = $5 WHERE id = $1`,
-			r.ID, r.Attempt, r.LineSeq, r.BatchSeq, r.Keys)
+		batch.Queue(`UPDATE run SET attempt = $2, line_seq = $3, batch_seq = $4, key_count = $5, score_count = $6, rollout_count = $7
+			WHERE id = $1`, r.ID, r.Attempt, r.LineSeq, r.BatchSeq, r.Keys, r.Scores, r.Rollouts)
 	}
 	for k, m := range g.marks {
 		m.finish(batch, k)
@@ -164,8 +182,10 @@ func (g *group) committed(changed func([]string)) {
 	}
 }
 
-// Flush sends the batch now, so that a write can read what other writes of its group stored. It also clears r.Memo.
+// Flush sends the batch now, so that a write can read what other writes of its group stored. It also clears r.Memo. A
+// write that has called Flush can no longer refuse its request.
 func (r *Run) Flush(ctx context.Context, tx pgx.Tx, batch *pgx.Batch) error {
+	r.flushed = true
 	if batch.Len() > 0 {
 		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 			return fmt.Errorf("store reports: %w", err)

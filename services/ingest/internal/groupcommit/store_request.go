@@ -68,7 +68,7 @@ func (g *group) note(w *waiting) {
 }
 
 // finishDigests queues the statement that stores the digests of the group's new requests. If two transactions store the
-// same number, the primary key of the table makes the later transaction fail. Its items are then stored one by one.
+// same number, the primary key of the table makes the later transaction fail. The parts of its group are then stored on their own.
 func (g *group) finishDigests(batch *pgx.Batch) {
 	if len(g.noted) == 0 {
 		return

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -29,8 +28,8 @@ import (
 // Prefix is the path under which Handler is mounted.
 const Prefix = "/api/ingest/"
 
-// timeout limits the handling of a request after its header has arrived. It does not interrupt the reading of the body.
-// A request that waits for a signal may take maxWait longer.
+// timeout limits the check of the token, and the handling of a request after its body has arrived. A request that waits
+// for a signal may take maxWait longer.
 const timeout = 20 * time.Second
 
 // Storer stores items durably.
@@ -72,9 +71,9 @@ type Handler struct {
 	IDs      *id.Source
 	Log      *slog.Logger
 
-	buffers  sync.Pool
-	columns  sync.Pool
-	inFlight atomic.Int64
+	buffers sync.Pool
+	columns sync.Pool
+	bodies  budget
 }
 
 type route func(ctx context.Context, r *request) (any, error)
@@ -114,12 +113,7 @@ func (h *Handler) allowed(path string) string {
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	requestID := h.requestID(r)
-	limit := timeout
-	if r.URL.Path == Prefix+signals {
-		limit += maxWait
-	}
-	ctx, cancel := context.WithTimeout(obs.WithRequestID(r.Context(), requestID), limit)
-	defer cancel()
+	ctx := obs.WithRequestID(r.Context(), requestID)
 	defer func() {
 		if p := recover(); p != nil {
 			h.Log.ErrorContext(ctx, "ingest request panicked", "panic", p, "stack", string(debug.Stack()))
@@ -163,11 +157,10 @@ func (h *Handler) dispatch(ctx context.Context, w http.ResponseWriter, r *http.R
 	if err != nil {
 		return nil, err
 	}
-	g, err := h.Grants.Check(ctx, r.Header)
-	if err != nil {
+	req := &request{http: r}
+	if req.grant, err = h.check(ctx, r); err != nil {
 		return nil, err
 	}
-	req := &request{grant: g, http: r}
 	if req.key, err = idempotencyKey(r.Header); err != nil {
 		return nil, err
 	}
@@ -178,7 +171,20 @@ func (h *Handler) dispatch(ctx context.Context, w http.ResponseWriter, r *http.R
 		}
 		defer release()
 	}
+	limit := timeout
+	if path == signals {
+		limit += maxWait
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	return serve(ctx, req)
+}
+
+// check returns the grant of a request's token.
+func (h *Handler) check(ctx context.Context, r *http.Request) (*ingesttoken.Grant, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return h.Grants.Check(ctx, r.Header)
 }
 
 func (h *Handler) requestID(r *http.Request) string {

@@ -3,10 +3,14 @@ package httpapi
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	incoming "github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
@@ -15,10 +19,11 @@ import (
 
 const (
 	// largest is the maximum size in bytes of a body on the routes for bulk data; usual is the maximum on the other
-	// routes. maxInFlight is the maximum total size of all bodies that are being read or stored.
-	largest     = 8 << 20
-	usual       = 1 << 20
-	maxInFlight = 128 << 20
+	// routes.
+	largest = 8 << 20
+	usual   = 1 << 20
+	// bodyTime is how long the body of a request may take to arrive, because it occupies memory meanwhile.
+	bodyTime = 30 * time.Second
 	// maxKept is the capacity of the largest buffer that is reused for another request.
 	maxKept = 1 << 20
 	maxKey  = 255 // length of an Idempotency-Key
@@ -85,8 +90,8 @@ func badKey() error {
 	return fault.InvalidFields(fault.At(fault.TypeStringPattern, "Input should be <writer>:<seq> with seq counted from 1", "header", "idempotency-key"))
 }
 
-// read reads the body of r into req. A body of more than most bytes is an error. The caller must call release when it
-// no longer needs req.body, whose memory may then be used for another request.
+// read reads the body of r into req, within bodyTime. A body of more than most bytes is an error. The caller must call
+// release when it no longer needs req.body, whose memory may then be used for another request.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request, req *request, most int64) (release func(), err error) {
 	if f := incoming.PlainJSON(r.Header); f != nil {
 		return nil, f
@@ -94,20 +99,25 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, req *request, mos
 	if r.ContentLength > most {
 		return nil, tooLarge(most)
 	}
-	reserve := r.ContentLength
-	if reserve < 0 {
-		reserve = most
+	runID, size := req.grant.Owner.RunID, r.ContentLength
+	if size < 0 {
+		size = most
 	}
-	if h.inFlight.Add(reserve) > maxInFlight {
-		h.inFlight.Add(-reserve)
-		return nil, fault.New(fault.Unavailable, "ingest_busy", "too many reports are being stored; try again later")
+	// The deadline is set before memory is reserved, so that no memory is reserved for longer than bodyTime by a client
+	// that sends nothing. It uses the real clock, because package net compares it with the real time.
+	ctl := http.NewResponseController(w)
+	if err := ctl.SetReadDeadline(clock.Real().Now().Add(bodyTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return nil, fmt.Errorf("set the deadline of a body: %w", err)
+	}
+	if err := h.bodies.reserve(runID, size); err != nil {
+		return nil, err
 	}
 	buffer, _ := h.buffers.Get().(*bytes.Buffer)
 	if buffer == nil {
 		buffer = &bytes.Buffer{}
 	}
 	release = func() {
-		h.inFlight.Add(-reserve)
+		h.bodies.release(runID, size)
 		if buffer.Cap() <= maxKept {
 			buffer.Reset()
 			h.buffers.Put(buffer)
@@ -115,15 +125,25 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, req *request, mos
 	}
 	if _, err := buffer.ReadFrom(http.MaxBytesReader(w, r.Body, most)); err != nil {
 		release()
-		if _, over := errors.AsType[*http.MaxBytesError](err); over {
-			return nil, tooLarge(most)
-		}
-		return nil, fault.New(fault.Refused, "body_incomplete", "the request ended before the whole body arrived; send it again").Wrap(err)
+		return nil, unread(err, most)
 	}
+	_ = ctl.SetReadDeadline(time.Time{}) // the server now waits in the background for the client to disconnect
 	if req.body = buffer.Bytes(); req.key.Seq > 0 {
 		req.digest = groupcommit.DigestOf(req.body)
 	}
 	return release, nil
+}
+
+// unread returns the fault for a body that could not be read completely. A body that came too late is Unavailable,
+// because reporters repeat a request after such a fault.
+func unread(err error, most int64) error {
+	if _, over := errors.AsType[*http.MaxBytesError](err); over {
+		return tooLarge(most)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return fault.New(fault.Unavailable, "body_timeout", "the request body did not arrive within %s; send it again", bodyTime).Wrap(err)
+	}
+	return fault.New(fault.Refused, "body_incomplete", "the request ended before the whole body arrived; send it again").Wrap(err)
 }
 
 func tooLarge(most int64) error {

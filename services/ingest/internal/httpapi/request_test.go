@@ -15,6 +15,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/ingesttoken"
 )
 
 // faultsOf returns the path and type of each fault in err.
@@ -163,16 +164,16 @@ func TestHandler_read_boundsBody(t *testing.T) {
 			if c.encoding != "" {
 				r.Header.Set("Content-Encoding", c.encoding)
 			}
-			var req request
+			req := request{grant: &ingesttoken.Grant{}}
 			release, err := h.read(httptest.NewRecorder(), r, &req, usual)
-			require.Equal(t, c.inFlight, h.inFlight.Load())
+			require.Equal(t, c.inFlight, h.bodies.total)
 			if c.want != "" {
 				require.True(t, fault.Is(err, c.want), "%v", err)
 				return
 			}
 			require.NoError(t, err)
 			release()
-			require.Zero(t, h.inFlight.Load(), "release frees the reserved memory")
+			require.Zero(t, h.bodies.total, "release frees the reserved memory")
 		})
 	}
 }
@@ -180,11 +181,11 @@ func TestHandler_read_boundsBody(t *testing.T) {
 func TestHandler_read_boundsAllBodies(t *testing.T) {
 	t.Parallel()
 	h := &Handler{}
-	h.inFlight.Store(maxInFlight - 1)
+	h.bodies.total = maxInFlight - 1
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/ingest/logs", strings.NewReader("{}"))
-	_, err := h.read(httptest.NewRecorder(), r, &request{}, usual)
+	_, err := h.read(httptest.NewRecorder(), r, &request{grant: &ingesttoken.Grant{}}, usual)
 	require.True(t, fault.HasCode(err, "ingest_busy"), "%v", err)
-	require.EqualValues(t, maxInFlight-1, h.inFlight.Load())
+	require.EqualValues(t, maxInFlight-1, h.bodies.total)
 }
 
 func TestHandler_route_methods(t *testing.T) {

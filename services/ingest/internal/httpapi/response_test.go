@@ -105,7 +105,7 @@ func TestHandler_acceptsBodyOfMaximumSize(t *testing.T) {
 		rec = p.send(http.MethodPost, path, body(c.most+1), func(r *http.Request) { r.ContentLength = -1 })
 		require.Equal(t, http.StatusRequestEntityTooLarge, rec.Code, path)
 	}
-	require.Zero(t, p.handler.inFlight.Load())
+	require.Zero(t, p.handler.bodies.total)
 }
 
 func TestHandler_buffersAreNotShared(t *testing.T) {

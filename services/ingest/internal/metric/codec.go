@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 )
 
 // Point is one value of a key.
@@ -47,8 +48,9 @@ func Pack(points []Point) []byte {
 }
 
 // Unpack decodes the output of Pack and appends the points to into. It returns errBatch if data is not the output of
-// Pack.
-func Unpack(data []byte, into []Point) ([]Point, error) {
+// Pack. If wanted is not nil and returns false for the keys of all points, Unpack appends nothing and does not decode the
+// rest.
+func Unpack(data []byte, into []Point, wanted func(key int32) bool) ([]Point, error) {
 	if len(data) == 0 || data[0] != version {
 		return nil, errBatch
 	}
@@ -58,10 +60,15 @@ func Unpack(data []byte, into []Point) ([]Point, error) {
 		return nil, errBatch
 	}
 	from := len(into)
-	into = append(into, make([]Point, n)...)
+	into = slices.Grow(into, int(n))[:from+int(n)]
 	points := into[from:]
+	found := wanted == nil
 	for i := range points {
 		points[i].Key = int32(r.uvarint())
+		found = found || wanted(points[i].Key)
+	}
+	if !found && !r.failed {
+		return into[:from], nil
 	}
 	var last int64
 	for i := range points {

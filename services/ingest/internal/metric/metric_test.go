@@ -2,6 +2,7 @@ package metric
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,14 +13,14 @@ func TestUnpack_reversesPack(t *testing.T) {
 	points := []Point{
 		{1, 0, 0, 0}, {2, math.MaxInt64, math.Inf(-1), math.MinInt64}, {10_000, math.MinInt64, math.Copysign(0, -1), math.MaxInt64}, {1, 5, 1e-300, 7},
 	}
-	got, err := Unpack(Pack(points), nil)
+	got, err := Unpack(Pack(points), nil, nil)
 	require.NoError(t, err)
 	require.Equal(t, points, got)
-	nan, err := Unpack(Pack([]Point{{Key: 1, Value: math.NaN()}}), points)
+	nan, err := Unpack(Pack([]Point{{Key: 1, Value: math.NaN()}}), points, nil)
 	require.NoError(t, err)
 	require.Len(t, nan, 5)
 	require.True(t, math.IsNaN(nan[4].Value))
-	empty, err := Unpack(Pack(nil), nil)
+	empty, err := Unpack(Pack(nil), nil, nil)
 	require.NoError(t, err)
 	require.Empty(t, empty)
 }
@@ -37,28 +38,40 @@ func FuzzUnpack(f *testing.F) {
 	f.Add(Pack([]Point{{1, 2, 3, 4}, {2, 3, 4, 5}}))
 	f.Add([]byte{version, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		points, err := Unpack(data, nil)
+		points, err := Unpack(data, nil, nil)
 		if err != nil {
 			return
 		}
-		again, err := Unpack(Pack(points), nil)
+		again, err := Unpack(Pack(points), nil, nil)
 		require.NoError(t, err)
 		require.Len(t, again, len(points))
 	})
 }
 
-func TestHistory_resolve_newerAttemptHidesOlder(t *testing.T) {
+func TestUnpack_skipsRowsWithoutWantedKeys(t *testing.T) {
 	t.Parallel()
-	h := history{}
-	for step := range int64(10) {
-		h.add(1, Point{Step: step, Value: 1})
+	data := Pack([]Point{{1, 2, 3, 4}, {2, 3, 4, 5}})
+	for key, want := range map[int32]int{1: 2, 2: 2, 3: 0} {
+		got, err := Unpack(data, nil, func(k int32) bool { return k == key })
+		require.NoError(t, err)
+		require.Len(t, got, want, "key %d", key)
 	}
-	h.add(2, Point{Step: 6, Value: 2})
-	h.add(2, Point{Step: 5, Value: 2})
-	h.add(3, Point{Step: 7, Value: 3})
-	h.add(3, Point{Step: 7, Value: 3.5})
+	_, err := Unpack(data[:3], nil, func(int32) bool { return false })
+	require.ErrorIs(t, err, errBatch, "the keys are incomplete")
+}
+
+func TestView_seen_newerAttemptHidesOlder(t *testing.T) {
+	t.Parallel()
+	var r reports
+	for step := range int64(10) {
+		r.add(1, Point{Step: step, Value: 1})
+	}
+	r.add(2, Point{Step: 6, Value: 2})
+	r.add(2, Point{Step: 5, Value: 2})
+	r.add(3, Point{Step: 7, Value: 3})
+	r.add(3, Point{Step: 7, Value: 3.5})
 	var got []float64
-	for _, p := range h.resolve() {
+	for _, p := range r.view(100).seen(100) {
 		got = append(got, p.Value)
 	}
 	require.Equal(t, []float64{1, 1, 1, 1, 1, 2, 2, 3.5}, got)
@@ -71,10 +84,11 @@ func TestThin_keepsExtremes(t *testing.T) {
 		points[i] = Seen{Step: int64(i), Value: math.Sin(float64(i))}
 	}
 	points[4321].Value, points[7000].Value, points[8000].Value = 99, -99, math.NaN()
-	got := Thin(points, 100)
+	got := Thin(slices.Clone(points), 100)
 	require.LessOrEqual(t, len(got), 100)
 	require.Equal(t, points[0], got[0])
 	require.Equal(t, points[9999], got[len(got)-1])
+	require.Equal(t, uint64(len(points)), stands(got), "removed points are counted")
 	found := map[int64]bool{}
 	for i, p := range got {
 		found[p.Step] = true

@@ -4,58 +4,124 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// resolveByDefinition is a direct implementation of the definition of resolve: a point is visible unless a newer
-// attempt reported the same step or an earlier one.
-func resolveByDefinition(h history) map[int64]Seen {
+// reports are the reported points of one key, in the order of their reports.
+type reports []reported
+
+type reported struct {
+	attempt int32
+	Point
+}
+
+func (r *reports) add(attempt int32, p Point) { *r = append(*r, reported{attempt, p}) }
+
+// view returns a view of the points that can hold room points.
+func (r *reports) view(room int) *view {
+	v := newView(room)
+	for _, p := range *r {
+		if p.attempt > 1 {
+			v.began(p.attempt, p.Step)
+		}
+	}
+	v.seal()
+	for _, p := range *r {
+		v.add(p.attempt, p.Point)
+	}
+	return v
+}
+
+// seenByDefinition is a direct implementation of the definition: a point is visible unless a newer attempt reported the
+// same step or an earlier one, or a later report has the same attempt and step.
+func (r *reports) seenByDefinition() map[int64]Seen {
 	out := map[int64]Seen{}
-	for attempt, steps := range h {
-		for step, p := range steps {
-			hidden := false
-			for other, theirs := range h {
-				for s := range theirs {
-					hidden = hidden || other > attempt && s <= step
-				}
-			}
-			if !hidden {
-				out[step] = p
-			}
+	for _, p := range *r {
+		hidden := slices.ContainsFunc(*r, func(o reported) bool { return o.attempt > p.attempt && o.Step <= p.Step })
+		if !hidden {
+			out[p.Step] = Seen{Step: p.Step, Value: p.Value, Micros: p.Micros, Attempt: p.attempt}
 		}
 	}
 	return out
 }
 
-func TestHistory_resolve_matchesDefinition(t *testing.T) {
+// stands returns the number of reported points for which points stand.
+func stands(points []Seen) (n uint64) {
+	for _, p := range points {
+		n += uint64(p.more) + 1
+	}
+	return n
+}
+
+func TestView_seen_matchesDefinition(t *testing.T) {
 	t.Parallel()
 	draw := rand.New(rand.NewPCG(5, 6))
 	for range 300 {
-		h := history{}
+		var r reports
 		for range draw.IntN(30) {
-			h.add(int32(1+draw.IntN(4)), Point{Step: int64(draw.IntN(12) - 4), Value: draw.Float64()})
+			r.add(int32(1+draw.IntN(4)), Point{Step: int64(draw.IntN(12) - 4), Value: draw.Float64()})
 		}
-		got := h.resolve()
-		want := resolveByDefinition(h)
-		require.Len(t, got, len(want))
-		for i, p := range got {
-			require.Equal(t, want[p.Step], p)
-			require.True(t, i == 0 || got[i-1].Step < p.Step, "sorted by step, without duplicates")
+		want := r.seenByDefinition()
+		for _, room := range []int{16, 100} { // 16 steps exist, so a view of this size stays complete
+			got := r.view(room).seen(room)
+			require.Len(t, got, len(want))
+			for i, p := range got {
+				p.more = 0
+				require.Equal(t, want[p.Step], p)
+				require.True(t, i == 0 || got[i-1].Step < p.Step, "sorted by step, without duplicates")
+			}
 		}
 	}
 }
 
-func TestHistory_resolve_extremeSteps(t *testing.T) {
+func TestView_seen_extremeSteps(t *testing.T) {
 	t.Parallel()
-	h := history{}
-	h.add(1, Point{Step: math.MinInt64})
-	h.add(1, Point{Step: math.MaxInt64})
-	h.add(2, Point{Step: math.MaxInt64})
-	require.Equal(t, []Seen{{Step: math.MinInt64, Attempt: 1}, {Step: math.MaxInt64, Attempt: 2}}, h.resolve())
-	h.add(3, Point{Step: math.MinInt64})
-	require.Equal(t, []Seen{{Step: math.MinInt64, Attempt: 3}}, h.resolve())
+	var r reports
+	r.add(1, Point{Step: math.MinInt64})
+	r.add(1, Point{Step: math.MaxInt64})
+	r.add(2, Point{Step: math.MaxInt64})
+	require.Equal(t, []Seen{{Step: math.MinInt64, Attempt: 1}, {Step: math.MaxInt64, Attempt: 2}}, r.view(5).seen(5))
+	r.add(3, Point{Step: math.MinInt64})
+	require.Equal(t, []Seen{{Step: math.MinInt64, Attempt: 3}}, r.view(5).seen(5))
+}
+
+// A long series is thinned while it is read. Its beginning must not become coarser than its end, and no point that was
+// replaced may appear.
+func TestView_seen_thinsEvenly(t *testing.T) {
+	t.Parallel()
+	const steps, room = 200_000, 600
+	var r reports
+	for step := range int64(steps) {
+		value := math.Sin(float64(step) / 1000)
+		if step == 1234 || step == 160_000 {
+			value = 9
+		}
+		r.add(1, Point{Step: step, Value: value})
+	}
+	for step := int64(100_000); step < 120_000; step++ { // the training repeats some steps
+		r.add(1, Point{Step: step, Value: 5})
+	}
+	v := r.view(room)
+	require.Less(t, cap(v.points), 4*room, "the view does not grow with the series")
+	got := v.seen(300)
+	require.LessOrEqual(t, len(got), 300)
+	require.EqualValues(t, 0, got[0].Step)
+	require.EqualValues(t, steps-1, got[len(got)-1].Step)
+	found := map[int64]bool{}
+	quarters := [4]int{}
+	for i, p := range got {
+		found[p.Step] = true
+		quarters[p.Step*4/steps]++
+		require.True(t, i == 0 || got[i-1].Step < p.Step, "in order, without duplicates")
+		require.True(t, p.Step < 100_000 || p.Step >= 120_000 || p.Value == 5, "%v was replaced", p)
+	}
+	require.True(t, found[1234] && found[160_000], "extremes stay")
+	for q, n := range quarters {
+		require.Greater(t, n, 40, "quarter %d of the series has its share of points: %v", q, quarters)
+	}
 }
 
 func TestExtremes_keepOrder(t *testing.T) {
@@ -82,7 +148,7 @@ func TestExtremes_keepOrder(t *testing.T) {
 			section[i] = Seen{Step: int64(i), Value: v}
 		}
 		var got []int
-		for _, p := range extremes(section) {
+		for _, p := range extremes(section, uint64(len(section)), nil) {
 			got = append(got, int(p.Step))
 		}
 		require.Equal(t, c.want, got, name)
@@ -97,7 +163,7 @@ func TestThin_boundsPointsAndKeepsEnds(t *testing.T) {
 			points[i] = Seen{Step: int64(i), Value: float64(i % 7)}
 		}
 		for _, most := range []int{5, 8, 100, 180} {
-			got := Thin(points, most)
+			got := Thin(slices.Clone(points), most)
 			require.LessOrEqual(t, len(got), most, "%d to %d", n, most)
 			if n == 0 {
 				require.Empty(t, got)
@@ -105,6 +171,7 @@ func TestThin_boundsPointsAndKeepsEnds(t *testing.T) {
 			}
 			require.Equal(t, points[0], got[0])
 			require.Equal(t, points[n-1], got[len(got)-1])
+			require.EqualValues(t, n, stands(got), "%d to %d", n, most)
 			for i := 1; i < len(got); i++ {
 				require.Less(t, got[i-1].Step, got[i].Step, "%d to %d", n, most)
 			}

@@ -54,34 +54,40 @@ func insert(batch *pgx.Batch, r *groupcommit.Run, rank *int32, points []Point) {
 
 // resolve returns the ids of names and adds the names that are new. The caller holds the lock on the run. Ids have no
 // gaps and never change, so the cached keys are complete if their number equals the number in the run's row. resolve
-// returns a Refused fault if the run gets more than MaxKeys keys.
+// refuses names with which the run would have more than MaxKeys keys.
 func (k *Keys) resolve(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run, names []string) ([]int32, error) {
 	d, err := k.known(ctx, tx, r)
 	if err != nil {
 		return nil, err
 	}
 	ids := make([]int32, len(names))
-	var fresh []int32
+	fresh := 0
+	for _, name := range names {
+		if _, ok := d.ids[name]; !ok {
+			fresh++
+		}
+	}
+	if int(r.Keys)+fresh > MaxKeys {
+		return nil, groupcommit.Refuse(fault.New(fault.Refused, "metric_keys", "metrics: a run has at most %d keys", MaxKeys))
+	}
+	var added []int32
 	for i, name := range names {
 		if id, ok := d.ids[name]; ok {
 			ids[i] = id
 			continue
 		}
-		if r.Keys >= MaxKeys {
-			return nil, fault.New(fault.Refused, "metric_keys", "metrics: a run has at most %d keys", MaxKeys)
-		}
 		r.Keys++
 		ids[i] = r.Keys
 		d.ids[name] = r.Keys
 		d.names = append(d.names, name)
-		fresh = append(fresh, r.Keys)
+		added = append(added, r.Keys)
 	}
-	if len(fresh) > 0 {
-		texts := make([][]byte, len(fresh))
-		for i, id := range fresh {
+	if len(added) > 0 {
+		texts := make([][]byte, len(added))
+		for i, id := range added {
 			texts[i] = []byte(d.names[id-1])
 		}
-		batch.Queue(`INSERT INTO metric_key (run_id, id, key) SELECT $1, unnest($2::int[]), unnest($3::bytea[])`, r.ID, fresh, texts)
+		batch.Queue(`INSERT INTO metric_key (run_id, id, key) SELECT $1, unnest($2::int[]), unnest($3::bytea[])`, r.ID, added, texts)
 	}
 	return ids, nil
 }

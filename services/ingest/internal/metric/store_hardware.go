@@ -17,8 +17,8 @@ const MaxHardwareSeries = 10_000
 
 type name struct{ node, gpu, key string }
 
-// WriteHardware stores the hardware points of a request in one row. It returns a Refused fault if the run gets more
-// than MaxHardwareSeries series.
+// WriteHardware stores the hardware points of a request in one row. It refuses points with which the run would
+// have more than MaxHardwareSeries series.
 func WriteHardware(points []report.HardwarePoint) groupcommit.Write {
 	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
 		if len(points) == 0 {
@@ -46,7 +46,7 @@ func WriteHardware(points []report.HardwarePoint) groupcommit.Write {
 }
 
 // series returns the ids of the series to which points belong, and adds the series that are new. The caller holds the
-// lock on the run.
+// lock on the run. series refuses points with which the run would have more than MaxHardwareSeries series.
 func series(ctx context.Context, tx pgx.Tx, runID string, points []report.HardwarePoint) (map[name]int32, error) {
 	ids := map[name]int32{}
 	var nodes, gpus, keys []string
@@ -57,31 +57,51 @@ func series(ctx context.Context, tx pgx.Tx, runID string, points []report.Hardwa
 			nodes, gpus, keys = append(nodes, p.Node), append(gpus, p.GPU), append(keys, p.Key)
 		}
 	}
-	_, err := tx.Exec(ctx, `INSERT INTO hardware_series (run_id, id, node, gpu, key)
-		SELECT $1, (SELECT coalesce(max(id), 0) FROM hardware_series WHERE run_id = $1) + row_number() OVER (), n.node, n.gpu, n.key
+	rows, err := tx.Query(ctx, `SELECT s.id, n.node, n.gpu, n.key, (SELECT coalesce(max(id), 0) FROM hardware_series WHERE run_id = $1)
 		FROM unnest($2::text[], $3::text[], $4::text[]) n(node, gpu, key)
-		WHERE NOT EXISTS (SELECT 1 FROM hardware_series s WHERE s.run_id = $1 AND s.node = n.node AND s.gpu = n.gpu AND s.key = n.key)`,
-		runID, nodes, gpus, keys)
-	if err != nil {
-		return nil, fmt.Errorf("add hardware series: %w", err)
-	}
-	rows, err := tx.Query(ctx, `SELECT s.id, s.node, s.gpu, s.key FROM unnest($2::text[], $3::text[], $4::text[]) n(node, gpu, key)
-		JOIN hardware_series s ON s.run_id = $1 AND s.node = n.node AND s.gpu = n.gpu AND s.key = n.key`, runID, nodes, gpus, keys)
+		LEFT JOIN hardware_series s ON s.run_id = $1 AND s.node = n.node AND s.gpu = n.gpu AND s.key = n.key`, runID, nodes, gpus, keys)
 	if err != nil {
 		return nil, fmt.Errorf("find hardware series: %w", err)
 	}
-	var id int32
+	var id *int32
 	var n name
-	_, err = pgx.ForEachRow(rows, []any{&id, &n.node, &n.gpu, &n.key}, func() error {
-		if ids[n] = id; id > MaxHardwareSeries {
-			return fault.New(fault.Refused, "hardware_series", "hardware: a run has at most %d series", MaxHardwareSeries)
+	var last int32
+	var fresh []name
+	_, err = pgx.ForEachRow(rows, []any{&id, &n.node, &n.gpu, &n.key, &last}, func() error {
+		if id == nil {
+			fresh = append(fresh, n)
+		} else {
+			ids[n] = *id
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("find hardware series: %w", err)
 	}
-	return ids, nil
+	if int(last)+len(fresh) > MaxHardwareSeries {
+		return nil, groupcommit.Refuse(fault.New(fault.Refused, "hardware_series", "hardware: a run has at most %d series", MaxHardwareSeries))
+	}
+	return ids, add(ctx, tx, runID, fresh, last, ids)
+}
+
+// add stores new series, whose ids follow last, and adds them to ids.
+func add(ctx context.Context, tx pgx.Tx, runID string, fresh []name, last int32, ids map[name]int32) error {
+	if len(fresh) == 0 {
+		return nil
+	}
+	var added []int32
+	var nodes, gpus, keys []string
+	for _, n := range fresh {
+		last++
+		ids[n] = last
+		added, nodes, gpus, keys = append(added, last), append(nodes, n.node), append(gpus, n.gpu), append(keys, n.key)
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO hardware_series (run_id, id, node, gpu, key)
+		SELECT $1, * FROM unnest($2::int[], $3::text[], $4::text[], $5::text[])`, runID, added, nodes, gpus, keys)
+	if err != nil {
+		return fmt.Errorf("add hardware series: %w", err)
+	}
+	return nil
 }
 
 // HardwarePoint is one sample of a series.

@@ -86,7 +86,7 @@ func (s *HardwareStore) read(ctx context.Context, runID string, ask HardwareQuer
 	var data []byte
 	var points []Point
 	_, err = pgx.ForEachRow(rows, []any{&attempt, &data}, func() error {
-		if points, err = Unpack(data, points[:0]); err != nil {
+		if points, err = Unpack(data, points[:0], nil); err != nil {
 			return err
 		}
 		for _, p := range points {

@@ -24,14 +24,14 @@ import (
 
 // harness is a database with one run, and a committer.
 type harness struct {
-	t    *testing.T
+	t    testing.TB
 	pool *pgxpool.Pool
 	// keys is the cache of the replica that stores the next request.
 	keys  *Keys
 	store *groupcommit.Committer
 }
 
-func open(t *testing.T) *harness {
+func open(t testing.TB) *harness {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
@@ -84,7 +84,7 @@ func columns(points ...any) *decode.Columns {
 // allPoints returns the points of the series with the given keys as text, or of all series if no keys are given.
 func (b *harness) allPoints(keys ...string) []string {
 	b.t.Helper()
-	series, more, err := (&Store{Pool: b.pool}).List(b.t.Context(), "run_1", keys, request.Page{Limit: request.MaxLimit})
+	series, more, err := NewStore(b.pool).List(b.t.Context(), "run_1", keys, request.Page{Limit: request.MaxLimit})
 	require.NoError(b.t, err)
 	require.False(b.t, more)
 	out := []string{}
@@ -117,7 +117,7 @@ func TestStore_List_returnsSpecialValues(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	require.NoError(t, b.put(1, columns("a", 1, `"NaN"`, "a", 2, "-Infinity", "a", 3, `"Infinity"`, "a", 4, "-0.0", "a", 5, "5e-324", "a", 6, "1.7976931348623157e308")))
-	series, _, err := (&Store{Pool: b.pool}).List(t.Context(), "run_1", nil, request.Page{Limit: 1})
+	series, _, err := NewStore(b.pool).List(t.Context(), "run_1", nil, request.Page{Limit: 1})
 	require.NoError(t, err)
 	points := series[0].Points
 	require.True(t, math.IsNaN(points[0].Value))
@@ -136,7 +136,7 @@ func TestStore_List_sortsKeysOfAnyText(t *testing.T) {
 	require.Equal(t, []string{"A 1 4/1", "a 1 5/1", "a\x01 1 2/1", "b 1 1/1", "b 2 6/1", "ü 1 3/1"}, b.allPoints())
 	require.Equal(t, []string{"a\x01 1 2/1", "ü 1 3/1"}, b.allPoints("ü", "a\x01", "none", "ü"))
 	require.Empty(t, b.allPoints("none"))
-	store := &Store{Pool: b.pool}
+	store := NewStore(b.pool)
 	var walked []string
 	for offset := 0; ; offset += 2 {
 		series, more, err := store.List(t.Context(), "run_1", nil, request.Page{Limit: 2, Offset: offset})
@@ -167,7 +167,7 @@ func TestWrite_splitsRequestIntoRows(t *testing.T) {
 	}
 	require.NoError(t, b.put(1, columns(many...)))
 	require.Equal(t, [2]int{3, 2}, b.counters(), "a row holds points of at most about 2 MiB")
-	store := &Store{Pool: b.pool}
+	store := NewStore(b.pool)
 	total := 0
 	for seq := int64(1); seq < 3; seq++ {
 		batches, err := store.After(t.Context(), "run_1", seq)
@@ -191,7 +191,7 @@ func TestStore_After_returnsBatchesInOrder(t *testing.T) {
 	for i := range requests {
 		require.NoError(t, b.put(1, columns(fmt.Sprintf("k%d", i), i, i)))
 	}
-	store := &Store{Pool: b.pool}
+	store := NewStore(b.pool)
 	var at int64
 	var pages []int
 	for {
@@ -213,6 +213,26 @@ func TestStore_After_returnsBatchesInOrder(t *testing.T) {
 	require.Empty(t, behind)
 }
 
+func TestStore_After_boundsPoints(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	const requests = 8
+	points := make([]any, 0, 3*decode.MaxPoints)
+	for i := range decode.MaxPoints {
+		points = append(points, "a", i, i)
+	}
+	for range requests {
+		require.NoError(t, b.put(1, columns(points...)))
+	}
+	store := NewStore(b.pool)
+	first, err := store.After(t.Context(), "run_1", 0)
+	require.NoError(t, err)
+	require.Len(t, first, followedPoints/decode.MaxPoints)
+	rest, err := store.After(t.Context(), "run_1", first[len(first)-1].Seq)
+	require.NoError(t, err)
+	require.Len(t, rest, requests-len(first), "the next call continues")
+}
+
 func TestStore_After_corruptRowIsError(t *testing.T) {
 	t.Parallel()
 	b := open(t)
@@ -226,7 +246,7 @@ func TestStore_After_corruptRowIsError(t *testing.T) {
 	} {
 		_, err = b.pool.Exec(t.Context(), `UPDATE metric_batch SET data = $1`, data)
 		require.NoError(t, err)
-		_, err = (&Store{Pool: b.pool}).After(t.Context(), "run_1", 0)
+		_, err = NewStore(b.pool).After(t.Context(), "run_1", 0)
 		require.ErrorIs(t, err, errBatch, name)
 	}
 }
@@ -242,7 +262,7 @@ func TestStore_List_boundsPoints(t *testing.T) {
 		}
 		require.NoError(t, b.put(1, columns(points...)))
 	}
-	series, _, err := (&Store{Pool: b.pool}).List(t.Context(), "run_1", nil, request.Page{Limit: 2})
+	series, _, err := NewStore(b.pool).List(t.Context(), "run_1", nil, request.Page{Limit: 2})
 	require.NoError(t, err)
 	for i, s := range series {
 		require.LessOrEqual(t, len(s.Points), maxPoints/2)

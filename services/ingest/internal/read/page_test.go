@@ -56,7 +56,7 @@ func open(t *testing.T) *harness {
 	_, err = runs.Find(t.Context(), runID)
 	require.NoError(t, err)
 	b.server = &Server{
-		Runs: runs, Logs: &logs.Store{Pool: pool}, Metrics: &metric.Store{Pool: pool}, Hparams: &run.HParamStore{Pool: pool},
+		Runs: runs, Logs: &logs.Store{Pool: pool}, Metrics: metric.NewStore(pool), Hparams: &run.HParamStore{Pool: pool},
 		Validations: &evaluation.ValidationStore{Pool: pool}, Artifacts: &artifact.Store{Pool: pool}, Records: &report.RawStore{Pool: pool},
 		Hardware: &metric.HardwareStore{Pool: pool}, Scores: &evaluation.ScoreStore{Pool: pool},
 	}

@@ -24,12 +24,15 @@ const (
 )
 
 // WriteHParams merges hyperparameters into those of the run. A value that is replaced by a different value is added to
-// the history.
+// the history. It refuses parameters with which the run would have more than maxTotal or maxText.
 func WriteHParams(params []report.Param) groupcommit.Write {
 	return func(ctx context.Context, tx pgx.Tx, _ *pgx.Batch, r *groupcommit.Run) error {
 		keys, values := make([][]byte, len(params)), make([]string, len(params))
 		for i, p := range params {
 			keys[i], values[i] = []byte(p.Key), string(p.Value)
+		}
+		if err := check(ctx, tx, r.ID, keys, values); err != nil {
+			return err
 		}
 		_, err := tx.Exec(ctx, `INSERT INTO hparam_history (run_id, key, value, attempt, updated_at, replaced_at)
 			SELECT h.run_id, h.key, h.value, h.attempt, h.updated_at, $4 FROM hparam h
@@ -45,19 +48,23 @@ func WriteHParams(params []report.Param) groupcommit.Write {
 		if err != nil {
 			return fmt.Errorf("merge hyperparameters: %w", err)
 		}
-		return check(ctx, tx, r.ID)
+		return nil
 	}
 }
 
-func check(ctx context.Context, tx pgx.Tx, runID string) error {
+// check refuses parameters with which the run would have too many. It measures them before they are stored, because a
+// write must refuse before it changes a row.
+func check(ctx context.Context, tx pgx.Tx, runID string, keys [][]byte, values []string) error {
 	var count, size int64
-	err := tx.QueryRow(ctx, `SELECT count(*), coalesce(sum(length(key) + octet_length(value)), 0) FROM hparam WHERE run_id = $1`,
-		runID).Scan(&count, &size)
+	err := tx.QueryRow(ctx, `SELECT count(*), coalesce(sum(length(key) + octet_length(value)), 0) FROM (
+			SELECT key, value FROM hparam WHERE run_id = $1 AND NOT key = ANY($2::bytea[])
+			UNION ALL SELECT * FROM unnest($2::bytea[], $3::text[])) merged`, runID, keys, values).Scan(&count, &size)
 	if err != nil {
 		return fmt.Errorf("measure hyperparameters: %w", err)
 	}
 	if count > maxTotal || size > maxText {
-		return fault.New(fault.Refused, "hparams_limit", "hparams: a run has at most %d hyperparameters with %d bytes in total", maxTotal, maxText)
+		return groupcommit.Refuse(fault.New(fault.Refused, "hparams_limit",
+			"hparams: a run has at most %d hyperparameters with %d bytes in total", maxTotal, maxText))
 	}
 	return nil
 }

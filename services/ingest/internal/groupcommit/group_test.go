@@ -1,0 +1,143 @@
+package groupcommit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+// tries counts the transactions in which the write of an item was called.
+type tries struct{ atomic.Int64 }
+
+// counting returns item with a Write that counts its calls.
+func (n *tries) counting(item Item) Item {
+	write := item.Write
+	item.Write = func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error {
+		n.Add(1)
+		return write(ctx, tx, batch, r)
+	}
+	return item
+}
+
+func TestCommitter_group_refusedItemCostsNoTransaction(t *testing.T) {
+	t.Parallel()
+	b := open(t, "run_1", "run_2")
+	full := errors.New("the run is full")
+	refused := insertItem("run_1", "s", Key{"w", 2}, 7)
+	write := refused.Write
+	refused.Write = func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error {
+		return Refuse(errors.Join(full, write(ctx, tx, batch, r)))
+	}
+	var others tries
+	got := b.storeAsGroup(others.counting(insertItem("run_1", "s", Key{"w", 1}, 1)), refused, insertItem("run_9", "s", Key{"w", 1}, 1),
+		others.counting(insertItem("run_1", "s", Key{"w", 3}, 1)), others.counting(insertItem("run_2", "s", Key{"w", 1}, 1)), refused)
+	for _, n := range []int{1, 5} {
+		require.ErrorIs(t, got[n].err, full)
+		_, marked := errors.AsType[*refusal](got[n].err)
+		require.False(t, marked, "callers get the reason itself")
+	}
+	require.Equal(t, []result{{}, {}, {}}, []result{got[0], got[3], got[4]})
+	require.EqualValues(t, 3, others.Load(), "the other items are stored by the first transaction")
+	require.Equal(t, 3, b.count(`SELECT count(*) FROM hparam_history`), "the statement of the refused item was not sent")
+	require.Equal(t, 3, b.count(`SELECT sum(line_seq) FROM run`), "its counters were not stored")
+	require.Equal(t, 1, b.count(`SELECT max(attempt) FROM run`), "its attempt replaced no other")
+	require.Equal(t, []result{{}}, b.storeAsGroup(insertItem("run_1", "s", Key{"w", 2}, 1)), "its number may be used again")
+}
+
+func TestCommitter_group_lateRefusalUndoesItemAlone(t *testing.T) {
+	t.Parallel()
+	late := errors.New("too late")
+	b := open(t, "run_1")
+	for name, change := range map[string]func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error{
+		"flushed": func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error { return r.Flush(ctx, tx, batch) },
+		"failed": func(ctx context.Context, tx pgx.Tx, _ *pgx.Batch, _ *Run) error {
+			_, err := tx.Exec(ctx, `SELECT 1 / 0`)
+			require.Error(t, err)
+			return nil
+		},
+	} {
+		bad := insertItem("run_1", name, Key{"bad", 1}, 1)
+		write := bad.Write
+		bad.Write = func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error {
+			return Refuse(errors.Join(late, write(ctx, tx, batch, r), change(ctx, tx, batch, r)))
+		}
+		before := b.count(`SELECT count(*) FROM hparam_history`)
+		got := b.storeAsGroup(insertItem("run_1", name, Key{"a" + name, 1}, 1), bad, insertItem("run_1", name, Key{"b" + name, 1}, 1))
+		require.Equal(t, []result{{}, {}}, []result{got[0], got[2]}, name)
+		require.ErrorIs(t, got[1].err, late, name)
+		require.Equal(t, before+2, b.count(`SELECT count(*) FROM hparam_history`), name)
+	}
+}
+
+func TestCommitter_group_databaseErrorSplitsByRun(t *testing.T) {
+	t.Parallel()
+	const runs, each = 32, 4
+	ids := make([]string, runs)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("run_%d", i)
+	}
+	b := open(t, ids...)
+	transactions := map[pgx.Tx]bool{}
+	var items []Item
+	for n := range each {
+		for _, id := range ids {
+			item := insertItem(id, fmt.Sprint(n), Key{Writer: "w", Seq: int64(n) + 1}, 1)
+			write := item.Write
+			item.Write = func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error {
+				transactions[tx] = true
+				if id == "run_7" && n == 2 {
+					batch.Queue(`SELECT 1 / 0`)
+				}
+				return write(ctx, tx, batch, r)
+			}
+			items = append(items, item)
+		}
+	}
+	for i, r := range b.storeAsGroup(items...) {
+		if items[i].RunID == "run_7" && items[i].Stream == "2" {
+			require.ErrorContains(t, r.err, "division by zero")
+			continue
+		}
+		require.Equal(t, result{}, r, "%s %s", items[i].RunID, items[i].Stream)
+	}
+	require.Equal(t, runs*each-1, b.count(`SELECT count(*) FROM hparam_history`))
+	require.LessOrEqual(t, len(transactions), 16, "the group is halved until the item is alone")
+	require.Equal(t, 0, b.count(`SELECT count(*) FROM hparam_history h JOIN hparam_history l USING (run_id) WHERE h.n > l.n AND h.value < l.value`),
+		"the items of each run are stored in their order")
+}
+
+func TestCommitter_group_skipsAbandonedItems(t *testing.T) {
+	t.Parallel()
+	b := open(t, "run_1")
+	gone := make(chan struct{})
+	close(gone)
+	var calls tries
+	item := calls.counting(insertItem("run_1", "s", Key{"w", 1}, 1))
+	waits, left := &waiting{Item: insertItem("run_1", "s", Key{"w", 2}, 1), result: make(chan result, 1)}, &waiting{Item: item, left: gone, result: make(chan result, 1)}
+	b.group(t.Context(), []*waiting{left, waits})
+	require.Equal(t, result{}, <-waits.result)
+	b.group(t.Context(), []*waiting{left})
+	require.Zero(t, calls.Load(), "no caller waits for the item")
+	require.Empty(t, left.result)
+	require.Equal(t, []result{{}}, b.storeAsGroup(item), "the caller may send it again")
+}
+
+func TestCommitter_group_unavailableDatabaseFailsRunOnce(t *testing.T) {
+	t.Parallel()
+	b := open(t, "run_1")
+	var calls tries
+	items := make([]Item, 8)
+	for i := range items {
+		items[i] = calls.counting(terminatedItem(b, keyedItem(Key{"w", int64(i) + 1}, "a"), 1))
+	}
+	for _, r := range b.storeAsGroup(items...) {
+		require.Error(t, r.err)
+	}
+	require.EqualValues(t, len(items), calls.Load(), "no item has a second transaction")
+	require.Zero(t, b.count(`SELECT count(*) FROM hparam_history`))
+}
