@@ -59,7 +59,7 @@ func TestVisibilityRows_Set_rowInsertedMeanwhileFollows(t *testing.T) {
 	within, left := make(chan struct{}), make(chan struct{})
 	leave := sync.OnceFunc(func() { close(left) })
 	defer leave()
-	b.Changed = func(context.Context, pgx.Tx) error {
+	b.Changed = func(context.Context, pgx.Tx, map[string][]string) error {
 		close(within)
 		<-left
 		return nil

@@ -36,14 +36,18 @@ func note(ctx context.Context, tx pgx.Tx, c VisibilityChange) (VisibilityChange,
 }
 
 // follow applies c to the rows of its project in the table that have an older visibility. It changes at most batch
-// rows and returns their number.
-func follow(ctx context.Context, tx pgx.Tx, table string, c VisibilityChange, batch int) (int, error) {
+// rows and returns their ids.
+func follow(ctx context.Context, tx pgx.Tx, table string, c VisibilityChange, batch int) ([]string, error) {
 	name := pgx.Identifier{table}.Sanitize()
-	tag, err := tx.Exec(ctx, `UPDATE `+name+` SET visibility = $2, visibility_version = $3 WHERE id IN (
-		SELECT id FROM `+name+` WHERE project_id = $1 AND visibility_version < $3 ORDER BY id LIMIT $4 FOR NO KEY UPDATE)`,
+	rows, err := tx.Query(ctx, `UPDATE `+name+` SET visibility = $2, visibility_version = $3 WHERE id IN (
+		SELECT id FROM `+name+` WHERE project_id = $1 AND visibility_version < $3 ORDER BY id LIMIT $4 FOR NO KEY UPDATE) RETURNING id`,
 		c.ProjectID, c.Visibility, c.Version, batch)
 	if err != nil {
-		return 0, fmt.Errorf("update the visibility of the rows in %s: %w", table, err)
+		return nil, fmt.Errorf("update the visibility of the rows in %s: %w", table, err)
 	}
-	return int(tag.RowsAffected()), nil
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("update the visibility of the rows in %s: %w", table, err)
+	}
+	return ids, nil
 }

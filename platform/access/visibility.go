@@ -31,8 +31,9 @@ type VisibilityRows struct {
 	// Tables are the tables with copies, in the order in which the service locks their rows. Each has the columns id,
 	// project_id, visibility and visibility_version, and the trigger.
 	Tables []string
-	// Changed is called at the end of each transaction that changed rows; it may be nil.
-	Changed func(ctx context.Context, tx pgx.Tx) error
+	// Changed is called at the end of each transaction that changed rows, with the ids of these rows by table; it may
+	// be nil.
+	Changed func(ctx context.Context, tx pgx.Tx, ids map[string][]string) error
 	// Batch is the maximum number of rows of a table that one transaction updates. Zero means 2000, which holds locks
 	// only briefly.
 	Batch int
@@ -73,17 +74,19 @@ func (r *VisibilityRows) step(ctx context.Context, tx pgx.Tx, c VisibilityChange
 	if err != nil {
 		return 0, false, err
 	}
-	changed := 0
+	changed := map[string][]string{}
 	for _, table := range r.Tables {
-		n, err := follow(ctx, tx, table, newest, r.batch())
+		ids, err := follow(ctx, tx, table, newest, r.batch())
 		if err != nil {
 			return 0, false, err
 		}
-		changed += n
-		more = more || n == r.batch()
+		if len(ids) > 0 {
+			changed[table] = ids
+		}
+		more = more || len(ids) == r.batch()
 	}
-	if changed > 0 && r.Changed != nil {
-		if err := r.Changed(ctx, tx); err != nil {
+	if len(changed) > 0 && r.Changed != nil {
+		if err := r.Changed(ctx, tx, changed); err != nil {
 			return 0, false, err
 		}
 	}

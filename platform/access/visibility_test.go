@@ -32,7 +32,7 @@ func open(t *testing.T) *harness {
 	files, err := fs.Sub(testdata, "testdata")
 	require.NoError(t, err)
 	b := &harness{t: t, pool: pgtest.New(t, pgtest.Schema{Name: "things", Migrations: files}).Pool("things")}
-	b.VisibilityRows = &access.VisibilityRows{Pool: b.pool, Tables: []string{"job", "run"}, Changed: func(context.Context, pgx.Tx) error {
+	b.VisibilityRows = &access.VisibilityRows{Pool: b.pool, Tables: []string{"job", "run"}, Changed: func(context.Context, pgx.Tx, map[string][]string) error {
 		b.calls++
 		return nil
 	}}
@@ -127,7 +127,7 @@ func TestVisibilityRows_Set_isAtomic(t *testing.T) {
 	b := open(t)
 	b.store(nil, "a", "prj_1", "all", 0)
 	refused := errors.New("refused")
-	b.Changed = func(context.Context, pgx.Tx) error { return refused }
+	b.Changed = func(context.Context, pgx.Tx, map[string][]string) error { return refused }
 	_, err := b.Set(t.Context(), access.VisibilityChange{ProjectID: "prj_1", Visibility: "team", Version: 1})
 	require.ErrorIs(t, err, refused)
 	b.store(nil, "b", "prj_1", "all", 0)
@@ -142,7 +142,7 @@ func TestVisibilityRows_Set_repeatCompletesInterruptedSet(t *testing.T) {
 		b.store(nil, id, "prj_1", "all", 0)
 	}
 	rounds := 0
-	b.Changed = func(context.Context, pgx.Tx) error {
+	b.Changed = func(context.Context, pgx.Tx, map[string][]string) error {
 		if rounds++; rounds == 3 {
 			return errors.New("interrupted")
 		}

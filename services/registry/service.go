@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
+	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc"
 
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
@@ -62,6 +63,7 @@ type Deps struct {
 	IDs     *id.Source
 	Rand    io.Reader
 	Log     *slog.Logger
+	Meter   metric.MeterProvider // may be nil
 	// PublicURL returns the address that clients use. It is known once the gateway listens.
 	PublicURL func() string
 }
@@ -114,7 +116,9 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 		return nil, err
 	}
 	s.queue = client
-	s.wire(revisions, orderer)
+	if err := s.wire(revisions, orderer); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 

@@ -47,7 +47,7 @@ func (h *harness) watch(replicaID string) *replica {
 
 func (r *replica) send(acked, renewal int64) {
 	r.t.Helper()
-	require.NoError(r.t, r.stream.Send(&registrypeerv1.WatchRequest{ReplicaId: r.id, AckedEpoch: acked, Renewal: renewal}))
+	require.NoError(r.t, r.stream.Send(&registrypeerv1.WatchRequest{ReplicaId: r.id, AckedEpoch: acked, Renewal: renewal, Parts: true}))
 }
 
 // next waits for a message that satisfies want.
@@ -129,10 +129,11 @@ func TestSnapshotWatch_sendsServedState(t *testing.T) {
 	require.Nil(t, renewed.GetSnapshot(), "a renewal without changes carries no snapshot")
 
 	token := h.token(d, "ci")
-	in := replica.next("the token", func(in *registrypeerv1.WatchResponse) bool { return len(served(in, d.GetId()).GetTokens()) == 1 })
+	in := replica.next("the token", func(in *registrypeerv1.WatchResponse) bool { return len(in.GetSnapshot().GetTokens()) == 1 })
 	require.Greater(t, in.GetEpoch(), first.GetEpoch())
-	require.Equal(t, token.GetId(), served(in, d.GetId()).GetTokens()[0].GetId())
-	require.Len(t, served(in, d.GetId()).GetTokens()[0].GetHash(), 32)
+	require.Equal(t, token.GetId(), in.GetSnapshot().GetTokens()[0].GetId())
+	require.Equal(t, d.GetId(), in.GetSnapshot().GetTokens()[0].GetDeploymentId())
+	require.Len(t, in.GetSnapshot().GetTokens()[0].GetHash(), 32)
 
 	r := h.candidate(ann(), d)
 	o := h.ready(r)
@@ -170,7 +171,7 @@ func TestRevocation_waitsForReplicasWithLease(t *testing.T) {
 	var epochs []int64
 	for _, r := range replicas {
 		in := r.next("the revocation", func(in *registrypeerv1.WatchResponse) bool {
-			return whole(in) && len(served(in, d.GetId()).GetTokens()) == 0
+			return len(in.GetSnapshot().GetRevokedHashes()) == 1
 		})
 		epochs = append(epochs, in.GetEpoch())
 	}
@@ -223,9 +224,8 @@ func TestRevocation_waitsForLeaseOfCutOffReplica(t *testing.T) {
 	back.send(1, 7)
 	in := back.next("the renewal", func(in *registrypeerv1.WatchResponse) bool { return in.GetRenewed() == 7 })
 	require.NotNil(t, in.GetSnapshot())
-	for _, d := range in.GetSnapshot().GetDeployments() {
-		require.Empty(t, d.GetTokens())
-	}
+	require.False(t, in.GetSnapshot().GetContinued())
+	require.Empty(t, in.GetSnapshot().GetTokens())
 }
 
 func TestRevocation_concurrentAcrossTwoRegistries(t *testing.T) {
@@ -248,13 +248,14 @@ func TestRevocation_concurrentAcrossTwoRegistries(t *testing.T) {
 	for _, token := range tokens {
 		waits = append(waits, h.revoke(ann(), token, soon))
 	}
-	last := int64(0)
+	last, revoked := int64(0), 0
 	r.next("the last revocation", func(in *registrypeerv1.WatchResponse) bool {
 		if in.GetEpoch() > last && whole(in) {
 			last = in.GetEpoch()
 			r.send(last, 0)
 		}
-		return whole(in) && len(served(in, d.GetId()).GetTokens()) == 0
+		revoked += len(in.GetSnapshot().GetRevokedHashes())
+		return revoked == len(tokens)
 	})
 	for _, done := range waits {
 		require.NoError(t, <-done)
@@ -269,7 +270,7 @@ func TestSnapshotWatch_oneReplicaPerStream(t *testing.T) {
 		stream, err := h.snapshots.Watch(t.Context())
 		require.NoError(t, err)
 		for n, replicaID := range ids {
-			_ = stream.Send(&registrypeerv1.WatchRequest{ReplicaId: replicaID, Renewal: int64(n + 1)})
+			_ = stream.Send(&registrypeerv1.WatchRequest{ReplicaId: replicaID, Renewal: int64(n + 1), Parts: true})
 		}
 		for err == nil {
 			_, err = stream.Recv()
@@ -283,7 +284,7 @@ func TestSnapshotWatch_rejectsAckBeforeLease(t *testing.T) {
 	h := open(t)
 	stream, err := h.snapshots.Watch(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, stream.Send(&registrypeerv1.WatchRequest{ReplicaId: h.ids.New(id.Replica), AckedEpoch: 5}))
+	require.NoError(t, stream.Send(&registrypeerv1.WatchRequest{ReplicaId: h.ids.New(id.Replica), AckedEpoch: 5, Parts: true}))
 	_, err = stream.Recv()
 	refused(t, err, fault.Refused, "has no lease")
 }

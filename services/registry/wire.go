@@ -20,7 +20,7 @@ import (
 )
 
 // wire creates the parts of the service, each after the parts that it needs.
-func (s *Service) wire(revisions *revision.Store, orderer *enginesync.Orderer) {
+func (s *Service) wire(revisions *revision.Store, orderer *enginesync.Orderer) error {
 	d := s.deps
 	events, trail := event.NewLog(d.Clock, d.IDs, Name), audit.NewLog(d.Clock, d.IDs, Name)
 	repeats := &idempotency.Once{Pool: d.Pool, Keys: s.keys}
@@ -57,8 +57,15 @@ func (s *Service) wire(revisions *revision.Store, orderer *enginesync.Orderer) {
 		IDs: d.IDs, Rand: d.Rand, Probe: s.cfg.ProbeDeadline, PublicURL: d.PublicURL,
 	}
 	s.watcher = &enginesync.Watcher{Works: d.Works, Changer: changer, Orderer: orderer, Clock: d.Clock, Log: d.Log}
-	s.snapshots = &snapshot.Server{Pool: d.Pool, Store: store, Revisions: revisions, Ledger: s.ledger, Hub: s.hub, Clock: d.Clock}
+	metrics, err := snapshot.NewMetrics(d.Meter)
+	if err != nil {
+		return err
+	}
+	s.snapshots = &snapshot.Server{
+		Pool: d.Pool, Store: store, Revisions: revisions, Ledger: s.ledger, Hub: s.hub, Clock: d.Clock, Metrics: metrics,
+	}
 	s.owners = &transfer.Server{Owners: &transfer.Owners{Pool: d.Pool, Events: events, Audit: trail}, Replicas: s.ledger}
 	s.catalog = &catalog.Server{Pool: d.Pool, Seeder: s.seeder, Audit: trail}
 	s.wireCatalog(repeats, events, trail, projects)
+	return nil
 }

@@ -189,7 +189,7 @@ func (d *daemon) registry(ctx context.Context, p *parts) error {
 		Pool: e.Pool, Projects: authpeerv1.NewProjectServiceClient(c[auth.Name]),
 		Recipes: recipes.FS(), Works: jobspeerv1.NewWorkPeerServiceClient(c[jobs.Name]), Runs: jobspeerv1.NewRunPeerServiceClient(c[jobs.Name]),
 		RunData: ingestpeerv1.NewRunDataPeerServiceClient(c[ingest.Name]), Blobs: e.Blobs, Keyring: e.Keyring,
-		Clock: e.Clock, IDs: e.IDs, Rand: e.Rand, Log: e.Log, PublicURL: d.url,
+		Clock: e.Clock, IDs: e.IDs, Rand: e.Rand, Log: e.Log, Meter: e.Obs.Meter, PublicURL: d.url,
 	})
 	if err != nil {
 		return fmt.Errorf("registry: %w", err)

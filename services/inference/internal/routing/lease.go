@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
@@ -20,12 +21,15 @@ type Lease struct {
 
 	extended chan struct{} // holds a value if Guard has not seen the last extension
 
-	mu    sync.Mutex
+	mu sync.Mutex
+	// next is a complete state of which not all parts have arrived, or nil.
+	next  *snapshot
 	calls map[string]map[*call]struct{} // keyed by token id
 }
 
 // call is an open call.
 type call struct {
+	token      hash
 	deployment string
 	cut        context.CancelCauseFunc
 	over       chan struct{} // closed when the call has ended
@@ -41,6 +45,8 @@ var (
 	ErrSuspended = errors.New("the deployment was suspended")
 	// errOlder rejects an older snapshot, because it would bring back revoked tokens.
 	errOlder = errors.New("the snapshot is older than the current one")
+	// errNoState rejects changes of a state that this replica does not have.
+	errNoState = errors.New("the registry sent changes before a complete state")
 )
 
 // New returns a lease without a snapshot.
@@ -56,7 +62,7 @@ func (l *Lease) Valid() bool {
 // Epoch returns the epoch of the current snapshot, 0 before the first one.
 func (l *Lease) Epoch() int64 {
 	if s := l.current.Load(); s != nil {
-		return s.epoch
+		return s.epoch.Load()
 	}
 	return 0
 }
@@ -67,8 +73,7 @@ func (l *Lease) Token(sum []byte) (*Token, bool) {
 	if s == nil || len(sum) != len(hash{}) {
 		return nil, false
 	}
-	t, ok := s.tokens[hash(sum)]
-	return t, ok
+	return s.token(hash(sum))
 }
 
 // Deployment returns the deployment of the current snapshot that has this id.
@@ -77,8 +82,7 @@ func (l *Lease) Deployment(id string) (*Deployment, bool) {
 	if s == nil {
 		return nil, false
 	}
-	d, ok := s.deployments[id]
-	return d, ok
+	return s.deployment(id)
 }
 
 // Enter registers a call that uses the token, so that a revocation or a suspension can cut it. The caller must run
@@ -87,9 +91,10 @@ func (l *Lease) Deployment(id string) (*Deployment, bool) {
 func (l *Lease) Enter(ctx context.Context, sum []byte, t *Token) (_ context.Context, leave func(), ok bool) {
 	ctx, cut := context.WithCancelCause(ctx)
 	c := &call{deployment: t.DeploymentID, cut: cut, over: make(chan struct{})}
+	copy(c.token[:], sum)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// apply swaps the snapshot and cuts calls under this lock. So either the call is registered before apply runs,
+	// apply changes the snapshot and cuts calls under this lock. So either the call is registered before apply runs,
 	// and apply can cut it, or the call sees the new snapshot.
 	_, live := l.Token(sum)
 	if d, ok := l.Deployment(t.DeploymentID); !live || !l.Valid() || ok && d.Suspended {
@@ -116,23 +121,38 @@ func (l *Lease) leave(tokenID string, c *call) {
 	}
 }
 
-// apply makes s the current snapshot. It cuts the calls of tokens that are not in s, and of deployments that are
-// suspended in s with Cut set. It returns the calls that it cut; they take a moment to end. It returns errOlder, and
-// changes nothing, if s is older than the current snapshot.
-func (l *Lease) apply(s *snapshot) ([]*call, error) {
-	live := make(map[string]bool, len(s.tokens))
-	for _, t := range s.tokens {
-		live[t.ID] = true
-	}
+// apply applies one message of the registry. With the last part of a state, the state is current: apply then cuts the
+// calls of tokens that it does not contain, and of deployments that are suspended in it with Cut set. It returns the
+// calls that it cut; they take a moment to end. It returns errOlder, and changes nothing, if the epoch is older than the
+// current one.
+func (l *Lease) apply(epoch int64, in *registrypeerv1.Snapshot) ([]*call, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if old := l.current.Load(); old != nil && old.epoch > s.epoch {
-		return nil, fmt.Errorf("%w: %d after %d", errOlder, s.epoch, old.epoch)
+	current := l.current.Load()
+	if current != nil && current.epoch.Load() > epoch {
+		return nil, fmt.Errorf("%w: %d after %d", errOlder, epoch, current.epoch.Load())
 	}
+	s := l.next
+	switch {
+	case !in.GetContinued():
+		s = &snapshot{}
+		l.next = s
+	case s == nil:
+		s = current
+	}
+	if s == nil {
+		return nil, errNoState
+	}
+	if err := s.change(in); err != nil || in.GetMore() {
+		return nil, err
+	}
+	s.epoch.Store(epoch)
 	l.current.Store(s)
-	return l.cutAll(func(tokenID string, c *call) error {
-		switch d := s.deployments[c.deployment]; {
-		case !live[tokenID]:
+	l.next = nil
+	return l.cutAll(func(c *call) error {
+		_, live := s.token(c.token)
+		switch d, _ := s.deployment(c.deployment); {
+		case !live:
 			return ErrRevoked
 		case d != nil && d.Suspended && d.Cut:
 			return ErrSuspended
@@ -142,11 +162,11 @@ func (l *Lease) apply(s *snapshot) ([]*call, error) {
 }
 
 // cutAll cuts and returns the calls for which why returns an error. The caller must hold l.mu.
-func (l *Lease) cutAll(why func(tokenID string, c *call) error) []*call {
+func (l *Lease) cutAll(why func(*call) error) []*call {
 	var gone []*call
-	for tokenID, calls := range l.calls {
+	for _, calls := range l.calls {
 		for c := range calls {
-			if err := why(tokenID, c); err != nil {
+			if err := why(c); err != nil {
 				c.cut(err)
 				gone = append(gone, c)
 			}
@@ -156,7 +176,7 @@ func (l *Lease) cutAll(why func(tokenID string, c *call) error) []*call {
 }
 
 // whyOver returns ErrExpired for every call. With it, cutAll cuts all calls.
-func whyOver(string, *call) error { return ErrExpired }
+func whyOver(*call) error { return ErrExpired }
 
 // lapse ends the lease at once, cuts all open calls and returns them; they take a moment to end.
 func (l *Lease) lapse() []*call {

@@ -35,9 +35,7 @@ func message(tokens ...string) *registrypeerv1.Snapshot {
 
 func put(t *testing.T, l *Lease, epoch int64, tokens ...string) []*call {
 	t.Helper()
-	s, err := read(epoch, message(tokens...))
-	require.NoError(t, err)
-	gone, err := l.apply(s)
+	gone, err := l.apply(epoch, message(tokens...))
 	require.NoError(t, err)
 	return gone
 }
@@ -73,9 +71,7 @@ func TestReadSnapshot(t *testing.T) {
 		Id: "rev_1", Number: 4, Ready: true, Reason: "r",
 		Replicas: []*registrypeerv1.ServedReplica{{Id: "rep_1", Address: "http://x:1", ApiKey: "key"}},
 	}
-	s, err := read(7, in)
-	require.NoError(t, err)
-	_, err = l.apply(s)
+	_, err := l.apply(7, in)
 	require.NoError(t, err)
 	require.Equal(t, int64(7), l.Epoch())
 	tok, ok := l.Token(sum("a"))
@@ -92,7 +88,7 @@ func TestReadSnapshot(t *testing.T) {
 		require.False(t, ok)
 	}
 	in.Deployments[0].Tokens[0].Hash = []byte("short")
-	_, err = read(8, in)
+	_, err = l.apply(8, in)
 	require.ErrorContains(t, err, "tok_a")
 }
 
@@ -101,9 +97,7 @@ func TestOlderSnapshotRejected(t *testing.T) {
 	var w stopwatch
 	l := New(w.now)
 	put(t, l, 5)
-	s, err := read(4, message("revoked"))
-	require.NoError(t, err)
-	_, err = l.apply(s)
+	_, err := l.apply(4, message("revoked"))
 	require.ErrorIs(t, err, errOlder)
 	_, ok := l.Token(sum("revoked"))
 	require.False(t, ok)

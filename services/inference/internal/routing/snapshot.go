@@ -1,12 +1,16 @@
-// Package routing owns what this replica may serve: the registry's snapshot, which is valid only while the replica
-// has a lease. A lookup takes no lock and reads no database. A new snapshot is acknowledged only after the tokens that
-// it does not contain are refused and their open calls have ended. A replica without contact to the registry serves
+// Package routing owns what this replica may serve: the state that the registry sends, which is valid only while the
+// replica has a lease. A lookup takes no lock and reads no database. The first state arrives in parts; afterwards the
+// registry sends only changes. A new state is acknowledged only after the tokens that it does not contain are refused
+// and their open calls have ended. A replica without contact to the registry serves
 // until its lease expires, and then refuses all calls. When a replica stops, it releases its lease last. When it
 // starts, it releases the leases of killed processes that used its folder.
 package routing
 
 import (
+	"cmp"
 	"fmt"
+	"sync"
+	"sync/atomic"
 
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/secret"
@@ -53,29 +57,61 @@ type Token struct {
 // hash is a token's SHA-256.
 type hash [32]byte
 
-// snapshot is the content of one epoch. It is immutable.
+// snapshot is the state that a replica serves. Lookups take no lock. Only Lease.apply changes it, one row at a time: a
+// lookup during a change may see a row that belongs to the next epoch.
 type snapshot struct {
-	epoch       int64
-	deployments map[string]*Deployment
-	tokens      map[hash]*Token
+	epoch       atomic.Int64
+	deployments sync.Map // the *Deployment of each id
+	tokens      sync.Map // the *Token of each hash
 }
 
-// read converts the registry's message to a snapshot.
-func read(epoch int64, in *registrypeerv1.Snapshot) (*snapshot, error) {
-	s := &snapshot{epoch: epoch, deployments: map[string]*Deployment{}, tokens: map[hash]*Token{}}
+func (s *snapshot) deployment(id string) (*Deployment, bool) {
+	found, ok := s.deployments.Load(id)
+	d, _ := found.(*Deployment)
+	return d, ok
+}
+
+func (s *snapshot) token(h hash) (*Token, bool) {
+	found, ok := s.tokens.Load(h)
+	t, _ := found.(*Token)
+	return t, ok
+}
+
+// change makes the changes in one message of the registry.
+func (s *snapshot) change(in *registrypeerv1.Snapshot) error {
 	for _, d := range in.GetDeployments() {
-		s.deployments[d.GetId()] = &Deployment{
+		s.deployments.Store(d.GetId(), &Deployment{
 			ID: d.GetId(), Suspended: d.GetSuspended(), Cut: d.GetCut(), Promoted: readRevision(d.GetPromoted()),
 			OwnerID: d.GetOwnerId(), ProjectID: d.GetProjectId(), Visibility: d.GetVisibility(),
-		}
-		for _, t := range d.GetTokens() {
-			if len(t.GetHash()) != len(hash{}) {
-				return nil, fmt.Errorf("the hash of token %s has %d bytes, want %d", t.GetId(), len(t.GetHash()), len(hash{}))
-			}
-			s.tokens[hash(t.GetHash())] = &Token{ID: t.GetId(), Name: t.GetName(), DeploymentID: d.GetId()}
+		})
+		if err := s.add(d.GetTokens(), d.GetId()); err != nil {
+			return err
 		}
 	}
-	return s, nil
+	if err := s.add(in.GetTokens(), ""); err != nil {
+		return err
+	}
+	for _, id := range in.GetDeletedDeploymentIds() {
+		s.deployments.Delete(id)
+	}
+	for _, h := range in.GetRevokedHashes() {
+		if len(h) != len(hash{}) {
+			return fmt.Errorf("the hash of a revoked token has %d bytes, want %d", len(h), len(hash{}))
+		}
+		s.tokens.Delete(hash(h))
+	}
+	return nil
+}
+
+// add adds tokens. deploymentID is the deployment of tokens that do not name theirs.
+func (s *snapshot) add(tokens []*registrypeerv1.ServedToken, deploymentID string) error {
+	for _, t := range tokens {
+		if len(t.GetHash()) != len(hash{}) {
+			return fmt.Errorf("the hash of token %s has %d bytes, want %d", t.GetId(), len(t.GetHash()), len(hash{}))
+		}
+		s.tokens.Store(hash(t.GetHash()), &Token{ID: t.GetId(), Name: t.GetName(), DeploymentID: cmp.Or(t.GetDeploymentId(), deploymentID)})
+	}
+	return nil
 }
 
 func readRevision(in *registrypeerv1.ServedRevision) *Revision {

@@ -28,7 +28,7 @@ var (
 	errUncut  = errors.New("calls that were cut are still open")
 )
 
-// Watcher receives snapshots from the registry and renews the lease.
+// Watcher receives snapshots and their changes from the registry and renews the lease.
 type Watcher struct {
 	Lease     *Lease
 	Snapshots registrypeerv1.SnapshotServiceClient
@@ -145,23 +145,20 @@ func (s *watch) renew() error {
 }
 
 func (s *watch) send(renewal int64) error {
-	err := s.stream.Send(&registrypeerv1.WatchRequest{ReplicaId: s.replica, AckedEpoch: s.Lease.Epoch(), Renewal: renewal})
+	err := s.stream.Send(&registrypeerv1.WatchRequest{ReplicaId: s.replica, AckedEpoch: s.Lease.Epoch(), Renewal: renewal, Parts: true})
 	if err != nil {
 		return fmt.Errorf("send to the registry: %w", err)
 	}
 	return nil
 }
 
-// take applies the snapshot of a message, extends the lease and acknowledges the snapshot, in this order.
+// take applies the snapshot of a message, extends the lease and acknowledges the snapshot, in this order. If more parts
+// of the snapshot follow, it only applies the part.
 func (s *watch) take(ctx context.Context, in *registrypeerv1.WatchResponse) error {
 	s.heard = s.Lease.mono()
 	if in.GetSnapshot() != nil {
-		snap, err := read(in.GetEpoch(), in.GetSnapshot())
-		if err != nil {
-			return err
-		}
-		gone, err := s.Lease.apply(snap)
-		if err != nil {
+		gone, err := s.Lease.apply(in.GetEpoch(), in.GetSnapshot())
+		if err != nil || in.GetSnapshot().GetMore() {
 			return err
 		}
 		if err := s.await(ctx, gone); err != nil {

@@ -24,7 +24,7 @@ func main() {
 			Pool: p.Pool, Projects: authpeerv1.NewProjectServiceClient(to["auth"]),
 			Runs: jobspeerv1.NewRunPeerServiceClient(to["jobs"]), Works: jobspeerv1.NewWorkPeerServiceClient(to["jobs"]),
 			RunData: ingestpeerv1.NewRunDataPeerServiceClient(to["ingest"]), Blobs: p.Blobs, Recipes: recipes.FS(),
-			Keyring: p.Keyring, Clock: p.Clock, IDs: p.IDs, Rand: p.Rand, Log: p.Log, PublicURL: p.PublicURL,
+			Keyring: p.Keyring, Clock: p.Clock, IDs: p.IDs, Rand: p.Rand, Log: p.Log, Meter: p.Obs.Meter, PublicURL: p.PublicURL,
 		})
 		if err != nil {
 			return nil, err

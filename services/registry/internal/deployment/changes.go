@@ -59,7 +59,7 @@ func (b *Changer) Create(ctx context.Context, tx pgx.Tx, d *Deployment) error {
 	if err != nil {
 		return err
 	}
-	_, err = epoch.Bump(ctx, tx)
+	_, err = epoch.Bump(ctx, tx, epoch.ChangedDeployments(d.ID))
 	return err
 }
 
@@ -113,7 +113,7 @@ func (b *Changer) Mint(ctx context.Context, tx pgx.Tx, ids *id.Source, random io
 	if err != nil {
 		return nil, secret.String{}, err
 	}
-	_, err = epoch.Bump(ctx, tx)
+	_, err = epoch.Bump(ctx, tx, epoch.ChangedTokens(t.ID))
 	return t, text, err
 }
 
@@ -133,7 +133,7 @@ func (b *Changer) Revoke(ctx context.Context, deploymentID, tokenID string) (fro
 		if err != nil {
 			return err
 		}
-		if from, err = epoch.Bump(ctx, tx); err != nil {
+		if from, err = epoch.Bump(ctx, tx, epoch.ChangedTokens(t.ID)); err != nil {
 			return err
 		}
 		return b.Tokens.Revoke(ctx, tx, t.ID, b.Clock.Now(), from)

@@ -64,7 +64,7 @@ func (b *Changer) Suspend(ctx context.Context, deploymentID, mode string) (d *De
 		if err := b.record(ctx, tx, "deployment.suspend", d.ID, e, map[string]any{"mode": mode}); err != nil {
 			return err
 		}
-		from, err = epoch.Bump(ctx, tx)
+		from, err = epoch.Bump(ctx, tx, epoch.ChangedDeployments(d.ID))
 		return err
 	})
 	return d, from, err
@@ -84,7 +84,7 @@ func (b *Changer) Resume(ctx context.Context, deploymentID string) (d *Deploymen
 		if err := b.record(ctx, tx, "deployment.resume", d.ID, e, nil); err != nil {
 			return err
 		}
-		_, err = epoch.Bump(ctx, tx)
+		_, err = epoch.Bump(ctx, tx, epoch.ChangedDeployments(d.ID))
 		return err
 	})
 	return d, err
@@ -118,7 +118,11 @@ func (b *Changer) Delete(ctx context.Context, deploymentID string) (from int64, 
 		if err != nil {
 			return err
 		}
-		if from, err = epoch.Bump(ctx, tx); err != nil {
+		tokens, err := b.Tokens.LockLive(ctx, tx, d.ID)
+		if err != nil {
+			return err
+		}
+		if from, err = epoch.Bump(ctx, tx, epoch.Changes{Deployments: []string{d.ID}, Tokens: tokens}); err != nil {
 			return err
 		}
 		return b.Tokens.RevokeAll(ctx, tx, d.ID, b.Clock.Now(), from)
@@ -198,7 +202,7 @@ func (b *Changer) bumpFor(ctx context.Context, tx pgx.Tx, d *Deployment, r *revi
 	if !d.promoted(r.ID) {
 		return nil
 	}
-	_, err := epoch.Bump(ctx, tx)
+	_, err := epoch.Bump(ctx, tx, epoch.ChangedDeployments(d.ID))
 	return err
 }
 

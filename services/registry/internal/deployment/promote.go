@@ -49,7 +49,7 @@ func (b *Changer) promote(ctx context.Context, tx pgx.Tx, action string, d *Depl
 	if err != nil {
 		return err
 	}
-	_, err = epoch.Bump(ctx, tx)
+	_, err = epoch.Bump(ctx, tx, epoch.ChangedDeployments(d.ID))
 	return err
 }
 

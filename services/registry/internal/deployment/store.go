@@ -78,11 +78,21 @@ func (*Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, p reque
 	return collect(rows)
 }
 
-// All returns every deployment, for the snapshot of inference.
-func (*Store) All(ctx context.Context, q pg.Querier) ([]*Deployment, error) {
-	rows, err := q.Query(ctx, `SELECT `+columns+` FROM deployment d WHERE true`+kept+` ORDER BY id`)
+// After returns deployments of every owner in order of their ids, for the snapshot of inference: at most limit of those
+// that follow the id after.
+func (*Store) After(ctx context.Context, q pg.Querier, after string, limit int) ([]*Deployment, error) {
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM deployment d WHERE id > $1`+kept+` ORDER BY id LIMIT $2`, after, limit)
 	if err != nil {
-		return nil, fmt.Errorf("read all deployments: %w", err)
+		return nil, fmt.Errorf("read a page of all deployments: %w", err)
+	}
+	return collect(rows)
+}
+
+// ByIDs returns the deployments with these ids, of every owner.
+func (*Store) ByIDs(ctx context.Context, q pg.Querier, ids []string) ([]*Deployment, error) {
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM deployment d WHERE id = ANY($1)`+kept, ids)
+	if err != nil {
+		return nil, fmt.Errorf("read deployments by their ids: %w", err)
 	}
 	return collect(rows)
 }

@@ -39,9 +39,29 @@ func (Store) List(ctx context.Context, q pg.Querier, deploymentID string, p requ
 	return many(ctx, q, `deployment_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`, deploymentID, p.FetchLimit(), p.Offset)
 }
 
-// Live returns all tokens that are not revoked, of every deployment.
-func (Store) Live(ctx context.Context, q pg.Querier) ([]*Token, error) {
-	return many(ctx, q, `revoked_at IS NULL ORDER BY id`)
+// Live returns the tokens that are not revoked, of every deployment, in order of their ids: at most limit of those that
+// follow the id after.
+func (Store) Live(ctx context.Context, q pg.Querier, after string, limit int) ([]*Token, error) {
+	return many(ctx, q, `id > $1 AND revoked_at IS NULL ORDER BY id LIMIT $2`, after, limit)
+}
+
+// ByIDs returns the tokens with these ids, revoked or not.
+func (Store) ByIDs(ctx context.Context, q pg.Querier, ids []string) ([]*Token, error) {
+	return many(ctx, q, `id = ANY($1)`, ids)
+}
+
+// LockLive returns the ids of the tokens of a deployment that are not revoked, and locks their rows until the
+// transaction ends.
+func (Store) LockLive(ctx context.Context, tx pgx.Tx, deploymentID string) ([]string, error) {
+	rows, err := tx.Query(ctx, `SELECT id FROM deployment_token WHERE deployment_id = $1 AND revoked_at IS NULL ORDER BY id FOR UPDATE`, deploymentID)
+	if err != nil {
+		return nil, fmt.Errorf("lock the tokens of a deployment: %w", err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("lock the tokens of a deployment: %w", err)
+	}
+	return ids, nil
 }
 
 func many(ctx context.Context, q pg.Querier, where string, args ...any) ([]*Token, error) {

@@ -27,7 +27,7 @@ func open(t *testing.T, lease time.Duration) (*epoch.Ledger, *pgtest.DB) {
 func bump(t *testing.T, l *epoch.Ledger) (now int64) {
 	t.Helper()
 	require.NoError(t, pg.InTx(t.Context(), l.Pool, func(ctx context.Context, tx pgx.Tx) (err error) {
-		now, err = epoch.Bump(ctx, tx)
+		now, err = epoch.Bump(ctx, tx, epoch.Changes{})
 		return err
 	}))
 	return now
@@ -122,7 +122,7 @@ func TestBump_epochsFollowCommitOrder(t *testing.T) {
 	l, _ := open(t, time.Hour)
 	first, err := l.Pool.Begin(t.Context())
 	require.NoError(t, err)
-	a, err := epoch.Bump(t.Context(), first)
+	a, err := epoch.Bump(t.Context(), first, epoch.Changes{})
 	require.NoError(t, err)
 	second := make(chan int64, 1)
 	go func() { second <- bump(t, l) }()

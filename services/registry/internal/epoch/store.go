@@ -10,11 +10,15 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 )
 
-// Bump increments the epoch and wakes the watchers. It must be the last step of the transaction that makes the change.
-func Bump(ctx context.Context, tx pgx.Tx) (int64, error) {
+// Bump increments the epoch, stores what has changed and wakes the watchers. It must be the last step of the
+// transaction that makes the change.
+func Bump(ctx context.Context, tx pgx.Tx, c Changes) (int64, error) {
 	var epoch int64
 	if err := tx.QueryRow(ctx, `UPDATE snapshot_epoch SET epoch = epoch + 1 RETURNING epoch`).Scan(&epoch); err != nil {
 		return 0, wrap("increment the snapshot epoch", err)
+	}
+	if err := c.store(ctx, tx, epoch); err != nil {
+		return 0, err
 	}
 	return epoch, pg.Notify(ctx, tx, db.SnapshotTopic)
 }
@@ -122,7 +126,7 @@ func (l *Ledger) Release(ctx context.Context, replicaIDs []string) error {
 	})
 }
 
-// Sweep deletes replicas whose lease expired more than forgetAfter ago.
+// Sweep deletes replicas whose lease expired more than forgetAfter ago, and the changes of old epochs.
 func (l *Ledger) Sweep(ctx context.Context) error {
 	now, err := pg.Now(ctx, l.Pool)
 	if err != nil {
@@ -132,7 +136,7 @@ func (l *Ledger) Sweep(ctx context.Context) error {
 	if err != nil {
 		return wrap("delete old replicas", err)
 	}
-	return nil
+	return l.sweepChanges(ctx)
 }
 
 // forgetAfter is how long a replica without a lease is kept, for diagnosis.

@@ -146,9 +146,9 @@ func (s *Store) Of(ctx context.Context, q pg.Querier, holders []string) (map[str
 	return out, nil
 }
 
-// Promoted returns the promoted revisions of all deployments.
-func (s *Store) Promoted(ctx context.Context, q pg.Querier) ([]*Revision, error) {
-	return s.many(ctx, q, `id IN (SELECT promoted_revision_id FROM deployment)`)
+// ByIDs returns the revisions with these ids.
+func (s *Store) ByIDs(ctx context.Context, q pg.Querier, ids []string) ([]*Revision, error) {
+	return s.many(ctx, q, `id = ANY($1)`, ids)
 }
 
 // LockWanted returns the wanted revisions of a deployment and locks their rows until the transaction ends.

@@ -54,9 +54,12 @@ func open(t *testing.T) *harness {
 	clk := clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC))
 	base := pgtest.New(t, pgtest.Schema{Name: "registry", Migrations: files})
 	b := &harness{t: t, base: base, clock: clk, ids: id.NewSource(clk, rand.Reader)}
+	metrics, err := NewMetrics(nil)
+	require.NoError(t, err)
 	pool, hub, store, revisions := base.Pool("registry"), pg.NewNotifyHub(), &deployment.Store{}, &revision.Store{Keys: keys}
 	b.Server = &Server{
-		Pool: pool, Store: store, Revisions: revisions, Hub: hub, Clock: clk, Ledger: &epoch.Ledger{Pool: pool, Hub: hub, Clock: clk, Lease: time.Hour},
+		Pool: pool, Store: store, Revisions: revisions, Hub: hub, Clock: clk, Metrics: metrics,
+		Ledger: &epoch.Ledger{Pool: pool, Hub: hub, Clock: clk, Lease: time.Hour},
 	}
 	b.changer = &deployment.Changer{
 		Pool: pool, Store: store, Revisions: revisions, Clock: clk, Events: event.NewLog(clk, b.ids, "registry"), Audit: audit.NewLog(clk, b.ids, "registry"),
@@ -153,7 +156,7 @@ func (b *harness) connect() *replica {
 func (r *replica) request(acked, renewal int64) {
 	r.t.Helper()
 	select {
-	case r.up <- &registrypeerv1.WatchRequest{ReplicaId: r.id, AckedEpoch: acked, Renewal: renewal}:
+	case r.up <- &registrypeerv1.WatchRequest{ReplicaId: r.id, AckedEpoch: acked, Renewal: renewal, Parts: true}:
 	case <-time.After(guard):
 		require.Fail(r.t, "the server does not receive")
 	}

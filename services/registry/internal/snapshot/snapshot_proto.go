@@ -6,20 +6,14 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-func (w *whole) toProto() *registrypeerv1.Snapshot {
-	out := &registrypeerv1.Snapshot{}
-	for _, d := range w.deployments {
-		served := &registrypeerv1.ServedDeployment{
-			Id: d.ID, Suspended: d.State == deployment.StateSuspended, OwnerId: d.UserID, ProjectId: d.ProjectID, Visibility: d.Visibility,
-			Cut: d.Cut(),
-		}
-		if d.PromotedID != nil {
-			served.Promoted = revisionToProto(w.revisions[*d.PromotedID])
-		}
-		for _, t := range w.tokens[d.ID] {
-			served.Tokens = append(served.Tokens, &registrypeerv1.ServedToken{Id: t.ID, Name: t.Name, Hash: t.Hash})
-		}
-		out.Deployments = append(out.Deployments, served)
+// deploymentToProto converts a deployment. promoted contains the promoted revisions by their ids.
+func deploymentToProto(d *deployment.Deployment, promoted map[string]*revision.Revision) *registrypeerv1.ServedDeployment {
+	out := &registrypeerv1.ServedDeployment{
+		Id: d.ID, Suspended: d.State == deployment.StateSuspended, OwnerId: d.UserID, ProjectId: d.ProjectID, Visibility: d.Visibility,
+		Cut: d.Cut(),
+	}
+	if d.PromotedID != nil {
+		out.Promoted = revisionToProto(promoted[*d.PromotedID])
 	}
 	return out
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/deploytoken"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
@@ -45,26 +44,19 @@ func TestSnapshotRevisionToProto_replicaAddressAndNode(t *testing.T) {
 	require.NotEmpty(t, r.GetId())
 }
 
-func TestSnapshotToProto(t *testing.T) {
+func TestSnapshotDeploymentToProto(t *testing.T) {
 	t.Parallel()
-	promoted := "rev_1"
-	w := &whole{
-		epoch: 3,
-		deployments: []*deployment.Deployment{
-			{ID: "dep_1", State: deployment.StateServing, PromotedID: &promoted, Owner: access.Owner{UserID: "usr_1", ProjectID: "prj_1", Visibility: "all"}},
-			{ID: "dep_2", State: deployment.StateSuspended},
-		},
-		revisions: map[string]*revision.Revision{"rev_1": {ID: "rev_1", Number: 4, State: revision.Ready}},
-		tokens:    map[string][]*deploytoken.Token{"dep_1": {{ID: "tok_1", Name: "n", Hash: []byte{1}}, {ID: "tok_2", Hash: []byte{2}}}},
-	}
-	got := w.toProto().GetDeployments()
-	require.Len(t, got, 2)
-	require.EqualValues(t, 4, got[0].GetPromoted().GetNumber())
-	require.Equal(t, []string{"usr_1", "prj_1", "all"}, []string{got[0].GetOwnerId(), got[0].GetProjectId(), got[0].GetVisibility()})
-	require.Len(t, got[0].GetTokens(), 2)
-	require.Equal(t, []byte{2}, got[0].GetTokens()[1].GetHash())
-	require.False(t, got[0].GetSuspended())
-	require.True(t, got[1].GetSuspended())
-	require.Nil(t, got[1].GetPromoted())
-	require.Empty(t, got[1].GetTokens())
+	promoted, cut := "rev_1", deployment.ModeCut
+	revisions := map[string]*revision.Revision{"rev_1": {ID: "rev_1", Number: 4, State: revision.Ready}}
+	got := deploymentToProto(&deployment.Deployment{
+		ID: "dep_1", State: deployment.StateServing, PromotedID: &promoted,
+		Owner: access.Owner{UserID: "usr_1", ProjectID: "prj_1", Visibility: "all"},
+	}, revisions)
+	require.EqualValues(t, 4, got.GetPromoted().GetNumber())
+	require.Equal(t, []string{"dep_1", "usr_1", "prj_1", "all"}, []string{got.GetId(), got.GetOwnerId(), got.GetProjectId(), got.GetVisibility()})
+	require.False(t, got.GetSuspended())
+	got = deploymentToProto(&deployment.Deployment{ID: "dep_2", State: deployment.StateSuspended, SuspendMode: &cut}, revisions)
+	require.True(t, got.GetSuspended())
+	require.True(t, got.GetCut())
+	require.Nil(t, got.GetPromoted())
 }

@@ -3,11 +3,14 @@ package snapshot
 import (
 	"context"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
 )
@@ -35,7 +38,9 @@ func TestWatch_sendsChangeOnce(t *testing.T) {
 	require.Equal(t, b.now(), news.GetEpoch())
 	require.Zero(t, news.GetRenewed(), "a snapshot alone renews no lease")
 	require.Nil(t, news.GetLease())
-	require.Equal(t, token.ID, news.GetSnapshot().GetDeployments()[0].GetTokens()[0].GetId())
+	require.True(t, news.GetSnapshot().GetContinued())
+	require.Empty(t, news.GetSnapshot().GetDeployments(), "only the change is sent")
+	require.Equal(t, token.ID, news.GetSnapshot().GetTokens()[0].GetId())
 	for range 3 {
 		b.wake()
 		b.clock.Advance(lookAgain)
@@ -88,7 +93,7 @@ func TestWatch_renewalCarriesRevocation(t *testing.T) {
 	renewed := r.quiet(from-1, 2)
 	require.NotNil(t, renewed.GetSnapshot(), "the snapshot comes with the lease, not after it")
 	require.Equal(t, from, renewed.GetEpoch())
-	require.Empty(t, renewed.GetSnapshot().GetDeployments()[0].GetTokens())
+	require.Equal(t, [][]byte{token.Hash}, renewed.GetSnapshot().GetRevokedHashes())
 }
 
 func TestWatch_storesAcknowledgedEpoch(t *testing.T) {
@@ -135,6 +140,7 @@ func TestWatch_rejectsInvalidReplica(t *testing.T) {
 		"ID of another kind": func(r *replica) { r.id = b.d.ID; r.request(0, 1) },
 		"changed ID":         func(r *replica) { r.request(0, 1); r.next(); r.id = other.id; r.request(0, 2) },
 		"no lease":           func(r *replica) { r.request(5, 0) },
+		"without parts":      func(r *replica) { r.up <- &registrypeerv1.WatchRequest{ReplicaId: r.id, Renewal: 1} },
 	}
 	for name, do := range cases {
 		r := b.connect()
@@ -144,49 +150,83 @@ func TestWatch_rejectsInvalidReplica(t *testing.T) {
 	require.Nil(t, other.quiet(b.now(), 2).GetSnapshot(), "other replicas keep their streams")
 }
 
-func TestSnapshotReader_consistentView(t *testing.T) {
+// A replica that applies the messages in order has exactly the tokens of the epoch, although the pages of the complete
+// state and the changes are read while tokens are created and revoked.
+func TestWatch_changesDuringCompleteState(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	base := b.now()
+	b.fill(10, 2000)
 	var wg sync.WaitGroup
+	var kept []string
 	wg.Go(func() {
-		for range 25 {
-			if _, err := b.mint(); err != nil {
+		for n := range 25 {
+			token, err := b.mint()
+			if err == nil && n%2 == 0 {
+				_, err = b.changer.Revoke(t.Context(), b.d.ID, token.ID)
+			} else if err == nil {
+				kept = append(kept, token.ID)
+			}
+			if err != nil {
 				t.Error(err)
+				return
 			}
 		}
 	})
-	in := reader{pool: b.Pool, store: b.Store, revisions: b.Revisions}
-	for last := base; last < base+25 && !t.Failed(); {
-		whole, err := in.read(t.Context())
-		require.NoError(t, err)
-		require.GreaterOrEqual(t, whole.epoch, last)
-		last = whole.epoch
-		require.EqualValues(t, last-base, len(whole.tokens[b.d.ID]), "the number of tokens matches the epoch")
-	}
+	r, state := b.connect(), newView()
+	r.request(0, 1)
+	state.take(r)
 	wg.Wait()
+	for state.epoch < b.now() {
+		b.wake()
+		state.take(r)
+	}
+	require.Len(t, state.tokens, 2000+len(kept))
+	require.Subset(t, slices.Collect(maps.Values(state.tokens)), kept)
 }
 
-func TestSnapshotReader_servedStateOnly(t *testing.T) {
+func TestWatch_servedStateOnly(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	token, dead := b.change(), b.change()
 	_, err := b.changer.Revoke(t.Context(), b.d.ID, dead.ID)
 	require.NoError(t, err)
-	_, err = b.Pool.Exec(t.Context(), `UPDATE deployment SET state = 'suspended'`)
+	_, _, err = b.changer.Suspend(t.Context(), b.d.ID, deployment.ModeDrain)
 	require.NoError(t, err)
-	whole, err := (&reader{pool: b.Pool, store: b.Store, revisions: b.Revisions}).read(t.Context())
-	require.NoError(t, err)
-	got := whole.toProto().GetDeployments()
+	r := b.connect()
+	r.request(0, 1)
+	first := r.next()
+	got := first.GetSnapshot().GetDeployments()
 	require.Len(t, got, 1)
 	require.True(t, got[0].GetSuspended())
 	require.Nil(t, got[0].GetPromoted())
-	require.Len(t, got[0].GetTokens(), 1, "revoked tokens are left out")
-	require.Equal(t, token.ID, got[0].GetTokens()[0].GetId())
-	require.Equal(t, token.Hash, got[0].GetTokens()[0].GetHash())
+	tokens := first.GetSnapshot().GetTokens()
+	require.Len(t, tokens, 1, "revoked tokens are left out")
+	require.Equal(t, []string{token.ID, b.d.ID}, []string{tokens[0].GetId(), tokens[0].GetDeploymentId()})
+	require.Equal(t, token.Hash, tokens[0].GetHash())
 	require.Equal(t, []string{b.d.ID, "usr_1", "prj_1", "team"},
 		[]string{got[0].GetId(), got[0].GetOwnerId(), got[0].GetProjectId(), got[0].GetVisibility()})
-	require.Equal(t, deployment.StateSuspended, whole.deployments[0].State)
+	_, err = b.changer.Delete(t.Context(), b.d.ID)
+	require.NoError(t, err)
+	b.wake()
+	gone := r.next().GetSnapshot()
+	require.Equal(t, []string{b.d.ID}, gone.GetDeletedDeploymentIds())
+	require.Equal(t, [][]byte{token.Hash}, gone.GetRevokedHashes(), "its tokens are revoked")
+}
+
+// A version that does not record what it changes may run during an upgrade.
+func TestWatch_unrecordedChangeSendsCompleteState(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	token := b.change()
+	r := b.begin()
+	_, err := b.Pool.Exec(t.Context(), `WITH revoked AS (UPDATE deployment_token SET revoked_at = now() WHERE id = $1)
+		UPDATE snapshot_epoch SET epoch = epoch + 1`, token.ID)
+	require.NoError(t, err)
+	b.wake()
+	news := r.next()
+	require.False(t, news.GetSnapshot().GetContinued())
+	require.Len(t, news.GetSnapshot().GetDeployments(), 1)
+	require.Empty(t, news.GetSnapshot().GetTokens())
 }
 
 func TestWatch_endsWhenDatabaseFails(t *testing.T) {

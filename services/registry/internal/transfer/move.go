@@ -25,6 +25,7 @@ func (o *Owners) Transfer(ctx context.Context, from string, to Person) ([]Count,
 	var moved []Count
 	err := pg.InTx(ctx, o.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		moved = nil
+		var deployments []string
 		for _, k := range kinds() {
 			ids, err := k.transfer(ctx, tx, from, to)
 			if err != nil {
@@ -36,11 +37,14 @@ func (o *Owners) Transfer(ctx context.Context, from string, to Person) ([]Count,
 				}
 			}
 			moved = append(moved, Count{k.name, len(ids)})
+			if k.name == kindDeployment {
+				deployments = ids
+			}
 		}
 		if err := transferPlans(ctx, tx, from, to.ID); err != nil {
 			return err
 		}
-		_, err := epoch.Bump(ctx, tx)
+		_, err := epoch.Bump(ctx, tx, epoch.ChangedDeployments(deployments...))
 		return err
 	})
 	return moved, err

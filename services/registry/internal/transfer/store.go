@@ -13,7 +13,11 @@ import (
 // kind is a table of objects with owners, and the statements that count and transfer them.
 type kind struct{ name, count, move string }
 
-const kindPlayground = "playground_session"
+// The kinds that have names of their own, which are the names of their tables.
+const (
+	kindDeployment = "deployment"
+	kindPlayground = "playground_session"
+)
 
 // subject returns the subject kind in events and audit entries.
 func (k kind) subject() string {
@@ -55,7 +59,7 @@ func kinds() []kind {
 			`UPDATE solution_application SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 RETURNING id`,
 		},
 		{
-			"deployment", `SELECT count(*) FROM deployment WHERE owner_id = $1 AND deleted_at IS NULL`,
+			kindDeployment, `SELECT count(*) FROM deployment WHERE owner_id = $1 AND deleted_at IS NULL`,
 			`UPDATE deployment SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 AND deleted_at IS NULL RETURNING id`,
 		},
 		{

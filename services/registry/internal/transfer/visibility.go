@@ -16,8 +16,8 @@ import (
 func (s *Server) SetProjectVisibility(
 	ctx context.Context, in *commonpeerv1.SetProjectVisibilityRequest,
 ) (*commonpeerv1.SetProjectVisibilityResponse, error) {
-	rows := &access.VisibilityRows{Pool: s.Owners.Pool, Changed: func(ctx context.Context, tx pgx.Tx) error {
-		_, err := epoch.Bump(ctx, tx)
+	rows := &access.VisibilityRows{Pool: s.Owners.Pool, Changed: func(ctx context.Context, tx pgx.Tx, ids map[string][]string) error {
+		_, err := epoch.Bump(ctx, tx, epoch.ChangedDeployments(ids[kindDeployment]...))
 		return err
 	}}
 	for _, k := range kinds() {

@@ -111,7 +111,10 @@ type WatchRequest struct {
 	// The highest epoch in force at the replica; 0 at first.
 	AckedEpoch int64 `protobuf:"varint,2,opt,name=acked_epoch,json=ackedEpoch,proto3" json:"acked_epoch,omitempty"`
 	// Number of the renewal that this message requests; it increases and is echoed in `renewed`.
-	Renewal       int64 `protobuf:"varint,3,opt,name=renewal,proto3" json:"renewal,omitempty"`
+	Renewal int64 `protobuf:"varint,3,opt,name=renewal,proto3" json:"renewal,omitempty"`
+	// Whether the replica understands parts and changes. The registry rejects a replica that does not, because it would
+	// take a part for the complete state.
+	Parts         bool `protobuf:"varint,4,opt,name=parts,proto3" json:"parts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -167,11 +170,18 @@ func (x *WatchRequest) GetRenewal() int64 {
 	return 0
 }
 
+func (x *WatchRequest) GetParts() bool {
+	if x != nil {
+		return x.Parts
+	}
+	return false
+}
+
 type WatchResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Increases with every change in the snapshot.
 	Epoch int64 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// All deployments; absent in a message that only renews the lease.
+	// Absent in a message that only renews the lease.
 	Snapshot *Snapshot `protobuf:"bytes,2,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
 	// The renewal that this message grants, 0 for none: the lease runs for `lease` from the time of the request.
 	Renewed       int64                `protobuf:"varint,3,opt,name=renewed,proto3" json:"renewed,omitempty"`
@@ -238,9 +248,20 @@ func (x *WatchResponse) GetLease() *durationpb.Duration {
 	return nil
 }
 
+// Snapshot is one part of the served state.
 type Snapshot struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Deployments   []*ServedDeployment    `protobuf:"bytes,1,rep,name=deployments,proto3" json:"deployments,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Deployments that are new or have changed.
+	Deployments []*ServedDeployment `protobuf:"bytes,1,rep,name=deployments,proto3" json:"deployments,omitempty"`
+	// Whether the message adds to what was sent before. Otherwise it is the first part of a complete state.
+	Continued bool `protobuf:"varint,2,opt,name=continued,proto3" json:"continued,omitempty"`
+	// Whether more parts follow before the state of the epoch is complete. A replica acknowledges the last part.
+	More bool `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
+	// Tokens that are new or have changed.
+	Tokens               []*ServedToken `protobuf:"bytes,4,rep,name=tokens,proto3" json:"tokens,omitempty"`
+	DeletedDeploymentIds []string       `protobuf:"bytes,5,rep,name=deleted_deployment_ids,json=deletedDeploymentIds,proto3" json:"deleted_deployment_ids,omitempty"`
+	// SHA-256 of revoked tokens.
+	RevokedHashes [][]byte `protobuf:"bytes,6,rep,name=revoked_hashes,json=revokedHashes,proto3" json:"revoked_hashes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -282,16 +303,52 @@ func (x *Snapshot) GetDeployments() []*ServedDeployment {
 	return nil
 }
 
+func (x *Snapshot) GetContinued() bool {
+	if x != nil {
+		return x.Continued
+	}
+	return false
+}
+
+func (x *Snapshot) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+func (x *Snapshot) GetTokens() []*ServedToken {
+	if x != nil {
+		return x.Tokens
+	}
+	return nil
+}
+
+func (x *Snapshot) GetDeletedDeploymentIds() []string {
+	if x != nil {
+		return x.DeletedDeploymentIds
+	}
+	return nil
+}
+
+func (x *Snapshot) GetRevokedHashes() [][]byte {
+	if x != nil {
+		return x.RevokedHashes
+	}
+	return nil
+}
+
 type ServedDeployment struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Id        string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Suspended bool                   `protobuf:"varint,2,opt,name=suspended,proto3" json:"suspended,omitempty"`
 	// Absent if no revision is promoted.
-	Promoted   *ServedRevision `protobuf:"bytes,3,opt,name=promoted,proto3" json:"promoted,omitempty"`
-	Tokens     []*ServedToken  `protobuf:"bytes,4,rep,name=tokens,proto3" json:"tokens,omitempty"`
-	OwnerId    string          `protobuf:"bytes,5,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
-	ProjectId  string          `protobuf:"bytes,6,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	Visibility string          `protobuf:"bytes,7,opt,name=visibility,proto3" json:"visibility,omitempty"`
+	Promoted *ServedRevision `protobuf:"bytes,3,opt,name=promoted,proto3" json:"promoted,omitempty"`
+	// Only a registry that does not send parts puts tokens here. The others use `Snapshot.tokens`.
+	Tokens     []*ServedToken `protobuf:"bytes,4,rep,name=tokens,proto3" json:"tokens,omitempty"`
+	OwnerId    string         `protobuf:"bytes,5,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
+	ProjectId  string         `protobuf:"bytes,6,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	Visibility string         `protobuf:"bytes,7,opt,name=visibility,proto3" json:"visibility,omitempty"`
 	// While suspended: cut running calls too.
 	Cut           bool `protobuf:"varint,8,opt,name=cut,proto3" json:"cut,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -537,6 +594,7 @@ type ServedToken struct {
 	Name  string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// SHA-256 of the token.
 	Hash          []byte `protobuf:"bytes,3,opt,name=hash,proto3" json:"hash,omitempty"`
+	DeploymentId  string `protobuf:"bytes,4,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -592,6 +650,13 @@ func (x *ServedToken) GetHash() []byte {
 	return nil
 }
 
+func (x *ServedToken) GetDeploymentId() string {
+	if x != nil {
+		return x.DeploymentId
+	}
+	return ""
+}
+
 var File_signalbox_registry_peer_v1_snapshot_proto protoreflect.FileDescriptor
 
 const file_signalbox_registry_peer_v1_snapshot_proto_rawDesc = "" +
@@ -601,20 +666,26 @@ const file_signalbox_registry_peer_v1_snapshot_proto_rawDesc = "" +
 	"\vreplica_ids\x18\x01 \x03(\tB\n" +
 	"\xbaH\a\x92\x01\x04\b\x01\x10dR\n" +
 	"replicaIds\"\x11\n" +
-	"\x0fReleaseResponse\"h\n" +
+	"\x0fReleaseResponse\"~\n" +
 	"\fWatchRequest\x12\x1d\n" +
 	"\n" +
 	"replica_id\x18\x01 \x01(\tR\treplicaId\x12\x1f\n" +
 	"\vacked_epoch\x18\x02 \x01(\x03R\n" +
 	"ackedEpoch\x12\x18\n" +
-	"\arenewal\x18\x03 \x01(\x03R\arenewal\"\xb2\x01\n" +
+	"\arenewal\x18\x03 \x01(\x03R\arenewal\x12\x14\n" +
+	"\x05parts\x18\x04 \x01(\bR\x05parts\"\xb2\x01\n" +
 	"\rWatchResponse\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12@\n" +
 	"\bsnapshot\x18\x02 \x01(\v2$.signalbox.registry.peer.v1.SnapshotR\bsnapshot\x12\x18\n" +
 	"\arenewed\x18\x03 \x01(\x03R\arenewed\x12/\n" +
-	"\x05lease\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05lease\"Z\n" +
+	"\x05lease\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05lease\"\xaa\x02\n" +
 	"\bSnapshot\x12N\n" +
-	"\vdeployments\x18\x01 \x03(\v2,.signalbox.registry.peer.v1.ServedDeploymentR\vdeployments\"\xb5\x02\n" +
+	"\vdeployments\x18\x01 \x03(\v2,.signalbox.registry.peer.v1.ServedDeploymentR\vdeployments\x12\x1c\n" +
+	"\tcontinued\x18\x02 \x01(\bR\tcontinued\x12\x12\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\x12?\n" +
+	"\x06tokens\x18\x04 \x03(\v2'.signalbox.registry.peer.v1.ServedTokenR\x06tokens\x124\n" +
+	"\x16deleted_deployment_ids\x18\x05 \x03(\tR\x14deletedDeploymentIds\x12%\n" +
+	"\x0erevoked_hashes\x18\x06 \x03(\fR\rrevokedHashes\"\xb5\x02\n" +
 	"\x10ServedDeployment\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
 	"\tsuspended\x18\x02 \x01(\bR\tsuspended\x12F\n" +
@@ -637,11 +708,12 @@ const file_signalbox_registry_peer_v1_snapshot_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x1c\n" +
 	"\aapi_key\x18\x03 \x01(\tB\x03\x80\x01\x01R\x06apiKey\x12\x17\n" +
-	"\anode_id\x18\x04 \x01(\tR\x06nodeId\"E\n" +
+	"\anode_id\x18\x04 \x01(\tR\x06nodeId\"j\n" +
 	"\vServedToken\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
-	"\x04hash\x18\x03 \x01(\fR\x04hash2\xf9\x01\n" +
+	"\x04hash\x18\x03 \x01(\fR\x04hash\x12#\n" +
+	"\rdeployment_id\x18\x04 \x01(\tR\fdeploymentId2\xf9\x01\n" +
 	"\x0fSnapshotService\x12q\n" +
 	"\x05Watch\x12(.signalbox.registry.peer.v1.WatchRequest\x1a).signalbox.registry.peer.v1.WatchResponse\"\x0f\xea\xc7\x18\v\x1a\tinference(\x010\x01\x12s\n" +
 	"\aRelease\x12*.signalbox.registry.peer.v1.ReleaseRequest\x1a+.signalbox.registry.peer.v1.ReleaseResponse\"\x0f\xea\xc7\x18\v\x1a\tinferenceBRZPgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1;registrypeerv1b\x06proto3"
@@ -675,18 +747,19 @@ var file_signalbox_registry_peer_v1_snapshot_proto_depIdxs = []int32{
 	4, // 0: signalbox.registry.peer.v1.WatchResponse.snapshot:type_name -> signalbox.registry.peer.v1.Snapshot
 	9, // 1: signalbox.registry.peer.v1.WatchResponse.lease:type_name -> google.protobuf.Duration
 	5, // 2: signalbox.registry.peer.v1.Snapshot.deployments:type_name -> signalbox.registry.peer.v1.ServedDeployment
-	6, // 3: signalbox.registry.peer.v1.ServedDeployment.promoted:type_name -> signalbox.registry.peer.v1.ServedRevision
-	8, // 4: signalbox.registry.peer.v1.ServedDeployment.tokens:type_name -> signalbox.registry.peer.v1.ServedToken
-	7, // 5: signalbox.registry.peer.v1.ServedRevision.replicas:type_name -> signalbox.registry.peer.v1.ServedReplica
-	2, // 6: signalbox.registry.peer.v1.SnapshotService.Watch:input_type -> signalbox.registry.peer.v1.WatchRequest
-	0, // 7: signalbox.registry.peer.v1.SnapshotService.Release:input_type -> signalbox.registry.peer.v1.ReleaseRequest
-	3, // 8: signalbox.registry.peer.v1.SnapshotService.Watch:output_type -> signalbox.registry.peer.v1.WatchResponse
-	1, // 9: signalbox.registry.peer.v1.SnapshotService.Release:output_type -> signalbox.registry.peer.v1.ReleaseResponse
-	8, // [8:10] is the sub-list for method output_type
-	6, // [6:8] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	8, // 3: signalbox.registry.peer.v1.Snapshot.tokens:type_name -> signalbox.registry.peer.v1.ServedToken
+	6, // 4: signalbox.registry.peer.v1.ServedDeployment.promoted:type_name -> signalbox.registry.peer.v1.ServedRevision
+	8, // 5: signalbox.registry.peer.v1.ServedDeployment.tokens:type_name -> signalbox.registry.peer.v1.ServedToken
+	7, // 6: signalbox.registry.peer.v1.ServedRevision.replicas:type_name -> signalbox.registry.peer.v1.ServedReplica
+	2, // 7: signalbox.registry.peer.v1.SnapshotService.Watch:input_type -> signalbox.registry.peer.v1.WatchRequest
+	0, // 8: signalbox.registry.peer.v1.SnapshotService.Release:input_type -> signalbox.registry.peer.v1.ReleaseRequest
+	3, // 9: signalbox.registry.peer.v1.SnapshotService.Watch:output_type -> signalbox.registry.peer.v1.WatchResponse
+	1, // 10: signalbox.registry.peer.v1.SnapshotService.Release:output_type -> signalbox.registry.peer.v1.ReleaseResponse
+	9, // [9:11] is the sub-list for method output_type
+	7, // [7:9] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_registry_peer_v1_snapshot_proto_init() }

@@ -30,9 +30,9 @@ const (
 // SnapshotService sends the inference replicas snapshots of what to serve, and grants the leases under which they
 // serve.
 type SnapshotServiceClient interface {
-	// Watch is a replica's only stream: the replica sends what it has applied; the registry sends snapshots and renews
-	// the lease. A revocation returns to its caller once every replica with a live lease has acknowledged the epoch
-	// that contains it.
+	// Watch is a replica's only stream: the replica sends what it has applied; the registry sends the complete state in
+	// parts, afterwards the changes, and renews the lease. A revocation returns to its caller once every replica with a
+	// live lease has acknowledged the epoch that contains it.
 	Watch(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WatchRequest, WatchResponse], error)
 	// Release returns the leases of replicas that serve no more and never will: the registry no longer waits for them and
 	// never grants them a lease again. A replica releases its own lease as its last action. It may also release the
@@ -78,9 +78,9 @@ func (c *snapshotServiceClient) Release(ctx context.Context, in *ReleaseRequest,
 // SnapshotService sends the inference replicas snapshots of what to serve, and grants the leases under which they
 // serve.
 type SnapshotServiceServer interface {
-	// Watch is a replica's only stream: the replica sends what it has applied; the registry sends snapshots and renews
-	// the lease. A revocation returns to its caller once every replica with a live lease has acknowledged the epoch
-	// that contains it.
+	// Watch is a replica's only stream: the replica sends what it has applied; the registry sends the complete state in
+	// parts, afterwards the changes, and renews the lease. A revocation returns to its caller once every replica with a
+	// live lease has acknowledged the epoch that contains it.
 	Watch(grpc.BidiStreamingServer[WatchRequest, WatchResponse]) error
 	// Release returns the leases of replicas that serve no more and never will: the registry no longer waits for them and
 	// never grants them a lease again. A replica releases its own lease as its last action. It may also release the
