@@ -142,15 +142,27 @@ func (s *Server) GetMe(ctx context.Context, _ *authv1.GetMeRequest) (*authv1.Me,
 	if err != nil {
 		return nil, err
 	}
-	q, err := s.Quota.GetAccountQuota(ctx, &jobspeerv1.GetAccountQuotaRequest{UserId: c.Subject})
-	if err != nil {
+	quota, err := s.quota(ctx, c.Subject)
+	return &authv1.Me{Username: a.Username, Role: a.Role, Email: a.Email, Teams: teams, Quota: quota}, err
+}
+
+// quotaTime is how long GetMe waits for the quota.
+const quotaTime = 2 * time.Second
+
+// quota returns the quota of an account, or nil if jobs is unavailable: a user must be able to see who they are without
+// jobs.
+func (s *Server) quota(ctx context.Context, accountID string) (*authv1.Quota, error) {
+	ctx, cancel := context.WithTimeout(ctx, quotaTime)
+	defer cancel()
+	q, err := s.Quota.GetAccountQuota(ctx, &jobspeerv1.GetAccountQuotaRequest{UserId: accountID})
+	switch {
+	case fault.Is(err, fault.Unavailable):
+		return nil, nil
+	case err != nil:
 		return nil, fmt.Errorf("get the quota from jobs: %w", err)
 	}
-	return &authv1.Me{
-		Username: a.Username, Role: a.Role, Email: a.Email, Teams: teams,
-		Quota: &authv1.Quota{
-			GpuLimit: q.GetGpuLimit(), GpuHeld: q.GetGpuHeld(), GpuQueued: q.GetGpuQueued(), GpuAvailable: q.GetGpuAvailable(),
-		},
+	return &authv1.Quota{
+		GpuLimit: q.GetGpuLimit(), GpuHeld: q.GetGpuHeld(), GpuQueued: q.GetGpuQueued(), GpuAvailable: q.GetGpuAvailable(),
 	}, nil
 }
 
