@@ -16,6 +16,7 @@ import (
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 )
@@ -183,6 +184,8 @@ type PeerServer struct {
 	Sessions *Sessions
 	Signer   *authn.Signer
 	Keys     CallerKeys
+	// Gateways are the gateways that cache the identities that Authenticate returns.
+	Gateways *Gateways
 	// Serving returns the error with which requests are rejected during maintenance, or nil if they are served.
 	Serving func(ctx context.Context) error
 }
@@ -200,7 +203,7 @@ func (s *PeerServer) Authenticate(ctx context.Context, in *authpeerv1.Authentica
 			return nil, err
 		}
 	}
-	c, err := s.Sessions.Authenticate(ctx, in.GetCredential(), in.GetClientAddress())
+	c, until, err := s.Sessions.identify(ctx, in.GetCredential(), in.GetClientAddress())
 	if err != nil {
 		return nil, err
 	}
@@ -212,7 +215,7 @@ func (s *PeerServer) Authenticate(ctx context.Context, in *authpeerv1.Authentica
 	if err != nil {
 		return nil, err
 	}
-	return &authpeerv1.AuthenticateResponse{CallerToken: token}, nil
+	return &authpeerv1.AuthenticateResponse{CallerToken: token, ValidUntil: request.OptionalTime(until)}, nil
 }
 
 // GetCallerKeys implements CredentialService.
