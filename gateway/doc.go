@@ -66,9 +66,11 @@
 //
 // Maintenance is a mode of the installation that auth stores. auth applies it to every check of a caller
 // and then refuses all callers except on the routes marked InMaintenance in the table. So no replica of
-// the gateway has to know the mode. While auth is unreachable, the gateway serves no route that
-// maintenance would close. For callers without a credential it uses auth's response for at most
-// authn.AnonymousLife, and a call that begins maintenance returns only after that time. Open streams end at their next
+// the gateway has to know the mode. The gateway keeps auth's responses under a lease of 5 s that auth renews, and drops
+// them when auth announces a change. A call that begins maintenance, or ends or changes a user's access, returns only
+// after each gateway has dropped its cache, or after its lease. Without a lease, the gateway calls auth for each request
+// with a credential, and uses a response for callers without one for at most authn.AnonymousLife. While auth is
+// unreachable and the lease has expired, it serves no route that maintenance would close. Open streams end at their next
 // repeated check. A user's request that is forwarded to a service as bytes also ends at such a check if the user's
 // access has changed, but it may finish during maintenance.
 //

@@ -66,6 +66,7 @@ type Gateway struct {
 	rpcs     bindings
 	codec    *restjson.Codec
 	checker  *bearer.Checker
+	watcher  *bearer.Watcher
 	guard    *middleware.Guard
 	hosts    middleware.Hosts
 	proxies  middleware.Proxies
@@ -88,9 +89,12 @@ type Gateway struct {
 func New(ctx context.Context, cfg Config, d Deps) (*Gateway, error) {
 	g := &Gateway{
 		cfg: cfg, deps: d, codec: restjson.New(), response: middleware.ResponseMetadata{Cookie: cfg.cookie()},
-		checker: bearer.NewChecker(authpeerv1.NewCredentialServiceClient(d.Conns.Auth), d.Clock),
+		checker: bearer.NewChecker(authpeerv1.NewCredentialServiceClient(d.Conns.Auth), d.Clock, clock.Monotonic()),
 		hold:    middleware.NewInFlight(), stop: make(chan struct{}),
 		shapes: make(map[*router.Route]*router.Params), streams: make(map[*router.Route]*sse.Stream),
+	}
+	g.watcher = &bearer.Watcher{
+		Checker: g.checker, Auth: authpeerv1.NewCredentialServiceClient(d.Conns.Auth), Log: d.Log,
 	}
 	g.endStop = sync.OnceFunc(func() { close(g.stop) })
 	for _, step := range []func(context.Context) error{g.middlewares, g.handlers, g.fronts, g.calls} {

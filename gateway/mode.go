@@ -9,8 +9,8 @@ import (
 )
 
 // Maintenance is a mode of the installation that auth keeps and applies to every check of a caller, so no
-// replica of the gateway has to know the mode. Package bearer caches auth's response for anonymous callers for
-// authn.AnonymousLife. Draining concerns this instance only.
+// replica of the gateway has to know the mode. Package bearer caches auth's responses under a lease.
+// Draining concerns this instance only.
 
 // serving returns why the route is closed to all callers now, or nil. While auth is unreachable, a route that
 // maintenance would close is closed.

@@ -75,6 +75,10 @@ func (g *Gateway) serve(ctx context.Context, server *http.Server, l net.Listener
 	base, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	server.BaseContext = func(net.Listener) context.Context { return base }
+	g.watcher.ID = g.deps.IDs.New(id.Replica)
+	watched := make(chan struct{})
+	go func() { defer close(watched); g.watcher.Run(base) }()
+	defer func() { cut(); <-watched }()
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(l) }()
 	select {

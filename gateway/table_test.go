@@ -19,7 +19,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// reached is a connection that records the last call and returns an error. Authenticate succeeds and is not recorded.
+// reached is a connection that records the last call and returns an error. Authenticate succeeds and is not recorded,
+// nor is the stream of callers, which belongs to no request.
 type reached struct{ method string }
 
 func (c *reached) Invoke(_ context.Context, method string, _, reply any, _ ...grpc.CallOption) error {
@@ -32,7 +33,9 @@ func (c *reached) Invoke(_ context.Context, method string, _, reply any, _ ...gr
 }
 
 func (c *reached) NewStream(_ context.Context, _ *grpc.StreamDesc, method string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
-	c.method = method
+	if method != authpeerv1.CredentialService_WatchCallers_FullMethodName {
+		c.method = method
+	}
 	return nil, fault.New(fault.Conflict, "reached", "reached")
 }
 

@@ -8,8 +8,8 @@ import (
 // MetadataCaller is the metadata key of the caller token between the gateway and the services.
 const MetadataCaller = "x-service-caller"
 
-// AnonymousLife is how long a gateway may use auth's response for a caller without a credential. A call that begins
-// maintenance returns only after that time, so that no gateway uses an older response then.
+// AnonymousLife is how long a gateway without a lease may use the response of auth for a caller without a credential. A
+// call that begins maintenance returns only after that time, so that no gateway uses an older response then.
 const AnonymousLife = 250 * time.Millisecond
 
 type (

@@ -45,6 +45,7 @@ type harness struct {
 	public authv1.AuthServiceClient
 	peer   authpeerv1.CredentialServiceClient
 	keys   authv1.KeyServiceClient
+	svc    *auth.Service
 }
 
 func newDB(t *testing.T) *pgtest.DB {
@@ -79,6 +80,7 @@ func replica(t *testing.T, db *pgtest.DB, clk *clock.Fake) *harness {
 	t.Helper()
 	h := &harness{t: t, db: db, clock: clk}
 	svc := service(t, h.db, h.clock)
+	h.svc = svc
 	_, err := svc.Bootstrap(t.Context())
 	require.NoError(t, err)
 	h.bus = rpc.Memory(rpc.ClientOptions{Clock: h.clock})

@@ -19,6 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
 	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/platform/secret"
@@ -64,6 +65,8 @@ type Service struct {
 	keys      *key.Rotation
 	sessions  *session.Sessions
 	bootstrap *account.Bootstrap
+	hub       *pg.NotifyHub
+	gateways  *session.Gateways
 	public    *session.Server
 	peer      *session.PeerServer
 	provider  provided
@@ -97,6 +100,8 @@ func New(ctx context.Context, cfg Config, d Deps) (*Service, error) {
 		Access: session.NewAccess(keys.Ring.Of(key.Access), cfg.accessLife(), d.Clock),
 	}
 	signer := authn.NewSigner(d.Clock, func() string { return d.IDs.New(id.TokenRow) }, nil)
+	hub := pg.NewNotifyHub()
+	gateways := &session.Gateways{Pool: d.Pool, Hub: hub, Clock: d.Clock}
 	public := &session.Server{Sessions: sessions, Quota: d.Quota, PublicURL: d.PublicURL}
 	provider, err := wireOIDC(cfg, d, sessions, public, trail)
 	if err != nil {
@@ -113,8 +118,10 @@ func New(ctx context.Context, cfg Config, d Deps) (*Service, error) {
 		bootstrap: &account.Bootstrap{
 			Pool: d.Pool, Hasher: hasher, Audit: trail, Clock: d.Clock, IDs: d.IDs, Rand: d.Rand, Password: cfg.AdminPassword,
 		},
-		public:   public,
-		peer:     &session.PeerServer{Sessions: sessions, Signer: signer, Keys: keys.Ring.Of(key.Caller), Serving: mode.Serving},
+		hub: hub, gateways: gateways, public: public,
+		peer: &session.PeerServer{
+			Sessions: sessions, Signer: signer, Keys: keys.Ring.Of(key.Caller), Gateways: gateways, Serving: mode.Serving,
+		},
 		provider: provider,
 		teams:    wireTeam(d, trail),
 		projects: wireProject(d, trail),
@@ -134,8 +141,10 @@ type FirstLogin = account.FirstLogin
 // created it, so that the caller can show it once.
 func (s *Service) Bootstrap(ctx context.Context) (*FirstLogin, error) { return s.bootstrap.Run(ctx) }
 
-// Register registers auth's services on a server.
+// Register registers auth's services on a server. Calls that change something return once every gateway applies the
+// change.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
+	r = settled{r, s.gateways.Settle}
 	s.registerSettings(r, s.public)
 	authpeerv1.RegisterCredentialServiceServer(r, s.peer)
 	s.registerKeys(r)
@@ -153,6 +162,8 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 const (
 	sweepEvery  = 5 * time.Minute
 	sweepJitter = time.Minute
+	// listenAgain is the pause after the connection for wake-ups was lost.
+	listenAgain = time.Second
 )
 
 // Workers returns auth's background loops.
@@ -162,6 +173,11 @@ func (s *Service) Workers() []process.Worker {
 	}}
 	return append([]process.Worker{
 		sweep,
+		{Name: "auth.wake", Run: func(ctx context.Context) error {
+			listen := func(ctx context.Context) error { return s.hub.Listen(ctx, s.deps.Pool) }
+			return process.Loop(ctx, s.deps.Clock, listenAgain, listenAgain/2, process.Logged(s.deps.Log, "auth.wake", listen))
+		}},
+		s.sweeping("auth.gateway-sweep", s.gateways.Sweep),
 		s.rotating(),
 		s.finishing(),
 		s.sweeping("auth.session-sweep", s.sessions.Sweep),

@@ -3,9 +3,9 @@
 // auth, and otherwise calls auth once. The credential is sent to no other service. For an open stream it checks again
 // whether the caller's access has changed.
 //
-// It caches only the identities of anonymous callers, each for authn.AnonymousLife. Refusals are never cached, so the
-// first request after maintenance is served. auth confirms the beginning of maintenance only after that time, when no
-// gateway uses an identity from before.
+// It caches identities under a lease that auth grants: auth acknowledges a logout, a demotion or the beginning of
+// maintenance only after each gateway has dropped its cache, or its lease has expired. Refusals are never cached, so the
+// first request after maintenance is served.
 package bearer
 
 import (
@@ -39,14 +39,15 @@ type Authenticator interface {
 
 // Checker checks the credentials of requests.
 type Checker struct {
-	auth      Authenticator
-	clk       clock.Clock
-	anonymous identities
+	auth  Authenticator
+	clk   clock.Clock
+	cache cache
 }
 
-// NewChecker returns a checker that calls auth.
-func NewChecker(auth Authenticator, clk clock.Clock) *Checker {
-	return &Checker{auth: auth, clk: clk, anonymous: identities{kept: make(map[Claim]identity)}}
+// NewChecker returns a checker that calls auth. mono is a monotonic clock, by which it measures its lease. Without a
+// Watcher, the checker has no lease and checks each credential.
+func NewChecker(auth Authenticator, clk clock.Clock, mono func() time.Duration) *Checker {
+	return &Checker{auth: auth, clk: clk, cache: cache{mono: mono, kept: make(map[claimKey]identity)}}
 }
 
 // User returns the access token of a request. It returns a fault if the Authorization header is missing, repeated, or
@@ -90,11 +91,12 @@ type Claim struct {
 	InMaintenance bool
 }
 
-// Caller has auth check the claim and returns a context whose calls carry the signed identity. For an anonymous caller
-// auth's response may be up to authn.AnonymousLife old.
+// Caller has auth check the claim and returns a context whose calls carry the signed identity. Under the lease, auth's
+// response may be up to keepFor old.
 func (c *Checker) Caller(ctx context.Context, claim Claim) (context.Context, error) {
-	sent := c.clk.Now()
-	if i, ok := c.anonymous.find(claim, sent); ok {
+	key, sent := keyOf(claim), c.clk.Now()
+	i, generation, ok := c.cache.find(key, sent)
+	if ok {
 		return authn.WithToken(ctx, i.token, i.sent.Add(callerLife)), nil
 	}
 	out, err := c.auth.Authenticate(ctx, &authpeerv1.AuthenticateRequest{
@@ -103,10 +105,12 @@ func (c *Checker) Caller(ctx context.Context, claim Claim) (context.Context, err
 	if err != nil {
 		return ctx, err
 	}
-	if claim.Credential == "" {
-		c.anonymous.keep(claim, identity{token: out.GetCallerToken(), sent: sent})
+	i = identity{token: out.GetCallerToken(), sent: sent}
+	if out.GetValidUntil() != nil {
+		i.until = out.GetValidUntil().AsTime()
 	}
-	return authn.WithToken(ctx, out.GetCallerToken(), sent.Add(callerLife)), nil
+	c.cache.keep(key, generation, i)
+	return authn.WithToken(ctx, i.token, sent.Add(callerLife)), nil
 }
 
 // Recheck returns a function that checks the caller of an open stream again; ctx is what Caller returned for claim.

@@ -18,6 +18,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
+// noLease is the monotonic clock of checkers that have no watcher.
+func noLease() time.Duration { return 0 }
+
 func TestUserReadsAccessToken(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{"Bearer eyJh.b-_9.c", "bearer eyJh.b-_9.c", "BEARER eyJh.b-_9.c"} {
@@ -44,25 +47,33 @@ func TestUserRefusesOtherCredentials(t *testing.T) {
 }
 
 // fakeAuth returns a fixed token or error and records the last request.
+// during, if set, runs before each response.
 type fakeAuth struct {
-	last  *authpeerv1.AuthenticateRequest
-	token string
-	err   error
+	last   *authpeerv1.AuthenticateRequest
+	calls  int
+	token  string
+	until  time.Time
+	during func()
+	err    error
 }
 
 func (w *fakeAuth) Authenticate(_ context.Context, in *authpeerv1.AuthenticateRequest, _ ...grpc.CallOption) (*authpeerv1.AuthenticateResponse, error) {
 	w.last = in
+	w.calls++
+	if w.during != nil {
+		w.during()
+	}
 	if w.err != nil {
 		return nil, w.err
 	}
-	return &authpeerv1.AuthenticateResponse{CallerToken: w.token}, nil
+	return &authpeerv1.AuthenticateResponse{CallerToken: w.token, ValidUntil: validUntil(w.until)}, nil
 }
 
 func TestCallerIdentityFromAuth(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
 	auth := &fakeAuth{token: "signed"}
-	ctx, err := bearer.NewChecker(auth, clk).Caller(t.Context(), bearer.Claim{Credential: "a.b.c", Client: "203.0.113.7", InMaintenance: true})
+	ctx, err := bearer.NewChecker(auth, clk, noLease).Caller(t.Context(), bearer.Claim{Credential: "a.b.c", Client: "203.0.113.7", InMaintenance: true})
 	require.NoError(t, err)
 	require.Equal(t, "a.b.c", auth.last.GetCredential())
 	require.Equal(t, "203.0.113.7", auth.last.GetClientAddress())
@@ -75,7 +86,7 @@ func TestCallerIdentityFromAuth(t *testing.T) {
 func TestCallerReturnsAuthRefusal(t *testing.T) {
 	t.Parallel()
 	refusal := fault.New(fault.Unauthenticated, "token_revoked", "Could not validate credentials")
-	ctx, err := bearer.NewChecker(&fakeAuth{err: refusal}, clock.Real()).Caller(t.Context(), bearer.Claim{Credential: "a.b.c"})
+	ctx, err := bearer.NewChecker(&fakeAuth{err: refusal}, clock.Real(), noLease).Caller(t.Context(), bearer.Claim{Credential: "a.b.c"})
 	require.ErrorIs(t, err, refusal)
 	require.Empty(t, authn.Token(ctx, clock.Real().Now()))
 }
@@ -93,7 +104,7 @@ func TestRecheckDetectsChangedAccess(t *testing.T) {
 	}
 	member := authn.ProjectRole{Project: "prj_1", Role: authn.ProjectViewer}
 	auth := &fakeAuth{token: sign(authn.RoleOperator, member)}
-	checker := bearer.NewChecker(auth, clk)
+	checker := bearer.NewChecker(auth, clk, noLease)
 	opened, err := checker.Caller(t.Context(), bearer.Claim{Credential: "a.b.c"})
 	require.NoError(t, err)
 	again := checker.Recheck(opened, bearer.Claim{Credential: "a.b.c", Client: "203.0.113.7"})

@@ -336,8 +336,9 @@ type Me struct {
 	Role     string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
 	Email    *string                `protobuf:"bytes,3,opt,name=email,proto3,oneof" json:"email,omitempty"`
 	// The keys of the caller's teams.
-	Teams         []string `protobuf:"bytes,4,rep,name=teams,proto3" json:"teams,omitempty"`
-	Quota         *Quota   `protobuf:"bytes,5,opt,name=quota,proto3" json:"quota,omitempty"`
+	Teams []string `protobuf:"bytes,4,rep,name=teams,proto3" json:"teams,omitempty"`
+	// Null while the quota cannot be read, because the service `jobs` is unavailable.
+	Quota         *Quota `protobuf:"bytes,5,opt,name=quota,proto3" json:"quota,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -1,8 +1,10 @@
 // Package maintenance owns the mode of the installation: whether its API serves requests, or rejects all requests other
 // than those of the routes marked in_maintenance. It promises that a change is in effect on every replica when the call
 // that made it returns; that the mode survives restarts; and that an admin can always end maintenance. Each check of a
-// caller reads the mode from the database. A gateway reuses the response to an anonymous caller for
-// authn.AnonymousLife, so a call that begins maintenance returns only after that time.
+// caller reads the mode from the database. Gateways cache the responses to these checks: a change of the mode raises the
+// epoch of callers (package session), and the service waits until each gateway has dropped its cache. A gateway without a
+// lease reuses the response to an anonymous caller for authn.AnonymousLife, so a call that begins maintenance returns only
+// after that time.
 package maintenance
 
 import (

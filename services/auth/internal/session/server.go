@@ -16,6 +16,7 @@ import (
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 )
@@ -142,15 +143,27 @@ func (s *Server) GetMe(ctx context.Context, _ *authv1.GetMeRequest) (*authv1.Me,
 	if err != nil {
 		return nil, err
 	}
-	q, err := s.Quota.GetAccountQuota(ctx, &jobspeerv1.GetAccountQuotaRequest{UserId: c.Subject})
-	if err != nil {
+	quota, err := s.quota(ctx, c.Subject)
+	return &authv1.Me{Username: a.Username, Role: a.Role, Email: a.Email, Teams: teams, Quota: quota}, err
+}
+
+// quotaTime is how long GetMe waits for the quota.
+const quotaTime = 2 * time.Second
+
+// quota returns the quota of an account, or nil if jobs is unavailable: a user must be able to see who they are without
+// jobs.
+func (s *Server) quota(ctx context.Context, accountID string) (*authv1.Quota, error) {
+	ctx, cancel := context.WithTimeout(ctx, quotaTime)
+	defer cancel()
+	q, err := s.Quota.GetAccountQuota(ctx, &jobspeerv1.GetAccountQuotaRequest{UserId: accountID})
+	switch {
+	case fault.Is(err, fault.Unavailable):
+		return nil, nil
+	case err != nil:
 		return nil, fmt.Errorf("get the quota from jobs: %w", err)
 	}
-	return &authv1.Me{
-		Username: a.Username, Role: a.Role, Email: a.Email, Teams: teams,
-		Quota: &authv1.Quota{
-			GpuLimit: q.GetGpuLimit(), GpuHeld: q.GetGpuHeld(), GpuQueued: q.GetGpuQueued(), GpuAvailable: q.GetGpuAvailable(),
-		},
+	return &authv1.Quota{
+		GpuLimit: q.GetGpuLimit(), GpuHeld: q.GetGpuHeld(), GpuQueued: q.GetGpuQueued(), GpuAvailable: q.GetGpuAvailable(),
 	}, nil
 }
 
@@ -171,6 +184,8 @@ type PeerServer struct {
 	Sessions *Sessions
 	Signer   *authn.Signer
 	Keys     CallerKeys
+	// Gateways are the gateways that cache the identities that Authenticate returns.
+	Gateways *Gateways
 	// Serving returns the error with which requests are rejected during maintenance, or nil if they are served.
 	Serving func(ctx context.Context) error
 }
@@ -188,7 +203,7 @@ func (s *PeerServer) Authenticate(ctx context.Context, in *authpeerv1.Authentica
 			return nil, err
 		}
 	}
-	c, err := s.Sessions.Authenticate(ctx, in.GetCredential(), in.GetClientAddress())
+	c, until, err := s.Sessions.identify(ctx, in.GetCredential(), in.GetClientAddress())
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +215,7 @@ func (s *PeerServer) Authenticate(ctx context.Context, in *authpeerv1.Authentica
 	if err != nil {
 		return nil, err
 	}
-	return &authpeerv1.AuthenticateResponse{CallerToken: token}, nil
+	return &authpeerv1.AuthenticateResponse{CallerToken: token, ValidUntil: request.OptionalTime(until)}, nil
 }
 
 // GetCallerKeys implements CredentialService.

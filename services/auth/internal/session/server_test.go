@@ -1,11 +1,14 @@
 package session
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
 
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
+	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
@@ -35,4 +38,30 @@ func TestServer_GetConfig_withoutProvider(t *testing.T) {
 	require.Equal(t, []string{"password"}, cfg.GetMethods())
 	require.Nil(t, cfg.GetOidc())
 	require.False(t, cfg.GetDeviceFlow())
+}
+
+// unavailableQuota fails with err.
+type unavailableQuota struct {
+	jobspeerv1.QuotaPeerServiceClient
+
+	err error
+}
+
+func (q unavailableQuota) GetAccountQuota(context.Context, *jobspeerv1.GetAccountQuotaRequest, ...grpc.CallOption) (*jobspeerv1.AccountQuota, error) {
+	return nil, q.err
+}
+
+func TestServer_GetMe_jobsUnavailable(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	c, err := h.authenticate(h.login().Access)
+	require.NoError(t, err)
+	s := &Server{Sessions: h.Sessions, Quota: unavailableQuota{err: fault.New(fault.Unavailable, "", "jobs is down")}}
+	me, err := s.GetMe(authn.NewContext(t.Context(), c), &authv1.GetMeRequest{})
+	require.NoError(t, err)
+	require.Equal(t, "ann", me.GetUsername())
+	require.Nil(t, me.GetQuota())
+	s.Quota = unavailableQuota{err: fault.New(fault.Internal, "", "a defect")}
+	_, err = s.GetMe(authn.NewContext(t.Context(), c), &authv1.GetMeRequest{})
+	require.Error(t, err, "other errors are not hidden")
 }

@@ -1,7 +1,8 @@
 // Package session signs users in and out. It owns the access tokens of sessions, the refresh tokens, which may be used
 // once, and the check of a credential for the gateway. It promises that a token is rejected from the next call on if
 // its session is revoked, its account is disabled, its epoch is outdated or its key is revoked. Each check therefore
-// reads the session, the account and the key from the database.
+// reads the session, the account and the key from the database. Gateways cache the results; Gateways.Settle waits until
+// none of them uses a result from before a change.
 package session
 
 import (

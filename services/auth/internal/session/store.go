@@ -50,7 +50,8 @@ func loadLive(ctx context.Context, q pg.Querier, sessionID string) (live, error)
 }
 
 // check is like loadLive, but also requires that the key that signed the access token is valid. One statement reads
-// everything that can invalidate a token before it expires, and nothing is cached between calls.
+// everything that can invalidate a token before it expires. Whatever changes it must raise the epoch of callers, by the
+// trigger raise_caller_epoch, because gateways cache the result.
 func check(ctx context.Context, q pg.Querier, sessionID, kid string) (live, error) {
 	return scanLive(q.QueryRow(ctx, `
 		SELECT `+liveColumns+`

@@ -13,6 +13,8 @@ import (
 	_ "github.com/signalbox-dev/signalbox/gen/signalbox/options/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -88,8 +90,10 @@ func (x *AuthenticateRequest) GetInMaintenance() bool {
 }
 
 type AuthenticateResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	CallerToken   string                 `protobuf:"bytes,1,opt,name=caller_token,json=callerToken,proto3" json:"caller_token,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	CallerToken string                 `protobuf:"bytes,1,opt,name=caller_token,json=callerToken,proto3" json:"caller_token,omitempty"`
+	// When the credential expires; absent for an anonymous caller.
+	ValidUntil    *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=valid_until,json=validUntil,proto3" json:"valid_until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -131,6 +135,146 @@ func (x *AuthenticateResponse) GetCallerToken() string {
 	return ""
 }
 
+func (x *AuthenticateResponse) GetValidUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ValidUntil
+	}
+	return nil
+}
+
+type WatchCallersRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Random for each start of the gateway.
+	GatewayId string `protobuf:"bytes,1,opt,name=gateway_id,json=gatewayId,proto3" json:"gateway_id,omitempty"`
+	// The epoch for which the gateway last dropped its cache; 0 before the first.
+	AckedEpoch int64 `protobuf:"varint,2,opt,name=acked_epoch,json=ackedEpoch,proto3" json:"acked_epoch,omitempty"`
+	// Number of the renewal that this message requests; it increases and is echoed in `renewed`. 0 requests none.
+	Renewal int64 `protobuf:"varint,3,opt,name=renewal,proto3" json:"renewal,omitempty"`
+	// The gateway no longer uses its cache and gives the lease back. It is the last message.
+	Leaving       bool `protobuf:"varint,4,opt,name=leaving,proto3" json:"leaving,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchCallersRequest) Reset() {
+	*x = WatchCallersRequest{}
+	mi := &file_signalbox_auth_peer_v1_credential_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchCallersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchCallersRequest) ProtoMessage() {}
+
+func (x *WatchCallersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_auth_peer_v1_credential_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchCallersRequest.ProtoReflect.Descriptor instead.
+func (*WatchCallersRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_auth_peer_v1_credential_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *WatchCallersRequest) GetGatewayId() string {
+	if x != nil {
+		return x.GatewayId
+	}
+	return ""
+}
+
+func (x *WatchCallersRequest) GetAckedEpoch() int64 {
+	if x != nil {
+		return x.AckedEpoch
+	}
+	return 0
+}
+
+func (x *WatchCallersRequest) GetRenewal() int64 {
+	if x != nil {
+		return x.Renewal
+	}
+	return 0
+}
+
+func (x *WatchCallersRequest) GetLeaving() bool {
+	if x != nil {
+		return x.Leaving
+	}
+	return false
+}
+
+type WatchCallersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Epoch int64                  `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// The renewal that this message grants, 0 for none: the lease runs for `lease` from the time of the request.
+	Renewed       int64                `protobuf:"varint,2,opt,name=renewed,proto3" json:"renewed,omitempty"`
+	Lease         *durationpb.Duration `protobuf:"bytes,3,opt,name=lease,proto3" json:"lease,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchCallersResponse) Reset() {
+	*x = WatchCallersResponse{}
+	mi := &file_signalbox_auth_peer_v1_credential_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchCallersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchCallersResponse) ProtoMessage() {}
+
+func (x *WatchCallersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_auth_peer_v1_credential_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchCallersResponse.ProtoReflect.Descriptor instead.
+func (*WatchCallersResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_auth_peer_v1_credential_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *WatchCallersResponse) GetEpoch() int64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *WatchCallersResponse) GetRenewed() int64 {
+	if x != nil {
+		return x.Renewed
+	}
+	return 0
+}
+
+func (x *WatchCallersResponse) GetLease() *durationpb.Duration {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
+}
+
 type GetCallerKeysRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -139,7 +283,7 @@ type GetCallerKeysRequest struct {
 
 func (x *GetCallerKeysRequest) Reset() {
 	*x = GetCallerKeysRequest{}
-	mi := &file_signalbox_auth_peer_v1_credential_proto_msgTypes[2]
+	mi := &file_signalbox_auth_peer_v1_credential_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -151,7 +295,7 @@ func (x *GetCallerKeysRequest) String() string {
 func (*GetCallerKeysRequest) ProtoMessage() {}
 
 func (x *GetCallerKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_auth_peer_v1_credential_proto_msgTypes[2]
+	mi := &file_signalbox_auth_peer_v1_credential_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -164,7 +308,7 @@ func (x *GetCallerKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallerKeysRequest.ProtoReflect.Descriptor instead.
 func (*GetCallerKeysRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_auth_peer_v1_credential_proto_rawDescGZIP(), []int{2}
+	return file_signalbox_auth_peer_v1_credential_proto_rawDescGZIP(), []int{4}
 }
 
 type CallerKeys struct {
@@ -176,7 +320,7 @@ type CallerKeys struct {
 
 func (x *CallerKeys) Reset() {
 	*x = CallerKeys{}
-	mi := &file_signalbox_auth_peer_v1_credential_proto_msgTypes[3]
+	mi := &file_signalbox_auth_peer_v1_credential_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -188,7 +332,7 @@ func (x *CallerKeys) String() string {
 func (*CallerKeys) ProtoMessage() {}
 
 func (x *CallerKeys) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_auth_peer_v1_credential_proto_msgTypes[3]
+	mi := &file_signalbox_auth_peer_v1_credential_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -201,7 +345,7 @@ func (x *CallerKeys) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallerKeys.ProtoReflect.Descriptor instead.
 func (*CallerKeys) Descriptor() ([]byte, []int) {
-	return file_signalbox_auth_peer_v1_credential_proto_rawDescGZIP(), []int{3}
+	return file_signalbox_auth_peer_v1_credential_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *CallerKeys) GetKeys() []*CallerKey {
@@ -222,7 +366,7 @@ type CallerKey struct {
 
 func (x *CallerKey) Reset() {
 	*x = CallerKey{}
-	mi := &file_signalbox_auth_peer_v1_credential_proto_msgTypes[4]
+	mi := &file_signalbox_auth_peer_v1_credential_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -234,7 +378,7 @@ func (x *CallerKey) String() string {
 func (*CallerKey) ProtoMessage() {}
 
 func (x *CallerKey) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_auth_peer_v1_credential_proto_msgTypes[4]
+	mi := &file_signalbox_auth_peer_v1_credential_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -247,7 +391,7 @@ func (x *CallerKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallerKey.ProtoReflect.Descriptor instead.
 func (*CallerKey) Descriptor() ([]byte, []int) {
-	return file_signalbox_auth_peer_v1_credential_proto_rawDescGZIP(), []int{4}
+	return file_signalbox_auth_peer_v1_credential_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CallerKey) GetKid() string {
@@ -274,7 +418,7 @@ type GetProjectRequest struct {
 
 func (x *GetProjectRequest) Reset() {
 	*x = GetProjectRequest{}
-	mi := &file_signalbox_auth_peer_v1_credential_proto_msgTypes[5]
+	mi := &file_signalbox_auth_peer_v1_credential_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -286,7 +430,7 @@ func (x *GetProjectRequest) String() string {
 func (*GetProjectRequest) ProtoMessage() {}
 
 func (x *GetProjectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_auth_peer_v1_credential_proto_msgTypes[5]
+	mi := &file_signalbox_auth_peer_v1_credential_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -299,7 +443,7 @@ func (x *GetProjectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProjectRequest.ProtoReflect.Descriptor instead.
 func (*GetProjectRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_auth_peer_v1_credential_proto_rawDescGZIP(), []int{5}
+	return file_signalbox_auth_peer_v1_credential_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetProjectRequest) GetProject() string {
@@ -328,7 +472,7 @@ type Project struct {
 
 func (x *Project) Reset() {
 	*x = Project{}
-	mi := &file_signalbox_auth_peer_v1_credential_proto_msgTypes[6]
+	mi := &file_signalbox_auth_peer_v1_credential_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -340,7 +484,7 @@ func (x *Project) String() string {
 func (*Project) ProtoMessage() {}
 
 func (x *Project) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_auth_peer_v1_credential_proto_msgTypes[6]
+	mi := &file_signalbox_auth_peer_v1_credential_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -353,7 +497,7 @@ func (x *Project) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Project.ProtoReflect.Descriptor instead.
 func (*Project) Descriptor() ([]byte, []int) {
-	return file_signalbox_auth_peer_v1_credential_proto_rawDescGZIP(), []int{6}
+	return file_signalbox_auth_peer_v1_credential_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Project) GetId() string {
@@ -409,15 +553,28 @@ var File_signalbox_auth_peer_v1_credential_proto protoreflect.FileDescriptor
 
 const file_signalbox_auth_peer_v1_credential_proto_rawDesc = "" +
 	"\n" +
-	"'signalbox/auth/peer/v1/credential.proto\x12\x16signalbox.auth.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\"signalbox/options/v1/options.proto\"\x90\x01\n" +
+	"'signalbox/auth/peer/v1/credential.proto\x12\x16signalbox.auth.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/options/v1/options.proto\"\x90\x01\n" +
 	"\x13AuthenticateRequest\x12+\n" +
 	"\n" +
 	"credential\x18\x01 \x01(\tB\v\xbaH\x05r\x03(\x80@\x80\x01\x01R\n" +
 	"credential\x12%\n" +
 	"\x0eclient_address\x18\x02 \x01(\tR\rclientAddress\x12%\n" +
-	"\x0ein_maintenance\x18\x03 \x01(\bR\rinMaintenance\">\n" +
+	"\x0ein_maintenance\x18\x03 \x01(\bR\rinMaintenance\"{\n" +
 	"\x14AuthenticateResponse\x12&\n" +
-	"\fcaller_token\x18\x01 \x01(\tB\x03\x80\x01\x01R\vcallerToken\"\x16\n" +
+	"\fcaller_token\x18\x01 \x01(\tB\x03\x80\x01\x01R\vcallerToken\x12;\n" +
+	"\vvalid_until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"validUntil\"\x89\x01\n" +
+	"\x13WatchCallersRequest\x12\x1d\n" +
+	"\n" +
+	"gateway_id\x18\x01 \x01(\tR\tgatewayId\x12\x1f\n" +
+	"\vacked_epoch\x18\x02 \x01(\x03R\n" +
+	"ackedEpoch\x12\x18\n" +
+	"\arenewal\x18\x03 \x01(\x03R\arenewal\x12\x18\n" +
+	"\aleaving\x18\x04 \x01(\bR\aleaving\"w\n" +
+	"\x14WatchCallersResponse\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12\x18\n" +
+	"\arenewed\x18\x02 \x01(\x03R\arenewed\x12/\n" +
+	"\x05lease\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05lease\"\x16\n" +
 	"\x14GetCallerKeysRequest\"C\n" +
 	"\n" +
 	"CallerKeys\x125\n" +
@@ -437,9 +594,10 @@ const file_signalbox_auth_peer_v1_credential_proto_rawDesc = "" +
 	"visibility\x12\x17\n" +
 	"\ateam_id\x18\x05 \x01(\tR\x06teamId\x12\x1a\n" +
 	"\barchived\x18\x06 \x01(\bR\barchived\x12-\n" +
-	"\x12visibility_version\x18\a \x01(\x03R\x11visibilityVersion2\xaf\x02\n" +
+	"\x12visibility_version\x18\a \x01(\x03R\x11visibilityVersion2\xad\x03\n" +
 	"\x11CredentialService\x12{\n" +
-	"\fAuthenticate\x12+.signalbox.auth.peer.v1.AuthenticateRequest\x1a,.signalbox.auth.peer.v1.AuthenticateResponse\"\x10\xea\xc7\x18\t\x1a\agateway\x90\x02\x01\x12\x9c\x01\n" +
+	"\fAuthenticate\x12+.signalbox.auth.peer.v1.AuthenticateRequest\x1a,.signalbox.auth.peer.v1.AuthenticateResponse\"\x10\xea\xc7\x18\t\x1a\agateway\x90\x02\x01\x12|\n" +
+	"\fWatchCallers\x12+.signalbox.auth.peer.v1.WatchCallersRequest\x1a,.signalbox.auth.peer.v1.WatchCallersResponse\"\r\xea\xc7\x18\t\x1a\agateway(\x010\x01\x12\x9c\x01\n" +
 	"\rGetCallerKeys\x12,.signalbox.auth.peer.v1.GetCallerKeysRequest\x1a\".signalbox.auth.peer.v1.CallerKeys\"9\xea\xc7\x182\x1a\agateway\x1a\x04auth\x1a\x04jobs\x1a\x06ingest\x1a\bregistry\x1a\tinference\x90\x02\x012\x83\x01\n" +
 	"\x0eProjectService\x12q\n" +
 	"\n" +
@@ -457,29 +615,37 @@ func file_signalbox_auth_peer_v1_credential_proto_rawDescGZIP() []byte {
 	return file_signalbox_auth_peer_v1_credential_proto_rawDescData
 }
 
-var file_signalbox_auth_peer_v1_credential_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_signalbox_auth_peer_v1_credential_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_signalbox_auth_peer_v1_credential_proto_goTypes = []any{
-	(*AuthenticateRequest)(nil),  // 0: signalbox.auth.peer.v1.AuthenticateRequest
-	(*AuthenticateResponse)(nil), // 1: signalbox.auth.peer.v1.AuthenticateResponse
-	(*GetCallerKeysRequest)(nil), // 2: signalbox.auth.peer.v1.GetCallerKeysRequest
-	(*CallerKeys)(nil),           // 3: signalbox.auth.peer.v1.CallerKeys
-	(*CallerKey)(nil),            // 4: signalbox.auth.peer.v1.CallerKey
-	(*GetProjectRequest)(nil),    // 5: signalbox.auth.peer.v1.GetProjectRequest
-	(*Project)(nil),              // 6: signalbox.auth.peer.v1.Project
+	(*AuthenticateRequest)(nil),   // 0: signalbox.auth.peer.v1.AuthenticateRequest
+	(*AuthenticateResponse)(nil),  // 1: signalbox.auth.peer.v1.AuthenticateResponse
+	(*WatchCallersRequest)(nil),   // 2: signalbox.auth.peer.v1.WatchCallersRequest
+	(*WatchCallersResponse)(nil),  // 3: signalbox.auth.peer.v1.WatchCallersResponse
+	(*GetCallerKeysRequest)(nil),  // 4: signalbox.auth.peer.v1.GetCallerKeysRequest
+	(*CallerKeys)(nil),            // 5: signalbox.auth.peer.v1.CallerKeys
+	(*CallerKey)(nil),             // 6: signalbox.auth.peer.v1.CallerKey
+	(*GetProjectRequest)(nil),     // 7: signalbox.auth.peer.v1.GetProjectRequest
+	(*Project)(nil),               // 8: signalbox.auth.peer.v1.Project
+	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 10: google.protobuf.Duration
 }
 var file_signalbox_auth_peer_v1_credential_proto_depIdxs = []int32{
-	4, // 0: signalbox.auth.peer.v1.CallerKeys.keys:type_name -> signalbox.auth.peer.v1.CallerKey
-	0, // 1: signalbox.auth.peer.v1.CredentialService.Authenticate:input_type -> signalbox.auth.peer.v1.AuthenticateRequest
-	2, // 2: signalbox.auth.peer.v1.CredentialService.GetCallerKeys:input_type -> signalbox.auth.peer.v1.GetCallerKeysRequest
-	5, // 3: signalbox.auth.peer.v1.ProjectService.GetProject:input_type -> signalbox.auth.peer.v1.GetProjectRequest
-	1, // 4: signalbox.auth.peer.v1.CredentialService.Authenticate:output_type -> signalbox.auth.peer.v1.AuthenticateResponse
-	3, // 5: signalbox.auth.peer.v1.CredentialService.GetCallerKeys:output_type -> signalbox.auth.peer.v1.CallerKeys
-	6, // 6: signalbox.auth.peer.v1.ProjectService.GetProject:output_type -> signalbox.auth.peer.v1.Project
-	4, // [4:7] is the sub-list for method output_type
-	1, // [1:4] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	9,  // 0: signalbox.auth.peer.v1.AuthenticateResponse.valid_until:type_name -> google.protobuf.Timestamp
+	10, // 1: signalbox.auth.peer.v1.WatchCallersResponse.lease:type_name -> google.protobuf.Duration
+	6,  // 2: signalbox.auth.peer.v1.CallerKeys.keys:type_name -> signalbox.auth.peer.v1.CallerKey
+	0,  // 3: signalbox.auth.peer.v1.CredentialService.Authenticate:input_type -> signalbox.auth.peer.v1.AuthenticateRequest
+	2,  // 4: signalbox.auth.peer.v1.CredentialService.WatchCallers:input_type -> signalbox.auth.peer.v1.WatchCallersRequest
+	4,  // 5: signalbox.auth.peer.v1.CredentialService.GetCallerKeys:input_type -> signalbox.auth.peer.v1.GetCallerKeysRequest
+	7,  // 6: signalbox.auth.peer.v1.ProjectService.GetProject:input_type -> signalbox.auth.peer.v1.GetProjectRequest
+	1,  // 7: signalbox.auth.peer.v1.CredentialService.Authenticate:output_type -> signalbox.auth.peer.v1.AuthenticateResponse
+	3,  // 8: signalbox.auth.peer.v1.CredentialService.WatchCallers:output_type -> signalbox.auth.peer.v1.WatchCallersResponse
+	5,  // 9: signalbox.auth.peer.v1.CredentialService.GetCallerKeys:output_type -> signalbox.auth.peer.v1.CallerKeys
+	8,  // 10: signalbox.auth.peer.v1.ProjectService.GetProject:output_type -> signalbox.auth.peer.v1.Project
+	7,  // [7:11] is the sub-list for method output_type
+	3,  // [3:7] is the sub-list for method input_type
+	3,  // [3:3] is the sub-list for extension type_name
+	3,  // [3:3] is the sub-list for extension extendee
+	0,  // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_auth_peer_v1_credential_proto_init() }
@@ -493,7 +659,7 @@ func file_signalbox_auth_peer_v1_credential_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_auth_peer_v1_credential_proto_rawDesc), len(file_signalbox_auth_peer_v1_credential_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

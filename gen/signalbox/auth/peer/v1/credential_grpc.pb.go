@@ -22,6 +22,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	CredentialService_Authenticate_FullMethodName  = "/signalbox.auth.peer.v1.CredentialService/Authenticate"
+	CredentialService_WatchCallers_FullMethodName  = "/signalbox.auth.peer.v1.CredentialService/WatchCallers"
 	CredentialService_GetCallerKeys_FullMethodName = "/signalbox.auth.peer.v1.CredentialService/GetCallerKeys"
 )
 
@@ -36,6 +37,11 @@ type CredentialServiceClient interface {
 	// call fails with Unauthenticated. While the installation is in maintenance, it fails with Unavailable and the code
 	// `maintenance`, unless `in_maintenance` is set.
 	Authenticate(ctx context.Context, in *AuthenticateRequest, opts ...grpc.CallOption) (*AuthenticateResponse, error)
+	// WatchCallers is a gateway's stream for its cache of callers: the gateway sends what it has applied; auth sends the
+	// epoch, which increases with each change after which a cached caller may be outdated, and renews the lease under which
+	// the gateway may use its cache. A call that makes such a change returns once every gateway with a live lease has
+	// acknowledged the epoch.
+	WatchCallers(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WatchCallersRequest, WatchCallersResponse], error)
 	// GetCallerKeys returns the public keys that verify caller identities.
 	GetCallerKeys(ctx context.Context, in *GetCallerKeysRequest, opts ...grpc.CallOption) (*CallerKeys, error)
 }
@@ -58,6 +64,19 @@ func (c *credentialServiceClient) Authenticate(ctx context.Context, in *Authenti
 	return out, nil
 }
 
+func (c *credentialServiceClient) WatchCallers(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WatchCallersRequest, WatchCallersResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &CredentialService_ServiceDesc.Streams[0], CredentialService_WatchCallers_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchCallersRequest, WatchCallersResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type CredentialService_WatchCallersClient = grpc.BidiStreamingClient[WatchCallersRequest, WatchCallersResponse]
+
 func (c *credentialServiceClient) GetCallerKeys(ctx context.Context, in *GetCallerKeysRequest, opts ...grpc.CallOption) (*CallerKeys, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CallerKeys)
@@ -79,6 +98,11 @@ type CredentialServiceServer interface {
 	// call fails with Unauthenticated. While the installation is in maintenance, it fails with Unavailable and the code
 	// `maintenance`, unless `in_maintenance` is set.
 	Authenticate(context.Context, *AuthenticateRequest) (*AuthenticateResponse, error)
+	// WatchCallers is a gateway's stream for its cache of callers: the gateway sends what it has applied; auth sends the
+	// epoch, which increases with each change after which a cached caller may be outdated, and renews the lease under which
+	// the gateway may use its cache. A call that makes such a change returns once every gateway with a live lease has
+	// acknowledged the epoch.
+	WatchCallers(grpc.BidiStreamingServer[WatchCallersRequest, WatchCallersResponse]) error
 	// GetCallerKeys returns the public keys that verify caller identities.
 	GetCallerKeys(context.Context, *GetCallerKeysRequest) (*CallerKeys, error)
 	mustEmbedUnimplementedCredentialServiceServer()
@@ -93,6 +117,9 @@ type UnimplementedCredentialServiceServer struct{}
 
 func (UnimplementedCredentialServiceServer) Authenticate(context.Context, *AuthenticateRequest) (*AuthenticateResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Authenticate not implemented")
+}
+func (UnimplementedCredentialServiceServer) WatchCallers(grpc.BidiStreamingServer[WatchCallersRequest, WatchCallersResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchCallers not implemented")
 }
 func (UnimplementedCredentialServiceServer) GetCallerKeys(context.Context, *GetCallerKeysRequest) (*CallerKeys, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetCallerKeys not implemented")
@@ -136,6 +163,13 @@ func _CredentialService_Authenticate_Handler(srv interface{}, ctx context.Contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _CredentialService_WatchCallers_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(CredentialServiceServer).WatchCallers(&grpc.GenericServerStream[WatchCallersRequest, WatchCallersResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type CredentialService_WatchCallersServer = grpc.BidiStreamingServer[WatchCallersRequest, WatchCallersResponse]
+
 func _CredentialService_GetCallerKeys_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetCallerKeysRequest)
 	if err := dec(in); err != nil {
@@ -170,7 +204,14 @@ var CredentialService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _CredentialService_GetCallerKeys_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "WatchCallers",
+			Handler:       _CredentialService_WatchCallers_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+	},
 	Metadata: "signalbox/auth/peer/v1/credential.proto",
 }
 

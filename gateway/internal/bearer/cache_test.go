@@ -36,7 +36,7 @@ func TestAnonymousIdentityIsReused(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewFake(time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC))
 	auth := &counting{}
-	checker := bearer.NewChecker(auth, clk)
+	checker := bearer.NewChecker(auth, clk, noLease)
 	token := func(claim bearer.Claim) string {
 		ctx, err := checker.Caller(t.Context(), claim)
 		require.NoError(t, err)
@@ -47,7 +47,7 @@ func TestAnonymousIdentityIsReused(t *testing.T) {
 	require.Equal(t, "2", token(bearer.Claim{Client: "203.0.113.8"}), "the identity contains the client's address")
 	require.Equal(t, "3", token(bearer.Claim{Client: "203.0.113.7", InMaintenance: true}), "auth did not check the maintenance mode for this identity")
 	require.Equal(t, "4", token(bearer.Claim{Client: "203.0.113.7", Credential: "a.b.c"}))
-	require.Equal(t, "5", token(bearer.Claim{Client: "203.0.113.7", Credential: "a.b.c"}), "a credential is checked each time")
+	require.Equal(t, "5", token(bearer.Claim{Client: "203.0.113.7", Credential: "a.b.c"}), "a credential is checked each time without a lease")
 	clk.Advance(authn.AnonymousLife - time.Millisecond)
 	require.Equal(t, "1", token(one))
 	clk.Advance(time.Millisecond)
@@ -64,7 +64,7 @@ func TestAnonymousIdentityIsReused(t *testing.T) {
 func TestAnonymousRefusalIsNotReused(t *testing.T) {
 	t.Parallel()
 	auth := &counting{err: fault.New(fault.Unavailable, fault.CodeMaintenance, "Back at nine")}
-	checker := bearer.NewChecker(auth, clock.NewFake(time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)))
+	checker := bearer.NewChecker(auth, clock.NewFake(time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)), noLease)
 	_, err := checker.Caller(t.Context(), bearer.Claim{})
 	require.Error(t, err)
 	auth.err = nil
@@ -75,12 +75,14 @@ func TestAnonymousRefusalIsNotReused(t *testing.T) {
 func TestAnonymousIdentitiesAreBounded(t *testing.T) {
 	t.Parallel()
 	auth := &counting{}
-	checker := bearer.NewChecker(auth, clock.NewFake(time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)))
-	for i := range 1025 {
+	checker := bearer.NewChecker(auth, clock.NewFake(time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)), noLease)
+	for i := range 4097 {
 		_, err := checker.Caller(t.Context(), bearer.Claim{Client: fmt.Sprint(i)})
 		require.NoError(t, err)
 	}
-	_, err := checker.Caller(t.Context(), bearer.Claim{Client: "0"})
-	require.NoError(t, err)
-	require.Equal(t, 1026, auth.calls)
+	for i := range 4097 {
+		_, err := checker.Caller(t.Context(), bearer.Claim{Client: fmt.Sprint(i)})
+		require.NoError(t, err)
+	}
+	require.Greater(t, auth.calls, 4097, "not all identities were kept")
 }

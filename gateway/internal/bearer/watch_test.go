@@ -1,0 +1,258 @@
+package bearer_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/signalbox-dev/signalbox/gateway/internal/bearer"
+	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// watchHarness is a checker with a watcher. The test is auth: it receives each request and sends each response.
+type watchHarness struct {
+	*bearer.Checker
+
+	t       *testing.T
+	auth    *fakeAuth
+	clock   *clock.Fake
+	mono    atomic.Int64
+	streams chan *fakeStream
+	stop    func()
+}
+
+func newWatchHarness(t *testing.T) *watchHarness {
+	t.Helper()
+	h := &watchHarness{
+		t: t, auth: &fakeAuth{token: "signed"}, clock: clock.NewFake(time.Date(2026, 11, 23, 3, 0, 0, 0, time.UTC)),
+		streams: make(chan *fakeStream),
+	}
+	h.Checker = bearer.NewChecker(h.auth, h.clock, func() time.Duration { return time.Duration(h.mono.Load()) })
+	watcher := &bearer.Watcher{Checker: h.Checker, Auth: h, ID: "rep_1", Log: slog.New(slog.DiscardHandler)}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); watcher.Run(ctx) }()
+	h.stop = func() { cancel(); <-done }
+	t.Cleanup(h.stop)
+	return h
+}
+
+// WatchCallers implements bearer.Watched.
+func (h *watchHarness) WatchCallers(ctx context.Context, _ ...grpc.CallOption) (grpc.BidiStreamingClient[authpeerv1.WatchCallersRequest, authpeerv1.WatchCallersResponse], error) {
+	s := &fakeStream{ctx: ctx, up: make(chan *authpeerv1.WatchCallersRequest, 16), down: make(chan *authpeerv1.WatchCallersResponse), end: make(chan error, 1)}
+	select {
+	case h.streams <- s:
+		return s, nil
+	case <-h.t.Context().Done():
+		return nil, io.ErrClosedPipe
+	}
+}
+
+type fakeStream struct {
+	grpc.ClientStream
+
+	ctx  context.Context
+	up   chan *authpeerv1.WatchCallersRequest
+	down chan *authpeerv1.WatchCallersResponse
+	end  chan error
+}
+
+func (s *fakeStream) Send(in *authpeerv1.WatchCallersRequest) error { s.up <- in; return nil }
+func (s *fakeStream) CloseSend() error                              { s.end <- io.EOF; return nil }
+
+func (s *fakeStream) Recv() (*authpeerv1.WatchCallersResponse, error) {
+	select {
+	case out := <-s.down:
+		return out, nil
+	case err := <-s.end:
+		return nil, err
+	case <-s.ctx.Done():
+		return nil, s.ctx.Err()
+	}
+}
+
+// grant sends an epoch and grants the renewal with this number; 0 grants none.
+func (s *fakeStream) grant(epoch, renewal int64) {
+	s.down <- &authpeerv1.WatchCallersResponse{Epoch: epoch, Renewed: renewal, Lease: durationpb.New(5 * time.Second)}
+}
+
+// next returns the next stream. It lets the watcher's waits before it end.
+func (h *watchHarness) next() *fakeStream {
+	h.t.Helper()
+	for {
+		select {
+		case s := <-h.streams:
+			return s
+		default:
+			require.NoError(h.t, h.t.Context().Err())
+			h.clock.Advance(time.Second)
+			runtime.Gosched()
+		}
+	}
+}
+
+// leased returns the next stream, on which auth has granted a lease at epoch 7.
+func (h *watchHarness) leased() *fakeStream {
+	h.t.Helper()
+	s := h.next()
+	first := <-s.up
+	require.Equal(h.t, "rep_1", first.GetGatewayId())
+	require.Zero(h.t, first.GetAckedEpoch())
+	s.grant(7, first.GetRenewal())
+	require.EqualValues(h.t, 7, (<-s.up).GetAckedEpoch())
+	return s
+}
+
+// calls returns how many calls of auth n checks of a user cost.
+func (h *watchHarness) calls(n int) int {
+	h.t.Helper()
+	before := h.auth.calls
+	for range n {
+		_, err := h.Caller(h.t.Context(), bearer.Claim{Credential: "a.b.c", Client: "203.0.113.7"})
+		require.NoError(h.t, err)
+	}
+	return h.auth.calls - before
+}
+
+func TestWatcher_leaseLetsCheckerReuseIdentity(t *testing.T) {
+	t.Parallel()
+	h := newWatchHarness(t)
+	require.Equal(t, 3, h.calls(3), "no lease yet")
+	s := h.leased()
+	require.Equal(t, 1, h.calls(100))
+	_, err := h.Caller(t.Context(), bearer.Claim{Credential: "a.b.c", Client: "203.0.113.8"})
+	require.NoError(t, err)
+	_, err = h.Caller(t.Context(), bearer.Claim{Credential: "a.b.d", Client: "203.0.113.7"})
+	require.NoError(t, err)
+	require.Equal(t, 6, h.auth.calls, "other addresses and credentials have identities of their own")
+
+	h.clock.Advance(20 * time.Second)
+	require.Equal(t, 1, h.calls(2), "an identity is used for 20 s")
+	h.auth.until = h.clock.Now().Add(21 * time.Second)
+	h.clock.Advance(20 * time.Second)
+	require.Equal(t, 1, h.calls(2))
+	h.clock.Advance(time.Second)
+	require.Equal(t, 2, h.calls(2), "an expired credential is checked each time")
+	_ = s
+}
+
+func TestWatcher_newEpochDropsCacheBeforeAck(t *testing.T) {
+	t.Parallel()
+	h := newWatchHarness(t)
+	s := h.leased()
+	require.Equal(t, 1, h.calls(2))
+	h.auth.err = fault.New(fault.Unauthenticated, "token_invalid", "Could not validate credentials")
+	s.grant(8, 0)
+	require.EqualValues(t, 8, (<-s.up).GetAckedEpoch())
+	_, err := h.Caller(t.Context(), bearer.Claim{Credential: "a.b.c", Client: "203.0.113.7"})
+	require.ErrorIs(t, err, h.auth.err, "no request is accepted after the acknowledgement")
+}
+
+// A response of auth to a call that began before the change may show the access from before the change.
+func TestWatcher_responseFromBeforeDropIsNotKept(t *testing.T) {
+	t.Parallel()
+	h := newWatchHarness(t)
+	s := h.leased()
+	h.auth.during = func() {
+		s.grant(8, 0)
+		<-s.up
+	}
+	require.Equal(t, 1, h.calls(1))
+	h.auth.during = nil
+	require.Equal(t, 1, h.calls(1))
+}
+
+// A frozen gateway stops renewing. When it continues, it must not use what it had cached.
+func TestWatcher_expiredLeaseEndsCache(t *testing.T) {
+	t.Parallel()
+	h := newWatchHarness(t)
+	s := h.leased()
+	require.Equal(t, 1, h.calls(2))
+	h.mono.Store(int64(5*time.Second - 1))
+	require.Zero(t, h.calls(1))
+	h.mono.Store(int64(5 * time.Second))
+	require.Equal(t, 2, h.calls(2))
+
+	require.NoError(t, h.clock.Await(t.Context(), 1))
+	h.clock.Advance(time.Second)
+	again := <-s.up
+	s.grant(7, again.GetRenewal()-1)
+	s.grant(7, again.GetRenewal())
+	s.grant(7, 0) // the last response has been processed when this one is received
+	require.Zero(t, h.calls(1), "the lease counts from the request, and nothing has changed")
+}
+
+func TestWatcher_silentAuthEndsStream(t *testing.T) {
+	t.Parallel()
+	h := newWatchHarness(t)
+	s := h.leased()
+	h.mono.Store(int64(5*time.Second + 1))
+	require.NoError(t, h.clock.Await(t.Context(), 1))
+	h.clock.Advance(time.Second)
+	<-s.ctx.Done()
+	next := h.next()
+	require.Zero(t, (<-next.up).GetAckedEpoch(), "a new stream begins without an epoch")
+	next.grant(3, 0)
+	require.EqualValues(t, 3, (<-next.up).GetAckedEpoch(), "the epochs of a restored database may be lower")
+}
+
+func TestWatcher_brokenStreamIsReopened(t *testing.T) {
+	t.Parallel()
+	h := newWatchHarness(t)
+	s := h.leased()
+	require.Equal(t, 1, h.calls(2))
+	s.end <- errors.New("broken")
+	require.Zero(t, h.calls(1), "the lease outlives the stream")
+	next := h.leased()
+	require.Equal(t, 1, h.calls(2), "the first message of a stream drops the cache")
+	h.stop()
+	require.True(t, (<-next.up).GetLeaving())
+	require.Equal(t, 2, h.calls(2), "a gateway that has left has no lease")
+}
+
+func TestCheckerCacheIsBounded(t *testing.T) {
+	t.Parallel()
+	h := newWatchHarness(t)
+	h.leased()
+	h.auth.token = strings.Repeat("x", 64<<10)
+	for i := range 1000 {
+		_, err := h.Caller(t.Context(), bearer.Claim{Credential: "a.b." + strings.Repeat("c", i+1)})
+		require.NoError(t, err)
+	}
+	before, kept := h.auth.calls, 0
+	for i := range 1000 {
+		_, err := h.Caller(t.Context(), bearer.Claim{Credential: "a.b." + strings.Repeat("c", i+1)})
+		require.NoError(t, err)
+		if h.auth.calls == before {
+			kept++
+		}
+		before = h.auth.calls
+	}
+	require.LessOrEqual(t, kept, 256, "at most 16 MiB are kept")
+	h.auth.token = "signed"
+	_, err := h.Caller(t.Context(), bearer.Claim{Credential: "a.b.z"})
+	require.NoError(t, err)
+	_, err = h.Caller(t.Context(), bearer.Claim{Credential: "a.b.z"})
+	require.NoError(t, err)
+	require.Equal(t, before+1, h.auth.calls, "a full cache makes room")
+}
+
+func validUntil(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
