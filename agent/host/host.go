@@ -22,7 +22,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/agent/engine"
 	"github.com/signalbox-dev/signalbox/agent/executor"
-	"github.com/signalbox-dev/signalbox/agent/host/limits"
+	"github.com/signalbox-dev/signalbox/agent/host/boundary"
 	"github.com/signalbox-dev/signalbox/agent/host/logship"
 	"github.com/signalbox-dev/signalbox/agent/host/objcache"
 	"github.com/signalbox-dev/signalbox/agent/host/pyenv"
@@ -72,7 +72,7 @@ type Host struct {
 	control shim.Control
 	objects *objcache.Store
 	envs    *pyenv.Builder
-	holder  limits.Enforcer
+	holder  boundary.Enforcer
 	shipper *logship.Shipper
 	prober  *engine.Prober
 	retry   clock.Backoff
@@ -103,7 +103,7 @@ func New(cfg Config, d Deps) (*Host, error) {
 		cfg: cfg, deps: d, control: shim.Control{Exec: cfg.Exec, Clock: d.Clock},
 		objects:  objcache.NewStore(filepath.Join(cfg.Data, "objects"), cfg.CacheBytes, d.Downloader, d.Clock),
 		envs:     pyenv.NewBuilder(cfg.Environments, cfg.Environ, d.Clock),
-		holder:   limits.Detect("/sys/fs/cgroup", string(own)),
+		holder:   boundary.Detect("/sys/fs/cgroup", string(own)),
 		shipper:  logship.NewShipper(d.HTTP, d.Clock, retry.Wait, d.Log),
 		prober:   engine.NewProber(d.Clock),
 		retry:    retry,

@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/signalbox-dev/signalbox/agent/host/limits"
+	"github.com/signalbox-dev/signalbox/agent/host/boundary"
 )
 
 // Start is the content of start.json: the command to run. Env may contain secrets, so only the agent's user
@@ -16,8 +16,8 @@ type Start struct {
 	Env  []string `json:"env"`
 	Dir  string   `json:"dir"`
 	// Log is the file to which stdout and stderr are appended.
-	Log    string      `json:"log"`
-	Limits limits.Plan `json:"limits"`
+	Log    string        `json:"log"`
+	Limits boundary.Plan `json:"limits"`
 	// Mark is the value of the environment variable MarkName.
 	Mark string `json:"mark"`
 }
