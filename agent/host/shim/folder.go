@@ -18,6 +18,9 @@ type Start struct {
 	// Log is the file to which stdout and stderr are appended.
 	Log    string        `json:"log"`
 	Limits boundary.Plan `json:"limits"`
+	// Isolation is the boundary around the command. Path, Dir and Env refer to what the command sees inside it;
+	// Log is a path of the machine.
+	Isolation boundary.Isolation `json:"isolation,omitzero"`
 	// Mark is the value of the environment variable MarkName.
 	Mark string `json:"mark"`
 }
