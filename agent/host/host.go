@@ -47,6 +47,12 @@ type Config struct {
 	CollectTimeout time.Duration
 	// ProbeInterval is the time between two probes of a ready engine; 10 seconds if 0.
 	ProbeInterval time.Duration
+	// Isolate runs each work inside a boundary. If the machine cannot do that, works are refused.
+	Isolate bool
+	// WorkUsers are the user ids of works if the agent runs as root. No other user of the machine may have them.
+	WorkUsers boundary.Users
+	// WorkPaths are further files and folders of the machine that works may read.
+	WorkPaths []string
 	// Environ is the environment of the agent's process. It has PATH and the user's settings for pip, uv and
 	// proxies. Works receive none of it.
 	Environ []string
@@ -89,6 +95,11 @@ type Host struct {
 	ctx     context.Context //nolint:containedctx // the context of Run, for works that Apply adds later
 	keepers sync.WaitGroup
 	down    bool
+
+	// tryOnce guards kind and notIsolated, see Isolation.
+	tryOnce     sync.Once
+	kind        boundary.Kind
+	notIsolated error
 }
 
 // New creates an executor and loads the works that an earlier one left on disk.
@@ -172,6 +183,7 @@ func (h *Host) load() error {
 // executor with the same folder adopts them.
 func (h *Host) Run(ctx context.Context) error {
 	h.holder.Clean(h.deps.Clock.Now())
+	h.logIsolation(ctx)
 	h.mu.Lock()
 	h.ctx = ctx
 	for _, w := range h.works {
