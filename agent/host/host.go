@@ -96,8 +96,8 @@ type Host struct {
 	keepers sync.WaitGroup
 	down    bool
 
-	// tryOnce guards kind and notIsolated, see Isolation.
-	tryOnce     sync.Once
+	// tried is closed when kind and notIsolated are known, see Isolation.
+	tried       chan struct{}
 	kind        boundary.Kind
 	notIsolated error
 }
@@ -121,6 +121,7 @@ func New(cfg Config, d Deps) (*Host, error) {
 		restart:  clock.Backoff{Base: time.Second, Max: 30 * time.Second, Jitter: d.Jitter},
 		changes:  make(chan struct{}, 1),
 		shutdown: make(chan struct{}),
+		tried:    make(chan struct{}),
 		works:    map[executor.Key]*work{},
 	}
 	return h, h.load()
@@ -183,7 +184,7 @@ func (h *Host) load() error {
 // executor with the same folder adopts them.
 func (h *Host) Run(ctx context.Context) error {
 	h.holder.Clean(h.deps.Clock.Now())
-	h.logIsolation(ctx)
+	h.tryIsolation(ctx)
 	h.mu.Lock()
 	h.ctx = ctx
 	for _, w := range h.works {

@@ -20,29 +20,35 @@ import (
 // trialTimeout limits the trial of the boundary.
 const trialTimeout = 30 * time.Second
 
-// Isolation returns how works are isolated on this machine. If they are not, why states the reason. The first call
-// tries the boundary with a program that does nothing.
+// Isolation returns how works are isolated on this machine. If they are not, why states the reason. It waits until
+// Run has tried the boundary.
 func (h *Host) Isolation() (kind boundary.Kind, why error) {
-	h.tryOnce.Do(func() { h.kind, h.notIsolated = h.tryIsolation() })
+	<-h.tried
 	return h.kind, h.notIsolated
 }
 
-func (h *Host) tryIsolation() (boundary.Kind, error) {
-	if !h.cfg.Isolate {
-		return boundary.None, errors.New("SERVICE_AGENT_ISOLATION is none")
+// tryIsolation determines and logs how works are isolated. It runs a program that does nothing inside a boundary.
+func (h *Host) tryIsolation(ctx context.Context) {
+	defer close(h.tried)
+	h.kind, h.notIsolated = boundary.None, errors.New("SERVICE_AGENT_ISOLATION is set to none")
+	if h.cfg.Isolate {
+		dir := filepath.Join(h.cfg.Data, "trial")
+		i := boundary.Isolation{Kind: boundary.UserNamespace, UID: os.Geteuid(), Root: filepath.Join(dir, "root"), Home: "/"}
+		if os.Geteuid() == 0 {
+			i.Kind, i.UID = boundary.OwnUser, h.cfg.WorkUsers.First
+		}
+		if h.notIsolated = h.try(ctx, dir, i); h.notIsolated == nil {
+			h.kind = i.Kind
+		}
 	}
-	dir := filepath.Join(h.cfg.Data, "trial")
-	i := boundary.Isolation{Kind: boundary.UserNamespace, UID: os.Geteuid(), Root: filepath.Join(dir, "root"), Home: "/"}
-	if os.Geteuid() == 0 {
-		i.Kind, i.UID = boundary.OwnUser, h.cfg.WorkUsers.First
+	if h.notIsolated != nil {
+		h.deps.Log.WarnContext(ctx, "works are not isolated", "reason", h.notIsolated.Error(), "refused", h.cfg.Isolate)
+		return
 	}
-	if err := h.try(dir, i); err != nil {
-		return boundary.None, err
-	}
-	return i.Kind, nil
+	h.deps.Log.InfoContext(ctx, "works are isolated", "by", string(h.kind))
 }
 
-func (h *Host) try(dir string, i boundary.Isolation) error {
+func (h *Host) try(ctx context.Context, dir string, i boundary.Isolation) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("remove the last trial of the boundary: %w", err)
 	}
@@ -57,7 +63,7 @@ func (h *Host) try(dir string, i boundary.Isolation) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), trialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, trialTimeout)
 	defer cancel()
 	exit, found, err := h.control.Await(ctx, dir)
 	switch {
@@ -67,16 +73,6 @@ func (h *Host) try(dir string, i boundary.Isolation) error {
 		return fmt.Errorf("try the boundary: exit status %d %s", exit.Code, exit.Failure)
 	}
 	return nil
-}
-
-// logIsolation reports what separates the works of this machine.
-func (h *Host) logIsolation(ctx context.Context) {
-	kind, why := h.Isolation()
-	if why != nil {
-		h.deps.Log.WarnContext(ctx, "works are not isolated", "reason", why.Error(), "works_run", !h.cfg.Isolate)
-		return
-	}
-	h.deps.Log.InfoContext(ctx, "works are isolated", "by", string(kind))
 }
 
 // isolated reports whether works run inside a boundary. It returns an error if they must, but cannot.

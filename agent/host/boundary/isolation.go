@@ -106,7 +106,8 @@ func systemFolders() []string {
 // systemFiles returns the other files of the system that programs need: of the loader, for names, certificates,
 // time and fonts. Files with secrets or with a list of the machine's users are not among them.
 func systemFiles() []Bind {
-	var binds []Bind
+	const usual = 40
+	binds := make([]Bind, 0, usual)
 	for _, name := range []string{
 		"ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "os-release", "nsswitch.conf", "hosts", "host.conf",
 		"resolv.conf", "gai.conf", "services", "protocols", "mime.types", "localtime", "timezone", "ssl/certs",

@@ -81,7 +81,7 @@ func idsOfProcesses(proc string) (map[int]bool, error) {
 		}
 		for line := range bytes.Lines(status) {
 			list, ok := bytes.CutPrefix(line, []byte("Uid:"))
-			for _, field := range bytes.Fields(list) {
+			for field := range bytes.FieldsSeq(list) {
 				if id, err := strconv.Atoi(string(field)); ok && err == nil {
 					ids[id] = true
 				}
@@ -91,50 +91,55 @@ func idsOfProcesses(proc string) (map[int]bool, error) {
 	return ids, nil
 }
 
-// Give makes the user the owner of the folder and of everything in it. It skips files with several names: one of the
-// names may be outside the folder. No process may change the folder meanwhile.
-func Give(dir string, id int) error {
-	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return fmt.Errorf("list a folder of the work: %w", err)
-		}
-		info, err := e.Info()
-		if err != nil {
-			return fmt.Errorf("read the owner of a work's file: %w", err)
-		}
-		if s, ok := info.Sys().(*syscall.Stat_t); !ok || (!e.IsDir() && s.Nlink > 1) || int(s.Uid) == id {
+// Give makes the user the owner of the file or folder and of everything in it. It skips files with several names: one
+// of the names may be outside the folder. No process may change the folder meanwhile.
+func Give(path string, id int) error {
+	return visit(path, func(root *os.Root, name string, info fs.FileInfo) error {
+		s, ok := info.Sys().(*syscall.Stat_t)
+		if !ok || (!info.IsDir() && s.Nlink > 1) || int(s.Uid) == id {
 			return nil
 		}
-		if err := os.Lchown(path, id, id); err != nil {
-			return fmt.Errorf("change the owner of a work's file: %w", err)
-		}
-		return nil
+		return root.Lchown(name, id, id)
 	})
 }
 
 // MakeReadable lets every user of the machine who can reach the file or folder read it and everything in it. No
 // process may change the folder meanwhile.
-func MakeReadable(dir string) error {
-	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+func MakeReadable(path string) error {
+	return visit(path, func(root *os.Root, name string, info fs.FileInfo) error {
+		before := info.Mode().Perm()
+		mode := before | 0o444
+		if info.IsDir() || mode&0o100 != 0 {
+			mode |= 0o111
+		}
+		if plain := info.IsDir() || info.Mode().IsRegular(); !plain || mode == before {
+			return nil
+		}
+		return root.Chmod(name, mode)
+	})
+}
+
+// visit calls fn for the file or folder and for everything in it.
+func visit(path string, fn func(root *os.Root, name string, info fs.FileInfo) error) error {
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return fmt.Errorf("open the folder of %s: %w", path, err)
+	}
+	defer func() { _ = root.Close() }()
+	err = fs.WalkDir(root.FS(), filepath.Base(path), func(name string, e fs.DirEntry, err error) error {
 		if err != nil {
-			return fmt.Errorf("list a folder that works read: %w", err)
+			return err
 		}
 		info, err := e.Info()
 		if err != nil {
-			return fmt.Errorf("read the mode of a file that works read: %w", err)
+			return err
 		}
-		mode := info.Mode().Perm() | 0o444
-		if e.IsDir() || mode&0o100 != 0 {
-			mode |= 0o111
-		}
-		if mode == info.Mode().Perm() || !(e.IsDir() || e.Type().IsRegular()) {
-			return nil
-		}
-		if err := os.Chmod(path, mode); err != nil {
-			return fmt.Errorf("make a file readable for works: %w", err)
-		}
-		return nil
+		return fn(root, name, info)
 	})
+	if err != nil {
+		return fmt.Errorf("give works access to %s: %w", path, err)
+	}
+	return nil
 }
 
 // OpenRegular opens a file below dir for reading. The folder may belong to a work: OpenRegular follows no symbolic

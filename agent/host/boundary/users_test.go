@@ -98,7 +98,7 @@ func TestMakeReadable(t *testing.T) {
 	require.NoError(t, os.WriteFile(outside, nil, 0o600))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "folder"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "folder", "data"), nil, 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "program"), nil, 0o700)) //nolint:gosec // a program
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "program"), nil, 0o700))
 	require.NoError(t, os.Symlink(outside, filepath.Join(dir, "link")))
 	require.NoError(t, MakeReadable(dir))
 	for path, want := range map[string]os.FileMode{

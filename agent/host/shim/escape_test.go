@@ -186,7 +186,7 @@ func TestIsolated_descriptors(t *testing.T) {
 	b.launch()
 	exit, _ := b.ends()
 	require.Zero(t, exit.Code, b.log())
-	for _, line := range strings.Split(b.log(), "\n") {
+	for line := range strings.SplitSeq(b.log(), "\n") {
 		if _, to, ok := strings.Cut(line, " -> "); ok {
 			require.True(t, to == "/dev/null" || to == b.start.Log || strings.HasPrefix(to, "/proc/") || strings.HasSuffix(to, "/log"), line)
 		}
@@ -212,10 +212,10 @@ func TestAsOrdinaryUser(t *testing.T) {
 	program := filepath.Join(dir, "test")
 	raw, err := os.ReadFile(os.Args[0])
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(program, raw, 0o755)) //nolint:gosec // another user runs it
+	require.NoError(t, os.WriteFile(program, raw, 0o755))
 	const nobody = 65534
 	for path := dir; path != os.TempDir() && path != "/"; path = filepath.Dir(path) {
-		require.NoError(t, os.Chmod(path, 0o755)) //nolint:gosec // another user enters it
+		require.NoError(t, os.Chmod(path, 0o755))
 	}
 	require.NoError(t, os.Chown(dir, nobody, nobody))
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

@@ -32,7 +32,7 @@ const (
 func contain(dir string) error {
 	// The kernel kills the command's process when the thread that started it ends.
 	runtime.LockOSThread()
-	closeOnExec(releaseFD)
+	closeOnExec()
 	// Catch and drop all signals. Ignored ones would be ignored by the command too.
 	signal.Notify(make(chan os.Signal, 1))
 	release, failure, ready := os.NewFile(releaseFD, "release"), os.NewFile(failureFD, "failure"), os.NewFile(readyFD, "ready")
@@ -118,7 +118,7 @@ func awaitChild(pid int) (unix.WaitStatus, error) {
 
 // stageInside replaces the calling process by the isolated command.
 func stageInside() error {
-	closeOnExec(releaseFD)
+	closeOnExec()
 	fail := os.NewFile(failureFD, "failure")
 	err := becomeInside()
 	_, _ = fail.WriteString(err.Error())

@@ -62,7 +62,7 @@ func own(dir string, clk clock.Clock) error {
 	// The kernel kills the command when the thread that started it ends (Pdeathsig), so this thread must run as
 	// long as the shim.
 	runtime.LockOSThread()
-	closeOnExec(lockFD)
+	closeOnExec()
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become the subreaper of descendants: %w", err)
 	}

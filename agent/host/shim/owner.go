@@ -100,7 +100,7 @@ func (o *owner) begin() error {
 }
 
 // openLog opens the work's log. An isolated command may write to it, but not read it: a program that opens /dev/stderr
-// opens the log anew, with the rights of the work's user.
+// opens the log again, with the rights of the work's user.
 func (o *owner) openLog() (*os.File, error) {
 	log, err := os.OpenFile(o.start.Log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, localfile.PrivateMode)
 	if err == nil && o.start.Isolation.Kind == boundary.OwnUser {

@@ -129,22 +129,23 @@ const (
 
 // stage replaces the calling process by the command, with the command's limits, folder and environment.
 func stage(dir string) error {
-	closeOnExec(releaseFD)
+	closeOnExec()
 	fail := os.NewFile(failureFD, "failure")
 	err := become(dir)
 	_, _ = fail.WriteString(err.Error())
 	return err
 }
 
-// closeOnExec keeps the descriptors from first on away from the programs that this process starts or executes, also
+// closeOnExec keeps all descriptors but the standard ones away from the programs that this process starts or executes, also
 // those that the agent inherited itself.
-func closeOnExec(first uint) {
+func closeOnExec() {
+	const first = 3
 	if unix.CloseRange(first, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) == nil {
 		return
 	}
 	// Linux before 5.11: at least those of the shim.
 	for fd := first; fd < first+maxDescriptors; fd++ {
-		unix.CloseOnExec(int(fd))
+		unix.CloseOnExec(fd)
 	}
 }
 
