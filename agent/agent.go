@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -19,6 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/engineport"
 	"github.com/signalbox-dev/signalbox/agent/executor"
 	"github.com/signalbox-dev/signalbox/agent/host"
+	"github.com/signalbox-dev/signalbox/agent/host/boundary"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
@@ -92,9 +94,14 @@ func (a *Agent) build(d Deps, incarnation string) (err error) {
 	cfg := a.cfg
 	// The host downloads through the link, and the link reports what the host runs.
 	objects := &lateLink{}
+	users, err := boundary.ParseUsers(cmp.Or(cfg.WorkUsers, defaultWorkUsers))
+	if err != nil {
+		return fmt.Errorf("parse SERVICE_AGENT_WORK_USERS: %w", err)
+	}
 	a.host, err = host.New(host.Config{
 		Data: cfg.Data, Environments: cfg.Environments, Exec: cfg.Exec, CacheBytes: cfg.CacheBytes,
 		Environ: cfg.Environ, ProbeInterval: cfg.ProbeInterval,
+		Isolate: cfg.Isolation != isolationNone, WorkUsers: users, WorkPaths: cfg.workPaths(),
 	}, host.Deps{
 		Downloader: objects, Tokens: objects, HTTP: d.HTTP, SDK: d.SDK, Clock: d.Clock, Rand: d.Rand, Jitter: d.Jitter, Log: d.Log,
 	})

@@ -1,9 +1,13 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
+	"path/filepath"
+	"strings"
 	"time"
 
+	"github.com/signalbox-dev/signalbox/agent/host/boundary"
 	"github.com/signalbox-dev/signalbox/platform/conf"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
@@ -18,6 +22,9 @@ type Config struct {
 	CacheBytes   int64         `env:"SERVICE_AGENT_CACHE_BYTES, default=21474836480" doc:"bytes of downloaded objects kept between works; 0 keeps all"`
 	StopWorks    bool          `env:"SERVICE_AGENT_STOP_WORKS, default=false" doc:"end attempts and engines when the agent stops"`
 	RelayListen  string        `env:"SERVICE_AGENT_RELAY_LISTEN" doc:"address where other hosts reach engines over mutual TLS, host:port; if empty, engines are on loopback only"`
+	Isolation    string        `env:"SERVICE_AGENT_ISOLATION, default=required" doc:"required: each work runs inside a boundary, or not at all; none: works run as the agent's user and can read its files"`
+	WorkUsers    string        `env:"SERVICE_AGENT_WORK_USERS, default=200000-265535" doc:"range of user ids for works if the agent runs as root; no other users or agents of the machine may use them"`
+	WorkPaths    string        `env:"SERVICE_AGENT_WORK_PATHS" doc:"comma-separated files and folders that works may read in addition to /usr, such as /opt/libraries"`
 	RelayHost    string        `env:"SERVICE_AGENT_RELAY_HOST" doc:"host name or address that other hosts use to reach the relay; the node's host name if empty"`
 
 	// The fields below are not settings. Process sets them, or the program that embeds the agent.
@@ -41,5 +48,30 @@ func (c Config) Validate() error {
 	if c.CacheBytes < 0 {
 		errs = append(errs, conf.Errorf("SERVICE_AGENT_CACHE_BYTES", "must not be negative, got %d", c.CacheBytes))
 	}
+	if c.Isolation != isolationRequired && c.Isolation != isolationNone {
+		errs = append(errs, conf.Errorf("SERVICE_AGENT_ISOLATION", "want required or none, got %q", c.Isolation))
+	}
+	if _, err := boundary.ParseUsers(cmp.Or(c.WorkUsers, defaultWorkUsers)); err != nil {
+		errs = append(errs, conf.Errorf("SERVICE_AGENT_WORK_USERS", "%s", err.Error()))
+	}
+	for _, path := range c.workPaths() {
+		if !filepath.IsAbs(path) || boundary.Contains(path, c.Data) {
+			errs = append(errs, conf.Errorf("SERVICE_AGENT_WORK_PATHS", "want absolute paths outside of the data folder, got %q", path))
+		}
+	}
 	return errors.Join(errs...)
+}
+
+// defaultWorkUsers is the default of SERVICE_AGENT_WORK_USERS.
+const defaultWorkUsers = "200000-265535"
+
+// The values of SERVICE_AGENT_ISOLATION.
+const (
+	isolationRequired = "required"
+	isolationNone     = "none"
+)
+
+// workPaths returns the paths of WorkPaths.
+func (c Config) workPaths() []string {
+	return strings.FieldsFunc(c.WorkPaths, func(r rune) bool { return r == ',' })
 }

@@ -48,7 +48,8 @@ type process struct {
 func startAgent(t *testing.T, c *fakeControlPlane, data, token string, flags ...string) *process {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"run", "--data", data, "--server", c.http.URL}, flags...)...)
-	cmd.Env = append(os.Environ(), "SERVICE_AGENT_ENVIRONMENTS="+environments(t), "SERVICE_LOG_FORMAT=text", "SERVICE_AGENT_JOIN_TOKEN="+token)
+	cmd.Env = append(os.Environ(), "SERVICE_AGENT_ENVIRONMENTS="+environments(t), "SERVICE_LOG_FORMAT=text", "SERVICE_AGENT_JOIN_TOKEN="+token,
+		"SERVICE_AGENT_ISOLATION=none") // the tests observe works by files outside of their folders
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
 	require.NoError(t, cmd.Start())
 	return &process{Cmd: cmd, t: t}

@@ -130,7 +130,7 @@ func (w *work) log() logship.Log {
 func (w *work) prepareAttempt(ctx context.Context, dir string) (*executor.Exit, error) {
 	prepared, cancel := w.whileWanted(ctx)
 	defer cancel()
-	start, err := w.readyAttempt(prepared)
+	start, err := w.readyAttempt(prepared, dir)
 	if err == nil {
 		err = prepared.Err()
 	}
@@ -158,7 +158,7 @@ func (w *work) whileWanted(ctx context.Context) (context.Context, context.Cancel
 }
 
 // readyAttempt fetches the inputs, builds the environment and returns what the shim must start.
-func (w *work) readyAttempt(ctx context.Context) (shim.Start, error) {
+func (w *work) readyAttempt(ctx context.Context, dir string) (shim.Start, error) {
 	spec := w.assignment.Work.Attempt
 	err := w.see(func(o *executor.Observation) {
 		o.Phase, o.Detail = executor.PhasePreparing, "fetching the package and the inputs"
@@ -185,7 +185,7 @@ func (w *work) readyAttempt(ctx context.Context) (shim.Start, error) {
 	if err := w.mint(ctx); err != nil {
 		return shim.Start{}, ended(executor.ReasonStart, err)
 	}
-	return w.attemptStart(*spec, env)
+	return w.attemptStart(*spec, env, dir)
 }
 
 // mint requests the attempt's ingest token and saves it, unless an earlier call has done so.
@@ -207,12 +207,25 @@ func (w *work) mint(ctx context.Context) error {
 	return w.saveAssignment()
 }
 
-// attemptStart returns the command of the attempt with its environment and limits.
-func (w *work) attemptStart(spec executor.AttemptSpec, env pyenv.Environment) (shim.Start, error) {
+// attemptStart returns the command of the attempt with its environment, limits and boundary. dir is the folder of its
+// shim.
+func (w *work) attemptStart(spec executor.AttemptSpec, env pyenv.Environment, dir string) (shim.Start, error) {
 	if len(spec.Command) == 0 {
 		return shim.Start{}, ended(executor.ReasonStart, errors.New("the attempt has no command"))
 	}
 	variables, err := w.attemptEnv(spec, env)
+	if err != nil {
+		return shim.Start{}, err
+	}
+	readable := []string{w.path("inputs"), w.path(live)}
+	if w.usesSDK() {
+		sdk, err := w.sdkDir()
+		if err != nil {
+			return shim.Start{}, err
+		}
+		readable = append(readable, sdk)
+	}
+	inside, err := w.isolation(dir, env, visible{writable: []string{w.path("package"), w.path("spool")}, readable: readable})
 	if err != nil {
 		return shim.Start{}, err
 	}
@@ -224,7 +237,7 @@ func (w *work) attemptStart(spec executor.AttemptSpec, env pyenv.Environment) (s
 	}
 	return shim.Start{
 		Path: path, Args: args, Env: variables, Dir: w.path("package"), Log: w.path("log"),
-		Limits: w.host.holder.Plan(w.groupName(), spec.Limits), Mark: w.mark(),
+		Limits: w.host.holder.Plan(w.groupName(), spec.Limits), Isolation: inside, Mark: w.mark(),
 	}, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/signalbox-dev/signalbox/agent/host/boundary"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/localfile"
@@ -87,19 +88,29 @@ func (w *work) deliverSpool(ctx context.Context) error {
 // leftReports reports whether the spool may contain undelivered reports. A reporter that has delivered all
 // its reports removes its folder with the lock file.
 func (w *work) leftReports() bool {
-	spec := w.assignment.Work.Attempt
-	locks, _ := filepath.Glob(w.path("spool", "*", "lock"))
-	return spec.Environment.SDK && w.host.deps.SDK != nil && len(locks) > 0
+	if !w.usesSDK() {
+		return false
+	}
+	entries, _ := os.ReadDir(w.path("spool"))
+	for _, e := range entries {
+		lock, err := boundary.OpenRegular(w.path("spool"), filepath.Join(e.Name(), "lock"))
+		if err == nil {
+			_ = lock.Close()
+			return true
+		}
+	}
+	return false
 }
 
-// launchFlush starts the reporter with the attempt's environment and limits, but without its GPUs, because
+// launchFlush starts the reporter with the attempt's environment, limits and boundary, but without its GPUs, because
 // other works may be using them.
 func (w *work) launchFlush(dir string) error {
 	start, err := shim.ReadStart(w.path("run"))
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	start.Isolation = start.Isolation.WithoutDevices(filepath.Join(dir, "root"))
+	if err := os.MkdirAll(filepath.Join(dir, "root"), 0o700); err != nil {
 		return fmt.Errorf("create the folder of the reporter: %w", err)
 	}
 	left, err := w.collectTime()

@@ -148,7 +148,7 @@ func (w *work) readyEngine(ctx context.Context, dir string) (shim.Start, error) 
 	if err != nil {
 		return shim.Start{}, err
 	}
-	for _, folder := range []string{dir, w.path("work"), w.path("tmp")} {
+	for _, folder := range []string{filesOf(dir), w.path("work"), w.path("tmp")} {
 		if err := os.MkdirAll(folder, 0o700); err != nil {
 			return shim.Start{}, fmt.Errorf("create a folder of the engine: %w", err)
 		}
@@ -169,13 +169,13 @@ func (w *work) engineCommand(
 		return shim.Start{}, err
 	}
 	c, err := driver.Plan(spec, engine.Place{
-		Dir: dir, ModelDir: w.path("model"), Host: loopback, Port: port, KeyFile: w.path("key"), Python: env.Python, Bin: env.Bin(),
+		Dir: filesOf(dir), ModelDir: w.path("model"), Host: loopback, Port: port, KeyFile: w.path("key"), Python: env.Python, Bin: env.Bin(),
 	})
 	if err != nil {
 		return shim.Start{}, ended(executor.ReasonStart, err)
 	}
 	for name, data := range c.Files {
-		if err := localfile.Write(filepath.Join(dir, name), data, localfile.PrivateMode); err != nil {
+		if err := localfile.Write(filepath.Join(filesOf(dir), name), data, localfile.PrivateMode); err != nil {
 			return shim.Start{}, err
 		}
 	}
@@ -187,13 +187,21 @@ func (w *work) engineCommand(
 	if err != nil {
 		return shim.Start{}, err
 	}
+	inside, err := w.isolation(dir, env, visible{readable: []string{w.path("model"), filesOf(dir)}, secret: []string{w.path("key")}})
+	if err != nil {
+		return shim.Start{}, err
+	}
 	v := w.baseEnv(env)
 	v["CUDA_VISIBLE_DEVICES"], v["HF_HUB_OFFLINE"] = gpus, "1"
 	return shim.Start{
 		Path: c.Args[0], Args: c.Args, Env: append(flat(v), c.Env...), Dir: w.path("work"), Log: w.path("log"),
-		Limits: w.host.holder.Plan(w.groupName(), spec.Limits), Mark: w.mark(),
+		Limits: w.host.holder.Plan(w.groupName(), spec.Limits), Isolation: inside, Mark: w.mark(),
 	}, nil
 }
+
+// filesOf returns the folder for the files of one start. Unlike the other files in the start's folder, the engine
+// reads them.
+func filesOf(dir string) string { return filepath.Join(dir, "files") }
 
 // fetchModel links the model's files into the folder `model` of the work. Some engines use the name of the
 // model as a path, so fetchModel also creates a link to that folder for each served name that is a valid

@@ -56,7 +56,7 @@ func TestEngine_command(t *testing.T) {
 // withIndex opens an executor whose environments are installed from the user's package index.
 func withIndex(t *testing.T, dir string, p *executortest.ControlPlane) executortest.Opened {
 	t.Helper()
-	h, stop := open(t, dir, p, func(cfg *host.Config) { cfg.Environ = withUV(t) })
+	h, stop := open(t, dir, p, isolate(func(cfg *host.Config) { cfg.Environ = withUV(t) }))
 	return executortest.Opened{Executor: h, Close: stop}
 }
 

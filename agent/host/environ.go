@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"sort"
@@ -21,7 +22,7 @@ const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 // environment.
 func (w *work) attemptEnv(spec executor.AttemptSpec, env pyenv.Environment) ([]string, error) {
 	v := w.baseEnv(env)
-	if spec.Environment.SDK && w.host.deps.SDK != nil {
+	if w.usesSDK() {
 		sdk, err := w.sdkDir()
 		if err != nil {
 			return nil, err
@@ -136,9 +137,24 @@ func (w *work) reportTo(ctx context.Context, attempt *executor.AttemptSpec) {
 	}
 }
 
+// live is the name of the folder with files that the agent replaces while the work runs. The work sees the folder,
+// because it would not see the replacement of a single file.
+const live = "live"
+
 // endpointFile returns the path of the file that contains the current URL of the ingest routes. A running
 // training reads it, because its environment variable keeps the URL from its start.
-func (w *work) endpointFile() string { return w.path("endpoint") }
+func (w *work) endpointFile() string {
+	// A training that an earlier version of the agent has started reads this file.
+	if before := w.path("endpoint"); exists(before) {
+		return before
+	}
+	return w.path(live, "endpoint")
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
 
 func (w *work) saveEndpoint() error {
 	w.mu.Lock()
@@ -147,5 +163,6 @@ func (w *work) saveEndpoint() error {
 }
 
 func writeEndpoint(path, endpoint string) error {
-	return localfile.Write(path, []byte(endpoint+"\n"), localfile.PrivateMode)
+	const readable = 0o644 // by the work's user; no other user can enter the work's folder
+	return localfile.Write(path, []byte(endpoint+"\n"), readable)
 }

@@ -56,7 +56,8 @@ func TestWork_refusal(t *testing.T) {
 
 func TestWork_takeGPUs(t *testing.T) {
 	t.Parallel()
-	h := &Host{works: map[executor.Key]*work{}}
+	h := &Host{works: map[executor.Key]*work{}, tried: make(chan struct{})}
+	close(h.tried)
 	w := bareWork(h, executor.Key{WorkID: "w"}, t.TempDir())
 	numbers, err := w.takeGPUs(0)
 	require.NoError(t, err)

@@ -75,7 +75,7 @@ func newFakeEngine(t *testing.T, mode string) *fakeEngine {
 
 func (f *fakeEngine) open() {
 	f.Helper()
-	f.host, f.stop = open(f.T, f.dir, f.plane, func(c *host.Config) { c.ProbeInterval = 100 * time.Millisecond })
+	f.host, f.stop = open(f.T, f.dir, f.plane, isolate(func(c *host.Config) { c.ProbeInterval = 100 * time.Millisecond }))
 }
 
 func (f *fakeEngine) apply(works ...executor.Work) {

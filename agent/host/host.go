@@ -22,7 +22,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/agent/engine"
 	"github.com/signalbox-dev/signalbox/agent/executor"
-	"github.com/signalbox-dev/signalbox/agent/host/limits"
+	"github.com/signalbox-dev/signalbox/agent/host/boundary"
 	"github.com/signalbox-dev/signalbox/agent/host/logship"
 	"github.com/signalbox-dev/signalbox/agent/host/objcache"
 	"github.com/signalbox-dev/signalbox/agent/host/pyenv"
@@ -47,6 +47,12 @@ type Config struct {
 	CollectTimeout time.Duration
 	// ProbeInterval is the time between two probes of a ready engine; 10 seconds if 0.
 	ProbeInterval time.Duration
+	// Isolate runs each work inside a boundary. If the machine cannot do that, works are refused.
+	Isolate bool
+	// WorkUsers are the user ids of works if the agent runs as root. No other user of the machine may have them.
+	WorkUsers boundary.Users
+	// WorkPaths are further files and folders of the machine that works may read.
+	WorkPaths []string
 	// Environ is the environment of the agent's process. It has PATH and the user's settings for pip, uv and
 	// proxies. Works receive none of it.
 	Environ []string
@@ -72,7 +78,7 @@ type Host struct {
 	control shim.Control
 	objects *objcache.Store
 	envs    *pyenv.Builder
-	holder  limits.Enforcer
+	holder  boundary.Enforcer
 	shipper *logship.Shipper
 	prober  *engine.Prober
 	retry   clock.Backoff
@@ -89,6 +95,11 @@ type Host struct {
 	ctx     context.Context //nolint:containedctx // the context of Run, for works that Apply adds later
 	keepers sync.WaitGroup
 	down    bool
+
+	// tried is closed when kind and notIsolated are known, see Isolation.
+	tried       chan struct{}
+	kind        boundary.Kind
+	notIsolated error
 }
 
 // New creates an executor and loads the works that an earlier one left on disk.
@@ -103,13 +114,14 @@ func New(cfg Config, d Deps) (*Host, error) {
 		cfg: cfg, deps: d, control: shim.Control{Exec: cfg.Exec, Clock: d.Clock},
 		objects:  objcache.NewStore(filepath.Join(cfg.Data, "objects"), cfg.CacheBytes, d.Downloader, d.Clock),
 		envs:     pyenv.NewBuilder(cfg.Environments, cfg.Environ, d.Clock),
-		holder:   limits.Detect("/sys/fs/cgroup", string(own)),
+		holder:   boundary.Detect("/sys/fs/cgroup", string(own)),
 		shipper:  logship.NewShipper(d.HTTP, d.Clock, retry.Wait, d.Log),
 		prober:   engine.NewProber(d.Clock),
 		retry:    retry,
 		restart:  clock.Backoff{Base: time.Second, Max: 30 * time.Second, Jitter: d.Jitter},
 		changes:  make(chan struct{}, 1),
 		shutdown: make(chan struct{}),
+		tried:    make(chan struct{}),
 		works:    map[executor.Key]*work{},
 	}
 	return h, h.load()
@@ -172,6 +184,7 @@ func (h *Host) load() error {
 // executor with the same folder adopts them.
 func (h *Host) Run(ctx context.Context) error {
 	h.holder.Clean(h.deps.Clock.Now())
+	h.tryIsolation(ctx)
 	h.mu.Lock()
 	h.ctx = ctx
 	for _, w := range h.works {

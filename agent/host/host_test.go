@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/agent/host"
+	"github.com/signalbox-dev/signalbox/agent/host/boundary"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	pysdk "github.com/signalbox-dev/signalbox/sdk/python"
@@ -36,13 +37,15 @@ func TestExecutorConformance(t *testing.T) {
 	})
 }
 
-// open starts a host executor with the folder dir. The returned function ends it as if its agent had been
+// open starts a host executor with the folder dir. Its works are not isolated unless change requests it, because
+// most tests observe a work by files outside of its folders. The returned function ends it as if its agent had been
 // killed.
 func open(t *testing.T, dir string, p *executortest.ControlPlane, change func(*host.Config)) (*host.Host, func()) {
 	t.Helper()
 	cfg := host.Config{
 		Data: dir, Environments: envCache(t), Exec: []string{os.Args[0], "shim"},
-		Environ: append(os.Environ(), "PIP_RETRIES=0", "PIP_INDEX_URL=http://127.0.0.1:9/simple", "PIP_FIND_LINKS="),
+		WorkUsers: boundary.Users{First: 200_000, Last: 265_535},
+		Environ:   append(os.Environ(), "PIP_RETRIES=0", "PIP_INDEX_URL=http://127.0.0.1:9/simple", "PIP_FIND_LINKS="),
 	}
 	if change != nil {
 		change(&cfg)
@@ -76,4 +79,14 @@ func envCache(t *testing.T) string {
 	require.NoError(t, err)
 	require.NoError(t, os.MkdirAll(root, 0o700))
 	return root
+}
+
+// isolate returns a change that runs works inside a boundary.
+func isolate(change func(*host.Config)) func(*host.Config) {
+	return func(c *host.Config) {
+		c.Isolate = true
+		if change != nil {
+			change(c)
+		}
+	}
 }

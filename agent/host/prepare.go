@@ -175,6 +175,11 @@ func (w *work) fetch(ctx context.Context, refs []executor.ObjectRef, dir string,
 	return nil
 }
 
+// usesSDK reports whether the attempt uses the Python reporter.
+func (w *work) usesSDK() bool {
+	return w.assignment.Work.Attempt.Environment.SDK && w.host.deps.SDK != nil
+}
+
 // sdkDir returns the folder of the Python reporter. Each version is written only once.
 func (w *work) sdkDir() (string, error) {
 	return objcache.WriteTree(w.host.deps.SDK, filepath.Join(w.host.cfg.Data, "sdk"))

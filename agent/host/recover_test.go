@@ -37,7 +37,7 @@ func newAttempt(t *testing.T, script string, change func(*host.Config)) *attempt
 			JobID: "job_1", RunID: "run_1", Command: []string{"/bin/sh", "-c", script}, IngestEndpoint: a.plane.Endpoint(), Grace: time.Second,
 		},
 	}
-	a.host, a.stop = open(t, a.dir, a.plane, change)
+	a.host, a.stop = open(t, a.dir, a.plane, isolate(change))
 	t.Cleanup(func() {
 		require.NoError(t, a.host.Apply(t.Context(), nil))
 		require.Eventually(t, func() bool { return len(a.host.Observed()) == 0 }, time.Minute, 10*time.Millisecond)
@@ -113,7 +113,7 @@ func TestCollecting_continuesAfterRestart(t *testing.T) {
 	require.Equal(t, executor.Exit{}, *before.Exit)
 	a.stop()
 	a.plane.RefuseLogs(0)
-	a.host, a.stop = open(t, a.dir, a.plane, nil)
+	a.host, a.stop = open(t, a.dir, a.plane, isolate(nil))
 	after := a.reach(executor.PhaseExited)
 	require.Equal(t, before.ExitedAt, after.ExitedAt)
 	text, sound := a.plane.Logs(a.work.Key)

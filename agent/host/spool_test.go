@@ -102,7 +102,7 @@ func TestSpool_deliveredToNewEndpointAfterRestart(t *testing.T) {
 	a.stop()
 	d.Close()
 	next := newFakeIngest(t)
-	a.host, a.stop = open(t, a.dir, a.plane, nil)
+	a.host, a.stop = open(t, a.dir, a.plane, isolate(nil))
 	a.work.Attempt.IngestEndpoint = next.URL + "/api/ingest"
 	a.apply()
 	a.reach(executor.PhaseExited)

@@ -47,6 +47,8 @@ type assignment struct {
 	Token string `json:"token,omitempty"`
 	Key   string `json:"key,omitempty"`
 	GPUs  []int  `json:"gpus,omitempty"`
+	// User is the user id of the work's processes; 0 if the work has no user of its own.
+	User int `json:"user,omitempty"`
 }
 
 func (w *work) path(name ...string) string {
@@ -66,7 +68,7 @@ func newWork(h *Host, d executor.Work) (*work, error) {
 	w := bareWork(h, d.Key, filepath.Join(h.worksDir(), d.Key.String()))
 	w.assignment = assignment{Work: d}
 	w.seen = executor.Observation{Key: d.Key, Phase: executor.PhasePending}
-	if err := os.MkdirAll(w.dir, 0o700); err != nil {
+	if err := os.MkdirAll(w.path(live), 0o700); err != nil {
 		return nil, fmt.Errorf("create the folder: %w", err)
 	}
 	if err := localfile.WriteJSON(w.path("state.json"), w.seen, localfile.PrivateMode); err != nil {

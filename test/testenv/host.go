@@ -104,13 +104,16 @@ func (h *host) setOwner(path, user, group string, mode os.FileMode) {
 	if h.users == nil {
 		return
 	}
-	uid := 0
+	uid, gid := 0, 0
 	if user != "root" {
 		require.Contains(h.t, h.users, user)
 		uid = int(h.users[user].uid)
 	}
-	require.Contains(h.t, h.groups, group)
-	require.NoError(h.t, os.Chown(path, uid, int(h.groups[group])))
+	if group != "root" {
+		require.Contains(h.t, h.groups, group)
+		gid = int(h.groups[group])
+	}
+	require.NoError(h.t, os.Chown(path, uid, gid))
 }
 
 // credential returns the user and groups of a unit's process, or nil if the test does not run as root.
@@ -120,6 +123,9 @@ func (h *host) credential(u unit) *syscall.Credential {
 		return nil
 	}
 	user, primary := u.one("User"), u.one("Group")
+	if user == "root" {
+		return &syscall.Credential{}
+	}
 	require.Contains(h.t, h.users, user)
 	require.Contains(h.t, h.groups, primary)
 	c := &syscall.Credential{Uid: h.users[user].uid, Gid: h.groups[primary]}
@@ -136,7 +142,9 @@ func (h *host) environment(u unit) []string {
 	h.t.Helper()
 	user := u.one("User")
 	home := "/nonexistent"
-	if h.users != nil {
+	if user == "root" {
+		home = "/root"
+	} else if h.users != nil {
 		home = h.at(h.users[user].home)
 	}
 	own := []string{

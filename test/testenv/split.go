@@ -77,12 +77,12 @@ func (s *Installation) launch(h *host, name string, o Options, extra []string) {
 // launchAgent makes the host a node and starts its agent.
 func (s *Installation) launchAgent(h *host, o Options) {
 	s.T.Helper()
-	const user = "signalbox-agent"
-	if h.users != nil && !h.python(h.credential(readUnit(s.T, user+".service"))) {
+	u := readUnit(s.T, "signalbox-agent.service")
+	if h.users != nil && !h.python(h.credential(u)) {
 		s.T.Log("the agent runs as the test's user, because the user of its unit finds no suitable Python")
 		h.users = nil
 	}
-	h.folder(filepath.Join(s.Dir, "agent"), user)
+	h.folder(filepath.Join(s.Dir, "agent"), u.one("User"))
 	s.Environments = h.environments(o)
 	extra := append([]string{"PATH=" + h.searchPath(), "SERVICE_AGENT_ENVIRONMENTS=" + s.Environments}, installerVariables()...)
 	s.join(h)
@@ -96,7 +96,7 @@ func (h *host) environments(o Options) string {
 	if h.users == nil {
 		return environments(h.t, h.dir, o)
 	}
-	const user = "signalbox-agent"
+	user := readUnit(h.t, "signalbox-agent.service").one("User")
 	cache := filepath.Join(Root(h.t), ".cache")
 	dir := filepath.Join(cache, fmt.Sprint("agent-envs-", h.users[user].uid))
 	if o.OwnEnvironments || !accessible(cache) {
@@ -181,8 +181,8 @@ func (s *Installation) join(h *host) {
 	require.NoError(s.T, l.Client.Post(ctx, "/api/fleets/"+fleet.ID+"/join-tokens", map[string]any{}, &token), s.Tail())
 	file := filepath.Join(s.Dir, "agent", "join-token")
 	require.NoError(s.T, os.WriteFile(file, []byte(token.Token), 0o600))
-	h.setOwner(file, "signalbox-agent", "signalbox-agent", 0o600)
 	u := readUnit(s.T, "signalbox-agent.service")
+	h.setOwner(file, u.one("User"), u.one("Group"), 0o600)
 	p := newProcess(s.T, s.Dir, "agent", h.environment(u))
 	p.dir, p.cred = h.at(u.one("WorkingDirectory")), h.credential(u)
 	p.once(h.at("/usr/bin/signalbox-agent"), "join", "--join-token-file", file)

@@ -103,6 +103,10 @@ func TestUnits_usersAndGroups(t *testing.T) {
 			require.Equal(t, "root", u.one("User"), name)
 			continue
 		}
+		if name == agentUnit {
+			require.Equal(t, "root", u.one("User"), "the agent gives each work a user of its own")
+			continue
+		}
 		require.Contains(t, users, u.one("User"), name)
 		require.Contains(t, groups, u.one("Group"), name)
 		require.Empty(t, first[u.one("Group")], "%s: two units must not share a first group", name)
@@ -129,15 +133,26 @@ func TestUnits_restartAndSandbox(t *testing.T) {
 		require.Equal(t, "always", u.one("Restart"), name)
 		require.Equal(t, "0", u.one("StartLimitIntervalSec"), name)
 		require.NotNil(t, u["CapabilityBoundingSet"], name)
-		require.Empty(t, u.one("CapabilityBoundingSet"), name)
+		require.Equal(t, name == agentUnit, u.one("CapabilityBoundingSet") != "", name)
 		writes := append([]string{"/var/lib/" + u.one("StateDirectory")}, u["ReadWritePaths"]...)
 		require.Contains(t, strings.Join(writes, " ")+" ", u.one("WorkingDirectory")+" ", name)
 	}
 }
 
+const agentUnit = "signalbox-agent.service"
+
+func TestAgentUnit_allowsTheBoundary(t *testing.T) {
+	t.Parallel()
+	u := readUnit(t, agentUnit)
+	require.NotContains(t, u.one("CapabilityBoundingSet"), "~", "the capabilities must be named")
+	for _, key := range []string{"ProtectKernelTunables", "ProtectKernelLogs", "ProtectProc", "ProcSubset", "SystemCallFilter"} {
+		require.Empty(t, u.one(key), "%s: a work could not have its own /proc", key)
+	}
+}
+
 func TestAgentUnit_leavesWorksAlone(t *testing.T) {
 	t.Parallel()
-	u := readUnit(t, "signalbox-agent.service")
+	u := readUnit(t, agentUnit)
 	require.Equal(t, "process", u.one("KillMode"), "works must outlive the agent")
 	require.Equal(t, "continue", u.one("OOMPolicy"), "a work killed for its memory must not stop the others")
 	for _, key := range []string{"PrivateTmp", "PrivateDevices", "ProtectClock", "MemoryDenyWriteExecute", "RestrictNamespaces"} {

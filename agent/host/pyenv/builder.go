@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
+	"github.com/signalbox-dev/signalbox/agent/host/boundary"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
@@ -40,6 +42,24 @@ type Environment struct {
 	Python string
 	// Version is the version of the interpreter, for example `3.11.7`.
 	Version string
+	// Base is the folder of the interpreter from which the environment was built, with its libraries.
+	Base string
+}
+
+// Folders returns the folders that a program of the environment reads, in addition to those of the system. The links
+// in the environment lead to the interpreter by one path or the other.
+func (e Environment) Folders() []string {
+	folders := []string{e.Dir}
+	real, err := filepath.EvalSymlinks(e.Base)
+	if err != nil {
+		real = e.Base
+	}
+	for _, base := range []string{e.Base, real} {
+		if !boundary.Contains("/usr", base) && !slices.Contains(folders, base) {
+			folders = append(folders, base)
+		}
+	}
+	return folders
 }
 
 // Bin returns the folder of the environment's programs.
@@ -68,10 +88,10 @@ func (b *Builder) Ensure(ctx context.Context, spec executor.EnvironmentSpec) (En
 	if err != nil {
 		return Environment{}, err
 	}
-	env := Environment{Dir: filepath.Join(b.dir, digest+"-"+python.Version), Version: python.Version}
+	env := Environment{Dir: filepath.Join(b.dir, digest+"-"+python.Version), Version: python.Version, Base: python.Base}
 	env.Python = filepath.Join(env.Bin(), "python")
 	if complete(env.Dir) {
-		return env, nil
+		return env, allowWorks(env.Dir)
 	}
 	if err := os.MkdirAll(b.dir, 0o700); err != nil {
 		return Environment{}, fmt.Errorf("create the folder of environments: %w", err)
@@ -82,7 +102,7 @@ func (b *Builder) Ensure(ctx context.Context, spec executor.EnvironmentSpec) (En
 	}
 	defer unlock()
 	if complete(env.Dir) {
-		return env, nil
+		return env, allowWorks(env.Dir)
 	}
 	return env, b.build(ctx, env, python, spec.Requirements)
 }
@@ -111,10 +131,44 @@ func (b *Builder) build(ctx context.Context, env Environment, python Interpreter
 	if err := localfile.Write(filepath.Join(i.dir, marker), nil, localfile.PrivateMode); err != nil {
 		return err
 	}
+	if err := allowWorks(i.dir); err != nil {
+		return err
+	}
 	if err := os.Rename(i.dir, env.Dir); err != nil {
 		return fmt.Errorf("rename the environment: %w", err)
 	}
 	return localfile.SyncDir(b.dir)
+}
+
+// allowWorks lets the users of works read a complete environment. Its marker is readable if this has been done: only
+// environments from earlier versions are made readable after they were built.
+func allowWorks(dir string) error {
+	path := filepath.Join(dir, marker)
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("read the marker of the environment: %w", err)
+	}
+	if info.Mode().Perm() != localfile.PrivateMode {
+		return nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("list the environment: %w", err)
+	}
+	for _, e := range entries {
+		if e.Name() != marker {
+			if err := boundary.MakeReadable(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	for _, path := range []string{dir, path} {
+		const readable = 0o755
+		if err := os.Chmod(path, readable); err != nil {
+			return fmt.Errorf("make the environment readable for works: %w", err)
+		}
+	}
+	return nil
 }
 
 // discard removes the environment's folder, which is incomplete, and the folders that killed builders of

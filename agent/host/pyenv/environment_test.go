@@ -92,7 +92,7 @@ func TestBuilder_Ensure_pythonMissingOrTooOld(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ script, want string }{
 		"missing": {"", "no Python that runs"},
-		"old":     {"#!/bin/sh\nprintf '3.10.2\\t0\\t/usr/bin/python3\\n'\n", "python3 is 3.10.2"},
+		"old":     {"#!/bin/sh\nprintf '3.10.2\\t0\\t/usr/bin/python3\\t/usr\\n'\n", "python3 is 3.10.2"},
 		"broken":  {"#!/bin/sh\nexit 127\n", "no Python that runs"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -54,8 +54,8 @@ func TestBuilder_Ensure_noSuitablePython(t *testing.T) {
 		words    []string
 	}{
 		"none":         {nil, []string{"3.11 or newer", "no Python that runs"}},
-		"too old":      {map[string]string{"python3": `printf '3.9.2\t0\t/usr/bin/python3\n'`}, []string{"3.11 or newer", "python3 is 3.9.2"}},
-		"two too old":  {map[string]string{"python3": `printf '3.9.2\t0\tx\n'`, "python": `printf '2.7.18\t0\tx\n'`}, []string{"python3 is 3.9.2", "python is 2.7.18"}},
+		"too old":      {map[string]string{"python3": `printf '3.9.2\t0\t/usr/bin/python3\t/usr\n'`}, []string{"3.11 or newer", "python3 is 3.9.2"}},
+		"two too old":  {map[string]string{"python3": `printf '3.9.2\t0\tx\t/usr\n'`, "python": `printf '2.7.18\t0\tx\t/usr\n'`}, []string{"python3 is 3.9.2", "python is 2.7.18"}},
 		"broken":       {map[string]string{"python3": "exit 127"}, []string{"no Python that runs"}},
 		"other output": {map[string]string{"python3": "echo hello"}, []string{"no Python that runs"}},
 	} {
@@ -75,7 +75,7 @@ func TestBuilder_Ensure_findsNewerPythonByOtherName(t *testing.T) {
 	environ, _ := withUV(t, "UV_DEFAULT_INDEX=http://index.example/simple")
 	dir := strings.TrimPrefix(environ[0], "PATH=")
 	require.NoError(t, os.Rename(filepath.Join(dir, "python3"), filepath.Join(dir, "python3.13")))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "python3"), []byte("#!"+dir+"/sh\nprintf '3.6.8\\t0\\tx\\n'\n"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "python3"), []byte("#!"+dir+"/sh\nprintf '3.6.8\\t0\\tx\\t/usr\\n'\n"), 0o700))
 	uv, err := os.ReadFile(filepath.Join(dir, "uv"))
 	require.NoError(t, err)
 	fixed := strings.ReplaceAll(string(uv), dir+"/python3\"", dir+"/python3.13\"")

@@ -13,6 +13,8 @@ import (
 type Interpreter struct {
 	Path    string
 	Version string
+	// Base is the folder of the interpreter's programs and libraries.
+	Base string
 }
 
 const (
@@ -25,7 +27,7 @@ func names() []string {
 	return []string{"python3", "python3.13", "python3.12", "python3.11", "python3.14", "python3.15", "python"}
 }
 
-const versionScript = `import sys; v = sys.version_info; print(f"{v[0]}.{v[1]}.{v[2]}", int(v >= (3, 11)), sys.executable, sep="\t")`
+const versionScript = `import sys; v = sys.version_info; print(f"{v[0]}.{v[1]}.{v[2]}", int(v >= (3, 11)), sys.executable, sys.base_prefix, sep="\t")`
 
 // python returns an interpreter of version 3.11 or newer. Later calls return the same interpreter.
 func (b *Builder) python(ctx context.Context) (Interpreter, error) {
@@ -45,11 +47,11 @@ func (b *Builder) python(ctx context.Context) (Interpreter, error) {
 			return Interpreter{}, fmt.Errorf("find Python: %w", ctx.Err())
 		}
 		fields := strings.Split(strings.TrimSpace(output), "\t")
-		if err != nil || len(fields) != 3 {
+		if err != nil || len(fields) != 4 {
 			continue // For example a shim of a version manager without an installed version.
 		}
 		if fields[1] == "1" {
-			b.interpreter = &Interpreter{Path: fields[2], Version: fields[0]}
+			b.interpreter = &Interpreter{Path: fields[2], Version: fields[0], Base: fields[3]}
 			return *b.interpreter, nil
 		}
 		seen = append(seen, name+" is "+fields[0])

@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/signalbox-dev/signalbox/agent/host/limits"
+	"github.com/signalbox-dev/signalbox/agent/host/boundary"
 )
 
 // Start is the content of start.json: the command to run. Env may contain secrets, so only the agent's user
@@ -16,8 +16,11 @@ type Start struct {
 	Env  []string `json:"env"`
 	Dir  string   `json:"dir"`
 	// Log is the file to which stdout and stderr are appended.
-	Log    string      `json:"log"`
-	Limits limits.Plan `json:"limits"`
+	Log    string        `json:"log"`
+	Limits boundary.Plan `json:"limits"`
+	// Isolation is the boundary around the command. Path, Dir and Env refer to what the command sees inside it;
+	// Log is a path of the machine.
+	Isolation boundary.Isolation `json:"isolation,omitzero"`
 	// Mark is the value of the environment variable MarkName.
 	Mark string `json:"mark"`
 }

@@ -13,7 +13,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
-const stageWord = "--stage"
+// The first arguments of the processes that the shim starts: stageWord of a process that becomes the command without
+// a boundary. With a boundary, initWord is that of the first process inside it, which starts another one with
+// commandWord that becomes the command.
+const (
+	stageWord   = "--stage"
+	initWord    = "--init"
+	commandWord = "--command"
+)
 
 // lockFD is the file descriptor of the lock that Launch passes to the shim.
 const lockFD = 3
@@ -27,15 +34,19 @@ func Self() ([]string, error) {
 	return []string{self, "shim"}, nil
 }
 
-// Main runs the subcommand `shim` and returns the exit status. args is `FOLDER` for the shim itself. It is
-// `--stage FOLDER` for the process that the shim starts and that becomes the command.
+// Main runs the subcommand `shim` and returns the exit status. args is `FOLDER` for the shim itself. The other
+// arguments are those of processes that the shim starts.
 func Main(args []string, clk clock.Clock, words io.Writer) int {
 	var err error
 	switch {
-	case len(args) == 1:
-		err = own(args[0], clk)
 	case len(args) == 2 && args[0] == stageWord:
 		err = stage(args[1])
+	case len(args) == 2 && args[0] == initWord:
+		err = contain(args[1])
+	case len(args) == 1 && args[0] == commandWord:
+		err = stageInside()
+	case len(args) == 1:
+		err = own(args[0], clk)
 	default:
 		err = errors.New("usage: shim FOLDER")
 	}
@@ -51,7 +62,7 @@ func own(dir string, clk clock.Clock) error {
 	// The kernel kills the command when the thread that started it ends (Pdeathsig), so this thread must run as
 	// long as the shim.
 	runtime.LockOSThread()
-	unix.CloseOnExec(lockFD)
+	closeOnExec()
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become the subreaper of descendants: %w", err)
 	}

@@ -1,8 +1,10 @@
 package shim
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -10,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/signalbox-dev/signalbox/agent/host/boundary"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
@@ -25,6 +28,8 @@ type owner struct {
 	stopped  bool
 	killAt   time.Time
 	children *reaper
+	// status is the pipe from which the status of an isolated command is read.
+	status *os.File
 }
 
 func listen() <-chan os.Signal {
@@ -44,7 +49,7 @@ func (o *owner) run() error {
 		o.sweep()
 		return o.finish(Exit{Code: -1, Failure: err.Error()})
 	}
-	status := o.follow()
+	status := o.commandStatus(o.follow())
 	// Read the OOM count before sweep removes the cgroup.
 	exit := Exit{Code: -1, Stopped: o.stopped, OOM: o.start.Limits.OOMKilled()}
 	o.sweep()
@@ -61,9 +66,9 @@ func (o *owner) begin() error {
 	if err := o.start.Limits.Create(); err != nil {
 		return err
 	}
-	log, err := os.OpenFile(o.start.Log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, localfile.PrivateMode)
+	log, err := o.openLog()
 	if err != nil {
-		return fmt.Errorf("open the work's log: %w", err)
+		return err
 	}
 	defer func() { _ = log.Close() }()
 	s, err := newStaging()
@@ -71,19 +76,57 @@ func (o *owner) begin() error {
 		return err
 	}
 	defer s.close()
-	pid, err := s.start(o.dir, log)
+	first, err := s.start(o.dir, log, o.start.Isolation)
 	if err != nil {
 		return err
 	}
-	if o.running.Command, err = Lookup(pid); err != nil {
+	// From here on the process is reaped, even if it does not become the command.
+	o.children = reap(first)
+	command := first
+	if o.start.Isolation.On() {
+		o.status, s.status.read = s.status.read, nil
+		if command, err = s.awaitInside(first); err != nil {
+			return err
+		}
+	}
+	if o.running.Command, err = Lookup(command); err != nil {
 		return err
 	}
-	o.children = reap(pid)
 	o.running.StartedAt = o.clock.Now()
 	if err := localfile.WriteJSON(runFile(o.dir), o.running, localfile.PrivateMode); err != nil {
 		return err
 	}
-	return s.release()
+	return s.proceed()
+}
+
+// openLog opens the work's log. An isolated command may write to it, but not read it: a program that opens /dev/stderr
+// opens the log again, with the rights of the work's user.
+func (o *owner) openLog() (*os.File, error) {
+	log, err := os.OpenFile(o.start.Log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, localfile.PrivateMode)
+	if err == nil && o.start.Isolation.Kind == boundary.OwnUser {
+		const othersWrite = 0o602
+		if err = log.Chmod(othersWrite); err != nil {
+			_ = log.Close()
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the work's log: %w", err)
+	}
+	return log, nil
+}
+
+// commandStatus returns the status of the command. first is the status of the first process, which is the command
+// unless the command is isolated.
+func (o *owner) commandStatus(first unix.WaitStatus) unix.WaitStatus {
+	if o.status == nil {
+		return first
+	}
+	defer func() { _ = o.status.Close() }()
+	raw := make([]byte, statusBytes)
+	if _, err := io.ReadFull(o.status, raw); err != nil {
+		return first // The first process was killed, and the command with it.
+	}
+	return unix.WaitStatus(binary.LittleEndian.Uint32(raw))
 }
 
 // follow waits until the command has ended and stops it if that is requested.

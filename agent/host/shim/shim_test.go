@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
-	"github.com/signalbox-dev/signalbox/agent/host/limits"
+	"github.com/signalbox-dev/signalbox/agent/host/boundary"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
@@ -42,7 +42,7 @@ func script(t *testing.T, text string) *harness {
 		T: t, Control: shim.Control{Exec: []string{os.Args[0], "shim"}, Clock: clock.Real()}, dir: dir,
 		start: shim.Start{
 			Path: "/bin/sh", Args: []string{"sh", "-c", text}, Env: []string{"PATH=/usr/bin:/bin"}, Dir: dir,
-			Log: filepath.Join(dir, "log"), Limits: limits.Plan{Mode: limits.Rlimit}, Mark: filepath.Base(dir) + t.Name(),
+			Log: filepath.Join(dir, "log"), Limits: boundary.Plan{Mode: boundary.Rlimit}, Mark: filepath.Base(dir) + t.Name(),
 		},
 	}
 }
@@ -169,7 +169,9 @@ func TestControl_Await_startFailures(t *testing.T) {
 		"missing file":    func(s *shim.Start) { s.Path = "/no/such/file" },
 		"missing folder":  func(s *shim.Start) { s.Dir = "/no/such/folder" },
 		"missing log":     func(s *shim.Start) { s.Log = "/no/such/folder/log" },
-		"missing cgroup":  func(s *shim.Start) { s.Limits = limits.Plan{Mode: limits.Cgroup1, Groups: []string{"/no/such/group"}} },
+		"missing cgroup": func(s *shim.Start) {
+			s.Limits = boundary.Plan{Mode: boundary.Cgroup1, Groups: []string{"/no/such/group"}}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -199,7 +201,7 @@ func TestShim_memoryLimit(t *testing.T) {
 	t.Parallel()
 	own, err := os.ReadFile("/proc/self/cgroup")
 	require.NoError(t, err)
-	holder := limits.Detect("/sys/fs/cgroup", string(own))
+	holder := boundary.Detect("/sys/fs/cgroup", string(own))
 	python, err := exec.LookPath("python3")
 	require.NoError(t, err)
 	b := script(t, "exec "+python+" -c 'x = bytearray(600 << 20); print(len(x))'")
@@ -209,7 +211,7 @@ func TestShim_memoryLimit(t *testing.T) {
 	exit, found := b.ends()
 	require.True(t, found)
 	require.True(t, exit.Code != 0 || exit.Signal != 0, "the limit was not enforced: %s", b.log())
-	if holder.Mode() == limits.Rlimit {
+	if holder.Mode() == boundary.Rlimit {
 		require.Contains(t, b.log(), "MemoryError")
 		return
 	}
@@ -223,7 +225,7 @@ func TestShim_killsProcessInOtherSession(t *testing.T) {
 	t.Parallel()
 	own, err := os.ReadFile("/proc/self/cgroup")
 	require.NoError(t, err)
-	holder := limits.Detect("/sys/fs/cgroup", string(own))
+	holder := boundary.Detect("/sys/fs/cgroup", string(own))
 	b := script(t, "(setsid sleep 300 & echo $!); echo begun; sleep 300")
 	b.start.Limits = holder.Plan("fled-"+strconv.Itoa(os.Getpid()), executor.Limits{PIDs: 64})
 	b.launch()

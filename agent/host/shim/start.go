@@ -1,9 +1,11 @@
 package shim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"strings"
@@ -11,61 +13,93 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/signalbox-dev/signalbox/agent/host/boundary"
 	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
 // staging synchronizes the shim with the process that becomes the command. The process waits until the shim
 // has recorded it. If it cannot execute the command, it reports the reason.
 type staging struct {
-	goRead, goWrite     *os.File
-	failRead, failWrite *os.File
+	// release receives a byte when the process may continue. failure receives the reason why the command cannot be
+	// executed. Only isolated commands use the others: ready receives a byte when the process has been started
+	// inside the boundary, status the wait status of the command.
+	release, failure, ready, status pipe
 }
+
+type pipe struct{ read, write *os.File }
+
+func (s *staging) pipes() []*pipe { return []*pipe{&s.release, &s.failure, &s.ready, &s.status} }
 
 func newStaging() (*staging, error) {
 	s := &staging{}
-	var err error
-	if s.goRead, s.goWrite, err = os.Pipe(); err == nil {
-		s.failRead, s.failWrite, err = os.Pipe()
-	}
-	if err != nil {
-		s.close()
-		return nil, fmt.Errorf("create the pipes to the command's process: %w", err)
+	for _, p := range s.pipes() {
+		var err error
+		if p.read, p.write, err = os.Pipe(); err != nil {
+			s.close()
+			return nil, fmt.Errorf("create the pipes to the command's process: %w", err)
+		}
 	}
 	return s, nil
 }
 
-func (s *staging) start(dir string, log *os.File) (int, error) {
+// start starts the first process, which is the command's process or, with a boundary, its parent.
+func (s *staging) start(dir string, log *os.File, isolation boundary.Isolation) (int, error) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return 0, fmt.Errorf("open /dev/null: %w", err)
 	}
 	defer func() { _ = null.Close() }()
-	args := append(leading(os.Args), stageWord, dir)
+	word := stageWord
+	if isolation.On() {
+		word = initWord
+	}
+	args := append(leading(os.Args), word, dir)
 	// The link /proc/self/exe works even after an update has replaced the program's file.
-	p, err := os.StartProcess("/proc/self/exe", args, &os.ProcAttr{
+	p, err := os.StartProcess(program, args, &os.ProcAttr{
 		Dir: dir, Env: []string{},
-		Files: []*os.File{null, log, log, s.goRead, s.failWrite},
-		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+		Files: []*os.File{null, log, log, s.release.read, s.failure.write, s.ready.write, s.status.write},
+		Sys:   isolation.Process(os.Getuid(), os.Getgid()),
 	})
 	if err != nil {
 		return 0, fmt.Errorf("start the command's process: %w", err)
 	}
-	_ = s.goRead.Close()
-	_ = s.failWrite.Close()
+	for _, f := range []*os.File{s.release.read, s.failure.write, s.ready.write, s.status.write} {
+		_ = f.Close()
+	}
 	pid := p.Pid
 	return pid, p.Release()
 }
 
+const program = "/proc/self/exe"
+
 // leading returns the arguments without the last one, the folder.
 func leading(args []string) []string { return append([]string(nil), args[:len(args)-1]...) }
 
-// release lets the process continue and waits until it executes the command. It returns the error that the
+// awaitInside waits until the first process has created the boundary and started the command's process inside it.
+// It returns the pid of that process.
+func (s *staging) awaitInside(first int) (int, error) {
+	if _, err := io.ReadFull(s.ready.read, make([]byte, 1)); err != nil {
+		return 0, cmp.Or(s.failed(), errors.New("the first process inside the boundary has ended"))
+	}
+	children := Descendants(first)
+	if len(children) != 1 {
+		return 0, fmt.Errorf("the boundary has %d processes instead of the command's", len(children))
+	}
+	return children[0], nil
+}
+
+// proceed lets the process continue and waits until it executes the command. It returns the error that the
 // process reports.
-func (s *staging) release() error {
-	if _, err := s.goWrite.Write([]byte{1}); err != nil {
+func (s *staging) proceed() error {
+	if _, err := s.release.write.Write([]byte{1}); err != nil {
 		return fmt.Errorf("release the command's process: %w", err)
 	}
-	words, err := io.ReadAll(io.LimitReader(s.failRead, 4096))
+	return s.failed()
+}
+
+// failed waits until the process executes the command or has ended, and returns the error that it reports.
+func (s *staging) failed() error {
+	words, err := io.ReadAll(io.LimitReader(s.failure.read, 4096))
 	if err != nil {
 		return fmt.Errorf("read the start result of the command's process: %w", err)
 	}
@@ -76,41 +110,78 @@ func (s *staging) release() error {
 }
 
 func (s *staging) close() {
-	for _, f := range []*os.File{s.goRead, s.goWrite, s.failRead, s.failWrite} {
-		if f != nil {
-			_ = f.Close()
+	for _, p := range s.pipes() {
+		for _, f := range []*os.File{p.read, p.write} {
+			if f != nil {
+				_ = f.Close()
+			}
 		}
 	}
 }
 
-const goFD, failFD = 3, 4
+// The descriptors that the first process receives.
+const (
+	releaseFD = iota + 3
+	failureFD
+	readyFD
+	statusFD
+)
 
 // stage replaces the calling process by the command, with the command's limits, folder and environment.
 func stage(dir string) error {
-	unix.CloseOnExec(goFD)
-	unix.CloseOnExec(failFD)
-	fail := os.NewFile(failFD, "fail")
+	closeOnExec()
+	fail := os.NewFile(failureFD, "failure")
 	err := become(dir)
 	_, _ = fail.WriteString(err.Error())
 	return err
 }
+
+// closeOnExec keeps all descriptors but the standard ones away from the programs that this process starts or executes, also
+// those that the agent inherited itself.
+func closeOnExec() {
+	const first = 3
+	if unix.CloseRange(first, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) == nil {
+		return
+	}
+	// Linux before 5.11: at least those of the shim.
+	for fd := first; fd < first+maxDescriptors; fd++ {
+		unix.CloseOnExec(fd)
+	}
+}
+
+const maxDescriptors = 16
 
 func become(dir string) error {
 	var s Start
 	if err := localfile.ReadJSON(startFile(dir), &s); err != nil {
 		return err
 	}
-	if n, err := os.NewFile(goFD, "go").Read(make([]byte, 1)); n != 1 {
-		return fmt.Errorf("the shim exited before it released the command: %w", err)
+	if err := awaitRelease(); err != nil {
+		return err
 	}
 	if err := s.Limits.Enter(); err != nil {
 		return err
 	}
+	return s.execute(func() error { return nil })
+}
+
+func awaitRelease() error {
+	if n, err := os.NewFile(releaseFD, "release").Read(make([]byte, 1)); n != 1 {
+		return fmt.Errorf("the shim exited before it released the command: %w", err)
+	}
+	return nil
+}
+
+// execute replaces the calling process by the command. It calls last immediately before.
+func (s Start) execute(last func() error) error {
 	if err := os.Chdir(s.Dir); err != nil {
 		return fmt.Errorf("change to the working folder: %w", err)
 	}
 	program, err := find(s.Path, s.Env)
 	if err != nil {
+		return err
+	}
+	if err := last(); err != nil {
 		return err
 	}
 	return fmt.Errorf("start %s: %w", s.Path, syscall.Exec(program, s.Args, s.Env))

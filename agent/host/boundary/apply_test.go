@@ -1,4 +1,4 @@
-package limits
+package boundary
 
 import (
 	"encoding/json"
@@ -17,9 +17,9 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-// TestMain enters a plan and runs a script instead of the tests if LIMITS_TEST_PLAN is set.
+// TestMain enters a plan and runs a script instead of the tests if BOUNDARY_TEST_PLAN is set.
 func TestMain(m *testing.M) {
-	raw := os.Getenv("LIMITS_TEST_PLAN")
+	raw := os.Getenv("BOUNDARY_TEST_PLAN")
 	if raw == "" {
 		os.Exit(m.Run())
 	}
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 		_, _ = os.Stderr.WriteString(err.Error())
 		os.Exit(3)
 	}
-	if err := syscall.Exec("/bin/sh", []string{"sh", "-c", os.Getenv("LIMITS_TEST_SCRIPT")}, os.Environ()); err != nil {
+	if err := syscall.Exec("/bin/sh", []string{"sh", "-c", os.Getenv("BOUNDARY_TEST_SCRIPT")}, os.Environ()); err != nil {
 		panic(err)
 	}
 }
@@ -43,7 +43,7 @@ func enterInProcess(t *testing.T, p Plan, script string) (*exec.Cmd, *strings.Bu
 	raw, err := json.Marshal(p)
 	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), "LIMITS_TEST_PLAN="+string(raw), "LIMITS_TEST_SCRIPT="+script)
+	cmd.Env = append(os.Environ(), "BOUNDARY_TEST_PLAN="+string(raw), "BOUNDARY_TEST_SCRIPT="+script)
 	var output strings.Builder
 	cmd.Stdout, cmd.Stderr = &output, &output
 	return cmd, &output

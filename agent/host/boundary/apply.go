@@ -1,4 +1,4 @@
-package limits
+package boundary
 
 import (
 	"errors"
@@ -35,6 +35,10 @@ func (p Plan) Enter() error {
 			return fmt.Errorf("enter the cgroup: %w", err)
 		}
 	}
+	return p.setRlimits()
+}
+
+func (p Plan) setRlimits() error {
 	if p.Data > 0 {
 		bound := unix.Rlimit{Cur: uint64(p.Data), Max: uint64(p.Data)}
 		if err := unix.Setrlimit(unix.RLIMIT_DATA, &bound); err != nil {
@@ -42,6 +46,34 @@ func (p Plan) Enter() error {
 		}
 	}
 	return nil
+}
+
+// Open opens the files through which a process enters the groups, for Join.
+func (p Plan) Open() ([]*os.File, error) {
+	var files []*os.File
+	for _, group := range p.Groups {
+		f, err := os.OpenFile(filepath.Join(group, "cgroup.procs"), os.O_WRONLY, 0)
+		if err != nil {
+			for _, f := range files {
+				_ = f.Close()
+			}
+			return nil, fmt.Errorf("enter the cgroup: %w", err)
+		}
+		files = append(files, f)
+	}
+	return files, nil
+}
+
+// Join is like Enter for a process that does not see the groups. It closes the files.
+func (p Plan) Join(files []*os.File) error {
+	for _, f := range files {
+		// 0 means the process that writes.
+		if _, err := f.WriteString("0"); err != nil {
+			return fmt.Errorf("enter the cgroup: %w", err)
+		}
+		_ = f.Close()
+	}
+	return p.setRlimits()
 }
 
 // Kill sends SIGKILL to all processes in the groups and reports whether there were any. The caller repeats

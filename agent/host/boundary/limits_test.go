@@ -1,4 +1,4 @@
-package limits
+package boundary
 
 import (
 	"os"
@@ -45,7 +45,7 @@ func TestPlan_onThisMachine(t *testing.T) {
 	own, err := os.ReadFile("/proc/self/cgroup")
 	require.NoError(t, err)
 	h := Detect("/sys/fs/cgroup", string(own))
-	p := h.Plan("limits-test", executor.Limits{MemoryBytes: 64 << 20, PIDs: 9, CPUs: 1})
+	p := h.Plan("boundary-test", executor.Limits{MemoryBytes: 64 << 20, PIDs: 9, CPUs: 1})
 	require.NoError(t, p.Create())
 	require.NoError(t, p.Create(), "a second call, as after a restart")
 	for _, s := range p.Settings {

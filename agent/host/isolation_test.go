@@ -1,0 +1,122 @@
+package host_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/agent/executor"
+	"github.com/signalbox-dev/signalbox/agent/host"
+	"github.com/signalbox-dev/signalbox/agent/host/boundary"
+)
+
+// userOf returns the user id in the assignment of the attempt.
+func (a *attempt) userOf() int {
+	a.Helper()
+	raw, err := os.ReadFile(a.path("assignment.json"))
+	require.NoError(a, err)
+	var assignment struct {
+		User int `json:"user"`
+	}
+	require.NoError(a, json.Unmarshal(raw, &assignment))
+	return assignment.User
+}
+
+func (a *attempt) logText() string {
+	raw, _ := os.ReadFile(a.path("log"))
+	return string(raw)
+}
+
+func TestIsolatedWork_seesOnlyItsOwnFiles(t *testing.T) {
+	t.Parallel()
+	a := newAttempt(t, `
+work=$(dirname "$SERVICE_JOB_WORKDIR")
+for name in work package tmp spool; do echo x > "$work/$name/made" && echo "writes $name"; done
+for name in assignment.json state.json run/start.json log; do cat "$work/$name" && echo "reads $name"; done
+for name in inputs live; do touch "$work/$name/made" && echo "writes $name"; done
+cat "$SERVICE_JOB_HPARAMS_FILE" "$SERVICE_JOB_ENDPOINT_FILE" && echo "reads inputs"
+ls "$work/.."; ls "$work"; echo error >> /dev/stderr; mktemp; exit 3`, nil)
+	a.apply()
+	require.Equal(t, 3, a.reach(executor.PhaseExited).Exit.Code)
+	text := a.logText()
+	for _, want := range []string{"writes work", "writes package", "writes tmp", "writes spool", "reads inputs", "\nerror\n", "/tmp."} {
+		require.Contains(t, text, want)
+	}
+	for _, refused := range []string{"reads assignment", "reads state", "reads run", "reads log", "writes inputs", "writes live", "\nobjects", "\nrun\n"} {
+		require.NotContains(t, text, refused)
+	}
+	require.FileExists(t, a.path("work", "made"))
+	require.FileExists(t, a.path("tmp", "made"))
+}
+
+func TestIsolatedWork_usesItsGrantedPaths(t *testing.T) {
+	t.Parallel()
+	granted := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(granted, "library"), []byte("library\n"), 0o600))
+	require.NoError(t, boundary.MakeReadable(granted))
+	a := newAttempt(t, "cat "+granted+"/library && ! touch "+granted+"/new", func(c *host.Config) { c.WorkPaths = []string{granted, "/no/such/path"} })
+	a.apply()
+	require.Zero(t, a.reach(executor.PhaseExited).Exit.Code, a.logText())
+}
+
+func TestIsolatedWork_keepsItsUserAfterRestart(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only an agent that runs as root gives works their own users")
+	}
+	a := newAttempt(t, "id -u; id -G; sleep 300", nil)
+	a.apply()
+	a.reach(executor.PhaseRunning)
+	user := a.userOf()
+	require.GreaterOrEqual(t, user, 200_000)
+	a.stop()
+	a.host, a.stop = open(t, a.dir, a.plane, isolate(nil))
+	next := a.work
+	next.WorkID = "wrk_b"
+	require.NoError(t, a.host.Apply(t.Context(), []executor.Work{a.work, next}))
+	require.Eventually(t, func() bool {
+		all := a.host.Observed()
+		return len(all) == 2 && all[0].Phase == executor.PhaseRunning && all[1].Phase == executor.PhaseRunning
+	}, time.Minute, 10*time.Millisecond)
+	require.Equal(t, user, a.userOf())
+	other := *a
+	other.work = next
+	require.NotEqual(t, user, other.userOf(), "two works have the same user")
+	require.Eventually(t, func() bool { return strings.Count(a.logText(), "\n") == 2 }, time.Minute, 10*time.Millisecond)
+	require.Equal(t, []string{strconv.Itoa(user), strconv.Itoa(user)}, strings.Fields(a.logText()), "the user and its groups")
+}
+
+func TestIsolatedWork_refusedWithoutBoundary(t *testing.T) {
+	t.Parallel()
+	a := newAttempt(t, "echo ran", func(c *host.Config) { c.Exec = []string{"/bin/false"} })
+	a.apply()
+	exit := a.reach(executor.PhaseExited).Exit
+	require.Equal(t, executor.ReasonStart, exit.Reason)
+	require.Contains(t, exit.Message, "this node cannot isolate works")
+	kind, why := a.host.Isolation()
+	require.Equal(t, boundary.None, kind)
+	require.Error(t, why)
+}
+
+func TestHost_Isolation(t *testing.T) {
+	t.Parallel()
+	a := newAttempt(t, "true", nil)
+	kind, why := a.host.Isolation()
+	require.NoError(t, why)
+	want := boundary.UserNamespace
+	if os.Geteuid() == 0 {
+		want = boundary.OwnUser
+	}
+	require.Equal(t, want, kind)
+	require.NoDirExists(t, filepath.Join(a.dir, "trial"))
+	off := newHarness(t, nil)
+	kind, why = off.host.Isolation()
+	require.Equal(t, boundary.None, kind)
+	require.ErrorContains(t, why, "SERVICE_AGENT_ISOLATION")
+}

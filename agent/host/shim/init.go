@@ -1,0 +1,149 @@
+package shim
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/signalbox-dev/signalbox/platform/localfile"
+)
+
+// statusBytes is the size of a wait status in the pipe to the shim.
+const statusBytes = 4
+
+// The descriptors that the command's process receives inside a boundary, beside releaseFD, failureFD and readyFD.
+// The command's description is passed as an open file because the folder of the shim is not visible there.
+const (
+	startFD = statusFD
+	groupFD = startFD + 1
+)
+
+// contain is the first process of an isolated work. It creates the boundary, starts the command inside it, reaps
+// the processes there and reports the command's status. When it ends, the kernel kills every process that is left
+// inside the boundary, also one that has left its parents, its session and its process group.
+func contain(dir string) error {
+	// The kernel kills the command's process when the thread that started it ends.
+	runtime.LockOSThread()
+	closeOnExec()
+	// Catch and drop all signals. Ignored ones would be ignored by the command too.
+	signal.Notify(make(chan os.Signal, 1))
+	release, failure, ready := os.NewFile(releaseFD, "release"), os.NewFile(failureFD, "failure"), os.NewFile(readyFD, "ready")
+	status := os.NewFile(statusFD, "status")
+	command, err := startInside(dir, []*os.File{os.Stdin, os.Stdout, os.Stderr, release, failure, ready})
+	if err != nil {
+		_, _ = failure.WriteString(err.Error())
+		return err
+	}
+	// The shim sees the end of these pipes when the command's process has closed its own ends.
+	for _, f := range []*os.File{release, failure, ready} {
+		_ = f.Close()
+	}
+	ended, err := awaitChild(command)
+	if err != nil {
+		return err
+	}
+	_, err = status.Write(binary.LittleEndian.AppendUint32(nil, uint32(ended)))
+	return err
+}
+
+// startInside creates the boundary and starts the command's process inside it with the given files.
+func startInside(dir string, files []*os.File) (int, error) {
+	var s Start
+	if err := localfile.ReadJSON(startFile(dir), &s); err != nil {
+		return 0, err
+	}
+	groups, err := s.Limits.Open()
+	if err != nil {
+		return 0, err
+	}
+	spec, err := inMemory(s)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.Isolation.Mount(); err != nil {
+		return 0, err
+	}
+	args := append(leading(leading(os.Args)), commandWord)
+	p, err := os.StartProcess(program, args, &os.ProcAttr{
+		Dir: "/", Env: []string{}, Files: append(append(files, spec), groups...),
+		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+	})
+	if err != nil {
+		return 0, fmt.Errorf("start the command's process: %w", err)
+	}
+	for _, f := range append(groups, spec) {
+		_ = f.Close()
+	}
+	return p.Pid, nil
+}
+
+// inMemory returns a file in memory with the description of the command.
+func inMemory(s Start) (*os.File, error) {
+	fd, err := unix.MemfdCreate("start", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("create a file in memory: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "start")
+	if err := json.NewEncoder(f).Encode(s); err != nil {
+		return nil, fmt.Errorf("describe the command: %w", err)
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return nil, fmt.Errorf("describe the command: %w", err)
+	}
+	return f, nil
+}
+
+// awaitChild reaps processes until the given one has ended, and returns its status.
+func awaitChild(pid int) (unix.WaitStatus, error) {
+	for {
+		var status unix.WaitStatus
+		ended, err := unix.Wait4(-1, &status, 0, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return 0, fmt.Errorf("wait for the command: %w", err)
+		case ended == pid:
+			return status, nil
+		}
+	}
+}
+
+// stageInside replaces the calling process by the isolated command.
+func stageInside() error {
+	closeOnExec()
+	fail := os.NewFile(failureFD, "failure")
+	err := becomeInside()
+	_, _ = fail.WriteString(err.Error())
+	return err
+}
+
+func becomeInside() error {
+	var s Start
+	if err := json.NewDecoder(os.NewFile(startFD, "start")).Decode(&s); err != nil {
+		return fmt.Errorf("read the description of the command: %w", err)
+	}
+	var groups []*os.File
+	for n := range s.Limits.Groups {
+		groups = append(groups, os.NewFile(uintptr(groupFD+n), "cgroup"))
+	}
+	ready := os.NewFile(readyFD, "ready")
+	if _, err := ready.Write([]byte{1}); err != nil {
+		return fmt.Errorf("report to the shim: %w", err)
+	}
+	_ = ready.Close()
+	if err := awaitRelease(); err != nil {
+		return err
+	}
+	if err := s.Limits.Join(groups); err != nil {
+		return err
+	}
+	return s.execute(s.Isolation.Drop)
+}
