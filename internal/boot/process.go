@@ -148,6 +148,7 @@ func (p *Process) serve(ctx context.Context, spec Spec, log io.Writer) (err erro
 	host := &process.Host{
 		Log: p.Log, Signals: signals, Workers: workers, Closers: p.Closers,
 		ReadyTimeout: p.Settings.Stop.ReadyTimeout, StopTimeout: p.Settings.Stop.StopTimeout,
+		StopLimit: func(os.Signal) time.Duration { return p.Settings.Stop.Limit() },
 		Ready: func(ctx context.Context) error {
 			p.Log.InfoContext(ctx, "serving", "version", version.Server())
 			return nil

@@ -135,13 +135,15 @@ func TestUnits_restartAndSandbox(t *testing.T) {
 	}
 }
 
-func TestAgentUnit_leavesWorksAlone(t *testing.T) {
+func TestUnitsWithWorks_leaveThemAlone(t *testing.T) {
 	t.Parallel()
-	u := readUnit(t, "signalbox-agent.service")
-	require.Equal(t, "process", u.one("KillMode"), "works must outlive the agent")
-	require.Equal(t, "continue", u.one("OOMPolicy"), "a work killed for its memory must not stop the others")
-	for _, key := range []string{"PrivateTmp", "PrivateDevices", "ProtectClock", "MemoryDenyWriteExecute", "RestrictNamespaces"} {
-		require.Empty(t, u.one(key), "%s: works use devices, generate code and outlive the agent's mounts", key)
+	for _, name := range []string{"signalbox-agent.service", "signalboxd.service"} {
+		u := readUnit(t, name)
+		require.Equal(t, "process", u.one("KillMode"), "%s: works must outlive the process", name)
+		require.Equal(t, "continue", u.one("OOMPolicy"), "%s: a work killed for its memory must not stop the others", name)
+		for _, key := range []string{"PrivateTmp", "PrivateDevices", "ProtectClock", "MemoryDenyWriteExecute", "RestrictNamespaces"} {
+			require.Empty(t, u.one(key), "%s: %s: works use devices, generate code and outlive the process's mounts", name, key)
+		}
 	}
 }
 
