@@ -190,9 +190,9 @@ func (a *Agent) Close() error { return a.folder.close() }
 // flushTime is the maximum time that Shutdown spends on sending the last observations.
 const flushTime = 300 * time.Millisecond
 
-// Shutdown does nothing to works if stopWorks is false. Otherwise it ends attempts and engines within about
-// two seconds and reports their end to the control plane if it is reachable. Run must still be running;
-// cancel its context afterwards.
+// Shutdown leaves the works to their shims if stopWorks is false, and the next agent adopts them. Otherwise it ends
+// attempts and engines within about two seconds and reports their end to the control plane if it is reachable. Run must
+// still be running; cancel its context afterwards.
 func (a *Agent) Shutdown(ctx context.Context, stopWorks bool) error {
 	err := a.host.Shutdown(ctx, stopWorks)
 	if !stopWorks {

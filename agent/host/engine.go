@@ -263,7 +263,7 @@ func (w *work) nextStart(ctx context.Context, failures int) error {
 	if err := os.RemoveAll(old); err != nil {
 		return fmt.Errorf("remove the folder of the previous start: %w", err)
 	}
-	return nil
+	return w.forgetLeft()
 }
 
 // suspend waits until the work must be removed or ctx ends. It is used when the agent stops its engines at

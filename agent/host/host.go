@@ -28,6 +28,7 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/host/pyenv"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
 // Config is the configuration of a host executor.
@@ -234,15 +235,14 @@ func (h *Host) Observed() []executor.Observation {
 	return all
 }
 
-// Shutdown does nothing if stopWorks is false. Otherwise it ends every process within about two seconds.
-// Attempts then end with the reason `stopped`, and the next executor starts the engines again. Run must
-// still be running, so that the executor records and reports these ends.
+// Shutdown prepares the planned end of Run, which must still be running. If stopWorks is false, the works keep running
+// under their shims, and Shutdown only marks them: if they end before the next executor starts, because the container or
+// the machine was stopped, they count as stopped and not as lost. Otherwise Shutdown ends every process within about two
+// seconds. Attempts then end with the reason `stopped`, which Run records and reports, and the next executor starts the
+// engines again.
 func (h *Host) Shutdown(ctx context.Context, stopWorks bool) error {
-	if !stopWorks {
-		return nil
-	}
 	h.mu.Lock()
-	if !closed(h.shutdown) {
+	if stopWorks && !closed(h.shutdown) {
 		close(h.shutdown)
 	}
 	var all []*work
@@ -252,6 +252,13 @@ func (h *Host) Shutdown(ctx context.Context, stopWorks bool) error {
 		}
 	}
 	h.mu.Unlock()
+	if !stopWorks {
+		var errs []error
+		for _, w := range all {
+			errs = append(errs, w.leave())
+		}
+		return errors.Join(errs...)
+	}
 	for _, w := range all {
 		select {
 		case <-w.quiet:
@@ -260,6 +267,50 @@ func (h *Host) Shutdown(ctx context.Context, stopWorks bool) error {
 		}
 	}
 	return nil
+}
+
+// leftFile marks a work that the agent left to its shim when it stopped. If the work's processes have ended without a
+// result when the next agent starts, the stop was planned for them too: a container was stopped, or the machine was shut
+// down.
+func (w *work) leftFile() string { return w.path("left.json") }
+
+// leave creates the mark unless the work has ended.
+func (w *work) leave() error {
+	if p := w.observed().Phase; p == executor.PhaseCollecting || p == executor.PhaseExited {
+		return nil
+	}
+	return localfile.WriteJSON(w.leftFile(), struct {
+		At time.Time `json:"at"`
+	}{w.host.deps.Clock.Now()}, localfile.PrivateMode)
+}
+
+// takeBack removes the mark if the processes of the work are still running or were never started. A later end is then not
+// part of the planned stop.
+func (w *work) takeBack() error {
+	for _, dir := range w.runDirs() {
+		state, err := w.host.control.State(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if state == shim.Ended || state == shim.Lost {
+			return nil
+		}
+	}
+	return w.forgetLeft()
+}
+
+func (w *work) forgetLeft() error {
+	if err := os.Remove(w.leftFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove the mark of a planned stop: %w", err)
+	}
+	return nil
+}
+
+// planned reports whether the end of the processes in dir was intended: the agent requested it, or the agent itself was
+// stopped before.
+func (w *work) planned(dir string) bool {
+	_, err := os.Stat(w.leftFile())
+	return err == nil || w.host.control.StopRequested(dir)
 }
 
 func closed(c <-chan struct{}) bool {

@@ -90,6 +90,11 @@ func loadWork(h *Host, dir string) (*work, error) {
 	if err := localfile.ReadJSON(w.path("state.json"), &w.seen); err != nil {
 		return nil, err
 	}
+	for _, dir := range w.runDirs() {
+		if err := shim.CheckVersion(dir); err != nil {
+			return nil, err
+		}
+	}
 	w.key = w.assignment.Work.Key
 	if w.key.String() != filepath.Base(dir) {
 		return nil, fmt.Errorf("the folder contains the assignment of another work, %s", w.key)
@@ -214,6 +219,9 @@ func (w *work) live(ctx context.Context) error {
 	if w.observed().Phase == executor.PhaseExited {
 		return nil
 	}
+	if err := w.takeBack(); err != nil {
+		return err
+	}
 	if w.assignment.Work.Kind == executor.KindEngine {
 		return w.keepEngine(ctx)
 	}
@@ -322,13 +330,14 @@ func (w *work) passOnStops(ctx context.Context, dir string, grace time.Duration)
 func (w *work) outcome(dir string, exit shim.Exit, found bool) executor.Exit {
 	e := executor.Exit{Code: exit.Code, Signal: exit.Signal}
 	switch {
+	case !found && w.planned(dir):
+		e = executor.Exit{Code: -1, Reason: executor.ReasonStopped, Message: "the processes ended while the agent was stopped"}
 	case !found:
 		e = executor.Exit{Code: -1, Reason: executor.ReasonLost, Message: "the processes ended without an exit status"}
-		if w.host.control.StopRequested(dir) {
-			e.Reason = executor.ReasonStopped
-		}
-	case exit.Stopped:
+	case exit.Stopped && w.planned(dir):
 		e.Reason = executor.ReasonStopped
+	case exit.Stopped:
+		e.Reason, e.Message = executor.ReasonLost, "a signal to the shim stopped the processes"
 	case exit.Failure != "":
 		e.Reason, e.Message = executor.ReasonStart, executor.Tail(exit.Failure, executor.MaxMessage)
 	case exit.OOM && exit.Code != 0:

@@ -2,10 +2,13 @@ package boot
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/httpguard"
@@ -30,6 +33,8 @@ type holding struct {
 	refuse http.Handler
 	// onDrain is called when draining begins, if it is not nil.
 	onDrain func()
+	// grace limits how long the Stop of a worker waits for open requests.
+	grace func(process.Worker) process.Worker
 
 	mu       sync.Mutex
 	open     int
@@ -39,7 +44,7 @@ type holding struct {
 }
 
 func (e *Env) holding(svc Service, handler http.Handler) *holding {
-	h := &holding{next: handler, refuse: http.HandlerFunc(e.refuseDraining), empty: make(chan struct{}), newID: e.newRequestID}
+	h := &holding{next: handler, refuse: http.HandlerFunc(e.refuseDraining), empty: make(chan struct{}), newID: e.newRequestID, grace: e.Graced}
 	if own, ok := svc.(Drainer); ok {
 		h.refuse, h.onDrain = handler, own.Drain
 	}
@@ -62,7 +67,7 @@ func (h *holding) worker(name string, listener net.Listener) process.Worker {
 		_ = h.finish(ctx) // shutdown returns the same error
 		return shutdown(ctx)
 	}
-	return w
+	return h.grace(w)
 }
 
 // finish refuses new requests from now on and waits until no request is open.
@@ -79,6 +84,30 @@ func (h *holding) finish(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("finish open requests: %w", ctx.Err())
 	}
+}
+
+// Graced returns w with a Stop that cuts off the requests that are still open when their grace period is over. They are
+// logged, and are not an error. grace receives the context of Stop.
+func Graced(w process.Worker, log *slog.Logger, grace func(context.Context) time.Duration) process.Worker {
+	stop := w.Stop
+	w.Stop = func(ctx context.Context) error {
+		within := grace(ctx)
+		limited, cancel := context.WithTimeout(ctx, within)
+		defer cancel()
+		err := stop(limited)
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+			log.InfoContext(ctx, "open requests were cut off at the end of the grace period", "grace_s", within.Seconds())
+			return nil
+		}
+		return err
+	}
+	return w
+}
+
+// Graced calls Graced with SERVICE_STOP_GRACE.
+func (e *Env) Graced(w process.Worker) process.Worker {
+	w.StopTimeout = e.Stop.Limit()
+	return Graced(w, e.Log, func(context.Context) time.Duration { return e.Stop.StopGrace })
 }
 
 // Hold returns the handler of a service's HTTP routes, for a process in which the gateway serves these routes, and a

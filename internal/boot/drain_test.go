@@ -76,7 +76,9 @@ type plainService struct{ *keys }
 func envWithoutDatabase(t *testing.T) *Env {
 	t.Helper()
 	clk := clock.Real()
-	return NewEnv("auth", telemetry(t, io.Discard), clk, id.NewSource(clk, rand.Reader), rpc.Memory(rpc.ClientOptions{Clock: clk}).As("auth"))
+	e := NewEnv("auth", telemetry(t, io.Discard), clk, id.NewSource(clk, rand.Reader), rpc.Memory(rpc.ClientOptions{Clock: clk}).As("auth"))
+	e.Stop.StopGrace = patience
+	return e
 }
 
 // getLater sends a GET request in the background and returns a channel with its body.
@@ -201,7 +203,7 @@ func TestProcess_drainsBothListeners(t *testing.T) {
 	db := pgtest.New(t, pgtest.Schema{Name: "auth"})
 	httpAddr, openAddr, adminAddr := free(t), free(t), free(t)
 	vars = with(vars, "SERVICE_AUTH_LISTEN", free(t), "SERVICE_AUTH_HTTP_LISTEN", httpAddr, "SERVICE_AUTH_LISTEN_PUBLIC", openAddr,
-		"SERVICE_ADMIN_LISTEN", adminAddr, "SERVICE_STOP_TIMEOUT", "1m")
+		"SERVICE_ADMIN_LISTEN", adminAddr, "SERVICE_STOP_TIMEOUT", "1m", "SERVICE_STOP_GRACE", "1m")
 	svc := &customRefusal{keys: newKeys(t), gate: newGate(), drained: make(chan struct{})}
 	log, stop := startProcess(t, Spec{Name: "auth", Config: &struct{}{}, Build: func(ctx context.Context, p *Process) ([]process.Worker, error) {
 		if err := p.OpenPool(ctx, p.Closers, conf.Postgres{URL: db.URL("auth"), MaxConns: 4, StatementTimeout: patience}, true); err != nil {

@@ -148,6 +148,7 @@ func (p *Process) serve(ctx context.Context, spec Spec, log io.Writer) (err erro
 	host := &process.Host{
 		Log: p.Log, Signals: signals, Workers: workers, Closers: p.Closers,
 		ReadyTimeout: p.Settings.Stop.ReadyTimeout, StopTimeout: p.Settings.Stop.StopTimeout,
+		StopLimit: func(os.Signal) time.Duration { return p.Settings.Stop.Limit() },
 		Ready: func(ctx context.Context) error {
 			p.Log.InfoContext(ctx, "serving", "version", version.Server())
 			return nil
@@ -214,6 +215,9 @@ func (p *Process) open(ctx context.Context, spec Spec, log io.Writer) error {
 }
 
 func (p *Process) wire(clk clock.Clock, o *obs.Obs) (*rpc.TCPNetwork, error) {
+	if !p.Settings.TLS.Enabled() {
+		return nil, errors.New("SERVICE_TLS_CA, SERVICE_TLS_CERT and SERVICE_TLS_KEY must be set to the files of this service; `signalbox-setup certs` creates them")
+	}
 	files, err := pki.OpenFiles(p.Settings.TLS.Cert, p.Settings.TLS.Key, p.Settings.TLS.CA)
 	if err != nil {
 		return nil, fmt.Errorf("open the files of SERVICE_TLS_CERT, _KEY and _CA: %w", err)

@@ -129,7 +129,7 @@ func TestProcess_missingSettings(t *testing.T) {
 		args       []string
 		want       string
 	}{
-		"certificates":     {with(env, "SERVICE_TLS_CA", "", "SERVICE_TLS_CERT", "", "SERVICE_TLS_KEY", ""), nil, nil, "SERVICE_TLS_"},
+		"certificates":     {with(env, "SERVICE_TLS_CA", "", "SERVICE_TLS_CERT", "", "SERVICE_TLS_KEY", ""), nil, nil, "SERVICE_TLS_CA, SERVICE_TLS_CERT and SERVICE_TLS_KEY must be set"},
 		"public URL":       {with(env, "SERVICE_PUBLIC_URL", ""), nil, nil, "SERVICE_PUBLIC_URL"},
 		"object store":     {with(env, "SERVICE_BLOB_ROOT", ""), nil, nil, "BLOB_ROOT"},
 		"invalid keyring":  {with(env, "SERVICE_KEYRING", "k1 short"), nil, nil, "SERVICE_KEYRING"},

@@ -30,6 +30,7 @@ func TestSharedConfigs_bounds(t *testing.T) {
 		"DRAIN_DELAY=0s":                    "",
 		"DRAIN_DELAY=-1ns":                  "must not be negative, got -1ns",
 		"STOP_TIMEOUT=1ns":                  "",
+		"STOP_GRACE=0s":                     "",
 		"STOP_TIMEOUT=-1s":                  "must be positive, got -1s",
 		"READY_TIMEOUT=1ns":                 "",
 		"READY_TIMEOUT=0s":                  "must be positive, got 0s",

@@ -91,15 +91,22 @@ func (c Obs) Validate() error {
 // Stop configures how a process starts and stops.
 type Stop struct {
 	DrainDelay   time.Duration `env:"DRAIN_DELAY, default=0s" doc:"how long /readyz returns 503 before the process stops serving"`
-	StopTimeout  time.Duration `env:"STOP_TIMEOUT, default=10s" doc:"how long each part may take to finish its work in progress"`
+	StopGrace    time.Duration `env:"STOP_GRACE, default=8s" doc:"how long open requests may take after SIGTERM; then they are cut off, and the process exits within a second"`
+	StopTimeout  time.Duration `env:"STOP_TIMEOUT, default=10s" doc:"how long each other part may take to finish its work in progress"`
 	ReadyTimeout time.Duration `env:"READY_TIMEOUT, default=1m" doc:"how long each part may take to become ready"`
 }
+
+// Limit is how long a whole stop may take after SIGTERM.
+func (c Stop) Limit() time.Duration { return c.StopGrace + time.Second }
 
 // Validate is called by Load.
 func (c Stop) Validate() error {
 	var errs []error
 	if c.DrainDelay < 0 {
 		errs = append(errs, Errorf("DRAIN_DELAY", "must not be negative, got %v", c.DrainDelay))
+	}
+	if c.StopGrace < 0 {
+		errs = append(errs, Errorf("STOP_GRACE", "must not be negative, got %v", c.StopGrace))
 	}
 	if c.StopTimeout <= 0 {
 		errs = append(errs, Errorf("STOP_TIMEOUT", "must be positive, got %v", c.StopTimeout))

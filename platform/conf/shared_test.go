@@ -47,6 +47,7 @@ func TestSharedConfigs_errors(t *testing.T) {
 		"admin":        {"ADMIN_LISTEN=x", "SERVICE_ADMIN_LISTEN: must be host:port"},
 		"drain":        {"DRAIN_DELAY=-1s", "SERVICE_DRAIN_DELAY: must not be negative"},
 		"stop":         {"STOP_TIMEOUT=0s", "SERVICE_STOP_TIMEOUT: must be positive"},
+		"stop grace":   {"STOP_GRACE=-1s", "SERVICE_STOP_GRACE: must not be negative"},
 		"ready":        {"READY_TIMEOUT=0s", "SERVICE_READY_TIMEOUT: must be positive"},
 		"driver":       {"BLOB_DRIVER=gcs", `SERVICE_BLOB_DRIVER: must be fs or s3, got "gcs"`},
 		"short key":    {"BLOB_SIGNING_KEY=abc", "SERVICE_BLOB_SIGNING_KEY: must have at least 32 characters, got 3"},

@@ -43,6 +43,10 @@ const (
 
 	readyEvery = 20 * time.Millisecond
 	cancelTime = time.Second // how long Run may take to return after its context was cancelled at the deadline
+
+	// When only reserve is left of StopLimit, each worker that is still running, and then the closers, have lastTime.
+	reserve  = 200 * time.Millisecond
+	lastTime = 50 * time.Millisecond
 )
 
 // Signals returns a channel that receives SIGINT and SIGTERM until stop is called. It buffers two signals, because a
@@ -63,6 +67,9 @@ type Host struct {
 
 	ReadyTimeout time.Duration // for each worker
 	StopTimeout  time.Duration // for each worker, and for the closers together
+	// StopLimit returns the time limit of the whole stop, from the end of Drain to the return of Run. by is the signal
+	// that caused the stop, or nil. Without StopLimit, only StopTimeout applies.
+	StopLimit func(by os.Signal) time.Duration
 
 	// Ready is called when all workers are ready. An error stops the host.
 	Ready func(ctx context.Context) error
@@ -133,11 +140,21 @@ func (h *Host) serve(base, halted context.Context, halt context.CancelCauseFunc)
 	if inService && h.Drain != nil {
 		h.Drain(base)
 	}
+	base, cancel := h.limited(base)
+	defer cancel()
 	errs := []error{err}
 	for _, s := range slices.Backward(running) {
 		errs = append(errs, h.stop(base, s))
 	}
 	return errors.Join(append(errs, h.close(base))...)
+}
+
+// limited returns base with the deadline that StopLimit sets, less what is reserved for workers that miss the deadline.
+func (h *Host) limited(base context.Context) (context.Context, context.CancelFunc) {
+	if h.StopLimit == nil {
+		return context.WithCancel(base)
+	}
+	return context.WithTimeout(base, h.StopLimit(StopSignal(base))-reserve)
 }
 
 func (h *Host) start(base, halted context.Context, halt context.CancelCauseFunc) (running []*started, err error) {
@@ -210,7 +227,7 @@ func (h *Host) stop(base context.Context, s *started) error {
 	case <-ctx.Done():
 		s.cancel()
 	}
-	last := clock.Real().NewTimer(cancelTime)
+	last := clock.Real().NewTimer(remaining(base, cancelTime))
 	defer last.Stop()
 	select {
 	case err := <-stopped:
@@ -240,8 +257,8 @@ func (h *Host) close(base context.Context) error {
 	if h.Closers == nil {
 		return nil
 	}
-	limit := or(h.StopTimeout, DefaultStopTimeout)
-	ctx, cancel := context.WithTimeout(base, limit)
+	limit := remaining(base, or(h.StopTimeout, DefaultStopTimeout))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(base), limit)
 	defer cancel()
 	closed := make(chan error, 1)
 	go func() { closed <- h.Closers.Close(ctx) }()
@@ -251,6 +268,15 @@ func (h *Host) close(base context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("closers: %w (%v)", ErrNotStopped, limit)
 	}
+}
+
+// remaining returns d or, if that is less, the time until the deadline of base, but at least lastTime.
+func remaining(base context.Context, d time.Duration) time.Duration {
+	deadline, ok := base.Deadline()
+	if !ok {
+		return d
+	}
+	return min(d, max(lastTime, deadline.Sub(clock.Real().Now())))
 }
 
 // isDone reports whether ctx is done, for callers that do not treat this as an error.

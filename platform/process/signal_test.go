@@ -101,3 +101,46 @@ func TestHost_Run_secondSignalKillsWhileLogBlocks(t *testing.T) {
 		close(pipe)
 	})
 }
+
+// hung returns a worker that ignores every request to stop.
+func hung(name string, end <-chan struct{}) process.Worker {
+	wait := func(context.Context) error { <-end; return nil }
+	return process.Worker{Name: name, Run: wait, Stop: wait}
+}
+
+func TestHost_Run_stopLimit(t *testing.T) {
+	t.Parallel()
+	limits := map[os.Signal]time.Duration{os.Interrupt: 3 * time.Second, syscall.SIGTERM: 9 * time.Second, nil: 5 * time.Second}
+	for by, limit := range limits {
+		synctest.Test(t, func(t *testing.T) {
+			end := make(chan struct{})
+			defer close(end)
+			r := newHostTest("prompt")
+			r.host.Workers = append([]process.Worker{hung("first", end), hung("second", end)}, r.host.Workers...)
+			r.host.StopTimeout = time.Minute
+			r.host.Drain = func(context.Context) { time.Sleep(time.Hour) }
+			r.host.StopLimit = func(got os.Signal) time.Duration {
+				require.Equal(t, by, got)
+				return limit
+			}
+			r.host.Closers.Add("hung", func(context.Context) error { <-end; return nil })
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			began := time.Now()
+			r.start(ctx)
+			synctest.Wait()
+			if by == nil {
+				cancel()
+			} else {
+				r.signals <- by
+			}
+			err := <-r.result
+			require.LessOrEqual(t, time.Since(began), time.Hour+limit, "the drain does not count")
+			require.Greater(t, time.Since(began), time.Hour+limit/2, "the workers could use their time")
+			for _, name := range []string{"first", "second", "closers"} {
+				require.ErrorContains(t, err, name+": "+process.ErrNotStopped.Error())
+			}
+			require.Contains(t, r.events.all(), "end prompt")
+		})
+	}
+}

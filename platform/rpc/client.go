@@ -12,9 +12,11 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/status"
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -60,11 +62,12 @@ type ClientOptions struct {
 	Telemetry Telemetry
 }
 
-func newClient(target string, o ClientOptions, more ...grpc.DialOption) (*grpc.ClientConn, error) {
+// newClient returns a connection to the service at target. Errors name the service if it cannot be reached.
+func newClient(service, target string, o ClientOptions, more ...grpc.DialOption) (*grpc.ClientConn, error) {
 	if o.Clock == nil {
 		return nil, errors.New("rpc: ClientOptions must have a Clock")
 	}
-	c := client{o.Clock}
+	c := client{clk: o.Clock, service: service}
 	options := append([]grpc.DialOption{
 		grpc.WithDefaultServiceConfig(serviceConfig()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage)),
@@ -86,14 +89,17 @@ func newClient(target string, o ClientOptions, more ...grpc.DialOption) (*grpc.C
 	return grpc.NewClient(target, options...)
 }
 
-type client struct{ clk clock.Clock }
+type client struct {
+	clk     clock.Clock
+	service string
+}
 
 func (c client) unary(
 	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption,
 ) error {
 	ctx, cancel := withDeadline(c.outgoing(ctx))
 	defer cancel()
-	return received(invoke(ctx, method, req, reply, cc, o...))
+	return c.received(invoke(ctx, method, req, reply, cc, o...))
 }
 
 func (c client) stream(
@@ -101,9 +107,9 @@ func (c client) stream(
 ) (grpc.ClientStream, error) {
 	s, err := open(c.outgoing(ctx), d, cc, method, o...)
 	if err != nil {
-		return nil, received(err)
+		return nil, c.received(err)
 	}
-	return clientStream{s}, nil
+	return clientStream{s, c}, nil
 }
 
 // outgoing replaces the identity in the outgoing metadata. The token comes only from the verified caller of this
@@ -131,21 +137,31 @@ func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, DefaultDeadline)
 }
 
-// received returns the *fault.Error that the server returned, so that callers can use errors.As.
-func received(err error) error {
+// received returns the *fault.Error that the server returned, so that callers can use errors.As. If grpc itself reports
+// that the service cannot be reached, the error names the service.
+func (c client) received(err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return err
 	}
-	return fault.From(err)
+	f := fault.From(err)
+	if st, ok := status.FromError(err); ok && st.Code() == codes.Unavailable && len(st.Details()) == 0 {
+		named := *f
+		named.Msg = c.service + " is not available"
+		return &named
+	}
+	return f
 }
 
-type clientStream struct{ grpc.ClientStream }
+type clientStream struct {
+	grpc.ClientStream
+	client client
+}
 
-func (s clientStream) RecvMsg(m any) error { return received(s.ClientStream.RecvMsg(m)) }
-func (s clientStream) SendMsg(m any) error { return received(s.ClientStream.SendMsg(m)) }
-func (s clientStream) CloseSend() error    { return received(s.ClientStream.CloseSend()) }
+func (s clientStream) RecvMsg(m any) error { return s.client.received(s.ClientStream.RecvMsg(m)) }
+func (s clientStream) SendMsg(m any) error { return s.client.received(s.ClientStream.SendMsg(m)) }
+func (s clientStream) CloseSend() error    { return s.client.received(s.ClientStream.CloseSend()) }
 
 func (s clientStream) Header() (metadata.MD, error) {
 	md, err := s.ClientStream.Header()
-	return md, received(err)
+	return md, s.client.received(err)
 }

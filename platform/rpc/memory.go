@@ -96,7 +96,7 @@ func (u busUser) Dial(service string) (*grpc.ClientConn, error) {
 		}
 		return l.DialContext(ctx)
 	}
-	return newClient("passthrough:///"+service, u.bus.options,
+	return newClient(service, "passthrough:///"+service, u.bus.options,
 		grpc.WithContextDialer(dial), grpc.WithTransportCredentials(hello{name: u.name, server: service}))
 }
 

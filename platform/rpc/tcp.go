@@ -86,7 +86,7 @@ func (w *TCPNetwork) Dial(service string) (*grpc.ClientConn, error) {
 		return nil, fmt.Errorf("no address configured for service %s", service)
 	}
 	creds := credentials.NewTLS(pki.ClientTLS(w.cfg.Identity, service))
-	return newClient("dns:///"+addr, w.cfg.Client, grpc.WithTransportCredentials(creds))
+	return newClient(service, "dns:///"+addr, w.cfg.Client, grpc.WithTransportCredentials(creds))
 }
 
 // ServerTLS returns the TLS config of an HTTP listener of this process. It accepts only the given services as

@@ -141,22 +141,25 @@ func TestUnits_restartAndSandbox(t *testing.T) {
 
 const agentUnit = "signalbox-agent.service"
 
-func TestAgentUnit_allowsTheBoundary(t *testing.T) {
+func TestUnitsWithWorks_allowTheBoundary(t *testing.T) {
 	t.Parallel()
-	u := readUnit(t, agentUnit)
-	require.NotContains(t, u.one("CapabilityBoundingSet"), "~", "the capabilities must be named")
-	for _, key := range []string{"ProtectKernelTunables", "ProtectKernelLogs", "ProtectProc", "ProcSubset", "SystemCallFilter"} {
-		require.Empty(t, u.one(key), "%s: a work could not have its own /proc", key)
+	require.NotContains(t, readUnit(t, agentUnit).one("CapabilityBoundingSet"), "~", "the capabilities must be named")
+	for _, name := range []string{agentUnit, "signalboxd.service"} {
+		for _, key := range []string{"ProtectKernelTunables", "ProtectKernelLogs", "ProtectProc", "ProcSubset", "SystemCallFilter"} {
+			require.Empty(t, readUnit(t, name).one(key), "%s: %s: a work could not have its own /proc", name, key)
+		}
 	}
 }
 
-func TestAgentUnit_leavesWorksAlone(t *testing.T) {
+func TestUnitsWithWorks_leaveThemAlone(t *testing.T) {
 	t.Parallel()
-	u := readUnit(t, agentUnit)
-	require.Equal(t, "process", u.one("KillMode"), "works must outlive the agent")
-	require.Equal(t, "continue", u.one("OOMPolicy"), "a work killed for its memory must not stop the others")
-	for _, key := range []string{"PrivateTmp", "PrivateDevices", "ProtectClock", "MemoryDenyWriteExecute", "RestrictNamespaces"} {
-		require.Empty(t, u.one(key), "%s: works use devices, generate code and outlive the agent's mounts", key)
+	for _, name := range []string{agentUnit, "signalboxd.service"} {
+		u := readUnit(t, name)
+		require.Equal(t, "process", u.one("KillMode"), "%s: works must outlive the process", name)
+		require.Equal(t, "continue", u.one("OOMPolicy"), "%s: a work killed for its memory must not stop the others", name)
+		for _, key := range []string{"PrivateTmp", "PrivateDevices", "ProtectClock", "MemoryDenyWriteExecute", "RestrictNamespaces"} {
+			require.Empty(t, u.one(key), "%s: %s: works use devices, generate code and outlive the process's mounts", name, key)
+		}
 	}
 }
 

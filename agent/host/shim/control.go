@@ -57,7 +57,7 @@ func (c Control) Launch(dir string, s Start) error {
 		return fmt.Errorf("launch the shim: %w", err)
 	}
 	defer func() { _ = lock.Close() }()
-	s.Env = append(slices.Clip(s.Env), MarkName+"="+s.Mark)
+	s.Version, s.Env = Version, append(slices.Clip(s.Env), MarkName+"="+s.Mark)
 	if err := localfile.WriteJSON(startFile(dir), s, localfile.PrivateMode); err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (c Control) awaitShim(ctx context.Context, dir string) error {
 func (c Control) Stop(dir string, grace time.Duration) error {
 	var before stop
 	if err := localfile.ReadJSON(stopFile(dir), &before); err != nil || grace < before.Grace {
-		if err := localfile.WriteJSON(stopFile(dir), stop{Grace: grace}, localfile.PrivateMode); err != nil {
+		if err := localfile.WriteJSON(stopFile(dir), stop{Version: Version, Grace: grace}, localfile.PrivateMode); err != nil {
 			return err
 		}
 	}

@@ -7,7 +7,7 @@
 // The files of a folder are its complete state: start.json (the command to run), lock (locked while the
 // shim runs), run.json (the running processes), stop.json (the grace period of a requested stop) and
 // exit.json (the outcome). If the shim has started the command and has ended without an exit.json, its work
-// is lost.
+// is lost. The files have a version, so that the next version of the agent can adopt a running shim.
 //
 // Identity (procid.go) identifies a process by pid, start time and boot, so that a process with a reused
 // pid is never mistaken for an earlier process.

@@ -1,15 +1,46 @@
 package shim
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"path/filepath"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/agent/host/boundary"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
+
+// Version is the version of the files in a shim's folder. An agent adopts shims of its own version and of all earlier
+// ones, so that works continue during an upgrade. A change that an earlier agent would misread needs a new version. Files
+// without a version are of version 0, which differs from version 1 only in that.
+const Version = 1
+
+// ErrNewer reports files of a version that this program does not know.
+var ErrNewer = errors.New("the work was started by a newer version of the agent")
+
+// CheckVersion returns ErrNewer if the folder contains a file of a newer version.
+func CheckVersion(dir string) error {
+	for _, path := range []string{startFile(dir), runFile(dir), stopFile(dir), exitFile(dir)} {
+		var file struct {
+			Version int `json:"version"`
+		}
+		err := localfile.ReadJSON(path, &file)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return err
+		case file.Version > Version:
+			return fmt.Errorf("%w: %s has version %d, and this program knows version %d", ErrNewer, filepath.Base(path), file.Version, Version)
+		}
+	}
+	return nil
+}
 
 // Start is the content of start.json: the command to run. Env may contain secrets, so only the agent's user
 // can read the file.
 type Start struct {
+	Version int `json:"version"`
 	// Path is the path or the name of the program. Args is the complete argument vector, including the program.
 	Path string   `json:"path"`
 	Args []string `json:"args"`
@@ -30,6 +61,7 @@ const MarkName = "SERVICE_WORK_KEY"
 
 // Running is the content of run.json: the running processes.
 type Running struct {
+	Version   int       `json:"version"`
 	Shim      Identity  `json:"shim"`
 	Command   Identity  `json:"command"`
 	StartedAt time.Time `json:"started_at"`
@@ -37,6 +69,7 @@ type Running struct {
 
 // Exit is the content of exit.json: how the command ended.
 type Exit struct {
+	Version int `json:"version"`
 	// Code is the exit code; -1 if a signal ended the command or nothing was started.
 	Code   int `json:"code"`
 	Signal int `json:"signal,omitempty"`
@@ -52,7 +85,8 @@ type Exit struct {
 
 // stop is the content of stop.json. Grace is the time until the processes are killed.
 type stop struct {
-	Grace time.Duration `json:"grace"`
+	Version int           `json:"version"`
+	Grace   time.Duration `json:"grace"`
 }
 
 func startFile(dir string) string { return filepath.Join(dir, "start.json") }

@@ -44,6 +44,7 @@ func TestControl_Await_exitStatus(t *testing.T) {
 			require.False(t, exit.StartedAt.IsZero())
 			require.False(t, exit.EndedAt.Before(exit.StartedAt))
 			exit.StartedAt, exit.EndedAt = time.Time{}, time.Time{}
+			want.Version = shim.Version
 			require.Equal(t, want, exit)
 		})
 	}

@@ -74,7 +74,7 @@ func own(dir string, clk clock.Clock) error {
 	if err != nil {
 		return err
 	}
-	o.running = Running{Shim: self, StartedAt: clk.Now()}
+	o.running = Running{Version: Version, Shim: self, StartedAt: clk.Now()}
 	if err := localfile.WriteJSON(runFile(dir), o.running, localfile.PrivateMode); err != nil {
 		return err
 	}

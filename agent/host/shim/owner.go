@@ -203,7 +203,7 @@ func after(c clock.Clock, d time.Duration) <-chan time.Time { return c.NewTimer(
 
 // finish writes the outcome. The agent may then remove the folder.
 func (o *owner) finish(exit Exit) error {
-	exit.StartedAt, exit.EndedAt = o.running.StartedAt, o.clock.Now()
+	exit.Version, exit.StartedAt, exit.EndedAt = Version, o.running.StartedAt, o.clock.Now()
 	return localfile.WriteJSON(exitFile(o.dir), exit, localfile.PrivateMode)
 }
 

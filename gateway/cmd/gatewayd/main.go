@@ -32,6 +32,6 @@ func main() {
 		if err != nil {
 			return nil, err
 		}
-		return []process.Worker{g.Worker(listener)}, nil
+		return []process.Worker{p.Graced(g.Worker(listener))}, nil
 	}})
 }

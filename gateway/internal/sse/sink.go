@@ -36,6 +36,10 @@ func (s *sink) add(e event) {
 	s.seq, s.done = e.seq, e.last()
 }
 
+// reconnect sets a short delay after which the client reconnects. It is for a stream that ends because a process stops:
+// another replica, or the restarted process, continues it.
+func (s *sink) reconnect() { s.buf = append(s.buf, "retry: 1000\n\n"...) }
+
 func (s *sink) comment() { s.buf = append(s.buf, ":\n\n"...) }
 
 // fail adds the error as an event without an id, so that a client resumes after the last real event.

@@ -32,7 +32,9 @@ const (
 	// accepted it, because a response would reveal to an unauthorized caller that the stream exists.
 	opening   = 10 * time.Second
 	batchSize = 32 << 10
-	checkTime = 3 * time.Second
+
+	codeDraining = "draining" // of a gateway or service that is shutting down
+	checkTime    = 3 * time.Second
 )
 
 // Stream serves one server-streaming RPC as Server-Sent Events.
@@ -111,7 +113,7 @@ func (s *Stream) first(ctx context.Context, src *source, stop <-chan struct{}) (
 	case <-timer.C():
 		return nil, fault.New(fault.Unavailable, fault.CodeDeadline, "the stream was not opened in time")
 	case <-stop:
-		return nil, fault.New(fault.Unavailable, "draining", "the server is shutting down")
+		return nil, fault.New(fault.Unavailable, codeDraining, "the server is shutting down")
 	case <-ctx.Done():
 		return nil, fault.FromContext(ctx.Err())
 	}
@@ -156,6 +158,8 @@ func (s *Stream) relay(ctx context.Context, src *source, out *sink, stop <-chan 
 				return
 			}
 		case <-stop:
+			out.reconnect()
+			_ = out.flush()
 			return
 		case <-ctx.Done():
 			return
@@ -189,6 +193,8 @@ func (s *Stream) finish(ctx context.Context, err error, out *sink, beside watch)
 		if s.form.oneof == nil {
 			out.add(closing(out.seq))
 		}
+	case f.Code == codeDraining:
+		out.reconnect()
 	case f.Kind == fault.Unavailable:
 		return
 	default:

@@ -119,9 +119,22 @@ func TestCutStreamEndsWithoutEof(t *testing.T) {
 			got := r.get(t)
 			require.Equal(t, "retry: 2000", got.next())
 			require.Equal(t, lineFrame("1"), got.next())
+			if end != nil {
+				require.Equal(t, "retry: 1000", got.next(), "the client reconnects soon")
+			}
 			got.end()
 		})
 	}
+}
+
+func TestStopEndsStreamWithReconnectHint(t *testing.T) {
+	t.Parallel()
+	r := newLogsHarness(t, waiting(nil))
+	got := r.get(t)
+	require.Equal(t, "retry: 2000", got.next())
+	r.stop()
+	require.Equal(t, "retry: 1000", got.next())
+	got.end()
 }
 
 // waiting returns a script that opens its stream and sends nothing until release is closed.

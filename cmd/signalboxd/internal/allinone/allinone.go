@@ -119,7 +119,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	defer stop()
 	host := &process.Host{
 		Log: d.obs.Log, Signals: signals, Workers: workers, Closers: closers,
-		ReadyTimeout: s.Common.Stop.ReadyTimeout, StopTimeout: s.Common.Stop.StopTimeout,
+		ReadyTimeout: s.Common.Stop.ReadyTimeout, StopTimeout: s.Common.Stop.StopTimeout, StopLimit: d.stopLimit,
 		Ready: func(ctx context.Context) error { return d.announce(ctx) },
 	}
 	common := s.Common

@@ -88,9 +88,11 @@ func (d *daemon) build(ctx context.Context) ([]process.Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Workers stop in reverse order: first the inference calls, then the agent with the engines that serve them,
-	// and the gateway later, because trainings report through it until they end.
-	return append(append(workers, gateway...), agent, hurried(p.calls, p.byName[inference.Name].env.Log)), nil
+	// Workers stop in reverse order: first the gateway, which refuses new requests at once and finishes the open ones, then
+	// the inference calls that it has cut off, and then the agent, whose engines serve these calls. Trainings that are ended
+	// with the agent keep their last reports, and the next start delivers them.
+	workers = append(workers, agent, d.graced(p.calls, p.byName[inference.Name].env.Log))
+	return append(workers, gateway...), nil
 }
 
 // prepare opens the listeners of a service. It runs for every service before the first client dials.

@@ -1,8 +1,12 @@
 package allinone
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"fmt"
+	"os"
+	"os/exec"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,6 +39,67 @@ func TestMain_invalidArguments(t *testing.T) {
 		require.Equal(t, 1, Main(args, &out, &errOut))
 		require.Contains(t, errOut.String(), want)
 	}
+}
+
+// TestStop starts this test binary as the process that uses a data folder.
+func TestStop(t *testing.T) {
+	if data := os.Getenv("TEST_STOP_DATA"); data != "" {
+		holdFolder(data)
+		return
+	}
+	t.Parallel()
+	for _, c := range []struct{ flag, want string }{{"--works=false", "terminated"}, {"--works", "interrupt"}} {
+		data := t.TempDir()
+		holder := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestStop$", "-test.v=false")
+		holder.Env = append(os.Environ(), "TEST_STOP_DATA="+data)
+		out, err := holder.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, holder.Start())
+		lines := bufio.NewScanner(out)
+		require.True(t, lines.Scan())
+		require.Equal(t, "held", lines.Text())
+		ended := make(chan error, 1)
+		go func() {
+			var errOut bytes.Buffer
+			ended <- stop(context.WithoutCancel(t.Context()), []string{"--data", data, c.flag}, &errOut)
+		}()
+		require.True(t, lines.Scan())
+		require.Equal(t, c.want, lines.Text())
+		require.NoError(t, holder.Wait())
+		require.NoError(t, <-ended)
+	}
+}
+
+// holdFolder locks the folder, prints the first signal and exits.
+func holdFolder(data string) {
+	signals, _ := process.Signals()
+	f, err := openFolder(data)
+	if err != nil {
+		panic(err)
+	}
+	_, _ = os.Stdout.WriteString("held\n")
+	_, _ = os.Stdout.WriteString((<-signals).String() + "\n")
+	_ = f.close()
+}
+
+func TestStop_invalid(t *testing.T) {
+	t.Parallel()
+	empty := t.TempDir()
+	for want, args := range map[string][]string{
+		"no signalboxd is running on the data folder " + empty: {"--data", empty},
+		"/absent; name the folder with --data":                 {"--data", empty + "/absent"},
+		`unknown argument "now"`:                               {"now"},
+		"want a folder, got nothing":                           {"--data", ""},
+		"invalid boolean value":                                {"--works=maybe"},
+	} {
+		var out, errOut bytes.Buffer
+		require.Equal(t, 1, Main(append([]string{"stop"}, args...), &out, &errOut))
+		require.Contains(t, errOut.String(), want)
+	}
+	require.NoDirExists(t, empty+"/absent")
+	var out, errOut bytes.Buffer
+	require.Zero(t, Main([]string{"stop", "--help"}, &out, &errOut))
+	require.Contains(t, errOut.String(), "-works")
 }
 
 func TestStatus_killedWritesNothing(t *testing.T) {

@@ -2,8 +2,8 @@ package allinone
 
 import (
 	"context"
-	"errors"
 	"log/slog"
+	"os"
 	"syscall"
 	"time"
 
@@ -38,33 +38,34 @@ func (d *daemon) gateway(ctx context.Context, p *parts) ([]process.Worker, error
 	if err != nil {
 		return nil, err
 	}
-	return []process.Worker{hurried(g.Worker(d.listener), e.Log)}, nil
+	return []process.Worker{d.graced(g.Worker(d.listener), e.Log)}, nil
 }
 
-// gatewayGrace is how long open requests may delay the stop of this process. Ctrl-C must end everything within 3 s, but
-// an idle connection of a browser or an incomplete request would last until the end of any grace period. After SIGTERM,
-// which a service manager sends, managedGrace applies instead, so that open requests can finish.
 const (
-	gatewayGrace = time.Second
-	managedGrace = 8 * time.Second
+	// interruptGrace is how long open requests may delay a stop that is not due to SIGTERM. Ctrl-C must end everything
+	// within interruptLimit, but an idle connection of a browser or an incomplete request would last until the end of any
+	// grace period.
+	interruptGrace = 500 * time.Millisecond
+	interruptLimit = 3 * time.Second
 )
 
-// hurried stops the worker after its grace period at the latest. Requests that are cut off then are not an error.
-func hurried(w process.Worker, log *slog.Logger) process.Worker {
-	stop := w.Stop
-	w.Stop = func(ctx context.Context) error {
-		grace := gatewayGrace
+// graced cuts off open requests after SERVICE_STOP_GRACE if a service manager stops the process with SIGTERM, and
+// otherwise after interruptGrace.
+func (d *daemon) graced(w process.Worker, log *slog.Logger) process.Worker {
+	stop := d.settings.Common.Stop
+	w.StopTimeout = stop.Limit()
+	return boot.Graced(w, log, func(ctx context.Context) time.Duration {
 		if process.StopSignal(ctx) == syscall.SIGTERM {
-			grace = managedGrace
+			return stop.StopGrace
 		}
-		ctx, cancel := context.WithTimeout(ctx, grace)
-		defer cancel()
-		err := stop(ctx)
-		if errors.Is(err, context.DeadlineExceeded) {
-			log.InfoContext(ctx, "open requests were cut off at the end of the grace period", "grace_s", grace.Seconds())
-			return nil
-		}
-		return err
+		return min(stop.StopGrace, interruptGrace)
+	})
+}
+
+// stopLimit returns how long the whole stop may take.
+func (d *daemon) stopLimit(by os.Signal) time.Duration {
+	if by == os.Interrupt {
+		return interruptLimit
 	}
-	return w
+	return d.settings.Common.Stop.Limit()
 }

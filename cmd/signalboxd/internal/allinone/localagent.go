@@ -69,9 +69,10 @@ func (d *daemon) agent(p *parts) (process.Worker, error) {
 	return a.Worker(endsWorks), nil
 }
 
-// endsWorks reports whether the stop with this context ends attempts and engines. It does after a signal. If a part of
-// the process has failed, such as the database, they continue under their shims, and the next start adopts them.
-func endsWorks(ctx context.Context) bool { return process.StopSignal(ctx) != nil }
+// endsWorks reports whether the stop with this context ends attempts and engines. Only Ctrl-C (SIGINT) does. After SIGTERM,
+// which a service manager sends, and after a failure of a part, such as the database, they continue under their shims,
+// and the next start adopts them.
+func endsWorks(ctx context.Context) bool { return process.StopSignal(ctx) == os.Interrupt }
 
 // inProcess joins the fleet over the in-memory network. It sends what the gateway would send for a request without
 // credentials.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -45,6 +46,31 @@ func stopContext(t *testing.T, signal os.Signal) context.Context {
 func TestEndsWorks(t *testing.T) {
 	t.Parallel()
 	require.True(t, endsWorks(stopContext(t, os.Interrupt)))
-	require.True(t, endsWorks(stopContext(t, syscall.SIGTERM)))
+	require.False(t, endsWorks(stopContext(t, syscall.SIGTERM)), "works outlive a restart by a service manager")
 	require.False(t, endsWorks(stopContext(t, nil)), "works outlive a failed part of the process")
+}
+
+func TestDaemon_graced(t *testing.T) {
+	t.Parallel()
+	d, _ := newPartialDaemon(t, "")
+	d.settings.Common.Stop.StopGrace = 40 * time.Second
+	for _, c := range []struct {
+		signal       os.Signal
+		grace, limit time.Duration
+	}{
+		{syscall.SIGTERM, 40 * time.Second, 41 * time.Second},
+		{os.Interrupt, interruptGrace, interruptLimit},
+		{nil, interruptGrace, 41 * time.Second},
+	} {
+		ctx := context.WithoutCancel(stopContext(t, c.signal))
+		var left time.Duration
+		w := d.graced(process.Worker{Stop: func(ctx context.Context) error {
+			deadline, _ := ctx.Deadline()
+			left = time.Until(deadline)
+			return nil
+		}}, slog.New(slog.DiscardHandler))
+		require.NoError(t, w.Stop(ctx))
+		require.InDelta(t, c.grace.Seconds(), left.Seconds(), 0.4, c.signal)
+		require.Equal(t, c.limit, d.stopLimit(c.signal), c.signal)
+	}
 }

@@ -81,7 +81,7 @@ func TestJob_End_requeuesOrFinishes(t *testing.T) {
 	require.False(t, ok)
 }
 
-func TestJob_End_plannedStopIsNoRetry(t *testing.T) {
+func TestJob_End_plannedStopDoesNotCount(t *testing.T) {
 	t.Parallel()
 	now := fixtures.Now()
 	saved := &job.Checkpoint{ArtifactID: "art_1"}
