@@ -33,11 +33,12 @@ const (
 	JobState_JOB_STATE_QUEUED      JobState = 1
 	JobState_JOB_STATE_SCHEDULED   JobState = 2
 	JobState_JOB_STATE_STARTING    JobState = 3
-	JobState_JOB_STATE_RUNNING     JobState = 4
-	JobState_JOB_STATE_STOPPING    JobState = 5
-	JobState_JOB_STATE_SUCCEEDED   JobState = 6
-	JobState_JOB_STATE_FAILED      JobState = 7
-	JobState_JOB_STATE_STOPPED     JobState = 8
+	// The run reported `running`. A custom command, which need not report, is running once its process runs.
+	JobState_JOB_STATE_RUNNING   JobState = 4
+	JobState_JOB_STATE_STOPPING  JobState = 5
+	JobState_JOB_STATE_SUCCEEDED JobState = 6
+	JobState_JOB_STATE_FAILED    JobState = 7
+	JobState_JOB_STATE_STOPPED   JobState = 8
 	// A checkpoint was requested. The processes are stopped when the training acknowledges the request, or when the grace
 	// period ends. If a required checkpoint is missing then, the job runs on.
 	JobState_JOB_STATE_PAUSING JobState = 9
@@ -235,7 +236,7 @@ type Job struct {
 	StartingAt  *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=starting_at,json=startingAt,proto3" json:"starting_at,omitempty"`
 	// When the executor observed the start of the attempt's process.
 	ExecutorRunningAt *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=executor_running_at,json=executorRunningAt,proto3" json:"executor_running_at,omitempty"`
-	// When the run reported `running`: the start of billing.
+	// When the run reported `running`: the start of billing; null if a custom command has not reported it.
 	RunningAt *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=running_at,json=runningAt,proto3" json:"running_at,omitempty"`
 	EndedAt   *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
 	PausedAt  *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=paused_at,json=pausedAt,proto3" json:"paused_at,omitempty"`
@@ -1943,11 +1944,11 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\x11JOB_STATE_STOPPED\x10\b\x12\x15\n" +
 	"\x11JOB_STATE_PAUSING\x10\t\x12\x14\n" +
 	"\x10JOB_STATE_PAUSED\x10\n" +
-	"2\xd2\r\n" +
+	"2\xd8\r\n" +
 	"\n" +
-	"JobService\x12r\n" +
-	"\tSubmitJob\x12#.signalbox.jobs.v1.SubmitJobRequest\x1a\x16.signalbox.jobs.v1.Job\"(\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x90\x03\x99\x03\x82\xd3\xe4\x93\x02\x0e:\x01*\"\t/api/jobs\x12y\n" +
+	"JobService\x12t\n" +
+	"\tSubmitJob\x12#.signalbox.jobs.v1.SubmitJobRequest\x1a\x16.signalbox.jobs.v1.Job\"*\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
+	"\x06\x90\x03\x99\x03\xf5\x03\x82\xd3\xe4\x93\x02\x0e:\x01*\"\t/api/jobs\x12y\n" +
 	"\bListJobs\x12\".signalbox.jobs.v1.ListJobsRequest\x1a#.signalbox.jobs.v1.ListJobsResponse\"$\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x11b\x04jobs\x12\t/api/jobs\x90\x02\x01\x12s\n" +
 	"\x06GetJob\x12 .signalbox.jobs.v1.GetJobRequest\x1a\x16.signalbox.jobs.v1.Job\"/\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x14\x12\x12/api/jobs/{job_id}\x90\x02\x01\x12\x81\x01\n" +
@@ -1960,12 +1961,14 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\tResumeJob\x12#.signalbox.jobs.v1.ResumeJobRequest\x1a\x16.signalbox.jobs.v1.Job\"5\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
 	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02\x1b\"\x19/api/jobs/{job_id}/resume\x12{\n" +
 	"\tUpdateJob\x12#.signalbox.jobs.v1.UpdateJobRequest\x1a\x16.signalbox.jobs.v1.Job\"1\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02\x17:\x01*2\x12/api/jobs/{job_id}\x12\x86\x01\n" +
-	"\bRetryJob\x12\".signalbox.jobs.v1.RetryJobRequest\x1a\x16.signalbox.jobs.v1.Job\">\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
-	"\x06\x90\x03\x94\x03\x99\x03\x82\xc8\x18\x04\n" +
-	"\x02\xc9\x01\x82\xd3\xe4\x93\x02\x1a\"\x18/api/jobs/{job_id}/retry\x12\x89\x01\n" +
-	"\bCloneJob\x12\".signalbox.jobs.v1.CloneJobRequest\x1a\x16.signalbox.jobs.v1.Job\"A\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
-	"\x06\x90\x03\x94\x03\x99\x03\x82\xc8\x18\x04\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02\x17:\x01*2\x12/api/jobs/{job_id}\x12\x88\x01\n" +
+	"\bRetryJob\x12\".signalbox.jobs.v1.RetryJobRequest\x1a\x16.signalbox.jobs.v1.Job\"@\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\n" +
+	"\n" +
+	"\b\x90\x03\x94\x03\x99\x03\xf5\x03\x82\xc8\x18\x04\n" +
+	"\x02\xc9\x01\x82\xd3\xe4\x93\x02\x1a\"\x18/api/jobs/{job_id}/retry\x12\x8b\x01\n" +
+	"\bCloneJob\x12\".signalbox.jobs.v1.CloneJobRequest\x1a\x16.signalbox.jobs.v1.Job\"C\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\n" +
+	"\n" +
+	"\b\x90\x03\x94\x03\x99\x03\xf5\x03\x82\xc8\x18\x04\n" +
 	"\x02\xc9\x01\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/api/jobs/{job_id}/clone\x12\x89\x01\n" +
 	"\fPreflightJob\x12&.signalbox.jobs.v1.PreflightJobRequest\x1a\".signalbox.jobs.v1.PreflightReport\"-\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/api/submit/preflight\x90\x02\x01\x12\xa2\x01\n" +
 	"\rListJobEvents\x12'.signalbox.jobs.v1.ListJobEventsRequest\x1a(.signalbox.jobs.v1.ListJobEventsResponse\">\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
