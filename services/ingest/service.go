@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc"
 
 	commonpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1"
@@ -43,6 +44,8 @@ type Deps struct {
 	Clock clock.Clock
 	IDs   *id.Source
 	Log   *slog.Logger
+	// Meter counts the rows that were deleted at their age; it may be nil.
+	Meter metric.MeterProvider
 }
 
 // Service is the assembled ingest service.
@@ -58,6 +61,7 @@ type Service struct {
 	peer        *read.PeerServer
 	owners      *transfer.Server
 	evaluations *evaluation.Server
+	retention   *retention
 }
 
 // Migrations returns the goose files of the ingest schema.
@@ -72,6 +76,10 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 			return nil, err
 		}
 		s.live = l
+	}
+	var err error
+	if s.retention, err = newRetention(d, time.Duration(cfg.DigestDays)*24*time.Hour); err != nil {
+		return nil, err
 	}
 	s.commit = groupcommit.New(d.Pool, d.Clock, s.changed)
 	s.signals = ingestrun.NewControlBoard(d.Clock, s.nextSignal)
@@ -115,6 +123,7 @@ func (s *Service) Workers() []process.Worker {
 		{Name: "ingest.poll", Run: s.hub.Run},
 		{Name: "ingest.listen", Run: s.listen},
 		{Name: "ingest.signals", Run: s.watchSignals},
+		{Name: "ingest.retention", Run: s.retention.run},
 	}
 	if s.live != nil {
 		workers = append(workers, process.Worker{Name: "ingest.live", Run: func(ctx context.Context) error {

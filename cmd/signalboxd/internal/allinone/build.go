@@ -171,7 +171,7 @@ func (d *daemon) ingest(ctx context.Context, p *parts) error {
 		return err
 	}
 	svc, err := ingest.New(ctx, d.settings.Ingest, ingest.Deps{
-		Pool: e.Pool, Runs: jobspeerv1.NewRunPeerServiceClient(c[jobs.Name]), Blobs: e.Blobs, Clock: e.Clock, IDs: e.IDs, Log: e.Log,
+		Pool: e.Pool, Runs: jobspeerv1.NewRunPeerServiceClient(c[jobs.Name]), Blobs: e.Blobs, Clock: e.Clock, IDs: e.IDs, Log: e.Log, Meter: e.Obs.Meter,
 	})
 	if err != nil {
 		return fmt.Errorf("ingest: %w", err)

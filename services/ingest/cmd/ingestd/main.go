@@ -18,7 +18,7 @@ func main() {
 			return nil, err
 		}
 		svc, err := ingest.New(ctx, *cfg, ingest.Deps{
-			Pool: p.Pool, Runs: jobspeerv1.NewRunPeerServiceClient(c["jobs"]), Blobs: p.Blobs, Clock: p.Clock, IDs: p.IDs, Log: p.Log,
+			Pool: p.Pool, Runs: jobspeerv1.NewRunPeerServiceClient(c["jobs"]), Blobs: p.Blobs, Clock: p.Clock, IDs: p.IDs, Log: p.Log, Meter: p.Obs.Meter,
 		})
 		if err != nil {
 			return nil, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -36,7 +37,7 @@ func (c *Committer) attempt(ctx context.Context, items []*waiting) ([]result, er
 				return err
 			}
 		}
-		g.finish(batch)
+		g.finish(batch, c.clock.Now())
 		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 			return fmt.Errorf("store reports: %w", err)
 		}
@@ -137,7 +138,7 @@ func (g *group) stage(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, w *waiti
 const inTransaction = 'T'
 
 // finish queues the statements that update the rows of the runs, the marks and the digests.
-func (g *group) finish(batch *pgx.Batch) {
+func (g *group) finish(batch *pgx.Batch, now time.Time) {
 	for _, r := range g.runs {
 		batch.Queue(`UPDATE run SET attempt = $2, line_seq = $3, batch_seq = $4, key_count = $5, score_count = $6, rollout_count = $7
 			WHERE id = $1`, r.ID, r.Attempt, r.LineSeq, r.BatchSeq, r.Keys, r.Scores, r.Rollouts)
@@ -145,7 +146,7 @@ func (g *group) finish(batch *pgx.Batch) {
 	for k, m := range g.marks {
 		m.finish(batch, k)
 	}
-	g.finishDigests(batch)
+	g.finishDigests(batch, now)
 }
 
 func (g *group) fresh() []string {
