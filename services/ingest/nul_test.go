@@ -67,6 +67,29 @@ func TestNUL_inNamesRejected(t *testing.T) {
 	require.Equal(t, before, h.stored(), "rejected requests store nothing")
 }
 
+func TestUnpairedSurrogate_inNamesRejected(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	run := h.replica(ingest.Config{}).train()
+	require.Empty(t, run.watermark(), "the first request creates the run's row")
+	before := h.stored()
+	cases := append(nulCases(), []struct{ route, rest, want string }{
+		{"hparams", `"params":{"note":"NUL"}`, "body.params.note value_error"},
+		{"hparams", `"params":{"list":["a",["NUL"]]}`, "body.params.list.1.0 value_error"},
+		{"benchmark", `"name":"n","evaluation":{"model":{"version":"NUL"}}`, "body.evaluation.model.version value_error"},
+		{"benchmark", `"name":"n","evaluation":{"harness":{"NUL":1}}`, "body.evaluation.harness.NUL value_error"},
+	}...)
+	for _, surrogate := range []string{`\ud800`, `\udc80`, `\udc00\ud800`} {
+		replaced := strings.Repeat("\ufffd", strings.Count(surrogate, "u"))
+		for _, c := range cases {
+			a := run.call(http.MethodPost, c.route, "w:1", run.body(strings.ReplaceAll(c.rest, "NUL", surrogate)))
+			require.Equal(t, []string{strings.ReplaceAll(c.want, "NUL", replaced)}, problems(t, a), "%s %s %s", c.route, surrogate, c.rest)
+		}
+	}
+	require.Equal(t, before, h.stored(), "rejected requests store nothing")
+	run.post("metrics", "w:1", `"points":[{"key":"\ud83d\ude00\ufffd","step":1,"value":1,"ts":`+ts+`}]`)
+}
+
 func TestNUL_inContentKept(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -74,7 +97,7 @@ func TestNUL_inContentKept(t *testing.T) {
 	// Output, samples and error messages are content, so they may contain any character.
 	nul := `\u0000\ud800`
 	for route, rest := range map[string]string{
-		"hparams": `"params":{"note":"` + nul + `"}`, "logs": `"chunks":["` + nul + `\n"]`,
+		"hparams": `"params":{"note":"\u0000"}`, "logs": `"chunks":["` + nul + `\n"]`,
 		"validation":  `"step":1,"samples":[{"user":"` + nul + `","assistant":"` + nul + `","env":"` + nul + `","extra":{"` + nul + `":1}}]`,
 		"environment": `"git":{"` + nul + `":"` + nul + `"},"gpus":["` + nul + `"]`, "environment/nodes": `"nodes":[{"rank":0,"host":"h","cpu":"` + nul + `","ib":["` + nul + `"]}]`,
 		"lifecycle": `"event":"failed","ts":` + ts + `,"message":"` + nul + `"`,
@@ -85,7 +108,7 @@ func TestNUL_inContentKept(t *testing.T) {
 	require.Equal(t, []string{"1 \x00\ufffd"}, run.lines())
 	params, err := run.r.public.GetHparams(t.Context(), &ingestv1.GetHparamsRequest{Id: run.run})
 	require.NoError(t, err)
-	require.Equal(t, `{"note":"`+nul+`"}`, string(params.GetParams()))
+	require.Equal(t, `{"note":"\u0000"}`, string(params.GetParams()))
 	samples, err := run.r.public.ListSamples(t.Context(), &ingestv1.ListSamplesRequest{Id: run.run})
 	require.NoError(t, err)
 	require.Equal(t, `"`+nul+`"`, string(samples.GetSamples()[0].GetUser()))

@@ -58,6 +58,7 @@ type Service struct {
 	peer        *read.PeerServer
 	owners      *transfer.Server
 	evaluations *evaluation.Server
+	digestAge   time.Duration // 0 keeps the digests
 }
 
 // Migrations returns the goose files of the ingest schema.
@@ -73,6 +74,8 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 		}
 		s.live = l
 	}
+	var err error
+	s.digestAge = time.Duration(cfg.DigestDays) * 24 * time.Hour
 	s.commit = groupcommit.New(d.Pool, d.Clock, s.changed)
 	s.signals = ingestrun.NewControlBoard(d.Clock, s.nextSignal)
 	s.wire()

@@ -8,6 +8,7 @@ import (
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
@@ -45,7 +46,7 @@ func (s *Service) wire() {
 	}
 	s.owners = &transfer.Server{Pool: d.Pool, Audit: audit.NewLog(d.Clock, d.IDs, Name)}
 	s.handler = &httpapi.Handler{
-		Grants: ingesttoken.NewChecker(d.Clock, s.grant), Store: s.commit, Marks: marks{d.Pool}, Keys: metric.NewKeys(),
+		Grants: ingesttoken.NewChecker(d.Clock, s.grant), Store: s.commit, Marks: marks{d.Pool, d.Clock}, Keys: metric.NewKeys(),
 		Registrar: &artifact.Registrar{Blobs: d.Blobs}, Artifacts: s.artifacts(), Lifecycle: s.lifecycle, Checkpoint: s.checkpoint, Signals: s.signals, Ack: s.ack,
 		Classify: pg.Classify, Clock: d.Clock, IDs: d.IDs, Log: d.Log,
 	}
@@ -91,11 +92,14 @@ func (s *Service) lifecycle(ctx context.Context, g *ingesttoken.Grant, event *re
 }
 
 // marks reads which numbered requests are stored.
-type marks struct{ q pg.Querier }
+type marks struct {
+	q     pg.Querier
+	clock clock.Clock
+}
 
 // Claim implements httpapi.Marks.
 func (m marks) Claim(ctx context.Context, runID, stream string, key groupcommit.Key, digest groupcommit.Digest) (bool, error) {
-	return groupcommit.Claim(ctx, m.q, runID, stream, key, digest)
+	return groupcommit.Claim(ctx, m.q, m.clock.Now(), runID, stream, key, digest)
 }
 
 // Watermark implements httpapi.Marks.

@@ -9,14 +9,25 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Text reads a name: a string of low to high characters without NUL. A text column of Postgres cannot contain a NUL.
+// Text reads a name: a string of low to high characters without NUL and without unpaired surrogates. A text column of
+// Postgres cannot contain a NUL. Different names whose surrogates are replaced would become the same name.
 func (r *Reader) Text(low, high int) string {
+	before := len(r.faults)
 	s := r.Bounded(low, high)
-	if holdsNUL(s) {
-		r.Wrong(fault.TypeValue, "String should not contain NUL")
+	switch {
+	case len(r.faults) > before:
+	case holdsNUL(s):
+		r.Wrong(fault.TypeValue, "String "+notNUL)
+	case r.unpaired:
+		r.Wrong(fault.TypeValue, "String "+notUnpaired)
 	}
 	return s
 }
+
+const (
+	notNUL      = "should not contain NUL"
+	notUnpaired = "should not contain an unpaired surrogate"
+)
 
 func holdsNUL(s string) bool { return strings.IndexByte(s, 0) >= 0 }
 
@@ -109,7 +120,7 @@ func Optional[T any](r *Reader, read func() T) *T {
 }
 
 // Entries reads an object and calls each to read the value of each valid name. A valid name has low to high characters
-// and no NUL. An invalid name is a fault, and so are more than most names; their values are skipped.
+// and neither NUL nor unpaired surrogates. An invalid name is a fault, and so are more than most names; their values are skipped.
 func (r *Reader) Entries(most, low, high int, each func(name string)) {
 	count := 0
 	r.Map(func(name string) {
@@ -125,7 +136,10 @@ func (r *Reader) Entries(most, low, high int, each func(name string)) {
 			r.limit(fault.TypeStringLong, "max_length", "Name should have at most %d characters", high)
 			r.Skip()
 		case holdsNUL(name):
-			r.Wrong(fault.TypeValue, "Name should not contain NUL")
+			r.Wrong(fault.TypeValue, "Name "+notNUL)
+			r.Skip()
+		case r.unpaired:
+			r.Wrong(fault.TypeValue, "Name "+notUnpaired)
 			r.Skip()
 		default:
 			each(name)

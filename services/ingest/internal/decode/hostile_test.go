@@ -98,6 +98,29 @@ func TestReader_Time_requiresOffset(t *testing.T) {
 	}
 }
 
+func TestReader_Text_rejectsUnpairedSurrogates(t *testing.T) {
+	t.Parallel()
+	text := func(r *decode.Reader) { r.Text(0, 9) }
+	names := func(r *decode.Reader) { r.Entries(9, 0, 9, func(string) { r.Skip() }) }
+	strict := func(r *decode.Reader) { r.Strict() }
+	for _, c := range []struct {
+		body string
+		read func(r *decode.Reader)
+		want []string
+	}{
+		{`"a\ud800"`, text, []string{"body value_error"}},
+		{`"\udc00\ud800"`, text, []string{"body value_error"}},
+		{`"\u0000\ud800"`, text, []string{"body value_error"}},
+		{`["\ud800"]`, text, []string{"body string_type"}},
+		{`"\ud83d\ude00\ufffd"`, text, nil},
+		{`{"\ud800":"a","b":"\ud800","c":1}`, names, []string{"body[\"\ufffd\"] value_error"}},
+		{`["a","\ud800",["\udfff"],"b"]`, strict, []string{"body[1] value_error", "body[2][0] value_error"}},
+		{`["\ud800"]`, (*decode.Reader).Skip, nil},
+	} {
+		require.Equal(t, c.want, read(t, c.body, c.read), c.body)
+	}
+}
+
 func TestReader_String_requiresValidUnicode(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{

@@ -34,7 +34,9 @@ type Reader struct {
 	path   []any
 	faults []fault.Field
 	broken bool // after a syntax error or too many names
-	finite bool // Skip adds a fault for a number that overflows a double
+	strict bool // Skip adds a fault for a number that overflows a double and for a string with an unpaired surrogate
+	// unpaired reports whether the string that was read last has an unpaired surrogate.
+	unpaired bool
 }
 
 // Body calls read, which must read the whole body. If the body has faults, Body returns an Invalid fault that lists

@@ -106,12 +106,12 @@ func shape(v *values) func(r *decode.Reader) {
 func TestReader_readsEachKindOfField(t *testing.T) {
 	t.Parallel()
 	var v values
-	err := decode.Body([]byte(` {"n": -3, "list": [1.5, NaN, "-Infinity", Infinity, 0], "flag": true, "text": "h\u00e9\ud83d\ude00\ud800",
+	err := decode.Body([]byte(` {"n": -3, "list": [1.5, NaN, "-Infinity", Infinity, 0], "flag": true, "text": "h\u00e9\ud83d\ude00",
 		"at": "2026-11-21T11:33:00.1234567+02:00", "raw": {"a": [NaN, "NaN", "x\"-Infinity", -Infinity]} } `), shape(&v))
 	require.NoError(t, err)
 	require.EqualValues(t, -3, v.n)
 	require.True(t, v.flag)
-	require.Equal(t, "hé😀\ufffd", v.text)
+	require.Equal(t, "hé😀", v.text)
 	require.Equal(t, time.Date(2026, 11, 21, 9, 33, 0, 123456000, time.UTC), v.at)
 	require.Len(t, v.list, 5)
 	require.True(t, math.IsNaN(v.list[1]))

@@ -86,6 +86,7 @@ func digits(b []byte, n int) int {
 
 // text reads a string. It returns false after a syntax error.
 func (r *Reader) text() (string, bool) {
+	r.unpaired = false
 	if !r.expect('"') {
 		return "", false
 	}
@@ -166,6 +167,7 @@ func (r *Reader) escape() (rune, bool) {
 		}
 		r.pos = back
 	}
+	r.unpaired = true
 	return utf8.RuneError, true
 }
 
@@ -199,7 +201,9 @@ func (r *Reader) Skip() {
 	case c == '[':
 		r.Array(func(int) { r.Skip() })
 	case c == '"':
-		r.text()
+		if _, ok := r.text(); ok && r.strict && r.unpaired {
+			r.Wrong(fault.TypeValue, "String "+notUnpaired)
+		}
 	case r.literal("true"), r.literal("false"), r.literal("null"):
 	default:
 		if _, ok := r.special(); ok {
@@ -209,7 +213,7 @@ func (r *Reader) Skip() {
 		switch {
 		case !ok:
 			r.syntax("expected a value")
-		case r.finite && overflows(raw):
+		case r.strict && overflows(raw):
 			r.Wrong(fault.TypeFinite, notFinite)
 		}
 	}
@@ -221,10 +225,10 @@ func overflows(raw []byte) bool {
 	return err != nil || math.IsInf(v, 0)
 }
 
-// Finite is like Raw, but a number that overflows a double is a fault.
-func (r *Reader) Finite() []byte {
-	r.finite = true
-	defer func() { r.finite = false }()
+// Strict is like Raw, but a number that overflows a double is a fault, and so is a string with an unpaired surrogate.
+func (r *Reader) Strict() []byte {
+	r.strict = true
+	defer func() { r.strict = false }()
 	return r.Raw()
 }
 

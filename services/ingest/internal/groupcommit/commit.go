@@ -101,6 +101,7 @@ type Committer struct {
 	pool    *pgxpool.Pool
 	clock   clock.Clock
 	changed func(runs []string)
+	notices *notifier
 
 	seed     maphash.Seed
 	lanes    []chan *waiting
@@ -136,7 +137,7 @@ const lanes = 2
 // notified. changed must not block.
 func New(pool *pgxpool.Pool, clk clock.Clock, changed func(runs []string)) *Committer {
 	c := &Committer{
-		pool: pool, clock: clk, changed: changed, seed: maphash.MakeSeed(),
+		pool: pool, clock: clk, changed: changed, notices: newNotifier(pool), seed: maphash.MakeSeed(),
 		lanes: make([]chan *waiting, lanes), stopped: make(chan struct{}),
 	}
 	for i := range c.lanes {
@@ -168,14 +169,20 @@ func (c *Committer) Store(ctx context.Context, item Item) (repeated bool, err er
 
 func stopping() error { return fault.New(fault.Unavailable, "draining", "the server is shutting down") }
 
-// Run stores queued items until ctx ends. It finishes groups that have begun.
+// Run stores queued items until ctx ends. It finishes groups that have begun, and announces their commits to the other
+// replicas.
 func (c *Committer) Run(ctx context.Context) error {
 	defer c.stopOnce.Do(func() { close(c.stopped) })
-	var flushers sync.WaitGroup
+	announcing, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	var flushers, announcer sync.WaitGroup
+	announcer.Go(func() { c.notices.run(announcing) })
 	for _, lane := range c.lanes {
 		flushers.Go(func() { c.flush(ctx, lane) })
 	}
 	flushers.Wait()
+	end()
+	announcer.Wait()
 	return ctx.Err()
 }
 

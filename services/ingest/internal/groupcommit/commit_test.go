@@ -88,7 +88,7 @@ func TestCommitter_Store_anyOrderStoresOnce(t *testing.T) {
 	repeats, have := 0, map[int64]bool{}
 	for _, n := range order {
 		key := Key{Writer: "w", Seq: int64(n%requests) + 1}
-		before, err := Claim(t.Context(), b.pool, "run_1", "logs", key, Digest{})
+		before, err := Claim(t.Context(), b.pool, clock.Real().Now(), "run_1", "logs", key, Digest{})
 		require.NoError(t, err)
 		require.Equal(t, have[key.Seq], before)
 		repeated, err := b.Store(t.Context(), insertItem("run_1", "logs", key, 1))
@@ -156,7 +156,7 @@ func TestCommitter_group_failingItemFailsAlone(t *testing.T) {
 	require.True(t, fault.Is(got[4].err, fault.Absent), "%v", got[4].err)
 	require.Equal(t, result{repeated: true}, got[5])
 	require.Equal(t, 2, b.count(`SELECT count(*) FROM hparam_history`))
-	known, err := Claim(t.Context(), b.pool, "run_1", "s", Key{"bad", 1}, Digest{})
+	known, err := Claim(t.Context(), b.pool, clock.Real().Now(), "run_1", "s", Key{"bad", 1}, Digest{})
 	require.NoError(t, err)
 	require.False(t, known, "a failed request may be sent again")
 }

@@ -111,7 +111,7 @@ func TestCommitter_Run_stopFinishesCurrentGroup(t *testing.T) {
 			require.True(t, fault.HasCode(err, "draining"), "%v", err)
 		}
 	}
-	stored, err := Claim(t.Context(), b.pool, "run_1", "s", Key{"w", 1}, DigestOf([]byte("a")))
+	stored, err := Claim(t.Context(), b.pool, clock.Real().Now(), "run_1", "s", Key{"w", 1}, DigestOf([]byte("a")))
 	require.NoError(t, err)
 	require.True(t, stored, "the group that had begun is committed")
 	next := &harness{Committer: New(b.pool, clock.Real(), func([]string) {}), t: t, pool: b.pool}

@@ -9,10 +9,12 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
@@ -106,7 +108,7 @@ func TestClaim_concurrentBodiesOnlyOneSucceeds(t *testing.T) {
 		let := map[int]int{}
 		for i := range 12 {
 			all.Go(func() {
-				stored, err := Claim(t.Context(), b.pool, "run_1", "s", Key{"w", seq}, DigestOf([]byte{byte(i % 4)}))
+				stored, err := Claim(t.Context(), b.pool, clock.Real().Now(), "run_1", "s", Key{"w", seq}, DigestOf([]byte{byte(i % 4)}))
 				if err != nil && !fault.HasCode(err, idempotency.CodeKey) || stored {
 					t.Error(stored, err)
 				}
@@ -122,7 +124,7 @@ func TestClaim_concurrentBodiesOnlyOneSucceeds(t *testing.T) {
 		for body, times := range let {
 			require.Equal(t, 3, times)
 			require.Equal(t, []result{{}}, b.storeAsGroup(keyedItem(Key{"w", seq}, string([]byte{byte(body)}))))
-			stored, err := Claim(t.Context(), b.pool, "run_1", "s", Key{"w", seq}, DigestOf([]byte{byte(body)}))
+			stored, err := Claim(t.Context(), b.pool, clock.Real().Now(), "run_1", "s", Key{"w", seq}, DigestOf([]byte{byte(body)}))
 			require.NoError(t, err)
 			require.True(t, stored)
 		}
@@ -133,7 +135,7 @@ func TestClaim_concurrentBodiesOnlyOneSucceeds(t *testing.T) {
 func TestClaim_bindsNumberForStore(t *testing.T) {
 	t.Parallel()
 	b := open(t, "run_1")
-	_, err := Claim(t.Context(), b.pool, "run_1", "s", Key{"w", 1}, DigestOf([]byte("a")))
+	_, err := Claim(t.Context(), b.pool, clock.Real().Now(), "run_1", "s", Key{"w", 1}, DigestOf([]byte("a")))
 	require.NoError(t, err)
 	got := b.storeAsGroup(keyedItem(Key{"w", 1}, "b"))
 	require.True(t, fault.HasCode(got[0].err, idempotency.CodeKey), "%v", got[0].err)
@@ -164,7 +166,7 @@ func TestMigration_digestsKeepOldRequestsAsRepeats(t *testing.T) {
 	b.clock = fixedClock{}
 	for _, seq := range []int64{1, 2, 4} {
 		require.Equal(t, []result{{repeated: true}, {repeated: true}}, b.storeAsGroup(keyedItem(Key{"w", seq}, "a"), keyedItem(Key{"w", seq}, "b")))
-		stored, err := Claim(t.Context(), pool, "run_1", "s", Key{"w", seq}, DigestOf([]byte("c")))
+		stored, err := Claim(t.Context(), pool, clock.Real().Now(), "run_1", "s", Key{"w", seq}, DigestOf([]byte("c")))
 		require.NoError(t, err)
 		require.True(t, stored)
 	}
@@ -172,4 +174,30 @@ func TestMigration_digestsKeepOldRequestsAsRepeats(t *testing.T) {
 	require.Equal(t, []result{{}}, b.storeAsGroup(keyedItem(Key{"w", 3}, "a")), "a new request fills the gap")
 	require.True(t, fault.HasCode(b.storeAsGroup(keyedItem(Key{"w", 3}, "b"))[0].err, idempotency.CodeKey))
 	require.Equal(t, 4, b.count(`SELECT seq FROM mark`))
+}
+
+func TestDeleteDigests_deletesOldestUpToLimit(t *testing.T) {
+	t.Parallel()
+	b := open(t, "run_1")
+	b.clock = fixedClock{}
+	now := b.clock.Now()
+	for seq := range int64(5) {
+		_, err := Claim(t.Context(), b.pool, now.Add(-time.Duration(seq+1)*time.Hour), "run_1", "s", Key{"claimed", seq + 1}, DigestOf([]byte("a")))
+		require.NoError(t, err)
+	}
+	require.Equal(t, []result{{}}, b.storeAsGroup(keyedItem(Key{"stored", 1}, "a")))
+	oldest := func() (oldest time.Time) {
+		require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT min(created_at) FROM request_digest`).Scan(&oldest))
+		return oldest
+	}
+	n, err := DeleteDigests(t.Context(), b.pool, now.Add(-90*time.Minute), 3)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, n)
+	require.WithinDuration(t, now.Add(-2*time.Hour), oldest(), 0)
+	n, err = DeleteDigests(t.Context(), b.pool, now.Add(time.Second), 3)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, n)
+	require.Equal(t, []result{{repeated: true}, {repeated: true}}, b.storeAsGroup(keyedItem(Key{"stored", 1}, "a"), keyedItem(Key{"stored", 1}, "b")),
+		"a stored request stays a repeat")
+	require.Equal(t, 1, b.count(`SELECT count(*) FROM hparam_history`))
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -37,7 +37,7 @@ func (c *Committer) attempt(ctx context.Context, items []*waiting) ([]result, er
 				return err
 			}
 		}
-		g.finish(batch)
+		g.finish(batch, c.clock.Now())
 		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 			return fmt.Errorf("store reports: %w", err)
 		}
@@ -46,7 +46,7 @@ func (c *Committer) attempt(ctx context.Context, items []*waiting) ([]result, er
 	if err != nil {
 		return nil, err
 	}
-	g.committed(c.changed)
+	g.committed(c)
 	return results, nil
 }
 
@@ -137,9 +137,8 @@ func (g *group) stage(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, w *waiti
 // inTransaction is the status of a connection whose transaction has not failed.
 const inTransaction = 'T'
 
-// finish queues the statements that update the rows of the runs, the marks and the digests, and that notify the
-// followers on all replicas.
-func (g *group) finish(batch *pgx.Batch) {
+// finish queues the statements that update the rows of the runs, the marks and the digests.
+func (g *group) finish(batch *pgx.Batch, now time.Time) {
 	for _, r := range g.runs {
 		batch.Queue(`UPDATE run SET attempt = $2, line_seq = $3, batch_seq = $4, key_count = $5, score_count = $6, rollout_count = $7
 			WHERE id = $1`, r.ID, r.Attempt, r.LineSeq, r.BatchSeq, r.Keys, r.Scores, r.Rollouts)
@@ -147,18 +146,8 @@ func (g *group) finish(batch *pgx.Batch) {
 	for k, m := range g.marks {
 		m.finish(batch, k)
 	}
-	g.finishDigests(batch)
-	for ids := range slices.Chunk(g.fresh(), maxNotified) {
-		batch.Queue(`SELECT pg_notify($1, $2)`, Channel, strings.Join(ids, ","))
-	}
+	g.finishDigests(batch, now)
 }
-
-// Channel is the Postgres notification channel of commits. The payload is the ids of the runs, separated by commas.
-const Channel = "signalbox_ingest_run"
-
-// maxNotified is the maximum number of runs in one notification. It keeps the payload below Postgres' limit of 8000
-// bytes.
-const maxNotified = 100
 
 func (g *group) fresh() []string {
 	var ids []string
@@ -171,14 +160,15 @@ func (g *group) fresh() []string {
 	return ids
 }
 
-func (g *group) committed(changed func([]string)) {
+func (g *group) committed(c *Committer) {
 	for _, r := range g.runs {
 		for _, fn := range r.committed {
 			fn()
 		}
 	}
 	if ids := g.fresh(); len(ids) > 0 {
-		changed(ids)
+		c.changed(ids)
+		c.notices.add(ids)
 	}
 }
 

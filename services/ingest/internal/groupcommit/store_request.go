@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -69,7 +70,7 @@ func (g *group) note(w *waiting) {
 
 // finishDigests queues the statement that stores the digests of the group's new requests. If two transactions store the
 // same number, the primary key of the table makes the later transaction fail. The parts of its group are then stored on their own.
-func (g *group) finishDigests(batch *pgx.Batch) {
+func (g *group) finishDigests(batch *pgx.Batch, now time.Time) {
 	if len(g.noted) == 0 {
 		return
 	}
@@ -81,8 +82,8 @@ func (g *group) finishDigests(batch *pgx.Batch) {
 		runs, streams, writers = append(runs, r.run), append(streams, r.stream), append(writers, r.writer)
 		seqs, digests = append(seqs, r.seq), append(digests, digest[:])
 	}
-	batch.Queue(`INSERT INTO request_digest (run_id, stream, writer, seq, digest)
-		SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bytea[])`, runs, streams, writers, seqs, digests)
+	batch.Queue(`INSERT INTO request_digest (run_id, stream, writer, seq, digest, created_at)
+		SELECT *, $6::timestamptz FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bytea[])`, runs, streams, writers, seqs, digests, now)
 }
 
 const storedSQL = `(EXISTS (SELECT 1 FROM mark WHERE run_id = $1 AND stream = $2 AND writer = $3 AND seq >= $4)
@@ -91,10 +92,10 @@ const storedSQL = `(EXISTS (SELECT 1 FROM mark WHERE run_id = $1 AND stream = $2
 // Claim binds a number to a body. Call it before an action outside the transaction that stores the request: of two
 // concurrent requests with the same number and different bodies, only one can then act. Claim reports whether the
 // request is already stored, and returns a Conflict fault if the number is bound to another body. The same body may
-// claim the number again, for example after its action failed.
-func Claim(ctx context.Context, q pg.Querier, runID, stream string, key Key, digest Digest) (stored bool, err error) {
-	_, err = q.Exec(ctx, `INSERT INTO request_digest (run_id, stream, writer, seq, digest) SELECT $1, $2, $3, $4, $5
-		WHERE NOT `+storedSQL+` ON CONFLICT DO NOTHING`, runID, stream, key.Writer, key.Seq, digest[:])
+// claim the number again, for example after its action failed. now is the time of the claim.
+func Claim(ctx context.Context, q pg.Querier, now time.Time, runID, stream string, key Key, digest Digest) (stored bool, err error) {
+	_, err = q.Exec(ctx, `INSERT INTO request_digest (run_id, stream, writer, seq, digest, created_at) SELECT $1, $2, $3, $4, $5, $6::timestamptz
+		WHERE NOT `+storedSQL+` ON CONFLICT DO NOTHING`, runID, stream, key.Writer, key.Seq, digest[:], now)
 	if err != nil {
 		return false, fmt.Errorf("claim a request's number: %w", err)
 	}

@@ -22,6 +22,7 @@ func BenchmarkWrite_besideRefusedRun(b *testing.B) {
 
 // reportBeside runs 64 writers, one for each run, and as many writers of the refused run as refused states.
 func reportBeside(b *testing.B, refused int) {
+	b.Helper()
 	const runs = 64
 	h := open(b)
 	for i := range runs {

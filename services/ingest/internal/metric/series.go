@@ -137,16 +137,17 @@ func Thin(points []Seen, most int) []Seen {
 // the number of reported points for which the section stands.
 func extremes(section []Seen, stands uint64, out []Seen) []Seen {
 	low, high, odd := -1, -1, -1
+	var least, greatest float64
 	for i, p := range section {
 		if math.IsNaN(p.Value) {
 			odd = i
 			continue
 		}
-		if low < 0 || p.Value < section[low].Value {
-			low = i
+		if low < 0 || p.Value < least {
+			low, least = i, p.Value
 		}
-		if high < 0 || p.Value > section[high].Value {
-			high = i
+		if high < 0 || p.Value > greatest {
+			high, greatest = i, p.Value
 		}
 	}
 	var kept [3]Seen

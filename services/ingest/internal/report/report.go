@@ -83,7 +83,7 @@ func leaf(r *decode.Reader) []byte {
 	if r.Nested() {
 		r.Wrong(fault.TypeValue, "Input should not be an object; join nested names with dots")
 	}
-	return r.Finite()
+	return r.Strict()
 }
 
 // Logs are pieces of output, in order.
