@@ -19,8 +19,10 @@ import (
 type Store struct{}
 
 const columns = `d.id, d.name, d.owner_id, d.owner_name, d.project_id, d.project, d.visibility, d.state,
-	d.promoted_revision_id, d.previous_revision_id,
-	(SELECT r.number FROM revision r WHERE r.id = d.promoted_revision_id) AS promoted_number, d.created_at, d.description, d.row_version,
+	d.promoted_revision_id, d.previous_revision_id, d.former_revision_ids,
+	(SELECT r.number FROM revision r WHERE r.id = d.promoted_revision_id) AS promoted_number,
+	(SELECT r.state FROM revision r WHERE r.id = d.promoted_revision_id) AS promoted_state,
+	(SELECT r.reason FROM revision r WHERE r.id = d.promoted_revision_id) AS promoted_reason, d.created_at, d.description, d.row_version,
 	d.pending_revision_id, (SELECT r.number FROM revision r WHERE r.id = d.pending_revision_id) AS pending_number, d.suspend_mode, d.suspended_at`
 
 // kept is part of the WHERE condition of every read. It hides deleted deployments.
@@ -106,10 +108,11 @@ func collect(rows pgx.Rows) ([]*Deployment, error) {
 }
 
 // Promote makes a revision the promoted one of a locked deployment, raises the route epoch and clears the pending revision.
-func (*Store) Promote(ctx context.Context, tx pgx.Tx, d *Deployment, revisionID string) error {
-	tag, err := tx.Exec(ctx, `UPDATE deployment SET promoted_revision_id = $2, previous_revision_id = promoted_revision_id,
+// former is the history of the deployment after that.
+func (*Store) Promote(ctx context.Context, tx pgx.Tx, d *Deployment, revisionID string, former []string) error {
+	tag, err := tx.Exec(ctx, `UPDATE deployment SET promoted_revision_id = $2, previous_revision_id = $4, former_revision_ids = $5,
 		route_epoch = route_epoch + 1, row_version = row_version + 1, pending_revision_id = NULL
-		WHERE id = $1 AND promoted_revision_id IS NOT DISTINCT FROM $3`, d.ID, revisionID, d.PromotedID)
+		WHERE id = $1 AND promoted_revision_id IS NOT DISTINCT FROM $3`, d.ID, revisionID, d.PromotedID, last(former), former)
 	if err != nil {
 		return fmt.Errorf("promote a revision: %w", err)
 	}
@@ -117,6 +120,14 @@ func (*Store) Promote(ctx context.Context, tx pgx.Tx, d *Deployment, revisionID 
 		return fault.New(fault.Conflict, "promoted_meanwhile", "another request has promoted another revision of deployment %s; try again", d.ID)
 	}
 	return nil
+}
+
+// last returns the last id, or nil if there is none.
+func last(ids []string) *string {
+	if len(ids) == 0 {
+		return nil
+	}
+	return &ids[len(ids)-1]
 }
 
 // Save writes the mutable columns that Promote does not write, and increments the version. It returns a conflict if the
