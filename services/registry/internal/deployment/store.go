@@ -54,6 +54,19 @@ func (*Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id strin
 	return one(d, err, id)
 }
 
+// OwnerOf returns the owner of a deployment, even if it is deleted.
+func (*Store) OwnerOf(ctx context.Context, q pg.Querier, id string) (o access.Owner, err error) {
+	err = q.QueryRow(ctx, `SELECT owner_id, owner_name, project_id, project, visibility FROM deployment WHERE id = $1`, id).
+		Scan(&o.UserID, &o.UserName, &o.ProjectID, &o.Project, &o.Visibility)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return o, fault.Absentf(SubjectKind, id)
+	}
+	if err != nil {
+		return o, fmt.Errorf("load the owner of a deployment: %w", err)
+	}
+	return o, nil
+}
+
 // Lock returns a deployment and locks its row until the transaction ends.
 func (*Store) Lock(ctx context.Context, tx pgx.Tx, id string) (*Deployment, error) {
 	d, err := pg.One[Deployment](tx.Query(ctx, `SELECT `+columns+` FROM deployment d WHERE id = $1`+kept+` FOR UPDATE OF d`, id))
