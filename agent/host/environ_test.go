@@ -17,7 +17,8 @@ func TestEnvironmentVariableAllowed(t *testing.T) {
 	}
 	for _, name := range []string{
 		"", "1A", "A-B", "A=B", "A B", "LD_PRELOAD", "ld_preload", "DYLD_X", "PYTHONSTARTUP", "PATH", "path", "HOME", "TMPDIR",
-		"BASH_ENV", "ENV", "IFS", "SERVICE_JOB_TOKEN", "SERVICE_ANYTHING", "NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "VIRTUAL_ENV",
+		"BASH_ENV", "ENV", "IFS", "SERVICE_JOB_TOKEN", "SERVICE_ANYTHING", "NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES",
+		"HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "VIRTUAL_ENV",
 	} {
 		require.Error(t, allowed(name, "x"), name)
 	}

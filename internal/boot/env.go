@@ -170,6 +170,24 @@ func (e *Env) roles(svc Service) authn.FetchRoles {
 	}
 }
 
+// archived returns the function that reports whether a project is archived. Auth locks its own rows instead, so that
+// for auth, and without a connection to auth, the result is nil.
+func (e *Env) archived(svc Service) authn.FetchArchived {
+	_, keeper := svc.(RoleKeeper)
+	conn, ok := e.conns["auth"]
+	if keeper || !ok {
+		return nil
+	}
+	client := authpeerv1.NewProjectServiceClient(conn)
+	return func(ctx context.Context, projectID string) (bool, error) {
+		out, err := client.GetProject(ctx, &authpeerv1.GetProjectRequest{Project: projectID})
+		if err != nil {
+			return false, err
+		}
+		return out.GetArchived(), nil
+	}
+}
+
 // Serve returns the workers of a service: its gRPC server on the listeners, its background loops, the sealer of its
 // audit log, the workers that delete old rows and watch the durability of the database and, if the service stores
 // secrets, the worker that re-encrypts them.
@@ -179,6 +197,7 @@ func (e *Env) Serve(svc Service, keys authn.FetchKeys, listeners ...*rpc.Listene
 		NewRequestID: e.newRequestID,
 		Verifier:     authn.NewVerifier(e.Clock, authn.NewKeys(e.Clock, keys)),
 		Roles:        e.roles(svc),
+		Archived:     e.archived(svc),
 		Classify:     pg.Classify,
 		Telemetry:    e.telemetry(),
 		StopTimeout:  e.Stop.StopTimeout,

@@ -77,7 +77,7 @@ func OwnerFor(ctx context.Context, projects Projects, key string) (Owner, error)
 		return Owner{}, fault.New(fault.Forbidden, "not_editor", "only editors of project %s may add to it", p.Key)
 	}
 	if p.Archived {
-		return Owner{}, fault.New(fault.Conflict, "project_archived", "project %s is archived", p.Key)
+		return Owner{}, authn.ProjectArchived(p.Key)
 	}
 	return Owner{
 		UserID: c.Subject, UserName: c.Username, ProjectID: p.ID, Project: p.Key, Visibility: p.Visibility, VisibilityVersion: p.VisibilityVersion,

@@ -38,6 +38,8 @@ const (
 	MaxDepth = 32
 	// maxPath is the maximum size of a member's path in bytes.
 	maxPath = 1024
+	// maxName is the maximum size of a segment of a path in bytes. File systems accept no longer names.
+	maxName = 255
 	// maxRatio is the maximum ratio of unpacked to packed bytes. It applies once more than freeBytes are unpacked.
 	maxRatio  = 200
 	freeBytes = 8 << 20

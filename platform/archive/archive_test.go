@@ -112,6 +112,8 @@ func TestInspect_rejections(t *testing.T) {
 		"line break":           {named("a\nb"), archive.GatePackage, fault.Refused},
 		"two slashes":          {named("a//b"), archive.GatePackage, fault.Refused},
 		"too deep":             {named(strings.Repeat("d/", archive.MaxDepth) + "a"), archive.GatePackage, fault.Refused},
+		"long name":            {named("src/" + strings.Repeat("d", 256)), archive.GatePackage, fault.Refused},
+		"long folder name":     {named(strings.Repeat("ü", 128) + "/a"), archive.GatePackage, fault.Refused},
 		"long path":            {named(strings.Repeat("d", 1025)), archive.GatePackage, fault.Refused},
 		"symlink":              {one(tar.Header{Name: "a", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}), archive.GatePackage, fault.Refused},
 		"hard link":            {one(tar.Header{Name: "a", Typeflag: tar.TypeLink, Linkname: "b"}), archive.GatePackage, fault.Refused},

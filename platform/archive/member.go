@@ -23,7 +23,8 @@ func (w *walk) member(h *tar.Header) error {
 	}
 	if name == "" || !inside(name) {
 		return refuse("%s is not an accepted path: it must be relative and stay inside the package, must not contain an empty, . or .. "+
-			"segment, a backslash or a control character, and must have at most %d segments and %d bytes", shown(h.Name), MaxDepth, maxPath)
+			"segment, a backslash or a control character, and must have at most %d segments of at most %d bytes each and %d bytes", shown(h.Name),
+			MaxDepth, maxName, maxPath)
 	}
 	if err := w.take(name, folder); err != nil {
 		return err
@@ -37,6 +38,11 @@ func (w *walk) member(h *tar.Header) error {
 // inside reports whether name is a clean relative path that stays inside its folder.
 func inside(name string) bool {
 	odd := func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' }
+	for segment := range strings.SplitSeq(name, "/") {
+		if len(segment) > maxName {
+			return false
+		}
+	}
 	return name == path.Clean(name) && !path.IsAbs(name) && name != ".." && !strings.HasPrefix(name, "../") &&
 		!strings.ContainsFunc(name, odd) && strings.Count(name, "/") < MaxDepth && len(name) <= maxPath
 }

@@ -157,6 +157,8 @@ type Scope struct {
 	TeamsLed  []string
 
 	need Need
+	// archived reports whether a project is archived; it may be nil.
+	archived func(project string) (bool, error)
 }
 
 // Reads returns the scope of the rows that the caller may read. It is for internal methods that a service calls on

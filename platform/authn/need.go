@@ -31,7 +31,11 @@ func WithNeed(ctx context.Context, n Need) context.Context {
 // ScopeOf returns the scope that the caller in ctx has for the need of the called method.
 func ScopeOf(ctx context.Context) Scope {
 	need, _ := ctx.Value(needKey{}).(Need)
-	return CallerOf(ctx).scope(need)
+	s := CallerOf(ctx).scope(need)
+	if fetch, ok := ctx.Value(archivedKey{}).(FetchArchived); ok {
+		s.archived = func(project string) (bool, error) { return fetch(ctx, project) }
+	}
+	return s
 }
 
 // WithNeed returns the scope with another need but the same granted rows.
@@ -72,10 +76,10 @@ func (s Scope) Grants(ownerID, project string) bool {
 }
 
 // Require returns nil if the caller has the right that the method needs on a readable row with this owner and project,
-// and a 403 error otherwise.
+// and a 403 error otherwise. If the method changes something and the project is archived, it returns a 409 error.
 func (s Scope) Require(ownerID, project, kind, id string) error {
 	if s.Grants(ownerID, project) {
-		return nil
+		return s.requireOpen(project)
 	}
 	return fault.New(fault.Forbidden, CodeNotOwner,
 		"%s %s can be changed only by its owner, by project members with a sufficient role and by admins", kind, id)

@@ -194,7 +194,7 @@ func (s *Server) admit(ctx context.Context, method string) (context.Context, err
 		}
 		return ctx, nil
 	}
-	return authn.WithNeed(ctx, r.need), r.judge(caller)
+	return authn.WithArchived(authn.WithNeed(ctx, r.need), s.options.Archived), r.judge(caller)
 }
 
 // caller verifies the token of the call and returns its caller, or nil if the call has no token.

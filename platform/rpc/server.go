@@ -37,6 +37,8 @@ type ServerOptions struct {
 	// Roles returns all roles of a caller who has more roles than fit into a token. If it is nil, only the roles in
 	// the token are used.
 	Roles authn.FetchRoles
+	// Archived reports whether a project is archived. If it is nil, changes in archived projects are not rejected.
+	Archived authn.FetchArchived
 	// Classify converts an error of a library into a fault; it returns other errors unchanged.
 	Classify  func(error) error
 	Telemetry Telemetry

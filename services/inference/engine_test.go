@@ -270,7 +270,7 @@ func TestEngineRespondsBeforeBodyIsSent(t *testing.T) {
 	resp := r.send(req)
 	require.Equal(t, 415, resp.StatusCode)
 	require.Equal(t, "not this", text(t, resp), "the response must arrive although the request body has not ended")
-	require.Equal(t, "ok", r.rows(1)[0].Outcome)
+	require.Equal(t, "engine_error", r.rows(1)[0].Outcome)
 }
 
 func TestMalformedRequestBody(t *testing.T) {

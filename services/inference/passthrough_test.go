@@ -14,8 +14,8 @@ func TestEngineResponseUnchanged(t *testing.T) {
 		raw, status, body, outcome string
 	}{
 		{httpResponse("200 OK", "application/json", okJSON), "200 OK", okJSON, "ok"},
-		{httpResponse("400 Bad Request", "application/json", `{"error":"own words"}`), "400 Bad Request", `{"error":"own words"}`, "ok"},
-		{httpResponse("429 Too Many Requests", "text/plain", "slow"), "429 Too Many Requests", "slow", "ok"},
+		{httpResponse("400 Bad Request", "application/json", `{"error":"own words"}`), "400 Bad Request", `{"error":"own words"}`, "engine_error"},
+		{httpResponse("429 Too Many Requests", "text/plain", "slow"), "429 Too Many Requests", "slow", "engine_error"},
 		{httpResponse("500 Internal Server Error", "", "boom"), "500 Internal Server Error", "boom", "engine_error"},
 		{httpResponse("599 Odd", "", "odd"), "599 ", "odd", "engine_error"},
 		{"HTTP/1.1 204 No Content\r\n\r\n", "204 No Content", "", "ok"},
@@ -56,7 +56,7 @@ func TestEngineHeadersFiltered(t *testing.T) {
 		"WWW-Authenticate: Basic", "Authorization: Bearer x", "Keep-Alive: timeout=5", "Proxy-Authenticate: Basic", "Link: </x>; rel=preload",
 		"Connection: X-Named", "X-Named: 1", "Trailer: X-T", "Upgrade: h2c", "X-Service-Token: t", "Public-Key-Pins: x", "Set-Cookie2: y", "Via: 1.1 x",
 	}
-	allowed := []string{"Openai-Processing-Ms: 12", "Cache-Control: max-age=3", "Etag: \"v\"", "Retry-After: 7", "X-Process-Time: 1", "Vary: Accept"}
+	allowed := []string{"Openai-Processing-Ms: 12", "Cache-Control: private, max-age=3", "Etag: \"v\"", "Retry-After: 7", "X-Process-Time: 1", "Vary: Accept"}
 	r, w := open(t), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "text/html", "<script>", append(hostile, allowed...)...))))
 	r.ready(w.deployments()...)
 	resp := r.do(http.MethodGet, "/inference/"+deploymentA+"/v1/models", w.good.text, "")

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
@@ -23,6 +24,7 @@ type registry struct {
 	mu      sync.Mutex
 	epoch   int64
 	current *registrypeerv1.Snapshot
+	stored  map[string]*registrypeerv1.DeploymentOwner // by deployment, deleted ones included
 	lease   time.Duration
 	down    bool
 	acked   int64
@@ -30,7 +32,21 @@ type registry struct {
 	opened  int
 }
 
-func newRegistry() *registry { return &registry{lease: 10 * time.Minute, changed: make(chan struct{})} }
+func newRegistry() *registry {
+	return &registry{lease: 10 * time.Minute, changed: make(chan struct{}), stored: map[string]*registrypeerv1.DeploymentOwner{}}
+}
+
+// GetDeploymentOwner implements SnapshotService.
+func (r *registry) GetDeploymentOwner(
+	_ context.Context, in *registrypeerv1.GetDeploymentOwnerRequest,
+) (*registrypeerv1.DeploymentOwner, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if o := r.stored[in.GetDeploymentId()]; o != nil {
+		return o, nil
+	}
+	return nil, fault.Absentf("deployment", in.GetDeploymentId())
+}
 
 // change modifies the registry under its lock and notifies all streams.
 func (r *registry) change(f func()) {
@@ -48,6 +64,9 @@ func (r *registry) push(deployments ...*registrypeerv1.ServedDeployment) int64 {
 		r.epoch++
 		epoch = r.epoch
 		r.current = &registrypeerv1.Snapshot{Deployments: deployments}
+		for _, d := range deployments {
+			r.stored[d.GetId()] = &registrypeerv1.DeploymentOwner{OwnerId: d.GetOwnerId(), ProjectId: d.GetProjectId(), Visibility: d.GetVisibility()}
+		}
 	})
 	return epoch
 }

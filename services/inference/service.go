@@ -18,8 +18,8 @@ import (
 
 	inferencev1 "github.com/signalbox-dev/signalbox/gen/signalbox/inference/v1"
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
-	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
 	"github.com/signalbox-dev/signalbox/platform/process"
@@ -104,21 +104,31 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	s.front = &front{Proxy: s.proxy, playground: &playgroundproxy.Handler{
 		Sessions: sessions, Proxy: s.proxy, Store: s.turns, Clock: d.Clock, IDs: d.IDs, Log: d.Log,
 	}}
-	s.traffic = &traffic.Server{Store: s.store, Owner: s.owner, Clock: d.Clock}
+	s.traffic = &traffic.Server{Store: s.store, Owner: s.owner, Stored: s.stored, Clock: d.Clock}
 	return s, nil
 }
 
-// owner returns the owner of a deployment. Without a valid lease it returns the same error as the proxy,
+// owner returns the owner of a deployment of the snapshot. Without a valid lease it returns the same error as the proxy,
 // because it cannot know whether the deployment exists.
-func (s *Service) owner(deploymentID string) (traffic.Owner, error) {
+func (s *Service) owner(deploymentID string) (o traffic.Owner, ok bool, err error) {
 	if !s.lease.Valid() {
-		return traffic.Owner{}, proxy.LeaseExpired()
+		return traffic.Owner{}, false, proxy.LeaseExpired()
 	}
 	d, ok := s.lease.Deployment(deploymentID)
 	if !ok {
-		return traffic.Owner{}, fault.Absentf("deployment", deploymentID)
+		return traffic.Owner{}, false, nil
 	}
-	return traffic.Owner{UserID: d.OwnerID, ProjectID: d.ProjectID, Visibility: d.Visibility}, nil
+	return traffic.Owner{UserID: d.OwnerID, ProjectID: d.ProjectID, Visibility: d.Visibility}, true, nil
+}
+
+// stored returns the owner of a deployment that may be deleted. It asks as the service; the caller's rights are checked
+// on the result.
+func (s *Service) stored(ctx context.Context, deploymentID string) (traffic.Owner, error) {
+	o, err := s.deps.Snapshots.GetDeploymentOwner(authn.Background(ctx), &registrypeerv1.GetDeploymentOwnerRequest{DeploymentId: deploymentID})
+	if err != nil {
+		return traffic.Owner{}, err
+	}
+	return traffic.Owner{UserID: o.GetOwnerId(), ProjectID: o.GetProjectId(), Visibility: o.GetVisibility()}, nil
 }
 
 // Name returns the service's name.

@@ -265,6 +265,23 @@ func TestListTrafficVisibility(t *testing.T) {
 	require.Equal(t, "no such deployment: "+hidden.GetDeploymentId(), fault.From(err).Text())
 }
 
+func TestListTraffic_deletedDeployment(t *testing.T) {
+	t.Parallel()
+	r, w := open(t), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
+	mine := served(deploymentA, list(w.good), w.e)
+	mine.Visibility = "project"
+	r.ready(mine)
+	sent := r.sendMany(8, w.good.text)
+	_ = r.rows(8)
+	r.registry.await(t, r.registry.push())
+	api := r.reader()
+	calls, _, err := api.list(user("usr_1", authn.RoleOperator), &inferencev1.ListTrafficRequest{DeploymentId: deploymentA})
+	require.NoError(t, err, "the owner can still read the traffic")
+	require.Len(t, calls, len(sent))
+	_, _, err = api.list(user("usr_4", authn.RoleOperator), &inferencev1.ListTrafficRequest{DeploymentId: deploymentA})
+	require.True(t, fault.Is(err, fault.Absent), "%v", err)
+}
+
 func TestListTrafficPages(t *testing.T) {
 	t.Parallel()
 	r, w := open(t), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "application/json", okJSON))))

@@ -53,7 +53,8 @@ func TestEngineWorkLifecycle(t *testing.T) {
 	put, err = w.works().PutWork(t.Context(), engineOrder(1, jobsv1.Desired_DESIRED_RUNNING))
 	require.NoError(t, err)
 	require.False(t, put.GetChanged())
-	require.Equal(t, "no_capacity", next("waiting", func(s *jobspeerv1.WorkStatus) bool { return s.GetWaiting() != "" }).GetWaiting())
+	require.Equal(t, "starting", next("waiting", func(s *jobspeerv1.WorkStatus) bool { return s.GetWaiting() != "" }).GetWaiting())
+	next("no capacity", func(s *jobspeerv1.WorkStatus) bool { return s.GetWaiting() == "no_capacity" })
 
 	a := w.join(w.fleet("cpu"), cpuNode())
 	work := a.work(jobsv1.WorkKind_WORK_KIND_ENGINE)

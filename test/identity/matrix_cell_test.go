@@ -90,7 +90,12 @@ func missingID(name, value string) string {
 // sendCell sends the request of a cell. It returns the response and the id or name of the object in the request.
 func (w *harness) sendCell(ctx context.Context, t *testing.T, c cell) (response, string) {
 	t.Helper()
-	o := w.prepare(ctx, t, c)
+	return w.sendPrepared(ctx, t, c, w.prepare(ctx, t, c))
+}
+
+// sendPrepared is sendCell for a cell whose objects are prepared.
+func (w *harness) sendPrepared(ctx context.Context, t *testing.T, c cell, o objects) (response, string) {
+	t.Helper()
 	of := c.object()
 	object, project := o[of], o["project"]
 	if c.relation == "absent" || c.relation == "gone" {

@@ -29,6 +29,7 @@ func TestAuthorization(t *testing.T) {
 	w := newHarness(t.Context(), t, s)
 	t.Run("credentials", func(t *testing.T) { w.requireCredentialPlaces(t.Context(), t) })
 	t.Run("routes", func(t *testing.T) { w.routes(t.Context(), t) })
+	t.Run("archived project", func(t *testing.T) { w.requireArchivedRejectsWrites(t.Context(), t) })
 	t.Run("widened options", func(t *testing.T) { w.requireCellsFail(t.Context(), t, optionsFile) })
 }
 

@@ -76,13 +76,51 @@ func (s *FileStore) download(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Disposition", `attachment; filename="`+path.Base(g.key)+`"`)
 	h.Set("ETag", `"`+info.SHA256+`"`)
 	part := &ranged{ResponseWriter: w}
-	http.ServeContent(part, r, "", info.Modified, f)
+	content := &verified{ReadSeeker: f, info: info}
+	if r.Header.Get("Range") != "" {
+		// A part cannot be verified without reading the whole object. Its receiver must verify the whole.
+		http.ServeContent(part, r, "", info.Modified, f)
+	} else {
+		http.ServeContent(part, r, "", info.Modified, content)
+	}
+	if err := content.err(); err != nil {
+		s.config.Log.ErrorContext(r.Context(), "download aborted", "error", blob.Changed(g.key, err).Error())
+		panic(http.ErrAbortHandler) // the response has begun and must not look complete
+	}
 	if part.outside {
 		h.Del("Content-Disposition")
 		h.Set("Cache-Control", cacheControl)
 		return fault.New(fault.Range, "range", "the range is invalid or outside the object's %d bytes", info.Size)
 	}
 	return nil
+}
+
+// verified is an object that is read from its start to its end. The last bytes are returned only if all of them match
+// the digest of the object.
+type verified struct {
+	io.ReadSeeker
+
+	info blob.Info
+	from *blob.Verifier
+}
+
+// Seek implements io.Seeker.
+func (v *verified) Seek(offset int64, whence int) (int64, error) {
+	at, err := v.ReadSeeker.Seek(offset, whence)
+	if err == nil && at == 0 {
+		v.from = blob.NewVerifier(v.ReadSeeker, v.info.Size, v.info.SHA256)
+	}
+	return at, err
+}
+
+// Read implements io.Reader. http.ServeContent has called Seek before.
+func (v *verified) Read(p []byte) (int, error) { return v.from.Read(p) }
+
+func (v *verified) err() error {
+	if v.from == nil {
+		return nil
+	}
+	return v.from.Err()
 }
 
 // ranged suppresses net/http's plain-text response to an unsatisfiable range, so that the error can be sent as JSON.

@@ -40,8 +40,9 @@ type Call struct {
 	Method         string                 `protobuf:"bytes,9,opt,name=method,proto3" json:"method,omitempty"`
 	Path           string                 `protobuf:"bytes,10,opt,name=path,proto3" json:"path,omitempty"`
 	Status         int32                  `protobuf:"varint,11,opt,name=status,proto3" json:"status,omitempty"`
-	// `ok`, `client_closed`, `engine_error`, `engine_unreachable`, `engine_timeout`,
-	// `upstream_truncated`, `revoked`, `lease_over`, `suspended`; for WebSockets also `client_error`, `idle`, `draining`.
+	// `ok`, `client_closed`, `engine_error` (the engine responded with a status from 400 up, or not validly),
+	// `engine_unreachable`, `engine_timeout`, `upstream_truncated`, `revoked`, `lease_over`, `suspended`; for WebSockets
+	// also `client_error`, `idle`, `draining`.
 	Outcome          string  `protobuf:"bytes,12,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	Stream           bool    `protobuf:"varint,13,opt,name=stream,proto3" json:"stream,omitempty"`
 	RequestedModel   *string `protobuf:"bytes,14,opt,name=requested_model,json=requestedModel,proto3,oneof" json:"requested_model,omitempty"`

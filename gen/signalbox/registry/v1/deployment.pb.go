@@ -37,6 +37,7 @@ type Deployment struct {
 	State              string  `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
 	PromotedRevisionId *string `protobuf:"bytes,6,opt,name=promoted_revision_id,json=promotedRevisionId,proto3,oneof" json:"promoted_revision_id,omitempty"`
 	PromotedRevision   *int32  `protobuf:"varint,7,opt,name=promoted_revision,json=promotedRevision,proto3,oneof" json:"promoted_revision,omitempty"`
+	// The revision to which a rollback returns.
 	PreviousRevisionId *string `protobuf:"bytes,8,opt,name=previous_revision_id,json=previousRevisionId,proto3,oneof" json:"previous_revision_id,omitempty"`
 	// Base URL of the OpenAI-style routes, with /v1.
 	Url         string                 `protobuf:"bytes,9,opt,name=url,proto3" json:"url,omitempty"`
@@ -45,8 +46,12 @@ type Deployment struct {
 	// The revision that a rollback with `start` promotes when it is ready.
 	PendingRevision *int32 `protobuf:"varint,12,opt,name=pending_revision,json=pendingRevision,proto3,oneof" json:"pending_revision,omitempty"`
 	// While suspended: `drain` if running calls may finish, `cut` if they were ended.
-	SuspendMode   *string                `protobuf:"bytes,13,opt,name=suspend_mode,json=suspendMode,proto3,oneof" json:"suspend_mode,omitempty"`
-	SuspendedAt   *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=suspended_at,json=suspendedAt,proto3" json:"suspended_at,omitempty"`
+	SuspendMode *string                `protobuf:"bytes,13,opt,name=suspend_mode,json=suspendMode,proto3,oneof" json:"suspend_mode,omitempty"`
+	SuspendedAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=suspended_at,json=suspendedAt,proto3" json:"suspended_at,omitempty"`
+	// Whether calls are served now: the deployment is not suspended and its promoted revision is ready.
+	Ready bool `protobuf:"varint,15,opt,name=ready,proto3" json:"ready,omitempty"`
+	// Why it is not ready; null if it is.
+	Reason        *RevisionReason `protobuf:"bytes,16,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -175,6 +180,20 @@ func (x *Deployment) GetSuspendMode() string {
 func (x *Deployment) GetSuspendedAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.SuspendedAt
+	}
+	return nil
+}
+
+func (x *Deployment) GetReady() bool {
+	if x != nil {
+		return x.Ready
+	}
+	return false
+}
+
+func (x *Deployment) GetReason() *RevisionReason {
+	if x != nil {
+		return x.Reason
 	}
 	return nil
 }
@@ -1862,7 +1881,7 @@ var File_signalbox_registry_v1_deployment_proto protoreflect.FileDescriptor
 
 const file_signalbox_registry_v1_deployment_proto_rawDesc = "" +
 	"\n" +
-	"&signalbox/registry/v1/deployment.proto\x12\x15signalbox.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fsignalbox/common/v1/event.proto\x1a\"signalbox/options/v1/options.proto\"\x8a\x05\n" +
+	"&signalbox/registry/v1/deployment.proto\x12\x15signalbox.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fsignalbox/common/v1/event.proto\x1a\"signalbox/options/v1/options.proto\"\xdf\x05\n" +
 	"\n" +
 	"Deployment\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
@@ -1880,7 +1899,9 @@ const file_signalbox_registry_v1_deployment_proto_rawDesc = "" +
 	"\vdescription\x18\v \x01(\tR\vdescription\x12.\n" +
 	"\x10pending_revision\x18\f \x01(\x05H\x03R\x0fpendingRevision\x88\x01\x01\x12&\n" +
 	"\fsuspend_mode\x18\r \x01(\tH\x04R\vsuspendMode\x88\x01\x01\x12=\n" +
-	"\fsuspended_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\vsuspendedAtB\x17\n" +
+	"\fsuspended_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\vsuspendedAt\x12\x14\n" +
+	"\x05ready\x18\x0f \x01(\bR\x05ready\x12=\n" +
+	"\x06reason\x18\x10 \x01(\v2%.signalbox.registry.v1.RevisionReasonR\x06reasonB\x17\n" +
 	"\x15_promoted_revision_idB\x14\n" +
 	"\x12_promoted_revisionB\x17\n" +
 	"\x15_previous_revision_idB\x13\n" +
@@ -2109,64 +2130,65 @@ var file_signalbox_registry_v1_deployment_proto_goTypes = []any{
 var file_signalbox_registry_v1_deployment_proto_depIdxs = []int32{
 	29, // 0: signalbox.registry.v1.Deployment.created_at:type_name -> google.protobuf.Timestamp
 	29, // 1: signalbox.registry.v1.Deployment.suspended_at:type_name -> google.protobuf.Timestamp
-	2,  // 2: signalbox.registry.v1.Revision.reason:type_name -> signalbox.registry.v1.RevisionReason
-	3,  // 3: signalbox.registry.v1.Revision.source:type_name -> signalbox.registry.v1.RevisionSource
-	4,  // 4: signalbox.registry.v1.Revision.serving:type_name -> signalbox.registry.v1.Serving
-	5,  // 5: signalbox.registry.v1.Revision.replicas:type_name -> signalbox.registry.v1.Replica
-	29, // 6: signalbox.registry.v1.Revision.created_at:type_name -> google.protobuf.Timestamp
-	29, // 7: signalbox.registry.v1.Revision.ready_at:type_name -> google.protobuf.Timestamp
-	29, // 8: signalbox.registry.v1.Revision.promoted_at:type_name -> google.protobuf.Timestamp
-	29, // 9: signalbox.registry.v1.Replica.started_at:type_name -> google.protobuf.Timestamp
-	29, // 10: signalbox.registry.v1.Replica.ready_at:type_name -> google.protobuf.Timestamp
-	29, // 11: signalbox.registry.v1.DeploymentToken.created_at:type_name -> google.protobuf.Timestamp
-	29, // 12: signalbox.registry.v1.DeploymentToken.revoked_at:type_name -> google.protobuf.Timestamp
-	0,  // 13: signalbox.registry.v1.ListDeploymentsResponse.deployments:type_name -> signalbox.registry.v1.Deployment
-	30, // 14: signalbox.registry.v1.ListDeploymentEventsResponse.events:type_name -> signalbox.common.v1.Event
-	3,  // 15: signalbox.registry.v1.CreateRevisionRequest.source:type_name -> signalbox.registry.v1.RevisionSource
-	4,  // 16: signalbox.registry.v1.CreateRevisionRequest.serving:type_name -> signalbox.registry.v1.Serving
-	1,  // 17: signalbox.registry.v1.ListRevisionsResponse.revisions:type_name -> signalbox.registry.v1.Revision
-	6,  // 18: signalbox.registry.v1.ListDeploymentTokensResponse.tokens:type_name -> signalbox.registry.v1.DeploymentToken
-	7,  // 19: signalbox.registry.v1.DeploymentService.CreateDeployment:input_type -> signalbox.registry.v1.CreateDeploymentRequest
-	8,  // 20: signalbox.registry.v1.DeploymentService.ListDeployments:input_type -> signalbox.registry.v1.ListDeploymentsRequest
-	10, // 21: signalbox.registry.v1.DeploymentService.GetDeployment:input_type -> signalbox.registry.v1.GetDeploymentRequest
-	11, // 22: signalbox.registry.v1.DeploymentService.UpdateDeployment:input_type -> signalbox.registry.v1.UpdateDeploymentRequest
-	12, // 23: signalbox.registry.v1.DeploymentService.DeleteDeployment:input_type -> signalbox.registry.v1.DeleteDeploymentRequest
-	13, // 24: signalbox.registry.v1.DeploymentService.SuspendDeployment:input_type -> signalbox.registry.v1.SuspendDeploymentRequest
-	14, // 25: signalbox.registry.v1.DeploymentService.ResumeDeployment:input_type -> signalbox.registry.v1.ResumeDeploymentRequest
-	15, // 26: signalbox.registry.v1.DeploymentService.RollbackDeployment:input_type -> signalbox.registry.v1.RollbackDeploymentRequest
-	16, // 27: signalbox.registry.v1.DeploymentService.ListDeploymentEvents:input_type -> signalbox.registry.v1.ListDeploymentEventsRequest
-	18, // 28: signalbox.registry.v1.DeploymentService.CreateRevision:input_type -> signalbox.registry.v1.CreateRevisionRequest
-	19, // 29: signalbox.registry.v1.DeploymentService.ListRevisions:input_type -> signalbox.registry.v1.ListRevisionsRequest
-	21, // 30: signalbox.registry.v1.DeploymentService.GetRevision:input_type -> signalbox.registry.v1.GetRevisionRequest
-	22, // 31: signalbox.registry.v1.DeploymentService.PromoteRevision:input_type -> signalbox.registry.v1.PromoteRevisionRequest
-	23, // 32: signalbox.registry.v1.DeploymentService.StartRevision:input_type -> signalbox.registry.v1.StartRevisionRequest
-	24, // 33: signalbox.registry.v1.DeploymentService.StopRevision:input_type -> signalbox.registry.v1.StopRevisionRequest
-	25, // 34: signalbox.registry.v1.DeploymentService.CreateDeploymentToken:input_type -> signalbox.registry.v1.CreateDeploymentTokenRequest
-	26, // 35: signalbox.registry.v1.DeploymentService.ListDeploymentTokens:input_type -> signalbox.registry.v1.ListDeploymentTokensRequest
-	28, // 36: signalbox.registry.v1.DeploymentService.RevokeDeploymentToken:input_type -> signalbox.registry.v1.RevokeDeploymentTokenRequest
-	0,  // 37: signalbox.registry.v1.DeploymentService.CreateDeployment:output_type -> signalbox.registry.v1.Deployment
-	9,  // 38: signalbox.registry.v1.DeploymentService.ListDeployments:output_type -> signalbox.registry.v1.ListDeploymentsResponse
-	0,  // 39: signalbox.registry.v1.DeploymentService.GetDeployment:output_type -> signalbox.registry.v1.Deployment
-	0,  // 40: signalbox.registry.v1.DeploymentService.UpdateDeployment:output_type -> signalbox.registry.v1.Deployment
-	31, // 41: signalbox.registry.v1.DeploymentService.DeleteDeployment:output_type -> google.protobuf.Empty
-	0,  // 42: signalbox.registry.v1.DeploymentService.SuspendDeployment:output_type -> signalbox.registry.v1.Deployment
-	0,  // 43: signalbox.registry.v1.DeploymentService.ResumeDeployment:output_type -> signalbox.registry.v1.Deployment
-	0,  // 44: signalbox.registry.v1.DeploymentService.RollbackDeployment:output_type -> signalbox.registry.v1.Deployment
-	17, // 45: signalbox.registry.v1.DeploymentService.ListDeploymentEvents:output_type -> signalbox.registry.v1.ListDeploymentEventsResponse
-	1,  // 46: signalbox.registry.v1.DeploymentService.CreateRevision:output_type -> signalbox.registry.v1.Revision
-	20, // 47: signalbox.registry.v1.DeploymentService.ListRevisions:output_type -> signalbox.registry.v1.ListRevisionsResponse
-	1,  // 48: signalbox.registry.v1.DeploymentService.GetRevision:output_type -> signalbox.registry.v1.Revision
-	0,  // 49: signalbox.registry.v1.DeploymentService.PromoteRevision:output_type -> signalbox.registry.v1.Deployment
-	1,  // 50: signalbox.registry.v1.DeploymentService.StartRevision:output_type -> signalbox.registry.v1.Revision
-	1,  // 51: signalbox.registry.v1.DeploymentService.StopRevision:output_type -> signalbox.registry.v1.Revision
-	6,  // 52: signalbox.registry.v1.DeploymentService.CreateDeploymentToken:output_type -> signalbox.registry.v1.DeploymentToken
-	27, // 53: signalbox.registry.v1.DeploymentService.ListDeploymentTokens:output_type -> signalbox.registry.v1.ListDeploymentTokensResponse
-	31, // 54: signalbox.registry.v1.DeploymentService.RevokeDeploymentToken:output_type -> google.protobuf.Empty
-	37, // [37:55] is the sub-list for method output_type
-	19, // [19:37] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	2,  // 2: signalbox.registry.v1.Deployment.reason:type_name -> signalbox.registry.v1.RevisionReason
+	2,  // 3: signalbox.registry.v1.Revision.reason:type_name -> signalbox.registry.v1.RevisionReason
+	3,  // 4: signalbox.registry.v1.Revision.source:type_name -> signalbox.registry.v1.RevisionSource
+	4,  // 5: signalbox.registry.v1.Revision.serving:type_name -> signalbox.registry.v1.Serving
+	5,  // 6: signalbox.registry.v1.Revision.replicas:type_name -> signalbox.registry.v1.Replica
+	29, // 7: signalbox.registry.v1.Revision.created_at:type_name -> google.protobuf.Timestamp
+	29, // 8: signalbox.registry.v1.Revision.ready_at:type_name -> google.protobuf.Timestamp
+	29, // 9: signalbox.registry.v1.Revision.promoted_at:type_name -> google.protobuf.Timestamp
+	29, // 10: signalbox.registry.v1.Replica.started_at:type_name -> google.protobuf.Timestamp
+	29, // 11: signalbox.registry.v1.Replica.ready_at:type_name -> google.protobuf.Timestamp
+	29, // 12: signalbox.registry.v1.DeploymentToken.created_at:type_name -> google.protobuf.Timestamp
+	29, // 13: signalbox.registry.v1.DeploymentToken.revoked_at:type_name -> google.protobuf.Timestamp
+	0,  // 14: signalbox.registry.v1.ListDeploymentsResponse.deployments:type_name -> signalbox.registry.v1.Deployment
+	30, // 15: signalbox.registry.v1.ListDeploymentEventsResponse.events:type_name -> signalbox.common.v1.Event
+	3,  // 16: signalbox.registry.v1.CreateRevisionRequest.source:type_name -> signalbox.registry.v1.RevisionSource
+	4,  // 17: signalbox.registry.v1.CreateRevisionRequest.serving:type_name -> signalbox.registry.v1.Serving
+	1,  // 18: signalbox.registry.v1.ListRevisionsResponse.revisions:type_name -> signalbox.registry.v1.Revision
+	6,  // 19: signalbox.registry.v1.ListDeploymentTokensResponse.tokens:type_name -> signalbox.registry.v1.DeploymentToken
+	7,  // 20: signalbox.registry.v1.DeploymentService.CreateDeployment:input_type -> signalbox.registry.v1.CreateDeploymentRequest
+	8,  // 21: signalbox.registry.v1.DeploymentService.ListDeployments:input_type -> signalbox.registry.v1.ListDeploymentsRequest
+	10, // 22: signalbox.registry.v1.DeploymentService.GetDeployment:input_type -> signalbox.registry.v1.GetDeploymentRequest
+	11, // 23: signalbox.registry.v1.DeploymentService.UpdateDeployment:input_type -> signalbox.registry.v1.UpdateDeploymentRequest
+	12, // 24: signalbox.registry.v1.DeploymentService.DeleteDeployment:input_type -> signalbox.registry.v1.DeleteDeploymentRequest
+	13, // 25: signalbox.registry.v1.DeploymentService.SuspendDeployment:input_type -> signalbox.registry.v1.SuspendDeploymentRequest
+	14, // 26: signalbox.registry.v1.DeploymentService.ResumeDeployment:input_type -> signalbox.registry.v1.ResumeDeploymentRequest
+	15, // 27: signalbox.registry.v1.DeploymentService.RollbackDeployment:input_type -> signalbox.registry.v1.RollbackDeploymentRequest
+	16, // 28: signalbox.registry.v1.DeploymentService.ListDeploymentEvents:input_type -> signalbox.registry.v1.ListDeploymentEventsRequest
+	18, // 29: signalbox.registry.v1.DeploymentService.CreateRevision:input_type -> signalbox.registry.v1.CreateRevisionRequest
+	19, // 30: signalbox.registry.v1.DeploymentService.ListRevisions:input_type -> signalbox.registry.v1.ListRevisionsRequest
+	21, // 31: signalbox.registry.v1.DeploymentService.GetRevision:input_type -> signalbox.registry.v1.GetRevisionRequest
+	22, // 32: signalbox.registry.v1.DeploymentService.PromoteRevision:input_type -> signalbox.registry.v1.PromoteRevisionRequest
+	23, // 33: signalbox.registry.v1.DeploymentService.StartRevision:input_type -> signalbox.registry.v1.StartRevisionRequest
+	24, // 34: signalbox.registry.v1.DeploymentService.StopRevision:input_type -> signalbox.registry.v1.StopRevisionRequest
+	25, // 35: signalbox.registry.v1.DeploymentService.CreateDeploymentToken:input_type -> signalbox.registry.v1.CreateDeploymentTokenRequest
+	26, // 36: signalbox.registry.v1.DeploymentService.ListDeploymentTokens:input_type -> signalbox.registry.v1.ListDeploymentTokensRequest
+	28, // 37: signalbox.registry.v1.DeploymentService.RevokeDeploymentToken:input_type -> signalbox.registry.v1.RevokeDeploymentTokenRequest
+	0,  // 38: signalbox.registry.v1.DeploymentService.CreateDeployment:output_type -> signalbox.registry.v1.Deployment
+	9,  // 39: signalbox.registry.v1.DeploymentService.ListDeployments:output_type -> signalbox.registry.v1.ListDeploymentsResponse
+	0,  // 40: signalbox.registry.v1.DeploymentService.GetDeployment:output_type -> signalbox.registry.v1.Deployment
+	0,  // 41: signalbox.registry.v1.DeploymentService.UpdateDeployment:output_type -> signalbox.registry.v1.Deployment
+	31, // 42: signalbox.registry.v1.DeploymentService.DeleteDeployment:output_type -> google.protobuf.Empty
+	0,  // 43: signalbox.registry.v1.DeploymentService.SuspendDeployment:output_type -> signalbox.registry.v1.Deployment
+	0,  // 44: signalbox.registry.v1.DeploymentService.ResumeDeployment:output_type -> signalbox.registry.v1.Deployment
+	0,  // 45: signalbox.registry.v1.DeploymentService.RollbackDeployment:output_type -> signalbox.registry.v1.Deployment
+	17, // 46: signalbox.registry.v1.DeploymentService.ListDeploymentEvents:output_type -> signalbox.registry.v1.ListDeploymentEventsResponse
+	1,  // 47: signalbox.registry.v1.DeploymentService.CreateRevision:output_type -> signalbox.registry.v1.Revision
+	20, // 48: signalbox.registry.v1.DeploymentService.ListRevisions:output_type -> signalbox.registry.v1.ListRevisionsResponse
+	1,  // 49: signalbox.registry.v1.DeploymentService.GetRevision:output_type -> signalbox.registry.v1.Revision
+	0,  // 50: signalbox.registry.v1.DeploymentService.PromoteRevision:output_type -> signalbox.registry.v1.Deployment
+	1,  // 51: signalbox.registry.v1.DeploymentService.StartRevision:output_type -> signalbox.registry.v1.Revision
+	1,  // 52: signalbox.registry.v1.DeploymentService.StopRevision:output_type -> signalbox.registry.v1.Revision
+	6,  // 53: signalbox.registry.v1.DeploymentService.CreateDeploymentToken:output_type -> signalbox.registry.v1.DeploymentToken
+	27, // 54: signalbox.registry.v1.DeploymentService.ListDeploymentTokens:output_type -> signalbox.registry.v1.ListDeploymentTokensResponse
+	31, // 55: signalbox.registry.v1.DeploymentService.RevokeDeploymentToken:output_type -> google.protobuf.Empty
+	38, // [38:56] is the sub-list for method output_type
+	20, // [20:38] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_registry_v1_deployment_proto_init() }

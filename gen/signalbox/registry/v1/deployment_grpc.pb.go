@@ -61,8 +61,9 @@ type DeploymentServiceClient interface {
 	SuspendDeployment(ctx context.Context, in *SuspendDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error)
 	// ResumeDeployment accepts calls again; a serving deployment is returned unchanged.
 	ResumeDeployment(ctx context.Context, in *ResumeDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error)
-	// RollbackDeployment promotes the previously promoted revision, or another one that was promoted before. If that
-	// revision is not ready, it is a conflict. With `start`, the status is 202 instead, and the revision is promoted when
+	// RollbackDeployment promotes the revision that was promoted before the current one, or another one that was promoted
+	// before; `promoted_revision` shows which. Repeated rollbacks go further back. If that revision is not ready, it is a
+	// conflict. With `start`, the status is 202 instead, and the revision is promoted when
 	// it is ready.
 	RollbackDeployment(ctx context.Context, in *RollbackDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error)
 	// ListDeploymentEvents lists the events of a deployment, oldest first.
@@ -72,7 +73,8 @@ type DeploymentServiceClient interface {
 	// ListRevisions lists the revisions of a deployment, newest first.
 	ListRevisions(ctx context.Context, in *ListRevisionsRequest, opts ...grpc.CallOption) (*ListRevisionsResponse, error)
 	GetRevision(ctx context.Context, in *GetRevisionRequest, opts ...grpc.CallOption) (*Revision, error)
-	// PromoteRevision makes a ready revision the serving one; if it is not ready, it is a conflict.
+	// PromoteRevision makes a ready revision the serving one. If it is not ready, it is a conflict, even if it is the
+	// promoted one.
 	PromoteRevision(ctx context.Context, in *PromoteRevisionRequest, opts ...grpc.CallOption) (*Deployment, error)
 	// StartRevision starts the engine of a revision that was stopped or has failed.
 	StartRevision(ctx context.Context, in *StartRevisionRequest, opts ...grpc.CallOption) (*Revision, error)
@@ -295,8 +297,9 @@ type DeploymentServiceServer interface {
 	SuspendDeployment(context.Context, *SuspendDeploymentRequest) (*Deployment, error)
 	// ResumeDeployment accepts calls again; a serving deployment is returned unchanged.
 	ResumeDeployment(context.Context, *ResumeDeploymentRequest) (*Deployment, error)
-	// RollbackDeployment promotes the previously promoted revision, or another one that was promoted before. If that
-	// revision is not ready, it is a conflict. With `start`, the status is 202 instead, and the revision is promoted when
+	// RollbackDeployment promotes the revision that was promoted before the current one, or another one that was promoted
+	// before; `promoted_revision` shows which. Repeated rollbacks go further back. If that revision is not ready, it is a
+	// conflict. With `start`, the status is 202 instead, and the revision is promoted when
 	// it is ready.
 	RollbackDeployment(context.Context, *RollbackDeploymentRequest) (*Deployment, error)
 	// ListDeploymentEvents lists the events of a deployment, oldest first.
@@ -306,7 +309,8 @@ type DeploymentServiceServer interface {
 	// ListRevisions lists the revisions of a deployment, newest first.
 	ListRevisions(context.Context, *ListRevisionsRequest) (*ListRevisionsResponse, error)
 	GetRevision(context.Context, *GetRevisionRequest) (*Revision, error)
-	// PromoteRevision makes a ready revision the serving one; if it is not ready, it is a conflict.
+	// PromoteRevision makes a ready revision the serving one. If it is not ready, it is a conflict, even if it is the
+	// promoted one.
 	PromoteRevision(context.Context, *PromoteRevisionRequest) (*Deployment, error)
 	// StartRevision starts the engine of a revision that was stopped or has failed.
 	StartRevision(context.Context, *StartRevisionRequest) (*Revision, error)

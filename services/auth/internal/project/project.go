@@ -45,7 +45,7 @@ type Project struct {
 	// VisibilityVersion counts the changes of visibility.
 	VisibilityVersion int64
 	CreatedAt         time.Time
-	// ArchivedAt is not nil if the project is archived: nothing new may be created in it.
+	// ArchivedAt is not nil if the project is archived: nothing in it may be changed until it is unarchived.
 	ArchivedAt *time.Time
 }
 

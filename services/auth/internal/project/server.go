@@ -103,7 +103,11 @@ func (s *Server) seen(ctx context.Context, projectID string) (Project, error) {
 // the call succeeds, even if an earlier, interrupted call made the change.
 func (s *Server) UpdateProject(ctx context.Context, in *authv1.UpdateProjectRequest) (*authv1.Project, error) {
 	var after Project
-	err := s.change(ctx, in.GetProjectId(), func(ctx context.Context, tx pgx.Tx, p Project) error {
+	unarchive := in.Archived != nil && !in.GetArchived()
+	err := s.locked(ctx, in.GetProjectId(), func(ctx context.Context, tx pgx.Tx, p Project) error {
+		if p.ArchivedAt != nil && !unarchive {
+			return authn.ProjectArchived(p.Key)
+		}
 		before := audited(p)
 		if err := describe(&p, in); err != nil {
 			return err
@@ -170,8 +174,18 @@ func (s *Server) archive(p *Project, archived bool) error {
 	return nil
 }
 
-// change locks a project, checks that the caller may change it, and runs fn on it.
+// change locks a project, checks that the caller may change it and that it is not archived, and runs fn on it.
 func (s *Server) change(ctx context.Context, projectID string, fn func(ctx context.Context, tx pgx.Tx, p Project) error) error {
+	return s.locked(ctx, projectID, func(ctx context.Context, tx pgx.Tx, p Project) error {
+		if p.ArchivedAt != nil {
+			return authn.ProjectArchived(p.Key)
+		}
+		return fn(ctx, tx, p)
+	})
+}
+
+// locked locks a project, checks that the caller may change it, and runs fn on it, even if it is archived.
+func (s *Server) locked(ctx context.Context, projectID string, fn func(ctx context.Context, tx pgx.Tx, p Project) error) error {
 	if err := request.ID(id.Project, "project_id", projectID); err != nil {
 		return err
 	}

@@ -131,15 +131,20 @@ func TestServer_UpdateProject(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, seen.GetArchived(), "other services see the archive flag")
 	require.Empty(t, seen.GetTeamId())
-	got = change(&authv1.UpdateProjectRequest{Description: &none, Archived: &yes})
+	for _, in := range []*authv1.UpdateProjectRequest{{Description: &none}, {Archived: &yes}} {
+		in.ProjectId = p.GetId()
+		_, err = b.UpdateProject(b.as(ann, authn.NeedManage), in)
+		require.True(t, fault.HasCode(err, authn.CodeProjectArchived) && fault.Is(err, fault.Conflict), "%v", err)
+	}
+	require.True(t, fault.HasCode(b.put(ann, p, "bob", viewer), authn.CodeProjectArchived), "members cannot be changed either")
+	got = change(&authv1.UpdateProjectRequest{Description: &none, Archived: &no})
 	require.Nil(t, got.Description)
-	require.Equal(t, authv1.ProjectVisibility_PROJECT_VISIBILITY_ALL, got.GetVisibility())
-	got = change(&authv1.UpdateProjectRequest{Archived: &no})
 	require.Nil(t, got.GetArchivedAt())
+	require.Equal(t, authv1.ProjectVisibility_PROJECT_VISIBILITY_ALL, got.GetVisibility())
 	rows := b.audits("project.update")
-	require.Len(t, rows, 3)
-	require.Contains(t, string(rows[2].Before), `"visibility":"team"`)
-	require.Contains(t, string(rows[2].After), `"visibility":"all"`)
+	require.Len(t, rows, 2)
+	require.Contains(t, string(rows[1].Before), `"visibility":"team"`)
+	require.Contains(t, string(rows[1].After), `"visibility":"all"`)
 }
 
 func TestServer_UpdateProject_defaultProjectNotArchived(t *testing.T) {

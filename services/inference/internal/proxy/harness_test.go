@@ -68,6 +68,10 @@ func (s snapshots) Watch(ctx context.Context, _ ...grpc.CallOption) (grpc.BidiSt
 	return r, nil
 }
 
+func (snapshots) GetDeploymentOwner(context.Context, *registrypeerv1.GetDeploymentOwnerRequest, ...grpc.CallOption) (*registrypeerv1.DeploymentOwner, error) {
+	return nil, io.EOF
+}
+
 func (snapshots) Release(context.Context, *registrypeerv1.ReleaseRequest, ...grpc.CallOption) (*registrypeerv1.ReleaseResponse, error) {
 	return &registrypeerv1.ReleaseResponse{}, nil
 }

@@ -75,6 +75,9 @@ func callerHeader(out, in http.Header, requestID string) {
 			out[name] = values
 		}
 	}
+	if _, set := out["Cache-Control"]; set {
+		out.Set("Cache-Control", privateCaching(in.Values("Cache-Control")))
+	}
 	if len(in["Content-Type"]) == 0 {
 		out["Content-Type"] = nil // prevents net/http from guessing it
 	}
@@ -89,10 +92,33 @@ func callerHeader(out, in http.Header, requestID string) {
 	}
 }
 
+// privateCaching returns the engine's Cache-Control without what lets a shared cache store the response, which belongs to
+// one caller.
+func privateCaching(values []string) string {
+	kept := []string{}
+	closed := false // the engine itself forbids shared caches
+	for directive := range strings.SplitSeq(strings.Join(values, ","), ",") {
+		directive = strings.TrimSpace(directive)
+		name, _, _ := strings.Cut(strings.ToLower(directive), "=")
+		switch strings.TrimSpace(name) {
+		case "", "public", "s-maxage", "proxy-revalidate", "private":
+			// `private="field"` restricts only fields, so it is replaced too.
+			continue
+		case "no-store":
+			closed = true
+		}
+		kept = append(kept, directive)
+	}
+	if !closed {
+		kept = append([]string{"private"}, kept...)
+	}
+	return strings.Join(kept, ", ")
+}
+
 // callerTrailer sets the trailers of the response to the caller.
 func callerTrailer(out, in http.Header) {
 	for name, values := range in {
-		if fromEngine(name) && !strings.HasPrefix(name, "Content-") {
+		if fromEngine(name) && !strings.HasPrefix(name, "Content-") && name != "Cache-Control" {
 			out[http.TrailerPrefix+name] = values
 		}
 	}

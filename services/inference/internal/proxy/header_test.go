@@ -102,6 +102,32 @@ func TestCallerHeader_listedNamesOnly(t *testing.T) {
 	}, out)
 }
 
+// Responses belong to one caller, so that no shared cache may store them, whatever the engine states.
+func TestCallerHeader_cachingIsPrivate(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		"public":                             "private",
+		"Public, max-age=60":                 "private, max-age=60",
+		"s-maxage=60, proxy-revalidate":      "private",
+		"max-age=60, must-revalidate":        "private, max-age=60, must-revalidate",
+		"private":                            "private",
+		`private="Set-Cookie", public = yes`: "private",
+		"no-store":                           "no-store",
+		"no-cache":                           "private, no-cache",
+		"":                                   "private",
+	} {
+		out := http.Header{}
+		callerHeader(out, http.Header{"Content-Type": {"text/plain"}, "Cache-Control": {given}}, "req_1")
+		require.Equal(t, []string{want}, out["Cache-Control"], given)
+	}
+	out := http.Header{}
+	callerHeader(out, http.Header{"Cache-Control": {"max-age=1", "public"}}, "req_1")
+	require.Equal(t, []string{"private, max-age=1"}, out["Cache-Control"])
+	trailer := http.Header{}
+	callerTrailer(trailer, http.Header{"Cache-Control": {"public"}})
+	require.Empty(t, trailer)
+}
+
 func TestCallerHeader_stream(t *testing.T) {
 	t.Parallel()
 	for kind, stream := range map[string]bool{

@@ -25,7 +25,7 @@ func (e *exchange) respond(ctx context.Context, a *engineclient.Response) {
 	callerHeader(e.caller.w.Header(), resp.Header, e.a.requestID)
 	e.caller.w.WriteHeader(resp.StatusCode)
 	e.rec.Status, e.rec.Outcome = int32(resp.StatusCode), traffic.OK
-	if resp.StatusCode >= http.StatusInternalServerError {
+	if resp.StatusCode >= http.StatusBadRequest {
 		e.rec.Outcome = traffic.EngineError
 	}
 	copied := &tee{stream: isStream(resp.Header)}

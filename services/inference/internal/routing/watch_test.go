@@ -56,6 +56,8 @@ func (s *fakeStream) Recv() (*registrypeerv1.WatchResponse, error) {
 
 // source is a fake registry.
 type source struct {
+	registrypeerv1.SnapshotServiceClient
+
 	streams chan *fakeStream
 	// released receives the replica ids of each release request; release supplies the response.
 	released chan []string

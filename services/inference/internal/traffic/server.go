@@ -23,22 +23,29 @@ type Server struct {
 	inferencev1.UnimplementedTrafficServiceServer
 
 	Store *Store
-	// Owner returns the owner of a deployment from the current snapshot. Without a valid lease it returns an
-	// error that does not state whether the deployment exists.
-	Owner func(deploymentID string) (Owner, error)
-	Clock clock.Clock
+	// Owner returns the owner of a deployment from the current snapshot; ok is false if the snapshot has no such
+	// deployment. Without a valid lease it returns an error that does not state whether the deployment exists.
+	Owner func(deploymentID string) (o Owner, ok bool, err error)
+	// Stored returns the owner of a deployment from the registry, even if the deployment is deleted.
+	Stored func(ctx context.Context, deploymentID string) (Owner, error)
+	Clock  clock.Clock
 }
 
-// seen returns an error unless the caller may see the deployment. A hidden deployment is reported as missing.
+// seen returns an error unless the caller may see the deployment, or could see it before it was deleted. A hidden
+// deployment is reported as missing, and takes as long: the registry is called for both.
 func (s *Server) seen(ctx context.Context, deploymentID string) error {
 	if err := request.ID(id.Deployment, "deployment_id", deploymentID); err != nil {
 		return err
 	}
-	o, err := s.Owner(deploymentID)
-	if err != nil {
+	scope := authn.ScopeOf(ctx)
+	o, ok, err := s.Owner(deploymentID)
+	if err != nil || ok && scope.Sees(o.UserID, o.ProjectID, o.Visibility) {
 		return err
 	}
-	if !authn.ScopeOf(ctx).Sees(o.UserID, o.ProjectID, o.Visibility) {
+	if o, err = s.Stored(ctx, deploymentID); err != nil {
+		return err
+	}
+	if !scope.Sees(o.UserID, o.ProjectID, o.Visibility) {
 		return fault.Absentf("deployment", deploymentID)
 	}
 	return nil

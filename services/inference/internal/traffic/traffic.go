@@ -14,12 +14,13 @@ import "time"
 const (
 	OK           = "ok"
 	ClientClosed = "client_closed"
-	EngineError  = "engine_error"
-	Unreachable  = "engine_unreachable"
-	Timeout      = "engine_timeout"
-	Truncated    = "upstream_truncated"
-	Revoked      = "revoked"
-	LeaseOver    = "lease_over"
+	// EngineError is the outcome if the engine responds with a status from 400 up, or not validly.
+	EngineError = "engine_error"
+	Unreachable = "engine_unreachable"
+	Timeout     = "engine_timeout"
+	Truncated   = "upstream_truncated"
+	Revoked     = "revoked"
+	LeaseOver   = "lease_over"
 	// Suspended is the outcome of a call that was cut because its deployment was suspended.
 	Suspended = "suspended"
 	// The next three outcomes occur only for WebSockets.

@@ -37,7 +37,7 @@ func reserved(name string) bool {
 		return true
 	}
 	for _, prefix := range []string{
-		"LD_", "DYLD_", "NVIDIA_", "CUDA_VISIBLE", "SERVICE_", "PYTHON", "PIP_", "UV_", "BASH_FUNC_", "MALLOC_", "GLIBC_",
+		"LD_", "DYLD_", "NVIDIA_", "CUDA_VISIBLE", "HIP_VISIBLE", "ROCR_VISIBLE", "SERVICE_", "PYTHON", "PIP_", "UV_", "BASH_FUNC_", "MALLOC_", "GLIBC_",
 		"KUBEFLOW_TRAINER_",
 	} {
 		if strings.HasPrefix(name, prefix) {

@@ -222,7 +222,7 @@ func TestWork_Put(t *testing.T) {
 		"newer generation, other pool": {engine(gang.PhaseRunning), order(2, WantRunning, func(o *Order) { o.Pool = "gpu" }), true, false, func(t *testing.T, w *Work) {
 			t.Helper()
 			require.Empty(t, w.NodeID)
-			require.Equal(t, WaitCapacity, w.Waiting)
+			require.Equal(t, WaitStart, w.Waiting)
 		}},
 		"run again": {free(), order(1, WantRunning), true, false, func(t *testing.T, w *Work) {
 			t.Helper()

@@ -28,7 +28,7 @@ func NewEngine(o Order, now time.Time) *Work {
 	return &Work{
 		Observed: Observed{Key: Key{ID: o.ID, Generation: o.Generation}},
 		Kind:     Engine, Desired: o.Desired, DesiredAt: now, Spec: o.Spec, Pool: o.Pool, Driver: o.Driver,
-		GPUs: o.GPUs, Slots: o.Slots, OwnerID: o.OwnerID, ProjectID: o.ProjectID, NNodes: 1, Waiting: WaitCapacity, Deadline: o.Deadline,
+		GPUs: o.GPUs, Slots: o.Slots, OwnerID: o.OwnerID, ProjectID: o.ProjectID, NNodes: 1, Waiting: WaitStart, Deadline: o.Deadline,
 	}
 }
 

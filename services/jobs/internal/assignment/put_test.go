@@ -113,7 +113,7 @@ func TestPutWork_engineTakesGPUsOrSlot(t *testing.T) {
 	require.Equal(t, [2]int{0, 1}, [2]int{cpu.GPUs, cpu.Slots})
 	require.Equal(t, "llamacpp", gpu.Driver)
 	require.Equal(t, [2]string{"usr_1", "prj_1"}, [2]string{gpu.OwnerID, gpu.ProjectID})
-	require.Equal(t, assignment.WaitCapacity, gpu.Waiting)
+	require.Equal(t, assignment.WaitStart, gpu.Waiting)
 	require.Equal(t, 1, gpu.NNodes)
 }
 

@@ -36,8 +36,12 @@ const (
 	WantGone    Desired = "gone"
 )
 
-// WaitCapacity is the reason of an engine that waits because no node has room for it.
-const WaitCapacity = "no_capacity"
+// WaitStart and WaitCapacity are the reasons of an engine that is not placed: the scheduler has not considered it yet, or
+// no node has room for it.
+const (
+	WaitStart    = "starting"
+	WaitCapacity = "no_capacity"
+)
 
 // Key identifies one execution of a work.
 type Key struct {
@@ -106,5 +110,5 @@ func (w *Work) Forget() {
 // Unplace removes an engine from its node. The scheduler places it again under a new fence.
 func (w *Work) Unplace() {
 	w.Forget()
-	w.NodeID, w.Waiting = "", WaitCapacity
+	w.NodeID, w.Waiting = "", WaitStart
 }

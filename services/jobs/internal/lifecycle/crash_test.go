@@ -117,7 +117,7 @@ func TestReconciler_RunOnce_concurrentLeadersActOnce(t *testing.T) {
 	require.Equal(t, 1, b.count(`event WHERE type = 'node.lost'`))
 	require.Equal(t, 1, b.count(`work WHERE node_id = 'nod_1'`), "the node is lost but not fenced yet")
 	require.NoError(t, b.passErr(pg.WithOffset(t.Context(), 2*time.Minute)))
-	require.Equal(t, 1, b.count(`work WHERE node_id = '' AND waiting = 'no_capacity'`))
+	require.Equal(t, 1, b.count(`work WHERE node_id = '' AND waiting = 'starting'`))
 }
 
 // A pass handles at most batch jobs; the next pass continues.

@@ -99,7 +99,7 @@ func TestDriver_Lose_unplacesEngines(t *testing.T) {
 		waiting  string
 		released bool
 	}{
-		"desired running": {assignment.WantRunning, "", assignment.WaitCapacity, false},
+		"desired running": {assignment.WantRunning, "", assignment.WaitStart, false},
 		"desired stopped": {assignment.WantStopped, "nod_1", "", true},
 		"desired gone":    {assignment.WantGone, "nod_1", "", true},
 	} {

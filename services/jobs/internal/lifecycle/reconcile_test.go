@@ -88,7 +88,7 @@ func TestReconciler_RunOnce_silentNodeLostThenFenced(t *testing.T) {
 	} {
 		b.pass(step.after, step.led)
 		require.Equal(t, step.lost, b.count(`node WHERE state = 'lost'`), "after %s, led for %s", step.after, step.led)
-		require.Equal(t, step.unplace, b.count(`work WHERE node_id = '' AND waiting = 'no_capacity'`), "after %s", step.after)
+		require.Equal(t, step.unplace, b.count(`work WHERE node_id = '' AND waiting = 'starting'`), "after %s", step.after)
 	}
 }
 

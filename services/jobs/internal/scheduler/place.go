@@ -36,6 +36,7 @@ func (s *Scheduler) RunOnce(ctx context.Context) (next time.Time, err error) {
 		return next, err
 	}
 	var waiting []Decision
+	var starved []string
 	var errs []error
 	for _, d := range decisions {
 		switch {
@@ -43,7 +44,12 @@ func (s *Scheduler) RunOnce(ctx context.Context) (next time.Time, err error) {
 			errs = append(errs, s.place(ctx, d))
 		case d.JobID != "":
 			waiting = append(waiting, d)
+		default:
+			starved = append(starved, d.WorkID)
 		}
+	}
+	if len(starved) > 0 {
+		errs = append(errs, starve(ctx, s.Pool, starved))
 	}
 	if len(waiting) > 0 {
 		errs = append(errs, explain(ctx, s.Pool, waiting))

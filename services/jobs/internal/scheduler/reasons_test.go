@@ -154,7 +154,7 @@ func TestScheduler_RunOnce_concurrentEnginePlacement(t *testing.T) {
 	for i := range 5 {
 		b.exec(`INSERT INTO work (id, kind, generation, fence, desired, desired_at, spec, pool, gpus, slots, owner_id, project_id, waiting,
 				phase, exit_code, exit_reason, created_at, updated_at)
-			VALUES ($1, 'engine', 1, 4, 'running', now(), '', 'cpu', 0, 1, 'u', 'p', 'no_capacity', 'exited', -1, 'lost', now(), now())`,
+			VALUES ($1, 'engine', 1, 4, 'running', now(), '', 'cpu', 0, 1, 'u', 'p', 'starting', 'exited', -1, 'lost', now(), now())`,
 			fmt.Sprintf("wrk_%d", i))
 	}
 	b.exec(`UPDATE work SET desired = 'stopped', released_at = now() WHERE id = 'wrk_0'`)

@@ -8,6 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/assignment"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 )
 
 // The bounds of one pass. Later passes consider the rest.
@@ -98,4 +100,22 @@ func explain(ctx context.Context, q pg.Querier, decisions []Decision) error {
 		return fmt.Errorf("store the queue reasons of jobs: %w", err)
 	}
 	return nil
+}
+
+// starve stores that no node has room for engines, and wakes the watches of engines if that is new. Like explain it
+// skips locked rows.
+func starve(ctx context.Context, pool pg.Beginner, workIDs []string) error {
+	return pg.InTx(ctx, pool, func(ctx context.Context, tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `WITH free AS MATERIALIZED (
+				SELECT id FROM work WHERE id = ANY($1) AND kind = 'engine' AND node_id = '' AND desired = 'running' AND waiting <> $2
+				FOR NO KEY UPDATE SKIP LOCKED)
+			UPDATE work SET waiting = $2, updated_at = clock_timestamp() FROM free WHERE work.id = free.id`, workIDs, assignment.WaitCapacity)
+		if err != nil {
+			return fmt.Errorf("store why engines wait: %w", err)
+		}
+		if tag.RowsAffected() == 0 {
+			return nil
+		}
+		return pg.Notify(ctx, tx, db.EnginesTopic)
+	})
 }

@@ -8,6 +8,7 @@
 package deployment
 
 import (
+	"slices"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/access"
@@ -40,9 +41,14 @@ type Deployment struct {
 	Description string
 	State       string
 	PromotedID  *string `db:"promoted_revision_id"`
-	PreviousID  *string `db:"previous_revision_id"`
-	// PromotedNumber is the number of the promoted revision.
+	// PreviousID is the revision to which a rollback returns.
+	PreviousID *string `db:"previous_revision_id"`
+	// FormerIDs are the revisions to which further rollbacks return, the latest last. Use history, which repairs it.
+	FormerIDs []string `db:"former_revision_ids"`
+	// PromotedNumber, PromotedState and PromotedReason describe the promoted revision.
 	PromotedNumber *int32
+	PromotedState  *revision.State
+	PromotedReason *revision.Reason
 	// PendingID is the revision that is promoted as soon as it is ready.
 	PendingID     *string `db:"pending_revision_id"`
 	PendingNumber *int32
@@ -66,6 +72,52 @@ func (d *Deployment) promoted(revisionID string) bool {
 // pending reports whether the revision is promoted as soon as it is ready.
 func (d *Deployment) pending(revisionID string) bool {
 	return d.PendingID != nil && *d.PendingID == revisionID
+}
+
+// maxFormer is the maximum number of revisions that a deployment remembers for rollbacks.
+const maxFormer = 100
+
+// history returns the revisions that rollbacks return to, the latest last.
+func (d *Deployment) history() []string {
+	n := len(d.FormerIDs)
+	switch {
+	case d.PreviousID == nil:
+		return nil
+	case n == 0 || d.FormerIDs[n-1] != *d.PreviousID:
+		return []string{*d.PreviousID}
+	}
+	return d.FormerIDs
+}
+
+// historyAfter returns the history after the promotion of a revision. A rollback shortens it, so that the next one
+// returns to the revision before.
+func (d *Deployment) historyAfter(revisionID string, rollback bool) []string {
+	former := d.history()
+	for i := len(former) - 1; i >= 0 && rollback; i-- {
+		if former[i] == revisionID {
+			return former[:i]
+		}
+	}
+	if d.PromotedID == nil {
+		return former
+	}
+	former = append(slices.Clone(former), *d.PromotedID)
+	return former[max(0, len(former)-maxFormer):]
+}
+
+// readiness returns whether calls are served, and why not. The codes are those that callers of the deployment receive.
+func (d *Deployment) readiness() (ready bool, why *revision.Reason) {
+	switch {
+	case d.State == StateSuspended:
+		return false, &revision.Reason{Phase: SubjectKind, Code: "deployment_suspended", Message: "the deployment is suspended; resume it to serve calls"}
+	case d.PromotedState == nil:
+		return false, &revision.Reason{Phase: SubjectKind, Code: "no_ready_revision", Message: "no revision is promoted; promote one that is ready"}
+	case *d.PromotedState == revision.Ready:
+		return true, nil
+	case d.PromotedReason == nil:
+		return false, &revision.Reason{Phase: string(*d.PromotedState), Message: "the promoted revision is " + string(*d.PromotedState)}
+	}
+	return false, d.PromotedReason
 }
 
 // notReady returns the error for a revision that cannot be promoted, with the reason.

@@ -9,6 +9,7 @@ import (
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
 // toProto converts a deployment for the API.
@@ -19,6 +20,8 @@ func (s *Server) toProto(d *Deployment) *registryv1.Deployment {
 		Url:       strings.TrimSuffix(s.PublicURL(), "/") + "/inference/" + d.ID + "/v1",
 		CreatedAt: timestamppb.New(d.CreatedAt), Description: d.Description, PendingRevision: d.PendingNumber, SuspendMode: d.SuspendMode,
 	}
+	ready, why := d.readiness()
+	out.Ready, out.Reason = ready, revision.ReasonToProto(why)
 	out.SuspendedAt = request.OptionalTime(d.SuspendedAt)
 	return out
 }

@@ -13,18 +13,21 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// Promote makes a ready revision the serving one by changing one row. Promoting it again changes nothing.
+// Promote makes a ready revision the serving one by changing one row. Promoting it again changes nothing. A revision that
+// is not ready is a conflict, even if it is the promoted one.
 func (b *Changer) Promote(ctx context.Context, deploymentID string, number int32) (d *Deployment, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		if d, err = b.lock(ctx, tx, deploymentID); err != nil {
 			return err
 		}
 		r, err := b.Revisions.Lock(ctx, tx, d.ID, number)
-		if err != nil || d.promoted(r.ID) {
+		switch {
+		case err != nil:
 			return err
-		}
-		if r.State != revision.Ready {
+		case r.State != revision.Ready:
 			return notReady(r)
+		case d.promoted(r.ID):
+			return nil
 		}
 		return b.promote(ctx, tx, "deployment.promote", d, r)
 	})
@@ -32,7 +35,8 @@ func (b *Changer) Promote(ctx context.Context, deploymentID string, number int32
 }
 
 func (b *Changer) promote(ctx context.Context, tx pgx.Tx, action string, d *Deployment, r *revision.Revision) error {
-	if err := b.Store.Promote(ctx, tx, d, r.ID); err != nil {
+	former := append([]string{}, d.historyAfter(r.ID, action == actionRollback)...)
+	if err := b.Store.Promote(ctx, tx, d, r.ID, former); err != nil {
 		return err
 	}
 	if err := b.Revisions.MarkPromoted(ctx, tx, r, b.Clock.Now()); err != nil {
@@ -42,7 +46,8 @@ func (b *Changer) promote(ctx context.Context, tx pgx.Tx, action string, d *Depl
 	if d.PromotedNumber != nil {
 		e.From = fmt.Sprintf("revision %d", *d.PromotedNumber)
 	}
-	d.PreviousID, d.PromotedID, d.PromotedNumber = d.PromotedID, &r.ID, &r.Number
+	d.PreviousID, d.FormerIDs, d.PromotedID, d.PromotedNumber = last(former), former, &r.ID, &r.Number
+	d.PromotedState, d.PromotedReason = &r.State, r.Reason
 	d.PendingID, d.PendingNumber = nil, nil
 	d.Version++
 	err := b.record(ctx, tx, action, d.ID, e, map[string]any{"revision": r.Number, "revision_id": r.ID})
@@ -56,7 +61,8 @@ func (b *Changer) promote(ctx context.Context, tx pgx.Tx, action string, d *Depl
 // actionRollback is the audit action of promoting an earlier revision again.
 const actionRollback = "deployment.rollback"
 
-// Rollback promotes a revision that was promoted before; a nil number means the previous one. If that revision is not
+// Rollback promotes a revision that was promoted before; a nil number means the previous one. The next rollback then goes
+// to the revision before that one, never forward again. If the revision is not
 // ready, Rollback fails unless start is set. With start, the revision is promoted as soon as it is ready, and until
 // then the current one keeps serving.
 func (b *Changer) Rollback(ctx context.Context, deploymentID string, number *int32, start bool) (d *Deployment, err error) {

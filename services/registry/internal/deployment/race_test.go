@@ -203,8 +203,8 @@ func TestStores_staleWriterConflicts(t *testing.T) {
 		"missing revision": {func(ctx context.Context, tx pgx.Tx) error {
 			return b.Revisions.Save(ctx, tx, &revision.Revision{ID: "rev_none"}, revision.Ready)
 		}, "revision_changed"},
-		"first promotion too late":   {func(ctx context.Context, tx pgx.Tx) error { return b.Store.Promote(ctx, tx, &stale, "rev_2") }, "promoted_meanwhile"},
-		"promotion over another one": {func(ctx context.Context, tx pgx.Tx) error { return b.Store.Promote(ctx, tx, &wrong, "rev_2") }, "promoted_meanwhile"},
+		"first promotion too late":   {func(ctx context.Context, tx pgx.Tx) error { return b.Store.Promote(ctx, tx, &stale, "rev_2", nil) }, "promoted_meanwhile"},
+		"promotion over another one": {func(ctx context.Context, tx pgx.Tx) error { return b.Store.Promote(ctx, tx, &wrong, "rev_2", nil) }, "promoted_meanwhile"},
 		"second revocation": {func(ctx context.Context, tx pgx.Tx) error {
 			return b.Tokens.Revoke(ctx, tx, token.ID, b.Clock.Now(), 99)
 		}, "token_revoked"},

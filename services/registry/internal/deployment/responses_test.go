@@ -30,6 +30,9 @@ func TestServer_CreateDeployment_projectRights(t *testing.T) {
 	require.True(t, proto.Equal(&registryv1.Deployment{
 		Id: got.GetId(), Name: "adder", Project: "default", Owner: "usr_4", State: StateServing,
 		Url: "https://box.example/inference/" + got.GetId() + "/v1", CreatedAt: got.GetCreatedAt(),
+		Reason: &registryv1.RevisionReason{
+			Phase: "deployment", Code: "no_ready_revision", Message: "no revision is promoted; promote one that is ready",
+		},
 	}, got), "%v", got)
 	require.True(t, d.clock.Now().Equal(got.GetCreatedAt().AsTime()))
 	_, err = make(editor(), "adder", "")

@@ -72,7 +72,7 @@ func Candidate(ids *id.Source, now time.Time, probe time.Duration, d *Deployment
 	object := model.ToObject(v)
 	r := &revision.Revision{
 		ID: ids.New(id.Revision), DeploymentID: d.ID, State: revision.Pending, Wanted: true, Generation: 1,
-		Reason: &revision.Reason{Phase: string(revision.Pending), Code: "waiting", Message: "waiting for a node of pool " + s.Pool},
+		Reason: revision.Placing(s.Pool),
 		Source: revision.Source{ModelID: m.ID, Version: v.Number}, Serving: s, WorkID: ids.New(id.Work), CreatedAt: now,
 		Plan: revision.Plan{
 			Model:       revision.File{Path: object.GetPath(), URI: object.GetUri(), Size: object.GetSizeBytes(), SHA256: object.GetSha256(), Packed: object.GetUnpack()},

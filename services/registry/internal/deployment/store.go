@@ -19,8 +19,10 @@ import (
 type Store struct{}
 
 const columns = `d.id, d.name, d.owner_id, d.owner_name, d.project_id, d.project, d.visibility, d.state,
-	d.promoted_revision_id, d.previous_revision_id,
-	(SELECT r.number FROM revision r WHERE r.id = d.promoted_revision_id) AS promoted_number, d.created_at, d.description, d.row_version,
+	d.promoted_revision_id, d.previous_revision_id, d.former_revision_ids,
+	(SELECT r.number FROM revision r WHERE r.id = d.promoted_revision_id) AS promoted_number,
+	(SELECT r.state FROM revision r WHERE r.id = d.promoted_revision_id) AS promoted_state,
+	(SELECT r.reason FROM revision r WHERE r.id = d.promoted_revision_id) AS promoted_reason, d.created_at, d.description, d.row_version,
 	d.pending_revision_id, (SELECT r.number FROM revision r WHERE r.id = d.pending_revision_id) AS pending_number, d.suspend_mode, d.suspended_at`
 
 // kept is part of the WHERE condition of every read. It hides deleted deployments.
@@ -50,6 +52,19 @@ func (*Store) Insert(ctx context.Context, tx pgx.Tx, d *Deployment) error {
 func (*Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Deployment, error) {
 	d, err := pg.One[Deployment](q.Query(ctx, `SELECT `+columns+` FROM deployment d WHERE `+access.Visible+` AND id = $4`+kept, access.Args(scope, id)...))
 	return one(d, err, id)
+}
+
+// OwnerOf returns the owner of a deployment, even if it is deleted.
+func (*Store) OwnerOf(ctx context.Context, q pg.Querier, id string) (o access.Owner, err error) {
+	err = q.QueryRow(ctx, `SELECT owner_id, owner_name, project_id, project, visibility FROM deployment WHERE id = $1`, id).
+		Scan(&o.UserID, &o.UserName, &o.ProjectID, &o.Project, &o.Visibility)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return o, fault.Absentf(SubjectKind, id)
+	}
+	if err != nil {
+		return o, fmt.Errorf("load the owner of a deployment: %w", err)
+	}
+	return o, nil
 }
 
 // Lock returns a deployment and locks its row until the transaction ends.
@@ -106,10 +121,11 @@ func collect(rows pgx.Rows) ([]*Deployment, error) {
 }
 
 // Promote makes a revision the promoted one of a locked deployment, raises the route epoch and clears the pending revision.
-func (*Store) Promote(ctx context.Context, tx pgx.Tx, d *Deployment, revisionID string) error {
-	tag, err := tx.Exec(ctx, `UPDATE deployment SET promoted_revision_id = $2, previous_revision_id = promoted_revision_id,
+// former is the history of the deployment after that.
+func (*Store) Promote(ctx context.Context, tx pgx.Tx, d *Deployment, revisionID string, former []string) error {
+	tag, err := tx.Exec(ctx, `UPDATE deployment SET promoted_revision_id = $2, previous_revision_id = $4, former_revision_ids = $5,
 		route_epoch = route_epoch + 1, row_version = row_version + 1, pending_revision_id = NULL
-		WHERE id = $1 AND promoted_revision_id IS NOT DISTINCT FROM $3`, d.ID, revisionID, d.PromotedID)
+		WHERE id = $1 AND promoted_revision_id IS NOT DISTINCT FROM $3`, d.ID, revisionID, d.PromotedID, last(former), former)
 	if err != nil {
 		return fmt.Errorf("promote a revision: %w", err)
 	}
@@ -117,6 +133,14 @@ func (*Store) Promote(ctx context.Context, tx pgx.Tx, d *Deployment, revisionID 
 		return fault.New(fault.Conflict, "promoted_meanwhile", "another request has promoted another revision of deployment %s; try again", d.ID)
 	}
 	return nil
+}
+
+// last returns the last id, or nil if there is none.
+func last(ids []string) *string {
+	if len(ids) == 0 {
+		return nil
+	}
+	return &ids[len(ids)-1]
 }
 
 // Save writes the mutable columns that Promote does not write, and increments the version. It returns a conflict if the

@@ -2,6 +2,7 @@ package revision
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"time"
 )
@@ -80,12 +81,11 @@ func judge(r *Revision, o Observation) Verdict {
 	case o.Phase == PhaseExited || o.Phase == PhaseGone:
 		return ended(r, o)
 	case o.NodeID == "":
-		code := o.Waiting
-		if code == "" {
-			code = "waiting"
+		if o.Waiting == waitStart {
+			return Verdict{State: Pending, Reason: Placing(r.Serving.Pool)}
 		}
 		return Verdict{State: Pending, Reason: &Reason{
-			Phase: string(Pending), Code: code, Message: "waiting for a node of pool " + r.Serving.Pool + " with free capacity",
+			Phase: string(Pending), Code: cmp.Or(o.Waiting, "waiting"), Message: "waiting for a node of pool " + r.Serving.Pool + " with free capacity",
 		}}
 	case o.Phase == PhasePreparing:
 		return Verdict{State: Preparing, Reason: reported(o, string(Preparing), "preparing", o.Detail)}

@@ -119,12 +119,20 @@ func (r *Revision) served() bool { return r.ReadyAt != nil }
 // Finished reports whether only a user can still change the state.
 func (r *Revision) Finished() bool { return r.State == Stopped || r.State == Failed || !r.Wanted }
 
+// Placing returns the reason of a revision whose engine was ordered and not placed yet.
+func Placing(pool string) *Reason {
+	return &Reason{Phase: string(Pending), Code: waitStart, Message: "the engine is starting; it is being placed on a node of pool " + pool}
+}
+
+// waitStart is the code of Placing. The jobs service reports it for an engine that the scheduler has not considered yet.
+const waitStart = "starting"
+
 // Restart resets a stopped or failed revision, so that a new engine is ordered. The revision goes through all states
 // again, as if it had never been ready.
 func (r *Revision) Restart() {
 	r.State, r.Wanted, r.Generation, r.ReadyAt = Pending, true, r.Generation+1, nil
 	r.Engine = Engine{}
-	r.Reason = &Reason{Phase: string(Pending), Code: "waiting", Message: "waiting for a node of pool " + r.Serving.Pool}
+	r.Reason = Placing(r.Serving.Pool)
 }
 
 // ReplicaID returns the ID of the current execution. Every placement gets another ID.

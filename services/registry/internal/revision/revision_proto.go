@@ -15,15 +15,19 @@ func ToProto(r *Revision) *registryv1.Revision {
 		Serving: servingToProto(r.Serving), ServingDigest: r.ServingDigest, Replicas: replicasToProto(r),
 		ProbeReport: r.Probes, CreatedAt: timestamppb.New(r.CreatedAt), ReadyAt: request.OptionalTime(r.ReadyAt),
 	}
-	if r.Reason != nil {
-		out.Reason = &registryv1.RevisionReason{
-			Phase: r.Reason.Phase, Code: r.Reason.Code, Message: r.Reason.Message, LogExcerpt: r.Reason.Log,
-		}
-	}
+	out.Reason = ReasonToProto(r.Reason)
 	for _, at := range r.PromotedAt {
 		out.PromotedAt = append(out.PromotedAt, timestamppb.New(at))
 	}
 	return out
+}
+
+// ReasonToProto converts a reason, which may be nil, for the API.
+func ReasonToProto(r *Reason) *registryv1.RevisionReason {
+	if r == nil {
+		return nil
+	}
+	return &registryv1.RevisionReason{Phase: r.Phase, Code: r.Code, Message: r.Message, LogExcerpt: r.Log}
 }
 
 func replicasToProto(r *Revision) []*registryv1.Replica {

@@ -84,6 +84,17 @@ func (s *Server) Release(ctx context.Context, in *registrypeerv1.ReleaseRequest)
 	return &registrypeerv1.ReleaseResponse{}, nil
 }
 
+// GetDeploymentOwner implements SnapshotService.
+func (s *Server) GetDeploymentOwner(
+	ctx context.Context, in *registrypeerv1.GetDeploymentOwnerRequest,
+) (*registrypeerv1.DeploymentOwner, error) {
+	o, err := s.Store.OwnerOf(ctx, s.Pool, in.GetDeploymentId())
+	if err != nil {
+		return nil, err
+	}
+	return &registrypeerv1.DeploymentOwner{OwnerId: o.UserID, ProjectId: o.ProjectID, Visibility: o.Visibility}, nil
+}
+
 func receive(ctx context.Context, stream watchStream, out chan<- *registrypeerv1.WatchRequest) error {
 	for {
 		in, err := stream.Recv()

@@ -211,6 +211,11 @@ func TestWatch_servedStateOnly(t *testing.T) {
 	gone := r.next().GetSnapshot()
 	require.Equal(t, []string{b.d.ID}, gone.GetDeletedDeploymentIds())
 	require.Equal(t, [][]byte{token.Hash}, gone.GetRevokedHashes(), "its tokens are revoked")
+	kept, err := b.GetDeploymentOwner(t.Context(), &registrypeerv1.GetDeploymentOwnerRequest{DeploymentId: b.d.ID})
+	require.NoError(t, err)
+	require.Equal(t, []string{"usr_1", "prj_1", "team"}, []string{kept.GetOwnerId(), kept.GetProjectId(), kept.GetVisibility()})
+	_, err = b.GetDeploymentOwner(t.Context(), &registrypeerv1.GetDeploymentOwnerRequest{DeploymentId: "dep_none"})
+	require.True(t, fault.Is(err, fault.Absent), "%v", err)
 }
 
 // A version that does not record what it changes may run during an upgrade.

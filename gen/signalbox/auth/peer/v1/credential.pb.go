@@ -462,7 +462,7 @@ type Project struct {
 	Visibility string `protobuf:"bytes,4,opt,name=visibility,proto3" json:"visibility,omitempty"`
 	// Id of its team; empty if it has none.
 	TeamId string `protobuf:"bytes,5,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
-	// No objects can be created in an archived project.
+	// Nothing can be created or changed in an archived project.
 	Archived bool `protobuf:"varint,6,opt,name=archived,proto3" json:"archived,omitempty"`
 	// Counts the changes of the visibility. A service that keeps a copy keeps the highest version.
 	VisibilityVersion int64 `protobuf:"varint,7,opt,name=visibility_version,json=visibilityVersion,proto3" json:"visibility_version,omitempty"`

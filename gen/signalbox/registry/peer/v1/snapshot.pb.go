@@ -24,6 +24,110 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type GetDeploymentOwnerRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	DeploymentId  string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetDeploymentOwnerRequest) Reset() {
+	*x = GetDeploymentOwnerRequest{}
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetDeploymentOwnerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetDeploymentOwnerRequest) ProtoMessage() {}
+
+func (x *GetDeploymentOwnerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetDeploymentOwnerRequest.ProtoReflect.Descriptor instead.
+func (*GetDeploymentOwnerRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *GetDeploymentOwnerRequest) GetDeploymentId() string {
+	if x != nil {
+		return x.DeploymentId
+	}
+	return ""
+}
+
+type DeploymentOwner struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	OwnerId       string                 `protobuf:"bytes,1,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
+	ProjectId     string                 `protobuf:"bytes,2,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	Visibility    string                 `protobuf:"bytes,3,opt,name=visibility,proto3" json:"visibility,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeploymentOwner) Reset() {
+	*x = DeploymentOwner{}
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeploymentOwner) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeploymentOwner) ProtoMessage() {}
+
+func (x *DeploymentOwner) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeploymentOwner.ProtoReflect.Descriptor instead.
+func (*DeploymentOwner) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *DeploymentOwner) GetOwnerId() string {
+	if x != nil {
+		return x.OwnerId
+	}
+	return ""
+}
+
+func (x *DeploymentOwner) GetProjectId() string {
+	if x != nil {
+		return x.ProjectId
+	}
+	return ""
+}
+
+func (x *DeploymentOwner) GetVisibility() string {
+	if x != nil {
+		return x.Visibility
+	}
+	return ""
+}
+
 type ReleaseRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ReplicaIds    []string               `protobuf:"bytes,1,rep,name=replica_ids,json=replicaIds,proto3" json:"replica_ids,omitempty"`
@@ -33,7 +137,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[0]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -45,7 +149,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[0]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -58,7 +162,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{0}
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ReleaseRequest) GetReplicaIds() []string {
@@ -76,7 +180,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[1]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -88,7 +192,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[1]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -101,7 +205,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{1}
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{3}
 }
 
 type WatchRequest struct {
@@ -121,7 +225,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[2]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -133,7 +237,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[2]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -146,7 +250,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{2}
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *WatchRequest) GetReplicaId() string {
@@ -192,7 +296,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[3]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -204,7 +308,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[3]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -217,7 +321,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{3}
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *WatchResponse) GetEpoch() int64 {
@@ -268,7 +372,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[4]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -280,7 +384,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[4]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -293,7 +397,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{4}
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Snapshot) GetDeployments() []*ServedDeployment {
@@ -357,7 +461,7 @@ type ServedDeployment struct {
 
 func (x *ServedDeployment) Reset() {
 	*x = ServedDeployment{}
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[5]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -369,7 +473,7 @@ func (x *ServedDeployment) String() string {
 func (*ServedDeployment) ProtoMessage() {}
 
 func (x *ServedDeployment) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[5]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -382,7 +486,7 @@ func (x *ServedDeployment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServedDeployment.ProtoReflect.Descriptor instead.
 func (*ServedDeployment) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{5}
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ServedDeployment) GetId() string {
@@ -455,7 +559,7 @@ type ServedRevision struct {
 
 func (x *ServedRevision) Reset() {
 	*x = ServedRevision{}
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[6]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -467,7 +571,7 @@ func (x *ServedRevision) String() string {
 func (*ServedRevision) ProtoMessage() {}
 
 func (x *ServedRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[6]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -480,7 +584,7 @@ func (x *ServedRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServedRevision.ProtoReflect.Descriptor instead.
 func (*ServedRevision) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{6}
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ServedRevision) GetId() string {
@@ -532,7 +636,7 @@ type ServedReplica struct {
 
 func (x *ServedReplica) Reset() {
 	*x = ServedReplica{}
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[7]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -544,7 +648,7 @@ func (x *ServedReplica) String() string {
 func (*ServedReplica) ProtoMessage() {}
 
 func (x *ServedReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[7]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -557,7 +661,7 @@ func (x *ServedReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServedReplica.ProtoReflect.Descriptor instead.
 func (*ServedReplica) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{7}
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ServedReplica) GetId() string {
@@ -601,7 +705,7 @@ type ServedToken struct {
 
 func (x *ServedToken) Reset() {
 	*x = ServedToken{}
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[8]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -613,7 +717,7 @@ func (x *ServedToken) String() string {
 func (*ServedToken) ProtoMessage() {}
 
 func (x *ServedToken) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[8]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -626,7 +730,7 @@ func (x *ServedToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServedToken.ProtoReflect.Descriptor instead.
 func (*ServedToken) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{8}
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ServedToken) GetId() string {
@@ -661,7 +765,16 @@ var File_signalbox_registry_peer_v1_snapshot_proto protoreflect.FileDescriptor
 
 const file_signalbox_registry_peer_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
-	")signalbox/registry/peer/v1/snapshot.proto\x12\x1asignalbox.registry.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\"signalbox/options/v1/options.proto\"=\n" +
+	")signalbox/registry/peer/v1/snapshot.proto\x12\x1asignalbox.registry.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\"signalbox/options/v1/options.proto\"I\n" +
+	"\x19GetDeploymentOwnerRequest\x12,\n" +
+	"\rdeployment_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18@R\fdeploymentId\"k\n" +
+	"\x0fDeploymentOwner\x12\x19\n" +
+	"\bowner_id\x18\x01 \x01(\tR\aownerId\x12\x1d\n" +
+	"\n" +
+	"project_id\x18\x02 \x01(\tR\tprojectId\x12\x1e\n" +
+	"\n" +
+	"visibility\x18\x03 \x01(\tR\n" +
+	"visibility\"=\n" +
 	"\x0eReleaseRequest\x12+\n" +
 	"\vreplica_ids\x18\x01 \x03(\tB\n" +
 	"\xbaH\a\x92\x01\x04\b\x01\x10dR\n" +
@@ -713,10 +826,11 @@ const file_signalbox_registry_peer_v1_snapshot_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
 	"\x04hash\x18\x03 \x01(\fR\x04hash\x12#\n" +
-	"\rdeployment_id\x18\x04 \x01(\tR\fdeploymentId2\xf9\x01\n" +
+	"\rdeployment_id\x18\x04 \x01(\tR\fdeploymentId2\x88\x03\n" +
 	"\x0fSnapshotService\x12q\n" +
 	"\x05Watch\x12(.signalbox.registry.peer.v1.WatchRequest\x1a).signalbox.registry.peer.v1.WatchResponse\"\x0f\xea\xc7\x18\v\x1a\tinference(\x010\x01\x12s\n" +
-	"\aRelease\x12*.signalbox.registry.peer.v1.ReleaseRequest\x1a+.signalbox.registry.peer.v1.ReleaseResponse\"\x0f\xea\xc7\x18\v\x1a\tinferenceBRZPgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1;registrypeerv1b\x06proto3"
+	"\aRelease\x12*.signalbox.registry.peer.v1.ReleaseRequest\x1a+.signalbox.registry.peer.v1.ReleaseResponse\"\x0f\xea\xc7\x18\v\x1a\tinference\x12\x8c\x01\n" +
+	"\x12GetDeploymentOwner\x125.signalbox.registry.peer.v1.GetDeploymentOwnerRequest\x1a+.signalbox.registry.peer.v1.DeploymentOwner\"\x12\xea\xc7\x18\v\x1a\tinference\x90\x02\x01BRZPgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1;registrypeerv1b\x06proto3"
 
 var (
 	file_signalbox_registry_peer_v1_snapshot_proto_rawDescOnce sync.Once
@@ -730,36 +844,40 @@ func file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP() []byte {
 	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescData
 }
 
-var file_signalbox_registry_peer_v1_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_signalbox_registry_peer_v1_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_signalbox_registry_peer_v1_snapshot_proto_goTypes = []any{
-	(*ReleaseRequest)(nil),      // 0: signalbox.registry.peer.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),     // 1: signalbox.registry.peer.v1.ReleaseResponse
-	(*WatchRequest)(nil),        // 2: signalbox.registry.peer.v1.WatchRequest
-	(*WatchResponse)(nil),       // 3: signalbox.registry.peer.v1.WatchResponse
-	(*Snapshot)(nil),            // 4: signalbox.registry.peer.v1.Snapshot
-	(*ServedDeployment)(nil),    // 5: signalbox.registry.peer.v1.ServedDeployment
-	(*ServedRevision)(nil),      // 6: signalbox.registry.peer.v1.ServedRevision
-	(*ServedReplica)(nil),       // 7: signalbox.registry.peer.v1.ServedReplica
-	(*ServedToken)(nil),         // 8: signalbox.registry.peer.v1.ServedToken
-	(*durationpb.Duration)(nil), // 9: google.protobuf.Duration
+	(*GetDeploymentOwnerRequest)(nil), // 0: signalbox.registry.peer.v1.GetDeploymentOwnerRequest
+	(*DeploymentOwner)(nil),           // 1: signalbox.registry.peer.v1.DeploymentOwner
+	(*ReleaseRequest)(nil),            // 2: signalbox.registry.peer.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),           // 3: signalbox.registry.peer.v1.ReleaseResponse
+	(*WatchRequest)(nil),              // 4: signalbox.registry.peer.v1.WatchRequest
+	(*WatchResponse)(nil),             // 5: signalbox.registry.peer.v1.WatchResponse
+	(*Snapshot)(nil),                  // 6: signalbox.registry.peer.v1.Snapshot
+	(*ServedDeployment)(nil),          // 7: signalbox.registry.peer.v1.ServedDeployment
+	(*ServedRevision)(nil),            // 8: signalbox.registry.peer.v1.ServedRevision
+	(*ServedReplica)(nil),             // 9: signalbox.registry.peer.v1.ServedReplica
+	(*ServedToken)(nil),               // 10: signalbox.registry.peer.v1.ServedToken
+	(*durationpb.Duration)(nil),       // 11: google.protobuf.Duration
 }
 var file_signalbox_registry_peer_v1_snapshot_proto_depIdxs = []int32{
-	4, // 0: signalbox.registry.peer.v1.WatchResponse.snapshot:type_name -> signalbox.registry.peer.v1.Snapshot
-	9, // 1: signalbox.registry.peer.v1.WatchResponse.lease:type_name -> google.protobuf.Duration
-	5, // 2: signalbox.registry.peer.v1.Snapshot.deployments:type_name -> signalbox.registry.peer.v1.ServedDeployment
-	8, // 3: signalbox.registry.peer.v1.Snapshot.tokens:type_name -> signalbox.registry.peer.v1.ServedToken
-	6, // 4: signalbox.registry.peer.v1.ServedDeployment.promoted:type_name -> signalbox.registry.peer.v1.ServedRevision
-	8, // 5: signalbox.registry.peer.v1.ServedDeployment.tokens:type_name -> signalbox.registry.peer.v1.ServedToken
-	7, // 6: signalbox.registry.peer.v1.ServedRevision.replicas:type_name -> signalbox.registry.peer.v1.ServedReplica
-	2, // 7: signalbox.registry.peer.v1.SnapshotService.Watch:input_type -> signalbox.registry.peer.v1.WatchRequest
-	0, // 8: signalbox.registry.peer.v1.SnapshotService.Release:input_type -> signalbox.registry.peer.v1.ReleaseRequest
-	3, // 9: signalbox.registry.peer.v1.SnapshotService.Watch:output_type -> signalbox.registry.peer.v1.WatchResponse
-	1, // 10: signalbox.registry.peer.v1.SnapshotService.Release:output_type -> signalbox.registry.peer.v1.ReleaseResponse
-	9, // [9:11] is the sub-list for method output_type
-	7, // [7:9] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	6,  // 0: signalbox.registry.peer.v1.WatchResponse.snapshot:type_name -> signalbox.registry.peer.v1.Snapshot
+	11, // 1: signalbox.registry.peer.v1.WatchResponse.lease:type_name -> google.protobuf.Duration
+	7,  // 2: signalbox.registry.peer.v1.Snapshot.deployments:type_name -> signalbox.registry.peer.v1.ServedDeployment
+	10, // 3: signalbox.registry.peer.v1.Snapshot.tokens:type_name -> signalbox.registry.peer.v1.ServedToken
+	8,  // 4: signalbox.registry.peer.v1.ServedDeployment.promoted:type_name -> signalbox.registry.peer.v1.ServedRevision
+	10, // 5: signalbox.registry.peer.v1.ServedDeployment.tokens:type_name -> signalbox.registry.peer.v1.ServedToken
+	9,  // 6: signalbox.registry.peer.v1.ServedRevision.replicas:type_name -> signalbox.registry.peer.v1.ServedReplica
+	4,  // 7: signalbox.registry.peer.v1.SnapshotService.Watch:input_type -> signalbox.registry.peer.v1.WatchRequest
+	2,  // 8: signalbox.registry.peer.v1.SnapshotService.Release:input_type -> signalbox.registry.peer.v1.ReleaseRequest
+	0,  // 9: signalbox.registry.peer.v1.SnapshotService.GetDeploymentOwner:input_type -> signalbox.registry.peer.v1.GetDeploymentOwnerRequest
+	5,  // 10: signalbox.registry.peer.v1.SnapshotService.Watch:output_type -> signalbox.registry.peer.v1.WatchResponse
+	3,  // 11: signalbox.registry.peer.v1.SnapshotService.Release:output_type -> signalbox.registry.peer.v1.ReleaseResponse
+	1,  // 12: signalbox.registry.peer.v1.SnapshotService.GetDeploymentOwner:output_type -> signalbox.registry.peer.v1.DeploymentOwner
+	10, // [10:13] is the sub-list for method output_type
+	7,  // [7:10] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_registry_peer_v1_snapshot_proto_init() }
@@ -773,7 +891,7 @@ func file_signalbox_registry_peer_v1_snapshot_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_registry_peer_v1_snapshot_proto_rawDesc), len(file_signalbox_registry_peer_v1_snapshot_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,8 +19,9 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	SnapshotService_Watch_FullMethodName   = "/signalbox.registry.peer.v1.SnapshotService/Watch"
-	SnapshotService_Release_FullMethodName = "/signalbox.registry.peer.v1.SnapshotService/Release"
+	SnapshotService_Watch_FullMethodName              = "/signalbox.registry.peer.v1.SnapshotService/Watch"
+	SnapshotService_Release_FullMethodName            = "/signalbox.registry.peer.v1.SnapshotService/Release"
+	SnapshotService_GetDeploymentOwner_FullMethodName = "/signalbox.registry.peer.v1.SnapshotService/GetDeploymentOwner"
 )
 
 // SnapshotServiceClient is the client API for SnapshotService service.
@@ -38,6 +39,8 @@ type SnapshotServiceClient interface {
 	// never grants them a lease again. A replica releases its own lease as its last action. It may also release the
 	// leases of its predecessors if it knows that their processes have ended. A repeated call changes nothing.
 	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error)
+	// GetDeploymentOwner returns who may see a deployment, even if it is deleted: its traffic can still be read.
+	GetDeploymentOwner(ctx context.Context, in *GetDeploymentOwnerRequest, opts ...grpc.CallOption) (*DeploymentOwner, error)
 }
 
 type snapshotServiceClient struct {
@@ -71,6 +74,16 @@ func (c *snapshotServiceClient) Release(ctx context.Context, in *ReleaseRequest,
 	return out, nil
 }
 
+func (c *snapshotServiceClient) GetDeploymentOwner(ctx context.Context, in *GetDeploymentOwnerRequest, opts ...grpc.CallOption) (*DeploymentOwner, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeploymentOwner)
+	err := c.cc.Invoke(ctx, SnapshotService_GetDeploymentOwner_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // SnapshotServiceServer is the server API for SnapshotService service.
 // All implementations must embed UnimplementedSnapshotServiceServer
 // for forward compatibility.
@@ -86,6 +99,8 @@ type SnapshotServiceServer interface {
 	// never grants them a lease again. A replica releases its own lease as its last action. It may also release the
 	// leases of its predecessors if it knows that their processes have ended. A repeated call changes nothing.
 	Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error)
+	// GetDeploymentOwner returns who may see a deployment, even if it is deleted: its traffic can still be read.
+	GetDeploymentOwner(context.Context, *GetDeploymentOwnerRequest) (*DeploymentOwner, error)
 	mustEmbedUnimplementedSnapshotServiceServer()
 }
 
@@ -101,6 +116,9 @@ func (UnimplementedSnapshotServiceServer) Watch(grpc.BidiStreamingServer[WatchRe
 }
 func (UnimplementedSnapshotServiceServer) Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Release not implemented")
+}
+func (UnimplementedSnapshotServiceServer) GetDeploymentOwner(context.Context, *GetDeploymentOwnerRequest) (*DeploymentOwner, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetDeploymentOwner not implemented")
 }
 func (UnimplementedSnapshotServiceServer) mustEmbedUnimplementedSnapshotServiceServer() {}
 func (UnimplementedSnapshotServiceServer) testEmbeddedByValue()                         {}
@@ -148,6 +166,24 @@ func _SnapshotService_Release_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SnapshotService_GetDeploymentOwner_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetDeploymentOwnerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SnapshotServiceServer).GetDeploymentOwner(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SnapshotService_GetDeploymentOwner_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SnapshotServiceServer).GetDeploymentOwner(ctx, req.(*GetDeploymentOwnerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // SnapshotService_ServiceDesc is the grpc.ServiceDesc for SnapshotService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -158,6 +194,10 @@ var SnapshotService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Release",
 			Handler:    _SnapshotService_Release_Handler,
+		},
+		{
+			MethodName: "GetDeploymentOwner",
+			Handler:    _SnapshotService_GetDeploymentOwner_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
