@@ -162,6 +162,8 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 const (
 	sweepEvery  = 5 * time.Minute
 	sweepJitter = time.Minute
+	// saltsEvery is the interval between two deletions of the salts of exchanged refresh tokens.
+	saltsEvery = 5 * time.Second
 	// listenAgain is the pause after the connection for wake-ups was lost.
 	listenAgain = time.Second
 )
@@ -181,6 +183,10 @@ func (s *Service) Workers() []process.Worker {
 		s.rotating(),
 		s.finishing(),
 		s.sweeping("auth.session-sweep", s.sessions.Sweep),
+		{Name: "auth.refresh-salts", Run: func(ctx context.Context) error {
+			forget := process.Logged(s.deps.Log, "auth.refresh-salts", s.sessions.ForgetSalts)
+			return process.Loop(ctx, s.deps.Clock, saltsEvery, saltsEvery/5, forget)
+		}},
 		s.sweeping("auth.device-sweep", s.devices().Sweep),
 		s.sweeping("auth.grant-sweep", s.authority().Sweep),
 		s.sweeping("auth.response-sweep", s.sweepReplays),
