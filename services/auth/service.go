@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"runtime"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -86,7 +87,7 @@ func New(ctx context.Context, cfg Config, d Deps) (*Service, error) {
 		return nil, errors.New("SERVICE_KEYRING must be set; auth encrypts its signing keys with it")
 	}
 	params := password.Params{MemoryKiB: uint32(cfg.HashMemoryKiB), Time: uint32(cfg.HashIterations), Threads: 1}
-	hasher, err := password.New(params, int64(cfg.HashParallel), d.Rand)
+	hasher, err := password.New(params, password.Workers(cfg.HashParallel, runtime.GOMAXPROCS(0)), d.Rand)
 	if err != nil {
 		return nil, err
 	}
