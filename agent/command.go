@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
-const usage = `usage: signalbox-agent join [flags]   make this host a node; needs SERVICE_AGENT_JOIN_TOKEN or --join-token-file
+const usage = `usage: signalbox-agent join [flags]   make this host a node; needs --join-token-file or SERVICE_AGENT_JOIN_TOKEN
        signalbox-agent run [flags]    run the agent
        signalbox-agent shim FOLDER    own the processes of one work; started by run
        signalbox-agent --version      print the version

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bufio"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/signalbox-dev/signalbox/agent/controlplane"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
@@ -21,11 +23,12 @@ import (
 	pysdk "github.com/signalbox-dev/signalbox/sdk/python"
 )
 
-// Process holds the command line, environment and output streams of the process.
+// Process holds the command line, environment and standard streams of the process.
 type Process struct {
 	Args     []string
 	Settings conf.Lookuper
 	Environ  []string
+	In       io.Reader // for the join token; not used by most commands
 	Out, Err io.Writer
 	Version  string
 }
@@ -117,7 +120,7 @@ func (p Process) flags(command string) (from conf.Lookuper, printOnly bool, err 
 	flags.SetOutput(p.Err)
 	for name, f := range map[string]struct{ variable, usage string }{
 		"server":          {"SERVICE_AGENT_SERVER", "URL of the gateway"},
-		"join-token-file": {"SERVICE_AGENT_JOIN_TOKEN_FILE", "file that contains the fleet's join token"},
+		"join-token-file": {joinTokenFile, "file that contains the fleet's join token; - reads it from standard input"},
 		"data":            {"SERVICE_AGENT_DATA", "data folder of the agent"},
 	} {
 		flags.Func(name, f.usage, func(value string) error {
@@ -139,5 +142,29 @@ func (p Process) flags(command string) (from conf.Lookuper, printOnly bool, err 
 	if flags.NArg() > 0 {
 		return from, false, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
+	if set[joinTokenFile] == "-" {
+		delete(set, joinTokenFile)
+		if set["SERVICE_AGENT_JOIN_TOKEN"], err = p.readJoinToken(); err != nil {
+			return from, false, err
+		}
+	}
 	return p.Settings.With("flag", set), printOnly, nil
+}
+
+// joinTokenFile is the setting that names the file with the join token.
+const joinTokenFile = "SERVICE_AGENT_JOIN_TOKEN_FILE"
+
+// maxJoinToken is the maximum length of a join token on standard input.
+const maxJoinToken = 1 << 10
+
+// readJoinToken reads the first line of standard input.
+func (p Process) readJoinToken() (string, error) {
+	line, err := bufio.NewReader(io.LimitReader(p.In, maxJoinToken)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", fmt.Errorf("read the join token from standard input: %w", err)
+	}
+	if line = strings.TrimSpace(line); line == "" {
+		return "", errors.New("--join-token-file -: standard input is empty; pass the join token as its first line")
+	}
+	return line, nil
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +18,12 @@ import (
 // join runs `signalbox-agent join` and returns its output on stdout and stderr and its exit error.
 func join(t *testing.T, data, token string, flags ...string) (out, words string, err error) {
 	t.Helper()
+	return joinWith(t, "", data, token, flags...)
+}
+
+// joinWith is like join. The process reads input on stdin.
+func joinWith(t *testing.T, input, data, token string, flags ...string) (out, words string, err error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], append([]string{"join", "--data", data}, flags...)...)
@@ -25,7 +32,7 @@ func join(t *testing.T, data, token string, flags ...string) (out, words string,
 		cmd.Env = append(cmd.Env, "SERVICE_AGENT_JOIN_TOKEN="+token)
 	}
 	var o, e bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &o, &e
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &o, &e
 	err = cmd.Run()
 	require.NoError(t, ctx.Err(), "the command must end")
 	return o.String(), e.String(), err
@@ -98,6 +105,7 @@ func TestJoinFailureLeavesNoNode(t *testing.T) {
 		"missing server":     {joinToken, "--server", nil},
 		"server unreachable": {joinToken, "connection refused", []string{"--server", away.http.URL}},
 		"no agent listener":  {joinToken, "SERVICE_JOBS_AGENT_LISTEN", []string{"--server", closed.http.URL}},
+		"empty input":        {"", "standard input is empty", []string{"--server", c.http.URL, "--join-token-file", "-"}},
 		"flag of run":        {joinToken, "stop-works", []string{"--server", c.http.URL, "--stop-works"}},
 		"token as argument":  {"", "unexpected argument", []string{"--server", c.http.URL, joinToken}},
 	} {
@@ -120,6 +128,16 @@ func TestJoinTokenFromFile(t *testing.T) {
 	c := newFakeControlPlane(t)
 	c.listenTCP()
 	out, _, err := join(t, t.TempDir(), "", "--server", c.http.URL+"/", "--join-token-file", tokenFile(t, joinToken))
+	require.NoError(t, err)
+	require.Contains(t, out, "joined the fleet as node nod_1")
+}
+
+// The command that the API returns with a join token reads the token from standard input.
+func TestJoinTokenFromStandardInput(t *testing.T) {
+	t.Parallel()
+	c := newFakeControlPlane(t)
+	c.listenTCP()
+	out, _, err := joinWith(t, joinToken+"\nmore\n", t.TempDir(), "", "--server", c.http.URL, "--join-token-file", "-")
 	require.NoError(t, err)
 	require.Contains(t, out, "joined the fleet as node nod_1")
 }

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 		case "shim":
 			os.Exit(shim.Main(os.Args[2:], clock.Real(), os.Stderr))
 		case "run", "join":
-			p := agent.Process{Args: os.Args[2:], Settings: conf.OS(), Environ: os.Environ(), Out: os.Stdout, Err: os.Stderr, Version: "test"}
+			p := agent.Process{Args: os.Args[2:], Settings: conf.OS(), Environ: os.Environ(), In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Version: "test"}
 			command := p.Run
 			if os.Args[1] == "join" {
 				command = p.Join

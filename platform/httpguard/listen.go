@@ -1,6 +1,12 @@
-// Package httpguard owns the error responses that an HTTP server writes before any handler sees the request: for
-// headers that are too long or malformed, a missing Host or an unknown transfer encoding. net/http writes them
-// as plain text; the contract requires a JSON body with `detail` for every failure.
+// Package httpguard owns what happens on an HTTP connection before any handler sees a request.
+//
+// It rejects requests that two servers may read differently, so that a proxy in front cannot be made to smuggle a request:
+// Content-Length together with Transfer-Encoding, header lines that end in a bare LF, and folded header lines. net/http
+// accepts them and hides them from handlers.
+//
+// It also replaces the error responses that the server itself writes, for headers that are too long or malformed, a missing
+// Host or an unknown transfer encoding. net/http writes them as plain text; the contract requires a JSON body with `detail`
+// for every failure.
 //
 // It promises to change nothing else: responses of handlers, HTTP/2 frames and the bytes of upgraded
 // connections pass unchanged.
@@ -10,14 +16,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
 	"sync/atomic"
 )
 
-// JSONErrors returns a listener whose TCP connections replace the server's own error responses with JSON. The
-// server's ConnState must be State. newID generates the request id of a rejected request.
+// JSONErrors returns a listener whose TCP connections reject ambiguous requests with 400 and replace the server's own error
+// responses with JSON. The server's ConnState must be State. newID generates the request id of a rejected request.
 func JSONErrors(l net.Listener, newID func() string) net.Listener { return &listener{l, newID} }
 
 // State must be the ConnState of a server with a JSONErrors listener. It marks hijacked connections, whose bytes then
@@ -54,10 +61,22 @@ func (l *listener) Accept() (net.Conn, error) {
 type conn struct {
 	*net.TCPConn
 	rewriter
+	reader checkedReader
+}
+
+// Read implements net.Conn.
+func (c *conn) Read(p []byte) (int, error) { return c.reader.read(c.TCPConn, p, c.over.Load()) }
+
+// WriteTo implements io.WriterTo. Without it, io.Copy would bypass Read.
+func (c *conn) WriteTo(w io.Writer) (int64, error) {
+	if c.over.Load() && len(c.reader.held) == 0 {
+		return c.TCPConn.WriteTo(w) //nolint:wrapcheck // callers inspect it
+	}
+	return io.Copy(w, struct{ io.Reader }{c}) //nolint:wrapcheck // callers inspect it
 }
 
 // Write implements net.Conn.
-func (c *conn) Write(p []byte) (int, error) { return c.write(c.TCPConn, p) }
+func (c *conn) Write(p []byte) (int, error) { return c.write(c.TCPConn, p, c.reader.reason.Load()) }
 
 // rewriter replaces the error responses that net/http itself writes.
 type rewriter struct {
@@ -67,8 +86,9 @@ type rewriter struct {
 
 func (w *rewriter) handOver() { w.over.Store(true) }
 
-func (w *rewriter) write(to net.Conn, p []byte) (int, error) {
-	out, ok := w.refusal(p)
+// write writes p, or a JSON response instead. reason is why a head was rejected; it may be nil.
+func (w *rewriter) write(to net.Conn, p []byte, reason *string) (int, error) {
+	out, ok := w.refusal(p, reason)
 	if !ok {
 		return to.Write(p) //nolint:wrapcheck // net/http inspects it
 	}
@@ -83,7 +103,7 @@ func (w *rewriter) write(to net.Conn, p []byte) (int, error) {
 const plain = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
 // refusal returns a JSON response to send instead of p if p is an error response of net/http itself.
-func (w *rewriter) refusal(p []byte) ([]byte, bool) {
+func (w *rewriter) refusal(p []byte, reason *string) ([]byte, bool) {
 	const protocol = "HTTP/1.1 "
 	if !bytes.HasPrefix(p, []byte(protocol)) || w.over.Load() {
 		return nil, false
@@ -98,6 +118,13 @@ func (w *rewriter) refusal(p []byte) ([]byte, bool) {
 		return nil, false
 	}
 	status, detail, word := words(status, string(bytes.TrimSpace(line[len(code):])))
+	switch {
+	case reason == nil:
+	case *reason == reasonSize:
+		status, detail, word = words(http.StatusRequestHeaderFieldsTooLarge, "")
+	default:
+		detail = *reason
+	}
 	body, err := json.Marshal(struct {
 		Detail string `json:"detail"`
 		Code   string `json:"code"`

@@ -16,7 +16,7 @@ type Config struct {
 	JWTHours       int           `env:"SERVICE_JWT_HOURS, default=8" doc:"Lifetime of an access token, in hours."`
 	KeyDays        int           `env:"SERVICE_AUTH_KEY_DAYS, default=30" doc:"Age at which a signing key is replaced, in days."`
 	AdminPassword  secret.String `env:"SERVICE_BOOTSTRAP_ADMIN_PASSWORD" doc:"Password of the first admin; if empty, a random one is generated and shown once."`
-	HashParallel   int           `env:"SERVICE_AUTH_HASH_PARALLEL, default=2" doc:"Maximum number of passwords hashed at the same time."`
+	HashParallel   int           `env:"SERVICE_AUTH_HASH_PARALLEL, default=0" doc:"Maximum number of passwords hashed at the same time; 0 means half of the processors, but at least one."`
 	HashMemoryKiB  int           `env:"SERVICE_AUTH_HASH_MEMORY_KIB, default=19456" doc:"argon2id memory of new hashes, in KiB."`
 	HashIterations int           `env:"SERVICE_AUTH_HASH_ITERATIONS, default=2" doc:"argon2id passes of new hashes."`
 	OIDC           oidc.Settings
@@ -42,8 +42,8 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("SERVICE_JWT_HOURS is %d but must be between 1 and %d", c.JWTHours, maxJWTHours)
 	case c.KeyDays < 1 || c.KeyDays > maxKeyDays:
 		return fmt.Errorf("SERVICE_AUTH_KEY_DAYS is %d but must be between 1 and %d", c.KeyDays, maxKeyDays)
-	case c.HashParallel < 1 || c.HashMemoryKiB < 64 || c.HashIterations < 1:
-		return errors.New("SERVICE_AUTH_HASH_PARALLEL and SERVICE_AUTH_HASH_ITERATIONS must be at least 1, and SERVICE_AUTH_HASH_MEMORY_KIB at least 64")
+	case c.HashParallel < 0 || c.HashMemoryKiB < 64 || c.HashIterations < 1:
+		return errors.New("SERVICE_AUTH_HASH_PARALLEL must be at least 0, SERVICE_AUTH_HASH_ITERATIONS at least 1, and SERVICE_AUTH_HASH_MEMORY_KIB at least 64")
 	case !c.AdminPassword.IsZero() && len(c.AdminPassword.Reveal()) < minPassword:
 		return fmt.Errorf("SERVICE_BOOTSTRAP_ADMIN_PASSWORD must have at least %d bytes", minPassword)
 	case len(c.AdminPassword.Reveal()) > password.MaxBytes:

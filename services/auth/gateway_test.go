@@ -133,7 +133,7 @@ func startService(t *testing.T, h *harness, url string) authv1.AuthServiceClient
 	ring, err := secret.NewKeyring(secret.Key{ID: "k1", Bytes: []byte("0123456789abcdefFEDCBA9876543210")})
 	require.NoError(t, err)
 	ids := id.NewSource(h.clock, rand.Reader)
-	svc, err := auth.New(t.Context(), auth.Config{JWTHours: 8, KeyDays: 30, HashParallel: 2, HashMemoryKiB: 64, HashIterations: 1}, auth.Deps{
+	svc, err := auth.New(t.Context(), auth.Config{JWTHours: 8, KeyDays: 30, HashMemoryKiB: 64, HashIterations: 1}, auth.Deps{
 		Pool: h.db.Pool(auth.Name), Keyring: ring, Quota: quota{}, Clock: h.clock, IDs: ids, Rand: rand.Reader,
 		Log: slog.New(slog.DiscardHandler), PublicURL: func() string { return url },
 	})

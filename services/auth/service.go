@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"runtime"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -86,7 +87,7 @@ func New(ctx context.Context, cfg Config, d Deps) (*Service, error) {
 		return nil, errors.New("SERVICE_KEYRING must be set; auth encrypts its signing keys with it")
 	}
 	params := password.Params{MemoryKiB: uint32(cfg.HashMemoryKiB), Time: uint32(cfg.HashIterations), Threads: 1}
-	hasher, err := password.New(params, int64(cfg.HashParallel), d.Rand)
+	hasher, err := password.New(params, password.Workers(cfg.HashParallel, runtime.GOMAXPROCS(0)), d.Rand)
 	if err != nil {
 		return nil, err
 	}
@@ -162,6 +163,8 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 const (
 	sweepEvery  = 5 * time.Minute
 	sweepJitter = time.Minute
+	// saltsEvery is the interval between two deletions of the salts of exchanged refresh tokens.
+	saltsEvery = 5 * time.Second
 	// listenAgain is the pause after the connection for wake-ups was lost.
 	listenAgain = time.Second
 )
@@ -181,6 +184,10 @@ func (s *Service) Workers() []process.Worker {
 		s.rotating(),
 		s.finishing(),
 		s.sweeping("auth.session-sweep", s.sessions.Sweep),
+		{Name: "auth.refresh-salts", Run: func(ctx context.Context) error {
+			forget := process.Logged(s.deps.Log, "auth.refresh-salts", s.sessions.ForgetSalts)
+			return process.Loop(ctx, s.deps.Clock, saltsEvery, saltsEvery/5, forget)
+		}},
 		s.sweeping("auth.device-sweep", s.devices().Sweep),
 		s.sweeping("auth.grant-sweep", s.authority().Sweep),
 		s.sweeping("auth.response-sweep", s.sweepReplays),

@@ -53,8 +53,8 @@ func (s *Service) wire() {
 }
 
 // owner fetches from jobs the owner of a run, given the id of the run or of its job.
-func (s *Service) owner(ctx context.Context, id string) (*ingestrun.Owner, error) {
-	o, err := s.deps.Runs.GetRunOwner(ctx, &jobspeerv1.GetRunOwnerRequest{Id: id})
+func (s *Service) owner(ctx context.Context, id string, readable bool) (*ingestrun.Owner, error) {
+	o, err := s.deps.Runs.GetRunOwner(ctx, &jobspeerv1.GetRunOwnerRequest{Id: id, Readable: readable})
 	if err != nil {
 		return nil, err
 	}

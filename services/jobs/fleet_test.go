@@ -17,7 +17,7 @@ func TestJoinTokenUsesAndExpiry(t *testing.T) {
 	two := int32(2)
 	tok, err := w.fleets().CreateJoinToken(w.as(admin()), &jobsv1.CreateJoinTokenRequest{FleetId: fleet.GetId(), MaxUses: &two})
 	require.NoError(t, err)
-	require.Equal(t, "SERVICE_AGENT_JOIN_TOKEN="+tok.GetToken()+" signalbox-agent join --server http://signalbox.example", tok.GetCommand())
+	require.Equal(t, "signalbox-agent join --server http://signalbox.example --join-token-file -", tok.GetCommand())
 	join := func(token, request string) (*jobsv1.JoinFleetResponse, error) {
 		return w.fleets().JoinFleet(w.as(nobody()), &jobsv1.JoinFleetRequest{
 			Token: token, Hostname: "host", CertificateRequest: request, Inventory: cpuNode(),

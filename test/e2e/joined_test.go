@@ -70,7 +70,7 @@ func TestSingleProcess_secondHostJoins(t *testing.T) {
 		"PATH=" + filepath.Dir(testenv.Bin(t, "signalbox-agent")) + string(filepath.ListSeparator) + os.Getenv("PATH"),
 	}
 	join := exec.CommandContext(ctx, "sh", "-c", token.Command)
-	join.Env, join.Dir = append(os.Environ(), env...), host
+	join.Env, join.Dir, join.Stdin = append(os.Environ(), env...), host, strings.NewReader(token.Token)
 	printed, err := join.CombinedOutput()
 	require.NoError(t, err, "%s%s", printed, s.Tail())
 	require.Contains(t, string(printed), "joined the fleet as node nod_")

@@ -13,6 +13,6 @@ import (
 
 func main() {
 	os.Exit(agent.Process{
-		Args: os.Args[1:], Settings: conf.OS(), Environ: os.Environ(), Out: os.Stdout, Err: os.Stderr, Version: version.Server(),
+		Args: os.Args[1:], Settings: conf.OS(), Environ: os.Environ(), In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Version: version.Server(),
 	}.Main())
 }

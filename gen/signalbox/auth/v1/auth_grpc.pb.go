@@ -37,7 +37,9 @@ const (
 type AuthServiceClient interface {
 	// Login returns an access token and sets the refresh token as a cookie.
 	Login(ctx context.Context, in *LoginRequest, opts ...grpc.CallOption) (*LoginResponse, error)
-	// Refresh exchanges the refresh cookie for a new access token and a new cookie.
+	// Refresh exchanges the refresh cookie for a new access token and a new cookie. A client that lost the response may
+	// repeat the call with the old cookie for ten seconds, from the same address, and gets the same new cookie. Any other
+	// repeat ends the session.
 	Refresh(ctx context.Context, in *RefreshRequest, opts ...grpc.CallOption) (*LoginResponse, error)
 	// Logout revokes the session: its refresh tokens and its access tokens.
 	Logout(ctx context.Context, in *LogoutRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
@@ -113,7 +115,9 @@ func (c *authServiceClient) GetConfig(ctx context.Context, in *GetConfigRequest,
 type AuthServiceServer interface {
 	// Login returns an access token and sets the refresh token as a cookie.
 	Login(context.Context, *LoginRequest) (*LoginResponse, error)
-	// Refresh exchanges the refresh cookie for a new access token and a new cookie.
+	// Refresh exchanges the refresh cookie for a new access token and a new cookie. A client that lost the response may
+	// repeat the call with the old cookie for ten seconds, from the same address, and gets the same new cookie. Any other
+	// repeat ends the session.
 	Refresh(context.Context, *RefreshRequest) (*LoginResponse, error)
 	// Logout revokes the session: its refresh tokens and its access tokens.
 	Logout(context.Context, *LogoutRequest) (*emptypb.Empty, error)

@@ -1024,7 +1024,7 @@ type JoinToken struct {
 	FleetId string                 `protobuf:"bytes,2,opt,name=fleet_id,json=fleetId,proto3" json:"fleet_id,omitempty"`
 	// Null except in the response that created it.
 	Token *string `protobuf:"bytes,3,opt,name=token,proto3,oneof" json:"token,omitempty"`
-	// The command to run on the joining host, with the token; empty if the token is null.
+	// The command to run on the joining host; empty if the token is null. It reads the token from standard input.
 	Command   string                 `protobuf:"bytes,4,opt,name=command,proto3" json:"command,omitempty"`
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// The maximum number of uses, and the uses so far.

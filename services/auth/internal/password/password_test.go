@@ -88,6 +88,43 @@ func TestHasher_fullQueue(t *testing.T) {
 	release()
 }
 
+func TestWorkers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		configured, processors int
+		want                   int64
+	}{{0, 1, 1}, {0, 2, 1}, {0, 3, 1}, {0, 8, 4}, {3, 2, 3}} {
+		require.Equal(t, c.want, Workers(c.configured, c.processors), "%+v", c)
+	}
+}
+
+// Of 100 concurrent checks, those that find no place in the queue are refused before any other one has finished.
+func TestHasher_Check_hundredAtOnce(t *testing.T) {
+	t.Parallel()
+	h := cheap(t, Workers(0, 2))
+	stored, err := h.Hash(t.Context(), secret.New("right"))
+	require.NoError(t, err)
+	held := must(h.enter(t.Context()))
+	results := make(chan error, 100)
+	for range 100 {
+		go func() {
+			ok, err := h.Check(t.Context(), stored, secret.New("right"))
+			if err == nil && !ok {
+				err = errStored
+			}
+			results <- err
+		}()
+	}
+	for range 100 - (waiting - 1) {
+		require.ErrorIs(t, <-results, ErrBusy)
+	}
+	require.Empty(t, results)
+	held()
+	for range waiting - 1 {
+		require.NoError(t, <-results)
+	}
+}
+
 func TestHasher_Check_foreignHash(t *testing.T) {
 	t.Parallel()
 	_, err := cheap(t, 1).Check(t.Context(), "$2y$10$abc", secret.New("x"))

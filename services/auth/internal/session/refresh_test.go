@@ -2,6 +2,7 @@ package session
 
 import (
 	"crypto/rand"
+	"encoding/hex"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/test/draw"
 )
 
 func (h *harness) renew(token secret.String) (Tokens, error) {
@@ -35,13 +37,22 @@ func TestSessions_Refresh_newPair(t *testing.T) {
 	require.Equal(t, 1, h.count("session"))
 }
 
-func TestSessions_Refresh_repeatWithinGracePeriod(t *testing.T) {
+// A client whose response was lost repeats the exchange.
+func TestSessions_Refresh_repeatGetsSameSuccessor(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		after time.Duration
-		ok    bool
+		after   time.Duration
+		between func(h *harness, second Tokens)
+		address string
+		ok      bool
 	}{
-		"at once": {0, true}, "end of the grace period": {reuseGrace, true}, "after the grace period": {reuseGrace + time.Microsecond, false},
+		"at once":                    {ok: true},
+		"end of the grace period":    {after: reuseGrace, ok: true},
+		"after the grace period":     {after: reuseGrace + time.Microsecond},
+		"from another address":       {address: "192.0.2.8"},
+		"after the salts are swept":  {after: reuseGrace, ok: true, between: func(h *harness, _ Tokens) { require.NoError(h.t, h.ForgetSalts(h.t.Context())) }},
+		"after the successor's use":  {between: func(h *harness, second Tokens) { _, err := h.renew(second.Refresh); require.NoError(h.t, err) }},
+		"after the successor's loss": {between: func(h *harness, _ Tokens) { h.exec(`DELETE FROM refresh_token WHERE used_at IS NULL`) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -50,7 +61,13 @@ func TestSessions_Refresh_repeatWithinGracePeriod(t *testing.T) {
 			second, err := h.renew(first.Refresh)
 			require.NoError(t, err)
 			h.clock.Advance(tc.after)
-			again, err := h.renew(first.Refresh)
+			if tc.between != nil {
+				tc.between(h, second)
+			}
+			if tc.address == "" {
+				tc.address = "192.0.2.7"
+			}
+			again, err := h.Refresh(t.Context(), first.Refresh.Reveal(), tc.address)
 			if !tc.ok {
 				h.refused(err)
 				_, err = h.renew(second.Refresh)
@@ -59,14 +76,33 @@ func TestSessions_Refresh_repeatWithinGracePeriod(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			require.True(t, again.Refresh.IsZero())
+			require.True(t, again.Refresh.Equal(second.Refresh), "the session has one successor")
 			_, err = h.authenticate(again.Access)
 			require.NoError(t, err)
-			_, err = h.renew(second.Refresh)
-			require.NoError(t, err, "the successor is still valid")
+			_, err = h.renew(again.Refresh)
+			require.NoError(t, err)
 			require.Equal(t, []string{"session.open"}, h.audits())
 		})
 	}
+}
+
+func TestSessions_ForgetSalts(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	token := h.login().Refresh
+	_, err := h.renew(token)
+	require.NoError(t, err)
+	var salt []byte
+	require.NoError(t, h.Pool.QueryRow(t.Context(), `SELECT salt FROM refresh_salt`).Scan(&salt))
+	next, err := successor(token.Reveal(), salt)
+	require.NoError(t, err)
+	require.Equal(t, 1, h.count(`refresh_token WHERE hash = '\x`+hex.EncodeToString(secret.Hash(next.Reveal()))+`'`))
+	h.clock.Advance(reuseGrace)
+	require.NoError(t, h.ForgetSalts(t.Context()))
+	require.Equal(t, 1, h.count("refresh_salt"))
+	h.clock.Advance(time.Microsecond)
+	require.NoError(t, h.ForgetSalts(t.Context()))
+	require.Zero(t, h.count("refresh_salt"))
 }
 
 func TestSessions_Refresh_reuseRevokesOneFamily(t *testing.T) {
@@ -106,29 +142,37 @@ func TestSessions_Refresh_reuseAuditedOnce(t *testing.T) {
 	require.Equal(t, []string{"session.open", "session.reuse"}, h.audits())
 }
 
+// Each of many sessions has one successor, whichever of its tabs asks for it first.
 func TestSessions_Refresh_concurrent(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
+	rounds := 50
+	if draw.Whole() {
+		rounds = 1000
+	}
 	token := h.login().Refresh
-	for range 50 {
+	for range rounds {
 		var mu sync.Mutex
-		var next []secret.String
+		next := map[string]bool{}
 		var wg sync.WaitGroup
 		for range 20 {
 			wg.Go(func() {
 				tokens, err := h.renew(token)
 				mu.Lock()
 				defer mu.Unlock()
-				if err == nil && !tokens.Refresh.IsZero() {
-					next = append(next, tokens.Refresh)
+				if err != nil {
+					t.Error(err)
 				}
+				next[tokens.Refresh.Reveal()] = true
 			})
 		}
 		wg.Wait()
 		require.Len(t, next, 1)
-		token = next[0]
+		for text := range next {
+			token = secret.New(text)
+		}
 	}
-	require.Equal(t, 51, h.count("refresh_token"))
+	require.Equal(t, rounds+1, h.count("refresh_token"))
 }
 
 func TestSessions_Refresh_invalidTokens(t *testing.T) {

@@ -16,7 +16,7 @@ const (
 	// RefreshTTL is how long a refresh token is valid.
 	RefreshTTL = 30 * 24 * time.Hour
 	// reuseGrace is how long a client may repeat the refresh token that it has just used. This happens if two tabs
-	// refresh at the same time or a response is lost. The client then gets an access token, but no new cookie.
+	// refresh at the same time or a response is lost. The client then gets the same successor again.
 	reuseGrace = 10 * time.Second
 	// useEvery is the minimum time between two updates of a session's last use.
 	useEvery = time.Minute
@@ -63,7 +63,7 @@ type Tokens struct {
 	Access secret.String
 	// ExpiresIn is the lifetime of the access token.
 	ExpiresIn time.Duration
-	// Refresh is empty if the client gets no new refresh token.
+	// Refresh is empty if the session has no refresh token.
 	Refresh   secret.String
 	SessionID string
 	AccountID string

@@ -140,18 +140,52 @@ func useRefresh(ctx context.Context, tx pgx.Tx, hash []byte, at time.Time) (sess
 	return sessionID, true, nil
 }
 
-// usedRefresh returns the session of a used token and when the token was used. It returns errRefresh if the token is
-// unknown or was never used.
-func usedRefresh(ctx context.Context, tx pgx.Tx, hash []byte) (sessionID string, usedAt time.Time, err error) {
-	err = tx.QueryRow(ctx, `SELECT session_id, used_at FROM refresh_token WHERE hash = $1 AND used_at IS NOT NULL`, hash).
-		Scan(&sessionID, &usedAt)
+// usedRefresh returns the session of a used token. It returns errRefresh if the token is unknown or was never used.
+func usedRefresh(ctx context.Context, tx pgx.Tx, hash []byte) (sessionID string, err error) {
+	err = tx.QueryRow(ctx, `SELECT session_id FROM refresh_token WHERE hash = $1 AND used_at IS NOT NULL`, hash).Scan(&sessionID)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return "", time.Time{}, errRefresh
+		return "", errRefresh
 	}
 	if err != nil {
-		return "", time.Time{}, fmt.Errorf("load the refresh token: %w", err)
+		return "", fmt.Errorf("load the refresh token: %w", err)
 	}
-	return sessionID, usedAt, nil
+	return sessionID, nil
+}
+
+// unusedRefresh reports whether the token exists and was never used.
+func unusedRefresh(ctx context.Context, tx pgx.Tx, hash []byte) (unused bool, err error) {
+	err = tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM refresh_token WHERE hash = $1 AND used_at IS NULL)`, hash).Scan(&unused)
+	if err != nil {
+		return false, fmt.Errorf("load the next refresh token: %w", err)
+	}
+	return unused, nil
+}
+
+// insertSalt stores the salt of a token that a client at the address has just used.
+func insertSalt(ctx context.Context, tx pgx.Tx, hash, salt []byte, address string, at time.Time) error {
+	_, err := tx.Exec(ctx, `INSERT INTO refresh_salt (hash, salt, client_address, used_at) VALUES ($1, $2, $3, $4)`, hash, salt, address, at)
+	if err != nil {
+		return fmt.Errorf("store the salt of the refresh token: %w", err)
+	}
+	return nil
+}
+
+// findSalt returns the salt of a token that a client at the address used at the given time or later, or nil.
+func findSalt(ctx context.Context, tx pgx.Tx, hash []byte, address string, since time.Time) (salt []byte, err error) {
+	err = tx.QueryRow(ctx, `SELECT salt FROM refresh_salt WHERE hash = $1 AND client_address = $2 AND used_at >= $3`, hash, address, since).
+		Scan(&salt)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return nil, fmt.Errorf("load the salt of the refresh token: %w", err)
+	}
+	return salt, nil
+}
+
+// forgetSalts deletes the salts of tokens that were used before a time.
+func forgetSalts(ctx context.Context, q pg.Querier, before time.Time) error {
+	if _, err := q.Exec(ctx, `DELETE FROM refresh_salt WHERE used_at < $1`, before); err != nil {
+		return fmt.Errorf("delete the salts of refresh tokens: %w", err)
+	}
+	return nil
 }
 
 // revoke ends a session. It returns false if the session was already revoked.

@@ -47,7 +47,7 @@ func open(t *testing.T) *harness {
 	pool := pgtest.New(t, pgtest.Schema{Name: "ingest", Migrations: files}).Pool("ingest")
 	b := &harness{t: t, pool: pool, rows: &run.Store{Pool: pool, Clock: clock.Real()}}
 	b.store = groupcommit.New(pool, clock.Real(), func([]string) {})
-	runs := &run.Runs{Rows: b.rows, FetchOwner: func(_ context.Context, id string) (*run.Owner, error) {
+	runs := &run.Runs{Rows: b.rows, FetchOwner: func(_ context.Context, id string, _ bool) (*run.Owner, error) {
 		if id != runID {
 			return nil, fault.Absentf("run", id)
 		}

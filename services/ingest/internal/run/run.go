@@ -44,18 +44,27 @@ type Rows interface {
 // Runs finds runs for readers.
 type Runs struct {
 	Rows Rows
-	// FetchOwner fetches from jobs the owner of a run, given the id of the run or of its job.
-	FetchOwner func(ctx context.Context, id string) (*Owner, error)
+	// FetchOwner fetches from jobs the owner of a run, given the id of the run or of its job. If readable is set, a run
+	// that the caller may not read is absent.
+	FetchOwner func(ctx context.Context, id string, readable bool) (*Owner, error)
 }
 
 // Readable returns the id of a run; name is the id of the run or of its job. A name that is not such an id is an
-// Invalid fault. Hidden and absent runs cause the same Absent fault.
+// Invalid fault. Hidden and absent runs cause the same Absent fault after the same work: ingest looks for a row that the
+// caller may read, then jobs does. The time of a response therefore does not show that a hidden run exists.
 func (r *Runs) Readable(ctx context.Context, name string) (string, error) {
 	thing, prefix := kind(name)
 	if err := id.Check(prefix, name); err != nil {
 		return "", fault.InvalidFields(fault.At(fault.TypeStringPattern, "Input should be the id of a run or a job", "id"))
 	}
-	o, err := r.Find(ctx, name)
+	o, err := r.Rows.Find(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	if o != nil && o.Readable(ctx, name) == nil {
+		return o.RunID, nil
+	}
+	o, err = r.FetchOwner(ctx, name, true)
 	if fault.Is(err, fault.Absent) {
 		return "", fault.Absentf(thing, name).Wrap(err)
 	}
@@ -63,9 +72,9 @@ func (r *Runs) Readable(ctx context.Context, name string) (string, error) {
 		return "", err
 	}
 	if err := o.Readable(ctx, name); err != nil {
-		return "", err
+		return "", err // an earlier version of jobs does not check the caller
 	}
-	return o.RunID, nil
+	return o.RunID, r.Rows.Upsert(ctx, o)
 }
 
 // Readable returns an Absent fault with the given name if the caller may not read the run.
@@ -93,7 +102,7 @@ func (r *Runs) Find(ctx context.Context, name string) (*Owner, error) {
 	if o != nil || err != nil {
 		return o, err
 	}
-	if o, err = r.FetchOwner(ctx, name); err != nil {
+	if o, err = r.FetchOwner(ctx, name, false); err != nil {
 		return nil, err
 	}
 	return o, r.Rows.Upsert(ctx, o)

@@ -86,15 +86,18 @@ func TestClose_onlyOnce(t *testing.T) {
 
 // memoryOwners implements Rows in memory.
 type memoryOwners struct {
-	kept map[string]*run.Owner
-	err  error
+	kept          map[string]*run.Owner
+	err           error
+	found, stored int // the numbers of calls
 }
 
 func (r *memoryOwners) Find(_ context.Context, id string) (*run.Owner, error) {
+	r.found++
 	return r.kept[id], r.err
 }
 
 func (r *memoryOwners) Upsert(_ context.Context, o *run.Owner) error {
+	r.stored++
 	r.kept[o.RunID], r.kept[o.JobID] = o, o
 	return nil
 }
@@ -122,8 +125,12 @@ func TestRuns_Readable_access(t *testing.T) {
 			o := owner()
 			o.Visibility = c.visibility
 			calls := 0
-			runs := &run.Runs{Rows: &memoryOwners{kept: map[string]*run.Owner{}}, FetchOwner: func(context.Context, string) (*run.Owner, error) {
+			runs := &run.Runs{Rows: &memoryOwners{kept: map[string]*run.Owner{}}, FetchOwner: func(_ context.Context, id string, readable bool) (*run.Owner, error) {
+				require.True(t, readable)
 				calls++
+				if !c.reads {
+					return nil, fault.Absentf("run", id)
+				}
 				return o, nil
 			}}
 			ctx := authn.NewContext(authn.WithNeed(t.Context(), authn.NeedRead), c.caller)
@@ -136,15 +143,47 @@ func TestRuns_Readable_access(t *testing.T) {
 				}
 				require.True(t, fault.Is(err, fault.Absent), "a hidden run looks absent: %v", err)
 			}
-			require.Equal(t, 1, calls, "jobs is called only for the first request")
+			if c.reads {
+				require.Equal(t, 1, calls, "jobs is called only for the first request")
+			}
 		})
 	}
+}
+
+// The time of a response must not show whether a run exists that the caller may not read.
+func TestRuns_Readable_sameWorkForHiddenAndAbsent(t *testing.T) {
+	t.Parallel()
+	hidden := owner()
+	hidden.Visibility = "team"
+	rows := &memoryOwners{kept: map[string]*run.Owner{runID: hidden, jobID: hidden}}
+	var asked []string
+	runs := &run.Runs{Rows: rows, FetchOwner: func(_ context.Context, id string, readable bool) (*run.Owner, error) {
+		require.True(t, readable, "jobs must decide by the caller, too")
+		asked = append(asked, id)
+		return nil, fault.Absentf("run", id)
+	}}
+	ctx := authn.NewContext(authn.WithNeed(t.Context(), authn.NeedRead), &authn.Caller{Kind: authn.KindUser, Subject: "usr_2", Role: authn.RoleOperator})
+	const absentRun, absentJob = "run_01k00000000000000000000009", "job_01k00000000000000000000009"
+	for _, id := range []string{runID, jobID, absentRun, absentJob} {
+		_, err := runs.Readable(ctx, id)
+		require.True(t, fault.Is(err, fault.Absent), "%s: %v", id, err)
+	}
+	require.Equal(t, []string{runID, jobID, absentRun, absentJob}, asked)
+	require.Equal(t, 4, rows.found, "one query for each")
+	require.Zero(t, rows.stored)
+	// A copy that is outdated is replaced when jobs lets the caller read the run.
+	shared := *hidden
+	shared.Visibility = "all"
+	runs.FetchOwner = func(context.Context, string, bool) (*run.Owner, error) { return &shared, nil }
+	_, err := runs.Readable(ctx, runID)
+	require.NoError(t, err)
+	require.Equal(t, 1, rows.stored)
 }
 
 func TestRuns_Readable_errors(t *testing.T) {
 	t.Parallel()
 	down := errors.New("down")
-	absent := func(context.Context, string) (*run.Owner, error) { return nil, fault.Absentf("run", "x") }
+	absent := func(context.Context, string, bool) (*run.Owner, error) { return nil, fault.Absentf("run", "x") }
 	runs := &run.Runs{Rows: &memoryOwners{}, FetchOwner: absent}
 	for _, id := range []string{"", "run_", "x", "art_01k00000000000000000000001", runID + "0", "run_01K00000000000000000000001", "job_1"} {
 		_, err := runs.Readable(t.Context(), id)

@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
-// joinCommand returns the shell command that an operator runs on the host that joins. The token is passed in the
-// environment because every user of a host can read the arguments of its processes.
-func joinCommand(server, token string) string {
-	return fmt.Sprintf("SERVICE_AGENT_JOIN_TOKEN=%s signalbox-agent join --server %s", shellWord(token), shellWord(server))
+// joinCommand returns the shell command that an operator runs on the host that joins. The command reads the token from
+// standard input: a token in the line would remain in the shell's history, and every user of a host can read the arguments
+// of its processes.
+func joinCommand(server string) string {
+	return fmt.Sprintf("signalbox-agent join --server %s --join-token-file -", shellWord(server))
 }
 
 // shellWord quotes s unless a shell reads it as one plain word.

@@ -13,15 +13,15 @@ func TestJoinCommandSurvivesShell(t *testing.T) {
 	for _, server := range []string{
 		"http://signalbox.example", "https://[::1]:8443/below/it", "http://h/a b", "http://h/$(id)&;", "http://h/it's", "http://h/`id`\"*?\\", "",
 	} {
-		// A shell function replaces the program and prints its environment and arguments.
-		script := "signalbox-agent() { printf '%s|' \"$SERVICE_AGENT_JOIN_TOKEN\" \"$@\"; }; " + joinCommand(server, "fjt_Abc9")
+		// A shell function replaces the program and prints its arguments.
+		script := "signalbox-agent() { printf '%s|' \"$@\"; }; " + joinCommand(server)
 		output, err := exec.CommandContext(t.Context(), "bash", "-c", script).Output()
 		require.NoError(t, err)
-		require.Equal(t, "fjt_Abc9|join|--server|"+server+"|", string(output))
+		require.Equal(t, "join|--server|"+server+"|--join-token-file|-|", string(output))
 	}
 }
 
 func TestJoinCommandPlainWordsUnquoted(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "SERVICE_AGENT_JOIN_TOKEN=fjt_Abc9 signalbox-agent join --server https://s.example:8443/x", joinCommand("https://s.example:8443/x", "fjt_Abc9"))
+	require.Equal(t, "signalbox-agent join --server https://s.example:8443/x --join-token-file -", joinCommand("https://s.example:8443/x"))
 }

@@ -51,7 +51,7 @@ func (s *Server) CreateJoinToken(ctx context.Context, req *jobsv1.CreateJoinToke
 	}
 	if shown != "" {
 		resp.Token = &shown
-		resp.Command = joinCommand(s.PublicURL(), shown)
+		resp.Command = joinCommand(s.PublicURL())
 	}
 	return resp, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/pg"
@@ -74,9 +75,13 @@ func (s *PeerServer) ReportLifecycle(
 }
 
 // GetRunOwner returns the owner and project of a run, which is found by its own or its job's id. The calling service
-// needs them to check the access of its own caller.
+// needs them to check the access of its own caller. If readable is set, a run that this caller may not read is absent.
 func (s *PeerServer) GetRunOwner(ctx context.Context, req *jobspeerv1.GetRunOwnerRequest) (*jobspeerv1.RunOwner, error) {
-	r, err := s.Runs.Get(ctx, s.Pool, authn.Scope{Admin: true, Projects: []string{}}, req.GetId())
+	scope := access.ServiceScope()
+	if req.GetReadable() {
+		scope = authn.CallerOf(ctx).Reads()
+	}
+	r, err := s.Runs.Get(ctx, s.Pool, scope, req.GetId())
 	if err != nil {
 		return nil, err
 	}

@@ -158,6 +158,15 @@ func TestPeerServerOwnerAndLifecycle(t *testing.T) {
 	}
 	_, err = s.GetRunOwner(t.Context(), &jobspeerv1.GetRunOwnerRequest{Id: "run_none"})
 	require.True(t, fault.Is(err, fault.Absent))
+	readable := &jobspeerv1.GetRunOwnerRequest{Id: second, Readable: true}
+	_, err = s.GetRunOwner(t.Context(), readable)
+	require.True(t, fault.Is(err, fault.Absent), "a service may not read for itself")
+	for subject, ok := range map[string]bool{"usr_b": true, "usr_none": false} {
+		ctx := authn.NewContext(t.Context(), &authn.Caller{Kind: authn.KindUser, Subject: subject, Role: authn.RoleOperator})
+		_, err = s.GetRunOwner(ctx, readable)
+		require.Equal(t, ok, err == nil, "%s: %v", subject, err)
+		require.Equal(t, !ok, fault.Is(err, fault.Absent), "%s: %v", subject, err)
+	}
 
 	long := make([]byte, 10_000)
 	for i := range long {

@@ -721,7 +721,9 @@ func (x *WatchSignalsResponse) GetSignals() map[string]string {
 type GetRunOwnerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A run's id or a job's id.
-	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The run of a caller who may not read it is absent: the same query finds neither a hidden nor an absent run.
+	Readable      bool `protobuf:"varint,2,opt,name=readable,proto3" json:"readable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -761,6 +763,13 @@ func (x *GetRunOwnerRequest) GetId() string {
 		return x.Id
 	}
 	return ""
+}
+
+func (x *GetRunOwnerRequest) GetReadable() bool {
+	if x != nil {
+		return x.Readable
+	}
+	return false
 }
 
 type RunOwner struct {
@@ -1119,9 +1128,10 @@ const file_signalbox_jobs_peer_v1_run_proto_rawDesc = "" +
 	"\asignals\x18\x01 \x03(\v29.signalbox.jobs.peer.v1.WatchSignalsResponse.SignalsEntryR\asignals\x1a:\n" +
 	"\fSignalsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"-\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"I\n" +
 	"\x12GetRunOwnerRequest\x12\x17\n" +
-	"\x02id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x02id\"\xdb\x01\n" +
+	"\x02id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x02id\x12\x1a\n" +
+	"\breadable\x18\x02 \x01(\bR\breadable\"\xdb\x01\n" +
 	"\bRunOwner\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x19\n" +

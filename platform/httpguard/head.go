@@ -1,0 +1,92 @@
+package httpguard
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+)
+
+// maxHead is the maximum size of a request's head. The servers of this project have a lower limit.
+const maxHead = 128 << 10
+
+// The reasons for which a head is rejected.
+const (
+	reasonBareLF   = "a header line ends in LF without CR"
+	reasonFolded   = "a header line begins with a space or a tab"
+	reasonEmpty    = "the request begins with an empty line"
+	reasonBoth     = "the request has both Content-Length and Transfer-Encoding"
+	reasonOldChunk = "the request is HTTP/1.0 and has a Transfer-Encoding"
+	reasonLength   = "Content-Length is not a number, or is repeated"
+	reasonPreface  = "the connection already speaks HTTP/1.1"
+	reasonSize     = "the request headers are too large"
+)
+
+// framing is how a head says where the request's body ends.
+type framing struct {
+	length  int64 // of a body that is not chunked
+	chunked bool
+	// opaque means that what follows cannot be read as HTTP/1 requests: the connection speaks HTTP/2, or net/http responds
+	// with an error and closes it.
+	opaque bool
+}
+
+// headEnd returns the length of the head at the beginning of b, including its empty line, or 0 if b does not contain the
+// complete head. The lines before from have been checked; checked is the next from. It returns a reason if a line does not
+// end in CRLF or is folded, or if the first line is empty.
+func headEnd(b []byte, from int) (end, checked int, reason string) {
+	for {
+		n := bytes.IndexByte(b[from:], '\n')
+		if n < 0 {
+			return 0, from, ""
+		}
+		line := b[from : from+n]
+		switch {
+		case n == 0 || line[n-1] != '\r':
+			return 0, from, reasonBareLF
+		case n == 1 && from == 0:
+			return 0, from, reasonEmpty
+		case n == 1:
+			return from + 2, from, ""
+		case from > 0 && (line[0] == ' ' || line[0] == '\t'):
+			return 0, from, reasonFolded
+		}
+		from += n + 1
+	}
+}
+
+// parse returns the framing of a complete head, or the reason for which the head is rejected. first is true for the first
+// head of a connection. Everything else that may be wrong with a head is left to net/http.
+func parse(head []byte, first bool) (f framing, reason string) {
+	lines := strings.Split(strings.TrimSuffix(string(head), "\r\n\r\n"), "\r\n")
+	var lengths, encodings []string
+	for _, line := range lines[1:] {
+		name, value, _ := strings.Cut(line, ":")
+		switch value = strings.Trim(value, " \t"); {
+		case strings.EqualFold(strings.Trim(name, " \t"), "Content-Length"):
+			lengths = append(lengths, value)
+		case strings.EqualFold(strings.Trim(name, " \t"), "Transfer-Encoding"):
+			encodings = append(encodings, value)
+		}
+	}
+	switch {
+	case lines[0] == "PRI * HTTP/2.0" && first:
+		return framing{opaque: true}, ""
+	case lines[0] == "PRI * HTTP/2.0":
+		return framing{}, reasonPreface
+	case len(lengths) > 0 && len(encodings) > 0:
+		return framing{}, reasonBoth
+	case len(encodings) > 0 && !strings.HasSuffix(lines[0], " HTTP/1.1"):
+		return framing{}, reasonOldChunk
+	case len(encodings) == 1 && strings.EqualFold(encodings[0], "chunked"):
+		return framing{chunked: true}, ""
+	case len(encodings) > 0:
+		return framing{opaque: true}, "" // net/http responds with 501
+	case len(lengths) == 0:
+		return framing{}, ""
+	}
+	length, err := strconv.ParseUint(lengths[0], 10, 63)
+	if err != nil || len(lengths) > 1 {
+		return framing{}, reasonLength
+	}
+	return framing{length: int64(length)}, ""
+}

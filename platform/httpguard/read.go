@@ -1,0 +1,145 @@
+package httpguard
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync/atomic"
+)
+
+// malformed replaces a rejected head. net/http responds to it with 400 and closes the connection.
+const malformed = "-\r\n\r\n"
+
+// headSize is how much of a head is read at once. net/http reads the beginning of a connection in small pieces, to see
+// whether it speaks HTTP/2. It also reads a single byte while a handler runs, to see whether the client has left; that
+// read may last long and needs no buffer.
+const headSize = 4 << 10
+
+// checkedReader reads the requests of a connection. It delivers a head only when it is complete and has been checked, and
+// finds the end of each body, so that it checks each head.
+type checkedReader struct {
+	held    []byte // bytes that were read but not delivered
+	ready   int    // number of bytes of held that may be delivered
+	checked int    // number of bytes of the current head whose lines have been checked
+	heads   int    // number of heads so far, at most 1 is counted
+	left    int64  // bytes of the current body, if it has a length
+	chunked *chunks
+	opaque  bool // what follows is delivered unchecked
+	broken  bool // the current body is malformed
+
+	reason   atomic.Pointer[string] // why a head was rejected
+	replaced bool                   // malformed has been delivered instead of the head
+}
+
+// read reads from a connection. handedOver is true if the connection was hijacked, and what follows is delivered
+// unchecked.
+func (r *checkedReader) read(from net.Conn, p []byte, handedOver bool) (int, error) {
+	for len(p) > 0 {
+		if handedOver || r.opaque {
+			r.ready = len(r.held)
+		}
+		switch {
+		case r.ready > 0:
+			n := copy(p, r.held[:r.ready])
+			r.held, r.ready = r.held[n:], r.ready-n
+			if len(r.held) == 0 {
+				r.held = nil
+			}
+			return n, nil
+		case handedOver || r.opaque:
+			return from.Read(p) //nolint:wrapcheck // net/http inspects it
+		case r.broken, r.replaced:
+			return 0, io.ErrUnexpectedEOF
+		case r.reason.Load() != nil:
+			r.held, r.ready, r.replaced = []byte(malformed), len(malformed), true
+			continue
+		}
+		buf := p
+		if small := len(p) < headSize && r.left == 0 && r.chunked == nil; small && (len(p) > 1 || len(r.held) > 0) {
+			buf = make([]byte, headSize)
+		}
+		n, err := from.Read(buf)
+		if len(r.held) == 0 && len(buf) == len(p) {
+			used := r.scan(p[:n])
+			r.held = append(r.held, p[used:r.kept(used, n)]...)
+			if used > 0 {
+				return used, nil // an error is returned by the next read
+			}
+		} else {
+			r.held = append(r.held, buf[:n]...)
+			r.ready = r.scan(r.held)
+			r.held = r.held[:r.kept(r.ready, len(r.held))]
+		}
+		if errors.Is(err, io.EOF) && len(r.held) > 0 && !r.broken {
+			r.opaque = true // net/http rejects the incomplete head
+			continue
+		}
+		if err != nil && r.ready == 0 && r.reason.Load() == nil {
+			return 0, err //nolint:wrapcheck // net/http inspects it
+		}
+	}
+	return 0, nil
+}
+
+// kept returns how many of n bytes are kept, of which used may be delivered. What follows a malformed request is
+// dropped.
+func (r *checkedReader) kept(used, n int) int {
+	if r.broken || r.reason.Load() != nil {
+		return used
+	}
+	return n
+}
+
+// scan returns how many bytes at the beginning of b may be delivered: everything but an incomplete head. b begins with the
+// first byte that scan did not count in its last call.
+func (r *checkedReader) scan(b []byte) (used int) {
+	for used < len(b) && !r.broken && r.reason.Load() == nil {
+		rest := b[used:]
+		switch {
+		case r.opaque:
+			return len(b)
+		case r.chunked != nil:
+			n, done, ok := r.chunked.advance(rest)
+			if used += n; done {
+				r.chunked = nil
+			}
+			r.broken = !ok
+		case r.left > 0:
+			n := min(r.left, int64(len(rest)))
+			r.left -= n
+			used += int(n)
+		default:
+			n := r.head(rest)
+			if n == 0 {
+				return used
+			}
+			used += n
+		}
+	}
+	return used
+}
+
+// head returns the length of the head at the beginning of b, or 0 if it is incomplete or rejected.
+func (r *checkedReader) head(b []byte) int {
+	end, checked, reason := headEnd(b, r.checked)
+	r.checked = checked
+	if len(b)-end > maxHead && end == 0 || end > maxHead {
+		reason = reasonSize
+	}
+	var f framing
+	if reason == "" && end > 0 {
+		f, reason = parse(b[:end], r.heads == 0)
+	}
+	if reason != "" {
+		r.reason.Store(&reason)
+		return 0
+	}
+	if end == 0 {
+		return 0
+	}
+	r.checked, r.heads, r.left, r.opaque = 0, 1, f.length, f.opaque
+	if f.chunked {
+		r.chunked = newChunks()
+	}
+	return end
+}
