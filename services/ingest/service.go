@@ -74,7 +74,6 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 		}
 		s.live = l
 	}
-	var err error
 	s.digestAge = time.Duration(cfg.DigestDays) * 24 * time.Hour
 	s.commit = groupcommit.New(d.Pool, d.Clock, s.changed)
 	s.signals = ingestrun.NewControlBoard(d.Clock, s.nextSignal)
