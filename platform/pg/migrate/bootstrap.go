@@ -36,7 +36,7 @@ type Credentials struct {
 // bootstrapLock is the key of the advisory lock that lets only one Bootstrap run at a time; the number is arbitrary.
 const bootstrapLock = 7306642091
 
-// Bootstrap creates the database and, for each service, a schema, the role that owns it and the role that reads and
+// Bootstrap creates the database, the extension for text search and, for each service, a schema, the role that owns it and the role that reads and
 // writes its rows. It updates the roles and rights that already exist and deletes nothing, so it may run at every
 // start.
 func Bootstrap(ctx context.Context, cfg RoleConfig) (map[string]Credentials, error) {
@@ -65,6 +65,9 @@ func Bootstrap(ctx context.Context, cfg RoleConfig) (map[string]Credentials, err
 		return nil, fmt.Errorf("connect to database %s: %w", cfg.Database, err)
 	}
 	defer pg.CloseConn(ctx, conn)
+	if err := ensureExtension(ctx, conn); err != nil {
+		return nil, err
+	}
 	out := make(map[string]Credentials, len(cfg.Services))
 	for _, service := range cfg.Services {
 		cred, err := cfg.ensureService(ctx, conn, service)

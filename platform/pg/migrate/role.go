@@ -32,6 +32,15 @@ func ensureDatabase(ctx context.Context, admin *pgx.Conn, name string) error {
 	return nil
 }
 
+// ensureExtension creates pg_trgm, whose indexes find a part of a text. It is part of Postgres, and the owner of a
+// database may create it; the roles of the services may not.
+func ensureExtension(ctx context.Context, conn *pgx.Conn) error {
+	if _, err := conn.Exec(ctx, `CREATE EXTENSION IF NOT EXISTS pg_trgm SCHEMA public`); err != nil {
+		return fmt.Errorf("create the extension pg_trgm; install the contrib package of the Postgres server if it is missing: %w", err)
+	}
+	return nil
+}
+
 // ensureRole creates or updates a role that may only log in. It sends only the SCRAM
 // verifier to the server, so the password does not appear in statement logs.
 func ensureRole(ctx context.Context, conn *pgx.Conn, role, password, salt string) error {

@@ -371,7 +371,8 @@ func (x *ListQueueResponse) GetEntries() []*QueueEntry {
 // QueueEntry is a waiting job.
 type QueueEntry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Position in the whole queue, from 1; 0 before the scheduler has considered the job.
+	// Position among the jobs that the scheduler considers, from 1; 0 if it does not consider the job yet, because the job
+	// is new or in backoff, or many jobs of its owner are ahead.
 	Position int32 `protobuf:"varint,1,opt,name=position,proto3" json:"position,omitempty"`
 	// Null if the caller may not see the job.
 	JobId    *string  `protobuf:"bytes,2,opt,name=job_id,json=jobId,proto3,oneof" json:"job_id,omitempty"`

@@ -543,8 +543,10 @@ func (x *Checkpoint) GetCreatedAt() *timestamppb.Timestamp {
 }
 
 type QueueStatus struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Position int32                  `protobuf:"varint,1,opt,name=position,proto3" json:"position,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Position among the jobs that the scheduler considers, from 1; 0 if it does not consider the job yet, because the job
+	// is new or in backoff, or many jobs of its owner are ahead.
+	Position int32 `protobuf:"varint,1,opt,name=position,proto3" json:"position,omitempty"`
 	// `account_quota`, `pool_capacity`, `backoff`, ...
 	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	ReasonDetail  string                 `protobuf:"bytes,3,opt,name=reason_detail,json=reasonDetail,proto3" json:"reason_detail,omitempty"`
@@ -767,7 +769,10 @@ type ListJobsRequest struct {
 	// Only jobs with each of these labels: `name`, or `name=value`.
 	Label []string `protobuf:"bytes,6,rep,name=label,proto3" json:"label,omitempty"`
 	// Only jobs whose name contains this, ignoring case, or whose id or run id equals it.
-	Q             *string `protobuf:"bytes,7,opt,name=q,proto3,oneof" json:"q,omitempty"`
+	Q *string `protobuf:"bytes,7,opt,name=q,proto3,oneof" json:"q,omitempty"`
+	// Only the jobs behind this one, the last job of the previous page, by its id. Unlike `offset`, it costs the same on
+	// every page, and jobs that are added meanwhile do not shift the pages.
+	After         *string `protobuf:"bytes,8,opt,name=after,proto3,oneof" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -847,6 +852,13 @@ func (x *ListJobsRequest) GetLabel() []string {
 func (x *ListJobsRequest) GetQ() string {
 	if x != nil && x.Q != nil {
 		return *x.Q
+	}
+	return ""
+}
+
+func (x *ListJobsRequest) GetAfter() string {
+	if x != nil && x.After != nil {
+		return *x.After
 	}
 	return ""
 }
@@ -1824,7 +1836,7 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\n" +
 	"_exit_codeB\b\n" +
 	"\x06_phaseB\x0f\n" +
-	"\r_resumed_from\"\xda\x02\n" +
+	"\r_resumed_from\"\x8a\x03\n" +
 	"\x0fListJobsRequest\x12%\n" +
 	"\x05limit\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
@@ -1835,14 +1847,16 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01H\x04R\x05owner\x88\x01\x01\x12'\n" +
 	"\x05label\x18\x06 \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x10\"\ar\x05\x10\x01\x18\x80\x02R\x05label\x12\x1d\n" +
 	"\x01q\x18\a \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x05R\x01q\x88\x01\x01B\b\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x05R\x01q\x88\x01\x01\x12$\n" +
+	"\x05after\x18\b \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x06R\x05after\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
 	"\a_offsetB\b\n" +
 	"\x06_stateB\n" +
 	"\n" +
 	"\b_projectB\b\n" +
 	"\x06_ownerB\x04\n" +
-	"\x02_q\">\n" +
+	"\x02_qB\b\n" +
+	"\x06_after\">\n" +
 	"\x10ListJobsResponse\x12*\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x16.signalbox.jobs.v1.JobR\x04jobs\"/\n" +
 	"\rGetJobRequest\x12\x1e\n" +

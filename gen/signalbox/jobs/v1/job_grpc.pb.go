@@ -42,7 +42,7 @@ const (
 type JobServiceClient interface {
 	// SubmitJob runs every gate and admits the job, or refuses it and stores nothing.
 	SubmitJob(ctx context.Context, in *SubmitJobRequest, opts ...grpc.CallOption) (*Job, error)
-	// ListJobs lists the caller's jobs, newest first.
+	// ListJobs lists the jobs that the caller may see, newest first.
 	ListJobs(ctx context.Context, in *ListJobsRequest, opts ...grpc.CallOption) (*ListJobsResponse, error)
 	GetJob(ctx context.Context, in *GetJobRequest, opts ...grpc.CallOption) (*Job, error)
 	// StopJob ends a job; if the job has already ended, it is a conflict.
@@ -227,7 +227,7 @@ type JobService_WatchJobClient = grpc.ServerStreamingClient[WatchJobResponse]
 type JobServiceServer interface {
 	// SubmitJob runs every gate and admits the job, or refuses it and stores nothing.
 	SubmitJob(context.Context, *SubmitJobRequest) (*Job, error)
-	// ListJobs lists the caller's jobs, newest first.
+	// ListJobs lists the jobs that the caller may see, newest first.
 	ListJobs(context.Context, *ListJobsRequest) (*ListJobsResponse, error)
 	GetJob(context.Context, *GetJobRequest) (*Job, error)
 	// StopJob ends a job; if the job has already ended, it is a conflict.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,7 +14,6 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // SubjectKind is the subject kind of jobs in the event and audit tables.
@@ -167,62 +165,4 @@ func (s *Store) Statuses(ctx context.Context, q pg.Querier, id string, after int
 		return nil, fmt.Errorf("read the events of a job: %w", err)
 	}
 	return statuses, nil
-}
-
-// Filter selects jobs. Empty fields match every job.
-type Filter struct {
-	State   State
-	Project string // key or ID
-	Owner   string // user name
-	Labels  []string
-	Text    string
-}
-
-// labels splits the label filters into name=value pairs, each encoded as a JSON object, and names that match any
-// value.
-func (f *Filter) labels() (pairs, names []string, err error) {
-	pairs, names = []string{}, []string{}
-	for _, l := range f.Labels {
-		name, value, paired := strings.Cut(l, "=")
-		if !paired {
-			names = append(names, name)
-			continue
-		}
-		pair, err := json.Marshal(map[string]string{name: value})
-		if err != nil {
-			return nil, nil, fmt.Errorf("encode a label: %w", err)
-		}
-		pairs = append(pairs, string(pair))
-	}
-	return pairs, names, nil
-}
-
-// List returns the jobs that the scope may see and the filter matches, newest first, without their templates.
-func (s *Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, f Filter, p request.Page) ([]*Job, error) {
-	pairs, names, err := f.labels()
-	if err != nil {
-		return nil, err
-	}
-	rows, err := q.Query(ctx, `SELECT `+shownColumns+` FROM job WHERE `+access.Visible+` AND ($4 = '' OR state = $4)
-			AND ($5 = '' OR project = $5 OR project_id = $5) AND ($6 = '' OR owner_name = $6)
-			AND labels @> ALL($7::text[]::jsonb[]) AND labels ?& $8
-			AND ($9 = '' OR position(lower($9) IN lower(name)) > 0 OR id = $9 OR run_id = $9)
-		ORDER BY created_at DESC, id DESC LIMIT $10 OFFSET $11`,
-		access.Args(scope, f.State, f.Project, f.Owner, pairs, names, f.Text, p.FetchLimit(), p.Offset)...)
-	if err != nil {
-		return nil, fmt.Errorf("list jobs: %w", err)
-	}
-	return collectJobs(rows)
-}
-
-func collectJobs(rows pgx.Rows) ([]*Job, error) {
-	found, err := pg.All[row](rows, nil)
-	if err != nil {
-		return nil, fmt.Errorf("read jobs: %w", err)
-	}
-	jobs := make([]*Job, len(found))
-	for i, r := range found {
-		jobs[i] = r.job()
-	}
-	return jobs, nil
 }

@@ -40,6 +40,7 @@ func (c *closes) CloseRun(_ context.Context, _ pgx.Tx, runID string) error {
 }
 
 type harness struct {
+	db     *pgtest.DB
 	pool   *pgxpool.Pool
 	ids    *id.Source
 	store  *job.Store
@@ -49,9 +50,8 @@ type harness struct {
 func newHarness(t *testing.T) *harness {
 	t.Helper()
 	ids := id.NewSource(clock.Real(), rand.Reader)
-	b := &harness{
-		pool: pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations}).Pool("jobs"), ids: ids, closes: &closes{},
-	}
+	database := pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations})
+	b := &harness{db: database, pool: database.Pool("jobs"), ids: ids, closes: &closes{}}
 	b.store = &job.Store{Events: event.NewLog(clock.Real(), ids, "jobs"), Closer: b.closes}
 	return b
 }

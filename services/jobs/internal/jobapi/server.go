@@ -108,7 +108,14 @@ func (s *Server) ListJobs(ctx context.Context, req *jobsv1.ListJobsRequest) (*jo
 	if state != "" && !slices.Contains(job.States(), state) {
 		return nil, fault.InvalidFields(fault.At(fault.TypeEnum, "Input should be a job state", "state"))
 	}
-	filter := job.Filter{State: state, Project: req.GetProject(), Owner: req.GetOwner(), Labels: req.GetLabel(), Text: req.GetQ()}
+	if req.After != nil {
+		if err := request.ID(id.Job, "after", req.GetAfter()); err != nil {
+			return nil, err
+		}
+	}
+	filter := job.Filter{
+		State: state, Project: req.GetProject(), Owner: req.GetOwner(), Labels: req.GetLabel(), Text: req.GetQ(), After: req.GetAfter(),
+	}
 	jobs, err := s.Jobs.List(ctx, s.Pool, authn.ScopeOf(ctx), filter, p)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,116 @@
+package job_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/access"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
+)
+
+// fill inserts copies of a job. One in a thousand has another state, owner, project, label and name.
+func (b *harness) fill(t *testing.T, like *job.Job, n int) {
+	t.Helper()
+	const chunk = 10_000
+	for from := 0; from < n; from += chunk {
+		_, err := b.pool.Exec(t.Context(), `INSERT INTO job (id, run_id, name, owner_id, owner_name, project_id, project, visibility, labels, priority,
+				spec, spec_digest, template, pools, gpus, retry_max, running_s, starting_s, queued_s, created_at, state, queued_at, seq)
+			SELECT 'job_' || i, 'run_' || i, CASE WHEN i % 1000 = 7 THEN 'Rare_50% one ' || i ELSE 'usual ' || md5(i::text) END, owner_id,
+				CASE WHEN i % 1000 = 7 THEN 'rare' ELSE owner_name END, CASE WHEN i % 1000 = 7 THEN 'prj_rare' ELSE project_id END,
+				CASE WHEN i % 1000 = 7 THEN 'rare' ELSE project END, visibility,
+				CASE WHEN i % 1000 = 7 THEN '{"rare": "x"}' ELSE jsonb_build_object('n', (i % 50)::text) END, priority, spec, spec_digest, template, pools,
+				gpus, retry_max, running_s, starting_s, queued_s, created_at - make_interval(secs => i),
+				CASE WHEN i % 1000 = 7 THEN 'pausing' ELSE 'queued' END, queued_at, seq
+			FROM job, generate_series($2::int, $3) i WHERE job.id = $1`, like.ID, from, min(from+chunk, n)-1)
+		require.NoError(t, err)
+	}
+}
+
+// Each filter alone, and a page far back, reads few of many jobs through an index.
+func TestStore_List_usesIndexesAtManyJobs(t *testing.T) {
+	t.Parallel()
+	b := newHarness(t)
+	newest := b.insert(t)
+	b.fill(t, newest, 100_000)
+	db := b.db.OwnerPool("jobs")
+	_, err := db.Exec(t.Context(), `ANALYZE job`)
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		filter job.Filter
+		index  string
+		found  int
+	}{
+		"state":             {job.Filter{State: job.Pausing}, "job_state", 50},
+		"project key":       {job.Filter{Project: "rare"}, "job_project_key", 50},
+		"project ID":        {job.Filter{Project: "prj_rare"}, "job_project", 50},
+		"owner":             {job.Filter{Owner: "rare"}, "job_owner_name", 50},
+		"label and value":   {job.Filter{Labels: []string{"rare=x"}}, "job_labels", 50},
+		"label name":        {job.Filter{Labels: []string{"rare"}}, "job_labels", 50},
+		"part of a name":    {job.Filter{Text: "rE_50% o"}, "job_name", 50},
+		"job ID":            {job.Filter{Text: newest.ID}, "job_pkey", 1},
+		"run ID":            {job.Filter{Text: newest.RunID}, "job_run", 1},
+		"no such text":      {job.Filter{Text: "rare%one"}, "job_name", 0},
+		"after a job":       {job.Filter{After: "job_90000"}, "job_newest", 50},
+		"state after a job": {job.Filter{State: job.Queued, After: "job_90000"}, "job_", 50},
+	} {
+		for _, offset := range []int{0, 10} {
+			plan := pgtest.Explain(t, b.pool, func(q pg.Querier) error {
+				jobs, err := b.store.List(t.Context(), q, access.ServiceScope(), c.filter, request.Page{Limit: 49, Offset: offset})
+				if offset == 0 {
+					require.Len(t, jobs, c.found, name)
+				}
+				return err
+			})
+			require.NotContains(t, plan, "Seq Scan", "%s: %s", name, plan)
+			require.Contains(t, plan, c.index, "%s: %s", name, plan)
+		}
+	}
+}
+
+func TestStore_List_pagesAfterJob(t *testing.T) {
+	t.Parallel()
+	b := newHarness(t)
+	var all []string
+	for range 7 {
+		all = append([]string{b.insert(t).ID}, all...)
+	}
+	_, err := b.pool.Exec(t.Context(), `UPDATE job SET created_at = '2026-11-21'`) // jobs of the same time are in the order of their IDs
+	require.NoError(t, err)
+	slices.SortFunc(all, func(a, b string) int { return cmp.Compare(b, a) })
+	var seen []string
+	f := job.Filter{}
+	for {
+		jobs, err := b.store.List(t.Context(), b.pool, access.ServiceScope(), f, request.Page{Limit: 1})
+		require.NoError(t, err)
+		page, more := request.CutPage(jobs, request.Page{Limit: 1})
+		for _, j := range page {
+			seen, f.After = append(seen, j.ID), j.ID
+		}
+		if b.insert(t); !more {
+			break
+		}
+	}
+	require.Equal(t, all, seen, "jobs that are added meanwhile do not shift the pages")
+
+	hidden := b.insert(t)
+	_, err = b.pool.Exec(t.Context(), `UPDATE job SET visibility = 'team' WHERE id = $1`, hidden.ID)
+	require.NoError(t, err)
+	stranger := authn.Scope{UserID: "usr_9", Projects: []string{}}
+	var texts []string
+	for _, after := range []string{hidden.ID, b.ids.New(id.Job)} {
+		_, err = b.store.List(t.Context(), b.pool, stranger, job.Filter{After: after}, request.Page{Limit: 1})
+		require.True(t, fault.Is(err, fault.Invalid), "%v", err)
+		texts = append(texts, fmt.Sprint(fault.From(err).Fields))
+	}
+	require.Equal(t, texts[0], texts[1], "a hidden job looks like a missing one")
+}
