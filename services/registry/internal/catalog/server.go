@@ -83,13 +83,14 @@ func (s *Server) ResolveSubmission(
 }
 
 // ResolveBindings resolves references with the permissions of the end user on whose behalf the call is made. References
-// that are unknown, hidden or not ready form one list; references that the user sees but may not read form another. It
-// writes an audit entry for each protected dataset, in one transaction.
+// that are unknown, hidden or not ready form one list; references that the user sees but may not read form another. If
+// both are empty, it writes an audit entry for each protected dataset, in one transaction. Otherwise the submission is
+// refused, and no job reads the datasets.
 func (s *Server) ResolveBindings(
 	ctx context.Context, in *registrypeerv1.ResolveBindingsRequest,
 ) (*registrypeerv1.ResolveBindingsResponse, error) {
 	out, protected, err := s.resolve(ctx, in)
-	if err != nil || len(protected) == 0 {
+	if err != nil || len(protected) == 0 || len(out.GetUnknown())+len(out.GetUnreadable()) > 0 {
 		return out, err
 	}
 	return out, pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
