@@ -100,6 +100,7 @@ func Table() []Route {
 		{Method: "POST", Pattern: "/api/cli/device/token", Kind: RPC, RPC: "signalbox.auth.v1.DeviceService/PollDeviceToken", Service: "auth", Credential: "none", Body: "*", Status: 200},
 		{Method: "GET", Pattern: "/api/cluster", Kind: RPC, RPC: "signalbox.jobs.v1.ClusterService/GetCluster", Service: "jobs", Credential: "user", Role: "operator", Status: 200},
 		{Method: "GET", Pattern: "/api/cluster/nodes", Kind: RPC, RPC: "signalbox.jobs.v1.FleetService/ListNodes", Service: "jobs", Credential: "user", Role: "operator", Status: 200},
+		{Method: "DELETE", Pattern: "/api/cluster/nodes/{node_id}", Kind: RPC, RPC: "signalbox.jobs.v1.ClusterService/DeleteNode", Service: "jobs", Credential: "user", Role: "admin", Status: 204},
 		{Method: "GET", Pattern: "/api/cluster/nodes/{node_id}", Kind: RPC, RPC: "signalbox.jobs.v1.ClusterService/GetNode", Service: "jobs", Credential: "user", Role: "operator", Status: 200},
 		{Method: "POST", Pattern: "/api/cluster/nodes/{node_id}/cordon", Kind: RPC, RPC: "signalbox.jobs.v1.ClusterService/CordonNode", Service: "jobs", Credential: "user", Role: "admin", Body: "*", Status: 200},
 		{Method: "POST", Pattern: "/api/cluster/nodes/{node_id}/drain", Kind: RPC, RPC: "signalbox.jobs.v1.ClusterService/DrainNode", Service: "jobs", Credential: "user", Role: "admin", Body: "*", Status: 200},

@@ -23,6 +23,8 @@ type Config struct {
 	NodeLease time.Duration `env:"SERVICE_JOBS_NODE_LEASE, default=30s" doc:"a node that is silent for this long is lost and gets no new work"`
 	// FenceTimeout is how long after a node's last message its work items are given up.
 	FenceTimeout time.Duration `env:"SERVICE_JOBS_FENCE_TIMEOUT, default=120s" doc:"after this much silence, a node's attempts and engines are given up and run on other nodes"`
+	// JoinTimeout is how long after it joined a node may connect for the first time.
+	JoinTimeout time.Duration `env:"SERVICE_JOBS_JOIN_TIMEOUT, default=24h" doc:"a node that has joined a fleet but not connected within this time is removed and must join again"`
 	// SchedulerInterval is the pause between two scheduler passes without a wake-up.
 	SchedulerInterval time.Duration `env:"SERVICE_JOBS_SCHEDULER_INTERVAL, default=2s" doc:"pause between two scheduler passes if no change wakes the scheduler earlier"`
 	// IngestEndpoint overrides the address that training reports to.
@@ -47,6 +49,9 @@ func (c *Config) Validate() error {
 	if c.FenceTimeout < c.NodeLease {
 		errs = append(errs, conf.Errorf("SERVICE_JOBS_FENCE_TIMEOUT", "must be at least SERVICE_JOBS_NODE_LEASE"))
 	}
+	if c.JoinTimeout < time.Minute {
+		errs = append(errs, conf.Errorf("SERVICE_JOBS_JOIN_TIMEOUT", "must be at least 1m"))
+	}
 	if c.SchedulerInterval < 10*time.Millisecond {
 		errs = append(errs, conf.Errorf("SERVICE_JOBS_SCHEDULER_INTERVAL", "must be at least 10ms"))
 	}
@@ -57,6 +62,9 @@ func (c *Config) Validate() error {
 	}
 	return errors.Join(errs...)
 }
+
+// giveUp returns how long a node has been lost when its work is given up.
+func (c *Config) giveUp() time.Duration { return c.FenceTimeout - c.NodeLease }
 
 // heartbeat returns the interval of heartbeats in both directions: a third of the lease, but at least one second.
 func (c *Config) heartbeat() time.Duration { return max(time.Second, c.NodeLease/3) }

@@ -157,7 +157,7 @@ func TestRenewCertificateOnlyOwn(t *testing.T) {
 	}{
 		"unsignable request":  {"node/" + a.nodeID, "bad", fault.Refused},
 		"empty request":       {"node/" + a.nodeID, "", fault.Invalid},
-		"removed node":        {"node/" + w.ids.New(id.Node), "good", fault.Absent},
+		"removed node":        {"node/" + w.ids.New(id.Node), "good", fault.Unauthenticated},
 		"service certificate": {"registry", "good", fault.Forbidden},
 		"gateway certificate": {"gateway", "good", fault.Forbidden},
 	} {

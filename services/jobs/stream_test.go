@@ -55,7 +55,7 @@ func TestStreamRequiresOwnHello(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, stream.Send(&jobsv1.ConnectRequest{Message: &jobsv1.ConnectRequest_Hello{Hello: &jobsv1.AgentHello{NodeId: "nod_stranger"}}}))
 	_, err = stream.Recv()
-	require.True(t, fault.Is(err, fault.Absent), "%v", err)
+	require.True(t, fault.Is(err, fault.Unauthenticated), "%v", err)
 }
 
 func TestDesiredWorkResentOnHeartbeat(t *testing.T) {

@@ -47,7 +47,7 @@ func (s *Service) wire() {
 	s.scheduler = &jobqueue.Scheduler{Pool: d.Pool, IDs: d.IDs, Jobs: jobs, Works: works, Ledger: ledger}
 	s.reconcile = &lifecycle.Reconciler{
 		Pool: d.Pool, Driver: s.driver, Nodes: s.liveness, Works: works, Clock: d.Clock,
-		Lease: s.cfg.NodeLease, Fence: s.cfg.FenceTimeout,
+		Lease: s.cfg.NodeLease, Fence: s.cfg.FenceTimeout, JoinPatience: s.cfg.JoinTimeout,
 	}
 	s.serve(jobs, works, tokens, ledger, repeats, tracks)
 	s.share(repeats, events, tracks)
@@ -71,7 +71,7 @@ func (s *Service) serve(
 	admission := &jobapi.Admission{
 		Inputs: &admission.Inputs{
 			Catalog: &jobspec.Registry{Client: d.Catalog}, Projects: &jobapi.AuthProjects{Client: d.Projects},
-			Pools: &jobapi.Rows{DB: d.Pool, Ledger: ledger}, Accounts: &jobapi.Rows{DB: d.Pool, Ledger: ledger},
+			Pools: &jobapi.Rows{DB: d.Pool, GiveUp: s.cfg.giveUp()}, Accounts: &jobapi.Rows{DB: d.Pool, Ledger: ledger},
 			Hardware: s.hardware, Registries: s.cfg.ImageRegistries,
 		},
 		Jobs: jobs, Once: repeats, IDs: d.IDs, Rand: d.Rand, Trail: tracks,

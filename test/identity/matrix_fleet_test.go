@@ -21,6 +21,7 @@ func (w *harness) fleetNeeds() map[string]preparation {
 		"POST /api/cluster/nodes/{node_id}/drain":                   w.node,
 		"POST /api/cluster/nodes/{node_id}/cordon":                  w.node,
 		"POST /api/cluster/nodes/{node_id}/uncordon":                w.node,
+		"DELETE /api/cluster/nodes/{node_id}":                       w.node,
 		"DELETE /api/shares/{share_id}":                             w.share,
 		"GET /api/share/{token}":                                    w.share,
 		"GET /api/share/{token}/metrics":                            w.share,

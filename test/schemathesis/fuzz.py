@@ -56,8 +56,8 @@ KEPT = (ParameterLocation.BODY, ParameterLocation.QUERY, ParameterLocation.PATH)
 #: Operations that end sessions, change global state or block other operations. They are called last, in
 #: this order.
 LAST = (
-    "setHardwareConfig", "putHardwareConfig", "putSetting", "cordonNode", "drainNode", "uncordonNode", "logout", "revokeSession",
-    "revokeOtherSessions", "changePassword", "rotateKey", "setMaintenance",
+    "setHardwareConfig", "putHardwareConfig", "putSetting", "cordonNode", "drainNode", "uncordonNode", "deleteNode", "logout",
+    "revokeSession", "revokeOtherSessions", "changePassword", "rotateKey", "setMaintenance",
 )
 
 #: The minimum number of examples with which the bounds of each field are tested too.

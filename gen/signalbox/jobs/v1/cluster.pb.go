@@ -14,6 +14,7 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	emptypb "google.golang.org/protobuf/types/known/emptypb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -655,6 +656,50 @@ func (x *CordonNodeRequest) GetReason() string {
 	return ""
 }
 
+type DeleteNodeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	NodeId        string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteNodeRequest) Reset() {
+	*x = DeleteNodeRequest{}
+	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteNodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteNodeRequest) ProtoMessage() {}
+
+func (x *DeleteNodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteNodeRequest.ProtoReflect.Descriptor instead.
+func (*DeleteNodeRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_cluster_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *DeleteNodeRequest) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
 type UncordonNodeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	NodeId        string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
@@ -664,7 +709,7 @@ type UncordonNodeRequest struct {
 
 func (x *UncordonNodeRequest) Reset() {
 	*x = UncordonNodeRequest{}
-	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[9]
+	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -676,7 +721,7 @@ func (x *UncordonNodeRequest) String() string {
 func (*UncordonNodeRequest) ProtoMessage() {}
 
 func (x *UncordonNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[9]
+	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -689,7 +734,7 @@ func (x *UncordonNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UncordonNodeRequest.ProtoReflect.Descriptor instead.
 func (*UncordonNodeRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_cluster_proto_rawDescGZIP(), []int{9}
+	return file_signalbox_jobs_v1_cluster_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *UncordonNodeRequest) GetNodeId() string {
@@ -703,7 +748,7 @@ var File_signalbox_jobs_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_signalbox_jobs_v1_cluster_proto_rawDesc = "" +
 	"\n" +
-	"\x1fsignalbox/jobs/v1/cluster.proto\x12\x11signalbox.jobs.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dsignalbox/jobs/v1/fleet.proto\x1a\"signalbox/options/v1/options.proto\"\x13\n" +
+	"\x1fsignalbox/jobs/v1/cluster.proto\x12\x11signalbox.jobs.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dsignalbox/jobs/v1/fleet.proto\x1a\"signalbox/options/v1/options.proto\"\x13\n" +
 	"\x11GetClusterRequest\"\xa7\x03\n" +
 	"\aCluster\x12\x16\n" +
 	"\x06fleets\x18\x01 \x01(\x05R\x06fleets\x12\x14\n" +
@@ -773,9 +818,11 @@ const file_signalbox_jobs_v1_cluster_proto_rawDesc = "" +
 	"\anode_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06nodeId\x12'\n" +
 	"\x06reason\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02H\x00R\x06reason\x88\x01\x01B\t\n" +
-	"\a_reason\"7\n" +
+	"\a_reason\"5\n" +
+	"\x11DeleteNodeRequest\x12 \n" +
+	"\anode_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06nodeId\"7\n" +
 	"\x13UncordonNodeRequest\x12 \n" +
-	"\anode_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06nodeId2\xc3\x06\n" +
+	"\anode_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06nodeId2\xc8\a\n" +
 	"\x0eClusterService\x12q\n" +
 	"\n" +
 	"GetCluster\x12$.signalbox.jobs.v1.GetClusterRequest\x1a\x1a.signalbox.jobs.v1.Cluster\"!\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02\x0e\x12\f/api/cluster\x90\x02\x01\x12\x88\x01\n" +
@@ -788,7 +835,10 @@ const file_signalbox_jobs_v1_cluster_proto_rawDesc = "" +
 	"CordonNode\x12$.signalbox.jobs.v1.CordonNodeRequest\x1a\x17.signalbox.jobs.v1.Node\"B\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x06\n" +
 	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02(:\x01*\"#/api/cluster/nodes/{node_id}/cordon\x12\x90\x01\n" +
 	"\fUncordonNode\x12&.signalbox.jobs.v1.UncordonNodeRequest\x1a\x17.signalbox.jobs.v1.Node\"?\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02'\"%/api/cluster/nodes/{node_id}/uncordonBAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02'\"%/api/cluster/nodes/{node_id}/uncordon\x12\x82\x01\n" +
+	"\n" +
+	"DeleteNode\x12$.signalbox.jobs.v1.DeleteNodeRequest\x1a\x16.google.protobuf.Empty\"6\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x1e*\x1c/api/cluster/nodes/{node_id}BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
 
 var (
 	file_signalbox_jobs_v1_cluster_proto_rawDescOnce sync.Once
@@ -802,7 +852,7 @@ func file_signalbox_jobs_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_signalbox_jobs_v1_cluster_proto_rawDescData
 }
 
-var file_signalbox_jobs_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_signalbox_jobs_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_signalbox_jobs_v1_cluster_proto_goTypes = []any{
 	(*GetClusterRequest)(nil),     // 0: signalbox.jobs.v1.GetClusterRequest
 	(*Cluster)(nil),               // 1: signalbox.jobs.v1.Cluster
@@ -813,32 +863,36 @@ var file_signalbox_jobs_v1_cluster_proto_goTypes = []any{
 	(*GetNodeRequest)(nil),        // 6: signalbox.jobs.v1.GetNodeRequest
 	(*DrainNodeRequest)(nil),      // 7: signalbox.jobs.v1.DrainNodeRequest
 	(*CordonNodeRequest)(nil),     // 8: signalbox.jobs.v1.CordonNodeRequest
-	(*UncordonNodeRequest)(nil),   // 9: signalbox.jobs.v1.UncordonNodeRequest
-	nil,                           // 10: signalbox.jobs.v1.Cluster.NodesByStateEntry
-	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
-	(DrainMode)(0),                // 12: signalbox.jobs.v1.DrainMode
-	(*Node)(nil),                  // 13: signalbox.jobs.v1.Node
+	(*DeleteNodeRequest)(nil),     // 9: signalbox.jobs.v1.DeleteNodeRequest
+	(*UncordonNodeRequest)(nil),   // 10: signalbox.jobs.v1.UncordonNodeRequest
+	nil,                           // 11: signalbox.jobs.v1.Cluster.NodesByStateEntry
+	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
+	(DrainMode)(0),                // 13: signalbox.jobs.v1.DrainMode
+	(*Node)(nil),                  // 14: signalbox.jobs.v1.Node
+	(*emptypb.Empty)(nil),         // 15: google.protobuf.Empty
 }
 var file_signalbox_jobs_v1_cluster_proto_depIdxs = []int32{
-	10, // 0: signalbox.jobs.v1.Cluster.nodes_by_state:type_name -> signalbox.jobs.v1.Cluster.NodesByStateEntry
+	11, // 0: signalbox.jobs.v1.Cluster.nodes_by_state:type_name -> signalbox.jobs.v1.Cluster.NodesByStateEntry
 	2,  // 1: signalbox.jobs.v1.Cluster.pools:type_name -> signalbox.jobs.v1.PoolSummary
 	5,  // 2: signalbox.jobs.v1.ListQueueResponse.entries:type_name -> signalbox.jobs.v1.QueueEntry
-	11, // 3: signalbox.jobs.v1.QueueEntry.since:type_name -> google.protobuf.Timestamp
-	12, // 4: signalbox.jobs.v1.DrainNodeRequest.mode:type_name -> signalbox.jobs.v1.DrainMode
+	12, // 3: signalbox.jobs.v1.QueueEntry.since:type_name -> google.protobuf.Timestamp
+	13, // 4: signalbox.jobs.v1.DrainNodeRequest.mode:type_name -> signalbox.jobs.v1.DrainMode
 	0,  // 5: signalbox.jobs.v1.ClusterService.GetCluster:input_type -> signalbox.jobs.v1.GetClusterRequest
 	3,  // 6: signalbox.jobs.v1.ClusterService.ListQueue:input_type -> signalbox.jobs.v1.ListQueueRequest
 	6,  // 7: signalbox.jobs.v1.ClusterService.GetNode:input_type -> signalbox.jobs.v1.GetNodeRequest
 	7,  // 8: signalbox.jobs.v1.ClusterService.DrainNode:input_type -> signalbox.jobs.v1.DrainNodeRequest
 	8,  // 9: signalbox.jobs.v1.ClusterService.CordonNode:input_type -> signalbox.jobs.v1.CordonNodeRequest
-	9,  // 10: signalbox.jobs.v1.ClusterService.UncordonNode:input_type -> signalbox.jobs.v1.UncordonNodeRequest
-	1,  // 11: signalbox.jobs.v1.ClusterService.GetCluster:output_type -> signalbox.jobs.v1.Cluster
-	4,  // 12: signalbox.jobs.v1.ClusterService.ListQueue:output_type -> signalbox.jobs.v1.ListQueueResponse
-	13, // 13: signalbox.jobs.v1.ClusterService.GetNode:output_type -> signalbox.jobs.v1.Node
-	13, // 14: signalbox.jobs.v1.ClusterService.DrainNode:output_type -> signalbox.jobs.v1.Node
-	13, // 15: signalbox.jobs.v1.ClusterService.CordonNode:output_type -> signalbox.jobs.v1.Node
-	13, // 16: signalbox.jobs.v1.ClusterService.UncordonNode:output_type -> signalbox.jobs.v1.Node
-	11, // [11:17] is the sub-list for method output_type
-	5,  // [5:11] is the sub-list for method input_type
+	10, // 10: signalbox.jobs.v1.ClusterService.UncordonNode:input_type -> signalbox.jobs.v1.UncordonNodeRequest
+	9,  // 11: signalbox.jobs.v1.ClusterService.DeleteNode:input_type -> signalbox.jobs.v1.DeleteNodeRequest
+	1,  // 12: signalbox.jobs.v1.ClusterService.GetCluster:output_type -> signalbox.jobs.v1.Cluster
+	4,  // 13: signalbox.jobs.v1.ClusterService.ListQueue:output_type -> signalbox.jobs.v1.ListQueueResponse
+	14, // 14: signalbox.jobs.v1.ClusterService.GetNode:output_type -> signalbox.jobs.v1.Node
+	14, // 15: signalbox.jobs.v1.ClusterService.DrainNode:output_type -> signalbox.jobs.v1.Node
+	14, // 16: signalbox.jobs.v1.ClusterService.CordonNode:output_type -> signalbox.jobs.v1.Node
+	14, // 17: signalbox.jobs.v1.ClusterService.UncordonNode:output_type -> signalbox.jobs.v1.Node
+	15, // 18: signalbox.jobs.v1.ClusterService.DeleteNode:output_type -> google.protobuf.Empty
+	12, // [12:19] is the sub-list for method output_type
+	5,  // [5:12] is the sub-list for method input_type
 	5,  // [5:5] is the sub-list for extension type_name
 	5,  // [5:5] is the sub-list for extension extendee
 	0,  // [0:5] is the sub-list for field type_name
@@ -860,7 +914,7 @@ func file_signalbox_jobs_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_jobs_v1_cluster_proto_rawDesc), len(file_signalbox_jobs_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

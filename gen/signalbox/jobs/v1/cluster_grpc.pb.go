@@ -13,6 +13,7 @@ import (
 	grpc "google.golang.org/grpc"
 	codes "google.golang.org/grpc/codes"
 	status "google.golang.org/grpc/status"
+	emptypb "google.golang.org/protobuf/types/known/emptypb"
 )
 
 // This is a compile-time assertion to ensure that this generated file
@@ -27,13 +28,14 @@ const (
 	ClusterService_DrainNode_FullMethodName    = "/signalbox.jobs.v1.ClusterService/DrainNode"
 	ClusterService_CordonNode_FullMethodName   = "/signalbox.jobs.v1.ClusterService/CordonNode"
 	ClusterService_UncordonNode_FullMethodName = "/signalbox.jobs.v1.ClusterService/UncordonNode"
+	ClusterService_DeleteNode_FullMethodName   = "/signalbox.jobs.v1.ClusterService/DeleteNode"
 )
 
 // ClusterServiceClient is the client API for ClusterService service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ClusterService shows capacity and queue to every user and lets admins cordon and drain nodes.
+// ClusterService shows capacity and queue to every user and lets admins cordon, drain and remove nodes.
 type ClusterServiceClient interface {
 	// GetCluster summarizes fleets, nodes and pools.
 	GetCluster(ctx context.Context, in *GetClusterRequest, opts ...grpc.CallOption) (*Cluster, error)
@@ -49,6 +51,10 @@ type ClusterServiceClient interface {
 	CordonNode(ctx context.Context, in *CordonNodeRequest, opts ...grpc.CallOption) (*Node, error)
 	// UncordonNode ends a cordon or a drain.
 	UncordonNode(ctx context.Context, in *UncordonNodeRequest, opts ...grpc.CallOption) (*Node, error)
+	// DeleteNode removes a node, whatever its state. Its certificate and the ingest tokens of its attempts are refused at
+	// once. Its work is given up as on a lost node: attempts are queued for a retry, engines for another node. To move the
+	// work first, drain the node. The host can join again with a new join token.
+	DeleteNode(ctx context.Context, in *DeleteNodeRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 }
 
 type clusterServiceClient struct {
@@ -119,11 +125,21 @@ func (c *clusterServiceClient) UncordonNode(ctx context.Context, in *UncordonNod
 	return out, nil
 }
 
+func (c *clusterServiceClient) DeleteNode(ctx context.Context, in *DeleteNodeRequest, opts ...grpc.CallOption) (*emptypb.Empty, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(emptypb.Empty)
+	err := c.cc.Invoke(ctx, ClusterService_DeleteNode_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ClusterServiceServer is the server API for ClusterService service.
 // All implementations must embed UnimplementedClusterServiceServer
 // for forward compatibility.
 //
-// ClusterService shows capacity and queue to every user and lets admins cordon and drain nodes.
+// ClusterService shows capacity and queue to every user and lets admins cordon, drain and remove nodes.
 type ClusterServiceServer interface {
 	// GetCluster summarizes fleets, nodes and pools.
 	GetCluster(context.Context, *GetClusterRequest) (*Cluster, error)
@@ -139,6 +155,10 @@ type ClusterServiceServer interface {
 	CordonNode(context.Context, *CordonNodeRequest) (*Node, error)
 	// UncordonNode ends a cordon or a drain.
 	UncordonNode(context.Context, *UncordonNodeRequest) (*Node, error)
+	// DeleteNode removes a node, whatever its state. Its certificate and the ingest tokens of its attempts are refused at
+	// once. Its work is given up as on a lost node: attempts are queued for a retry, engines for another node. To move the
+	// work first, drain the node. The host can join again with a new join token.
+	DeleteNode(context.Context, *DeleteNodeRequest) (*emptypb.Empty, error)
 	mustEmbedUnimplementedClusterServiceServer()
 }
 
@@ -166,6 +186,9 @@ func (UnimplementedClusterServiceServer) CordonNode(context.Context, *CordonNode
 }
 func (UnimplementedClusterServiceServer) UncordonNode(context.Context, *UncordonNodeRequest) (*Node, error) {
 	return nil, status.Error(codes.Unimplemented, "method UncordonNode not implemented")
+}
+func (UnimplementedClusterServiceServer) DeleteNode(context.Context, *DeleteNodeRequest) (*emptypb.Empty, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteNode not implemented")
 }
 func (UnimplementedClusterServiceServer) mustEmbedUnimplementedClusterServiceServer() {}
 func (UnimplementedClusterServiceServer) testEmbeddedByValue()                        {}
@@ -296,6 +319,24 @@ func _ClusterService_UncordonNode_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ClusterService_DeleteNode_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteNodeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).DeleteNode(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_DeleteNode_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).DeleteNode(ctx, req.(*DeleteNodeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ClusterService_ServiceDesc is the grpc.ServiceDesc for ClusterService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -326,6 +367,10 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "UncordonNode",
 			Handler:    _ClusterService_UncordonNode_Handler,
+		},
+		{
+			MethodName: "DeleteNode",
+			Handler:    _ClusterService_DeleteNode_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

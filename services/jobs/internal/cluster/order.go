@@ -67,6 +67,36 @@ func (o *Orders) Give(
 	return n, err
 }
 
+// Remove deletes a node. Its streams end, and the leader gives up its work.
+func (o *Orders) Remove(ctx context.Context, nodeID string) error {
+	return pg.InTx(ctx, o.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		n, err := o.Store.Lock(ctx, tx, nodeID)
+		if err != nil {
+			return err
+		}
+		now, err := pg.Now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		works, err := o.Store.Remove(ctx, tx, nodeID, now)
+		if err != nil {
+			return err
+		}
+		_, err = o.Events.Append(ctx, tx, event.Event{SubjectKind: fleet.SubjectNode, SubjectID: nodeID, Type: "node.deleted", From: n.State})
+		if err != nil {
+			return err
+		}
+		facts := map[string]any{"fleet_id": n.FleetID, "name": n.Name, "state": n.DisplayState(), "works": works}
+		if err := o.Trail.Record(ctx, tx, "node.delete", fleet.SubjectNode, nodeID, facts); err != nil {
+			return err
+		}
+		if err := pg.Notify(ctx, tx, db.NodeTopic(nodeID)); err != nil {
+			return err
+		}
+		return pg.Notify(ctx, tx, db.QueueTopic)
+	})
+}
+
 func same(a, b Order) bool {
 	return a.Hold == b.Hold && a.Reason == b.Reason && a.Mode == b.Mode &&
 		(a.Deadline == nil) == (b.Deadline == nil) && (a.Deadline == nil || a.Deadline.Equal(*b.Deadline))

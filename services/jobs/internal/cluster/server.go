@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"google.golang.org/protobuf/types/known/emptypb"
+
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/id"
@@ -77,6 +79,17 @@ func (s *Server) CordonNode(ctx context.Context, req *jobsv1.CordonNodeRequest) 
 // UncordonNode ends a cordon or a drain.
 func (s *Server) UncordonNode(ctx context.Context, req *jobsv1.UncordonNodeRequest) (*jobsv1.Node, error) {
 	return s.give(ctx, req.GetNodeId(), "node.uncordon", func(was Order, _ time.Time) (Order, error) { return was.Uncordon(), nil })
+}
+
+// DeleteNode removes a node.
+func (s *Server) DeleteNode(ctx context.Context, req *jobsv1.DeleteNodeRequest) (*emptypb.Empty, error) {
+	if err := request.ID(id.Node, "node_id", req.GetNodeId()); err != nil {
+		return nil, err
+	}
+	if err := s.Orders.Remove(ctx, req.GetNodeId()); err != nil {
+		return nil, err
+	}
+	return &emptypb.Empty{}, nil
 }
 
 func (s *Server) give(

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -47,31 +48,30 @@ func (s Store) Save(ctx context.Context, tx pgx.Tx, id, from string, o Order) er
 	return nil
 }
 
+// Remove deletes a locked node and fences its work: from then on the node can neither report it nor fetch anything for
+// it. It returns the number of works, which the leader gives up.
+func (s Store) Remove(ctx context.Context, tx pgx.Tx, id string, now time.Time) (works int, err error) {
+	tag, err := tx.Exec(ctx, `UPDATE work SET fence = fence + 1, updated_at = $2 WHERE node_id = $1 AND released_at IS NULL`, id, now)
+	if err != nil {
+		return 0, fmt.Errorf("fence the work of a node: %w", err)
+	}
+	_, err = tx.Exec(ctx, `UPDATE ingest_token SET revoked_at = $2 WHERE revoked_at IS NULL
+		AND work_id IN (SELECT id FROM work WHERE node_id = $1 AND released_at IS NULL)`, id, now)
+	if err != nil {
+		return 0, fmt.Errorf("revoke the ingest tokens of a node: %w", err)
+	}
+	if _, err := tx.Exec(ctx, `DELETE FROM node WHERE id = $1`, id); err != nil {
+		return 0, fmt.Errorf("delete node: %w", err)
+	}
+	return int(tag.RowsAffected()), nil
+}
+
 // batch is the maximum number of nodes to drain, and of jobs to resume, that one RunOnce handles.
 const batch = 500
 
 // Draining returns the nodes that are being drained.
 func (s Store) Draining(ctx context.Context, q pg.Querier) ([]*fleet.Node, error) {
-	rows, err := q.Query(ctx, `SELECT id FROM node WHERE hold = 'draining' ORDER BY id LIMIT $1`, batch)
-	if err != nil {
-		return nil, fmt.Errorf("list draining nodes: %w", err)
-	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, fmt.Errorf("list draining nodes: %w", err)
-	}
-	nodes := make([]*fleet.Node, 0, len(ids))
-	for _, id := range ids {
-		n, err := s.Fleets.Node(ctx, q, id)
-		if fault.Is(err, fault.Absent) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		nodes = append(nodes, n)
-	}
-	return nodes, nil
+	return s.Fleets.Draining(ctx, q, batch)
 }
 
 // JobsToCheckpoint returns the jobs that run on a node and whose current attempt has no checkpoint request from a drain yet.

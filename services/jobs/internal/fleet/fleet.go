@@ -37,6 +37,10 @@ const (
 	HoldDrained  = "drained"
 )
 
+// CodeRemoved is the error code for a node that an admin removed, alone or with its fleet, or that did not connect in
+// time after it had joined.
+const CodeRemoved = "node_removed"
+
 // Fleet is a registered execution backend and the pools that it serves.
 type Fleet struct {
 	ID, Name, Kind, State string

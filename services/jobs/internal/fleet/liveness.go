@@ -116,6 +116,37 @@ func (l *Liveness) Expire(ctx context.Context, lease time.Duration) error {
 	})
 }
 
+// expireBatch is the maximum number of nodes that one call removes.
+const expireBatch = 500
+
+// ExpireJoining removes the nodes that joined longer ago than patience and have never connected.
+func (l *Liveness) ExpireJoining(ctx context.Context, patience time.Duration) error {
+	return pg.InTx(ctx, l.pool, func(ctx context.Context, tx pgx.Tx) error {
+		now, err := pg.Now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		expired, err := l.store.ExpireJoining(ctx, tx, now.Add(-patience), expireBatch)
+		if err != nil {
+			return err
+		}
+		for _, id := range expired {
+			_, err := l.events.Append(ctx, tx, event.Event{
+				SubjectKind: SubjectNode, SubjectID: id, Type: "node.expired", From: NodeJoining, Message: "the node did not connect after it had joined",
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// RemovedNodes returns the nodes that were removed while they had work. Their work must be given up.
+func (l *Liveness) RemovedNodes(ctx context.Context) ([]string, error) {
+	return l.store.Removed(ctx, l.pool)
+}
+
 // NodesToFence returns the nodes that have work and have been lost for at least after. Their work must be given up.
 func (l *Liveness) NodesToFence(ctx context.Context, after time.Duration) ([]string, error) {
 	now, err := pg.Now(ctx, l.pool)

@@ -98,7 +98,7 @@ func TestLiveness_Beat_ignoresOldSession(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 2, session)
 	_, err = b.liveness.Session(t.Context(), "nod_none")
-	require.True(t, fault.Is(err, fault.Absent))
+	require.True(t, fault.HasCode(err, fleet.CodeRemoved))
 }
 
 func TestLiveness_Flush_storesHeartbeatsTogether(t *testing.T) {

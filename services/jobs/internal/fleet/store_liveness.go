@@ -51,6 +51,20 @@ func (s Store) MarkLost(ctx context.Context, tx pgx.Tx, seenBefore, now time.Tim
 	return collectIDs(rows, err)
 }
 
+// ExpireJoining removes up to limit of the nodes that joined before joinedBefore and have never connected.
+func (s Store) ExpireJoining(ctx context.Context, tx pgx.Tx, joinedBefore time.Time, limit int) ([]string, error) {
+	rows, err := tx.Query(ctx, `DELETE FROM node WHERE id IN (SELECT id FROM node WHERE state = 'joining' AND joined_at < $1
+		ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING id`, joinedBefore, limit)
+	return collectIDs(rows, err)
+}
+
+// Removed returns the IDs of the nodes that have work but no row.
+func (s Store) Removed(ctx context.Context, q pg.Querier) ([]string, error) {
+	rows, err := q.Query(ctx, `SELECT DISTINCT w.node_id FROM work w WHERE w.released_at IS NULL AND w.node_id <> ''
+		AND NOT EXISTS (SELECT FROM node n WHERE n.id = w.node_id) ORDER BY w.node_id`)
+	return collectIDs(rows, err)
+}
+
 // LostSince returns the ids of the nodes that became lost at the given time or earlier and still have work.
 func (s Store) LostSince(ctx context.Context, q pg.Querier, before time.Time) ([]string, error) {
 	rows, err := q.Query(ctx, `SELECT n.id FROM node n WHERE n.state = 'lost' AND n.lost_at <= $1
@@ -60,11 +74,11 @@ func (s Store) LostSince(ctx context.Context, q pg.Querier, before time.Time) ([
 
 func collectIDs(rows pgx.Rows, err error) ([]string, error) {
 	if err != nil {
-		return nil, fmt.Errorf("find lost nodes: %w", err)
+		return nil, fmt.Errorf("find nodes: %w", err)
 	}
 	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		return nil, fmt.Errorf("find lost nodes: %w", err)
+		return nil, fmt.Errorf("find nodes: %w", err)
 	}
 	return ids, nil
 }

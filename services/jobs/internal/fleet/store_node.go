@@ -66,13 +66,21 @@ func (s Store) Ready(ctx context.Context, q pg.Querier) ([]*Node, error) {
 	return collectNodes(rows, err)
 }
 
-// InPool returns the nodes of a pool in any state. known reports whether a fleet that is not disabled serves the pool.
-func (s Store) InPool(ctx context.Context, q pg.Querier, pool string) (nodes []*Node, known bool, err error) {
+// Draining returns up to limit of the nodes that are being drained.
+func (s Store) Draining(ctx context.Context, q pg.Querier, limit int) ([]*Node, error) {
+	rows, err := q.Query(ctx, nodeSelect+` WHERE n.hold = 'draining' ORDER BY n.id LIMIT $1`, limit)
+	return collectNodes(rows, err)
+}
+
+// InPool returns the nodes of a pool in any state, except those that were lost before lostBefore. known reports whether a
+// fleet that is not disabled serves the pool.
+func (s Store) InPool(ctx context.Context, q pg.Querier, pool string, lostBefore time.Time) (nodes []*Node, known bool, err error) {
 	err = q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM fleet WHERE $1 = ANY(pools) AND state <> 'disabled')`, pool).Scan(&known)
 	if err != nil {
 		return nil, false, fmt.Errorf("find pool: %w", err)
 	}
-	rows, err := q.Query(ctx, nodeSelect+` WHERE $1 = ANY(f.pools) AND f.state <> 'disabled' ORDER BY n.id`, pool)
+	rows, err := q.Query(ctx, nodeSelect+` WHERE $1 = ANY(f.pools) AND f.state <> 'disabled'
+		AND (n.lost_at IS NULL OR n.lost_at >= $2) ORDER BY n.id`, pool, lostBefore)
 	nodes, err = collectNodes(rows, err)
 	return nodes, known, err
 }
@@ -123,7 +131,7 @@ func (s Store) Open(ctx context.Context, tx pgx.Tx, h Hello, slots int, now time
 		"slots": slots, "now": now,
 	}).Scan(&session, &before)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return 0, "", fault.Absentf("node", h.NodeID)
+		return 0, "", errRemoved(h.NodeID)
 	}
 	if err != nil {
 		return 0, "", fmt.Errorf("open a session of a node: %w", err)
@@ -134,15 +142,21 @@ func (s Store) Open(ctx context.Context, tx pgx.Tx, h Hello, slots int, now time
 	return session, before, pg.Notify(ctx, tx, db.QueueTopic)
 }
 
-// Session returns the newest session of a node.
+// Session returns the newest session of a node. A node that was removed is refused.
 func (s Store) Session(ctx context.Context, q pg.Querier, nodeID string) (int64, error) {
 	var session int64
 	err := q.QueryRow(ctx, `SELECT session FROM node WHERE id = $1`, nodeID).Scan(&session)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return 0, fault.Absentf("node", nodeID)
+		return 0, errRemoved(nodeID)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("read the session of a node: %w", err)
 	}
 	return session, nil
+}
+
+// errRemoved refuses the certificate of a node that has no row. The agent ends when it receives this code, because every
+// further attempt would fail in the same way.
+func errRemoved(nodeID string) error {
+	return fault.New(fault.Unauthenticated, CodeRemoved, "node %s was removed; join again with a new join token", nodeID)
 }

@@ -2,11 +2,13 @@ package jobapi
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/admission"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
@@ -38,12 +40,18 @@ type Rows struct {
 	DB     *pgxpool.Pool
 	Fleets fleet.Store
 	Ledger quota.Ledger
+	// GiveUp is how long a node has been lost when its work is given up.
+	GiveUp time.Duration
 }
 
-// Pool returns whether a fleet serves the pool, and the size of its nodes. Lost nodes are included, because they may
-// come back.
+// Pool returns whether a fleet serves the pool, and the size of its nodes. A lost node is included until its work is
+// given up, because it may come back.
 func (r *Rows) Pool(ctx context.Context, name string) (admission.PoolFacts, error) {
-	nodes, known, err := r.Fleets.InPool(ctx, r.DB, name)
+	now, err := pg.Now(ctx, r.DB)
+	if err != nil {
+		return admission.PoolFacts{}, err
+	}
+	nodes, known, err := r.Fleets.InPool(ctx, r.DB, name, now.Add(-r.GiveUp))
 	if err != nil {
 		return admission.PoolFacts{}, err
 	}

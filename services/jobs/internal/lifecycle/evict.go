@@ -36,7 +36,7 @@ func (d *Driver) EvictIdle(ctx context.Context, nodeID string) error {
 	for _, w := range works {
 		switch {
 		case w.Kind == assignment.Engine:
-			errs = append(errs, d.apply(ctx, w, nodeID, lose))
+			errs = append(errs, d.apply(ctx, w, nodeID, lose(nodeSilent)))
 		case w.Phase == gang.PhaseNone:
 			_, err := d.withdraw(ctx, w)
 			errs = append(errs, err)
@@ -47,7 +47,7 @@ func (d *Driver) EvictIdle(ctx context.Context, nodeID string) error {
 
 func (d *Driver) evict(ctx context.Context, w *assignment.Work, nodeID string) error {
 	if w.Kind == assignment.Engine {
-		return d.apply(ctx, w, nodeID, lose)
+		return d.apply(ctx, w, nodeID, lose(nodeSilent))
 	}
 	if w.Phase == gang.PhaseNone {
 		if withdrawn, err := d.withdraw(ctx, w); withdrawn || err != nil {

@@ -15,6 +15,15 @@ import (
 // back, it has to remove those works. An attempt that no node ever acknowledged has not started, so its
 // placement is withdrawn and the job is queued again without counting the attempt.
 func (d *Driver) Lose(ctx context.Context, nodeID string) error {
+	return d.giveUp(ctx, nodeID, nodeSilent)
+}
+
+// Abandon declares the works of a removed node lost, like Lose.
+func (d *Driver) Abandon(ctx context.Context, nodeID string) error {
+	return d.giveUp(ctx, nodeID, nodeRemoved)
+}
+
+func (d *Driver) giveUp(ctx context.Context, nodeID, message string) error {
 	works, err := d.Works.OnNode(ctx, d.Pool, nodeID)
 	if err != nil {
 		return err
@@ -28,20 +37,28 @@ func (d *Driver) Lose(ctx context.Context, nodeID string) error {
 				continue
 			}
 		}
-		errs = append(errs, d.apply(ctx, w, nodeID, lose))
+		errs = append(errs, d.apply(ctx, w, nodeID, lose(message)))
 	}
 	return errors.Join(errs...)
 }
 
-func lose(w *assignment.Work) bool {
-	if w.Released() {
-		return false
+// The reasons why a work is lost.
+const (
+	nodeSilent  = "the node stopped responding"
+	nodeRemoved = "the node was removed"
+)
+
+func lose(message string) func(w *assignment.Work) bool {
+	return func(w *assignment.Work) bool {
+		if w.Released() {
+			return false
+		}
+		w.Phase = gang.PhaseGone
+		if w.Exit == nil {
+			w.Exit = &gang.Exit{Code: -1, Reason: gang.ExitLost, Message: message}
+		}
+		return true
 	}
-	w.Phase = gang.PhaseGone
-	if w.Exit == nil {
-		w.Exit = &gang.Exit{Code: -1, Reason: gang.ExitLost, Message: "the node stopped responding"}
-	}
-	return true
 }
 
 // withdraw undoes a placement that no node has acknowledged, and reports whether it did.

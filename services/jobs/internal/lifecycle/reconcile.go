@@ -25,14 +25,16 @@ type Reconciler struct {
 	// Lease is how long a node remains ready after its last message. Fence is how long after its last message its works
 	// are given up.
 	Lease, Fence time.Duration
+	// JoinPatience is how long a node that has joined may take to connect.
+	JoinPatience time.Duration
 }
 
 // RunOnce runs one pass. since is when this replica became the leader. Nodes are not declared lost until a lease
 // has passed since then, because nodes may have had no server to connect to before.
 func (r *Reconciler) RunOnce(ctx context.Context, since time.Time) error {
-	errs := []error{r.enforce(ctx)}
+	errs := []error{r.enforce(ctx), r.abandon(ctx)}
 	if clock.Since(r.Clock, since) >= r.Lease {
-		errs = append(errs, r.Nodes.Expire(ctx, r.Lease), r.fence(ctx))
+		errs = append(errs, r.Nodes.Expire(ctx, r.Lease), r.Nodes.ExpireJoining(ctx, r.JoinPatience), r.fence(ctx))
 	}
 	errs = append(errs, r.Works.Purge(ctx, r.Pool))
 	return errors.Join(errs...)
@@ -45,9 +47,22 @@ func (r *Reconciler) fence(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return release(ctx, nodes, r.Driver.Lose)
+}
+
+// abandon releases the works of nodes that were removed.
+func (r *Reconciler) abandon(ctx context.Context) error {
+	nodes, err := r.Nodes.RemovedNodes(ctx)
+	if err != nil {
+		return err
+	}
+	return release(ctx, nodes, r.Driver.Abandon)
+}
+
+func release(ctx context.Context, nodes []string, give func(ctx context.Context, nodeID string) error) error {
 	var errs []error
 	for _, id := range nodes {
-		if err := r.Driver.Lose(ctx, id); err != nil {
+		if err := give(ctx, id); err != nil {
 			errs = append(errs, fmt.Errorf("release the works of node %s: %w", id, err))
 		}
 	}
