@@ -91,6 +91,25 @@ func TestGetAndListFleetsAndNodes(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Absent), "%v", err)
 }
 
+// A kind without an agent is refused after every other check, and nothing is stored.
+func TestCreateFleetRefusesKindsWithoutAgent(t *testing.T) {
+	t.Parallel()
+	w := newHarness(t)
+	taken := w.fleet("cpu")
+	for _, kind := range []jobsv1.FleetKind{jobsv1.FleetKind_FLEET_KIND_KUBERNETES, jobsv1.FleetKind_FLEET_KIND_SLURM} {
+		ctx := keyed(w.as(admin()), kind.String())
+		_, err := w.fleets().CreateFleet(ctx, &jobsv1.CreateFleetRequest{Name: taken.GetName(), Kind: kind, Pools: []string{"x"}})
+		require.True(t, fault.Is(err, fault.Conflict), "%v", err)
+		_, err = w.fleets().CreateFleet(ctx, &jobsv1.CreateFleetRequest{Name: "other", Kind: kind, Pools: []string{"x"}})
+		require.True(t, fault.Is(err, fault.Unconfigured) && fault.HasCode(err, "fleet_kind"), "%v", err)
+		_, err = w.fleets().CreateFleet(ctx, &jobsv1.CreateFleetRequest{Name: "other", Kind: jobsv1.FleetKind_FLEET_KIND_AGENT, Pools: []string{"x"}})
+		require.NoError(t, err, "a refusal is not replayed for the same key")
+		_, err = w.pool.Exec(t.Context(), `DELETE FROM fleet WHERE name = 'other'`)
+		require.NoError(t, err)
+	}
+	require.Equal(t, 1, w.count("fleet"))
+}
+
 func TestJoinLocal(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t)

@@ -58,6 +58,23 @@ func TestRetryJobFromCheckpoint(t *testing.T) {
 	require.Equal(t, "art_2", w.get(again.GetId()).GetCheckpoint().GetArtifactId())
 }
 
+// A job that was admitted with an image by an earlier version cannot be submitted again either.
+func TestRetryAndCloneRefuseImage(t *testing.T) {
+	t.Parallel()
+	w := newHarness(t)
+	w.fleet("cpu")
+	j := w.submit()
+	_, err := w.jobs().StopJob(w.as(alice()), &jobsv1.StopJobRequest{JobId: j.GetId()})
+	require.NoError(t, err)
+	_, err = w.pool.Exec(t.Context(), `UPDATE job SET spec = jsonb_set(spec::jsonb, '{image}', '{"ref": "ghcr.io/a/b"}')::json`)
+	require.NoError(t, err)
+	_, err = w.jobs().RetryJob(w.as(alice()), &jobsv1.RetryJobRequest{JobId: j.GetId()})
+	require.True(t, fault.HasCode(err, "containers") && fault.Is(err, fault.Unconfigured), "%v", err)
+	_, err = w.jobs().CloneJob(w.as(alice()), &jobsv1.CloneJobRequest{JobId: j.GetId()})
+	require.True(t, fault.HasCode(err, "containers"), "%v", err)
+	require.Equal(t, 1, w.count("job"))
+}
+
 func TestCloneJob(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t)
@@ -219,7 +236,7 @@ func TestPreflightJobReportsEveryGate(t *testing.T) {
 			ok = ok && g.GetStatus() == "pass"
 		}
 		require.Equal(t, ok, got.GetOk())
-		require.Len(t, statuses, 11)
+		require.Len(t, statuses, 12)
 		return statuses
 	}
 	for gate, status := range preflight() {
@@ -232,6 +249,7 @@ func TestPreflightJobReportsEveryGate(t *testing.T) {
 	require.Equal(t, map[string]string{
 		"dialect": "fail", "environment": "fail", "package": "pass", "entrypoint_override": "pass", "recipe_handshake": "fail", "hparams": "skip",
 		"project": "pass", "bindings": "skip", "image_registry": "pass", "quota": "fail", "hardware": "fail",
+		"containers": "pass",
 	}, statuses)
 	statuses = preflight(func(r *jobsv1.SubmitJobRequest) { r.Spec.Project = "nowhere" })
 	require.Equal(t, []string{"fail", "skip"}, []string{statuses["project"], statuses["quota"]})

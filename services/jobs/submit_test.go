@@ -52,6 +52,7 @@ func TestSubmitRefusalLeavesNothing(t *testing.T) {
 		"project":             func(r *jobsv1.SubmitJobRequest) { r.Spec.Project = "search" },
 		"bindings":            func(r *jobsv1.SubmitJobRequest) { r.Spec.Bindings.Datasets["train"] = "ds/default/nope@1" },
 		"image_registry":      func(r *jobsv1.SubmitJobRequest) { r.Spec.Image = &jobsv1.Image{Ref: "quay.io/a/b"} },
+		"containers":          func(r *jobsv1.SubmitJobRequest) { r.Spec.Image = &jobsv1.Image{Ref: "ghcr.io/a/b"} },
 		"hardware":            func(r *jobsv1.SubmitJobRequest) { r.Spec.Resources.Pools[0].Pool = "tpu" },
 		"quota": func(r *jobsv1.SubmitJobRequest) {
 			two, eight := int32(2), int32(8)

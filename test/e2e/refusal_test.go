@@ -120,6 +120,10 @@ func refusals() map[string]refusal {
 			func(set func(any, ...string)) { set("good.example.evil.example/x:1", "spec", "image", "ref") },
 			400, "image_registry", "the registry good.example.evil.example is not on the allowlist of this installation", nil,
 		},
+		"an allowed image": {
+			func(set func(any, ...string)) { set("good.example/x:1", "spec", "image", "ref") },
+			501, "containers", "pool default runs no containers; remove spec.image", nil,
+		},
 		"an unknown hyperparameter": {
 			func(set func(any, ...string)) { set(map[string]any{"lr": 0.1}, "spec", "hparams") },
 			400, "hparams", "lr is not a parameter of the recipe; did you mean optim.lr?", nil,

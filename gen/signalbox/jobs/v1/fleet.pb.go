@@ -487,10 +487,11 @@ func (x *Drain) GetDeadline() *timestamppb.Timestamp {
 }
 
 type CreateFleetRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Kind          FleetKind              `protobuf:"varint,2,opt,name=kind,proto3,enum=signalbox.jobs.v1.FleetKind" json:"kind,omitempty"`
-	Pools         []string               `protobuf:"bytes,3,rep,name=pools,proto3" json:"pools,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Only `agent` exists yet; the other kinds are refused with 501.
+	Kind          FleetKind `protobuf:"varint,2,opt,name=kind,proto3,enum=signalbox.jobs.v1.FleetKind" json:"kind,omitempty"`
+	Pools         []string  `protobuf:"bytes,3,rep,name=pools,proto3" json:"pools,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1597,14 +1598,14 @@ const file_signalbox_jobs_v1_fleet_proto_rawDesc = "" +
 	"\x16DRAIN_MODE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fDRAIN_MODE_WAIT\x10\x01\x12\x19\n" +
 	"\x15DRAIN_MODE_CHECKPOINT\x10\x02\x12\x13\n" +
-	"\x0fDRAIN_MODE_KILL\x10\x032\xa4\v\n" +
+	"\x0fDRAIN_MODE_KILL\x10\x032\xa6\v\n" +
 	"\fFleetService\x12\x83\x01\n" +
 	"\n" +
 	"ListFleets\x12$.signalbox.jobs.v1.ListFleetsRequest\x1a%.signalbox.jobs.v1.ListFleetsResponse\"(\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02\x15b\x06fleets\x12\v/api/fleets\x90\x02\x01\x12}\n" +
 	"\bGetFleet\x12\".signalbox.jobs.v1.GetFleetRequest\x1a\x18.signalbox.jobs.v1.Fleet\"3\xea\xc7\x18\x06\b\x02\x10\x01 \x01\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x18\x12\x16/api/fleets/{fleet_id}\x90\x02\x01\x12x\n" +
-	"\vCreateFleet\x12%.signalbox.jobs.v1.CreateFleetRequest\x1a\x18.signalbox.jobs.v1.Fleet\"(\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x04\n" +
-	"\x02\x99\x03\x82\xd3\xe4\x93\x02\x10:\x01*\"\v/api/fleets\x12\x85\x01\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x18\x12\x16/api/fleets/{fleet_id}\x90\x02\x01\x12z\n" +
+	"\vCreateFleet\x12%.signalbox.jobs.v1.CreateFleetRequest\x1a\x18.signalbox.jobs.v1.Fleet\"*\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x06\n" +
+	"\x04\x99\x03\xf5\x03\x82\xd3\xe4\x93\x02\x10:\x01*\"\v/api/fleets\x12\x85\x01\n" +
 	"\vUpdateFleet\x12%.signalbox.jobs.v1.UpdateFleetRequest\x1a\x18.signalbox.jobs.v1.Fleet\"5\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x06\n" +
 	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02\x1b:\x01*2\x16/api/fleets/{fleet_id}\x12\x80\x01\n" +
 	"\vDeleteFleet\x12%.signalbox.jobs.v1.DeleteFleetRequest\x1a\x16.google.protobuf.Empty\"2\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x06\n" +

@@ -33,7 +33,8 @@ type JobSpec struct {
 	Notes   string            `protobuf:"bytes,4,opt,name=notes,proto3" json:"notes,omitempty"`
 	Source  *Source           `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"`
 	Recipe  *RecipeRef        `protobuf:"bytes,6,opt,name=recipe,proto3" json:"recipe,omitempty"`
-	Image   *Image            `protobuf:"bytes,7,opt,name=image,proto3" json:"image,omitempty"`
+	// No pool runs containers yet: a job with an image is refused with 501.
+	Image *Image `protobuf:"bytes,7,opt,name=image,proto3" json:"image,omitempty"`
 	// A flat object of dotted names, typed by the recipe's schema.
 	Hparams   []byte     `protobuf:"bytes,8,opt,name=hparams,proto3" json:"hparams,omitempty"`
 	Bindings  *Bindings  `protobuf:"bytes,9,opt,name=bindings,proto3" json:"bindings,omitempty"`

@@ -32,6 +32,7 @@ const (
 	Image       = "image_registry"
 	Quota       = "quota"
 	Hardware    = "hardware"
+	Containers  = "containers"
 )
 
 // Draft is a submission with the results of the lookups that the gates have made so far.

@@ -204,7 +204,7 @@ func TestRunRefusalNamesGate(t *testing.T) {
 		"hidden dataset":            {func(d *Draft) { d.Spec.Bindings.Datasets["train"] = "ds/hidden/x@1" }, fault.Refused, "bindings", "bindings: no such reference: ds/hidden/x@1"},
 		"unreadable dataset":        {func(d *Draft) { d.Spec.Bindings.Datasets["train"] = "ds/other/protected@1" }, fault.Forbidden, "bindings", ""},
 		"image from other registry": {func(d *Draft) { d.Spec.Image = &jobspec.Image{Ref: "docker.io/library/x:1"} }, fault.Refused, "image_registry", "image_registry: the registry docker.io is not on the allowlist of this installation"},
-		"image allowed":             {func(d *Draft) { d.Spec.Image = &jobspec.Image{Ref: "GHCR.io/a/b@sha256:" + hex64()} }, "", "", ""},
+		"image allowed":             {func(d *Draft) { d.Spec.Image = &jobspec.Image{Ref: "GHCR.io/a/b@sha256:" + hex64()} }, fault.Unconfigured, "containers", "containers: pool gpu runs no containers; remove spec.image"},
 		"unknown pool":              {func(d *Draft) { d.Spec.Resources.Pools[0].Pool = "tpu" }, fault.Refused, "hardware", "hardware: pool tpu does not exist"},
 		"too many GPUs":             {func(d *Draft) { d.Spec.Resources.Pools[0].Pool = "cpu" }, fault.Refused, "hardware", ""},
 		"too many nodes": {func(d *Draft) {
@@ -260,7 +260,7 @@ func TestRunGateOrder(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"dialect", "environment", "package", "entrypoint_override", "recipe_handshake", "hparams", "project", "bindings",
-		"image_registry", "quota", "hardware",
+		"image_registry", "quota", "hardware", "containers",
 	}, names)
 	d := draft()
 	d.API, d.Spec.Source.Entrypoint, d.Spec.Resources.Pools[0].Pool = "x", "y", "z"

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/distribution/reference"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
 // checkImage refuses an image whose registry is not in allowed. Registries are compared by host and port, and both must
@@ -27,4 +29,13 @@ func checkImage(d *Draft, allowed []string) error {
 		return Refuse(Image, "the registry %s is not on the allowlist of this installation", registry)
 	}
 	return nil
+}
+
+// checkContainers refuses a job with an image: no agent runs containers yet, and the job must not run in the host's
+// environment instead.
+func checkContainers(d *Draft) error {
+	if d.Spec.Image == nil {
+		return nil
+	}
+	return refuseAs(fault.Unconfigured, Containers, "pool %s runs no containers; remove spec.image", d.Spec.Resources.Pools[0].Pool)
 }

@@ -75,7 +75,8 @@ type Profiles interface {
 }
 
 // Gates returns all gates in order. Quota comes before hardware: an account's limit is independent of the pools'
-// hardware, and the specification assigns requests above the limit to the quota gate. Each gate makes its own
+// hardware, and the specification assigns requests above the limit to the quota gate. What does not exist yet comes last,
+// so that a submission learns first what it must correct in any case. Each gate makes its own
 // lookups, so no lookup is made for a submission that an earlier gate refuses. Only the registry is called once for all
 // gates, by the first that needs it.
 func (w *Inputs) Gates() []Gate {
@@ -93,6 +94,7 @@ func (w *Inputs) Gates() []Gate {
 		{Name: Image, Check: pure(func(d *Draft) error { return checkImage(d, w.Registries) })},
 		{Name: Quota, Check: w.quota, Needs: project},
 		{Name: Hardware, Check: w.hardware},
+		{Name: Containers, Check: pure(checkContainers)},
 	}
 }
 

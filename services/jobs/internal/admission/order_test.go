@@ -38,6 +38,11 @@ func spoils() []struct {
 		{Hardware, func(d *Draft) {
 			d.Spec.Resources.Pools = append(d.Spec.Resources.Pools, job.Pool{Pool: "tpu", Nodes: 1})
 		}},
+		{Containers, func(d *Draft) {
+			if d.Spec.Image == nil {
+				d.Spec.Image = &jobspec.Image{Ref: "ghcr.io/a/b"}
+			}
+		}},
 	}
 }
 
@@ -78,7 +83,7 @@ func TestRunReportsFirstFaultAndSkipsLaterLookups(t *testing.T) {
 	all := []string{"registry", "project", "account", "pool gpu"}
 	lookups := map[string]int{ // how many of all are made before the gate can refuse
 		Dialect: 0, Environment: 0, Package: 0, Entrypoint: 0, Recipe: 1, Hparams: 1, Project: 2, Bindings: 2,
-		Image: 2, Quota: 3, Hardware: 4,
+		Image: 2, Quota: 3, Hardware: 4, Containers: 4,
 	}
 	for i, first := range spoils() {
 		for _, second := range spoils()[i:] {

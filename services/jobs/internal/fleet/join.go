@@ -35,11 +35,14 @@ type Registrar struct {
 	Slots  int
 }
 
-// Create registers a fleet in tx.
+// Create registers a fleet in tx. Only agents exist yet: jobs would wait forever in a fleet of another kind.
 func (r *Registrar) Create(ctx context.Context, tx pgx.Tx, name, kind string, pools []string) (*Fleet, error) {
 	f := &Fleet{ID: r.IDs.New(id.Fleet), Name: name, Kind: kind, State: Active, Pools: pools, CreatedAt: r.Clock.Now()}
 	if err := r.Store.Insert(ctx, tx, f); err != nil {
 		return nil, err
+	}
+	if kind != KindAgent { // last, after every other reason to refuse the fleet
+		return nil, fault.New(fault.Unconfigured, "fleet_kind", "fleets of kind %s are not available yet; use kind %s", kind, KindAgent)
 	}
 	if _, err := r.Events.Append(ctx, tx, event.Event{SubjectKind: SubjectFleet, SubjectID: f.ID, Type: "fleet.created", To: Active}); err != nil {
 		return nil, err
