@@ -39,7 +39,8 @@ type JobSpec struct {
 	Hparams   []byte     `protobuf:"bytes,8,opt,name=hparams,proto3" json:"hparams,omitempty"`
 	Bindings  *Bindings  `protobuf:"bytes,9,opt,name=bindings,proto3" json:"bindings,omitempty"`
 	Resources *Resources `protobuf:"bytes,10,opt,name=resources,proto3" json:"resources,omitempty"`
-	// Added to the training's environment; names used by the loader or the platform are refused.
+	// Added to the training's environment; names used by the loader or the platform are refused. Only the job's owner,
+	// editors of its project and admins see the values; others see `***`.
 	Env map[string]string `protobuf:"bytes,11,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// 0 to 100; 50 if unset.
 	Priority *int32  `protobuf:"varint,12,opt,name=priority,proto3,oneof" json:"priority,omitempty"`

@@ -1,16 +1,35 @@
 package jobapi
 
 import (
+	"context"
+	"fmt"
+
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	commonv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 )
 
-// ToProto converts a job to proto.
+// shown converts a job for the caller. The values of environment variables are often secrets, so only those who may
+// change the job get them.
+func shown(ctx context.Context, j *job.Job) (*jobsv1.Job, error) {
+	m := ToProto(j)
+	if authn.CallerOf(ctx).CanEdit(j.OwnerID, j.ProjectID) {
+		return m, nil
+	}
+	var err error
+	if m.Spec, err = jobspec.MaskEnv(j.Spec); err != nil {
+		return nil, fmt.Errorf("mask the environment of job %s: %w", j.ID, err)
+	}
+	return m, nil
+}
+
+// ToProto converts a job to proto, with the values of environment variables.
 func ToProto(j *job.Job) *jobsv1.Job {
 	m := &jobsv1.Job{
 		Id: j.ID, RunId: j.RunID, Name: j.Name, State: StateToProto(j.State), EndReason: request.NonEmpty(j.EndReason),

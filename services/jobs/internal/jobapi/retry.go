@@ -40,7 +40,8 @@ func (s *Server) RetryJob(ctx context.Context, req *jobsv1.RetryJobRequest) (*jo
 	return created(ctx, j, err)
 }
 
-// CloneJob submits the spec of a job as a new job, with the overrides of the request.
+// CloneJob submits the spec of a job as a new job, with the overrides of the request. A caller who may not read the
+// values of its environment variables cannot clone it, because the clone would contain them.
 func (s *Server) CloneJob(ctx context.Context, req *jobsv1.CloneJobRequest) (*jobsv1.Job, error) {
 	from, err := s.get(ctx, req.GetJobId())
 	if err != nil {
@@ -50,6 +51,10 @@ func (s *Server) CloneJob(ctx context.Context, req *jobsv1.CloneJobRequest) (*jo
 		d, err := again(ctx, from)
 		if err != nil {
 			return nil, origin{}, err
+		}
+		if len(d.Spec.Env) > 0 && !d.Caller.CanEdit(from.OwnerID, from.ProjectID) {
+			return nil, origin{}, fault.New(fault.Forbidden, "env_hidden",
+				"job %s has environment variables whose values you may not read; ask its owner or a project editor to clone it", from.ID)
 		}
 		if err := jobspec.Override(&d.Spec, req); err != nil {
 			return nil, origin{}, err

@@ -88,7 +88,11 @@ func (s *Server) GetJob(ctx context.Context, req *jobsv1.GetJobRequest) (*jobsv1
 
 // withETag converts a job and sets its version as the ETag, for use with If-Match.
 func withETag(ctx context.Context, j *job.Job) (*jobsv1.Job, error) {
-	return ToProto(j), request.SetETag(ctx, j.Seq)
+	m, err := shown(ctx, j)
+	if err != nil {
+		return nil, err
+	}
+	return m, request.SetETag(ctx, j.Seq)
 }
 
 func (s *Server) get(ctx context.Context, jobID string) (*job.Job, error) {
@@ -123,7 +127,11 @@ func (s *Server) ListJobs(ctx context.Context, req *jobsv1.ListJobsRequest) (*jo
 	jobs, more := request.CutPage(jobs, p)
 	resp := &jobsv1.ListJobsResponse{}
 	for _, j := range jobs {
-		resp.Jobs = append(resp.Jobs, ToProto(j))
+		m, err := shown(ctx, j)
+		if err != nil {
+			return nil, err
+		}
+		resp.Jobs = append(resp.Jobs, m)
 	}
 	return resp, request.SetMore(ctx, more)
 }

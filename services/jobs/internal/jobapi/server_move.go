@@ -28,7 +28,11 @@ func withStatus(ctx context.Context, j *job.Job) (*jobsv1.Job, error) {
 	if j.State == job.Stopping || j.State == job.Pausing {
 		status = http.StatusAccepted
 	}
-	return ToProto(j), request.SetStatus(ctx, status)
+	m, err := shown(ctx, j)
+	if err != nil {
+		return nil, err
+	}
+	return m, request.SetStatus(ctx, status)
 }
 
 // StopJob stops a job.

@@ -93,7 +93,11 @@ func (s *Server) sendChanges(
 		sent++
 		then := *j
 		then.Status, then.Seq = status, seq+sent
-		if err := stream.Send(&jobsv1.WatchJobResponse{Seq: seq + sent, Job: ToProto(&then)}); err != nil {
+		m, err := shown(ctx, &then)
+		if err != nil {
+			return sent, false, err
+		}
+		if err := stream.Send(&jobsv1.WatchJobResponse{Seq: seq + sent, Job: m}); err != nil {
 			return sent, false, err
 		}
 		if status.State.Terminal() {

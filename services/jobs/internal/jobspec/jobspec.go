@@ -9,6 +9,7 @@ package jobspec
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/signalbox-dev/signalbox/platform/canon"
@@ -156,4 +157,31 @@ func (s *Spec) Canonical() (form []byte, digest string, err error) {
 	}
 	digest, err = canon.Digest(form)
 	return form, digest, err
+}
+
+// MaskedValue replaces the values of environment variables for callers who may not read them.
+const MaskedValue = "***"
+
+// MaskEnv returns a stored spec in which every value of an environment variable is MaskedValue.
+func MaskEnv(spec []byte) ([]byte, error) {
+	var masked struct{ Env map[string]string }
+	var fields map[string]json.RawMessage
+	if err := errors.Join(json.Unmarshal(spec, &masked), json.Unmarshal(spec, &fields)); err != nil {
+		return nil, fmt.Errorf("decode the spec: %w", err)
+	}
+	if len(masked.Env) == 0 {
+		return spec, nil
+	}
+	for name := range masked.Env {
+		masked.Env[name] = MaskedValue
+	}
+	raw, err := json.Marshal(masked.Env)
+	if err != nil {
+		return nil, fmt.Errorf("encode the masked environment: %w", err)
+	}
+	fields["env"] = raw
+	if raw, err = json.Marshal(fields); err != nil {
+		return nil, fmt.Errorf("encode the masked spec: %w", err)
+	}
+	return canon.JSON(raw)
 }
