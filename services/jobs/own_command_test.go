@@ -43,7 +43,10 @@ func TestOwnCommandRunningLimit(t *testing.T) {
 	w.awaitJob(other.GetId(), "stopped by the pass that left the other job running", func(j *jobsv1.Job) bool {
 		return j.GetState() == jobsv1.JobState_JOB_STATE_STOPPING
 	})
-	require.Equal(t, jobsv1.JobState_JOB_STATE_STARTING, w.get(j.GetId()).GetState(), "the command need not report, so its start cannot time out")
+	got := w.get(j.GetId())
+	require.Equal(t, jobsv1.JobState_JOB_STATE_RUNNING, got.GetState(), "the command need not report, so its start cannot time out")
+	require.Nil(t, got.GetRunningAt(), "nothing is billed without a report")
+	require.Equal(t, 1, w.count(`event WHERE subject_id = '`+j.GetId()+`' AND type = 'job.running' AND to_state = 'running'`))
 
 	shift("1 hour")
 	w.awaitJob(j.GetId(), "to be stopped", func(j *jobsv1.Job) bool { return j.GetState() == jobsv1.JobState_JOB_STATE_STOPPING })

@@ -33,11 +33,12 @@ const (
 	JobState_JOB_STATE_QUEUED      JobState = 1
 	JobState_JOB_STATE_SCHEDULED   JobState = 2
 	JobState_JOB_STATE_STARTING    JobState = 3
-	JobState_JOB_STATE_RUNNING     JobState = 4
-	JobState_JOB_STATE_STOPPING    JobState = 5
-	JobState_JOB_STATE_SUCCEEDED   JobState = 6
-	JobState_JOB_STATE_FAILED      JobState = 7
-	JobState_JOB_STATE_STOPPED     JobState = 8
+	// The run reported `running`. A custom command, which need not report, is running once its process runs.
+	JobState_JOB_STATE_RUNNING   JobState = 4
+	JobState_JOB_STATE_STOPPING  JobState = 5
+	JobState_JOB_STATE_SUCCEEDED JobState = 6
+	JobState_JOB_STATE_FAILED    JobState = 7
+	JobState_JOB_STATE_STOPPED   JobState = 8
 	// A checkpoint was requested. The processes are stopped when the training acknowledges the request, or when the grace
 	// period ends. If a required checkpoint is missing then, the job runs on.
 	JobState_JOB_STATE_PAUSING JobState = 9
@@ -235,7 +236,7 @@ type Job struct {
 	StartingAt  *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=starting_at,json=startingAt,proto3" json:"starting_at,omitempty"`
 	// When the executor observed the start of the attempt's process.
 	ExecutorRunningAt *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=executor_running_at,json=executorRunningAt,proto3" json:"executor_running_at,omitempty"`
-	// When the run reported `running`: the start of billing.
+	// When the run reported `running`: the start of billing; null if a custom command has not reported it.
 	RunningAt *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=running_at,json=runningAt,proto3" json:"running_at,omitempty"`
 	EndedAt   *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
 	PausedAt  *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=paused_at,json=pausedAt,proto3" json:"paused_at,omitempty"`

@@ -41,7 +41,8 @@ func (j *Job) Withdraw(now time.Time) {
 }
 
 // Observe applies the executor's state to the job and the attempt. It returns the type of the resulting event, or an
-// empty string if the change has no event.
+// empty string if the change has no event. A user's own command, which may never report, is running once its process
+// runs; RunningAt, the start of billing, still needs a report.
 func (j *Job) Observe(a *Attempt, g gang.Gang, now time.Time) (event string) {
 	if a.Over() {
 		return ""
@@ -57,7 +58,11 @@ func (j *Job) Observe(a *Attempt, g gang.Gang, now time.Time) (event string) {
 	if g.Runs && a.ExecutorRunningAt == nil {
 		a.ExecutorRunningAt = &now
 		j.ExecutorRunningAt = &now
-		if changed == "" {
+		switch {
+		case j.OwnCommand && j.State == Starting && a.ReportedStartingAt == nil:
+			j.State, a.State = Running, Running
+			changed = "job.running"
+		case changed == "":
 			changed = "job.executor_running"
 		}
 	}

@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
@@ -35,4 +37,53 @@ func TestJob_Overdue_ownCommandWithoutReports(t *testing.T) {
 	j, _ := placed()
 	j.ExecutorRunningAt = &started
 	require.Equal(t, job.ReasonStartTimeout, j.Overdue(fixtures.Now().Add(time.Minute)), "a recipe must report running")
+}
+
+func TestJob_Observe_ownCommandRunsWithItsProcess(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		own      bool
+		before   string // lifecycle event that was reported before
+		observed gang.Gang
+		state    job.State
+		event    string
+	}{
+		"preparing":                {true, "", gang.Gang{Begun: true}, job.Starting, "job.starting"},
+		"process runs":             {true, "", gang.Gang{Begun: true, Runs: true}, job.Running, "job.running"},
+		"starting reported before": {true, job.ReportStarting, gang.Gang{Begun: true, Runs: true}, job.Starting, "job.executor_running"},
+		"running reported before":  {true, job.ReportRunning, gang.Gang{Begun: true, Runs: true}, job.Running, "job.executor_running"},
+		"recipe":                   {false, "", gang.Gang{Begun: true, Runs: true}, job.Starting, "job.starting"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j, a := placed()
+			j.OwnCommand = c.own
+			if c.before != "" {
+				_, err := j.Report(a, c.before, "", fixtures.Now())
+				require.NoError(t, err)
+			}
+			require.Equal(t, c.event, j.Observe(a, c.observed, fixtures.Now()))
+			require.Equal(t, []job.State{c.state, c.state}, []job.State{j.State, a.State})
+			require.Equal(t, c.before == job.ReportRunning, j.RunningAt != nil, "only a report starts billing")
+		})
+	}
+}
+
+// A command that reports is held to the order of the reports, also after its process was seen to run.
+func TestJob_Report_ownCommandAfterItsProcessRuns(t *testing.T) {
+	t.Parallel()
+	j, a := placed()
+	j.OwnCommand = true
+	j.Observe(a, gang.Gang{Begun: true, Runs: true}, fixtures.Now())
+	applied, err := j.Report(a, job.ReportStarting, "", fixtures.Now())
+	require.NoError(t, err)
+	require.True(t, applied)
+	require.Equal(t, job.Running, j.State, "within an attempt a job never moves back")
+	later := fixtures.Now().Add(time.Minute)
+	applied, err = j.Report(a, job.ReportRunning, "", later)
+	require.NoError(t, err)
+	require.True(t, applied)
+	require.Equal(t, &later, j.RunningAt)
+	_, err = j.Report(a, job.ReportStarting, "", later)
+	require.True(t, fault.Is(err, fault.Conflict), "%v", err)
 }

@@ -63,6 +63,9 @@ func stopMessage(j *Job) string {
 	case ReasonTimeLimit:
 		return fmt.Sprintf("the job ran for more than %d seconds", j.RunningS)
 	case ReasonStartTimeout:
+		if j.OwnCommand {
+			return fmt.Sprintf("the command was not started within %d seconds of placement", j.StartingS)
+		}
 		return fmt.Sprintf("`running` was not reported within %d seconds of placement", j.StartingS)
 	case ReasonAdminStop:
 		return "stopped by an admin"
