@@ -170,7 +170,8 @@ func (a *Agent) Join(ctx context.Context) (n controlplane.Node, err error) {
 }
 
 // Run runs the agent until ctx ends and then releases the folder. The processes of works and engines keep
-// running under their shims; to end them, first call Shutdown with stopWorks.
+// running under their shims; to end them, first call Shutdown with stopWorks. If the control plane has removed
+// the node, Run ends the processes, because the work continues elsewhere, and returns controlplane.ErrRemoved.
 func (a *Agent) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, a.folder.close()) }()
 	var works executor.Executor = a.host
@@ -179,8 +180,21 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 		works = a.relay
 		workers = append(workers, process.Worker{Name: "relay", Run: a.relay.Run})
 	}
-	workers = append(workers, process.Worker{Name: "link", Run: func(ctx context.Context) error { return a.link.Run(ctx, works) }})
+	workers = append(workers, process.Worker{Name: "link", Run: func(ctx context.Context) error { return a.connect(ctx, works) }})
 	return process.Group(ctx, workers...)
+}
+
+// removedTime is the maximum time for ending the processes of a removed node.
+const removedTime = 10 * time.Second
+
+func (a *Agent) connect(ctx context.Context, works executor.Executor) error {
+	err := a.link.Run(ctx, works)
+	if !errors.Is(err, controlplane.ErrRemoved) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, removedTime)
+	defer cancel()
+	return errors.Join(err, a.host.Shutdown(ctx, true))
 }
 
 // Close releases the folder of an agent whose Run and Join are never called. After Run or Join it does

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 
+	"github.com/signalbox-dev/signalbox/agent/controlplane"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/process"
@@ -42,7 +43,11 @@ func (p Process) Main() int {
 	return p.status(err)
 }
 
-// status prints err and returns the exit status: 0 if err is nil or reports a request for help, otherwise 1.
+// statusRemoved is the exit status of the agent of a removed node. The unit of systemd does not restart it then.
+const statusRemoved = 3
+
+// status prints err and returns the exit status: 0 if err is nil or reports a request for help, statusRemoved for a
+// removed node, otherwise 1.
 func (p Process) status(err error) int {
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return 0
@@ -50,6 +55,9 @@ func (p Process) status(err error) int {
 	// Do not print after a second signal: the user wants the exit, and a blocked stderr would delay it.
 	if !errors.Is(err, process.ErrKilled) {
 		_, _ = fmt.Fprintln(p.Err, "signalbox-agent:", err)
+	}
+	if errors.Is(err, controlplane.ErrRemoved) {
+		return statusRemoved
 	}
 	return 1
 }

@@ -42,7 +42,8 @@ type fakeControlPlane struct {
 	desired  []*jobsv1.Work
 	observed []*jobsv1.ObservedWork
 	changed  chan struct{} // closed and replaced after each observation
-	wake     chan struct{} // closed and replaced when desired changes
+	wake     chan struct{} // closed and replaced when desired or removed changes
+	removed  bool          // the node was removed: its streams end and are refused
 	hellos   []*jobsv1.AgentHello
 	joins    int
 	logs     strings.Builder
@@ -187,8 +188,11 @@ func (c *fakeControlPlane) Connect(stream jobsv1.AgentService_ConnectServer) err
 	err = stream.Send(&jobsv1.ConnectResponse{Message: &jobsv1.ConnectResponse_Welcome{Welcome: &jobsv1.Welcome{HeartbeatS: 1}}})
 	for err == nil {
 		c.mu.Lock()
-		desired, wake := &jobsv1.DesiredWorks{Works: c.desired}, c.wake
+		desired, wake, removed := &jobsv1.DesiredWorks{Works: c.desired}, c.wake, c.removed
 		c.mu.Unlock()
+		if removed {
+			return fault.New(fault.Unauthenticated, "node_removed", "node nod_1 was removed; join again with a new join token")
+		}
 		if err = stream.Send(&jobsv1.ConnectResponse{Message: &jobsv1.ConnectResponse_Desired{Desired: desired}}); err == nil {
 			select {
 			case <-wake:
@@ -240,6 +244,14 @@ func (c *fakeControlPlane) setDesired(works ...*jobsv1.Work) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.desired = works
+	close(c.wake)
+	c.wake = make(chan struct{})
+}
+
+func (c *fakeControlPlane) remove() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.removed = true
 	close(c.wake)
 	c.wake = make(chan struct{})
 }

@@ -24,16 +24,9 @@ func TestMain(m *testing.M) {
 		case "shim":
 			os.Exit(shim.Main(os.Args[2:], clock.Real(), os.Stderr))
 		case "run", "join":
-			p := agent.Process{Args: os.Args[2:], Settings: conf.OS(), Environ: os.Environ(), In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Version: "test"}
-			command := p.Run
-			if os.Args[1] == "join" {
-				command = p.Join
-			}
-			if err := command(); err != nil {
-				_, _ = os.Stderr.WriteString(err.Error() + "\n")
-				os.Exit(1)
-			}
-			os.Exit(0)
+			os.Exit(agent.Process{
+				Args: os.Args[1:], Settings: conf.OS(), Environ: os.Environ(), In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Version: "test",
+			}.Main())
 		}
 	}
 	os.Exit(m.Run())

@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
 // Deps are the dependencies of a link.
@@ -56,7 +57,7 @@ func (l *Link) Join(ctx context.Context) (Node, error) { return l.deps.Membershi
 
 // Run joins the fleet if necessary and keeps a stream to the control plane open until ctx ends. It passes
 // desired works to x and sends the observations of x. It returns an error earlier if the stored node cannot
-// be read, if the fleet rejects the agent, or if Dial fails, for example with ErrCertificateExpired.
+// be read, if the fleet rejects the agent, if Dial fails, for example with ErrCertificateExpired, or with ErrRemoved.
 func (l *Link) Run(ctx context.Context, x executor.Executor) error {
 	node, err := l.deps.Membership.LoadOrJoin(ctx)
 	if err != nil {
@@ -79,6 +80,9 @@ func (l *Link) Run(ctx context.Context, x executor.Executor) error {
 		renewed, err := l.attend(ctx, conn, s)
 		if ctx.Err() != nil {
 			return nil
+		}
+		if fault.HasCode(err, codeRemoved) {
+			return node.removedError()
 		}
 		if s.welcomed || renewed {
 			try = 0

@@ -104,7 +104,7 @@ func TestDeleteNodeCompletedAfterRestart(t *testing.T) {
 }
 
 // A lost node counts for admission only until its work is given up.
-func TestLostNodeIsNoCapacity(t *testing.T) {
+func TestLostNodeStopsCountingAsCapacity(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t, func(c *jobs.Config) { c.NodeLease, c.FenceTimeout = time.Hour, 2*time.Hour })
 	fleet := w.fleet("gpu")

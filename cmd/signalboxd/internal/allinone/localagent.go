@@ -3,6 +3,7 @@ package allinone
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
 	"os"
@@ -66,7 +67,23 @@ func (d *daemon) agent(p *parts) (process.Worker, error) {
 		return process.Worker{}, err
 	}
 	d.closers.Add("agent", func(context.Context) error { return a.Close() })
-	return a.Worker(endsWorks), nil
+	return d.whileNode(a.Worker(endsWorks)), nil
+}
+
+// whileNode returns the agent's worker, which waits after an admin has removed its node: the other parts of the process
+// continue.
+func (d *daemon) whileNode(w process.Worker) process.Worker {
+	run := w.Run
+	w.Run = func(ctx context.Context) error {
+		err := run(ctx)
+		if !errors.Is(err, controlplane.ErrRemoved) {
+			return err
+		}
+		d.obs.Logger("agent").ErrorContext(ctx, "the embedded agent has ended", "error", err.Error())
+		<-ctx.Done()
+		return nil
+	}
+	return w
 }
 
 // endsWorks reports whether the stop with this context ends attempts and engines. Only Ctrl-C (SIGINT) does. After SIGTERM,

@@ -2,7 +2,7 @@
 // every change. Package gang combines the states of a job's nodes, and package jobapi serves the API and
 // streams the changes of jobs.
 //
-// The domain files (job.go, attempt.go, outcome.go, lifecycle.go, stop.go, pause.go, reason.go) are pure: they
+// The domain files (job.go, outcome.go, lifecycle.go, stop.go, pause.go, reason.go) are pure: they
 // change values and get times, rows and messages as arguments. Only store*.go use SQL, and they check every
 // state change in SQL.
 //
@@ -223,3 +223,36 @@ func Demand(pools []Pool) int {
 	}
 	return n
 }
+
+// Attempt is one execution of a job.
+type Attempt struct {
+	ID       string
+	JobID    string
+	Number   int
+	State    State
+	NodeID   string // the node of rank 0
+	Held     int    // GPUs charged to the job's owner and team; released once
+	Phase    string // the executor's phase
+	ExitCode *int
+
+	EndReason string
+	Message   string
+
+	// ReportedEnd is the terminal lifecycle event that the training sent, or empty.
+	ReportedEnd     string
+	ReportedMessage string
+
+	// ResumedFrom is the checkpoint artifact that the attempt started from, or empty.
+	ResumedFrom string
+
+	CreatedAt          time.Time
+	StartingAt         *time.Time
+	ReportedStartingAt *time.Time
+	ExecutorRunningAt  *time.Time // set from the executor's report
+	RunningAt          *time.Time // when the training reported running; billing starts here
+	ListensAt          *time.Time // when the training first polled for signals
+	EndedAt            *time.Time
+}
+
+// Over reports whether the attempt has ended.
+func (a *Attempt) Over() bool { return a.EndedAt != nil }
