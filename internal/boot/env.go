@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"google.golang.org/grpc"
@@ -178,7 +179,7 @@ func (e *Env) Serve(svc Service, keys authn.FetchKeys, listeners ...*rpc.Listene
 		Roles:        e.roles(svc),
 		Classify:     pg.Classify,
 		Telemetry:    e.telemetry(),
-		StopTimeout:  e.Stop.StopTimeout,
+		StopTimeout:  max(e.Stop.StopGrace, time.Millisecond), // zero would mean the server's default
 	})
 	svc.Register(server)
 	commonpeerv1.RegisterAuditPeerServiceServer(server, e.AuditPeer())
