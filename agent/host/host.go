@@ -253,7 +253,7 @@ func (h *Host) Shutdown(ctx context.Context, stopWorks bool) error {
 	}
 	h.mu.Unlock()
 	if !stopWorks {
-		var errs []error
+		errs := make([]error, 0, len(all))
 		for _, w := range all {
 			errs = append(errs, w.leave())
 		}

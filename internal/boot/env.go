@@ -200,7 +200,7 @@ func (e *Env) Serve(svc Service, keys authn.FetchKeys, listeners ...*rpc.Listene
 		Archived:     e.archived(svc),
 		Classify:     pg.Classify,
 		Telemetry:    e.telemetry(),
-		StopTimeout:  e.Stop.StopTimeout,
+		StopTimeout:  max(e.Stop.StopGrace, time.Millisecond), // zero would mean the server's default
 	})
 	svc.Register(server)
 	commonpeerv1.RegisterAuditPeerServiceServer(server, e.AuditPeer())

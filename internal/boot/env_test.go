@@ -98,7 +98,7 @@ func env(t *testing.T) (*Env, *rpc.Bus, *process.Closers) {
 	require.NoError(t, e.OpenPool(t.Context(), closers, conf.Postgres{URL: db.URL("auth"), MaxConns: 4, StatementTimeout: patience}, true))
 	sealing, err := OpenSealing(Audit{Key: seed('a'), Dir: t.TempDir()})
 	require.NoError(t, err)
-	e.Sealing, e.Stop = sealing, conf.Stop{StopTimeout: patience}
+	e.Sealing, e.Stop = sealing, conf.Stop{StopGrace: patience, StopTimeout: patience}
 	return e, bus, closers
 }
 

@@ -42,7 +42,9 @@ func TestSingleProcess_killedPostgres(t *testing.T) {
 	stop := r.start(ctx, 4)
 	for range kills {
 		r.awaitMore(ctx, 20)
-		require.NoError(t, syscall.Kill(postmaster(t, s), syscall.SIGKILL))
+		killed := postmaster(t, s)
+		require.NoError(t, syscall.Kill(killed, syscall.SIGKILL))
+		s.Until(ctx, "another server runs", func() bool { return postmaster(t, s) != killed })
 	}
 	r.awaitMore(ctx, 20)
 	stop()
@@ -60,14 +62,17 @@ func TestSingleProcess_killedPostgres(t *testing.T) {
 	r.requireStored(ctx)
 }
 
-// postmaster returns the process id of the Postgres server that signalboxd runs.
+// postmaster returns the process id of the Postgres server that signalboxd runs. It waits while a server that is starting
+// has not written its file.
 func postmaster(t *testing.T, s *testenv.Installation) int {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(s.Dir, "data", "postgres", "data", "postmaster.pid"))
-	require.NoError(t, err)
-	first, _, _ := strings.Cut(string(raw), "\n")
-	pid, err := strconv.Atoi(first)
-	require.NoError(t, err)
+	pid := 0
+	s.Until(t.Context(), "the server has written its process id", func() bool {
+		raw, _ := os.ReadFile(filepath.Join(s.Dir, "data", "postgres", "data", "postmaster.pid"))
+		first, _, _ := strings.Cut(string(raw), "\n")
+		pid, _ = strconv.Atoi(first)
+		return pid != 0
+	})
 	return pid
 }
 

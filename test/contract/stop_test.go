@@ -15,7 +15,7 @@ import (
 )
 
 // requireGracefulShutdown sends SIGTERM to signalboxd during a request to an engine. It requires that new requests are
-// rejected, that the running request is finished, and that the engine ends only then.
+// rejected, that the running request is finished, and that the process ends only then.
 func (w *harness) requireGracefulShutdown(t *testing.T) {
 	t.Helper()
 	get := w.variables(t)

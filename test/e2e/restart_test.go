@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -20,17 +21,18 @@ import (
 // stopLimit is the longest time that signalboxd may take to stop after Ctrl-C.
 const stopLimit = 3 * time.Second
 
-// TestRestarts stops an installation by Ctrl-C and by kill after a model was trained and served. After the
+// TestRestarts stops an installation by Ctrl-C, by SIGTERM and by kill after a model was trained and served. After the
 // restart it reads all data again.
 func TestRestarts(t *testing.T) {
 	type way struct {
 		stop  func(t *testing.T, s *testenv.Installation)
 		again func(s *testenv.Installation)
+		keeps bool // the engine continues
 	}
 	single := (*testenv.Installation).StartSingle
 	ways := map[string]map[string]way{
-		"single": {"Ctrl-C": {interrupt, single}, "kill": {killAll, single}},
-		"split":  {"Ctrl-C": {interruptAll, startAll}, "kill": {killAll, startAll}},
+		"single": {"Ctrl-C": {interrupt, single, false}, "SIGTERM": {terminate, single, true}, "kill": {killAll, single, true}},
+		"split":  {"Ctrl-C": {interruptAll, startAll, true}, "kill": {killAll, startAll, true}},
 	}
 	for kind, start := range testenv.DrawnKinds(t) {
 		t.Run(kind, func(t *testing.T) {
@@ -45,10 +47,11 @@ func TestRestarts(t *testing.T) {
 				t.Run(name, func(t *testing.T) {
 					paths := resources(t, l, parameters)
 					before := readAll(ctx, t, l, paths)
+					engine := requireEngineRuns(ctx, t, l)
 					w.stop(t, s)
 					w.again(s)
 					awaitSameData(ctx, t, l, paths, before)
-					requireEngineRuns(ctx, t, l)
+					require.Equal(t, w.keeps, requireEngineRuns(ctx, t, l) == engine, "engine process %d", engine)
 					answer, err := l.Chat(ctx, q.Question)
 					require.NoError(t, err, s.Tail())
 					require.Equal(t, q.Expected, answer)
@@ -89,6 +92,17 @@ func interrupt(t *testing.T, s *testenv.Installation) {
 	for _, pid := range testenv.LeftProcesses(s.Dir) {
 		require.Fail(t, "a process is still running", "%d %s", pid, commandLine(pid))
 	}
+}
+
+// terminate stops signalboxd as a service manager does. Nothing is open, so it must not wait for the grace period.
+func terminate(t *testing.T, s *testenv.Installation) {
+	t.Helper()
+	p := s.Processes["signalboxd"]
+	began := time.Now()
+	p.Signal(syscall.SIGTERM)
+	<-p.Exited()
+	require.NoError(t, p.Err(), p.Tail())
+	require.LessOrEqual(t, time.Since(began), stopLimit, p.Tail())
 }
 
 // killAll kills every process.
@@ -150,8 +164,8 @@ func awaitSameData(ctx context.Context, t *testing.T, l *e2eflow.Loop, paths []s
 	require.True(t, ok, "the data differs after the restart:\n%s", diff)
 }
 
-// requireEngineRuns requires that the engine of the revision is a running process.
-func requireEngineRuns(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
+// requireEngineRuns requires that the engine of the revision is a running process, and returns its id.
+func requireEngineRuns(ctx context.Context, t *testing.T, l *e2eflow.Loop) (pid int) {
 	t.Helper()
 	var revision struct {
 		Replicas []struct {
@@ -161,7 +175,9 @@ func requireEngineRuns(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 	path := "/api/model-deployments/" + l.Deployment.ID + "/revisions/" + strconv.Itoa(l.Revision.Number)
 	require.NoError(t, l.Client.Get(ctx, path, nil, &revision))
 	require.Len(t, revision.Replicas, 1)
-	require.Contains(t, commandLine(revision.Replicas[0].PID), "llamacpp", "process %d", revision.Replicas[0].PID)
+	pid = revision.Replicas[0].PID
+	require.Contains(t, commandLine(pid), "llamacpp", "process %d", pid)
+	return pid
 }
 
 // eventually polls until condition returns true. It returns false if limit has passed first.

@@ -57,7 +57,9 @@ func (s *Server) restart(ctx context.Context, try int) error {
 			s.log.InfoContext(ctx, "postgres runs again", "pid", s.PID())
 			return nil
 		}
-		failed = err
+		if limited.Err() == nil {
+			failed = err // an attempt that the time limit cuts off does not show the cause
+		}
 		s.log.WarnContext(ctx, "cannot start postgres again; trying later", "error", err.Error())
 	}
 }
