@@ -88,9 +88,9 @@ func (s *Scheduler) decide(ctx context.Context) (decisions []Decision, next time
 
 // accounts returns the limits and holdings of the owners and teams of the jobs and of the owners of the engines, by ID.
 func (s *Scheduler) accounts(ctx context.Context, jobs []Waiting, engines []Engine) (map[string]Account, error) {
-	owners, teams := make([]string, len(jobs)), []string{}
-	for i, w := range jobs {
-		owners[i] = w.OwnerID
+	owners, teams := make([]string, 0, len(jobs)+len(engines)), []string{}
+	for _, w := range jobs {
+		owners = append(owners, w.OwnerID)
 		if w.TeamID != "" {
 			teams = append(teams, w.TeamID)
 		}
