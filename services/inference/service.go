@@ -121,7 +121,7 @@ func (s *Service) owner(deploymentID string) (o traffic.Owner, ok bool, err erro
 	return traffic.Owner{UserID: d.OwnerID, ProjectID: d.ProjectID, Visibility: d.Visibility}, true, nil
 }
 
-// stored returns the owner of a deployment that may be deleted. It asks as the service; the caller's rights are checked
+// stored returns the owner of a deployment that may be deleted. It calls as the service; the caller's rights are checked
 // on the result.
 func (s *Service) stored(ctx context.Context, deploymentID string) (traffic.Owner, error) {
 	o, err := s.deps.Snapshots.GetDeploymentOwner(authn.Background(ctx), &registrypeerv1.GetDeploymentOwnerRequest{DeploymentId: deploymentID})

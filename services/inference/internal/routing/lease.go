@@ -22,7 +22,7 @@ type Lease struct {
 	extended chan struct{} // holds a value if Guard has not seen the last extension
 
 	mu sync.Mutex
-	// next is a complete state of which not all parts have arrived, or nil.
+	// next is a complete state whose last part has not arrived, or nil.
 	next  *snapshot
 	calls map[string]map[*call]struct{} // keyed by token id
 }

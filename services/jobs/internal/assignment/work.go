@@ -36,11 +36,12 @@ const (
 	WantGone    Desired = "gone"
 )
 
-// WaitStart and WaitCapacity are the reasons of an engine that is not placed: the scheduler has not considered it yet, or
-// no node has room for it.
+// The reasons of an engine that is not placed: the scheduler has not considered it yet, no node has room for it, or its
+// owner's quota does not allow its GPUs.
 const (
 	WaitStart    = "starting"
 	WaitCapacity = "no_capacity"
+	WaitQuota    = "account_quota"
 )
 
 // Key identifies one execution of a work.

@@ -1,5 +1,6 @@
 // Package quota owns the GPU limits and holdings of accounts and teams. Each holder has one row, updated in the
-// transaction that places or ends an attempt. The package promises that concurrent reservations never exceed a
+// transaction that places or ends an attempt. The GPUs of a user's placed engines count too; their rows in work are the
+// holding, and the transaction that places an engine locks the holder's row. The package promises that concurrent reservations never exceed a
 // holder's limit; a constraint of the table enforces this too. If a limit is lowered below the GPUs held, no attempt is
 // ended, but every new reservation fails.
 package quota

@@ -35,10 +35,15 @@ func (l Ledger) Accounts(ctx context.Context, q pg.Querier, k Kind, ids []string
 	return l.read(ctx, q, k, ids, waiting)
 }
 
+// engineRows are the rows of work whose GPUs are held by engines. An engine holds its GPUs by its row alone: the column
+// held of account has those of attempts.
+const engineRows = `work WHERE kind = 'engine' AND node_id <> '' AND released_at IS NULL AND gpus > 0`
+
 func (l Ledger) read(ctx context.Context, q pg.Querier, k Kind, ids []string, waiting string) (map[string]Account, error) {
-	rows, err := q.Query(ctx, `SELECT wanted.id, coalesce(a.set_limit, $2), coalesce(a.held, 0), coalesce(w.gpus, 0)
+	rows, err := q.Query(ctx, `SELECT wanted.id, coalesce(a.set_limit, $2), coalesce(a.held, 0) + coalesce(e.gpus, 0), coalesce(w.gpus, 0)
 		FROM (SELECT DISTINCT unnest($1::text[]) AS id) wanted
-			LEFT JOIN account a ON a.user_id = wanted.id LEFT JOIN (`+waiting+`) w ON w.id = wanted.id`, ids, l.otherwise(k))
+			LEFT JOIN account a ON a.user_id = wanted.id LEFT JOIN (`+waiting+`) w ON w.id = wanted.id
+			LEFT JOIN (SELECT owner_id AS id, sum(gpus) AS gpus FROM `+engineRows+` AND owner_id = ANY($1) GROUP BY owner_id) e ON e.id = wanted.id`, ids, l.otherwise(k))
 	if err != nil {
 		return nil, fmt.Errorf("read the accounts: %w", err)
 	}
@@ -73,12 +78,30 @@ func (l Ledger) reserve(ctx context.Context, tx pgx.Tx, k Kind, id string, gpus 
 	if err := l.lock(ctx, tx, k, id); err != nil {
 		return false, err
 	}
-	tag, err := tx.Exec(ctx, `UPDATE account SET held = held + $2 WHERE user_id = $1 AND held + $2 <= coalesce(set_limit, $3)`,
+	tag, err := tx.Exec(ctx, `UPDATE account SET held = held + $2 WHERE user_id = $1
+			AND held + $2 + (SELECT coalesce(sum(gpus), 0) FROM `+engineRows+` AND owner_id = $1) <= coalesce(set_limit, $3)`,
 		id, gpus, l.otherwise(k))
 	if err != nil {
 		return false, fmt.Errorf("reserve quota: %w", err)
 	}
 	return tag.RowsAffected() == 1, nil
+}
+
+// ReserveEngine reports whether an engine's GPUs are within its owner's limit, and keeps the owner's row locked until
+// the transaction, which places the engine, ends.
+func (l Ledger) ReserveEngine(ctx context.Context, tx pgx.Tx, userID string, gpus int) (ok bool, err error) {
+	if gpus == 0 {
+		return true, nil
+	}
+	if err := l.lock(ctx, tx, User, userID); err != nil {
+		return false, err
+	}
+	err = tx.QueryRow(ctx, `SELECT held + $2 + (SELECT coalesce(sum(gpus), 0) FROM `+engineRows+` AND owner_id = $1) <= coalesce(set_limit, $3)
+		FROM account WHERE user_id = $1`, userID, gpus, l.otherwise(User)).Scan(&ok)
+	if err != nil {
+		return false, fmt.Errorf("reserve quota for an engine: %w", err)
+	}
+	return ok, nil
 }
 
 // lock creates a holder's row if it is missing, locks it and updates its limit.

@@ -26,8 +26,8 @@ import (
 
 // Engine is the work of an engine that waits for placement.
 type Engine struct {
-	WorkID, Pool, Driver string
-	GPUs, Slots          int
+	WorkID, OwnerID, Pool, Driver string
+	GPUs, Slots                   int
 }
 
 // Waiting is a queued job whose backoff, if any, is over.
@@ -52,6 +52,7 @@ type Place struct {
 // Decision is the decision on one waiting job or engine: its places, or the reason why it waits.
 type Decision struct {
 	JobID, WorkID string
+	OwnerID       string // of an engine
 	Places        []Place
 	Position      int
 	Reason        string
@@ -104,14 +105,20 @@ func first(a, b Waiting) int {
 func (p *plan) engine(e Engine) Decision {
 	want := job.Pool{Pool: e.Pool, Nodes: 1, GPUsPerNode: e.GPUs}
 	need := job.Room{GPUs: e.GPUs, Slots: e.Slots}
+	account := p.accounts[e.OwnerID]
+	if e.GPUs > 0 && account.Held+e.GPUs > account.Limit {
+		return Decision{WorkID: e.WorkID, OwnerID: e.OwnerID, Reason: job.WaitAccountQuota}
+	}
 	for _, n := range p.candidates(want) {
 		if !n.fits(need) || (len(n.Drivers) > 0 && !slices.Contains(n.Drivers, e.Driver)) {
 			continue
 		}
 		n.take(need)
-		return Decision{WorkID: e.WorkID, Places: []Place{{NodeID: n.ID, Pool: want}}}
+		account.Held += e.GPUs
+		p.accounts[e.OwnerID] = account
+		return Decision{WorkID: e.WorkID, OwnerID: e.OwnerID, Places: []Place{{NodeID: n.ID, Pool: want}}}
 	}
-	return Decision{WorkID: e.WorkID, Reason: job.WaitPoolCapacity}
+	return Decision{WorkID: e.WorkID, OwnerID: e.OwnerID, Reason: job.WaitPoolCapacity}
 }
 
 func (p *plan) job(w Waiting) Decision {

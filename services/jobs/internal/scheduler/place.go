@@ -36,7 +36,7 @@ func (s *Scheduler) RunOnce(ctx context.Context) (next time.Time, err error) {
 		return next, err
 	}
 	var waiting []Decision
-	var starved []string
+	var starved []Decision
 	var errs []error
 	for _, d := range decisions {
 		switch {
@@ -45,7 +45,7 @@ func (s *Scheduler) RunOnce(ctx context.Context) (next time.Time, err error) {
 		case d.JobID != "":
 			waiting = append(waiting, d)
 		default:
-			starved = append(starved, d.WorkID)
+			starved = append(starved, d)
 		}
 	}
 	if len(starved) > 0 {
@@ -77,21 +77,24 @@ func (s *Scheduler) decide(ctx context.Context) (decisions []Decision, next time
 	if err != nil {
 		return nil, next, err
 	}
-	accounts, err := s.accounts(ctx, jobs)
+	accounts, err := s.accounts(ctx, jobs, engines)
 	if err != nil {
 		return nil, next, err
 	}
 	return Plan(nodesOf(ready), engines, jobs, accounts), next, nil
 }
 
-// accounts returns the limits and holdings of the owners and teams of the jobs, by ID.
-func (s *Scheduler) accounts(ctx context.Context, jobs []Waiting) (map[string]Account, error) {
-	owners, teams := make([]string, len(jobs)), []string{}
-	for i, w := range jobs {
-		owners[i] = w.OwnerID
+// accounts returns the limits and holdings of the owners and teams of the jobs and of the owners of the engines, by ID.
+func (s *Scheduler) accounts(ctx context.Context, jobs []Waiting, engines []Engine) (map[string]Account, error) {
+	owners, teams := make([]string, 0, len(jobs)+len(engines)), []string{}
+	for _, w := range jobs {
+		owners = append(owners, w.OwnerID)
 		if w.TeamID != "" {
 			teams = append(teams, w.TeamID)
 		}
+	}
+	for _, e := range engines {
+		owners = append(owners, e.OwnerID)
 	}
 	accounts := make(map[string]Account, len(jobs))
 	for kind, ids := range map[quota.Kind][]string{quota.User: owners, quota.Team: teams} {
@@ -191,6 +194,14 @@ func (s *Scheduler) placeJob(ctx context.Context, tx pgx.Tx, d Decision) error {
 }
 
 func (s *Scheduler) placeEngine(ctx context.Context, tx pgx.Tx, d Decision) error {
+	// The account is locked before the nodes, as for a job.
+	ok, err := s.Ledger.ReserveEngine(ctx, tx, d.OwnerID, d.Places[0].Pool.GPUsPerNode)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return errRaced
+	}
 	if _, err := s.room(ctx, tx, d); err != nil {
 		return err
 	}
@@ -198,7 +209,7 @@ func (s *Scheduler) placeEngine(ctx context.Context, tx pgx.Tx, d Decision) erro
 	if err != nil {
 		return err
 	}
-	if w.NodeID != "" || w.Desired != assignment.WantRunning || w.GPUs != d.Places[0].Pool.GPUsPerNode {
+	if w.NodeID != "" || w.Desired != assignment.WantRunning || w.GPUs != d.Places[0].Pool.GPUsPerNode || w.OwnerID != d.OwnerID {
 		return errRaced
 	}
 	now, err := pg.Now(ctx, tx)

@@ -10,6 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/assignment"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
 // The bounds of one pass. Later passes consider the rest.
@@ -65,13 +66,13 @@ func nextBackoff(ctx context.Context, q pg.Querier, now time.Time) (time.Time, e
 }
 
 func waitingEngines(ctx context.Context, q pg.Querier) ([]Engine, error) {
-	rows, err := q.Query(ctx, `SELECT id, pool, driver, gpus, slots FROM work
+	rows, err := q.Query(ctx, `SELECT id, owner_id, pool, driver, gpus, slots FROM work
 		WHERE kind = 'engine' AND node_id = '' AND desired = 'running' ORDER BY id LIMIT $1`, lookahead)
 	if err != nil {
 		return nil, fmt.Errorf("list waiting engines: %w", err)
 	}
 	engines, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e Engine, err error) {
-		err = row.Scan(&e.WorkID, &e.Pool, &e.Driver, &e.GPUs, &e.Slots)
+		err = row.Scan(&e.WorkID, &e.OwnerID, &e.Pool, &e.Driver, &e.GPUs, &e.Slots)
 		return e, err
 	})
 	if err != nil {
@@ -102,14 +103,21 @@ func explain(ctx context.Context, q pg.Querier, decisions []Decision) error {
 	return nil
 }
 
-// starve stores that no node has room for engines, and wakes the watches of engines if that is new. Like explain it
-// skips locked rows.
-func starve(ctx context.Context, pool pg.Beginner, workIDs []string) error {
+// starve stores why engines wait, and wakes the watches of engines if that is new. Like explain it skips locked rows.
+func starve(ctx context.Context, pool pg.Beginner, decisions []Decision) error {
+	ids, reasons := make([]string, len(decisions)), make([]string, len(decisions))
+	for i, d := range decisions {
+		ids[i], reasons[i] = d.WorkID, assignment.WaitCapacity
+		if d.Reason == job.WaitAccountQuota {
+			reasons[i] = assignment.WaitQuota
+		}
+	}
 	return pg.InTx(ctx, pool, func(ctx context.Context, tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `WITH free AS MATERIALIZED (
-				SELECT id FROM work WHERE id = ANY($1) AND kind = 'engine' AND node_id = '' AND desired = 'running' AND waiting <> $2
-				FOR NO KEY UPDATE SKIP LOCKED)
-			UPDATE work SET waiting = $2, updated_at = clock_timestamp() FROM free WHERE work.id = free.id`, workIDs, assignment.WaitCapacity)
+				SELECT work.id, d.reason FROM work JOIN unnest($1::text[], $2::text[]) AS d (id, reason) ON d.id = work.id
+				WHERE kind = 'engine' AND node_id = '' AND desired = 'running' AND waiting <> d.reason
+				FOR NO KEY UPDATE OF work SKIP LOCKED)
+			UPDATE work SET waiting = free.reason, updated_at = clock_timestamp() FROM free WHERE work.id = free.id`, ids, reasons)
 		if err != nil {
 			return fmt.Errorf("store why engines wait: %w", err)
 		}

@@ -2,7 +2,6 @@ package revision
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"time"
 )
@@ -81,18 +80,27 @@ func judge(r *Revision, o Observation) Verdict {
 	case o.Phase == PhaseExited || o.Phase == PhaseGone:
 		return ended(r, o)
 	case o.NodeID == "":
-		if o.Waiting == waitStart {
-			return Verdict{State: Pending, Reason: Placing(r.Serving.Pool)}
-		}
-		return Verdict{State: Pending, Reason: &Reason{
-			Phase: string(Pending), Code: cmp.Or(o.Waiting, "waiting"), Message: "waiting for a node of pool " + r.Serving.Pool + " with free capacity",
-		}}
+		return Verdict{State: Pending, Reason: waiting(r, o)}
 	case o.Phase == PhasePreparing:
 		return Verdict{State: Preparing, Reason: reported(o, string(Preparing), "preparing", o.Detail)}
 	case o.Phase == PhaseRunning || o.Phase == PhaseCollecting:
 		return running(o)
 	}
 	return Verdict{State: Pending, Reason: &Reason{Phase: string(Pending), Code: "placed", Message: "the node has not started preparing yet"}}
+}
+
+// waiting returns why an engine is not placed on a node.
+func waiting(r *Revision, o Observation) *Reason {
+	code := o.Waiting
+	switch code {
+	case waitStart:
+		return Placing(r.Serving.Pool)
+	case waitQuota:
+		return &Reason{Phase: string(Pending), Code: waitQuota, Message: "the GPU quota of the deployment's owner does not allow the engine"}
+	case "":
+		code = "waiting"
+	}
+	return &Reason{Phase: string(Pending), Code: code, Message: "waiting for a node of pool " + r.Serving.Pool + " with free capacity"}
 }
 
 // running returns the verdict on a running work, based on the agent's report.

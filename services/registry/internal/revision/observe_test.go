@@ -32,6 +32,7 @@ func TestEvaluate(t *testing.T) {
 	}{
 		"nothing known":      {revision.Observation{}, revision.Pending, revision.NotReady, "pending/waiting", false},
 		"not considered":     {revision.Observation{Waiting: "starting"}, revision.Pending, revision.NotReady, "pending/starting", false},
+		"no quota":           {revision.Observation{Waiting: "account_quota"}, revision.Pending, revision.NotReady, "pending/account_quota", false},
 		"no capacity":        {revision.Observation{Waiting: "no_capacity"}, revision.Pending, revision.NotReady, "pending/no_capacity", false},
 		"placed":             {at(revision.PhaseNone, nil, nil), revision.Pending, revision.NotReady, "pending/placed", false},
 		"pending":            {at(revision.PhasePending, nil, nil), revision.Pending, revision.NotReady, "pending/placed", false},

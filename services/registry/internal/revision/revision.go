@@ -124,8 +124,12 @@ func Placing(pool string) *Reason {
 	return &Reason{Phase: string(Pending), Code: waitStart, Message: "the engine is starting; it is being placed on a node of pool " + pool}
 }
 
-// waitStart is the code of Placing. The jobs service reports it for an engine that the scheduler has not considered yet.
-const waitStart = "starting"
+// The reasons that the jobs service reports for an engine that the scheduler has not considered yet, and for one that its
+// owner's quota does not allow. waitStart is the code of Placing.
+const (
+	waitStart = "starting"
+	waitQuota = "account_quota"
+)
 
 // Restart resets a stopped or failed revision, so that a new engine is ordered. The revision goes through all states
 // again, as if it had never been ready.
