@@ -20,6 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
 const (
@@ -58,6 +59,9 @@ func User(h http.Header) (string, *fault.Error) {
 		return "", fault.New(fault.Unauthenticated, "", "Not authenticated")
 	}
 	scheme, token, ok := strings.Cut(values[0], " ")
+	if other := secret.Credential(token); ok && strings.EqualFold(scheme, "Bearer") && len(values) == 1 && other != "" && !jwt(token) {
+		return "", fault.New(fault.Unauthenticated, "token_invalid", "this route expects an access token, not %s", other)
+	}
 	if len(values) > 1 || !ok || !strings.EqualFold(scheme, "Bearer") || len(token) > maxCredential || !jwt(token) {
 		return "", fault.New(fault.Unauthenticated, "token_invalid", "Could not validate credentials")
 	}

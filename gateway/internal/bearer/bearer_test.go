@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
 // noLease is the monotonic clock of checkers that have no watcher.
@@ -27,6 +28,18 @@ func TestUserReadsAccessToken(t *testing.T) {
 		token, f := bearer.User(http.Header{"Authorization": {value}})
 		require.Nil(t, f, value)
 		require.Equal(t, "eyJh.b-_9.c", token)
+	}
+}
+
+func TestUserNamesExpectedCredential(t *testing.T) {
+	t.Parallel()
+	for kind, name := range map[string]string{secret.KindDeployment: "a deployment token", secret.KindIngest: "an ingest token", secret.KindRefresh: "a refresh token"} {
+		token, err := secret.Mint(rand.Reader, kind)
+		require.NoError(t, err)
+		_, f := bearer.User(http.Header{"Authorization": {"Bearer " + token.Reveal()}})
+		require.NotNil(t, f)
+		require.Equal(t, "token_invalid", f.Code)
+		require.Equal(t, "this route expects an access token, not "+name, f.Text())
 	}
 }
 
