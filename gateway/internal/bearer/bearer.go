@@ -59,7 +59,8 @@ func User(h http.Header) (string, *fault.Error) {
 		return "", fault.New(fault.Unauthenticated, "", "Not authenticated")
 	}
 	scheme, token, ok := strings.Cut(values[0], " ")
-	if other := secret.Credential(token); ok && strings.EqualFold(scheme, "Bearer") && len(values) == 1 && other != "" && !jwt(token) {
+	other := secret.Credential(token)
+	if ok && strings.EqualFold(scheme, "Bearer") && len(values) == 1 && other != "" && secret.Kind(token) != "" {
 		return "", fault.New(fault.Unauthenticated, "token_invalid", "this route expects an access token, not %s", other)
 	}
 	if len(values) > 1 || !ok || !strings.EqualFold(scheme, "Bearer") || len(token) > maxCredential || !jwt(token) {

@@ -55,7 +55,10 @@ func TestUserRefusesOtherCredentials(t *testing.T) {
 		require.Equal(t, fault.Unauthenticated, f.Kind, name)
 		require.NotContains(t, f.Error(), "a.b.c", "the error must not contain the credential")
 	}
-	_, f := bearer.User(http.Header{"authorization": {"Bearer a.b.c"}, "X-Service-Token": {"a.b.c"}, "Proxy-Authorization": {"Bearer a.b.c"}})
+	_, f := bearer.User(http.Header{"Authorization": {"Bearer eyJh.b."}})
+	require.NotNil(t, f)
+	require.Equal(t, "Could not validate credentials", f.Text(), "a malformed access token is not one of another kind")
+	_, f = bearer.User(http.Header{"authorization": {"Bearer a.b.c"}, "X-Service-Token": {"a.b.c"}, "Proxy-Authorization": {"Bearer a.b.c"}})
 	require.NotNil(t, f)
 }
 
