@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -67,22 +68,45 @@ func (s *Signer) SignWith(key SigningKey, c *Caller) (token string, expires time
 	return token, now.Add(s.format.Lifetime), nil
 }
 
-// Verifier verifies caller tokens. Each service has one.
+// maxVerified is the maximum number of tokens that a Verifier remembers, and maxRemembered the maximum length of one.
+const (
+	maxVerified   = 2048
+	maxRemembered = 4 << 10
+)
+
+// Verifier verifies caller tokens. Each service has one. It remembers tokens whose signature it has verified, because
+// gateways use a token for many requests. It checks at each use that the token has not expired and its key is valid.
 type Verifier struct {
 	format Format
 	clk    clock.Clock
 	keys   *Keys
+
+	mu       sync.Mutex
+	verified map[string]verified
+}
+
+// verified is the content of a token whose signature was verified at the time at.
+type verified struct {
+	caller      *Caller
+	keyID       string
+	at, expires time.Time
 }
 
 // NewVerifier returns a Verifier that accepts signatures of the valid keys.
 func NewVerifier(clk clock.Clock, keys *Keys) *Verifier {
-	return &Verifier{format: CallerFormat(), clk: clk, keys: keys}
+	return &Verifier{format: CallerFormat(), clk: clk, keys: keys, verified: map[string]verified{}}
 }
 
-// Verify checks a token and returns its caller and its expiry.
+// Verify checks a token and returns its caller and its expiry. The caller must not be modified.
 func (v *Verifier) Verify(ctx context.Context, token string) (*Caller, time.Time, error) {
+	now := v.clk.Now()
+	if known, ok := v.known(token, now); ok {
+		if _, err := v.keys.Find(ctx, known.keyID); err == nil {
+			return known.caller, known.expires, nil
+		}
+	}
 	c := &Caller{}
-	std, err := v.format.Verify(ctx, v.keys, v.clk.Now(), token, c)
+	std, err := v.format.Verify(ctx, v.keys, now, token, c)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -90,7 +114,30 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*Caller, time.Time
 	if err := c.check(); err != nil {
 		return nil, time.Time{}, refuse(err)
 	}
+	v.remember(token, verified{caller: c, keyID: std.KeyID, at: now, expires: std.Expires})
 	return c, std.Expires, nil
+}
+
+// known returns a token that was verified before and has not expired.
+func (v *Verifier) known(token string, now time.Time) (verified, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	known, ok := v.verified[token]
+	return known, ok && !now.Before(known.at) && now.Before(known.expires)
+}
+
+// remember stores a verified token. A full map is emptied, which costs little, because no token lives longer than a
+// minute.
+func (v *Verifier) remember(token string, known verified) {
+	if len(token) > maxRemembered {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.verified) >= maxVerified {
+		clear(v.verified)
+	}
+	v.verified[token] = known
 }
 
 // check validates the fields required by the caller's kind. Agents and services authenticate with certificates, so no

@@ -145,3 +145,51 @@ func TestVerifier_clockSkew(t *testing.T) {
 		}
 	}
 }
+
+// A remembered token is rejected as soon as a new one would be.
+func TestVerifier_rememberedToken(t *testing.T) {
+	t.Parallel()
+	b := newHarness(t)
+	keys := []authn.PublicKey{b.key.Public()}
+	known := authn.NewKeys(b.clk, func(context.Context) ([]authn.PublicKey, error) { return keys, nil })
+	v := authn.NewVerifier(b.clk, known)
+	token, expires, err := b.signer.Sign(operator())
+	require.NoError(t, err)
+	var first *authn.Caller
+	for range 3 {
+		c, until, err := v.Verify(t.Context(), token)
+		require.NoError(t, err)
+		require.Equal(t, expires, until)
+		if first == nil {
+			first = c
+		}
+		require.Same(t, first, c, "the signature is verified once")
+	}
+	_, _, err = v.Verify(t.Context(), token[:len(token)-2])
+	require.True(t, fault.Is(err, fault.Unauthenticated), "the whole token is compared")
+	keys = nil
+	b.clk.Advance(authn.KeysMaxAge)
+	_, _, err = v.Verify(t.Context(), token)
+	require.True(t, fault.Is(err, fault.Unauthenticated), "the key was revoked")
+	keys = []authn.PublicKey{b.key.Public()}
+	known.Forget()
+	_, _, err = v.Verify(t.Context(), token)
+	require.NoError(t, err)
+	b.clk.Advance(2 * time.Minute)
+	_, _, err = v.Verify(t.Context(), token)
+	require.True(t, fault.HasCode(err, authn.CodeTokenExpired), "%v", err)
+}
+
+func TestVerifier_manyTokens(t *testing.T) {
+	t.Parallel()
+	b := newHarness(t)
+	for range 2100 {
+		token, _, err := b.signer.Sign(operator())
+		require.NoError(t, err)
+		for range 2 {
+			c, _, err := b.verifier.Verify(t.Context(), token)
+			require.NoError(t, err)
+			require.Equal(t, operator().Subject, c.Subject)
+		}
+	}
+}

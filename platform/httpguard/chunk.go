@@ -35,7 +35,11 @@ func (c *chunks) advance(b []byte) (n int, done, ok bool) {
 			c.line = append(c.line, b[n:]...)
 			return len(b), false, len(c.line) <= maxLine
 		}
-		line := append(c.line, b[n:n+end+1]...)
+		line := b[n : n+end+1]
+		if len(c.line) > 0 {
+			c.line = append(c.line, line...)
+			line = c.line
+		}
 		n, c.line = n+end+1, nil
 		if done, ok = c.take(line); done || !ok {
 			return n, done, ok

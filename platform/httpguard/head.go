@@ -21,7 +21,7 @@ const (
 	reasonSize     = "the request headers are too large"
 )
 
-// framing is how a head says where the request's body ends.
+// framing is how a head marks the end of the request's body.
 type framing struct {
 	length  int64 // of a body that is not chunked
 	chunked bool

@@ -81,7 +81,7 @@ func (r *checkedReader) read(from net.Conn, p []byte, handedOver bool) (int, err
 	return 0, nil
 }
 
-// kept returns how many of n bytes are kept, of which used may be delivered. What follows a malformed request is
+// kept returns how many of n bytes are kept; the first used bytes may be delivered. What follows a malformed request is
 // dropped.
 func (r *checkedReader) kept(used, n int) int {
 	if r.broken || r.reason.Load() != nil {

@@ -193,11 +193,11 @@ func TestJSONErrors_servesHTTP2(t *testing.T) {
 	server := &http.Server{Handler: http.HandlerFunc(echoBody), Protocols: &protocols, ReadHeaderTimeout: time.Minute, ConnState: httpguard.State}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(httpguard.JSONErrors(l, func() string { return "req_1" })) }()
-	t.Cleanup(func() { _ = server.Close(); <-done })
+	t.Cleanup(func() { _ = server.Close(); require.ErrorIs(t, <-done, http.ErrServerClosed) })
 	transport := &http.Transport{Protocols: &protocols}
 	t.Cleanup(transport.CloseIdleConnections)
 	for range 3 {
-		resp, err := (&http.Client{Transport: transport}).Post("http://"+l.Addr().String()+"/two", "text/plain", strings.NewReader("a\n\nb")) //nolint:noctx // the server ends with the test
+		resp, err := (&http.Client{Transport: transport}).Post("http://"+l.Addr().String()+"/two", "text/plain", strings.NewReader("a\n\nb"))
 		require.NoError(t, err)
 		body, err := io.ReadAll(resp.Body)
 		require.NoError(t, err)

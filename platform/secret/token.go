@@ -54,6 +54,27 @@ func Kind(s string) string {
 	return s[:kindLength]
 }
 
+// Credential returns which kind of credential a text looks like, for the error of a route that expects another kind. It
+// returns "" for any other text.
+func Credential(s string) string {
+	switch Kind(s) {
+	case KindIngest:
+		return "an ingest token"
+	case KindDeployment:
+		return "a deployment token"
+	case KindRefresh:
+		return "a refresh token"
+	case KindFleetJoin:
+		return "a join token"
+	case KindShare:
+		return "a share token"
+	}
+	if strings.HasPrefix(s, "eyJ") && strings.Count(s, ".") == 2 {
+		return "an access token"
+	}
+	return ""
+}
+
 // Parse checks the kind and the checksum of a token and returns the hash under which it is stored. ok means only that
 // the token is well-formed, not that it was issued.
 func Parse(kind, s string) (hash []byte, ok bool) {

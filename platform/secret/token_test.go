@@ -34,6 +34,22 @@ func TestMint_format(t *testing.T) {
 	require.Len(t, seen, 7)
 }
 
+func TestCredential(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[string]string{
+		secret.KindIngest: "an ingest token", secret.KindDeployment: "a deployment token", secret.KindRefresh: "a refresh token",
+		secret.KindFleetJoin: "a join token", secret.KindShare: "a share token", secret.KindDevice: "", secret.KindCode: "",
+	} {
+		token, err := secret.Mint(rand.Reader, kind)
+		require.NoError(t, err)
+		require.Equal(t, want, secret.Credential(token.Reveal()), kind)
+	}
+	require.Equal(t, "an access token", secret.Credential("eyJh.b.c"))
+	for _, text := range []string{"", "a.b.c", "eyJh.b", "dtk_", "sk-123"} {
+		require.Empty(t, secret.Credential(text), text)
+	}
+}
+
 func TestMint_knownTokens(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -32,7 +32,7 @@ func (h *harness) gateway(id string) *cachingGateway {
 			ctx, cancel := context.WithCancel(h.t.Context())
 			done := make(chan error, 1)
 			go func() { done <- w.Run(ctx) }()
-			h.t.Cleanup(func() { cancel(); <-done })
+			h.t.Cleanup(func() { cancel(); require.NoError(h.t, <-done) })
 		}
 	}
 	ctx, cancel := context.WithCancel(h.t.Context())

@@ -84,7 +84,10 @@ func (h *gatewaysHarness) run(f func(ctx context.Context) error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(h.t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- f(ctx) }()
-	h.t.Cleanup(func() { cancel(); <-done })
+	h.t.Cleanup(func() {
+		cancel()
+		<-done //nolint:errcheck // the test ends, and some of the parts report the cancellation
+	})
 }
 
 func (h *gatewaysHarness) dial(service string) *grpc.ClientConn {

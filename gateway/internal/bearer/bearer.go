@@ -20,6 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
 const (
@@ -58,6 +59,10 @@ func User(h http.Header) (string, *fault.Error) {
 		return "", fault.New(fault.Unauthenticated, "", "Not authenticated")
 	}
 	scheme, token, ok := strings.Cut(values[0], " ")
+	other := secret.Credential(token)
+	if ok && strings.EqualFold(scheme, "Bearer") && len(values) == 1 && other != "" && secret.Kind(token) != "" {
+		return "", fault.New(fault.Unauthenticated, "token_invalid", "this route expects an access token, not %s", other)
+	}
 	if len(values) > 1 || !ok || !strings.EqualFold(scheme, "Bearer") || len(token) > maxCredential || !jwt(token) {
 		return "", fault.New(fault.Unauthenticated, "token_invalid", "Could not validate credentials")
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
 // noLease is the monotonic clock of checkers that have no watcher.
@@ -27,6 +28,18 @@ func TestUserReadsAccessToken(t *testing.T) {
 		token, f := bearer.User(http.Header{"Authorization": {value}})
 		require.Nil(t, f, value)
 		require.Equal(t, "eyJh.b-_9.c", token)
+	}
+}
+
+func TestUserNamesExpectedCredential(t *testing.T) {
+	t.Parallel()
+	for kind, name := range map[string]string{secret.KindDeployment: "a deployment token", secret.KindIngest: "an ingest token", secret.KindRefresh: "a refresh token"} {
+		token, err := secret.Mint(rand.Reader, kind)
+		require.NoError(t, err)
+		_, f := bearer.User(http.Header{"Authorization": {"Bearer " + token.Reveal()}})
+		require.NotNil(t, f)
+		require.Equal(t, "token_invalid", f.Code)
+		require.Equal(t, "this route expects an access token, not "+name, f.Text())
 	}
 }
 
@@ -42,7 +55,10 @@ func TestUserRefusesOtherCredentials(t *testing.T) {
 		require.Equal(t, fault.Unauthenticated, f.Kind, name)
 		require.NotContains(t, f.Error(), "a.b.c", "the error must not contain the credential")
 	}
-	_, f := bearer.User(http.Header{"authorization": {"Bearer a.b.c"}, "X-Service-Token": {"a.b.c"}, "Proxy-Authorization": {"Bearer a.b.c"}})
+	_, f := bearer.User(http.Header{"Authorization": {"Bearer eyJh.b."}})
+	require.NotNil(t, f)
+	require.Equal(t, "Could not validate credentials", f.Text(), "a malformed access token is not one of another kind")
+	_, f = bearer.User(http.Header{"authorization": {"Bearer a.b.c"}, "X-Service-Token": {"a.b.c"}, "Proxy-Authorization": {"Bearer a.b.c"}})
 	require.NotNil(t, f)
 }
 

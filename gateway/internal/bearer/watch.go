@@ -85,7 +85,7 @@ func (w *Watcher) once(ctx context.Context) (served bool, err error) {
 	go func() { broken <- s.receive(open, received) }()
 	defer func() {
 		cancel()
-		<-broken
+		<-broken //nolint:errcheck // the stream was just cancelled
 	}()
 	tick := w.Checker.clk.NewTicker(renewEvery)
 	defer tick.Stop()

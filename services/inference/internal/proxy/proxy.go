@@ -183,9 +183,9 @@ func (p *Proxy) admit(r *http.Request) (*admitted, *fault.Error) {
 	if !p.Lease.Valid() {
 		return nil, LeaseExpired()
 	}
-	sum, ok := bearer(r.Header)
-	if !ok {
-		return nil, badToken()
+	sum, err := bearer(r.Header)
+	if err != nil {
+		return nil, err
 	}
 	token, ok := p.Lease.Token(sum)
 	if !ok {
@@ -209,18 +209,25 @@ func (p *Proxy) admit(r *http.Request) (*admitted, *fault.Error) {
 	}, nil
 }
 
-// bearer returns the hash of the deployment token in the Authorization header. It returns false unless there is
+// bearer returns the hash of the deployment token in the Authorization header. It returns an error unless there is
 // exactly one such header with a well-formed token.
-func bearer(h http.Header) (sum []byte, ok bool) {
+func bearer(h http.Header) (sum []byte, err *fault.Error) {
 	values := h.Values("Authorization")
 	if len(values) != 1 {
-		return nil, false
+		return nil, badToken()
 	}
 	scheme, token, ok := strings.Cut(values[0], " ")
 	if !ok || !strings.EqualFold(scheme, "bearer") {
-		return nil, false
+		return nil, badToken()
 	}
-	return secret.Parse(secret.KindDeployment, token)
+	sum, ok = secret.Parse(secret.KindDeployment, token)
+	if other := secret.Credential(token); !ok && other != "" {
+		return nil, fault.New(fault.Unauthenticated, "token_invalid", "this route expects a deployment token, not %s", other)
+	}
+	if !ok {
+		return nil, badToken()
+	}
+	return sum, nil
 }
 
 func (p *Proxy) serves(d *routing.Deployment) *fault.Error {

@@ -71,6 +71,9 @@ func (c *Checker) Check(ctx context.Context, h http.Header) (*Grant, error) {
 		return nil, err
 	}
 	hash, ok := secret.Parse(secret.KindIngest, token)
+	if other := secret.Credential(token); !ok && other != "" {
+		return nil, unauthenticated("this route expects an ingest token, not " + other)
+	}
 	if !ok {
 		return nil, unauthenticated("the credential is not an ingest token")
 	}
