@@ -187,6 +187,7 @@ func (h *Host) load() error {
 // executor with the same folder adopts them.
 func (h *Host) Run(ctx context.Context) error {
 	h.holder.Clean(h.deps.Clock.Now())
+	h.endBuilds(ctx)
 	h.tryIsolation(ctx)
 	h.mu.Lock()
 	h.ctx = ctx

@@ -211,11 +211,10 @@ func (h *Host) runBuildStep(ctx context.Context, s pyenv.Step) (output string, e
 	if err != nil {
 		return "", err
 	}
-	builds := filepath.Join(h.cfg.Data, "builds")
-	if err := os.MkdirAll(builds, 0o700); err != nil {
+	if err := os.MkdirAll(h.buildsDir(), 0o700); err != nil {
 		return "", fmt.Errorf("create the folder of builds: %w", err)
 	}
-	dir, err := os.MkdirTemp(builds, "step-")
+	dir, err := os.MkdirTemp(h.buildsDir(), "step-")
 	if err != nil {
 		return "", fmt.Errorf("create the folder of a build: %w", err)
 	}
@@ -241,6 +240,24 @@ func (h *Host) runBuildStep(ctx context.Context, s pyenv.Step) (output string, e
 	}
 	err = h.awaitBuildStep(ctx, dir)
 	return logTail(start.Log), err
+}
+
+func (h *Host) buildsDir() string { return filepath.Join(h.cfg.Data, "builds") }
+
+// endBuilds ends the steps that a killed agent has left. Their builds are repeated.
+func (h *Host) endBuilds(ctx context.Context) {
+	steps, _ := filepath.Glob(filepath.Join(h.buildsDir(), "step-*"))
+	for _, dir := range steps {
+		err := h.control.Stop(dir, 0)
+		if err == nil {
+			_, _, err = h.control.Await(ctx, dir)
+		}
+		if err != nil && !errors.Is(err, shim.ErrNotStarted) {
+			h.deps.Log.WarnContext(ctx, "cannot end a build of an earlier agent", "folder", dir, "error", err.Error())
+			continue
+		}
+		_ = os.RemoveAll(dir)
+	}
 }
 
 // own makes the user the owner of the folder, if works have users of their own.

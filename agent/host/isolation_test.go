@@ -19,6 +19,9 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 	"github.com/signalbox-dev/signalbox/agent/host"
 	"github.com/signalbox-dev/signalbox/agent/host/boundary"
+	"github.com/signalbox-dev/signalbox/agent/host/shim"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/test/executortest"
 )
 
 // userOf returns the user id in the assignment of the attempt.
@@ -178,4 +181,22 @@ func TestIsolatedBuild_sourcePackage(t *testing.T) {
 			require.Contains(t, exit.Message, c.seen)
 		})
 	}
+}
+
+func TestHost_Run_endsBuildsOfEarlierAgent(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	step := filepath.Join(dir, "builds", "step-1")
+	require.NoError(t, os.MkdirAll(step, 0o700))
+	c := shim.Control{Exec: []string{os.Args[0], "shim"}, Clock: clock.Real()}
+	require.NoError(t, c.Launch(step, shim.Start{
+		Path: "/bin/sleep", Args: []string{"sleep", "300"}, Dir: step, Log: filepath.Join(step, "log"), Mark: step,
+	}))
+	require.Eventually(t, func() bool { return c.Identity(step).Alive() }, time.Minute, 5*time.Millisecond)
+	build := c.Identity(step)
+	h, stop := open(t, dir, executortest.NewControlPlane(t), nil)
+	defer stop()
+	_, _ = h.Isolation() // Run has ended the builds before.
+	require.False(t, build.Alive())
+	require.NoDirExists(t, step)
 }
