@@ -66,7 +66,7 @@ func (i installer) withPip(ctx context.Context, fill bool) error {
 }
 
 func (i installer) basePip(ctx context.Context) bool {
-	output, err := i.builder.output(ctx, []string{i.python.Path, "-m", "pip", "--version"}, nil)
+	output, err := i.builder.output(ctx, []string{i.python.Path, "-m", "pip", "--version"})
 	fields := strings.Fields(output)
 	if err != nil || len(fields) < 2 {
 		return false
@@ -87,7 +87,7 @@ func (i installer) uvSettings(ctx context.Context) []string {
 	if value(have, "UV_DEFAULT_INDEX")+value(have, "UV_INDEX_URL")+value(have, "UV_INDEX")+value(have, "UV_CONFIG_FILE") != "" {
 		return nil
 	}
-	output, err := i.builder.output(ctx, []string{i.python.Path, "-m", "pip", "config", "list"}, nil)
+	output, err := i.builder.output(ctx, []string{i.python.Path, "-m", "pip", "config", "list"})
 	if err != nil {
 		return nil
 	}
@@ -189,7 +189,7 @@ func lastOfEach(environ []string) []string {
 // pipSettings returns the settings in pip's configuration files as environment variables, because a step may not see
 // the files.
 func (i installer) pipSettings(ctx context.Context) []string {
-	list, err := i.builder.output(ctx, []string{i.python.Path, "-m", "pip", "config", "list"}, nil)
+	list, err := i.builder.output(ctx, []string{i.python.Path, "-m", "pip", "config", "list"})
 	if err != nil {
 		return nil
 	}
@@ -212,8 +212,8 @@ func unquote(quoted string) string {
 
 // output runs a command with the user's settings and returns its output. When ctx ends, it kills the
 // process group of the command.
-func (b *Builder) output(ctx context.Context, argv, extra []string) (string, error) {
-	return output(ctx, argv, append(settings(b.environ), extra...))
+func (b *Builder) output(ctx context.Context, argv []string) (string, error) {
+	return output(ctx, argv, settings(b.environ))
 }
 
 func output(ctx context.Context, argv, env []string) (string, error) {
