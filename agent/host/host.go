@@ -97,6 +97,8 @@ type Host struct {
 	keepers sync.WaitGroup
 	down    bool
 
+	// lent are the user ids of builds that are running.
+	lent map[int]bool
 	// tried is closed when kind and notIsolated are known, see Isolation.
 	tried       chan struct{}
 	kind        boundary.Kind
@@ -114,7 +116,6 @@ func New(cfg Config, d Deps) (*Host, error) {
 	h := &Host{
 		cfg: cfg, deps: d, control: shim.Control{Exec: cfg.Exec, Clock: d.Clock},
 		objects:  objcache.NewStore(filepath.Join(cfg.Data, "objects"), cfg.CacheBytes, d.Downloader, d.Clock),
-		envs:     pyenv.NewBuilder(cfg.Environments, cfg.Environ, d.Clock),
 		holder:   boundary.Detect("/sys/fs/cgroup", string(own)),
 		shipper:  logship.NewShipper(d.HTTP, d.Clock, retry.Wait, d.Log),
 		prober:   engine.NewProber(d.Clock),
@@ -123,8 +124,10 @@ func New(cfg Config, d Deps) (*Host, error) {
 		changes:  make(chan struct{}, 1),
 		shutdown: make(chan struct{}),
 		tried:    make(chan struct{}),
+		lent:     map[int]bool{},
 		works:    map[executor.Key]*work{},
 	}
+	h.envs = pyenv.NewBuilder(cfg.Environments, cfg.Environ, d.Clock, h.runBuildStep)
 	return h, h.load()
 }
 
@@ -185,6 +188,7 @@ func (h *Host) load() error {
 // executor with the same folder adopts them.
 func (h *Host) Run(ctx context.Context) error {
 	h.holder.Clean(h.deps.Clock.Now())
+	h.endBuilds(ctx)
 	h.tryIsolation(ctx)
 	h.mu.Lock()
 	h.ctx = ctx

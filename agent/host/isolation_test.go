@@ -1,6 +1,11 @@
 package host_test
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -14,6 +19,9 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 	"github.com/signalbox-dev/signalbox/agent/host"
 	"github.com/signalbox-dev/signalbox/agent/host/boundary"
+	"github.com/signalbox-dev/signalbox/agent/host/shim"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/test/executortest"
 )
 
 // userOf returns the user id in the assignment of the attempt.
@@ -119,4 +127,76 @@ func TestHost_Isolation(t *testing.T) {
 	kind, why = off.host.Isolation()
 	require.Equal(t, boundary.None, kind)
 	require.ErrorContains(t, why, "SERVICE_AGENT_ISOLATION")
+}
+
+// probingPackage is a source package whose build script reports what it can read.
+func probingPackage(t *testing.T, folder, secret string) string {
+	t.Helper()
+	script := "import os\nraise SystemExit('the script ran, secret visible: %s' % os.path.exists('" + secret + "'))\n"
+	var archive bytes.Buffer
+	z := gzip.NewWriter(&archive)
+	w := tar.NewWriter(z)
+	for name, text := range map[string]string{
+		"probing-1.0/pyproject.toml": "[build-system]\nrequires = []\nbuild-backend = 'backend'\nbackend-path = ['.']\n", "probing-1.0/backend.py": script,
+	} {
+		require.NoError(t, w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(text))}))
+		_, err := w.Write([]byte(text))
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Close())
+	require.NoError(t, z.Close())
+	file := filepath.Join(folder, "probing-1.0.tar.gz")
+	require.NoError(t, os.WriteFile(file, archive.Bytes(), 0o600))
+	require.NoError(t, boundary.MakeReadable(folder))
+	sum := sha256.Sum256(archive.Bytes())
+	return "probing==1.0 --hash=sha256:" + hex.EncodeToString(sum[:]) + "\n"
+}
+
+func TestIsolatedBuild_sourcePackage(t *testing.T) {
+	t.Parallel()
+	index, private := t.TempDir(), t.TempDir()
+	secret := filepath.Join(private, "secret")
+	require.NoError(t, os.WriteFile(secret, []byte("secret"), 0o600))
+	line := probingPackage(t, index, secret)
+	for name, c := range map[string]struct {
+		requirements string
+		isolate, ran bool
+		seen         string
+	}{
+		"wheels only":          {line, true, false, "No matching distribution"},
+		"source, no boundary":  {"--no-binary probing\n" + line, false, true, "secret visible: True"},
+		"source with boundary": {"--no-binary probing\n" + line, true, true, "secret visible: False"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newAttempt(t, "true", func(cfg *host.Config) {
+				cfg.Environments, cfg.Isolate = "", c.isolate
+				cfg.Environ = append(cfg.Environ, "PIP_FIND_LINKS="+index, "PIP_NO_INDEX=1")
+			})
+			a.work.Attempt.Environment = executor.EnvironmentSpec{Requirements: c.requirements}
+			a.apply()
+			exit := a.reach(executor.PhaseExited).Exit
+			require.Equal(t, executor.ReasonEnvBuild, exit.Reason, "%+v", exit)
+			require.Equal(t, c.ran, strings.Contains(exit.Message, "the script ran"), exit.Message)
+			require.Contains(t, exit.Message, c.seen)
+		})
+	}
+}
+
+func TestHost_Run_endsBuildsOfEarlierAgent(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	step := filepath.Join(dir, "builds", "step-1")
+	require.NoError(t, os.MkdirAll(step, 0o700))
+	c := shim.Control{Exec: []string{os.Args[0], "shim"}, Clock: clock.Real()}
+	require.NoError(t, c.Launch(step, shim.Start{
+		Path: "/bin/sleep", Args: []string{"sleep", "300"}, Dir: step, Log: filepath.Join(step, "log"), Mark: step,
+	}))
+	require.Eventually(t, func() bool { return c.Identity(step).Alive() }, time.Minute, 5*time.Millisecond)
+	build := c.Identity(step)
+	h, stop := open(t, dir, executortest.NewControlPlane(t), nil)
+	defer stop()
+	_, _ = h.Isolation() // Run has ended the builds before.
+	require.False(t, build.Alive())
+	require.NoDirExists(t, step)
 }

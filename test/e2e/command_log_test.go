@@ -3,7 +3,7 @@ package e2e
 import (
 	"context"
 	"net/http"
-	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/internal/e2eflow"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
@@ -39,15 +40,17 @@ func requirePrintedLines(ctx context.Context, t *testing.T, s *testenv.Installat
 func killProcessGroup(ctx context.Context, t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	l := s.Loop(ctx)
-	submitCommand(ctx, t, l, "sh", "-c", `sleep 613 & echo $$ > "$SERVICE_JOB_WORKDIR/leader.new"
-echo one; echo two; mv "$SERVICE_JOB_WORKDIR/leader.new" "$SERVICE_JOB_WORKDIR/leader"; wait; echo never`)
+	submitCommand(ctx, t, l, "sh", "-c", `sleep 613 &
+echo one; echo two; touch "$SERVICE_JOB_WORKDIR/leader"; wait; echo never`)
 	leader := 0
 	s.Until(ctx, "the command runs", func() bool {
 		s.Find("leader", func(path string) bool {
-			raw, err := os.ReadFile(path)
-			if err == nil {
-				leader, err = strconv.Atoi(strings.TrimSpace(string(raw)))
+			// The command itself sees another process id inside its boundary.
+			var run struct {
+				Command struct{ PID int }
 			}
+			err := localfile.ReadJSON(filepath.Join(filepath.Dir(path), "..", "run", "run.json"), &run)
+			leader = run.Command.PID
 			return err == nil
 		})
 		return leader != 0

@@ -73,6 +73,12 @@ func (p Plan) Join(files []*os.File) error {
 		}
 		_ = f.Close()
 	}
+	if p.Processes > 0 {
+		bound := unix.Rlimit{Cur: uint64(p.Processes), Max: uint64(p.Processes)}
+		if err := unix.Setrlimit(unix.RLIMIT_NPROC, &bound); err != nil {
+			return fmt.Errorf("set the limit of processes: %w", err)
+		}
+	}
 	return p.setRlimits()
 }
 

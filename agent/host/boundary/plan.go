@@ -16,6 +16,9 @@ type Plan struct {
 	Settings []Setting `json:"settings,omitempty"`
 	// Data limits the private memory of each process, in bytes. Only the mode Rlimit uses it.
 	Data int64 `json:"data,omitempty"`
+	// Processes limits the processes and threads of the work's user, for works that are isolated. Only the mode Rlimit
+	// uses it.
+	Processes int `json:"processes,omitempty"`
 }
 
 // Setting is one file of a group and the value to write to it.
@@ -25,6 +28,10 @@ type Setting struct {
 	// Optional settings exist only on some kernels.
 	Optional bool `json:"optional,omitempty"`
 }
+
+// ownThreads are the threads of the first process inside the boundary. Without a user of its own, it counts as a
+// process of the work's user.
+const ownThreads = 32
 
 const cpuPeriod = 100_000 // microseconds
 
@@ -41,6 +48,9 @@ func (h Enforcer) Plan(name string, l executor.Limits) Plan {
 		p.Settings = settingsV1(p.Groups, l)
 	case Rlimit:
 		p.Data = l.MemoryBytes
+		if l.PIDs > 0 {
+			p.Processes = l.PIDs + ownThreads
+		}
 	}
 	return p
 }

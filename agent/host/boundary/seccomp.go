@@ -2,6 +2,7 @@ package boundary
 
 import (
 	"errors"
+	"runtime"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -15,6 +16,32 @@ const (
 	offsetArg1   = 24
 )
 
+// architecture describes the system calls of one processor architecture.
+type architecture struct {
+	// audit is the kernel's number of the architecture.
+	audit uint32
+	// denied are the numbers of denied calls that other architectures do not have.
+	denied []uint32
+}
+
+// architectures are those on which works can be isolated, by their names in Go. The calls of the x32 ABI of amd64
+// have numbers above lastCall.
+func architectures() map[string]architecture {
+	return map[string]architecture{
+		"amd64": {audit: unix.AUDIT_ARCH_X86_64, denied: []uint32{
+			134, // uselib
+			154, // modify_ldt
+			156, // _sysctl
+			172, // iopl
+			173, // ioperm
+			174, // create_module
+			177, // get_kernel_syms
+			178, // query_module
+		}},
+		"arm64": {audit: unix.AUDIT_ARCH_AARCH64},
+	}
+}
+
 // newNamespaces are the flags of clone and unshare that create a namespace. In a new user namespace a process has all
 // capabilities, and with them a much larger part of the kernel is within its reach.
 const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
@@ -23,7 +50,7 @@ const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUT
 // deniedCalls are the system calls that fail with EPERM: they need privileges that a work does not have, or they
 // reach parts of the kernel that no work needs.
 func deniedCalls() []uint32 {
-	return slices.Concat(archDenied(), []uint32{
+	return []uint32{
 		unix.SYS_ACCT, unix.SYS_ADD_KEY, unix.SYS_BPF, unix.SYS_CHROOT, unix.SYS_CLOCK_SETTIME, unix.SYS_DELETE_MODULE,
 		unix.SYS_FANOTIFY_INIT, unix.SYS_FINIT_MODULE, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSOPEN, unix.SYS_FSPICK,
 		unix.SYS_INIT_MODULE, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_KEXEC_LOAD, unix.SYS_KEYCTL, unix.SYS_LOOKUP_DCOOKIE,
@@ -32,7 +59,7 @@ func deniedCalls() []uint32 {
 		unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD, unix.SYS_REBOOT, unix.SYS_REQUEST_KEY, unix.SYS_SETDOMAINNAME,
 		unix.SYS_SETHOSTNAME, unix.SYS_SETNS, unix.SYS_SETTIMEOFDAY, unix.SYS_SWAPOFF, unix.SYS_SWAPON, unix.SYS_SYSLOG,
 		unix.SYS_UMOUNT2, unix.SYS_USERFAULTFD, unix.SYS_VHANGUP,
-	})
+	}
 }
 
 // absentCalls are the system calls that fail with ENOSYS, as on an older kernel. Programs then use older calls:
@@ -69,15 +96,16 @@ const lastCall = 462
 // syscallFilter returns the filter program. It rejects calls of another architecture, because they have other
 // numbers.
 func syscallFilter() ([]unix.SockFilter, error) {
-	if auditArch == 0 {
+	own, known := architectures()[runtime.GOARCH]
+	if !known {
 		return nil, errors.New("there is no list of system calls for this architecture")
 	}
 	deny, absent := result(unix.SECCOMP_RET_ERRNO|uint32(unix.EPERM)), result(unix.SECCOMP_RET_ERRNO|uint32(unix.ENOSYS))
 	filter := []unix.SockFilter{
-		load(offsetArch), jump(unix.BPF_JEQ, auditArch, 1, 0), absent,
+		load(offsetArch), jump(unix.BPF_JEQ, own.audit, 1, 0), absent,
 		load(offsetNumber), jump(unix.BPF_JGT, lastCall, 0, 1), absent,
 	}
-	for _, call := range deniedCalls() {
+	for _, call := range slices.Concat(deniedCalls(), own.denied) {
 		filter = append(filter, jump(unix.BPF_JEQ, call, 0, 1), deny)
 	}
 	for _, call := range absentCalls() {

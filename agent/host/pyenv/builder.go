@@ -25,16 +25,37 @@ type Builder struct {
 	dir     string
 	environ []string
 	clock   clock.Clock
+	runStep Runner
 
 	mu          sync.Mutex
 	interpreter *Interpreter
 }
 
 // NewBuilder returns a builder for the environments in dir. environ is the environment of the agent's
-// process. The builder uses its PATH to find programs, and the user's settings for pip and uv.
-func NewBuilder(dir string, environ []string, clk clock.Clock) *Builder {
-	return &Builder{dir: dir, environ: environ, clock: clk}
+// process. The builder uses its PATH to find programs, and the user's settings for pip and uv. run runs the steps of
+// a build, because a recipe's requirements may contain packages that run code while they are installed. If run is nil,
+// the steps run as children of the calling process.
+func NewBuilder(dir string, environ []string, clk clock.Clock, run Runner) *Builder {
+	b := &Builder{dir: dir, environ: environ, clock: clk, runStep: run}
+	if run == nil {
+		b.runStep = func(ctx context.Context, s Step) (string, error) { return output(ctx, s.Args, s.Env) }
+	}
+	return b
 }
+
+// Step is one command of a build. Path names in Args and Env are valid inside the folders below only.
+type Step struct {
+	Args, Env []string
+	// Dir is the folder that the command writes to.
+	Dir string
+	// Readable are the files and folders that the command reads.
+	Readable []string
+}
+
+// Runner runs one step and returns the end of its output. It returns an *exec.ExitError or another error that is
+// not nil if the command has failed. No process of the step is left when it returns, and all files in Step.Dir belong
+// to the calling process's user.
+type Runner func(ctx context.Context, s Step) (output string, err error)
 
 // Environment is an environment that is completely built.
 type Environment struct {
@@ -49,17 +70,22 @@ type Environment struct {
 // Folders returns the folders that a program of the environment reads, in addition to those of the system. The links
 // in the environment lead to the interpreter by one path or the other.
 func (e Environment) Folders() []string {
-	folders := []string{e.Dir}
-	real, err := filepath.EvalSymlinks(e.Base)
+	return append([]string{e.Dir}, outsideSystem(e.Base)...)
+}
+
+// outsideSystem returns the path with and without its symbolic links, as far as works do not see it anyway.
+func outsideSystem(path string) []string {
+	var paths []string
+	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		real = e.Base
+		real = path
 	}
-	for _, base := range []string{e.Base, real} {
-		if !boundary.Contains("/usr", base) && !slices.Contains(folders, base) {
-			folders = append(folders, base)
+	for _, p := range []string{path, real} {
+		if !boundary.Contains("/usr", p) && !slices.Contains(paths, p) {
+			paths = append(paths, p)
 		}
 	}
-	return folders
+	return paths
 }
 
 // Bin returns the folder of the environment's programs.
@@ -121,8 +147,11 @@ func (b *Builder) build(ctx context.Context, env Environment, python Interpreter
 	if err := localfile.Write(list, []byte(requirements), localfile.PrivateMode); err != nil {
 		return err
 	}
-	i := installer{builder: b, python: python, dir: filepath.Join(temp, "venv"), list: list}
+	i := installer{builder: b, python: python, temp: temp, dir: filepath.Join(temp, "venv"), list: list}
 	if err := i.run(ctx, strings.TrimSpace(requirements) != ""); err != nil {
+		return err
+	}
+	if err := checkLayout(i.dir); err != nil {
 		return err
 	}
 	if err := rename(filepath.Join(i.dir, "bin"), i.dir, env.Dir); err != nil {

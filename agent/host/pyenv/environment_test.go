@@ -52,7 +52,7 @@ func plain() executor.EnvironmentSpec { return executor.EnvironmentSpec{} }
 func TestBuilder_Ensure_noRequirements(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	b := pyenv.NewBuilder(dir, environ(deadIndex()...), clock.Real())
+	b := pyenv.NewBuilder(dir, environ(deadIndex()...), clock.Real(), nil)
 	env, err := b.Ensure(t.Context(), plain())
 	require.NoError(t, err)
 	out, err := exec.CommandContext(t.Context(), env.Python, "-c", "import sys; print(sys.prefix)").Output()
@@ -60,7 +60,7 @@ func TestBuilder_Ensure_noRequirements(t *testing.T) {
 	require.Equal(t, env.Dir, strings.TrimSpace(string(out)))
 	require.True(t, strings.HasSuffix(env.Dir, "-"+env.Version))
 
-	again, err := pyenv.NewBuilder(dir, environ(), clock.Real()).Ensure(t.Context(), plain())
+	again, err := pyenv.NewBuilder(dir, environ(), clock.Real(), nil).Ensure(t.Context(), plain())
 	require.NoError(t, err)
 	require.Equal(t, env, again)
 }
@@ -68,7 +68,7 @@ func TestBuilder_Ensure_noRequirements(t *testing.T) {
 func TestBuilder_Ensure_unreachableIndex(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	b := pyenv.NewBuilder(dir, append(environ(deadIndex()...), only(t, "python3")...), clock.Real())
+	b := pyenv.NewBuilder(dir, append(environ(deadIndex()...), only(t, "python3")...), clock.Real(), nil)
 	_, err := b.Ensure(t.Context(), executor.EnvironmentSpec{Requirements: idna})
 	var build *pyenv.BuildError
 	require.ErrorAs(t, err, &build)
@@ -81,7 +81,7 @@ func TestBuilder_Ensure_unreachableIndex(t *testing.T) {
 
 func TestBuilder_Ensure_digestMismatch(t *testing.T) {
 	t.Parallel()
-	b := pyenv.NewBuilder(t.TempDir(), environ(), clock.Real())
+	b := pyenv.NewBuilder(t.TempDir(), environ(), clock.Real(), nil)
 	_, err := b.Ensure(t.Context(), executor.EnvironmentSpec{Requirements: idna, Digest: "sha256:" + strings.Repeat("0", 64)})
 	var build *pyenv.BuildError
 	require.ErrorAs(t, err, &build)
@@ -101,7 +101,7 @@ func TestBuilder_Ensure_pythonMissingOrTooOld(t *testing.T) {
 			if c.script != "" {
 				require.NoError(t, os.WriteFile(filepath.Join(dir, "python3"), []byte(c.script), 0o700))
 			}
-			b := pyenv.NewBuilder(t.TempDir(), []string{"PATH=" + dir}, clock.Real())
+			b := pyenv.NewBuilder(t.TempDir(), []string{"PATH=" + dir}, clock.Real(), nil)
 			_, err := b.Ensure(t.Context(), plain())
 			var build *pyenv.BuildError
 			require.ErrorAs(t, err, &build)
@@ -137,12 +137,12 @@ func withUV(t *testing.T, more ...string) (environ []string, log string) {
 func TestBuilder_Ensure_usesUV(t *testing.T) {
 	t.Parallel()
 	environ, log := withUV(t, "PIP_INDEX_URL=http://index.example/simple")
-	b := pyenv.NewBuilder(t.TempDir(), environ, clock.Real())
+	b := pyenv.NewBuilder(t.TempDir(), environ, clock.Real(), nil)
 	_, err := b.Ensure(t.Context(), executor.EnvironmentSpec{Requirements: idna})
 	require.NoError(t, err)
 	raw, err := os.ReadFile(log)
 	require.NoError(t, err)
-	require.Contains(t, string(raw), "pip install --no-progress --no-deps --require-hashes --python")
+	require.Contains(t, string(raw), "pip install --no-progress --no-deps --require-hashes --only-binary :all: --python")
 	require.Contains(t, string(raw), "UV_DEFAULT_INDEX=http://index.example/simple", "the user's index for pip was not passed to uv")
 }
 
@@ -154,7 +154,7 @@ func TestBuilder_Ensure_concurrentBuilders(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			// Each goroutine has its own builder, as separate processes would.
-			_, err := pyenv.NewBuilder(dir, environ, clock.Real()).Ensure(t.Context(), executor.EnvironmentSpec{Requirements: idna})
+			_, err := pyenv.NewBuilder(dir, environ, clock.Real(), nil).Ensure(t.Context(), executor.EnvironmentSpec{Requirements: idna})
 			if err != nil {
 				t.Errorf("build: %v", err)
 			}
@@ -171,7 +171,7 @@ func TestBuilder_Ensure_replacesIncompleteBuild(t *testing.T) {
 	environ, log := withUV(t)
 	dir := t.TempDir()
 	spec := executor.EnvironmentSpec{Requirements: idna}
-	env, err := pyenv.NewBuilder(dir, environ, clock.Real()).Ensure(t.Context(), spec)
+	env, err := pyenv.NewBuilder(dir, environ, clock.Real(), nil).Ensure(t.Context(), spec)
 	require.NoError(t, err)
 	// A killed builder leaves a build folder, and the environment has no marker.
 	require.NoError(t, os.Remove(filepath.Join(env.Dir, ".signalbox-complete")))
@@ -179,7 +179,7 @@ func TestBuilder_Ensure_replacesIncompleteBuild(t *testing.T) {
 	half := env.Dir + ".build-123"
 	require.NoError(t, os.MkdirAll(half, 0o700))
 
-	again, err := pyenv.NewBuilder(dir, environ, clock.Real()).Ensure(t.Context(), spec)
+	again, err := pyenv.NewBuilder(dir, environ, clock.Real(), nil).Ensure(t.Context(), spec)
 	require.NoError(t, err)
 	require.Equal(t, env, again)
 	require.NoFileExists(t, filepath.Join(env.Dir, "rubbish"))
@@ -195,7 +195,7 @@ func TestBuilder_Ensure_canceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		_, err := pyenv.NewBuilder(t.TempDir(), environ, clock.Real()).Ensure(ctx, executor.EnvironmentSpec{Requirements: idna})
+		_, err := pyenv.NewBuilder(t.TempDir(), environ, clock.Real(), nil).Ensure(ctx, executor.EnvironmentSpec{Requirements: idna})
 		done <- err
 	}()
 	// Wait until the installer has started. It would run for a day.

@@ -36,7 +36,7 @@ func digest(requirements string) string {
 func ensure(t *testing.T, environ []string, spec executor.EnvironmentSpec) (string, error) {
 	t.Helper()
 	dir := t.TempDir()
-	_, err := pyenv.NewBuilder(dir, environ, clock.Real()).Ensure(t.Context(), spec)
+	_, err := pyenv.NewBuilder(dir, environ, clock.Real(), nil).Ensure(t.Context(), spec)
 	return dir, err
 }
 
@@ -142,7 +142,7 @@ func TestBuilder_Ensure_retryAfterFailure(t *testing.T) {
 	good, err := os.ReadFile(filepath.Join(path, "uv"))
 	require.NoError(t, err)
 	dir := t.TempDir()
-	b := pyenv.NewBuilder(dir, environ, clock.Real())
+	b := pyenv.NewBuilder(dir, environ, clock.Real(), nil)
 	require.NoError(t, os.WriteFile(filepath.Join(path, "uv"), []byte("#!"+path+"/sh\nexit 1\n"), 0o700))
 	_, err = b.Ensure(t.Context(), executor.EnvironmentSpec{Requirements: idna})
 	buildError(t, err)
@@ -156,7 +156,7 @@ func TestBuilder_Ensure_canceledWhileWaitingForLock(t *testing.T) {
 	t.Parallel()
 	environ, log := withUV(t, "UV_DEFAULT_INDEX=http://index.example/simple")
 	dir := t.TempDir()
-	env, err := pyenv.NewBuilder(dir, environ, clock.Real()).Ensure(t.Context(), executor.EnvironmentSpec{Requirements: idna})
+	env, err := pyenv.NewBuilder(dir, environ, clock.Real(), nil).Ensure(t.Context(), executor.EnvironmentSpec{Requirements: idna})
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(filepath.Join(env.Dir, ".signalbox-complete")))
 	// The test holds the build lock, as another process would.
@@ -171,7 +171,7 @@ func TestBuilder_Ensure_canceledWhileWaitingForLock(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		_, err := pyenv.NewBuilder(dir, environ, clk).Ensure(ctx, executor.EnvironmentSpec{Requirements: idna})
+		_, err := pyenv.NewBuilder(dir, environ, clk, nil).Ensure(ctx, executor.EnvironmentSpec{Requirements: idna})
 		done <- err
 	}()
 	require.NoError(t, clk.Await(t.Context(), 1), "the builder must wait for the lock")
@@ -188,7 +188,7 @@ func TestBuilder_Ensure_canceledWhileWaitingForLock(t *testing.T) {
 func TestBuilder_Ensure_rebuildsWithoutInterpreter(t *testing.T) {
 	t.Parallel()
 	environ, log := withUV(t, "UV_DEFAULT_INDEX=http://index.example/simple")
-	b := pyenv.NewBuilder(t.TempDir(), environ, clock.Real())
+	b := pyenv.NewBuilder(t.TempDir(), environ, clock.Real(), nil)
 	env, err := b.Ensure(t.Context(), executor.EnvironmentSpec{Requirements: idna})
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(env.Python))

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,14 +15,17 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
+	"github.com/signalbox-dev/signalbox/agent/host/boundary"
 )
 
 // installer creates one virtual environment and installs its packages.
 type installer struct {
 	builder *Builder
 	python  Interpreter
-	dir     string
-	list    string
+	// temp is the folder of the build; dir and list are in it.
+	temp string
+	dir  string
+	list string
 }
 
 func (i installer) run(ctx context.Context, fill bool) error {
@@ -31,14 +36,15 @@ func (i installer) run(ctx context.Context, fill bool) error {
 }
 
 // withUV creates the environment and installs the requirements with uv. It does not resolve dependencies,
-// because the requirements include all of them. uv rejects requirements without a hash.
+// because the requirements include all of them. uv rejects requirements without a hash. Only wheels are installed, unless
+// the requirements contain --no-binary.
 func (i installer) withUV(ctx context.Context, uv string, fill bool) error {
 	extra := i.uvSettings(ctx)
 	if err := i.step(ctx, []string{uv, "venv", "--no-project", "--no-python-downloads", "--python", i.python.Path, i.dir}, extra); err != nil || !fill {
 		return err
 	}
 	return i.step(ctx, []string{
-		uv, "pip", "install", "--no-progress", "--no-deps", "--require-hashes", "--python", i.dir + "/bin/python", "-r", i.list,
+		uv, "pip", "install", "--no-progress", "--no-deps", "--require-hashes", "--only-binary", ":all:", "--python", i.dir + "/bin/python", "-r", i.list,
 	}, extra)
 }
 
@@ -55,12 +61,12 @@ func (i installer) withPip(ctx context.Context, fill bool) error {
 		return err
 	}
 	return i.step(ctx, slices.Concat(pip, []string{
-		"install", "--no-input", "--progress-bar", "off", "--disable-pip-version-check", "--no-deps", "--require-hashes", "-r", i.list,
-	}), nil)
+		"install", "--no-input", "--progress-bar", "off", "--disable-pip-version-check", "--no-deps", "--require-hashes", "--only-binary", ":all:", "-r", i.list,
+	}), i.pipSettings(ctx))
 }
 
 func (i installer) basePip(ctx context.Context) bool {
-	output, err := i.builder.output(ctx, []string{i.python.Path, "-m", "pip", "--version"}, nil)
+	output, err := i.builder.output(ctx, []string{i.python.Path, "-m", "pip", "--version"})
 	fields := strings.Fields(output)
 	if err != nil || len(fields) < 2 {
 		return false
@@ -81,7 +87,7 @@ func (i installer) uvSettings(ctx context.Context) []string {
 	if value(have, "UV_DEFAULT_INDEX")+value(have, "UV_INDEX_URL")+value(have, "UV_INDEX")+value(have, "UV_CONFIG_FILE") != "" {
 		return nil
 	}
-	output, err := i.builder.output(ctx, []string{i.python.Path, "-m", "pip", "config", "list"}, nil)
+	output, err := i.builder.output(ctx, []string{i.python.Path, "-m", "pip", "config", "list"})
 	if err != nil {
 		return nil
 	}
@@ -103,7 +109,7 @@ func translate(list string) []string {
 		if !ok || !dotted || name == "" {
 			continue
 		}
-		v := strings.Join(strings.Fields(strings.Trim(strings.ReplaceAll(quoted, `\n`, " "), `'"`)), " ")
+		v := unquote(quoted)
 		switch section {
 		case ":env:":
 			environ = append(environ, name+"="+v)
@@ -116,7 +122,7 @@ func translate(list string) []string {
 
 // step runs one command of the installer. If the command fails, the end of its output becomes the error.
 func (i installer) step(ctx context.Context, argv, extra []string) error {
-	output, err := i.builder.output(ctx, argv, extra)
+	output, err := i.builder.runStep(ctx, i.describe(argv, extra))
 	if err == nil {
 		return nil
 	}
@@ -129,12 +135,91 @@ func (i installer) step(ctx context.Context, argv, extra []string) error {
 	return &BuildError{Output: output}
 }
 
+// describe returns a step with the user's settings.
+func (i installer) describe(argv, extra []string) Step {
+	// The files of a shared cache would belong to another user, and links to them would survive the build.
+	private := []string{"TMPDIR=" + i.temp, "XDG_CACHE_HOME=" + i.temp, "UV_CACHE_DIR=" + i.temp + "/cache", "UV_LINK_MODE=copy", "PIP_NO_CACHE_DIR=1"}
+	s := Step{Args: argv, Env: lastOfEach(slices.Concat(settings(i.builder.environ), extra, private)), Dir: i.temp}
+	s.Readable = slices.Concat(outsideSystem(i.python.Base), outsideSystem(i.python.Path))
+	if !boundary.Contains(i.temp, argv[0]) {
+		s.Readable = append(s.Readable, outsideSystem(argv[0])...)
+	}
+	for _, variable := range s.Env {
+		name, value, _ := strings.Cut(variable, "=")
+		if name == "PATH" || name == "HOME" || name == "TMPDIR" {
+			continue
+		}
+		// For example the folder of an own index, or a certificate.
+		for path := range strings.FieldsSeq(value) {
+			path = strings.TrimPrefix(path, "file://")
+			if _, err := os.Stat(path); err == nil && filepath.IsAbs(path) && !boundary.Contains(path, i.temp) && !boundary.Contains(i.temp, path) {
+				s.Readable = append(s.Readable, outsideSystem(path)...)
+			}
+		}
+	}
+	s.Readable = outermost(s.Readable)
+	return s
+}
+
+// outermost returns the paths without those that lie in another one.
+func outermost(paths []string) []string {
+	var outer []string
+	for _, path := range slices.Sorted(slices.Values(paths)) {
+		if !slices.ContainsFunc(outer, func(dir string) bool { return boundary.Contains(dir, path) }) {
+			outer = append(outer, path)
+		}
+	}
+	return outer
+}
+
+// lastOfEach returns the variables without those that a later one of the same name overrides.
+func lastOfEach(environ []string) []string {
+	var last []string
+	seen := map[string]bool{}
+	for _, variable := range slices.Backward(environ) {
+		name, _, _ := strings.Cut(variable, "=")
+		if !seen[name] {
+			last = append(last, variable)
+		}
+		seen[name] = true
+	}
+	return last
+}
+
+// pipSettings returns the settings in pip's configuration files as environment variables, because a step may not see
+// the files.
+func (i installer) pipSettings(ctx context.Context) []string {
+	list, err := i.builder.output(ctx, []string{i.python.Path, "-m", "pip", "config", "list"})
+	if err != nil {
+		return nil
+	}
+	env := []string{"PIP_CONFIG_FILE=" + os.DevNull}
+	for line := range strings.Lines(list) {
+		key, quoted, ok := strings.Cut(strings.TrimSpace(line), "=")
+		section, setting, dotted := strings.Cut(key, ".")
+		if ok && dotted && (section == "global" || section == "install") {
+			env = append(env, "PIP_"+strings.ToUpper(strings.ReplaceAll(setting, "-", "_"))+"="+unquote(quoted))
+		}
+	}
+	// The user's variables override the files.
+	return append(env, settings(i.builder.environ)...)
+}
+
+// unquote returns a value of `pip config list`, whose lines become words.
+func unquote(quoted string) string {
+	return strings.Join(strings.Fields(strings.Trim(strings.ReplaceAll(quoted, `\n`, " "), `'"`)), " ")
+}
+
 // output runs a command with the user's settings and returns its output. When ctx ends, it kills the
 // process group of the command.
-func (b *Builder) output(ctx context.Context, argv, extra []string) (string, error) {
+func (b *Builder) output(ctx context.Context, argv []string) (string, error) {
+	return output(ctx, argv, settings(b.environ))
+}
+
+func output(ctx context.Context, argv, env []string) (string, error) {
 	var output bytes.Buffer
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env = append(settings(b.environ), extra...)
+	cmd.Env = env
 	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

@@ -65,7 +65,7 @@ func (b *Builder) python(ctx context.Context) (Interpreter, error) {
 func (b *Builder) runVersionScript(ctx context.Context, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
-	return b.output(ctx, []string{path, "-c", versionScript}, nil)
+	return b.output(ctx, []string{path, "-c", versionScript})
 }
 
 // lookPath returns the path of a program in the PATH of environ.

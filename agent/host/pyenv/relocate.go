@@ -8,6 +8,18 @@ import (
 	"path/filepath"
 )
 
+// checkLayout returns a *BuildError if a part of the environment that the agent changes is a link: code of a package
+// may have created it to make the agent change other files.
+func checkLayout(dir string) error {
+	for name, kind := range map[string]fs.FileMode{"": fs.ModeDir, "bin": fs.ModeDir, "pyvenv.cfg": 0} {
+		info, err := os.Lstat(filepath.Join(dir, name))
+		if err != nil || info.Mode().Type() != kind {
+			return failed("the installer has left no valid environment: %q is missing or is a link", filepath.Join("venv", name))
+		}
+	}
+	return nil
+}
+
 // rename replaces the path of the build folder with the final path in pyvenv.cfg and in the environment's
 // scripts. The first line of a script contains the full path of the interpreter.
 func rename(bin, from, to string) error {

@@ -30,7 +30,7 @@ func withRealUV(t *testing.T, more ...string) []string {
 
 func TestBuilder_Ensure_realUV(t *testing.T) {
 	t.Parallel()
-	env, err := pyenv.NewBuilder(t.TempDir(), withRealUV(t), clock.Real()).
+	env, err := pyenv.NewBuilder(t.TempDir(), withRealUV(t), clock.Real(), nil).
 		Ensure(t.Context(), executor.EnvironmentSpec{Requirements: idna})
 	require.NoError(t, err)
 	out, err := exec.CommandContext(t.Context(), env.Python, "-c", "import idna, sys; print(idna.__version__, sys.prefix)").Output()
@@ -55,7 +55,7 @@ func TestBuilder_Ensure_realUVErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			_, err := pyenv.NewBuilder(dir, withRealUV(t, c.environ...), clock.Real()).
+			_, err := pyenv.NewBuilder(dir, withRealUV(t, c.environ...), clock.Real(), nil).
 				Ensure(t.Context(), executor.EnvironmentSpec{Requirements: c.requirements})
 			var build *pyenv.BuildError
 			require.ErrorAs(t, err, &build)

@@ -4,6 +4,9 @@
 // When the command ends or a stop is requested, it ends all processes of the work and writes the outcome to
 // a file.
 //
+// A command with a boundary has a parent inside it (init.go): the first process of its namespaces, which creates the
+// boundary, starts and reaps the command and passes its status to the shim.
+//
 // The files of a folder are its complete state: start.json (the command to run), lock (locked while the
 // shim runs), run.json (the running processes), stop.json (the grace period of a requested stop) and
 // exit.json (the outcome). If the shim has started the command and has ended without an exit.json, its work

@@ -174,9 +174,6 @@ for n in range(100):
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if limits.Mode() == boundary.Rlimit && c.limits.PIDs > 0 {
-				t.Skip("without cgroups the number of processes is not limited")
-			}
 			for _, limit := range []executor.Limits{{}, c.limits} {
 				b := isolated(t, "exec /usr/bin/python3 -c '"+c.python+"'")
 				b.start.Limits = limits.Plan("inside-"+name+"-"+strconv.Itoa(os.Getpid())+"-"+filepath.Base(b.dir), limit)

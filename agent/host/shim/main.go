@@ -22,9 +22,6 @@ const (
 	commandWord = "--command"
 )
 
-// lockFD is the file descriptor of the lock that Launch passes to the shim.
-const lockFD = 3
-
 // Self returns the command line of the running program's subcommand `shim`, which calls Main.
 func Self() ([]string, error) {
 	self, err := os.Executable()
