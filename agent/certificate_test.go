@@ -20,7 +20,8 @@ import (
 func runToExit(t *testing.T, c *fakeControlPlane, data string, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"run", "--data", data, "--server", c.http.URL}, args...)...)
-	cmd.Env = append(os.Environ(), "SERVICE_AGENT_ENVIRONMENTS="+environments(t), "SERVICE_LOG_FORMAT=text")
+	cmd.Env = append(os.Environ(), "SERVICE_AGENT_ENVIRONMENTS="+environments(t), "SERVICE_LOG_FORMAT=text",
+		"SERVICE_AGENT_ISOLATION=none") // the tests observe works by files outside of their folders
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	err := cmd.Run()

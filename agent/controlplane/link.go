@@ -171,8 +171,11 @@ func (s *session) run(ctx context.Context) error {
 		err = s.sendObserved(stream)
 	}
 	if err != nil {
-		// If Send fails, Recv returns the reason why the stream ended.
-		_, received := stream.Recv()
+		// If Send fails, Recv returns the messages that still arrive, and then the reason why the stream ended.
+		var received error
+		for received == nil {
+			_, received = stream.Recv()
+		}
 		return fmt.Errorf("send the first messages to the control plane: %w", errors.Join(err, received))
 	}
 	beats := make(chan time.Duration, 1)

@@ -68,7 +68,7 @@ func TestIsolated_exitStatus(t *testing.T) {
 			b.launch()
 			exit, found := b.ends()
 			require.True(t, found)
-			exit.StartedAt, exit.EndedAt = time.Time{}, time.Time{}
+			exit.Version, exit.StartedAt, exit.EndedAt = 0, time.Time{}, time.Time{}
 			require.Equal(t, want, exit, b.log())
 		})
 	}
