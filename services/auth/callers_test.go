@@ -139,7 +139,7 @@ func TestLogout_waitsForLeaseOfSilentGateway(t *testing.T) {
 			go func() { swept <- w.Run(ctx) }()
 			require.Eventually(t, func() bool { return h.count("gateway_lease") == 0 }, time.Minute, time.Millisecond)
 			cancel()
-			<-swept
+			require.NoError(t, <-swept)
 		}
 	}
 }

@@ -121,7 +121,7 @@ func (j *Job) reportRunning(a *Attempt, now time.Time) bool {
 	if j.State == Scheduled {
 		j.start(a, now)
 	}
-	if CanMove(j.State, Running) {
+	if j.State == Starting { // a job that is being paused or stopped stays so
 		j.State, a.State = Running, Running
 	}
 	return true

@@ -87,3 +87,19 @@ func TestJob_Report_ownCommandAfterItsProcessRuns(t *testing.T) {
 	_, err = j.Report(a, job.ReportStarting, "", later)
 	require.True(t, fault.Is(err, fault.Conflict), "%v", err)
 }
+
+// A user's own command can be paused before it reports that it is running.
+func TestJob_Report_runningWhilePausingKeepsThePause(t *testing.T) {
+	t.Parallel()
+	j, a := placed()
+	j.OwnCommand = true
+	j.Observe(a, gang.Gang{Begun: true, Runs: true}, fixtures.Now())
+	changed, err := j.Pause(a, "sig_1", fixtures.Now())
+	require.NoError(t, err)
+	require.True(t, changed)
+	applied, err := j.Report(a, job.ReportRunning, "", fixtures.Now())
+	require.NoError(t, err)
+	require.True(t, applied)
+	require.Equal(t, job.Pausing, j.State)
+	require.Equal(t, new(fixtures.Now()), j.RunningAt, "billing starts")
+}
