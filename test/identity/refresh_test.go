@@ -154,8 +154,10 @@ func requireReplayRejected(t *testing.T, s *testenv.Installation, c *caller, db 
 	t.Helper()
 	s.Processes["auth"].Kill()
 	// Set used_at to an earlier time instead of waiting for the end of the grace period.
-	_, err := db.Exec(t.Context(), `UPDATE auth.refresh_token SET used_at = used_at - interval '11 seconds' WHERE used_at IS NOT NULL`)
-	require.NoError(t, err)
+	for _, table := range []string{"refresh_token", "refresh_salt"} {
+		_, err := db.Exec(t.Context(), `UPDATE auth.`+table+` SET used_at = used_at - interval '11 seconds' WHERE used_at IS NOT NULL`)
+		require.NoError(t, err)
+	}
 	s.Processes["auth"].Start()
 	s.AwaitServing()
 	stolen := 0
