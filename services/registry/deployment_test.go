@@ -166,7 +166,7 @@ func TestRevision_recoversAfterEngineLoss(t *testing.T) {
 	require.Equal(t, "no_capacity", lost.GetReason().GetCode())
 	require.Empty(t, lost.GetReplicas())
 	_, err = h.promote(r)
-	require.NoError(t, err, "promoting the promoted revision again succeeds")
+	require.True(t, fault.HasCode(err, "revision_not_ready"), "the promoted revision cannot be promoted again before it is ready: %v", err)
 	h.reports(o, 2, &jobsv1.EngineReport{Phase: "probing"})
 	eventually(t, func() bool { return h.revision(r).GetReason().GetPhase() == "probing" }, "the reason follows the report")
 	require.Equal(t, "not_ready", h.revision(r).GetState())
