@@ -47,7 +47,7 @@ def test_running_writer_is_skipped(tmp_path: Path) -> None:
     spool.close(remove=False)
     left = again(tmp_path)
     assert left is not None
-    assert again(tmp_path) is None, "a spool that a process uses must not be adopted"
+    assert again(tmp_path) is None, "this process still uses the spool"
 
 
 def test_spool_of_other_run_is_skipped(tmp_path: Path) -> None:

@@ -52,7 +52,8 @@ func waitingJobs(ctx context.Context, q pg.Querier, now time.Time) ([]Waiting, e
 	return jobs, nil
 }
 
-// nextBackoff returns when the first backoff that is not over ends, or the zero time if there is none.
+// nextBackoff returns the time at which the next backoff of a queued job ends. It returns the zero time if no job is in
+// backoff.
 func nextBackoff(ctx context.Context, q pg.Querier, now time.Time) (time.Time, error) {
 	var next *time.Time
 	err := q.QueryRow(ctx, `SELECT min(not_before) FROM job WHERE state = 'queued' AND not_before > $1`, now).Scan(&next)

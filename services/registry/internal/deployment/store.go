@@ -135,7 +135,7 @@ func (*Store) Promote(ctx context.Context, tx pgx.Tx, d *Deployment, revisionID 
 	return nil
 }
 
-// last returns the last id, or nil if there is none.
+// last returns the last of the ids, or nil if ids is empty.
 func last(ids []string) *string {
 	if len(ids) == 0 {
 		return nil
