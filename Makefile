@@ -4,37 +4,56 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 DEMO ?=
+# The number of planned restarts and the number of kills in make chaos.
+CHAOS_FAULTS ?= 200
+# How often make chaos kills the bundled database server while runs report.
+CHAOS_KILLS ?= 50
 LISTEN ?= 127.0.0.1:8080
 GO_PACKAGES = ./...
-BINARIES = ./cmd/... ./services/.../cmd/... ./gateway/cmd/... ./agent/cmd/...
-# The version that /api/version and --version report. It is the same in all builds of one commit.
-VERSION = $(shell scripts/version.sh)
 
-.PHONY: fuzz breaks help demo dev test test-long gen fmt lint race e2e identity bench chaos verify build python-test accept-api schemathesis
+.PHONY: fuzz breaks help demo dev test test-long gen fmt lint race e2e identity bench scale chaos soak verify build console console-check docs python-test accept-api schemathesis shots
 
 help:
 	@echo "make demo    train, deploy and chat with a tiny model on this machine (DEMO=once exits after the chat)"
 	@echo "make dev     run signalboxd with its data in .signalbox/dev"
-	@echo "make test    all tests that CI runs; only a random part of each long test matrix (TEST_SEED=N repeats a run)"
-	@echo "make test-long  all tests, with every row of each matrix"
+	@echo "make build   build the programs with the console (CONSOLE=none leaves the console out)"
+	@echo "make console  build only the console, for the next make build"
+	@echo "make docs    build the documentation site, which the next make build serves at /docs"
+	@echo "make test    all tests that CI runs, with a random sample of each large test table (TEST_SEED=N repeats a sample)"
+	@echo "make test-long  all tests, with every row of each table"
 	@echo "make race    like make test, with the race detector"
 	@echo "make e2e     end-to-end tests with signalboxd and with one process per service"
-	@echo "make chaos   kill each process in each stage of training and serving"
+	@echo "make chaos   kill each process in each stage of training and serving; restart and kill all parts CHAOS_FAULTS (200) times, the database CHAOS_KILLS (50) times"
+	@echo "make soak    load an installation for SOAK (default 60m), with all retention ages divided by 1,000, and check that it does not grow"
 	@echo "make schemathesis  50 random requests, valid and invalid, to every API operation"
 	@echo "make identity  tests of sign-in and access control, with all samples"
 	@echo "make gen     regenerate the code from the protos"
 	@echo "make verify  check generated code, modules, formatting and API compatibility"
+	@echo "make shots   screenshots of each console page in each theme and language, on one contact sheet"
+	@echo "make console-check  check the console: format, types, tests, texts and sizes"
 	@echo "make lint    check Go code, protos, the OpenAPI document, migrations and wording"
 	@echo "make fmt     format Go code and protos"
 	@echo "make accept-api  accept breaking changes: the current API becomes the baseline of make verify"
 	@echo "make breaks  check that the golden tests fail with each patch of test/contract/breaks"
 	@echo "make fuzz    run every fuzz target for FUZZTIME (default 10m)"
 	@echo "make bench   run the benchmarks"
+	@echo "make scale   check the goals for speed and memory of a large installation (TEST_BIN=FOLDER measures the programs in FOLDER)"
 
 build:
 	@echo "building (about two minutes if the Go modules are not in the cache)"
-	@mkdir -p bin
-	@GOGC=off GOMEMLIMIT=2GiB go build -o bin/ -ldflags '-s -w -X github.com/signalbox-dev/signalbox/internal/version.build=$(VERSION)' $(BINARIES)
+	@scripts/build.sh
+
+console:
+	@scripts/console.sh
+
+console-check:
+	@scripts/console-check.sh
+
+docs:
+	@scripts/docs.sh
+
+shots: build
+	@scripts/shots.sh
 
 demo: build
 	@scripts/tools/postgres.sh > /dev/null
@@ -57,9 +76,13 @@ e2e: build
 	@scripts/tools/postgres.sh > /dev/null
 	@go test -count=1 -timeout 20m ./test/e2e/...
 
+soak: build
+	@scripts/tools/postgres.sh > /dev/null
+	@SOAK=$${SOAK:-60m} go test -count=1 -timeout 0 -v -run TestSoak ./test/soak
+
 chaos: build
 	@scripts/tools/postgres.sh > /dev/null
-	@CHAOS=all go test -count=1 -timeout 60m -v ./test/chaos/...
+	@CHAOS=all CHAOS_FAULTS=$(CHAOS_FAULTS) CHAOS_KILLS=$(CHAOS_KILLS) CHAOS_SATURATION=$${CHAOS_SATURATION:-10m} CHAOS_AWAY=$${CHAOS_AWAY:-10m} CHAOS_PREVIOUS="$$(scripts/previous.sh)" go test -count=1 -timeout 240m -v ./test/chaos/...
 
 identity: build
 	@scripts/tools/postgres.sh > /dev/null
@@ -78,7 +101,11 @@ breaks:
 
 bench: build
 	@scripts/tools/postgres.sh > /dev/null
-	@go test -run '^$$' -bench . -benchtime 1x -timeout 60m ./test/load/... ./test/identity/...
+	@go test -run '^$$' -bench . -benchtime 1x -timeout 60m ./test/load/... ./test/identity/... ./services/ingest ./services/ingest/internal/metric ./services/jobs/internal/runsearch
+
+scale: build
+	@scripts/tools/postgres.sh > /dev/null
+	@SCALE=full go test -count=1 -timeout 60m -v ./test/scale
 
 fuzz:
 	@scripts/fuzz.sh

@@ -10,10 +10,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"google.golang.org/grpc"
 
 	"github.com/signalbox-dev/signalbox/agent"
 	"github.com/signalbox-dev/signalbox/agent/controlplane"
+	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/rpc"
@@ -23,26 +26,45 @@ import (
 // embedded is an agent in the control plane's process, as in signalboxd.
 type embedded struct {
 	*agent.Agent
-	stop func()
+	stop    func()
+	metrics *sdkmetric.ManualReader
+}
+
+// gauge returns the recorded values of the gauge with the given name.
+func (e embedded) gauge(t *testing.T, name string) (values []int64) {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	require.NoError(t, e.metrics.Collect(t.Context(), &all))
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			if found, ok := m.Data.(metricdata.Gauge[int64]); ok && m.Name == name {
+				for _, point := range found.DataPoints {
+					values = append(values, point.Value)
+				}
+			}
+		}
+	}
+	return values
 }
 
 func embed(t *testing.T, c *fakeControlPlane, bus *rpc.Bus, data string) embedded {
 	t.Helper()
+	reader := sdkmetric.NewManualReader()
 	a, err := agent.New(agent.Config{
 		Data: data, Environments: environments(t), Hostname: "here", JoinToken: secret.New(joinToken),
 		Exec: []string{os.Args[0], "shim"}, Environ: os.Environ(), Version: "test",
-		Isolation: "none", // The tests observe works by files outside of their folders.
+		Isolation: "none", // The works write files outside of their folders, for the tests to read.
 	}, agent.Deps{
 		Joiner: memoryJoiner{c},
 		Dial:   func(n controlplane.Node) (*grpc.ClientConn, error) { return bus.As("node/" + n.ID).Dial("jobs") },
 		Clock:  clock.Real(), Rand: rand.Reader, Jitter: func() float64 { return 0 },
-		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Meter: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)),
 	})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
-	return embedded{Agent: a, stop: func() { cancel(); require.NoError(t, <-done) }}
+	return embedded{Agent: a, metrics: reader, stop: func() { cancel(); require.NoError(t, <-done) }}
 }
 
 // memoryJoiner joins by calling the fake control plane directly, without a network.
@@ -101,6 +123,28 @@ func TestShutdown_leavesWorksRunning(t *testing.T) {
 	a.stop()
 }
 
+func TestNew_continuesFrozenWorksWithoutReserve(t *testing.T) {
+	t.Parallel()
+	c, bus := inMemory(t)
+	data, wrote := t.TempDir(), filepath.Join(t.TempDir(), "wrote")
+	a := embed(t, c, bus, data)
+	c.setDesired(c.script("while :; do touch " + wrote + "; sleep 0.01; done"))
+	require.Eventually(t, touched(wrote), time.Minute, 10*time.Millisecond)
+	require.NoError(t, a.Shutdown(t.Context(), false))
+	a.stop()
+	// An agent with a reserve leaves such works behind when it ends while the disk is full.
+	n, err := shim.Freeze(filepath.Join(data, "works"), func(string) bool { return true })
+	require.NoError(t, err)
+	require.Positive(t, n)
+	require.NoError(t, os.Remove(wrote))
+
+	next := embed(t, c, bus, data)
+	require.Eventually(t, touched(wrote), time.Minute, 10*time.Millisecond, "the work must continue")
+	c.setDesired()
+	c.awaitNoWorks()
+	next.stop()
+}
+
 func TestUnknownDesiredStatesAndKindsAreIgnored(t *testing.T) {
 	t.Parallel()
 	c, bus := inMemory(t)
@@ -136,6 +180,11 @@ func TestHelloHasInventoryAndDrivers(t *testing.T) {
 	require.Positive(t, hello.GetInventory().GetCpus())
 	require.Positive(t, hello.GetInventory().GetMemoryBytes())
 	require.Contains(t, []string{"cgroup2", "cgroup1", "rlimit"}, hello.GetInventory().GetLimits())
+	require.Contains(t, []string{"own_user", "user_namespace", "none"}, hello.GetBoundary().GetKind())
+	require.Equal(t, hello.GetBoundary().GetKind() == "none", hello.GetBoundary().Problem != nil)
+	require.Contains(t, hello.GetBoundary().GetUnlimited(), "network")
+	require.Equal(t, "works are not isolated", hello.GetBoundary().GetNetworkProblem())
+	require.Equal(t, []int64{0}, a.gauge(t, "agent_network_restricted"))
 	a.stop()
 }
 

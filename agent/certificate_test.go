@@ -21,7 +21,7 @@ func runToExit(t *testing.T, c *fakeControlPlane, data string, args ...string) (
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"run", "--data", data, "--server", c.http.URL}, args...)...)
 	cmd.Env = append(os.Environ(), "SERVICE_AGENT_ENVIRONMENTS="+environments(t), "SERVICE_LOG_FORMAT=text",
-		"SERVICE_AGENT_ISOLATION=none") // the tests observe works by files outside of their folders
+		"SERVICE_AGENT_ISOLATION=none") // the works write files outside of their folders, for the tests to read
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	err := cmd.Run()
@@ -44,7 +44,7 @@ func TestExpiredCertificateRequiresNewJoin(t *testing.T) {
 	output, err := runToExit(t, c, data, "--join-token-file", tokenFile(t, joinToken))
 	var exit *exec.ExitError
 	require.ErrorAs(t, err, &exit)
-	require.Equal(t, 1, exit.ExitCode())
+	require.Equal(t, 3, exit.ExitCode(), "systemd must not restart the agent after this exit status")
 	require.Contains(t, output, "must join its fleet again")
 	require.Contains(t, output, "remove "+filepath.Join(data, "node"))
 	require.NotContains(t, output, joinToken)
@@ -86,7 +86,7 @@ func TestMissingJoinTokenNamesSetting(t *testing.T) {
 	require.Zero(t, c.joins)
 }
 
-// watchWriter is a writer that closes seen when word has been written.
+// watchWriter keeps what is written to it. It closes the channel seen as soon as the output contains the given word.
 type watchWriter struct {
 	output bytes.Buffer
 	word   string
@@ -119,7 +119,7 @@ func TestKillDuringPreparationPreparesAgain(t *testing.T) {
 	c.downloads(c.http.URL + "/object")
 	second := startAgent(t, c, data, "")
 	exited := c.phase(jobsv1.Phase_PHASE_EXITED)
-	require.Equal(t, "fetch", exited.GetExit().GetReason(), "an object with another hash must fail the fetch")
+	require.Equal(t, "fetch", exited.GetExit().GetReason(), "an object whose hash does not match must fail the fetch")
 	require.NoFileExists(t, starts)
 	c.setDesired()
 	c.awaitNoWorks()

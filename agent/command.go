@@ -43,21 +43,23 @@ func (p Process) Main() int {
 	return p.status(err)
 }
 
-// statusRemoved is the exit status of the agent of a removed node. The unit of systemd does not restart it then.
-const statusRemoved = 3
+// statusRejoin is the exit status of an agent that must join again, because its node was removed or its certificate has
+// expired. The systemd unit does not restart the agent after this status.
+const statusRejoin = 3
 
-// status prints err and returns the exit status: 0 if err is nil or reports a request for help, statusRemoved for a
-// removed node, otherwise 1.
+// status prints err and returns the exit status: 0 if err is nil or reports a request for help, statusRejoin if the agent
+// must join again, otherwise 1.
 func (p Process) status(err error) int {
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return 0
 	}
-	// Do not print after a second signal: the user wants the exit, and a blocked stderr would delay it.
+	// Do not print after a second signal: the user wants the process to exit at once, and a blocked stderr would delay
+	// it.
 	if !errors.Is(err, process.ErrKilled) {
 		_, _ = fmt.Fprintln(p.Err, "signalbox-agent:", err)
 	}
-	if errors.Is(err, controlplane.ErrRemoved) {
-		return statusRemoved
+	if errors.Is(err, controlplane.ErrRemoved) || errors.Is(err, controlplane.ErrCertificateExpired) {
+		return statusRejoin
 	}
 	return 1
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 )
 
-// fakeControlPlane implements the agent listener of jobs and the gateway's join and log routes. Over TCP it
-// uses real certificates.
+// fakeControlPlane implements the agent listener of the jobs service, and the gateway's routes to join a fleet and to
+// send logs. Over TCP it uses real certificates.
 type fakeControlPlane struct {
 	jobsv1.UnimplementedAgentServiceServer
 	jobsv1.UnimplementedFleetServiceServer
@@ -43,7 +43,7 @@ type fakeControlPlane struct {
 	observed []*jobsv1.ObservedWork
 	changed  chan struct{} // closed and replaced after each observation
 	wake     chan struct{} // closed and replaced when desired or removed changes
-	removed  bool          // the node was removed: its streams end and are refused
+	removed  bool          // if true, the node was removed: its streams end, and new streams are rejected
 	hellos   []*jobsv1.AgentHello
 	joins    int
 	logs     strings.Builder
@@ -66,8 +66,8 @@ func newFakeControlPlane(t *testing.T) *fakeControlPlane {
 	return c
 }
 
-// serve accepts connections of agents on the network until the test ends. If service is not nil, it also
-// serves FleetService there.
+// serve accepts connections of agents on the network until the test ends. If the listener service is not nil, serve
+// also accepts connections to FleetService on that listener.
 func (c *fakeControlPlane) serve(network rpc.Network, service *rpc.Listener) {
 	c.t.Helper()
 	agents, err := network.ListenAgents("jobs")
@@ -91,7 +91,7 @@ func (c *fakeControlPlane) serve(network rpc.Network, service *rpc.Listener) {
 	c.t.Cleanup(func() { cancel(); require.NoError(c.t, <-done) })
 }
 
-// listenTCP serves agents on a TCP port of loopback with real certificates.
+// listenTCP serves agents on a TCP port of the loopback interface, with real certificates.
 func (c *fakeControlPlane) listenTCP() {
 	c.t.Helper()
 	pair, err := c.ca.IssueService("jobs", clock.Real().Now(), time.Hour)
@@ -314,7 +314,7 @@ func (c *fakeControlPlane) log() string {
 	return c.logs.String()
 }
 
-// script returns an attempt that runs text as a shell script.
+// script returns an attempt that runs the given shell script.
 func (c *fakeControlPlane) script(text string) *jobsv1.Work {
 	return &jobsv1.Work{
 		WorkId: "wrk_1", Kind: jobsv1.WorkKind_WORK_KIND_ATTEMPT, Generation: 1, Fence: 1, Desired: jobsv1.Desired_DESIRED_RUNNING,

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	mathrand "math/rand/v2"
-	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -28,7 +27,7 @@ type Process struct {
 	Args     []string
 	Settings conf.Lookuper
 	Environ  []string
-	In       io.Reader // for the join token; not used by most commands
+	In       io.Reader // read only if --join-token-file is -
 	Out, Err io.Writer
 	Version  string
 }
@@ -84,14 +83,14 @@ func (p Process) open(ctx context.Context, command string) (s settings, a *Agent
 	for _, warning := range loaded.Warnings {
 		o.Log.WarnContext(ctx, warning)
 	}
-	if a, err = p.agent(s.Agent, o); err != nil {
+	if a, err = p.agent(ctx, s.Agent, o); err != nil {
 		return s, nil, nil, errors.Join(err, o.Shutdown(ctx))
 	}
 	return s, a, o, nil
 }
 
 // agent adds Exec, Environ, Version and the host name to the settings and creates the agent.
-func (p Process) agent(cfg Config, o *obs.Obs) (*Agent, error) {
+func (p Process) agent(ctx context.Context, cfg Config, o *obs.Obs) (*Agent, error) {
 	self, err := shim.Self()
 	if err != nil {
 		return nil, err
@@ -106,10 +105,13 @@ func (p Process) agent(cfg Config, o *obs.Obs) (*Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the Python reporter: %w", err)
 	}
-	client := &http.Client{}
-	return New(cfg, Deps{
+	if err := FreeSpace(ctx, cfg, o.Log); err != nil {
+		return nil, err
+	}
+	client := newHTTP(stallAfter)
+	return New(cfg, Deps{ //nolint:contextcheck // New only logs without it
 		Joiner: controlplane.OverHTTP{Server: cfg.Server, Client: client}, Dial: controlplane.DialTLS(clock.Real()),
-		HTTP: client, SDK: sdk, Clock: clock.Real(), Rand: rand.Reader, Jitter: mathrand.Float64, Log: o.Log,
+		HTTP: client, SDK: sdk, Clock: clock.Real(), Rand: rand.Reader, Jitter: mathrand.Float64, Log: o.Log, Meter: o.Meter,
 	})
 }
 

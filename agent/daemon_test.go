@@ -44,6 +44,8 @@ func TestProcess_Run_invalidSettings(t *testing.T) {
 		"stray argument":       {args: []string{"stray"}, want: "stray"},
 		"bad switch":           {args: []string{"--stop-works=maybe"}, want: "maybe"},
 		"negative cache":       {settings: map[string]string{"SERVICE_AGENT_CACHE_BYTES": "-1"}, want: "must not be negative"},
+		"port of another kind": {settings: map[string]string{"SERVICE_AGENT_PROTECTED_PORTS": "8080,https"}, want: `"https" is not a port between 1 and 65535`},
+		"reach without port":   {settings: map[string]string{"SERVICE_AGENT_WORK_REACH": "10.0.0.5"}, want: "must contain addresses of the form host:port"},
 		"not a number":         {settings: map[string]string{"SERVICE_AGENT_CACHE_BYTES": "many"}, want: "SERVICE_AGENT_CACHE_BYTES"},
 		"folder inside a file": {settings: map[string]string{"SERVICE_AGENT_DATA": "/dev/null/x"}, want: "create the data folder"},
 	} {

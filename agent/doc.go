@@ -3,11 +3,11 @@
 // adds flags, settings and signals.
 //
 // Works and engines do not depend on the agent process. The agent may be killed at any time, and the next
-// agent with the same data folder continues where it stopped. On SIGTERM and SIGINT works and engines keep
-// running, unless --stop-works is set.
+// agent with the same data folder continues where it stopped. After SIGTERM or SIGINT, works and engines
+// keep running, unless --stop-works is set.
 //
-// Its packages, in the order in which a work passes them: controlplane receives the desired works and sends the
-// observations. executor defines the contract between both sides. host implements it: it prepares works, runs them and
-// ships their logs. engine builds the commands of serving engines and probes them. engineport lets inference on other
-// hosts reach them.
+// A work passes the packages in this order: controlplane receives the desired works and sends the observations.
+// executor defines the contract between controlplane and host. host implements that contract: it prepares works, runs
+// them and ships their logs. engine builds the commands of serving engines and probes the engines. engineport lets the
+// inference service on other hosts reach the engines.
 package agent

@@ -3,12 +3,14 @@ package agent_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -77,6 +79,24 @@ func startAgentAndAwait(t *testing.T, c *fakeControlPlane, data, token string, h
 	return p
 }
 
+func TestNew_dataSeenByWorks(t *testing.T) {
+	t.Parallel()
+	data, beside := filepath.Join(t.TempDir(), "data"), t.TempDir()
+	link := filepath.Join(beside, "link")
+	require.NoError(t, os.Symlink(filepath.Dir(data), link))
+	for want, cfg := range map[string]agent.Config{
+		"which contains the data folder " + data:                           {Data: data, WorkPaths: beside + "," + link},
+		"which contains the data folder /usr/local/x/data":                 {Data: "/usr/local/x/data"},
+		"which contains the data folder " + beside:                         {Data: data, Private: []string{beside}, WorkPaths: filepath.Join(beside, "keys")},
+		"no random bytes: New reads them after it has checked the folders": {Data: data, WorkPaths: link, Isolation: "none"},
+	} {
+		cfg.Exec = []string{"shim"}
+		_, err := agent.New(cfg, agent.Deps{Rand: iotest.ErrReader(errors.New("no random bytes: New reads them after it has checked the folders"))})
+		require.ErrorContains(t, err, want)
+	}
+	require.NoDirExists(t, data)
+}
+
 func TestNew_failureReleasesFolder(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -99,11 +119,11 @@ func TestNew_failureReleasesFolder(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.NoError(t, a.Run(ctx))
-	require.NoError(t, a.Close(), "Close after Run does nothing")
+	require.NoError(t, a.Close(), "Close after Run must do nothing")
 	b, err := make()
-	require.NoError(t, err, "Run releases the folder")
+	require.NoError(t, err, "Run must release the folder")
 	require.NoError(t, b.Close())
 	c, err := make()
-	require.NoError(t, err, "Close releases the folder")
+	require.NoError(t, err, "Close must release the folder")
 	require.NoError(t, c.Close())
 }

@@ -8,24 +8,64 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/signalbox-dev/signalbox/agent/host"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+
+	"github.com/signalbox-dev/signalbox/agent/host/boundary"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 )
 
-// takeInventory reads the machine's CPUs, memory and GPUs.
-func takeInventory(version, limits string) (*jobsv1.Inventory, error) {
+// takeInventory returns the inventory of this node. It counts the machine's CPUs itself.
+func takeInventory(version, limits string, gpus int, memory int64) *jobsv1.Inventory {
+	return &jobsv1.Inventory{
+		Cpus: int32(runtime.NumCPU()), MemoryBytes: memory, Gpus: int32(gpus),
+		Limits: limits, Version: version,
+	}
+}
+
+// machineMemory returns the machine's memory in bytes.
+func machineMemory() (int64, error) {
 	raw, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
-		return nil, fmt.Errorf("read the machine's memory: %w", err)
+		return 0, fmt.Errorf("read the machine's memory: %w", err)
 	}
-	memory, err := parseMeminfo(string(raw))
+	return parseMeminfo(string(raw))
+}
+
+// maxProblem is the maximum length, in bytes, of the reason why works or their network are not restricted. The server
+// rejects a longer one.
+const maxProblem = 1024
+
+// newRestricted registers the gauge that records whether the network of works is restricted. meters may be nil.
+func newRestricted(meters metric.MeterProvider) (metric.Int64Gauge, error) {
+	if meters == nil {
+		meters = noop.NewMeterProvider()
+	}
+	const name = "agent_network_restricted"
+	gauge, err := meters.Meter("agent").Int64Gauge(name,
+		metric.WithDescription("1 if the network of works is restricted, 0 if they reach everything that the node reaches"))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("create the gauge %s: %w", name, err)
 	}
-	return &jobsv1.Inventory{
-		Cpus: int32(runtime.NumCPU()), MemoryBytes: memory, Gpus: int32(host.CountGPUs()),
-		Limits: limits, Version: version,
-	}, nil
+	return gauge, nil
+}
+
+func boundaryToProto(r boundary.Report) *jobsv1.NodeBoundary {
+	m := &jobsv1.NodeBoundary{Kind: string(r.Kind), Required: r.Required, Namespaces: r.Namespaces, Unlimited: r.Unlimited, ClosesNetwork: r.ClosesNetwork}
+	if r.Users != "" {
+		m.Users = &r.Users
+	}
+	m.Problem, m.NetworkProblem = problem(r.Problem), problem(r.NetworkProblem)
+	return m
+}
+
+// problem returns at most maxProblem bytes of the text, or nil if it is empty.
+func problem(text string) *string {
+	if text == "" {
+		return nil
+	}
+	text = strings.ToValidUTF8(text[:min(len(text), maxProblem)], "")
+	return &text
 }
 
 func parseMeminfo(text string) (int64, error) {

@@ -19,8 +19,8 @@ func TestParseMeminfo(t *testing.T) {
 
 func TestRelayConfig_hostDefaultsToNodeName(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "node-1", relayConfig(Config{Hostname: "node-1", RelayListen: ":0"}).Host)
-	require.Equal(t, "10.0.0.1", relayConfig(Config{Hostname: "node-1", RelayHost: "10.0.0.1"}).Host)
+	require.Equal(t, "node-1", relayConfig(Config{Hostname: "node-1", RelayListen: ":0"}, nil).Host)
+	require.Equal(t, "10.0.0.1", relayConfig(Config{Hostname: "node-1", RelayHost: "10.0.0.1"}, nil).Host)
 	_, err := nodeIdentity(t.TempDir())()
 	require.ErrorContains(t, err, "load the node's certificate")
 }

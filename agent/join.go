@@ -6,8 +6,9 @@ import (
 	"fmt"
 )
 
-// Join makes this machine a node of the join token's fleet and prints how to start the agent. It reads the
-// token from the environment or a file: every user of the machine can read the arguments of a process.
+// Join makes this machine a node of the join token's fleet and prints how to start the agent. It reads the token from
+// the environment or a file, but never from an argument, because every user of the machine can read the arguments of a
+// process.
 func (p Process) Join() error {
 	ctx := context.Background()
 	s, a, o, err := p.open(ctx, commandJoin)

@@ -21,7 +21,7 @@ func join(t *testing.T, data, token string, flags ...string) (out, words string,
 	return joinWith(t, "", data, token, flags...)
 }
 
-// joinWith is like join. The process reads input on stdin.
+// joinWith is like join, but the process reads the given input from stdin.
 func joinWith(t *testing.T, input, data, token string, flags ...string) (out, words string, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -42,7 +42,7 @@ func startAgent(t *testing.T, c *fakeControlPlane, data, token string, flags ...
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"run", "--data", data, "--server", c.http.URL}, flags...)...)
 	cmd.Env = append(os.Environ(), "SERVICE_AGENT_ENVIRONMENTS="+environments(t), "SERVICE_LOG_FORMAT=text", "SERVICE_AGENT_JOIN_TOKEN="+token,
-		"SERVICE_AGENT_ISOLATION=none") // the tests observe works by files outside of their folders
+		"SERVICE_AGENT_ISOLATION=none") // the works write files outside of their folders, for the tests to read
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
 	require.NoError(t, cmd.Start())
 	return &process{Cmd: cmd, t: t}
@@ -87,7 +87,7 @@ func TestKilledAgentLosesNoWork(t *testing.T) {
 	require.Equal(t, int32(3), exited.GetExit().GetCode())
 	require.Empty(t, exited.GetExit().GetReason())
 	require.Equal(t, "begin\nend\n", c.log())
-	require.Equal(t, "x\n", read(t, starts), "the command was started again")
+	require.Equal(t, "x\n", read(t, starts), "the command must not be started again")
 	require.Equal(t, 1, c.joins)
 	require.NotEqual(t, c.hellos[0].GetIncarnation(), c.hellos[1].GetIncarnation())
 	c.setDesired()
@@ -105,14 +105,14 @@ func TestSIGTERMLeavesWorksRunning(t *testing.T) {
 	c.phase(jobsv1.Phase_PHASE_RUNNING)
 	require.Eventually(t, touched(pid), time.Minute, 10*time.Millisecond)
 	first.terminate()
-	require.NoError(t, exec.CommandContext(t.Context(), "/bin/sh", "-c", "kill -0 $(cat "+pid+")").Run(), "the work ended with the agent")
+	require.NoError(t, exec.CommandContext(t.Context(), "/bin/sh", "-c", "kill -0 $(cat "+pid+")").Run(), "the work must outlive the agent")
 
 	second := startAgent(t, c, data, "", "--stop-works")
 	require.Eventually(t, func() bool { c.mu.Lock(); defer c.mu.Unlock(); return len(c.hellos) == 2 }, time.Minute, 10*time.Millisecond)
 	c.phase(jobsv1.Phase_PHASE_RUNNING)
 	c.next()
 	second.terminate()
-	require.Error(t, exec.CommandContext(t.Context(), "/bin/sh", "-c", "kill -0 $(cat "+pid+") 2>/dev/null").Run(), "the work outlived --stop-works")
+	require.Error(t, exec.CommandContext(t.Context(), "/bin/sh", "-c", "kill -0 $(cat "+pid+") 2>/dev/null").Run(), "--stop-works must end the work")
 	// The second agent may not have had time to report the exit. The next agent reports it.
 	third := startAgent(t, c, data, "")
 	stopped := c.until("the exit is reported", func(o *jobsv1.ObservedWork) bool { return o.GetExit() != nil })

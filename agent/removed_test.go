@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The agent of a removed node ends its processes, whose work continues on another node, states the reason once and ends.
+// The work of a removed node continues on another node. The agent of the removed node must therefore end the processes,
+// state the reason once and exit.
 func TestRemovedNodeEndsAgentAndWorks(t *testing.T) {
 	t.Parallel()
 	c := newFakeControlPlane(t)
@@ -40,7 +41,7 @@ func TestRemovedNodeEndsAgentAndWorks(t *testing.T) {
 	for _, e := range []ended{first, {second, err}} {
 		var exit *exec.ExitError
 		require.ErrorAs(t, e.err, &exit, e.output)
-		require.Equal(t, 3, exit.ExitCode(), "the status after which the unit does not restart the agent")
+		require.Equal(t, 3, exit.ExitCode(), "systemd must not restart the agent after this exit status")
 		require.Equal(t, 1, strings.Count(e.output, "signalbox-agent: "), e.output)
 		require.Contains(t, e.output, "this node was removed from the control plane: node nod_1")
 		require.Contains(t, e.output, "remove "+filepath.Join(data, "node"))

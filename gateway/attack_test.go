@@ -15,7 +15,7 @@ import (
 // services/inference tests what an engine may see and return: TestEngineHeader_listedNamesOnly,
 // TestCallerHeadersFiltered, TestEngineHeadersFiltered, TestInvalidUpgradeRefused.
 
-// encoding/json accepts names in any case and keeps the last of repeated names.
+// encoding/json matches field names in any case and keeps the last value of a repeated name. The gateway refuses both.
 func TestMisspelledAndRepeatedNamesRefused(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
@@ -38,7 +38,8 @@ func TestMisspelledAndRepeatedNamesRefused(t *testing.T) {
 	}
 }
 
-// grpc-gateway's default matcher forwards Grpc-Metadata-* headers and appends to authorization.
+// By default, grpc-gateway forwards Grpc-Metadata-* headers as metadata, and appends the value of
+// Grpc-Metadata-Authorization to the metadata key authorization.
 func TestClientHeadersNeverSetIdentity(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
@@ -58,7 +59,7 @@ func TestClientHeadersNeverSetIdentity(t *testing.T) {
 	require.Equal(t, "job_1", call.in.(*jobsv1.GetJobRequest).GetJobId())
 }
 
-// An accepted upgrade is an unchecked tunnel to the service behind the gateway.
+// If the gateway accepted an upgrade, the client would have an unchecked tunnel to the service behind the gateway.
 func TestGatewayRefusesUpgrades(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
@@ -76,12 +77,12 @@ func TestGatewayRefusesUpgrades(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, resp.Body.Close())
 			_, err = read.ReadByte()
-			require.ErrorIs(t, err, io.EOF, "one request, one response: %s %s", upgrade, path)
+			require.ErrorIs(t, err, io.EOF, "the connection must end after one response: %s %s", upgrade, path)
 		}
 	}
 }
 
-// ServeMux passes encoded dots and slashes through and redirects plain ones.
+// http.ServeMux passes encoded dots and slashes to the handler, and redirects requests with plain ones.
 func TestTraversalPathsRefused(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
@@ -90,7 +91,7 @@ func TestTraversalPathsRefused(t *testing.T) {
 			"../../metrics", "..%2f..%2fmetrics", "%2e%2e/metrics", "%2E%2e%2Fmetrics", "a%5cb", "a%00b", "a%0d%0ab", "./x", "..", "%2e", "%252e%252e/x", "a//b", "//a", "a/../../d2/v1/models",
 		} {
 			status, handler, body := r.target(prefix+tail, "Authorization: Bearer "+userToken)
-			require.Contains(t, []int{400, 404}, status, prefix+tail) // target() requires that there is no Location
+			require.Contains(t, []int{400, 404}, status, prefix+tail) // target also requires that the response has no Location header
 			require.Empty(t, handler, prefix+tail)
 			require.Contains(t, body, `"detail":`, prefix+tail)
 		}

@@ -19,7 +19,7 @@ type Config struct {
 	TrustedProxies []string `env:"SERVICE_GATEWAY_TRUSTED_PROXIES" doc:"addresses or CIDRs of the proxies in front of the gateway whose X-Forwarded-For header is trusted"`
 	// AllowedHosts lists the host names that clients may use in addition to the host of the public URL.
 	AllowedHosts   []string      `env:"SERVICE_GATEWAY_ALLOWED_HOSTS" doc:"host names that clients use in addition to the host of SERVICE_PUBLIC_URL; addresses, localhost and names without a dot are always allowed"`
-	RequestTimeout time.Duration `env:"SERVICE_GATEWAY_REQUEST_TIMEOUT, default=30s" doc:"how long a request may take, including its body, unless its route has its own limit; event streams and byte routes have no limit"`
+	RequestTimeout time.Duration `env:"SERVICE_GATEWAY_REQUEST_TIMEOUT, default=30s" doc:"how long a request may take, including its body, unless its route has its own limit; event streams, /api/ingest, /inference and /api/blobs have no limit"`
 	IngestAddr     string        `env:"SERVICE_GATEWAY_INGEST_ADDR" doc:"host:port of ingest's HTTP listener, if ingest runs in its own process"`
 	InferenceAddr  string        `env:"SERVICE_GATEWAY_INFERENCE_ADDR" doc:"host:port of inference's HTTP listener, if inference runs in its own process"`
 }

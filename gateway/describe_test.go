@@ -53,11 +53,11 @@ func TestOpenAPIDocumentNotModified(t *testing.T) {
 		require.Equal(t, want == http.StatusNotModified, got.body == "", given)
 		require.Equal(t, tag, got.header.Get("Etag"), given)
 	}
-	require.Equal(t, 304, r.do("GET", described, "", "If-None-Match", `"x"`, "If-None-Match", tag).status, "a tag may be on any line")
+	require.Equal(t, 304, r.do("GET", described, "", "If-None-Match", `"x"`, "If-None-Match", tag).status, "the tag may be in any of several If-None-Match lines")
 	require.Equal(t, 304, r.do("HEAD", described, "", "If-None-Match", tag).status)
 }
 
-func TestOpenAPIDocumentReadOnlyAndDrains(t *testing.T) {
+func TestOpenAPIDocumentIsReadOnlyAndRefusedWhileDraining(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	post := r.do("POST", described, "{}")

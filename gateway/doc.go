@@ -5,10 +5,11 @@
 //
 // It promises:
 //
-//   - A request whose path and method are not in the table never reaches a service.
-//   - Except on the byte routes, a service receives a caller identity that auth signed, never the bearer token
-//     itself, and only the headers listed below.
-//   - Every failed REST request gets a JSON body. Only the pages show browsers an HTML page instead.
+//   - A request whose path and method are not in the table never reaches a service. Browsers get the console's page
+//     for such a path, unless it is reserved for the API.
+//   - Except on the byte routes (last item), a service receives a caller identity that auth signed, never the bearer
+//     token itself, and only the headers listed below.
+//   - Every failed REST request gets a JSON body, except that a browser gets an HTML page from the page routes.
 //   - Every HTTP request except health probes and gRPC calls must name a host that is allowed: an address, a name
 //     without a dot, localhost, or a name of the installation. This prevents DNS rebinding, in which another site's
 //     host name is made to resolve to this listener.
@@ -18,9 +19,10 @@
 // # Packages
 //
 // In the order of a request: router finds the route. middleware checks host, origin and limits, selects headers, and
-// writes errors and the log line. bearer turns the credential into a caller identity. Then the route decides: restjson
-// reads bodies and writes responses of RPCs, with scalar for single values; sse serves event streams; reverseproxy
-// forwards bytes; oauthform, webpage and apidoc serve the gateway's own routes. grpcproxy serves gRPC clients instead.
+// writes errors and the log line. bearer turns the credential into a caller identity. The next step depends on the
+// route: restjson reads bodies and writes responses of RPCs, with scalar for single values; sse serves event streams;
+// reverseproxy forwards bytes; oauthform, webpage and apidoc serve the gateway's own routes. grpcproxy serves gRPC
+// clients instead, also with bearer and with the header selection of middleware.
 //
 // # Forms and pages
 //
@@ -31,7 +33,7 @@
 //
 // # What a service can rely on
 //
-// Metadata of every call that comes from a REST request. The call of an event stream has only the first two:
+// Metadata of every call that comes from a REST request, event streams included:
 //
 //	x-service-caller       the signed caller identity (platform/authn); of kind "none" if the route needs no credential
 //	x-request-id           the request id
@@ -64,15 +66,15 @@
 //
 // # Maintenance and draining
 //
-// Maintenance is a mode of the installation that auth stores. auth applies it to every check of a caller
-// and then refuses all callers except on the routes marked InMaintenance in the table. So no replica of
-// the gateway has to know the mode. The gateway keeps auth's responses under a lease of 5 s that auth renews, and drops
-// them when auth announces a change. A call that begins maintenance, or ends or changes a user's access, returns only
-// after each gateway has dropped its cache, or after its lease. Without a lease, the gateway calls auth for each request
-// with a credential, and uses a response for callers without one for at most authn.AnonymousLife. While auth is
-// unreachable and the lease has expired, it serves no route that maintenance would close. Open streams end at their next
-// repeated check. A user's request that is forwarded to a service as bytes also ends at such a check if the user's
-// access has changed, but it may finish during maintenance.
+// Maintenance is a mode of the installation that auth stores. During maintenance, auth refuses every caller except on
+// the routes marked InMaintenance in the table. So no replica of the gateway has to know the mode. The gateway caches
+// auth's responses while it holds a lease of 5 s, which auth renews, and drops them when auth announces a change. A
+// call that begins maintenance, or ends or changes a user's access, returns only after each gateway has dropped its
+// cache or its lease has expired. Without a lease, the gateway calls auth for each request with a credential, and
+// reuses auth's response for callers without a credential for at most authn.AnonymousLife. While auth is unreachable
+// and the lease has expired, the gateway serves no route that maintenance would close. When maintenance begins, open
+// streams end at the next periodic check of their callers. A user's request that is forwarded to a service as bytes
+// also ends at such a check if the user's access has changed, but it may finish during maintenance.
 //
 // Draining concerns one instance: new requests get 503, health and version still respond, event streams and long
 // polls end, other running requests finish, and then the listener closes.
@@ -88,5 +90,5 @@
 //
 // A server-streaming RPC has no google.api.http rule; proto/http_extra_routes.yaml maps it. Each event has
 // an `id:` (the message's seq), and Last-Event-ID resumes after that id. `event: eof` is the last event of a
-// stream that is complete. `event: error` has no id and contains the body that a plain request would get.
+// stream that is complete. Only `event: error` has no id; it contains the error body that a plain request would get.
 package gateway

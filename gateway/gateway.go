@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -39,6 +40,11 @@ type Conns struct {
 // Version is what GET /api/version returns in addition to the dialect.
 type Version struct{ Server, Core string }
 
+// Members returns the members of the JSON object that GET /api/version returns.
+func (v Version) Members() map[string]string {
+	return map[string]string{"server": v.Server, "core": v.Core, "api": Dialect}
+}
+
 // Deps are the dependencies of the gateway.
 type Deps struct {
 	Conns Conns
@@ -48,11 +54,13 @@ type Deps struct {
 	// RelayTLS returns the TLS settings for a service's HTTP listener; it may be nil if nothing is relayed.
 	RelayTLS func(service string) *tls.Config
 	// Blobs serves /api/blobs. It is nil if clients use URLs that the object store itself signs.
-	Blobs   http.Handler
-	Version Version
-	Clock   clock.Clock
-	IDs     *id.Source
-	Log     *slog.Logger
+	Blobs http.Handler
+	// Console and Docs are the built files of the console and of the documentation; nil means those in the binary.
+	Console, Docs fs.FS
+	Version       Version
+	Clock         clock.Clock
+	IDs           *id.Source
+	Log           *slog.Logger
 	// Tracer and Meter may be nil, which turns traces or metrics off.
 	Tracer trace.TracerProvider
 	Meter  metric.MeterProvider
@@ -71,9 +79,9 @@ type Gateway struct {
 	hosts    middleware.Hosts
 	proxies  middleware.Proxies
 	response middleware.ResponseMetadata
-	raw      map[string]http.Handler // handlers of raw routes that get the request unwrapped
-	own      map[string]http.Handler // handlers of the other raw routes; rest calls them
-	rest     http.Handler            // serves all routes that raw does not, with log, trace and recovery
+	raw      map[string]http.Handler // handlers of raw (non-RPC) routes, called without log line, trace and recovery from panics
+	own      map[string]http.Handler // handlers of the other raw routes; the handler rest calls them
+	rest     http.Handler            // serves all other routes, with log line, trace and recovery from panics
 	shapes   map[*router.Route]*router.Params
 	streams  map[*router.Route]*sse.Stream
 	limit    sse.Limit
@@ -105,8 +113,8 @@ func New(ctx context.Context, cfg Config, d Deps) (*Gateway, error) {
 	return g, nil
 }
 
-// middlewares builds the steps that a REST request passes before its handler: router, trusted proxies, host check, browser
-// guard, log and trace.
+// middlewares builds the steps that a REST request passes before its handler: router, trusted proxies, host check,
+// browser guard, log and trace.
 func (g *Gateway) middlewares(context.Context) (err error) {
 	if g.router, err = router.New(route.Table()); err != nil {
 		return err
@@ -159,6 +167,8 @@ func (g *Gateway) conn(service string) grpc.ClientConnInterface {
 		return g.deps.Conns.Ingest
 	case "registry":
 		return g.deps.Conns.Registry
+	case "search":
+		return &grpcproxy.Search{Auth: g.deps.Conns.Auth, Jobs: g.deps.Conns.Jobs, Registry: g.deps.Conns.Registry}
 	default:
 		return g.deps.Conns.Inference
 	}

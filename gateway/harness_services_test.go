@@ -71,7 +71,7 @@ type credentials struct {
 	signer  *authn.Signer
 	revoked sync.Map
 	demoted sync.Map
-	mode    atomic.Pointer[fault.Error] // the fault of maintenance; nil outside maintenance
+	mode    atomic.Pointer[fault.Error] // during maintenance, the error for every caller; otherwise nil
 }
 
 func (c *credentials) Authenticate(ctx context.Context, in *authpeerv1.AuthenticateRequest) (*authpeerv1.AuthenticateResponse, error) {

@@ -62,7 +62,7 @@ func (j *logBuffer) String() string {
 	return j.b.String()
 }
 
-// start returns a running harness. change, if not nil, may change the gateway's settings and dependencies.
+// start returns a running harness. The function change, if not nil, may modify the gateway's settings and dependencies.
 func start(t *testing.T, change func(*gateway.Config, *gateway.Deps)) *harness {
 	t.Helper()
 	clk := clock.Real()
@@ -172,7 +172,7 @@ func (r *harness) do(method, path, body string, headers ...string) response {
 	return response{resp.StatusCode, resp.Header, string(data)}
 }
 
-// as returns headers with the token as the bearer token, followed by more.
+// as returns an Authorization header with the bearer token, followed by the given further headers.
 func as(token string, more ...string) []string {
 	return append([]string{"Authorization", "Bearer " + token}, more...)
 }

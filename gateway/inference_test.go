@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// target sends a POST request without normalizing the target, as net/http's client would.
+// target sends a POST request with the given request target, unchanged. net/http's client would normalize it.
 func (r *harness) target(target string, headers ...string) (status int, handler, body string) {
 	r.t.Helper()
 	conn := r.dial()

@@ -12,18 +12,18 @@ import (
 // replica of the gateway has to know the mode. Package bearer caches auth's responses under a lease.
 // Draining concerns this instance only.
 
-// serving returns why the route is closed to all callers now, or nil. While auth is unreachable, a route that
+// serving returns an error if the route is closed to all callers now. While auth is unreachable, every route that
 // maintenance would close is closed.
 func (g *Gateway) serving(ctx context.Context, rt route.Route) error {
 	if rt.InMaintenance {
 		return nil
 	}
-	_, err := g.checker.Caller(ctx, bearer.Claim{}) // one claim for all clients, because no service gets the identity
+	_, err := g.checker.Caller(ctx, bearer.Claim{}) // an anonymous caller; no service gets its identity
 	return named(rt, err)
 }
 
-// unserved returns the error for a request that is refused before auth is called: the maintenance fault
-// during maintenance, refused otherwise.
+// unserved returns the error for a request that is refused before its credential is checked: the maintenance fault
+// during maintenance, otherwise the given fault.
 func (g *Gateway) unserved(ctx context.Context, rt route.Route, refused *fault.Error) error {
 	if err := g.serving(ctx, rt); fault.HasCode(err, fault.CodeMaintenance) {
 		return err
@@ -31,11 +31,12 @@ func (g *Gateway) unserved(ctx context.Context, rt route.Route, refused *fault.E
 	return refused
 }
 
-// submitRPC is the RPC whose refusals begin with the name of the gate that refused the job. Maintenance is such a
-// gate.
+// submitRPC is the RPC that submits a job. The text of its error begins with the name of the admission check that
+// refused the job. Maintenance counts as such a check.
 const submitRPC = "signalbox.jobs.v1.JobService/SubmitJob"
 
-// named returns err with the gate's name in front if rt submits jobs.
+// named puts the name "maintenance" in front of the text of a maintenance fault if the route submits jobs. It returns
+// any other error unchanged.
 func named(rt route.Route, err error) error {
 	if rt.RPC != submitRPC || !fault.HasCode(err, fault.CodeMaintenance) {
 		return err

@@ -30,8 +30,8 @@ func (r *harness) startMaintenance() {
 // openRoutes lists the routes that stay open during maintenance, except those under /api/ingest/.
 func openRoutes() []string {
 	return []string{
-		"GET /healthz", "HEAD /healthz", "GET /api/version", "HEAD /api/version",
-		"POST /api/auth/login", "POST /api/auth/logout", "POST /api/auth/refresh", "GET /api/auth/config",
+		"GET /healthz", "HEAD /healthz", "POST /api/cluster/leases/renew", "GET /api/version", "HEAD /api/version",
+		"POST /api/auth/link", "POST /api/auth/login", "POST /api/auth/logout", "POST /api/auth/refresh", "GET /api/auth/config",
 		"GET /login", "HEAD /login", "GET /pages/{asset}", "HEAD /pages/{asset}", "GET /auth/callback", "GET /api/auth/oidc/start",
 		"GET /api/admin/maintenance", "POST /api/admin/maintenance",
 		"GET /api/blobs/{key...}", "PUT /api/blobs/{key...}", "* /inference/{deployment_id}/v1/{rest...}",
@@ -74,7 +74,7 @@ func TestMaintenanceRefusesOtherRoutes(t *testing.T) {
 				require.Equal(t, "maintenance", got.json(t)["code"])
 				detail := "Back at nine"
 				if rt.RPC == "signalbox.jobs.v1.JobService/SubmitJob" {
-					detail = "maintenance: Back at nine" // the text begins with the gate's name
+					detail = "maintenance: Back at nine" // the text begins with the name of the admission check
 				}
 				require.Equal(t, detail, got.json(t)["detail"])
 				require.Equal(t, rt.Handler == "oauth", got.json(t)["error"] == "temporarily_unavailable", "forms have the RFC's error code")
@@ -126,7 +126,7 @@ func TestMaintenanceRefusesAnonymousAfterAcknowledgement(t *testing.T) {
 	r.anonymousRequests("right after maintenance", serves)
 	clk.Advance(authn.AnonymousLife - time.Millisecond)
 	r.credentials.mode.Store(fault.New(fault.Unavailable, "", "auth is unreachable"))
-	r.anonymousRequests("while auth's last response lasts", serves)
+	r.anonymousRequests("while auth's last response is valid", serves)
 	clk.Advance(time.Millisecond)
 	require.Equal(t, http.StatusServiceUnavailable, r.do("GET", "/api/openapi.json", "").status, "the cached response has expired and auth is unreachable")
 }

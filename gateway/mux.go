@@ -26,7 +26,8 @@ import (
 // the result travels in the request's middleware.Call.
 type bindings map[*router.Route]runtime.HandlerFunc
 
-// bind returns the handlers of the RPC routes. register adds all handlers to a mux, as route.Register does.
+// bind returns the handlers of the RPC routes. The function register adds all handlers to a mux, as route.Register
+// does.
 func bind(routes []*router.Route, register func(*runtime.ServeMux) error, options ...runtime.ServeMuxOption) (bindings, error) {
 	var found struct {
 		handler runtime.HandlerFunc
@@ -57,12 +58,13 @@ func bind(routes []*router.Route, register func(*runtime.ServeMux) error, option
 	return all, nil
 }
 
-// notFound leaves bind without a handler.
+// notFound handles a pattern that matches no generated handler. It does nothing, so that bind reports the pattern.
 func notFound(context.Context, *runtime.ServeMux, runtime.Marshaler, http.ResponseWriter, *http.Request, int) {
 }
 
-// muxOptions returns how the generated handlers read requests and write responses. The gateway itself selects the
-// metadata of the call (middleware.Metadata) and the headers of the response (g.response), so grpc-gateway forwards none.
+// muxOptions returns the options by which the generated handlers read requests and write responses. The gateway selects
+// the metadata of the call (middleware.Metadata) and the headers of the response (g.response), so grpc-gateway forwards
+// no headers.
 func (g *Gateway) muxOptions() []runtime.ServeMuxOption {
 	none := func(string) (string, bool) { return "", false }
 	return []runtime.ServeMuxOption{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -66,7 +67,7 @@ func (f *formServices) GetDeviceRequest(ctx context.Context, in *authv1.GetDevic
 	return &authv1.DeviceRequest{UserCode: in.GetUserCode(), State: "pending"}, nil
 }
 
-// recordOpen records a call between services, which carries no caller identity.
+// recordOpen records a call without a caller identity, which services make to each other.
 func (t *callRecorder) recordOpen(ctx context.Context, method string, in any) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	t.mu.Lock()
@@ -202,4 +203,29 @@ func TestLogsAndTracesContainNoCodes(t *testing.T) {
 		routes[span.Name()] = true
 	}
 	require.True(t, routes["GET /api/cli/device/requests/{user_code}"], routes)
+}
+
+// The documents of the authorization server name these endpoints.
+func TestMissingEndpointsAre501(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	for _, c := range []struct {
+		method, path string
+		status       int
+	}{
+		{"POST", "/api/mcp", 501},
+		{"GET", "/api/mcp", 501},
+		{"DELETE", "/api/mcp", 501},
+		{"GET", "/api/oauth/authorize?state=x", 501},
+		{"PUT", "/api/oauth/authorize", 405},
+		{"GET", "/api/mcp/x", 404},
+		{"GET", "/api/oauth", 404},
+	} {
+		got := r.do(c.method, c.path, "")
+		require.Equal(t, c.status, got.status, "%s %s", c.method, c.path)
+		require.Equal(t, c.status == 501, strings.Contains(got.body, `"not_implemented"`), got.body)
+	}
+	evil := httptest.NewRequest(http.MethodPost, "/api/mcp", http.NoBody)
+	evil.Host = "evil.example"
+	require.Contains(t, r.inline(evil).Body.String(), "SERVICE_GATEWAY_ALLOWED_HOSTS", "the host name is checked first")
 }

@@ -42,13 +42,13 @@ func (g *Gateway) handlers(context.Context) error {
 	}
 	g.raw = map[string]http.Handler{
 		"health": g.document(map[string]string{"status": "ok"}), "ingest": ingest, "inference": inference, "playground": inference, "blobs": blobs,
-		"version": g.document(map[string]string{"server": g.deps.Version.Server, "core": g.deps.Version.Core, "api": Dialect}),
+		"version": g.document(g.deps.Version.Members()),
 		"openapi": described.OpenAPI(), "protoset": calls,
 	}
 	return nil
 }
 
-// mounted returns the service's own handler, or a relay to its address.
+// mounted returns the service's handler in this process or, if that is nil, a relay to the service's address.
 func (g *Gateway) mounted(service string, own http.Handler, addr string) (http.Handler, error) {
 	switch {
 	case own != nil:
@@ -93,7 +93,7 @@ func (g *Gateway) serveRaw(w http.ResponseWriter, r *http.Request, m *router.Mat
 		defer over()
 		r = known
 	}
-	if r.Method == http.MethodGet && m.Handler == "ingest" { // a long poll: a training run waits for a signal
+	if r.Method == http.MethodGet && m.Handler == "ingest" && m.Credential == "ingest" { // a long poll: a training run waits for a signal
 		waits, over := reverseproxy.WithStop(r, g.stop)
 		defer over()
 		r = waits
@@ -130,7 +130,8 @@ func (g *Gateway) document(members map[string]string) http.Handler {
 }
 
 // identified returns a copy of a user's request for a service's HTTP handler. The copy has the identity that auth
-// signed instead of the credential. Its context ends when the user loses access. The caller must call over.
+// signed instead of the credential. Its context ends when the user loses access. The caller must call the returned
+// function over when the request has ended.
 func (g *Gateway) identified(r *http.Request, rt route.Route) (_ *http.Request, over func(), _ error) {
 	if f := g.guard.Check(r); f != nil {
 		return r, nil, f
@@ -147,9 +148,9 @@ func (g *Gateway) identified(r *http.Request, rt route.Route) (_ *http.Request, 
 	return in, over, nil
 }
 
-// lasting returns a context that ends, with the fault as its cause, once check reports that the caller's access has
-// changed. A response or a WebSocket may last for hours, so the check at its start is not enough. Maintenance does
-// not end the context.
+// lasting returns a context that ends once the function check reports that the caller's access has changed. The
+// context's cause is check's error. A response or a WebSocket may last for hours, so one check at its start is not
+// enough. Maintenance does not end the context.
 func (g *Gateway) lasting(ctx context.Context, check func(context.Context) error) (_ context.Context, over func()) {
 	ctx, cut := context.WithCancelCause(ctx)
 	recheck, done := g.deps.Clock.NewTicker(sse.Recheck), make(chan struct{})

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/metadata"
+
 	"github.com/signalbox-dev/signalbox/gateway/internal/bearer"
 	"github.com/signalbox-dev/signalbox/gateway/internal/grpcproxy"
 	"github.com/signalbox-dev/signalbox/gateway/internal/middleware"
@@ -32,6 +34,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m, refused := g.router.Find(r)
+	m, refused = g.site(r, m, g.missing(r, refused))
 	// Health probes may use any host name; the response reveals nothing.
 	if refused == nil && m.Handler != "health" {
 		refused = g.hosts.Check(r)
@@ -55,7 +58,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.rest.ServeHTTP(w, r)
 }
 
-// serveREST serves one request inside the wrappers of rest.
+// serveREST serves one request. The handler g.rest calls it and adds the log line, trace and recovery from panics.
 func (g *Gateway) serveREST(w http.ResponseWriter, r *http.Request) {
 	c := middleware.CallOf(r.Context())
 	switch {
@@ -91,7 +94,7 @@ func (g *Gateway) admit(ctx context.Context, r *http.Request, c *middleware.Call
 	return g.vouched(ctx, r, c.Route.Route)
 }
 
-// vouched lets auth check the caller of a route and returns a context with the identity that auth signed.
+// vouched has auth check the caller of a route and returns a context with the identity that auth signed.
 func (g *Gateway) vouched(ctx context.Context, r *http.Request, rt route.Route) (context.Context, bearer.Claim, error) {
 	claim := bearer.Claim{Client: g.proxies.Client(r), InMaintenance: rt.InMaintenance}
 	if rt.Credential != "none" {
@@ -184,7 +187,12 @@ func (g *Gateway) serveStream(w http.ResponseWriter, r *http.Request, c *middlew
 	if f := form.Fill(in, c.Match, r); f != nil {
 		return f
 	}
-	if err := stream.Run(w, r.WithContext(ctx), in, g.stop, g.checker.Recheck(ctx, claim)); err != nil {
+	md, f := middleware.Metadata(r.Header)
+	if f != nil {
+		return f
+	}
+	// Only the stream itself has the client's metadata; the repeated checks of the caller do not.
+	if err := stream.Run(w, r.WithContext(metadata.NewOutgoingContext(ctx, md)), in, g.stop, g.checker.Recheck(ctx, claim)); err != nil {
 		return middleware.WithLocations(c, err)
 	}
 	return nil

@@ -23,7 +23,7 @@ const (
 
 // Listen opens the public listener at the configured address.
 func (g *Gateway) Listen(ctx context.Context) (net.Listener, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", g.cfg.Listen.Addr)
+	l, err := httpguard.Listen(ctx, g.cfg.Listen.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen on SERVICE_LISTEN=%s: %w", g.cfg.Listen.Addr, err)
 	}
@@ -46,7 +46,7 @@ type drainer interface{ Drain() }
 
 // Worker serves the API on l. Its Stop drains, ends the event streams, and lets other requests finish until its
 // context ends. Then it closes the remaining connections. The listener stays open until all requests have finished,
-// so that new clients get 503 instead of a refused connection.
+// so that new clients get 503 instead of a refused connection, and every accepted connection gets a response.
 func (g *Gateway) Worker(l net.Listener) process.Worker {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
@@ -62,15 +62,15 @@ func (g *Gateway) Worker(l net.Listener) process.Worker {
 		ErrorLog:                     slog.NewLogLogger(g.deps.Log.Handler(), slog.LevelDebug),
 		ConnState:                    httpguard.State,
 	}
-	l = httpguard.JSONErrors(l, func() string { return g.deps.IDs.New(id.Request) })
+	guarded := httpguard.JSONErrors(l, func() string { return g.deps.IDs.New(id.Request) })
 	return process.Worker{
 		Name: Name,
-		Run:  func(ctx context.Context) error { return g.serve(ctx, server, l) },
-		Stop: func(ctx context.Context) error { return g.shutdown(ctx, server) },
+		Run:  func(ctx context.Context) error { return g.serve(ctx, server, guarded) },
+		Stop: func(ctx context.Context) error { return g.shutdown(ctx, server, guarded) },
 	}
 }
 
-// serve runs until its context ends. The context also ends upgraded connections, which net/http no longer tracks.
+// serve runs until its context ends. That end also closes upgraded connections, which net/http no longer tracks.
 func (g *Gateway) serve(ctx context.Context, server *http.Server, l net.Listener) error {
 	base, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
@@ -102,13 +102,14 @@ func (g *Gateway) serve(ctx context.Context, server *http.Server, l net.Listener
 	return ctx.Err()
 }
 
-func (g *Gateway) shutdown(ctx context.Context, server *http.Server) error {
+func (g *Gateway) shutdown(ctx context.Context, server *http.Server, l *httpguard.Listener) error {
 	g.Drain()
 	g.endStop()
 	select {
 	case <-g.hold.Empty():
 	case <-ctx.Done():
 	}
+	l.Settle(ctx)
 	err := server.Shutdown(ctx)
 	if err != nil {
 		err = errors.Join(fmt.Errorf("wait for running requests: %w", err), server.Close())
@@ -119,7 +120,7 @@ func (g *Gateway) shutdown(ctx context.Context, server *http.Server) error {
 	return err
 }
 
-// Run serves the API on l until ctx ends, then lets running requests finish for at most grace.
+// Run serves the API on l until ctx ends, then lets running requests finish for at most the grace period.
 func (g *Gateway) Run(ctx context.Context, l net.Listener, grace time.Duration) error {
 	w := g.Worker(l)
 	running, end := context.WithCancel(context.WithoutCancel(ctx))

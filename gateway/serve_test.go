@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/gen/route"
 )
 
-// variables matches the variables in a route's pattern.
+// variables matches each variable, such as {job_id}, in the pattern of a route.
 var variables = regexp.MustCompile(`\{[^}]*\}`)
 
 func TestDrainRefusesNewRequests(t *testing.T) {
@@ -38,6 +38,8 @@ func TestDrainRefusesNewRequests(t *testing.T) {
 		require.Equal(t, http.StatusServiceUnavailable, got.status, target)
 		if method != http.MethodHead {
 			require.Equal(t, "draining", got.json(t)["code"], target)
+			form := strings.HasPrefix(path, "/api/oauth/") && path != "/api/oauth/authorize"
+			require.Equal(t, form, got.json(t)["error"] == "temporarily_unavailable", "%s: forms have the RFC's error code", target)
 		}
 		require.NotEmpty(t, got.header.Get("Retry-After"), target)
 		require.True(t, strings.HasPrefix(got.header.Get("X-Request-Id"), "req_"), target)
@@ -77,7 +79,7 @@ func TestStopEndsStreamsAndFinishesCalls(t *testing.T) {
 	require.Equal(t, "draining", r.do("GET", "/api/jobs", "", as(userToken)...).json(t)["code"])
 	select {
 	case err := <-stopped:
-		require.Fail(t, "stopped before the call was finished", "%v", err)
+		require.Fail(t, "the gateway stopped before the call had finished", "%v", err)
 	default:
 	}
 	close(release)
@@ -85,7 +87,8 @@ func TestStopEndsStreamsAndFinishesCalls(t *testing.T) {
 	require.NoError(t, <-stopped)
 }
 
-// runAndDial runs the gateway with the grace period and connects to it. stop ends the gateway and returns its error.
+// runAndDial runs the gateway with the given grace period and connects to it. The function stop ends the gateway and
+// returns its error.
 func (r *harness) runAndDial(grace time.Duration) (conn net.Conn, stop func() error) {
 	r.t.Helper()
 	l, err := r.gw.Listen(r.t.Context())

@@ -26,11 +26,28 @@ func TestStreamEndsWithEof(t *testing.T) {
 	require.Equal(t, "text/event-stream", got.header.Get("Content-Type"))
 	require.Equal(t, "no-store", got.header.Get("Cache-Control"))
 	require.Equal(t, "retry: 2000\n\n"+
-		"id: 1\nevent: line\ndata: {\"seq\":1,\"attempt\":0,\"ts\":null,\"text\":\"\"}\n\n"+
+		"id: 1\nevent: line\ndata: {\"seq\":1,\"attempt\":0,\"ts\":null,\"text\":\"\",\"rank\":null}\n\n"+
 		"id: 2\nevent: eof\ndata: {\"seq\":2,\"state\":\"failed\"}\n\n", got.body)
 	follow := r.all()[1]
 	require.Equal(t, authn.KindUser, follow.caller.Kind)
 	require.Equal(t, got.header.Get("X-Request-Id"), follow.md.Get("x-request-id")[0])
+}
+
+// The call of an event stream has the same metadata as any other call, and no more.
+func TestStreamMetadata(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	got := r.do("GET", "/api/jobs/job_1/logs/stream", "", as(userToken, "User-Agent", "cli/1 (\xe9)", "If-None-Match", `"v1"`,
+		"X-Service-Caller", "forged", "Grpc-Metadata-X-Service-Caller", "forged", "X-Service-Refresh", "x")...)
+	require.Equal(t, http.StatusOK, got.status, got.body)
+	follow := r.all()[1]
+	require.Equal(t, []string{"cli/1 (?)"}, follow.md.Get("x-service-user-agent"))
+	require.Equal(t, []string{`"v1"`}, follow.md.Get("if-none-match"))
+	require.Empty(t, follow.md.Get("x-service-refresh"))
+	require.Equal(t, "usr_1", follow.caller.Subject)
+	require.Equal(t, got.header.Get("X-Request-Id"), follow.md.Get("x-request-id")[0])
+	got = r.do("GET", "/api/jobs/job_1/logs/stream", "", as(userToken, "If-Match", "")...)
+	require.Equal(t, http.StatusUnprocessableEntity, got.status, got.body)
 }
 
 func TestStreamResumes(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// reached is a connection that records the last call and returns an error. Authenticate succeeds and is not recorded,
-// nor is the stream of callers, which belongs to no request.
+// reached is a connection that records the last call and returns an error for it. It does not record Authenticate,
+// which succeeds, or the stream of caller changes, which belongs to no request.
 type reached struct{ method string }
 
 func (c *reached) Invoke(_ context.Context, method string, _, reply any, _ ...grpc.CallOption) error {
@@ -39,7 +39,7 @@ func (c *reached) NewStream(_ context.Context, _ *grpc.StreamDesc, method string
 	return nil, fault.New(fault.Conflict, "reached", "reached")
 }
 
-// example returns a path that matches pattern.
+// example returns a path that matches the given pattern.
 func example(pattern string) string {
 	rest := regexp.MustCompile(`\{[a-z_]+\.\.\.\}`).ReplaceAllString(pattern, "a/b")
 	return regexp.MustCompile(`\{[a-z_]+\}`).ReplaceAllString(rest, "7")
@@ -62,7 +62,8 @@ func (r *harness) inline(req *http.Request) *httptest.ResponseRecorder {
 	return rec
 }
 
-// formCall returns the last call to auth for a request without parameters to a form or page route.
+// formCall returns the method of auth that the gateway calls last if a form or page route is requested without
+// parameters.
 func formCall(row route.Route) string {
 	const oauth, oidc = "/signalbox.auth.peer.v1.OAuthPeerService/", "/signalbox.auth.peer.v1.OidcPeerService/"
 	switch {
@@ -116,6 +117,9 @@ func TestEveryRouteReachesItsCall(t *testing.T) {
 		case row.Handler == "playground":
 			require.Equal(t, "inference", rec.Header().Get("X-Handler"), name)
 			require.NotContains(t, rec.Body.String(), userToken, "a user's token is not forwarded")
+		case row.Handler == "ingest" && row.Credential == "user":
+			require.Equal(t, "ingest", rec.Header().Get("X-Handler"), name)
+			require.NotContains(t, rec.Body.String(), userToken, "a user's token is not forwarded")
 		default:
 			require.Equal(t, row.Handler, rec.Header().Get("X-Handler"), name)
 			require.Contains(t, rec.Body.String(), "Bearer "+userToken, "the token is forwarded unchanged")
@@ -123,7 +127,8 @@ func TestEveryRouteReachesItsCall(t *testing.T) {
 	}
 }
 
-// wrongCredentials returns Authorization values that no user route accepts: other kinds, other forms, too many.
+// wrongCredentials returns Authorization headers that no user route accepts: credentials of other kinds, malformed
+// credentials, and several credentials at once.
 func wrongCredentials() map[string][]string {
 	long := strings.Repeat("a", 4096)
 	return map[string][]string{

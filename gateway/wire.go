@@ -22,9 +22,9 @@ func (w gate) Limit(rt route.Route) time.Duration { return w.g.limitOf(rt) }
 // Conn implements grpcproxy.Gate.
 func (w gate) Conn(service string) grpc.ClientConnInterface { return w.g.conn(service) }
 
-// Admit implements grpcproxy.Gate. As for REST, it lets auth check the bearer token and sign the caller's identity.
-// For a stream it also applies the limit per credential, repeats the check, and ends the stream when the gateway
-// stops.
+// Admit implements grpcproxy.Gate. As for a REST request, it has auth check the bearer token and sign the caller's
+// identity. For a stream it also limits the streams per credential, repeats the check, and ends the stream when the
+// gateway stops.
 func (w gate) Admit(ctx context.Context, rt route.Route, header http.Header, peer string) (context.Context, func(), error) {
 	ctx = obs.WithRequestID(ctx, w.g.deps.IDs.New(id.Request))
 	if isLate(ctx) {

@@ -16,6 +16,6 @@ PATH="$PWD/.cache/bin:$PATH" "$buf" generate
 "$buf" build -o .cache/image.binpb
 GOWORK=off go -C tools run ./routes -image ../.cache/image.binpb -http ../proto/http_extra_routes.yaml -out ../gen/route
 # The OpenAPI document describes the protos. proto/openapi_overlay.yaml supplies what the protos cannot
-# express.
+# express, and the golden tests the examples.
 GOWORK=off go -C tools run ./openapi -image ../.cache/image.binpb -http ../proto/http_extra_routes.yaml \
-  -overlay ../proto/openapi_overlay.yaml -out ../gen/openapi
+  -overlay ../proto/openapi_overlay.yaml -goldens ../test/contract/golden -out ../gen/openapi

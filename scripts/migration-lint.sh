@@ -9,7 +9,7 @@ files=("$@")
 if [ ${#files[@]} -eq 0 ]; then
   mapfile -t files < <(git ls-files -co --exclude-standard '*/migrations/*.sql' ':!:test' | grep -vxFf scripts/migration-baseline.txt || true)
 fi
-# These rules concern style, or what the migrator sets for each connection.
+# squawk does not check these rules: they concern style, or timeouts that the migrator sets for each connection.
 without=prefer-robust-stmts,prefer-bigint-over-int,prefer-text-field,prefer-identity,prefer-timestamp-tz
 without+=,require-lock-timeout,require-statement-timeout
 up=$(mktemp)
@@ -22,6 +22,7 @@ for file in "${files[@]}"; do
   if grep -q '^-- +goose NO TRANSACTION' "$file"; then transaction=(); fi
   "$squawk" --no-error-on-unmatched-pattern --pg-version 17.0 --reporter gcc --exclude "$without" "${transaction[@]}" \
     --stdin-filepath "$file" < "$up" | awk -F: -v OFS=: '{$2 += 1; print}' || failed=1 # squawk counts lines from 0
+  awk -v file="$file" -f scripts/migration-statements.awk "$up" || failed=1
 done
 if [ $failed -ne 0 ]; then
   echo "Change these statements as described in docs/contributing/storage.md." >&2

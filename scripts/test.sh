@@ -2,9 +2,9 @@
 # Runs all tests. A missing tool or server is an error: no test is skipped. The script fetches tools,
 # servers and environments in the background while Go builds. A test that needs a tool runs the tool's
 # script, which waits for the installation.
-#   TEST_SEED=N    select the part of each long matrix that is tested (default: from the commit; each run prints its seed)
-#   TEST_LONG=1    test every row of each matrix (make test-long)
-#   RACE=1         use the race detector
+#   TEST_SEED=N    selects the sample of each large test table (default: from the commit; each run prints its seed)
+#   TEST_LONG=1    tests every row of each table (make test-long)
+#   RACE=1         uses the race detector
 set -euo pipefail
 cd "$(dirname "$0")/.."
 begun=$SECONDS
@@ -12,7 +12,7 @@ read -r load1 load5 load15 _ < /proc/loadavg
 cpu() { awk '/^cpu / {print int(($2 + $3 + $4 + $7 + $8) / 100)}' /proc/stat; } # user, nice, system, interrupts
 spent=$(cpu)
 export TEST_SEED=${TEST_SEED:-$((16#$(git rev-parse --verify --quiet --short=7 HEAD || echo 1)))}
-echo "load $load1 $load5 $load15 on $(nproc) cores; TEST_SEED=$TEST_SEED${TEST_LONG:+, every row of each matrix}"
+echo "load $load1 $load5 $load15 on $(nproc) cores; TEST_SEED=$TEST_SEED${TEST_LONG:+, every row of each test table}"
 log=$PWD/.cache/log
 mkdir -p "$log"
 rm -f "$log"/*
@@ -69,6 +69,7 @@ fetch_all() { # ignores failures: a test that needs the tool runs its script aga
   for lock in test/*/*/package-lock.json; do
     fetch "$(basename "$(dirname "$lock")")" scripts/tools/npm.sh "$(dirname "$lock")" || true
   done
+  fetch docs scripts/tools/npm.sh docs/site || true
   tool chromium || true
 }
 fetch_all &
@@ -90,7 +91,7 @@ gotest() { # NAME ARGUMENT...: run go test and print the progress by package
   local name=$1
   shift
   env "${compiler[@]}" go test -json -vet=off -exec 'env -u GOGC -u GOMEMLIMIT' "${flags[@]}" "$@" 2>&1 |
-    python3 scripts/progress.py "$log/$name.times"
+    python3 scripts/progress.py "$log/$name.times" "$log/$name.failures"
 }
 # Tests write the SQL statements that they run into this folder, for the last part. The folder is kept between runs,
 # because Go does not repeat the tests of unchanged packages. A new folder has a new name, so Go repeats all tests.
@@ -115,7 +116,7 @@ part "standard library" env "${compiler[@]}" go build net/http/{httptest,httputi
   encoding/{gob,xml} archive/tar log/slog os/exec
 wait "$modules" || true # the build reports what is missing
 part "programs" make --no-print-directory build
-# The tests need both servers from the start, and they are installed quickly.
+# The tests need Postgres and Redis from the start, and both are installed quickly.
 scripts/tools/postgres.sh > /dev/null
 scripts/tools/redis.sh > /dev/null
 # Sort the packages: those that start complete installations, those that need the S3 server, and all others.
@@ -123,32 +124,38 @@ mapfile -t tested < <(go list -f '{{.ImportPath}} {{join .Imports " "}} {{join .
 packages=() last=() installations=()
 for line in "${tested[@]}"; do
   case $line in
-    */test/e2e\ * | */test/contract\ * | */test/identity\ * | */test/chaos\ *) ;; # named below
+    */test/e2e\ * | */test/contract\ * | */test/identity\ * | */test/chaos\ *) ;; # the command below names these
     */test/load\ *) ;; # has only benchmarks
     */test/testenv\ * | *\ */test/testenv*) installations+=("${line%% *}") ;;
     *\ */test/blobtest*) last+=("${line%% *}") ;;
     *) packages+=("${line%% *}") ;;
   esac
 done
-# Build the S3 server and run the tests of the tools while the other Go tests run.
+# Build the S3 server, run the tests of the tools and check the console while the other Go tests run. make build has
+# already built the console.
 beside() {
   tool s3server || true
-  fetch "tools" env GOWORK=off "${compiler[@]}" go -C tools test -vet=off ./...
+  local failures=0
+  fetch "tools" env GOWORK=off "${compiler[@]}" go -C tools test -vet=off ./... || failures=1
+  if [ -d console ]; then fetch "console" scripts/console-check.sh || failures=1; fi
+  return $failures
 }
 beside &
 beside=$!
 # Test two packages at a time: a third one only slows the others down on two cores. Go starts them in this order. Tests
-# of installations wait for processes a third of the time, so spread the long ones: the other packages use that time.
+# of installations wait for processes much of the time, so spread the long ones: the other packages use that time. The
+# longest ones start early, so that none of them runs alone at the end.
 third=$(((${#packages[@]} + 2) / 3))
 part "packages" gotest packages -timeout 40m -p 2 -parallel 4 \
-  ./test/e2e "${packages[@]:0:third}" ./test/contract "${packages[@]:third:third}" ./test/identity \
-  "${packages[@]:2*third}" "${last[@]}" ./test/chaos "${installations[@]}"
-wait "$beside" || failed+=("tools")
+  ./test/e2e "${packages[@]:0:third}" ./test/chaos ./test/contract "${packages[@]:third:third}" ./test/identity \
+  "${packages[@]:2*third}" "${last[@]}" "${installations[@]}"
+wait "$beside" || failed+=("tools or console")
 wait "$python" || failed+=("Python")
 part "statements" env GOWORK=off go -C tools run ./sqlcover .. "$PGTEST_STATEMENTS"
 
 echo "-- ten slowest packages, in seconds"
 sort -rn "$log"/*.times | sed -n 1,10p
 echo "-- $((SECONDS - begun)) s, $(($(cpu) - spent)) CPU seconds of this machine, load at the start $load1; TEST_SEED=$TEST_SEED"
+cat "$log"/*.failures # repeat the messages, because thousands of lines of logs may follow a failed test
 for name in "${failed[@]}"; do echo "failed: $name" >&2; done
 [ "${#failed[@]}" -eq 0 ]

@@ -43,6 +43,9 @@ type fakeControlPlane struct {
 
 	sessions chan *stream
 	renewals chan error
+
+	specs   map[string]*jobsv1.AttemptSpec // by work id, for FetchWork
+	fetches []string
 }
 
 // stream is the control plane's end of one session.
@@ -193,7 +196,7 @@ func (s *stream) desire(t *testing.T, works ...*jobsv1.Work) {
 	require.NoError(t, s.Send(&jobsv1.ConnectResponse{Message: &jobsv1.ConnectResponse_Desired{Desired: &jobsv1.DesiredWorks{Works: works}}}))
 }
 
-// host is an executor that records its calls.
+// host is a fake executor that records the lists passed to Apply.
 type host struct {
 	mu      sync.Mutex
 	seen    []executor.Observation
@@ -234,7 +237,7 @@ type member struct {
 	stop func()
 }
 
-// link runs a link with the folder dir and the control plane's clock.
+// link starts a link that uses the given folder and the clock of the fake control plane.
 func (p *fakeControlPlane) link(dir string) *member {
 	p.Helper()
 	m := &member{host: newHost(), dir: dir, done: make(chan error, 1)}
@@ -247,6 +250,9 @@ func (p *fakeControlPlane) link(dir string) *member {
 		},
 		Dial: func(n Node) (*grpc.ClientConn, error) { return DialTLS(p.clock)(n) }, Clock: p.clock, Incarnation: "inc",
 		Drivers: []string{"command"}, Backoff: retry, Log: log,
+		Boundary: func(context.Context) (*jobsv1.NodeBoundary, error) {
+			return &jobsv1.NodeBoundary{Kind: "own_user"}, nil
+		},
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { m.done <- m.Run(ctx, m.host) }()

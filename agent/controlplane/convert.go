@@ -9,8 +9,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// fromWork decodes a desired work. It returns an error for an unknown desired state, and for an unknown kind
-// if the desired state is running. The returned work then still has its key.
+// fromWork decodes a desired work. It returns an error for an unknown desired state, and for an unknown kind if the
+// desired state is running. Even with an error, the returned work has its key.
 func fromWork(p *jobsv1.Work) (executor.Work, error) {
 	w := executor.Work{Key: executor.Key{WorkID: p.GetWorkId(), Generation: p.GetGeneration(), Fence: p.GetFence()}}
 	w.Force = p.GetForce()
@@ -52,6 +52,7 @@ func fromAttempt(p *jobsv1.AttemptSpec) *executor.AttemptSpec {
 		RecipeVersion: p.GetRecipeVersion(), RecipeDigest: p.GetRecipeDigest(), Environment: fromEnvironment(p.GetEnvironment()),
 		Command: p.GetCommand(), Hparams: p.GetHparams(), Env: p.GetEnv(), Seed: p.GetSeed(),
 		IngestEndpoint: p.GetIngestEndpoint(), Limits: fromLimits(p.GetLimits()), Grace: seconds(p.GetGraceS()),
+		NoNetwork: p.GetNoNetwork(),
 	}
 	if o := p.GetPackage(); o != nil {
 		ref := fromObject(o)

@@ -20,7 +20,7 @@ import (
 // Deps are the dependencies of a link.
 type Deps struct {
 	Membership Membership
-	// Dial connects to the agent listener as the node.
+	// Dial connects to the control plane's agent listener with the identity of the given node.
 	Dial func(Node) (*grpc.ClientConn, error)
 	// HTTP downloads objects.
 	HTTP  *http.Client
@@ -28,8 +28,10 @@ type Deps struct {
 	// Incarnation is a random value, new at each start of the agent.
 	Incarnation string
 	Drivers     []string
-	Backoff     clock.Backoff
-	Log         *slog.Logger
+	// Boundary returns how the node isolates works. It may wait until that is known.
+	Boundary func(context.Context) (*jobsv1.NodeBoundary, error)
+	Backoff  clock.Backoff
+	Log      *slog.Logger
 }
 
 // Link is the connection to the control plane. New starts nothing.
@@ -39,6 +41,8 @@ type Link struct {
 
 	mu     sync.Mutex
 	agents jobsv1.AgentServiceClient
+	// batches are the sets of downloads that were announced with Expect and are not done.
+	batches map[*batch]struct{}
 	// leave ends the current session so that the next one uses a new certificate.
 	leave context.CancelFunc
 }
@@ -55,9 +59,10 @@ func (l *Link) client() jobsv1.AgentServiceClient {
 // Join joins the fleet with a single request. It opens no stream.
 func (l *Link) Join(ctx context.Context) (Node, error) { return l.deps.Membership.Join(ctx) }
 
-// Run joins the fleet if necessary and keeps a stream to the control plane open until ctx ends. It passes
-// desired works to x and sends the observations of x. It returns an error earlier if the stored node cannot
-// be read, if the fleet rejects the agent, if Dial fails, for example with ErrCertificateExpired, or with ErrRemoved.
+// Run joins the fleet if necessary and keeps a stream to the control plane open until ctx ends. It passes desired works
+// to x and sends the observations of x. It returns an error earlier if the stored node cannot be read, if the fleet
+// rejects the agent, or if Dial fails, for example with ErrCertificateExpired. It returns ErrRemoved when the control
+// plane has removed the node.
 func (l *Link) Run(ctx context.Context, x executor.Executor) error {
 	node, err := l.deps.Membership.LoadOrJoin(ctx)
 	if err != nil {
@@ -144,11 +149,13 @@ type session struct {
 	executor  executor.Executor
 	heartbeat time.Duration
 	welcomed  bool
+
+	wanted wanted
 }
 
 const usualHeartbeat = 5 * time.Second
 
-// farewell is the maximum time for sending the last messages.
+// farewell is the maximum time for sending the last messages after the session's context has ended.
 const farewell = 300 * time.Millisecond
 
 func (s *session) run(ctx context.Context) error {
@@ -160,12 +167,18 @@ func (s *session) run(ctx context.Context) error {
 		_ = clock.Sleep(line, s.deps.Clock, farewell)
 		cancel()
 	})()
+	boundary, err := s.deps.Boundary(ctx)
+	if err != nil {
+		return err
+	}
 	stream, err := s.client().Connect(line)
 	if err != nil {
 		return fmt.Errorf("open the stream to the control plane: %w", err)
 	}
 	err = stream.Send(&jobsv1.ConnectRequest{Message: &jobsv1.ConnectRequest_Hello{Hello: &jobsv1.AgentHello{
 		NodeId: s.node.ID, Inventory: s.deps.Membership.Inventory, Incarnation: s.deps.Incarnation, Drivers: s.deps.Drivers,
+		FetchesWorks: true,
+		Boundary:     boundary,
 	}}})
 	if err == nil {
 		err = s.sendObserved(stream)
@@ -184,9 +197,9 @@ func (s *session) run(ctx context.Context) error {
 	return s.speak(ctx, stream, beats, received)
 }
 
-// speak sends the observations after each change, at each heartbeat and for each Flush. It returns the error
-// of receive when that has ended. When ctx ends, speak closes the sending side. The control plane then reads
-// the remaining messages and ends the stream.
+// speak sends the observations after each change, at each heartbeat and whenever Flush is called. When receive ends,
+// speak returns the error of receive. When ctx ends, speak closes the sending side of the stream. The control plane
+// then reads the remaining messages and ends the stream.
 func (s *session) speak(
 	ctx context.Context, stream jobsv1.AgentService_ConnectClient, beats <-chan time.Duration, received <-chan error,
 ) error {
@@ -232,6 +245,12 @@ func (s *session) sendObserved(stream jobsv1.AgentService_ConnectClient) error {
 
 // receive handles the messages of the control plane until the stream ends.
 func (s *session) receive(ctx context.Context, stream jobsv1.AgentService_ConnectClient, beats chan<- time.Duration) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var fetching sync.WaitGroup
+	defer fetching.Wait()
+	defer cancel()
+	incomplete := make(chan struct{}, 1)
+	fetching.Go(func() { s.fetchWorks(ctx, incomplete) })
 	for {
 		message, err := stream.Recv()
 		if err != nil {
@@ -244,24 +263,12 @@ func (s *session) receive(ctx context.Context, stream jobsv1.AgentService_Connec
 			case <-ctx.Done():
 			}
 		case *jobsv1.ConnectResponse_Desired:
-			s.apply(ctx, m.Desired)
+			if s.apply(ctx, m.Desired) {
+				select {
+				case incomplete <- struct{}{}:
+				default:
+				}
+			}
 		}
-	}
-}
-
-// apply passes the complete list to the executor. The executor would end a work that is missing from the
-// list, so a work that cannot be decoded stays in the list. If its desired state is unknown, the executor
-// leaves the work unchanged. If its kind is unknown, the executor does not start it.
-func (s *session) apply(ctx context.Context, desired *jobsv1.DesiredWorks) {
-	works := make([]executor.Work, 0, len(desired.GetWorks()))
-	for _, p := range desired.GetWorks() {
-		w, err := fromWork(p)
-		if err != nil {
-			s.deps.Log.ErrorContext(ctx, "cannot decode a work from the control plane; leaving it unchanged", "error", err.Error())
-		}
-		works = append(works, w)
-	}
-	if err := s.executor.Apply(ctx, works); err != nil {
-		s.deps.Log.ErrorContext(ctx, "cannot apply the desired works", "error", err.Error())
 	}
 }

@@ -27,7 +27,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// agents is a fake client of the AgentService. SignDownload returns url. Both methods return err.
+// agents is a fake client of the AgentService. SignDownload returns the URL in the field url. Every method returns the
+// error in the field err.
 type agents struct {
 	jobsv1.AgentServiceClient
 	url string
@@ -42,6 +43,10 @@ func (a *agents) SignDownload(_ context.Context, r *jobsv1.SignDownloadRequest, 
 
 func (a *agents) MintIngestToken(context.Context, *jobsv1.MintIngestTokenRequest, ...grpc.CallOption) (*jobsv1.IngestToken, error) {
 	return &jobsv1.IngestToken{Token: "tok", ExpiresAt: timestamppb.New(time.Unix(9, 0))}, a.err
+}
+
+func (a *agents) GrantLease(_ context.Context, r *jobsv1.GrantLeaseRequest, _ ...grpc.CallOption) (*jobsv1.GrantedLease, error) {
+	return &jobsv1.GrantedLease{LeaseToken: fmt.Sprint(r.GetWorkId(), r.GetGeneration(), r.GetFence())}, a.err
 }
 
 func linked(a *agents) *Link {
@@ -80,7 +85,7 @@ func TestLink_Download(t *testing.T) {
 	store.Close()
 	_, err = linked(a).Download(t.Context(), key(), executor.ObjectRef{})
 	require.Error(t, err)
-	require.NotContains(t, err.Error(), "s3cret", "the error contains the signature")
+	require.NotContains(t, err.Error(), "s3cret", "the error must not contain the signature")
 }
 
 func TestLink_permanentFaults(t *testing.T) {
@@ -106,10 +111,21 @@ func TestLink_MintIngestToken(t *testing.T) {
 	require.Equal(t, int64(9), token.ExpiresAt.Unix())
 }
 
+func TestLink_GrantLease(t *testing.T) {
+	t.Parallel()
+	lease, err := linked(&agents{}).GrantLease(t.Context(), key())
+	require.NoError(t, err)
+	require.Equal(t, "w2 3", lease.Reveal())
+	_, err = linked(&agents{err: fault.New(fault.Conflict, "code", "words")}).GrantLease(t.Context(), key())
+	require.ErrorIs(t, err, executor.ErrPermanent)
+}
+
 func TestLink_notConnected(t *testing.T) {
 	t.Parallel()
 	l := New(Deps{})
 	_, err := l.MintIngestToken(t.Context(), key())
+	require.ErrorIs(t, err, errNoLine)
+	_, err = l.GrantLease(t.Context(), key())
 	require.ErrorIs(t, err, errNoLine)
 	_, err = l.Download(t.Context(), key(), executor.ObjectRef{})
 	require.ErrorIs(t, err, errNoLine)
@@ -194,7 +210,7 @@ func TestToObservation_allFields(t *testing.T) {
 	}
 }
 
-// joiner returns each error of errs once and then a node.
+// joiner is a fake Joiner. Each call returns the next error in errs. After the last error, calls return a node.
 type joiner struct {
 	errs  []error
 	calls int

@@ -83,8 +83,8 @@ type Joiner interface {
 // ErrRefused reports that the control plane rejects this agent.
 var ErrRefused = errors.New("the fleet rejects this agent")
 
-// ErrRemoved reports that the control plane has removed this node, alone or with its fleet. Every further attempt with its
-// certificate would fail.
+// ErrRemoved reports that the control plane has removed this node or its whole fleet. Every further request with the
+// node's certificate would fail.
 var ErrRemoved = errors.New("this node was removed from the control plane")
 
 // codeRemoved is the error code of the control plane for a removed node.
@@ -92,10 +92,11 @@ const codeRemoved = "node_removed"
 
 // removedError adds the node and the remedy to ErrRemoved.
 func (n Node) removedError() error {
-	return fmt.Errorf("%w: node %s; to use this host again, remove %s and start the agent with a new join token", ErrRemoved, n.ID, n.dir)
+	return fmt.Errorf("%w: node %s; to use this host again, remove %s and start the agent with a new join token "+
+		"(signalboxd needs no token)", ErrRemoved, n.ID, n.dir)
 }
 
-// ErrJoined reports that the agent is already a node. The join token is not used.
+// ErrJoined reports that the agent is already a node. The join token was not used.
 var ErrJoined = errors.New("this agent has joined a fleet already")
 
 // Membership holds what LoadOrJoin and Join need.

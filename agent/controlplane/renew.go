@@ -31,7 +31,7 @@ const (
 	// renewLook is the longest time between two checks of the clock. A longer sleep could miss the renewal if
 	// the machine was suspended.
 	renewLook = time.Hour
-	// spread sets the jitter of renewals: each is delayed by a random part of lifetime/spread.
+	// spread sets the jitter: each renewal is delayed by a random time of at most the lifetime divided by spread.
 	spread = 24
 )
 
@@ -46,7 +46,7 @@ func (l *Link) keepCertificate(ctx context.Context, n Node) {
 			if err = l.renew(ctx, n); err == nil {
 				l.deps.Log.InfoContext(ctx, "node certificate renewed", "node_id", n.ID)
 				l.leaveLine()
-				// Even if a clock is wrong, wait an hour before the next renewal.
+				// Wait an hour, so that a wrong clock does not cause one renewal right after the other.
 				try, chance, wait = 0, jitter(), renewLook
 			}
 		}
@@ -64,8 +64,8 @@ func (l *Link) keepCertificate(ctx context.Context, n Node) {
 	}
 }
 
-// untilRenewal returns the time until the certificate is due for renewal. chance is the jitter of this
-// renewal, in [0, 1).
+// untilRenewal returns the time until the certificate must be renewed. The parameter chance is the random number in [0,
+// 1) that determines the jitter of this renewal.
 func (l *Link) untilRenewal(n Node, chance float64) (time.Duration, error) {
 	raw, err := os.ReadFile(filepath.Join(n.dir, identityFile))
 	if err != nil {
@@ -104,7 +104,8 @@ func (l *Link) renew(ctx context.Context, n Node) error {
 	return n.writeIdentity(cert, key)
 }
 
-// fits returns an error unless cert is a valid certificate of this node for key, issued by ca.
+// fits returns an error unless the certificate cert is valid, names this node, belongs to the given key and was issued
+// by the given CA.
 func (n Node) fits(cert, key, ca []byte, now time.Time) error {
 	identity, err := pki.Parse(cert, key, ca)
 	if err != nil {

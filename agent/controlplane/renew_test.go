@@ -44,7 +44,7 @@ func TestRenewal_atTwoThirdsOfLifetime(t *testing.T) {
 	p.awaitTimers()
 	p.clock.Advance(month*2/3 - time.Hour)
 	p.awaitTimers()
-	require.Equal(t, before, identityOf(t, m.dir), "the link renewed the certificate too early")
+	require.Equal(t, before, identityOf(t, m.dir), "the certificate must not be renewed before two thirds of its lifetime")
 	require.Empty(t, p.renewals)
 
 	// From now on the control plane rejects certificates of the old CA. The next session therefore proves that the link
@@ -60,15 +60,14 @@ func TestRenewal_atTwoThirdsOfLifetime(t *testing.T) {
 	require.Equal(t, jobsv1.Phase_PHASE_RUNNING, observed.GetWorks()[0].GetPhase())
 	for range first.heard {
 	}
-	require.Empty(t, m.host.applied, "the executor received a list that the control plane did not send")
+	require.Empty(t, m.host.applied, "the executor must not receive a list that the control plane did not send")
 	after := identityOf(t, m.dir)
 	require.NotEqual(t, before, after)
 	second.welcome(t, 3600)
 	m.stop()
 
-	// The next agent with the same folder is the same node and has the renewed certificate. The certificate's times are
-	// real. By the test's clock, the next renewal is therefore already due. It must not succeed before the test has
-	// checked the folder.
+	// The next agent with the same folder must be the same node with the renewed certificate, whose times are real. By
+	// the test's clock, the next renewal is therefore already due. It must fail, so that the test can check the folder.
 	p.renewsBy(func(*jobsv1.RenewCertificateRequest) (*jobsv1.RenewCertificateResponse, error) {
 		return nil, status.Error(codes.Unavailable, "no renewal in this part of the test")
 	})
@@ -96,7 +95,7 @@ func TestRenewal_newKeyStaysPrivate(t *testing.T) {
 	require.NotContains(t, request, "PRIVATE")
 	p.session()
 	fresh := keyPart(t, identityOf(t, m.dir))
-	require.NotEqual(t, old, fresh, "the renewed certificate uses the old key")
+	require.NotEqual(t, old, fresh, "the renewed certificate must have a new key")
 	entries, err := os.ReadDir(m.dir)
 	require.NoError(t, err)
 	require.Len(t, entries, 3, "the folder must contain only node.json, node.pem and ca.pem")
@@ -111,7 +110,7 @@ func TestRenewal_newKeyStaysPrivate(t *testing.T) {
 func keyPart(t *testing.T, identity string) string {
 	t.Helper()
 	_, key, found := strings.Cut(identity, "-----BEGIN PRIVATE KEY-----")
-	require.True(t, found, "the identity has no key")
+	require.True(t, found, "the identity must contain a key")
 	return key
 }
 
@@ -135,7 +134,7 @@ func TestRenewal_jitter(t *testing.T) {
 	} {
 		wait, err := m.untilRenewal(n, c.chance)
 		require.NoError(t, err)
-		require.InDelta(t, (c.want - time.Minute).Seconds(), wait.Seconds(), 60, "chance %v", c.chance)
+		require.InDelta(t, (c.want - time.Minute).Seconds(), wait.Seconds(), 60, "time until the renewal for chance %v", c.chance)
 	}
 	m.stop()
 }
@@ -157,7 +156,7 @@ func TestRenewal_retriesWithBackoff(t *testing.T) {
 	for _, wait := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute} {
 		p.awaitTimers()
 		p.clock.Advance(wait - time.Second)
-		require.Empty(t, p.renewals, "tried again before %s", wait)
+		require.Empty(t, p.renewals, "the link must not try again before %s", wait)
 		p.clock.Advance(time.Second)
 		require.Error(t, await(t, p.renewals, "another try"))
 	}
@@ -248,7 +247,7 @@ func TestExpiredCertificateStopsLink(t *testing.T) {
 	fresh := p.link(m.dir)
 	err = await(t, fresh.done, "the link gives up again: by the fake clock the new certificate has expired too")
 	require.ErrorIs(t, err, ErrCertificateExpired)
-	require.DirExists(t, m.dir, "the agent has joined")
+	require.DirExists(t, m.dir, "the agent must have joined")
 }
 
 func TestCertificateExpiresDuringSession(t *testing.T) {

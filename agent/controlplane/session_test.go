@@ -44,6 +44,7 @@ func TestSession_startsWithHelloAndFullState(t *testing.T) {
 	require.Equal(t, "inc", s.hello.GetIncarnation())
 	require.Equal(t, []string{"command"}, s.hello.GetDrivers())
 	require.Equal(t, int32(7), s.hello.GetInventory().GetCpus())
+	require.Equal(t, "own_user", s.hello.GetBoundary().GetKind())
 	require.Empty(t, ids(await(t, s.heard, "the complete state, even if empty")))
 	m.host.setObserved(running("a"), running("b"))
 	require.Equal(t, []string{"a", "b"}, ids(await(t, s.heard, "a change")))
@@ -151,7 +152,7 @@ func TestLink_Flush(t *testing.T) {
 	require.Equal(t, []string{"last"}, ids(await(t, s.heard, "the last observations")))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, m.Flush(ctx), context.Canceled, "the link has ended")
+	require.ErrorIs(t, m.Flush(ctx), context.Canceled, "Flush must fail after the link has ended")
 }
 
 func TestMembership_LoadOrJoin_tokenOnlyForFirstJoin(t *testing.T) {
@@ -257,8 +258,8 @@ func TestLink_callsAfterDisconnectAreTemporary(t *testing.T) {
 	p := newFakeControlPlane(t)
 	m := p.link(filepath.Join(t.TempDir(), "node"))
 	p.session()
-	// This control plane implements neither method, so both calls fail. After the disconnect the error must not
-	// be permanent.
+	// The fake control plane implements neither method, so both calls fail. The error after the disconnect must not be
+	// permanent.
 	_, err := m.MintIngestToken(t.Context(), key())
 	require.Error(t, err)
 	m.stop()
@@ -276,7 +277,7 @@ func TestSession_undecodableWorkStaysInList(t *testing.T) {
 		&jobsv1.Work{WorkId: "odd", Generation: 2, Fence: 3, Desired: 99},
 		&jobsv1.Work{WorkId: "plain", Desired: jobsv1.Desired_DESIRED_GONE})
 	got := await(t, m.host.applied, "the list")
-	require.Len(t, got, 2, "a work missing from the list would be ended")
+	require.Len(t, got, 2, "a work that cannot be decoded must stay in the list, or the executor would end it")
 	require.Equal(t, executor.Key{WorkID: "odd", Generation: 2, Fence: 3}, got[0].Key)
 	require.Empty(t, got[0].Desired, "the desired state must not be guessed")
 	m.stop()

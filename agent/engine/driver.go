@@ -34,7 +34,7 @@ type Place struct {
 type Command struct {
 	Args []string
 	Env  []string
-	// Files contains files by name. They must be written to Place.Dir before the start.
+	// Files maps file names to contents. The files must be written to Place.Dir before the start.
 	Files map[string][]byte
 }
 

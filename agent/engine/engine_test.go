@@ -41,6 +41,10 @@ func TestLlamacpp_Plan(t *testing.T) {
 		"/py", filepath.Join(dir, "llamacpp.py"), "--model", model, "--host", "127.0.0.1", "--port", "7",
 		"--api-key-file", "/k", "--alias", "default", "--ctx", "64",
 	}, c.Args)
+	spec.Task = "embedding"
+	c, err = d.Plan(spec, at)
+	require.NoError(t, err)
+	require.Equal(t, []string{"default", "--embeddings", "--ctx", "64"}, c.Args[len(c.Args)-4:])
 	require.Contains(t, string(c.Files["llamacpp.py"]), "xllamacpp")
 	require.Contains(t, d.Environment(spec).Requirements, "xllamacpp==")
 	for _, arg := range []string{"--host", "--host=0.0.0.0", "--ho", "--port", "--api-key-f", "--model", "--al"} {
@@ -99,7 +103,7 @@ func send(status int, kind, body string) http.HandlerFunc {
 
 const events = "text/event-stream; charset=utf-8"
 
-// chat returns a handler that calls stream for requests with `"stream": true`, and plain for all others.
+// chat returns a handler that passes requests with `"stream": true` to the handler stream, and all others to plain.
 func chat(plain, stream http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var request struct {
@@ -244,7 +248,7 @@ func TestProber_Run_keyCheckedAndNotReported(t *testing.T) {
 	r := probe(t, script{"/v1/models": send(200, "", `{}`), "/v1/chat/completions": guarded}, nil)
 	require.True(t, r.OK(), r.Message)
 	require.True(t, r.Capabilities["key_checked"])
-	require.NotContains(t, string(r.JSON()), "key\"", "the report contains the key")
+	require.NotContains(t, string(r.JSON()), "key\"", "the report must not contain the key")
 	require.True(t, json.Valid(r.JSON()))
-	require.False(t, strings.Contains(string(r.JSON()), "T0") || strings.Contains(string(r.JSON()), "2026"), "the report contains a timestamp")
+	require.False(t, strings.Contains(string(r.JSON()), "T0") || strings.Contains(string(r.JSON()), "2026"), "the report must not contain a timestamp")
 }

@@ -26,6 +26,9 @@ func (llamacpp) Environment(executor.EngineSpec) executor.EnvironmentSpec {
 	return executor.EnvironmentSpec{Requirements: llamacppLock}
 }
 
+// taskEmbedding is the task of models that compute embeddings.
+const taskEmbedding = "embedding"
+
 func (llamacpp) Plan(spec executor.EngineSpec, at Place) (Command, error) {
 	if err := refuseReserved(spec.Args, "--model", "--host", "--port", "--api-key-file", "--alias"); err != nil {
 		return Command{}, err
@@ -39,11 +42,14 @@ func (llamacpp) Plan(spec executor.EngineSpec, at Place) (Command, error) {
 		at.Python, filepath.Join(at.Dir, launcher), "--model", model, "--host", at.Host, "--port", strconv.Itoa(at.Port),
 		"--api-key-file", at.KeyFile, "--alias", ServedName(spec),
 	}
+	if spec.Task == taskEmbedding {
+		args = append(args, "--embeddings")
+	}
 	return Command{Args: slices.Concat(args, spec.Args), Files: map[string][]byte{launcher: llamacppLauncher}}, nil
 }
 
-// refuseReserved returns an error if args sets an option that the agent sets itself. argparse accepts
-// abbreviated options, so refuseReserved rejects these too.
+// refuseReserved returns an error if the arguments contain a reserved option, which only the agent may set. argparse
+// accepts abbreviated options, so refuseReserved also rejects abbreviations of these options.
 func refuseReserved(args []string, reserved ...string) error {
 	for _, arg := range args {
 		name, _, _ := strings.Cut(arg, "=")
@@ -56,8 +62,8 @@ func refuseReserved(args []string, reserved ...string) error {
 	return nil
 }
 
-// findModel returns the first file with the suffix kind, in name order. A model that is split into several
-// files is loaded from the first.
+// findModel returns the path of the first file, in name order, that ends with the given suffix. If a model is split
+// into several files, the engine loads it from the first one.
 func findModel(dir, kind string) (string, error) {
 	found := ""
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {

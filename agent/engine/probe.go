@@ -47,8 +47,8 @@ type Result struct {
 // OK reports whether all required probes have passed.
 func (r Result) OK() bool { return r.Code == "" && len(r.Checks) > 0 }
 
-// JSON returns the result as reported to the control plane. It contains no timestamps, so two runs with the
-// same outcome differ at most in their durations.
+// JSON returns the result as reported to the control plane. It contains no timestamps, so two results with the same
+// outcome differ at most in their durations.
 func (r Result) JSON() json.RawMessage {
 	raw, err := json.Marshal(r)
 	if err != nil {
@@ -96,7 +96,7 @@ func (p *Prober) Run(ctx context.Context, t Target) Result {
 		{"models", executor.CodeModelNameMissing, w.models},
 		{"generate", executor.CodeGenerateFailed, w.generate},
 	}
-	if t.Task != "embedding" {
+	if t.Task != taskEmbedding {
 		steps = append(steps, step{"stream", executor.CodeStreamFailed, w.stream})
 	}
 	for _, s := range append(steps, step{"capabilities", "", w.capabilities}) {

@@ -101,7 +101,7 @@ func TestProber_Run_requestPerTask(t *testing.T) {
 				require.Equal(t, "POST", request["method"])
 				require.Equal(t, "application/json", request["kind"])
 				if task != "embedding" && request["stream"] != true {
-					require.EqualValues(t, 1, request["max_tokens"], "the probe requests one token")
+					require.EqualValues(t, 1, request["max_tokens"], "the probe must request one token")
 				}
 			}
 		})
@@ -184,7 +184,7 @@ func TestProber_Run_waitsForPort(t *testing.T) {
 		done <- NewProber(clk).Run(t.Context(), Target{Address: "http://" + address, Names: []string{"default"}, Deadline: time.Hour})
 	}()
 	for range 3 {
-		require.NoError(t, clk.Await(t.Context(), 1), "the prober waits between two tries")
+		require.NoError(t, clk.Await(t.Context(), 1), "the prober must wait between two tries")
 		clk.Advance(interval)
 	}
 	require.NoError(t, clk.Await(t.Context(), 1))
@@ -270,8 +270,8 @@ func TestProber_Run_keyCheckedByStatus(t *testing.T) {
 			inner(w, r)
 		}
 		r := probe(t, engine, nil)
-		require.True(t, r.OK(), "the key check does not affect readiness")
-		require.Equal(t, want, r.Capabilities["key_checked"], "%d", status)
+		require.True(t, r.OK(), "the key check must not affect readiness")
+		require.Equal(t, want, r.Capabilities["key_checked"], "key_checked for status %d", status)
 	}
 }
 

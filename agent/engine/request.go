@@ -84,7 +84,7 @@ func (w *probing) requestFor(stream bool, tokens int) (string, []byte) {
 	body := map[string]any{"model": w.target.Model}
 	path := "/v1/chat/completions"
 	switch w.target.Task {
-	case "embedding":
+	case taskEmbedding:
 		path = "/v1/embeddings"
 		body["input"] = "Hi"
 	case "completion":
@@ -103,8 +103,8 @@ func (w *probing) requestFor(stream bool, tokens int) (string, []byte) {
 	return path, raw
 }
 
-// sendUntilReady repeats a request while the engine is unreachable or still loading. After the deadline it
-// returns the error of the last try. It skips a try that the deadline cut off, unless that was the only one.
+// sendUntilReady repeats a request while the engine is unreachable or still loading. After the deadline it returns the
+// error of the last try. It ignores the error of a try that the deadline cut off, unless that was the only try.
 func (w *probing) sendUntilReady(ctx context.Context, method, path string, body []byte) (int, []byte, error) {
 	var last error
 	for {

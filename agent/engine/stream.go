@@ -18,8 +18,8 @@ import (
 // streamTokens is the number of tokens that the stream probe requests.
 const streamTokens = 4
 
-// stream requests a few tokens as a stream of events. It accepts comment lines, a missing [DONE] and usage
-// in any event, because real engines send such streams.
+// stream requests a few tokens as a stream of events. It accepts comment lines, a missing [DONE] and a usage field in
+// any event, because real engines send such streams.
 func (w *probing) stream(ctx context.Context) (string, error) {
 	path, request := w.requestFor(true, streamTokens)
 	resp, err := w.send(ctx, http.MethodPost, path, request, w.target.Key)

@@ -91,7 +91,7 @@ func (f *forward) carry(conn net.Conn, target string) {
 	var back sync.WaitGroup
 	back.Go(func() {
 		_, _ = io.Copy(secured, engine)
-		// The engine has closed its response: stop reading the request.
+		// The engine's response has ended: end the response to the client, and stop reading the client's request.
 		_ = secured.CloseWrite()
 		_ = secured.SetReadDeadline(time.Unix(1, 0))
 	})

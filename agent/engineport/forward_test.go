@@ -183,9 +183,9 @@ func TestRelay_Observed_onePortPerEngine(t *testing.T) {
 		require.Equal(t, word, got)
 	}
 	second := all("b", "c")
-	require.Equal(t, first["b"], second["b"], "the port of a remaining engine has changed")
+	require.Equal(t, first["b"], second["b"], "a remaining engine must keep its port")
 	_, err := get(w.as("inference"), first["a"])
-	require.Error(t, err, "the port of a removed engine is still open")
+	require.Error(t, err, "the port of a removed engine must be closed")
 }
 
 func TestRelay_Observed_newGenerationGetsNewPort(t *testing.T) {

@@ -20,6 +20,9 @@ type Config struct {
 	// connect.
 	Listen string
 	Host   string
+	// Opened receives the address, host:port, of each port that was opened for an engine. Opened may be nil; it must
+	// not call the relay.
+	Opened func(key executor.Key, address string)
 }
 
 // Relay wraps an executor so that other hosts can reach its engines over mutual TLS. Observed opens a port
@@ -112,5 +115,8 @@ func (r *Relay) port(key executor.Key, target string) (string, error) {
 	}
 	f.serving.Go(f.serve)
 	r.open[key] = f
+	if r.cfg.Opened != nil {
+		r.cfg.Opened(key, inner.Addr().String())
+	}
 	return f.address, nil
 }

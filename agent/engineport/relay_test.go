@@ -53,7 +53,9 @@ type harness struct {
 	ca      *pki.CA
 	engines *engines
 	relay   *engineport.Relay
-	stop    func()
+	// opened are the addresses of the ports that the relay has opened.
+	opened []string
+	stop   func()
 }
 
 func newHarness(t *testing.T) *harness {
@@ -67,7 +69,8 @@ func newHarness(t *testing.T) *harness {
 	require.NoError(t, err)
 	node, err := pki.Parse(cert, key, ca.CertPEM())
 	require.NoError(t, err)
-	w.relay = engineport.New(engineport.Config{Listen: "127.0.0.1:0", Host: "127.0.0.1"}, w.engines,
+	opened := func(_ executor.Key, address string) { w.opened = append(w.opened, address) }
+	w.relay = engineport.New(engineport.Config{Listen: "127.0.0.1:0", Host: "127.0.0.1", Opened: opened}, w.engines,
 		func() (pki.Source, error) { return node, nil }, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -77,7 +80,7 @@ func newHarness(t *testing.T) *harness {
 	return w
 }
 
-// as returns an HTTP client with a certificate of the service.
+// as returns an HTTP client with a certificate for the given service.
 func (w *harness) as(service string) *http.Client {
 	w.Helper()
 	pair, err := w.ca.IssueService(service, time.Now(), time.Hour)
@@ -122,7 +125,7 @@ func TestRelay_acceptsOnlyInference(t *testing.T) {
 	w.engines.set(engineSending(t, "tokens"))
 	address := w.address()
 	require.True(t, strings.HasPrefix(address, "https://127.0.0.1:"), address)
-	require.Equal(t, address, w.address(), "a second call opened another port")
+	require.Equal(t, address, w.address(), "a second call must not open another port")
 	got, err := get(w.as("inference"), address)
 	require.NoError(t, err)
 	require.Equal(t, "tokens", got)
@@ -146,6 +149,25 @@ func TestRelay_restartedEngineKeepsPort(t *testing.T) {
 	got, err := get(w.as("inference"), address)
 	require.NoError(t, err)
 	require.Equal(t, "second", got)
+}
+
+// The shim of an engine connects without a handshake to check whether the relay responds.
+func TestRelay_endsConnectionWithoutHandshake(t *testing.T) {
+	t.Parallel()
+	w := newHarness(t)
+	w.engines.set(engineSending(t, "x"))
+	require.Equal(t, []string{strings.TrimPrefix(w.address(), "https://")}, w.opened)
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", w.opened[0])
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	tcp, ok := conn.(*net.TCPConn)
+	require.True(t, ok)
+	require.NoError(t, tcp.CloseWrite())
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(5*time.Second)))
+	_, err = io.Copy(io.Discard, conn)
+	require.NoError(t, err)
+	w.address()
+	require.Len(t, w.opened, 1)
 }
 
 func TestRelay_Observed_closesPortOfGoneEngine(t *testing.T) {

@@ -37,6 +37,10 @@ const (
 // MaxMessage is the maximum size in bytes of Exit.Message and of the result of a failed probe.
 const MaxMessage = 4096
 
+// DetailFrozen is the detail of a running execution whose processes are stopped because the disk of the node is full.
+// The jobs service looks for this text to record when a freeze begins and ends.
+const DetailFrozen = "frozen: the disk of the node is full"
+
 // Exit describes how an execution ended.
 type Exit struct {
 	// Code is the exit code; -1 if a signal ended the process, nothing was started or the exit code is unknown.
@@ -70,7 +74,7 @@ const (
 	EngineFailed   Readiness = "failed"
 )
 
-// Code identifies the check that an engine failed.
+// Code identifies the check that failed for an engine.
 type Code string
 
 // The codes that an executor can report.

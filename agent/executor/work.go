@@ -70,6 +70,8 @@ type Work struct {
 	Deadline time.Time    `json:"deadline,omitzero"`
 	Attempt  *AttemptSpec `json:"attempt,omitempty"`
 	Engine   *EngineSpec  `json:"engine,omitempty"`
+	// IngestEndpoint is the current base URL of the ingest routes, if the control plane has sent one.
+	IngestEndpoint string `json:"-"`
 }
 
 // ObjectRef is an object to download and verify.
@@ -117,6 +119,9 @@ type AttemptSpec struct {
 	Limits         Limits            `json:"limits"`
 	Grace          time.Duration     `json:"grace"`
 	Resume         *ResumePoint      `json:"resume,omitempty"`
+	// NoNetwork closes the network of the attempt. The attempt then reaches only its own ports, the ingest endpoint and
+	// the addresses in the agent's setting ClosedReach.
+	NoNetwork bool `json:"no_network,omitempty"`
 }
 
 // ResumePoint is the checkpoint from which training resumes.
@@ -158,8 +163,12 @@ type EngineSpec struct {
 	ProbeDeadline  time.Duration   `json:"probe_deadline"`
 }
 
-// Token is an ingest token.
+// Token is an ingest token with the lease of its attempt.
 type Token struct {
 	Secret    secret.String
 	ExpiresAt time.Time
+	// Lease is the token with which the lease is renewed; empty if the control plane has no leases. Silence is the time
+	// without a renewal after which the attempt must end; 0 means never.
+	Lease   secret.String
+	Silence time.Duration
 }

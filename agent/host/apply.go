@@ -4,9 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
+	"github.com/signalbox-dev/signalbox/agent/host/boundary"
+	"github.com/signalbox-dev/signalbox/agent/host/shim"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
 // Apply sets the complete list of desired works. A work that cannot be applied does not block the others;
@@ -22,13 +28,14 @@ func (h *Host) Apply(ctx context.Context, desired []executor.Work) error {
 	var errs []error
 	named := map[string]executor.Key{}
 	for _, d := range desired {
-		if err := check(d); err != nil {
-			errs = append(errs, err)
-			continue
-		}
+		// Even a work that this agent rejects below is in the list, so it must not be removed.
 		h.listed[d.Key] = true
 		if newest, ok := named[d.WorkID]; !ok || newest.Before(d.Key) {
 			named[d.WorkID] = d.Key
+		}
+		if err := errors.Join(d.Validate(), h.checkSpec(d)); err != nil {
+			errs = append(errs, err)
+			continue
 		}
 		if err := h.want(ctx, d); err != nil {
 			errs = append(errs, err)
@@ -51,7 +58,7 @@ func (h *Host) want(ctx context.Context, d executor.Work) error {
 		}
 	}
 	if w, ok := h.works[d.Key]; ok {
-		w.reportTo(ctx, d.Attempt)
+		w.reportTo(ctx, endpointOf(d))
 		w.until(ctx, d.Deadline)
 		w.want(ctx, d.Desired, d.Force)
 		return nil
@@ -76,11 +83,10 @@ func (h *Host) want(ctx context.Context, d executor.Work) error {
 	return nil
 }
 
-func check(d executor.Work) error {
-	if err := d.Validate(); err != nil {
-		return err
-	}
-	if d.Desired != executor.DesiredRunning {
+// checkSpec returns an error if a work that must run does not have the spec of its kind. A work that the host already
+// has may be listed without a spec: it keeps the spec with which it was created. The caller holds h.mu.
+func (h *Host) checkSpec(d executor.Work) error {
+	if _, known := h.works[d.Key]; known && d.Attempt == nil && d.Engine == nil || d.Desired != executor.DesiredRunning {
 		return nil
 	}
 	if (d.Kind == executor.KindAttempt) != (d.Attempt != nil) || (d.Kind == executor.KindEngine) != (d.Engine != nil) ||
@@ -169,4 +175,184 @@ func (w *work) wait(ctx context.Context) bool {
 	case <-over:
 	}
 	return true
+}
+
+// leftFile is the path of the file that marks the work as left to its shim when the agent was stopped. If the next
+// agent finds that the work's processes have ended without a result, their end was part of that planned stop: a
+// container was stopped, or the machine was shut down.
+func (w *work) leftFile() string { return w.path("left.json") }
+
+// leave marks the work as left to its shim, see leftFile, unless the work has ended.
+func (w *work) leave() error {
+	if p := w.observed().Phase; p == executor.PhaseCollecting || p == executor.PhaseExited {
+		return nil
+	}
+	return localfile.WriteJSON(w.leftFile(), struct {
+		At time.Time `json:"at"`
+	}{w.host.deps.Clock.Now()}, localfile.PrivateMode)
+}
+
+// takeBack removes the mark that leave has written, if the processes of the work are still running or were never
+// started. A later end is then not part of the planned stop.
+func (w *work) takeBack() error {
+	for _, dir := range w.runDirs() {
+		state, err := w.host.control.State(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if state == shim.Ended || state == shim.Lost {
+			return nil
+		}
+	}
+	return w.forgetLeft()
+}
+
+func (w *work) forgetLeft() error {
+	if err := os.Remove(w.leftFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove the mark of a planned stop: %w", err)
+	}
+	return nil
+}
+
+// planned reports whether the end of the processes in dir was intended: the agent requested it, or the agent itself was
+// stopped before.
+func (w *work) planned(dir string) bool {
+	_, err := os.Stat(w.leftFile())
+	return err == nil || w.host.control.StopRequested(dir)
+}
+
+// followEndpoint gives a running attempt its endpoint after the endpoint has moved. It does so outside of Apply, because it
+// looks up names, and each of these can take seconds while the control plane moves.
+func (w *work) followEndpoint(ctx context.Context) {
+	if w.assignment.Work.Attempt == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		defer cancel()
+		select {
+		case <-ctx.Done():
+		case <-w.quiet:
+		}
+	}()
+	for {
+		for try := 0; ; try++ {
+			err := w.moveEndpoint(ctx)
+			if err == nil {
+				break
+			}
+			if try == 0 && ctx.Err() == nil {
+				w.host.deps.Log.WarnContext(ctx, "cannot give the work its new ingest endpoint; trying again", "work", w.key.String(), "error", err.Error())
+			}
+			if clock.Sleep(ctx, w.host.deps.Clock, w.host.retry.Wait(try)) != nil {
+				return
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.rerouted:
+		}
+	}
+}
+
+// moveEndpoint gives the attempt its current endpoint, unless its endpoint file already contains that endpoint or does
+// not exist yet.
+func (w *work) moveEndpoint(ctx context.Context) error {
+	w.reaching.Lock()
+	defer w.reaching.Unlock()
+	endpoint := w.endpoint()
+	known, err := os.ReadFile(w.endpointFile())
+	if errors.Is(err, fs.ErrNotExist) || err == nil && string(known) == endpointText(endpoint) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the endpoint file: %w", err)
+	}
+	// Open the network to the new address before the attempt can read that address.
+	if err := w.reachAgain(ctx, endpoint); err != nil {
+		return err
+	}
+	return writeEndpoint(w.endpointFile(), endpoint)
+}
+
+// reachAgain lets the running processes of the attempt reach the ingest endpoint at another address. It does not wait
+// until Run has tried the boundary, because these processes already run inside one. The caller holds w.reaching.
+func (w *work) reachAgain(ctx context.Context, endpoint string) error {
+	for _, dir := range []string{w.path("run"), w.path("flush")} {
+		start, err := shim.ReadStart(dir)
+		if errors.Is(err, fs.ErrNotExist) || (err == nil && !start.Isolation.Network.On()) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		n, err := w.changed(ctx, start.Isolation.Network, endpoint)
+		if err != nil {
+			return err
+		}
+		if err := w.host.control.Reach(dir, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// changed returns a network of the same kind as the network before, in which the work reaches the given endpoint. If
+// the network is closed, changed also saves the names that the work can look up.
+func (w *work) changed(ctx context.Context, before boundary.Network, endpoint string) (boundary.Network, error) {
+	n := boundary.Network{Kind: before.Kind, Program: before.Program, Closed: before.Closed}
+	if !n.Closed {
+		return w.host.within(ctx, n, endpoint)
+	}
+	n, hosts, err := w.closedTo(ctx, n, endpoint)
+	if err != nil {
+		return n, err
+	}
+	return n, w.saveHosts(n, hosts)
+}
+
+// lookupInterval is the time after which the addresses of a closed work's endpoint are looked up again. The work cannot
+// look them up itself.
+const lookupInterval = 30 * time.Second
+
+// followNames lets a closed work reach its endpoint even after the addresses of the endpoint's host name have changed.
+func (w *work) followNames(ctx context.Context) {
+	if !w.closedNetwork() {
+		return
+	}
+	ticks := w.host.deps.Clock.NewTicker(lookupInterval)
+	defer ticks.Stop()
+	for last := ""; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.quiet:
+			return
+		case <-ticks.C():
+		}
+		now, err := w.lookAgain(ctx, last)
+		if err != nil && ctx.Err() == nil {
+			w.host.deps.Log.WarnContext(ctx, "cannot look up the ingest endpoint of a work again", "work", w.key.String(), "error", err.Error())
+		}
+		last = now
+	}
+}
+
+// lookAgain looks up the endpoint and lets the work reach it, unless the addresses are the same as in last. It returns
+// the addresses that the work now reaches.
+func (w *work) lookAgain(ctx context.Context, last string) (string, error) {
+	w.reaching.Lock()
+	defer w.reaching.Unlock()
+	endpoint := w.endpoint()
+	n, _, err := w.closedTo(ctx, boundary.Network{}, endpoint)
+	now := fmt.Sprint(n.Reach)
+	if err != nil || now == last {
+		return last, err
+	}
+	if err := w.reachAgain(ctx, endpoint); err != nil {
+		return last, err
+	}
+	return now, nil
 }

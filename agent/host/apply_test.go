@@ -114,7 +114,7 @@ func TestHost_Apply_worksRunConcurrently(t *testing.T) {
 	s.until("both end", func() bool { return s.phase("a") == executor.PhaseExited && s.phase("b") == executor.PhaseExited })
 	all := s.host.Observed()
 	require.Len(t, all, 2)
-	require.Equal(t, "a", all[0].WorkID, "ordered by work id")
+	require.Equal(t, "a", all[0].WorkID, "the observations must be ordered by work id")
 }
 
 func TestHost_Apply_concurrentCalls(t *testing.T) {
@@ -150,7 +150,7 @@ func TestHost_Apply_stoppedIsFinal(t *testing.T) {
 	s.until("the work ends", func() bool { return s.phase("a") == executor.PhaseExited })
 	require.Equal(t, executor.ReasonStopped, s.host.Observed()[0].Exit.Reason)
 	s.apply(w)
-	require.Equal(t, executor.PhaseExited, s.phase("a"), "the work was started again")
+	require.Equal(t, executor.PhaseExited, s.phase("a"), "the work must not be started again")
 }
 
 func TestHost_Observed_unknownWorkIsGoneWhileListed(t *testing.T) {
@@ -208,7 +208,7 @@ func TestHost_Shutdown_startsNoWorks(t *testing.T) {
 	s.apply(first)
 	s.until("the work runs", func() bool { return s.phase("a") == executor.PhaseRunning })
 	require.NoError(t, s.host.Shutdown(t.Context(), true))
-	require.NoError(t, s.host.Shutdown(t.Context(), true), "a second call, as from a second signal")
+	require.NoError(t, s.host.Shutdown(t.Context(), true), "a second call must succeed, as after a second signal")
 	s.apply(first, s.script("b", "echo x >> "+starts))
 	require.Empty(t, s.phase("b"), "works must not start after Shutdown")
 	s.until("the running work has ended", func() bool { return s.phase("a") == executor.PhaseExited })
@@ -295,4 +295,19 @@ func TestHost_inputPathsOutsideFolderRejected(t *testing.T) {
 		require.Equal(t, executor.ReasonFetch, o.Exit.Reason, "%s: %+v", o.WorkID, o.Exit)
 		require.True(t, strings.Contains(o.Exit.Message, "must be a file name") || strings.Contains(o.Exit.Message, "is outside the work's folder"), o.Exit.Message)
 	}
+}
+
+// A later version of the control plane may list a running work in a form that this agent does not accept.
+func TestHost_Apply_keepsListedWorkThatItCannotCheck(t *testing.T) {
+	t.Parallel()
+	a := newAttempt(t, "sleep 300", nil)
+	a.apply()
+	a.reach(executor.PhaseRunning)
+	listed := a.work
+	listed.Attempt, listed.Engine = nil, &executor.EngineSpec{}
+	require.ErrorContains(t, a.host.Apply(t.Context(), []executor.Work{listed}), "the spec does not match kind")
+	raw, err := os.ReadFile(a.path("assignment.json"))
+	require.NoError(t, err)
+	require.Contains(t, string(raw), `"desired":"running"`)
+	a.reach(executor.PhaseRunning)
 }

@@ -4,12 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
+	"github.com/signalbox-dev/signalbox/agent/host/boundary"
 	"github.com/signalbox-dev/signalbox/agent/host/logship"
 	"github.com/signalbox-dev/signalbox/agent/host/pyenv"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
@@ -91,10 +99,33 @@ func (w *work) collect(ctx context.Context, exit executor.Exit, s *shipment) err
 	return w.exited(exit)
 }
 
+// collecting records when the delivery of the rest of the log began.
+type collecting struct {
+	Since time.Time `json:"since"`
+}
+
+// lastTry is the minimum time that an agent has after its start to deliver the rest of a log, unless
+// CollectTimeout is shorter. It applies even if the machine was off for longer than CollectTimeout.
+const lastTry = time.Minute
+
+// collectTime returns the time left to deliver the rest of the log. CollectTimeout counts from the first
+// call, even if the agent was restarted since. Each restart may extend the time by up to lastTry.
+func (w *work) collectTime() (time.Duration, error) {
+	var c collecting
+	err := localfile.ReadJSON(w.path("collecting.json"), &c)
+	if errors.Is(err, fs.ErrNotExist) {
+		c.Since = w.host.deps.Clock.Now()
+		err = localfile.WriteJSON(w.path("collecting.json"), c, localfile.PrivateMode)
+	}
+	whole := w.host.cfg.CollectTimeout
+	left := whole - clock.Since(w.host.deps.Clock, c.Since)
+	return min(whole, max(left, lastTry)), err
+}
+
 // shipment is a running delivery of a log.
 type shipment struct {
-	// ended is closed when the log is complete. done is closed when the shipper has returned; err is then its
-	// error.
+	// ended is closed when the log is complete. done is closed when the shipper has returned; err is then the error of
+	// the shipper.
 	ended, done chan struct{}
 	err         error
 	cancel      context.CancelFunc
@@ -140,6 +171,12 @@ func (w *work) prepareAttempt(ctx context.Context, dir string) (*executor.Exit, 
 		}
 		return nil, err
 	}
+	w.mu.Lock()
+	err = w.saveLease(dir)
+	w.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
 	return nil, w.host.control.Launch(dir, start)
 }
 
@@ -175,7 +212,7 @@ func (w *work) readyAttempt(ctx context.Context, dir string) (shim.Start, error)
 	if err := w.detail("building the Python environment"); err != nil {
 		return shim.Start{}, err
 	}
-	env, err := w.host.envs.Ensure(ctx, spec.Environment)
+	env, err := w.host.envs.Ensure(ctx, spec.Environment, w.dir)
 	if err != nil {
 		return shim.Start{}, err
 	}
@@ -185,7 +222,7 @@ func (w *work) readyAttempt(ctx context.Context, dir string) (shim.Start, error)
 	if err := w.mint(ctx); err != nil {
 		return shim.Start{}, ended(executor.ReasonStart, err)
 	}
-	return w.attemptStart(*spec, env, dir)
+	return w.attemptStart(ctx, *spec, env, dir)
 }
 
 // mint requests the attempt's ingest token and saves it, unless an earlier call has done so.
@@ -194,7 +231,9 @@ func (w *work) mint(ctx context.Context) error {
 		return nil
 	}
 	var token executor.Token
+	var leased time.Time
 	err := w.retry(ctx, func(ctx context.Context) (err error) {
+		leased = w.host.deps.Clock.Now()
 		token, err = w.host.deps.Tokens.MintIngestToken(ctx, w.key)
 		return err
 	})
@@ -203,13 +242,14 @@ func (w *work) mint(ctx context.Context) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.assignment.Token = token.Secret.Reveal()
+	w.assignment.Token, w.assignment.Lease = token.Secret.Reveal(), token.Lease.Reveal()
+	w.assignment.Leased, w.assignment.Silence = leased, token.Silence
 	return w.saveAssignment()
 }
 
-// attemptStart returns the command of the attempt with its environment, limits and boundary. dir is the folder of its
-// shim.
-func (w *work) attemptStart(spec executor.AttemptSpec, env pyenv.Environment, dir string) (shim.Start, error) {
+// attemptStart returns the command of the attempt with its environment, limits and boundary. The parameter dir is the
+// folder of the attempt's shim.
+func (w *work) attemptStart(ctx context.Context, spec executor.AttemptSpec, env pyenv.Environment, dir string) (shim.Start, error) {
 	if len(spec.Command) == 0 {
 		return shim.Start{}, ended(executor.ReasonStart, errors.New("the attempt has no command"))
 	}
@@ -225,7 +265,7 @@ func (w *work) attemptStart(spec executor.AttemptSpec, env pyenv.Environment, di
 		}
 		readable = append(readable, sdk)
 	}
-	inside, err := w.isolation(dir, env, visible{writable: []string{w.path("package"), w.path("spool")}, readable: readable})
+	inside, err := w.isolation(ctx, dir, env, visible{writable: []string{"package", "spool"}, readable: readable})
 	if err != nil {
 		return shim.Start{}, err
 	}
@@ -236,8 +276,8 @@ func (w *work) attemptStart(spec executor.AttemptSpec, env pyenv.Environment, di
 		path = env.Python
 	}
 	return shim.Start{
-		Path: path, Args: args, Env: variables, Dir: w.path("package"), Log: w.path("log"),
-		Limits: w.host.holder.Plan(w.groupName(), spec.Limits), Isolation: inside, Mark: w.mark(),
+		Path: path, Args: args, Env: variables, Dir: w.path("package"), Log: w.path("log"), LogBounds: w.host.cfg.LogBounds,
+		Limits: w.host.plan(w.groupName(), spec.Limits), Isolation: inside, Mark: w.mark(),
 	}, nil
 }
 
@@ -258,3 +298,103 @@ func (w *work) nowRunning(dir string) error {
 
 // mark returns a name that identifies this execution among the executions of all agents on the machine.
 func (w *work) mark() string { return filepath.Base(w.groupName()) }
+
+// gpus returns the GPUs that works may get. There are none if the device files have changed so that the agent's
+// CUDA_VISIBLE_DEVICES is no longer valid.
+func (h *Host) gpus() []executor.GPU {
+	found, _ := executor.PermittedGPUs(h.folders.List(), h.cfg.Environ) // New has checked the variable
+	return found
+}
+
+// CountGPUs returns the number of GPUs that works may get.
+func (h *Host) CountGPUs() int { return len(h.gpus()) }
+
+// devices returns the devices of the work's GPUs, and the other files that the driver's libraries need.
+func (w *work) devices() []boundary.Bind {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.assignment.GPUs) == 0 {
+		return nil
+	}
+	// The libraries read the PCI address of each device there.
+	binds := []boundary.Bind{{Path: "/sys", Access: boundary.ReadOnly}}
+	for _, number := range w.assignment.GPUs {
+		binds = append(binds, boundary.Bind{Path: w.host.folders.Device(number), Access: boundary.Device})
+	}
+	for _, name := range []string{"ctl", "-uvm", "-uvm-tools", "-modeset"} {
+		binds = append(binds, boundary.Bind{Path: filepath.Join(w.host.folders.Dev, "nvidia"+name), Access: boundary.Device, Optional: true})
+	}
+	return binds
+}
+
+// takeGPUs assigns the given number of GPUs, which no other running work uses, to the work. It returns them in the
+// format of CUDA_VISIBLE_DEVICES. An empty value hides all devices.
+func (w *work) takeGPUs(count int) (string, error) {
+	isolated, err := w.host.isolated()
+	if err != nil {
+		return "", err
+	}
+	w.host.mu.Lock()
+	defer w.host.mu.Unlock()
+	w.mu.Lock()
+	have := len(w.assignment.GPUs)
+	w.mu.Unlock()
+	if have < count {
+		taken := w.host.takenGPUs()
+		var free []int
+		for _, g := range w.host.gpus() {
+			if !slices.Contains(taken, g.Number) {
+				free = append(free, g.Number)
+			}
+		}
+		if len(free) < count {
+			return "", ended(executor.ReasonStart, fmt.Errorf("the work needs %d GPUs, but only %d are free on this node", count, len(free)))
+		}
+		w.mu.Lock()
+		w.assignment.GPUs = free[:count]
+		err := w.saveAssignment()
+		w.mu.Unlock()
+		if err != nil {
+			return "", err
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return visibleTo(w.assignment.GPUs, w.host.folders.List(), isolated)
+}
+
+// visibleTo returns the value of CUDA_VISIBLE_DEVICES for a work that has the GPUs with the given numbers. For an
+// isolated work, the driver numbers only the devices that the work can open, so the value counts from 0. Otherwise the
+// value lists the UUIDs of the GPUs; a GPU without a UUID is listed by its index among all GPUs.
+func visibleTo(numbers []int, all []executor.GPU, isolated bool) (string, error) {
+	var names []string
+	for n, number := range numbers {
+		if isolated {
+			names = append(names, strconv.Itoa(n))
+			continue
+		}
+		i := slices.IndexFunc(all, func(g executor.GPU) bool { return g.Number == number })
+		if i < 0 {
+			return "", ended(executor.ReasonStart, errors.New("a GPU that was assigned to the work no longer exists on this node"))
+		}
+		if all[i].UUID != "" {
+			names = append(names, all[i].UUID)
+		} else {
+			names = append(names, strconv.Itoa(i))
+		}
+	}
+	return strings.Join(names, ","), nil
+}
+
+// takenGPUs returns the devices of works whose processes may be running. The caller holds h.mu.
+func (h *Host) takenGPUs() []int {
+	var taken []int
+	for _, w := range h.works {
+		w.mu.Lock()
+		if w.seen.Phase != executor.PhaseExited && w.seen.Phase != executor.PhaseCollecting {
+			taken = append(taken, w.assignment.GPUs...)
+		}
+		w.mu.Unlock()
+	}
+	return taken
+}

@@ -29,7 +29,7 @@ func TestDeadline_endsWork(t *testing.T) {
 	endless := s.script("wrk_2", "exec sleep 600")
 	s.apply(w, endless)
 	s.until("the work has ended", func() bool { return s.phase("wrk_1") == executor.PhaseExited })
-	require.False(t, time.Now().Before(w.Deadline), "the work ended before its deadline")
+	require.False(t, time.Now().Before(w.Deadline), "the work must not end before its deadline")
 	require.Equal(t, executor.ReasonDeadline, s.exit("wrk_1").Reason, "the reason must be the deadline, not a stop")
 	s.until("the other work runs", func() bool { return s.phase("wrk_2") == executor.PhaseRunning })
 	s.apply(w, endless)

@@ -2,16 +2,22 @@ package host
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
+	"net"
+	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
 
 	"github.com/signalbox-dev/signalbox/agent/engine"
 	"github.com/signalbox-dev/signalbox/agent/executor"
+	"github.com/signalbox-dev/signalbox/agent/host/boundary"
 	"github.com/signalbox-dev/signalbox/agent/host/objcache"
 	"github.com/signalbox-dev/signalbox/agent/host/pyenv"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
@@ -20,11 +26,11 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// maxFailures is the number of failed starts after which an engine that was never ready is given up.
+// maxFailures is the number of failed starts after which the agent gives up an engine that was never ready.
 const maxFailures = 3
 
-// keepEngine keeps the engine running and restarts it after a failure, until the work must end or the
-// engine is given up.
+// keepEngine keeps the engine running and restarts it after a failure. It returns when the work must end or when it
+// gives up the engine.
 func (w *work) keepEngine(ctx context.Context) error {
 	for failures := 0; ; {
 		e, exit, err := w.currentStart(ctx)
@@ -53,7 +59,7 @@ func (w *work) keepEngine(ctx context.Context) error {
 			return w.engineFailed(end)
 		}
 		if end.Reason == executor.ReasonStopped && !e.hopeless {
-			failures = 0 // An earlier agent stopped the engine at its shutdown: restart it without delay.
+			failures = 0 // An earlier agent stopped the engine when it shut down: restart the engine without delay.
 		}
 		if err := w.nextStart(ctx, failures); err != nil {
 			return err
@@ -66,14 +72,14 @@ type engineStart struct {
 	*work
 	dir    string
 	target engine.Target
-	// served is true if this start has passed its probes.
+	// served is true if the engine has passed its probes in this start.
 	served bool
-	// hopeless is true if the process ran but failed its probes.
+	// hopeless is true if the process ran but failed its probes in this start.
 	hopeless bool
 }
 
-// address is the content of the file address.json. An agent that adopts a start reads the engine's address
-// from it.
+// address is the content of the file address.json. An agent that adopts a running engine reads the engine's address
+// from this file.
 type address struct {
 	Address string `json:"address"`
 }
@@ -144,14 +150,12 @@ func (w *work) readyEngine(ctx context.Context, dir string) (shim.Start, error) 
 	if err := w.fetchModel(ctx, spec); err != nil {
 		return shim.Start{}, ended(executor.ReasonFetch, err)
 	}
-	env, err := w.host.envs.Ensure(ctx, driver.Environment(spec))
+	env, err := w.host.envs.Ensure(ctx, driver.Environment(spec), w.dir)
 	if err != nil {
 		return shim.Start{}, err
 	}
-	for _, folder := range []string{filesOf(dir), w.path("work"), w.path("tmp")} {
-		if err := os.MkdirAll(folder, 0o700); err != nil {
-			return shim.Start{}, fmt.Errorf("create a folder of the engine: %w", err)
-		}
+	if err := os.MkdirAll(filesOf(dir), 0o700); err != nil {
+		return shim.Start{}, fmt.Errorf("create a folder of the engine: %w", err)
 	}
 	if err := w.makeKey(); err != nil {
 		return shim.Start{}, err
@@ -187,20 +191,21 @@ func (w *work) engineCommand(
 	if err != nil {
 		return shim.Start{}, err
 	}
-	inside, err := w.isolation(dir, env, visible{readable: []string{w.path("model"), filesOf(dir)}, secret: []string{w.path("key")}})
+	inside, err := w.isolation(ctx, dir, env, visible{readable: []string{w.path("model"), filesOf(dir)}, secret: []string{w.path("key")}})
 	if err != nil {
 		return shim.Start{}, err
 	}
+	inside.Network.Serve, inside.Ports.Own = port, uint16(port)
 	v := w.baseEnv(env)
 	v["CUDA_VISIBLE_DEVICES"], v["HF_HUB_OFFLINE"] = gpus, "1"
 	return shim.Start{
-		Path: c.Args[0], Args: c.Args, Env: append(flat(v), c.Env...), Dir: w.path("work"), Log: w.path("log"),
-		Limits: w.host.holder.Plan(w.groupName(), spec.Limits), Isolation: inside, Mark: w.mark(),
+		Path: c.Args[0], Args: c.Args, Env: append(flat(v), c.Env...), Dir: w.path("work"), Log: w.path("log"), LogBounds: w.host.cfg.LogBounds,
+		Limits: w.host.plan(w.groupName(), spec.Limits), Isolation: inside, Mark: w.mark(),
 	}, nil
 }
 
-// filesOf returns the folder for the files of one start. Unlike the other files in the start's folder, the engine
-// reads them.
+// filesOf returns the folder, below the folder dir of one start, for the files that the engine itself reads. The engine
+// does not see the other files in dir.
 func filesOf(dir string) string { return filepath.Join(dir, "files") }
 
 // fetchModel links the model's files into the folder `model` of the work. Some engines use the name of the
@@ -210,19 +215,27 @@ func (w *work) fetchModel(ctx context.Context, spec executor.EngineSpec) error {
 	if len(spec.Model) == 1 && spec.ModelDigest != "" && spec.ModelDigest != "sha256:"+spec.Model[0].SHA256 {
 		return errors.Join(objcache.ErrMismatch, fmt.Errorf("the model's file does not match the digest %s", spec.ModelDigest))
 	}
-	if err := os.MkdirAll(w.path("work"), 0o700); err != nil {
-		return fmt.Errorf("create the engine's folder: %w", err)
+	if err := w.createFolders(ctx, "work", "tmp"); err != nil {
+		return err
 	}
-	for _, name := range append([]string{engine.DefaultName}, spec.ServedNames...) {
-		link := w.path("work", name)
+	err := w.inFolder("work", func(dir string) error { return linkNames(dir, w.path("model"), spec.ServedNames) })
+	if err != nil {
+		return err
+	}
+	return w.fetch(ctx, spec.Model, w.path("model"), w.host.objects.Link)
+}
+
+// linkNames creates links in the folder dir, named after the default name and the served names, to the model's folder.
+func linkNames(dir, model string, served []string) error {
+	for _, name := range append([]string{engine.DefaultName}, served...) {
 		if !plain(name) {
 			continue
 		}
-		if err := os.Symlink(w.path("model"), link); err != nil && !errors.Is(err, os.ErrExist) {
+		if err := os.Symlink(model, filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrExist) {
 			return fmt.Errorf("link the served name to the model: %w", err)
 		}
 	}
-	return w.fetch(ctx, spec.Model, w.path("model"), w.host.objects.Link)
+	return nil
 }
 
 // makeKey writes the file with the API key that callers of this engine must send. It generates the key at
@@ -256,11 +269,17 @@ func (w *work) nextStart(ctx context.Context, failures int) error {
 		return ctx.Err()
 	}
 	old := w.path("starts", strconv.Itoa(w.observed().Engine.Restarts))
+	if start, err := shim.ReadStart(old); err == nil {
+		w.lastNetwork = start.Isolation.Network
+	}
 	err := w.report(func(r *executor.EngineReport) { r.Restarts++ })
 	if err != nil {
 		return err
 	}
-	if err := os.RemoveAll(old); err != nil {
+	w.mu.Lock() // renewAt writes into the folders of the starts
+	err = os.RemoveAll(old)
+	w.mu.Unlock()
+	if err != nil {
 		return fmt.Errorf("remove the folder of the previous start: %w", err)
 	}
 	return w.forgetLeft()
@@ -276,4 +295,104 @@ func (w *work) suspend(ctx context.Context) error {
 	case <-w.leaving:
 		return w.engineEnded(executor.Exit{Code: -1, Reason: executor.ReasonStopped})
 	}
+}
+
+// The ports of engines are lower than the ports that Linux gives to outgoing connections (32768 and above by default)
+// and than the node ports of Kubernetes. A connection could otherwise take the port before the engine listens on it. No
+// other work may listen on the ports of engines.
+const (
+	firstPort = 20000
+	ports     = 3000
+	portTries = 20
+)
+
+func enginePorts() boundary.PortRange {
+	return boundary.PortRange{First: firstPort, Last: firstPort + ports - 1}
+}
+
+// freePort returns a random loopback port that is not in use at the moment.
+func (h *Host) freePort(ctx context.Context) (int, error) {
+	var taken error
+	for range portTries {
+		n, err := rand.Int(h.deps.Rand, big.NewInt(ports))
+		if err != nil {
+			return 0, fmt.Errorf("choose a random port: %w", err)
+		}
+		port := firstPort + int(n.Int64())
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
+		if err == nil {
+			return port, l.Close()
+		}
+		taken = err
+	}
+	return 0, fmt.Errorf("find a free port: %d tries failed, the last one with: %w", portTries, taken)
+}
+
+// ports returns the ports on which a work with the given boundary must not listen: those of the installation and of all
+// other programs on this node. Without this restriction, a work could receive requests that are meant for a program
+// that is being restarted or that listens at another address of the node.
+func (h *Host) ports(i boundary.Isolation) (p boundary.Ports, err error) {
+	if i.Network.Kind == boundary.OwnNetwork {
+		return p, nil
+	}
+	works := h.cfg.WorkUsers
+	if i.Kind != boundary.OwnUser {
+		works = boundary.Users{First: 1, Last: 0} // An empty range: works cannot be distinguished from other programs of the agent's user.
+	}
+	if p.Busy, err = boundary.Listening("/proc", works); err != nil {
+		return p, err
+	}
+	p.Reserved = []boundary.PortRange{enginePorts()}
+	reserve := func(port uint16) {
+		if engines := enginePorts(); port < engines.First || port > engines.Last {
+			p.Reserved = append(p.Reserved, boundary.PortRange{First: port, Last: port})
+		}
+	}
+	for _, port := range h.cfg.ReservedPorts {
+		reserve(port)
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return p, fmt.Errorf("list the addresses of the node: %w", err)
+	}
+	for _, a := range i.Network.Reach {
+		if isOwn(own, a.Addr()) {
+			reserve(a.Port())
+		}
+	}
+	for _, port := range h.olderEngines() {
+		reserve(port)
+	}
+	return p, nil
+}
+
+func isOwn(node []net.Addr, a netip.Addr) bool {
+	for _, one := range node {
+		if prefix, err := netip.ParsePrefix(one.String()); err == nil && prefix.Addr() == a {
+			return true
+		}
+	}
+	return a.IsLoopback()
+}
+
+// olderEngines returns the ports of running engines. An agent of an earlier version may have chosen ports outside
+// enginePorts.
+func (h *Host) olderEngines() []uint16 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var all []uint16
+	for _, w := range h.works {
+		r := w.observed().Engine
+		if r == nil {
+			continue
+		}
+		u, err := url.Parse(r.Address)
+		if err != nil {
+			continue
+		}
+		if port, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
+			all = append(all, uint16(port))
+		}
+	}
+	return all
 }

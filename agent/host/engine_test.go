@@ -76,7 +76,7 @@ func tinyModel(t *testing.T) string {
 	lock, err := os.ReadFile(filepath.Join(recipe, "requirements.lock"))
 	require.NoError(t, err)
 	b := pyenv.NewBuilder(envCache(t), withUV(t), clock.Real(), nil)
-	env, err := b.Ensure(t.Context(), executor.EnvironmentSpec{Requirements: string(lock)})
+	env, err := b.Ensure(t.Context(), executor.EnvironmentSpec{Requirements: string(lock)}, "")
 	require.NoError(t, err)
 	dir := t.TempDir()
 	const script = `

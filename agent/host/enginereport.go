@@ -2,19 +2,19 @@ package host
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"math/big"
-	"net"
 	"os"
-	"strconv"
+	"path/filepath"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/agent/engine"
 	"github.com/signalbox-dev/signalbox/agent/executor"
 	"github.com/signalbox-dev/signalbox/agent/host/objcache"
 	"github.com/signalbox-dev/signalbox/agent/host/pyenv"
+	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
@@ -63,6 +63,8 @@ func (e *engineStart) follow(ctx context.Context) (executor.Exit, error) {
 		ended <- end{exit, err}
 		cancel()
 	}()
+	var leasing sync.WaitGroup
+	leasing.Go(func() { e.lease(watching) })
 	watchErr := e.watch(watching)
 	if watchErr != nil && watching.Err() == nil {
 		// The engine failed its probes or its report could not be saved: stop it.
@@ -72,6 +74,7 @@ func (e *engineStart) follow(ctx context.Context) (executor.Exit, error) {
 	}
 	got := <-ended
 	cancel()
+	leasing.Wait()
 	if got.err != nil {
 		return executor.Exit{}, got.err
 	}
@@ -253,8 +256,8 @@ func (w *work) reportRefusal(exit executor.Exit, cause error) error {
 
 const excerpt = 4096
 
-// logTail returns at most the last excerpt bytes of a log file. It returns an empty string if the file cannot
-// be read.
+// logTail returns the end of a log file, at most as many bytes as the constant excerpt. It returns an empty string if
+// the file cannot be read.
 func logTail(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -270,28 +273,100 @@ func logTail(path string) string {
 	return executor.Tail(string(data[:n]), excerpt)
 }
 
-// The ports of engines lie below those that Linux gives to outgoing connections (32768 and above by default) and below
-// the node ports of Kubernetes. A connection could otherwise take the port before the engine listens on it.
-const (
-	firstPort = 20000
-	ports     = 10000
-	portTries = 20
-)
+// leaseURL returns the URL at which leases are renewed. The parameter ingest is the base URL of the ingest routes,
+// which ends in /api/ingest.
+func leaseURL(ingest string) string {
+	return strings.TrimSuffix(strings.TrimRight(ingest, "/"), "/ingest") + "/cluster/leases/renew"
+}
 
-// freePort returns a random loopback port that is not in use at the moment.
-func (h *Host) freePort(ctx context.Context) (int, error) {
-	var taken error
-	for range portTries {
-		n, err := rand.Int(h.deps.Rand, big.NewInt(ports))
-		if err != nil {
-			return 0, fmt.Errorf("draw a port: %w", err)
-		}
-		port := firstPort + int(n.Int64())
-		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
-		if err == nil {
-			return port, l.Close()
-		}
-		taken = err
+// saveLease gives the shim in the folder dir what it needs to renew the work's lease at the current address of the
+// control plane. It does nothing until all of that is known. The caller holds w.mu.
+func (w *work) saveLease(dir string) error {
+	url, grace := w.assignment.LeaseURL, engineGrace
+	if spec := w.assignment.Work.Attempt; spec != nil {
+		url, grace = leaseURL(w.ingest()), spec.Grace
 	}
-	return 0, fmt.Errorf("find a free port in %d tries, the last one: %w", portTries, taken)
+	relayed := w.assignment.Work.Engine != nil && w.host.cfg.RelaysEngines
+	// An earlier version of the control plane grants no leases, or does not send their address.
+	if w.assignment.Lease == "" || url == "" || relayed && w.relay == "" {
+		return nil
+	}
+	return shim.WriteLease(dir, shim.Lease{
+		URL: url, WorkID: w.key.WorkID, Token: w.assignment.Lease, Grace: grace, Silence: w.assignment.Silence, Since: w.assignment.Leased,
+		Relay: w.relay,
+	})
+}
+
+// lease requests a lease for the engine until the control plane grants one, and gives the lease to the shim. If an
+// earlier start has a lease, lease uses that one. Until then the engine serves without a lease, because the control
+// plane may be unreachable.
+func (e *engineStart) lease(ctx context.Context) {
+	for try := 0; ; try++ {
+		err := e.leaseOnce(ctx)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		lasting := errors.Is(err, executor.ErrPermanent)
+		if try == 0 || lasting {
+			e.host.deps.Log.WarnContext(ctx, "cannot get a lease for the engine; the engine runs without a lease", "work", e.key.String(), "error", err.Error(), "again", !lasting)
+		}
+		if lasting || clock.Sleep(ctx, e.host.deps.Clock, e.host.retry.Wait(try)) != nil {
+			return
+		}
+	}
+}
+
+func (e *engineStart) leaseOnce(ctx context.Context) error {
+	e.mu.Lock()
+	token := e.assignment.Lease
+	e.mu.Unlock()
+	if token != "" {
+		return e.keepLease(func() {})
+	}
+	began := e.host.deps.Clock.Now()
+	granted, err := e.host.deps.Tokens.GrantLease(ctx, e.key)
+	if err != nil {
+		return err
+	}
+	return e.keepLease(func() { e.assignment.Lease, e.assignment.Leased = granted.Reveal(), began })
+}
+
+// keepLease calls the function change, which changes the data of the engine's lease. It then saves the data and passes
+// it to the shims of the engine's starts.
+func (w *work) keepLease(change func()) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change()
+	starts, _ := filepath.Glob(w.path("starts", "*"))
+	err := w.saveAssignment()
+	for _, dir := range starts {
+		err = errors.Join(err, w.saveLease(dir))
+	}
+	return err
+}
+
+// renewAt lets the shims of an engine renew its lease at a new URL.
+func (w *work) renewAt(url string) error {
+	w.mu.Lock()
+	known := url == w.assignment.LeaseURL
+	w.mu.Unlock()
+	if known {
+		return nil
+	}
+	return w.keepLease(func() { w.assignment.LeaseURL = url })
+}
+
+// Relayed records the address, host:port, at which the agent's relay accepts connections for an engine. From then on,
+// the shim renews the engine's lease only while the relay responds.
+func (h *Host) Relayed(key executor.Key, address string) {
+	h.mu.Lock()
+	w := h.works[key]
+	h.mu.Unlock()
+	if w == nil {
+		return
+	}
+	if err := w.keepLease(func() { w.relay = address }); err != nil {
+		ctx := context.Background()
+		h.deps.Log.WarnContext(ctx, "cannot save the lease of the engine", "work", key.String(), "error", err.Error())
+	}
 }

@@ -2,15 +2,22 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"sort"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
+	"github.com/signalbox-dev/signalbox/agent/host/boundary"
 	"github.com/signalbox-dev/signalbox/agent/host/pyenv"
 	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
@@ -57,8 +64,8 @@ func (w *work) attemptEnv(spec executor.AttemptSpec, env pyenv.Environment) ([]s
 	return flat(v), nil
 }
 
-// gang reports whether name is a variable that describes a distributed job to one of its processes: the rank of
-// the process, the size of the job and the address of the main process.
+// gang reports whether the variable with the given name describes a distributed job to one of its processes: the rank
+// of the process, the size of the job or the address of the main process.
 func gang(name string) bool {
 	place := []string{"ROLE", "NODE_RANK", "NNODES", "GPUS_PER_NODE", "MASTER_ADDR", "MASTER_PORT"}
 	rest, ok := strings.CutPrefix(name, "SERVICE_JOB_")
@@ -82,8 +89,8 @@ func flat(v map[string]string) []string {
 	return list
 }
 
-// allowed rejects variables that the dynamic loader, a shell, the interpreter or the platform reads, unless
-// gang accepts them. The control plane rejects them as well, but the node does not rely on that.
+// allowed rejects variables that the dynamic loader, a shell, the interpreter or the platform reads, unless gang
+// returns true for them. The control plane rejects them as well, but the node does not rely on that.
 func allowed(name, value string) error {
 	reserved := []string{"SERVICE_", "LD_", "DYLD_", "NVIDIA_", "PYTHON", "GLIBC_", "MALLOC_", "VIRTUAL_ENV"}
 	exact := []string{"PATH", "HOME", "TMPDIR", "IFS", "ENV", "BASH_ENV", "SHELLOPTS", "BASHOPTS", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}
@@ -94,6 +101,234 @@ func allowed(name, value string) error {
 	}
 	if strings.ContainsAny(value, "\x00\n\r") {
 		return fmt.Errorf("environment variable %q must not contain a line break or NUL in its value", name)
+	}
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// lookupTimeout limits the time to look up the host names in the network restrictions of a work.
+const lookupTimeout = 5 * time.Second
+
+// Network returns how the network of works is restricted. If it is not restricted, why states the reason. Network waits
+// until Run has tried to restrict a network.
+func (h *Host) Network() (kind boundary.NetworkKind, why error) {
+	<-h.tried
+	return h.net, h.notRestricted
+}
+
+// tryNetwork determines how the network of isolated works is restricted.
+func (h *Host) tryNetwork(ctx context.Context, dir string, i boundary.Isolation) {
+	i.Network = boundary.Network{Kind: boundary.Filtered, Closed: true} // a closed network uses every kind of rule that the other networks use
+	if i.Kind == boundary.UserNamespace {
+		i.Network.Kind = boundary.OwnNetwork
+		if h.pasta, h.notRestricted = findProgram(h.cfg.Environ, "pasta"); h.notRestricted != nil {
+			h.notRestricted = fmt.Errorf("%w (Debian's package passt), or run the agent as root", h.notRestricted)
+			return
+		}
+		i.Network.Program = h.pasta
+	}
+	if h.notRestricted = h.try(ctx, dir, i); h.notRestricted == nil {
+		h.net = i.Network.Kind
+	}
+}
+
+// network returns what a work may reach, including the given URLs. It returns a zero value if networks are not
+// restricted.
+func (h *Host) network(ctx context.Context, urls ...string) (boundary.Network, error) {
+	if kind, _ := h.Network(); kind == boundary.Open {
+		return boundary.Network{}, nil
+	}
+	return h.within(ctx, boundary.Network{Kind: h.net, Program: h.pasta}, urls...)
+}
+
+// within returns the network n with the addresses that a work may reach, including those of the URLs, and the addresses
+// that the work must avoid. If an address to avoid cannot be looked up, the network in the result is incomplete.
+func (h *Host) within(ctx context.Context, n boundary.Network, urls ...string) (_ boundary.Network, err error) {
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	if n.Resolvers, err = boundary.Resolvers("/etc/resolv.conf"); err != nil {
+		return n, err
+	}
+	names := h.deps.Names
+	// Ignore names that cannot be looked up, because the work could not look them up either.
+	n.Reach, _, _ = boundary.Reachable(ctx, names, append(urls, h.cfg.WorkReach...))
+	for _, text := range h.cfg.WorkAvoid {
+		found, err := boundary.Destinations(ctx, names, text)
+		if err != nil {
+			return n, fmt.Errorf("resolve the addresses that works must not reach: %w; check SERVICE_AGENT_WORK_AVOID", err)
+		}
+		n.Avoid = append(n.Avoid, found...)
+	}
+	if h.cfg.ControlPlane != nil {
+		for _, address := range h.cfg.ControlPlane() {
+			host, _, err := net.SplitHostPort(address)
+			if err != nil {
+				return n, fmt.Errorf("parse the address of the control plane %q: %w", address, err)
+			}
+			found, err := boundary.Destinations(ctx, names, strings.Trim(host, "[]"))
+			if err != nil {
+				return n, err
+			}
+			n.Avoid = append(n.Avoid, found...)
+		}
+	}
+	if n.Kind == boundary.OwnNetwork {
+		// Otherwise the work would reach, through pasta, the services that listen on all addresses of the node.
+		own, err := boundary.NodeAddresses()
+		if err != nil {
+			return n, err
+		}
+		n.Avoid = append(n.Avoid, own...)
+	}
+	return n, nil
+}
+
+// errOpenNetwork returns the error for a work that requests no network on a node that cannot close networks.
+func errOpenNetwork(why error) error {
+	return ended(executor.ReasonStart, fmt.Errorf("the job requests no network, but this node cannot close the network of works (%w); "+
+		"see docs/reference/security.md, or submit the job without spec.network", why))
+}
+
+// closedNetwork reports whether the work requests no network.
+func (w *work) closedNetwork() bool {
+	a := w.assignment.Work.Attempt
+	return a != nil && a.NoNetwork
+}
+
+// awaitNetwork returns what the processes of the work may reach. Names that cannot be looked up are tried again like
+// downloads, because the control plane or its name server may be unreachable for a while.
+func (w *work) awaitNetwork(ctx context.Context) (n boundary.Network, err error) {
+	err = w.retry(ctx, func(ctx context.Context) (err error) {
+		n, err = w.network(ctx, w.lastNetwork)
+		return err
+	})
+	return n, err
+}
+
+// network returns what the processes of the work may reach. If names cannot be looked up, it returns what an earlier
+// process of the work was permitted to reach, the parameter last.
+func (w *work) network(ctx context.Context, last boundary.Network) (boundary.Network, error) {
+	kind, why := w.host.Network()
+	if !w.closedNetwork() {
+		n, err := w.host.network(ctx, w.endpoint())
+		if err == nil || ctx.Err() != nil || !last.On() || last.Kind != kind {
+			return n, err
+		}
+		w.host.deps.Log.WarnContext(ctx, "cannot look up what the work may reach; it may reach the same addresses as before",
+			"work", w.key.String(), "error", err.Error())
+		last.Program, last.Serve = w.host.pasta, 0
+		last.Reach = slices.Compact(slices.SortedFunc(slices.Values(slices.Concat(n.Reach, last.Reach)), netip.AddrPort.Compare))
+		return last, nil
+	}
+	if kind == boundary.Open {
+		return boundary.Network{}, errOpenNetwork(why)
+	}
+	w.reaching.Lock()
+	defer w.reaching.Unlock()
+	// A name that cannot be looked up now is looked up again while the work runs, see followNames.
+	n, hosts, _ := w.closedTo(ctx, boundary.Network{Kind: kind, Program: w.host.pasta, Closed: true}, w.endpoint())
+	return n, w.saveHosts(n, hosts)
+}
+
+// closedTo returns the network n with the addresses that a closed work may reach: the endpoint and the addresses in
+// ClosedReach. The result hosts contains their names in the format of /etc/hosts.
+func (w *work) closedTo(ctx context.Context, n boundary.Network, endpoint string) (_ boundary.Network, hosts string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	n.Hosts = w.path(live, "hosts")
+	n.Reach, hosts, err = boundary.Reachable(ctx, w.host.deps.Names, append([]string{endpoint}, w.host.cfg.ClosedReach...))
+	return n, hosts, err
+}
+
+// saveHosts writes the file with the names that the work can look up: the names of its own ports, and the lines in the
+// parameter known.
+func (w *work) saveHosts(n boundary.Network, known string) error {
+	own, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("find the host name: %w", err)
+	}
+	const readable = 0o644 // by the work's user, see writeEndpoint
+	// The known names come first, because the endpoint may have the name of this node.
+	text := known + boundary.OwnHosts(own, w.assignment.Work.Attempt.Env["SERVICE_JOB_MASTER_ADDR"])
+	return localfile.Write(n.Hosts, []byte(text), readable)
+}
+
+// urlsIn returns the URLs in the values of the variables, such as the URL of a package index or a proxy.
+func urlsIn(environ []string) []string {
+	var urls []string
+	for _, variable := range environ {
+		_, value, _ := strings.Cut(variable, "=")
+		for word := range strings.FieldsSeq(value) {
+			if boundary.HostOf(word) != "" {
+				urls = append(urls, word)
+			}
+		}
+	}
+	return urls
+}
+
+// findProgram returns the path of a program in the agent's PATH.
+func findProgram(environ []string, name string) (string, error) {
+	for _, variable := range slices.Backward(environ) {
+		path, ok := strings.CutPrefix(variable, "PATH=")
+		if !ok {
+			continue
+		}
+		for _, dir := range filepath.SplitList(path) {
+			if found, err := exec.LookPath(filepath.Join(dir, name)); err == nil && filepath.IsAbs(found) {
+				return found, nil
+			}
+		}
+		break
+	}
+	return "", fmt.Errorf("the program %s is not in PATH; install it", name)
+}
+
+// endpointOf returns the ingest endpoint of a desired work. Earlier versions of the control plane send it in the spec.
+func endpointOf(d executor.Work) string {
+	if d.IngestEndpoint == "" && d.Attempt != nil {
+		return d.Attempt.IngestEndpoint
+	}
+	return d.IngestEndpoint
+}
+
+// reportTo stores a new ingest endpoint. From then on, the agent sends its reports to the new address of the control
+// plane, and the shims renew their leases there. A running attempt learns the address later, see followEndpoint.
+func (w *work) reportTo(ctx context.Context, endpoint string) {
+	var err error
+	switch {
+	case endpoint == "":
+		return
+	case w.assignment.Work.Attempt == nil:
+		err = w.renewAt(leaseURL(endpoint))
+	default:
+		err = w.saveNewEndpoint(endpoint)
+	}
+	if err != nil {
+		// The next list contains the address again, so the change is then tried again.
+		w.host.deps.Log.WarnContext(ctx, "cannot change to the new ingest endpoint", "work", w.key.String(), "error", err.Error())
+	}
+}
+
+func (w *work) saveNewEndpoint(endpoint string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if endpoint == w.ingest() {
+		return nil
+	}
+	before := w.assignment.Ingest
+	w.assignment.Ingest = endpoint
+	if err := errors.Join(w.saveLease(w.path("run")), w.saveAssignment()); err != nil {
+		w.assignment.Ingest = before
+		return err
+	}
+	select {
+	case w.rerouted <- struct{}{}:
+	default:
 	}
 	return nil
 }
@@ -116,44 +351,18 @@ func (w *work) ingest() string {
 	return w.assignment.Work.Attempt.IngestEndpoint
 }
 
-// reportTo stores a new ingest endpoint, so that the agent and the running attempt send their reports to
-// the new address of the control plane.
-func (w *work) reportTo(ctx context.Context, attempt *executor.AttemptSpec) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if attempt == nil || attempt.IngestEndpoint == "" || attempt.IngestEndpoint == w.ingest() {
-		return
-	}
-	// Write the file first. If the agent is killed before it saves the assignment, the next list repeats both
-	// steps.
-	err := writeEndpoint(w.endpointFile(), attempt.IngestEndpoint)
-	if err == nil {
-		w.assignment.Ingest = attempt.IngestEndpoint
-		err = w.saveAssignment()
-	}
-	if err != nil {
-		// The next list contains the address again.
-		w.host.deps.Log.WarnContext(ctx, "cannot save the new ingest endpoint", "work", w.key.String(), "error", err.Error())
-	}
-}
-
-// live is the name of the folder with files that the agent replaces while the work runs. The work sees the folder,
-// because it would not see the replacement of a single file.
+// live is the name of the folder with files that the agent replaces while the work runs. The work sees the whole
+// folder, because a bind of a single file would keep showing the replaced file.
 const live = "live"
 
-// endpointFile returns the path of the file that contains the current URL of the ingest routes. A running
-// training reads it, because its environment variable keeps the URL from its start.
+// endpointFile returns the path of the file that contains the current URL of the ingest routes. A running training
+// reads this file, because its environment variable keeps the URL from the start of the training.
 func (w *work) endpointFile() string {
 	// A training that an earlier version of the agent has started reads this file.
 	if before := w.path("endpoint"); exists(before) {
 		return before
 	}
 	return w.path(live, "endpoint")
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
 }
 
 func (w *work) saveEndpoint() error {
@@ -164,5 +373,8 @@ func (w *work) saveEndpoint() error {
 
 func writeEndpoint(path, endpoint string) error {
 	const readable = 0o644 // by the work's user; no other user can enter the work's folder
-	return localfile.Write(path, []byte(endpoint+"\n"), readable)
+	return localfile.Write(path, []byte(endpointText(endpoint)), readable)
 }
+
+// endpointText returns the content of the endpoint file.
+func endpointText(endpoint string) string { return endpoint + "\n" }

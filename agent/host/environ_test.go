@@ -54,21 +54,3 @@ func TestWork_refusal(t *testing.T) {
 	close(w.host.shutdown)
 	require.Equal(t, executor.ReasonStopped, w.refusal(t.Context(), errors.New("x")).Reason)
 }
-
-func TestWork_takeGPUs(t *testing.T) {
-	t.Parallel()
-	h := &Host{works: map[executor.Key]*work{}, tried: make(chan struct{})}
-	close(h.tried)
-	w := bareWork(h, executor.Key{WorkID: "w"}, t.TempDir())
-	numbers, err := w.takeGPUs(0)
-	require.NoError(t, err)
-	require.Empty(t, numbers)
-	_, err = w.takeGPUs(CountGPUs() + 1)
-	require.ErrorContains(t, err, "free on this node")
-	taker := bareWork(h, executor.Key{WorkID: "t"}, t.TempDir())
-	taker.assignment.GPUs = []int{0, 1}
-	h.works[taker.key] = taker
-	require.Equal(t, []int{0, 1}, h.takenGPUs())
-	taker.seen.Phase = executor.PhaseExited
-	require.Empty(t, h.takenGPUs())
-}

@@ -75,7 +75,7 @@ func newFakeEngine(t *testing.T, mode string) *fakeEngine {
 
 func (f *fakeEngine) open() {
 	f.Helper()
-	f.host, f.stop = open(f.T, f.dir, f.plane, isolate(func(c *host.Config) { c.ProbeInterval = 100 * time.Millisecond }))
+	f.host, f.stop = open(f.T, f.dir, f.plane, isolate(withPasta(f.T, func(c *host.Config) { c.ProbeInterval = 100 * time.Millisecond })))
 }
 
 func (f *fakeEngine) apply(works ...executor.Work) {
@@ -97,7 +97,7 @@ func (f *fakeEngine) seen() (executor.Observation, executor.EngineReport) {
 	return executor.Observation{}, executor.EngineReport{}
 }
 
-// ready waits until an engine is ready whose process is not the one of before.
+// ready waits until an engine is ready whose process differs from that of an earlier report.
 func (f *fakeEngine) ready(before executor.EngineReport) executor.EngineReport {
 	f.Helper()
 	var r executor.EngineReport
@@ -135,7 +135,7 @@ func TestEngine_failedProbes(t *testing.T) {
 			require.Contains(t, r.LogExcerpt, "engine begins")
 			require.Equal(t, executor.ReasonStart, exit.Reason)
 			require.True(t, strings.HasPrefix(exit.Message, string(want.code)+": "), exit.Message)
-			require.Zero(t, r.Restarts, "an engine that failed its probes was restarted")
+			require.Zero(t, r.Restarts, "an engine that failed its probes must not be restarted")
 		})
 	}
 }
@@ -188,11 +188,23 @@ func TestEngine_restartedAfterKill(t *testing.T) {
 	require.NoError(t, syscall.Kill(first.PID, syscall.SIGKILL))
 	second := f.ready(first)
 	after, _ := f.seen()
-	require.True(t, after.RunningAt.After(first.ReadyAt), "RunningAt of the second process is %s", after.RunningAt)
+	require.True(t, after.RunningAt.After(first.ReadyAt), "RunningAt must be the start of the second process, but is %s", after.RunningAt)
 	require.False(t, before.RunningAt.After(first.ReadyAt))
 	require.Greater(t, second.Restarts, first.Restarts)
 	require.True(t, second.ReadyAt.After(first.ReadyAt))
 	require.NoDirExists(t, filepath.Join(f.dir, "works", f.work.Key.String(), "starts", "0"))
+}
+
+// The agent is restarted while the engine serves, and cannot look up a name in its settings any more.
+func TestEngine_restartedDespiteFailedLookup(t *testing.T) {
+	t.Parallel()
+	f := newFakeEngine(t, "good")
+	f.apply(f.work)
+	first := f.ready(executor.EngineReport{})
+	f.stop()
+	f.host, f.stop = open(t, f.dir, f.plane, isolate(withPasta(t, func(c *host.Config) { c.WorkAvoid = []string{"store.invalid"} })))
+	require.NoError(t, syscall.Kill(first.PID, syscall.SIGKILL))
+	f.ready(first)
 }
 
 func TestEngine_killedWithoutExecutorIsDetected(t *testing.T) {
@@ -235,7 +247,7 @@ func TestEngine_portBelowThoseOfConnections(t *testing.T) {
 	port, err := strconv.Atoi(address.Port())
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, port, 1024)
-	require.Less(t, port, 30000, "an outgoing connection may take the port before the engine listens on it")
+	require.Less(t, port, 30000, "the port must be below the ports that outgoing connections may take")
 }
 
 func TestEngine_keyNotOnCommandLine(t *testing.T) {

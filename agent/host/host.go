@@ -12,9 +12,12 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -28,7 +31,6 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/host/pyenv"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	"github.com/signalbox-dev/signalbox/platform/clock"
-	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
 // Config is the configuration of a host executor.
@@ -37,10 +39,16 @@ type Config struct {
 	// Data/envs if empty.
 	Data         string
 	Environments string
+	// Private are further folders that no work may see.
+	Private []string
 	// Exec is the command line that runs shim.Main.
 	Exec []string
 	// CacheBytes is the maximum size of the objects cached between works; 0 means no limit.
 	CacheBytes int64
+	// EnvironmentBytes is the size that all Python environments together should not exceed; 0 means no limit.
+	EnvironmentBytes int64
+	// WheelBytes is the size that all cached wheels together should not exceed; with 0, builds share no wheels.
+	WheelBytes int64
 	// FetchTimeout limits the retries of a download or of an ingest token request; 10 minutes if 0.
 	FetchTimeout time.Duration
 	// CollectTimeout limits the delivery of the rest of a log. It counts from the end of the work, even if the
@@ -48,12 +56,35 @@ type Config struct {
 	CollectTimeout time.Duration
 	// ProbeInterval is the time between two probes of a ready engine; 10 seconds if 0.
 	ProbeInterval time.Duration
-	// Isolate runs each work inside a boundary. If the machine cannot do that, works are refused.
+	// If Isolate is true, each work runs inside a boundary. If the machine cannot do that, works are refused.
 	Isolate bool
+	// LogBounds limits the log of each work.
+	LogBounds logship.Bounds
+	// WorkFiles is how many files the processes of a work may have open together; 0 means no limit.
+	WorkFiles int64
+	// Memory is the machine's memory in bytes. Works that request no limit get most of it, or no limit if Memory is 0.
+	Memory int64
+	// WorkDisk is the disk space of a work in bytes, if the agent runs as root; if 0, an eighth of the free space that
+	// is not promised to other works. A work never gets more than half of that space.
+	WorkDisk int64
 	// WorkUsers are the user ids of works if the agent runs as root. No other user of the machine may have them.
 	WorkUsers boundary.Users
 	// WorkPaths are further files and folders of the machine that works may read.
 	WorkPaths []string
+	// WorkReach are addresses, host:port, that works may reach in addition to the control plane's public listener.
+	WorkReach []string
+	// ClosedReach are addresses, host:port, that works that request no network may reach besides the public listener.
+	ClosedReach []string
+	// WorkAvoid are networks, hosts and addresses that works must not reach.
+	WorkAvoid []string
+	// ReservedPorts are TCP ports on which no work may listen: those of the control plane and of the agent on this machine.
+	ReservedPorts []uint16
+	// RelaysEngines reports whether other hosts reach engines through the agent. Leases of engines are then renewed only while
+	// the relay responds, see Relayed.
+	RelaysEngines bool
+	// ControlPlane returns the addresses, host:port, at which the agent reaches the control plane. Works cannot reach
+	// these hosts, except for the control plane's public listener. Nil means that there are no such addresses.
+	ControlPlane func() []string
 	// Environ is the environment of the agent's process. It has PATH and the user's settings for pip, uv and
 	// proxies. Works receive none of it.
 	Environ []string
@@ -64,12 +95,16 @@ type Deps struct {
 	Downloader executor.Downloader
 	Tokens     executor.TokenMinter
 	// HTTP delivers logs.
-	HTTP   *http.Client
+	HTTP *http.Client
+	// Names looks up what works may reach; the resolver of the system if nil.
+	Names  boundary.Resolver
 	SDK    fs.FS
 	Clock  clock.Clock
 	Rand   io.Reader
 	Jitter func() float64
 	Log    *slog.Logger
+	// Freed receives how many bytes were removed from a cache, `objects` or `environments`; Freed may be nil.
+	Freed func(ctx context.Context, cache string, bytes int64)
 }
 
 // Host is the executor. New starts nothing; Run runs until its context ends.
@@ -84,37 +119,51 @@ type Host struct {
 	prober  *engine.Prober
 	retry   clock.Backoff
 	restart clock.Backoff
+	folders executor.GPUFolders
 
 	changes  chan struct{}
 	shutdown chan struct{}
 
 	mu    sync.Mutex
 	works map[executor.Key]*work
-	// listed contains the keys of the last list. gone contains the keys that Observed reports as gone.
+	// listed contains the keys of the works in the last list. gone contains the keys that Observed reports as gone.
 	listed  map[executor.Key]bool
 	gone    []executor.Key
 	ctx     context.Context //nolint:containedctx // the context of Run, for works that Apply adds later
 	keepers sync.WaitGroup
 	down    bool
+	frozen  map[string]bool // the names of the works whose processes are stopped
 
-	// lent are the user ids of builds that are running.
+	// allotting is held while the disks of a work are created. Their size depends on the disks of other works.
+	allotting sync.Mutex
+
+	// lent contains the user ids of running builds.
 	lent map[int]bool
-	// tried is closed when kind and notIsolated are known, see Isolation.
-	tried       chan struct{}
-	kind        boundary.Kind
-	notIsolated error
+	// tried is closed when the fields below are known, see Isolation and Network.
+	tried         chan struct{}
+	kind          boundary.Kind
+	notIsolated   error
+	net           boundary.NetworkKind
+	pasta         string // the path of pasta, if works have networks of their own
+	notRestricted error
+	mkfs          string // the path of mkfs.ext4, if works have disks of their own
+	notLimited    error  // why works have no disks of their own
+	cutOff        error  // why the trial of the boundary was interrupted; nil if it was not
 }
 
 // New creates an executor and loads the works that an earlier one left on disk.
 func New(cfg Config, d Deps) (*Host, error) {
 	cfg = withDefaults(cfg)
+	if d.Names == nil {
+		d.Names = &net.Resolver{}
+	}
 	own, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		return nil, fmt.Errorf("read the agent's cgroup: %w", err)
 	}
 	retry := clock.Backoff{Base: 200 * time.Millisecond, Max: 10 * time.Second, Jitter: d.Jitter}
 	h := &Host{
-		cfg: cfg, deps: d, control: shim.Control{Exec: cfg.Exec, Clock: d.Clock},
+		cfg: cfg, deps: d, control: shim.Control{Exec: cfg.Exec, Clock: d.Clock, Environ: cfg.Environ},
 		objects:  objcache.NewStore(filepath.Join(cfg.Data, "objects"), cfg.CacheBytes, d.Downloader, d.Clock),
 		holder:   boundary.Detect("/sys/fs/cgroup", string(own)),
 		shipper:  logship.NewShipper(d.HTTP, d.Clock, retry.Wait, d.Log),
@@ -126,9 +175,26 @@ func New(cfg Config, d Deps) (*Host, error) {
 		tried:    make(chan struct{}),
 		lent:     map[int]bool{},
 		works:    map[executor.Key]*work{},
+		folders:  executor.MachineGPUs(),
+	}
+	if _, err := executor.PermittedGPUs(h.folders.List(), cfg.Environ); err != nil {
+		return nil, fmt.Errorf("find the GPUs of works: %w", err)
 	}
 	h.envs = pyenv.NewBuilder(cfg.Environments, cfg.Environ, d.Clock, h.runBuildStep)
+	h.envs.LimitWheels(cfg.WheelBytes)
+	h.envs.Limit(cfg.EnvironmentBytes, h.freed("environments"))
+	h.objects.OnFreed(h.freed("objects"))
 	return h, h.load()
+}
+
+// freed returns a function that reports how many bytes were removed from the cache.
+func (h *Host) freed(cache string) func(ctx context.Context, bytes int64) {
+	return func(ctx context.Context, bytes int64) {
+		h.deps.Log.InfoContext(ctx, "removed the least recently used entries of a cache", "cache", cache, "bytes", bytes)
+		if h.deps.Freed != nil {
+			h.deps.Freed(ctx, cache, bytes)
+		}
+	}
 }
 
 func withDefaults(cfg Config) Config {
@@ -153,9 +219,41 @@ func withDefaults(cfg Config) Config {
 // Limits returns the way in which this machine enforces limits. The node reports it in its inventory.
 func (h *Host) Limits() string { return string(h.holder.Mode()) }
 
-func (h *Host) worksDir() string { return filepath.Join(h.cfg.Data, "works") }
+// Boundary returns the report on the boundary. It waits until Run has tried the boundary or ctx ends. If a stop of the
+// agent has interrupted the trial, it returns an error and no report, because nothing is known about the machine then.
+func (h *Host) Boundary(ctx context.Context) (boundary.Report, error) {
+	select {
+	case <-h.tried:
+		if h.cutOff != nil {
+			return boundary.Report{}, h.cutOff
+		}
+		r := boundary.NewReport(h.kind, h.net, h.holder.Mode(), h.mkfs != "", h.cfg.WorkUsers, h.cfg.Isolate, h.notIsolated)
+		if h.notRestricted != nil {
+			r.NetworkProblem = h.notRestricted.Error()
+		}
+		if !boundary.GuardsPorts(h.kind, h.net) {
+			r.Unlimited = append(r.Unlimited, "ports")
+			slices.Sort(r.Unlimited)
+		}
+		return r, nil
+	case <-ctx.Done():
+		return boundary.Report{}, fmt.Errorf("wait for the trial of the boundary: %w", ctx.Err())
+	}
+}
 
-const removing = ".removing-"
+// limits returns the given limits with defaults for those that a work does not request.
+func (h *Host) limits(l executor.Limits) executor.Limits {
+	return boundary.NewDefaults(h.cfg.Memory).Fill(l, h.holder.Mode())
+}
+
+// plan returns how this machine enforces the limits of a work, including the defaults that limits adds.
+func (h *Host) plan(name string, l executor.Limits) boundary.Plan {
+	p := h.holder.Plan(name, h.limits(l))
+	p.Files = boundary.FileBound(h.cfg.WorkFiles, "/proc")
+	return p
+}
+
+func (h *Host) worksDir() string { return filepath.Join(h.cfg.Data, "works") }
 
 // load reads the works that an earlier executor left on disk.
 func (h *Host) load() error {
@@ -171,9 +269,7 @@ func (h *Host) load() error {
 		w, err := loadWork(h, dir)
 		if strings.HasPrefix(e.Name(), removing) || errors.Is(err, fs.ErrNotExist) {
 			// The work was only partly created or partly removed: none of its processes is running.
-			if err := os.RemoveAll(dir); err != nil {
-				return fmt.Errorf("remove the folder of an incomplete work: %w", err)
-			}
+			h.removeLeftover(dir)
 			continue
 		}
 		if err != nil {
@@ -212,6 +308,8 @@ func (h *Host) start(w *work) {
 	w.started = true
 	h.keepers.Go(func() { w.keep(h.ctx) })
 	h.keepers.Go(func() { w.expire(h.ctx) })
+	h.keepers.Go(func() { w.followNames(h.ctx) })
+	h.keepers.Go(func() { w.followEndpoint(h.ctx) })
 }
 
 // Changes returns a channel that receives a value after the result of Observed has changed.
@@ -230,7 +328,11 @@ func (h *Host) Observed() []executor.Observation {
 	defer h.mu.Unlock()
 	all := make([]executor.Observation, 0, len(h.works)+len(h.gone))
 	for _, w := range h.works {
-		all = append(all, w.observed())
+		seen := w.observed()
+		if h.frozen[seen.String()] && seen.Phase == executor.PhaseRunning {
+			seen.Detail = executor.DetailFrozen
+		}
+		all = append(all, seen)
 	}
 	for _, key := range h.gone {
 		all = append(all, executor.Observation{Key: key, Phase: executor.PhaseGone})
@@ -239,11 +341,23 @@ func (h *Host) Observed() []executor.Observation {
 	return all
 }
 
+// SetFrozen sets the names of the folders of the works whose processes are stopped because the disk is full. Observed
+// then returns executor.DetailFrozen for those works that are running. The names are kept only in memory.
+func (h *Host) SetFrozen(frozen map[string]bool) {
+	h.mu.Lock()
+	news := !maps.Equal(h.frozen, frozen)
+	h.frozen = frozen
+	h.mu.Unlock()
+	if news {
+		h.changed()
+	}
+}
+
 // Shutdown prepares the planned end of Run, which must still be running. If stopWorks is false, the works keep running
-// under their shims, and Shutdown only marks them: if they end before the next executor starts, because the container or
-// the machine was stopped, they count as stopped and not as lost. Otherwise Shutdown ends every process within about two
-// seconds. Attempts then end with the reason `stopped`, which Run records and reports, and the next executor starts the
-// engines again.
+// under their shims, and Shutdown only marks them: if they end before the next executor starts, because the container
+// or the machine was stopped, they count as stopped and not as lost. If stopWorks is true, Shutdown ends every process
+// within about two seconds. Attempts then end with the reason `stopped`, which Run records and reports, and the next
+// executor starts the engines again.
 func (h *Host) Shutdown(ctx context.Context, stopWorks bool) error {
 	h.mu.Lock()
 	if stopWorks && !closed(h.shutdown) {
@@ -271,50 +385,6 @@ func (h *Host) Shutdown(ctx context.Context, stopWorks bool) error {
 		}
 	}
 	return nil
-}
-
-// leftFile marks a work that the agent left to its shim when it stopped. If the work's processes have ended without a
-// result when the next agent starts, the stop was planned for them too: a container was stopped, or the machine was shut
-// down.
-func (w *work) leftFile() string { return w.path("left.json") }
-
-// leave creates the mark unless the work has ended.
-func (w *work) leave() error {
-	if p := w.observed().Phase; p == executor.PhaseCollecting || p == executor.PhaseExited {
-		return nil
-	}
-	return localfile.WriteJSON(w.leftFile(), struct {
-		At time.Time `json:"at"`
-	}{w.host.deps.Clock.Now()}, localfile.PrivateMode)
-}
-
-// takeBack removes the mark if the processes of the work are still running or were never started. A later end is then not
-// part of the planned stop.
-func (w *work) takeBack() error {
-	for _, dir := range w.runDirs() {
-		state, err := w.host.control.State(dir)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		if state == shim.Ended || state == shim.Lost {
-			return nil
-		}
-	}
-	return w.forgetLeft()
-}
-
-func (w *work) forgetLeft() error {
-	if err := os.Remove(w.leftFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove the mark of a planned stop: %w", err)
-	}
-	return nil
-}
-
-// planned reports whether the end of the processes in dir was intended: the agent requested it, or the agent itself was
-// stopped before.
-func (w *work) planned(dir string) bool {
-	_, err := os.Stat(w.leftFile())
-	return err == nil || w.host.control.StopRequested(dir)
 }
 
 func closed(c <-chan struct{}) bool {

@@ -37,9 +37,9 @@ func TestExecutorConformance(t *testing.T) {
 	})
 }
 
-// open starts a host executor with the folder dir. Its works are not isolated unless change requests it, because
-// most tests observe a work by files outside of its folders. The returned function ends it as if its agent had been
-// killed.
+// open starts a host executor with the given data folder. Its works are not isolated unless the function change
+// requests isolation, because works of most tests write files outside of their folders. The returned function ends the
+// executor as if its agent had been killed.
 func open(t *testing.T, dir string, p *executortest.ControlPlane, change func(*host.Config)) (*host.Host, func()) {
 	t.Helper()
 	cfg := host.Config{
@@ -81,7 +81,7 @@ func envCache(t *testing.T) string {
 	return root
 }
 
-// isolate returns a change that runs works inside a boundary.
+// isolate returns a function that changes the config so that works run inside a boundary.
 func isolate(change func(*host.Config)) func(*host.Config) {
 	return func(c *host.Config) {
 		c.Isolate = true

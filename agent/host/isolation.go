@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
@@ -18,45 +17,72 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
 )
 
-// trialTimeout limits the trial of the boundary.
+// trialTimeout limits the time that the trial run inside a boundary may take.
 const trialTimeout = 30 * time.Second
 
-// Isolation returns how works are isolated on this machine. If they are not, why states the reason. It waits until
-// Run has tried the boundary.
+// Isolation returns how works are isolated on this machine. If they are not isolated, the error contains the reason.
+// Isolation waits until Run has tested the boundary.
 func (h *Host) Isolation() (kind boundary.Kind, why error) {
 	<-h.tried
 	return h.kind, h.notIsolated
 }
 
-// tryIsolation determines and logs how works are isolated. It runs a program that does nothing inside a boundary.
+// tryIsolation determines and logs how works are isolated. To do so, it runs the program `true` inside a boundary.
 func (h *Host) tryIsolation(ctx context.Context) {
 	defer close(h.tried)
 	h.kind, h.notIsolated = boundary.None, errors.New("SERVICE_AGENT_ISOLATION is set to none")
+	h.net, h.notRestricted = boundary.Open, errors.New("works are not isolated")
+	h.notLimited = h.notRestricted
 	if h.cfg.Isolate {
-		dir := filepath.Join(h.cfg.Data, "trial")
+		dir := h.trialDir()
 		i := boundary.Isolation{Kind: boundary.UserNamespace, UID: os.Geteuid(), Root: filepath.Join(dir, "root"), Home: "/"}
 		if os.Geteuid() == 0 {
 			i.Kind, i.UID = boundary.OwnUser, h.cfg.WorkUsers.First
 		}
+		i.Ports = boundary.Ports{Reserved: []boundary.PortRange{enginePorts()}}
 		if h.notIsolated = h.try(ctx, dir, i); h.notIsolated == nil {
 			h.kind = i.Kind
+			h.tryNetwork(ctx, dir, i)
+			h.tryDisk(ctx, dir, i)
+		}
+		if h.notIsolated != nil && ctx.Err() != nil {
+			h.cutOff = fmt.Errorf("the agent stops: %w", h.notIsolated)
+			return
 		}
 	}
 	if h.notIsolated != nil {
 		h.deps.Log.WarnContext(ctx, "works are not isolated", "reason", h.notIsolated.Error(), "refused", h.cfg.Isolate)
 		return
 	}
-	h.deps.Log.InfoContext(ctx, "works are isolated", "by", string(h.kind))
+	h.deps.Log.InfoContext(ctx, "works are isolated", "by", string(h.kind), "network", string(h.net))
+	if h.notRestricted != nil {
+		h.deps.Log.WarnContext(ctx, "the network of works is not restricted", "reason", h.notRestricted.Error())
+	}
+	if h.notLimited != nil {
+		h.deps.Log.WarnContext(ctx, "the disk space of works is not limited", "reason", h.notLimited.Error())
+	}
 }
 
+// trialDir returns the folder for a trial and removes the folders of earlier agents' trials. The name is new each
+// time, because the shim of a killed agent's trial may still write to the folder of that trial.
+func (h *Host) trialDir() string {
+	folder := filepath.Join(h.cfg.Data, "trials")
+	_ = os.RemoveAll(folder) // A shim that still writes may prevent this. The next agent removes the rest.
+	return filepath.Join(folder, strconv.FormatInt(h.deps.Clock.Now().UnixNano(), 10))
+}
+
+// try runs the program `true` inside the boundary. It returns after the program has ended and the folder dir is
+// removed.
 func (h *Host) try(ctx context.Context, dir string, i boundary.Isolation) error {
-	if err := os.RemoveAll(dir); err != nil {
-		return fmt.Errorf("remove the last trial of the boundary: %w", err)
-	}
 	if err := os.MkdirAll(i.Root, 0o700); err != nil {
 		return fmt.Errorf("create the folder of the boundary's trial: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
+	for _, d := range i.Disks {
+		if err := d.Create(ctx, h.mkfs, trialDisk); err != nil {
+			return err
+		}
+	}
 	err := h.control.Launch(dir, shim.Start{
 		Path: "true", Args: []string{"true"}, Env: []string{"PATH=" + systemPath}, Dir: "/", Log: filepath.Join(dir, "log"),
 		Isolation: i, Mark: "trial-" + strconv.Itoa(os.Getpid()),
@@ -66,8 +92,14 @@ func (h *Host) try(ctx context.Context, dir string, i boundary.Isolation) error 
 	}
 	ctx, cancel := context.WithTimeout(ctx, trialTimeout)
 	defer cancel()
-	exit, found, err := h.control.Await(ctx, dir)
+	stop := context.AfterFunc(ctx, func() { _ = h.control.Stop(dir, 0) })
+	defer stop()
+	ending, end := context.WithTimeout(context.WithoutCancel(ctx), 2*trialTimeout)
+	defer end()
+	exit, found, err := h.control.Await(ending, dir)
 	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("try the boundary: %w", ctx.Err())
 	case err != nil:
 		return fmt.Errorf("try the boundary: %w", err)
 	case !found || exit.Failure != "" || exit.Code != 0:
@@ -76,7 +108,25 @@ func (h *Host) try(ctx context.Context, dir string, i boundary.Isolation) error 
 	return nil
 }
 
-// isolated reports whether works run inside a boundary. It returns an error if they must, but cannot.
+// trialDisk is the size of the disk in a trial.
+const trialDisk = 4 << 20
+
+// tryDisk determines whether works have disks of their own. Only root can mount them.
+func (h *Host) tryDisk(ctx context.Context, dir string, i boundary.Isolation) {
+	if i.Kind != boundary.OwnUser {
+		h.notLimited = errors.New("the agent does not run as root")
+		return
+	}
+	if h.mkfs, h.notLimited = findProgram(h.cfg.Environ, "mkfs.ext4"); h.notLimited == nil {
+		i.Disks = []boundary.Disk{{Image: filepath.Join(dir, "disk.img"), Dir: filepath.Join(dir, "disk"), Purpose: boundary.Scratch}}
+		h.notLimited = h.try(ctx, dir, i)
+	}
+	if h.notLimited != nil {
+		h.mkfs = ""
+	}
+}
+
+// isolated reports whether works run inside a boundary. It returns an error if isolation is required but impossible.
 func (h *Host) isolated() (bool, error) {
 	kind, why := h.Isolation()
 	if kind == boundary.None && h.cfg.Isolate {
@@ -86,34 +136,48 @@ func (h *Host) isolated() (bool, error) {
 	return kind != boundary.None, nil
 }
 
-// visible are the files and folders that a work sees in addition to its environment and its folders work and tmp.
+// visible lists the files and folders that a work sees besides its environment and its folders `work` and `tmp`.
 type visible struct {
-	writable, readable []string
-	// secret are files that no other user may read, even one that could enter the work's folder.
+	readable []string
+	// writable are the names of the work's own writable folders. A disk image may contain these folders.
+	writable []string
+	// secret are files that only the work's user may read, even if other users can enter the work's folder.
 	secret []string
 }
 
-// isolation returns the boundary of one start of the work, whose shim has the folder run.
-func (w *work) isolation(run string, env pyenv.Environment, v visible) (i boundary.Isolation, err error) {
-	if on, err := w.host.isolated(); err != nil || !on {
+// isolation returns the boundary for one start of the work. The parameter run is the folder of the shim for that start.
+func (w *work) isolation(ctx context.Context, run string, env pyenv.Environment, v visible) (i boundary.Isolation, err error) {
+	on, err := w.host.isolated()
+	if err == nil && !on && w.closedNetwork() {
+		_, why := w.host.Network()
+		err = errOpenNetwork(why)
+	}
+	if err != nil || !on {
 		return i, err
 	}
 	i.Kind, _ = w.host.Isolation()
 	if i.UID, err = w.user(); err != nil {
 		return i, err
 	}
+	if i.Network, err = w.awaitNetwork(ctx); err != nil {
+		return i, err
+	}
+	if i.Ports, err = w.host.ports(i); err != nil {
+		return i, err
+	}
 	i.Root, i.Home = filepath.Join(run, "root"), w.path("work")
 	i.SharedMemory = w.sharedMemory()
-	v.writable = append([]string{w.path("work"), w.path("tmp")}, v.writable...)
-	for _, path := range v.writable {
-		i.Binds = append(i.Binds, boundary.Bind{Path: path, Access: boundary.Writable})
+	v.writable = append([]string{"work", "tmp"}, v.writable...)
+	i.Disks = w.disks(v.writable)
+	for _, name := range v.writable {
+		i.Binds = append(i.Binds, boundary.Bind{Path: w.path(name), From: w.mounted(name), Access: boundary.Writable})
 	}
 	for _, path := range []string{"/tmp", "/var/tmp"} {
-		i.Binds = append(i.Binds, boundary.Bind{Path: path, From: w.path("tmp"), Access: boundary.Writable})
+		i.Binds = append(i.Binds, boundary.Bind{Path: path, From: w.mounted("tmp"), Access: boundary.Writable})
 	}
 	for _, path := range slices.Concat(env.Folders(), v.readable, v.secret) {
-		if boundary.Contains(path, w.host.cfg.Data) {
-			return i, fmt.Errorf("the folder %s of Python contains the agent's data folder; move one of them", path)
+		if dir := w.host.uncovered(path); dir != "" {
+			return i, fmt.Errorf("the folder %s of Python contains the data folder %s; move one of them", path, dir)
 		}
 		i.Binds = append(i.Binds, boundary.Bind{Path: path, Access: boundary.ReadOnly})
 	}
@@ -124,12 +188,23 @@ func (w *work) isolation(run string, env pyenv.Environment, v visible) (i bounda
 	if err := os.MkdirAll(i.Root, 0o700); err != nil {
 		return i, fmt.Errorf("create the folder of the work's root: %w", err)
 	}
-	return i, v.handOver(i)
+	return i, w.handOver(i, v)
 }
 
-// handOver makes the work's user the owner of its folders and lets it read the others. None of the work's processes
-// is running.
-func (v visible) handOver(i boundary.Isolation) error {
+// uncovered returns a private folder inside the path, or "" if there is none.
+// A work that sees the path would also see the private folder.
+func (h *Host) uncovered(path string) string {
+	for _, dir := range append([]string{h.cfg.Data}, h.cfg.Private...) {
+		if boundary.Uncovers(path, dir) {
+			return dir
+		}
+	}
+	return ""
+}
+
+// handOver makes the work's user the owner of the writable folders and the secret files, and lets that user read the
+// readable ones. It must be called while none of the work's processes is running.
+func (w *work) handOver(i boundary.Isolation, v visible) error {
 	if i.Kind != boundary.OwnUser {
 		return nil
 	}
@@ -138,24 +213,33 @@ func (v visible) handOver(i boundary.Isolation) error {
 			return err
 		}
 	}
-	for _, path := range slices.Concat(v.writable, v.secret) {
+	for _, path := range v.secret {
 		if err := boundary.Give(path, i.UID); err != nil {
+			return err
+		}
+	}
+	for _, name := range v.writable {
+		if err := w.inFolder(name, func(dir string) error { return boundary.Give(dir, i.UID) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// sharedMemory returns the size of the work's /dev/shm, whose pages count towards the work's memory.
+// sharedMemory returns the size of the work's /dev/shm.
 func (w *work) sharedMemory() int64 {
 	if a := w.assignment.Work.Attempt; a != nil {
-		return a.Limits.MemoryBytes
+		return w.host.sharedMemory(a.Limits)
 	}
-	return w.assignment.Work.Engine.Limits.MemoryBytes
+	return w.host.sharedMemory(w.assignment.Work.Engine.Limits)
 }
 
-// user returns the user id of the work. The work keeps it until it is removed, and no other work has it meanwhile.
-// Without users of their own, works run as the agent's user.
+// sharedMemory returns the size of /dev/shm for a work with the given limits. It is the memory limit of the work, or
+// the default limit if the work requests none. In a cgroup, the pages of /dev/shm count towards the work's memory.
+func (h *Host) sharedMemory(l executor.Limits) int64 { return h.limits(l).MemoryBytes }
+
+// user returns the user id of the work. The work keeps the id until the work is removed, and no other work has the id
+// meanwhile. If works have no users of their own, user returns the agent's user id.
 func (w *work) user() (int, error) {
 	if kind, _ := w.host.Isolation(); kind != boundary.OwnUser {
 		return os.Geteuid(), nil
@@ -187,7 +271,7 @@ func (h *Host) takenUsers() map[int]bool {
 	return taken
 }
 
-// borrowUser returns a user id for a build. The returned function gives it back.
+// borrowUser returns a user id for a build. The returned function gives the id back.
 func (h *Host) borrowUser() (id int, giveBack func(), err error) {
 	if h.kind != boundary.OwnUser {
 		return os.Geteuid(), func() {}, nil
@@ -219,7 +303,10 @@ func (h *Host) runBuildStep(ctx context.Context, s pyenv.Step) (output string, e
 		return "", fmt.Errorf("create the folder of a build: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	start := shim.Start{Path: s.Args[0], Args: s.Args, Env: s.Env, Dir: s.Dir, Log: filepath.Join(dir, "log"), Mark: filepath.Base(dir)}
+	start := shim.Start{
+		Path: s.Args[0], Args: s.Args, Env: s.Env, Dir: s.Dir, Log: filepath.Join(dir, "log"), LogBounds: h.cfg.LogBounds,
+		Limits: h.plan(h.groupOf(filepath.Base(dir)+".0.0"), executor.Limits{}), Mark: filepath.Base(dir),
+	}
 	if on {
 		id, giveBack, err := h.borrowUser()
 		if err != nil {
@@ -227,6 +314,12 @@ func (h *Host) runBuildStep(ctx context.Context, s pyenv.Step) (output string, e
 		}
 		defer giveBack()
 		start.Isolation = h.buildIsolation(dir, id, s)
+		if start.Isolation.Network, err = h.network(ctx, urlsIn(s.Env)...); err != nil {
+			return "", err
+		}
+		if start.Isolation.Ports, err = h.ports(start.Isolation); err != nil {
+			return "", err
+		}
 		if err := h.own(s.Dir, id); err != nil {
 			return "", err
 		}
@@ -244,7 +337,7 @@ func (h *Host) runBuildStep(ctx context.Context, s pyenv.Step) (output string, e
 
 func (h *Host) buildsDir() string { return filepath.Join(h.cfg.Data, "builds") }
 
-// endBuilds ends the steps that a killed agent has left. Their builds are repeated.
+// endBuilds ends the build steps that a killed agent has left running. The builds themselves are repeated later.
 func (h *Host) endBuilds(ctx context.Context) {
 	steps, _ := filepath.Glob(filepath.Join(h.buildsDir(), "step-*"))
 	for _, dir := range steps {
@@ -260,7 +353,7 @@ func (h *Host) endBuilds(ctx context.Context) {
 	}
 }
 
-// own makes the user the owner of the folder, if works have users of their own.
+// own makes the user with the given id the owner of the folder, if works have users of their own.
 func (h *Host) own(dir string, id int) error {
 	if h.kind != boundary.OwnUser {
 		return nil
@@ -269,10 +362,10 @@ func (h *Host) own(dir string, id int) error {
 }
 
 func (h *Host) buildIsolation(dir string, id int, s pyenv.Step) boundary.Isolation {
-	i := boundary.Isolation{Kind: h.kind, UID: id, Root: filepath.Join(dir, "root"), Home: s.Dir}
+	i := boundary.Isolation{Kind: h.kind, UID: id, Root: filepath.Join(dir, "root"), Home: s.Dir, SharedMemory: h.sharedMemory(executor.Limits{})}
 	i.Binds = []boundary.Bind{{Path: s.Dir, Access: boundary.Writable}, {Path: "/tmp", From: s.Dir, Access: boundary.Writable}}
 	for _, path := range slices.Concat(s.Readable, h.cfg.WorkPaths) {
-		if !boundary.Contains(path, h.cfg.Data) {
+		if h.uncovered(path) == "" {
 			i.Binds = append(i.Binds, boundary.Bind{Path: path, Access: boundary.ReadOnly, Optional: true})
 		}
 	}
@@ -292,92 +385,14 @@ func (h *Host) awaitBuildStep(ctx context.Context, dir string) error {
 		return err
 	case !found:
 		return errors.New("the processes of the build ended without an exit status")
+	case exit.Stopped:
+		return fmt.Errorf("%w; the agent's log states the reason", pyenv.ErrInterrupted)
 	case exit.Failure != "":
 		return fmt.Errorf("start the build: %s", exit.Failure)
 	case exit.Signal != 0:
-		return fmt.Errorf("the build was killed by signal %d", exit.Signal)
+		return &pyenv.StepError{Reason: fmt.Sprintf("the build was killed by signal %d", exit.Signal)}
 	case exit.Code != 0:
-		return fmt.Errorf("the build exited with status %d", exit.Code)
+		return &pyenv.StepError{Reason: fmt.Sprintf("the build exited with status %d", exit.Code)}
 	}
 	return nil
-}
-
-const gpuDevice = "/dev/nvidia"
-
-// CountGPUs returns the number of NVIDIA devices of the machine.
-func CountGPUs() int {
-	found, _ := filepath.Glob(gpuDevice + "[0-9]*")
-	return len(found)
-}
-
-// devices returns the devices of the work's GPUs, and what the driver's libraries need to use them.
-func (w *work) devices() []boundary.Bind {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.assignment.GPUs) == 0 {
-		return nil
-	}
-	// The libraries read the place of each device on the bus.
-	binds := []boundary.Bind{{Path: "/sys", Access: boundary.ReadOnly}}
-	for _, gpu := range w.assignment.GPUs {
-		binds = append(binds, boundary.Bind{Path: gpuDevice + strconv.Itoa(gpu), Access: boundary.Device})
-	}
-	for _, name := range []string{"ctl", "-uvm", "-uvm-tools", "-modeset"} {
-		binds = append(binds, boundary.Bind{Path: gpuDevice + name, Access: boundary.Device, Optional: true})
-	}
-	return binds
-}
-
-// takeGPUs assigns devices that no other running work uses. It returns their numbers in the format of
-// CUDA_VISIBLE_DEVICES. An empty value hides all devices.
-func (w *work) takeGPUs(count int) (string, error) {
-	isolated, err := w.host.isolated()
-	if err != nil {
-		return "", err
-	}
-	w.host.mu.Lock()
-	defer w.host.mu.Unlock()
-	w.mu.Lock()
-	have := len(w.assignment.GPUs)
-	w.mu.Unlock()
-	if have < count {
-		taken := w.host.takenGPUs()
-		var free []int
-		for i := range CountGPUs() {
-			if !slices.Contains(taken, i) {
-				free = append(free, i)
-			}
-		}
-		if len(free) < count {
-			return "", ended(executor.ReasonStart, fmt.Errorf("the work needs %d GPUs, but only %d are free on this node", count, len(free)))
-		}
-		w.mu.Lock()
-		w.assignment.GPUs = free[:count]
-		err := w.saveAssignment()
-		w.mu.Unlock()
-		if err != nil {
-			return "", err
-		}
-	}
-	var numbers []string
-	for n, gpu := range w.assignment.GPUs {
-		if isolated {
-			gpu = n // The driver numbers the devices that a process can open.
-		}
-		numbers = append(numbers, strconv.Itoa(gpu))
-	}
-	return strings.Join(numbers, ","), nil
-}
-
-// takenGPUs returns the devices of works whose processes may be running. The caller holds h.mu.
-func (h *Host) takenGPUs() []int {
-	var taken []int
-	for _, w := range h.works {
-		w.mu.Lock()
-		if w.seen.Phase != executor.PhaseExited && w.seen.Phase != executor.PhaseCollecting {
-			taken = append(taken, w.assignment.GPUs...)
-		}
-		w.mu.Unlock()
-	}
-	return taken
 }

@@ -26,7 +26,8 @@ func (a *attempt) shimOf() shim.Running {
 	return r
 }
 
-// The table lists how an attempt ends between two executors. It is lost only if nothing about its end was planned.
+// The table lists how an attempt ends between two executors. The attempt counts as lost only if its end was not
+// planned.
 func TestShutdown_leftWorkEndsBeforeNextExecutor(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -48,7 +49,7 @@ func TestShutdown_leftWorkEndsBeforeNextExecutor(t *testing.T) {
 				require.NoError(t, a.host.Shutdown(t.Context(), false))
 			}
 			a.stop()
-			require.True(t, r.Shim.Alive(), "the work outlives the executor")
+			require.True(t, r.Shim.Alive(), "the work must outlive the executor")
 			require.True(t, r.Shim.Signal(c.signal))
 			require.NoError(t, r.Shim.Wait(t.Context()))
 			a.host, a.stop = open(t, a.dir, a.plane, nil)
@@ -69,8 +70,8 @@ func TestShutdown_adoptedWorkCountsAgain(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := os.Stat(a.path("left.json"))
 		return os.IsNotExist(err)
-	}, time.Minute, 5*time.Millisecond, "the next executor takes the work back")
-	require.Equal(t, before, a.shimOf(), "the processes are the same")
+	}, time.Minute, 5*time.Millisecond, "the next executor must take the work back")
+	require.Equal(t, before, a.shimOf(), "the processes must be the same")
 	require.True(t, before.Shim.Signal(syscall.SIGKILL))
-	require.Equal(t, executor.ReasonLost, a.reach(executor.PhaseExited).Exit.Reason, "a shim that was killed later is lost")
+	require.Equal(t, executor.ReasonLost, a.reach(executor.PhaseExited).Exit.Reason, "a work whose shim is killed later must count as lost")
 }

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/signalbox-dev/signalbox/agent/executor"
 	"github.com/signalbox-dev/signalbox/agent/host/objcache"
 	"github.com/signalbox-dev/signalbox/agent/host/pyenv"
@@ -36,7 +38,7 @@ func ended(reason executor.Reason, err error) error {
 	return &endError{reason: reason, cause: err}
 }
 
-// refusal returns the exit for an error of the preparation. It returns nil if ctx has ended, because the
+// refusal returns the exit to report for an error of the preparation. It returns nil if ctx has ended, because the
 // next agent continues the work. It also returns nil for errors of the node itself.
 func (w *work) refusal(ctx context.Context, err error) *executor.Exit {
 	if ctx.Err() != nil {
@@ -58,12 +60,14 @@ func (w *work) refusal(ctx context.Context, err error) *executor.Exit {
 	return &exit
 }
 
-// retry calls fn until it succeeds or fails permanently, ctx ends, or FetchTimeout has passed.
+// retry calls the function fn until fn succeeds or fails permanently, ctx ends, or FetchTimeout has passed. An error with a
+// reason to end the work is permanent.
 func (w *work) retry(ctx context.Context, fn func(context.Context) error) error {
 	deadline := w.host.deps.Clock.Now().Add(w.host.cfg.FetchTimeout)
 	for try := 0; ; try++ {
 		err := fn(ctx)
-		if err == nil || errors.Is(err, executor.ErrPermanent) || ctx.Err() != nil || w.host.deps.Clock.Now().After(deadline) {
+		var own *endError
+		if err == nil || errors.Is(err, executor.ErrPermanent) || errors.As(err, &own) || ctx.Err() != nil || w.host.deps.Clock.Now().After(deadline) {
 			return err
 		}
 		if clock.Sleep(ctx, w.host.deps.Clock, w.host.retry.Wait(try)) != nil {
@@ -81,13 +85,19 @@ func (w *work) fetchInputs(ctx context.Context, spec executor.AttemptSpec) error
 			return fmt.Errorf("remove the folder %s: %w", dir, err)
 		}
 	}
-	for _, dir := range []string{"package", "inputs", "work", "tmp", "spool", "run"} {
+	for _, dir := range []string{"inputs", "run"} {
 		if err := os.MkdirAll(w.path(dir), 0o700); err != nil {
 			return fmt.Errorf("create the folder %s: %w", dir, err)
 		}
 	}
+	if err := w.createFolders(ctx, "work", "tmp", "package", spoolName); err != nil {
+		return err
+	}
 	if spec.Package != nil {
-		if err := w.fetch(ctx, []executor.ObjectRef{*spec.Package}, w.path("package"), w.host.objects.Copy); err != nil {
+		err := w.inFolder("package", func(dir string) error {
+			return w.fetch(ctx, []executor.ObjectRef{*spec.Package}, dir, w.host.objects.Copy)
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -98,19 +108,19 @@ func (w *work) fetchInputs(ctx context.Context, spec executor.AttemptSpec) error
 		}
 		dir := w.path("inputs", "datasets", d.Name)
 		bound.Datasets[d.Name] = binding{Ref: d.Ref, Digest: d.Digest, Path: dir}
-		if err := w.fetch(ctx, d.Files, dir, w.host.objects.Copy); err != nil {
+		if err := w.fetch(ctx, d.Files, dir, w.host.objects.CopyReadable); err != nil {
 			return err
 		}
 	}
 	if m := spec.Model; m != nil {
 		dir := w.path("inputs", "model")
 		bound.Model = &binding{Ref: m.Ref, Digest: m.Digest, Path: dir}
-		if err := w.fetch(ctx, m.Files, dir, w.host.objects.Copy); err != nil {
+		if err := w.fetch(ctx, m.Files, dir, w.host.objects.CopyReadable); err != nil {
 			return err
 		}
 	}
 	if r := spec.Resume; r != nil {
-		if err := w.fetch(ctx, []executor.ObjectRef{r.File}, w.resumeDir(), w.host.objects.Copy); err != nil {
+		if err := w.fetch(ctx, []executor.ObjectRef{r.File}, w.resumeDir(), w.host.objects.CopyReadable); err != nil {
 			return err
 		}
 	}
@@ -127,12 +137,12 @@ func (w *work) fetchInputs(ctx context.Context, spec executor.AttemptSpec) error
 	return w.saveEndpoint()
 }
 
-// plain reports whether name is a valid file name: a single path element other than . and ..
+// plain reports whether the name is a valid file name: a single path element other than . and ..
 func plain(name string) bool {
 	return filepath.IsLocal(name) && filepath.Base(name) == name && name != "."
 }
 
-// bindings is the content of SERVICE_JOB_BINDINGS_FILE.
+// bindings is the content of the file that the variable SERVICE_JOB_BINDINGS_FILE names.
 type bindings struct {
 	Datasets map[string]binding `json:"datasets"`
 	Model    *binding           `json:"model"`
@@ -148,7 +158,7 @@ type binding struct {
 func (w *work) resumeDir() string { return w.path("inputs", "resume") }
 
 // resumeFrom returns the value of SERVICE_JOB_RESUME_FROM: the folder if the checkpoint is unpacked,
-// otherwise the path of its file.
+// otherwise the path of the checkpoint's file.
 func (w *work) resumeFrom(r *executor.ResumePoint) string {
 	if r.File.Unpack {
 		return w.resumeDir()
@@ -158,22 +168,6 @@ func (w *work) resumeFrom(r *executor.ResumePoint) string {
 
 func (w *work) bindingsFile() string { return w.path("inputs", "bindings.json") }
 func (w *work) hparamsFile() string  { return w.path("inputs", "hparams.json") }
-
-type placeFunc func(ctx context.Context, key executor.Key, ref executor.ObjectRef, dir string) error
-
-// fetch puts the objects into the folder. It retries temporary failures.
-func (w *work) fetch(ctx context.Context, refs []executor.ObjectRef, dir string, put placeFunc) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("create the folder of the objects: %w", err)
-	}
-	for _, ref := range refs {
-		err := w.retry(ctx, func(ctx context.Context) error { return put(ctx, w.key, ref, dir) })
-		if err != nil {
-			return fmt.Errorf("fetch %s: %w", ref.URI, err)
-		}
-	}
-	return nil
-}
 
 // usesSDK reports whether the attempt uses the Python reporter.
 func (w *work) usesSDK() bool {
@@ -185,10 +179,15 @@ func (w *work) sdkDir() (string, error) {
 	return objcache.WriteTree(w.host.deps.SDK, filepath.Join(w.host.cfg.Data, "sdk"))
 }
 
-// groupName returns a name that identifies the work among the works of all agents on this machine.
+// groupName returns the name of the work's cgroup. The works of all agents on this machine have different names.
 func (w *work) groupName() string {
-	sum := sha256.Sum256([]byte(w.host.cfg.Data))
-	return w.key.String() + "-" + hex.EncodeToString(sum[:4])
+	return w.host.groupOf(w.key.String())
+}
+
+// groupOf returns the name of the cgroup of a work or a build of this agent.
+func (h *Host) groupOf(key string) string {
+	sum := sha256.Sum256([]byte(h.cfg.Data))
+	return key + "-" + hex.EncodeToString(sum[:4])
 }
 
 func (w *work) endedAt(dir string) (at time.Time) {
@@ -197,4 +196,82 @@ func (w *work) endedAt(dir string) (at time.Time) {
 		return exit.EndedAt
 	}
 	return w.host.deps.Clock.Now()
+}
+
+type placeFunc func(ctx context.Context, key executor.Key, ref executor.ObjectRef, dir string) error
+
+const (
+	// parallelFetches is the number of groups of objects that a work fetches at a time.
+	parallelFetches = 8
+	// Objects of at most smallObject bytes are downloaded in groups, because a separate request for each of many small
+	// files would take most of the time. A group has at most groupObjects objects and groupBytes bytes, which is less
+	// than the control plane allows in one request.
+	smallObject  = 256 << 10
+	groupObjects = 250
+	groupBytes   = 8 << 20
+)
+
+// fetch puts the objects into the folder. It retries temporary failures.
+func (w *work) fetch(ctx context.Context, refs []executor.ObjectRef, dir string, put placeFunc) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("create the folder of the objects: %w", err)
+	}
+	defer w.host.deps.Downloader.Expect(w.key, refs)()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallelFetches)
+	for _, some := range grouped(refs) {
+		if ctx.Err() != nil {
+			break
+		}
+		group.Go(func() error { return w.fetchGroup(ctx, some, dir, put) })
+	}
+	return group.Wait()
+}
+
+// grouped divides objects into groups. Small objects share groups and keep their order; each larger object has a group
+// of its own.
+func grouped(refs []executor.ObjectRef) (groups [][]executor.ObjectRef) {
+	var some []executor.ObjectRef
+	var size int64
+	for _, ref := range refs {
+		if ref.SizeBytes > smallObject {
+			groups = append(groups, []executor.ObjectRef{ref})
+			continue
+		}
+		if len(some) == groupObjects || size+ref.SizeBytes > groupBytes {
+			groups, some, size = append(groups, some), nil, 0
+		}
+		some, size = append(some, ref), size+ref.SizeBytes
+	}
+	if len(some) > 0 {
+		groups = append(groups, some)
+	}
+	return groups
+}
+
+// fetchGroup puts a group of objects into the folder. If they could not be downloaded together, it fetches
+// parallelFetches of them at a time, each with a request of its own.
+func (w *work) fetchGroup(ctx context.Context, refs []executor.ObjectRef, dir string, put placeFunc) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(1)
+	if err := w.host.objects.Prefetch(ctx, w.key, refs); err != nil {
+		group.SetLimit(parallelFetches)
+		if !errors.Is(err, executor.ErrApart) && ctx.Err() == nil {
+			w.host.deps.Log.WarnContext(ctx, "cannot download objects together; downloading them one by one",
+				"work", w.key.String(), "objects", len(refs), "error", err.Error())
+		}
+	}
+	for _, ref := range refs {
+		if ctx.Err() != nil {
+			break
+		}
+		group.Go(func() error {
+			err := w.retry(ctx, func(ctx context.Context) error { return put(ctx, w.key, ref, dir) })
+			if err != nil {
+				return fmt.Errorf("fetch %s: %w", ref.URI, err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
 }

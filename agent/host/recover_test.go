@@ -90,7 +90,7 @@ func TestLostShimIsReported(t *testing.T) {
 	require.Equal(t, executor.ReasonLost, exit.Reason)
 	require.Equal(t, -1, exit.Code)
 	left, err := shim.Lookup(running.Command.PID)
-	require.False(t, err == nil && left.Alive(), "the command is still running without its shim")
+	require.False(t, err == nil && left.Alive(), "the command must end with its shim")
 }
 
 func TestCollecting_timeoutWhileLogsRefused(t *testing.T) {

@@ -7,16 +7,19 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
+	"github.com/signalbox-dev/signalbox/agent/host"
+	"github.com/signalbox-dev/signalbox/agent/host/shim"
 )
 
-// fakeIngest is a fake ingest service that records the request bodies of each route. If away is set, it
-// accepts only logs.
+// fakeIngest is a fake ingest service that records the request bodies of each route. While away is
+// true, the service accepts only logs.
 type fakeIngest struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -91,7 +94,7 @@ func TestSpool_deliveredAfterKill(t *testing.T) {
 	require.Equal(t, 9, a.reach(executor.PhaseExited).Exit.Signal, "the delivery must not change the exit")
 	require.Contains(t, d.received("metrics"), `"value":2.5`)
 	require.Contains(t, d.received("logs"), "1 of 1 report(s) delivered")
-	left, err := os.ReadDir(a.path("spool"))
+	left, err := os.ReadDir(a.folder("spool"))
 	require.NoError(t, err)
 	require.Empty(t, left)
 }
@@ -116,4 +119,78 @@ func TestSpool_goneWorkSkipsDelivery(t *testing.T) {
 	require.NoError(t, a.host.Apply(t.Context(), nil))
 	require.Eventually(t, func() bool { return len(a.host.Observed()) == 0 }, time.Minute, 5*time.Millisecond)
 	require.Empty(t, d.received("metrics"))
+}
+
+// The reports that are left must be delivered by the agent's reporter, not by a module of the same name that the work
+// has created. Otherwise code of the work would still run after the work has released its GPUs and its quota.
+func TestSpool_modulesOfWorkAreIgnored(t *testing.T) {
+	t.Parallel()
+	d := newFakeIngest(t)
+	d.setUnavailable(true)
+	a := newAttempt(t, "", nil)
+	a.work.Attempt.Command = []string{"python", "-c", plantedModules + killedReporter}
+	a.work.Attempt.Environment.SDK = true
+	a.work.Attempt.IngestEndpoint = d.URL + "/api/ingest"
+	a.apply()
+	a.reach(executor.PhaseCollecting)
+	d.setUnavailable(false)
+	a.reach(executor.PhaseExited)
+	require.Contains(t, d.received("logs"), "1 of 1 report(s) delivered")
+	require.NotContains(t, d.received("logs"), "planted")
+	// Not every Python environment ignores the user's folder of modules by default.
+	start, err := shim.ReadStart(a.path("flush"))
+	require.NoError(t, err)
+	require.Equal(t, "-s", start.Args[1])
+}
+
+const plantedModules = `
+import os, pathlib, site
+work = pathlib.Path(os.environ["SERVICE_JOB_WORKDIR"])
+for folder in (work, pathlib.Path(site.getusersitepackages())):
+    for name in ("signalbox/__init__.py", "signalbox/__main__.py", "sitecustomize.py", "usercustomize.py", "argparse.py"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("print('planted')")
+`
+
+func TestSpool_deliveredDespiteManyFolders(t *testing.T) {
+	t.Parallel()
+	d := newFakeIngest(t)
+	d.setUnavailable(true)
+	a := newAttempt(t, "", nil)
+	a.work.Attempt.Command = []string{"python", "-c", manyFolders + killedReporter}
+	a.work.Attempt.Environment.SDK = true
+	a.work.Attempt.IngestEndpoint = d.URL + "/api/ingest"
+	a.apply()
+	a.reach(executor.PhaseCollecting)
+	d.setUnavailable(false)
+	a.reach(executor.PhaseExited)
+	require.Contains(t, d.received("metrics"), `"value":2.5`)
+}
+
+const manyFolders = `
+import os
+for n in range(2500):
+    os.mkdir(os.path.join(os.environ["SERVICE_JOB_SPOOL_DIR"], f"folder-{n}"))
+`
+
+// The agent is restarted while the attempt runs, and cannot look up a name in its settings any more.
+func TestSpool_deliveredDespiteFailedLookup(t *testing.T) {
+	t.Parallel()
+	d := newFakeIngest(t)
+	d.setUnavailable(true)
+	a := newAttempt(t, "", withPasta(t, nil))
+	a.work.Attempt.Command = []string{"python", "-c", `
+import signalbox, time
+run = signalbox.init(); run.log({"mine/value": 2.5}, step=7); print("logged", flush=True); time.sleep(300)`}
+	a.work.Attempt.Environment.SDK = true
+	a.work.Attempt.IngestEndpoint = d.URL + "/api/ingest"
+	a.apply()
+	require.Eventually(t, func() bool { return strings.Contains(a.logText(), "logged\n") }, time.Minute, 10*time.Millisecond)
+	a.stop()
+	a.host, a.stop = open(t, a.dir, a.plane, isolate(withPasta(t, func(c *host.Config) { c.WorkAvoid = []string{"store.invalid"} })))
+	require.True(t, a.shimOf().Command.Signal(syscall.SIGKILL))
+	a.reach(executor.PhaseCollecting)
+	d.setUnavailable(false)
+	a.reach(executor.PhaseExited)
+	require.Contains(t, d.received("metrics"), `"value":2.5`)
 }

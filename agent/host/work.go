@@ -8,9 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
+	"github.com/signalbox-dev/signalbox/agent/host/boundary"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/localfile"
@@ -23,19 +25,28 @@ type work struct {
 	key     executor.Key
 	dir     string
 	started bool
-	// before contains a channel for each older execution of the work, closed when that execution is removed.
+	// before contains a channel for each older execution of the work. Each is closed when that execution is removed.
 	before []<-chan struct{}
 	// Each channel is closed when its condition becomes true. stopping: the work must end. killing: it must end
 	// at once. leaving: it must be removed. quiet: none of its processes is left. removed: its folder was
 	// removed.
 	stopping, killing, leaving, quiet, removed chan struct{}
-	// moved receives a value when the deadline has changed.
-	moved   chan struct{}
-	quieted sync.Once
+	// moved receives a value when the work's deadline has changed.
+	moved chan struct{}
+	// rerouted receives a value when the ingest endpoint of an attempt has moved.
+	rerouted chan struct{}
+	quieted  sync.Once
+	// lastNetwork is the network of the engine's previous start. Only the goroutine that keeps the work uses it.
+	lastNetwork boundary.Network
+	// reaching is held while the network of the work is changed. It is locked before mu.
+	reaching sync.Mutex
 
 	mu         sync.Mutex
 	assignment assignment
 	seen       executor.Observation
+	// relay is the address at which the agent's relay accepts connections for the engine. It is empty until the relay
+	// has opened a port.
+	relay string
 }
 
 // assignment is the desired work with its secrets. Only the agent's user can read its file.
@@ -46,7 +57,13 @@ type assignment struct {
 	// Token is the attempt's ingest token; Key is the engine's API key.
 	Token string `json:"token,omitempty"`
 	Key   string `json:"key,omitempty"`
-	GPUs  []int  `json:"gpus,omitempty"`
+	// Lease is the token of the work's lease, Leased the time at which the lease was requested, and Silence the time
+	// without a renewal after which an attempt must end. LeaseURL is the URL for renewals of an engine's lease.
+	Lease    string        `json:"lease,omitempty"`
+	Leased   time.Time     `json:"leased,omitzero"`
+	Silence  time.Duration `json:"silence,omitempty"`
+	LeaseURL string        `json:"lease_url,omitempty"`
+	GPUs     []int         `json:"gpus,omitempty"`
 	// User is the user id of the work's processes; 0 if the work has no user of its own.
 	User int `json:"user,omitempty"`
 }
@@ -59,7 +76,7 @@ func bareWork(h *Host, key executor.Key, dir string) *work {
 	return &work{
 		host: h, key: key, dir: dir,
 		stopping: make(chan struct{}), killing: make(chan struct{}), leaving: make(chan struct{}),
-		quiet: make(chan struct{}), removed: make(chan struct{}), moved: make(chan struct{}, 1),
+		quiet: make(chan struct{}), removed: make(chan struct{}), moved: make(chan struct{}, 1), rerouted: make(chan struct{}, 1),
 	}
 }
 
@@ -67,6 +84,9 @@ func bareWork(h *Host, key executor.Key, dir string) *work {
 func newWork(h *Host, d executor.Work) (*work, error) {
 	w := bareWork(h, d.Key, filepath.Join(h.worksDir(), d.Key.String()))
 	w.assignment = assignment{Work: d}
+	if d.Engine != nil && d.IngestEndpoint != "" {
+		w.assignment.LeaseURL = leaseURL(d.IngestEndpoint)
+	}
 	w.seen = executor.Observation{Key: d.Key, Phase: executor.PhasePending}
 	if err := os.MkdirAll(w.path(live), 0o700); err != nil {
 		return nil, fmt.Errorf("create the folder: %w", err)
@@ -110,8 +130,8 @@ func (w *work) saveAssignment() error {
 	return localfile.WriteJSON(w.path("assignment.json"), w.assignment, localfile.PrivateMode)
 }
 
-// want sets the desired state. The order of the states is running, stopped, gone. want never returns to an
-// earlier state, and it changes Force only from false to true.
+// want sets the desired state. The order of the states is running, stopped, gone. want never moves the state
+// backwards and never clears Force.
 func (w *work) want(ctx context.Context, d executor.Desired, force bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,7 +146,7 @@ func (w *work) want(ctx context.Context, d executor.Desired, force bool) {
 	}
 	now.Force = now.Force || force
 	if err := w.saveAssignment(); err != nil {
-		// The next list contains the state again. The work must end now in any case.
+		// The next list of desired works contains the state again. The work must end now in any case.
 		w.host.deps.Log.WarnContext(ctx, "cannot save the desired state", "work", w.key.String(), "error", err.Error())
 	}
 	w.signalDesire()
@@ -203,15 +223,14 @@ func (w *work) keep(ctx context.Context) {
 		return
 	case <-w.leaving:
 	}
-	if err := w.remove(); err != nil {
-		w.host.deps.Log.ErrorContext(ctx, "cannot remove the folder of the work", "work", w.key.String(), "error", err.Error())
+	if !w.removeAtLast(ctx) {
 		return
 	}
 	close(w.removed)
 	w.host.forget(w)
 }
 
-// markQuiet closes quiet, so that Shutdown does not wait for the work. It is called when no process of the
+// markQuiet closes the channel quiet, so that Shutdown does not wait for the work. It is called when no process of the
 // work is left, or when the executor ends.
 func (w *work) markQuiet() { w.quieted.Do(func() { close(w.quiet) }) }
 
@@ -241,7 +260,7 @@ func (w *work) abandon(ctx context.Context, cause error) {
 	}
 }
 
-// exited records the exit, unless one is already recorded. The phase exited is the last one before gone.
+// exited records the exit, unless an exit is already recorded. Only the phase `gone` may follow.
 func (w *work) exited(exit executor.Exit) error {
 	exit = w.withDeadlineReason(exit)
 	return w.see(func(o *executor.Observation) {
@@ -255,32 +274,13 @@ func (w *work) exited(exit executor.Exit) error {
 	})
 }
 
-// remove deletes the folder. It renames the folder first, so that a partly deleted folder is not loaded as
-// a work.
-func (w *work) remove() error {
-	// Usually the shim has removed the cgroup. If the cgroup still contains processes, a later executor removes
-	// it.
-	_ = w.host.holder.Plan(w.groupName(), executor.Limits{}).Remove()
-	trash := filepath.Join(filepath.Dir(w.dir), removing+filepath.Base(w.dir))
-	if err := os.RemoveAll(trash); err != nil {
-		return fmt.Errorf("remove the leftover folder: %w", err)
-	}
-	if err := os.Rename(w.dir, trash); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("rename the folder: %w", err)
-	}
-	if err := os.RemoveAll(trash); err != nil {
-		return fmt.Errorf("remove the folder: %w", err)
-	}
-	return nil
-}
-
 // runDirs returns the folders in which shims of this work may run.
 func (w *work) runDirs() []string {
 	starts, _ := filepath.Glob(w.path("starts", "*"))
 	return append(starts, w.path("run"), w.path("flush"))
 }
 
-// shutdownGrace is the grace period if the agent stops its works. goneGrace is the grace period if the work
+// shutdownGrace is the grace period when the agent stops its works. goneGrace is the grace period when a work
 // must be removed.
 const (
 	shutdownGrace = time.Second
@@ -334,14 +334,66 @@ func (w *work) outcome(dir string, exit shim.Exit, found bool) executor.Exit {
 		e = executor.Exit{Code: -1, Reason: executor.ReasonStopped, Message: "the processes ended while the agent was stopped"}
 	case !found:
 		e = executor.Exit{Code: -1, Reason: executor.ReasonLost, Message: "the processes ended without an exit status"}
-	case exit.Stopped && w.planned(dir):
+	case exit.Stopped && (w.planned(dir) || exit.Cause == shim.CauseOrder):
 		e.Reason = executor.ReasonStopped
+	case exit.Cause == shim.CauseSilence:
+		e.Reason, e.Message = executor.ReasonLost, executor.Tail(exit.Message, executor.MaxMessage)
+	case exit.Cause == shim.CauseFiles:
+		// The work itself caused its end. This is a failure even if the command exited with 0 after SIGTERM.
+		e = executor.Exit{Code: -1, Signal: int(syscall.SIGKILL), Message: executor.Tail(exit.Message, executor.MaxMessage)}
 	case exit.Stopped:
 		e.Reason, e.Message = executor.ReasonLost, "a signal to the shim stopped the processes"
 	case exit.Failure != "":
 		e.Reason, e.Message = executor.ReasonStart, executor.Tail(exit.Failure, executor.MaxMessage)
 	case exit.OOM && exit.Code != 0:
 		e.Reason, e.Message = executor.ReasonOOM, "a process was killed at the work's memory limit"
+	case exit.Code != 0:
+		e.Message = w.fullDisks(exit)
 	}
 	return e
+}
+
+// removing is the beginning of the name of a work's folder while it is removed.
+const removing = ".removing-"
+
+// removeAtLast removes the folder of the work. It tries again until it succeeds, because the next execution of the work
+// waits for the removal. It returns false if ctx ends before.
+func (w *work) removeAtLast(ctx context.Context) bool {
+	for try := 0; ; try++ {
+		err := w.remove()
+		if err == nil {
+			return true
+		}
+		w.host.deps.Log.ErrorContext(ctx, "cannot remove the folder of the work; trying again", "work", w.key.String(), "error", err.Error())
+		if clock.Sleep(ctx, w.host.deps.Clock, w.host.restart.Wait(try)) != nil {
+			return false
+		}
+	}
+}
+
+// remove deletes the folder. It renames the folder first, so that a partly deleted folder is not loaded as
+// a work.
+func (w *work) remove() error {
+	// Usually the shim has removed the cgroup. If the cgroup still contains processes, a later executor removes
+	// it.
+	_ = w.host.holder.Plan(w.groupName(), executor.Limits{}).Remove()
+	trash := filepath.Join(filepath.Dir(w.dir), removing+filepath.Base(w.dir))
+	if err := localfile.RemoveTree(trash); err != nil {
+		return fmt.Errorf("remove the leftover folder: %w", err)
+	}
+	if err := os.Rename(w.dir, trash); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("rename the folder: %w", err)
+	}
+	if err := localfile.RemoveTree(trash); err != nil {
+		return fmt.Errorf("remove the folder: %w", err)
+	}
+	return nil
+}
+
+// removeLeftover removes the folder of a work that was only partly created or removed. None of its processes is running,
+// so the executor can start even if the folder cannot be removed.
+func (h *Host) removeLeftover(dir string) {
+	if err := localfile.RemoveTree(dir); err != nil {
+		h.deps.Log.ErrorContext(context.Background(), "cannot remove the folder of an incomplete work; the next start tries again", "folder", dir, "error", err.Error())
+	}
 }

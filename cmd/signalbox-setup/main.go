@@ -1,6 +1,7 @@
 // Command signalbox-setup creates what separate services start from: the internal CA and a certificate for
 // each service, the secrets of the installation, and the database with an owner role and a serving role
 // for each schema. It may be run again: it keeps what exists, except that it renews certificates before they expire.
+// After a restore of the database it revokes again what was revoked after the backup.
 package main
 
 import (
@@ -15,7 +16,7 @@ import (
 )
 
 func main() {
-	if err := setup.Main(context.Background(), os.Args[1:], clock.Real(), os.Stderr); err != nil {
+	if err := setup.Main(context.Background(), os.Args[1:], os.Getenv, clock.Real(), os.Stdout, os.Stderr); err != nil {
 		if !errors.Is(err, flag.ErrHelp) {
 			fmt.Fprintln(os.Stderr, "signalbox-setup:", err)
 		}

@@ -14,6 +14,7 @@ import (
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	searchv1 "github.com/signalbox-dev/signalbox/gen/signalbox/search/v1"
 )
 
 // Register binds every RPC route of the table to mux; conn returns the connection of a service.
@@ -63,11 +64,17 @@ func Register(ctx context.Context, mux *runtime.ServeMux, conn func(service stri
 	if err := ingestv1.RegisterAgentEvaluationServiceHandlerClient(ctx, mux, ingestv1.NewAgentEvaluationServiceClient(conn("ingest"))); err != nil {
 		return fmt.Errorf("register signalbox.ingest.v1.AgentEvaluationService: %w", err)
 	}
+	if err := ingestv1.RegisterRunComparisonServiceHandlerClient(ctx, mux, ingestv1.NewRunComparisonServiceClient(conn("ingest"))); err != nil {
+		return fmt.Errorf("register signalbox.ingest.v1.RunComparisonService: %w", err)
+	}
 	if err := ingestv1.RegisterRunDataServiceHandlerClient(ctx, mux, ingestv1.NewRunDataServiceClient(conn("ingest"))); err != nil {
 		return fmt.Errorf("register signalbox.ingest.v1.RunDataService: %w", err)
 	}
 	if err := jobsv1.RegisterClusterServiceHandlerClient(ctx, mux, jobsv1.NewClusterServiceClient(conn("jobs"))); err != nil {
 		return fmt.Errorf("register signalbox.jobs.v1.ClusterService: %w", err)
+	}
+	if err := jobsv1.RegisterDeletionServiceHandlerClient(ctx, mux, jobsv1.NewDeletionServiceClient(conn("jobs"))); err != nil {
+		return fmt.Errorf("register signalbox.jobs.v1.DeletionService: %w", err)
 	}
 	if err := jobsv1.RegisterFleetServiceHandlerClient(ctx, mux, jobsv1.NewFleetServiceClient(conn("jobs"))); err != nil {
 		return fmt.Errorf("register signalbox.jobs.v1.FleetService: %w", err)
@@ -78,8 +85,17 @@ func Register(ctx context.Context, mux *runtime.ServeMux, conn func(service stri
 	if err := jobsv1.RegisterJobServiceHandlerClient(ctx, mux, jobsv1.NewJobServiceClient(conn("jobs"))); err != nil {
 		return fmt.Errorf("register signalbox.jobs.v1.JobService: %w", err)
 	}
+	if err := jobsv1.RegisterLeaseServiceHandlerClient(ctx, mux, jobsv1.NewLeaseServiceClient(conn("jobs"))); err != nil {
+		return fmt.Errorf("register signalbox.jobs.v1.LeaseService: %w", err)
+	}
+	if err := jobsv1.RegisterOutsideRunServiceHandlerClient(ctx, mux, jobsv1.NewOutsideRunServiceClient(conn("jobs"))); err != nil {
+		return fmt.Errorf("register signalbox.jobs.v1.OutsideRunService: %w", err)
+	}
 	if err := jobsv1.RegisterQuotaServiceHandlerClient(ctx, mux, jobsv1.NewQuotaServiceClient(conn("jobs"))); err != nil {
 		return fmt.Errorf("register signalbox.jobs.v1.QuotaService: %w", err)
+	}
+	if err := jobsv1.RegisterRunSearchServiceHandlerClient(ctx, mux, jobsv1.NewRunSearchServiceClient(conn("jobs"))); err != nil {
+		return fmt.Errorf("register signalbox.jobs.v1.RunSearchService: %w", err)
 	}
 	if err := jobsv1.RegisterRunServiceHandlerClient(ctx, mux, jobsv1.NewRunServiceClient(conn("jobs"))); err != nil {
 		return fmt.Errorf("register signalbox.jobs.v1.RunService: %w", err)
@@ -98,6 +114,9 @@ func Register(ctx context.Context, mux *runtime.ServeMux, conn func(service stri
 	}
 	if err := registryv1.RegisterEnvironmentServiceHandlerClient(ctx, mux, registryv1.NewEnvironmentServiceClient(conn("registry"))); err != nil {
 		return fmt.Errorf("register signalbox.registry.v1.EnvironmentService: %w", err)
+	}
+	if err := registryv1.RegisterLineageServiceHandlerClient(ctx, mux, registryv1.NewLineageServiceClient(conn("registry"))); err != nil {
+		return fmt.Errorf("register signalbox.registry.v1.LineageService: %w", err)
 	}
 	if err := registryv1.RegisterModelServiceHandlerClient(ctx, mux, registryv1.NewModelServiceClient(conn("registry"))); err != nil {
 		return fmt.Errorf("register signalbox.registry.v1.ModelService: %w", err)
@@ -119,6 +138,9 @@ func Register(ctx context.Context, mux *runtime.ServeMux, conn func(service stri
 	}
 	if err := registryv1.RegisterSolutionServiceHandlerClient(ctx, mux, registryv1.NewSolutionServiceClient(conn("registry"))); err != nil {
 		return fmt.Errorf("register signalbox.registry.v1.SolutionService: %w", err)
+	}
+	if err := searchv1.RegisterSearchServiceHandlerClient(ctx, mux, searchv1.NewSearchServiceClient(conn("search"))); err != nil {
+		return fmt.Errorf("register signalbox.search.v1.SearchService: %w", err)
 	}
 	return nil
 }

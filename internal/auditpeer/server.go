@@ -55,7 +55,7 @@ func (s *Server) ListAudit(ctx context.Context, in *commonpeerv1.ListAuditReques
 		return s.points(ctx, f, after, int(in.GetLimit()))
 	}
 	if in.GetLimit() > maxRows {
-		return nil, fault.InvalidFields(fault.At(fault.TypeLessThanEqual, fmt.Sprintf("Input should be at most %d unless keys is set", maxRows), "limit"))
+		return nil, fault.InvalidFields(fault.At(fault.TypeLessThanEqual, fmt.Sprintf("Input should be at most %d unless the field keys is set", maxRows), "limit"))
 	}
 	rows, err := audit.After(ctx, s.Pool, f, after, int(in.GetLimit()))
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *Server) points(ctx context.Context, f audit.Filter, after audit.Point, 
 	return out, nil
 }
 
-// namedBreaks is the maximum number of breaks that a response describes individually.
+// namedBreaks is the maximum number of breaks of the hash chain that a response describes individually.
 const namedBreaks = 20
 
 // VerifyAudit implements AuditPeerService.

@@ -21,7 +21,7 @@ const (
 	maxHeaderBytes    = 64 << 10
 )
 
-// HTTPWorker returns a worker that serves HTTP on listener until it is stopped. Requests that are open then may
+// HTTPWorker returns a worker that serves HTTP on the listener until it is stopped. Requests that are open then may
 // finish until the deadline of the stop. After the deadline their connections are closed.
 func HTTPWorker(name string, listener net.Listener, handler http.Handler) process.Worker {
 	server := &http.Server{
@@ -53,8 +53,8 @@ type Admin struct {
 	clock clock.Clock
 }
 
-// OpenAdmin opens the admin listener. delay is how long Drain waits, so that load balancers notice that the process
-// is draining.
+// OpenAdmin opens the admin listener. The parameter delay is how long Drain waits, so that load balancers notice that
+// the process is draining.
 func OpenAdmin(ctx context.Context, addr string, o *obs.Obs, clk clock.Clock, loaded *conf.Loaded, delay time.Duration, workers ...process.Worker) (*Admin, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {

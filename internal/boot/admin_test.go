@@ -47,7 +47,7 @@ func get(ctx context.Context, url string) (int, string, error) {
 	return resp.StatusCode, string(raw), err
 }
 
-// started runs a worker in a host until stop is called.
+// started runs a worker in a host until the function stop is called.
 func started(t *testing.T, w process.Worker, stopTimeout time.Duration) (stop func() error) {
 	t.Helper()
 	ready := make(chan struct{}) // a host that is stopped before it is ready may never start the worker
@@ -62,7 +62,7 @@ func started(t *testing.T, w process.Worker, stopTimeout time.Duration) (stop fu
 	return func() error { cancel(); return <-done }
 }
 
-// slow is a handler that closes entered and blocks until release is closed.
+// slow is a handler that closes the channel entered and blocks until the channel release is closed.
 type slow struct{ entered, release chan struct{} }
 
 func (s slow) ServeHTTP(w http.ResponseWriter, r *http.Request) {

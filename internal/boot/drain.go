@@ -58,13 +58,15 @@ func (e *Env) refuseDraining(w http.ResponseWriter, _ *http.Request) {
 	fault.Write(w, fault.New(fault.Unavailable, codeDraining, "the server is shutting down"), e.newRequestID())
 }
 
-// worker returns a worker that serves on listener. When the first of these workers stops, all of them refuse new
-// requests.
+// worker returns a worker that serves on the given listener. When the first of these workers stops, all of them refuse
+// new requests.
 func (h *holding) worker(name string, listener net.Listener) process.Worker {
-	w := HTTPWorker(name, httpguard.JSONErrors(listener, h.newID), h)
+	guarded := httpguard.JSONErrors(listener, h.newID)
+	w := HTTPWorker(name, guarded, h)
 	shutdown := w.Stop
 	w.Stop = func(ctx context.Context) error {
 		_ = h.finish(ctx) // shutdown returns the same error
+		guarded.Settle(ctx)
 		return shutdown(ctx)
 	}
 	return h.grace(w)
@@ -76,7 +78,7 @@ func (h *holding) finish(ctx context.Context) error {
 	select {
 	case <-h.empty:
 		return nil
-	default: // this check comes first, so that success is reported even if ctx has ended too
+	default: // without this first select, an ended ctx could hide that no request is open
 	}
 	select {
 	case <-h.empty:
@@ -86,8 +88,8 @@ func (h *holding) finish(ctx context.Context) error {
 	}
 }
 
-// Graced returns w with a Stop that cuts off the requests that are still open when their grace period is over. They are
-// logged, and are not an error. grace receives the context of Stop.
+// Graced returns w with a Stop that cuts off the requests that are still open when their grace period is over. This is
+// logged and is not an error. The function grace receives the context of Stop and returns the grace period.
 func Graced(w process.Worker, log *slog.Logger, grace func(context.Context) time.Duration) process.Worker {
 	stop := w.Stop
 	w.Stop = func(ctx context.Context) error {
@@ -104,7 +106,7 @@ func Graced(w process.Worker, log *slog.Logger, grace func(context.Context) time
 	return w
 }
 
-// Graced calls Graced with SERVICE_STOP_GRACE.
+// Graced calls the function Graced with the grace period that SERVICE_STOP_GRACE sets.
 func (e *Env) Graced(w process.Worker) process.Worker {
 	w.StopTimeout = e.Stop.Limit()
 	return Graced(w, e.Log, func(context.Context) time.Duration { return e.Stop.StopGrace })
@@ -149,7 +151,7 @@ func (h *holding) leave() {
 }
 
 func (h *holding) drain() {
-	// Notify the service first: a request that enters before draining is set then ends soon.
+	// Notify the service first, so that it also soon ends a request that enters before draining is set.
 	if h.onDrain != nil {
 		h.onDrain()
 	}
@@ -161,8 +163,8 @@ func (h *holding) drain() {
 	}
 }
 
-// settle closes empty if the process is draining and no request is open. No request can enter after that. The caller
-// holds mu.
+// settle closes the channel empty if the process is draining and no request is open. No request can enter after that.
+// The caller holds mu.
 func (h *holding) settle() {
 	if h.draining && h.open == 0 {
 		close(h.empty)

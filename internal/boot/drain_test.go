@@ -38,7 +38,11 @@ type gate struct {
 func newGate() *gate { return &gate{entered: make(chan string, 16), release: make(chan string)} }
 
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	g.entered <- r.URL.Path
+	select {
+	case g.entered <- r.URL.Path:
+	case <-r.Context().Done():
+		return
+	}
 	select {
 	case text := <-g.release:
 		_, _ = io.WriteString(w, text)
@@ -95,12 +99,15 @@ func getLater(t *testing.T, url string) <-chan string {
 	return out
 }
 
-// awaitRefusal repeats a request until the response is 503, and returns its body.
+// awaitRefusal repeats a request until the response is 503, and returns its body. A request that arrives before the
+// stop has begun may be held by a gate, so none waits for longer than a moment.
 func awaitRefusal(t *testing.T, url string) string {
 	t.Helper()
 	var body string
 	require.Eventually(t, func() bool {
-		status, text, err := get(t.Context(), url)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		status, text, err := get(ctx, url)
 		body = text
 		return err == nil && status == http.StatusServiceUnavailable
 	}, patience, time.Millisecond)
@@ -205,7 +212,7 @@ func TestProcess_drainsBothListeners(t *testing.T) {
 	vars = with(vars, "SERVICE_AUTH_LISTEN", free(t), "SERVICE_AUTH_HTTP_LISTEN", httpAddr, "SERVICE_AUTH_LISTEN_PUBLIC", openAddr,
 		"SERVICE_ADMIN_LISTEN", adminAddr, "SERVICE_STOP_TIMEOUT", "1m", "SERVICE_STOP_GRACE", "1m")
 	svc := &customRefusal{keys: newKeys(t), gate: newGate(), drained: make(chan struct{})}
-	log, stop := startProcess(t, Spec{Name: "auth", Config: &struct{}{}, Build: func(ctx context.Context, p *Process) ([]process.Worker, error) {
+	log, stop := startProcess(t, Spec{Name: "auth", Config: &struct{}{}, TakesRequests: true, TakesAgents: true, Build: func(ctx context.Context, p *Process) ([]process.Worker, error) {
 		if err := p.OpenPool(ctx, p.Closers, conf.Postgres{URL: db.URL("auth"), MaxConns: 4, StatementTimeout: patience}, true); err != nil {
 			return nil, err
 		}
@@ -237,7 +244,7 @@ func TestProcess_drainsBothListeners(t *testing.T) {
 	require.Equal(t, "503 Service Unavailable in its own words", getRelayed(), "both listeners drain at once")
 	_, ready, err := get(t.Context(), "http://"+adminAddr+"/readyz")
 	require.NoError(t, err)
-	require.Contains(t, ready, "draining", "/readyz already reports it")
+	require.Contains(t, ready, "draining", "/readyz reports draining while requests are still open")
 	svc.release <- "finished"
 	svc.release <- "finished"
 	require.Equal(t, []string{"finished", "200 OK finished"}, []string{<-first, <-second})
@@ -280,7 +287,7 @@ func TestEnv_Hold_drainsBeforeGatewayStops(t *testing.T) {
 	require.Equal(t, "in its own words", awaitRefusal(t, url))
 	select {
 	case err := <-stopped:
-		require.Fail(t, "stopped while a call is running", err)
+		require.Fail(t, "the worker stopped while a call was running", err)
 	default:
 	}
 	svc.release <- "finished"

@@ -11,11 +11,13 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"google.golang.org/grpc"
 
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	commonpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -40,15 +42,17 @@ type Env struct {
 	Pool    *pgxpool.Pool
 	Blobs   blob.Store
 	Keyring *secret.Keyring
-	// PublicURL may be called once the gateway listens.
+	// PublicURL must not be called before the gateway listens.
 	PublicURL func() string
 	Stop      conf.Stop
 	Sealing   Sealing
-	// EventAge is how long events are kept; 0 keeps them forever.
-	EventAge time.Duration
+	// Ages are the retention ages of the rows that every service has.
+	Ages Ages
 
 	conns      map[string]*grpc.ClientConn
-	durability *pg.Durability // of Pool; nil if the pool accepts an unsafe server
+	durability *pg.Durability // watches the server of Pool; nil if Pool accepts an unsafe server
+	// revocations is the journal of the schema; nil before OpenRevocations.
+	revocations *audit.Revocations
 }
 
 // Service is one of the services that a process can run.
@@ -104,11 +108,11 @@ func Peers(dialled map[string]*grpc.ClientConn) map[string]grpc.ClientConnInterf
 	return out
 }
 
-// OpenPool opens the connection pool of the service's schema and sets e.Pool. Unless unsafe is set, the pool refuses
-// writes while the server may lose committed rows.
+// OpenPool opens the connection pool of the service's schema and sets e.Pool. Unless the parameter unsafe is true, the
+// pool refuses writes while the server may lose committed rows.
 func (e *Env) OpenPool(ctx context.Context, closers *process.Closers, c conf.Postgres, unsafe bool) (err error) {
 	if !unsafe {
-		if e.durability, err = pg.NewDurability(e.Name, e.Log, e.Obs.Meter); err != nil {
+		if e.durability, err = pg.NewDurability(e.Name, e.Log, e.Obs.Meter, e.recordDurability); err != nil {
 			return err
 		}
 	}
@@ -121,6 +125,9 @@ func (e *Env) OpenPool(ctx context.Context, closers *process.Closers, c conf.Pos
 	}
 	closers.Add(e.Name+" pool", func(context.Context) error { pool.Close(); return nil })
 	e.Pool = pool
+	if err := pg.CheckLocale(ctx, pool, e.Log); err != nil {
+		e.Log.WarnContext(ctx, "could not check the locale of the database", "error", err)
+	}
 	return nil
 }
 
@@ -170,8 +177,8 @@ func (e *Env) roles(svc Service) authn.FetchRoles {
 	}
 }
 
-// archived returns the function that reports whether a project is archived. Auth locks its own rows instead, so that
-// for auth, and without a connection to auth, the result is nil.
+// archived returns the function that reports whether a project is archived. The result is nil for auth, which locks its
+// own rows instead, and for a process without a connection to auth.
 func (e *Env) archived(svc Service) authn.FetchArchived {
 	_, keeper := svc.(RoleKeeper)
 	conn, ok := e.conns["auth"]
@@ -189,8 +196,8 @@ func (e *Env) archived(svc Service) authn.FetchArchived {
 }
 
 // Serve returns the workers of a service: its gRPC server on the listeners, its background loops, the sealer of its
-// audit log, the workers that delete old rows and watch the durability of the database and, if the service stores
-// secrets, the worker that re-encrypts them.
+// audit log, the workers that delete old rows, watch the durability of the database and write the journal of
+// revocations and, if the service stores secrets, the worker that re-encrypts them.
 func (e *Env) Serve(svc Service, keys authn.FetchKeys, listeners ...*rpc.Listener) ([]process.Worker, error) {
 	server := rpc.NewServer(rpc.ServerOptions{
 		Service: svc.Name(), Log: e.Log, Clock: e.Clock,
@@ -202,7 +209,7 @@ func (e *Env) Serve(svc Service, keys authn.FetchKeys, listeners ...*rpc.Listene
 		Telemetry:    e.telemetry(),
 		StopTimeout:  max(e.Stop.StopGrace, time.Millisecond), // zero would mean the server's default
 	})
-	svc.Register(server)
+	svc.Register(e.journaled(server))
 	commonpeerv1.RegisterAuditPeerServiceServer(server, e.AuditPeer())
 	if err := server.Check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", svc.Name(), err)
@@ -239,7 +246,8 @@ func (e *Env) Serve(svc Service, keys authn.FetchKeys, listeners ...*rpc.Listene
 	if err != nil {
 		return nil, err
 	}
-	return append(append(workers, e.durabilityWorkers()...), sealer, old), nil
+	workers = append(append(workers, e.durabilityWorkers()...), sealer, old)
+	return append(workers, e.revocationWorkers()...), nil
 }
 
 // durabilityWorkers returns the worker that watches the durability of the database, or nothing if the pool accepts an
@@ -252,6 +260,21 @@ func (e *Env) durabilityWorkers() []process.Worker {
 		Name: e.Name + ".durability",
 		Run:  func(ctx context.Context) error { return e.durability.Run(ctx, e.Clock, e.Pool) },
 	}}
+}
+
+// recordDurability writes an audit row when the database server becomes able to lose commits in a crash, because the
+// listed settings are turned off, and another row when this is no longer so. The first row itself can be lost.
+func (e *Env) recordDurability(ctx context.Context, off []string) error {
+	entry := audit.Entry{Action: "database.safe", TargetKind: "database", TargetID: e.Name, After: map[string]any{"writes": "accepted"}}
+	if len(off) > 0 {
+		entry.Action, entry.After = "database.unsafe", map[string]any{"writes": "refused", "off": off}
+	}
+	return pg.InTx(ctx, e.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		if err := pg.AllowWrites(ctx, tx); err != nil {
+			return err
+		}
+		return audit.NewLog(e.Clock, e.IDs, e.Name).Record(ctx, tx, entry)
+	})
 }
 
 func (e *Env) newRequestID() string { return e.IDs.New(id.Request) }

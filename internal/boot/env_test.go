@@ -130,7 +130,7 @@ func TestServe(t *testing.T) {
 	l, err := e.Net.Listen("auth")
 	require.NoError(t, err)
 	own := func(context.Context) ([]authn.PublicKey, error) { return []authn.PublicKey{svc.key.Public()}, nil }
-	e.EventAge = time.Hour
+	e.Ages = Ages{Event: time.Hour, Task: time.Hour}
 	const insert = `INSERT INTO event (id, at, subject_kind, subject_id, type, actor_kind) VALUES ($1, now() - $2::interval, 'k', 's', 't', 'user')`
 	for id, age := range map[string]string{"old": "61 minutes", "young": "59 minutes"} {
 		_, err = e.Pool.Exec(t.Context(), insert, id, age)

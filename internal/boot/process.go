@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/blob/objectstore"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/conf"
+	"github.com/signalbox-dev/signalbox/platform/httpguard"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/obs"
 	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
@@ -49,6 +49,10 @@ type Spec struct {
 	Config any
 	// Migrations opens the migrations of the service's schema; nil for a process without a schema.
 	Migrations func() (fs.FS, error)
+	// CallsOnly means that the process has no schema, and no listener for other services.
+	CallsOnly bool
+	// TakesRequests means that the process calls ServeBoth, and TakesAgents that it accepts agents.
+	TakesRequests, TakesAgents bool
 	// Build creates the service and returns the workers of the process.
 	Build func(ctx context.Context, p *Process) ([]process.Worker, error)
 }
@@ -69,8 +73,8 @@ func Main(spec Spec) {
 	}
 }
 
-// commandMigrate is the command-line argument for migrating the schema to the version of this program. The process
-// does not serve then.
+// commandMigrate is the command-line argument with which the process migrates the schema to the version of this program
+// and exits.
 const commandMigrate = "migrate"
 
 func realMain(ctx context.Context, spec Spec, from conf.Lookuper, args []string, out, errOut io.Writer) error {
@@ -104,14 +108,11 @@ func realMain(ctx context.Context, spec Spec, from conf.Lookuper, args []string,
 	return p.serve(ctx, spec, errOut)
 }
 
-// load reads the settings that all processes share, those that each service has under its own prefix, and the
-// service's Config. It reports all invalid settings together, so that they can be corrected at once.
+// load reads the settings that all processes share, the settings under the service's prefix that the process uses, and
+// the service's Config. It reports all invalid settings together, so that they can be corrected at once.
 func (p *Process) load(ctx context.Context, spec Spec, from conf.Lookuper) (*conf.Loaded, error) {
-	return conf.LoadAll(ctx, from, []conf.Part{
-		{Config: &p.Settings},
-		{Prefix: "SERVICE_" + strings.ToUpper(spec.Name) + "_", Config: &p.Own},
-		{Config: spec.Config},
-	}, conf.Ignore("SERVICE_JOB_"))
+	parts := append([]conf.Part{{Config: &p.Settings}}, p.Own.parts(spec)...)
+	return conf.LoadAll(ctx, from, append(parts, conf.Part{Config: spec.Config}), conf.Ignore("SERVICE_JOB_"))
 }
 
 func (p *Process) migrate(ctx context.Context, spec Spec) error {
@@ -138,6 +139,11 @@ func (p *Process) serve(ctx context.Context, spec Spec, log io.Writer) (err erro
 	}()
 	if err := p.open(ctx, spec, log); err != nil {
 		return err
+	}
+	if spec.Migrations != nil {
+		if stopped, err := p.awaitRestore(ctx, spec); stopped || err != nil {
+			return err
+		}
 	}
 	workers, err := spec.Build(ctx, p)
 	if err != nil {
@@ -189,7 +195,7 @@ func (p *Process) open(ctx context.Context, spec Spec, log io.Writer) error {
 	}
 	p.Env = NewEnv(spec.Name, o, clk, id.NewSource(clk, rand.Reader), p.Wire)
 	p.Stop = p.Settings.Stop
-	p.EventAge = p.Settings.EventAge()
+	p.Ages = p.Settings.Ages()
 	p.PublicURL = func() string { return p.Settings.Public.URL }
 	if p.Settings.Public.URL == "" {
 		return errors.New("SERVICE_PUBLIC_URL must be set if services run as separate processes")
@@ -227,7 +233,7 @@ func (p *Process) wire(clk clock.Clock, o *obs.Obs) (*rpc.TCPNetwork, error) {
 		return nil, err
 	}
 	return rpc.TCP(rpc.TCPConfig{
-		Identity: files, Listen: p.Own.Listen.Addr, ListenAgents: p.Own.AgentListen, Peers: peers,
+		Identity: files, Listen: p.Own.Listen.Addr, ListenAgents: p.Own.Agents.Listen, Peers: peers,
 		Client: rpc.ClientOptions{Clock: clk, Telemetry: rpc.Telemetry{Tracer: o.Tracer, Meter: o.Meter}},
 	})
 }
@@ -239,7 +245,7 @@ func (p *Process) ServeOn(svc Service, keys authn.FetchKeys) ([]process.Worker, 
 		return nil, fmt.Errorf("listen for services: %w", err)
 	}
 	listeners := []*rpc.Listener{listener}
-	if p.Own.AgentListen != "" {
+	if p.Own.Agents.Listen != "" {
 		agents, err := p.Wire.ListenAgents(svc.Name())
 		if err != nil {
 			return nil, fmt.Errorf("listen for agents: %w", err)
@@ -251,7 +257,7 @@ func (p *Process) ServeOn(svc Service, keys authn.FetchKeys) ([]process.Worker, 
 
 // NodeCA loads the internal CA, with which jobs signs the certificates of nodes.
 func (p *Process) NodeCA() (NodeCA, error) {
-	ca, err := pki.LoadCA(p.Own.CADir)
+	ca, err := pki.LoadCA(p.Own.Agents.CADir)
 	if err != nil {
 		return NodeCA{}, fmt.Errorf("load the CA from SERVICE_JOBS_CA_DIR: %w", err)
 	}
@@ -266,19 +272,19 @@ func (p *Process) ServeBoth(ctx context.Context, svc Service, keys authn.FetchKe
 	if err != nil {
 		return nil, err
 	}
-	if p.Own.HTTPListen == "" {
+	if p.Own.Requests.Relayed == "" {
 		return nil, fmt.Errorf("SERVICE_%s_HTTP_LISTEN must be set", strings.ToUpper(svc.Name()))
 	}
-	relayed, err := tls.Listen("tcp", p.Own.HTTPListen, p.Wire.ServerTLS("gateway"))
+	relayed, err := tls.Listen("tcp", p.Own.Requests.Relayed, p.Wire.ServerTLS("gateway"))
 	if err != nil {
 		return nil, fmt.Errorf("listen for the gateway: %w", err)
 	}
 	held := p.holding(svc, handler)
 	workers = append(workers, held.worker(svc.Name()+".http", relayed))
-	if p.Own.PublicListen == "" {
+	if p.Own.Requests.Public == "" {
 		return workers, nil
 	}
-	open, err := (&net.ListenConfig{}).Listen(ctx, "tcp", p.Own.PublicListen)
+	open, err := httpguard.Listen(ctx, p.Own.Requests.Public)
 	if err != nil {
 		return nil, fmt.Errorf("open the public listener: %w", err)
 	}

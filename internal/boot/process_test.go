@@ -158,7 +158,7 @@ func TestMigrate(t *testing.T) {
 	require.NoError(t, err, "the serving role may write to the owner's tables")
 }
 
-// startProcess runs realMain until stop is called.
+// startProcess runs realMain until the function stop is called.
 func startProcess(t *testing.T, spec Spec, env map[string]string) (log *output, stop func() error) {
 	t.Helper()
 	log = &output{}
@@ -192,7 +192,7 @@ func TestProcess_servesOnAllListeners(t *testing.T) {
 		"SERVICE_ADMIN_LISTEN", adminAddr, "SERVICE_STOP_TIMEOUT", "1m", "SERVICE_TYPO", "x")
 	svc := newKeys(t)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "relayed") })
-	log, stop := startProcess(t, Spec{Name: "auth", Config: &struct{}{}, Build: func(ctx context.Context, p *Process) ([]process.Worker, error) {
+	log, stop := startProcess(t, Spec{Name: "auth", Config: &struct{}{}, TakesRequests: true, TakesAgents: true, Build: func(ctx context.Context, p *Process) ([]process.Worker, error) {
 		// The Postgres server of the tests runs without fsync. OpenPool rejects such a server unless unsafe is true.
 		if err := p.OpenPool(ctx, p.Closers, conf.Postgres{URL: db.URL("auth"), MaxConns: 4, StatementTimeout: patience}, true); err != nil {
 			return nil, err

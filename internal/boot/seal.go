@@ -8,11 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/signalbox-dev/signalbox/internal/auditpeer"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/process"
+	"github.com/signalbox-dev/signalbox/platform/retention"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
@@ -21,8 +23,10 @@ type Sealing struct {
 	Key authn.SigningKey
 	// Keys are the public keys of Key and of all earlier keys, by ID. They verify the signed heads.
 	Keys map[string]ed25519.PublicKey
-	// Dir is the folder of the signed heads. It has one file per service.
+	// Dir is the folder of the signed heads and the revocation journals. It has one file and some folders per service.
 	Dir string
+	// RevocationAge is how long revocations are kept in the journals and in the database; 0 keeps them forever.
+	RevocationAge time.Duration
 }
 
 // OpenSealing parses the settings and creates the folder. Both settings are required: without them a database
@@ -31,7 +35,7 @@ func OpenSealing(a Audit) (Sealing, error) {
 	if a.Key.IsZero() || a.Dir == "" {
 		return Sealing{}, errors.New("SERVICE_AUDIT_KEY and SERVICE_AUDIT_DIR must be set")
 	}
-	s := Sealing{Keys: map[string]ed25519.PublicKey{}, Dir: a.Dir}
+	s := Sealing{Keys: map[string]ed25519.PublicKey{}, Dir: a.Dir, RevocationAge: retention.Days(a.RevocationDays)}
 	for n, text := range strings.Fields(a.Key.Reveal()) {
 		key, err := sealingKey(text)
 		if err != nil {

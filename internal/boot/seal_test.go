@@ -30,14 +30,14 @@ func TestOpenSealing(t *testing.T) {
 	require.EqualValues(t, 0o700, info.Mode().Perm())
 	again, err := OpenSealing(Audit{Key: seed('a'), Dir: dir})
 	require.NoError(t, err)
-	require.Equal(t, s.Key.ID, again.Key.ID, "the same seed signs as the same key")
+	require.Equal(t, s.Key.ID, again.Key.ID, "the same seed must give the same key")
 	other, err := OpenSealing(Audit{Key: seed('b'), Dir: dir})
 	require.NoError(t, err)
 	require.NotEqual(t, s.Key.ID, other.Key.ID)
 	both, err := OpenSealing(Audit{Key: secret.New(seed('b').Reveal() + "\n" + seed('a').Reveal() + "\n"), Dir: dir})
 	require.NoError(t, err)
-	require.Equal(t, other.Key.ID, both.Key.ID, "the first one signs")
-	require.Len(t, both.Keys, 2, "the others still verify")
+	require.Equal(t, other.Key.ID, both.Key.ID, "the first key signs")
+	require.Len(t, both.Keys, 2, "the other keys still verify")
 	require.Equal(t, s.Key.Public().Key, both.Keys[s.Key.ID])
 }
 
@@ -62,4 +62,18 @@ func TestOpenSealing_invalidSettings(t *testing.T) {
 		require.ErrorContains(t, err, tc.want, name)
 		require.NotContains(t, err.Error(), "short-secret")
 	}
+}
+
+func TestEnv_recordDurability(t *testing.T) {
+	t.Parallel()
+	e, _, _ := env(t)
+	require.NoError(t, e.recordDurability(t.Context(), []string{"fsync", "full_page_writes"}))
+	require.NoError(t, e.recordDurability(t.Context(), nil))
+	var rows []string
+	require.NoError(t, e.Pool.QueryRow(t.Context(), `SELECT array_agg(concat_ws(' ', actor_kind, actor_id, action, target_kind, target_id, after) ORDER BY seq)
+		FROM audit`).Scan(&rows))
+	require.Equal(t, []string{
+		`service auth database.unsafe database auth {"off":["fsync","full_page_writes"],"writes":"refused"}`,
+		`service auth database.safe database auth {"writes":"accepted"}`,
+	}, rows)
 }

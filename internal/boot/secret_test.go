@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
-// repeatedKey returns the base64 of a key of 32 bytes that repeats word.
+// repeatedKey returns the base64 of a key of 32 bytes that repeats the given word.
 func repeatedKey(word string) string {
 	return base64.StdEncoding.EncodeToString([]byte(strings.Repeat(word, 32))[:32])
 }

@@ -39,7 +39,7 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// load reads a process's settings from env.
+// load reads a process's settings from the given variables.
 func load(t *testing.T, env map[string]string, own any) (*Process, *conf.Loaded, error) {
 	t.Helper()
 	p := &Process{}
@@ -76,7 +76,23 @@ func TestProcess_load_sharedAndOwnSettings(t *testing.T) {
 	require.Equal(t, "https://x.example", p.Settings.Public.URL)
 	require.EqualValues(t, 8, p.Own.Postgres.MaxConns)
 	require.Contains(t, joined(loaded.Warnings), "SERVICE_PERS", "an unknown name causes a warning")
-	require.NotContains(t, joined(loaded.Warnings), "SERVICE_JOB_TOKEN", "a name for training code does not")
+	require.NotContains(t, joined(loaded.Warnings), "SERVICE_JOB_TOKEN", "the name of a variable for training code causes no warning")
+}
+
+func TestProcess_load_onlySettingsThatTheProcessUses(t *testing.T) {
+	t.Parallel()
+	environ := conf.Map(map[string]string{"SERVICE_GATEWAY_DATABASE_URL": "postgres://x", "SERVICE_AUTH_AGENT_LISTEN": "127.0.0.1:1", "SERVICE_AUTH_HTTP_LISTEN": "127.0.0.1:1"})
+	for name, spec := range map[string]Spec{
+		"SERVICE_GATEWAY_DATABASE_URL": {Name: "gateway", CallsOnly: true},
+		"SERVICE_AUTH_AGENT_LISTEN":    {Name: "auth", TakesRequests: true},
+		"SERVICE_AUTH_HTTP_LISTEN":     {Name: "auth", TakesAgents: true},
+	} {
+		p := &Process{}
+		spec.Config = &struct{}{}
+		loaded, err := p.load(t.Context(), spec, environ)
+		require.NoError(t, err)
+		require.Contains(t, joined(loaded.Warnings), name, "a setting without effect causes a warning")
+	}
 }
 
 func joined(list []string) (all string) {

@@ -27,7 +27,7 @@ type Client struct {
 	key   string
 }
 
-// New creates a client of the installation at base, without a credential. A nil transport means
+// New creates a client of the installation at the given base URL, without a credential. A nil transport means
 // http.DefaultTransport.
 func New(base string, transport http.RoundTripper) *Client {
 	return &Client{base: strings.TrimRight(base, "/"), http: &http.Client{Transport: transport}}
@@ -66,8 +66,8 @@ type Response struct {
 	Body   []byte
 }
 
-// Call sends a request with body as JSON and reads the response, whatever its status. If body is nil, the request has
-// no body.
+// Call sends a request with the given body as JSON and reads the response, whatever its status. If the given body is
+// nil, the request has no body.
 func (c *Client) Call(ctx context.Context, method, path string, body any) (*Response, error) {
 	var reader io.Reader
 	if body != nil {

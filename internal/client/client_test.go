@@ -78,7 +78,7 @@ func TestClient_Upload_noBearer(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// events returns a handler that sends lines as an event stream and then ends the stream.
+// events returns a handler that sends the given lines as an event stream and then ends the stream.
 func events(lines string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")

@@ -89,7 +89,7 @@ func TestClient_Do_successStatuses(t *testing.T) {
 		c := serving(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
 		var out struct{ ID string }
 		require.NoError(t, c.Post(t.Context(), "/x", map[string]int{}, &out), status)
-		require.Empty(t, out.ID, "out is unchanged if the response has no body")
+		require.Empty(t, out.ID, "the target must be unchanged if the response has no body")
 	}
 }
 

@@ -26,10 +26,10 @@ var ErrUnexpectedEnd = errors.New("the stream ended before its eof event")
 // maxLine is the maximum length of one line of a stream, in bytes.
 const maxLine = 8 << 20
 
-// Follow reads a stream and calls on for each event. It returns after the event `eof`, when ctx ends, or when on
-// returns an error. It returns the ID of the last event, which the next call passes as lastID to resume. The error is
-// ErrUnexpectedEnd if the stream ended before `eof`.
-func (c *Client) Follow(ctx context.Context, path, lastID string, on func(Event) error) (string, error) {
+// Follow reads a stream and calls the function handle with each event. It returns after the event `eof`, when ctx ends,
+// or when handle returns an error. It returns the ID of the last event, which the next call passes as lastID to resume.
+// The error is ErrUnexpectedEnd if the stream ended before `eof`.
+func (c *Client) Follow(ctx context.Context, path, lastID string, handle func(Event) error) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
 	if err != nil {
 		return lastID, fmt.Errorf("create the stream request: %w", err)
@@ -38,11 +38,11 @@ func (c *Client) Follow(ctx context.Context, path, lastID string, on func(Event)
 	if lastID != "" {
 		req.Header.Set("Last-Event-ID", lastID)
 	}
-	return c.stream(req, lastID, on)
+	return c.stream(req, lastID, handle)
 }
 
 // stream sends the request and reads events until an event named eof.
-func (c *Client) stream(req *http.Request, lastID string, on func(Event) error) (string, error) {
+func (c *Client) stream(req *http.Request, lastID string, handle func(Event) error) (string, error) {
 	if !c.token.IsZero() {
 		req.Header.Set("Authorization", "Bearer "+c.token.Reveal())
 	}
@@ -66,7 +66,8 @@ func (c *Client) stream(req *http.Request, lastID string, on func(Event) error) 
 			continue
 		}
 		if e.Name == "" && data == nil {
-			// An event without name and data is not passed to on, but its ID still marks the position in the stream.
+			// An event without name and data is not passed to handle, but its ID still marks the position in
+			// the stream.
 			if e.ID != "" {
 				lastID, e.ID = e.ID, ""
 			}
@@ -76,7 +77,7 @@ func (c *Client) stream(req *http.Request, lastID string, on func(Event) error) 
 		if e.ID != "" {
 			lastID = e.ID
 		}
-		if err := on(e); err != nil {
+		if err := handle(e); err != nil {
 			return lastID, err
 		}
 		if e.Name == EventEOF {

@@ -9,16 +9,19 @@ import (
 )
 
 // Lesson is a training task: adding two numbers with the given number of digits. Pairs is the size of the dataset.
-// Hparams suffice to learn the task.
+// Hparams are the hyperparameters with which a model learns the task.
 type Lesson struct {
 	Digits  int
 	Pairs   int
 	Hparams map[string]any
 }
 
-// TwoDigits is the demo's lesson. Training takes half a minute and reaches an exact match of 0.99 on the 20% of the
-// pairs that are held out.
-func TwoDigits() Lesson { return Lesson{Digits: 2, Pairs: 4000, Hparams: map[string]any{}} }
+// TwoDigits is the task that the demo's model learns. Training takes half a minute and reaches an exact match of 0.98
+// on the 20% of the pairs that are held out. With most seeds it ends after 600 to 900 steps, but some seeds need more
+// than the recipe's 1,000.
+func TwoDigits() Lesson {
+	return Lesson{Digits: 2, Pairs: 4000, Hparams: map[string]any{"train.max_steps": 1500}}
+}
 
 // OneDigit is the lesson of the test suites. Training takes about 3 s and reaches an exact match of 0.4 on the 20% of
 // the pairs that are held out. It ends after max_steps even on a slow machine; max_seconds is only an upper

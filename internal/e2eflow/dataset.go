@@ -58,7 +58,7 @@ func (l *Loop) PushDataset(ctx context.Context, version, file string, data []byt
 	return Dataset{ID: id, Ref: committed.Ref}, nil
 }
 
-// ensure returns the ID of the object l.Name in the list at path. It creates the object if it is missing.
+// ensure returns the ID of the object named l.Name in the list at the given path. It creates a missing object.
 func (l *Loop) ensure(ctx context.Context, path string, body map[string]any) (string, error) {
 	type named struct {
 		ID   string `json:"id"`

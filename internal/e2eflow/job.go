@@ -25,8 +25,8 @@ type Job struct {
 	RunningAt         *time.Time `json:"running_at"`
 }
 
-// update copies the fields of now that can change. It does not write ID and RunID, because other goroutines may be
-// reading them.
+// update copies the fields that can change from a newer state of the job. It does not write ID and RunID, because other
+// goroutines may be reading them.
 func (j *Job) update(now Job) {
 	j.State, j.EndReason, j.Message, j.Attempt = now.State, now.EndReason, now.Message, now.Attempt
 	j.ExecutorRunningAt, j.RunningAt = now.ExecutorRunningAt, now.RunningAt
@@ -128,20 +128,22 @@ type Point struct {
 	Value float64 `json:"value"`
 }
 
-// FollowLogs calls on for every line of the run's output until the end of the stream. It reconnects if needed.
-func (l *Loop) FollowLogs(ctx context.Context, on func(LogLine)) error {
+// FollowLogs calls the function handle with every line of the run's output, until the end of the stream. It reconnects
+// if needed.
+func (l *Loop) FollowLogs(ctx context.Context, handle func(LogLine)) error {
 	return l.follow(ctx, "/api/jobs/"+l.Job.ID+"/logs/stream", func(e client.Event) error {
 		var line LogLine
 		if err := json.Unmarshal([]byte(e.Data), &line); err != nil {
 			return fmt.Errorf("decode a log line: %w", err)
 		}
-		on(line)
+		handle(line)
 		return nil
 	})
 }
 
-// FollowMetrics calls on for every metric point of the run until the end of the stream. It reconnects if needed.
-func (l *Loop) FollowMetrics(ctx context.Context, on func(Point)) error {
+// FollowMetrics calls the function handle with every metric point of the run, until the end of the stream. It
+// reconnects if needed.
+func (l *Loop) FollowMetrics(ctx context.Context, handle func(Point)) error {
 	return l.follow(ctx, "/api/jobs/"+l.Job.ID+"/metrics/stream", func(e client.Event) error {
 		var batch struct {
 			Points []Point `json:"points"`
@@ -150,13 +152,13 @@ func (l *Loop) FollowMetrics(ctx context.Context, on func(Point)) error {
 			return fmt.Errorf("decode metrics: %w", err)
 		}
 		for _, p := range batch.Points {
-			on(p)
+			handle(p)
 		}
 		return nil
 	})
 }
 
-func (l *Loop) follow(ctx context.Context, path string, on func(client.Event) error) error {
+func (l *Loop) follow(ctx context.Context, path string, handle func(client.Event) error) error {
 	last := ""
 	return l.retry(ctx, func(ctx context.Context) error {
 		var err error
@@ -167,7 +169,7 @@ func (l *Loop) follow(ctx context.Context, path string, on func(client.Event) er
 			case "error":
 				return client.ErrUnexpectedEnd
 			}
-			return on(e)
+			return handle(e)
 		})
 		return err
 	})

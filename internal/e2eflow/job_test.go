@@ -51,8 +51,8 @@ func TestAwaitEnd(t *testing.T) {
 	require.ErrorContains(t, stopped.loop(long).AwaitEnd(t.Context()), "the job stopped: -: -")
 }
 
-// stream adds an SSE route that aborts the connection after cutAfter events. Event IDs count from 1. The result
-// contains the Last-Event-ID of each request.
+// stream adds an SSE route that aborts the connection after the given number of events. Event IDs count from 1. The
+// result contains the Last-Event-ID of each request.
 func (a *api) stream(route string, events []string, cutAfter int) *[]string {
 	var mu sync.Mutex
 	resumed := &[]string{}

@@ -76,7 +76,7 @@ func (l *Loop) get(ctx context.Context, path string, out any) error {
 	return l.retry(ctx, func(ctx context.Context) error { return l.Client.Get(ctx, path, nil, out) })
 }
 
-// within returns a context that ends after l.Timeout. The caller must call end.
+// within returns a context that ends after l.Timeout, and its cancel function, which must be called.
 func (l *Loop) within(ctx context.Context) (limited context.Context, end func()) {
 	limited, cancel := context.WithCancel(ctx)
 	timer, over := l.Clock.NewTimer(l.Timeout), make(chan struct{})
@@ -92,7 +92,7 @@ func (l *Loop) within(ctx context.Context) (limited context.Context, end func())
 	return limited, func() { cancel(); <-over }
 }
 
-// retry calls fn until it succeeds, fails with an error that is not temporary, or l.Timeout has passed.
+// retry calls the function fn until it succeeds, it fails with an error that is not temporary, or l.Timeout has passed.
 func (l *Loop) retry(ctx context.Context, fn func(ctx context.Context) error) error {
 	limited, end := l.within(ctx)
 	defer end()
@@ -136,7 +136,7 @@ func passing(err error) bool {
 	return errors.Is(err, client.ErrUnexpectedEnd) || isEOF(err)
 }
 
-// await calls look until it returns true or an error, or l.Timeout has passed.
+// await calls the function look until it returns true or an error, or l.Timeout has passed.
 func (l *Loop) await(ctx context.Context, look func(ctx context.Context) (done bool, err error)) error {
 	limited, end := l.within(ctx)
 	defer end()

@@ -25,7 +25,7 @@ func TestRounds(t *testing.T) {
 	require.ErrorContains(t, err, "no validation round")
 }
 
-// pages adds a route that serves total samples by limit and offset.
+// pages adds a route that serves the given number of samples in pages, by limit and offset.
 func (a *api) pages(total int) {
 	a.mux.HandleFunc("GET /api/runs/run_1/samples", func(w http.ResponseWriter, r *http.Request) {
 		var limit, offset int

@@ -27,7 +27,7 @@ type Deployment struct {
 	Promoted *int   `json:"promoted_revision"`
 }
 
-// Revision is a revision of that deployment.
+// Revision is a revision of a Deployment.
 type Revision struct {
 	ID     string `json:"id"`
 	Number int    `json:"number"`
@@ -56,7 +56,8 @@ func (l *Loop) Register(ctx context.Context, a Artifact) (ModelVersion, error) {
 	return v, nil
 }
 
-// Deploy creates a deployment and its first revision. If serving is nil, the default engine runs on one thread.
+// Deploy creates a deployment and its first revision. If no serving settings are given, the default engine runs on one
+// thread.
 func (l *Loop) Deploy(ctx context.Context, name string, v ModelVersion, serving map[string]any) error {
 	if err := l.create(ctx, "/api/model-deployments", map[string]any{"name": name}, &l.Deployment); err != nil {
 		return fmt.Errorf("create the deployment: %w", err)

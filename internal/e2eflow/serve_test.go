@@ -139,8 +139,9 @@ func TestPromoteAndStop(t *testing.T) {
 }
 
 // tokens adds the routes for deployment tokens. As in the real API, a repeat with the same Idempotency-Key returns no
-// secret. The responses whose numbers are in lost are aborted after the token was created. The first away revocations
-// fail with 502. live returns the ids of the tokens that are not revoked.
+// secret. A response whose number is listed in the parameter lost is aborted after the token was created. As many
+// revocations as the parameter away states fail at first, with 502. The function live returns the ids of the tokens
+// that are not revoked.
 func (a *api) tokens(away int, lost ...int) (live func() []string) {
 	var mu sync.Mutex
 	made, kept := map[string]string{}, map[string]bool{}

@@ -1,4 +1,4 @@
-// Package version provides the name of the running build. `make build` links the name in (scripts/version.sh). Any
+// Package version provides the name of the running build. `make build` sets it to the output of scripts/version.sh. Any
 // other build is named dev-<commit> after the commit that the go command recorded, or dev if it recorded none. The
 // suffix -dirty means uncommitted changes.
 package version

@@ -121,9 +121,9 @@ func TestBuildIsLinkedIn(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "gatewayd")
 	const module = "github.com/signalbox-dev/signalbox"
-	raw, err := os.ReadFile(filepath.Join("..", "..", "Makefile"))
+	raw, err := os.ReadFile(filepath.Join("..", "..", "scripts", "build.sh"))
 	require.NoError(t, err)
-	require.Contains(t, string(raw), "-X "+module+"/internal/version.build=$(VERSION)")
+	require.Contains(t, string(raw), "-X "+module+"/internal/version.build=$(scripts/version.sh)")
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", program, "-ldflags", "-X "+module+"/internal/version.build=v9.8.7", module+"/gateway/cmd/gatewayd")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)

@@ -77,14 +77,14 @@ func TestOwnerFor(t *testing.T) {
 	require.Equal(t, hidden.Code, absent.Code, "a hidden project looks like a missing one")
 }
 
-// adding returns the context of a call by caller to a method that requires the right to edit.
+// adding returns the context in which the given caller calls a method that requires the right to edit.
 func adding(t *testing.T, caller *authn.Caller) context.Context {
 	t.Helper()
 	return authn.WithNeed(authn.NewContext(t.Context(), caller), authn.NeedEdit)
 }
 
 // A viewer may add rows through a method that requires only the right to read. No caller may add rows through a
-// method that declares no need.
+// method with NeedNone.
 func TestOwnerFor_usesNeedOfMethod(t *testing.T) {
 	t.Parallel()
 	known := projects{"team": {ID: "prj_1", Key: "team", Visibility: "team"}}

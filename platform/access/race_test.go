@@ -31,8 +31,8 @@ func (b *harness) begin() pgx.Tx {
 	return tx
 }
 
-// A row whose insert is not committed may have the old visibility, and Set cannot see it. Set therefore waits for the
-// commit.
+// Set cannot see a row whose insert is not committed yet, and this row may have the old visibility. Set therefore waits
+// for the commit.
 func TestVisibilityRows_Set_waitsForUncommittedRow(t *testing.T) {
 	t.Parallel()
 	b := open(t)
@@ -43,7 +43,7 @@ func TestVisibilityRows_Set_waitsForUncommittedRow(t *testing.T) {
 		_, err := b.Set(t.Context(), access.VisibilityChange{ProjectID: "prj_1", Visibility: "team", Version: 1})
 		done <- err
 	}()
-	require.Eventually(t, b.waiting, time.Minute, time.Millisecond, "Set waits for the row")
+	require.Eventually(t, b.waiting, time.Minute, time.Millisecond, "Set waits until the insert of the row is committed")
 	require.Empty(t, done)
 	require.EqualValues(t, 1, b.set("prj_2", "team", 1), "other projects do not wait")
 	require.NoError(t, tx.Commit(t.Context()))
@@ -51,8 +51,8 @@ func TestVisibilityRows_Set_waitsForUncommittedRow(t *testing.T) {
 	require.Equal(t, 2, b.have("prj_1", "team", 1))
 }
 
-// A row that is inserted during the change waits for the change and gets the new visibility.
-func TestVisibilityRows_Set_rowInsertedMeanwhileFollows(t *testing.T) {
+// An insert of a row during a change waits until the change is committed. The row then gets the new visibility.
+func TestVisibilityRows_Set_rowInsertedMeanwhileGetsNewVisibility(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	b.store(nil, "there", "prj_1", "all", 0)
@@ -74,7 +74,7 @@ func TestVisibilityRows_Set_rowInsertedMeanwhileFollows(t *testing.T) {
 		_, err := b.pool.Exec(t.Context(), `INSERT INTO job (id, project_id, visibility) VALUES ('new', 'prj_1', 'all')`)
 		done <- err
 	}()
-	require.Eventually(t, b.waiting, time.Minute, time.Millisecond, "the row waits for the change")
+	require.Eventually(t, b.waiting, time.Minute, time.Millisecond, "the insert waits for the change")
 	leave()
 	require.NoError(t, <-done)
 	require.NoError(t, <-done)
@@ -90,7 +90,7 @@ func TestVisibilityRows_Set_concurrentChangesAndInserts(t *testing.T) {
 	const changes, makers, each = 20, 4, 25
 	b.Changed = nil
 	seen := func(version int64) string { return []string{"all", "team"}[version%2] }
-	var now atomic.Int64 // the current version in auth
+	var now atomic.Int64 // the current version of the project's visibility
 	var wg sync.WaitGroup
 	for m := range makers {
 		wg.Go(func() {

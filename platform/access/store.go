@@ -7,8 +7,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// lock waits for transactions that are inserting rows of the project and blocks new ones, because the trigger of
-// these inserts takes the same lock in shared mode. Later statements of tx therefore see all rows inserted before.
+// lock waits for the end of every open transaction that has inserted rows of the project, and blocks further inserts
+// until tx ends: the trigger of the inserts takes the same lock in shared mode. Later statements of tx therefore see
+// every row that was inserted before.
 func lock(ctx context.Context, tx pgx.Tx, projectID string) error {
 	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || ' project visibility ' || $1, 0))`, projectID)
 	if err != nil {
@@ -17,8 +18,8 @@ func lock(ctx context.Context, tx pgx.Tx, projectID string) error {
 	return nil
 }
 
-// note stores the change, unless a newer one is stored, and returns the newest change. Rows that are inserted later
-// get that change.
+// note stores the change, unless a newer one is stored, and returns the newest stored change. Rows that are inserted
+// later get the visibility of that change.
 func note(ctx context.Context, tx pgx.Tx, c VisibilityChange) (VisibilityChange, error) {
 	_, err := tx.Exec(ctx, `INSERT INTO project_visibility AS p (project_id, visibility, version) VALUES ($1, $2, $3)
 		ON CONFLICT (project_id) DO UPDATE SET visibility = excluded.visibility, version = excluded.version
@@ -35,8 +36,8 @@ func note(ctx context.Context, tx pgx.Tx, c VisibilityChange) (VisibilityChange,
 	return newest, nil
 }
 
-// follow applies c to the rows of its project in the table that have an older visibility. It changes at most batch
-// rows and returns their ids.
+// follow updates those rows of the project in one table that have an older visibility version than the change. It
+// returns the ids of the updated rows. The parameter batch is the maximum number of rows.
 func follow(ctx context.Context, tx pgx.Tx, table string, c VisibilityChange, batch int) ([]string, error) {
 	name := pgx.Identifier{table}.Sanitize()
 	rows, err := tx.Query(ctx, `UPDATE `+name+` SET visibility = $2, visibility_version = $3 WHERE id IN (

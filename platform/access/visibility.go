@@ -2,12 +2,14 @@
 // a caller who may not see a row, the row looks exactly like a missing one. VisibilityRows updates the copies of
 // project visibility that a service stores.
 //
-// Auth owns projects. Each row that belongs to a project (a job, a dataset, a model and others) has a copy of the
-// project's visibility (who besides the members may read it), so that reads do not depend on auth. The schema of the
-// service must have the table project_visibility, and the trigger follow_project_visibility on each table with copies.
-// Then, after Set has returned, every row of the project has that version of the visibility or a newer one. This
-// includes rows that are inserted later, even by a transaction that had read the project before. The trigger and Set
-// use the same lock on the project: either Set sees the new row, or the trigger sees the change that Set stored.
+// The auth service owns projects. Each row that belongs to a project (a job, a dataset, a model and others) has a copy
+// of the project's visibility (who besides the members may read it), so that reads do not depend on the auth service.
+// The schema of the service must have the table project_visibility, and the trigger follow_project_visibility on each
+// table with copies.
+//
+// Once Set has returned, every row of the project has the visibility passed to Set or a newer one. This includes rows
+// that are inserted later, even by a transaction that had read the project before. The trigger and Set use the same
+// lock on the project: either Set sees the new row, or the trigger sees the change that Set stored.
 package access
 
 import (
@@ -29,13 +31,13 @@ type VisibilityChange struct {
 type VisibilityRows struct {
 	Pool pg.Beginner
 	// Tables are the tables with copies, in the order in which the service locks their rows. Each has the columns id,
-	// project_id, visibility and visibility_version, and the trigger.
+	// project_id, visibility and visibility_version, and the trigger follow_project_visibility.
 	Tables []string
 	// Changed is called at the end of each transaction that changed rows, with the ids of these rows by table; it may
 	// be nil.
 	Changed func(ctx context.Context, tx pgx.Tx, ids map[string][]string) error
-	// Batch is the maximum number of rows of a table that one transaction updates. Zero means 2000, which holds locks
-	// only briefly.
+	// Batch is the maximum number of rows of a table that one transaction updates, so that it holds its locks only
+	// briefly. Zero means 2000.
 	Batch int
 }
 
@@ -65,7 +67,7 @@ func (r *VisibilityRows) Set(ctx context.Context, c VisibilityChange) (version i
 	return version, nil
 }
 
-// step updates one batch of each table; more reports whether a table may have more rows.
+// step updates one batch of each table. The result more is true if a table may have further rows.
 func (r *VisibilityRows) step(ctx context.Context, tx pgx.Tx, c VisibilityChange) (version int64, more bool, err error) {
 	if err := lock(ctx, tx, c.ProjectID); err != nil {
 		return 0, false, err

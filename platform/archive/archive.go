@@ -1,16 +1,16 @@
 // Package archive validates uploaded archives, which are tar files, plain or gzipped, before they are unpacked.
 //
-// It promises that in an archive that passes:
+// An archive that passes has these properties:
 //   - every member is a regular file or a folder, and its path stays inside the folder it is unpacked into,
 //     on case-sensitive and on case-insensitive file systems;
 //   - no file has a name that usually holds secrets;
 //   - the total size of the files is within the limit. The headers, the padding and any data after the end of the
 //     tar, which some readers unpack, add at most 256 MiB.
 //
-// It reads the bytes once and stores none of them.
+// The package reads the bytes once and stores none of them.
 //
-// The error for a rejected archive is a fault. Its code is the admission gate that rejected the archive: package or
-// sensitive_file.
+// The error for a rejected archive is a fault. Its code names the admission gate, which is the check that rejected the
+// archive: package or sensitive_file.
 package archive
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// The admission gates that can reject an archive. They are the codes of the errors.
+// The admission gates (checks) that can reject an archive. Their names are the codes of the errors.
 const (
 	GatePackage   = "package"
 	GateSensitive = "sensitive_file"
@@ -38,7 +38,7 @@ const (
 	MaxDepth = 32
 	// maxPath is the maximum size of a member's path in bytes.
 	maxPath = 1024
-	// maxName is the maximum size of a segment of a path in bytes. File systems accept no longer names.
+	// maxName is the maximum size of a segment of a path in bytes. File systems do not accept longer ones.
 	maxName = 255
 	// maxRatio is the maximum ratio of unpacked to packed bytes. It applies once more than freeBytes are unpacked.
 	maxRatio  = 200
@@ -51,8 +51,8 @@ type Facts struct {
 	Bytes   int64 // total size of all files
 }
 
-// Inspect reads an archive to its end and validates it. packed is the size of the upload in bytes. limit is the
-// maximum total size of the unpacked files in bytes.
+// Inspect reads an archive to its end and validates it. The parameter packed is the size of the upload in bytes, and
+// limit is the maximum total size of the unpacked files in bytes.
 func Inspect(r io.Reader, packed, limit int64) (Facts, error) {
 	in := bufio.NewReader(r)
 	w := &walk{limit: limit, names: map[string]bool{}}
@@ -79,7 +79,7 @@ type walk struct {
 	from  *counted
 }
 
-// open returns a reader of the plain tar, gunzipped if necessary, that fails after too many bytes.
+// open returns a reader of the tar, which it decompresses if necessary. The reader fails if the tar exceeds the limits.
 func (w *walk) open(in *bufio.Reader, packed int64) (io.Reader, error) {
 	magic, err := in.Peek(2)
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -81,7 +81,7 @@ func TestInspect_validPackage(t *testing.T) {
 		require.Equal(t, archive.Facts{Entries: 7, Bytes: 12}, facts, name)
 	}
 	_, err := inspect(newTarBuilder(t).file("full", strings.Repeat("x", limit)).end())
-	require.NoError(t, err, "exactly the limit")
+	require.NoError(t, err, "a file of exactly the limit is accepted")
 }
 
 func TestInspect_rejections(t *testing.T) {
@@ -142,7 +142,8 @@ func TestInspect_rejections(t *testing.T) {
 	}
 }
 
-// zeros is a reader that returns zero bytes. left is the number of bytes that remain, read the number already read.
+// zeros is a reader that returns zero bytes. The field left counts the bytes to return, and the field read counts the
+// bytes already returned.
 type zeros struct{ left, read int64 }
 
 func (z *zeros) Read(p []byte) (int, error) {
@@ -168,9 +169,9 @@ func TestInspect_compressionBomb(t *testing.T) {
 	require.NoError(t, errors.Join(out.Close(), w.Close()))
 	data := b.Bytes()
 	_, err = archive.Inspect(bytes.NewReader(data), int64(len(data)), limit)
-	require.True(t, fault.Is(err, fault.TooLarge), "size in the header: %v", err)
+	require.True(t, fault.Is(err, fault.TooLarge), "a size in the header over the limit must be rejected: %v", err)
 	_, err = archive.Inspect(bytes.NewReader(data), int64(len(data)), 4<<30)
-	require.True(t, fault.Is(err, fault.TooLarge), "compression ratio: %v", err)
+	require.True(t, fault.Is(err, fault.TooLarge), "a compression ratio over its limit must be rejected: %v", err)
 	require.ErrorContains(t, err, "200 times")
 }
 
@@ -184,7 +185,7 @@ func TestInspect_bytesAfterEndCountTowardLimit(t *testing.T) {
 	require.True(t, fault.Is(err, fault.TooLarge), "%v", err)
 }
 
-// broken is a reader that returns errDisk at the end of from.
+// broken is a reader that reads from another reader and, at its end, returns errDisk instead of io.EOF.
 type broken struct{ from io.Reader }
 
 var errDisk = errors.New("the disk is gone")

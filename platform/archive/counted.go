@@ -13,8 +13,8 @@ import (
 // the end of the tar.
 const overhead = 256 << 20
 
-// counted is a reader of unpacked bytes. It fails if their number exceeds the field most, or if the compression ratio
-// exceeds maxRatio.
+// counted is a reader of unpacked bytes. It fails if it has read more bytes than the field most allows, or if the
+// compression ratio exceeds maxRatio.
 type counted struct {
 	from   io.Reader
 	most   int64

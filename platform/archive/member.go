@@ -47,8 +47,7 @@ func inside(name string) bool {
 		!strings.ContainsFunc(name, odd) && strings.Count(name, "/") < MaxDepth && len(name) <= maxPath
 }
 
-// take records a path. Ignoring case, it rejects a second file with the same path and a path that is both a file and a
-// folder.
+// take records a path. It rejects a path that is already in use, unless both uses are folders. Case is ignored.
 func (w *walk) take(name string, folder bool) error {
 	folded := strings.ToLower(name)
 	if file, taken := w.names[folded]; taken && (file || !folder) {
@@ -86,7 +85,7 @@ func patterns() []string {
 	}
 }
 
-// harmless reports whether a name is that of a template without values. Packages may contain templates.
+// harmless reports whether base is the name of a template without values. Packages may contain templates.
 func harmless(base string) bool {
 	switch base {
 	case ".env.example", ".env.sample", ".env.template":

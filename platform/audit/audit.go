@@ -1,8 +1,7 @@
 // Package audit owns the record of who changed what. Each row is written in the transaction of the change, so every
-// change has a row. A sealer links the committed rows into a hash chain and signs the head of the chain; it is at
-// most a few seconds behind. Verify then reports every row that was edited, deleted, moved or inserted. Signed heads
-// are also stored outside the database, because the database alone cannot prove that the end of the log was not cut
-// off.
+// change has a row. A sealer links the committed rows into a hash chain and signs the head of the chain; the sealer is
+// at most a few seconds behind. Verify then reports every row that was edited, deleted, moved or inserted. Signed heads
+// are also stored outside the database, because the database alone cannot show whether the end of the log was cut off.
 //
 // The server's database role may insert and read rows, but not edit or delete them.
 package audit
@@ -24,8 +23,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/obs"
 )
 
-// MaxState is the maximum size in bytes of a stored Before or After. A larger one
-// is replaced by its length and its digest.
+// MaxState is the maximum size in bytes of a stored Before or After state. A larger state is replaced by its length and
+// its digest.
 const MaxState = 64 << 10
 
 // Actor identifies who made a change. A background job stores the Actor and passes it to Record later.
@@ -42,8 +41,8 @@ type Actor struct {
 type Entry struct {
 	Action               string // "job.cancel"
 	TargetKind, TargetID string
-	// Before and After are the states to encode as JSON, or nil. A secret.String
-	// is encoded redacted.
+	// Before and After are the states of the target before and after the change, or nil. They are stored as JSON; a
+	// secret.String is encoded redacted.
 	Before, After any
 	// Actor defaults to the caller in the context.
 	Actor *Actor
@@ -71,7 +70,7 @@ type Log struct {
 	service string
 }
 
-// NewLog returns a Log. Changes that are made without a caller are recorded as made by service.
+// NewLog returns a Log. It records changes that are made without a caller as made by the given service.
 func NewLog(clk clock.Clock, ids IDs, service string) *Log {
 	return &Log{clock: clk, ids: ids, service: service}
 }
@@ -120,7 +119,7 @@ func (l *Log) Record(ctx context.Context, tx pgx.Tx, e Entry) error {
 	return nil
 }
 
-// state returns the JSON stored for a Before or an After.
+// state returns the JSON that is stored for v, a Before or After state.
 func state(v any) (json.RawMessage, error) {
 	if v == nil {
 		return nil, nil
@@ -138,7 +137,7 @@ func state(v any) (json.RawMessage, error) {
 	return digest(raw), nil
 }
 
-// digest returns the replacement of a state that is too large. The SHA-256 still identifies the original.
+// digest returns what is stored instead of a state that is too large: its length and its SHA-256.
 func digest(raw []byte) json.RawMessage {
 	sum := sha256.Sum256(raw)
 	return fmt.Appendf(nil, `{"bytes":%d,"sha256":"%s","truncated":true}`, len(raw), hex.EncodeToString(sum[:]))

@@ -54,7 +54,7 @@ func (l *locked) String() string {
 
 type harness struct {
 	pool   *pgxpool.Pool // the server's role
-	owner  *pgxpool.Pool // for tampering
+	owner  *pgxpool.Pool // the schema owner's role, for tampering
 	clock  *clock.Fake
 	log    *audit.Log
 	public ed25519.PublicKey
@@ -140,7 +140,7 @@ func TestLog_Record_rowContent(t *testing.T) {
 	b.clock.Advance(time.Second)
 	b.record(t.Context(), t, audit.Entry{Action: "job.reap", TargetKind: "job", TargetID: "job_1", Before: json.RawMessage(`{"a":1}`)})
 	b.clock.Advance(time.Second)
-	kept := b.log.Actor(user) // as a background job stores it
+	kept := b.log.Actor(user) // a background job stores the actor like this
 	b.record(t.Context(), t, audit.Entry{Action: "hardware.set", TargetKind: "config", TargetID: "1", Actor: &kept})
 
 	all, err := audit.List(t.Context(), b.pool, audit.Filter{}, request.Page{Limit: 10})

@@ -44,7 +44,7 @@ func canonical(r *Row) []byte {
 		text(r.Action).text(r.TargetKind).text(r.TargetID).optional(r.Before).optional(r.After).text(r.Actor.RequestID)
 }
 
-// link returns the chain hash at a position. It covers the row and, through previous, every row before it.
+// link returns the chain hash at a position. It covers the row and, through the previous hash, every row before it.
 func link(service string, position int64, previous []byte, auditID string, row *Row) []byte {
 	sum := sha256.Sum256(encoding(nil).text(chainDomain).text(service).number(position).bytes(previous).text(auditID).bytes(canonical(row)))
 	return sum[:]

@@ -38,13 +38,13 @@ func TestLink_dependsOnEveryInput(t *testing.T) {
 	other[0] = 1
 	seen := map[string]string{}
 	for name, hash := range map[string][]byte{
-		"unchanged":         link("jobs", 3, genesis(), "aud_1", sample()),
-		"other service":     link("auth", 3, genesis(), "aud_1", sample()),
-		"other position":    link("jobs", 4, genesis(), "aud_1", sample()),
-		"other previous":    link("jobs", 3, other, "aud_1", sample()),
-		"other id":          link("jobs", 3, genesis(), "aud_2", sample()),
-		"no row":            link("jobs", 3, genesis(), "aud_1", nil),
-		"text moved across": link("jobs3", 0, genesis(), "aud_1", sample()),
+		"unchanged":       link("jobs", 3, genesis(), "aud_1", sample()),
+		"other service":   link("auth", 3, genesis(), "aud_1", sample()),
+		"other position":  link("jobs", 4, genesis(), "aud_1", sample()),
+		"other previous":  link("jobs", 3, other, "aud_1", sample()),
+		"other id":        link("jobs", 3, genesis(), "aud_2", sample()),
+		"no row":          link("jobs", 3, genesis(), "aud_1", nil),
+		"character moved": link("jobs3", 0, genesis(), "aud_1", sample()),
 	} {
 		require.Empty(t, seen[string(hash)], name)
 		seen[string(hash)] = name

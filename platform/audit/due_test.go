@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/audit"
 )
 
-// due returns the trust with Due set to now: rows written before now must be sealed, and heads signed before now must
-// be stored outside the database.
+// due returns the trust configuration with Due set to the current time: rows written earlier must be sealed, and heads
+// signed earlier must be stored outside the database.
 func (b *harness) due(t *testing.T) audit.Trust {
 	t.Helper()
 	trust := b.trust(t)

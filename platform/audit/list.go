@@ -66,7 +66,7 @@ func (q *query) bound(condition string, t time.Time) {
 	}
 }
 
-// newest returns the query of the rows that match f and come after a position in the list.
+// newest returns the query of the rows that match the filter and come after a position in the list.
 func newest(f Filter, after Point) *query {
 	q := &query{}
 	if f.Actor != "" {
@@ -120,7 +120,7 @@ func rows(ctx context.Context, db pg.Querier, q *query, limit, offset int) ([]Ro
 }
 
 // Points returns the positions of the matching rows that come after a position. It is cheaper than After for rows
-// that are only skipped.
+// that the caller only skips.
 func Points(ctx context.Context, db pg.Querier, f Filter, after Point, limit int) ([]Point, error) {
 	q := newest(f, after)
 	sql := q.sql("a.at, a.id", limit, 0)
@@ -138,8 +138,8 @@ func Points(ctx context.Context, db pg.Querier, f Filter, after Point, limit int
 // Point returns the row's position in a list.
 func (r *Row) Point() Point { return Point{At: r.At, ID: r.ID} }
 
-// Shorten limits the total size of the states in a list to about budget bytes. It adds up the sizes from the first
-// row on and replaces each state beyond the budget with its length and digest.
+// Shorten limits the total size of the Before and After states in a list to about the given budget, in bytes. It adds
+// up the sizes from the first row on and replaces each state beyond the budget with its length and digest.
 func Shorten(list []Row, budget int) {
 	for i := range list {
 		for _, state := range []*[]byte{(*[]byte)(&list[i].Before), (*[]byte)(&list[i].After)} {

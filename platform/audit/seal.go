@@ -87,8 +87,8 @@ func (s *Sealer) RunOnce(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("seal the audit log of %s: %w", s.cfg.Service, err)
 	}
-	// Store the head outside only after the commit: an external head that the database does not have would look like
-	// a truncated log. After a crash in between, the next run stores the head.
+	// Store the head outside the database only after the commit: an external head that the database does not have would
+	// look like a truncated log. After a crash in between, the next run stores the head.
 	return sealed, s.keep(ctx)
 }
 
@@ -135,7 +135,7 @@ func (s *Sealer) resume(ctx context.Context) error {
 	return nil
 }
 
-// lockSealing tries to take the sealer's lock until the end of the transaction. mine reports whether it got the lock.
+// lockSealing tries to take the sealer's lock until the end of the transaction. It returns true if it got the lock.
 func lockSealing(ctx context.Context, tx pgx.Tx) (mine bool, err error) {
 	err = tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(hashtextextended('signalbox audit ' || current_schema(), 0))`).Scan(&mine)
 	if err != nil {
@@ -183,7 +183,8 @@ func (s *Sealer) seal(ctx context.Context, tx pgx.Tx) (int, error) {
 	return len(waiting), nil
 }
 
-// head appends the INSERT of a checkpoint to the batch todo. The checkpoint is the signed hash of the entry at position.
+// head adds the INSERT of a checkpoint to the batch. The checkpoint is the signed hash of the entry at the given
+// position.
 func (s *Sealer) head(todo *pgx.Batch, previous, position int64, hash []byte) {
 	c := Checkpoint{Service: s.cfg.Service, Position: position, Previous: previous, Hash: hash, At: s.cfg.Clock.Now(), KeyID: s.cfg.KeyID}
 	c.Signature = ed25519.Sign(s.cfg.Key, c.signed())
@@ -216,7 +217,8 @@ func takePending(ctx context.Context, tx pgx.Tx) ([]pending, error) {
 	return waiting, fill(ctx, tx, ids, byID)
 }
 
-// fill reads the rows with these ids. into maps each id to the Row to fill; ids with a nil Row are skipped.
+// fill reads the rows with these ids and stores each in the Row that the given map has for its id. It skips ids with a
+// nil Row.
 func fill(ctx context.Context, q pg.Querier, ids []string, into map[string]*Row) error {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM audit a WHERE a.id = ANY($1)`, ids)
 	if err != nil {

@@ -39,7 +39,7 @@ func TestSealer_sealsInCommitOrder(t *testing.T) {
 
 	report, err := audit.Verify(t.Context(), b.pool, b.trust(t))
 	require.NoError(t, err)
-	require.Equal(t, audit.Report{Service: "jobs", Sealed: 2, Heads: 4}, report, "two heads, each in the database and outside")
+	require.Equal(t, audit.Report{Service: "jobs", Sealed: 2, Heads: 4}, report, "Heads counts each of the two heads twice: in the database and outside it")
 }
 
 func TestSealer_concurrentSealersMakeOneChain(t *testing.T) {
@@ -153,8 +153,8 @@ func TestNewSealer_incompleteConfig(t *testing.T) {
 	}
 }
 
-// The server's role can insert pending entries and heads. Forged entries do not block the sealer, and forged heads
-// are not stored outside the database.
+// The server's database role can insert pending entries and heads. Forged entries do not block the sealer, and forged
+// heads are not stored outside the database.
 func TestSealer_ignoresForgedRows(t *testing.T) {
 	t.Parallel()
 	b := filled(t, 1)

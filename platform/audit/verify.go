@@ -49,8 +49,8 @@ func (r Report) Broken() *Break {
 
 // Break describes one sign that the log was tampered with or is not being sealed.
 type Break struct {
-	// Position is the first affected position in the chain and Through the last. They differ only if several
-	// rows are affected or if the exact row is unknown. Both are 0 for a row that is not in the chain.
+	// Position is the first affected position in the chain, and Through is the last. They differ only if several rows
+	// are affected or if the exact row is unknown. Both are 0 for a row that is not in the chain.
 	Position, Through int64
 	AuditID           string // the affected row, if known
 	Reason            string
@@ -190,8 +190,8 @@ func (v *verifier) step(s seal) {
 	v.report.Sealed++
 }
 
-// expected returns the hashes that the link would have if it were intact. fits is true if its stored hash is one of
-// them, or if the previous link is missing, so that only a signed head can decide.
+// expected returns the hashes that the link would have if it were intact. The result fits is true if the stored hash of
+// the link is one of them, or if the previous link is missing: then only a signed head can decide.
 func (v *verifier) expected(s seal) (all [][]byte, fits bool) {
 	for _, previous := range v.follows {
 		hash := link(v.trust.Service, s.position, previous, s.auditID, s.row)

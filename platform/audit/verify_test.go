@@ -142,7 +142,7 @@ func swapRows(a, b int) []string {
 	}
 }
 
-// cut deletes the rows, the seals and the heads after position last.
+// cut deletes the rows, the seals and the heads after the given position.
 func cut(last int) []string {
 	return []string{
 		fmt.Sprintf(`DELETE FROM audit_checkpoint WHERE position > %d`, last),

@@ -20,7 +20,8 @@ type FetchArchived func(ctx context.Context, projectID string) (bool, error)
 
 type archivedKey struct{}
 
-// WithArchived returns a context whose scopes reject changes in archived projects (see Scope.Require). fetch may be nil.
+// WithArchived returns a context whose scopes reject changes in archived projects (see Scope.Require). The function
+// fetch may be nil.
 func WithArchived(ctx context.Context, fetch FetchArchived) context.Context {
 	if fetch == nil {
 		return ctx

@@ -46,7 +46,7 @@ const (
 )
 
 // MaxProjects is the maximum number of project memberships in a token. If a caller has more, ProjectsCut is set and
-// services fetch all memberships from auth.
+// services fetch all memberships from the auth service.
 const MaxProjects = 500
 
 // MaxTeams is the maximum number of teams in a token, and therefore of teams per user.
@@ -69,8 +69,8 @@ type Caller struct {
 	PasswordDrawn bool `json:"drawn,omitempty"`
 	// ClientAddr is the client's address as determined by the gateway.
 	ClientAddr string `json:"addr,omitempty"`
-	// Epoch is the epoch of the user's account when auth signed the token. Auth increases the account's epoch when the
-	// user's access tokens must stop working.
+	// Epoch is the epoch of the user's account when the auth service signed the token. The service increases the
+	// account's epoch when the user's access tokens must stop working.
 	Epoch int64    `json:"epoch,omitempty"`
 	Teams []string `json:"teams,omitempty"`
 	// LeadOf is the subset of Teams that the user leads.

@@ -48,7 +48,7 @@ func TestProjectRights(t *testing.T) {
 func TestOwnership(t *testing.T) {
 	t.Parallel()
 	c := operator()
-	require.True(t, c.CanEdit("usr_1", "prj_x"), "own row in someone else's project")
+	require.True(t, c.CanEdit("usr_1", "prj_x"), "users may edit their own rows in someone else's project")
 	require.True(t, c.CanRead("usr_9", "prj_w"))
 	require.False(t, c.CanEdit("usr_9", "prj_w"))
 	require.False(t, c.CanRead("usr_9", ""))

@@ -8,8 +8,9 @@ import (
 // MetadataCaller is the metadata key of the caller token between the gateway and the services.
 const MetadataCaller = "x-service-caller"
 
-// AnonymousLife is how long a gateway without a lease may use the response of auth for a caller without a credential. A
-// call that begins maintenance returns only after that time, so that no gateway uses an older response then.
+// AnonymousLife is how long a gateway that holds no lease may reuse the auth service's response for callers without a
+// credential. The call that begins maintenance returns only after that time, so that no gateway then still uses a
+// response from before the maintenance.
 const AnonymousLife = 250 * time.Millisecond
 
 type (
@@ -22,7 +23,7 @@ func NewContext(ctx context.Context, c *Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// FromContext returns the caller of a request. ok is false in background work, which acts as the service.
+// FromContext returns the caller of a request. The result ok is false in background work, which acts as the service.
 func FromContext(ctx context.Context) (*Caller, bool) {
 	c, ok := ctx.Value(callerKey{}).(*Caller)
 	return c, ok && c != nil

@@ -59,8 +59,8 @@ type registered struct {
 	ID       string           `json:"jti"`
 }
 
-// Sign returns a token of this format for a subject. claims holds additional claims and must encode to a JSON object.
-// It cannot override the standard claims. jti must be unique.
+// Sign returns a token of this format for a subject. The jti must be unique. The parameter claims holds additional
+// claims. It must encode to a JSON object and cannot override the standard claims.
 func (f Format) Sign(key SigningKey, now time.Time, subject, jti string, claims any) (string, error) {
 	if jti == "" {
 		return "", errors.New("sign a token: jti is empty")
@@ -79,7 +79,7 @@ func (f Format) Sign(key SigningKey, now time.Time, subject, jti string, claims 
 	merged := map[string]json.RawMessage{}
 	for _, part := range [][]byte{own, body} {
 		if err := json.Unmarshal(part, &merged); err != nil {
-			return "", fmt.Errorf("claims must be an object: %w", err)
+			return "", fmt.Errorf("the claims must be a JSON object: %w", err)
 		}
 	}
 	all := jwt.MapClaims{}
@@ -98,8 +98,8 @@ func (f Format) Sign(key SigningKey, now time.Time, subject, jti string, claims 
 	return text, nil
 }
 
-// Verify checks a token and decodes its claims into the struct that claims points to. For a rejected token it returns
-// an error of kind unauthenticated. If keys fails, Verify returns the error of keys.
+// Verify checks a token and decodes its claims into the struct that the parameter claims points to. For a rejected
+// token it returns an error of kind unauthenticated. If keys.Find fails, Verify returns its error.
 func (f Format) Verify(ctx context.Context, keys KeySource, now time.Time, token string, claims any) (Registered, error) {
 	var none Registered
 	payload, kid, err := f.open(token)
@@ -121,11 +121,11 @@ func (f Format) Verify(ctx context.Context, keys KeySource, now time.Time, token
 	}
 	switch {
 	case std.ID == "":
-		return none, refuse(errors.New("missing jti"))
+		return none, refuse(errors.New("the claim jti is missing"))
 	case std.IssuedAt == nil:
-		return none, refuse(errors.New("missing iat"))
+		return none, refuse(errors.New("the claim iat is missing"))
 	case len(std.Audience) != 1:
-		return none, refuse(errors.New("must have exactly one audience"))
+		return none, refuse(errors.New("the token must have exactly one audience"))
 	case std.ExpiresAt.Sub(std.IssuedAt.Time) > f.Lifetime:
 		return none, refuse(errors.New("the lifetime exceeds the maximum of the format"))
 	}
@@ -138,14 +138,14 @@ func (f Format) Verify(ctx context.Context, keys KeySource, now time.Time, token
 // open does all checks that need no key. It returns the decoded claims and the id of the key.
 func (f Format) open(token string) (payload []byte, kid string, err error) {
 	if len(token) > f.MaxBytes {
-		return nil, "", errors.New("exceeds the maximum size")
+		return nil, "", errors.New("the token exceeds the maximum size")
 	}
 	if strings.Trim(token, alphabet) != "" {
-		return nil, "", errors.New("contains a character outside base64url")
+		return nil, "", errors.New("the token contains a character outside base64url")
 	}
 	parts := strings.SplitN(token, ".", 4)
 	if len(parts) != 3 {
-		return nil, "", errors.New("does not have three segments")
+		return nil, "", errors.New("the token does not have three segments")
 	}
 	raw, err := decodeObject(parts[0])
 	if err != nil {
@@ -157,7 +157,7 @@ func (f Format) open(token string) (payload []byte, kid string, err error) {
 	}
 	kid, _ = header["kid"].(string)
 	if len(header) != 3 || header["alg"] != "EdDSA" || header["typ"] != f.Typ || kid == "" {
-		return nil, "", errors.New("header must have exactly alg EdDSA, the expected typ and a kid")
+		return nil, "", errors.New("the header must have exactly alg EdDSA, the expected typ and a kid")
 	}
 	payload, err = decodeObject(parts[1])
 	if err != nil {

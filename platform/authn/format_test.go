@@ -21,8 +21,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// forge returns a token with this header and these claims, signed with key, so that only the rule under test can reject
-// it.
+// forge returns a token with this header and these claims, signed with the key, so that only the rule under test can
+// reject it.
 func forge(t *testing.T, key ed25519.PrivateKey, header, claims string) string {
 	t.Helper()
 	text := segment(header) + "." + segment(claims)

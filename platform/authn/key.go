@@ -63,9 +63,9 @@ func (k SigningKey) String() string { return "signing key " + k.ID }
 // GoString keeps the private key out of %#v.
 func (k SigningKey) GoString() string { return k.String() }
 
-// A revoked key is accepted for at most KeysMaxAge and the duration of a fetch if the keys can be fetched, and for at
-// most keysMaxStale if they cannot. keysMaxStale is as long as a token is accepted. During an outage, a token that was
-// signed before the last fetch is therefore accepted until it expires.
+// A revoked key is accepted for at most KeysMaxAge plus the duration of a fetch if the keys can be fetched, and for at
+// most keysMaxStale if they cannot. keysMaxStale is the longest time for which a token is accepted. During an outage, a
+// token that was signed before the last fetch is therefore accepted until it expires.
 const (
 	// KeysMaxAge is the age of a set of keys at which the next lookup fetches the keys again.
 	KeysMaxAge     = 5 * time.Second
@@ -108,13 +108,6 @@ func NewKeys(clk clock.Clock, fetch FetchKeys) *Keys {
 // StaticKeys returns a Keys with keys that never change.
 func StaticKeys(clk clock.Clock, keys ...PublicKey) *Keys {
 	return NewKeys(clk, func(context.Context) ([]PublicKey, error) { return keys, nil })
-}
-
-// Forget drops all keys, so that the next lookup fetches the keys.
-func (k *Keys) Forget() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.keys, k.fetched, k.tried, k.lastErr = nil, time.Time{}, time.Time{}, nil
 }
 
 // Find implements KeySource.

@@ -83,16 +83,6 @@ func TestKeys_rotation(t *testing.T) {
 	require.NoError(t, k.verify(t, second))
 }
 
-func TestKeys_Forget(t *testing.T) {
-	t.Parallel()
-	k, key := newKeyHarness(), newKey(t)
-	k.src.set(nil, key.Public())
-	require.NoError(t, k.verify(t, key))
-	k.src.set(nil)
-	k.keys.Forget()
-	require.True(t, fault.Is(k.verify(t, key), fault.Unauthenticated))
-}
-
 func TestKeys_Find_fetchesUnknownID(t *testing.T) {
 	t.Parallel()
 	k, known := newKeyHarness(), newKey(t)
@@ -102,7 +92,7 @@ func TestKeys_Find_fetchesUnknownID(t *testing.T) {
 	fresh := newKey(t)
 	k.src.set(nil, fresh.Public())
 	require.NoError(t, k.verify(t, fresh), "a new key is accepted at once")
-	require.True(t, fault.Is(k.verify(t, known), fault.Unauthenticated), "the key that it replaced is rejected")
+	require.True(t, fault.Is(k.verify(t, known), fault.Unauthenticated), "the replaced key is rejected")
 }
 
 // The first fetch is blocked until all lookups wait, either for its result or for the gate.
@@ -205,27 +195,26 @@ func TestKeys_Find_staleKeyDuringRefresh(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
 	key := newKey(t)
-	fetching, release := make(chan struct{}), make(chan struct{})
-	calls := 0
-	keys := authn.NewKeys(clk, func(context.Context) ([]authn.PublicKey, error) {
-		if calls++; calls > 1 {
-			fetching <- struct{}{}
-			<-release
-			return nil, nil
-		}
-		return []authn.PublicKey{key.Public()}, nil
-	})
-	signer := authn.NewSigner(clk, func() string { return "j" }, func() authn.SigningKey { return key })
-	v := authn.NewVerifier(clk, keys)
-	check := func(ctx context.Context) error {
-		token, _, err := signer.Sign(operator())
-		require.NoError(t, err)
-		_, _, err = v.Verify(ctx, token)
-		return err
-	}
-	require.NoError(t, check(t.Context()))
 	for age, usable := range map[time.Duration]bool{time.Minute: true, 2 * time.Minute: false} {
-		require.NoError(t, func() error { keys.Forget(); calls = 0; return check(t.Context()) }())
+		fetching, release := make(chan struct{}), make(chan struct{})
+		calls := 0
+		keys := authn.NewKeys(clk, func(context.Context) ([]authn.PublicKey, error) {
+			if calls++; calls > 1 {
+				fetching <- struct{}{}
+				<-release
+				return nil, nil
+			}
+			return []authn.PublicKey{key.Public()}, nil
+		})
+		signer := authn.NewSigner(clk, func() string { return "j" }, func() authn.SigningKey { return key })
+		v := authn.NewVerifier(clk, keys)
+		check := func(ctx context.Context) error {
+			token, _, err := signer.Sign(operator())
+			require.NoError(t, err)
+			_, _, err = v.Verify(ctx, token)
+			return err
+		}
+		require.NoError(t, check(t.Context()))
 		clk.Advance(age)
 		first := make(chan error, 1)
 		go func() { first <- check(context.Background()) }()

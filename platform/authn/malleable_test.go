@@ -21,8 +21,8 @@ type signed struct {
 	verify func(token string) error
 }
 
-// kinds returns the signed credentials: access tokens for the API, access tokens for the MCP resource, which differ
-// only in the audience, and the caller tokens between the gateway and the services.
+// kinds returns one credential of each kind: an access token for the API, an access token for the MCP resource, which
+// differs only in its audience, and a caller token, which the gateway sends to services.
 func kinds(t *testing.T, b harness) map[string]signed {
 	t.Helper()
 	keys := authn.StaticKeys(b.clk, b.key.Public())
@@ -87,7 +87,7 @@ func TestVerify_rejectsOtherBase64Encodings(t *testing.T) {
 	}
 }
 
-// looseBits sets an unused bit of a segment's last character, if it has one.
+// looseBits sets an unused bit of a segment's last character, if that character has one.
 func looseBits(token string, segment int) string {
 	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	parts := strings.Split(token, ".")

@@ -12,7 +12,7 @@ import (
 type Reach [sha256.Size]byte
 
 // UnverifiedCaller returns the caller in a token without verifying the signature. It is only for tokens that this
-// process has just received from auth, and must not be used to grant access.
+// process has just received from the auth service, and must not be used to grant access.
 func UnverifiedCaller(token string) (*Caller, error) {
 	payload, _, err := CallerFormat().open(token)
 	if err != nil {
@@ -30,7 +30,7 @@ func UnverifiedCaller(token string) (*Caller, error) {
 }
 
 // RightsDigestOf returns the Reach of the caller in a token. Like UnverifiedCaller it does not verify the signature,
-// so it is only for comparing tokens received from auth.
+// so it is only for comparing tokens received from the auth service.
 func RightsDigestOf(token string) (Reach, error) {
 	claimed, err := UnverifiedCaller(token)
 	if err != nil {

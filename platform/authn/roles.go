@@ -9,7 +9,7 @@ import (
 type FetchRoles func(ctx context.Context, userID string) ([]ProjectRole, error)
 
 // WithAllRoles returns the caller with all its project roles. If the roles of c were cut, the result is a copy with the
-// current roles from fetch. Otherwise, or if fetch is nil, the result is c itself.
+// current roles that the function fetch returns. Otherwise, or if fetch is nil, the result is c itself.
 func (c *Caller) WithAllRoles(ctx context.Context, fetch FetchRoles) (*Caller, error) {
 	if !c.IsUser() || !c.ProjectsCut || fetch == nil {
 		return c, nil

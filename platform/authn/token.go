@@ -27,7 +27,7 @@ func CallerFormat() Format {
 	}
 }
 
-// Signer signs caller tokens. Only auth has the keys for it.
+// Signer signs caller tokens. Only the auth service has the private keys.
 type Signer struct {
 	format Format
 	clk    clock.Clock
@@ -35,8 +35,8 @@ type Signer struct {
 	key    func() SigningKey
 }
 
-// NewSigner returns a Signer. key returns the newest key; it may be nil if only SignWith is used. newID returns a
-// unique jti.
+// NewSigner returns a Signer. The function key returns the newest signing key; it may be nil if only SignWith is used.
+// The function newID returns a unique jti.
 func NewSigner(clk clock.Clock, newID func() string, key func() SigningKey) *Signer {
 	return &Signer{format: CallerFormat(), clk: clk, newID: newID, key: key}
 }
@@ -75,7 +75,8 @@ const (
 )
 
 // Verifier verifies caller tokens. Each service has one. It remembers tokens whose signature it has verified, because
-// gateways use a token for many requests. It checks at each use that the token has not expired and its key is valid.
+// gateways use a token for many requests. It checks at each use that the token has not expired and its key is still
+// valid.
 type Verifier struct {
 	format Format
 	clk    clock.Clock
@@ -85,7 +86,7 @@ type Verifier struct {
 	verified map[string]verified
 }
 
-// verified is the content of a token whose signature was verified at the time at.
+// verified is the content of a verified token, and the time at which the token's signature was verified.
 type verified struct {
 	caller      *Caller
 	keyID       string

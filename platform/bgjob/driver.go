@@ -14,10 +14,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
-// driver wraps River's own driver and limits how long its calls may take during a stop. A stopping River resigns its
-// leadership and stores the results of jobs. It does both with contexts that cannot be cancelled, and retries after
-// pauses that cannot be cancelled either: without a database a stop took seven seconds or more. The driver cancels
-// such calls when the client's grace period is over, and its pauses between retries can be cancelled.
+// driver wraps River's own driver and limits how long its calls may take during a stop. When River stops, it resigns
+// its leadership and stores the results of jobs. It does both with contexts that cannot be cancelled, and retries after
+// pauses that cannot be cancelled either: without a database, a stop took seven seconds or more. The driver cancels
+// such calls when the client's grace period is over, and its own pauses end when the client begins to stop.
 type driver struct {
 	riverdriver.Driver[pgx.Tx]
 	stop *stop
@@ -36,7 +36,7 @@ func (s *stop) bound(ctx context.Context) (context.Context, context.CancelFunc) 
 	return until(ctx, s.expired)
 }
 
-// until returns a copy of ctx that is also cancelled when end is done.
+// until returns a copy of ctx that is also cancelled when the second context is done.
 func until(ctx, end context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	release := context.AfterFunc(end, cancel)
@@ -107,7 +107,7 @@ func (e *executor) JobSetStateIfRunningMany(ctx context.Context, params *riverdr
 			return rows, nil
 		}
 		if last {
-			// River retries all errors except those of a done context.
+			// River retries after every error except the error of a cancelled context.
 			return nil, fmt.Errorf("store the results of %d jobs: %w: %w", len(params.ID), context.Canceled, err)
 		}
 		e.stop.log.WarnContext(ctx, "could not store the results of jobs; retrying", "jobs", len(params.ID), "attempt", attempt+1, "error", err.Error())

@@ -69,7 +69,7 @@ func TestExecutor_callsEndWithClient(t *testing.T) {
 	ctx := t.Context()
 	for name, c := range map[string]struct {
 		call func(e *executor, l *listener) error
-		ok   bool // a failure is not reported
+		ok   bool // the call returns no error although it fails
 	}{
 		"fetch jobs":        {func(e *executor, _ *listener) error { _, err := e.JobGetAvailable(ctx, nil); return err }, false},
 		"resign leadership": {func(e *executor, _ *listener) error { _, err := e.LeaderResign(ctx, nil); return err }, true},
@@ -104,7 +104,7 @@ func TestExecutor_callsEndWithClient(t *testing.T) {
 	}
 }
 
-// failing is a database whose first attempts to store the results of jobs fail.
+// failing is a database on which the first attempts to store the results of jobs fail.
 type failing struct {
 	riverdriver.Executor
 	fails, tries int

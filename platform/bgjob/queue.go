@@ -37,7 +37,7 @@ type Config struct {
 	JobTimeout time.Duration
 	// SoftStop is how long Run lets running jobs finish before it cancels them; the default is 1 s.
 	SoftStop time.Duration
-	// CallGrace is how long Run then waits for pending database calls; the default is 1 s.
+	// CallGrace is how long Run waits for pending database calls after SoftStop; the default is 1 s.
 	CallGrace time.Duration
 	Clock     clock.Clock // for the waits of this package; nil means the real clock, which River always uses
 	Log       *slog.Logger
@@ -49,8 +49,8 @@ type Client struct {
 	works bool
 
 	stop             *stop
-	requestStop, end context.CancelFunc // cancel stop.stopping and stop.expired
-	grace            time.Duration      // time between these two events
+	requestStop, end context.CancelFunc // these cancel stop.stopping and stop.expired
+	grace            time.Duration      // time between the two cancellations
 }
 
 // New returns a Client that uses the pool of the schema. It starts nothing; Run must be called once.
@@ -91,6 +91,8 @@ func riverConfig(cfg Config) *river.Config {
 		ErrorHandler:         &failures{log: cfg.Log},
 		Logger:               slog.New(quiet{cfg.Log.Handler()}),
 		PeriodicJobs:         cfg.Periodic,
+		// The retention worker of the service deletes finished jobs, see DeleteBefore.
+		CompletedJobRetentionPeriod: -1, CancelledJobRetentionPeriod: -1, DiscardedJobRetentionPeriod: -1,
 	}
 	if cfg.Workers != nil {
 		rc.Workers = cfg.Workers

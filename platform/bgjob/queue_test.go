@@ -71,7 +71,7 @@ type harness struct {
 	log    *logBuffer
 }
 
-// setup creates a client that executes greet jobs, with the database role of the server.
+// setup creates a client that executes greet jobs and uses the database role of the server.
 func setup(
 	t *testing.T, pool *pgxpool.Pool, work func(ctx context.Context, job *river.Job[greet]) error, change ...func(*bgjob.Config),
 ) *harness {
@@ -94,7 +94,8 @@ func setup(
 	return b
 }
 
-// begin runs the client. end stops it and waits until Run has returned. end is also called at the end of the test.
+// begin runs the client. The returned function stops it and waits until Run has returned. It is also called at the end
+// of the test.
 func (b *harness) begin(t *testing.T) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -126,7 +127,7 @@ func pool(t *testing.T) *pgxpool.Pool {
 	return pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs")
 }
 
-func TestClient_Run_worksCommittedJobsOnly(t *testing.T) {
+func TestClient_Run_runsCommittedJobsOnly(t *testing.T) {
 	t.Parallel()
 	names := make(chan string, 10)
 	b := setup(t, pool(t), func(_ context.Context, job *river.Job[greet]) error {
@@ -234,8 +235,7 @@ func TestClient_insertOnly(t *testing.T) {
 	<-b.events
 }
 
-// A leader cleans, schedules and rescues jobs. The role of the server must have all
-// rights for that.
+// A leader cleans, schedules and rescues jobs. The server's database role must have all rights that this requires.
 func TestClient_Run_leaderNeedsNoOwnerRights(t *testing.T) {
 	t.Parallel()
 	p := pool(t)

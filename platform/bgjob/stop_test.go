@@ -100,7 +100,7 @@ func led(c *bgjob.Config) {
 		func() (river.JobArgs, *river.InsertOpts) { return greet{Name: "periodic"}, nil }, &river.PeriodicJobOpts{RunOnStart: true})}
 }
 
-// awaitLog waits until a log message contains words, for at most guard.
+// awaitLog waits until a log message contains the given text. It waits for at most the time guard.
 func (b *harness) awaitLog(t *testing.T, words string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -124,8 +124,8 @@ func (b *harness) pauses(t *testing.T) (lines []string) {
 
 func idle(context.Context, *river.Job[greet]) error { return nil }
 
-// A stopping leader resigns. If the database does not respond, River alone would try three times, with pauses of
-// seven seconds in total that cannot be cancelled.
+// A stopping leader resigns. Without the driver of this package, River would try three times if the database does not
+// respond, with pauses of seven seconds in total that cannot be cancelled.
 func TestClient_Run_leaderStopsQuicklyWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(*line){"cut off": (*line).sever, "frozen": (*line).freeze} {

@@ -56,7 +56,7 @@ type Signed struct {
 
 // Store is an object store. Its errors are fault values.
 type Store interface {
-	// Put stores size bytes of r if their SHA-256 is sha256. Putting the same
+	// Put stores the bytes of r under the key if their number and their SHA-256 are the given ones. Putting the same
 	// bytes again succeeds; different bytes under the same key are a conflict.
 	Put(ctx context.Context, key string, r io.Reader, size int64, sha256 string) error
 	// Get opens an object. Reading to the end returns an error if the stored bytes have changed.
@@ -65,13 +65,27 @@ type Store interface {
 	Stat(ctx context.Context, key string) (Info, error)
 	// Delete removes an object. Deleting a missing object succeeds.
 	Delete(ctx context.Context, key string) error
-	// List returns up to limit objects whose keys begin with prefix and sort after
-	// the key after, ordered by the bytes of their keys.
+	// List returns the objects whose keys begin with the given prefix and sort behind the given key, up to the given
+	// limit. It compares and orders keys by their bytes.
 	List(ctx context.Context, prefix, after string, limit int) ([]Info, error)
 	// SignPut returns a request that uploads exactly the bytes described by o.
 	SignPut(ctx context.Context, key string, o SignOptions) (Signed, error)
 	// SignGet returns a request that downloads an existing object.
 	SignGet(ctx context.Context, key string, expires time.Duration) (Signed, error)
+	// SignKnown is SignGet for an object whose size and digest the caller knows. It does not check that the object
+	// exists; the download of a missing object fails.
+	SignKnown(ctx context.Context, info Info, expires time.Duration) (Signed, error)
+	// OpenKnown opens an object whose size and digest the caller knows, with one request to the store. Reading to the end
+	// returns an error if the stored bytes do not match that size and digest.
+	OpenKnown(ctx context.Context, info Info) (io.ReadCloser, error)
+}
+
+// Local is implemented by stores in a shared folder: every process of the installation can read their objects without a
+// request to another server.
+type Local interface {
+	OpenKnown(ctx context.Context, info Info) (io.ReadCloser, error)
+	// Local does nothing. It only marks the type.
+	Local()
 }
 
 // Expires returns the lifetime of a signed URL for the requested lifetime d.
@@ -121,7 +135,7 @@ func CheckPrefix(prefix string) error {
 	return badKey(prefix)
 }
 
-// CheckContent validates an announced size and digest. It rejects sizes over limit.
+// CheckContent validates an announced size and digest. It rejects a size over the limit.
 func CheckContent(size int64, sha256 string, limit int64) error {
 	if size < 0 {
 		return fault.InvalidFields(fault.At(fault.TypeGreaterThanEqual, "the size must not be negative", "body", "size"))
@@ -138,7 +152,7 @@ func CheckContent(size int64, sha256 string, limit int64) error {
 // Limit converts a limit in MiB to bytes.
 func Limit(mb int64) int64 { return min(mb, math.MaxInt64>>20) << 20 }
 
-// TooLarge returns the error for an object larger than limit bytes.
+// TooLarge returns the error for an object that is larger than the given limit, which is in bytes.
 func TooLarge(limit int64) error {
 	return fault.New(fault.TooLarge, CodeTooLarge, "the object exceeds the limit of %d bytes", limit)
 }

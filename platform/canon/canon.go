@@ -142,8 +142,8 @@ func appendNumber(out []byte, text string) ([]byte, error) {
 	return append(out, mantissa+"e"+exponent[:1]+strings.TrimLeft(exponent[1:], "0")...), nil
 }
 
-// holds reports whether the integer in text is exactly f, or whether this package formats f as text. The second case
-// ensures that the canonical form of a canonical form is unchanged.
+// holds reports whether the integer in the text is exactly f, or whether the text is the one that this package writes
+// for f. The second case ensures that the canonical form of a canonical form is unchanged.
 func holds(f float64, text string) bool {
 	return strconv.FormatFloat(f, 'f', 0, 64) == text || strconv.FormatFloat(f, 'f', -1, 64) == text
 }

@@ -31,7 +31,8 @@ type Reader struct {
 	depth int
 }
 
-// Read calls value, which must read exactly one value, and returns its error. Data after the value is an error.
+// Read calls the function value, which must read exactly one JSON value, and returns its error. Data after the JSON
+// value is an error.
 func Read(raw []byte, rules Rules, value func(r *Reader) error) error {
 	r := &Reader{in: json.NewDecoder(bytes.NewReader(raw)), rules: rules}
 	r.in.UseNumber()
@@ -54,7 +55,7 @@ func (r *Reader) Next() (json.Token, error) {
 	return token, nil
 }
 
-// Object reads an object. It calls member with each name; member must read the value.
+// Object reads an object. It calls the function member with each name; this function must read the member's value.
 func (r *Reader) Object(member func(name string) error) error {
 	start, err := r.Next()
 	if err != nil {
@@ -74,7 +75,7 @@ func (r *Reader) Members(member func(name string) error) error {
 		if err != nil {
 			return err
 		}
-		name, _ := token.(string) // the decoder returns nothing else here
+		name, _ := token.(string) // always a string here
 		key := name
 		if r.rules.FoldNames {
 			key = strings.ToLower(name)
@@ -87,16 +88,16 @@ func (r *Reader) Members(member func(name string) error) error {
 	})
 }
 
-// Items reads the rest of an array. It calls item for each element; item must read it.
+// Items reads the rest of an array. It calls the function item for each element, which this function must read.
 func (r *Reader) Items(item func() error) error { return r.inside(item) }
 
-// inside calls each until the object or array that was just opened ends.
-func (r *Reader) inside(each func() error) error {
+// inside calls the function visit until the object or array that was just opened ends.
+func (r *Reader) inside(visit func() error) error {
 	if r.depth++; r.depth > r.rules.Depth {
 		return fmt.Errorf("nested deeper than %d", r.rules.Depth)
 	}
 	for r.in.More() {
-		if err := each(); err != nil {
+		if err := visit(); err != nil {
 			return err
 		}
 	}

@@ -30,7 +30,7 @@ func script(r *rand.Rand) []act {
 	return acts
 }
 
-// play runs the acts on a clock and returns what it observes. advance makes time pass on the clock.
+// play runs the acts on a clock and returns what it observes. The function advance makes time pass on the clock.
 func play(clk clock.Clock, advance func(time.Duration), acts []act) []string {
 	begin := clk.Now()
 	timer, ticker := clk.NewTimer(time.Hour), clk.NewTicker(time.Hour)

@@ -18,7 +18,10 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sethvargo/go-envconfig"
 
@@ -96,7 +99,7 @@ func LoadAll(ctx context.Context, from Lookuper, parts []Part, options ...Option
 		l.walk(target.Elem(), part.Prefix)
 	}
 	l.out.Warnings = l.unknown()
-	return l.out, errors.Join(l.faults...)
+	return l.out, errors.Join(unique(l.faults)...)
 }
 
 // Describe returns the settings of a Config without reading the environment.
@@ -105,7 +108,7 @@ func Describe(cfg any) ([]Setting, error) {
 	fresh.Elem().Set(reflect.ValueOf(cfg))
 	l := &loader{ctx: context.Background(), known: map[string]int{}, out: &Loaded{}, describe: true}
 	l.walk(fresh.Elem(), "")
-	return l.out.Settings, errors.Join(l.faults...)
+	return l.out.Settings, errors.Join(unique(l.faults)...)
 }
 
 type loader struct {
@@ -179,7 +182,7 @@ func (l *loader) leaf(v reflect.Value, field reflect.StructField, prefix string,
 	if tag.byDefault != "" {
 		value, err := l.decode(field, prefix+tag.text, Lookuper{})
 		if err != nil {
-			l.fault(name, "invalid default: %s", plain(err, field.Name))
+			l.fault(name, "invalid default: %s", plain(err, field, tag.byDefault))
 			return
 		}
 		v.Set(value)
@@ -204,7 +207,8 @@ func (l *loader) read(
 ) error {
 	value, err := l.decode(field, text, lookup)
 	if err != nil {
-		return Errorf(name, "%s", plain(err, field.Name))
+		given, _ := lookup.Lookup(name)
+		return Errorf(name, "%s", plain(err, field, given))
 	}
 	if required && value.IsZero() && holdsText(field.Type) {
 		return Errorf(name, "must be set")
@@ -234,13 +238,36 @@ func (l *loader) add(s Setting) {
 		return
 	}
 	if other := l.out.Settings[at]; other.Default != s.Default || other.Type != s.Type {
-		l.fault(s.Name, "declared twice: as %s with default %q and as %s with %q", other.Type, other.Default, s.Type, s.Default)
+		l.fault(s.Name, "declared twice: as %s with default %q and as %s with default %q", other.Type, other.Default, s.Type, s.Default)
 	}
 }
 
-func plain(err error, field string) string {
-	if errors.Is(err, envconfig.ErrMissingRequired) {
+// plain describes why the text of a setting is not a value of the field.
+func plain(err error, field reflect.StructField, text string) string {
+	number, isNumber := errors.AsType[*strconv.NumError](err)
+	switch {
+	case errors.Is(err, envconfig.ErrMissingRequired):
 		return "must be set"
+	case field.Type == reflect.TypeFor[time.Duration]():
+		return fmt.Sprintf("must be a duration, such as 30s, 15m or 12h, got %q", text)
+	case !isNumber:
+		return strings.TrimPrefix(err.Error(), field.Name+": ")
+	case number.Func == "ParseFloat":
+		return fmt.Sprintf("must be a number, such as 7 or 0.5, got %q", text)
+	case number.Func == "ParseBool":
+		return fmt.Sprintf("must be true or false, got %q", text)
+	case errors.Is(err, strconv.ErrRange):
+		return fmt.Sprintf("is out of range, got %q", text)
 	}
-	return strings.TrimPrefix(err.Error(), field+": ")
+	return fmt.Sprintf("must be a whole number, got %q", text)
+}
+
+// unique returns the errors without those whose text occurs earlier. Several Configs may declare the same setting.
+func unique(errs []error) []error {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(errs, func(err error) bool {
+		again := seen[err.Error()]
+		seen[err.Error()] = true
+		return again
+	})
 }

@@ -90,8 +90,8 @@ func TestLoad_joinsAllErrors(t *testing.T) {
 	for i, want := range []string{
 		`SERVICE_JOBS_LISTEN: must be host:port, got "7401"`,
 		`SERVICE_DEEP_ON: is not allowed on Sundays`,
-		`SERVICE_FACTOR: strconv.ParseFloat: parsing "half": invalid syntax`,
-		`SERVICE_JOBS_KEEP: time: invalid duration "a month"`,
+		`SERVICE_FACTOR: must be a number, such as 7 or 0.5, got "half"`,
+		`SERVICE_JOBS_KEEP: must be a duration, such as 30s, 15m or 12h, got "a month"`,
 		`SERVICE_JOBS_TOKEN: the secret is [redacted]; it was copied from a printed configuration`,
 		`SERVICE_JOBS_NEEDED: must be set`,
 	} {
@@ -127,7 +127,7 @@ func TestLoad_secretFiles(t *testing.T) {
 		"large":  {map[string]string{"SERVICE_JOBS_TOKEN_FILE": write("large", strings.Repeat("x", 65537))}, "larger than 65536"},
 		"both": {
 			map[string]string{"SERVICE_JOBS_TOKEN": "a", "SERVICE_JOBS_TOKEN_FILE": write("b", "b")},
-			"set by both SERVICE_JOBS_TOKEN and SERVICE_JOBS_TOKEN_FILE",
+			"is set by both SERVICE_JOBS_TOKEN and SERVICE_JOBS_TOKEN_FILE; unset one of them",
 		},
 	} {
 		_, _, err := load(t, c.vars)
@@ -267,6 +267,10 @@ func TestLoadAll(t *testing.T) {
 	require.InDelta(t, 2, first.Factor, 0)
 	require.Equal(t, "https://h", second.URL)
 	require.Equal(t, []string{"SERVICE_DEEP_OM is set, but nothing reads it; did you mean SERVICE_DEEP_ON?"}, loaded.Warnings)
+	var again nested
+	both := []conf.Part{{Prefix: "SERVICE_", Config: &first}, {Prefix: "SERVICE_", Config: &again}}
+	_, err = conf.LoadAll(t.Context(), conf.Map(map[string]string{"SERVICE_FACTOR": "7d"}), both)
+	require.EqualError(t, err, `SERVICE_FACTOR: must be a number, such as 7 or 0.5, got "7d"`, "a setting of two services is named once")
 	_, err = conf.LoadAll(t.Context(), from, []conf.Part{{Config: &first}, {Config: second}})
 	require.ErrorContains(t, err, "not a pointer to a struct")
 }

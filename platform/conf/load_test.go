@@ -98,7 +98,7 @@ func TestLoad_validatesOnlyIfSettingsParse(t *testing.T) {
 		want        string
 	}{
 		"valid":                          {"SERVICE_EVERY", "2m", 1, ""},
-		"not a number":                   {"SERVICE_PAIR_LOW", "x", 0, "SERVICE_PAIR_LOW: strconv"},
+		"not a number":                   {"SERVICE_PAIR_LOW", "x", 0, "SERVICE_PAIR_LOW: must be a whole number"},
 		"inner struct invalid":           {"SERVICE_PAIR_LOW", "6", 0, "SERVICE_PAIR_LOW: is above HIGH\ninvalid pair"},
 		"outer struct rejects the inner": {"SERVICE_PAIR_HIGH", "9", 1, "SERVICE_PAIR_HIGH: is nine"},
 	} {

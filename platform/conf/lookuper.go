@@ -30,13 +30,13 @@ func OS() Lookuper {
 func Map(vars map[string]string) Lookuper { return Lookuper{}.With(SourceEnv, vars) }
 
 // With returns a copy with vars as a new top layer, for example the flags of a command under the names of their
-// settings. Print shows source next to their values.
+// settings. The given source is what Print shows next to their values.
 func (l Lookuper) With(source string, vars map[string]string) Lookuper {
 	layers := append(slices.Clone(l.layers), layer{source, maps.Clone(vars)})
 	return Lookuper{layers}
 }
 
-// Lookup returns the value of name in the topmost layer that contains it.
+// Lookup returns the value of a setting in the topmost layer that contains the setting.
 func (l Lookuper) Lookup(name string) (string, bool) {
 	value, _, ok := l.find(name)
 	return value, ok

@@ -6,9 +6,9 @@ import (
 	"unicode"
 )
 
-// placeholder reports whether text is an example value instead of a secret. Examples are the words of exampleWord,
-// also if repeated, a repeated character, texts that contain words such as "changeme", and text in angle brackets.
-// In a URL, only the password is checked. An empty text is not a placeholder.
+// placeholder reports whether a text is an example value instead of a secret. Example values are: a word accepted by
+// exampleWord, once or repeated; a repeated character; a text that contains a word such as "changeme"; a text in angle
+// brackets. In a URL, only the password is checked. An empty text is not a placeholder.
 func placeholder(text string) bool {
 	text = strings.TrimSpace(text)
 	if len(text) > longestExample {
@@ -58,7 +58,8 @@ func exampleWord(word string) bool {
 	}
 }
 
-// period returns the shortest text whose repetition is text: text itself if nothing is repeated in it.
+// period returns the shortest string whose repetition is the given text. It returns the text itself if it is not a
+// repetition.
 func period(text string) string {
 	for n := 1; n <= len(text)/2; n++ {
 		if len(text)%n == 0 && strings.Repeat(text[:n], len(text)/n) == text {

@@ -35,7 +35,7 @@ func TestLoad_rejectsPlaceholderSecret(t *testing.T) {
 			require.Equal(t, value, cfg.Secret.Reveal())
 			continue
 		}
-		require.EqualError(t, err, "SERVICE_X_SECRET: is a placeholder, not a secret; generate a random value", "%s must not be quoted", value)
+		require.EqualError(t, err, "SERVICE_X_SECRET: is a placeholder, not a secret; generate a random value", "the error must not quote the value %s", value)
 	}
 }
 

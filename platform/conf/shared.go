@@ -26,7 +26,7 @@ func (c Listen) Validate() error { return checkAddr("LISTEN", c.Addr) }
 // Postgres is a service's access to its own schema.
 type Postgres struct {
 	URL              secret.String `env:"DATABASE_URL" doc:"Postgres URL of the role that reads and writes rows"`
-	OwnerURL         secret.String `env:"DATABASE_OWNER_URL" doc:"Postgres URL of the role that owns the schema; only migrate uses it"`
+	OwnerURL         secret.String `env:"DATABASE_OWNER_URL" doc:"Postgres URL of the role that owns the schema; only the migrate command uses it"`
 	MaxConns         int32         `env:"DATABASE_MAX_CONNS, default=8" doc:"maximum number of connections in the pool"`
 	StatementTimeout time.Duration `env:"DATABASE_STATEMENT_TIMEOUT, default=30s" doc:"maximum duration of a statement, after which it is cancelled"`
 }
@@ -67,7 +67,7 @@ func (c TLS) Validate() error {
 // Obs configures logs, traces and the admin listener.
 type Obs struct {
 	LogLevel     string `env:"LOG_LEVEL, default=info" doc:"minimum log level: debug, info, warn or error"`
-	LogFormat    string `env:"LOG_FORMAT, default=json" doc:"json, or text for terminals"`
+	LogFormat    string `env:"LOG_FORMAT, default=json" doc:"log format: json, or text for terminals"`
 	OTLPEndpoint string `env:"OTLP_ENDPOINT" doc:"URL of an OTLP gRPC collector for traces; if empty, no traces are sent"`
 	AdminListen  string `env:"ADMIN_LISTEN" doc:"address of /healthz, /readyz, /metrics, /statusz and /debug/pprof; if empty, they are off"`
 }
@@ -92,8 +92,8 @@ func (c Obs) Validate() error {
 type Stop struct {
 	DrainDelay   time.Duration `env:"DRAIN_DELAY, default=0s" doc:"how long /readyz returns 503 before the process stops serving"`
 	StopGrace    time.Duration `env:"STOP_GRACE, default=8s" doc:"how long open requests may take after SIGTERM; then they are cut off, and the process exits within a second"`
-	StopTimeout  time.Duration `env:"STOP_TIMEOUT, default=10s" doc:"how long each other part may take to finish its work in progress"`
-	ReadyTimeout time.Duration `env:"READY_TIMEOUT, default=1m" doc:"how long each part may take to become ready"`
+	StopTimeout  time.Duration `env:"STOP_TIMEOUT, default=10s" doc:"how long each part that serves no requests may take to finish its work in progress"`
+	ReadyTimeout time.Duration `env:"READY_TIMEOUT, default=1m" doc:"how long each part of the process may take to become ready"`
 }
 
 // Limit is how long a whole stop may take after SIGTERM.
@@ -130,7 +130,7 @@ type Blob struct {
 	S3     S3     `env:", prefix=BLOB_S3_"`
 	// All processes that create or verify signed URLs of the fs driver must have the same key.
 	SigningKey secret.String `env:"BLOB_SIGNING_KEY" doc:"key of the fs driver's signed URLs, at least 32 characters"`
-	MaxMB      int64         `env:"MAX_UPLOAD_MB, default=4096" doc:"largest upload in MiB"`
+	MaxMB      int64         `env:"MAX_UPLOAD_MB, default=4096" doc:"largest file, package or archive of an upload in MiB"`
 }
 
 // S3 configures an S3 server and a bucket on it.
@@ -176,7 +176,7 @@ func (c Blob) Validate() error {
 
 // Public is the address at which clients reach the installation.
 type Public struct {
-	URL string `env:"PUBLIC_URL" doc:"base URL that clients use; if empty, the bound address"`
+	URL string `env:"PUBLIC_URL" doc:"base URL that clients use; if empty, the address to which the process is bound"`
 }
 
 // Validate is called by Load.

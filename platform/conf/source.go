@@ -17,8 +17,8 @@ const (
 	jobs        = "SERVICE_JOB_" // prefix of variables for training code
 )
 
-// source returns a lookuper for the value of name, and the source of the value. For texts an empty value is valid.
-// For numbers, durations and booleans it counts as not set, because env files contain such entries.
+// source returns a lookuper for the setting with the given name, and the source of its value. For texts an empty value
+// is valid. For numbers, durations and booleans it counts as not set, because env files often contain such entries.
 func (l *loader) source(name string, isSecret, isText bool) (envconfig.Lookuper, string, error) {
 	value, source, direct := l.from.find(name)
 	if value == "" && !isText {
@@ -30,7 +30,7 @@ func (l *loader) source(name string, isSecret, isText bool) (envconfig.Lookuper,
 	}
 	switch {
 	case direct && byFile:
-		return nil, "", Errorf(name, "set by both %s and %s%s", name, name, fileSuffix)
+		return nil, "", Errorf(name, "is set by both %s and %s%s; unset one of them", name, name, fileSuffix)
 	case byFile:
 		text, err := readFile(path)
 		if err != nil {

@@ -35,7 +35,7 @@ func parseTag(text string) (tag, error) {
 		}
 	}
 	if t.prefix != "" && t.name != "" {
-		return tag{}, fmt.Errorf("the env tag %q has a name and a prefix", text)
+		return tag{}, fmt.Errorf("the env tag %q has a name and a prefix, but may have only one of them", text)
 	}
 	return t, nil
 }

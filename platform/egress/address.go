@@ -61,7 +61,8 @@ func isNumber(label string) bool {
 	return strings.Trim(label, "0123456789") == ""
 }
 
-// control returns a net.Dialer.Control function that applies check to the resolved address before connecting.
+// control returns a net.Dialer.Control function that applies the function check to the resolved address before
+// connecting.
 func control(check func(netip.Addr) error) func(network, address string, c syscall.RawConn) error {
 	return func(network, address string, _ syscall.RawConn) error {
 		if network != "tcp4" && network != "tcp6" {
@@ -75,7 +76,7 @@ func control(check func(netip.Addr) error) func(network, address string, c sysca
 	}
 }
 
-// capped is a response body that returns ErrTooLarge if more than left bytes are read.
+// capped is a response body that returns ErrTooLarge if it has more bytes than the field left allows.
 type capped struct {
 	io.ReadCloser
 

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// nameserver responds to queries for IPv4 addresses with its responses in turn, like the server of a DNS rebinding
-// attack.
+// nameserver responds to queries for IPv4 addresses with each of its addresses in turn, like the server of a DNS
+// rebinding attack.
 type nameserver struct {
 	*net.Resolver
 

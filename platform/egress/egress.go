@@ -4,8 +4,8 @@
 //
 // It promises:
 //   - the address is checked when it is dialed, after name resolution, so that DNS rebinding has no effect;
-//   - only public addresses and the networks in SERVICE_EGRESS_ALLOW are called. Loopback addresses must be in
-//     SERVICE_EGRESS_ALLOW too. Link-local networks and cloud metadata addresses are never called;
+//   - only public addresses and the networks in SERVICE_EGRESS_ALLOW are called. Loopback addresses are not public.
+//     Link-local networks and cloud metadata addresses are never called;
 //   - plain http is only used for the networks in SERVICE_EGRESS_ALLOW;
 //   - redirects stay within the origin, and proxy settings in the environment are ignored, because a proxy would
 //     resolve and dial by itself;
@@ -73,7 +73,7 @@ func New(o Options) *http.Client {
 	}
 }
 
-// transport returns a transport that connects only to addresses that check allows.
+// transport returns a transport that connects only to addresses for which the function check returns nil.
 func (o Options) transport(check func(netip.Addr) error) *http.Transport {
 	dialer := &net.Dialer{Timeout: o.Dial, Resolver: o.Resolver, Control: control(check)}
 	return &http.Transport{

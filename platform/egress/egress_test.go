@@ -152,7 +152,7 @@ func TestClient_dnsRebinding(t *testing.T) {
 		}
 		require.ErrorIs(t, err, egress.ErrRefused)
 	}
-	require.Equal(t, 10, reached, "every other DNS response is the allowed address")
+	require.Equal(t, 10, reached, "every second DNS response is the allowed address")
 	require.Zero(t, hidden.connections.Load())
 }
 

@@ -14,7 +14,7 @@ import (
 
 // Config holds the settings for outbound calls to configured addresses.
 type Config struct {
-	Allow []string `env:"SERVICE_EGRESS_ALLOW" doc:"comma-separated CIDRs or IP addresses of the private or loopback networks that may be called, for example for an OpenID provider; plain http is allowed only there; none by default"`
+	Allow []string `env:"SERVICE_EGRESS_ALLOW" doc:"comma-separated CIDRs or IP addresses of the private or loopback networks that may be called, for example for an OpenID provider; plain HTTP is allowed only to these networks; empty by default"`
 	CA    string   `env:"SERVICE_EGRESS_CA" doc:"PEM file with the CAs to trust for configured addresses, instead of the system's CAs"`
 }
 
@@ -49,8 +49,8 @@ func (c *Config) Networks() (Networks, error) {
 	return n, nil
 }
 
-// The shortest prefixes of a network that may be allowed: 10.0.0.0/8 for IPv4 and fc00::/7 for IPv6 are accepted. A
-// larger network would be a mistake or defeat the protection.
+// The minimum prefix lengths of an allowed network, so that 10.0.0.0/8 and fc00::/7 are accepted. A larger network
+// would be a mistake or defeat the protection.
 const (
 	minBits4 = 8
 	minBits6 = 7

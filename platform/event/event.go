@@ -1,6 +1,6 @@
-// Package event stores the history of each object of a service. Each change of state is one row, which is written in
-// the transaction of the change and never edited; it is deleted when it reaches the age that a setting gives. The rows of one subject are returned in the order in which they
-// were written.
+// Package event stores the history of each object (subject) of a service. Each change of state is one row, which is
+// written in the transaction of the change and never edited. Rows are deleted when they reach a configured age. The
+// rows of one subject are returned in the order in which they were written.
 package event
 
 import (
@@ -21,7 +21,7 @@ import (
 // Event is one change of one subject.
 type Event struct {
 	ID  string    // set by Append
-	Seq int64     // set by Append; increases with time within a subject
+	Seq int64     // set by Append; increases from event to event of a subject
 	At  time.Time // set by Append
 
 	SubjectKind, SubjectID string // "job", "job_01..."
@@ -46,7 +46,7 @@ type Log struct {
 	service string
 }
 
-// NewLog returns a Log. Changes that are made without a caller are recorded as made by service.
+// NewLog returns a Log. It records changes that are made without a caller as made by the given service.
 func NewLog(clk clock.Clock, ids IDs, service string) *Log {
 	return &Log{clock: clk, ids: ids, service: service}
 }
@@ -87,8 +87,8 @@ func List(ctx context.Context, q pg.Querier, kind, subject string, p request.Pag
 		ORDER BY seq LIMIT $3 OFFSET $4`, kind, subject, p.Limit, p.Offset)
 }
 
-// After returns the events of a subject whose Seq is greater than seq, oldest first. It returns at most limit events,
-// and never more than request.MaxLimit. Streams use it to resume.
+// After returns the events of a subject whose Seq is greater than the given one, oldest first, up to the given limit or
+// request.MaxLimit, whichever is less. Streams use After to resume.
 func After(ctx context.Context, q pg.Querier, kind, subject string, seq int64, limit int) ([]Event, error) {
 	return collect(ctx, q, `SELECT `+columns+` FROM event WHERE subject_kind = $1 AND subject_id = $2 AND seq > $3
 		ORDER BY seq LIMIT $4`, kind, subject, seq, min(limit, request.MaxLimit))
@@ -106,8 +106,8 @@ func collect(ctx context.Context, q pg.Querier, sql string, args ...any) ([]Even
 	return events, nil
 }
 
-// DeleteBefore deletes at most limit events that are older than before, oldest first, and returns their number. Callers
-// that run at the same time delete different events.
+// DeleteBefore deletes events from before the given time, oldest first, up to the given limit, and returns how many it
+// deleted. Concurrent calls delete different events.
 func DeleteBefore(ctx context.Context, q pg.Querier, before time.Time, limit int) (int64, error) {
 	tag, err := q.Exec(ctx, `DELETE FROM event WHERE id IN (
 		SELECT id FROM event WHERE at < $1 ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED)`, before, limit)

@@ -205,7 +205,7 @@ func TestDeleteBefore(t *testing.T) {
 		require.NoError(t, err)
 		return ids
 	}
-	require.Equal(t, []string{"job_2", "job_3", "job_4"}, left(), "the oldest ones go first")
+	require.Equal(t, []string{"job_2", "job_3", "job_4"}, left(), "the oldest events are deleted first")
 	for _, want := range []int64{1, 0} {
 		n, err = event.DeleteBefore(t.Context(), b.pool, before, 2)
 		require.NoError(t, err)

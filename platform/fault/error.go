@@ -128,7 +128,7 @@ func (e *Error) Relocate(f func(loc []any) []any) *Error {
 	return &c
 }
 
-// Under returns a copy with prefix prepended to the path of each field.
+// Under returns a copy with the given prefix prepended to the path of each field.
 func (e *Error) Under(prefix ...any) *Error {
 	return e.Relocate(func(loc []any) []any { return append(slices.Clone(prefix), loc...) })
 }
@@ -217,7 +217,7 @@ func neutral(k Kind) string {
 	case Unconfigured:
 		return "this feature is not configured"
 	case Dependency:
-		return "a dependency failed"
+		return "a service that this request depends on has failed"
 	case Unavailable:
 		return "the service is unavailable"
 	case Internal:

@@ -3,14 +3,14 @@
 //
 // It promises:
 //   - the kind alone determines the HTTP status;
-//   - an *Error sent with GRPCStatus and restored with From is equal, over any number of hops, except for its
-//     cause and for what is too long for a response header;
+//   - an *Error sent with GRPCStatus and restored with From is equal to the original, after any number of hops,
+//     except for its cause and for what is too long for a response header;
 //   - text not intended for users (causes, status messages of other programs, the message of an
 //     internal error) never appears in a body or a status.
 //
 // A Field's Loc is the path inside the request message. It does not begin with body, query, path or header, because
-// services do not know how a request arrived. The code that decodes the HTTP request knows this and prepends that
-// element with Relocate: the gateway, or a service's own HTTP handler.
+// services do not know how a request arrived. The code that decodes the HTTP request (the gateway, or a service's own
+// HTTP handler) knows this, and prepends that element with Relocate.
 package fault
 
 import "net/http"

@@ -2,9 +2,10 @@ package fault
 
 import "slices"
 
-// MarkMissing returns a copy in which an error about an empty value becomes "Field required" if lacks reports that
-// the request does not contain the field with this path. A protobuf message cannot distinguish an empty field from a
-// missing one, and a message about an empty value would confuse the user. Each missing field is listed once.
+// MarkMissing returns a copy that reports missing fields as "Field required". The function lacks must return true if
+// the request does not contain the field with the given path; an error about the empty value of such a field is
+// replaced. A protobuf message cannot distinguish an empty field from a missing one, and a message about an empty value
+// would confuse the user. Each missing field is listed once.
 func (e *Error) MarkMissing(lacks func(loc []any) bool) *Error {
 	fields := make([]Field, 0, len(e.Fields))
 	for _, field := range e.Fields {

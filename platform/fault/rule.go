@@ -102,10 +102,10 @@ func orderRule(id string) rule {
 	}
 }
 
-// FromViolation converts a protovalidate violation to a Field. limit is the rule's value and input is the field's
-// value. Either is nil if it is unknown. input must not be a secret. A range with two bounds has one rule id
-// (int32.gte_lte), and limit is its lower bound. FromViolation compares input with limit to determine which bound was
-// violated.
+// FromViolation converts a protovalidate violation to a Field. The parameter limit is the rule's value, and input is
+// the field's value, which must not be a secret. Either is nil if it is unknown. A range with two bounds has one rule
+// id (int32.gte_lte), and its limit is the lower bound. FromViolation compares input with limit to determine which
+// bound was violated.
 func FromViolation(v *validate.Violation, limit, input any) Field {
 	id := v.GetRuleId()
 	loc := Loc(v.GetField())

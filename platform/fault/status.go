@@ -247,7 +247,7 @@ func badRequest(fields []Field) *errdetails.BadRequest {
 	return br
 }
 
-// clean makes s valid UTF-8 and truncates it to limit bytes, at a character boundary.
+// clean makes s valid UTF-8 and truncates it at a character boundary to at most the given number of bytes.
 func clean(s string, limit int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= limit {

@@ -118,7 +118,7 @@ func TestFrom_foreignStatus(t *testing.T) {
 		{codes.DataLoss, fault.Internal, codes.Internal},
 		{codes.Unauthenticated, fault.Unauthenticated, codes.Unauthenticated},
 	}
-	require.Len(t, cases, 16, "every code except OK")
+	require.Len(t, cases, 16, "the table must have every code except OK")
 	for _, c := range cases {
 		e := fault.From(status.Error(c.code, "host-7"))
 		require.Equal(t, c.kind, e.Kind, c.code)

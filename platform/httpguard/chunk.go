@@ -5,7 +5,8 @@ import (
 	"strconv"
 )
 
-// maxLine is the maximum length of a chunk-size line or a trailer line, and maxTrailer of the whole trailer.
+// maxLine is the maximum length of a chunk-size line or a trailer line. maxTrailer is the maximum length of the whole
+// trailer.
 const (
 	maxLine    = 4 << 10
 	maxTrailer = 8 << 10
@@ -20,8 +21,8 @@ type chunks struct {
 
 func newChunks() *chunks { return &chunks{trailer: -1} }
 
-// advance consumes the bytes of the body at the beginning of b and returns their number. done is true at the end of the
-// body. ok is false if the body is malformed.
+// advance consumes the bytes of the body at the beginning of b and returns their number. The result done is true at the
+// end of the body. The result ok is false if the body is malformed.
 func (c *chunks) advance(b []byte) (n int, done, ok bool) {
 	for n < len(b) {
 		if c.left > 0 {

@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-// maxHead is the maximum size of a request's head. The servers of this project have a lower limit.
+// maxHead is the maximum size of a request's head, which is the request line and the headers. The servers of this
+// project have a lower limit.
 const maxHead = 128 << 10
 
-// The reasons for which a head is rejected.
+// The reasons why a head is rejected.
 const (
 	reasonBareLF   = "a header line ends in LF without CR"
 	reasonFolded   = "a header line begins with a space or a tab"
@@ -17,22 +18,22 @@ const (
 	reasonBoth     = "the request has both Content-Length and Transfer-Encoding"
 	reasonOldChunk = "the request is HTTP/1.0 and has a Transfer-Encoding"
 	reasonLength   = "Content-Length is not a number, or is repeated"
-	reasonPreface  = "the connection already speaks HTTP/1.1"
+	reasonPreface  = "the HTTP/2 preface is not allowed in an HTTP/1.1 request"
 	reasonSize     = "the request headers are too large"
 )
 
-// framing is how a head marks the end of the request's body.
+// framing describes how a request's head announces the end of the body.
 type framing struct {
-	length  int64 // of a body that is not chunked
+	length  int64 // length of the body if it is not chunked
 	chunked bool
-	// opaque means that what follows cannot be read as HTTP/1 requests: the connection speaks HTTP/2, or net/http responds
-	// with an error and closes it.
+	// opaque means that what follows cannot be read as HTTP/1 requests: the connection speaks HTTP/2, or net/http
+	// responds with an error and closes the connection.
 	opaque bool
 }
 
-// headEnd returns the length of the head at the beginning of b, including its empty line, or 0 if b does not contain the
-// complete head. The lines before from have been checked; checked is the next from. It returns a reason if a line does not
-// end in CRLF or is folded, or if the first line is empty.
+// headEnd returns the length of the head at the beginning of b, including its empty line, or 0 if b does not contain
+// the complete head. It checks the lines from the given offset on, and returns the offset for the next call. It returns
+// a reason if a line does not end in CRLF or is folded, or if the first line is empty.
 func headEnd(b []byte, from int) (end, checked int, reason string) {
 	for {
 		n := bytes.IndexByte(b[from:], '\n')
@@ -54,8 +55,8 @@ func headEnd(b []byte, from int) (end, checked int, reason string) {
 	}
 }
 
-// parse returns the framing of a complete head, or the reason for which the head is rejected. first is true for the first
-// head of a connection. Everything else that may be wrong with a head is left to net/http.
+// parse returns the framing of a complete head, or the reason why the head is rejected. The parameter first is true for
+// the first head of a connection. Everything else that may be wrong with a head is left to net/http.
 func parse(head []byte, first bool) (f framing, reason string) {
 	lines := strings.Split(strings.TrimSuffix(string(head), "\r\n\r\n"), "\r\n")
 	var lengths, encodings []string
@@ -69,7 +70,7 @@ func parse(head []byte, first bool) (f framing, reason string) {
 		}
 	}
 	switch {
-	case lines[0] == "PRI * HTTP/2.0" && first:
+	case lines[0] == "PRI * HTTP/2.0" && first && len(lines) == 1: // net/http serves the preface with headers as HTTP/1
 		return framing{opaque: true}, ""
 	case lines[0] == "PRI * HTTP/2.0":
 		return framing{}, reasonPreface

@@ -5,8 +5,10 @@
 // accepts them and hides them from handlers.
 //
 // It also replaces the error responses that the server itself writes, for headers that are too long or malformed, a missing
-// Host or an unknown transfer encoding. net/http writes them as plain text; the contract requires a JSON body with `detail`
-// for every failure.
+// Host or an unknown transfer encoding. net/http writes them as plain text; the API contract requires a JSON body with
+// `detail` for every failure.
+//
+// It also lets a server stop without resetting the connections that wait to be accepted (see Listener.Settle).
 //
 // It promises to change nothing else: responses of handlers, HTTP/2 frames and the bytes of upgraded
 // connections pass unchanged.
@@ -15,38 +17,59 @@ package httpguard
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
+	"sync"
 	"sync/atomic"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// JSONErrors returns a listener whose TCP connections reject ambiguous requests with 400 and replace the server's own error
-// responses with JSON. The server's ConnState must be State. newID generates the request id of a rejected request.
-func JSONErrors(l net.Listener, newID func() string) net.Listener { return &listener{l, newID} }
-
-// State must be the ConnState of a server with a JSONErrors listener. It marks hijacked connections, whose bytes then
-// pass unchanged.
-func State(c net.Conn, state http.ConnState) {
-	if state != http.StateHijacked {
-		return
-	}
-	if w, ok := c.(interface{ handOver() }); ok {
-		w.handOver()
+// JSONErrors returns a listener whose TCP connections reject ambiguous requests with 400 and replace the server's own
+// error responses with JSON. The server's ConnState must be State. The function newID generates the request id of a
+// rejected request.
+func JSONErrors(l net.Listener, newID func() string) *Listener {
+	return &Listener{
+		Listener: l, newID: newID, settled: make(chan struct{}), closed: make(chan struct{}),
+		connections: connections{open: map[*conn]use{}, changed: make(chan struct{}, 1), elapsed: clock.Monotonic()},
 	}
 }
 
-type listener struct {
+// State must be the ConnState of a server with a JSONErrors listener. It records which connections are hijacked, so
+// that their bytes pass unchanged, and which are idle, for Settle.
+func State(c net.Conn, state http.ConnState) {
+	if own, ok := c.(*conn); ok {
+		own.connections.set(own, state)
+	}
+}
+
+// Listener is the listener that JSONErrors returns.
+type Listener struct {
 	net.Listener
 
-	newID func() string
+	newID       func() string
+	settling    atomic.Bool
+	settled     chan struct{}
+	settledOnce sync.Once
+	closed      chan struct{}
+	close       sync.Once
+
+	connections connections
 }
 
 // Accept implements net.Listener.
-func (l *listener) Accept() (net.Conn, error) {
+func (l *Listener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
+	for err != nil && l.settling.Load() && errors.Is(err, os.ErrDeadlineExceeded) {
+		if err = l.settle(); err == nil {
+			c, err = l.Listener.Accept()
+		}
+	}
 	if err != nil {
 		return nil, err //nolint:wrapcheck // net/http inspects it
 	}
@@ -54,14 +77,15 @@ func (l *listener) Accept() (net.Conn, error) {
 	if !ok {
 		return c, nil // for example a TLS connection, whose type net/http must see
 	}
-	return &conn{TCPConn: tcp, rewriter: rewriter{newID: l.newID}}, nil
+	return &conn{TCPConn: tcp, rewriter: rewriter{newID: l.newID}, connections: &l.connections}, nil
 }
 
 // conn embeds *net.TCPConn and not net.Conn, because net/http also uses its sendfile and CloseWrite.
 type conn struct {
 	*net.TCPConn
 	rewriter
-	reader checkedReader
+	reader      checkedReader
+	connections *connections
 }
 
 // Read implements net.Conn.
@@ -84,9 +108,7 @@ type rewriter struct {
 	over  atomic.Bool // the connection was hijacked, so net/http no longer writes to it
 }
 
-func (w *rewriter) handOver() { w.over.Store(true) }
-
-// write writes p, or a JSON response instead. reason is why a head was rejected; it may be nil.
+// write writes p, or a JSON response instead. The parameter reason is why a head was rejected; it may be nil.
 func (w *rewriter) write(to net.Conn, p []byte, reason *string) (int, error) {
 	out, ok := w.refusal(p, reason)
 	if !ok {
@@ -98,8 +120,8 @@ func (w *rewriter) write(to net.Conn, p []byte, reason *string) (int, error) {
 	return len(p), nil
 }
 
-// plain is the header block of net/http's own error responses. Responses of handlers never match it, because they
-// have a Date.
+// plain is the header block of net/http's own error responses. Responses of handlers never match it, because these
+// have a Date header.
 const plain = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
 // refusal returns a JSON response to send instead of p if p is an error response of net/http itself.
@@ -136,8 +158,8 @@ func (w *rewriter) refusal(p []byte, reason *string) ([]byte, bool) {
 		"X-Request-Id: %s\r\nConnection: close\r\n\r\n%s", protocol, status, http.StatusText(status), len(body)+1, w.newID(), append(body, '\n')), true
 }
 
-// words returns the status, detail and code of the JSON response. text is the message of net/http. The contract has
-// no status 431 and uses 400 for requests that are understood and rejected.
+// words returns the status, detail and code of the JSON response for a message of net/http. The API contract has no
+// status 431 and uses 400 for requests that are understood and rejected.
 func words(status int, text string) (_ int, detail, code string) {
 	switch status {
 	case http.StatusRequestHeaderFieldsTooLarge:

@@ -11,27 +11,27 @@ import (
 const malformed = "-\r\n\r\n"
 
 // headSize is how much of a head is read at once. net/http reads the beginning of a connection in small pieces, to see
-// whether it speaks HTTP/2. It also reads a single byte while a handler runs, to see whether the client has left; that
-// read may last long and needs no buffer.
+// whether the client speaks HTTP/2. It also reads a single byte while a handler runs, to see whether the client has
+// left; that read may last long and needs no buffer.
 const headSize = 4 << 10
 
-// checkedReader reads the requests of a connection. It delivers a head only when it is complete and has been checked, and
-// finds the end of each body, so that it checks each head.
+// checkedReader reads the requests of a connection. It delivers a head only when the head is complete and has been
+// checked. It finds the end of each body, so that it knows where the next head begins.
 type checkedReader struct {
 	held    []byte // bytes that were read but not delivered
 	ready   int    // number of bytes of held that may be delivered
 	checked int    // number of bytes of the current head whose lines have been checked
-	heads   int    // number of heads so far, at most 1 is counted
-	left    int64  // bytes of the current body, if it has a length
+	heads   int    // 0 before the first head, then 1
+	left    int64  // bytes left of the current body, if it has a length
 	chunked *chunks
-	opaque  bool // what follows is delivered unchecked
+	opaque  bool // all further bytes are delivered unchecked
 	broken  bool // the current body is malformed
 
 	reason   atomic.Pointer[string] // why a head was rejected
 	replaced bool                   // malformed has been delivered instead of the head
 }
 
-// read reads from a connection. handedOver is true if the connection was hijacked, and what follows is delivered
+// read reads from a connection. handedOver is true if the connection was hijacked; all further bytes are then delivered
 // unchecked.
 func (r *checkedReader) read(from net.Conn, p []byte, handedOver bool) (int, error) {
 	for len(p) > 0 {
@@ -81,8 +81,8 @@ func (r *checkedReader) read(from net.Conn, p []byte, handedOver bool) (int, err
 	return 0, nil
 }
 
-// kept returns how many of n bytes are kept; the first used bytes may be delivered. What follows a malformed request is
-// dropped.
+// kept returns how many of the n bytes read are kept. The parameter used is how many may be delivered. Bytes after a
+// malformed request are dropped.
 func (r *checkedReader) kept(used, n int) int {
 	if r.broken || r.reason.Load() != nil {
 		return used

@@ -88,6 +88,7 @@ func TestJSONErrors_rejectsAmbiguousRequests(t *testing.T) {
 		"empty length":               {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length:\r\n\r\n", "Content-Length"},
 		"head without an end":        {"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("a", 200<<10), "too large"},
 		"many lines without an end":  {"GET / HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("X: y\r\n", 40<<10), "too large"},
+		"preface with headers":       {"PRI * HTTP/2.0\r\nHost: x\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1"},
 		"preface of HTTP/2 too late": {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "HTTP/1.1"},
 	} {
 		before, piece := []string{"", get, post, chunked, get + post + chunked}, []int{1 << 20, 3, 1}
@@ -144,7 +145,7 @@ func TestJSONErrors_malformedChunksEndConnection(t *testing.T) {
 	}
 }
 
-// What an upgraded connection receives after the response is not HTTP.
+// After the 101 response, the bytes on an upgraded connection are not HTTP.
 func TestJSONErrors_upgradedBytesUnchanged(t *testing.T) {
 	t.Parallel()
 	const frames = "\x81\x05\nhello\r\n GET / HTTP/1.1\n\n"
@@ -157,7 +158,7 @@ func TestJSONErrors_upgradedBytesUnchanged(t *testing.T) {
 		}
 		defer func() { _ = conn.Close() }()
 		if buffered.Reader.Buffered() > 0 {
-			done <- errors.New("the client has sent nothing yet")
+			done <- errors.New("bytes are buffered although the client has sent nothing after the request")
 			return
 		}
 		if _, err := io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\n\r\n"); err != nil {

@@ -14,8 +14,8 @@ func existing() []byte {
 	return protowire.AppendVarint(protowire.AppendTag(nil, existingField, protowire.VarintType), 1)
 }
 
-// MarkExisting marks the response of a create method for a resource that already existed. The mark is stored with the
-// response, so a repeated request gets the same status as the first one.
+// MarkExisting marks the response of a create method, to report that the resource already existed. The mark is stored
+// with the response, so a repeated request gets the same status as the first one.
 func MarkExisting(answer proto.Message) { answer.ProtoReflect().SetUnknown(existing()) }
 
 // TakeExistingMark removes the mark from a response and reports whether it was set.

@@ -1,7 +1,7 @@
 // Package idempotency owns idempotency keys, which make create requests repeatable. The response to the first request
-// with an Idempotency-Key is stored for a day and is returned for every repeat. It is stored in the transaction that
-// creates the resource. A different body with the same key is a conflict. Two concurrent requests cannot both create:
-// the second waits until the first has finished.
+// with an Idempotency-Key is stored for a day and is returned for every repeat. The response is stored in the
+// transaction that creates the resource. A different body with the same key is a conflict. Two concurrent requests
+// cannot both create the resource: the second waits until the first has finished.
 //
 // Stored responses contain no secrets: the create function leaves them out of the response.
 package idempotency
@@ -12,7 +12,6 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,7 +19,6 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
 // Lifetime is how long a response is stored.
@@ -44,6 +42,13 @@ type Request struct {
 	Route   string // the full name of the method
 	Key     string // the Idempotency-Key header
 	Body    []byte // the canonical request
+	// Former is the same body in the encoding that earlier versions hashed. It is nil if Body has that encoding.
+	Former []byte
+}
+
+// equals reports whether sum is the hash of the request's body.
+func (r *Request) equals(sum []byte) bool {
+	return subtle.ConstantTimeCompare(sum, hash(r.Body)) == 1 || r.Former != nil && subtle.ConstantTimeCompare(sum, hash(r.Former)) == 1
 }
 
 // Store stores responses, in the schema of the transaction that is passed to each method.
@@ -52,8 +57,8 @@ type Store struct{ clock clock.Clock }
 // New returns a Store that reads the time from clk.
 func New(clk clock.Clock) *Store { return &Store{clock: clk} }
 
-// Claim claims the key in tx. For a first request, fresh is true and the caller must call Finish before tx commits.
-// For a repeat, Claim returns the stored response. If the body differs, the error is a Conflict.
+// Claim claims the key in tx. For a first request, the result fresh is true and the caller must call Finish before tx
+// commits. For a repeat, Claim returns the stored response. If the body differs, the error is a Conflict.
 func (s *Store) Claim(ctx context.Context, tx pgx.Tx, r Request) (answer []byte, fresh bool, err error) {
 	if r.Key == "" {
 		return nil, true, nil
@@ -72,19 +77,36 @@ func (s *Store) Claim(ctx context.Context, tx pgx.Tx, r Request) (answer []byte,
 	if tag.RowsAffected() == 1 {
 		return nil, true, nil
 	}
+	answer, found, err := s.Stored(ctx, tx, r)
+	if err == nil && !found {
+		err = errors.New("read the stored response: the row of the idempotency key is missing")
+	}
+	return answer, false, err
+}
+
+// Stored returns the stored response of a repeat, without claiming the key. If the body differs, the error is a Conflict. A
+// request that is still being processed has no stored response.
+func (s *Store) Stored(ctx context.Context, q pg.Querier, r Request) (answer []byte, found bool, err error) {
+	if r.Key == "" {
+		return nil, false, nil
+	}
+	if err := checkKey(r.Key); err != nil {
+		return nil, false, err
+	}
 	var kept []byte
-	err = tx.QueryRow(ctx, `SELECT body_hash, answer FROM idempotency WHERE subject = $1 AND route = $2 AND key = $3`,
-		r.Subject, r.Route, r.Key).Scan(&kept, &answer)
-	if err != nil {
+	err = q.QueryRow(ctx, `SELECT body_hash, answer FROM idempotency WHERE subject = $1 AND route = $2 AND key = $3 AND expires_at > $4`,
+		r.Subject, r.Route, r.Key, s.clock.Now()).Scan(&kept, &answer)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, false, nil
+	case err != nil:
 		return nil, false, fmt.Errorf("read the stored response: %w", err)
-	}
-	if subtle.ConstantTimeCompare(kept, sum) != 1 {
+	case !r.equals(kept):
 		return nil, false, Reused()
-	}
-	if answer == nil {
+	case answer == nil:
 		return nil, false, errors.New("the idempotency key was committed without a response")
 	}
-	return answer, false, nil
+	return answer, true, nil
 }
 
 // Finish stores the response in tx, which must be the transaction of Claim. The response must not contain a secret.
@@ -124,31 +146,14 @@ func hash(body []byte) []byte {
 	return sum[:]
 }
 
-// sweepBatch is the maximum number of rows of one DELETE.
-const sweepBatch = 1000
-
-// Sweep deletes expired responses and returns their number.
-func (s *Store) Sweep(ctx context.Context, q pg.Querier) (int64, error) {
-	var total int64
-	for {
-		tag, err := q.Exec(ctx, `
-			DELETE FROM idempotency WHERE (subject, route, key) IN (
-				SELECT subject, route, key FROM idempotency WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)`,
-			s.clock.Now(), sweepBatch)
-		if err != nil {
-			return total, fmt.Errorf("delete expired responses: %w", err)
-		}
-		total += tag.RowsAffected()
-		if tag.RowsAffected() < sweepBatch {
-			return total, nil
-		}
+// DeleteBefore deletes responses that were stored before the given time, oldest first, up to the given limit, and
+// returns their number. A key is free once its response is older than Lifetime, even before the response is deleted.
+func DeleteBefore(ctx context.Context, q pg.Querier, before time.Time, limit int) (int64, error) {
+	tag, err := q.Exec(ctx, `DELETE FROM idempotency WHERE (subject, route, key) IN (
+		SELECT subject, route, key FROM idempotency WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)`,
+		before.Add(Lifetime), limit)
+	if err != nil {
+		return 0, fmt.Errorf("delete old responses: %w", err)
 	}
-}
-
-// Run calls Sweep about every hour until ctx is done.
-func (s *Store) Run(ctx context.Context, q pg.Querier, log *slog.Logger) error {
-	return process.Loop(ctx, s.clock, time.Hour, 10*time.Minute, process.Logged(log, "idempotency", func(ctx context.Context) error {
-		_, err := s.Sweep(ctx, q)
-		return err
-	}))
+	return tag.RowsAffected(), nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -144,16 +143,16 @@ func TestStore_Claim_keyExpiresAfterADay(t *testing.T) {
 	_, replayed, err := b.post(t.Context(), request("k", "body"))
 	require.NoError(t, err)
 	require.True(t, replayed)
-	n, err := b.store.Sweep(t.Context(), b.pool)
+	n, err := idempotency.DeleteBefore(t.Context(), b.pool, b.clock.Now().Add(-idempotency.Lifetime), 10)
 	require.NoError(t, err)
 	require.Zero(t, n)
 
 	b.clock.Advance(time.Second)
 	_, replayed, err = b.post(t.Context(), request("k", "another body"))
 	require.NoError(t, err)
-	require.False(t, replayed, "an expired key is free even before Sweep")
+	require.False(t, replayed, "an expired key is free even before its response is deleted")
 	b.clock.Advance(idempotency.Lifetime)
-	n, err = b.store.Sweep(t.Context(), b.pool)
+	n, err = idempotency.DeleteBefore(t.Context(), b.pool, b.clock.Now().Add(-idempotency.Lifetime), 10)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, n)
 }
@@ -186,21 +185,19 @@ func TestStore_Finish_withoutClaim(t *testing.T) {
 	require.ErrorContains(t, err, "committed without a response", "a missing Finish is detected")
 }
 
-func TestStore_Run_deletesOnlyExpiredResponses(t *testing.T) {
+func TestDeleteBefore_oldestResponsesInBoundedSteps(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	_, err := b.pool.Exec(t.Context(), `INSERT INTO idempotency (subject, route, key, body_hash, answer, expires_at)
-		SELECT 's', 'r', 'k' || n, '', '', $1::timestamptz + n * interval '1 second' FROM generate_series(1, 2500) n`, b.clock.Now())
+		SELECT 's', 'r', 'k' || n, '', '', $1::timestamptz + n * interval '1 second' FROM generate_series(1, 2500) n`,
+		b.clock.Now().Add(idempotency.Lifetime))
 	require.NoError(t, err)
-	b.clock.Advance(2400 * time.Second)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- b.store.Run(ctx, b.pool, slog.New(slog.DiscardHandler)) }()
-	require.Eventually(t, func() bool {
-		var n int
-		require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM idempotency`).Scan(&n))
-		return n == 100
-	}, time.Minute, 10*time.Millisecond)
-	cancel()
-	require.NoError(t, <-ended)
+	for _, want := range []int64{1000, 1000, 400, 0} {
+		n, err := idempotency.DeleteBefore(t.Context(), b.pool, b.clock.Now().Add(2400*time.Second), 1000)
+		require.NoError(t, err)
+		require.Equal(t, want, n)
+	}
+	var left int
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM idempotency`).Scan(&left))
+	require.Equal(t, 100, left)
 }

@@ -2,6 +2,7 @@ package idempotency_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -103,6 +104,45 @@ func TestOnce_Replay_claimsNoKey(t *testing.T) {
 	got, err := m.create(ctx, "/a", "not the body of Replay")
 	require.NoError(t, err)
 	require.EqualValues(t, 1, got.GetNumber())
+}
+
+// Most requests are first requests, so Replay must not write and roll back for them.
+func TestOnce_Replay_onlyReads(t *testing.T) {
+	t.Parallel()
+	m := newMaker(t)
+	cfg := m.pool.Config()
+	cfg.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+	reader, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	require.NoError(t, err)
+	defer reader.Close()
+	once := &idempotency.Once{Pool: reader, Keys: idempotency.New(clock.Real())}
+	replayed, err := once.Replay(as(t.Context(), "usr_1", "k"), "/a", wrapperspb.String("r"), &typepb.Field{})
+	require.NoError(t, err)
+	require.False(t, replayed)
+}
+
+// The stored hash must not depend on the version of the program that stored it.
+func TestOnce_hashOfCanonicalForm(t *testing.T) {
+	t.Parallel()
+	m := newMaker(t)
+	ctx := as(t.Context(), "usr_1", "k")
+	body := &typepb.Field{Name: "a", Number: 3, Kind: typepb.Field_TYPE_BOOL}
+	create := func(answer proto.Message) error {
+		return m.once.Do(ctx, "/a", body, answer, func(context.Context, pgx.Tx) error { m.made.Add(1); return nil })
+	}
+	require.NoError(t, create(&typepb.Field{}))
+	var sum []byte
+	require.NoError(t, m.pool.QueryRow(ctx, `SELECT body_hash FROM idempotency`).Scan(&sum))
+	want := sha256.Sum256([]byte(`{"kind":"TYPE_BOOL","name":"a","number":3}`))
+	require.Equal(t, want[:], sum)
+
+	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(body)
+	require.NoError(t, err)
+	former := sha256.Sum256(raw)
+	_, err = m.pool.Exec(ctx, `UPDATE idempotency SET body_hash = $1`, former[:])
+	require.NoError(t, err)
+	require.NoError(t, create(&typepb.Field{}))
+	require.EqualValues(t, 1, m.made.Load(), "a repeat of a request that an earlier version stored creates nothing")
 }
 
 func TestOnce_Do_failedCreateMayBeRetried(t *testing.T) {

@@ -38,9 +38,10 @@ func (e *FolderLockedError) Error() string { return "held by another process" + 
 // FolderLock is a lock that this process holds.
 type FolderLock struct{ file *LockedFile }
 
-// LockFolder takes the lock at path. If another process holds it, LockFolder returns a FolderLockedError at once.
+// LockFolder takes the lock at path. If another process holds it, LockFolder returns a FolderLockedError: at once if that
+// process is recorded in the file and exists, otherwise after childTime.
 func LockFolder(path string) (*FolderLock, error) {
-	file, err := TryLock(path)
+	file, err := lockAfterChild(path, func() bool { return read(path).PID == 0 })
 	if errors.Is(err, ErrLocked) {
 		return nil, &FolderLockedError{Holder: read(path)}
 	}

@@ -50,6 +50,37 @@ func TestLockFolder_heldByAnotherProcess(t *testing.T) {
 	require.NoError(t, second.Close())
 }
 
+// The process that held the lock was killed while it started a child.
+func TestLockFolder_heldByChildOfKilledProcess(t *testing.T) {
+	t.Parallel()
+	path := lock(t)
+	ended := exec.Command("true")
+	require.NoError(t, ended.Run())
+	held, err := localfile.TryLock(path)
+	require.NoError(t, err)
+	_, err = fmt.Fprintf(held, `{"pid":%d}`, ended.Process.Pid)
+	require.NoError(t, err)
+	child := exec.Command("cat")
+	child.ExtraFiles = []*os.File{held.File}
+	in, err := child.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
+	require.NoError(t, held.File.Close()) // The child still has the file open.
+	locked := make(chan error, 1)
+	go func() {
+		h, err := localfile.LockFolder(path)
+		if err == nil {
+			err = h.Close()
+		}
+		locked <- err
+	}()
+	_, err = localfile.TryLock(path)
+	require.ErrorIs(t, err, localfile.ErrLocked)
+	require.NoError(t, in.Close())
+	require.NoError(t, child.Wait())
+	require.NoError(t, <-locked)
+}
+
 func TestLockFolder_concurrent(t *testing.T) {
 	t.Parallel()
 	path := lock(t)
@@ -78,14 +109,17 @@ func TestLockFolder_invalidHolder(t *testing.T) {
 		"not written yet": "", "rubbish": "{", "no process": `{"pid":0,"address":"http://a"}`,
 		"killed process": fmt.Sprintf(`{"pid":%d,"address":"http://a"}`, gone.Process.Pid),
 	} {
-		path := lock(t)
-		h, err := localfile.LockFolder(path)
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		holder := taken(t, path)
-		require.Equal(t, localfile.Holder{}, holder, name)
-		require.Empty(t, holder.String(), name)
-		require.NoError(t, h.Close())
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // LockFolder waits for some seconds
+			path := lock(t)
+			h, err := localfile.LockFolder(path)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+			holder := taken(t, path)
+			require.Equal(t, localfile.Holder{}, holder)
+			require.Empty(t, holder.String())
+			require.NoError(t, h.Close())
+		})
 	}
 }
 

@@ -1,5 +1,5 @@
 // Package localfile owns what processes on one machine share through files: locks (lock.go), folders that one process
-// uses at a time (folder.go), and durable writes of small files (atomic.go).
+// uses at a time (folder.go), durable writes of small files (atomic.go), and disk space that is held back (reserve.go).
 //
 // It promises that at most one process holds the lock of a file. The kernel releases the lock only when that process
 // closes the file or exits, so a suspended process still holds it. A process that finds a folder locked changes nothing
@@ -8,10 +8,14 @@
 package localfile
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"syscall"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
 // ErrLocked is the error of TryLock if the file is already locked.
@@ -43,4 +47,21 @@ func TryLock(path string) (*LockedFile, error) {
 // was just forked may still have the file open.
 func (f *LockedFile) Close() error {
 	return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.File.Close())
+}
+
+// A process that was killed while it started a child leaves its locks to that child until the child executes its program.
+const (
+	childTime  = 5 * time.Second
+	childEvery = 10 * time.Millisecond
+)
+
+// lockAfterChild locks the file as TryLock does. If the file is locked and its holder was killed, lockAfterChild waits
+// for at most childTime.
+func lockAfterChild(path string, killed func() bool) (*LockedFile, error) {
+	clk := clock.Real() // The kernel, not a test, determines how long a child has the lock.
+	f, err := TryLock(path)
+	for began := clk.Now(); errors.Is(err, ErrLocked) && killed() && clk.Now().Sub(began) < childTime; f, err = TryLock(path) {
+		_ = clock.Sleep(context.Background(), clk, childEvery)
+	}
+	return f, err
 }

@@ -10,15 +10,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Log formats.
+// Formats of log lines, and of times in them.
 const (
 	FormatJSON = "json"
 	FormatText = "text"
+	// timeLayout is the format of times in log lines and in /statusz: UTC with six fractional digits and the offset.
+	timeLayout = "2006-01-02T15:04:05.000000-07:00"
 )
-
-// timeLayout is the format of the time of a log line and of the times in /statusz: UTC with six fractional digits and
-// the offset.
-const timeLayout = "2006-01-02T15:04:05.000000-07:00"
 
 type requestKey struct{}
 
@@ -56,8 +54,8 @@ func newHandler(level, format string, w io.Writer) (slog.Handler, error) {
 	}
 }
 
-// handler adds the ids of ctx to every line, always at the top level. After WithGroup they would become part of the
-// group. The handler therefore records WithGroup and all later steps and repeats them for each line.
+// handler adds the request, trace and span id in ctx to every line, always at the top level. After WithGroup, the ids
+// would become part of the group, so the handler records WithGroup and all later steps and repeats them for each line.
 type handler struct {
 	base  slog.Handler
 	steps []func(slog.Handler) slog.Handler

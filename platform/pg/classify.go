@@ -34,7 +34,7 @@ const (
 const retryAfter = time.Second
 
 // Classify converts an error of Postgres or the driver into a fault that may be shown to clients; the cause stays
-// wrapped for the log. It returns faults, context errors and all errors that it does not know unchanged.
+// wrapped for the log. It returns faults, context errors and unknown errors unchanged.
 func Classify(err error) error {
 	var f *fault.Error
 	switch {

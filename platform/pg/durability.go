@@ -16,28 +16,44 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
-// Durability refuses writes while the server may lose committed rows, because its setting fsync or full_page_writes is
-// off. Reads continue. Both settings can be changed while the server runs, so Run reads them repeatedly. The third
-// setting that matters, synchronous_commit, is a parameter of each connection that Open makes, which no setting of the
-// server, the database or the role overrides.
+// Durability refuses writes while the server may lose committed rows, which is the case while its setting fsync or
+// full_page_writes is off. Reads continue. Both settings can be changed while the server runs, so Run reads them
+// repeatedly. A third setting matters, synchronous_commit. Open sets it as a parameter of each connection, which no
+// setting of the server, the database or the role overrides.
 type Durability struct {
 	log    *slog.Logger
 	schema string
 	gauge  metric.Int64Gauge
 	lossy  atomic.Bool
+	// The function record stores a change of the field lossy. The field recorded is the value that was stored last.
+	record   func(ctx context.Context, off []string) error
+	recorded bool
 }
 
 // DurabilityEvery is the interval at which Run reads the settings.
 const DurabilityEvery = 10 * time.Second
 
 // NewDurability returns a Durability for Config.Durability. It assumes that the server is safe, which Open checks.
-func NewDurability(schema string, log *slog.Logger, meters metric.MeterProvider) (*Durability, error) {
+// After each change, Check calls record with the settings that are off now, and repeats the call until it succeeds.
+// record may be nil. While writes are refused, record can write in a transaction that begins with AllowWrites.
+func NewDurability(
+	schema string, log *slog.Logger, meters metric.MeterProvider, record func(ctx context.Context, off []string) error,
+) (*Durability, error) {
 	gauge, err := meters.Meter("pg").Int64Gauge("database_durable",
 		metric.WithDescription("1 if the server writes each commit to disk; 0 if it does not, and writes are refused"))
 	if err != nil {
 		return nil, fmt.Errorf("create the gauge database_durable: %w", err)
 	}
-	return &Durability{log: log, schema: schema, gauge: gauge}, nil
+	return &Durability{log: log, schema: schema, gauge: gauge, record: record}, nil
+}
+
+// AllowWrites lets a transaction write although its connection refuses writes. It must be the transaction's first
+// statement.
+func AllowWrites(ctx context.Context, tx pgx.Tx) error {
+	if _, err := tx.Exec(ctx, `SET TRANSACTION READ WRITE`); err != nil {
+		return fmt.Errorf("allow a transaction to write: %w", err)
+	}
+	return nil
 }
 
 // Run checks the settings every DurabilityEvery until ctx is done.
@@ -47,24 +63,32 @@ func (d *Durability) Run(ctx context.Context, clk clock.Clock, q Querier) error 
 	}))
 }
 
-// Check reads the settings, and from then on refuses or allows writes. If it cannot read them, nothing changes.
+// Check reads the settings, and refuses or allows writes from then on. If it cannot read them, nothing changes. It must
+// not be called concurrently.
 func (d *Durability) Check(ctx context.Context, q Querier) error {
 	off, err := unsafeSettings(ctx, q)
 	if err != nil {
 		return err
 	}
-	durable := int64(1)
-	if len(off) > 0 {
+	durable, lossy := int64(1), len(off) > 0
+	if lossy {
 		durable = 0
 	}
 	d.gauge.Record(ctx, durable, metric.WithAttributes(attribute.String("schema", d.schema)))
-	switch was := d.lossy.Swap(len(off) > 0); {
-	case !was && len(off) > 0:
+	switch was := d.lossy.Swap(lossy); {
+	case !was && lossy:
 		d.log.ErrorContext(ctx, "the Postgres server may lose committed rows; writes are refused until its settings are on again",
 			"schema", d.schema, "off", strings.Join(off, ", "))
-	case was && len(off) == 0:
+	case was && !lossy:
 		d.log.InfoContext(ctx, "the Postgres server is safe again; writes are allowed", "schema", d.schema)
 	}
+	if d.record == nil || d.recorded == lossy {
+		return nil
+	}
+	if err := d.record(ctx, off); err != nil {
+		return fmt.Errorf("record that the durability of the server has changed: %w", err)
+	}
+	d.recorded = lossy
 	return nil
 }
 
@@ -85,8 +109,8 @@ func unsafeSettings(ctx context.Context, q Querier) ([]string, error) {
 // refusing is the key in a connection's custom data that is set while the connection refuses writes.
 const refusing = "signalbox.refusing"
 
-// prepare makes a connection refuse or allow writes before it leaves the pool. Postgres itself refuses them, so that no
-// write is missed. prepare returns false if the connection is broken.
+// prepare makes a connection refuse or allow writes before it leaves the pool. Postgres itself refuses the writes,
+// so none is missed. prepare returns false if the connection is broken.
 func (d *Durability) prepare(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	data := conn.PgConn().CustomData()
 	_, refuses := data[refusing]

@@ -2,8 +2,10 @@ package pg_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,13 +23,16 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// durabilityHarness is a server whose settings of durability can be changed, and a pool that watches them.
+// durabilityHarness is a server whose durability settings can be changed, and a pool that watches them.
 type durabilityHarness struct {
 	t      *testing.T
 	pool   *pgxpool.Pool
 	watch  *pg.Durability
 	reader *sdkmetric.ManualReader
 	log    *strings.Builder
+	// recorded holds the settings passed to record. failing makes the next call of record fail.
+	recorded []string
+	failing  error
 }
 
 func newDurabilityHarness(t *testing.T) *durabilityHarness {
@@ -41,13 +46,29 @@ func newDurabilityHarness(t *testing.T) *durabilityHarness {
 	t.Cleanup(func() { require.NoError(t, server.Stop(context.Background())) })
 	h := &durabilityHarness{t: t, reader: sdkmetric.NewManualReader(), log: &strings.Builder{}}
 	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(h.reader))
-	h.watch, err = pg.NewDurability("public", slog.New(slog.NewTextHandler(h.log, nil)), meters)
+	h.watch, err = pg.NewDurability("public", slog.New(slog.NewTextHandler(h.log, nil)), meters, h.record)
 	require.NoError(t, err)
 	h.pool, err = pg.Open(pgtest.Context(t), pg.Config{URL: server.AdminURL(), Durability: h.watch}, "public", quiet())
 	require.NoError(t, err)
 	t.Cleanup(h.pool.Close)
 	h.execute(`CREATE TABLE kept (n integer)`)
 	return h
+}
+
+// record writes a change into the table, as services do.
+func (h *durabilityHarness) record(ctx context.Context, off []string) error {
+	if err := h.failing; err != nil {
+		h.failing = nil
+		return err
+	}
+	h.recorded = append(h.recorded, strings.Join(off, ", "))
+	return pg.InTx(ctx, h.pool, func(ctx context.Context, tx pgx.Tx) error {
+		if err := pg.AllowWrites(ctx, tx); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `INSERT INTO kept VALUES (9)`)
+		return err
+	})
 }
 
 func (h *durabilityHarness) execute(sql string) {
@@ -68,7 +89,7 @@ func (h *durabilityHarness) alter(sql string) {
 	require.NoError(h.t, err)
 }
 
-// check checks the settings until log contains the text, because the server reloads its settings in the background.
+// check checks the settings until the log contains the text, because the server reloads its settings in the background.
 func (h *durabilityHarness) check(text string) {
 	h.t.Helper()
 	require.Eventually(h.t, func() bool {
@@ -125,6 +146,26 @@ func TestDurability_refusesWritesWhileSettingIsOff(t *testing.T) {
 	}
 }
 
+func TestDurability_Check_recordsEachChangeOnce(t *testing.T) {
+	t.Parallel()
+	h := newDurabilityHarness(t)
+	h.alter(`ALTER SYSTEM SET fsync = off`)
+	h.failing = context.DeadlineExceeded
+	require.Eventually(t, func() bool { return errors.Is(h.watch.Check(t.Context(), h.pool), context.DeadlineExceeded) }, time.Minute, time.Millisecond)
+	require.True(t, fault.HasCode(pg.Classify(h.write()), "database_read_only"), "writes are refused even if the change could not be recorded")
+	for range 2 {
+		require.NoError(t, h.watch.Check(t.Context(), h.pool))
+		require.Equal(t, []string{"fsync"}, h.recorded)
+	}
+	require.True(t, fault.HasCode(pg.Classify(h.write()), "database_read_only"), "only record may write")
+	h.alter(`ALTER SYSTEM RESET fsync`)
+	h.check("writes are allowed")
+	require.Equal(t, []string{"fsync", ""}, h.recorded)
+	var n int
+	require.NoError(t, h.pool.QueryRow(t.Context(), `SELECT count(*) FROM kept`).Scan(&n))
+	require.Equal(t, 2, n)
+}
+
 func TestDurability_Check_withoutServerChangesNothing(t *testing.T) {
 	t.Parallel()
 	h := newDurabilityHarness(t)
@@ -140,17 +181,17 @@ func TestDurability_Run_checksRepeatedly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		meters := sdkmetric.NewMeterProvider()
-		d, err := pg.NewDurability("public", quiet(), meters)
+		d, err := pg.NewDurability("public", quiet(), meters, nil)
 		require.NoError(t, err)
-		asked := 0
+		asked := &atomic.Int64{}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- d.Run(ctx, clock.Real(), countingQuerier{asked: &asked}) }()
+		go func() { done <- d.Run(ctx, clock.Real(), countingQuerier{asked: asked}) }()
 		synctest.Wait()
-		require.Equal(t, 1, asked)
+		require.EqualValues(t, 1, asked.Load())
 		require.NoError(t, clock.Sleep(t.Context(), clock.Real(), 3*pg.DurabilityEvery))
 		synctest.Wait()
-		require.Equal(t, 4, asked)
+		require.EqualValues(t, 4, asked.Load())
 		cancel()
 		require.NoError(t, <-done)
 	})
@@ -159,11 +200,11 @@ func TestDurability_Run_checksRepeatedly(t *testing.T) {
 // countingQuerier counts queries and fails them.
 type countingQuerier struct {
 	pg.Querier
-	asked *int
+	asked *atomic.Int64
 }
 
 func (q countingQuerier) Query(context.Context, string, ...any) (pgx.Rows, error) {
-	*q.asked++
+	q.asked.Add(1)
 	return nil, context.DeadlineExceeded
 }
 

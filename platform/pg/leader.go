@@ -14,10 +14,10 @@ import (
 
 // LeaderElector makes this replica the leader for a name if no other replica is the leader.
 //
-// The leader holds a session lock of Postgres. The server releases the lock when the connection ends, also after
+// The leader holds a session lock of Postgres. The server releases the lock when the connection ends, even after
 // SIGKILL. A leader whose connection broke may overlap with the next leader for a moment. The work of leaders is
-// therefore guarded in SQL as well. Leadership avoids duplicate work; it does not ensure correctness. Leadership is
-// per name and schema, so services that share a database do not compete.
+// therefore guarded in SQL as well. Leadership avoids duplicate work; it does not ensure correctness. Leadership is per
+// name and schema, so services that share a database do not compete.
 type LeaderElector struct {
 	Pool  *pgxpool.Pool
 	Clock clock.Clock
@@ -26,8 +26,8 @@ type LeaderElector struct {
 	Every time.Duration
 }
 
-// Run waits until this replica is the leader and then calls lead. The context of lead ends when the leadership ends.
-// Run returns when lead returns; to become the leader again, the caller must call Run again.
+// Run waits until this replica is the leader and then calls the function lead with a context that ends when the
+// leadership ends. Run returns when lead returns; to become the leader again, the caller must call Run again.
 func (e *LeaderElector) Run(ctx context.Context, lead func(ctx context.Context) error) error {
 	conn, leave, err := Detach(ctx, e.Pool)
 	if err != nil {

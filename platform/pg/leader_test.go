@@ -123,8 +123,8 @@ func TestLeaderElector_Run_leaderPerNameAndSchema(t *testing.T) {
 	db := pgtest.New(t, pgtest.Schema{Name: "jobs"}, pgtest.Schema{Name: "registry"})
 	nothing := func(context.Context) error { return nil }
 	err := elector(db.Pool("jobs"), fake(), "x").Run(t.Context(), func(ctx context.Context) error {
-		require.NoError(t, elector(db.Pool("jobs"), fake(), "y").Run(ctx, nothing), "another name")
-		require.NoError(t, elector(db.Pool("registry"), fake(), "x").Run(ctx, nothing), "another schema")
+		require.NoError(t, elector(db.Pool("jobs"), fake(), "y").Run(ctx, nothing), "a leader of another name does not block the election")
+		require.NoError(t, elector(db.Pool("registry"), fake(), "x").Run(ctx, nothing), "a leader in another schema does not block the election")
 		return nil
 	})
 	require.NoError(t, err)

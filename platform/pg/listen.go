@@ -8,8 +8,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Detach removes a connection from the pool for good. It is for callers that use session state, such as a lock or a
-// subscription, which must not return to the pool. leave closes the connection even if ctx is done.
+// Detach removes a connection from the pool for good. It is for callers whose connection gets session state, such as a
+// lock or a subscription, and must therefore not return to the pool. The function leave closes the connection even if
+// ctx is done.
 func Detach(ctx context.Context, pool *pgxpool.Pool) (conn *pgx.Conn, leave func(), err error) {
 	held, err := pool.Acquire(ctx)
 	if err != nil {
@@ -19,10 +20,10 @@ func Detach(ctx context.Context, pool *pgxpool.Pool) (conn *pgx.Conn, leave func
 	return conn, func() { CloseConn(ctx, conn) }, nil
 }
 
-// Listen calls each for every notification on the channel until ctx is done or the connection is lost. It always
-// returns a non-nil error. It calls began once, as soon as no further notification can be missed. A caller that also
-// needs earlier changes reads them in began.
-func Listen(ctx context.Context, pool *pgxpool.Pool, channel string, began func(), each func(payload string)) error {
+// Listen calls the function visit for every notification on the channel until ctx is done or the connection is lost. It
+// always returns a non-nil error. It calls the function began once, as soon as no further notification can be missed. A
+// caller that also needs earlier changes reads them in began.
+func Listen(ctx context.Context, pool *pgxpool.Pool, channel string, began func(), visit func(payload string)) error {
 	conn, leave, err := Detach(ctx, pool)
 	if err != nil {
 		return err
@@ -37,6 +38,6 @@ func Listen(ctx context.Context, pool *pgxpool.Pool, channel string, began func(
 		if err != nil {
 			return fmt.Errorf("wait for notifications on %s: %w", channel, err)
 		}
-		each(n.Payload)
+		visit(n.Payload)
 	}
 }

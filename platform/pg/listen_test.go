@@ -31,7 +31,7 @@ func listen(t *testing.T, pool *pgxpool.Pool, channel string) *listening {
 	select {
 	case <-began:
 	case err := <-l.ended:
-		require.NoError(t, err, "Listen returned before it called began")
+		require.NoError(t, err, "Listen must not return before it has called began")
 	}
 	return l
 }

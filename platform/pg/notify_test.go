@@ -98,7 +98,7 @@ func TestNotify_commitWakesAllReplicas(t *testing.T) {
 		between := one.Wait("job:b")
 		require.NoError(t, pg.Notify(ctx, pool, "job:b"))
 		woken(t, between)
-		require.Empty(t, waiters[0].C, "not before the commit")
+		require.Empty(t, waiters[0].C, "the waiter is not woken before the commit")
 		return nil
 	})
 	require.NoError(t, err)

@@ -1,6 +1,6 @@
 // Package pg owns the access to Postgres. Each service has a schema, a role that owns and migrates it, and a role that
 // only reads and writes rows; package migrate creates all of them. Open returns the pool of a service, InTx runs
-// transactions, One and All read rows, and Classify converts errors. Durability refuses writes while the server may lose
+// transactions, One and All read rows, and Classify converts errors. CheckLocale warns of a poor locale. Durability refuses writes while the server may lose
 // committed rows.
 //
 // Notify and NotifyHub wake goroutines on all replicas of a service when rows change. LeaderElector runs a function
@@ -37,7 +37,8 @@ type Config struct {
 	LockTimeout      time.Duration // 10 s: limit for waiting for a lock
 	AllowUnsafe      bool          // accept a server that may lose commits; for tests
 	Tracer           trace.TracerProvider
-	// Durability refuses writes while the server may lose commits. If it is nil, only Open checks the server.
+	// Durability refuses writes while the server may lose commits. If it is nil, the server is checked only
+	// once, by Open.
 	Durability *Durability
 }
 
@@ -80,6 +81,7 @@ func poolConfig(ctx context.Context, cfg Config, schema string, log *slog.Logger
 	if err != nil {
 		return nil, errors.New("the Postgres URL is not valid; use postgres://role:password@host:port/database")
 	}
+	RequireSCRAM(&pc.ConnConfig.Config)
 	pc.MaxConns = or(cfg.MaxConns, 10)
 	pc.MaxConnIdleTime = 5 * time.Minute
 	pc.MaxConnLifetime = time.Hour
@@ -131,6 +133,24 @@ func checkDurable(ctx context.Context, q Querier) error {
 	return nil
 }
 
+// CheckLocale warns if the locale of the database has no letters outside ASCII. Everything works then, but search does not
+// find similar names in Chinese, and ignores the case of ASCII letters only. The locale of a database cannot be changed,
+// so the warning names the page that describes how to move the data.
+func CheckLocale(ctx context.Context, q Querier, log *slog.Logger) error {
+	var locale string
+	var letters bool
+	err := q.QueryRow(ctx, `SELECT datctype, '模型' ~ '^[[:alpha:]]+$' FROM pg_database WHERE datname = current_database()`).Scan(&locale, &letters)
+	if err != nil {
+		return fmt.Errorf("read the locale of the database: %w", err)
+	}
+	if !letters {
+		log.WarnContext(ctx, "the locale of the database has no letters outside ASCII, so search finds fewer names in other scripts; "+
+			`move the data to a database with LC_CTYPE C.UTF-8, as docs/reference/operating.md describes under "Locale of the database"`,
+			"lc_ctype", locale)
+	}
+	return nil
+}
+
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 func or[T comparable](v, fallback T) T {
@@ -139,4 +159,14 @@ func or[T comparable](v, fallback T) T {
 		return fallback
 	}
 	return v
+}
+
+// RequireSCRAM lets connections authenticate only by SCRAM. The password is then never sent, and the server has to
+// prove that it knows the password too: another program that has taken the port of the server learns nothing and
+// receives no statement. A URL with the parameter require_auth keeps its value. A URL without a password needs no
+// protection.
+func RequireSCRAM(cfg *pgconn.Config) {
+	if cfg.RequireAuth == "" && cfg.Password != "" {
+		cfg.RequireAuth = "scram-sha-256"
+	}
 }

@@ -28,7 +28,7 @@ type value struct {
 //
 // Each value stays encrypted with its own data key; only the wrapping of that key changes. A value that another
 // process changes at the same time is not overwritten. A value that cannot be decrypted is reported (at most five per
-// column) and does not stop the others. These steps rotate a key, so that every process can read every value:
+// column) and does not stop the others. Rotate a key in these steps, so that every process can always read every value:
 //  1. Add the new key after the old one and restart all processes.
 //  2. Move the new key to the front and restart all processes.
 //  3. When Reseal has wrapped all values with the new key, remove the old key.

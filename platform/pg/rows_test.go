@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// owner is a part of thing whose fields are columns of their own.
+// owner is embedded in thing. Its fields are columns too.
 type owner struct {
 	OwnerID string
 }

@@ -13,13 +13,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// Connect opens a connection outside of any pool. params are added to its session settings.
+// Connect opens a connection outside of any pool. The given parameters are added to its session settings.
 func Connect(ctx context.Context, url string, params map[string]string) (*pgx.Conn, error) {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
 		// The error of the parser may contain the password.
 		return nil, errors.New("the Postgres URL is not valid; use postgres://role:password@host:port/database")
 	}
+	RequireSCRAM(&cfg.Config)
 	maps.Copy(cfg.RuntimeParams, params)
 	setTracer(ctx, cfg)
 	return pgx.ConnectConfig(ctx, cfg)
@@ -33,7 +34,7 @@ func WithTracer(ctx context.Context, tracer pgx.QueryTracer) context.Context {
 	return context.WithValue(ctx, tracerKey{}, tracer)
 }
 
-// setTracer sets the tracer of ctx, if it has one.
+// setTracer copies the tracer from ctx, if there is one, to the connection's config.
 func setTracer(ctx context.Context, cfg *pgx.ConnConfig) {
 	if tracer, ok := ctx.Value(tracerKey{}).(pgx.QueryTracer); ok {
 		cfg.Tracer = tracer
@@ -47,7 +48,7 @@ func CloseConn(ctx context.Context, conn *pgx.Conn) {
 	_ = conn.Close(ctx)
 }
 
-// AdvisoryLock takes an advisory lock that the server releases when the connection ends, also after SIGKILL. It polls
+// AdvisoryLock takes an advisory lock that the server releases when the connection ends, even after SIGKILL. It polls
 // instead of waiting in one statement: a waiting statement holds a snapshot, and a CREATE INDEX CONCURRENTLY by the
 // holder of the lock would wait forever for that snapshot.
 func AdvisoryLock(ctx context.Context, conn *pgx.Conn, key int64) (unlock func(), err error) {

@@ -95,3 +95,20 @@ func Now(ctx context.Context, q Querier) (time.Time, error) {
 	offset, _ := ctx.Value(offsetKey{}).(time.Duration)
 	return t.UTC().Add(offset), nil
 }
+
+// One returns the only row of a query. Each exported field of T either names its column in the `db` tag, or has the
+// name of the column; underscores and letter case are ignored. If there is no row, the error is pgx.ErrNoRows.
+func One[T any](rows pgx.Rows, err error) (*T, error) {
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectExactlyOneRow(rows, pgx.RowToAddrOfStructByName[T])
+}
+
+// All returns all rows of a query. It assigns columns to fields as One does.
+func All[T any](rows pgx.Rows, err error) ([]*T, error) {
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[T])
+}

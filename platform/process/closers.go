@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// Closers is a stack of close functions. A start that fails halfway closes what it has opened with one deferred
-// Close. A start that succeeds passes the stack to the Host, which closes it after the last worker. The zero value is
-// ready to use.
+// Closers is a stack of close functions. A deferred Close closes everything that a failed start has already opened.
+// A start that succeeds passes the stack to the Host, which closes it after the last worker has stopped. The zero
+// value is ready to use.
 type Closers struct {
 	mu    sync.Mutex
 	stack []closer

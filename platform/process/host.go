@@ -29,7 +29,7 @@ func (a stopError) Error() string { return "stop requested by signal " + a.signa
 
 type signalKey struct{}
 
-// StopSignal returns the signal that caused the stop, or nil. ctx is the context of Drain, of Stop or of a close
+// StopSignal returns the signal that caused the stop, or nil. The context must be that of Drain, of Stop or of a close
 // function.
 func StopSignal(ctx context.Context) os.Signal {
 	s, _ := ctx.Value(signalKey{}).(os.Signal)
@@ -44,7 +44,8 @@ const (
 	readyEvery = 20 * time.Millisecond
 	cancelTime = time.Second // how long Run may take to return after its context was cancelled at the deadline
 
-	// When only reserve is left of StopLimit, each worker that is still running, and then the closers, have lastTime.
+	// In the last part of StopLimit, which lasts reserve, each worker that is still running gets lastTime to stop. The
+	// closers then get lastTime too.
 	reserve  = 200 * time.Millisecond
 	lastTime = 50 * time.Millisecond
 )
@@ -67,8 +68,8 @@ type Host struct {
 
 	ReadyTimeout time.Duration // for each worker
 	StopTimeout  time.Duration // for each worker, and for the closers together
-	// StopLimit returns the time limit of the whole stop, from the end of Drain to the return of Run. by is the signal
-	// that caused the stop, or nil. Without StopLimit, only StopTimeout applies.
+	// StopLimit returns the time limit of the whole stop, from the end of Drain to the return of Run. The parameter by
+	// is the signal that caused the stop, or nil. Without StopLimit, only StopTimeout applies.
 	StopLimit func(by os.Signal) time.Duration
 
 	// Ready is called when all workers are ready. An error stops the host.
@@ -82,7 +83,7 @@ type started struct {
 	Worker
 	cancel context.CancelFunc
 	done   chan struct{} // closed when Run has returned
-	err    error         // of Run; valid after done is closed
+	err    error         // result of Run; valid after done is closed
 }
 
 // Run starts the workers and returns when all have stopped, or at once after a second signal. It returns the errors
@@ -122,8 +123,8 @@ func (h *Host) watch(halt context.CancelCauseFunc, killed chan<- error, over <-c
 	}
 }
 
-// serve starts, runs and stops the workers. base is never cancelled; halted is
-// cancelled with the first reason to stop.
+// serve starts, runs and stops the workers. The context base is never cancelled; the context halted is cancelled with
+// the first reason to stop.
 func (h *Host) serve(base, halted context.Context, halt context.CancelCauseFunc) error {
 	running, err := h.start(base, halted, halt)
 	if err == nil && halted.Err() == nil && h.Ready != nil {
@@ -149,7 +150,8 @@ func (h *Host) serve(base, halted context.Context, halt context.CancelCauseFunc)
 	return errors.Join(append(errs, h.close(base))...)
 }
 
-// limited returns base with the deadline that StopLimit sets, less what is reserved for workers that miss the deadline.
+// limited returns a copy of base with the deadline that StopLimit sets, minus the time reserved for workers that miss
+// the deadline.
 func (h *Host) limited(base context.Context) (context.Context, context.CancelFunc) {
 	if h.StopLimit == nil {
 		return context.WithCancel(base)

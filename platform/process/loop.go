@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// Loop calls fn at once and then repeatedly. After each call it waits for every plus a random part of jitter. It
-// returns nil when ctx is done, or the error of fn. To continue after failures, wrap fn in Logged.
+// Loop calls fn at once and then repeatedly. After each call it waits for the given interval plus a random part of
+// jitter. It returns nil when ctx is done, or the error of fn. To continue after failures, wrap fn in Logged.
 func Loop(ctx context.Context, clk clock.Clock, every, jitter time.Duration, fn func(context.Context) error) error {
 	for !isDone(ctx) {
 		if err := fn(ctx); err != nil && !isDone(ctx) {

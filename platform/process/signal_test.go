@@ -56,7 +56,7 @@ func TestSignals_buffersTwo(t *testing.T) {
 			defer stop()
 			for n, s := range []syscall.Signal{syscall.SIGINT, second} {
 				require.NoError(t, syscall.Kill(os.Getpid(), s))
-				require.Eventually(t, func() bool { return len(c) == n+1 }, time.Minute, time.Millisecond, "signal %d is lost", n+1)
+				require.Eventually(t, func() bool { return len(c) == n+1 }, time.Minute, time.Millisecond, "signal %d must not be lost", n+1)
 			}
 			require.Equal(t, []os.Signal{syscall.SIGINT, second}, []os.Signal{<-c, <-c})
 		})

@@ -39,9 +39,9 @@ func TimeOrZero(ts *timestamppb.Timestamp) time.Time {
 	return ts.AsTime()
 }
 
-// StorableTime returns the time of a timestamp without what Postgres cannot store: the precision below a microsecond.
-// A value that is compared with the stored one would otherwise look changed each time. It returns nil if the timestamp
-// is missing or invalid.
+// StorableTime returns the time of a timestamp, truncated to microseconds, the precision with which Postgres stores
+// times. A more precise time would always differ from the stored one. StorableTime returns nil if the timestamp is
+// missing or invalid.
 func StorableTime(ts *timestamppb.Timestamp) *time.Time {
 	if !ts.IsValid() {
 		return nil

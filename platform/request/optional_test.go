@@ -27,7 +27,7 @@ func TestOptionalTimes(t *testing.T) {
 func TestStorableTime(t *testing.T) {
 	t.Parallel()
 	require.Nil(t, request.StorableTime(nil))
-	require.Nil(t, request.StorableTime(&timestamppb.Timestamp{Nanos: -1}), "an invalid timestamp")
+	require.Nil(t, request.StorableTime(&timestamppb.Timestamp{Nanos: -1}), "an invalid timestamp counts as missing")
 	got := request.StorableTime(timestamppb.New(time.Date(2026, 1, 1, 0, 0, 0, 1999, time.UTC)))
 	require.Equal(t, time.Date(2026, 1, 1, 0, 0, 0, 1000, time.UTC), *got, "Postgres stores microseconds")
 }

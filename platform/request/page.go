@@ -62,7 +62,7 @@ func (p Page) Check() error {
 // without counting the rows.
 func (p Page) FetchLimit() int { return p.Limit + 1 }
 
-// Next returns the page after p; ok is false if it would start past MaxOffset.
+// Next returns the page after p; the result ok is false if it would start past MaxOffset.
 func (p Page) Next() (next Page, ok bool) {
 	next = Page{Limit: p.Limit, Offset: p.Offset + p.Limit}
 	return next, next.Offset <= MaxOffset
@@ -76,8 +76,8 @@ func CutPage[T any](rows []T, p Page) (shown []T, more bool) {
 	return rows[:p.Limit:p.Limit], true
 }
 
-// SetPageHeaders sets the Link header if there is a next page, and the header with the total number of rows unless
-// total is negative. target is the URL of the request; the link contains only its path and query.
+// SetPageHeaders sets the Link header if there is a next page, and the header with the total number of rows unless the
+// total is negative. The parameter target is the URL of the request; the link contains only its path and query.
 func SetPageHeaders(h http.Header, target *url.URL, p Page, more bool, total int) {
 	if total >= 0 {
 		h.Set(HeaderTotal, strconv.Itoa(total))

@@ -27,7 +27,8 @@ func ReadPage(limit, offset *int32) (Page, error) {
 	return p, err
 }
 
-// ID returns a 422 error unless value is an id with the prefix. field is the name of the path parameter.
+// ID returns a 422 error unless the value is an id with the prefix. The parameter field is the name of the path
+// parameter.
 func ID(prefix id.Prefix, field, value string) error {
 	if id.Check(prefix, value) == nil {
 		return nil
@@ -36,7 +37,7 @@ func ID(prefix id.Prefix, field, value string) error {
 		fmt.Sprintf("String should be an id: %s_ and 26 characters", prefix), field))
 }
 
-// StreamPosition returns a 422 error if the position after is past last, the last id of the stream. Such a position comes
+// StreamPosition returns a 422 error if the requested position is past the last id of the stream. Such a position comes
 // from another stream, and a caller that waited at it would miss all events before it.
 func StreamPosition(after, last int64) error {
 	if after <= last {
@@ -61,26 +62,17 @@ func SetMore(ctx context.Context, more bool) error {
 	if !more {
 		return nil
 	}
-	if err := grpc.SetHeader(ctx, metadata.Pairs("x-service-more", "true")); err != nil {
-		return fmt.Errorf("set the header for more rows: %w", err)
-	}
-	return nil
+	return setHeader(ctx, "x-service-more", "true")
 }
 
 // SetTotal makes the gateway add the total number of rows. It is for lists that are cheap to count.
 func SetTotal(ctx context.Context, total int) error {
-	if err := grpc.SetHeader(ctx, metadata.Pairs("x-service-total", strconv.Itoa(total))); err != nil {
-		return fmt.Errorf("set the header for the number of rows: %w", err)
-	}
-	return nil
+	return setHeader(ctx, "x-service-total", strconv.Itoa(total))
 }
 
 // SetStatus makes the gateway respond with this status instead of the default status of the route.
 func SetStatus(ctx context.Context, status int) error {
-	if err := grpc.SetHeader(ctx, metadata.Pairs("x-service-status", strconv.Itoa(status))); err != nil {
-		return fmt.Errorf("set the status header: %w", err)
-	}
-	return nil
+	return setHeader(ctx, "x-service-status", strconv.Itoa(status))
 }
 
 // CheckIfMatch returns a Conflict if the If-Match header does not contain the version of the row: the row has changed
@@ -104,10 +96,14 @@ const CodeStale = "stale"
 
 // SetETag sends the version of the row in the response, for a later If-Match.
 func SetETag(ctx context.Context, version int64) error {
-	if err := grpc.SetHeader(ctx, metadata.Pairs("etag", etag(version))); err != nil {
-		return fmt.Errorf("set the etag header: %w", err)
-	}
-	return nil
+	return setHeader(ctx, "etag", etag(version))
 }
 
 func etag(version int64) string { return `"` + strconv.FormatInt(version, 10) + `"` }
+
+func setHeader(ctx context.Context, name, value string) error {
+	if err := grpc.SetHeader(ctx, metadata.Pairs(name, value)); err != nil {
+		return fmt.Errorf("set the header %s: %w", name, err)
+	}
+	return nil
+}

@@ -78,7 +78,7 @@ func TestIdempotencyKey_firstValue(t *testing.T) {
 	with := func(pairs ...string) context.Context {
 		return metadata.NewIncomingContext(t.Context(), metadata.Pairs(pairs...))
 	}
-	require.Empty(t, request.IdempotencyKey(t.Context()), "no metadata")
+	require.Empty(t, request.IdempotencyKey(t.Context()), "a request without metadata has no key")
 	require.Empty(t, request.IdempotencyKey(with("other", "x")))
 	require.Equal(t, "k1", request.IdempotencyKey(with("Idempotency-Key", "k1", "idempotency-key", "k2")))
 }
@@ -139,13 +139,13 @@ func TestCheckIfMatch(t *testing.T) {
 	h := &header{}
 	require.NoError(t, request.SetETag(grpc.NewContextWithServerTransportStream(t.Context(), h), 7))
 	require.Equal(t, []string{`"7"`}, h.md.Get("etag"))
-	require.ErrorContains(t, request.SetETag(t.Context(), 7), "set the etag header")
+	require.ErrorContains(t, request.SetETag(t.Context(), 7), "set the header etag")
 }
 
 func TestResponseHeaders_outsideOfCall(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, request.SetMore(t.Context(), false), "there is nothing to send")
-	require.ErrorContains(t, request.SetMore(t.Context(), true), "set the header for more rows")
-	require.ErrorContains(t, request.SetStatus(t.Context(), 200), "set the status header")
-	require.ErrorContains(t, request.SetTotal(t.Context(), 1), "set the header for the number of rows")
+	require.ErrorContains(t, request.SetMore(t.Context(), true), "set the header x-service-more")
+	require.ErrorContains(t, request.SetStatus(t.Context(), 200), "set the header x-service-status")
+	require.ErrorContains(t, request.SetTotal(t.Context(), 1), "set the header x-service-total")
 }

@@ -4,7 +4,7 @@
 // It promises:
 //   - rows are deleted in bounded steps, each with a deadline, so that no deletion holds locks for long;
 //   - a rule that fails does not stop the others, and is tried again in the next pass;
-//   - what a pass has deleted is in one log line and in the counter retention_deleted_total.
+//   - the log and the counter retention_deleted_total contain how many rows each rule has deleted.
 package retention
 
 import (
@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/conf"
 	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
@@ -29,9 +30,25 @@ const (
 	stepWithin = 30 * time.Second
 	// stepPause lets other transactions run between two steps.
 	stepPause = 20 * time.Millisecond
-	// every and jitter are the time between two passes.
-	every, jitter = time.Hour, 10 * time.Minute
+	// every is the longest time between two passes, and soonest is the shortest.
+	every, soonest = time.Hour, time.Second
+	// passesPerAge is the minimum number of passes in the time of the shortest age.
+	passesPerAge = 20
 )
+
+// Days returns the duration of n days. n may be a fraction.
+func Days(n float64) time.Duration { return time.Duration(n * 24 * float64(time.Hour)) }
+
+// maxDays is the largest age that a setting may have, a hundred years.
+const maxDays = 36_500
+
+// CheckDays returns an error unless n is a valid age: at least 0, at most a hundred years.
+func CheckDays(setting string, n float64) error {
+	if n >= 0 && n <= maxDays {
+		return nil
+	}
+	return conf.Errorf(setting, "must be between 0 and %d days", maxDays)
+}
 
 // Rule deletes one kind of row.
 type Rule struct {
@@ -39,8 +56,10 @@ type Rule struct {
 	Name string
 	// Age is how long a row is kept. Zero keeps all rows.
 	Age time.Duration
-	// Step deletes at most limit rows that are older than before, and returns their number. It is called again until it
-	// returns 0.
+	// Least is the shortest safe age, or 0 if every age is safe. Run logs a warning if Age is shorter.
+	Least time.Duration
+	// Step deletes rows that are older than the given time, up to the given limit, and returns their number. It is
+	// called again until it returns 0.
 	Step func(ctx context.Context, before time.Time, limit int) (int64, error)
 }
 
@@ -65,9 +84,26 @@ func New(clk clock.Clock, log *slog.Logger, meters metric.MeterProvider, rules .
 	return &Worker{clock: clk, log: log, deleted: deleted, rules: rules}, nil
 }
 
-// Run makes a pass about every hour until ctx is done.
+// Run makes a pass about every hour, more often if an age is shorter than a day, until ctx is done.
 func (w *Worker) Run(ctx context.Context) error {
-	return process.Loop(ctx, w.clock, every, jitter, process.Logged(w.log, "retention", w.RunOnce))
+	for _, r := range w.rules {
+		if r.Age > 0 && r.Age < r.Least {
+			w.log.WarnContext(ctx, "the configured age is short and for tests only: data that is still being stored may be deleted", "kind", r.Name, "age", r.Age.String(),
+				"at_least", r.Least.String())
+		}
+	}
+	pause := w.pause()
+	return process.Loop(ctx, w.clock, pause, pause/6, process.Logged(w.log, "retention", w.RunOnce))
+}
+
+func (w *Worker) pause() time.Duration {
+	pause := every
+	for _, r := range w.rules {
+		if r.Age > 0 {
+			pause = min(pause, r.Age/passesPerAge)
+		}
+	}
+	return max(pause, soonest)
 }
 
 // RunOnce deletes all rows that have reached their age.

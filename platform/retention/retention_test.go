@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,4 +70,60 @@ func TestWorker_RunOnce_failedRuleDoesNotStopOthers(t *testing.T) {
 	require.ErrorIs(t, err, boom)
 	require.ErrorContains(t, err, "delete old rows of event")
 	require.Equal(t, fixtures.Now().Add(-time.Hour), old.before)
+}
+
+func TestWorker_Run_shortAgeMeansFrequentPasses(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewFake(fixtures.Now())
+	passes := make(chan struct{}, 1)
+	w, err := retention.New(clk, slog.New(slog.DiscardHandler), nil, retention.Rule{
+		Name: "event", Age: retention.Days(10.0 / 24 / 60), Step: func(context.Context, time.Time, int) (int64, error) {
+			passes <- struct{}{}
+			return 0, nil
+		},
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	<-passes
+	// With an age of ten minutes, twenty passes are made in that time. The next pass is therefore due 30 to 35 seconds
+	// after the loop begins to wait.
+	again := func() bool {
+		clk.Advance(35 * time.Second)
+		select {
+		case <-passes:
+			return true
+		default:
+			return false
+		}
+	}
+	require.Eventually(t, again, time.Minute, time.Millisecond)
+	require.Less(t, clk.Now().Sub(fixtures.Now()), time.Hour)
+	cancel()
+	require.NoError(t, <-ended)
+}
+
+func TestWorker_Run_warnsOfShortAge(t *testing.T) {
+	t.Parallel()
+	for age, warned := range map[time.Duration]bool{0: false, 23 * time.Hour: true, 24 * time.Hour: false} {
+		var log bytes.Buffer
+		w, err := retention.New(clock.NewFake(fixtures.Now()), slog.New(slog.NewTextHandler(&log, nil)), nil,
+			retention.Rule{Name: "unused object", Age: age, Least: retention.LeastObjects, Step: (&rows{}).step})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.NoError(t, w.Run(ctx))
+		require.Equal(t, warned, strings.Contains(log.String(), "for tests only"), age)
+	}
+}
+
+func TestCheckDays(t *testing.T) {
+	t.Parallel()
+	for _, n := range []float64{0, 0.001, 1, 36_500} {
+		require.NoError(t, retention.CheckDays("SERVICE_X_DAYS", n))
+	}
+	for _, n := range []float64{-1, 36_501, math.NaN(), math.Inf(1)} {
+		require.ErrorContains(t, retention.CheckDays("SERVICE_X_DAYS", n), "SERVICE_X_DAYS")
+	}
 }

@@ -127,8 +127,8 @@ func ruleFrom(a *optionsv1.Access) (rule, error) {
 	return r, nil
 }
 
-// needOf returns the right on objects that the method requires. The option must declare it for methods of users and
-// for no others.
+// needOf returns the right on objects that the method requires. The option must declare it if users call the method,
+// and must not declare it otherwise.
 func needOf(a *optionsv1.Access) (authn.Need, error) {
 	user := a.GetCredential() == optionsv1.Credential_CREDENTIAL_USER
 	needs := map[optionsv1.Need]authn.Need{
@@ -173,7 +173,7 @@ func (s *Server) admit(ctx context.Context, method string) (context.Context, err
 	r, known := s.rules[method]
 	switch {
 	case from == nil || !known:
-		return ctx, fault.New(fault.Forbidden, CodePeerRefused, "this method may not be called")
+		return ctx, fault.New(fault.Forbidden, CodePeerRefused, "this method may not be called: it has no access rule, or the caller has no identity")
 	case from.agents != (r.credential == authn.KindAgent):
 		return ctx, fault.New(fault.Forbidden, CodePeerRefused, "this listener does not serve the method")
 	case from.agents:
@@ -199,8 +199,7 @@ func (s *Server) admit(ctx context.Context, method string) (context.Context, err
 
 // caller verifies the token of the call and returns its caller, or nil if the call has no token.
 func (s *Server) caller(ctx context.Context) (context.Context, *authn.Caller, error) {
-	md, _ := metadata.FromIncomingContext(ctx)
-	values := md.Get(authn.MetadataCaller)
+	values := metadata.ValueFromIncomingContext(ctx, authn.MetadataCaller)
 	switch {
 	case len(values) == 0:
 		return ctx, nil, nil

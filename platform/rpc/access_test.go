@@ -113,7 +113,7 @@ func TestServer_access_unlistedServiceIsRejected(t *testing.T) {
 }
 
 // The token of a caller passes through the services that a call involves and is valid for a minute. These services
-// must not be able to call methods for users with it. Only the gateway may call such methods.
+// must not be able to use the token to call methods for users. Only the gateway may call such methods.
 func TestServer_access_callerTokenWorksForGatewayOnly(t *testing.T) {
 	t.Parallel()
 	for kind, open := range harnesses() {

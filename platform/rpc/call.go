@@ -42,8 +42,7 @@ func (s *Server) begin(ctx context.Context, method string) (context.Context, *ca
 
 // requestID returns the request id of the call if it is safe for logs and headers, else a new one.
 func (s *Server) requestID(ctx context.Context) string {
-	md, _ := metadata.FromIncomingContext(ctx)
-	if v := md.Get(metadataRequestID); len(v) == 1 && isValidID(v[0]) {
+	if v := metadata.ValueFromIncomingContext(ctx, metadataRequestID); len(v) == 1 && isValidID(v[0]) {
 		return v[0]
 	}
 	return s.options.NewRequestID()
@@ -89,7 +88,7 @@ func (s *Server) stream(srv any, raw grpc.ServerStream, info *grpc.StreamServerI
 }
 
 // serverStream has the context of the call and validates incoming messages. RecvMsg returns when the context is done,
-// also while the server is draining.
+// even while the server is draining.
 type serverStream struct {
 	grpc.ServerStream
 	ctx context.Context
@@ -139,8 +138,8 @@ func (c *call) end(panicked any, err error) error {
 	return st.Err()
 }
 
-// judge converts an error into a fault. A fault is returned unchanged. Other errors are passed to Classify, and those
-// that it does not know become internal errors. A call that was canceled by the stop of the server gets the code
+// judge converts an error into a fault. A fault is returned unchanged. Other errors are passed to Classify, and errors
+// that Classify does not know become internal errors. A call that was canceled by the stop of the server gets the code
 // CodeDraining.
 func (c *call) judge(err error) *fault.Error {
 	if err == nil {
@@ -159,6 +158,9 @@ func (c *call) judge(err error) *fault.Error {
 
 // log writes the log line of the call with the full error of the handler. Clients see only the fault.
 func (c *call) log(f *fault.Error, err error) {
+	if f == nil && !c.s.options.Log.Enabled(c.ctx, slog.LevelDebug) {
+		return
+	}
 	took := clock.Since(c.s.options.Clock, c.started)
 	attrs := []slog.Attr{
 		slog.String("method", c.method), slog.String("peer", Peer(c.ctx)),

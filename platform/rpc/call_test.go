@@ -186,8 +186,8 @@ func TestServer_panicIsInternalAndLoggedWithStack(t *testing.T) {
 	}
 }
 
-// requireDefault checks that the time left in the handler is at most that of the default deadline, with a tolerance of
-// a second.
+// requireDefault checks that the time left in the handler is positive and at most the default deadline, with a
+// tolerance of a second.
 func requireDefault(t *testing.T, left time.Duration) {
 	t.Helper()
 	require.Positive(t, left)

@@ -185,6 +185,7 @@ type setup struct {
 	handlers *handlers
 	agents   bool
 	change   func(*rpc.ServerOptions)
+	settle   func(context.Context) error // nil registers the service without Settled
 }
 
 // serve starts a service, which runs until stop is called or the test ends.
@@ -200,7 +201,11 @@ func (w *harness) serve(t *testing.T, s setup) *running {
 		s.change(&o)
 	}
 	server := rpc.NewServer(o)
-	server.RegisterService(s.handlers.desc(testService), s.handlers)
+	var to grpc.ServiceRegistrar = server
+	if s.settle != nil {
+		to = rpc.Settled(server, s.settle)
+	}
+	to.RegisterService(s.handlers.desc(testService), s.handlers)
 	n := w.as(t, s.service)
 	listeners := []*rpc.Listener{listen(t, n.Listen, s.service)}
 	if s.agents {
@@ -241,7 +246,8 @@ func person(role string) *authn.Caller {
 	return &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Role: role}
 }
 
-// echo returns handlers that respond with the peer and the caller or request id in `text`.
+// echo returns handlers that respond in the field text. A unary response contains the peer and the caller, a stream
+// response the peer and the request id.
 func echo() *handlers {
 	return &handlers{
 		unary: func(ctx context.Context, _ string, _ *dynamicpb.Message) (*dynamicpb.Message, error) {

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
@@ -16,18 +17,19 @@ import (
 
 const pipeSize = 256 << 10
 
-// Bus is a network inside one process. As returns the Network of one identity. The identity is not proven: only code
-// of this process can call As, and only the code that connects the services does.
+// Bus is a network inside one process. As returns the Network of one identity. The identity is not verified,
+// because As is called only by the code of this process that connects the services.
 type Bus struct {
 	options ClientOptions
 
-	mu   sync.Mutex
-	open map[string]*bufconn.Listener
+	mu      sync.Mutex
+	open    map[string]*bufconn.Listener
+	servers map[string]*Server // servers that clients of this process call directly
 }
 
 // Memory returns an empty Bus.
 func Memory(o ClientOptions) *Bus {
-	return &Bus{options: o, open: map[string]*bufconn.Listener{}}
+	return &Bus{options: o, open: map[string]*bufconn.Listener{}, servers: map[string]*Server{}}
 }
 
 // As returns the network of one identity: the name of a service or `node/<id>`.
@@ -55,7 +57,32 @@ func (u busUser) listen(service string, agents bool) (*Listener, error) {
 	inner := bufconn.Listen(pipeSize)
 	u.bus.open[key] = inner
 	shake := func(raw net.Conn) (net.Conn, *link, error) { return readHello(raw, agents) }
-	return &Listener{Listener: &busListener{Listener: inner, bus: u.bus, key: key}, handshake: shake, agents: agents}, nil
+	l := &Listener{Listener: &busListener{Listener: inner, bus: u.bus, key: key}, handshake: shake, agents: agents}
+	if !agents {
+		l.attach = func(s *Server) func() { return u.bus.attach(key, s) }
+	}
+	return l, nil
+}
+
+// attach makes the server available to direct calls until the returned function is called.
+func (b *Bus) attach(key string, s *Server) (detach func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.servers[key] = s
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.servers[key] == s {
+			delete(b.servers, key)
+		}
+	}
+}
+
+// server returns the server that direct calls can use, or nil.
+func (b *Bus) server(key string) *Server {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.servers[key]
 }
 
 func busKey(service string, agents bool) string {
@@ -96,8 +123,18 @@ func (u busUser) Dial(service string) (*grpc.ClientConn, error) {
 		}
 		return l.DialContext(ctx)
 	}
-	return newClient(service, "passthrough:///"+service, u.bus.options,
+	return newClient(service, "passthrough:///"+service, u.bus.options, u.direct(key),
 		grpc.WithContextDialer(dial), grpc.WithTransportCredentials(hello{name: u.name, server: service}))
+}
+
+// direct returns the object that makes the direct calls of this identity. It is nil for agents, which use a listener of
+// their own, and for an identity that the handshake of a connection would reject.
+func (u busUser) direct(key string) *direct {
+	if _, err := pki.ServiceName(u.name); err != nil {
+		return nil
+	}
+	at := bufconn.Listen(0).Addr() // the same for all connections of a bus
+	return &direct{bus: u.bus, key: key, clock: u.bus.options.Clock, from: &peer.Peer{Addr: at, LocalAddr: at, AuthInfo: &link{kind: "memory", name: u.name}}}
 }
 
 // hello sends the identity of the client over the pipe: one byte with its length, then the identity.

@@ -99,7 +99,7 @@ func TestTCP_invalidConfig(t *testing.T) {
 	require.ErrorContains(t, err, "no address configured for service auth")
 }
 
-// attacker calls a TCP service with arbitrary TLS settings. It returns nil if all calls fail to connect.
+// attacker calls a TCP service with the given credentials. It returns nil if all calls fail to connect.
 func attacker(t *testing.T, addr string, creds credentials.TransportCredentials) error {
 	t.Helper()
 	cc, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(creds))

@@ -183,3 +183,39 @@ func TestServer_requiresCertificate(t *testing.T) {
 	_, err = invoke(authn.Background(t.Context()), cc, "Peer", ping())
 	require.Equal(t, codes.Unavailable, status.Code(err), "without a certificate the call fails")
 }
+
+func TestSettled_callsThatMayHaveChangedSomething(t *testing.T) {
+	t.Parallel()
+	var failed, unsettled error
+	var settled int
+	w := newHarness(t, memoryNetwork())
+	w.serve(t, setup{
+		service: "registry",
+		handlers: &handlers{unary: func(context.Context, string, *dynamicpb.Message) (*dynamicpb.Message, error) {
+			return pingText("done"), failed
+		}},
+		settle: func(context.Context) error { settled++; return unsettled },
+	})
+	cc := w.dial(t, "jobs", "registry")
+	reused, journal := fault.New(fault.Unauthenticated, "reused", "the token was used twice"), fault.New(fault.Unavailable, "journal", "the folder is full")
+	for name, c := range map[string]struct {
+		method                  string
+		failed, unsettled, want error
+		settled                 int
+	}{
+		"success":                    {method: "PeerOnce", settled: 1},
+		"settle fails":               {method: "PeerOnce", unsettled: journal, want: journal, settled: 1},
+		"method fails":               {method: "PeerOnce", failed: reused, want: reused, settled: 1},
+		"both fail":                  {method: "PeerOnce", failed: reused, unsettled: journal, want: reused, settled: 1},
+		"method without side effect": {method: "Peer", unsettled: journal},
+	} {
+		failed, unsettled, settled = c.failed, c.unsettled, 0
+		_, err := try(t.Context(), cc, c.method)
+		require.Equal(t, c.settled, settled, name)
+		if c.want == nil {
+			require.NoError(t, err, name)
+		} else {
+			require.ErrorContains(t, err, c.want.Error(), name)
+		}
+	}
+}

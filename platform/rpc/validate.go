@@ -51,7 +51,7 @@ func redacted(f protoreflect.FieldDescriptor) bool {
 	return ok && options.GetDebugRedact()
 }
 
-// plain returns a scalar as a Go value for JSON, or nil.
+// plain returns a scalar or a list of strings as a Go value for JSON, and nil for any other value.
 func plain(v protoreflect.Value) any {
 	if !v.IsValid() {
 		return nil

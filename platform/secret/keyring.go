@@ -39,7 +39,7 @@ type Keyring struct {
 // keys of the wrong length, and keys that do not look random.
 func NewKeyring(keys ...Key) (*Keyring, error) {
 	if len(keys) == 0 {
-		return nil, errors.New("keyring: no keys")
+		return nil, errors.New("the keyring contains no keys")
 	}
 	ring := &Keyring{active: keys[0].ID, keys: make(map[string]cipher.AEAD, len(keys))}
 	for _, k := range keys {
@@ -72,8 +72,8 @@ func checkKey(k Key) error {
 }
 
 // LooksRandom reports whether a key of 32 bytes, or its text form, looks random and not like an example key. It
-// requires 12 distinct bytes. 32 random bytes have fewer with a probability far below 10^-15; zeros and a short word
-// that is repeated have fewer.
+// requires 12 distinct bytes. 32 random bytes have fewer only with a probability far below 10^-15, but zeros or a
+// repeated short word always have fewer.
 func LooksRandom(key []byte) bool {
 	const least = 12
 	distinct := map[byte]bool{}
@@ -83,7 +83,8 @@ func LooksRandom(key []byte) bool {
 	return len(distinct) >= least
 }
 
-// Seal encrypts plain for the row and column in aad, "table.column:id".
+// Seal encrypts the given bytes. The parameter aad (additional data) names the column and the row of the value as
+// "table.column:id".
 //
 // The result consists of the version, the length of the key id, the key id, the wrapped data key (nonce, 32 bytes,
 // tag) and the value (nonce, bytes, tag). The wrapped data key is bound to the key id and aad, and the value to aad.
@@ -117,7 +118,7 @@ func (k *Keyring) Open(sealed []byte, aad string) ([]byte, error) {
 }
 
 // Rewrap wraps the data key of an encrypted value with the first key of the ring. The encrypted bytes stay the same.
-// changed is false if the first key already wraps the data key.
+// The result changed is false if the first key already wraps the data key.
 func (k *Keyring) Rewrap(sealed []byte, aad string) (out []byte, changed bool, err error) {
 	dek, value, err := k.unwrap(sealed, aad)
 	if err != nil {

@@ -56,7 +56,7 @@ func TestKeyring_Open_otherRowOrChangedByte(t *testing.T) {
 	require.NoError(t, err)
 	for _, other := range []string{"engine.key:rev_02", "engine.name:rev_01", "", rowAAD + " ", "\x00" + rowAAD} {
 		_, err := r.Open(sealed, other)
-		require.ErrorIs(t, err, secret.ErrOpen, "swapped rows: %q", other)
+		require.ErrorIs(t, err, secret.ErrOpen, "a value must not open in the row %q", other)
 		_, _, err = r.Rewrap(sealed, other)
 		require.ErrorIs(t, err, secret.ErrOpen)
 	}
@@ -64,14 +64,14 @@ func TestKeyring_Open_otherRowOrChangedByte(t *testing.T) {
 		edited := bytes.Clone(sealed)
 		edited[i] ^= 1
 		_, err := r.Open(edited, rowAAD)
-		require.ErrorIs(t, err, secret.ErrOpen, "byte %d", i)
+		require.ErrorIs(t, err, secret.ErrOpen, "a value must not open with byte %d changed", i)
 		_, err = r.Open(sealed[:i], rowAAD)
-		require.ErrorIs(t, err, secret.ErrOpen, "truncated to %d", i)
+		require.ErrorIs(t, err, secret.ErrOpen, "a value must not open truncated to %d bytes", i)
 	}
 	_, err = r.Open(append(bytes.Clone(sealed), 0), rowAAD)
 	require.ErrorIs(t, err, secret.ErrOpen)
 	_, err = ring(t, key(t, "k1")).Open(sealed, rowAAD)
-	require.ErrorIs(t, err, secret.ErrOpen, "another keyring with the same key id")
+	require.ErrorIs(t, err, secret.ErrOpen, "another keyring with the same key id cannot open the value")
 }
 
 func TestKeyring_Open_keyAndValueOfDifferentRows(t *testing.T) {

@@ -9,17 +9,6 @@ import (
 	"strings"
 )
 
-// Kinds of opaque tokens.
-const (
-	KindIngest     = "ing" // reports of one run
-	KindDeployment = "dtk" // calls to one deployment
-	KindRefresh    = "rft" // refresh cookie of a session
-	KindFleetJoin  = "fjt" // registration of an agent
-	KindShare      = "shr" // public share link
-	KindDevice     = "dvc" // polling in the OAuth device flow
-	KindCode       = "acd" // OAuth authorization code
-)
-
 const (
 	kindLength = 3
 	bodyLength = 43 // base62 digits of 256 bits
@@ -54,29 +43,8 @@ func Kind(s string) string {
 	return s[:kindLength]
 }
 
-// Credential returns which kind of credential a text looks like, for the error of a route that expects another kind. It
-// returns "" for any other text.
-func Credential(s string) string {
-	switch Kind(s) {
-	case KindIngest:
-		return "an ingest token"
-	case KindDeployment:
-		return "a deployment token"
-	case KindRefresh:
-		return "a refresh token"
-	case KindFleetJoin:
-		return "a join token"
-	case KindShare:
-		return "a share token"
-	}
-	if strings.HasPrefix(s, "eyJ") && strings.Count(s, ".") == 2 {
-		return "an access token"
-	}
-	return ""
-}
-
-// Parse checks the kind and the checksum of a token and returns the hash under which it is stored. ok means only that
-// the token is well-formed, not that it was issued.
+// Parse checks the kind and the checksum of a token and returns the hash under which it is stored. The result ok means
+// only that the token is well-formed, not that it was issued.
 func Parse(kind, s string) (hash []byte, ok bool) {
 	if kind == "" || Kind(s) != kind {
 		return nil, false

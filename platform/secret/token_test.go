@@ -19,7 +19,7 @@ func TestMint_format(t *testing.T) {
 	seen := map[string]bool{}
 	for _, kind := range []string{
 		secret.KindIngest, secret.KindDeployment, secret.KindRefresh, secret.KindFleetJoin, secret.KindShare, secret.KindDevice,
-		secret.KindCode,
+		secret.KindCode, secret.KindLease, secret.KindLink,
 	} {
 		token, err := secret.Mint(rand.Reader, kind)
 		require.NoError(t, err)
@@ -31,7 +31,7 @@ func TestMint_format(t *testing.T) {
 		require.Equal(t, want[:], hash)
 		seen[token.Reveal()[4:]] = true
 	}
-	require.Len(t, seen, 7)
+	require.Len(t, seen, 9)
 }
 
 func TestCredential(t *testing.T) {
@@ -39,6 +39,7 @@ func TestCredential(t *testing.T) {
 	for kind, want := range map[string]string{
 		secret.KindIngest: "an ingest token", secret.KindDeployment: "a deployment token", secret.KindRefresh: "a refresh token",
 		secret.KindFleetJoin: "a join token", secret.KindShare: "a share token", secret.KindDevice: "", secret.KindCode: "",
+		secret.KindLease: "a lease token", secret.KindLink: "a sign-in link",
 	} {
 		token, err := secret.Mint(rand.Reader, kind)
 		require.NoError(t, err)
@@ -98,7 +99,7 @@ func TestParse_changedToken(t *testing.T) {
 		require.Empty(t, secret.Kind(bad))
 	}
 	_, ok := secret.Parse("ing", token)
-	require.False(t, ok, "different kind")
+	require.False(t, ok, "a token does not parse as a different kind")
 	_, ok = secret.Parse("", token)
 	require.False(t, ok)
 }
@@ -117,7 +118,7 @@ func TestParse_extraCharactersAndOtherKinds(t *testing.T) {
 	t.Parallel()
 	kinds := []string{
 		secret.KindIngest, secret.KindDeployment, secret.KindRefresh, secret.KindFleetJoin, secret.KindShare, secret.KindDevice,
-		secret.KindCode,
+		secret.KindCode, secret.KindLease, secret.KindLink,
 	}
 	for _, kind := range kinds {
 		minted, err := secret.Mint(rand.Reader, kind)

@@ -35,7 +35,7 @@ func TestFiles_containNothingElse(t *testing.T) {
 
 	found, err := fs.ReadDir(tree, ".")
 	require.NoError(t, err)
-	require.Len(t, found, 1, "a folder on PYTHONPATH must offer signalbox and shadow nothing")
+	require.Len(t, found, 1, "the tree for PYTHONPATH must contain only the package signalbox, so that it hides no other module")
 	require.Equal(t, "signalbox", found[0].Name())
 	for _, needed := range []string{"__init__.py", "__main__.py", "run.py", "py.typed"} {
 		_, err := fs.Stat(tree, "signalbox/"+needed)

@@ -16,7 +16,7 @@ import (
 // gatewayID is a valid id of a gateway.
 const gatewayID = "rep_01jd8q2w3e4r5t6y7z8a9b0c1d"
 
-// cachingGateway is a gateway's stream of callers.
+// cachingGateway is the WatchCallers stream of a gateway that caches callers.
 type cachingGateway struct {
 	t      *testing.T
 	id     string
@@ -24,7 +24,8 @@ type cachingGateway struct {
 	end    context.CancelFunc
 }
 
-// gateway opens the stream of a gateway. The service receives wake-ups from now on.
+// gateway opens the WatchCallers stream of the gateway with this id. It also starts the worker that receives the
+// service's wake-ups.
 func (h *harness) gateway(id string) *cachingGateway {
 	h.t.Helper()
 	for _, w := range h.svc.Workers() {
@@ -60,7 +61,7 @@ func (g *cachingGateway) lease() int64 {
 	g.send(0, 1)
 	out := g.receive()
 	require.EqualValues(g.t, 1, out.GetRenewed())
-	require.Equal(g.t, 4995*time.Millisecond, out.GetLease().AsDuration(), "shorter than the stored lease of 5 s")
+	require.Equal(g.t, 4995*time.Millisecond, out.GetLease().AsDuration(), "the granted lease is shorter than the stored lease of 5 s")
 	g.send(out.GetEpoch(), 2)
 	require.Equal(g.t, out.GetEpoch(), g.receive().GetEpoch())
 	return out.GetEpoch()
@@ -102,7 +103,7 @@ func TestLogout_waitsForGateways(t *testing.T) {
 	news := g.receive()
 	require.Equal(t, epoch+1, news.GetEpoch())
 	require.Zero(t, news.GetRenewed())
-	require.True(t, fault.Is(h.rejection(token), fault.Unauthenticated), "auth rejects at once")
+	require.True(t, fault.Is(h.rejection(token), fault.Unauthenticated), "auth itself rejects the token at once")
 	g.send(epoch, 3)
 	g.receive()
 	require.Empty(t, done, "the logout was acknowledged although the gateway may still use its cache")
@@ -110,7 +111,8 @@ func TestLogout_waitsForGateways(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// A gateway that does not respond may be frozen. It may serve again, but not from its cache after its lease.
+// A gateway that does not respond may be frozen and resume later. Once its lease has ended, it no longer uses its
+// cache.
 func TestLogout_waitsForLeaseOfSilentGateway(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -120,7 +122,7 @@ func TestLogout_waitsForLeaseOfSilentGateway(t *testing.T) {
 	require.Equal(t, epoch+1, g.receive().GetEpoch())
 	g.end()
 	require.NoError(t, h.clock.Await(t.Context(), 1))
-	require.Empty(t, done, "the stream has ended but the lease has not")
+	require.Empty(t, done, "the logout still waits: the stream has ended, but the lease has not")
 	_, err := h.db.Pool(auth.Name).Exec(t.Context(), `UPDATE gateway_lease SET lease_until = clock_timestamp()`)
 	require.NoError(t, err)
 	ended := make(chan struct{})
@@ -180,8 +182,8 @@ func (h *harness) count(table string) (n int) {
 	return n
 }
 
-// Each change after which a cached caller is outdated raises the epoch once, when it commits. Other changes do not,
-// because each one costs every gateway its cache.
+// A change that makes cached callers outdated raises the epoch of callers once, when the change commits. Other changes
+// must not raise the epoch, because each increase makes every gateway drop its cache.
 func TestCallerEpoch_raisedByChanges(t *testing.T) {
 	t.Parallel()
 	h := open(t)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/egress"
+	"github.com/signalbox-dev/signalbox/platform/retention"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/oidc"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/password"
@@ -13,14 +14,16 @@ import (
 
 // Config holds auth's own settings.
 type Config struct {
-	JWTHours       int           `env:"SERVICE_JWT_HOURS, default=8" doc:"Lifetime of an access token, in hours."`
-	KeyDays        int           `env:"SERVICE_AUTH_KEY_DAYS, default=30" doc:"Age at which a signing key is replaced, in days."`
-	AdminPassword  secret.String `env:"SERVICE_BOOTSTRAP_ADMIN_PASSWORD" doc:"Password of the first admin; if empty, a random one is generated and shown once."`
-	HashParallel   int           `env:"SERVICE_AUTH_HASH_PARALLEL, default=0" doc:"Maximum number of passwords hashed at the same time; 0 means half of the processors, but at least one."`
-	HashMemoryKiB  int           `env:"SERVICE_AUTH_HASH_MEMORY_KIB, default=19456" doc:"argon2id memory of new hashes, in KiB."`
-	HashIterations int           `env:"SERVICE_AUTH_HASH_ITERATIONS, default=2" doc:"argon2id passes of new hashes."`
-	OIDC           oidc.Settings
-	Egress         egress.Config
+	JWTHours       int           `env:"SERVICE_JWT_HOURS, default=8" doc:"lifetime of an access token, in hours"`
+	KeyDays        int           `env:"SERVICE_AUTH_KEY_DAYS, default=30" doc:"age at which a signing key is replaced, in days"`
+	AdminPassword  secret.String `env:"SERVICE_BOOTSTRAP_ADMIN_PASSWORD" doc:"password of the first admin; if empty, a random one is generated and shown once"`
+	HashParallel   int           `env:"SERVICE_AUTH_HASH_PARALLEL, default=0" doc:"maximum number of passwords hashed at the same time; 0 means half of the processors, but at least one"`
+	HashMemoryKiB  int           `env:"SERVICE_AUTH_HASH_MEMORY_KIB, default=19456" doc:"memory that argon2id uses for a new password hash, in KiB"`
+	HashIterations int           `env:"SERVICE_AUTH_HASH_ITERATIONS, default=2" doc:"number of argon2id passes for a new password hash"`
+	// EndedDays is how long expired sessions, refresh tokens, grants and device codes are kept.
+	EndedDays float64 `env:"SERVICE_AUTH_ENDED_DAYS, default=1" doc:"days until an expired session, refresh token, grant or device code is deleted; until then, the use of a stolen token is recognized; 0 keeps it forever"`
+	OIDC      oidc.Settings
+	Egress    egress.Config
 }
 
 // maxJWTHours is the maximum of SERVICE_JWT_HOURS: the lifetime of a refresh token.
@@ -37,6 +40,9 @@ const minPassword = 8
 
 // Validate returns the error of the first check that fails. The error names the setting.
 func (c *Config) Validate() error {
+	if err := retention.CheckDays("SERVICE_AUTH_ENDED_DAYS", c.EndedDays); err != nil {
+		return err
+	}
 	switch {
 	case c.JWTHours < 1 || c.JWTHours > maxJWTHours:
 		return fmt.Errorf("SERVICE_JWT_HOURS is %d but must be between 1 and %d", c.JWTHours, maxJWTHours)

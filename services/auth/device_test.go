@@ -23,7 +23,7 @@ const (
 	program = "https://client.example/metadata"
 )
 
-// deviceClients has clients of the device flow and the authorization server. It calls them as the gateway does.
+// deviceClients holds clients of the device flow and of the authorization server, connected as the gateway is.
 type deviceClients struct {
 	*harness
 

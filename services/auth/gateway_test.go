@@ -127,7 +127,7 @@ func TestLogin_invalidBodies(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Unauthenticated), "%v", err)
 }
 
-// startService starts an auth service with this public URL on a bus of its own and returns a client of it.
+// startService starts an auth service with this public URL on its own in-memory transport, and returns a client of it.
 func startService(t *testing.T, h *harness, url string) authv1.AuthServiceClient {
 	t.Helper()
 	ring, err := secret.NewKeyring(secret.Key{ID: "k1", Bytes: []byte("0123456789abcdefFEDCBA9876543210")})

@@ -30,13 +30,18 @@ const password = "correct horse"
 // quota is a fake of the jobs quota service.
 type quota struct {
 	jobspeerv1.QuotaPeerServiceClient
+
+	err error
 }
 
-func (quota) GetAccountQuota(context.Context, *jobspeerv1.GetAccountQuotaRequest, ...grpc.CallOption) (*jobspeerv1.AccountQuota, error) {
+func (q quota) GetAccountQuota(context.Context, *jobspeerv1.GetAccountQuotaRequest, ...grpc.CallOption) (*jobspeerv1.AccountQuota, error) {
+	if q.err != nil {
+		return nil, q.err
+	}
 	return &jobspeerv1.AccountQuota{GpuLimit: 8, GpuHeld: 1, GpuAvailable: 7}, nil
 }
 
-// harness is an auth service with its own database. It is called as the gateway calls it.
+// harness is an auth service with its own database. Tests call it as the gateway does.
 type harness struct {
 	t      *testing.T
 	db     *pgtest.DB
@@ -113,7 +118,7 @@ func (h *harness) as(credential string) (context.Context, error) {
 	return authn.WithToken(h.t.Context(), out.GetCallerToken(), h.clock.Now().Add(time.Minute)), nil
 }
 
-// mustAs is like as, for a valid credential.
+// mustAs is like as, but fails the test if the credential is rejected.
 func mustAs(h *harness, credential string) context.Context {
 	h.t.Helper()
 	ctx, err := h.as(credential)

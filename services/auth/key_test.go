@@ -29,7 +29,7 @@ func (h *harness) accessWorks(token string) bool {
 	return err == nil
 }
 
-// rotate rotates the keys of a purpose, with token as the caller's access token.
+// rotate rotates the keys of a purpose, authenticated with the given access token.
 func (h *harness) rotate(token string, purpose authv1.KeyPurpose, revoke bool) ([]*authv1.SigningKey, error) {
 	h.t.Helper()
 	ctx, err := h.as(token)
@@ -81,7 +81,7 @@ func TestRotateKey_revokedAccessKeyEffectiveOnAllReplicas(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"signing", "revoked"}, states(keys))
 	for n, r := range replicas {
-		require.False(t, r.accessWorks(token), "replica %d", n)
+		require.False(t, r.accessWorks(token), "replica %d must reject a token of the revoked key", n)
 	}
 	for n, r := range replicas {
 		fresh, next, err := r.refresh(refresh)

@@ -67,7 +67,8 @@ func (k *modeSetter) set(mode authv1.MaintenanceMode, message *string, until *ti
 	return out, nil
 }
 
-// Gateways reuse auth's response to an anonymous caller for authn.AnonymousLife.
+// A call that begins maintenance waits for authn.AnonymousLife, because gateways reuse auth's response to an anonymous
+// caller for that long.
 func TestSetMaintenance_waitsForGateways(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -82,7 +83,7 @@ func TestSetMaintenance_waitsForGateways(t *testing.T) {
 			done <- err
 			acknowledged()
 		}()
-		require.NoError(t, k.clock.Await(waiting, 1), "acknowledged without a wait %s", when)
+		require.NoError(t, k.clock.Await(waiting, 1), "the change is acknowledged without a wait %s", when)
 		require.Equal(t, "maintenance", fault.From(h.rejection("")).Code, "auth rejects at once")
 		k.clock.Advance(authn.AnonymousLife - time.Millisecond)
 		select {

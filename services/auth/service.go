@@ -23,6 +23,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
 	"github.com/signalbox-dev/signalbox/platform/process"
+	"github.com/signalbox-dev/signalbox/platform/rpc"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/db"
@@ -62,6 +63,7 @@ type Deps struct {
 // Service is the auth service with its parts wired together.
 type Service struct {
 	deps      Deps
+	cfg       Config
 	limit     *loginlimit.Login
 	keys      *key.Rotation
 	sessions  *session.Sessions
@@ -103,7 +105,7 @@ func New(ctx context.Context, cfg Config, d Deps) (*Service, error) {
 	signer := authn.NewSigner(d.Clock, func() string { return d.IDs.New(id.TokenRow) }, nil)
 	hub := pg.NewNotifyHub()
 	gateways := &session.Gateways{Pool: d.Pool, Hub: hub, Clock: d.Clock}
-	public := &session.Server{Sessions: sessions, Quota: d.Quota, PublicURL: d.PublicURL}
+	public := &session.Server{Sessions: sessions, Accounts: account.NewLoader(d.Pool), Quota: d.Quota, PublicURL: d.PublicURL}
 	provider, err := wireOIDC(cfg, d, sessions, public, trail)
 	if err != nil {
 		return nil, err
@@ -115,7 +117,7 @@ func New(ctx context.Context, cfg Config, d Deps) (*Service, error) {
 		return nil, err
 	}
 	return &Service{
-		deps: d, limit: counter, keys: keys, sessions: sessions,
+		deps: d, cfg: cfg, limit: counter, keys: keys, sessions: sessions,
 		bootstrap: &account.Bootstrap{
 			Pool: d.Pool, Hasher: hasher, Audit: trail, Clock: d.Clock, IDs: d.IDs, Rand: d.Rand, Password: cfg.AdminPassword,
 		},
@@ -138,14 +140,14 @@ func (s *Service) Name() string { return Name }
 // FirstLogin is the username and the password of the first admin.
 type FirstLogin = account.FirstLogin
 
-// Bootstrap creates the first admin and the default project if no account exists. It returns the login if this call
-// created it, so that the caller can show it once.
+// Bootstrap creates the first admin and the default project if no account exists. If this call created the admin, it
+// returns the login, so that the caller can show it once; otherwise it returns nil.
 func (s *Service) Bootstrap(ctx context.Context) (*FirstLogin, error) { return s.bootstrap.Run(ctx) }
 
 // Register registers auth's services on a server. Calls that change something return once every gateway applies the
 // change.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
-	r = settled{r, s.gateways.Settle}
+	r = rpc.Settled(r, s.gateways.Settle)
 	s.registerSettings(r, s.public)
 	authpeerv1.RegisterCredentialServiceServer(r, s.peer)
 	s.registerKeys(r)
@@ -165,7 +167,7 @@ const (
 	sweepJitter = time.Minute
 	// saltsEvery is the interval between two deletions of the salts of exchanged refresh tokens.
 	saltsEvery = 5 * time.Second
-	// listenAgain is the pause after the connection for wake-ups was lost.
+	// listenAgain is the pause before a lost connection for wake-ups is opened again.
 	listenAgain = time.Second
 )
 
@@ -183,14 +185,12 @@ func (s *Service) Workers() []process.Worker {
 		s.sweeping("auth.gateway-sweep", s.gateways.Sweep),
 		s.rotating(),
 		s.finishing(),
-		s.sweeping("auth.session-sweep", s.sessions.Sweep),
 		{Name: "auth.refresh-salts", Run: func(ctx context.Context) error {
 			forget := process.Logged(s.deps.Log, "auth.refresh-salts", s.sessions.ForgetSalts)
 			return process.Loop(ctx, s.deps.Clock, saltsEvery, saltsEvery/5, forget)
 		}},
 		s.sweeping("auth.device-sweep", s.devices().Sweep),
-		s.sweeping("auth.grant-sweep", s.authority().Sweep),
-		s.sweeping("auth.response-sweep", s.sweepReplays),
+		s.sweeping("auth.link-sweep", s.sessions.SweepLinks),
 	}, s.provider.workers()...)
 }
 

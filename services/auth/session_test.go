@@ -22,6 +22,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/auth"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
 )
 
 // cookie returns the value of the refresh cookie in the response headers; it is empty if none was set.
@@ -51,6 +53,25 @@ func TestLoginAndMe(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "admin", me.GetUsername())
 	require.EqualValues(t, 7, me.GetQuota().GetGpuAvailable())
+}
+
+// GetMe works while the jobs service is unavailable, but does not hide other errors of that service.
+func TestGetMe_jobsUnavailable(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	accounts := h.db.Pool(auth.Name)
+	var admin string
+	require.NoError(t, accounts.QueryRow(t.Context(), `SELECT id FROM account WHERE username = 'admin'`).Scan(&admin))
+	ctx := authn.NewContext(t.Context(), &authn.Caller{Kind: authn.KindUser, Subject: admin, Username: "admin"})
+	for kind, ok := range map[fault.Kind]bool{fault.Unavailable: true, fault.Internal: false} {
+		s := &session.Server{Accounts: account.NewLoader(accounts), Quota: quota{err: fault.New(kind, "", "jobs is down")}}
+		me, err := s.GetMe(ctx, &authv1.GetMeRequest{})
+		require.Equal(t, ok, err == nil, "%s: %v", kind, err)
+		if ok {
+			require.Equal(t, "admin", me.GetUsername())
+			require.Nil(t, me.GetQuota())
+		}
+	}
 }
 
 func TestLogin_sameErrorForUnknownUser(t *testing.T) {
@@ -92,7 +113,7 @@ func TestRefresh_tokenUsedOnce(t *testing.T) {
 	_, _, err = h.refresh(first)
 	require.True(t, fault.Is(err, fault.Unauthenticated), "a repeat after the grace period counts as reuse")
 	_, _, err = h.refresh(second)
-	require.True(t, fault.Is(err, fault.Unauthenticated), "reuse revokes the family")
+	require.True(t, fault.Is(err, fault.Unauthenticated), "reuse revokes all refresh tokens of the session")
 	_, err = h.as(token)
 	require.True(t, fault.Is(err, fault.Unauthenticated), "reuse ends the access tokens")
 }
@@ -228,7 +249,7 @@ func TestLogin_hundredAtOnce(t *testing.T) {
 		out, err := h.peer.Authenticate(t.Context(), &authpeerv1.AuthenticateRequest{ClientAddress: "10.0.0." + strconv.Itoa(n)})
 		require.NoError(t, err)
 		go func() {
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // the gateway's
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // the timeout of the gateway
 			defer cancel()
 			ctx = authn.WithToken(ctx, out.GetCallerToken(), h.clock.Now().Add(time.Minute))
 			_, err := public.Login(ctx, &authv1.LoginRequest{Username: "admin", Password: password})

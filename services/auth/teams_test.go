@@ -2,18 +2,14 @@ package auth_test
 
 import (
 	"context"
-	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc/metadata"
 
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/services/auth"
 )
 
@@ -101,27 +97,6 @@ func TestTeamRole_effectiveAtNextCall(t *testing.T) {
 	_, err = c.projects.RemoveProjectMember(mustAs(c.harness, c.olga), &authv1.RemoveProjectMemberRequest{ProjectId: project.GetId(), Username: "olga"})
 	require.NoError(t, err)
 	expect("removed from the project", fault.Absent, fault.Absent, fault.Refused, fault.Absent)
-}
-
-func TestWorkers_sweepIdempotencyRows(t *testing.T) {
-	t.Parallel()
-	c := newTeamClients(t)
-	ctx := metadata.AppendToOutgoingContext(mustAs(c.harness, c.root), "idempotency-key", "k1")
-	_, err := c.teams.CreateTeam(ctx, &authv1.CreateTeamRequest{Key: "speech", Name: "Speech"})
-	require.NoError(t, err)
-	stored := func() (n int) {
-		require.NoError(t, c.db.Pool(auth.Name).QueryRow(t.Context(), `SELECT count(*) FROM idempotency`).Scan(&n))
-		return n
-	}
-	require.Equal(t, 1, stored())
-	workers := service(t, c.db, c.clock).Workers()
-	sweep := workers[slices.IndexFunc(workers, func(w process.Worker) bool { return w.Name == "auth.response-sweep" })]
-	sweeping, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- sweep.Run(sweeping) }()
-	require.Eventually(t, func() bool { c.clock.Advance(time.Hour); return stored() == 0 }, 30*time.Second, 10*time.Millisecond)
-	stop()
-	require.NoError(t, <-ended)
 }
 
 func TestTeamService_createAndDeleteByAdminsOnly(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth"
 )
 
-// userClients has clients of the user and profile services. It calls them as the gateway does.
+// userClients holds clients of the user and profile services, connected as the gateway is.
 type userClients struct {
 	*harness
 
@@ -131,7 +131,7 @@ func TestChangePassword_onlyCallingSessionRefreshes(t *testing.T) {
 		_, err := p.profile.ChangePassword(mustAs(p.harness, token), &authv1.ChangePasswordRequest{CurrentPassword: present, NewPassword: next})
 		return err
 	}
-	require.True(t, fault.Is(change(secondPassword, "short"), fault.Invalid), "the password is too short")
+	require.True(t, fault.Is(change(secondPassword, "short"), fault.Invalid), "a short password is rejected")
 	require.True(t, fault.Is(change("not it at all", "third best horse"), fault.Refused))
 	require.True(t, p.accessWorks(token))
 	require.NoError(t, change(secondPassword, "third best horse"))

@@ -29,7 +29,7 @@ func holders(peers map[string]grpc.ClientConnInterface) []account.Holder {
 // endings adapts Sessions to the interface of the account package, which must not import session.
 type endings struct{ sessions *session.Sessions }
 
-// EndAll ends every session of an account, apart from the session with the id except.
+// EndAll ends every session of an account, except the session with the given id. An empty id matches no session.
 func (e endings) EndAll(ctx context.Context, tx pgx.Tx, accountID, why, except string) error {
 	_, err := e.sessions.EndAll(ctx, tx, accountID, session.Reason(why), except)
 	return err

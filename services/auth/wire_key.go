@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// rotateEvery is how often a replica checks whether a key is due for rotation.
+	// rotateEvery is the interval at which a replica checks whether a key is due for rotation.
 	rotateEvery  = 5 * time.Minute
 	rotateJitter = time.Minute
-	// callerLife is longer than verifiers accept a caller identity, which is 60 s plus their leeway.
+	// callerLife is longer than the time for which verifiers accept a caller identity: 60 s plus their leeway.
 	callerLife = 2 * time.Minute
 )
 

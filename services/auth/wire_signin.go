@@ -11,14 +11,15 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/egress"
 	"github.com/signalbox-dev/signalbox/platform/process"
+	"github.com/signalbox-dev/signalbox/platform/retention"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/device"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/oauth"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/oidc"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
 )
 
-// deviceSessions opens the sessions of approved devices. They get an API access token and no refresh token: when the
-// token has expired, the command line runs the device flow again.
+// deviceSessions opens the sessions of approved devices. These sessions have an API access token and no refresh token:
+// when the token has expired, the command line runs the device flow again.
 type deviceSessions struct{ sessions *session.Sessions }
 
 // OpenDevice opens a session in the transaction that uses the device code.
@@ -69,6 +70,15 @@ func (s *Service) RegisterClient(ctx context.Context, id, name string, redirects
 	return s.clients().Register(ctx, oauth.Client{ID: id, Name: name, Redirects: redirects})
 }
 
+// SignInLink is a link that signs in an admin once.
+type SignInLink = session.Link
+
+// CreateSignInLink creates a sign-in link. The caller must show it only to the user who runs this process, and only if
+// the installation listens on this machine alone.
+func (s *Service) CreateSignInLink(ctx context.Context) (SignInLink, error) {
+	return s.sessions.CreateLink(ctx)
+}
+
 // registerOAuth registers the authorization server's public service and its service for the gateway.
 func (s *Service) registerOAuth(r grpc.ServiceRegistrar) {
 	a := s.authority()
@@ -115,4 +125,16 @@ func (p provided) workers() []process.Worker {
 	return []process.Worker{{Name: "auth.oidc-sweep", Run: func(ctx context.Context) error {
 		return process.Loop(ctx, p.deps.Clock, sweepEvery, sweepJitter, process.Logged(p.deps.Log, "auth.oidc-sweep", p.server.SignIn.Sweep))
 	}}}
+}
+
+// Retention returns the rules that delete rows at a configured age. The loops that Workers returns delete the counters
+// of attempts and other rows that are kept only for minutes.
+func (s *Service) Retention() []retention.Rule {
+	ended := retention.Days(s.cfg.EndedDays)
+	return []retention.Rule{
+		{Name: "refresh token", Age: ended, Step: s.sessions.DeleteTokens},
+		{Name: "session", Age: ended, Step: s.sessions.DeleteSessions},
+		{Name: "grant", Age: ended, Step: s.authority().DeleteGrants},
+		{Name: "device code", Age: ended, Step: s.devices().DeleteCodes},
+	}
 }

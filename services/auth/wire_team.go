@@ -7,6 +7,7 @@ import (
 
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
+	searchv1 "github.com/signalbox-dev/signalbox/gen/signalbox/search/v1"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/idempotency"
@@ -14,15 +15,17 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/team"
 )
 
-// teams holds the team server, and the account server for other services.
+// teams holds the team server, the server that searches auth, and the account server for other services.
 type teams struct {
 	public *team.Server
+	find   *team.FindServer
 	peer   *team.PeerServer
 }
 
 func wireTeam(d Deps, trail *audit.Log) teams {
 	return teams{
 		public: &team.Server{Pool: d.Pool, Once: &idempotency.Once{Pool: d.Pool, Keys: idempotency.New(d.Clock)}, Audit: trail, IDs: d.IDs, Clock: d.Clock},
+		find:   &team.FindServer{Pool: d.Pool},
 		peer:   &team.PeerServer{Pool: d.Pool},
 	}
 }
@@ -36,13 +39,8 @@ func (s *Service) ProjectRoles(ctx context.Context, accountID string) ([]authn.P
 	return account.Roles(members), nil
 }
 
-// sweepReplays deletes expired responses that were stored for repeated requests.
-func (s *Service) sweepReplays(ctx context.Context) error {
-	_, err := idempotency.New(s.deps.Clock).Sweep(ctx, s.deps.Pool)
-	return err
-}
-
 func (t teams) register(r grpc.ServiceRegistrar) {
 	authv1.RegisterTeamServiceServer(r, t.public)
+	searchv1.RegisterSearchServiceServer(r, t.find)
 	authpeerv1.RegisterAccountPeerServiceServer(r, t.peer)
 }

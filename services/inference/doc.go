@@ -1,7 +1,7 @@
 // Package inference is the service that applications call. It relays their calls to the engines of the promoted
-// revision, as long as it has a lease from the registry, and records them. It promises that a token is refused on
-// every replica when the request that revokes it returns, that a call to a deployment never waits for a database, and
-// that a truncated response never looks complete.
+// revision, as long as it has a lease from the registry, and records them. It promises that every replica refuses a
+// token as soon as the request that revokes the token has returned, that a call to a deployment never waits for a
+// database, and that a truncated response never looks complete.
 //
 // Its packages, in the order in which a call passes them: routing holds the registry's snapshot and the lease; proxy
 // checks the token, finds the deployment in routing and relays the call; playgroundproxy does the same for calls of

@@ -15,7 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/inference"
 )
 
-// once responds to the first request of a connection with these bytes and closes the connection.
+// once returns a script that responds to the first request of a connection with the given bytes and closes the
+// connection.
 func once(bytes string) script {
 	return func(e *engine, c net.Conn, in *bufio.Reader) {
 		if _, _, ok := e.read(in); ok {

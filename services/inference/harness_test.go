@@ -49,10 +49,11 @@ func defaults(t *testing.T) inference.Config {
 	t.Helper()
 	return inference.Config{
 		Connect: limit, FirstByte: limit, Idle: limit, MaxBodyMB: 2, Spool: t.TempDir(), SocketIdle: limit, SocketMessageMB: 1,
+		EngineSilence: limit,
 	}
 }
 
-// open starts the service; change may modify its settings first.
+// open starts the service. The functions in change may modify its settings first.
 func open(t *testing.T, change ...func(*inference.Config)) *harness {
 	t.Helper()
 	return openWith(t, nil, change...)
@@ -79,7 +80,7 @@ func openWith(t *testing.T, own func(node string) *tls.Config, change ...func(*i
 	return r
 }
 
-// serve runs a gRPC server on the bus until the test ends.
+// serve runs a gRPC server on the in-process network until the test ends.
 func (r *harness) serve(name string, register func(*rpc.Server), keys ...authn.PublicKey) {
 	r.t.Helper()
 	clk := clock.Real()
@@ -149,7 +150,7 @@ const chat = "/v1/chat/completions"
 // reply is a response whose body the test must close.
 type reply struct{ *http.Response }
 
-// do sends a request with a bearer token, or without an Authorization header if bearer is empty.
+// do sends a request with a bearer token, or without an Authorization header if the token is empty.
 func (r *harness) do(method, path, bearer, body string) reply {
 	r.t.Helper()
 	return r.send(r.request(method, path, bearer, body))
@@ -199,7 +200,7 @@ type row struct {
 	In, Out                                        int64
 }
 
-// rows waits until want calls are recorded and returns them, oldest first.
+// rows waits until the wanted number of calls is recorded and returns the calls, oldest first.
 func (r *harness) rows(want int) []row {
 	r.t.Helper()
 	var out []row
@@ -211,7 +212,7 @@ func (r *harness) rows(want int) []row {
 	return out
 }
 
-// now returns the calls that are recorded now, oldest first.
+// now returns the calls that have been recorded so far, oldest first.
 func (r *harness) now() []row {
 	var out []row
 	rows, err := r.pool.Query(context.WithoutCancel(r.t.Context()), `SELECT request_id, outcome, method, path, token_name, usage_source,

@@ -30,7 +30,7 @@ func newAuthority(t *testing.T) *authority {
 	return &authority{t: t, ca: ca}
 }
 
-// inference returns the TLS configuration of inference's connections to nodes.
+// inference returns the TLS configuration with which the inference service connects to nodes.
 func (a *authority) inference() func(node string) *tls.Config {
 	a.t.Helper()
 	pair, err := a.ca.IssueService("inference", clock.Real().Now(), time.Hour)

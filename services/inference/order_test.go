@@ -154,7 +154,7 @@ func TestBearerHeader(t *testing.T) {
 	require.Empty(t, e.seen())
 	req := r.request(http.MethodGet, "/inference/"+deploymentA+"/v1/models", "", "")
 	req.Header.Set("Authorization", "bEARER "+good)
-	require.Equal(t, "fine", text(t, r.send(req)), "the scheme is not case-sensitive")
+	require.Equal(t, "fine", text(t, r.send(req)), "the scheme must not be case-sensitive")
 }
 
 func flip(b byte) string {
@@ -235,11 +235,11 @@ func TestChunkedBodyLimit(t *testing.T) {
 		req.ContentLength = -1
 		return r.send(req)
 	}
-	require.Equal(t, "read it all", text(t, post(2<<20)), "a body of exactly the maximum size is accepted")
+	require.Equal(t, "read it all", text(t, post(2<<20)), "a body of exactly the maximum size must be accepted")
 	refused(t, post(2<<20+1), 413, "body_too_large")
 	refused(t, post(40<<20), 413, "body_too_large")
 	got := r.rows(1)
-	require.Equal(t, int64(2<<20), got[0].In, "the record counts the bytes of a chunked body")
+	require.Equal(t, int64(2<<20), got[0].In, "the record must count the bytes of a chunked body")
 }
 
 type endless struct{}

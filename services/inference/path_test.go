@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// raw sends bytes over a new connection and reads one response.
+// raw sends the given bytes over a new connection and reads one response.
 func raw(t *testing.T, r *harness, bytes string) reply {
 	t.Helper()
 	c, err := net.Dial("tcp", r.server.Listener.Addr().String())

@@ -30,10 +30,21 @@ type registry struct {
 	acked   int64
 	changed chan struct{}
 	opened  int
+	// replaced receives the reports on hung engines.
+	replaced chan *registrypeerv1.ReplaceEngineRequest
 }
 
 func newRegistry() *registry {
-	return &registry{lease: 10 * time.Minute, changed: make(chan struct{}), stored: map[string]*registrypeerv1.DeploymentOwner{}}
+	return &registry{
+		replaced: make(chan *registrypeerv1.ReplaceEngineRequest, 100),
+		lease:    10 * time.Minute, changed: make(chan struct{}), stored: map[string]*registrypeerv1.DeploymentOwner{},
+	}
+}
+
+// ReplaceEngine implements SnapshotService.
+func (r *registry) ReplaceEngine(_ context.Context, in *registrypeerv1.ReplaceEngineRequest) (*registrypeerv1.ReplaceEngineResponse, error) {
+	r.replaced <- in
+	return &registrypeerv1.ReplaceEngineResponse{Replaced: true}, nil
 }
 
 // GetDeploymentOwner implements SnapshotService.
@@ -77,7 +88,7 @@ func (r *registry) await(t *testing.T, epoch int64) {
 	r.awaitThat(t, func() bool { return r.acked >= epoch })
 }
 
-// awaitThat waits until condition, which is called under the lock, returns true.
+// awaitThat waits until the given condition is true. It evaluates the condition under the lock.
 func (r *registry) awaitThat(t *testing.T, condition func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -147,7 +158,7 @@ func (r *registry) Watch(s registrypeerv1.SnapshotService_WatchServer) error {
 	}
 }
 
-// served returns a deployment with a ready revision on the engines.
+// served returns a deployment whose promoted revision is ready and runs on the given engines.
 func served(deployment string, tokens []*registrypeerv1.ServedToken, engines ...*engine) *registrypeerv1.ServedDeployment {
 	d := &registrypeerv1.ServedDeployment{
 		Id: deployment, Tokens: tokens, OwnerId: "usr_1", ProjectId: "prj_1", Visibility: "all",

@@ -11,7 +11,7 @@ import (
 
 func TestRetention_deletesOldRowsOnly(t *testing.T) {
 	t.Parallel()
-	r := open(t, func(c *inference.Config) { c.TrafficDays, c.TranscriptDays = 90, 31 })
+	r := open(t, func(c *inference.Config) { c.TrafficDays, c.RollupDays, c.TranscriptDays = 90, 90, 31 })
 	const turn = `INSERT INTO playground_turn (id, session_id, target, at, user_id, username, method, path, status, outcome, request, request_cut,
 		response, response_cut, duration_ms) VALUES ($1, 's', 0, now() - $2::interval, 'u', 'n', 'GET', '/', 200, 'ok', '', false, '', false, 1)`
 	const call = `INSERT INTO call (at, request_id, deployment_id, revision_id, revision_number, token_id, token_name, replica_id, method, path,
@@ -36,8 +36,11 @@ func TestRetention_deletesOldRowsOnly(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, []string{"day of calls", "batch name", "playground turn"}, kinds)
+	require.Equal(t, []string{"day of calls", "rollup of calls", "batch name", "playground turn"}, kinds)
 	var left []string
 	require.NoError(t, r.pool.QueryRow(t.Context(), `SELECT (SELECT array_agg(id) FROM playground_turn) || (SELECT array_agg(request_id) FROM call)`).Scan(&left))
 	require.Equal(t, []string{"young", "young"}, left)
+	var rollups int
+	require.NoError(t, r.pool.QueryRow(t.Context(), `SELECT count(*) FROM call_rollup`).Scan(&rollups))
+	require.Equal(t, 4, rollups, "only the rollups of the recent call must stay: of its minute and its hour, for its token and for all tokens")
 }

@@ -110,7 +110,7 @@ func (e *engine) read(in *bufio.Reader) (head string, body []byte, ok bool) {
 	return head, body, err == nil
 }
 
-// always responds to every request with the same bytes.
+// always returns a script that responds to every request with the same bytes.
 func always(answer string) script {
 	return func(e *engine, c net.Conn, in *bufio.Reader) {
 		for {

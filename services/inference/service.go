@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	inferencev1 "github.com/signalbox-dev/signalbox/gen/signalbox/inference/v1"
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
@@ -48,7 +49,7 @@ type Deps struct {
 	// EngineTLS returns the TLS configuration for connections to engines on another host. The peer must prove the
 	// identity of the node. EngineTLS is nil if all engines run on this host.
 	EngineTLS func(node string) *tls.Config
-	// Meter counts calls and refusals; it may be nil.
+	// Meter counts calls and refusals. A nil Meter counts nothing.
 	Meter metric.MeterProvider
 }
 
@@ -66,6 +67,7 @@ type Service struct {
 	turns    *playgroundproxy.Store
 	sessions *playgroundproxy.Server
 	front    *front
+	watchdog *engineclient.Watchdog
 }
 
 // Migrations returns the goose files of the inference schema.
@@ -93,6 +95,10 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	s.relay = &engineclient.Client{
 		Timeouts: engineclient.Timeouts{Connect: cfg.Connect, FirstByte: cfg.FirstByte, Idle: cfg.Idle}, Clock: d.Clock, TLS: d.EngineTLS,
 	}
+	s.watchdog = &engineclient.Watchdog{
+		Client: s.relay, Targets: func() []engineclient.Target { return proxy.Targets(s.lease) }, Store: &engineclient.SilenceStore{Pool: d.Pool},
+		Replacer: &replacer{d.Snapshots}, After: cfg.EngineSilence, Name: d.IDs.New(id.Replica), Clock: d.Clock, Log: d.Log, Tally: counters,
+	}
 	s.proxy = &proxy.Proxy{
 		Lease: s.lease, Relay: s.relay, Recorder: s.recorder, Clock: d.Clock, IDs: d.IDs, Log: d.Log,
 		Tally: counters, MaxBody: cfg.MaxBodyMB << 20, Idle: cfg.Idle,
@@ -104,12 +110,12 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	s.front = &front{Proxy: s.proxy, playground: &playgroundproxy.Handler{
 		Sessions: sessions, Proxy: s.proxy, Store: s.turns, Clock: d.Clock, IDs: d.IDs, Log: d.Log,
 	}}
-	s.traffic = &traffic.Server{Store: s.store, Owner: s.owner, Stored: s.stored, Clock: d.Clock}
+	s.traffic = &traffic.Server{Store: s.store, Owner: s.owner, Stored: s.stored, Clock: d.Clock, Reads: traffic.NewReads()}
 	return s, nil
 }
 
-// owner returns the owner of a deployment of the snapshot. Without a valid lease it returns the same error as the proxy,
-// because it cannot know whether the deployment exists.
+// owner returns the owner of a deployment in the snapshot. Without a valid lease it returns the same error as the
+// proxy, because it cannot know whether the deployment exists.
 func (s *Service) owner(deploymentID string) (o traffic.Owner, ok bool, err error) {
 	if !s.lease.Valid() {
 		return traffic.Owner{}, false, proxy.LeaseExpired()
@@ -121,14 +127,30 @@ func (s *Service) owner(deploymentID string) (o traffic.Owner, ok bool, err erro
 	return traffic.Owner{UserID: d.OwnerID, ProjectID: d.ProjectID, Visibility: d.Visibility}, true, nil
 }
 
-// stored returns the owner of a deployment that may be deleted. It calls as the service; the caller's rights are checked
-// on the result.
+// stored returns the owner of a deployment, even if the deployment is deleted. It calls the registry with the service's
+// own identity, so the traffic server must check whether the user may see the deployment.
 func (s *Service) stored(ctx context.Context, deploymentID string) (traffic.Owner, error) {
 	o, err := s.deps.Snapshots.GetDeploymentOwner(authn.Background(ctx), &registrypeerv1.GetDeploymentOwnerRequest{DeploymentId: deploymentID})
 	if err != nil {
 		return traffic.Owner{}, err
 	}
 	return traffic.Owner{UserID: o.GetOwnerId(), ProjectID: o.GetProjectId(), Visibility: o.GetVisibility()}, nil
+}
+
+// replacer replaces engines by calling the registry.
+type replacer struct {
+	snapshots registrypeerv1.SnapshotServiceClient
+}
+
+// Replace implements engineclient.Replacer.
+func (r *replacer) Replace(ctx context.Context, t engineclient.Target, silent time.Duration) (bool, error) {
+	out, err := r.snapshots.ReplaceEngine(authn.Background(ctx), &registrypeerv1.ReplaceEngineRequest{
+		RevisionId: t.RevisionID, ReplicaId: t.ReplicaID, Address: t.Address, Silent: durationpb.New(silent),
+	})
+	if err != nil {
+		return false, fmt.Errorf("replace the engine of revision %s: %w", t.RevisionID, err)
+	}
+	return out.GetReplaced(), nil
 }
 
 // Name returns the service's name.
@@ -172,13 +194,13 @@ const (
 	staleJitter = 5 * time.Second
 )
 
-// Retention returns the rules for rows that reach an age.
+// Retention returns the rules by which old rows are deleted.
 func (s *Service) Retention() []retention.Rule {
-	days := func(n int) time.Duration { return time.Duration(n) * 24 * time.Hour }
 	return []retention.Rule{
-		{Name: "day of calls", Age: days(s.cfg.TrafficDays), Step: s.store.DropDays},
+		{Name: "day of calls", Age: retention.Days(s.cfg.TrafficDays), Step: s.store.DropDays},
+		{Name: "rollup of calls", Age: retention.Days(s.cfg.RollupDays), Step: s.store.DeleteRollups},
 		{Name: "batch name", Age: traffic.BatchAge, Step: s.store.DeleteBatches},
-		{Name: "playground turn", Age: days(s.cfg.TranscriptDays), Step: s.turns.DeleteBefore},
+		{Name: "playground turn", Age: retention.Days(s.cfg.TranscriptDays), Step: s.turns.DeleteBefore},
 	}
 }
 
@@ -198,6 +220,7 @@ func (s *Service) Workers() []process.Worker {
 		}},
 		{Name: "inference.guard", Run: func(ctx context.Context) error { return s.lease.Guard(ctx, s.deps.Clock) }},
 		{Name: "inference.lease", Run: s.watcher.Run},
+		{Name: "inference.watchdog", Run: s.watchdog.Run},
 	}
 }
 

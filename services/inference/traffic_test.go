@@ -216,7 +216,7 @@ func user(name, role string, projects ...authn.ProjectRole) *authn.Caller {
 	return &authn.Caller{Kind: authn.KindUser, Subject: name, Username: name, Role: role, Projects: projects}
 }
 
-// list calls ListTraffic as a user. more reports whether the response states that there are more calls.
+// list calls ListTraffic as a user. The result more is true if the response states that more calls follow.
 func (r *reader) list(c *authn.Caller, in *inferencev1.ListTrafficRequest) (calls []*inferencev1.Call, more bool, err error) {
 	r.t.Helper()
 	signed, _, err := r.signer.Sign(c)
@@ -276,7 +276,7 @@ func TestListTraffic_deletedDeployment(t *testing.T) {
 	r.registry.await(t, r.registry.push())
 	api := r.reader()
 	calls, _, err := api.list(user("usr_1", authn.RoleOperator), &inferencev1.ListTrafficRequest{DeploymentId: deploymentA})
-	require.NoError(t, err, "the owner can still read the traffic")
+	require.NoError(t, err, "the owner must still be able to read the traffic")
 	require.Len(t, calls, len(sent))
 	_, _, err = api.list(user("usr_4", authn.RoleOperator), &inferencev1.ListTrafficRequest{DeploymentId: deploymentA})
 	require.True(t, fault.Is(err, fault.Absent), "%v", err)
@@ -349,7 +349,7 @@ func TestListTrafficInvalidRequests(t *testing.T) {
 	}
 	for _, limit := range []int32{0, -1, 501} {
 		_, _, err := api.list(me, &inferencev1.ListTrafficRequest{DeploymentId: deploymentA, Limit: &limit})
-		require.True(t, fault.Is(err, fault.Invalid), "%d: %v", limit, err)
+		require.True(t, fault.Is(err, fault.Invalid), "a limit of %d must be refused: %v", limit, err)
 	}
 	_, err := api.client.ListTraffic(context.WithoutCancel(t.Context()), &inferencev1.ListTrafficRequest{DeploymentId: deploymentA})
 	require.Error(t, err, "requests without a caller must be refused")

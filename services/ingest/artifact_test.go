@@ -10,11 +10,14 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	commonv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/v1"
 	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
+	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
@@ -60,7 +63,7 @@ func TestArtifactHandshake(t *testing.T) {
 	require.Equal(t, first["id"], run.post("artifact", "w:2", body)["id"], "the same artifact under another number is not registered twice")
 	other := run.post("artifact", "", strings.Replace(body, `"step":7`, `"step":null`, 1))
 	require.NotEqual(t, first["id"], other["id"])
-	require.Equal(t, other["id"], run.post("artifact", "", strings.Replace(body, `"step":7,`, "", 1))["id"], "a missing step equals step null")
+	require.Equal(t, other["id"], run.post("artifact", "", strings.Replace(body, `"step":7,`, "", 1))["id"], "a missing step is treated like a step of null")
 
 	list, err := r.public.ListArtifacts(t.Context(), &ingestv1.ListArtifactsRequest{Id: run.run})
 	require.NoError(t, err)
@@ -73,6 +76,42 @@ func TestArtifactHandshake(t *testing.T) {
 	require.EqualValues(t, 7, got.GetArtifact().GetSizeBytes())
 	_, err = r.registry.GetArtifact(t.Context(), &ingestpeerv1.GetArtifactRequest{RunId: r.train().run, ArtifactId: first["id"].(string)})
 	require.True(t, fault.Is(err, fault.Absent), "an artifact is found only under its own run")
+}
+
+func TestListArtifactDownloads(t *testing.T) {
+	t.Parallel()
+	r := open(t).replica(ingest.Config{})
+	run, sealed := r.train(), r.train()
+	links := func(run *training, id any, offset int32) ([]*commonv1.Download, error) {
+		out, err := r.public.ListArtifactDownloads(t.Context(), &ingestv1.ListArtifactDownloadsRequest{Id: run.run, ArtifactId: id.(string), Offset: &offset})
+		return out.GetFiles(), err
+	}
+	register := func(run *training, path string) any {
+		return run.post("artifact", "", fmt.Sprintf(`"kind":"checkpoint","path":%q,"format":"gguf"`, path))["id"]
+	}
+	uploaded := register(run, run.upload("checkpoint", "out/m.gguf", []byte("weights")))
+	got, err := links(run, uploaded, 0)
+	require.NoError(t, err)
+	require.Len(t, got, 1)
+	require.Equal(t, []any{"m.gguf", int64(7), fmt.Sprintf("%x", sha256.Sum256([]byte("weights")))}, []any{got[0].GetPath(), got[0].GetSizeBytes(), got[0].GetSha256()})
+	require.Equal(t, r.h.clock.Now().Add(blob.MaxExpires).Truncate(time.Second).UTC(), got[0].GetExpiresAt().AsTime())
+	rec := httptest.NewRecorder()
+	r.h.blobs.Handler().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, got[0].GetUrl(), nil))
+	require.Equal(t, "weights", rec.Body.String())
+	got, err = links(run, uploaded, 1)
+	require.NoError(t, err)
+	require.Empty(t, got)
+
+	_, err = links(run, register(run, "/data/m.gguf"), 0)
+	require.True(t, fault.HasCode(err, "artifact_not_stored"), "%v", err)
+	_, err = links(r.train(), uploaded, 0)
+	require.True(t, fault.Is(err, fault.Absent), "an artifact is found only under its own run: %v", err)
+	_, err = links(run, "art_x", 0)
+	require.True(t, fault.Is(err, fault.Invalid), "%v", err)
+	sealed.protect()
+	_, err = links(sealed, register(sealed, sealed.upload("checkpoint", "m.gguf", []byte("secret"))), 0)
+	require.True(t, fault.Is(err, fault.Forbidden) && fault.HasCode(err, "dataset_protected"), "%v", err)
+	require.Equal(t, 1, count(t, r.h, "audit"), "the refusal is audited")
 }
 
 func TestRegisterArtifact_foreignPathsRejected(t *testing.T) {

@@ -231,7 +231,7 @@ func TestGetAgentEvaluation_hiddenRunLooksAbsent(t *testing.T) {
 		_, err = r.evaluations.ListAgentEvaluationItems(stranger, &ingestv1.ListAgentEvaluationItemsRequest{RunId: id})
 		require.Equal(t, "no such run: "+id, fault.From(err).Text())
 	}
-	require.True(t, fault.Is(ask(t.Context(), mine.run, &absent), fault.Absent), "the baseline does not exist")
+	require.True(t, fault.Is(ask(t.Context(), mine.run, &absent), fault.Absent), "a missing baseline is reported as absent")
 	for _, id := range []string{"run_x", run.job, strings.ToUpper(run.run)} {
 		err := ask(t.Context(), id, nil)
 		require.True(t, fault.Is(err, fault.Invalid), "%s: %v", id, err)

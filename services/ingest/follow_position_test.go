@@ -38,7 +38,7 @@ func TestFollow_afterBeyondEndRejected(t *testing.T) {
 		err := r.first(t.Context(), kind, id, after)
 		f := fault.From(err)
 		require.Equal(t, fault.Invalid, f.Kind, "%s after %d: %v", kind, after, err)
-		require.Equal(t, []any{"after"}, f.Fields[0].Loc, "the gateway adds whether the position came from the query or a header")
+		require.Equal(t, []any{"after"}, f.Fields[0].Loc, "the location is only the name of the parameter; the gateway adds query or header")
 		require.Equal(t, fault.TypeLessThanEqual, f.Fields[0].Type)
 		require.Equal(t, fmt.Sprint(last), fmt.Sprint(f.Fields[0].Ctx["le"]))
 	}

@@ -47,8 +47,8 @@ func TestFollowLogs_everyLineOnceAcrossReconnects(t *testing.T) {
 	all.Wait()
 }
 
-// followWithCuts reads a log to its end and returns the number of its lines. Each time it has read as many lines as
-// every states, it cancels the stream and opens a new one after the last line that it read.
+// followWithCuts reads a log to its end and returns the number of lines. After each batch of lines, whose size is the
+// parameter every, it cancels the stream and opens a new one after the last line that it read.
 func followWithCuts(ctx context.Context, r *replica, id string, every int) (int64, error) {
 	var last int64
 	for {
@@ -154,7 +154,7 @@ func TestRunData_hiddenRunLooksAbsent(t *testing.T) {
 }
 
 // While streams are open, a run gets a new owner or its project is hidden. Callers who lost access receive none of the
-// later reports. Their streams end with the error that opening them would now return.
+// later reports. Their streams end with the error that opening a new stream would return.
 func TestFollow_endsWhenCallerLosesAccess(t *testing.T) {
 	t.Parallel()
 	h := open(t)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -93,6 +94,7 @@ type harness struct {
 	ids   *id.Source
 	// publicURL is the base of signed blob URLs.
 	publicURL atomic.Value
+	meter     metric.MeterProvider
 }
 
 // replica is one ingest service with its workers running.
@@ -100,6 +102,7 @@ type replica struct {
 	h           *harness
 	service     *ingest.Service
 	handler     http.Handler
+	key         authn.SigningKey // signs callers
 	public      ingestv1.RunDataServiceClient
 	evaluations ingestv1.AgentEvaluationServiceClient
 	peer        ingestpeerv1.RunDataPeerServiceClient // called as the jobs service
@@ -135,6 +138,7 @@ func (h *harness) replica(cfg ingest.Config) *replica {
 	h.t.Helper()
 	svc, err := ingest.New(h.t.Context(), cfg, ingest.Deps{
 		Pool: h.db.Pool(ingest.Name), Runs: h.jobs, Blobs: h.blobs, Clock: h.clock, IDs: h.ids, Log: quiet(),
+		Meter: h.meter,
 	})
 	require.NoError(h.t, err)
 	require.NoError(h.t, svc.Ready(h.t.Context()))
@@ -166,15 +170,15 @@ func (h *harness) replica(cfg ingest.Config) *replica {
 		_, _, _ = gateway.Close(), jobs.Close(), registry.Close()
 	})
 	h.t.Cleanup(stop)
-	r := &replica{h: h, service: svc, handler: svc.Handler(), stop: stop}
+	r := &replica{h: h, service: svc, handler: svc.Handler(), key: key, stop: stop}
 	r.public = ingestv1.NewRunDataServiceClient(signed{gateway, h, key})
 	r.evaluations = ingestv1.NewAgentEvaluationServiceClient(signed{gateway, h, key})
 	r.peer, r.registry = ingestpeerv1.NewRunDataPeerServiceClient(jobs), ingestpeerv1.NewRunDataPeerServiceClient(registry)
 	return r
 }
 
-// signed is a connection that signs each call as the user in the context (see as), or as usr_owner if the context has
-// no user.
+// signed is a connection that signs each call as the user in the context, which the function as sets. Without a user in
+// the context, it signs as usr_owner.
 type signed struct {
 	grpc.ClientConnInterface
 	h   *harness
@@ -230,7 +234,7 @@ func (r *replica) train() *training {
 	return t
 }
 
-// attempt mints a token for attempt n of the run. Later calls of t use this token.
+// attempt mints a token for attempt n of the run. Later requests of t use this token.
 func (t *training) attempt(n int32) {
 	h := t.r.h
 	token, err := secret.Mint(rand.Reader, secret.KindIngest)

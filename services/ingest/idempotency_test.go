@@ -32,7 +32,8 @@ func bodyPairs() map[string][2]string {
 	}
 }
 
-// stored returns the rows of all tables that reports change, and the lifecycle events that jobs received.
+// stored returns the rows of all tables to which reports write, and the lifecycle events that the fake jobs service
+// received.
 func (h *harness) stored() string {
 	h.t.Helper()
 	var all strings.Builder
@@ -51,7 +52,7 @@ func (h *harness) stored() string {
 	return all.String()
 }
 
-// refused requires that a is a 409 because its key was already used with a different body.
+// refused requires status 409 and an error which states that the key was already used with a different body.
 func refused(t *testing.T, a response) {
 	t.Helper()
 	require.Equal(t, http.StatusConflict, a.status, string(a.body))
@@ -174,7 +175,7 @@ func TestIdempotencyKey_concurrentBodiesStoreOne(t *testing.T) {
 	require.Len(t, run.lines(), rounds)
 	require.Equal(t, rounds, count(t, h, "benchmark_score"))
 	require.Equal(t, len(bodies)*rounds, count(t, h, "request_digest"))
-	// Both copies of a request may send their event to jobs, but different events are never sent under one number.
+	// Both copies of a request may send their event to the jobs service, but different events never get the same number.
 	h.jobs.mu.Lock()
 	defer h.jobs.mu.Unlock()
 	received := slices.Compact(slices.Clone(h.jobs.reported))
@@ -194,7 +195,7 @@ func TestIdempotencyKey_withoutDigestIsRepeat(t *testing.T) {
 	before := h.stored()
 	for path, bodies := range bodyPairs() {
 		if path == "artifact" {
-			continue // the response contains the registered artifact, and that of the other body was never registered
+			continue // the response contains the registered artifact, but the artifact in the other body was never registered
 		}
 		for _, key := range []string{"w:1", "w:3"} {
 			for _, body := range bodies {
@@ -230,7 +231,7 @@ func TestIdempotencyKey_heldWhenJobsFails(t *testing.T) {
 	}
 	fail(fault.New(fault.Unavailable, "", "jobs is unavailable"))
 	require.Equal(t, http.StatusServiceUnavailable, event("running").status)
-	require.Empty(t, run.watermark()["lifecycle"], "an event that jobs did not receive is not stored")
+	require.Empty(t, run.watermark()["lifecycle"], "an event that the jobs service did not receive is not stored")
 	fail(nil)
 	refused(t, event("failed"))
 	require.Equal(t, http.StatusOK, event("running").status, "the same event can be retried")

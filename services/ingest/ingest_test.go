@@ -14,7 +14,7 @@ import (
 
 const ts = `"2026-11-21T09:33:00.123456+00:00"`
 
-func TestLoop(t *testing.T) {
+func TestReports_readableAfterClose(t *testing.T) {
 	t.Parallel()
 	r := open(t).replica(ingest.Config{})
 	run := r.train()

@@ -15,7 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
-// sampled returns a hardware point at the given number of seconds after 09:00. node, gpu and value are raw JSON.
+// sampled returns a hardware point at the given number of seconds after 09:00. The node, the GPU and the value are raw
+// JSON.
 func sampled(at int, node, gpu, key string, value any) string {
 	moment := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC).Add(time.Duration(at) * time.Second).Format(time.RFC3339)
 	return fmt.Sprintf(`{"ts":%q,"node":%s,"gpu":%s,"key":%q,"value":%v}`, moment, node, gpu, key, value)

@@ -13,7 +13,7 @@ import (
 )
 
 // nulCases returns bodies with a NUL character in a field that must not contain NUL: a name, a number, a time or an
-// enum. In rest and want, the word NUL stands for the character.
+// enum. In the fields rest and want, the word NUL stands for the character.
 func nulCases() []struct{ route, rest, want string } {
 	const point, validation, artifact = `"points":[{"ts":` + ts + `,"value":1,`, `"step":1,"samples":[],`, `"kind":"checkpoint",`
 	return []struct{ route, rest, want string }{
@@ -51,7 +51,7 @@ func TestNUL_inNamesRejected(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	run := h.replica(ingest.Config{}).train()
-	require.Empty(t, run.watermark(), "the first request creates the run's row")
+	require.Empty(t, run.watermark(), "the run has no data yet; this request creates its row")
 	before := h.stored()
 	for _, c := range nulCases() {
 		a := run.call(http.MethodPost, c.route, "w:1", run.body(strings.ReplaceAll(c.rest, "NUL", `\u0000`)))
@@ -71,7 +71,7 @@ func TestUnpairedSurrogate_inNamesRejected(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	run := h.replica(ingest.Config{}).train()
-	require.Empty(t, run.watermark(), "the first request creates the run's row")
+	require.Empty(t, run.watermark(), "the run has no data yet; this request creates its row")
 	before := h.stored()
 	cases := append(nulCases(), []struct{ route, rest, want string }{
 		{"hparams", `"params":{"note":"NUL"}`, "body.params.note value_error"},

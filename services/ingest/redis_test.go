@@ -113,6 +113,22 @@ func TestRedis_usedButOptional(t *testing.T) {
 	require.EqualValues(t, n, e.GetEof().GetSeq())
 }
 
+// Validate accepts exactly the URLs with which the service starts.
+func TestConfig_Validate_redisURL(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	for url, valid := range map[string]bool{
+		"": true, "redis://h": true, "redis://u:p@h:6379/2": true, "rediss://h:1/": true, "unix:///run/redis.sock": false, "redis://": false,
+		"redis://h/name": false, "redis://h?db=1": false, "redis://h:port": false,
+	} {
+		cfg := ingest.Config{RedisURL: secret.New(url)}
+		err := cfg.Validate()
+		require.Equal(t, valid, err == nil, "%s: %v", url, err)
+		_, err = ingest.New(t.Context(), cfg, ingest.Deps{Pool: h.db.Pool(ingest.Name), Clock: h.clock})
+		require.Equal(t, valid, err == nil, "%s: %v", url, err)
+	}
+}
+
 func TestConfig_invalidRedisURLHidesPassword(t *testing.T) {
 	t.Parallel()
 	require.Error(t, (&ingest.Config{RedisURL: secret.New("http://x")}).Validate())

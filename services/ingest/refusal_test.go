@@ -158,6 +158,9 @@ func TestInvalidQueries_reportParameterNames(t *testing.T) {
 		"artifact/upload-url?run_id=" + run.run + "&kind=x&path=&size_bytes=-1&sha256=" + strings.ToUpper(sum): {
 			"query.kind enum", "query.path string_too_short", "query.size_bytes int_parsing", "query.sha256 string_pattern_mismatch",
 		},
+		"artifact/upload-url?run_id=" + run.run + "&kind=checkpoint&path=" + strings.Repeat("x", 4097) + "&size_bytes=1&sha256=" + sum: {
+			"query.path string_too_long",
+		},
 	}
 	for path, want := range cases {
 		require.Equal(t, want, problems(t, run.call(http.MethodGet, path, "", "")), path)
@@ -168,7 +171,7 @@ func TestInvalidQueries_reportParameterNames(t *testing.T) {
 	}
 }
 
-func TestCredentials(t *testing.T) {
+func TestReports_acceptedCredentials(t *testing.T) {
 	t.Parallel()
 	r := open(t).replica(ingest.Config{})
 	run, other := r.train(), r.train()
@@ -188,7 +191,7 @@ func TestCredentials(t *testing.T) {
 		"basic":           {map[string][]string{"Authorization": {"Basic " + run.token}}, body, 401},
 		"another kind":    {map[string][]string{"Authorization": {"Bearer dtk_" + run.token[4:]}}, body, 401},
 		"a jwt":           {map[string][]string{"Authorization": {"Bearer eyJhbGciOiJub25lIn0.e30."}}, body, 401},
-		"mistyped":        {map[string][]string{"X-Service-Token": {run.token[:len(run.token)-1] + "x"}}, body, 401},
+		"mistyped":        {map[string][]string{"X-Service-Token": {mistyped(run.token)}}, body, 401},
 		"another run":     {map[string][]string{"X-Service-Token": {other.token}}, body, 403},
 		"a run's prefix":  {map[string][]string{"X-Service-Token": {run.token}}, `{"run_id":"` + run.run[:20] + `","chunks":[]}`, 403},
 	}
@@ -206,7 +209,7 @@ func TestCredentials(t *testing.T) {
 	require.Equal(t, 4, count(t, r.h, "log_chunk"))
 }
 
-func TestSizesAndRoutes(t *testing.T) {
+func TestRejectedRequests_storeNothing(t *testing.T) {
 	t.Parallel()
 	r := open(t).replica(ingest.Config{})
 	run := r.train()
@@ -240,7 +243,8 @@ func TestReports_afterRunEnd(t *testing.T) {
 		require.Equal(t, c.want, a.status, "%s: %s", name, a.body)
 		a = run.call(http.MethodGet, "artifact/upload-url?kind=checkpoint&path=x&size_bytes=1&sha256="+strings.Repeat("a", 64)+"&run_id="+run.run, "", "")
 		require.Equal(t, c.want, a.status, "%s: %s", name, a.body)
-		// Jobs decides whether a lifecycle event is valid; ingest therefore accepts it even after the run has ended.
+		// The jobs service decides whether a lifecycle event is valid; ingest therefore accepts an event even after the run
+		// has ended.
 		require.Equal(t, 200, run.call(http.MethodPost, "lifecycle", "", run.body(`"event":"failed","ts":`+ts)).status)
 	}
 	run := r.train()
@@ -267,4 +271,13 @@ func TestReplacedAttempt_storesNothing(t *testing.T) {
 	a := old.call(http.MethodPost, "logs", "a:2", old.body(`"chunks":["zombie\n"]`))
 	require.Equal(t, 409, a.status, string(a.body))
 	require.Equal(t, []string{"1 first", "1 open", "2 second"}, run.lines())
+}
+
+// mistyped returns the token with another last character.
+func mistyped(token string) string {
+	last := "x"
+	if strings.HasSuffix(token, last) {
+		last = "y"
+	}
+	return token[:len(token)-1] + last
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
-// mutate returns a damaged copy of body, in which pieces are deleted, repeated, inserted or replaced.
+// mutate returns a damaged copy of the body, in which pieces are deleted, repeated, inserted or replaced.
 func mutate(draw *rand.Rand, body string) string {
 	pieces := []string{
 		`\u0000`, "\x00", "\xff", `"`, `\`, "{", "}", "[", "]", ",", ":", "null", "NaN", "-Infinity", "1e999", "-1", "99999999999999999999", `"\ud800"`, `{"a":{"a":1}}`,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc"
 
 	commonpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1"
@@ -20,16 +21,17 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
 	"github.com/signalbox-dev/signalbox/platform/process"
+	"github.com/signalbox-dev/signalbox/platform/retention"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/db"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/evaluation"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/follow"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/httpapi"
+	points "github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/read"
 	ingestrun "github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/transfer"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/wakeup"
 )
 
 // Name is the name of the service. Its database schema, its identity and its group of settings have the same name.
@@ -43,22 +45,29 @@ type Deps struct {
 	Clock clock.Clock
 	IDs   *id.Source
 	Log   *slog.Logger
+	Meter metric.MeterProvider // may be nil
 }
 
 // Service is the assembled ingest service.
 type Service struct {
 	deps        Deps
 	rows        *ingestrun.Store
+	quota       *groupcommit.Quota
 	commit      *groupcommit.Committer
+	compactor   *points.Compactor
 	hub         *follow.Hub
-	live        *wakeup.Wakeups // nil without Redis
+	live        *follow.Wakeups // nil without Redis
 	signals     *ingestrun.ControlBoard
 	handler     *httpapi.Handler
+	download    *httpapi.LogDownload
+	export      *httpapi.MetricExport
 	public      *read.Server
 	peer        *read.PeerServer
 	owners      *transfer.Server
+	comparison  *read.CompareServer
 	evaluations *evaluation.Server
-	digestAge   time.Duration // 0 keeps the digests
+	cfg         Config
+	sweeper     *retention.Sweeper
 }
 
 // Migrations returns the goose files of the ingest schema.
@@ -66,19 +75,24 @@ func Migrations() (fs.FS, error) { return db.Migrations() }
 
 // New assembles the service. It starts no goroutine.
 func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
-	s := &Service{deps: d, rows: &ingestrun.Store{Pool: d.Pool, Clock: d.Clock}, hub: follow.NewHub(d.Clock)}
+	s := &Service{cfg: cfg, deps: d, rows: &ingestrun.Store{Pool: d.Pool, Clock: d.Clock}, hub: follow.NewHub(d.Clock)}
 	if !cfg.RedisURL.IsZero() {
-		l, err := wakeup.New(cfg.RedisURL, d.Clock, d.Log)
+		l, err := follow.NewWakeups(cfg.RedisURL, d.Clock, d.Log)
 		if err != nil {
 			return nil, err
 		}
 		s.live = l
 	}
-	s.digestAge = time.Duration(cfg.DigestDays) * 24 * time.Hour
-	s.commit = groupcommit.New(d.Pool, d.Clock, s.changed)
+	s.sweeper = &retention.Sweeper{
+		Objects: d.Blobs, Pool: d.Pool, Prefix: artifact.ObjectPrefix, LockSQL: artifact.LockObjectsSQL, Unused: artifact.UnusedObjects,
+	}
+	var err error
+	if s.quota, err = groupcommit.NewQuota(cfg.limits(), d.Meter); err != nil {
+		return nil, err
+	}
+	s.commit = groupcommit.New(d.Pool, d.Clock, s.quota, s.changed)
 	s.signals = ingestrun.NewControlBoard(d.Clock, s.nextSignal)
-	s.wire()
-	return s, nil
+	return s, s.wire()
 }
 
 // changed wakes the followers on this replica at once. If Redis is configured, it also wakes the followers on other
@@ -96,13 +110,26 @@ func (s *Service) Name() string { return Name }
 // Register registers the gRPC services of ingest.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	ingestv1.RegisterRunDataServiceServer(r, s.public)
+	ingestv1.RegisterRunComparisonServiceServer(r, s.comparison)
 	ingestv1.RegisterAgentEvaluationServiceServer(r, s.evaluations)
 	ingestpeerv1.RegisterRunDataPeerServiceServer(r, s.peer)
 	commonpeerv1.RegisterOwnerPeerServiceServer(r, s.owners)
 }
 
-// Handler returns the handler for /api/ingest.
-func (s *Service) Handler() http.Handler { return s.handler }
+// Handler returns the handler for /api/ingest and for the downloads of logs and metrics.
+func (s *Service) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, ok := s.export.Match(r.URL.Path); ok {
+			s.export.ServeHTTP(w, r)
+			return
+		}
+		if _, ok := s.download.Match(r.URL.Path); ok {
+			s.download.ServeHTTP(w, r)
+			return
+		}
+		s.handler.ServeHTTP(w, r)
+	})
+}
 
 // Bounds of the backoff before a lost connection or stream is opened again.
 const (
@@ -114,9 +141,11 @@ const (
 func (s *Service) Workers() []process.Worker {
 	workers := []process.Worker{
 		{Name: "ingest.commit", Run: s.commit.Run},
+		{Name: "ingest.compact", Run: s.compactor.Run},
 		{Name: "ingest.poll", Run: s.hub.Run},
 		{Name: "ingest.listen", Run: s.listen},
 		{Name: "ingest.signals", Run: s.watchSignals},
+		{Name: "ingest.deleted", Run: s.clearDeleted},
 	}
 	if s.live != nil {
 		workers = append(workers, process.Worker{Name: "ingest.live", Run: func(ctx context.Context) error {
@@ -124,6 +153,15 @@ func (s *Service) Workers() []process.Worker {
 		}})
 	}
 	return workers
+}
+
+// clearEvery is the pause between two searches for deleted runs that have data.
+const clearEvery = 15 * time.Second
+
+// clearDeleted deletes the data of deleted runs.
+func (s *Service) clearDeleted(ctx context.Context) error {
+	expiry := &ingestrun.Expiry{Pool: s.deps.Pool}
+	return process.Loop(ctx, s.deps.Clock, clearEvery, clearEvery/4, process.Logged(s.deps.Log, "ingest.deleted", expiry.ClearDeleted))
 }
 
 // listen wakes followers when any replica commits data. If it loses its connection, it connects again; until then,

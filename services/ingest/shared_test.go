@@ -1,6 +1,7 @@
 package ingest_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,7 +29,7 @@ func TestValidation_protectedDatasetKeepsLengthsAndRewards(t *testing.T) {
 	require.JSONEq(t, `{"withheld":{"user":6,"assistant":10,"env":null}}`, string(s.GetExtra()))
 }
 
-// Jobs reads run data for share links, whose readers are not signed in. No other service may do so.
+// The jobs service reads run data for share links, whose readers are not signed in. No other service may do so.
 func TestPeer_jobsReadsSharedRunData(t *testing.T) {
 	t.Parallel()
 	r := open(t).replica(ingest.Config{})
@@ -57,6 +58,21 @@ func TestPeer_jobsReadsSharedRunData(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{}`, string(params.GetParams()))
 
+	summary, err := r.peer.SummarizeRun(t.Context(), &ingestpeerv1.SummarizeRunRequest{RunId: run.run})
+	require.NoError(t, err)
+	require.Positive(t, summary.GetPosition())
+	require.JSONEq(t, `{"lr":0.1}`, string(summary.GetParams()))
+	require.Len(t, summary.GetMetrics(), 2)
+	require.InDelta(t, 1, summary.GetMetrics()[0].GetMax(), 0)
+	require.True(t, math.IsNaN(summary.GetMetrics()[1].GetLast()))
+	require.Nil(t, summary.GetMetrics()[1].Min, "NaN does not count as the lowest value")
+	require.False(t, summary.GetClosed() || summary.GetMore())
+	summary, err = r.peer.SummarizeRun(t.Context(), &ingestpeerv1.SummarizeRunRequest{RunId: run.run, Position: summary.GetPosition()})
+	require.NoError(t, err)
+	require.Empty(t, summary.GetMetrics(), "nothing was reported since")
+	_, err = r.registry.SummarizeRun(t.Context(), &ingestpeerv1.SummarizeRunRequest{RunId: run.run})
+	require.True(t, fault.Is(err, fault.Forbidden), "%v", err)
+
 	samples, err := r.peer.GetRunSamples(t.Context(), &ingestpeerv1.GetRunSamplesRequest{RunId: run.run, Limit: 1})
 	require.NoError(t, err)
 	require.Equal(t, `"u"`, string(samples.GetSamples()[0].GetUser()))
@@ -69,5 +85,5 @@ func TestPeer_jobsReadsSharedRunData(t *testing.T) {
 	_, err = r.peer.GetRunMetrics(t.Context(), &ingestpeerv1.GetRunMetricsRequest{RunId: run.run})
 	require.True(t, fault.Is(err, fault.Invalid), "a page needs a limit: %v", err)
 	_, err = r.registry.GetRunSamples(t.Context(), &ingestpeerv1.GetRunSamplesRequest{RunId: run.run, Limit: 1})
-	require.Error(t, err, "only jobs may read run data without a user")
+	require.Error(t, err, "only the jobs service may read run data without a user")
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
-// EndWaits ends every wait for a signal. The process calls it at shutdown, so that the clients repeat their requests at
-// another replica.
+// EndWaits ends every wait for a signal. The process calls it at shutdown, so that the clients repeat their requests,
+// which then reach another replica.
 func (s *Service) EndWaits() { s.signals.Close() }
 
-// nextSignal fetches the current signal of an attempt from jobs.
+// nextSignal fetches the current signal of an attempt from the jobs service.
 func (s *Service) nextSignal(ctx context.Context, runID string, attempt int32) (run.Signal, error) {
 	m, err := s.deps.Runs.NextSignal(ctx, &jobspeerv1.NextSignalRequest{RunId: runID, Attempt: attempt})
 	if err != nil {
@@ -28,7 +28,7 @@ func (s *Service) nextSignal(ctx context.Context, runID string, attempt int32) (
 	return signalOf(m), nil
 }
 
-// ack forwards the acknowledgement of a signal to jobs.
+// ack forwards the acknowledgement of a signal to the jobs service.
 func (s *Service) ack(ctx context.Context, g *ingesttoken.Grant, signalID string) (run.Signal, error) {
 	m, err := s.deps.Runs.AckSignal(ctx, &jobspeerv1.AckSignalRequest{RunId: g.Owner.RunID, Attempt: g.Attempt, SignalId: signalID})
 	if err != nil {
@@ -41,7 +41,7 @@ func signalOf(m *jobspeerv1.Signal) run.Signal {
 	return run.Signal{Signal: m.GetSignal(), ID: m.GetId(), Deadline: request.TimeOf(m.GetDeadline())}
 }
 
-// checkpoint reports a registered checkpoint to jobs.
+// checkpoint reports a registered checkpoint to the jobs service.
 func (s *Service) checkpoint(ctx context.Context, g *ingesttoken.Grant, a *artifact.Artifact) error {
 	_, err := s.deps.Runs.RecordCheckpoint(ctx, &jobspeerv1.RecordCheckpointRequest{
 		RunId: a.RunID, Attempt: g.Attempt, ArtifactId: a.ID, Step: a.Step, Format: a.Format, Uri: a.URI(),
@@ -50,8 +50,8 @@ func (s *Service) checkpoint(ctx context.Context, g *ingesttoken.Grant, a *artif
 	return err
 }
 
-// watchSignals receives the signals of all runs from jobs. If it loses the stream, it opens the stream again; until
-// then, waiting requests poll.
+// watchSignals receives the signals of all runs from the jobs service. If it loses the stream, it opens the stream
+// again; until then, waiting requests poll.
 func (s *Service) watchSignals(ctx context.Context) error {
 	backoff := process.Backoff{Min: listenLeast, Max: listenMost, Jitter: 0.5}
 	for try := 0; ; try++ {

@@ -158,7 +158,7 @@ func TestSignals_waitEndsWithNewSignal(t *testing.T) {
 	require.Equal(t, "stop", one.signals("&after=stop.1").json(t)["signal"], "a request without wait returns the current signal even if it is known")
 }
 
-// EndWaits works even while the signal stream from jobs is down.
+// EndWaits works even while the signal stream from the jobs service is down.
 func TestEndWaits_endsEveryWait(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -214,8 +214,8 @@ func TestSignals_rejections(t *testing.T) {
 	require.Equal(t, http.StatusConflict, a.status, "a replaced attempt gets no signals: %s", a.body)
 }
 
-// Ingest records a checkpoint with jobs before the registration returns. A repeated registration records the checkpoint
-// again.
+// Ingest reports a checkpoint to the jobs service before the registration returns. A repeated registration reports the
+// checkpoint again.
 func TestRegisterArtifact_recordsCheckpointWithJobs(t *testing.T) {
 	t.Parallel()
 	h := open(t)

@@ -2,15 +2,17 @@ package ingest
 
 import (
 	"context"
+	"fmt"
 
+	"go.opentelemetry.io/otel/attribute"
+	otelmetric "go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/audit"
-	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/evaluation"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/follow"
@@ -26,64 +28,67 @@ import (
 )
 
 // wire creates the servers and stores and connects them.
-func (s *Service) wire() {
+func (s *Service) wire() error {
 	d := s.deps
+	withheld, err := newWithheld(d.Meter)
+	if err != nil {
+		return err
+	}
+	if s.compactor, err = metric.NewCompactor(d.Pool, d.Clock, d.Log, d.Meter); err != nil {
+		return err
+	}
 	runs := &ingestrun.Runs{Rows: s.rows, FetchOwner: s.owner}
-	lines, metrics, scores := &logs.Store{Pool: d.Pool}, metric.NewStore(d.Pool), &evaluation.ScoreStore{Pool: d.Pool}
+	gate := ingestrun.NewGate()
+	lines, metrics, scores := &logs.Store{Pool: d.Pool, Clock: d.Clock}, metric.NewStore(d.Pool, gate), &evaluation.ScoreStore{Pool: d.Pool}
 	s.public = &read.Server{
-		Runs: runs, Logs: lines, Metrics: metrics, Hparams: &ingestrun.HParamStore{Pool: d.Pool},
+		Runs: runs, Progress: s.rows.Progress, Logs: lines, Gate: gate,
+		Metrics: metrics, Hparams: &ingestrun.HParamStore{Pool: d.Pool},
 		Validations: &evaluation.ValidationStore{Pool: d.Pool}, Artifacts: s.artifacts(), Records: &report.RawStore{Pool: d.Pool},
-		Hardware: &metric.HardwareStore{Pool: d.Pool}, Scores: scores,
+		Downloads: &artifact.Downloads{Pool: d.Pool, Blobs: d.Blobs, Audit: audit.NewLog(d.Clock, d.IDs, Name)},
+		Hardware:  &read.HardwareStore{Pool: d.Pool}, Scores: scores,
 		LogStreams:    follow.NewStreams[*ingestv1.FollowLogsResponse](s.hub, read.LogPages(s.rows.Progress, lines)),
 		MetricStreams: follow.NewStreams[*ingestv1.FollowMetricsResponse](s.hub, read.MetricPages(s.rows.Progress, metrics)),
+	}
+	s.comparison = &read.CompareServer{
+		Runs: runs, Metrics: metrics, Hparams: s.public.Hparams, Validations: s.public.Validations, Clock: d.Clock,
 	}
 	s.evaluations = &evaluation.Server{
 		Runs: runs, Store: &evaluation.Store{Pool: d.Pool}, Progress: s.rows.Progress, Scores: read.EvaluationScores(scores),
 	}
 	s.peer = &read.PeerServer{
-		Runs: runs, Store: s.commit, Artifacts: s.artifacts(),
+		Runs: runs, Progress: s.rows.Progress, Store: s.commit, Artifacts: s.artifacts(), Expiry: &ingestrun.Expiry{Pool: d.Pool},
 		Metrics: metrics, Hparams: s.public.Hparams, Validations: s.public.Validations,
 	}
 	s.owners = &transfer.Server{Pool: d.Pool, Audit: audit.NewLog(d.Clock, d.IDs, Name)}
 	s.handler = &httpapi.Handler{
-		Grants: ingesttoken.NewChecker(d.Clock, s.grant), Store: s.commit, Marks: marks{d.Pool, d.Clock}, Keys: metric.NewKeys(),
-		Registrar: &artifact.Registrar{Blobs: d.Blobs}, Artifacts: s.artifacts(), Lifecycle: s.lifecycle, Checkpoint: s.checkpoint, Signals: s.signals, Ack: s.ack,
-		Classify: pg.Classify, Clock: d.Clock, IDs: d.IDs, Log: d.Log,
+		Grants: ingesttoken.NewChecker(d.Clock, s.grant), Store: s.commit, Marks: marks{s.commit, d.Pool}, Keys: metric.NewKeys(),
+		Registrar: &artifact.Registrar{Blobs: d.Blobs, Holds: s.holds()}, Artifacts: s.artifacts(), Note: s.quota.Note(), Lifecycle: s.lifecycle, Checkpoint: s.checkpoint, Signals: s.signals, Ack: s.ack,
+		Withheld: withheld, Classify: pg.Classify, Clock: d.Clock, IDs: d.IDs, Log: d.Log,
 	}
+	s.download = &httpapi.LogDownload{
+		Readable: runs.Admitted, Progress: s.rows.Progress, Logs: lines, Classify: pg.Classify, Clock: d.Clock, IDs: d.IDs, Log: d.Log,
+	}
+	s.export = &httpapi.MetricExport{LogDownload: s.download, Metrics: metrics}
+	return nil
 }
 
-// owner fetches from jobs the owner of a run, given the id of the run or of its job.
-func (s *Service) owner(ctx context.Context, id string, readable bool) (*ingestrun.Owner, error) {
-	o, err := s.deps.Runs.GetRunOwner(ctx, &jobspeerv1.GetRunOwnerRequest{Id: id, Readable: readable})
+// newWithheld registers the counter of withheld parts and returns the function that adds to it; meters may be nil.
+func newWithheld(meters otelmetric.MeterProvider) (func(ctx context.Context, kind string, parts int), error) {
+	if meters == nil {
+		meters = noop.NewMeterProvider()
+	}
+	const name = "ingest_withheld_total"
+	counter, err := meters.Meter("ingest").Int64Counter(name,
+		otelmetric.WithDescription("parts of reports that were not stored because the run is protected, by kind of report"))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("create the counter %s: %w", name, err)
 	}
-	return ownerOf(o), nil
+	return func(ctx context.Context, kind string, parts int) {
+		counter.Add(ctx, int64(parts), otelmetric.WithAttributes(attribute.String("kind", kind)))
+	}, nil
 }
 
-func ownerOf(o *jobspeerv1.RunOwner) *ingestrun.Owner {
-	return &ingestrun.Owner{
-		RunID: o.GetRunId(), JobID: o.GetJobId(), OwnerID: o.GetOwnerId(), ProjectID: o.GetProjectId(),
-		Project: o.GetProject(), Visibility: o.GetVisibility(), VisibilityVersion: o.GetVisibilityVersion(),
-	}
-}
-
-// grant fetches from jobs the grant of an ingest token. It also stores the run's row, to which all reported data
-// refers.
-func (s *Service) grant(ctx context.Context, hash []byte) (*ingesttoken.Grant, error) {
-	g, err := s.deps.Runs.ResolveIngestToken(ctx, &jobspeerv1.ResolveIngestTokenRequest{TokenHash: hash})
-	if err != nil {
-		return nil, err
-	}
-	out := &ingesttoken.Grant{
-		Owner: *ownerOf(g.GetOwner()), Attempt: g.GetAttempt(), Container: g.GetContainer(), Current: g.GetCurrent(), Withhold: g.GetWithhold(),
-	}
-	out.Owner.RunID, out.Owner.JobID = g.GetRunId(), g.GetJobId()
-	out.EndedAt, out.ExpiresAt = request.TimeOf(g.GetEndedAt()), request.TimeOrZero(g.GetExpiresAt())
-	return out, s.rows.Upsert(ctx, &out.Owner)
-}
-
-// lifecycle forwards a reported event to jobs.
+// lifecycle forwards a reported event to the jobs service.
 func (s *Service) lifecycle(ctx context.Context, g *ingesttoken.Grant, event *report.Lifecycle) error {
 	_, err := s.deps.Runs.ReportLifecycle(ctx, &jobspeerv1.ReportLifecycleRequest{
 		RunId: g.Owner.RunID, Attempt: g.Attempt, Event: event.Event, Ts: timestamppb.New(event.At), Message: event.Message,
@@ -91,15 +96,11 @@ func (s *Service) lifecycle(ctx context.Context, g *ingesttoken.Grant, event *re
 	return err
 }
 
-// marks reads which numbered requests are stored.
+// marks reports which numbered requests are stored.
 type marks struct {
-	q     pg.Querier
-	clock clock.Clock
-}
+	*groupcommit.Committer
 
-// Claim implements httpapi.Marks.
-func (m marks) Claim(ctx context.Context, runID, stream string, key groupcommit.Key, digest groupcommit.Digest) (bool, error) {
-	return groupcommit.Claim(ctx, m.q, m.clock.Now(), runID, stream, key, digest)
+	q pg.Querier
 }
 
 // Watermark implements httpapi.Marks.

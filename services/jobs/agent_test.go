@@ -13,9 +13,10 @@ import (
 
 // agent is a fake agent of a node. It sends the reports that the test chooses and records what it receives.
 type agent struct {
-	w      *harness
-	nodeID string
-	inv    *jobsv1.Inventory
+	w        *harness
+	nodeID   string
+	inv      *jobsv1.Inventory
+	boundary *jobsv1.NodeBoundary
 
 	client jobsv1.AgentServiceClient
 	stream jobsv1.AgentService_ConnectClient
@@ -29,7 +30,7 @@ type agent struct {
 }
 
 // join joins a node to a fleet and opens its stream.
-func (w *harness) join(fleet *jobsv1.Fleet, inv *jobsv1.Inventory) *agent {
+func (w *harness) join(fleet *jobsv1.Fleet, inv *jobsv1.Inventory, change ...func(*agent)) *agent {
 	w.t.Helper()
 	tok, err := w.fleets().CreateJoinToken(w.as(admin()), &jobsv1.CreateJoinTokenRequest{FleetId: fleet.GetId()})
 	require.NoError(w.t, err)
@@ -37,7 +38,10 @@ func (w *harness) join(fleet *jobsv1.Fleet, inv *jobsv1.Inventory) *agent {
 		Token: tok.GetToken(), Hostname: "host", CertificateRequest: "request", Inventory: inv,
 	})
 	require.NoError(w.t, err)
-	a := &agent{w: w, nodeID: joined.GetNodeId(), inv: inv, works: map[string]*jobsv1.ObservedWork{}}
+	a := &agent{w: w, nodeID: joined.GetNodeId(), inv: inv, works: map[string]*jobsv1.ObservedWork{}, boundary: &jobsv1.NodeBoundary{Kind: "own_user", Required: true}}
+	for _, c := range change {
+		c(a)
+	}
 	a.connect()
 	return a
 }
@@ -60,6 +64,7 @@ func (a *agent) connect() {
 	a.stream, a.cancel = stream, cancel
 	require.NoError(a.w.t, stream.Send(&jobsv1.ConnectRequest{Message: &jobsv1.ConnectRequest_Hello{Hello: &jobsv1.AgentHello{
 		NodeId: a.nodeID, Inventory: a.inv, Incarnation: "one", Drivers: []string{"llamacpp"},
+		Boundary: a.boundary,
 	}}}))
 	a.mu.Lock()
 	a.desired, a.err, a.changed = nil, nil, make(chan struct{}, 1)
@@ -89,7 +94,7 @@ func (a *agent) receive(stream jobsv1.AgentService_ConnectClient, changed chan s
 	}
 }
 
-// wait waits until ok returns true for the desired works, and returns them.
+// wait waits until the function ok returns true for the desired works, and returns these works.
 func (a *agent) wait(what string, ok func(works []*jobsv1.Work) bool) []*jobsv1.Work {
 	a.w.t.Helper()
 	deadline := time.After(patience)
@@ -113,7 +118,7 @@ func (a *agent) wait(what string, ok func(works []*jobsv1.Work) bool) []*jobsv1.
 	}
 }
 
-// work waits for a work item of a kind that is desired to run and that the agent has not reported yet.
+// work waits for a work item of the given kind that should run and that the agent has not reported yet.
 func (a *agent) work(kind jobsv1.WorkKind) *jobsv1.Work {
 	a.w.t.Helper()
 	var found *jobsv1.Work
@@ -148,7 +153,7 @@ func (a *agent) heartbeat() {
 	_ = a.stream.Send(&jobsv1.ConnectRequest{Message: &jobsv1.ConnectRequest_Heartbeat{Heartbeat: &jobsv1.Heartbeat{}}})
 }
 
-// see records that the work item is in a phase, and reports it.
+// see records the phase of a work item and reports the phase to the server.
 func (a *agent) see(w *jobsv1.Work, phase jobsv1.Phase, change ...func(*jobsv1.ObservedWork)) {
 	a.w.t.Helper()
 	o := &jobsv1.ObservedWork{WorkId: w.GetWorkId(), Generation: w.GetGeneration(), Fence: w.GetFence(), Phase: phase}

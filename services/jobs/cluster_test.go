@@ -32,7 +32,7 @@ func (w *harness) awaitNode(nodeID, state string) *jobsv1.Node {
 		var err error
 		n, err = w.cluster().GetNode(w.as(alice()), &jobsv1.GetNodeRequest{NodeId: nodeID})
 		return err == nil && n.GetState() == state
-	}, patience, 20*time.Millisecond, "node %s is not %s", nodeID, state)
+	}, patience, 20*time.Millisecond, "node %s must become %s", nodeID, state)
 	return n
 }
 
@@ -56,7 +56,7 @@ func TestCordonNode(t *testing.T) {
 	again, err := w.cluster().CordonNode(w.as(admin()), &jobsv1.CordonNodeRequest{NodeId: a.nodeID, Reason: &reason})
 	require.NoError(t, err)
 	require.Equal(t, "cordoned", again.GetState())
-	require.Equal(t, 1, w.count(`audit WHERE action = 'node.cordon'`), "an unchanged order leaves no audit row")
+	require.Equal(t, 1, w.count(`audit WHERE action = 'node.cordon'`), "repeating the same order must leave no audit row")
 	a.exit(running, 0, "", "")
 	w.await(first.GetId(), jobsv1.JobState_JOB_STATE_SUCCEEDED)
 
@@ -64,7 +64,7 @@ func TestCordonNode(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "ready", n.GetState())
 	require.Nil(t, n.Reason)
-	require.Equal(t, second.GetId(), a.attempt().GetAttempt().GetJobId(), "the waiting job is placed at once")
+	require.Equal(t, second.GetId(), a.attempt().GetAttempt().GetJobId(), "the waiting job must be placed at once")
 	require.Equal(t, 1, w.count(`event WHERE type = 'node.cordoned'`))
 	require.Equal(t, 1, w.count(`event WHERE type = 'node.uncordoned'`))
 }
@@ -81,13 +81,13 @@ func TestDrainNodeWait(t *testing.T) {
 	require.Equal(t, "draining", n.GetState())
 	require.Equal(t, jobsv1.DrainMode_DRAIN_MODE_WAIT, n.GetDrain().GetMode())
 	require.Nil(t, n.GetDrain().GetDeadline())
-	require.Equal(t, jobsv1.JobState_JOB_STATE_STARTING, w.get(j.GetId()).GetState(), "the job continues")
+	require.Equal(t, jobsv1.JobState_JOB_STATE_STARTING, w.get(j.GetId()).GetState(), "the job must continue")
 	_, err := w.cluster().CordonNode(w.as(admin()), &jobsv1.CordonNodeRequest{NodeId: a.nodeID})
 	require.True(t, fault.Is(err, fault.Conflict), "%v", err)
 	a.exit(running, 0, "", "")
 	w.await(j.GetId(), jobsv1.JobState_JOB_STATE_SUCCEEDED)
 	require.Zero(t, w.awaitNode(a.nodeID, "drained").GetWorks())
-	require.Equal(t, "drained", w.drain(a.nodeID, jobsv1.DrainMode_DRAIN_MODE_KILL, nil).GetState(), "a drained node stays drained")
+	require.Equal(t, "drained", w.drain(a.nodeID, jobsv1.DrainMode_DRAIN_MODE_KILL, nil).GetState(), "a drained node must stay drained")
 	n, err = w.cluster().UncordonNode(w.as(admin()), &jobsv1.UncordonNodeRequest{NodeId: a.nodeID})
 	require.NoError(t, err)
 	require.Equal(t, "ready", n.GetState())
@@ -116,7 +116,7 @@ func TestDrainNodeKill(t *testing.T) {
 			a.wait("desired stopped", func(works []*jobsv1.Work) bool {
 				return len(works) == 1 && works[0].GetWorkId() == running.GetWorkId() && works[0].GetDesired() == jobsv1.Desired_DESIRED_STOPPED
 			})
-			require.Equal(t, "draining", w.awaitNode(a.nodeID, "draining").GetState(), "the node is not drained before the processes are gone")
+			require.Equal(t, "draining", w.awaitNode(a.nodeID, "draining").GetState(), "the node must not be drained before its processes have exited")
 			b := w.join(fleet, cpuNode())
 			a.exit(running, -1, "stopped", "")
 			w.awaitNode(a.nodeID, "drained")
@@ -161,10 +161,10 @@ func TestDrainNodeCheckpoint(t *testing.T) {
 	b := w.join(fleet, cpuNode())
 	a.exit(saving, -1, "stopped", "")
 	next := b.attempt()
-	require.Equal(t, saves.GetId(), next.GetAttempt().GetJobId(), "it continues on the other node without a resume call")
+	require.Equal(t, saves.GetId(), next.GetAttempt().GetJobId(), "the job must continue on the other node without a resume call")
 	require.EqualValues(t, 2, w.get(saves.GetId()).GetAttempt())
-	require.Equal(t, "draining", w.awaitNode(a.nodeID, "draining").GetState(), "the other job still runs there")
-	require.Equal(t, 1, w.count(`event WHERE from_state = 'running' AND to_state = 'pausing'`), "the checkpoint was requested once")
+	require.Equal(t, "draining", w.awaitNode(a.nodeID, "draining").GetState(), "the node must be draining while the other job runs there")
+	require.Equal(t, 1, w.count(`event WHERE from_state = 'running' AND to_state = 'pausing'`), "the checkpoint must be requested once")
 	a.exit(plain, 0, "", "")
 	w.await(cannot.GetId(), jobsv1.JobState_JOB_STATE_SUCCEEDED)
 	w.awaitNode(a.nodeID, "drained")
@@ -220,6 +220,11 @@ func TestGetCluster(t *testing.T) {
 		sum.GetPools()[0].GetNodes(), sum.GetPools()[0].GetNodesReady(), sum.GetPools()[0].GetGpusTotal(), sum.GetPools()[0].GetGpusFree(),
 	})
 	require.EqualValues(t, 2, sum.GetJobsPlaced()+sum.GetJobsQueued())
+	_, err = w.pool.Exec(t.Context(), `INSERT INTO job SELECT (jsonb_populate_record(j, '{"id": "job_paused", "run_id": "run_paused", "state": "paused", "paused_at": "2026-11-21T03:00:00Z"}')).* FROM job j LIMIT 1`)
+	require.NoError(t, err)
+	again, err := w.cluster().GetCluster(w.as(alice()), &jobsv1.GetClusterRequest{})
+	require.NoError(t, err)
+	require.EqualValues(t, 2, again.GetJobsPlaced()+again.GetJobsQueued(), "a paused job holds no resources")
 	_, err = w.pool.Exec(t.Context(), `UPDATE node SET state = 'lost', lost_at = now() WHERE id = $1`, a.nodeID)
 	require.NoError(t, err)
 	a.cancel()
@@ -234,10 +239,9 @@ func TestListQueueHidesInvisibleJobs(t *testing.T) {
 	w.fleet("cpu", "gpu")
 	inSearch := func(r *jobsv1.SubmitJobRequest) { r.Spec.Project, r.Spec.Name = "search", "hidden-name" }
 	member := user("carol", authn.RoleOperator, authn.ProjectRole{Project: "prj_search", Role: authn.ProjectEditor})
-	hidden, err := w.jobs().SubmitJob(w.as(member), w.request(inSearch))
+	hidden, err := w.jobs().SubmitJob(w.as(member), w.request(inSearch, func(r *jobsv1.SubmitJobRequest) { r.Spec.Priority = new(int32(10)) }))
 	require.NoError(t, err)
-	urgent := int32(90)
-	open := w.submit(oneGPU, func(r *jobsv1.SubmitJobRequest) { r.Spec.Priority = &urgent })
+	open := w.submit(oneGPU)
 	list := func(as authn.Caller, pool *string, limit int32) []*jobsv1.QueueEntry {
 		got, err := w.cluster().ListQueue(w.as(as), &jobsv1.ListQueueRequest{Pool: pool, Limit: &limit})
 		require.NoError(t, err)
@@ -249,7 +253,7 @@ func TestListQueueHidesInvisibleJobs(t *testing.T) {
 	}{"other user": {alice(), false}, "owner": {member, true}, "admin": {admin(), true}} {
 		entries := list(c.as, nil, 10)
 		require.Len(t, entries, 2, name)
-		require.Equal(t, open.GetId(), entries[0].GetJobId(), "the higher priority comes first")
+		require.Equal(t, open.GetId(), entries[0].GetJobId(), "the job with the higher priority must come first")
 		require.Equal(t, []string{"cpu"}, entries[1].GetPools())
 		require.Equal(t, c.seen, entries[1].JobId != nil, name)
 		require.Equal(t, c.seen, entries[1].Name != nil && entries[1].ReasonDetail != nil, name)
@@ -280,7 +284,7 @@ func TestUpdateAndDeleteFleet(t *testing.T) {
 	got, err := update(admin(), func(r *jobsv1.UpdateFleetRequest) { r.Name = &name })
 	require.NoError(t, err)
 	require.Equal(t, name, got.GetName())
-	require.Equal(t, []string{"cpu"}, got.GetPools(), "fields that are not set stay unchanged")
+	require.Equal(t, []string{"cpu"}, got.GetPools(), "fields that are not set must stay unchanged")
 	_, err = update(admin(), func(r *jobsv1.UpdateFleetRequest) { r.Name = &taken })
 	require.True(t, fault.Is(err, fault.Conflict), "%v", err)
 	_, err = update(alice(), func(r *jobsv1.UpdateFleetRequest) { r.State = &draining })
@@ -289,7 +293,7 @@ func TestUpdateAndDeleteFleet(t *testing.T) {
 	require.NoError(t, err)
 	j := w.submit()
 	require.Eventually(t, func() bool { return w.get(j.GetId()).GetQueue().GetPosition() == 1 }, patience, 20*time.Millisecond)
-	require.Zero(t, w.count(`work`), "a draining fleet gets no new work")
+	require.Zero(t, w.count(`work`), "a draining fleet must get no new work")
 	got, err = update(admin(), func(r *jobsv1.UpdateFleetRequest) { r.State, r.Pools = &active, []string{"cpu", "more"} })
 	require.NoError(t, err)
 	require.Equal(t, []string{"cpu", "more"}, got.GetPools())
@@ -301,7 +305,7 @@ func TestUpdateAndDeleteFleet(t *testing.T) {
 		return err
 	}
 	require.True(t, fault.Is(remove(alice()), fault.Forbidden))
-	require.True(t, fault.Is(remove(admin()), fault.Conflict), "the fleet still runs work")
+	require.True(t, fault.Is(remove(admin()), fault.Conflict), "a fleet that still runs work must not be deleted")
 	require.Equal(t, 1, w.count(`node`))
 	a.exit(running, 0, "", "")
 	w.await(j.GetId(), jobsv1.JobState_JOB_STATE_SUCCEEDED)
@@ -314,7 +318,7 @@ func TestUpdateAndDeleteFleet(t *testing.T) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		return a.err != nil
-	}, patience, 20*time.Millisecond, "the stream of a removed node ends")
+	}, patience, 20*time.Millisecond, "the stream of a removed node must end")
 	require.Equal(t, 3, w.count(`audit WHERE action = 'fleet.update'`))
 	require.Equal(t, 1, w.count(`audit WHERE action = 'fleet.delete'`))
 	_, err = w.fleets().UpdateFleet(w.as(admin()), &jobsv1.UpdateFleetRequest{FleetId: fleet.GetId(), Name: &name})
@@ -355,20 +359,20 @@ func TestListAndRevokeJoinTokens(t *testing.T) {
 	}
 	require.True(t, fault.Is(revoke(alice(), fleet.GetId(), tok.GetId()), fault.Forbidden))
 	require.True(t, fault.Is(revoke(admin(), fleet.GetId(), w.ids.New(id.JoinToken)), fault.Absent))
-	require.True(t, fault.Is(revoke(admin(), w.fleet("x").GetId(), tok.GetId()), fault.Absent), "the token belongs to another fleet")
+	require.True(t, fault.Is(revoke(admin(), w.fleet("x").GetId(), tok.GetId()), fault.Absent), "a token of another fleet must not be found")
 	require.True(t, fault.Is(revoke(admin(), fleet.GetId(), "x"), fault.Invalid))
-	require.NoError(t, join(), "the token is still valid")
+	require.NoError(t, join(), "the token must still be valid")
 	for range 2 {
 		require.NoError(t, revoke(admin(), fleet.GetId(), tok.GetId()))
 	}
 	err = join()
-	require.True(t, fault.Is(err, fault.Unauthenticated), "revoked: %v", err)
+	require.True(t, fault.Is(err, fault.Unauthenticated), "a revoked token must be refused: %v", err)
 	tokens, err = list(admin())
 	require.NoError(t, err)
 	require.False(t, tokens[0].GetUsable())
 	require.NotNil(t, tokens[0].GetRevokedAt())
 	require.Equal(t, 1, w.count(`audit WHERE action = 'join_token.revoke'`))
-	require.Equal(t, 2, w.count(`node`), "nodes that joined with the token stay")
+	require.Equal(t, 2, w.count(`node`), "nodes that joined with the token must stay")
 }
 
 // A cordoned node remains cordoned after it was lost and has returned.
@@ -384,5 +388,5 @@ func TestCordonSurvivesNodeLoss(t *testing.T) {
 	a.connect()
 	w.awaitNode(a.nodeID, "cordoned")
 	j := w.submit()
-	require.Eventually(t, func() bool { return w.get(j.GetId()).GetQueue().GetPosition() == 1 }, patience, 20*time.Millisecond, "the job waits")
+	require.Eventually(t, func() bool { return w.get(j.GetId()).GetQueue().GetPosition() == 1 }, patience, 20*time.Millisecond, "the job must wait in the queue")
 }

@@ -20,20 +20,24 @@ type Config struct {
 	// CPUs.
 	NodeSlots int `env:"SERVICE_JOBS_NODE_SLOTS, default=0" doc:"attempts and engines without a GPU that a node runs at once; 0 means eight per CPU, at least sixteen"`
 	// NodeLease is how long a node remains ready after its last message.
-	NodeLease time.Duration `env:"SERVICE_JOBS_NODE_LEASE, default=30s" doc:"a node that is silent for this long is lost and gets no new work"`
+	NodeLease time.Duration `env:"SERVICE_JOBS_NODE_LEASE, default=30s" doc:"a node that is silent for this long counts as lost and gets no new work"`
 	// FenceTimeout is how long after a node's last message its work items are given up.
-	FenceTimeout time.Duration `env:"SERVICE_JOBS_FENCE_TIMEOUT, default=120s" doc:"after this much silence, a node's attempts and engines are given up and run on other nodes"`
-	// JoinTimeout is how long after it joined a node may connect for the first time.
+	FenceTimeout time.Duration `env:"SERVICE_JOBS_FENCE_TIMEOUT, default=120s" doc:"if a node is silent for this long, its attempts and engines that have not renewed their leases are given up and started on other nodes"`
+	// SilenceStopPools was replaced by a setting of each pool. Validate fails if it is set, because it has no effect.
+	SilenceStopPools string `env:"SERVICE_JOBS_SILENCE_STOP_POOLS" doc:"removed; must be empty; for each pool that it named, set on_silence to stop instead"`
+	// JoinTimeout is the maximum time from the join of a node to its first connection.
 	JoinTimeout time.Duration `env:"SERVICE_JOBS_JOIN_TIMEOUT, default=24h" doc:"a node that has joined a fleet but not connected within this time is removed and must join again"`
 	// SchedulerInterval is the pause between two scheduler passes without a wake-up.
 	SchedulerInterval time.Duration `env:"SERVICE_JOBS_SCHEDULER_INTERVAL, default=2s" doc:"pause between two scheduler passes if no change wakes the scheduler earlier"`
-	// IngestEndpoint overrides the address that training reports to.
-	IngestEndpoint string `env:"SERVICE_JOBS_INGEST_ENDPOINT" doc:"base URL of the ingest routes as training reaches it, including /api/ingest; derived from the public URL if empty"`
+	// IngestEndpoint overrides the address to which training processes report.
+	IngestEndpoint string `env:"SERVICE_JOBS_INGEST_ENDPOINT" doc:"base URL at which trainings reach the ingest routes, including /api/ingest; derived from the public URL if empty"`
+	// Ages are how long rows are kept.
+	Ages Ages
 }
 
 // Validate reports every invalid setting.
 func (c *Config) Validate() error {
-	var errs []error
+	errs := []error{c.Ages.check()}
 	if c.DefaultGPULimit < 0 {
 		errs = append(errs, conf.Errorf("SERVICE_JOBS_DEFAULT_GPU_LIMIT", "must not be negative"))
 	}
@@ -45,6 +49,10 @@ func (c *Config) Validate() error {
 	}
 	if c.NodeLease < time.Second {
 		errs = append(errs, conf.Errorf("SERVICE_JOBS_NODE_LEASE", "must be at least 1s"))
+	}
+	if c.SilenceStopPools != "" {
+		errs = append(errs, conf.Errorf("SERVICE_JOBS_SILENCE_STOP_POOLS",
+			"was replaced by the field on_silence of pools; remove the setting, and for each pool in it, set on_silence to stop with PATCH /api/cluster/pools/{pool}"))
 	}
 	if c.FenceTimeout < c.NodeLease {
 		errs = append(errs, conf.Errorf("SERVICE_JOBS_FENCE_TIMEOUT", "must be at least SERVICE_JOBS_NODE_LEASE"))
@@ -63,8 +71,12 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// giveUp returns how long a node has been lost when its work is given up.
+// giveUp returns the time from the loss of a node until its work is given up.
 func (c *Config) giveUp() time.Duration { return c.FenceTimeout - c.NodeLease }
+
+// renewal returns the time between two renewals of a lease: a quarter of the fence timeout, so that two
+// renewals may fail.
+func (c *Config) renewal() time.Duration { return max(time.Second, c.FenceTimeout/4) }
 
 // heartbeat returns the interval of heartbeats in both directions: a third of the lease, but at least one second.
 func (c *Config) heartbeat() time.Duration { return max(time.Second, c.NodeLease/3) }

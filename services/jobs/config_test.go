@@ -17,7 +17,7 @@ func TestJobsConfigDefaults(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, jobs.Config{
 		DefaultGPULimit: 8, DefaultTeamGPULimit: 64, NodeLease: 30 * time.Second, FenceTimeout: 2 * time.Minute, JoinTimeout: 24 * time.Hour,
-		SchedulerInterval: 2 * time.Second,
+		SchedulerInterval: 2 * time.Second, Ages: jobs.Ages{Job: 400, Work: 30, Engine: 1, Token: 30, Share: 30, Change: 1, RunData: 400},
 	}, cfg)
 }
 
@@ -37,6 +37,7 @@ func TestJobsConfigValidation(t *testing.T) {
 	for name, value := range map[string]string{
 		"SERVICE_JOBS_IMAGE_REGISTRIES": "GHCR.io", "SERVICE_JOBS_DEFAULT_GPU_LIMIT": "-1", "SERVICE_JOBS_NODE_SLOTS": "-1",
 		"SERVICE_JOBS_DEFAULT_TEAM_GPU_LIMIT": "-1", "SERVICE_JOBS_NODE_LEASE": "1ms", "SERVICE_JOBS_JOIN_TIMEOUT": "1s", "SERVICE_JOBS_FENCE_TIMEOUT": "1s", "SERVICE_JOBS_SCHEDULER_INTERVAL": "0s",
+		"SERVICE_JOBS_SILENCE_STOP_POOLS": "cpu",
 	} {
 		var bad jobs.Config
 		_, err := conf.Load(t.Context(), conf.Map(map[string]string{name: value}), &bad)

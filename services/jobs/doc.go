@@ -10,8 +10,10 @@
 //
 // The subpackages, in the order in which they handle a submission: jobapi receives it, jobspec parses it, admission
 // checks it with the gates, which use hardware and quota, and job stores it. scheduler places the job on nodes of
-// fleet. assignment sends the works to the agents; ingesttoken creates the tokens with which they report. gang and
-// lifecycle change the job's state according to what its nodes report. run stores the record that outlives the job,
-// and share publishes it through links. cluster counts nodes and drains them, and transfer gives jobs and runs to
-// another owner. db holds the migrations, the wake-up topics and the audit writer. This package connects them.
+// fleet. assignment sends the work items to the agents; ingesttoken creates the tokens with which training processes
+// report. The packages gang and lifecycle change the job's state according to what its nodes report. run stores the
+// record that outlives the job, runsearch finds runs by it and by copies of their reports, and share publishes it
+// through links. cluster counts nodes and drains them, and
+// transfer gives jobs and runs to another owner. db holds the migrations, the wake-up topics and the audit writer.
+// This package connects them.
 package jobs

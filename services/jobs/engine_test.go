@@ -3,6 +3,7 @@ package jobs_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -53,7 +54,6 @@ func TestEngineWorkLifecycle(t *testing.T) {
 	put, err = w.works().PutWork(t.Context(), engineOrder(1, jobsv1.Desired_DESIRED_RUNNING))
 	require.NoError(t, err)
 	require.False(t, put.GetChanged())
-	require.Equal(t, "starting", next("waiting", func(s *jobspeerv1.WorkStatus) bool { return s.GetWaiting() != "" }).GetWaiting())
 	next("no capacity", func(s *jobspeerv1.WorkStatus) bool { return s.GetWaiting() == "no_capacity" })
 
 	a := w.join(w.fleet("cpu"), cpuNode())
@@ -75,10 +75,10 @@ func TestEngineWorkLifecycle(t *testing.T) {
 	var leaked int
 	require.NoError(t, w.pool.QueryRow(t.Context(), `SELECT count(*) FROM work
 		WHERE position('very-secret-key'::bytea in engine) > 0 OR position('very-secret-key'::bytea in engine_key) > 0`).Scan(&leaked))
-	require.Zero(t, leaked, "the key is stored encrypted")
+	require.Zero(t, leaked, "the key must be stored encrypted")
 
 	_, err = w.works().PutWork(t.Context(), engineOrder(0, jobsv1.Desired_DESIRED_GONE))
-	require.True(t, fault.Is(err, fault.Conflict), "an older generation: %v", err)
+	require.True(t, fault.Is(err, fault.Conflict), "an older generation must be refused: %v", err)
 	_, err = w.works().PutWork(t.Context(), engineOrder(1, jobsv1.Desired_DESIRED_GONE))
 	require.NoError(t, err)
 	a.wait("desired gone", func(works []*jobsv1.Work) bool {
@@ -131,7 +131,7 @@ func TestEngineRestartedAfterAgentStop(t *testing.T) {
 
 func TestEngineMovesOffFencedNode(t *testing.T) {
 	t.Parallel()
-	w := newHarness(t)
+	w := newHarness(t, quickFence)
 	fleet := w.fleet("cpu")
 	a := w.join(fleet, cpuNode())
 	_, err := w.works().PutWork(t.Context(), engineOrder(1, jobsv1.Desired_DESIRED_RUNNING))
@@ -149,6 +149,44 @@ func TestEngineMovesOffFencedNode(t *testing.T) {
 	require.Equal(t, first.GetFence(), works[0].GetFence())
 }
 
+// TestEngineAfterRestore restores an earlier state of the database (of an engine and of its node's sessions) while the
+// agent keeps running.
+func TestEngineAfterRestore(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		desired jobsv1.Desired
+		want    func(works []*jobsv1.Work) bool
+	}{
+		"desired running": {jobsv1.Desired_DESIRED_RUNNING, func(works []*jobsv1.Work) bool {
+			return len(works) == 1 && works[0].GetFence() > 5 && works[0].GetDesired() == jobsv1.Desired_DESIRED_RUNNING
+		}},
+		"desired stopped": {jobsv1.Desired_DESIRED_STOPPED, func(works []*jobsv1.Work) bool {
+			return len(works) == 1 && works[0].GetFence() > 5 && works[0].GetDesired() == jobsv1.Desired_DESIRED_STOPPED
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newHarness(t)
+			a := w.join(w.fleet("cpu"), cpuNode())
+			_, err := w.works().PutWork(t.Context(), engineOrder(1, jobsv1.Desired_DESIRED_RUNNING))
+			require.NoError(t, err)
+			work := a.work(jobsv1.WorkKind_WORK_KIND_ENGINE)
+			a.see(work, jobsv1.Phase_PHASE_RUNNING)
+			if c.desired != jobsv1.Desired_DESIRED_RUNNING {
+				_, err = w.works().PutWork(t.Context(), engineOrder(1, c.desired))
+				require.NoError(t, err)
+			}
+			_, err = w.pool.Exec(t.Context(), `UPDATE node SET session = 0`)
+			require.NoError(t, err)
+			// The stream from before the restore belongs to a session that the database does not have any more.
+			require.Eventually(t, func() bool { a.heartbeat(); a.mu.Lock(); defer a.mu.Unlock(); return a.err != nil }, patience, 100*time.Millisecond)
+			a.works[work.GetWorkId()].Generation, a.works[work.GetWorkId()].Fence = 3, 5
+			a.connect()
+			a.wait("a newer execution than the node has", c.want)
+		})
+	}
+}
+
 func TestPutWorkRefused(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t)
@@ -156,13 +194,13 @@ func TestPutWorkRefused(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Invalid), "%v", err)
 	put, err := w.works().PutWork(t.Context(), engineOrder(1, jobsv1.Desired_DESIRED_GONE))
 	require.NoError(t, err)
-	require.False(t, put.GetChanged(), "an unknown work item is already gone")
+	require.False(t, put.GetChanged(), "an order to end an unknown work item must change nothing")
 	_, err = w.works().PutWork(t.Context(), engineOrder(1, jobsv1.Desired_DESIRED_RUNNING))
 	require.NoError(t, err)
 	other := engineOrder(1, jobsv1.Desired_DESIRED_RUNNING)
 	other.Engine.Driver = "command"
 	_, err = w.works().PutWork(t.Context(), other)
-	require.True(t, fault.Is(err, fault.Conflict), "another spec under the same generation: %v", err)
+	require.True(t, fault.Is(err, fault.Conflict), "another spec under the same generation must be refused: %v", err)
 	_, err = w.works().PutWork(t.Context(), engineOrder(1, jobsv1.Desired_DESIRED_GONE))
 	require.NoError(t, err)
 	next := w.watchEngines()

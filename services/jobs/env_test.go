@@ -57,13 +57,13 @@ func TestEnvironmentValuesOnlyForEditors(t *testing.T) {
 			require.Equal(t, want, env, name)
 			delete(full, "env")
 			delete(shown, "env")
-			require.Equal(t, full, shown, "%s: the rest of the spec is unchanged", name)
+			require.Equal(t, full, shown, "%s: the rest of the spec must be unchanged", name)
 			require.Equal(t, j.GetSpecDigest(), m.GetSpecDigest())
 		}
 	}
 	clone := &jobsv1.CloneJobRequest{JobId: j.GetId(), Project: new("default")}
 	_, err = w.jobs().CloneJob(w.as(user("vera", authn.RoleOperator, in(authn.ProjectViewer))), clone)
-	require.True(t, fault.Is(err, fault.Forbidden) && fault.HasCode(err, "env_hidden"), "a clone would contain the values: %v", err)
+	require.True(t, fault.Is(err, fault.Forbidden) && fault.HasCode(err, "env_hidden"), "cloning must be refused, because the clone would contain the values: %v", err)
 	cloned, err := w.jobs().CloneJob(w.as(user("erin", authn.RoleOperator, in(authn.ProjectEditor))), clone)
 	require.NoError(t, err)
 	require.Contains(t, string(cloned.GetSpec()), "hf_secret")

@@ -25,7 +25,7 @@ func TestJoinTokenUsesAndExpiry(t *testing.T) {
 	}
 	_, err = join(tok.GetToken(), "bad")
 	require.True(t, fault.Is(err, fault.Refused), "%v", err)
-	require.Zero(t, w.count("node"), "a failed join does not use the token")
+	require.Zero(t, w.count("node"), "a failed join must not create a node")
 	for range two {
 		joined, err := join(tok.GetToken(), "good")
 		require.NoError(t, err)
@@ -45,9 +45,9 @@ func TestJoinTokenUsesAndExpiry(t *testing.T) {
 	_, err = w.pool.Exec(t.Context(), `UPDATE join_token SET expires_at = clock_timestamp() WHERE id = $1`, tok.GetId())
 	require.NoError(t, err)
 	_, err = join(tok.GetToken(), "good")
-	require.True(t, fault.Is(err, fault.Unauthenticated), "expired: %v", err)
+	require.True(t, fault.Is(err, fault.Unauthenticated), "an expired token must be refused: %v", err)
 	require.Equal(t, 2, w.count(`audit WHERE action = 'node.join'`))
-	require.Zero(t, w.count(`audit WHERE after::text LIKE '%fjt_%'`), "no token in the audit")
+	require.Zero(t, w.count(`audit WHERE after::text LIKE '%fjt_%'`), "the audit log must not contain the token")
 }
 
 func TestCreateJoinTokenRepeatHidesToken(t *testing.T) {
@@ -91,7 +91,7 @@ func TestGetAndListFleetsAndNodes(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Absent), "%v", err)
 }
 
-// A kind without an agent is refused after every other check, and nothing is stored.
+// A fleet of a kind for which there is no agent is refused, but only after every other check. Nothing is stored.
 func TestCreateFleetRefusesKindsWithoutAgent(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t)
@@ -103,7 +103,7 @@ func TestCreateFleetRefusesKindsWithoutAgent(t *testing.T) {
 		_, err = w.fleets().CreateFleet(ctx, &jobsv1.CreateFleetRequest{Name: "other", Kind: kind, Pools: []string{"x"}})
 		require.True(t, fault.Is(err, fault.Unconfigured) && fault.HasCode(err, "fleet_kind"), "%v", err)
 		_, err = w.fleets().CreateFleet(ctx, &jobsv1.CreateFleetRequest{Name: "other", Kind: jobsv1.FleetKind_FLEET_KIND_AGENT, Pools: []string{"x"}})
-		require.NoError(t, err, "a refusal is not replayed for the same key")
+		require.NoError(t, err, "a refusal must not be replayed for the same idempotency key")
 		_, err = w.pool.Exec(t.Context(), `DELETE FROM fleet WHERE name = 'other'`)
 		require.NoError(t, err)
 	}
@@ -141,7 +141,7 @@ func TestCreateJoinTokenRequiresAgentListener(t *testing.T) {
 	}
 	require.Zero(t, w.count("join_token"))
 	_, err = w.fleets().CreateJoinToken(w.as(alice()), &jobsv1.CreateJoinTokenRequest{FleetId: fleet.GetId()})
-	require.True(t, fault.Is(err, fault.Forbidden), "only admins learn about the settings: %v", err)
+	require.True(t, fault.Is(err, fault.Forbidden), "callers without the admin role must not learn about the settings: %v", err)
 
 	// An agent in the same process needs no listener.
 	tok, err := w.svc.JoinLocal(t.Context(), "local", []string{"local"})
@@ -154,7 +154,7 @@ func TestCreateJoinTokenRequiresAgentListener(t *testing.T) {
 
 	address = "127.0.0.1:7443"
 	given, err := w.fleets().CreateJoinToken(ctx, &jobsv1.CreateJoinTokenRequest{FleetId: fleet.GetId()})
-	require.NoError(t, err, "a refusal is not replayed for the same key")
+	require.NoError(t, err, "a refusal must not be replayed for the same idempotency key")
 	require.NotEmpty(t, given.GetToken())
 }
 
@@ -167,7 +167,7 @@ func TestRenewCertificateOnlyOwn(t *testing.T) {
 	}
 	renewed, err := renew("node/"+a.nodeID, "good")
 	require.NoError(t, err)
-	require.Equal(t, "cert of "+a.nodeID, renewed.GetCertificate(), "the node's identity comes from its current certificate")
+	require.Equal(t, "cert of "+a.nodeID, renewed.GetCertificate(), "the new certificate must have the identity of the current one")
 	require.Equal(t, "ca", renewed.GetCaCertificate())
 	require.Equal(t, 1, w.count(`audit WHERE action = 'node.renew' AND target_id = '`+a.nodeID+`'`))
 	for name, c := range map[string]struct {
@@ -183,7 +183,7 @@ func TestRenewCertificateOnlyOwn(t *testing.T) {
 		_, err := renew(c.as, c.request)
 		require.True(t, fault.Is(err, c.kind), "%s: %v", name, err)
 	}
-	require.Equal(t, 1, w.count(`audit WHERE action = 'node.renew'`), "refused renewals leave no audit row")
+	require.Equal(t, 1, w.count(`audit WHERE action = 'node.renew'`), "refused renewals must leave no audit row")
 	require.Equal(t, 1, w.count("node"))
 	// The stream remains open while the fleet is deleted.
 	a.wait("no work", func(works []*jobsv1.Work) bool { return len(works) == 0 })

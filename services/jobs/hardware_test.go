@@ -39,8 +39,8 @@ func config(profiles ...*jobsv1.HardwareProfile) *jobsv1.PutHardwareConfigReques
 	return &jobsv1.PutHardwareConfigRequest{Series: []*jobsv1.HardwareSeries{series("h100")}, Profiles: profiles}
 }
 
-// put replaces the configuration and returns the response headers. confirm and match are the values of request
-// headers; empty values are not sent.
+// put replaces the configuration and returns the response headers. The parameters confirm and match are the values of
+// request headers; empty values are not sent.
 func (w *harness) put(as authn.Caller, in *jobsv1.PutHardwareConfigRequest, confirm, match string) (metadata.MD, error) {
 	w.t.Helper()
 	var header metadata.MD
@@ -54,7 +54,7 @@ func (w *harness) put(as authn.Caller, in *jobsv1.PutHardwareConfigRequest, conf
 	return header, err
 }
 
-// profiled returns a change that requests a profile in the pool gpu.
+// profiled returns a change that makes a submission request the profile with this key in the pool gpu.
 func profiled(key string, change ...func(*jobsv1.PoolRequest)) func(*jobsv1.SubmitJobRequest) {
 	return func(r *jobsv1.SubmitJobRequest) {
 		p := r.GetSpec().GetResources().GetPools()[0]
@@ -99,17 +99,17 @@ func TestPutHardwareConfigReplacesWhole(t *testing.T) {
 
 	header, err = w.put(admin(), full, "", "")
 	require.NoError(t, err)
-	require.Equal(t, []string{`"1"`}, header.Get("etag"), "an unchanged configuration keeps its version")
+	require.Equal(t, []string{`"1"`}, header.Get("etag"), "an unchanged configuration must keep its version")
 	require.Equal(t, 1, w.count(`audit WHERE action = 'hardware.replace' AND actor_id = 'usr_root'`))
 	_, err = w.put(admin(), config(), "", `"0"`)
-	require.True(t, fault.Is(err, fault.Conflict), "the version has changed meanwhile: %v", err)
+	require.True(t, fault.Is(err, fault.Conflict), "a change of an outdated version must be refused: %v", err)
 	_, err = w.put(admin(), config(), "", "nonsense")
 	require.True(t, fault.Is(err, fault.Invalid), "%v", err)
 	_, err = w.put(admin(), config(), "", `"1"`)
 	require.NoError(t, err)
 	got, _, err = get(admin())
 	require.NoError(t, err)
-	require.Empty(t, got.GetProfiles(), "the configuration is replaced as a whole")
+	require.Empty(t, got.GetProfiles(), "the configuration must be replaced as a whole")
 	require.Equal(t, 2, w.count(`audit WHERE action = 'hardware.replace'`))
 	require.Equal(t, 2, w.count(`hardware_config WHERE version > 0 AND settled_at IS NOT NULL`))
 	require.Equal(t, 1, w.count(`audit WHERE action = 'hardware.replace' AND before::text LIKE '%h100-8%' AND after::text NOT LIKE '%h100-8%'`))
@@ -159,7 +159,7 @@ func TestPutHardwareConfigFaultLocations(t *testing.T) {
 		}
 		require.Equal(t, c.want, got, name)
 	}
-	require.Equal(t, 1, w.count(`hardware_config`), "nothing is stored")
+	require.Equal(t, 1, w.count(`hardware_config`), "refused changes must not be stored")
 }
 
 func TestPutHardwareConfigImpactConfirmation(t *testing.T) {
@@ -177,25 +177,25 @@ func TestPutHardwareConfigImpactConfirmation(t *testing.T) {
 	first := header.Get("x-service-impact")[0]
 	require.Regexp(t, `^sha256:[0-9a-f]{64}$`, first)
 	_, err = w.put(admin(), without, "sha256:"+strings.Repeat("0", 64), "")
-	require.True(t, fault.HasCode(err, "impact"), "the digest is of another impact: %v", err)
+	require.True(t, fault.HasCode(err, "impact"), "the digest of another impact must not confirm the change: %v", err)
 
 	w.submit(profiled("big"))
 	header, err = w.put(admin(), without, first, "")
-	require.True(t, fault.HasCode(err, "impact"), "the affected jobs have changed: %v", err)
+	require.True(t, fault.HasCode(err, "impact"), "the digest must not confirm the change once other jobs are affected: %v", err)
 	require.Equal(t, "impact: 2 queued jobs use profile big (it is removed)", fault.From(err).Text())
 	second := header.Get("x-service-impact")[0]
 	require.NotEqual(t, first, second)
 	shrunk := config(profile("big", "h100", 4, 4), profile("small", "h100", 1, 4))
 	_, err = w.put(admin(), shrunk, second, "")
-	require.True(t, fault.HasCode(err, "impact"), "the digest confirms another change: %v", err)
+	require.True(t, fault.HasCode(err, "impact"), "the digest of another change must not confirm this one: %v", err)
 	require.Equal(t, "impact: 2 queued jobs use profile big (profile big has 4 GPUs per node, 8 requested)", fault.From(err).Text())
 	require.Equal(t, 2, w.count(`hardware_config`))
 
 	grown := config(profile("big", "h100", 8, 8), profile("small", "h100", 1, 4))
 	_, err = w.put(admin(), grown, "", "")
-	require.NoError(t, err, "a change without impact needs no confirmation")
+	require.NoError(t, err, "a change without impact must need no confirmation")
 	_, err = w.put(admin(), without, second, "")
-	require.True(t, fault.HasCode(err, "impact"), "the digest confirms a change of an older version")
+	require.True(t, fault.HasCode(err, "impact"), "a digest for an older version must not confirm the change")
 	header, _ = w.put(admin(), without, "", "")
 	_, err = w.put(admin(), without, header.Get("x-service-impact")[0], "")
 	require.NoError(t, err)
@@ -218,7 +218,7 @@ func TestHardwareGateProfiles(t *testing.T) {
 		require.True(t, fault.HasCode(err, "hardware"), "%v", err)
 		return fault.From(err).Text()
 	}
-	require.Equal(t, "hardware: profile big does not exist", refused(profiled("big")), "nothing is configured")
+	require.Equal(t, "hardware: profile big does not exist", refused(profiled("big")), "no profile must exist before one is configured")
 	big := profile("big", "h100", 8, 2, func(p *jobsv1.HardwareProfile) {
 		p.Cpu, p.MemoryGb, p.Pools, p.MaxRunningS = 32, 64, []string{"gpu"}, new(int32(1000))
 	})

@@ -3,6 +3,7 @@ package jobs_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"time"
@@ -119,9 +120,11 @@ type fakeCatalog struct {
 	unknown, unreadable map[string]bool
 	shielded            map[string]bool // ids of protected datasets
 	calls               []string        // the calls that a submission makes
+	large               bool            // a separate call lists the files
+	changed             bool            // the digest of listed files differs from the one that was resolved
 }
 
-// called returns the calls since called was last used.
+// called returns the recorded calls and forgets them, so that it returns each call only once.
 func (c *fakeCatalog) called() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -134,6 +137,12 @@ func (c *fakeCatalog) protect(ref string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.shielded[ref] = true
+}
+
+func (c *fakeCatalog) release(ref string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.shielded, ref)
 }
 
 func (c *fakeCatalog) FindProtected(
@@ -171,6 +180,7 @@ func catalogRecipe(version, digest string) *registrypeerv1.CatalogRecipe {
 			Framework:    &registryv1.RecipeFramework{Name: "numpy", RuntimeId: "numpy-cpu-py311"},
 			ParamsSchema: []byte(`{"type":"object","additionalProperties":false,"properties":{"optim.lr":{"type":"number","minimum":0.000001,"maximum":0.1,"default":0.003}}}`),
 			Inputs:       []byte(`[{"name":"train","kind":"dataset","required":true},{"name":"model","kind":"model"}]`),
+			Metrics:      []byte(`[{"key":"train/loss","unit":"nats"}]`), Outputs: []byte(`[{"kind":"checkpoint","format":"npz"}]`), Trusted: true,
 		},
 		Entrypoint: []string{"python", "-m", "chat_tiny.train"}, RequiredDatasets: []string{"train"},
 		Package:     &jobsv1.ObjectRef{Path: ".", Uri: "blob://recipes/sha256/d1.tar", SizeBytes: 10, Sha256: "d1", Unpack: true},
@@ -209,13 +219,55 @@ func (c *fakeCatalog) resolve(req *registrypeerv1.ResolveBindingsRequest) *regis
 		case c.unreadable[ref]:
 			resp.Unreadable = append(resp.Unreadable, ref)
 		default:
-			resp.Protected = resp.GetProtected() || c.shielded[ref]
+			if c.shielded[ref] {
+				resp.Protected, resp.ProtectedDatasets = true, append(resp.ProtectedDatasets, "dst_of_"+name)
+			}
 			resp.Datasets = append(resp.Datasets, &jobsv1.DatasetInput{
 				Name: name, Ref: ref, Digest: "sha256:x", Files: []*jobsv1.ObjectRef{{Path: "a.jsonl", Uri: "blob://projects/p/blobs/aa", SizeBytes: 5, Sha256: "aa"}},
 			})
 		}
 	}
+	if c.large && req.GetFilesApart() {
+		resp.FilesApart = true
+		for _, d := range resp.GetDatasets() {
+			d.Files = nil
+		}
+	}
 	return resp
+}
+
+// ListBindingFiles sends two pages of one file for each dataset.
+func (c *fakeCatalog) ListBindingFiles(
+	_ context.Context, req *registrypeerv1.ListBindingFilesRequest, _ ...grpc.CallOption,
+) (grpc.ServerStreamingClient[registrypeerv1.BindingFiles], error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls = append(c.calls, "ListBindingFiles")
+	s := &fakePages{}
+	for name := range req.GetDatasets() {
+		for _, sha := range []string{"aa", "bb"} {
+			page := &registrypeerv1.BindingFiles{Name: name, Digest: "sha256:x", Files: []*jobsv1.ObjectRef{{Path: sha, Uri: "blob://projects/p/blobs/" + sha, SizeBytes: 5, Sha256: sha}}}
+			if c.changed {
+				page.Digest = "sha256:y"
+			}
+			s.pages = append(s.pages, page)
+		}
+	}
+	return s, nil
+}
+
+type fakePages struct {
+	grpc.ClientStream
+	pages []*registrypeerv1.BindingFiles
+}
+
+func (s *fakePages) Recv() (*registrypeerv1.BindingFiles, error) {
+	if len(s.pages) == 0 {
+		return nil, io.EOF
+	}
+	page := s.pages[0]
+	s.pages = s.pages[1:]
+	return page, nil
 }
 
 type fakeIngest struct {
@@ -240,6 +292,13 @@ func (f *fakeIngest) CloseRun(
 	return &ingestpeerv1.CloseRunResponse{Closed: true}, nil
 }
 
+// SummarizeRun has no run: the tests of runsearch cover the copies of reports.
+func (*fakeIngest) SummarizeRun(
+	_ context.Context, req *ingestpeerv1.SummarizeRunRequest, _ ...grpc.CallOption,
+) (*ingestpeerv1.SummarizeRunResponse, error) {
+	return nil, fault.Absentf("run", req.GetRunId())
+}
+
 func (f *fakeIngest) GetArtifact(
 	context.Context, *ingestpeerv1.GetArtifactRequest, ...grpc.CallOption,
 ) (*ingestpeerv1.GetArtifactResponse, error) {
@@ -248,8 +307,8 @@ func (f *fakeIngest) GetArtifact(
 
 type fakeBlobs struct{}
 
-func (fakeBlobs) SignGet(_ context.Context, key string, expires time.Duration) (blob.Signed, error) {
-	return blob.Signed{URL: "http://signalbox.example/api/blobs/" + key, ExpiresAt: clock.Real().Now().Add(expires)}, nil
+func (fakeBlobs) SignKnown(_ context.Context, info blob.Info, expires time.Duration) (blob.Signed, error) {
+	return blob.Signed{URL: "http://signalbox.example/api/blobs/" + info.Key, ExpiresAt: clock.Real().Now().Add(expires)}, nil
 }
 
 type fakeCA struct{}
@@ -261,7 +320,7 @@ func (fakeCA) SignNode(request []byte, nodeID string) (cert, ca []byte, err erro
 	return []byte("cert of " + nodeID), []byte("ca"), nil
 }
 
-// GetRunMetrics returns one point of the series loss for any run.
+// GetRunMetrics returns one point of the series named loss for any run.
 func (f *fakeIngest) GetRunMetrics(
 	_ context.Context, req *ingestpeerv1.GetRunMetricsRequest, _ ...grpc.CallOption,
 ) (*ingestpeerv1.GetRunMetricsResponse, error) {

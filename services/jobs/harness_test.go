@@ -132,7 +132,7 @@ func (w *harness) dial(as string) *grpc.ClientConn {
 	return conn
 }
 
-// as returns a context in which calls are authenticated as c.
+// as returns a context in which calls are authenticated as the given caller.
 func (w *harness) as(c authn.Caller) context.Context {
 	w.t.Helper()
 	token, expires, err := w.signer.Sign(&c)
@@ -222,7 +222,7 @@ func (w *harness) awaitJob(jobID, what string, ok func(*jobsv1.Job) bool) *jobsv
 	require.NoError(w.t, err)
 	for {
 		m, err := stream.Recv()
-		require.NoError(w.t, err, "waiting for job %s to be %s, it is %s", jobID, what, w.get(jobID))
+		require.NoError(w.t, err, "job %s must become %s, but it is %s", jobID, what, w.get(jobID))
 		if ok(m.GetJob()) {
 			return m.GetJob()
 		}

@@ -14,7 +14,7 @@ import (
 
 func nobody() authn.Caller { return authn.Caller{Kind: authn.KindNone} }
 
-// reports reports a lifecycle event, as ingest does.
+// reports sends a lifecycle event of an attempt to the service, as ingest does.
 func (w *harness) reports(j *jobsv1.Job, attempt int32, event string) (*jobspeerv1.ReportLifecycleResponse, error) {
 	return w.runPeer().ReportLifecycle(w.t.Context(), &jobspeerv1.ReportLifecycleRequest{
 		RunId: j.GetRunId(), Attempt: attempt, Event: event, Ts: timestamppb.Now(),
@@ -55,7 +55,7 @@ func TestJobLifecycle(t *testing.T) {
 
 	a.see(work, jobsv1.Phase_PHASE_RUNNING)
 	marked := w.awaitJob(j.GetId(), "marked by the executor", func(j *jobsv1.Job) bool { return j.GetExecutorRunningAt() != nil })
-	require.Equal(t, jobsv1.JobState_JOB_STATE_STARTING, marked.GetState(), "the executor's mark is not the reported running")
+	require.Equal(t, jobsv1.JobState_JOB_STATE_STARTING, marked.GetState(), "the job must be starting until training reports that it runs")
 	for range 2 {
 		_, err = w.reports(j, 1, "running")
 		require.NoError(t, err)
@@ -64,7 +64,7 @@ func TestJobLifecycle(t *testing.T) {
 	require.NotNil(t, running.GetRunningAt())
 	_, err = w.reports(j, 1, "succeeded")
 	require.NoError(t, err)
-	require.Equal(t, jobsv1.JobState_JOB_STATE_RUNNING, w.get(j.GetId()).GetState(), "the processes are still alive")
+	require.Equal(t, jobsv1.JobState_JOB_STATE_RUNNING, w.get(j.GetId()).GetState(), "the job must be running until its processes have ended")
 
 	a.exit(work, 0, "", "")
 	ended := w.await(j.GetId(), jobsv1.JobState_JOB_STATE_SUCCEEDED)

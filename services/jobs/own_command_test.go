@@ -8,7 +8,7 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 )
 
-// ownCommand submits a user-supplied command, which reports nothing.
+// ownCommand returns a change that makes a submission run the user's own command, which reports nothing.
 func ownCommand(limits *jobsv1.Limits) func(*jobsv1.SubmitJobRequest) {
 	return func(r *jobsv1.SubmitJobRequest) {
 		r.Spec.Source = &jobsv1.Source{Command: []string{"sh", "-c", "sleep 7200"}}
@@ -40,12 +40,12 @@ func TestOwnCommandRunningLimit(t *testing.T) {
 	a.see(second, jobsv1.Phase_PHASE_RUNNING)
 	_, err := w.pool.Exec(t.Context(), `UPDATE job SET scheduled_at = scheduled_at - interval '1 hour' WHERE id = $1`, other.GetId())
 	require.NoError(t, err)
-	w.awaitJob(other.GetId(), "stopped by the pass that left the other job running", func(j *jobsv1.Job) bool {
+	w.awaitJob(other.GetId(), "stopped by the same pass that leaves the first job running", func(j *jobsv1.Job) bool {
 		return j.GetState() == jobsv1.JobState_JOB_STATE_STOPPING
 	})
 	got := w.get(j.GetId())
-	require.Equal(t, jobsv1.JobState_JOB_STATE_RUNNING, got.GetState(), "the command need not report, so its start cannot time out")
-	require.Nil(t, got.GetRunningAt(), "nothing is billed without a report")
+	require.Equal(t, jobsv1.JobState_JOB_STATE_RUNNING, got.GetState(), "the start must not time out, because a user's own command need not report")
+	require.Nil(t, got.GetRunningAt(), "nothing must be billed without a report")
 	require.Equal(t, 1, w.count(`event WHERE subject_id = '`+j.GetId()+`' AND type = 'job.running' AND to_state = 'running'`))
 
 	shift("1 hour")

@@ -2,6 +2,7 @@ package jobs_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -47,10 +48,10 @@ func TestPauseAndResumeJob(t *testing.T) {
 		return got, first(head.Get("x-service-status")), err
 	}
 	_, _, err := pause()
-	require.True(t, fault.HasCode(err, "job_state"), "the job is not running yet: %v", err)
+	require.True(t, fault.HasCode(err, "job_state"), "a pause must be refused before the job runs: %v", err)
 	work := w.running(a, j)
 	_, _, err = pause()
-	require.True(t, fault.HasCode(err, "checkpoint"), "the job cannot save a checkpoint yet: %v", err)
+	require.True(t, fault.HasCode(err, "checkpoint"), "a pause must be refused while the job cannot save a checkpoint: %v", err)
 	_, err = w.jobs().PauseJob(w.as(bob), &jobsv1.PauseJobRequest{JobId: j.GetId()})
 	require.True(t, fault.Is(err, fault.Forbidden), "%v", err)
 	_, err = w.jobs().ResumeJob(w.as(alice()), &jobsv1.ResumeJobRequest{JobId: j.GetId()})
@@ -69,7 +70,7 @@ func TestPauseAndResumeJob(t *testing.T) {
 	require.Equal(t, "none", s.GetSignal())
 	for range 2 {
 		got, status, err := pause()
-		require.NoError(t, err, "a process that polls for signals can save a checkpoint")
+		require.NoError(t, err, "a pause must be allowed once the process polls for signals")
 		require.Equal(t, jobsv1.JobState_JOB_STATE_PAUSING, got.GetState())
 		require.Equal(t, "202", status)
 	}
@@ -85,7 +86,7 @@ func TestPauseAndResumeJob(t *testing.T) {
 		return w.runPeer().AckSignal(t.Context(), &jobspeerv1.AckSignalRequest{RunId: j.GetRunId(), Attempt: 1, SignalId: s.GetId()})
 	}
 	_, err = ack()
-	require.True(t, fault.HasCode(err, "checkpoint"), "weights in gguf format cannot be resumed from: %v", err)
+	require.True(t, fault.HasCode(err, "checkpoint"), "weights in gguf format must not count as a checkpoint: %v", err)
 	require.NoError(t, w.checkpoint(j, 1, "art_state", "npz"))
 	after, err := ack()
 	require.NoError(t, err)
@@ -96,7 +97,7 @@ func TestPauseAndResumeJob(t *testing.T) {
 	require.NotNil(t, got.GetPausedAt())
 	require.Equal(t, "art_state", got.GetCheckpoint().GetArtifactId())
 	require.EqualValues(t, 7, got.GetCheckpoint().GetStep())
-	require.Empty(t, w.ingest.closed, "the run is not closed")
+	require.Empty(t, w.ingest.closed, "the run must not be closed")
 	_, _, err = pause()
 	require.True(t, fault.HasCode(err, "job_state"), "%v", err)
 	a.forget(work)
@@ -112,7 +113,7 @@ func TestPauseAndResumeJob(t *testing.T) {
 	signed, err := a.client.SignDownload(t.Context(), &jobsv1.SignDownloadRequest{
 		WorkId: again.GetWorkId(), Generation: again.GetGeneration(), Fence: again.GetFence(), Uri: "blob://runs/x/art_state",
 	})
-	require.NoError(t, err, "the node may download the checkpoint to resume from")
+	require.NoError(t, err, "the node must be allowed to download the checkpoint to resume from")
 	require.NotEmpty(t, signed.GetUrl())
 	_, err = next(1)
 	require.True(t, fault.HasCode(err, "stale_attempt"), "%v", err)
@@ -151,10 +152,10 @@ func TestForcedStopReachesAgent(t *testing.T) {
 	a.wait("desired stopped with force", func(works []*jobsv1.Work) bool { return stopped(works) && works[0].GetForce() })
 	a.exit(work, -1, "stopped", "")
 	w.await(j.GetId(), jobsv1.JobState_JOB_STATE_STOPPED)
-	require.Equal(t, []string{"job.stop", "job.stop", "job.submit"}, w.audited(), "only the stops that changed something")
+	require.Equal(t, []string{"job.stop", "job.stop", "job.submit"}, w.audited(), "only stops that changed something must be audited")
 }
 
-// A watch that is opened after a signal was sent receives the signal, and later receives that it has ended.
+// A watch that is opened after a signal was sent receives the signal, and later the end of the signal.
 func TestWatchSignalsSendsWholeState(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t)
@@ -172,4 +173,21 @@ func TestWatchSignalsSendsWholeState(t *testing.T) {
 	pending, err = watch.Recv()
 	require.NoError(t, err)
 	require.Empty(t, pending.GetSignals())
+}
+
+// A drain resumes the jobs that it has paused, but not a job that its owner pauses later.
+func TestDrainNodeCheckpoint_ownerPausesLater(t *testing.T) {
+	t.Parallel()
+	w := newHarness(t)
+	a := w.join(w.fleet("cpu"), cpuNode())
+	j := w.submit()
+	w.running(a, j)
+	w.drain(a.nodeID, jobsv1.DrainMode_DRAIN_MODE_CHECKPOINT, nil)
+	require.Eventually(t, func() bool { return w.count(`drain_pause`) == 1 }, patience, 20*time.Millisecond)
+	require.Equal(t, jobsv1.JobState_JOB_STATE_RUNNING, w.get(j.GetId()).GetState(), "a job that does not poll for signals cannot be paused")
+	_, err := w.runPeer().NextSignal(t.Context(), &jobspeerv1.NextSignalRequest{RunId: j.GetRunId(), Attempt: 1})
+	require.NoError(t, err)
+	_, err = w.jobs().PauseJob(w.as(alice()), &jobsv1.PauseJobRequest{JobId: j.GetId()})
+	require.NoError(t, err)
+	require.Zero(t, w.count(`drain_pause`), "the drain would resume the job")
 }

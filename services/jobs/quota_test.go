@@ -61,11 +61,11 @@ func TestQuotaConcurrentSubmissionsTwoReplicas(t *testing.T) {
 	require.LessOrEqual(t, highest, 4)
 	require.Positive(t, highest)
 	held, limit := w.held()
-	require.Zero(t, held, "everything held is released")
+	require.Zero(t, held, "all GPUs must be released")
 	require.Equal(t, 4, limit)
 	require.Equal(t, 50, w.count("attempt"))
 	require.Zero(t, w.count(`attempt WHERE held <> 0`))
-	require.Zero(t, w.count(`(SELECT job_id FROM attempt GROUP BY job_id HAVING count(*) > 1) doubled`), "no job ran twice")
+	require.Zero(t, w.count(`(SELECT job_id FROM attempt GROUP BY job_id HAVING count(*) > 1) doubled`), "no job must run twice")
 }
 
 // replica runs the workers of a second instance over the same database.

@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs"
 )
 
-// refused waits until the server ends the agent's stream, and returns its error.
+// refused waits until the server ends the agent's stream, and returns the error with which the stream ended.
 func (a *agent) refused() (err error) {
 	a.w.t.Helper()
 	require.Eventually(a.w.t, func() bool {
@@ -54,7 +54,7 @@ func TestDeleteNode(t *testing.T) {
 	_, err = w.cluster().DeleteNode(w.as(admin()), remove)
 	require.NoError(t, err)
 
-	// From here on the certificate is worth nothing.
+	// From here on the certificate is refused.
 	_, err = a.client.RenewCertificate(t.Context(), &jobsv1.RenewCertificateRequest{CertificateRequest: "good"})
 	require.True(t, fault.HasCode(err, "node_removed"), "%v", err)
 	for name, call := range map[string]func() error{
@@ -88,7 +88,7 @@ func TestDeleteNode(t *testing.T) {
 	b.attempt() // the work continues on another node
 }
 
-// A server that stops right after the deletion gives the work up when it starts again.
+// If the server stops right after the deletion of a node, it gives up the node's work when it starts again.
 func TestDeleteNodeCompletedAfterRestart(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t)
@@ -103,7 +103,7 @@ func TestDeleteNodeCompletedAfterRestart(t *testing.T) {
 	w.awaitQueued(1)
 }
 
-// A lost node counts for admission only until its work is given up.
+// For admission, a lost node counts as capacity only until its work is given up.
 func TestLostNodeStopsCountingAsCapacity(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t, func(c *jobs.Config) { c.NodeLease, c.FenceTimeout = time.Hour, 2*time.Hour })
@@ -132,6 +132,7 @@ func TestNodeThatNeverConnectsIsRemoved(t *testing.T) {
 	w := newHarness(t)
 	fleet := w.fleet("cpu")
 	connected := w.join(fleet, cpuNode())
+	require.Eventually(t, func() bool { return w.count(`node WHERE state <> 'joining'`) == 1 }, patience, 10*time.Millisecond)
 	tok, err := w.fleets().CreateJoinToken(w.as(admin()), &jobsv1.CreateJoinTokenRequest{FleetId: fleet.GetId()})
 	require.NoError(t, err)
 	joined, err := w.fleets().JoinFleet(w.as(nobody()), &jobsv1.JoinFleetRequest{

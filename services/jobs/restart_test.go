@@ -11,6 +11,7 @@ import (
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/jobs"
 )
 
 func (w *harness) attempts(jobID string) []*jobsv1.Attempt {
@@ -37,7 +38,7 @@ func TestServiceRestartKeepsWork(t *testing.T) {
 		require.Empty(t, cmp.Diff(before, w.get(j.GetId()), protocmp.Transform()))
 		a.connect()
 		again := a.wait("the same work", func(works []*jobsv1.Work) bool { return len(works) == 1 })
-		require.Empty(t, cmp.Diff(work, again[0], protocmp.Transform()), "the same execution")
+		require.Empty(t, cmp.Diff(work, again[0], protocmp.Transform()), "the agent must receive the same execution")
 	}
 	_, err := w.reports(j, 1, "succeeded")
 	require.NoError(t, err)
@@ -77,7 +78,7 @@ func TestShortNodeSilenceKeepsAttempt(t *testing.T) {
 	j := w.submit()
 	work := a.attempt()
 	a.see(work, jobsv1.Phase_PHASE_RUNNING)
-	w.awaitJob(j.GetId(), "marked", func(j *jobsv1.Job) bool { return j.GetExecutorRunningAt() != nil })
+	w.awaitJob(j.GetId(), "marked as running by the executor", func(j *jobsv1.Job) bool { return j.GetExecutorRunningAt() != nil })
 	a.cancel()
 	w.nodeState(a.nodeID, "lost")
 	require.Equal(t, jobsv1.JobState_JOB_STATE_STARTING, w.get(j.GetId()).GetState())
@@ -99,8 +100,11 @@ func (w *harness) nodeState(nodeID, state string) {
 	}, patience, 50*time.Millisecond, state)
 }
 
-// fence ends the stream of an agent, moves the time at which its node was lost back by more than the fence timeout, and
-// waits until the node's work is released.
+// quickFence shortens the time for which a service that has just started waits until it gives up the works of nodes.
+func quickFence(c *jobs.Config) { c.FenceTimeout = 10 * time.Second }
+
+// fence ends the stream of an agent and waits until its node is lost. It then changes lost_at of the node to a time
+// before the fence timeout, and waits until the node's work is released.
 func (w *harness) fence(a *agent) {
 	w.t.Helper()
 	a.cancel()
@@ -113,7 +117,7 @@ func (w *harness) fence(a *agent) {
 
 func TestFencedNodeWorkMoves(t *testing.T) {
 	t.Parallel()
-	w := newHarness(t)
+	w := newHarness(t, quickFence)
 	fleet := w.fleet("cpu")
 	a := w.join(fleet, cpuNode())
 	j := w.submit()
@@ -132,7 +136,7 @@ func TestFencedNodeWorkMoves(t *testing.T) {
 	attempts := w.attempts(j.GetId())
 	require.Len(t, attempts, 2)
 	require.Equal(t, "executor_lost", attempts[0].GetEndReason())
-	require.NotNil(t, attempts[0].GetRunningAt(), "an attempt keeps its own times")
+	require.NotNil(t, attempts[0].GetRunningAt(), "the lost attempt must keep its own times")
 	require.Nil(t, w.get(j.GetId()).GetRunningAt())
 
 	// The first node returns with running processes. It must stop them, and its reports are ignored.
@@ -142,7 +146,7 @@ func TestFencedNodeWorkMoves(t *testing.T) {
 	})
 	a.exit(first, 0, "", "")
 	_, err = w.reports(j, 1, "succeeded")
-	require.True(t, fault.Is(err, fault.Conflict), "a stale attempt cannot report: %v", err)
+	require.True(t, fault.Is(err, fault.Conflict), "reports of an earlier attempt must be refused: %v", err)
 	_, err = a.client.MintIngestToken(t.Context(), &jobsv1.MintIngestTokenRequest{
 		WorkId: first.GetWorkId(), Generation: first.GetGeneration(), Fence: first.GetFence(),
 	})
@@ -154,7 +158,7 @@ func TestFencedNodeWorkMoves(t *testing.T) {
 
 func TestUnacknowledgedPlacementKeepsAttemptNumber(t *testing.T) {
 	t.Parallel()
-	w := newHarness(t)
+	w := newHarness(t, quickFence)
 	fleet := w.fleet("cpu")
 	a := w.join(fleet, cpuNode())
 	j := w.submit()
@@ -181,7 +185,7 @@ func TestStoppedAgentGetsNextAttempt(t *testing.T) {
 	a.forget(first)
 	// If an agent loses its state, the attempt ends as lost and does not run twice.
 	a.see(second, jobsv1.Phase_PHASE_RUNNING)
-	w.awaitJob(j.GetId(), "marked", func(j *jobsv1.Job) bool { return j.GetAttempt() == 2 && j.GetExecutorRunningAt() != nil })
+	w.awaitJob(j.GetId(), "marked as running by the executor", func(j *jobsv1.Job) bool { return j.GetAttempt() == 2 && j.GetExecutorRunningAt() != nil })
 	a.forget(second)
 	a.wait("attempt 3", func(works []*jobsv1.Work) bool {
 		return len(works) == 1 && works[0].GetAttempt().GetAttempt() == 3

@@ -30,7 +30,7 @@ func TestRetryJobFromCheckpoint(t *testing.T) {
 		return got, first(head.Get("x-service-status")), err
 	}
 	_, _, err := retry(w.as(alice()))
-	require.True(t, fault.HasCode(err, "job_state"), "the job has not ended: %v", err)
+	require.True(t, fault.HasCode(err, "job_state"), "a job that has not ended must not be retried: %v", err)
 	work := w.running(a, j)
 	require.NoError(t, w.checkpoint(j, 1, "art_1", "npz"))
 	a.exit(work, 3, "", "")
@@ -43,7 +43,7 @@ func TestRetryJobFromCheckpoint(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "201", status)
 	require.NotEqual(t, j.GetId(), again.GetId())
-	require.Equal(t, j.GetSpecDigest(), again.GetSpecDigest(), "the same spec, including the seed")
+	require.Equal(t, j.GetSpecDigest(), again.GetSpecDigest(), "the retry must have the same spec, including the seed")
 	require.Equal(t, "art_1", again.GetCheckpoint().GetArtifactId())
 	repeat, _, err := retry(keyed(w.as(alice()), "again"))
 	require.NoError(t, err)
@@ -54,11 +54,11 @@ func TestRetryJobFromCheckpoint(t *testing.T) {
 	require.Equal(t, []any{"retry", j.GetRunId(), int64(7)}, []any{run.GetParents()[0].GetKind(), run.GetParents()[0].GetRunId(), run.GetParents()[0].GetStep()})
 	next := a.attempt()
 	require.Equal(t, "art_1", next.GetAttempt().GetResume().GetArtifactId())
-	require.NoError(t, w.checkpoint(again, 1, "art_2", "npz"), "the new job's own checkpoint is newer")
+	require.NoError(t, w.checkpoint(again, 1, "art_2", "npz"), "a checkpoint of the new job must count as newer")
 	require.Equal(t, "art_2", w.get(again.GetId()).GetCheckpoint().GetArtifactId())
 }
 
-// A job that was admitted with an image by an earlier version cannot be submitted again either.
+// An earlier version may have admitted a job with an image. Such a job can be neither retried nor cloned.
 func TestRetryAndCloneRefuseImage(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t)
@@ -82,10 +82,10 @@ func TestCloneJob(t *testing.T) {
 	j := w.submit(func(r *jobsv1.SubmitJobRequest) { r.Spec.Notes = "mine" })
 	member := user("bob", authn.RoleOperator, authn.ProjectRole{Project: "prj_search", Role: authn.ProjectEditor})
 	got, err := w.jobs().CloneJob(w.as(member), &jobsv1.CloneJobRequest{
-		JobId: j.GetId(), Name: new("second"), Project: new("search"), Hparams: []byte(`{"optim.lr": 0.01}`), Priority: new(int32(60)), Seed: new(int64(5)),
+		JobId: j.GetId(), Name: new("second"), Project: new("search"), Hparams: []byte(`{"optim.lr": 0.01}`), Priority: new(int32(40)), Seed: new(int64(5)),
 	})
 	require.NoError(t, err)
-	require.Equal(t, []any{"second", "search", "bob", int32(60)}, []any{got.GetName(), got.GetProject(), got.GetOwner(), got.GetPriority()})
+	require.Equal(t, []any{"second", "search", "bob", int32(40)}, []any{got.GetName(), got.GetProject(), got.GetOwner(), got.GetPriority()})
 	var spec struct {
 		Notes   string
 		Hparams json.RawMessage
@@ -105,12 +105,12 @@ func TestCloneJob(t *testing.T) {
 		"project": {JobId: j.GetId(), Project: new("nowhere")},
 	} {
 		_, err = w.jobs().CloneJob(w.as(alice()), req)
-		require.True(t, fault.HasCode(err, code), "a clone passes every gate: %v", err)
+		require.True(t, fault.HasCode(err, code), "the gates must check a clone, too: %v", err)
 	}
 	_, err = w.jobs().CloneJob(w.as(alice()), &jobsv1.CloneJobRequest{JobId: j.GetId(), Seed: new(int64(1) << 60)})
 	require.True(t, fault.Is(err, fault.Invalid), "%v", err)
 	_, err = w.jobs().CloneJob(w.as(user("carl", authn.RoleOperator)), &jobsv1.CloneJobRequest{JobId: got.GetId()})
-	require.True(t, fault.Is(err, fault.Absent), "a hidden job looks absent: %v", err)
+	require.True(t, fault.Is(err, fault.Absent), "a hidden job must look absent: %v", err)
 }
 
 func TestUpdateJob(t *testing.T) {
@@ -127,22 +127,22 @@ func TestUpdateJob(t *testing.T) {
 		return w.jobs().UpdateJob(ctx, req)
 	}
 	got, err := update(alice(), `"1"`, &jobsv1.UpdateJobRequest{
-		Name: new("renamed"), Labels: map[string]string{"team": "b", "kind": "", "new": "1"}, Priority: new(int32(70)),
+		Name: new("renamed"), Labels: map[string]string{"team": "b", "kind": "", "new": "1"}, Priority: new(int32(30)),
 		Limits: &jobsv1.Limits{RunningS: new(int32(100_000))},
 	})
 	require.NoError(t, err)
 	require.Equal(t, "renamed", got.GetName())
 	require.Equal(t, map[string]string{"team": "b", "new": "1"}, got.GetLabels())
-	require.EqualValues(t, 70, got.GetPriority())
+	require.EqualValues(t, 30, got.GetPriority())
 	require.EqualValues(t, []int32{100_000, 3600, 604_800}, []int32{got.GetLimits().GetRunningS(), got.GetLimits().GetStartingS(), got.GetLimits().GetQueuedS()})
 	require.EqualValues(t, 2, got.GetVersion())
-	require.Equal(t, j.GetSpecDigest(), got.GetSpecDigest(), "the submitted spec is unchanged")
+	require.Equal(t, j.GetSpecDigest(), got.GetSpecDigest(), "the submitted spec must be unchanged")
 	run, err := w.runs().GetRun(w.as(alice()), &jobsv1.GetRunRequest{RunId: j.GetRunId()})
 	require.NoError(t, err)
 	require.Equal(t, "renamed", run.GetName())
 
 	_, err = update(alice(), `"1"`, &jobsv1.UpdateJobRequest{Name: new("late")})
-	require.True(t, fault.Is(err, fault.Conflict), "the version has changed meanwhile: %v", err)
+	require.True(t, fault.Is(err, fault.Conflict), "an update of an outdated version must be refused: %v", err)
 	lower := &jobsv1.UpdateJobRequest{Limits: &jobsv1.Limits{RunningS: new(int32(10))}}
 	_, err = update(alice(), "", lower)
 	require.True(t, fault.HasCode(err, "limits") && fault.Is(err, fault.Forbidden), "%v", err)
@@ -151,14 +151,25 @@ func TestUpdateJob(t *testing.T) {
 	got, err = update(admin(), "", lower)
 	require.NoError(t, err)
 	require.EqualValues(t, 10, got.GetLimits().GetRunningS())
-	require.EqualValues(t, 70, got.GetPriority(), "fields that are not set stay unchanged")
+	require.EqualValues(t, 30, got.GetPriority(), "fields that are not set must stay unchanged")
+
+	_, err = update(alice(), "", &jobsv1.UpdateJobRequest{Priority: new(int32(51))})
+	require.True(t, fault.HasCode(err, "priority") && fault.Is(err, fault.Forbidden), "%v", err)
+	for _, c := range []struct {
+		as       authn.Caller
+		priority int32
+	}{{alice(), 50}, {admin(), 80}, {alice(), 80}, {alice(), 60}, {admin(), 30}} {
+		got, err = update(c.as, "", &jobsv1.UpdateJobRequest{Priority: &c.priority})
+		require.NoError(t, err, "it must be possible to keep and lower a priority that an admin has granted")
+		require.Equal(t, c.priority, got.GetPriority())
+	}
 
 	_, err = w.jobs().StopJob(w.as(alice()), &jobsv1.StopJobRequest{JobId: j.GetId()})
 	require.NoError(t, err)
 	_, err = update(alice(), "", &jobsv1.UpdateJobRequest{Priority: new(int32(1))})
 	require.True(t, fault.HasCode(err, "job_ended"), "%v", err)
 	got, err = update(alice(), "", &jobsv1.UpdateJobRequest{Name: new("for the record")})
-	require.NoError(t, err, "an ended job may still be renamed")
+	require.NoError(t, err, "it must be possible to rename an ended job")
 	require.Equal(t, "for the record", got.GetName())
 	require.Equal(t, jobsv1.JobState_JOB_STATE_STOPPED, got.GetState())
 	many := map[string]string{}
@@ -166,7 +177,7 @@ func TestUpdateJob(t *testing.T) {
 		many[string(rune('a'+i%26))+string(rune('a'+i/26))] = "x"
 	}
 	_, err = update(alice(), "", &jobsv1.UpdateJobRequest{Labels: many})
-	require.True(t, fault.Is(err, fault.Invalid), "too many labels: %v", err)
+	require.True(t, fault.Is(err, fault.Invalid), "too many labels must be refused: %v", err)
 }
 
 func TestListJobsFilters(t *testing.T) {
@@ -200,7 +211,7 @@ func TestListJobsFilters(t *testing.T) {
 		"LIKE wildcards are literal": {&jobsv1.ListJobsRequest{Q: new("%")}, []*jobsv1.Job{one}},
 		"by id":                      {&jobsv1.ListJobsRequest{Q: new(two.GetId())}, []*jobsv1.Job{two}},
 		"by run":                     {&jobsv1.ListJobsRequest{Q: new(three.GetRunId())}, []*jobsv1.Job{three}},
-		"by several":                 {&jobsv1.ListJobsRequest{State: new("queued"), Owner: new("alice"), Q: new("qwen")}, []*jobsv1.Job{one}},
+		"by several filters":         {&jobsv1.ListJobsRequest{State: new("queued"), Owner: new("alice"), Q: new("qwen")}, []*jobsv1.Job{one}},
 		"hidden project":             {&jobsv1.ListJobsRequest{Project: new("nowhere")}, nil},
 	} {
 		got, err := w.jobs().ListJobs(w.as(member), c.req)
@@ -209,7 +220,7 @@ func TestListJobsFilters(t *testing.T) {
 	}
 	stranger, err := w.jobs().ListJobs(w.as(user("eve", authn.RoleOperator)), &jobsv1.ListJobsRequest{Project: new("search")})
 	require.NoError(t, err)
-	require.Empty(t, stranger.GetJobs(), "a filter does not reveal hidden jobs")
+	require.Empty(t, stranger.GetJobs(), "a filter must not reveal hidden jobs")
 }
 
 func ids(jobs []*jobsv1.Job) []string {
@@ -236,7 +247,7 @@ func TestPreflightJobReportsEveryGate(t *testing.T) {
 			ok = ok && g.GetStatus() == "pass"
 		}
 		require.Equal(t, ok, got.GetOk())
-		require.Len(t, statuses, 12)
+		require.Len(t, statuses, 13)
 		return statuses
 	}
 	for gate, status := range preflight() {
@@ -248,12 +259,12 @@ func TestPreflightJobReportsEveryGate(t *testing.T) {
 	})
 	require.Equal(t, map[string]string{
 		"dialect": "fail", "environment": "fail", "package": "pass", "entrypoint_override": "pass", "recipe_handshake": "fail", "hparams": "skip",
-		"project": "pass", "bindings": "skip", "image_registry": "pass", "quota": "fail", "hardware": "fail",
+		"project": "pass", "bindings": "skip", "image_registry": "pass", "isolation": "skip", "quota": "fail", "hardware": "fail",
 		"containers": "pass",
 	}, statuses)
 	statuses = preflight(func(r *jobsv1.SubmitJobRequest) { r.Spec.Project = "nowhere" })
 	require.Equal(t, []string{"fail", "skip"}, []string{statuses["project"], statuses["quota"]})
 	statuses = preflight(func(r *jobsv1.SubmitJobRequest) { r.Spec.Resources.Pools[0].Profile = "none" })
-	require.Equal(t, []string{"skip", "fail"}, []string{statuses["quota"], statuses["hardware"]}, "the requested GPUs are unknown without the profile")
+	require.Equal(t, []string{"skip", "fail"}, []string{statuses["quota"], statuses["hardware"]}, "the quota gate must be skipped, because the GPUs are unknown without the profile")
 	require.Equal(t, before, w.rows())
 }

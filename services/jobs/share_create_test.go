@@ -43,7 +43,7 @@ func TestCreateShareRefusals(t *testing.T) {
 		"unknown field":                  {alice(), func(r *jobsv1.CreateShareRequest) { r.Fields = []string{"logs"} }, fault.Invalid, "fields[0]"},
 		"duplicate field":                {alice(), func(r *jobsv1.CreateShareRequest) { r.Fields = []string{"metrics", "metrics"} }, fault.Invalid, "fields[1]"},
 		"expiry in the past":             {alice(), func(r *jobsv1.CreateShareRequest) { r.ExpiresAt = timestamppb.New(time.Now().Add(-time.Second)) }, fault.Invalid, "expires_at"},
-		"protected samples":              {alice(), func(r *jobsv1.CreateShareRequest) { r.TargetIds = []string{w.protected().GetId()}; all(r) }, fault.Forbidden, ""},
+		"protected run":                  {alice(), func(r *jobsv1.CreateShareRequest) { r.TargetIds = []string{w.protected().GetId()} }, fault.Forbidden, ""},
 	} {
 		_, err := w.share(c.as, []string{open.GetId()}, c.change)
 		require.True(t, fault.Is(err, c.kind), "%s: %v", name, err)
@@ -90,7 +90,7 @@ func TestListAndRevokeShares(t *testing.T) {
 	require.Nil(t, own[0].Url)
 	require.EqualValues(t, 3, own[0].GetViews())
 	require.NotNil(t, own[0].GetLastViewedAt())
-	require.Len(t, list(admin()), 2, "an admin sees all links")
+	require.Len(t, list(admin()), 2, "an admin must see all links")
 	require.Empty(t, list(user("bob", authn.RoleOperator)))
 
 	revoke := func(as authn.Caller, shareID string) error {
@@ -98,7 +98,7 @@ func TestListAndRevokeShares(t *testing.T) {
 		return err
 	}
 	hidden, absent := revoke(alice(), theirs.GetId()), revoke(alice(), w.ids.New(id.Share))
-	require.True(t, fault.Is(hidden, fault.Absent) && fault.Is(absent, fault.Absent), "%v %v", hidden, absent)
+	require.True(t, fault.Is(hidden, fault.Absent) && fault.Is(absent, fault.Absent), "a hidden link and a missing link must both be reported as absent: %v, %v", hidden, absent)
 	require.True(t, fault.Is(revoke(alice(), "x"), fault.Invalid))
 	// Revoking twice is not an error.
 	for range 2 {
@@ -107,7 +107,7 @@ func TestListAndRevokeShares(t *testing.T) {
 	w.gone("revoked", mine.GetToken())
 	require.NoError(t, revoke(admin(), theirs.GetId()))
 	require.Equal(t, 2, w.count(`audit WHERE action = 'share.revoke'`))
-	require.NotNil(t, list(alice())[0].GetRevokedAt(), "a revoked link is still listed")
+	require.NotNil(t, list(alice())[0].GetRevokedAt(), "a revoked link must still be listed")
 }
 
 func TestCreateShareRepeat(t *testing.T) {

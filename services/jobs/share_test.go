@@ -24,7 +24,7 @@ func (w *harness) shared() jobsv1.SharedServiceClient {
 	return jobsv1.NewSharedServiceClient(w.dial("gateway"))
 }
 
-// all requests every field of a link.
+// all changes the request so that the link shows every field.
 func all(r *jobsv1.CreateShareRequest) { r.Fields = []string{"metrics", "config", "samples"} }
 
 func (w *harness) share(as authn.Caller, targets []string, change ...func(*jobsv1.CreateShareRequest)) (*jobsv1.Share, error) {
@@ -118,7 +118,7 @@ func TestSharedLinkShowsOnlyItsFields(t *testing.T) {
 		require.NotContains(t, seen.String(), hidden)
 	}
 	require.Zero(t, w.count(`audit WHERE after::text LIKE '%`+s.GetToken()+`%'`))
-	require.Zero(t, w.count(`share WHERE share::text LIKE '%`+s.GetToken()+`%'`), "only its hash is stored")
+	require.Zero(t, w.count(`share WHERE share::text LIKE '%`+s.GetToken()+`%'`), "only the token's hash must be stored")
 }
 
 func TestSharedLinkFieldAccess(t *testing.T) {
@@ -138,7 +138,7 @@ func TestSharedLinkFieldAccess(t *testing.T) {
 					require.NoError(t, err, name)
 					continue
 				}
-				require.Equal(t, "Not Found", fault.From(err).Text(), "%v opens %s: %v", c.opens, name, err)
+				require.Equal(t, "Not Found", fault.From(err).Text(), "a link with the fields %v must not show %s: %v", c.opens, name, err)
 			}
 		}
 	}
@@ -180,7 +180,7 @@ func TestInvalidSharedLinksIndistinguishable(t *testing.T) {
 	_, err := w.shared().ListSharedMetrics(w.as(nobody()), &jobsv1.ListSharedMetricsRequest{Token: s.GetToken(), Run: new(int32(1))})
 	require.Equal(t, "Not Found", fault.From(err).Text())
 	_, err = w.shared().ListSharedMetrics(w.as(nobody()), &jobsv1.ListSharedMetricsRequest{Token: "x", Limit: new(int32(0))})
-	require.True(t, fault.Is(err, fault.Invalid), "an invalid query is reported whatever the token: %v", err)
+	require.True(t, fault.Is(err, fault.Invalid), "an invalid query must be reported even without a valid token: %v", err)
 }
 
 func TestSharedLinkEndsWithOwnerAccess(t *testing.T) {
@@ -221,26 +221,24 @@ func (w *harness) protected() *jobsv1.Job {
 	return w.submit(func(r *jobsv1.SubmitJobRequest) { r.Spec.Bindings.Datasets["train"] = "ds/default/protected@1" })
 }
 
-func TestProtectedSamplesNotShared(t *testing.T) {
+// Links of a run stop working when a dataset of the run becomes protected. A run that is protected from the beginning
+// cannot be shared at all (TestCreateShareRefusals).
+func TestShare_datasetProtectedLater(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t)
 	w.fleet("cpu")
 	j := w.submit()
 	live := w.shareOf([]string{j.GetId()}, all)
 	pinned := w.shareOf([]string{j.GetId()}, all, func(r *jobsv1.CreateShareRequest) { r.Pinned = true })
-	samples := func(s *jobsv1.Share) error { _, err := w.views(s.GetToken())["samples"](); return err }
-	require.NoError(t, samples(live))
-	require.NoError(t, samples(pinned))
-	w.catalog.protect("ds/default/pairs@1")
 	for _, s := range []*jobsv1.Share{live, pinned} {
-		require.Equal(t, "Not Found", fault.From(samples(s)).Text(), "the dataset is protected now")
-		_, err := w.views(s.GetToken())["metrics"]()
-		require.NoError(t, err, "the other fields are still shown")
+		for name, view := range w.views(s.GetToken()) {
+			_, err := view()
+			require.NoError(t, err, name)
+		}
 	}
-	s := w.shareOf([]string{w.protected().GetId()})
-	_, err := w.views(s.GetToken())["config"]()
-	require.NoError(t, err)
-	require.Equal(t, "Not Found", fault.From(samples(s)).Text())
+	w.catalog.protect("ds/default/pairs@1")
+	w.gone("the dataset is protected now", live.GetToken())
+	w.gone("the dataset is protected now", pinned.GetToken())
 }
 
 func TestPinnedAndLiveLinks(t *testing.T) {
@@ -269,7 +267,7 @@ func TestPinnedAndLiveLinks(t *testing.T) {
 	require.Equal(t, frozen, look(pinned.GetToken()))
 	after := look(live.GetToken())
 	for _, name := range []string{"", "metrics"} {
-		require.NotEqual(t, before[name], after[name], "%s shows the change", name)
+		require.NotEqual(t, before[name], after[name], "%s of the live link must show the change", name)
 	}
 	got, err := w.shared().ListSharedMetrics(w.as(nobody()), &jobsv1.ListSharedMetricsRequest{
 		Token: pinned.GetToken(), Run: new(int32(1)), Keys: []string{"none"}, Limit: new(int32(1)),
@@ -278,7 +276,7 @@ func TestPinnedAndLiveLinks(t *testing.T) {
 	require.Empty(t, got.GetSeries())
 	_, err = w.shares().RevokeShare(w.as(alice()), &jobsv1.RevokeShareRequest{ShareId: pinned.GetId()})
 	require.NoError(t, err)
-	require.Zero(t, w.count(`share_pin`), "revoking deletes the pinned content")
+	require.Zero(t, w.count(`share_pin`), "revoking must delete the pinned content")
 }
 
 func mint(t *testing.T, kind string) string {

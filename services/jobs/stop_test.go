@@ -31,14 +31,14 @@ func TestStopRunningJobWaitsForAgent(t *testing.T) {
 	a.wait("desired stopped", stopped)
 	require.Equal(t, jobsv1.JobState_JOB_STATE_STOPPING, w.get(j.GetId()).GetState())
 	_, err := w.reports(j, 1, "failed")
-	require.NoError(t, err, "a training process may report that it was stopped")
+	require.NoError(t, err, "a training process must be allowed to report that it was stopped")
 	a.exit(work, -1, "stopped", "")
 	ended := w.await(j.GetId(), jobsv1.JobState_JOB_STATE_STOPPED)
 	require.Equal(t, "user_stop", ended.GetEndReason())
 	_, err = w.jobs().StopJob(w.as(alice()), &jobsv1.StopJobRequest{JobId: j.GetId()})
 	require.True(t, fault.Is(err, fault.Conflict))
 	require.Equal(t, "stopped", (<-w.ingest.closed).GetState())
-	require.Equal(t, 1, w.count(`audit WHERE action = 'job.stop'`), "only the stop that changed something")
+	require.Equal(t, 1, w.count(`audit WHERE action = 'job.stop'`), "only the stop that changed something must be audited")
 }
 
 func TestStopBeforeAgentReports(t *testing.T) {

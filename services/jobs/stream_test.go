@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
@@ -20,14 +21,14 @@ func TestNewStreamSupersedesOld(t *testing.T) {
 	a := w.join(w.fleet("cpu"), cpuNode())
 	a.wait("no work", func(works []*jobsv1.Work) bool { return len(works) == 0 })
 	old := &agent{w: w, nodeID: a.nodeID, inv: a.inv, stream: a.stream, changed: a.changed}
-	newer := &agent{w: w, nodeID: a.nodeID, inv: a.inv, works: map[string]*jobsv1.ObservedWork{}}
+	newer := &agent{w: w, nodeID: a.nodeID, inv: a.inv, boundary: a.boundary, works: map[string]*jobsv1.ObservedWork{}}
 	newer.connect()
 	require.Eventually(t, func() bool {
 		old.heartbeat()
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		return a.err != nil
-	}, patience, 20*time.Millisecond, "the old stream did not end")
+	}, patience, 20*time.Millisecond, "the old stream must end")
 	require.True(t, fault.HasCode(a.err, "superseded"), "%v", a.err)
 	w.submit()
 	newer.attempt()
@@ -95,16 +96,16 @@ func TestReportsWithOtherFenceIgnored(t *testing.T) {
 	require.EqualValues(t, 1, got.GetAttempt())
 }
 
-func TestIngestTokenWithholdsProtectedSamples(t *testing.T) {
+func TestIngestTokenOfProtectedRun(t *testing.T) {
 	t.Parallel()
 	for _, protected := range []bool{false, true} {
 		w := newHarness(t)
 		a := w.join(w.fleet("cpu"), cpuNode())
-		if protected {
-			w.protected()
-		} else {
-			w.submit()
+		submit := w.protected
+		if !protected {
+			submit = func() *jobsv1.Job { return w.submit() }
 		}
+		j := submit()
 		work := a.attempt()
 		tok, err := a.client.MintIngestToken(t.Context(), &jobsv1.MintIngestTokenRequest{
 			WorkId: work.GetWorkId(), Generation: work.GetGeneration(), Fence: work.GetFence(),
@@ -113,6 +114,17 @@ func TestIngestTokenWithholdsProtectedSamples(t *testing.T) {
 		grant, err := w.runPeer().ResolveIngestToken(t.Context(), &jobspeerv1.ResolveIngestTokenRequest{TokenHash: secret.Hash(tok.GetToken())})
 		require.NoError(t, err)
 		require.Equal(t, protected, grant.GetWithhold())
+		owner, err := w.runPeer().GetRunOwner(t.Context(), &jobspeerv1.GetRunOwnerRequest{Id: j.GetId()})
+		require.NoError(t, err)
+		require.Equal(t, protected, owner.GetProtected())
+		if !protected {
+			require.Nil(t, grant.GetDisclosure())
+			continue
+		}
+		require.Equal(t, []string{"dst_of_train"}, owner.GetProtectedDatasets())
+		require.True(t, proto.Equal(&jobspeerv1.Disclosure{
+			Metrics: []string{"train/loss"}, Formats: []string{"npz"}, Params: []*jobspeerv1.DisclosedParam{{Key: "optim.lr"}},
+		}, grant.GetDisclosure()), "%v", grant.GetDisclosure())
 	}
 }
 
@@ -140,7 +152,7 @@ func TestMintAndResolveIngestToken(t *testing.T) {
 	require.NoError(t, resolve(first))
 	second, err := mint()
 	require.NoError(t, err)
-	require.True(t, fault.Is(resolve(first), fault.Unauthenticated), "a new token revokes the previous one")
+	require.True(t, fault.Is(resolve(first), fault.Unauthenticated), "a new token must revoke the previous one")
 	require.NoError(t, resolve(second))
 	require.True(t, fault.Is(resolve("ing_unknown"), fault.Unauthenticated))
 	_, err = mint(func(r *jobsv1.MintIngestTokenRequest) { r.Fence++ })
@@ -149,11 +161,11 @@ func TestMintAndResolveIngestToken(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Conflict), "%v", err)
 	other := w.join(w.fleet("cpu2"), cpuNode())
 	_, err = other.client.MintIngestToken(t.Context(), &jobsv1.MintIngestTokenRequest{WorkId: work.GetWorkId(), Generation: 1, Fence: 1})
-	require.True(t, fault.Is(err, fault.Absent), "the work item looks absent to another node: %v", err)
+	require.True(t, fault.Is(err, fault.Absent), "the work item must look absent to another node: %v", err)
 	a.see(work, jobsv1.Phase_PHASE_RUNNING)
 	w.awaitJob(j.GetId(), "marked", func(j *jobsv1.Job) bool { return j.GetExecutorRunningAt() != nil })
 	_, err = mint()
-	require.True(t, fault.Is(err, fault.Conflict), "the process has already started: %v", err)
+	require.True(t, fault.Is(err, fault.Conflict), "a token must be refused once the process has started: %v", err)
 	require.NoError(t, resolve(second))
 	var plain int
 	require.NoError(t, w.pool.QueryRow(t.Context(), `SELECT count(*) FROM ingest_token WHERE encode(hash, 'escape') LIKE 'ing_%'`).Scan(&plain))
@@ -202,9 +214,9 @@ func TestWatchJobResume(t *testing.T) {
 	for after := range int64(len(whole)) {
 		rest := w.watch(j.GetRunId(), after)
 		require.Len(t, rest, len(whole)-int(after))
-		require.Equal(t, whole[after].String(), rest[0].String(), "the same change under the same number")
+		require.Equal(t, whole[after].String(), rest[0].String(), "a resumed watch must send the same change under the same number")
 	}
-	require.Empty(t, w.watch(j.GetId(), int64(len(whole))), "a watch after the last change of an ended job ends at once")
+	require.Empty(t, w.watch(j.GetId(), int64(len(whole))), "a watch after the last change of an ended job must end at once")
 }
 
 // A position beyond the job's last change belongs to another stream. A watch that waited there would miss every change.
@@ -220,7 +232,7 @@ func TestWatchJobAfterLastChangeRefused(t *testing.T) {
 		require.NoError(t, err)
 		_, err = stream.Recv()
 		f := fault.From(err)
-		require.Equal(t, fault.Invalid, f.Kind, "after %d: %v", after, err)
+		require.Equal(t, fault.Invalid, f.Kind, "a watch after change %d must be refused: %v", after, err)
 		require.Equal(t, []any{"after"}, f.Fields[0].Loc)
 		require.Equal(t, fault.TypeLessThanEqual, f.Fields[0].Type)
 		require.Equal(t, fmt.Sprint(last), fmt.Sprint(f.Fields[0].Ctx["le"]))
@@ -231,7 +243,7 @@ func TestWatchJobAfterLastChangeRefused(t *testing.T) {
 	require.NoError(t, err)
 	last := int64(len(w.watch(j.GetId(), 0)))
 	refused(j.GetId(), last+1, last)
-	require.Empty(t, w.watch(j.GetRunId(), last), "the last change itself is a valid cursor")
+	require.Empty(t, w.watch(j.GetRunId(), last), "the last change itself must be a valid cursor")
 }
 
 // The response header is sent before the first change, so that an authorized caller knows that the watch is open.
@@ -252,7 +264,7 @@ func TestWatchJobSendsHeaderBeforeChange(t *testing.T) {
 	require.False(t, opened("job_00000000000000000000000000"))
 }
 
-// watch reads a watch until it ends.
+// watch opens a watch of a job and reads it until it ends.
 func (w *harness) watch(id string, after int64) []*jobsv1.WatchJobResponse {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.as(alice()), patience)

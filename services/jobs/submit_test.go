@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
@@ -16,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// rows counts the rows of every table except audit, river's own tables (but not river_job) and hardware_replica.
+// rows counts the rows of each table. It omits audit, hardware_replica and all tables of River except river_job.
 func (w *harness) rows() map[string]int {
 	w.t.Helper()
 	got, err := w.pool.Query(w.t.Context(), `SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace
@@ -88,7 +89,7 @@ func TestSubmittedJobHasResolvedSpec(t *testing.T) {
 	require.Equal(t, digest, j.GetSpecDigest())
 	require.Contains(t, string(j.GetSpec()), `"pools":[{"cpu":0,"gpus_per_node":0,"memory_gb":0,"nodes":1,"pool":"cpu","profile":"","role":"trainer"}]`)
 	require.Contains(t, string(j.GetSpec()), `"limits":{"queued_s":604800,"running_s":86400,"starting_s":3600}`)
-	require.NotContains(t, string(j.GetSpec()), `"seed":null`, "a seed was drawn")
+	require.NotContains(t, string(j.GetSpec()), `"seed":null`, "a seed must be chosen")
 	require.Equal(t, "alice", j.GetOwner())
 	require.Equal(t, "default", j.GetProject())
 	events, err := w.jobs().ListJobEvents(w.as(alice()), &jobsv1.ListJobEventsRequest{JobId: j.GetId()})
@@ -112,17 +113,40 @@ func TestSubmitCallsToRegistry(t *testing.T) {
 		s.Recipe.Name, s.Recipe.Lock.Name, s.Recipe.Lock.Digest, s.Recipe.Lock.Framework.RuntimeId = "custom/custom", "custom/custom", "sha256:c1", "any"
 		s.Source, s.Hparams = &jobsv1.Source{Command: []string{"python", "x.py"}, Package: "pkg_1"}, nil
 	})
-	require.Equal(t, once, w.catalog.called(), "recipe, package and dataset")
+	require.Equal(t, once, w.catalog.called(), "one call must resolve the recipe, the package and the dataset")
 
 	protected := func(r *jobsv1.SubmitJobRequest) { r.Spec.Bindings.Datasets["train"] = "ds/default/protected@1" }
 	_, err := w.jobs().SubmitJob(w.as(alice()), w.request(protected, func(r *jobsv1.SubmitJobRequest) { r.Spec.Resources.Pools[0].Pool = "tpu" }))
 	require.True(t, fault.HasCode(err, "hardware"), "%v", err)
-	require.Equal(t, once, w.catalog.called(), "a refused submission records no use of a protected dataset")
+	require.Equal(t, once, w.catalog.called(), "a refused submission must record no use of a protected dataset")
 	_, err = w.jobs().PreflightJob(w.as(alice()), &jobsv1.PreflightJobRequest{Api: "service/v1", Spec: w.request(protected).GetSpec()})
 	require.NoError(t, err)
-	require.Equal(t, once, w.catalog.called(), "and neither does a preflight")
+	require.Equal(t, once, w.catalog.called(), "a preflight must record no use of a protected dataset")
 	w.submit(protected)
 	require.Equal(t, []string{"ResolveSubmission", "ResolveBindings"}, w.catalog.called())
+}
+
+// The files of large datasets are listed after the gates, so that no message contains all of them.
+func TestSubmitLargeDatasets(t *testing.T) {
+	t.Parallel()
+	w := newHarness(t)
+	w.fleet("cpu")
+	w.catalog.mu.Lock()
+	w.catalog.large = true
+	w.catalog.mu.Unlock()
+	j := w.submit()
+	require.Equal(t, []string{"ResolveSubmission", "ListBindingFiles"}, w.catalog.called())
+	var raw []byte
+	require.NoError(t, w.pool.QueryRow(t.Context(), `SELECT template FROM job WHERE id = $1`, j.GetId()).Scan(&raw))
+	spec := &jobsv1.AttemptSpec{}
+	require.NoError(t, proto.Unmarshal(raw, spec))
+	require.Len(t, spec.GetDatasets()[0].GetFiles(), 2)
+	require.Equal(t, "blob://projects/p/blobs/bb", spec.GetDatasets()[0].GetFiles()[1].GetUri())
+	w.catalog.mu.Lock()
+	w.catalog.changed = true
+	w.catalog.mu.Unlock()
+	_, err := w.jobs().SubmitJob(w.as(alice()), w.request())
+	require.True(t, fault.HasCode(err, "binding_changed"), "%v", err)
 }
 
 func TestSubmitRepeated(t *testing.T) {
@@ -186,7 +210,7 @@ func TestJobAccess(t *testing.T) {
 	_, err = w.runs().GetRun(w.as(bob), &jobsv1.GetRunRequest{RunId: hidden.GetRunId()})
 	require.True(t, fault.Is(err, fault.Absent))
 	_, err = w.jobs().StopJob(w.as(bob), &jobsv1.StopJobRequest{JobId: hidden.GetId()})
-	require.True(t, fault.Is(err, fault.Absent), "a hidden job looks absent, not forbidden")
+	require.True(t, fault.Is(err, fault.Absent), "a hidden job must look absent, not forbidden")
 	_, err = w.jobs().StopJob(w.as(bob), &jobsv1.StopJobRequest{JobId: open.GetId()})
 	require.True(t, fault.Is(err, fault.Forbidden), "%v", err)
 	_, err = w.jobs().GetJob(w.as(viewer), &jobsv1.GetJobRequest{JobId: hidden.GetId()})
@@ -220,7 +244,7 @@ func TestListJobsPaging(t *testing.T) {
 	page, err := w.jobs().ListJobs(w.as(alice()), &jobsv1.ListJobsRequest{Limit: &two, Offset: &one})
 	require.NoError(t, err)
 	require.Len(t, page.GetJobs(), 2)
-	require.Equal(t, ids[3], page.GetJobs()[0].GetId(), "newest first")
+	require.Equal(t, ids[3], page.GetJobs()[0].GetId(), "jobs must be listed newest first")
 	state := "running"
 	page, err = w.jobs().ListJobs(w.as(alice()), &jobsv1.ListJobsRequest{State: &state})
 	require.NoError(t, err)
@@ -230,7 +254,7 @@ func TestListJobsPaging(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Invalid))
 	runs, err := w.runs().ListRuns(w.as(alice()), &jobsv1.ListRunsRequest{})
 	require.NoError(t, err)
-	require.Empty(t, runs.GetRuns(), "live runs are listed only on request")
+	require.Empty(t, runs.GetRuns(), "live runs must be listed only on request")
 	all := "all"
 	runs, err = w.runs().ListRuns(w.as(alice()), &jobsv1.ListRunsRequest{State: &all})
 	require.NoError(t, err)

@@ -130,12 +130,12 @@ func TestLimitsHoldWhileLimitsChange(t *testing.T) {
 	stop()
 	others.Wait()
 	require.Zero(t, w.count(`overstep`))
-	require.Zero(t, w.count(`account WHERE held <> 0`), "everything held is released")
-	require.Equal(t, 3, w.count(`account`), "ann, bob and their team")
+	require.Zero(t, w.count(`account WHERE held <> 0`), "all GPUs must be released")
+	require.Equal(t, 3, w.count(`account`), "ann, bob and their team must have one account each")
 	require.Equal(t, 40, w.count("attempt"))
 }
 
-// watchGrowth installs a trigger that records every increase of held above the limit.
+// watchGrowth installs a trigger that records every increase of the column held to a value above the limit.
 func (w *harness) watchGrowth() {
 	w.t.Helper()
 	_, err := w.db.OwnerPool(jobs.Name).Exec(w.t.Context(), `CREATE TABLE overstep (what text);

@@ -12,26 +12,27 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/hardware"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/ingesttoken"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobapi"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/lifecycle"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/reporting"
 	jobrun "github.com/signalbox-dev/signalbox/services/jobs/internal/run"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/runsearch"
 	jobqueue "github.com/signalbox-dev/signalbox/services/jobs/internal/scheduler"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/share"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/transfer"
 )
 
 // wire creates the objects of all packages. An object is created before those that need it.
-func (s *Service) wire() {
+func (s *Service) wire(refused *fleet.Refusals) {
 	d := s.deps
 	events := event.NewLog(d.Clock, d.IDs, Name)
 	tracks := &db.AuditTrail{Log: audit.NewLog(d.Clock, d.IDs, Name)}
-	repeats := &idempotency.Once{Pool: d.Pool, Keys: s.keys}
+	repeats := &idempotency.Once{Pool: d.Pool, Keys: idempotency.New(d.Clock)}
 	ledger := quota.Ledger{Default: s.cfg.DefaultGPULimit, TeamDefault: s.cfg.DefaultTeamGPULimit}
-	tokens := &ingesttoken.Store{Rand: d.Rand}
+	tokens := &reporting.Store{Rand: d.Rand}
 	jobs := &job.Store{Events: events, Closer: &jobrun.Closing{Queue: s.queue}}
 	works := &assignment.Store{Keys: d.Keyring}
 
@@ -47,9 +48,19 @@ func (s *Service) wire() {
 	s.scheduler = &jobqueue.Scheduler{Pool: d.Pool, IDs: d.IDs, Jobs: jobs, Works: works, Ledger: ledger}
 	s.reconcile = &lifecycle.Reconciler{
 		Pool: d.Pool, Driver: s.driver, Nodes: s.liveness, Works: works, Clock: d.Clock,
-		Lease: s.cfg.NodeLease, Fence: s.cfg.FenceTimeout, JoinPatience: s.cfg.JoinTimeout,
+		Lease: s.cfg.NodeLease, Fence: s.cfg.FenceTimeout, Interval: s.cfg.SchedulerInterval, JoinPatience: s.cfg.JoinTimeout,
 	}
-	s.serve(jobs, works, tokens, ledger, repeats, tracks)
+	s.deletion = &jobrun.DeleteServer{
+		Pool: d.Pool, Ingest: d.RunData, Catalog: d.Catalog, Events: events, Trail: tracks, Queue: s.queue,
+	}
+	s.outside = &reporting.Outside{Pool: d.Pool, Events: events, Closer: jobs.Closer}
+	s.reports = &reporting.Server{
+		Tokens: tokens, Projects: reporting.Projects{Client: d.Projects}, Once: repeats, IDs: d.IDs, Events: events, Trail: tracks, Endpoint: s.ingestEndpoint,
+	}
+	s.serve(jobs, works, tokens, ledger, repeats, tracks, refused)
+	s.runs = &jobrun.Server{Pool: d.Pool, Projects: d.Projects, Clock: d.Clock, Events: events, Trail: tracks}
+	s.searches = &runsearch.Server{Pool: d.Pool}
+	s.copier = &runsearch.Copier{Pool: d.Pool, Ingest: d.RunData, Clock: d.Clock}
 	s.share(repeats, events, tracks)
 }
 
@@ -63,9 +74,10 @@ func (s *Service) share(repeats *idempotency.Once, events *event.Log, tracks *db
 	s.shared = &share.PublicServer{Pool: d.Pool, Live: live}
 }
 
-// serve creates the gRPC servers of the areas.
+// serve creates the gRPC servers, except those for public links.
 func (s *Service) serve(
-	jobs *job.Store, works *assignment.Store, tokens *ingesttoken.Store, ledger quota.Ledger, repeats *idempotency.Once, tracks *db.AuditTrail,
+	jobs *job.Store, works *assignment.Store, tokens *reporting.Store, ledger quota.Ledger, repeats *idempotency.Once, tracks *db.AuditTrail,
+	refused *fleet.Refusals,
 ) {
 	d := s.deps
 	admission := &jobapi.Admission{
@@ -74,13 +86,12 @@ func (s *Service) serve(
 			Pools: &jobapi.Rows{DB: d.Pool, GiveUp: s.cfg.giveUp()}, Accounts: &jobapi.Rows{DB: d.Pool, Ledger: ledger},
 			Hardware: s.hardware, Registries: s.cfg.ImageRegistries,
 		},
-		Jobs: jobs, Once: repeats, IDs: d.IDs, Rand: d.Rand, Trail: tracks,
+		Jobs: jobs, Once: repeats, IDs: d.IDs, Rand: d.Rand, Trail: tracks, Refused: refused,
 	}
 	s.jobs = &jobapi.Server{
 		Pool: d.Pool, Jobs: jobs, Admission: admission, Mover: s.driver, Trail: tracks,
-		Hub: s.hub, Clock: d.Clock,
+		Hub: s.hub, Clock: d.Clock, Tables: s.tables,
 	}
-	s.runs = &jobrun.Server{Pool: d.Pool}
 	s.fleets = &fleet.Server{
 		Registrar: s.registrar, Once: repeats, PublicURL: d.PublicURL, AgentAddress: d.AgentAddress, Heartbeat: s.cfg.heartbeat(),
 	}
@@ -94,16 +105,23 @@ func (s *Service) serve(
 			Pool: d.Pool, Works: works, Observer: s.driver, Nodes: s.liveness, Hub: s.hub, Clock: d.Clock,
 			Heartbeat: s.cfg.heartbeat(), IngestEndpoint: s.ingestEndpoint,
 		},
-		Tokens: tokens, Blobs: d.Blobs, Trail: tracks, Nodes: s.registrar,
+		Tokens: tokens, Blobs: d.Blobs, Trail: tracks, Nodes: s.registrar, Rand: d.Rand,
+		Fence: s.cfg.FenceTimeout,
 	}
-	s.runPeer = &jobrun.PeerServer{Pool: d.Pool, Tokens: tokens, Reporter: s.driver, Jobs: jobs, Hub: s.hub, Clock: d.Clock}
+	s.leases = &assignment.LeaseServer{Pool: d.Pool, Works: works, Every: s.cfg.renewal(), Count: s.renewals}
+	s.runPeer = &reporting.PeerServer{
+		Pool: d.Pool, Tokens: tokens, Reporter: s.driver, Outside: s.outside, Jobs: jobs, Hub: s.hub, Clock: d.Clock,
+	}
+	s.lineage = &jobrun.LineageServer{Pool: d.Pool}
 	s.quotas = &quota.Server{Pool: d.Pool, Ledger: ledger, People: &quota.AuthPeople{Client: d.Accounts}, Audit: tracks.Log}
-	s.quotaPeer = &quota.PeerServer{Pool: d.Pool, Ledger: ledger}
+	s.quotaPeer = quota.NewPeerServer(d.Pool, ledger)
 	s.ownerPeer = &transfer.Server{Owners: &transfer.Owners{Pool: d.Pool, Jobs: jobs, Ledger: ledger, Trail: tracks}}
-	s.workPeer = &assignment.PeerServer{Pool: d.Pool, Works: works, Hub: s.hub, Clock: d.Clock}
+	s.workPeer = &assignment.PeerServer{
+		Pool: d.Pool, Works: works, Hub: s.hub, Clock: d.Clock, GiveUp: s.cfg.giveUp(), Refused: refused, Projects: d.Projects,
+	}
 }
 
-// ingestEndpoint returns the base URL that training reports to.
+// ingestEndpoint returns the base URL to which training processes report.
 func (s *Service) ingestEndpoint() string {
 	if s.cfg.IngestEndpoint != "" {
 		return s.cfg.IngestEndpoint

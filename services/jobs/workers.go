@@ -18,6 +18,13 @@ const (
 	listenAgain = time.Second
 	// electEvery is the interval at which a replica tries to become the leader.
 	electEvery = 2 * time.Second
+	// copyEvery is the interval at which labels are copied to runs. It is long, because only a replica of a version
+	// before the column run.labels leaves runs without labels.
+	copyEvery = time.Hour
+	// summarizeEvery is the pause between two passes that copy the hyperparameters and metrics of runs.
+	summarizeEvery = 5 * time.Second
+	// silentEvery is the pause between two searches for runs without a job that are silent for too long.
+	silentEvery = 10 * time.Second
 	// sooner is the shortest pause between two passes of the leader, even if it receives many notifications.
 	sooner = 20 * time.Millisecond
 )
@@ -35,10 +42,23 @@ func (s *Service) Workers() []process.Worker {
 		loop("jobs.wake", listenAgain, func(ctx context.Context) error { return s.hub.Listen(ctx, d.Pool) }),
 		loop("jobs.heartbeats", beatEvery, s.liveness.Flush),
 		loop("jobs.leader", listenAgain, func(ctx context.Context) error { return elector.Run(ctx, s.lead) }),
+		loop("jobs.labels", copyEvery, func(ctx context.Context) error { return db.CopyRunLabels(ctx, d.Pool) }),
+		loop("jobs.silence", silentEvery, s.endSilent),
+		loop("jobs.summaries", summarizeEvery, s.copier.RunOnce),
+		{Name: "jobs.tables", Run: s.tables.Run},
 		{Name: "jobs.hardware", Run: s.hardware.Run},
 		{Name: "jobs.queue", Run: s.queue.Run},
-		{Name: "jobs.idempotency", Run: func(ctx context.Context) error { return s.keys.Run(ctx, d.Pool, d.Log) }},
 	}
+}
+
+// endSilent ends runs without a job that are silent for too long. The time before the start of this replica does not
+// count, because there may have been no replica that heard the reports.
+func (s *Service) endSilent(ctx context.Context) error {
+	now, err := pg.Now(ctx, s.deps.Pool)
+	if err != nil {
+		return err
+	}
+	return s.outside.EndSilent(ctx, now.Add(-s.age()))
 }
 
 // lead reconciles and schedules while this replica is the leader: on every change of the queue, and at least once per

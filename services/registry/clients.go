@@ -30,21 +30,25 @@ func (p *projectClient) Project(ctx context.Context, key string) (*access.Projec
 	}, nil
 }
 
-// artifactClient reads artifacts of runs. It gets the owner of a run from the jobs service and the location of an artifact
-// from the ingest service.
+// artifactClient reads artifacts of runs. It gets the owner of a run from the jobs service and the location of an
+// artifact from the ingest service.
 type artifactClient struct {
 	Runs jobspeerv1.RunPeerServiceClient
 	Data ingestpeerv1.RunDataPeerServiceClient
 }
 
-// RunOwner returns the owner of a run. If the run is unknown, it returns an error of kind fault.Absent.
-func (a *artifactClient) RunOwner(ctx context.Context, runID string) (access.Owner, error) {
+// Origin returns the owner of a run and whether it is protected. If the run is unknown, it returns an error of kind
+// fault.Absent.
+func (a *artifactClient) Origin(ctx context.Context, runID string) (model.Origin, error) {
 	out, err := a.Runs.GetRunOwner(ctx, &jobspeerv1.GetRunOwnerRequest{Id: runID})
 	if err != nil {
-		return access.Owner{}, err
+		return model.Origin{}, err
 	}
-	return access.Owner{
-		UserID: out.GetOwnerId(), ProjectID: out.GetProjectId(), Project: out.GetProject(), Visibility: out.GetVisibility(),
+	return model.Origin{
+		Owner: access.Owner{
+			UserID: out.GetOwnerId(), ProjectID: out.GetProjectId(), Project: out.GetProject(), Visibility: out.GetVisibility(),
+		},
+		Protected: out.GetProtected(), ProtectedDatasets: out.GetProtectedDatasets(),
 	}, nil
 }
 

@@ -17,7 +17,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
 )
 
-// others stubs the other services. It records the requested ids and returns fixed responses with err.
+// others stubs the other services. It records the requested ids and returns fixed responses together with the error
+// err.
 type others struct {
 	authpeerv1.ProjectServiceClient
 	jobspeerv1.RunPeerServiceClient
@@ -34,7 +35,7 @@ func (o *others) GetProject(_ context.Context, in *authpeerv1.GetProjectRequest,
 
 func (o *others) GetRunOwner(_ context.Context, in *jobspeerv1.GetRunOwnerRequest, _ ...grpc.CallOption) (*jobspeerv1.RunOwner, error) {
 	o.requested = append(o.requested, in.GetId())
-	return &jobspeerv1.RunOwner{RunId: in.GetId(), OwnerId: "usr_1", ProjectId: "prj_1", Project: "team", Visibility: "team"}, o.err
+	return &jobspeerv1.RunOwner{RunId: in.GetId(), OwnerId: "usr_1", ProjectId: "prj_1", Project: "team", Visibility: "team", Protected: true, ProtectedDatasets: []string{"ds_1"}}, o.err
 }
 
 func (o *others) GetArtifact(_ context.Context, in *ingestpeerv1.GetArtifactRequest, _ ...grpc.CallOption) (*ingestpeerv1.GetArtifactResponse, error) {
@@ -54,9 +55,12 @@ func TestClients_copyAllFields(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(&access.Project{ID: "prj_1", Key: "team", Visibility: "team", VisibilityVersion: 3, Archived: true}, project))
 	artifacts := &artifactClient{Runs: o, Data: o}
-	owner, err := artifacts.RunOwner(t.Context(), "run_1")
+	from, err := artifacts.Origin(t.Context(), "run_1")
 	require.NoError(t, err)
-	require.Empty(t, cmp.Diff(access.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: "team"}, owner))
+	require.Empty(t, cmp.Diff(model.Origin{
+		Owner:     access.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: "team"},
+		Protected: true, ProtectedDatasets: []string{"ds_1"},
+	}, from))
 	artifact, err := artifacts.Artifact(t.Context(), "run_1", "art_1")
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(&model.Artifact{
@@ -72,7 +76,7 @@ func TestClients_unknownProjectIsNilOtherErrorsPassThrough(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, project)
 	artifacts := &artifactClient{Runs: o, Data: o}
-	_, err = artifacts.RunOwner(t.Context(), "run_1")
+	_, err = artifacts.Origin(t.Context(), "run_1")
 	require.True(t, fault.Is(err, fault.Absent), "the run is absent and has no owner")
 	_, err = artifacts.Artifact(t.Context(), "run_1", "art_1")
 	require.True(t, fault.Is(err, fault.Absent))
@@ -81,9 +85,9 @@ func TestClients_unknownProjectIsNilOtherErrorsPassThrough(t *testing.T) {
 	project, err = (&projectClient{Client: o}).Project(t.Context(), "team")
 	require.True(t, fault.Is(err, fault.Unavailable), "%v", err)
 	require.Nil(t, project, "no project is returned")
-	owner, err := artifacts.RunOwner(t.Context(), "run_1")
+	from, err := artifacts.Origin(t.Context(), "run_1")
 	require.True(t, fault.Is(err, fault.Unavailable), "%v", err)
-	require.Equal(t, access.Owner{}, owner)
+	require.Equal(t, model.Origin{}, from)
 	artifact, err := artifacts.Artifact(t.Context(), "run_1", "art_1")
 	require.True(t, fault.Is(err, fault.Unavailable), "%v", err)
 	require.Nil(t, artifact)

@@ -9,11 +9,11 @@ import (
 
 // Config holds the settings of the registry. Settings without REGISTRY in their name are shared with other services.
 type Config struct {
-	AuthLease   time.Duration `env:"SERVICE_AUTH_LEASE, default=10m" doc:"how long a replica of inference serves without contact to the registry; a revocation waits at most this long for a replica that is cut off"`
-	MaxUploadMB int64         `env:"SERVICE_MAX_UPLOAD_MB, default=4096" doc:"largest upload in MiB"`
-	// PlaygroundDays is how long an ended playground session stays readable.
-	PlaygroundDays int           `env:"SERVICE_REGISTRY_PLAYGROUND_DAYS, default=30" doc:"days until an ended playground session is deleted; 0 keeps it"`
-	ProbeDeadline  time.Duration `env:"SERVICE_REGISTRY_PROBE_DEADLINE, default=2m" doc:"longest time from the start of an engine to its first generated token"`
+	AuthLease     time.Duration `env:"SERVICE_AUTH_LEASE, default=10m" doc:"how long a replica of inference serves without contact to the registry; a revocation waits at most this long for a replica that is cut off"`
+	MaxUploadMB   int64         `env:"SERVICE_MAX_UPLOAD_MB, default=4096" doc:"largest upload in MiB"`
+	ProbeDeadline time.Duration `env:"SERVICE_REGISTRY_PROBE_DEADLINE, default=2m" doc:"longest time from the start of an engine to its first generated token"`
+	// Ages holds how long rows and objects are kept.
+	Ages Ages
 }
 
 // Validate returns an error that lists every invalid setting.
@@ -29,8 +29,5 @@ func (c *Config) Validate() error {
 	if c.ProbeDeadline < time.Second {
 		errs = append(errs, conf.Errorf("SERVICE_REGISTRY_PROBE_DEADLINE", "must be at least 1s"))
 	}
-	if c.PlaygroundDays < 0 {
-		errs = append(errs, conf.Errorf("SERVICE_REGISTRY_PLAYGROUND_DAYS", "must not be negative"))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.Ages.check())...)
 }

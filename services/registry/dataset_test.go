@@ -3,8 +3,10 @@ package registry_test
 import (
 	"bytes"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
@@ -35,7 +37,7 @@ func object(path string, data []byte) *registryv1.ManifestFile {
 	return &registryv1.ManifestFile{Path: path, SizeBytes: int64(len(data)), Sha256: sum(data)}
 }
 
-// dataset creates a dataset owned by c.
+// dataset creates a dataset owned by the given caller.
 func (h *harness) dataset(c *authn.Caller, name, project string) *registryv1.Dataset {
 	h.t.Helper()
 	d, err := h.datasets.CreateDataset(h.as(c), &registryv1.CreateDatasetRequest{Name: name, Project: project})
@@ -122,7 +124,7 @@ func TestCreateDatasetVersion_rejections(t *testing.T) {
 	h := open(t, func(h *harness) { h.cfg.MaxUploadMB = 1 })
 	d := h.dataset(ann(), "sums", "")
 	data := []byte("x")
-	big := &registryv1.ManifestFile{Path: "big", SizeBytes: 700 << 10, Sha256: sum(data)}
+	big := &registryv1.ManifestFile{Path: "big", SizeBytes: 1<<20 + 1, Sha256: sum(data)}
 	cases := map[string]struct {
 		who   *authn.Caller
 		files []*registryv1.ManifestFile
@@ -130,7 +132,7 @@ func TestCreateDatasetVersion_rejections(t *testing.T) {
 		words string
 	}{
 		"not the owner":   {bob(), []*registryv1.ManifestFile{object("a", data)}, fault.Forbidden, "only by its owner"},
-		"too large":       {ann(), []*registryv1.ManifestFile{big, {Path: "b", SizeBytes: 400 << 10, Sha256: sum(data)}}, fault.TooLarge, "1 MiB"},
+		"too large":       {ann(), []*registryv1.ManifestFile{big}, fault.TooLarge, "1 MiB"},
 		"parent dir":      {ann(), []*registryv1.ManifestFile{object("../a", data)}, fault.Refused, "must be relative"},
 		"absolute":        {ann(), []*registryv1.ManifestFile{object("/a", data)}, fault.Refused, "must be relative"},
 		"backslash":       {ann(), []*registryv1.ManifestFile{object(`a\b`, data)}, fault.Refused, "must be relative"},
@@ -214,4 +216,21 @@ func TestCreateDataset_idempotencyKeyReturnsFirstRow(t *testing.T) {
 	list, err := h.datasets.ListDatasets(h.as(ann()), &registryv1.ListDatasetsRequest{Name: new("sums")})
 	require.NoError(t, err)
 	require.Len(t, list.GetDatasets(), 1)
+}
+
+func TestUpdateDataset_protectsUnfinishedRuns(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	d := h.dataset(ann(), "sums", "")
+	_, err := h.datasets.UpdateDataset(h.as(ann()), &registryv1.UpdateDatasetRequest{DatasetId: d.GetId(), Protected: new(true)})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		h.runs.mu.Lock()
+		defer h.runs.mu.Unlock()
+		return slices.Equal([]string{d.GetId() + " ds/default/sums"}, h.runs.protected)
+	}, time.Minute, 10*time.Millisecond, "the jobs service protects the runs")
+	var later int
+	require.NoError(t, h.db.Pool("registry").QueryRow(t.Context(), `SELECT count(*) FROM river_job
+		WHERE kind = 'protect_runs' AND scheduled_at > now() + interval '30 seconds'`).Scan(&later))
+	require.Equal(t, 1, later, "a second task must protect the runs of submissions that were in progress during the first")
 }

@@ -37,14 +37,14 @@ func (h *harness) candidate(c *authn.Caller, d *registryv1.Deployment) *registry
 	return r
 }
 
-// ordered waits until the registry has ordered the revision's engine from jobs.
+// ordered waits until the registry has ordered the revision's engine from the jobs service, and returns the order.
 func (h *harness) ordered(r *registryv1.Revision) *jobspeerv1.PutWorkRequest {
 	h.t.Helper()
-	eventually(h.t, func() bool { return h.works.order(r.GetId()) != nil }, "the engine is ordered from jobs")
+	eventually(h.t, func() bool { return h.works.order(r.GetId()) != nil }, "the engine is ordered from the jobs service")
 	return h.works.order(r.GetId())
 }
 
-// reports lets the agent report on the engine of an ordered work.
+// reports makes the agent report on the engine of an ordered work.
 func (h *harness) reports(o *jobspeerv1.PutWorkRequest, fence int64, report *jobsv1.EngineReport) {
 	h.works.see(&jobspeerv1.WorkStatus{
 		WorkId: o.GetWorkId(), Generation: h.works.of(o.GetWorkId()).GetGeneration(), Fence: fence, NodeId: "nod_1",
@@ -66,7 +66,7 @@ func (h *harness) revision(r *registryv1.Revision) *registryv1.Revision {
 	return got
 }
 
-// becomes waits until a revision has the given state.
+// becomes waits until the revision has the given state.
 func (h *harness) becomes(r *registryv1.Revision, state string) *registryv1.Revision {
 	h.t.Helper()
 	eventually(h.t, func() bool { return h.revision(r).GetState() == state }, "revision becomes "+state)

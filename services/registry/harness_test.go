@@ -130,7 +130,7 @@ func (h *harness) serve(bus *rpc.Bus, name string, register func(*rpc.Server)) (
 	return h.background(func(ctx context.Context) error { return server.Serve(ctx, listener) })
 }
 
-// background runs fn until the test ends or stop is called, and waits for it.
+// background runs fn until the test ends or stop is called. Both wait until fn has returned.
 func (h *harness) background(fn func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(h.t.Context()))
 	done := make(chan struct{})
@@ -161,7 +161,7 @@ func (h *harness) service(bus *rpc.Bus) *registry.Service {
 	return svc
 }
 
-// rows returns the pool for the next replica.
+// rows returns the database pool for the next replica.
 func (h *harness) rows() *pgxpool.Pool {
 	if h.pool != nil {
 		return h.pool
@@ -236,7 +236,7 @@ func kind(t *testing.T, err error) (fault.Kind, string, string) {
 	return f.Kind, f.Code, f.Text()
 }
 
-// refused asserts the kind of an error and that its text contains words.
+// refused asserts the kind of an error and that its text contains the given words.
 func refused(t *testing.T, err error, want fault.Kind, words string) {
 	t.Helper()
 	k, _, text := kind(t, err)
@@ -249,7 +249,7 @@ func sum(data []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// eventually waits until fn is true.
+// eventually waits until fn returns true.
 func eventually(t *testing.T, fn func() bool, what string) {
 	t.Helper()
 	require.Eventually(t, fn, soon, 10*time.Millisecond, what)

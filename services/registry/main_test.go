@@ -11,7 +11,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The HTTP client of the uploads keeps its connections open.
+	// Ignore the connections that the HTTP client of the uploads keeps open.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"),
 		goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"), goleak.IgnoreTopFunction("internal/poll.runtime_pollWait"))
 }

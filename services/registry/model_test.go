@@ -23,7 +23,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 )
 
-// ggufFile returns a small GGUF file; each salt gives different bytes.
+// ggufFile returns a small GGUF file. Each salt gives a file with different bytes.
 func ggufFile(salt string) []byte {
 	var b bytes.Buffer
 	le := func(v any) { _ = binary.Write(&b, binary.LittleEndian, v) }
@@ -75,7 +75,7 @@ func safetensorsFile() []byte {
 	return append(append(out, header...), make([]byte, 24)...)
 }
 
-// artifact creates a run owned by c with one artifact.
+// artifact creates a run owned by the given caller with one artifact.
 func (h *harness) artifact(c *authn.Caller, format string, packed bool, data []byte) *registryv1.ModelSource {
 	h.t.Helper()
 	run, art := h.ids.New(id.Run), h.ids.New(id.Artifact)
@@ -126,7 +126,7 @@ func TestCreateModelVersion_fromArtifact(t *testing.T) {
 	require.InDelta(t, 12, facts["parameters"], 0)
 	require.InDelta(t, 128, facts["context_length"], 0)
 
-	// The same bytes give the same version, whichever artifact they come from.
+	// The same bytes give the same version, even if they come from another artifact.
 	for _, again := range []*registryv1.ModelSource{source, h.artifact(ann(), "gguf", false, data)} {
 		var header metadata.MD
 		same, err := h.models.CreateModelVersion(h.as(ann()), &registryv1.CreateModelVersionRequest{ModelId: m.GetId(), Source: again}, grpc.Header(&header))

@@ -19,7 +19,7 @@ const (
 	teamProjectID    = "prj_01k00000000000000000000002"
 )
 
-// authPeer is a fake of auth with one project that is visible to all and one that is visible to its team.
+// authPeer is a fake of the auth service with one project that is visible to all and one that is visible to its team.
 type authPeer struct {
 	authpeerv1.UnimplementedProjectServiceServer
 }
@@ -34,7 +34,7 @@ func (authPeer) GetProject(_ context.Context, in *authpeerv1.GetProjectRequest) 
 	return nil, fault.Absentf("project", in.GetProject())
 }
 
-// runsPeer is a fake of the run methods of jobs and ingest.
+// runsPeer is a fake of the run methods of the jobs and ingest services.
 type runsPeer struct {
 	jobspeerv1.UnimplementedRunPeerServiceServer
 	ingestpeerv1.UnimplementedRunDataPeerServiceServer
@@ -43,6 +43,7 @@ type runsPeer struct {
 	owners    map[string]*jobspeerv1.RunOwner
 	artifacts map[string]*ingestpeerv1.GetArtifactResponse
 	users     map[string][]string // job IDs by model reference
+	protected []string            // datasets whose runs were protected
 }
 
 func (p *runsPeer) GetRunOwner(_ context.Context, in *jobspeerv1.GetRunOwnerRequest) (*jobspeerv1.RunOwner, error) {
@@ -52,6 +53,13 @@ func (p *runsPeer) GetRunOwner(_ context.Context, in *jobspeerv1.GetRunOwnerRequ
 		return o, nil
 	}
 	return nil, fault.Absentf("run", in.GetId())
+}
+
+func (p *runsPeer) ProtectRuns(_ context.Context, in *jobspeerv1.ProtectRunsRequest) (*jobspeerv1.ProtectRunsResponse, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.protected = append(p.protected, in.GetDatasetId()+" "+in.GetRef())
+	return &jobspeerv1.ProtectRunsResponse{Runs: 1}, nil
 }
 
 func (p *runsPeer) ListModelUsers(_ context.Context, in *jobspeerv1.ListModelUsersRequest) (*jobspeerv1.ListModelUsersResponse, error) {
@@ -69,7 +77,8 @@ func (p *runsPeer) GetArtifact(_ context.Context, in *ingestpeerv1.GetArtifactRe
 	return nil, fault.Absentf("artifact", in.GetArtifactId())
 }
 
-// worksPeer is a fake of the work methods of jobs. It records orders and reports the statuses that a test sets.
+// worksPeer is a fake of the work methods of the jobs service. It records orders and reports the statuses that a test
+// sets.
 type worksPeer struct {
 	jobspeerv1.UnimplementedWorkPeerServiceServer
 
@@ -102,7 +111,8 @@ func (p *worksPeer) PutWork(_ context.Context, in *jobspeerv1.PutWorkRequest) (*
 			return nil, fault.New(fault.Conflict, "work_generation", "another spec")
 		}
 		if old.GetGeneration() == in.GetGeneration() && old.GetDesired() == in.GetDesired() && p.seen[in.GetWorkId()] != nil {
-			// Like jobs, accept a repeat: a queue that was stopped midway delivers an order twice.
+			// Accept a repeated order, as the jobs service does: a queue that was stopped midway delivers an order
+			// twice.
 			return &jobspeerv1.PutWorkResponse{}, nil
 		}
 	}
@@ -118,13 +128,21 @@ func (p *worksPeer) PutWork(_ context.Context, in *jobspeerv1.PutWorkRequest) (*
 	return &jobspeerv1.PutWorkResponse{Changed: true}, nil
 }
 
+// CheckPool accepts all pools except the one whose name is "open".
+func (p *worksPeer) CheckPool(_ context.Context, in *jobspeerv1.CheckPoolRequest) (*jobspeerv1.CheckPoolResponse, error) {
+	if in.GetPool() == "open" {
+		return nil, fault.New(fault.Forbidden, "isolation", "isolation: pool open has 0 of the 1 requested nodes that isolate works")
+	}
+	return &jobspeerv1.CheckPoolResponse{}, nil
+}
+
 func (p *worksPeer) put(s *jobspeerv1.WorkStatus) {
 	p.seen[s.GetWorkId()] = s
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
 
-// see sets the status of a work that the registry observes.
+// see sets the status of a work. The registry observes the status.
 func (p *worksPeer) see(s *jobspeerv1.WorkStatus) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -153,7 +171,7 @@ func (p *worksPeer) of(workID string) *jobspeerv1.PutWorkRequest {
 	return p.orders[workID]
 }
 
-// forget drops a work, as if jobs had been restored from an old backup.
+// forget drops a work, as if the jobs service had been restored from an old backup.
 func (p *worksPeer) forget(workID string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -119,7 +119,7 @@ func TestRecipeDigest_changesWithCodeNotRestart(t *testing.T) {
 	require.True(t, proto.Equal(first, lock()), "a restart changes nothing")
 	stop()
 	stop = restart(oneRecipe("1.9.0", "print(2)"))
-	require.NotEqual(t, first.GetDigest(), lock().GetDigest(), "other code gives another digest")
+	require.NotEqual(t, first.GetDigest(), lock().GetDigest(), "a recipe with other code has another digest")
 	stop()
 	restart(oneRecipe("1.10.0", "print(3)"))
 	newest, err := h.recipes.GetRecipe(h.as(ann()), &registryv1.GetRecipeRequest{Namespace: "a", Name: "b"})

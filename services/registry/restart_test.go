@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 )
 
-// reads returns the encoded responses of the read methods that a restart must not change, by name.
+// reads returns the encoded responses of the read methods, by method. A restart must not change these responses.
 func (h *harness) reads(d *registryv1.Deployment, ds *registryv1.Dataset, m string) map[string][]byte {
 	h.t.Helper()
 	out := map[string][]byte{}
@@ -68,7 +68,7 @@ func TestReads_unchangedAfterRestart(t *testing.T) {
 
 	h.start(h.bus)
 	h.connect(h.bus)
-	// The engine restarted too: it goes away, then gets ready at another address with other probe figures.
+	// The engine restarted too: it stopped, and then became ready at another address with other probe results.
 	h.reports(o, 2, &jobsv1.EngineReport{Phase: "starting"})
 	h.becomes(r, "not_ready")
 	back := readyReport()
@@ -94,7 +94,7 @@ func TestOrders_repeatedUntilJobsAccepts(t *testing.T) {
 	h.connect(h.bus)
 	o := h.ready(r)
 	stop()
-	// The registry repeats an order that jobs lost and ends a work that it did not order.
+	// The registry repeats an order that the jobs service lost and ends a work that no revision ordered.
 	h.works.forget(o.GetWorkId())
 	stray := h.ids.New(id.Work)
 	h.works.reported(stray)

@@ -18,13 +18,14 @@ import (
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	searchv1 "github.com/signalbox-dev/signalbox/gen/signalbox/search/v1"
 	"github.com/signalbox-dev/signalbox/platform/bgjob"
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
+	"github.com/signalbox-dev/signalbox/platform/retention"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/catalog"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/codepackage"
@@ -44,7 +45,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/transfer"
 )
 
-// Name is the name of the service, its schema and its identity to other services.
+// Name is the name of the service, of its schema and of its identity to other services.
 const Name = "registry"
 
 // Deps are the dependencies of the registry.
@@ -52,6 +53,7 @@ type Deps struct {
 	Pool     *pgxpool.Pool
 	Projects authpeerv1.ProjectServiceClient
 	Runs     jobspeerv1.RunPeerServiceClient
+	Lineage  jobspeerv1.RunLineagePeerServiceClient
 	Works    jobspeerv1.WorkPeerServiceClient
 	RunData  ingestpeerv1.RunDataPeerServiceClient
 	Blobs    blob.Store
@@ -74,10 +76,10 @@ type Service struct {
 	deps    Deps
 	hub     *pg.NotifyHub
 	queue   *bgjob.Client
-	keys    *idempotency.Store
 	seeder  *recipe.Seeder
 	ledger  *epoch.Ledger
 	watcher *enginesync.Watcher
+	sweeper *retention.Sweeper
 
 	recipes      *recipe.Server
 	datasets     *dataset.Server
@@ -93,6 +95,7 @@ type Service struct {
 	tries       *playground.Changer
 	snapshots   *snapshot.Server
 	catalog     *catalog.Server
+	lineage     *catalog.LineageServer
 	owners      *transfer.Server
 }
 
@@ -101,12 +104,15 @@ func Migrations() (fs.FS, error) { return db.Migrations() }
 
 // New builds the service. It starts nothing.
 func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
-	s := &Service{cfg: cfg, deps: d, hub: pg.NewNotifyHub(), keys: idempotency.New(d.Clock)}
+	s := &Service{cfg: cfg, deps: d, hub: pg.NewNotifyHub()}
 	revisions := &revision.Store{Keys: d.Keyring}
 	orderer := &enginesync.Orderer{Pool: d.Pool, Revisions: revisions, Works: d.Works}
 	workers := river.NewWorkers()
 	if err := river.AddWorkerSafely(workers, orderer); err != nil {
 		return nil, fmt.Errorf("register the engine order worker: %w", err)
+	}
+	if err := river.AddWorkerSafely(workers, &catalog.Protector{Runs: d.Runs}); err != nil {
+		return nil, fmt.Errorf("register the protection worker: %w", err)
 	}
 	if err := s.validator(workers); err != nil {
 		return nil, err
@@ -140,7 +146,9 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	registrypeerv1.RegisterPlaygroundPeerServiceServer(r, &playground.PeerServer{Server: s.playgrounds})
 	registrypeerv1.RegisterSnapshotServiceServer(r, s.snapshots)
 	registrypeerv1.RegisterCatalogPeerServiceServer(r, s.catalog)
+	registryv1.RegisterLineageServiceServer(r, s.lineage)
 	commonpeerv1.RegisterOwnerPeerServiceServer(r, s.owners)
+	searchv1.RegisterSearchServiceServer(r, &catalog.FindServer{Pool: s.deps.Pool})
 }
 
 // Ready checks that the database is reachable and its schema is current.

@@ -24,7 +24,7 @@ type replica struct {
 	news   chan *registrypeerv1.WatchResponse
 }
 
-// watch opens the stream of a replica. The test requests the lease.
+// watch opens the stream of a replica. It does not request the lease.
 func (h *harness) watch(replicaID string) *replica {
 	h.t.Helper()
 	ctx, cancel := context.WithCancel(h.t.Context())
@@ -50,7 +50,7 @@ func (r *replica) send(acked, renewal int64) {
 	require.NoError(r.t, r.stream.Send(&registrypeerv1.WatchRequest{ReplicaId: r.id, AckedEpoch: acked, Renewal: renewal, Parts: true}))
 }
 
-// next waits for a message that satisfies want.
+// next waits for a message for which the function want returns true.
 func (r *replica) next(what string, want func(*registrypeerv1.WatchResponse) bool) *registrypeerv1.WatchResponse {
 	r.t.Helper()
 	timeout := time.After(soon)
@@ -86,7 +86,7 @@ func (h *harness) token(d *registryv1.Deployment, name string) *registryv1.Deplo
 	return made
 }
 
-// revoke starts a revocation with a timeout; its result arrives on the channel.
+// revoke starts a revocation with a timeout. Its result is sent to the returned channel.
 func (h *harness) revoke(c *authn.Caller, token *registryv1.DeploymentToken, timeout time.Duration) <-chan error {
 	ctx, cancel := context.WithTimeout(h.as(c), timeout)
 	done := make(chan error, 1)

@@ -66,7 +66,8 @@ func (h logHandler) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// openWithLine builds a harness whose registry reaches its database over a line, and returns the registry's log messages.
+// openWithLine builds a harness whose registry reaches its database over a line, and returns the registry's log
+// messages.
 func openWithLine(t *testing.T) (h *harness, l *line, messages chan string) {
 	t.Helper()
 	h, l, messages = build(t), &line{}, make(chan string, 1000)
@@ -80,7 +81,7 @@ func openWithLine(t *testing.T) (h *harness, l *line, messages chan string) {
 	return h, l, messages
 }
 
-// loops runs the workers of a replica; stop ends them and returns their error.
+// loops runs the workers of a replica. The function stop ends the workers and returns their error.
 func (h *harness) loops(svc *registry.Service) (stop func() error) {
 	ctx, cancel := context.WithCancel(h.t.Context())
 	done := make(chan error, 1)
@@ -96,7 +97,7 @@ func (h *harness) loops(svc *registry.Service) (stop func() error) {
 	}
 }
 
-// waitForLog waits until a log message equals words, for at most soon.
+// waitForLog waits until a log message equals the given text, at most for the duration soon.
 func waitForLog(t *testing.T, messages <-chan string, words string) {
 	t.Helper()
 	guard := time.After(soon)
@@ -153,7 +154,7 @@ func TestRegistry_stopsAfterDatabaseLoss(t *testing.T) {
 	l.set(true)
 	_, err := h.deployments.GetDeployment(h.as(ann()), &registryv1.GetDeploymentRequest{DeploymentId: d.GetId()})
 	k, _, _ := kind(t, err)
-	require.NotEqual(t, fault.Absent, k, "a failed read is not reported as absent")
+	require.NotEqual(t, fault.Absent, k, "a failed read must not be reported as a missing object")
 	require.NoError(t, stop())
 	server()
 	h.pool = nil // The next process reaches the database again.

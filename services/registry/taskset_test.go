@@ -33,7 +33,7 @@ func (e *logBuffer) Write(p []byte) (int, error) {
 	return e.all.Write(p)
 }
 
-// transcript collects every response of a harness, errors included.
+// transcript collects every response of a harness, including errors.
 type transcript struct {
 	t   *testing.T
 	out strings.Builder
@@ -66,7 +66,7 @@ func send(t *testing.T, method, url string, headers map[string]string, data []by
 }
 
 // TestTaskset_neverDisclosed plants a text in valid and invalid tasksets. The text must not appear in any response,
-// error, log line or row, nor behind any signed address.
+// error, log line or row, nor at any signed URL.
 func TestTaskset_neverDisclosed(t *testing.T) {
 	t.Parallel()
 	log := &logBuffer{}
@@ -91,7 +91,7 @@ func TestTaskset_neverDisclosed(t *testing.T) {
 	defer log.mu.Unlock()
 	require.NotContains(t, log.all.String(), plantedTask)
 	require.Zero(t, h.rowsWith(plantedTask))
-	require.Positive(t, h.rowsWith("math"), "the search works")
+	require.Positive(t, h.rowsWith("math"), "rowsWith must find a text that is stored")
 }
 
 // taskset uploads a taskset, registers it and waits for its validation.
@@ -107,7 +107,7 @@ func (s *transcript) taskset(h *harness, c registryv1.EnvironmentServiceClient, 
 	require.Equal(h.t, http.StatusOK, status, body)
 	fmt.Fprintln(&s.out, body)
 	status, body = send(h.t, http.MethodGet, target.GetUrl(), target.GetHeaders(), nil)
-	require.Equal(h.t, http.StatusForbidden, status, "an upload address does not allow reads")
+	require.Equal(h.t, http.StatusForbidden, status, "an upload URL must not allow reads")
 	fmt.Fprintln(&s.out, body)
 	m := &registryv1.EnvironmentManifest{Api: "env/v1", Entry: "a:B", Taskset: &registryv1.EnvironmentTaskset{
 		Digest: "sha256:" + sum(tasks), Count: 1, Splits: map[string]int32{"train": 1},
@@ -147,7 +147,7 @@ func (s *transcript) otherWays(h *harness, conn *grpc.ClientConn, env string) {
 	s.add(environments.DeleteEnvironment(h.as(team), &registryv1.DeleteEnvironmentRequest{EnvironmentId: env}))
 }
 
-// rowsWith counts the rows in the whole schema that contain text.
+// rowsWith counts the rows in the whole schema that contain the given text.
 func (h *harness) rowsWith(text string) (n int) {
 	h.t.Helper()
 	ctx := context.WithoutCancel(h.t.Context())

@@ -6,27 +6,15 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/process"
-	"github.com/signalbox-dev/signalbox/platform/retention"
 )
 
 const (
 	// tryAgain is the pause before the wake-up listener or the leader retries.
 	tryAgain = time.Second
-	// electEvery is how soon another replica starts to watch engines after the leader has stopped.
+	// electEvery is the interval at which the other replicas try to replace a leader that has stopped.
 	electEvery = 2 * time.Second
 	sweepEvery = time.Hour
 )
-
-// Retention returns the rules for rows that reach an age.
-func (s *Service) Retention() []retention.Rule {
-	d := s.deps
-	return []retention.Rule{{
-		Name: "playground session", Age: time.Duration(s.cfg.PlaygroundDays) * 24 * time.Hour,
-		Step: func(ctx context.Context, before time.Time, limit int) (int64, error) {
-			return s.tries.Store.DeleteBefore(ctx, d.Pool, before, limit)
-		},
-	}}
-}
 
 // Workers returns the registry's background loops. Every replica runs all of them, but only the leader watches
 // engines, so that an older state never overwrites a newer one.
@@ -45,6 +33,5 @@ func (s *Service) Workers() []process.Worker {
 		loop("registry.playground", tryAgain, s.tries.Expire),
 		loop("registry.replicas", sweepEvery, s.ledger.Sweep),
 		{Name: "registry.queue", Run: s.queue.Run},
-		{Name: "registry.idempotency", Run: func(ctx context.Context) error { return s.keys.Run(ctx, d.Pool, d.Log) }},
 	}
 }

@@ -30,20 +30,22 @@ type Harness struct {
 func Run(t *testing.T, newStore func(t *testing.T) Harness) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, Harness){
-		"put and get":               putAndGet,
-		"put refuses wrong bytes":   putRefusesWrongBytes,
-		"put refuses broken reader": putRefusesBrokenReader,
-		"write once":                writeOnce,
-		"racing puts":               racingPuts,
-		"keys":                      keys,
-		"delete":                    deletes,
-		"list":                      list,
-		"signed put":                signedPut,
-		"signed put is bound":       signedPutIsBound,
-		"signed get":                signedGet,
-		"signed get is bound":       signedGetIsBound,
-		"signing refuses":           signingRefuses,
-		"signatures expire":         signaturesExpire,
+		"put and get":                   putAndGet,
+		"put refuses wrong bytes":       putRefusesWrongBytes,
+		"put refuses broken reader":     putRefusesBrokenReader,
+		"write once":                    writeOnce,
+		"racing puts":                   racingPuts,
+		"keys":                          keys,
+		"open known object":             openKnown,
+		"delete":                        deletes,
+		"list":                          list,
+		"signed put":                    signedPut,
+		"signed put cannot be altered":  signedPutIsBound,
+		"signed get":                    signedGet,
+		"signed get of known object":    signedGetOfKnownObject,
+		"signed get cannot be altered":  signedGetIsBound,
+		"signing rejects invalid input": signingRefuses,
+		"signatures expire":             signaturesExpire,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

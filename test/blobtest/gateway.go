@@ -33,7 +33,8 @@ type Gateway struct{ settings conf.S3 }
 // StartGateway starts versitygw with a temporary folder. The server stops when the test ends.
 func StartGateway(t *testing.T) *Gateway {
 	t.Helper()
-	// The script builds the server if it is missing. If another script is building it, it waits.
+	// The script builds the server if it is missing. If another process is already building it, the script waits for
+	// that build.
 	path, err := exec.CommandContext(t.Context(), filepath.Join(root(t), script)).Output()
 	require.NoError(t, err, script)
 	program := strings.TrimSpace(string(path))
@@ -113,7 +114,7 @@ func freeAddr(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// root returns the folder of the checkout, which contains go.work.
+// root returns the root folder of the checkout, which contains go.work.
 func root(t *testing.T) string {
 	t.Helper()
 	dir, err := os.Getwd()

@@ -55,7 +55,7 @@ func signedPutIsBound(t *testing.T, f Harness) {
 	refuse("a shorter body", body[:63], header("Content-Length", "63"))
 	refuse("a longer body", append(pattern(64), 'x'), header("Content-Length", "65"))
 	refuse("an empty body", []byte{}, header("Content-Length", "0"))
-	refuse("a body without its length", nil, chunked(body))
+	refuse("a body without a Content-Length", nil, chunked(body))
 	for name := range signed.Headers {
 		if name != "Content-Length" {
 			refuse("a request without "+name, body, header(name, ""))
@@ -102,6 +102,27 @@ func signedGet(t *testing.T, f Harness) {
 	require.Equal(t, http.StatusNotFound, status)
 }
 
+func signedGetOfKnownObject(t *testing.T, f Harness) {
+	t.Helper()
+	body := pattern(1000)
+	put(t, f, "down/known", body)
+	info, err := f.Store.Stat(t.Context(), "down/known")
+	require.NoError(t, err)
+	signed, err := f.Store.SignKnown(t.Context(), info, time.Minute)
+	require.NoError(t, err)
+	status, _, got := send(t, signed, nil)
+	require.Equal(t, http.StatusOK, status)
+	require.True(t, bytes.Equal(body, got))
+	info.Key = "down/missing"
+	signed, err = f.Store.SignKnown(t.Context(), info, time.Minute)
+	require.NoError(t, err, "the store must sign the URL without looking for the object")
+	status, _, _ = send(t, signed, nil)
+	require.Equal(t, http.StatusNotFound, status)
+	info.Key = "down/../other"
+	_, err = f.Store.SignKnown(t.Context(), info, time.Minute)
+	require.True(t, fault.HasCode(err, blob.CodeKey), "%v", err)
+}
+
 func signedGetIsBound(t *testing.T, f Harness) {
 	t.Helper()
 	body := pattern(64)
@@ -142,7 +163,7 @@ func signingRefuses(t *testing.T, f Harness) {
 	require.True(t, fault.HasCode(err, blob.CodeAbsent), "%v", err)
 	for _, d := range []time.Duration{0, -time.Hour, time.Hour, 365 * 24 * time.Hour} {
 		signed := signPut(t, f, "a", nil, d)
-		require.WithinDuration(t, time.Now().Add(blob.MaxExpires), signed.ExpiresAt, 30*time.Second, "the lifetime is capped at MaxExpires")
+		require.WithinDuration(t, time.Now().Add(blob.MaxExpires), signed.ExpiresAt, 30*time.Second, "the lifetime must be capped at MaxExpires")
 	}
 }
 
@@ -168,7 +189,7 @@ func signaturesExpire(t *testing.T, f Harness) {
 	requireAbsent(t, f, "up/late")
 }
 
-// repeated is the name prefix of edits that add a second value after the first.
+// repeated is the first part of the name of each edit that adds a query parameter a second time, after the first.
 const repeated = "duplicate after "
 
 // edits returns changes to a signed URL. Each of them must make the URL invalid.

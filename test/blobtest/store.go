@@ -26,7 +26,7 @@ func putAndGet(t *testing.T, f Harness) {
 	}
 	body, _, err := f.Store.Get(t.Context(), "run/r1/file-4096.bin")
 	require.NoError(t, err)
-	require.NoError(t, body.Close(), "Close before the end of the object")
+	require.NoError(t, body.Close(), "Close must succeed before the end of the object")
 }
 
 func putRefusesWrongBytes(t *testing.T, f Harness) {
@@ -99,7 +99,7 @@ func writeOnce(t *testing.T, f Harness) {
 	require.True(t, fault.Is(err, fault.Conflict), "%v", err)
 	require.True(t, fault.HasCode(err, blob.CodeDiffers))
 	err = f.Store.Put(t.Context(), "a/b", bytes.NewReader(other), 5, digest(body))
-	require.True(t, fault.HasCode(err, blob.CodeDigest), "the bytes are verified even if the object exists: %v", err)
+	require.True(t, fault.HasCode(err, blob.CodeDigest), "the bytes must be verified even if the object exists: %v", err)
 	requireContent(t, f, "a/b", body)
 }
 
@@ -198,5 +198,40 @@ func list(t *testing.T, f Harness) {
 	for _, prefix := range []string{"../", "/", ".", "a//", "a b"} {
 		_, err := f.Store.List(t.Context(), prefix, "", 10)
 		require.True(t, fault.HasCode(err, blob.CodeKey), "%q", prefix)
+	}
+}
+
+func openKnown(t *testing.T, f Harness) {
+	t.Helper()
+	read := func(info blob.Info) (string, error) {
+		body, err := f.Store.OpenKnown(t.Context(), info)
+		if err != nil {
+			return "", err
+		}
+		raw, err := io.ReadAll(body)
+		return string(raw), errors.Join(err, body.Close())
+	}
+	for key, text := range map[string]string{"a/b": "data", "a/empty": ""} {
+		put(t, f, key, []byte(text))
+		known := blob.Info{Key: key, Size: int64(len(text)), SHA256: digest([]byte(text))}
+		got, err := read(known)
+		require.NoError(t, err, key)
+		require.Equal(t, text, got)
+		longer := known
+		longer.Size++
+		_, err = read(longer)
+		require.True(t, fault.HasCode(err, blob.CodeStore), "%s with another size: %v", key, err)
+		other := known
+		other.SHA256 = digest([]byte("other"))
+		_, err = read(other)
+		require.True(t, fault.HasCode(err, blob.CodeStore) || fault.Is(err, fault.Absent), "%s with another digest: %v", key, err)
+	}
+	_, err := read(blob.Info{Key: "missing", Size: 4, SHA256: digest([]byte("data"))})
+	require.True(t, fault.HasCode(err, blob.CodeAbsent), "%v", err)
+	for name, info := range map[string]blob.Info{
+		"key": {Key: "a/../b", SHA256: digest(nil)}, "digest": {Key: "a/b", Size: 4, SHA256: "x"},
+	} {
+		_, err = read(info)
+		require.True(t, fault.Is(err, fault.Invalid), "invalid %s: %v", name, err)
 	}
 }

@@ -1,8 +1,14 @@
 // Package chaos kills each process of an installation in each stage of training and serving, as a crash would. It
 // requires that the training succeeds at its first attempt, that the model is then served, and that no log line is
-// lost or duplicated. A kill before the promotion of the model happens in the middle of a stage: the installer, the
-// training, the upload or the engine is frozen meanwhile. The matrix has a row for each combination of stage and
-// process. CI runs five rows with different processes, which a seed selects; CHAOS=all runs every row.
+// lost or duplicated. In a stage before the promotion of the model, the tests first freeze the installer, the
+// training, the upload or the engine, so that the kill comes in the middle of the stage. The matrix has a row for
+// each combination of stage and process. In CI, a seed selects five rows, each with a different process; CHAOS=all
+// runs every row.
+//
+// The tests in faults_test.go restart and kill all parts while trainings run and a deployment is called. In CI, each
+// part has three faults. If CHAOS_FAULTS is set, it is the number of planned restarts, and also of kills, of all
+// parts together. The test of a slow engine (hung_test.go) takes 20 seconds, or the duration in CHAOS_SATURATION. The
+// control plane is away for 12 seconds, or for the duration in CHAOS_AWAY (lease_test.go).
 package chaos
 
 import (
@@ -22,7 +28,7 @@ import (
 
 func allRows() bool { return os.Getenv("CHAOS") == "all" }
 
-// manySlots gives the node enough slots for the engines that the rows leave running.
+// manySlots gives the node enough slots for the engines that the tested rows leave running.
 func manySlots() map[string]string { return map[string]string{"SERVICE_JOBS_NODE_SLOTS": "200"} }
 
 func TestSplitInstallation_killedProcesses(t *testing.T) {
@@ -42,7 +48,7 @@ func TestSingleProcess_killed(t *testing.T) {
 	p := newUploadProxy(t)
 	rows := matrix([]string{"signalboxd"})
 	if !allRows() {
-		rows = selectRows(rows, 1, draw.Seed(t)+4) // usually the stage that the four rows of TestSplitInstallation leave out
+		rows = leftOut(rows, selectRows(matrix(processes()), 4, draw.Seed(t)))
 	}
 	s := testenv.Single(t, testenv.Options{OwnEnvironments: buildsEnvironments(rows), Env: p.env()})
 	p.connect(t, s)
@@ -51,7 +57,7 @@ func TestSingleProcess_killed(t *testing.T) {
 	}
 }
 
-// buildsEnvironments reports whether any of rows kills a process while an environment is being built. Such a row
+// buildsEnvironments reports whether any of the rows kills a process while an environment is being built. Such a row
 // deletes environments, so it cannot use the shared environments.
 func buildsEnvironments(rows []row) bool {
 	return slices.ContainsFunc(rows, func(r row) bool { return r.stage == environment })
@@ -75,7 +81,7 @@ func (sc *scenario) run() {
 	suite := sc.s.T
 	sc.s.T = sc.T // a failure must fail only the test of this row
 	defer func() { sc.s.T = suite }()
-	sc.s.URL = sc.proxy.target.Load().String() // only requests of the training use the proxy
+	sc.s.URL = sc.proxy.target.Load().String() // only the training sends its requests through the proxy
 	sc.l = sc.s.Loop(ctx)
 	sc.c = sc.s.Count(ctx, sc.l)
 	sc.train(ctx)
@@ -86,15 +92,15 @@ func (sc *scenario) run() {
 		require.NoError(sc, sc.l.AwaitReady(ctx), sc.s.Tail())
 	}
 	sc.requireCorrectAnswer(ctx)
-	require.Equal(sc, pid, sc.enginePID(ctx), "the promoted engine must be the one that serves")
+	require.Equal(sc, pid, sc.enginePID(ctx), "the engine that was promoted must still serve")
 	sc.c.End(ctx)
 	var lines []e2eflow.LogLine
 	require.NoError(sc, sc.l.FollowLogs(ctx, func(line e2eflow.LogLine) { lines = append(lines, line) }))
 	sc.s.RequireTrainingLines(ctx, sc.l, lines)
 }
 
-// kill kills the row's process while the counter job prints numbers, and calls release after the kill. It then requests
-// the stop of the counter job, but does not wait until the job has stopped.
+// kill kills the row's process while the counter job prints numbers, and calls the function release after the kill.
+// It then requests the stop of the counter job, but does not wait until the job has stopped.
 func (sc *scenario) kill(ctx context.Context, release func()) {
 	sc.Helper()
 	sc.c.AwaitMore(ctx, 1)
@@ -108,7 +114,7 @@ func (sc *scenario) kill(ctx context.Context, release func()) {
 func (sc *scenario) train(ctx context.Context) {
 	sc.Helper()
 	if sc.row.stage == environment {
-		sc.c.AwaitMore(ctx, 0) // the counter job now has its environment, so freezeBuild cannot freeze the build of it
+		sc.c.AwaitMore(ctx, 0) // the counter job now has its environment, so freezeBuild cannot freeze its build
 		sc.forgetEnvironment()
 	}
 	sc.submit(ctx)
@@ -150,7 +156,7 @@ func (sc *scenario) serve(ctx context.Context) (pid int) {
 		frozen = pid
 		var now e2eflow.Revision
 		require.NoError(sc, sc.l.Client.Get(ctx, sc.revision(), nil, &now))
-		require.False(sc, now.Ready, "the revision must not be ready before the engine has generated")
+		require.False(sc, now.Ready, "the revision must not be ready before the engine has generated text")
 		sc.kill(ctx, release)
 	}
 	require.NoError(sc, sc.l.AwaitReady(ctx), sc.s.Tail())
@@ -178,7 +184,7 @@ func (sc *scenario) enginePID(ctx context.Context) int {
 	require.NoError(sc, sc.l.Client.Get(ctx, sc.revision(), nil, &revision))
 	require.Len(sc, revision.Replicas, 1)
 	pid := revision.Replicas[0].PID
-	require.Contains(sc, commandLine(pid), "llamacpp.py", "process %d", pid)
+	require.Contains(sc, commandLine(pid), "python", "process %d must be the engine", pid)
 	return pid
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 // freeze stops the process group of a process and waits until the process is stopped. ok is false if the process has
-// already ended. thaw lets the group continue; the end of the test does so too.
+// already ended. The function thaw lets the group continue; so does the cleanup at the end of the test.
 func freeze(ctx context.Context, t *testing.T, s *testenv.Installation, pid int) (thaw func(), ok bool) {
 	t.Helper()
 	group, err := syscall.Getpgid(pid)
@@ -62,7 +62,7 @@ func commandLine(pid int) string {
 // installer.
 func freezeBuild(ctx context.Context, t *testing.T, s *testenv.Installation) (thaw func()) {
 	t.Helper()
-	s.Until(ctx, "an environment is being filled", func() bool {
+	s.Until(ctx, "an installer fills an environment", func() bool {
 		halves, err := filepath.Glob(filepath.Join(s.Environments, "*.build-*", "venv"))
 		require.NoError(t, err)
 		for _, half := range halves {
@@ -83,7 +83,7 @@ func freezeBuild(ctx context.Context, t *testing.T, s *testenv.Installation) (th
 	return thaw
 }
 
-// work returns the folder of the work whose assignment contains text, or "" if no assignment does.
+// work returns the folder of the work whose assignment contains the given text, or "" if no assignment does.
 func work(t *testing.T, s *testenv.Installation, text string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.AgentDir(), "works", "*", "assignment.json"))
@@ -96,8 +96,8 @@ func work(t *testing.T, s *testenv.Installation, text string) string {
 	return ""
 }
 
-// freezeWork finds the work whose assignment contains text. It waits until the work's process in the folder run
-// executes program, freezes the process and returns its id.
+// freezeWork finds the work whose assignment contains the given text. It waits until the process in the work's
+// subfolder `run` executes the given program. It then freezes that process and returns its id.
 func freezeWork(ctx context.Context, t *testing.T, s *testenv.Installation, text, run, program string) (pid int, thaw func()) {
 	t.Helper()
 	s.Until(ctx, program+" runs", func() bool {
@@ -117,7 +117,7 @@ func freezeWork(ctx context.Context, t *testing.T, s *testenv.Installation, text
 		}
 		ok := false
 		thaw, ok = freeze(ctx, t, s, pid)
-		require.True(t, ok, "%s has already ended", program)
+		require.True(t, ok, "%s must still be running", program)
 		return true
 	})
 	return pid, thaw

@@ -12,12 +12,12 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// symptom describes how to notice that a process is down. A request to its route fails. Another process that has a
-// connection to the killed process logs a line when the connection breaks. Empty fields do not apply to the process.
+// symptom describes how a test notices that a process is down: a request to the route fails, or another process,
+// which was connected to the killed one, logs a line. The fields of a sign that does not occur are empty.
 type symptom struct {
 	route string // a GET route that the killed process serves
-	log   string // the other process
-	line  string // part of the line that the other process logs
+	log   string // name of the process that logs the line
+	line  string // part of the logged line
 }
 
 // path returns the path of the route, with ids that do not exist.
@@ -41,8 +41,8 @@ func symptoms() map[string]symptom {
 	}
 }
 
-// killProcess kills the row's process and then calls release. It restarts the process at once or, if r.late is set,
-// after the symptom of the process has appeared.
+// killProcess kills the row's process and then calls the function release. It restarts the process at once or, if
+// r.late is set, after the symptom of the process has appeared.
 func killProcess(ctx context.Context, t *testing.T, s *testenv.Installation, r row, l *e2eflow.Loop, release func()) {
 	t.Helper()
 	seen := symptom{}

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,7 +43,7 @@ func (r row) String() string {
 	return fmt.Sprintf("%s/%s/%s", r.stage, r.process, how)
 }
 
-// matrix returns a row for each stage and process. late alternates between the processes of a stage.
+// matrix returns a row for each stage and process. In each stage, rows with a late restart alternate with the others.
 func matrix(processes []string) []row {
 	var rows []row
 	for i, s := range stages() {
@@ -53,8 +54,8 @@ func matrix(processes []string) []row {
 	return rows
 }
 
-// selectRows selects n rows with different stages and processes. If n is at least 2, late is set in some of the rows,
-// but not in all. The same seed selects the same rows.
+// selectRows selects n rows with different stages and processes. If n is at least 2, some of the rows restart their
+// process late and some at once. The same seed selects the same rows.
 func selectRows(rows []row, n int, seed uint64) []row {
 	per := len(rows) / len(stages())
 	for from := int(seed % uint64(len(rows))); ; from++ {
@@ -67,6 +68,28 @@ func selectRows(rows []row, n int, seed uint64) []row {
 		if len(delays) == min(n, 2) {
 			return out
 		}
+	}
+}
+
+// leftOut returns the rows whose stage occurs in none of the selected rows.
+func leftOut(rows, selected []row) []row {
+	return slices.DeleteFunc(slices.Clone(rows), func(r row) bool {
+		return slices.ContainsFunc(selected, func(s row) bool { return s.stage == r.stage })
+	})
+}
+
+// TestLeftOut_completesStages requires that the two tests of killed processes together cover every stage with any seed.
+func TestLeftOut_completesStages(t *testing.T) {
+	t.Parallel()
+	all, single := matrix(processes()), matrix([]string{"signalboxd"})
+	for seed := range uint64(2 * len(all)) {
+		four := selectRows(all, 4, seed)
+		stagesSeen := map[stage]bool{}
+		for _, r := range append(four, leftOut(single, four)...) {
+			stagesSeen[r.stage] = true
+		}
+		require.Len(t, leftOut(single, four), 1, "seed %d", seed)
+		require.Len(t, stagesSeen, len(stages()), "seed %d", seed)
 	}
 }
 
@@ -126,7 +149,7 @@ func TestSymptoms_routesBelongToProcess(t *testing.T) {
 			require.NotEmpty(t, s.line, v)
 		case service == "":
 			require.True(t, known)
-			require.Contains(t, []string{"gateway", "signalboxd"}, v, "only the gateway and signalboxd serve this route themselves")
+			require.Contains(t, []string{"gateway", "signalboxd"}, v, "only the gateway and signalboxd may serve this route themselves")
 		default:
 			require.Equal(t, v, service)
 		}

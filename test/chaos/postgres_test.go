@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,37 +21,49 @@ import (
 	"github.com/signalbox-dev/signalbox/internal/e2eflow"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/test/draw"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// TestSingleProcess_killedPostgres kills the Postgres server that signalboxd runs, while runs report metrics. signalboxd
-// must start it again, the works must continue at their first attempt, and no acknowledged report may be lost. A run
-// with TEST_LONG kills it more often.
-func TestSingleProcess_killedPostgres(t *testing.T) {
-	kills := 3
-	if draw.Whole() {
-		kills = 40
+// kills returns how often the database server is killed: CHAOS_KILLS times, 40 times with TEST_LONG, otherwise 3 times.
+func kills(t *testing.T) int {
+	t.Helper()
+	if text := os.Getenv("CHAOS_KILLS"); text != "" {
+		n, err := strconv.Atoi(text)
+		require.NoError(t, err, "CHAOS_KILLS must be a number")
+		return n
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*testenv.StageTimeout)
+	if draw.Whole() {
+		return 40
+	}
+	return 3
+}
+
+// TestSingleProcess_killedPostgres kills the Postgres server that signalboxd runs, while runs report metrics. signalboxd
+// must start it again, the works must continue at their first attempt, the engine must not be started again, and no
+// acknowledged report may be lost.
+func TestSingleProcess_killedPostgres(t *testing.T) {
+	n := kills(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*testenv.StageTimeout+time.Duration(n)*20*time.Second)
 	defer cancel()
 	s := testenv.Single(t, testenv.Options{})
 	l := s.Loop(ctx)
+	requireSameEngine := startEngine(ctx, t, s)
 	counter := s.Count(ctx, l)
-	require.NoError(t, l.Submit(ctx, testenv.Command(ctx, s, l, "sleep", "600")))
+	require.NoError(t, l.Submit(ctx, testenv.Command(ctx, s, l, "sleep", "3600")))
 	pid := s.Processes["signalboxd"].PID()
 	r := newReporters(ctx, t, s, l)
 	stop := r.start(ctx, 4)
-	for range kills {
+	for range n {
 		r.awaitMore(ctx, 20)
-		killed := postmaster(t, s)
-		require.NoError(t, syscall.Kill(killed, syscall.SIGKILL))
-		s.Until(ctx, "another server runs", func() bool { return postmaster(t, s) != killed })
+		killPostmaster(ctx, t, s)
 	}
 	r.awaitMore(ctx, 20)
 	stop()
 	counter.AwaitMore(ctx, 3)
 	counter.Stop(ctx)
 	counter.End(ctx)
+	requireSameEngine()
 	require.Equal(t, pid, s.Processes["signalboxd"].PID())
 	require.NoError(t, syscall.Kill(pid, 0), "signalboxd must outlive its database")
 	var job struct {
@@ -62,8 +75,35 @@ func TestSingleProcess_killedPostgres(t *testing.T) {
 	r.requireStored(ctx)
 }
 
-// postmaster returns the process id of the Postgres server that signalboxd runs. It waits while a server that is starting
-// has not written its file.
+// killPostmaster kills the Postgres server that signalboxd runs, and waits until another one runs.
+func killPostmaster(ctx context.Context, t *testing.T, s *testenv.Installation) {
+	t.Helper()
+	killed := postmaster(t, s)
+	require.NoError(t, syscall.Kill(killed, syscall.SIGKILL))
+	s.Until(ctx, "another server runs", func() bool { return postmaster(t, s) != killed })
+}
+
+// startEngine serves a model. The returned function requires that the same engine process still serves the model.
+func startEngine(ctx context.Context, t *testing.T, s *testenv.Installation) (requireSame func()) {
+	t.Helper()
+	sc := &scenario{T: t, s: s, l: s.Loop(ctx)}
+	version, err := sc.l.Register(ctx, testenv.ExportModel(ctx, s, sc.l))
+	require.NoError(t, err)
+	require.NoError(t, sc.l.Deploy(ctx, sc.l.Name, version, map[string]any{"engine": "command", "command": fixtures.Engine()}))
+	require.NoError(t, sc.l.AwaitReady(ctx), s.Tail())
+	require.NoError(t, sc.l.Promote(ctx))
+	require.NoError(t, sc.l.MakeToken(ctx, "chaos"))
+	pid := sc.enginePID(ctx)
+	return func() {
+		text, err := sc.l.Chat(ctx, "hello")
+		require.NoError(t, err, s.Tail())
+		require.Equal(t, "x", text)
+		require.Equal(t, pid, sc.enginePID(ctx), "the engine must not be started again")
+	}
+}
+
+// postmaster returns the process id of the Postgres server that signalboxd runs. If the server is just starting,
+// postmaster waits until the server has written its id to a file.
 func postmaster(t *testing.T, s *testenv.Installation) int {
 	t.Helper()
 	pid := 0
@@ -104,7 +144,7 @@ func newReporters(ctx context.Context, t *testing.T, s *testenv.Installation, l 
 	return r
 }
 
-// start starts n reporters. stop ends them; a report that is not acknowledged by then does not count.
+// start starts n reporters. The function stop ends them; a report that is not acknowledged by then does not count.
 func (r *reporters) start(ctx context.Context, n int) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup

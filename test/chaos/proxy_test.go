@@ -33,7 +33,7 @@ type uploadProxy struct {
 // blockedUpload is an upload that the proxy blocks.
 type blockedUpload struct {
 	path  string // part of the URL path of the upload
-	whole int64  // length of the upload; may be read after half is closed
+	whole int64  // length of the upload; set before the channel half is closed
 	half  chan struct{}
 	free  chan struct{}
 	once  sync.Once
@@ -41,7 +41,7 @@ type blockedUpload struct {
 
 func (s *blockedUpload) release() { s.once.Do(func() { close(s.free) }) }
 
-// newUploadProxy starts a proxy. connect sets its target.
+// newUploadProxy starts a proxy. It has no target until connect is called.
 func newUploadProxy(t *testing.T) *uploadProxy {
 	t.Helper()
 	p := &uploadProxy{}
@@ -70,8 +70,9 @@ func (p *uploadProxy) env() map[string]string {
 	return env
 }
 
-// connect sets the target of the proxy to the address on which the installation listens. signalboxd reports only its
-// public address, which is the proxy, so connect reads the listen address from the command line of signalboxd.
+// connect makes the address on which the installation listens the target of the proxy. signalboxd reports only its
+// public address, which is that of the proxy, so connect reads the listen address from the command line of
+// signalboxd.
 func (p *uploadProxy) connect(t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	address := s.URL
@@ -85,7 +86,7 @@ func (p *uploadProxy) connect(t *testing.T, s *testenv.Installation) {
 	p.target.Store(end)
 }
 
-// blockNext makes the proxy block the next upload whose URL path contains path.
+// blockNext makes the proxy block the next upload whose URL path contains the given text.
 func (p *uploadProxy) blockNext(t *testing.T, path string) *blockedUpload {
 	t.Helper()
 	s := &blockedUpload{path: path, half: make(chan struct{}), free: make(chan struct{})}
@@ -129,7 +130,7 @@ func (b *blockingBody) Read(p []byte) (int, error) {
 func (b *blockingBody) Close() error { return b.from.Close() }
 
 // awaitBlockedUpload waits until the proxy blocks the upload and the object store has stored a part of the upload.
-// release lets the upload continue.
+// The function release lets the upload continue.
 func awaitBlockedUpload(ctx context.Context, t *testing.T, s *testenv.Installation, u *blockedUpload) (release func()) {
 	t.Helper()
 	select {

@@ -1,7 +1,7 @@
 // Package contract tests every rule of the specification. It runs goldens (files of requests and expected
 // responses) against complete installations: with a single process and with one process per service. It
-// compares each response with the golden and with the OpenAPI document. It also tests that a golden covers
-// every route and status, and that a test covers every sentence of the specification.
+// compares each response with the golden and with the OpenAPI document. It also tests that every route and status is
+// covered by a golden, and every sentence of the specification by a test.
 package contract
 
 import (
@@ -94,6 +94,7 @@ func TestContract(t *testing.T) {
 				t.Run(area, func(t *testing.T) { w.runArea(t, kind, some[start:end]) })
 			}
 			t.Run("lists are stable", w.requireStableLists)
+			t.Run("protected run leaks nothing", w.requireNoLeak)
 			if kind == "single" {
 				t.Run("shutdown", w.requireGracefulShutdown) // must run last, because it stops signalboxd
 			}
@@ -101,7 +102,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// runArea runs the goldens of one folder. Goldens with Alone run first, one at a time. Then the others run in
+// runArea runs the goldens of one folder. Goldens that set Alone run first, one at a time. Then the others run in
 // parallel.
 func (w *harness) runArea(t *testing.T, kind string, goldens []*exchange.Golden) {
 	t.Helper()

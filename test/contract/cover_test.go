@@ -92,7 +92,7 @@ func compareCoverage(want map[exchange.Covered]bool, shown map[exchange.Covered]
 	return missing, excess
 }
 
-// requireSameLines requires that missing and list contain the same lines.
+// requireSameLines requires that the slices `missing` and `list` contain the same lines.
 func requireSameLines(t require.TestingT, missing, list []string, what string) {
 	news, gone := differ(missing, list)
 	require.Empty(t, news, what)

@@ -47,18 +47,18 @@ func (c checker) CheckResponse(method, target string, status int, header http.He
 func example(t testing.TB, rt route.Route) string {
 	t.Helper()
 	op, found := description(t).Operation(rt.Method, rt.Pattern)
-	require.True(t, found, "%s %s is not described", rt.Method, rt.Pattern)
+	require.True(t, found, "the OpenAPI document must describe %s %s", rt.Method, rt.Pattern)
 	body, err := op.Example(nil)
 	require.NoError(t, err)
 	return string(body)
 }
 
 // declared returns the statuses that the OpenAPI document declares for a route. If the route returns the
-// responses of an engine, the document declares only its own errors, so declared adds 200.
+// responses of an engine, the document declares only Signalbox's own errors, so declared adds 200.
 func declared(t testing.TB, rt route.Route) []int {
 	t.Helper()
 	op, found := description(t).Operation(rt.Method, rt.Pattern)
-	require.True(t, found, "%s %s is not described", rt.Method, rt.Pattern)
+	require.True(t, found, "the OpenAPI document must describe %s %s", rt.Method, rt.Pattern)
 	statuses := op.Statuses()
 	if op.Passthrough {
 		statuses = append(statuses, http.StatusOK)
@@ -66,9 +66,8 @@ func declared(t testing.TB, rt route.Route) []int {
 	return statuses
 }
 
-// TestHeadersOfRulesAreDescribed checks the headers of conditional and of repeatable requests and of their
-// responses. The OpenAPI document must describe such a header for each operation with which a golden uses
-// it.
+// TestHeadersOfRulesAreDescribed checks the headers that make a request conditional or repeatable, and the headers of
+// the responses. If a golden uses such a header, the OpenAPI document must describe the header for that operation.
 func TestHeadersOfRulesAreDescribed(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
@@ -82,16 +81,16 @@ func TestHeadersOfRulesAreDescribed(t *testing.T) {
 			for _, f := range s.Request.Header {
 				if slices.Contains([]string{"If-Match", "X-Service-Confirm", "Idempotency-Key"}, f.Name) {
 					seen[f.Name] = true
-					require.True(t, op.HasRequestHeader(f.Name), "%s sends %s to %s", g.Name, f.Name, op.ID)
+					require.True(t, op.HasRequestHeader(f.Name), "the golden %s sends the header %s, which %s does not describe", g.Name, f.Name, op.ID)
 				}
 			}
 			for _, f := range s.Response.Header {
 				if slices.Contains([]string{"ETag", "X-Service-Impact"}, f.Name) && f.Value != "<<absent>>" {
 					seen[f.Name] = true
-					require.True(t, op.HasResponseHeader(s.Response.Status, f.Name), "%s gets %s from %s", g.Name, f.Name, op.ID)
+					require.True(t, op.HasResponseHeader(s.Response.Status, f.Name), "the golden %s expects the header %s, which %s does not describe", g.Name, f.Name, op.ID)
 				}
 			}
 		}
 	}
-	require.Len(t, seen, 5, "a golden must use each of these headers")
+	require.Len(t, seen, 5, "each of these headers must be used by a golden")
 }

@@ -17,7 +17,7 @@ func (b *builder) certificateRequest() string {
 	return request
 }
 
-// addCertificateRequest sets a certificate request as a variable, escaped for a JSON string.
+// addCertificateRequest sets a variable to a certificate request, escaped for a JSON string.
 func (b *builder) addCertificateRequest() {
 	b.set("certificate_request", strings.ReplaceAll(b.certificateRequest(), "\n", `\n`))
 }
@@ -38,4 +38,5 @@ func (b *builder) addGhost() {
 	b.do(b.caller(), http.MethodPost, "/api/fleets/join",
 		map[string]any{"token": join.Token, "hostname": name, "certificate_request": b.certificateRequest()}, &node)
 	b.set("ghost_node", node.ID)
+	b.set("ghost_pool", name)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
-// addBroken creates a run with an uploaded object that the object store can no longer read.
+// addBroken creates a run with an uploaded object and an artifact that the object store can no longer read.
 func (b *builder) addBroken() {
 	b.Helper()
 	r := b.train()
@@ -28,6 +28,9 @@ func (b *builder) addBroken() {
 		return nil
 	}))
 	require.Equal(b, 1, folders)
+	artifact := fixtures.GGUF(r.run + "-registered")
+	b.set("broken_artifact", r.upload("registered.gguf", artifact))
+	b.breakObject(digestOf(artifact))
 	b.set("broken_run", r.run)
 	b.set("broken_ingest", r.token)
 	b.set("broken_object", uri)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// modelKey is the API key of the fake language model. One of the model's errors repeats the key, but no
+// modelKey is the API key of the fake language model. One of the model's error messages contains the key, but no
 // response of the installation may contain it.
 const modelKey = "sk-contract-Zx81qTRUE7secret"
 
@@ -26,7 +26,7 @@ func (b *builder) addModelServer() {
 	b.set("llm", server.URL)
 }
 
-// completionRequest has the members of a request that the scripts use.
+// completionRequest has those members of a completion request that the scripts use.
 type completionRequest struct {
 	Messages []struct{ Role, Content string }
 	Tools    []any

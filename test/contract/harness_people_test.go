@@ -13,7 +13,7 @@ import (
 // projectKey is the key of the shared project, which only its team can see.
 const projectKey = "search"
 
-// as returns a client that sends the token in the variable with this name.
+// as returns a client that sends the token from the variable with the given name.
 func (b *builder) as(name string) *client.Client {
 	b.Helper()
 	return b.caller().With(secret.New(b.at(name)))
@@ -41,7 +41,8 @@ func (b *builder) addAdmin() {
 	b.set("admin", b.signIn("admin", b.Password.Reveal()))
 }
 
-// addPeople creates an editor and a viewer of a project that only its team can see, and a user without access to it.
+// addPeople creates an editor and a viewer of a project that only its team can see, and a user without access to the
+// project.
 func (b *builder) addPeople() {
 	b.Helper()
 	admin := b.as("admin")
@@ -74,7 +75,7 @@ func (b *builder) addNewcomer() {
 	b.set("newcomer", b.signIn("newcomer", created.Password))
 }
 
-// addFleet sets the ids of the installation's own fleet and node.
+// addFleet sets variables to the ids of the installation's own fleet and node.
 func (b *builder) addFleet() {
 	b.Helper()
 	type row struct {

@@ -13,7 +13,7 @@ import (
 )
 
 // This file inserts rows that no request can create on these installations, such as users of a sign-in provider, and
-// rows for a limit that would need a hundred requests.
+// rows to reach a limit that a golden could reach only with a hundred requests.
 
 // database returns the URL of the installation's database, with the superuser and its password.
 func (b *builder) database() string {
@@ -45,8 +45,8 @@ func (b *builder) execSQL(ctx context.Context, statement string, args ...any) {
 	require.NoError(b, conn.Close(ctx))
 }
 
-// addStuckInstance inserts the row of an instance of the jobs service that never responds: the instance has
-// the first hardware configuration and adopts no other. The row is deleted when the golden ends.
+// addStuckInstance inserts the row of a jobs service instance that never responds: it keeps the first hardware
+// configuration and adopts no later one. The row is deleted when the golden ends.
 func (b *builder) addStuckInstance() {
 	b.Helper()
 	ctx := b.Context()
@@ -57,6 +57,12 @@ func (b *builder) addStuckInstance() {
 	b.set("stuck_instance", "rep_stuck")
 }
 
+// addSignInLink creates a sign-in link of the admin.
+func (b *builder) addSignInLink() {
+	b.Helper()
+	b.set("sign_in_link", b.SignInLink(b.Context()))
+}
+
 // addProgram adds an OAuth client with a loopback redirect URI.
 func (b *builder) addProgram() {
 	b.Helper()
@@ -65,7 +71,7 @@ func (b *builder) addProgram() {
 	b.set("program", "prog-golden")
 }
 
-// addProvided creates a user with an e-mail address who signs in with a provider.
+// addProvided creates a user who has an e-mail address and signs in through a sign-in provider.
 func (b *builder) addProvided() {
 	b.Helper()
 	const name, password = "priya", "a good password of priya"
@@ -74,7 +80,7 @@ func (b *builder) addProvided() {
 	b.execSQL(b.Context(), `UPDATE auth.account SET password_hash = '', email = 'priya@example.com' WHERE username = $1`, name)
 }
 
-// addJoiner creates a user who is a member of the maximum number of teams until the golden ends.
+// addJoiner creates a user who is a member of the maximum number of teams until the test of the golden file ends.
 func (b *builder) addJoiner() {
 	b.Helper()
 	const name = "jo"

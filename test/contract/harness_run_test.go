@@ -22,7 +22,7 @@ import (
 
 const recipe = "custom/custom"
 
-// addRecipe sets the newest version and the lock of the recipe that runs a user's command.
+// addRecipe sets variables to the newest version and the lock of the recipe that runs a user's command.
 func (b *builder) addRecipe() {
 	b.Helper()
 	var newest struct {
@@ -44,28 +44,45 @@ type training struct {
 	reports    *client.Client
 }
 
-// train submits a command that writes its token to a file, prints a line and waits until the named pipe finish is
-// opened for writing. bound lists the datasets that the job reads.
+// train submits a command that writes its token to a file, prints a line and waits until the named pipe `finish` is
+// opened for writing. The parameter bound lists the datasets that the job reads.
 func (b *builder) train(bound ...string) *training {
 	b.Helper()
 	datasets := map[string]any{}
 	for i, ref := range bound {
 		datasets[fmt.Sprintf("train%d", i)] = ref
 	}
-	raw := sha256.Sum256([]byte(b.address()))
-	name := "given-" + hex.EncodeToString(raw[:8])
+	name := b.givenName()
 	command := `echo "training begins"; mkfifo "$SERVICE_JOB_WORKDIR/finish"; printf %s "$SERVICE_JOB_TOKEN" > "$SERVICE_JOB_WORKDIR/$0.new" && mv "$SERVICE_JOB_WORKDIR/$0.new" "$SERVICE_JOB_WORKDIR/$0"
 		read -r end < "$SERVICE_JOB_WORKDIR/finish"; echo "training ends"`
-	var created struct {
-		ID    string `json:"id"`
-		RunID string `json:"run_id"`
-	}
-	b.do(b.as("operator"), http.MethodPost, "/api/jobs", map[string]any{"api": "service/v1", "spec": map[string]any{
+	return b.started(name, map[string]any{"api": "service/v1", "spec": map[string]any{
 		"name": name, "project": projectKey, "source": map[string]any{"command": []string{"sh", "-c", command, name}},
 		"recipe":    map[string]any{"name": recipe, "version": b.at("recipe_version"), "lock": json.RawMessage(b.at("recipe_lock"))},
 		"resources": map[string]any{"pools": []any{map[string]any{"pool": "default"}}},
 		"bindings":  map[string]any{"datasets": datasets},
-	}}, &created)
+	}})
+}
+
+// givenName returns a new name for a job and for the file with its token.
+func (b *builder) givenName() string {
+	raw := sha256.Sum256([]byte(b.address()))
+	return "given-" + hex.EncodeToString(raw[:8])
+}
+
+// started submits a job that writes its token to a file with the given name, and waits for the file.
+func (b *builder) started(name string, submission map[string]any) *training {
+	b.Helper()
+	var created struct {
+		ID    string `json:"id"`
+		RunID string `json:"run_id"`
+	}
+	b.do(b.as("operator"), http.MethodPost, "/api/jobs", submission, &created)
+	if b.own {
+		// The node runs a limited number of works at once. A golden may have ended or deleted its job, which is an error here.
+		b.TB.Cleanup(func() {
+			_, _ = b.as("admin").Call(b.Context(), http.MethodPost, "/api/jobs/"+created.ID+"/stop", map[string]any{})
+		})
+	}
 	path := ""
 	b.await("the command runs", func() bool {
 		path = b.Find(name, func(string) bool { return true })
@@ -79,7 +96,7 @@ func (b *builder) train(bound ...string) *training {
 	}
 }
 
-// await polls until condition returns true. It fails the test after testenv.StageTimeout.
+// await polls until the condition is true. It fails the test after testenv.StageTimeout.
 func (b *builder) await(what string, condition func() bool) {
 	b.Helper()
 	require.Eventually(b, condition, testenv.StageTimeout, pollEvery, "timed out waiting until %s\n%s", what, b.Tail())
@@ -131,7 +148,7 @@ func (r *training) upload(name string, data []byte) string {
 // finish ends the command and waits until the job has succeeded.
 func (r *training) finish() {
 	r.b.Helper()
-	r.b.await("the command waits for its end", func() bool {
+	r.b.await("the command reads from its named pipe", func() bool {
 		pipe, err := os.OpenFile(filepath.Join(r.dir, "finish"), os.O_WRONLY|syscall.O_NONBLOCK, 0)
 		return err == nil && pipe.Close() == nil
 	})
@@ -200,14 +217,13 @@ func (b *builder) addOwn() {
 	b.set("own_job", r.job)
 	b.set("own_run", r.run)
 	b.set("own_ingest", r.token)
-}
-
-// addSealed creates a run that reads a protected dataset and keeps running.
-func (b *builder) addSealed() {
-	b.Helper()
-	r := b.train(b.at("protected_ref"))
-	r.lifecycle("running")
-	b.set("sealed_job", r.job)
-	b.set("sealed_run", r.run)
-	b.set("sealed_ingest", r.token)
+	var lease struct {
+		WorkID string `json:"work_id"`
+		Token  string `json:"token"`
+	}
+	raw, err := os.ReadFile(filepath.Join(b.WorkOf(r.dir), "run", "lease.json"))
+	require.NoError(b, err)
+	require.NoError(b, json.Unmarshal(raw, &lease))
+	b.set("own_work", lease.WorkID)
+	b.set("own_lease", lease.Token)
 }

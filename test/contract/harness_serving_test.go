@@ -74,7 +74,7 @@ func (b *builder) addOwnDeployment() {
 	b.set("own_token_id", s.tokenID)
 }
 
-// addSecond adds a revision to the golden's own deployment that is ready but not promoted.
+// addSecond adds a ready revision to the golden's own deployment, without promoting it.
 func (b *builder) addSecond() {
 	b.Helper()
 	b.set("second_revision", b.addReadyRevision("/api/model-deployments/"+b.at("own_deployment")))

@@ -35,8 +35,8 @@ func (b *builder) createDataset(name, data string, protected bool) string {
 	return reference("ds", name, "v1")
 }
 
-// uploadVersion creates a version, uploads its only file and returns the file's digest.
-func (b *builder) uploadVersion(dataset, version, data string) string {
+// uploadVersion creates a version, uploads its only file and returns the file's digest and the URL of the upload.
+func (b *builder) uploadVersion(dataset, version, data string) (digest, target string) {
 	b.Helper()
 	files, digest := file(data)
 	var out struct {
@@ -45,8 +45,9 @@ func (b *builder) uploadVersion(dataset, version, data string) string {
 	b.do(b.as("operator"), http.MethodPost, "/api/datasets/"+dataset+"/versions", map[string]any{"version": version, "files": files}, &out)
 	for _, u := range out.Uploads {
 		u.put(b, []byte(data))
+		target = u.URL
 	}
-	return digest
+	return digest, target
 }
 
 // addSplits creates a train dataset, a validation dataset and a protected one.
@@ -72,32 +73,79 @@ func (b *builder) object(digest string) string {
 	return found
 }
 
-// addBrokenDataset creates a dataset whose objects the store cannot read, because each folder is replaced
-// by a file.
+// addBrokenDataset creates a dataset with a ready and an uploading version whose objects the store cannot
+// read, because each folder is replaced by a file.
 func (b *builder) addBrokenDataset() {
 	b.Helper()
 	ada := b.as("operator")
 	var dataset created
 	b.do(ada, http.MethodPost, "/api/datasets", map[string]any{"name": "broken", "project": projectKey}, &dataset)
 	for _, version := range []string{"ready", "waiting"} {
-		digest := b.uploadVersion(dataset.ID, version, `{"question": "of the world, broken `+version+`"}`)
+		digest, target := b.uploadVersion(dataset.ID, version, `{"question": "of the world, broken `+version+`"}`)
 		if version == "ready" {
-			b.do(ada, http.MethodPost, "/api/datasets/"+dataset.ID+"/versions/ready/commit", nil, nil)
+			var link uploadTarget
+			path := "/api/datasets/" + dataset.ID + "/versions/ready"
+			b.do(ada, http.MethodPost, path+"/commit", nil, nil)
+			b.do(ada, http.MethodPost, path+"/download-url", map[string]any{"path": "a.jsonl"}, &link)
+			b.set("broken_link", link.URL)
 		}
-		path := b.object(digest)
-		require.NoError(b, os.RemoveAll(path))
-		require.NoError(b, os.WriteFile(path, nil, 0o600))
+		b.set("broken_target", target)
+		b.breakObject(digest)
+		b.set("broken_file", digest)
 	}
 	b.set("broken_dataset", dataset.ID)
 }
 
-// addGoneLink sets the signed URL of an object that has been deleted.
+// breakObject makes the store unable to read the object with the given digest.
+func (b *builder) breakObject(digest string) {
+	b.Helper()
+	path := b.object(digest)
+	require.NoError(b, os.RemoveAll(path))
+	require.NoError(b, os.WriteFile(path, nil, 0o600))
+}
+
+func digestOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// addBrokenEnvironment creates an environment with an uploaded task set that the store cannot read.
+func (b *builder) addBrokenEnvironment() {
+	b.Helper()
+	var environment created
+	b.do(b.as("operator"), http.MethodPost, "/api/environments", map[string]any{"name": "broken", "project": projectKey}, &environment)
+	tasks := []byte(`{"prompt": "of the world: broken"}`)
+	var target uploadTarget
+	b.do(b.as("operator"), http.MethodPost, "/api/environments/"+environment.ID+"/upload-url",
+		map[string]any{"kind": "taskset", "size_bytes": len(tasks), "sha256": digestOf(tasks)}, &target)
+	target.put(b, tasks)
+	b.breakObject(digestOf(tasks))
+	b.set("broken_environment", environment.ID)
+	b.set("broken_taskset", digestOf(tasks))
+}
+
+// addBrokenPackage creates a package whose uploaded bytes the store cannot read.
+func (b *builder) addBrokenPackage() {
+	b.Helper()
+	data := []byte("the bytes of a package that cannot be read")
+	var made struct {
+		created
+		Upload uploadTarget `json:"upload"`
+	}
+	b.do(b.as("operator"), http.MethodPost, "/api/submit/packages",
+		map[string]any{"project": projectKey, "size_bytes": len(data), "sha256": digestOf(data)}, &made)
+	made.Upload.put(b, data)
+	b.breakObject(digestOf(data))
+	b.set("broken_package", made.ID)
+}
+
+// addGoneLink sets a variable to the signed URL of an object that has been deleted.
 func (b *builder) addGoneLink() {
 	b.Helper()
 	ada := b.as("operator")
 	var dataset created
 	b.do(ada, http.MethodPost, "/api/datasets", map[string]any{"name": "gone", "project": projectKey}, &dataset)
-	digest := b.uploadVersion(dataset.ID, "v1", `{"question": "of the world, gone"}`)
+	digest, _ := b.uploadVersion(dataset.ID, "v1", `{"question": "of the world, gone"}`)
 	path := "/api/datasets/" + dataset.ID + "/versions/v1"
 	b.do(ada, http.MethodPost, path+"/commit", nil, nil)
 	var link uploadTarget
@@ -106,7 +154,7 @@ func (b *builder) addGoneLink() {
 	b.set("gone_link", link.URL)
 }
 
-// addEnvironment creates an environment with a ready version of two tasks.
+// addEnvironment creates an environment with a ready version, which has two tasks.
 func (b *builder) addEnvironment() {
 	b.Helper()
 	ada := b.as("operator")
@@ -151,7 +199,7 @@ func (b *builder) addRubric() {
 	b.set("rubric_digest", version.Digest)
 }
 
-// addModelRef sets model_ref to the model version that the test created.
+// addModelRef sets the variable model_ref to the model version that the test created.
 func (b *builder) addModelRef() {
 	b.Helper()
 	b.set("model_ref", reference("mdl", "answers", b.at("model_version")))

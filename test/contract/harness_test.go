@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// harness holds the objects of one installation that goldens share. An objectGroup creates some of these objects
-// when a golden first uses one of its variables. A golden must not change shared objects; it creates the objects
+// harness holds the objects of one installation that goldens share. An objectGroup creates some of these objects when
+// a golden first uses one of the group's variables. A golden must not change shared objects; it creates the objects
 // that it changes.
 type harness struct {
 	*testenv.Installation
@@ -50,12 +50,15 @@ func objectGroups() []*objectGroup {
 		{vars: []string{"recipe_version", "recipe_lock"}, build: (*builder).addRecipe},
 		{vars: []string{"job", "run", "artifact", "ended_ingest"}, build: (*builder).addFinished},
 		{vars: []string{"live_job", "live_run", "ingest"}, build: (*builder).addLive},
-		{vars: []string{"broken_run", "broken_ingest", "broken_object"}, build: (*builder).addBroken},
-		{vars: []string{"own_job", "own_run", "own_ingest"}, build: (*builder).addOwn, own: true},
+		{vars: []string{"broken_run", "broken_ingest", "broken_object", "broken_artifact"}, build: (*builder).addBroken},
+		{vars: []string{"own_job", "own_run", "own_ingest", "own_work", "own_lease"}, build: (*builder).addOwn, own: true},
 		{vars: []string{"sealed_job", "sealed_run", "sealed_ingest"}, build: (*builder).addSealed},
+		{vars: []string{"leaker_lock"}, build: (*builder).addLeaker},
 		{vars: []string{"dataset", "dataset_version"}, build: (*builder).addDataset},
 		{vars: []string{"train_ref", "held_ref", "protected_ref"}, build: (*builder).addSplits},
-		{vars: []string{"broken_dataset"}, build: (*builder).addBrokenDataset},
+		{vars: []string{"broken_dataset", "broken_file", "broken_link", "broken_target"}, build: (*builder).addBrokenDataset},
+		{vars: []string{"broken_environment", "broken_taskset"}, build: (*builder).addBrokenEnvironment},
+		{vars: []string{"broken_package"}, build: (*builder).addBrokenPackage},
 		{vars: []string{"taskset_ref", "taskset_digest"}, build: (*builder).addEnvironment},
 		{vars: []string{"rubric_ref", "rubric_digest"}, build: (*builder).addRubric},
 		{vars: []string{"model_ref"}, build: (*builder).addModelRef},
@@ -68,12 +71,13 @@ func objectGroups() []*objectGroup {
 		{vars: []string{"fleet", "node"}, build: (*builder).addFleet},
 		{vars: []string{"llm"}, build: (*builder).addModelServer},
 		{vars: []string{"certificate_request"}, build: (*builder).addCertificateRequest},
-		{vars: []string{"ghost_node"}, build: (*builder).addGhost, own: true},
+		{vars: []string{"ghost_node", "ghost_pool"}, build: (*builder).addGhost, own: true},
 		{vars: []string{"stuck_instance"}, build: (*builder).addStuckInstance, own: true},
 		{vars: []string{"program"}, build: (*builder).addProgram},
 		{vars: []string{"provided"}, build: (*builder).addProvided},
 		{vars: []string{"joiner"}, build: (*builder).addJoiner, own: true},
 		{vars: []string{"gone_link"}, build: (*builder).addGoneLink},
+		{vars: []string{"sign_in_link"}, build: (*builder).addSignInLink, own: true},
 	}
 }
 
@@ -86,6 +90,8 @@ type builder struct {
 
 	set func(name, value string)
 	get func(name string) (string, error)
+	// own states that the objects belong to one golden. Their jobs are stopped when it ends.
+	own bool
 }
 
 // Cleanup registers a function that is called when the test of the installation ends.
@@ -94,7 +100,7 @@ func (b *builder) Cleanup(f func()) { b.t.Cleanup(f) }
 // Context returns a context that is canceled when the test of the installation ends.
 func (b *builder) Context() context.Context { return b.t.Context() }
 
-// at returns the value of a variable. If necessary, it builds the group of that variable.
+// at returns the value of a variable. If necessary, it builds the object group of that variable.
 func (b *builder) at(name string) string {
 	b.Helper()
 	v, err := b.get(name)
@@ -119,7 +125,7 @@ func (w *harness) variables(t testing.TB) func(name string) (string, error) {
 		p := w.groups[i]
 		if p.own {
 			if _, there := own[name]; !there {
-				p.build(&builder{TB: t, harness: w, get: get, set: func(n, v string) { own[n] = v }})
+				p.build(&builder{TB: t, harness: w, get: get, set: func(n, v string) { own[n] = v }, own: true})
 			}
 			return found(own, name)
 		}

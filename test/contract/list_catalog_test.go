@@ -11,7 +11,7 @@ import (
 // zeros is the digest of a file that a manifest contains but that is never uploaded.
 var zeros = strings.Repeat("0", 64)
 
-// catalogLists returns, by path, how to grow each list of the catalog.
+// catalogLists maps the path of each list of the catalog to a function that describes how to add rows to the list.
 func catalogLists() map[string]func(g *listGrower) growingList {
 	solution := func(g *listGrower, name string) map[string]any {
 		return map[string]any{"name": name, "version": "1", "recipe": recipe + "@" + g.at("recipe_version"), "purpose": map[string]any{}}
@@ -68,7 +68,8 @@ func catalogLists() map[string]func(g *listGrower) growingList {
 	}
 }
 
-// servingLists returns, by path, how to grow each list of deployments and playground sessions.
+// servingLists maps the path of each list of deployments and playground sessions to a function that describes how to
+// add rows to the list.
 func servingLists() map[string]func(g *listGrower) growingList {
 	target := func(g *listGrower) map[string]any {
 		return map[string]any{

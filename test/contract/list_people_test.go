@@ -6,8 +6,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// peopleLists maps the path of each list to its grower: teams, projects, members, users, quotas, sessions, versions of a
-// setting, and the audit log.
+// peopleLists maps the path of each list to a function that describes how to add rows to the list: teams, projects,
+// members, users, quotas, sessions, versions of a setting, and the audit log.
 func peopleLists() map[string]func(g *listGrower) growingList {
 	keyed := func(_ *listGrower, name string) map[string]any { return map[string]any{"key": name, "name": name} }
 	users := sorted("/api/admin/users", "username", func(_ *listGrower, name string) map[string]any {

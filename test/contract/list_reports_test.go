@@ -5,8 +5,8 @@ import "fmt"
 // round is the step of the validation round whose samples are reported in chunks.
 const round = 1
 
-// reportLists returns, by path, how to grow each list of a run's reports. Each list except the items of an agent
-// evaluation has one path with the job's id and one with the run's id.
+// reportLists maps the path of each list of a run's reports to a function that describes how to add rows to the list.
+// Each list except the items of an agent evaluation has one path with the job's id and one with the run's id.
 func reportLists() map[string]func(g *listGrower) growingList {
 	out := map[string]func(g *listGrower) growingList{
 		"/api/agent-evaluations/{run_id}/items": func(g *listGrower) growingList {
@@ -18,7 +18,7 @@ func reportLists() map[string]func(g *listGrower) growingList {
 	}
 	for name, of := range map[string]func(g *listGrower) growingList{
 		"artifacts": artifacts, "benchmarks": benchmarks, "environment/nodes": nodes, "hardware": hardware, "hparams/history": corrections,
-		"logs": lines, "metrics": metrics, "samples": samples, "validations": validations,
+		"logs": lines, "metrics": metrics, "metrics/summary": metrics, "samples": samples, "validations": validations,
 	} {
 		out["/api/jobs/{id}/"+name] = func(g *listGrower) growingList {
 			list := of(g)

@@ -25,9 +25,9 @@ type growingList struct {
 	add func(n int)
 	// position is the position at which the list shows added rows.
 	position listPosition
-	// late marks a list that shows a row some time after it was added.
+	// late marks a list in which an added row appears only after some time.
 	late bool
-	// size is the fixed page size of a list that has no parameter `limit`, or 0 if it has one.
+	// size is the fixed page size of a list without the parameter `limit`, or 0 if the list has this parameter.
 	size int
 	// reader is the client that reads the list; nil for an admin.
 	reader *client.Client
@@ -75,12 +75,12 @@ func (w *harness) requireStableLists(t *testing.T) {
 			before, begun := g.readAll(list), added
 			require.GreaterOrEqual(t, len(before), minRows)
 			size := max(2, len(before)/4)
-			require.Equal(t, before, g.readPages(list, size, func() {}), "the pages differ from the complete list")
+			require.Equal(t, before, g.readPages(list, size, func() {}), "the pages must equal the complete list")
 			seen := g.readPages(list, size, func() { add(1) })
-			require.Equal(t, before, knownOnly(seen, before), "added rows moved or hid earlier ones")
+			require.Equal(t, before, knownOnly(seen, before), "added rows must not move or hide earlier rows")
 			after := g.readAll(list)
 			require.Equal(t, before, knownOnly(after, before))
-			require.Greater(t, added, begun, "no row was added while the list was read")
+			require.Greater(t, added, begun, "rows must be added while the list is read")
 			require.Len(t, after, len(before)+added-begun)
 			switch list.position {
 			case atFront:
@@ -100,12 +100,12 @@ func (w *harness) requireStableLists(t *testing.T) {
 			list := list.of(g)
 			rows := g.readAll(list)
 			require.NotEmpty(t, rows)
-			require.Equal(t, rows, g.readPages(list, 2, func() {}), "the pages differ from the complete list")
+			require.Equal(t, rows, g.readPages(list, 2, func() {}), "the pages must equal the complete list")
 		})
 	}
 }
 
-// readPages reads a list page by page. It calls between after each full page.
+// readPages reads a list page by page. It calls the given function after each full page.
 func (g *listGrower) readPages(l growingList, size int, between func()) []string {
 	g.Helper()
 	if l.size > 0 {
@@ -166,7 +166,7 @@ func (g *listGrower) readPage(l growingList, limit, offset int) []string {
 	return out
 }
 
-// knownOnly returns the entries of seen that before contains, each once.
+// knownOnly returns the rows in `seen` that are also in `before`, each once.
 func knownOnly(seen, before []string) []string {
 	out := []string{}
 	for _, s := range seen {

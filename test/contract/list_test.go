@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/internal/client"
 )
 
-// applications is the only list without the parameter limit.
+// applications is the path of the only list without the parameter `limit`.
 const applications = "/api/solution-applications"
 
 // listPatterns returns the patterns of all lists.
@@ -59,7 +59,7 @@ func fixedLists() map[string]fixedList {
 		return func(*listGrower) growingList { return growingList{path: path, by: by} }
 	}
 	return map[string]fixedList{
-		"/api/admin/keys":     {"a rotation is rejected until the previous key signs, and it retires older ones", at("/api/admin/keys", "kid")},
+		"/api/admin/keys":     {"a key rotation is rejected until the previous key signs, and it retires older keys", at("/api/admin/keys", "kid")},
 		"/api/admin/settings": {"the settings are fixed by the program", at("/api/admin/settings", "key")},
 		"/api/recipes":        {"recipes come with the program", at("/api/recipes", "name")},
 		"/api/admin/users/{user_id}/owned": {"each row is a kind of object", func(g *listGrower) growingList {
@@ -93,6 +93,18 @@ func fixedLists() map[string]fixedList {
 			}
 			g.do(g.admin, http.MethodPost, path+"/versions/v1/commit", nil, nil)
 			return growingList{path: path + "/versions/v1/files", by: "path"}
+		}},
+		"/api/datasets/{dataset_id}/versions/{version}/download": {"the list above, with links", func(g *listGrower) growingList {
+			return growingList{path: "/api/datasets/" + g.at("dataset") + "/versions/v1/download", by: "path"}
+		}},
+		"/api/models/{model_id}/versions/{version}/download": {"a version has one object", func(g *listGrower) growingList {
+			return growingList{path: "/api/models/" + g.at("model") + "/versions/1/download", by: "path"}
+		}},
+		"/api/jobs/{id}/artifacts/{artifact_id}/download": {"an artifact has one object", func(g *listGrower) growingList {
+			return growingList{path: "/api/jobs/" + g.at("job") + "/artifacts/" + g.at("artifact") + "/download", by: "path"}
+		}},
+		"/api/runs/{id}/artifacts/{artifact_id}/download": {"an artifact has one object", func(g *listGrower) growingList {
+			return growingList{path: "/api/runs/" + g.at("run") + "/artifacts/" + g.at("artifact") + "/download", by: "path"}
 		}},
 		"/api/models/{model_id}/versions/{version}/files": {"a version has one object", func(g *listGrower) growingList {
 			return growingList{path: "/api/models/" + g.at("model") + "/versions/1/files", by: "path"}
@@ -149,7 +161,7 @@ func posts(path string, body func(g *listGrower, name string) map[string]any) fu
 	}
 }
 
-// sorted is like posts, for a list that is sorted by the member by.
+// sorted is like posts, for a list that is sorted by the given member.
 func sorted(path, by string, body func(g *listGrower, name string) map[string]any) func(g *listGrower) growingList {
 	return func(g *listGrower) growingList {
 		list := posts(path, body)(g)
@@ -158,14 +170,14 @@ func sorted(path, by string, body func(g *listGrower, name string) map[string]an
 	}
 }
 
-// named is like posts, for objects that have a name and the shared project.
+// named is like posts, for objects that have a name and belong to the shared project.
 func named(path string) func(g *listGrower) growingList {
 	return posts(path, func(_ *listGrower, name string) map[string]any {
 		return map[string]any{"name": name, "project": projectKey}
 	})
 }
 
-// inProject creates an object that has a name and the shared project, and returns its path.
+// inProject creates an object with a name in the shared project and returns its path.
 func (g *listGrower) inProject(path, name string) string {
 	g.Helper()
 	var one created

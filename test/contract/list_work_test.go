@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// with returns a client that sends the token.
+// with returns a client that sends the given token.
 func (g *listGrower) with(token string) *client.Client { return g.caller().With(secret.New(token)) }
 
 // submitWaitingJob submits a job with the lowest priority to a pool without nodes, so that it stays queued.
@@ -24,7 +24,18 @@ func (g *listGrower) submitWaitingJob(name string) string {
 	return job.ID
 }
 
-// workLists returns, by path, how to grow each list of jobs, fleets, nodes and shares.
+// runOf returns the id of a job's run.
+func (g *listGrower) runOf(jobID string) string {
+	g.Helper()
+	var job struct {
+		RunID string `json:"run_id"`
+	}
+	g.do(g.as("operator"), http.MethodGet, "/api/jobs/"+jobID, nil, &job)
+	return job.RunID
+}
+
+// workLists maps the path of each list of jobs, fleets, nodes and shares to a function that describes how to add rows
+// to the list.
 func workLists() map[string]func(g *listGrower) growingList {
 	submitted := func(list growingList) func(g *listGrower) growingList {
 		return func(g *listGrower) growingList {
@@ -33,8 +44,20 @@ func workLists() map[string]func(g *listGrower) growingList {
 		}
 	}
 	return map[string]func(g *listGrower) growingList{
-		"/api/jobs":          submitted(growingList{path: "/api/jobs", position: atFront}),
-		"/api/runs":          submitted(growingList{path: "/api/runs?state=all", position: atFront}),
+		"/api/jobs": submitted(growingList{path: "/api/jobs", position: atFront}),
+		"/api/runs": submitted(growingList{path: "/api/runs?state=all", position: atFront}),
+		"/api/runs/{run_id}/notes": func(g *listGrower) growingList {
+			path := "/api/runs/" + g.runOf(g.submitWaitingJob("of-notes"))
+			return growingList{path: path + "/notes", by: "version", position: atFront, add: func(n int) {
+				g.do(g.as("operator"), http.MethodPatch, path, map[string]any{"notes": rowName(n)}, nil)
+			}}
+		},
+		"/api/projects/{project_id}/tags": func(g *listGrower) growingList {
+			return growingList{path: "/api/projects/" + g.at("project_id") + "/tags?q=" + rowPrefix, by: "tag", add: func(n int) {
+				path := "/api/runs/" + g.runOf(g.submitWaitingJob("of-tags"))
+				g.do(g.as("operator"), http.MethodPatch, path, map[string]any{"tags": []string{rowName(n)}}, nil)
+			}}
+		},
 		"/api/cluster/queue": submitted(growingList{path: "/api/cluster/queue", by: "job_id", position: atEnd}),
 		"/api/jobs/{job_id}/events": func(g *listGrower) growingList {
 			path := "/api/jobs/" + g.submitWaitingJob("of-events")

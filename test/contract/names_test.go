@@ -13,9 +13,9 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// TestPathAndEnvironmentNames checks the specification's rules for names. All paths except those of
-// inference, the health check, the HTML pages and the documents with a path from an RFC are below /api/. No path,
-// header or environment variable contains the product's name.
+// TestPathAndEnvironmentNames checks the specification's rules for names. All paths are below /api/, except those of
+// inference, the health check, the HTML pages, and documents whose path an RFC defines. No path, header or
+// environment variable contains the product's name.
 func TestPathAndEnvironmentNames(t *testing.T) {
 	t.Parallel()
 	for _, rt := range route.Table() {

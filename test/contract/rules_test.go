@@ -50,8 +50,8 @@ func table(t *testing.T, text string) []rule {
 	return out
 }
 
-// parseCoverage splits a cell into the goldens and tests that cover a rule. The cell contains names in
-// backquotes, or a phrase up to its end.
+// parseCoverage splits a cell into the goldens and tests that cover a rule. Names of goldens and tests are in
+// backquotes. A phrase extends to the end of the cell.
 func parseCoverage(cell string) []string {
 	var out []string
 	for cell != "" {
@@ -110,8 +110,8 @@ func TestSpecificationMatchesOriginal(t *testing.T) {
 	require.Equal(t, string(original), readDoc(t, "specification.md"))
 }
 
-// TestRuleCoverageExists checks that every golden and test in the table exists. If a golden lists a rule,
-// the table must list the golden for that rule, and the reverse.
+// TestRuleCoverageExists checks that every golden and test in the table exists. If a golden lists a rule, the table
+// must list the golden for that rule, and vice versa.
 func TestRuleCoverageExists(t *testing.T) {
 	t.Parallel()
 	rules := table(t, readDoc(t, "rules.md"))
@@ -134,7 +134,7 @@ func TestRuleCoverageExists(t *testing.T) {
 	for _, g := range loadGoldens(t) {
 		for _, id := range g.Rules {
 			if !named[id+" golden/"+g.Name] {
-				faults = append(faults, "golden/"+g.Name+" covers "+id+", but the table does not name it")
+				faults = append(faults, "golden/"+g.Name+" covers "+id+", but the table does not list this golden for the rule")
 			}
 		}
 	}

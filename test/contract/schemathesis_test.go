@@ -3,6 +3,7 @@ package contract
 import (
 	"cmp"
 	"encoding/json"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,8 +23,8 @@ import (
 const (
 	// fewExamples is the number of examples per operation if SCHEMATHESIS is not set.
 	fewExamples = 1
-	// In `make test` one in operationShare operations receives random requests. Every operation receives a
-	// request that succeeds.
+	// In `make test`, one in operationShare operations receives random requests. Every operation receives a request
+	// that succeeds.
 	operationShare = 10
 	// person is the only user of the sign-in provider.
 	person = "ann"
@@ -32,15 +33,17 @@ const (
 	fuzzed = ".cache/schemathesis.txt"
 )
 
-// TestSchemathesis runs test/schemathesis, which calls every operation with valid and invalid requests and
-// every kind of credential. It checks each response against the OpenAPI document. The requests may change
-// anything, so the test has its own installation. A second installation has sign-in with a provider.
-// SCHEMATHESIS is the number of examples for each operation. ONLY limits the test to operations whose id
-// contains its value. SECONDS_LEFT is the time after which no more random requests start.
+// TestSchemathesis runs test/schemathesis, which calls every operation with valid and invalid requests and every kind
+// of credential. It checks each response against the OpenAPI document. The requests may change anything, so the test
+// has its own installation. A second installation uses a sign-in provider. SCHEMATHESIS is the number of examples for
+// each operation. ONLY limits the test to operations whose id contains the given text. SECONDS_LEFT is the time after
+// which no more random requests start.
 func TestSchemathesis(t *testing.T) {
 	env := settings()
-	env["SERVICE_AGENT_ISOLATION"] = "none" // jobs give the tokens of their runs to the Python program in files
+	env["SERVICE_AGENT_ISOLATION"] = "none" // jobs write the tokens of their runs to files that the Python program reads
 	w := newHarness(t, testenv.Single(t, testenv.Options{Env: env}))
+	b := &builder{TB: t, harness: w, get: w.variables(t), set: w.set}
+	b.do(b.as("admin"), http.MethodPatch, "/api/cluster/pools/default", map[string]any{"isolation": "none"}, nil)
 	idp := oidcprovider.New(t)
 	idp.SetPeople(oidcprovider.People{person: {"groups": []string{"staff"}}})
 	provided := testenv.Single(t, testenv.Options{Env: idp.Settings()})
@@ -58,6 +61,7 @@ func TestSchemathesis(t *testing.T) {
 	require.NoError(t, err, "run scripts/tools/schemathesis.sh")
 	values := w.sharedValues(t)
 	values["oidc_url"], values["oidc_person"] = provided.URL, person
+	values["sign_in_link"] = w.SignInLink(t.Context())
 	content, err := json.Marshal(map[string]any{"values": values, "examples": bodies(t)})
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "harness.json")
@@ -71,7 +75,7 @@ func TestSchemathesis(t *testing.T) {
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONUTF8=1")
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
-	require.NoError(t, err, "the table is in %s\n%s", fuzzed, w.Tail())
+	require.NoError(t, err, "the response statuses are in %s\n%s", fuzzed, w.Tail())
 }
 
 // sharedValues returns the variables of the shared objects, but not those that are built for each golden.

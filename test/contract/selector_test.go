@@ -103,8 +103,8 @@ func malformed(prefix string) string { return prefix + "-nonsense" }
 // placeholder matches a parameter of a route pattern, such as {job_id}.
 var placeholder = regexp.MustCompile(`\{[^}]*\}`)
 
-// fillPath replaces each placeholder of a pattern by an id or by a name that does not exist. of returns the
-// id for a prefix.
+// fillPath replaces each placeholder of a pattern by a name that does not exist, or by the id that the given function
+// returns for the prefix.
 func fillPath(pattern string, of func(prefix string) string) string {
 	known := pathValues(of)
 	segments := strings.Split(pattern, "/")
@@ -132,7 +132,7 @@ func pathValues(of func(prefix string) string) map[string]string {
 	}
 	for name, prefix := range map[string]string{
 		"dataset": "ds", "fleet": "flt", "deployment": "dep", "token": "tok", "model": "mdl", "job": "job", "run": "run", "user": "usr",
-		"team": "team", "project": "prj", "session": "ses", "node": "nod", "share": "shr", "join_token": "jtk", "environment": "env", "rubric": "rub",
+		"team": "team", "project": "prj", "session": "ses", "node": "nod", "share": "shr", "join_token": "jtk", "environment": "env", "rubric": "rub", "artifact": "art",
 		"request": "req", "playground": "pg", "application": "sap", "solution": "sol", "package": "pkg",
 	} {
 		v[name+"_id"] = of(prefix)

@@ -1,5 +1,5 @@
-// Package draw selects the rows of a long test matrix that a run covers. `make test` covers only a part,
-// chosen by a seed that it prints. `make test-long` covers all rows.
+// Package draw selects which rows of a long test matrix are tested. `make test` covers only some rows and prints the
+// seed that selects them. `make test-long` covers all rows.
 package draw
 
 import (
@@ -51,13 +51,13 @@ func New(t testing.TB) *Picker {
 	return &Picker{whole: Whole(), rand: rand.New(rand.NewPCG(seed, h.Sum64()))}
 }
 
-// OneIn returns about one in n rows, but at least one, in their order. It returns all rows if Whole returns
+// OneIn returns about one in n rows, but at least one, in their original order. It returns all rows if Whole returns
 // true.
 func OneIn[T any](p *Picker, n int, rows []T) []T {
 	return Some(p, (len(rows)+n-1)/n, rows)
 }
 
-// Some returns n rows, in their order. It returns all rows if there are fewer or if Whole returns true.
+// Some returns n rows in their original order. It returns all rows if there are fewer or if Whole returns true.
 func Some[T any](p *Picker, n int, rows []T) []T {
 	if p.whole || n >= len(rows) {
 		return rows

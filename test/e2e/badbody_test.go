@@ -69,8 +69,8 @@ func quoted(s string) string {
 	return string(raw)
 }
 
-// message adds the bad bodies of a message at a location. wrap returns the complete body around an inner
-// one.
+// message adds the bad bodies of a message at a location. The function `wrap` turns the JSON of such a message into
+// the complete body of a request.
 func (w *badBodyCollector) message(rt route.Route, m protoreflect.MessageDescriptor, at []any, wrap func(string) string) {
 	place := func(name string) []any { return append(append([]any{"body"}, at...), name) }
 	add := func(what, name, inner, typ string) {

@@ -37,7 +37,7 @@ func (b badBody) check(ctx context.Context, t *testing.T, s *testenv.Installatio
 // `make test` calls one in routeShare routes for each kind of rejection.
 const routeShare = 10
 
-// drawnRoutes returns the routes that a test calls.
+// drawnRoutes returns the random selection of routes that a test calls.
 func drawnRoutes(t *testing.T) []route.Route {
 	t.Helper()
 	return draw.OneIn(draw.New(t), routeShare, route.Table())
@@ -80,7 +80,7 @@ func badBodies(ctx context.Context, t *testing.T, s *testenv.Installation, c iss
 		})
 	}
 	if draw.Whole() {
-		require.Greater(t, sent, 200, "too few bad bodies were sent")
+		require.Greater(t, sent, 200, "the test must send more than 200 bad bodies")
 	}
 }
 
@@ -94,7 +94,7 @@ func badReports(ctx context.Context, t *testing.T, s *testenv.Installation, c is
 		}
 		name := strings.TrimPrefix(rt.Pattern, "/api/ingest/")
 		body, known := bodies[name]
-		require.True(t, known, "no body for %s", rt.Pattern)
+		require.True(t, known, "ingestBodies has no body for %s", rt.Pattern)
 		t.Run(rt.Method+" "+rt.Pattern, func(t *testing.T) {
 			for _, b := range append(invalidObjects(), body.bad()...) {
 				t.Run(b.name, func(t *testing.T) { b.check(ctx, t, s, c.ingest, rt.Method, rt.Pattern) })
@@ -133,6 +133,7 @@ func goodBodies() map[string]string {
 		"/api/fleets/{fleet_id}/join-tokens":               `{}`,
 		"/api/cluster/nodes/{node_id}/drain":               `{"mode": "wait"}`,
 		"/api/cluster/nodes/{node_id}/cordon":              `{}`,
+		"/api/cluster/pools/{pool}":                        `{"isolation": "required"}`,
 		"/api/admin/users/{user_id}":                       `{"display_name": "x"}`,
 		"/api/admin/users/{user_id}/reset-password":        `{}`,
 		"/api/admin/users/{user_id}/transfer":              `{"to_user_id": "usr_00000000000000000000000001"}`,
@@ -171,7 +172,7 @@ func malformedIDs(ctx context.Context, t *testing.T, s *testenv.Installation, c 
 			if !strings.Contains(rt.Pattern, "{"+name+"}") {
 				continue
 			}
-			for _, bad := range []string{"nonsense", "ds_short", "%00", "%2e%2e", "art_00000000000000000000000000", "-1"} {
+			for _, bad := range []string{"nonsense", "ds_short", "%00", "%2e%2e", missingID("sig"), "-1"} {
 				one := rt
 				one.Pattern = strings.Replace(rt.Pattern, "{"+name+"}", bad, 1)
 				r := request(ctx, t, s, token, method, fillPath(one, ""), body)
@@ -195,8 +196,8 @@ func malformedIDs(ctx context.Context, t *testing.T, s *testenv.Installation, c 
 	}
 }
 
-// badQueries sends an unknown query parameter to every drawn GET route of an RPC for users, and invalid limits
-// and offsets to the lists among these routes.
+// badQueries sends an unknown query parameter to each drawn GET route that serves an RPC for users. If the route is a
+// list, it also sends invalid limits and offsets.
 func badQueries(ctx context.Context, t *testing.T, s *testenv.Installation, c issuedTokens) {
 	t.Helper()
 	for _, rt := range drawnRoutes(t) {

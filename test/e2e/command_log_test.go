@@ -20,7 +20,8 @@ import (
 // them.
 const manyLines = `n=0; while [ $n -lt 3000 ]; do n=$((n+1)); printf '%d %*d\n' $n $((n % 97 + 1)) $n; done`
 
-// requirePrintedLines runs a command that prints many lines. It requires each line in the log once, in order.
+// requirePrintedLines runs a command that prints many lines. It requires that the log contains each line once, in
+// order.
 func requirePrintedLines(ctx context.Context, t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	l := s.Loop(ctx)
@@ -45,11 +46,11 @@ echo one; echo two; touch "$SERVICE_JOB_WORKDIR/leader"; wait; echo never`)
 	leader := 0
 	s.Until(ctx, "the command runs", func() bool {
 		s.Find("leader", func(path string) bool {
-			// The command itself sees another process id inside its boundary.
+			// The command has another process id inside its boundary.
 			var run struct {
 				Command struct{ PID int }
 			}
-			err := localfile.ReadJSON(filepath.Join(filepath.Dir(path), "..", "run", "run.json"), &run)
+			err := localfile.ReadJSON(filepath.Join(s.WorkOf(path), "run", "run.json"), &run)
 			leader = run.Command.PID
 			return err == nil
 		})

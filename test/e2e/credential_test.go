@@ -2,10 +2,8 @@ package e2e
 
 import (
 	"context"
-	"io/fs"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,8 +18,8 @@ import (
 // missingID returns a well-formed id with this prefix that does not exist.
 func missingID(prefix string) string { return prefix + "_00000000000000000000000000" }
 
-// issuedTokens holds a valid token of each kind. runID and deploymentID are the run of the ingest token and the
-// deployment of the deployment token.
+// issuedTokens holds a valid token of each kind. runID is the run to which the ingest token belongs, and deploymentID
+// the deployment to which the deployment token belongs.
 type issuedTokens struct {
 	access, ingest, deployment, join string
 	spare                            string // a second access token for the logout route
@@ -65,14 +63,8 @@ func ingestToken(ctx context.Context, t *testing.T, s *testenv.Installation, l *
 	submitCommand(ctx, t, l, "sh", "-c", `printf %s "$SERVICE_JOB_TOKEN" > "$SERVICE_JOB_WORKDIR/`+name+`.new" &&
 		mv "$SERVICE_JOB_WORKDIR/`+name+`.new" "$SERVICE_JOB_WORKDIR/`+name+`"; exec sleep 600`)
 	require.Eventually(t, func() bool {
-		_ = filepath.WalkDir(folder(s, "agent", "agent"), func(path string, d fs.DirEntry, err error) error {
-			if err == nil && d.Name() == name {
-				raw, err := os.ReadFile(path)
-				require.NoError(t, err)
-				token = string(raw)
-			}
-			return nil
-		})
+		raw, _ := os.ReadFile(s.Find(name, func(string) bool { return true }))
+		token = string(raw)
 		return token != ""
 	}, 30*time.Second, 100*time.Millisecond, "the command does not run: %s", s.Tail())
 	t.Cleanup(func() { _ = l.Client.Post(context.WithoutCancel(ctx), "/api/jobs/"+l.Job.ID+"/stop", nil, nil) })
@@ -93,9 +85,9 @@ func fillPath(rt route.Route, deployment string) string {
 		"{key...}", "projects/x", "{rest...}", "models", "{dataset_id}", missingID("ds"), "{fleet_id}", missingID("flt"),
 		"{node_id}", missingID("nod"), "{join_token_id}", missingID("jtk"), "{share_id}", missingID("shr"), "{token}", "none",
 		"{deployment_id}", missingID("dep"), "{token_id}", missingID("tok"), "{model_id}", missingID("mdl"), "{job_id}", missingID("job"),
-		"{run_id}", missingID("run"), "{id}", missingID(id), "{version}", "1", "{number}", "1", "{namespace}", "none", "{name}", "none",
+		"{run_id}", missingID("run"), "{artifact_id}", missingID("art"), "{id}", missingID(id), "{version}", "1", "{number}", "1", "{namespace}", "none", "{name}", "none",
 		"{user_id}", missingID("usr"), "{team_id}", missingID("team"), "{project_id}", missingID("prj"), "{session_id}", missingID("ses"), "{username}", "nobody",
-		"{subject_kind}", "users", "{subject}", "nobody", "{key}", "no.such.setting", "{user_code}", "BCDF-GHJK", "{asset}", "none",
+		"{subject_kind}", "users", "{subject}", "nobody", "{key}", "no.such.setting", "{user_code}", "BCDF-GHJK", "{asset}", "none", "{pool}", "none",
 		"{alias}", "none", "{package_id}", missingID("pkg"), "{request_id}", missingID("req"), "{environment_id}", missingID("env"), "{rubric_id}", missingID("rub"),
 		"{solution_id}", missingID("sol"), "{application_id}", missingID("sap"),
 		"{playground_id}", missingID("pg"), "{target}", "1",

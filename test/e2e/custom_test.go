@@ -97,7 +97,7 @@ func customCommands(t *testing.T, s *testenv.Installation) {
 		require.Equal(t, "user_error", e.EndReason)
 		require.Equal(t, "the command ended with exit code 3", e.Message)
 		require.Contains(t, e.log, "no luck")
-		require.Len(t, e.attempts, 1, "a user error is not retried")
+		require.Len(t, e.attempts, 1, "a user error must not be retried")
 		require.Equal(t, 3, *e.attempts[0].ExitCode)
 	})
 	t.Run("missing program", func(t *testing.T) {

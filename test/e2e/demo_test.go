@@ -27,9 +27,9 @@ type demoRun struct {
 	run, question, answer, untrained, times string
 }
 
-// TestDemoOnce runs `make demo DEMO=once` with an empty folder and its own port. The demo builds the
-// environment, runs the recipe on two-digit sums with its normal settings and uses a real engine. The test
-// then compares the output of the demo with the data that the installation stored.
+// TestDemoOnce runs `make demo DEMO=once` with an empty folder and its own port. The demo builds the environment,
+// trains on two-digit sums with the normal settings of the recipe and uses a real engine. The test then compares the
+// output of the demo with the data that the installation stored.
 func TestDemoOnce(t *testing.T) {
 	ctx := t.Context()
 	dir := testenv.Folder(t)
@@ -57,7 +57,7 @@ func TestDemoOnce(t *testing.T) {
 		held[s.Question] = s
 	}
 	require.Len(t, held, len(samples))
-	require.Contains(t, held, demo.question, "the question must be a held-out one")
+	require.Contains(t, held, demo.question, "the question must be held out of the training")
 	require.Equal(t, correctSum(t, demo.question), demo.answer)
 	require.Equal(t, demo.answer, held[demo.question].Answer, "the answer must be that of the last validation round")
 	require.NotEqual(t, demo.answer, demo.untrained)
@@ -104,7 +104,7 @@ func signInToDemo(ctx context.Context, t *testing.T, dir, address string) *e2efl
 	return l
 }
 
-// correctSum returns the correct sum for a question like 07+15?.
+// correctSum returns the correct sum for a question such as `07+15?`.
 func correctSum(t *testing.T, question string) string {
 	t.Helper()
 	m := regexp.MustCompile(`^(\d\d)\+(\d\d)\?$`).FindStringSubmatch(question)

@@ -13,7 +13,7 @@ import (
 )
 
 // serveWithSecondEngine serves the run's Hugging Face export with mlx-lm. The platform has no driver for mlx-lm, so
-// the deployment contains the command that starts it.
+// the deployment contains the command that starts mlx-lm.
 func serveWithSecondEngine(ctx context.Context, t *testing.T, s *testenv.Installation, l *e2eflow.Loop) {
 	t.Helper()
 	lock, err := os.ReadFile(filepath.Join(testenv.Root(t), "agent", "engine", "locks", "mlxlm.lock"))

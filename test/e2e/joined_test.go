@@ -108,7 +108,7 @@ func awaitNode(t *testing.T, c *client.Client, fleet string, a *signalboxd) (id 
 	return id
 }
 
-// runOnJoinedHost runs a command that sends reports on the pool of the joined host.
+// runOnJoinedHost submits a job to the pool of the joined host. The command of the job sends reports.
 func runOnJoinedHost(ctx context.Context, t *testing.T, s *testenv.Installation, node string) {
 	t.Helper()
 	l := s.Loop(ctx)
@@ -134,8 +134,8 @@ with signalbox.init() as run:
 	require.Equal(t, node, attempts[0].Node)
 }
 
-// TestSingleProcess_noJoinTokenWithoutListener starts signalboxd with default settings. It then does not
-// listen for agents, so it must not issue a join token.
+// TestSingleProcess_noJoinTokenWithoutListener starts signalboxd with default settings. With these settings,
+// signalboxd does not listen for agents, so it must not issue a join token.
 func TestSingleProcess_noJoinTokenWithoutListener(t *testing.T) {
 	dir := testenv.Folder(t)
 	const password = "given to the test"

@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// train runs a Loop from the dataset to the end of the run and follows its logs and metrics. A Loop trains,
-// deploys and queries a model.
+// train runs a Loop, which trains, deploys and queries a model, from the dataset to the end of the run. It also
+// follows the logs and metrics of the run.
 func train(ctx context.Context, t *testing.T, s *testenv.Installation) *e2eflow.Loop {
 	t.Helper()
 	l := s.Loop(ctx)
@@ -58,8 +58,8 @@ func solvedQuestion(ctx context.Context, t *testing.T, l *e2eflow.Loop) e2eflow.
 	return e2eflow.Sample{}
 }
 
-// serve deploys the model of the run and sends it a question that it solved in the last
-// validation round. It returns the question.
+// serve deploys the model of the run. It sends the model a question that the model solved in the last validation
+// round, and returns the question.
 func serve(ctx context.Context, t *testing.T, s *testenv.Installation, l *e2eflow.Loop) e2eflow.Sample {
 	t.Helper()
 	artifact, err := l.FindArtifact(ctx, "merged_model", "gguf")
@@ -91,6 +91,7 @@ func TestLoop(t *testing.T) {
 			require.NotNil(t, l.Job.ExecutorRunningAt)
 			require.NotNil(t, l.Job.RunningAt)
 			require.True(t, l.Job.ExecutorRunningAt.Before(*l.Job.RunningAt), "the executor must report the start before the training does")
+			requireSearchable(ctx, t, l)
 			q := serve(ctx, t, s, l)
 			streamed, events, err := l.ChatStream(ctx, q.Question)
 			require.NoError(t, err)
@@ -106,7 +107,8 @@ func TestLoop(t *testing.T) {
 	}
 }
 
-// revoke deletes the token and requires that the token is invalid as soon as the response has arrived.
+// revoke deletes the token and requires that the token is invalid as soon as the response to the deletion has
+// arrived.
 func revoke(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 	t.Helper()
 	path := "/api/model-deployments/" + l.Deployment.ID + "/tokens/" + l.TokenID

@@ -25,7 +25,7 @@ const (
 	exitTime = time.Second     // the longest time from the end of the grace period to the exit
 )
 
-// planned is an installation with a job that may not be retried, and a second one that counts.
+// planned is an installation with two jobs: one that may not be retried, and a counter.
 type planned struct {
 	*testing.T
 	s       *testenv.Installation
@@ -33,8 +33,9 @@ type planned struct {
 	counter *testenv.Counter
 }
 
-// TestSingleProcess_plannedStops stops and starts signalboxd as a service manager does, also for an upgrade. The jobs
-// must continue at their first attempt. It then stops signalboxd with its jobs, which must be repeated without a retry.
+// TestSingleProcess_plannedStops stops and starts signalboxd as a service manager does, once for an upgrade. The jobs
+// must continue at their first attempt. The test then stops signalboxd together with its jobs. The next start must
+// repeat the jobs, even a job that allows no retry.
 func TestSingleProcess_plannedStops(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*testenv.StageTimeout)
 	defer cancel()
@@ -145,7 +146,7 @@ func (p *planned) requireStop(ctx context.Context, stop func()) {
 	took := time.Since(began)
 	require.NoError(p, process.Err(), process.Tail())
 	require.LessOrEqual(p, took, grace+exitTime, process.Tail())
-	require.GreaterOrEqual(p, took, grace, "the open request may use the grace period")
+	require.GreaterOrEqual(p, took, grace, "signalboxd must wait the whole grace period for the open request")
 	p.Logf("the stop took %s", took)
 	<-stopped
 }
@@ -164,8 +165,8 @@ func (p *planned) openStream(ctx context.Context) io.Reader {
 	return resp.Body
 }
 
-// upgrade makes the next start use another program file, and gives the shims' files the form that the version before
-// their introduction wrote.
+// upgrade makes the next start use another program file. It also removes the version from the shims' files, as if an
+// agent that did not write versions had started the works.
 func (p *planned) upgrade() {
 	p.Helper()
 	raw, err := os.ReadFile(testenv.Bin(p, "signalboxd"))

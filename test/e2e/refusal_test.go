@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// refusal is a submission that a gate rejects.
+// refusal is an invalid job submission and the error of the check (the gate) that must reject it.
 type refusal struct {
 	// change makes a valid submission invalid. It calls set to replace the value at a path.
 	change func(set func(value any, path ...string))
@@ -68,7 +68,7 @@ func refusals() map[string]refusal {
 			func(set func(any, ...string)) { set("train.py", "spec", "source", "entrypoint") },
 			400, "entrypoint_override", "spec.source.entrypoint must be empty...", nil,
 		},
-		"a command beside a recipe": {
+		"a command for a recipe with its own entrypoint": {
 			func(set func(any, ...string)) { set([]string{"id"}, "spec", "source", "command") },
 			400, "entrypoint_override", "spec.source.command is allowed only for the recipe custom/custom...", nil,
 		},
@@ -106,17 +106,17 @@ func refusals() map[string]refusal {
 			},
 			400, "hardware", "pool none does not exist", nil,
 		},
-		"more than the nodes have": {
+		"more CPUs than the nodes have": {
 			func(set func(any, ...string)) {
 				set(pool(map[string]any{"pool": "default", "cpu": 4096}), "spec", "resources", "pools")
 			},
 			400, "hardware", "pool default has 0 of the 1 requested nodes...", nil,
 		},
-		"an image from elsewhere": {
+		"an image from another registry": {
 			func(set func(any, ...string)) { set("registry.evil.example/x:1", "spec", "image", "ref") },
 			400, "image_registry", "the registry registry.evil.example is not on the allowlist of this installation", nil,
 		},
-		"an image from nearly there": {
+		"an image from a registry with a similar name": {
 			func(set func(any, ...string)) { set("good.example.evil.example/x:1", "spec", "image", "ref") },
 			400, "image_registry", "the registry good.example.evil.example is not on the allowlist of this installation", nil,
 		},
@@ -174,6 +174,10 @@ func requireNothingStored(t *testing.T, s *testenv.Installation) {
 	fleet := map[string]any{"name": "far", "kind": "agent", "pools": []string{"far"}}
 	require.NoError(t, l.Client.Post(ctx, "/api/fleets", fleet, nil))
 	olive := createOperator(ctx, t, s, conn)
+	s.Until(ctx, "the node is connected", func() bool {
+		var nodes []struct{ State string }
+		return l.Client.Get(ctx, "/api/cluster/nodes", nil, &nodes) == nil && len(nodes) == 1 && nodes[0].State == "ready"
+	})
 	before := settledCounts(ctx, t, s, conn)
 	for name, c := range refusals() {
 		t.Run(name, func(t *testing.T) {
@@ -209,7 +213,7 @@ func (c refusal) requireDetail(t *testing.T, e *client.Error) {
 	require.Equal(t, want, e.Detail)
 }
 
-// changed returns a copy of the valid submission good that the function change has changed.
+// changed returns a copy of the given valid submission, modified by the function change.
 func changed(t *testing.T, good map[string]any, change func(set func(value any, path ...string))) map[string]any {
 	t.Helper()
 	raw, err := json.Marshal(good)

@@ -20,9 +20,9 @@ import (
 // auditPath is the path of the audit log, which grows with every action.
 const auditPath = "/api/admin/audit"
 
-// createOtherObjects creates objects that training and serving do not create, among others a team, a project, a stored
-// setting and a pending device authorization. A restart must keep them. It returns path parameters and
-// their values in turn.
+// createOtherObjects creates objects that training and serving do not create, among others a team, a project, a
+// stored setting and a pending device authorization. A restart must keep them. createOtherObjects returns path
+// parameters, each followed by its value.
 func createOtherObjects(t *testing.T, l *e2eflow.Loop) []string {
 	t.Helper()
 	ctx := t.Context()
@@ -72,8 +72,12 @@ func createOtherObjects(t *testing.T, l *e2eflow.Loop) []string {
 	manifest := map[string]any{"name": "additions", "version": "1", "recipe": e2eflow.Recipe + "@" + version}
 	require.NoError(t, l.Client.Post(ctx, "/api/solutions", map[string]any{"manifest": manifest}, &solution))
 	model := modelOf(t, l)
+	artifacts, err := l.Artifacts(ctx)
+	require.NoError(t, err)
 	require.NoError(t, l.Client.Do(ctx, http.MethodPut, "/api/models/"+model+"/versions/1/card", map[string]string{"content": "# Additions"}, nil))
 	require.NoError(t, l.Client.Do(ctx, http.MethodPut, "/api/models/"+model+"/aliases/steady", map[string]int{"version": 1}, nil))
+	words := map[string]any{"tags": []string{"baseline"}, "notes": "The first training of the yard."}
+	require.NoError(t, l.Client.Do(ctx, http.MethodPatch, "/api/runs/"+l.Job.RunID, words, nil))
 	var traffic []struct {
 		RequestID string `json:"request_id"`
 	}
@@ -82,6 +86,7 @@ func createOtherObjects(t *testing.T, l *e2eflow.Loop) []string {
 		"{environment_id}", environment.ID, "{rubric_id}", rubric.ID, "{solution_id}", solution.ID, "{request_id}", traffic[0].RequestID,
 		"{user_id}", users[i].ID, "{team_id}", team.ID, "{project_id}", project.ID, "{key}", "installation.name",
 		"{user_code}", code.UserCode, "{subject_kind}", "users", "{node_id}", nodes[0].ID, "{token}", share.Token,
+		"{artifact_id}", artifacts[0].ID,
 	}
 }
 
@@ -109,8 +114,24 @@ func modelOf(t *testing.T, l *e2eflow.Loop) string {
 	return models[0].ID
 }
 
-// resources returns the paths of all GET routes of RPCs except those that empty returns. It fills their
-// parameters with the ids of the loop and with parameters.
+// projectOf returns the id of the project in which the loop's run is.
+func projectOf(t *testing.T, l *e2eflow.Loop) string {
+	t.Helper()
+	var run struct{ Project string }
+	require.NoError(t, l.Client.Get(t.Context(), "/api/runs/"+l.Job.RunID, nil, &run))
+	var projects []struct{ ID, Key string }
+	require.NoError(t, l.Client.Get(t.Context(), "/api/projects", nil, &projects))
+	for _, p := range projects {
+		if p.Key == run.Project {
+			return p.ID
+		}
+	}
+	require.FailNow(t, "the project of the run is not listed")
+	return ""
+}
+
+// resources returns the paths of all GET routes of RPCs, except the routes in empty(). It fills in the ids of the
+// loop's objects and the given parameters.
 func resources(t *testing.T, l *e2eflow.Loop, parameters []string) []string {
 	t.Helper()
 	var datasets, fleets []struct {
@@ -131,7 +152,10 @@ func resources(t *testing.T, l *e2eflow.Loop, parameters []string) []string {
 			continue
 		}
 		id, v := l.Job.RunID, "1"
+		var special []string
 		switch {
+		case rt.Pattern == "/api/projects/{project_id}/tags":
+			special = []string{"{project_id}", projectOf(t, l)}
 		case strings.HasPrefix(rt.Pattern, "/api/jobs/"):
 			id = l.Job.ID
 		case strings.HasPrefix(rt.Pattern, "/api/recipes/"):
@@ -139,13 +163,15 @@ func resources(t *testing.T, l *e2eflow.Loop, parameters []string) []string {
 		case strings.HasPrefix(rt.Pattern, "/api/datasets/"):
 			v = "v1"
 		}
-		path := strings.NewReplacer(append(common, "{id}", id, "{version}", v)...).Replace(rt.Pattern)
+		path := strings.NewReplacer(slices.Concat(special, common, []string{"{id}", id, "{version}", v})...).Replace(rt.Pattern)
 		require.NotContains(t, path, "{", "the test has no value for a path parameter")
 		if fields := inputOf(t, rt).Fields(); fields.ByName("limit") != nil && fields.ByName("offset") != nil {
 			path += "?limit=500"
 		}
 		// Limit the time range, because the restart itself adds later entries.
 		switch now := time.Now().UTC(); rt.Pattern {
+		case "/api/search":
+			path += "?q=" + l.Name
 		case auditPath:
 			path += "&until=" + now.Format(time.RFC3339Nano)
 		case "/api/model-deployments/{deployment_id}/metrics":
@@ -174,7 +200,9 @@ func readAll(ctx context.Context, t *testing.T, l *e2eflow.Loop, paths []string)
 // changingFields returns the fields of a resource that a restart may change.
 func changingFields(path string) []string {
 	switch {
-	case strings.Contains(path, "/revisions"):
+	case strings.HasSuffix(path, "/download?limit=500"):
+		return []string{"url", "expires_at"} // each response has new signed URLs
+	case strings.Contains(path, "/revisions") && !strings.Contains(path, "/lineage"):
 		return []string{"replicas", "ready_at"}
 	case strings.HasPrefix(path, "/api/cluster/nodes"):
 		return []string{"last_seen_at"} // a connected node sends reports continually

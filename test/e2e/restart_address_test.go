@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,8 +21,8 @@ type waitingJob struct {
 	dir string // the work folder of the job on the host
 }
 
-// startWaitingJob submits a job with the given command. The command creates the file mark and waits for the file
-// `go` in the same folder.
+// startWaitingJob submits a job with the given command. The command creates a file with the name in mark and waits
+// for the file `go` in the same folder.
 func startWaitingJob(ctx context.Context, t *testing.T, s *testenv.Installation, mark string, command ...string) *waitingJob {
 	t.Helper()
 	h := &waitingJob{l: s.Loop(ctx)}
@@ -56,8 +58,7 @@ const ending = `echo one; cd "$SERVICE_JOB_WORKDIR"; : > ending; until [ -e go ]
 
 // TestRestart_atAnotherAddress kills signalboxd and starts it on another port. Meanwhile one command prints
 // lines, a second one ends, and a third one sends reports. All must succeed at their first attempt without
-// losing a log line or a report. If the port may be chosen freely, signalboxd must use its previous address
-// again.
+// losing a log line or a report. If signalboxd is then started with port 0, it must use its previous address again.
 func TestRestart_atAnotherAddress(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*testenv.StageTimeout)
 	defer cancel()
@@ -77,6 +78,7 @@ func TestRestart_atAnotherAddress(t *testing.T) {
 
 	c.Follow(s.Loop(ctx))
 	c.AwaitMore(ctx, 3)
+	s.Until(ctx, "the jobs know the new address", func() bool { return knowAddress(t, s) })
 	reporter.release(t)
 	for name, h := range map[string]struct {
 		*waitingJob
@@ -100,7 +102,18 @@ func TestRestart_atAnotherAddress(t *testing.T) {
 	require.NoError(t, client.New(s.URL, nil).Get(ctx, "/api/version", nil, nil))
 }
 
-// requireReports requires the values that the command reported before and after the restart, each once.
+// knowAddress reports whether the agent has given its jobs the current address of signalboxd.
+func knowAddress(t *testing.T, s *testenv.Installation) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(s.AgentDir(), "works", "*", "live", "endpoint"))
+	require.NoError(t, err)
+	return len(files) > 0 && !slices.ContainsFunc(files, func(file string) bool {
+		raw, err := os.ReadFile(file)
+		return err == nil && !strings.HasPrefix(string(raw), s.URL)
+	})
+}
+
+// requireReports requires that each value that the command reported, before or after the restart, is stored once.
 func requireReports(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 	t.Helper()
 	var series []struct {

@@ -51,7 +51,7 @@ func TestRestarts(t *testing.T) {
 					w.stop(t, s)
 					w.again(s)
 					awaitSameData(ctx, t, l, paths, before)
-					require.Equal(t, w.keeps, requireEngineRuns(ctx, t, l) == engine, "engine process %d", engine)
+					require.Equal(t, w.keeps, requireEngineRuns(ctx, t, l) == engine, "the engine, process %d, must continue if and only if the stop keeps engines", engine)
 					answer, err := l.Chat(ctx, q.Question)
 					require.NoError(t, err, s.Tail())
 					require.Equal(t, q.Expected, answer)
@@ -94,7 +94,8 @@ func interrupt(t *testing.T, s *testenv.Installation) {
 	}
 }
 
-// terminate stops signalboxd as a service manager does. Nothing is open, so it must not wait for the grace period.
+// terminate stops signalboxd as a service manager does. No request is open, so signalboxd must not wait for the grace
+// period.
 func terminate(t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	p := s.Processes["signalboxd"]
@@ -164,7 +165,7 @@ func awaitSameData(ctx context.Context, t *testing.T, l *e2eflow.Loop, paths []s
 	require.True(t, ok, "the data differs after the restart:\n%s", diff)
 }
 
-// requireEngineRuns requires that the engine of the revision is a running process, and returns its id.
+// requireEngineRuns requires that the engine of the revision is a running process, and returns the process id.
 func requireEngineRuns(ctx context.Context, t *testing.T, l *e2eflow.Loop) (pid int) {
 	t.Helper()
 	var revision struct {
@@ -176,11 +177,11 @@ func requireEngineRuns(ctx context.Context, t *testing.T, l *e2eflow.Loop) (pid 
 	require.NoError(t, l.Client.Get(ctx, path, nil, &revision))
 	require.Len(t, revision.Replicas, 1)
 	pid = revision.Replicas[0].PID
-	require.Contains(t, commandLine(pid), "llamacpp", "process %d", pid)
+	require.Contains(t, commandLine(pid), "llamacpp", "process %d must be the engine", pid)
 	return pid
 }
 
-// eventually polls until condition returns true. It returns false if limit has passed first.
+// eventually polls until the condition is true. It returns false if the time limit passes first.
 func eventually(ctx context.Context, limit time.Duration, condition func() bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

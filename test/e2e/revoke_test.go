@@ -13,8 +13,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// createDeploymentToken creates a deployment without a promoted revision and a token that the inference service already
-// accepts.
+// createDeploymentToken creates a deployment that has no promoted revision, and a token for it. It waits until the
+// inference service accepts the token.
 func createDeploymentToken(ctx context.Context, t *testing.T, s *testenv.Installation, l *e2eflow.Loop, name string) {
 	t.Helper()
 	require.NoError(t, l.Client.Post(ctx, "/api/model-deployments", map[string]string{"name": l.Name + "-" + name}, &l.Deployment))
@@ -45,9 +45,8 @@ func revokeToken(ctx context.Context, t *testing.T, l *e2eflow.Loop) (status int
 	return a.Status, string(a.Body)
 }
 
-// TestTokenRevocation_ignoresDeadReplicas ends the only instance of inference in different ways and starts
-// it again. The default lease is far longer than a revocation may take, but the first DELETE must return
-// 204.
+// TestTokenRevocation_ignoresDeadReplicas ends the only instance of the inference service in different ways and
+// starts it again. The default lease is far longer than a revocation may take, but the first DELETE must return 204.
 func TestTokenRevocation_ignoresDeadReplicas(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*testenv.StageTimeout)
 	defer cancel()
@@ -87,9 +86,9 @@ func TestTokenRevocation_ignoresDeadReplicas(t *testing.T) {
 	}
 }
 
-// TestTokenRevocation_waitsForLeaseOfFrozenReplica freezes the only instance of inference. The instance
-// might continue at any time, so the revocation must wait until its lease has expired. When the instance
-// continues, it must reject the token.
+// TestTokenRevocation_waitsForLeaseOfFrozenReplica freezes the only instance of the inference service. The instance
+// might continue at any time, so the revocation must wait until its lease has expired. When the instance continues,
+// it must reject the token.
 func TestTokenRevocation_waitsForLeaseOfFrozenReplica(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*testenv.StageTimeout)
 	defer cancel()

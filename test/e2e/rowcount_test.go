@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// folder returns the folder for a part of the installation's data: single in the data folder of signalboxd,
-// or split if each service runs in its own process, as in the units of deploy/.
+// folder returns the path of a folder with data of the installation. With a single process, this is `single` in the
+// data folder of signalboxd. With one process per service, it is `split` in the folder of the installation.
 func folder(s *testenv.Installation, single, split string) string {
 	if s.Processes["signalboxd"] != nil {
 		return filepath.Join(s.Dir, "data", single)
@@ -73,8 +73,8 @@ func countRows(ctx context.Context, t *testing.T, s *testenv.Installation, conn 
 	return counts
 }
 
-// settledCounts returns the counts of countRows when they have not changed for a second. Any work of earlier
-// requests has then ended.
+// settledCounts returns the counts of countRows once they have not changed for a second. By then, all work of earlier
+// requests has ended.
 func settledCounts(ctx context.Context, t *testing.T, s *testenv.Installation, conn *pgx.Conn) map[string]int64 {
 	t.Helper()
 	last := countRows(ctx, t, s, conn)

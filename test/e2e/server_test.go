@@ -60,7 +60,7 @@ func (o *output) String() string {
 	return o.b.String()
 }
 
-// start runs a program in the folder dir. When the test ends, all its remaining processes are killed.
+// start runs a program in the folder dir. When the test ends, all remaining processes of the program are killed.
 func start(t *testing.T, dir string, env []string, argv ...string) *signalboxd {
 	t.Helper()
 	d := &signalboxd{out: &output{}, log: &output{}, done: make(chan struct{})}
@@ -108,7 +108,7 @@ func (d *signalboxd) awaitReady(t *testing.T, dir string) {
 	}), d.log.String())
 }
 
-// ends waits until the process has exited. It fails the test after limit.
+// ends waits until the process has exited. It fails the test if this takes longer than limit.
 func (d *signalboxd) ends(t *testing.T, limit time.Duration) {
 	t.Helper()
 	select {
@@ -156,7 +156,7 @@ func TestServer(t *testing.T) {
 		require.Contains(t, second.log.String(), filepath.Join(dir, "data")+" is in use by another signalboxd")
 	})
 	t.Run("still serves", func(t *testing.T) { require.NoError(t, login(t, first, password)) })
-	t.Run("one signal ends it", func(t *testing.T) {
+	t.Run("one signal ends the process", func(t *testing.T) {
 		began := time.Now()
 		first.interrupt(t)
 		first.ends(t, 20*time.Second)
@@ -177,7 +177,7 @@ func requireReadyFile(t *testing.T, d *signalboxd, dir string) {
 	t.Helper()
 	require.Equal(t, filepath.Join(dir, "data"), d.ready.Data)
 	require.NotEmpty(t, d.ready.Version)
-	require.Regexp(t, `^http://127\.0\.0\.1:[1-9][0-9]+$`, d.ready.Address, "port 0 means a free port")
+	require.Regexp(t, `^http://127\.0\.0\.1:[1-9][0-9]+$`, d.ready.Address, "with port 0, signalboxd must choose a free port")
 	c := client.New(d.ready.Address, nil)
 	a, err := c.Call(t.Context(), http.MethodGet, "/healthz", nil)
 	require.NoError(t, err)
@@ -305,8 +305,8 @@ func withoutPostgres(t *testing.T, dir string) string {
 	return only
 }
 
-// hidingPostgres returns a command line that runs argv with an empty folder in place of Debian's Postgres folder,
-// if that exists.
+// hidingPostgres returns a command line that runs argv. If Debian's Postgres folder exists, the command sees an empty
+// folder in its place.
 func hidingPostgres(t *testing.T, argv []string) []string {
 	t.Helper()
 	const debian = "/usr/lib/postgresql"

@@ -19,6 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/internal/e2eflow"
 	"github.com/signalbox-dev/signalbox/platform/conf"
 	"github.com/signalbox-dev/signalbox/test/blobtest"
+	"github.com/signalbox-dev/signalbox/test/redistest"
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
@@ -63,9 +64,7 @@ type redisServer struct {
 // newRedis starts a Redis server.
 func newRedis(t *testing.T) *redisServer {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), filepath.Join(testenv.Root(t), "scripts", "tools", "redis.sh")).Output()
-	require.NoError(t, err)
-	r := &redisServer{program: strings.TrimSpace(string(out)), addr: freeAddress(t)}
+	r := &redisServer{program: redistest.Program(t), addr: freeAddress(t)}
 	t.Cleanup(r.kill)
 	r.start(t)
 	return r
@@ -90,7 +89,7 @@ func (r *redisServer) signal(t *testing.T, sig os.Signal) {
 	require.NoError(t, r.cmd.Process.Signal(sig))
 }
 
-// info returns the server's statistics of received commands, or nothing if the server does not respond.
+// info returns the server's statistics of received commands, or "" if the server does not respond.
 func (r *redisServer) info(t *testing.T) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -121,7 +120,7 @@ func TestLoopWithRedis(t *testing.T) {
 	})
 	t.Run("killed in the middle", func(t *testing.T) { trainWithFault(ctx, t, s, r.kill) })
 	r.start(t)
-	t.Run("back", func(t *testing.T) {
+	t.Run("running again", func(t *testing.T) {
 		trainWithFault(ctx, t, s, func() {})
 		require.True(t, eventually(ctx, 30*time.Second, func() bool { return strings.Contains(r.info(t), "cmdstat_publish") }), "the installation must use Redis again")
 	})
@@ -129,7 +128,7 @@ func TestLoopWithRedis(t *testing.T) {
 	r.signal(t, syscall.SIGCONT)
 }
 
-// trainWithFault trains a model, calls fault after the first metric, and follows the run to its end.
+// trainWithFault trains a model, calls the function fault after the first metric, and follows the run to its end.
 func trainWithFault(ctx context.Context, t *testing.T, s *testenv.Installation, fault func()) {
 	t.Helper()
 	l := s.Loop(ctx)
@@ -151,7 +150,7 @@ func trainWithFault(ctx context.Context, t *testing.T, s *testenv.Installation, 
 	}
 	require.NoError(t, l.AwaitEnd(ctx), s.Tail())
 	require.NoError(t, <-done)
-	require.Greater(t, points, 20, "the metrics must be followed to the end of the run")
+	require.Greater(t, points, 20, "the stream of metrics must continue until the end of the run")
 	require.Equal(t, 1, l.Job.Attempt)
 	var lines []e2eflow.LogLine
 	require.NoError(t, l.FollowLogs(ctx, func(line e2eflow.LogLine) { lines = append(lines, line) }))

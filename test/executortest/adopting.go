@@ -30,7 +30,7 @@ var adopting = map[string]func(*harness){
 		dir := b.TempDir()
 		goOn, starts := filepath.Join(dir, "go"), filepath.Join(dir, "starts")
 		w := b.shell("a", "echo begin; echo x >> "+starts+"; while [ ! -e "+goOn+" ]; do sleep 0.02; done; "+
-			"echo to $(cat \"$SERVICE_JOB_ENDPOINT_FILE\")")
+			"while [ \"$(cat \"$SERVICE_JOB_ENDPOINT_FILE\")\" = \"$SERVICE_JOB_ENDPOINT\" ]; do sleep 0.02; done; echo to $(cat \"$SERVICE_JOB_ENDPOINT_FILE\")")
 		b.apply(w)
 		b.until("the first line is delivered", func() bool { text, _ := b.plane.Logs(w.Key); return text == "begin\n" })
 		b.reopen(b.plane.Move)
@@ -77,7 +77,7 @@ var adopting = map[string]func(*harness){
 		for range 3 {
 			b.plane.RefuseLogs(1)
 			text, _ := b.plane.Logs(w.Key)
-			b.until("more of the log", func() bool {
+			b.until("more of the log is delivered", func() bool {
 				now, _ := b.plane.Logs(w.Key)
 				return len(now) > len(text) || len(now) == want.Len()
 			})
@@ -106,11 +106,11 @@ func (b *harness) endsAs(w executor.Work, code int, log, starts string) {
 	require.True(b, sound)
 	raw, err := os.ReadFile(starts)
 	require.NoError(b, err)
-	require.Equal(b, "x\n", string(raw), "the command was started more than once")
+	require.Equal(b, "x\n", string(raw), "the command must be started only once")
 	require.Equal(b, 1, b.plane.Minted(w.Key))
 }
 
-// await waits until condition returns true. Unlike until, it may be called while no executor is running.
+// await waits until the condition is true. Unlike the method until, await may be called while no executor is running.
 func (b *harness) await(condition func() bool) {
 	b.Helper()
 	require.Eventually(b, condition, timeout, 10*time.Millisecond)

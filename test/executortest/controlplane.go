@@ -30,6 +30,10 @@ type ControlPlane struct {
 	fetched map[string]int
 	logs    map[string]*delivered
 	refuse  int
+	renewed map[string]int
+	// together is the number of calls of DownloadTogether.
+	together int
+	noLeases bool
 }
 
 // delivered holds the log requests of one writer, by sequence number.
@@ -46,7 +50,7 @@ func NewControlPlane(t *testing.T) *ControlPlane {
 	t.Helper()
 	p := &ControlPlane{
 		objects: map[string][]byte{}, failing: map[string]int{}, minted: map[executor.Key]int{},
-		fetched: map[string]int{}, logs: map[string]*delivered{},
+		fetched: map[string]int{}, logs: map[string]*delivered{}, renewed: map[string]int{},
 	}
 	p.listen()
 	t.Cleanup(func() { p.server.Close() })
@@ -91,6 +95,9 @@ func (p *ControlPlane) RefuseLogs(n int) {
 	p.refuse = n
 }
 
+// Expect implements executor.Downloader.
+func (p *ControlPlane) Expect(executor.Key, []executor.ObjectRef) (done func()) { return func() {} }
+
 // Download implements executor.Downloader.
 func (p *ControlPlane) Download(_ context.Context, _ executor.Key, ref executor.ObjectRef) (io.ReadCloser, error) {
 	p.mu.Lock()
@@ -107,6 +114,32 @@ func (p *ControlPlane) Download(_ context.Context, _ executor.Key, ref executor.
 	return io.NopCloser(bytes.NewReader(data)), nil
 }
 
+// DownloadTogether implements executor.Downloader.
+func (p *ControlPlane) DownloadTogether(
+	ctx context.Context, key executor.Key, refs []executor.ObjectRef, each func(executor.ObjectRef, io.Reader) error,
+) error {
+	p.mu.Lock()
+	p.together++
+	p.mu.Unlock()
+	for _, ref := range refs {
+		body, err := p.Download(ctx, key, ref)
+		if err != nil {
+			return err
+		}
+		if err := each(ref, body); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Together returns the number of calls of DownloadTogether.
+func (p *ControlPlane) Together() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.together
+}
+
 // Fetched returns the number of downloads of an object.
 func (p *ControlPlane) Fetched(ref executor.ObjectRef) int {
 	p.mu.Lock()
@@ -119,7 +152,24 @@ func (p *ControlPlane) MintIngestToken(_ context.Context, key executor.Key) (exe
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.minted[key]++
-	return executor.Token{Secret: secret.New(tokenFor(key)), ExpiresAt: time.Unix(1<<32, 0)}, nil
+	return executor.Token{Secret: secret.New(tokenFor(key)), ExpiresAt: time.Unix(1<<32, 0), Lease: secret.New("lease-of-" + key.String())}, nil
+}
+
+// GrantLease implements executor.TokenMinter.
+func (p *ControlPlane) GrantLease(_ context.Context, key executor.Key) (secret.String, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.noLeases {
+		return secret.String{}, errors.New("the control plane is away")
+	}
+	return secret.New("lease-of-" + key.String()), nil
+}
+
+// RefuseLeases sets whether GrantLease fails as if the control plane were not reachable.
+func (p *ControlPlane) RefuseLeases(refuse bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.noLeases = refuse
 }
 
 // Minted returns the number of tokens minted for the execution.
@@ -127,6 +177,24 @@ func (p *ControlPlane) Minted(key executor.Key) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.minted[key]
+}
+
+// Renewed returns how often the execution's lease was renewed at the current address of the server.
+func (p *ControlPlane) Renewed(key executor.Key) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.renewed[p.server.URL+" lease-of-"+key.String()]
+}
+
+// renew responds to the renewal of a lease.
+func (p *ControlPlane) renew(w http.ResponseWriter, body []byte) {
+	var renewal struct{ Token string }
+	if json.Unmarshal(body, &renewal) != nil {
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		return
+	}
+	p.renewed[p.server.URL+" "+renewal.Token]++
+	_, _ = io.WriteString(w, `{"renew_s": 1, "stop": false}`)
 }
 
 func tokenFor(key executor.Key) string { return "token-of-" + key.String() }
@@ -137,6 +205,10 @@ func (p *ControlPlane) ingest(w http.ResponseWriter, r *http.Request) {
 	defer p.mu.Unlock()
 	writer, seq, ok := strings.Cut(r.Header.Get("Idempotency-Key"), ":")
 	body, err := io.ReadAll(r.Body)
+	if r.URL.Path == "/api/cluster/leases/renew" && err == nil {
+		p.renew(w, body)
+		return
+	}
 	if r.URL.Path != "/api/ingest/logs" || !ok || err != nil || !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer token-of-") {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
@@ -172,8 +244,8 @@ func (p *ControlPlane) ingest(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Logs returns the text delivered for the execution, each range once. sound is true if the sequence numbers
-// start at 1 without a gap and repeated requests had equal bodies.
+// Logs returns the text delivered for the execution. A repeated request adds no text. The result sound is true if the
+// sequence numbers start at 1 without a gap and each repeated request had the same body as before.
 func (p *ControlPlane) Logs(key executor.Key) (text string, sound bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

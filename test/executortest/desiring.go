@@ -13,7 +13,7 @@ var desiring = map[string]func(*harness){
 		pids := filepath.Join(b.TempDir(), "pids")
 		w := b.shell("a", "echo $$ > "+pids+"; sleep 300")
 		b.apply(w)
-		b.until("the command has started", func() bool { return exists(pids) })
+		b.until("the command has started", func() bool { return written(pids, 1) })
 		b.apply(withDesired(w, executor.DesiredGone))
 		b.reach(w.Key, executor.PhaseGone)
 		for _, pid := range readPIDs(b, pids) {
@@ -31,7 +31,7 @@ var desiring = map[string]func(*harness){
 		b.reach(kept.Key, executor.PhaseRunning)
 		b.reach(dropped.Key, executor.PhaseRunning)
 		b.apply(kept)
-		b.until("only one is left", func() bool {
+		b.until("only one work is left", func() bool {
 			o, known := b.observe(dropped.Key)
 			return !known || o.Phase == executor.PhaseGone
 		})
@@ -61,7 +61,7 @@ var desiring = map[string]func(*harness){
 		pids, order := filepath.Join(dir, "pids"), filepath.Join(dir, "order")
 		older := b.shell("a", "echo $$ > "+pids+"; sleep 300")
 		b.apply(older)
-		b.until("the command has started", func() bool { return exists(pids) })
+		b.until("the command has started", func() bool { return written(pids, 1) })
 		first := readPIDs(b, pids)[0]
 		newer := b.shell("a", "if kill -0 "+itoa(first)+"; then echo beside; else echo after; fi > "+order)
 		newer.Fence = 2

@@ -78,6 +78,12 @@ var endings = map[string]func(*harness){
 	},
 }
 
+// written reports whether a command has written n complete lines to a file. The shell creates the file before it writes.
+func written(file string, n int) bool {
+	raw, err := os.ReadFile(file)
+	return err == nil && strings.Count(string(raw), "\n") == n
+}
+
 func readPIDs(b *harness, file string) []int {
 	b.Helper()
 	raw, err := os.ReadFile(file)

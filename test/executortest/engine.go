@@ -22,7 +22,7 @@ import (
 type EngineCase struct {
 	// Spec is complete except for the files of the model.
 	Spec executor.EngineSpec
-	// Model stores the files of the model in p.
+	// Model stores the files of the model in the given control plane and returns references to them.
 	Model func(p *ControlPlane) []executor.ObjectRef
 	// ChecksKey states whether the engine rejects a wrong key.
 	ChecksKey bool
@@ -109,7 +109,7 @@ func (b *engineHarness) starts() executor.EngineReport {
 	require.NotZero(b, r.PID)
 	require.False(b, r.ReadyAt.IsZero())
 	require.NotEmpty(b, r.APIKey.Reveal())
-	require.True(b, strings.HasPrefix(r.Address, "http://127.0.0.1:"), "the address is %s", r.Address)
+	require.True(b, strings.HasPrefix(r.Address, "http://127.0.0.1:"), "the engine must listen on loopback, got %s", r.Address)
 	var probes struct {
 		Probes []struct {
 			Name string `json:"name"`
@@ -127,8 +127,10 @@ func (b *engineHarness) starts() executor.EngineReport {
 
 func (b *engineHarness) ask(r executor.EngineReport, key string, stream bool) (int, string) {
 	b.Helper()
+	// At temperature 0 the model of random weights returns the same tokens each time. A sampled response may end
+	// before its second chunk.
 	body, err := json.Marshal(map[string]any{
-		"model": "default", "max_tokens": 8, "stream": stream, "messages": []map[string]string{{"role": "user", "content": "12+34?"}},
+		"model": "default", "max_tokens": 8, "temperature": 0, "stream": stream, "messages": []map[string]string{{"role": "user", "content": "12+34?"}},
 	})
 	require.NoError(b, err)
 	req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, r.Address+"/v1/chat/completions", bytes.NewReader(body))
@@ -175,7 +177,7 @@ func (b *engineHarness) adopted(before executor.EngineReport) {
 	b.x = b.open(b.T, b.dir, b.plane)
 	require.NoError(b, b.x.Apply(context.Background(), []executor.Work{b.work}))
 	after := b.report()
-	require.Equal(b, before, after, "adoption changed the report")
+	require.Equal(b, before, after, "adoption must not change the report")
 	b.answers(after)
 }
 

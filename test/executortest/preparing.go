@@ -35,7 +35,7 @@ var preparing = map[string]func(*harness){
 		require.Equal(b, "ds/default/sums@1", bindings.Datasets["train"].Ref)
 		require.Equal(b, `{"q":1}`, read(b, filepath.Join(bindings.Datasets["train"].Path, "part-0.jsonl")))
 		require.Equal(b, "weights", read(b, filepath.Join(bindings.Model.Path, "model.safetensors")))
-		require.Equal(b, 2, b.plane.Fetched(data), "one broken and one complete download")
+		require.Equal(b, 2, b.plane.Fetched(data), "the object must be downloaded twice: once partly and once completely")
 	},
 	"checkpoint to resume from is placed": func(b *harness) {
 		for name, packed := range map[string]bool{"state.npz": false, "state.tar": true} {
@@ -79,7 +79,7 @@ var preparing = map[string]func(*harness){
 			require.Equal(b, want, got[name], name)
 		}
 		require.Contains(b, text, `{"train.lr": 0.1}`)
-		require.NotContains(b, text, "GOCACHE", "the agent's own environment leaked into the work")
+		require.NotContains(b, text, "GOCACHE", "the agent's own environment must not leak into the work")
 	},
 	"forbidden variable is rejected": func(b *harness) {
 		for name, value := range map[string]string{

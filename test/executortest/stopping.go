@@ -60,7 +60,7 @@ var stopping = map[string]func(*harness){
 		pids := filepath.Join(b.TempDir(), "pids")
 		w := b.shell("a", "sleep 300 & echo $! > "+pids+"; setsid sleep 300 & echo $! >> "+pids+"; wait")
 		b.apply(w)
-		b.until("both children have started", func() bool { return exists(pids) && len(readPIDs(b, pids)) == 2 })
+		b.until("both children have started", func() bool { return written(pids, 2) })
 		b.apply(withDesired(w, executor.DesiredStopped))
 		require.Equal(b, executor.ReasonStopped, b.exit(w.Key).Reason)
 		for _, pid := range readPIDs(b, pids) {

@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-// Open creates an executor that stores its state in dir. If it is called again after Close, the executor
-// must continue from that state.
+// Open creates an executor that stores its state in dir. If Open is called again after Close, the new executor must
+// continue from that state.
 type Open func(t *testing.T, dir string, p *ControlPlane) Opened
 
 // Opened is a running executor.
@@ -39,7 +39,7 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-// harness is the executor of one test and its control plane.
+// harness holds the executor and the control plane of one test.
 type harness struct {
 	*testing.T
 	open  Open
@@ -61,7 +61,7 @@ func newHarness(t *testing.T, open Open) *harness {
 	return b
 }
 
-// reopen ends the executor as if the agent had been killed, calls meanwhile, and starts the next executor.
+// reopen ends the executor as if the agent had been killed, calls the given function, and starts the next executor.
 func (b *harness) reopen(meanwhile func()) {
 	b.Helper()
 	b.x.Close()
@@ -76,7 +76,7 @@ func (b *harness) apply(works ...executor.Work) {
 
 const timeout = time.Minute
 
-// until waits until condition returns true. It fails the test after timeout.
+// until waits until the condition is true. It fails the test after the time limit.
 func (b *harness) until(what string, condition func() bool) {
 	b.Helper()
 	deadline := time.NewTimer(timeout)

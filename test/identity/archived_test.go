@@ -9,19 +9,22 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/contract/openapi"
 )
 
-// inProject reports whether a row of the table is a write to a project or to something in it. ok is false if the rule
-// is not known here.
+// inProject reports whether a row of the table is a write to a project or to something in it. ok is false if
+// inProject does not know the rule of the row.
 func (r row) inProject() (yes, ok bool) {
 	switch r.rule {
 	case "change", "add", "clone", "publish", "project-manage":
 		return true, true
-	case "read":
+	case "read", "list":
 		return false, true // a POST that only reads
 	case "public", "person", "first", "found", "admin", "admins", "team-lead", "of-team", "own", "own-or-admin",
 		"called", "cookie", "join-token", "run-token", "deployment-token", "signature":
-		// These requests name no project. A share link can be deleted and an engine called in an archived project.
+		// These requests contain no project. Even in an archived project, a share link can be deleted and an engine
+		// called.
 		return false, true
 	default:
 		return false, false
@@ -31,6 +34,8 @@ func (r row) inProject() (yes, ok bool) {
 // requireArchivedRejectsWrites archives a project and sends every request that changes something in it.
 func (w *harness) requireArchivedRejectsWrites(ctx context.Context, t *testing.T) {
 	t.Helper()
+	described, err := openapi.Load()
+	require.NoError(t, err)
 	admin, project := w.people["admin"], "/api/projects/"+w.hidden["project_id"]
 	var cells []cell
 	var prepared []objects
@@ -53,6 +58,9 @@ func (w *harness) requireArchivedRejectsWrites(ctx context.Context, t *testing.T
 			a.status = projectGateStatus(a.body)
 		}
 		assert.Equal(t, http.StatusConflict, a.status, "%s: %s", c.name(), a.body)
+		if op, found := described.Operation(c.method, c.path); assert.True(t, found, c.name()) && c.path != "/api/submit/preflight" {
+			assert.Contains(t, op.Statuses(), http.StatusConflict, "%s must declare the status", c.name())
+		}
 		assert.True(t, namesArchive(a.body), "%s: %s", c.name(), a.body)
 	}
 	admin.do(ctx, t, w.Installation, http.MethodGet, "/api/jobs/"+w.hidden["job_id"], nil, nil)
@@ -60,8 +68,8 @@ func (w *harness) requireArchivedRejectsWrites(ctx context.Context, t *testing.T
 	admin.do(ctx, t, w.Installation, http.MethodPatch, "/api/jobs/"+w.hidden["job_id"], map[string]any{"name": "changed again"}, nil)
 }
 
-// namesArchive reports whether a response states that the project is archived: by its code, or by the gate of a
-// submission.
+// namesArchive reports whether a response states that the project is archived: by its code, or by the name of the check
+// that rejected a submission.
 func namesArchive(body []byte) bool {
 	var a struct {
 		Code  string       `json:"code"`

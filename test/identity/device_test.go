@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// reply is a response with its body read.
+// reply is a response whose body has been read.
 type reply struct {
 	status int
 	header http.Header
@@ -48,8 +48,8 @@ func send(ctx context.Context, t *testing.T, s *testenv.Installation, method, pa
 }
 
 // requireForeignPagesRejected sends the requests that a page of another site can make a visitor's browser send. Every
-// request must be rejected, also if the page has bound its own host name to the installation's address.
-// Otherwise the page could start a device flow that shows the visitor's address.
+// request must be rejected, even if the page has bound its own host name to the installation's address. Otherwise the
+// page could start a device flow that shows the visitor's address.
 func requireForeignPagesRejected(ctx context.Context, t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	poll := "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Adevice_code&client_id=signalbox-cli&device_code=x"
@@ -69,7 +69,7 @@ func requireForeignPagesRejected(ctx context.Context, t *testing.T, s *testenv.I
 			res, err := http.DefaultClient.Do(req)
 			require.NoError(t, err)
 			require.NoError(t, res.Body.Close())
-			require.Equal(t, http.StatusForbidden, res.StatusCode, "%s by %q", way.path, host)
+			require.Equal(t, http.StatusForbidden, res.StatusCode, "%s with the host %q must be rejected", way.path, host)
 		}
 	}
 }

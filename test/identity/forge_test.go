@@ -71,7 +71,7 @@ func sendTokens(t *testing.T, c *caller, good string, tokens []string) map[int]i
 					continue // the server rejected the headers and closed the connection
 				}
 				if err != nil || len(token) <= headerCap && a.status != http.StatusUnauthorized {
-					t.Errorf("%v %d %s for %.300s", err, a.status, a.body, token)
+					t.Errorf("unexpected response to a forged token: %v %d %s; token %.300s", err, a.status, a.body, token)
 				}
 				mu.Lock()
 				statuses[a.status]++

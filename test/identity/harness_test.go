@@ -21,7 +21,7 @@ type harness struct {
 	*testenv.Installation
 
 	people map[string]*person // by relation
-	tess   *person            // the user that requests add, remove and change
+	tess   *person            // the user that the tested requests add, remove and change
 	heir   *person            // receives transferred objects
 	hidden objects            // in a project that only its team can see
 	open   objects            // in a project that every user can see
@@ -53,7 +53,7 @@ func newHarness(ctx context.Context, t *testing.T, s *testenv.Installation) *har
 	for _, o := range []objects{w.hidden, w.open} {
 		w.createObjects(ctx, t, owner, o)
 	}
-	// From now on the owner of the objects is not a member of their projects.
+	// From now on the owner of the objects is not a member of the two projects.
 	for _, o := range []objects{w.hidden, w.open} {
 		w.people["manager"].do(ctx, t, s, http.MethodDelete, "/api/projects/"+o["project_id"]+"/members/"+owner.name, nil, nil)
 	}
@@ -133,7 +133,7 @@ func (w *harness) createProjects(ctx context.Context, t *testing.T) {
 			manager.do(ctx, t, w.Installation, http.MethodPut, "/api/projects/"+project.ID+"/members/"+name, map[string]any{"role": role}, nil)
 		}
 	}
-	// manager owns the project but is not in the team.
+	// The user manager owns the project but is not in the team.
 	admin.do(ctx, t, w.Installation, http.MethodDelete, "/api/teams/"+team.ID+"/members/manager", nil, nil)
 }
 

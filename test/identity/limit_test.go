@@ -67,8 +67,8 @@ func requireLimited(t *testing.T, a response, what string) {
 	require.Contains(t, a.body, `"detail"`)
 }
 
-// requireSharedLimit makes ten attempts from each of several addresses. It spreads them over the
-// instances and forges another client address in each. It requires that every instance rejects the eleventh
+// requireSharedLimit makes ten login attempts from each of several addresses. It spreads the attempts over the
+// instances and forges a different client address in each attempt. Every instance must then reject the eleventh
 // attempt.
 func requireSharedLimit(t *testing.T, s *testenv.Installation, urls []string) {
 	t.Helper()

@@ -189,14 +189,15 @@ func (h *gatewaysHarness) awaitCache() {
 			for range 2 {
 				status, body := h.call(http.MethodGet, url+"/api/auth/me", token)
 				require.Equal(h.t, http.StatusOK, status, body)
-				require.Contains(h.t, body, `"quota":null`, "the quota is missing while jobs is not available")
+				require.Contains(h.t, body, `"quota":null`, "the quota must be null while the jobs service is not available")
 			}
 			return h.checks.Load() < before+2
 		}, time.Minute, 10*time.Millisecond)
 	}
 }
 
-// Both gateways have each token in their caches when it is revoked. Once the logout is acknowledged, neither accepts it.
+// TestLogout_ofTwoGateways revokes tokens that both gateways have in their caches. After a logout is acknowledged,
+// neither gateway may accept the revoked token.
 func TestLogout_ofTwoGateways(t *testing.T) {
 	t.Parallel()
 	h := newGatewaysHarness(t)
@@ -216,7 +217,7 @@ func TestLogout_ofTwoGateways(t *testing.T) {
 					for _, url := range h.urls {
 						before := h.checks.Load()
 						if status, body := h.call(http.MethodGet, url+"/api/auth/me", token); status != http.StatusOK {
-							t.Errorf("before the logout: %d %s", status, body)
+							t.Errorf("a request before the logout was rejected: %d %s", status, body)
 						}
 						if h.checks.Load() == before {
 							cached.Add(1)
@@ -224,7 +225,7 @@ func TestLogout_ofTwoGateways(t *testing.T) {
 					}
 				}
 				if status, body := h.call(http.MethodPost, h.urls[n%2]+"/api/auth/logout", token); status != http.StatusOK {
-					t.Errorf("logout: %d %s", status, body)
+					t.Errorf("the logout failed: %d %s", status, body)
 				}
 				for _, url := range h.urls {
 					if status, _ := h.call(http.MethodGet, url+"/api/auth/me", token); status != http.StatusUnauthorized {

@@ -69,7 +69,7 @@ func (w *harness) uploadPackage(ctx context.Context, t *testing.T, p *person, pr
 	return made.ID
 }
 
-// environment creates version v1 of an environment and waits until it is ready.
+// environment creates version v1 of an environment and waits until the version is ready.
 func (w *harness) environment(ctx context.Context, t *testing.T, p *person, id string) {
 	t.Helper()
 	tasks := []byte(`{"prompt": "of ` + id + `"}` + "\n")

@@ -28,7 +28,7 @@ type cell struct {
 // variable matches a path parameter.
 var variable = regexp.MustCompile(`\{([a-z_]+)(\.\.\.)?\}`)
 
-// named matches the object in a body, for routes whose path contains no object.
+// named matches the placeholder of the object in a body, for routes whose path contains no object.
 var named = regexp.MustCompile(`<(project|team|job)>`)
 
 // object returns the path parameter of the object to which the rule applies, or "" if there is none.
@@ -74,7 +74,7 @@ func (w *harness) objectsOf(relation string) objects {
 	return w.hidden
 }
 
-// missingID returns a value like value that identifies no object.
+// missingID returns an id or a name that has the same form as the given value but identifies no object.
 func missingID(name, value string) string {
 	prefix, _, id := strings.Cut(value, "_")
 	switch {
@@ -93,7 +93,7 @@ func (w *harness) sendCell(ctx context.Context, t *testing.T, c cell) (response,
 	return w.sendPrepared(ctx, t, c, w.prepare(ctx, t, c))
 }
 
-// sendPrepared is sendCell for a cell whose objects are prepared.
+// sendPrepared sends the request of a cell whose objects are already prepared. It returns the same as sendCell.
 func (w *harness) sendPrepared(ctx context.Context, t *testing.T, c cell, o objects) (response, string) {
 	t.Helper()
 	of := c.object()
@@ -113,9 +113,11 @@ func (w *harness) sendPrepared(ctx context.Context, t *testing.T, c cell, o obje
 		return o[name]
 	})
 	switch {
-	case c.path == "/api/runs":
+	case c.path == "/api/runs" && c.method == http.MethodGet:
 		path += "?state=all&limit=500"
-	case strings.HasSuffix(c.rule, "list") && c.path != "/api/solution-applications": // the page length of this list is fixed
+	case c.path == "/api/search":
+		path += "?kinds=rubric&limit=50&q=of-" // both rubrics have names that begin like this
+	case strings.HasSuffix(c.rule, "list") && c.method == http.MethodGet && c.path != "/api/solution-applications": // the page length of this list is fixed
 		path += "?limit=500" // otherwise objects of other cells could fill the first page
 	}
 	p := w.callerOf(c.relation)
@@ -137,14 +139,17 @@ func (w *harness) sendPrepared(ctx context.Context, t *testing.T, c cell, o obje
 
 // body returns the body of a cell's request.
 func (w *harness) body(c cell, p *person, o objects, project string) string {
-	unique := w.unique()
+	unique, link := w.unique(), ""
+	if strings.Contains(c.body, "<link>") {
+		link = w.SignInLink(w.T.Context())
+	}
 	job := strings.NewReplacer("<command>", "true", "<unique>", unique, "<project>", project).Replace(w.job)
 	return strings.NewReplacer(
-		"<unique>", unique, "<project>", project, "<run>", o["run_id"], "<artifact>", o["artifact"], "<model>", o["model_id"],
+		"<unique>", unique, "<project>", project, "<run>", o["run_id"], "<hidden-run>", w.hidden["run_id"], "<open-run>", w.open["run_id"], "<artifact>", o["artifact_id"], "<model>", o["model_id"],
 		"<name>", w.heir.name, "<password>", w.heir.password, "<own-password>", p.password, "<new-password>", p.password+"!",
 		"<heir>", w.heir.id, "<setting-version>", o["setting version"], "<setting-value>", o["setting value"],
 		"<team>", o["team_id"], "<job>", job, "<recipe>", o["recipe"],
-		"<join-token>", unissuedToken("fjt"), "<device-code>", unissuedToken("dvc"),
+		"<join-token>", unissuedToken("fjt"), "<device-code>", unissuedToken("dvc"), "<link>", link,
 	).Replace(c.body)
 }
 
@@ -218,7 +223,7 @@ func (w *harness) fault(c cell, a response) string {
 	if bad == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s as %s: %s, is %d %.300s", c.name(), c.relation, bad, a.status, a.body)
+	return fmt.Sprintf("%s as %s: %s, got %d %.300s", c.name(), c.relation, bad, a.status, a.body)
 }
 
 func hasDetail(a response) bool {
@@ -229,7 +234,7 @@ func hasDetail(a response) bool {
 	return json.Unmarshal(a.body, &fault) == nil && (len(fault.Detail) > 2 || len(fault.Gates) > 0)
 }
 
-// gateResult is the result of a preflight for one gate.
+// gateResult is the result of one check (a gate) in a preflight.
 type gateResult struct {
 	Gate    string `json:"gate"`
 	Refusal int    `json:"refusal"`
@@ -258,16 +263,19 @@ func (w *harness) checkList(c cell, a response) string {
 	var rows []struct {
 		ID string `json:"id"`
 	}
+	if c.path == "/api/runs/compare" || c.path == "/api/runs/aggregate" {
+		a.body = compared(a.body)
+	}
 	if json.Unmarshal(items(a.body), &rows) != nil {
 		return "want a list"
 	}
 	if total := a.header.Get("X-Total-Count"); total != "" && total != strconv.Itoa(len(rows)) {
-		return fmt.Sprintf("%d rows and a count of %s", len(rows), total)
+		return fmt.Sprintf("the list has %d rows, but the count is %s", len(rows), total)
 	}
 	kind := map[string]string{
-		"/api/jobs": "job_id", "/api/runs": "run_id", "/api/datasets": "dataset_id", "/api/models": "model_id",
+		"/api/jobs": "job_id", "/api/runs": "run_id", "/api/runs/search": "run_id", "/api/runs/compare": "run_id", "/api/runs/aggregate": "run_id", "/api/datasets": "dataset_id", "/api/models": "model_id",
 		"/api/model-deployments": "deployment_id", "/api/projects": "project_id", "/api/teams": "team_id",
-		"/api/environments": "environment_id", "/api/rubrics": "rubric_id", "/api/solutions": "solution_id",
+		"/api/environments": "environment_id", "/api/rubrics": "rubric_id", "/api/search": "rubric_id", "/api/solutions": "solution_id",
 		"/api/solution-applications": "application_id", "/api/playground/sessions": "playground_id",
 	}[c.path]
 	has := func(id string) bool {
@@ -285,23 +293,68 @@ func (w *harness) checkList(c cell, a response) string {
 		}
 	}
 	if hidden != (c.want == "both") || open == (c.want == "none" && w.open[kind] != "") {
-		return fmt.Sprintf("hidden: %v, open: %v, want %s", hidden, open, c.want)
+		return fmt.Sprintf("the list contains the hidden object: %v, the open object: %v, want %s", hidden, open, c.want)
 	}
 	return ""
 }
 
-// items returns the rows of a list. The list may be the body or its member items.
+// items returns the rows of a list. The list is either the body itself or the member `items` or `results` of the body, or
+// each row is the member `run` of an element of `runs`.
 func items(body []byte) []byte {
 	var wrapped struct {
-		Items json.RawMessage `json:"items"`
+		Items   json.RawMessage `json:"items"`
+		Results json.RawMessage `json:"results"`
+		Runs    []struct {
+			Run json.RawMessage `json:"run"`
+		} `json:"runs"`
 	}
-	if json.Unmarshal(body, &wrapped) == nil {
+	if json.Unmarshal(body, &wrapped) != nil {
+		return body
+	}
+	if wrapped.Items != nil {
 		return wrapped.Items
 	}
-	return body
+	if wrapped.Results != nil {
+		return wrapped.Results
+	}
+	rows := make([]json.RawMessage, 0, len(wrapped.Runs))
+	for _, r := range wrapped.Runs {
+		rows = append(rows, r.Run)
+	}
+	data, err := json.Marshal(rows)
+	if err != nil {
+		return body
+	}
+	return data
 }
 
-// normalized returns the text of a response without the parts that differ between calls. It replaces the name of
+// compared returns the runs of a comparison, or of the groups of an aggregation, as a list. It leaves out the missing
+// ones, which the request named.
+func compared(body []byte) []byte {
+	type named struct {
+		RunIDs []string `json:"run_ids"`
+	}
+	var found struct {
+		named
+		Groups []named `json:"groups"`
+	}
+	if json.Unmarshal(body, &found) != nil {
+		return body
+	}
+	rows := []map[string]string{}
+	for _, g := range append(found.Groups, found.named) {
+		for _, id := range g.RunIDs {
+			rows = append(rows, map[string]string{"id": id})
+		}
+	}
+	data, err := json.Marshal(rows)
+	if err != nil {
+		return body
+	}
+	return data
+}
+
+// normalized returns the text of a response without the parts that differ between calls. It also replaces the name of
 // the object.
 func normalized(a response, object string) string {
 	var out strings.Builder

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/draw"
 )
 
-// credentialTable is the hand-written table of the routes that accept each credential.
+// credentialTable is the hand-written table of the routes that accept each kind of credential.
 //
 //go:embed testdata/credentials.txt
 var credentialTable string
@@ -28,7 +28,8 @@ func credentialPlaces() []string {
 	return []string{"bearer", "token", "both", "other", "twice", "basic", "query", "cookie", "key"}
 }
 
-// acceptedPlaces returns the credentials that a class of routes accepts, with the places in which it accepts them.
+// acceptedPlaces parses the table of credentials. For each class of routes with a kind of credential, it returns the
+// places in which that credential is accepted.
 func acceptedPlaces(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	out := map[string]map[string]bool{}
@@ -131,7 +132,7 @@ func (w *harness) requireCredentialPlaces(ctx context.Context, t *testing.T) {
 		require.Greater(t, requests.Load(), int64(20000))
 	}
 	t.Run("deployment token on another deployment", func(t *testing.T) { w.requireOtherDeploymentsRefused(ctx, t) })
-	t.Logf("%d requests", requests.Load())
+	t.Logf("sent %d requests", requests.Load())
 }
 
 // requireOtherDeploymentsRefused calls deployments with their own token and with valid tokens for other deployments.

@@ -22,6 +22,7 @@ func (w *harness) fleetNeeds() map[string]preparation {
 		"POST /api/cluster/nodes/{node_id}/cordon":                  w.node,
 		"POST /api/cluster/nodes/{node_id}/uncordon":                w.node,
 		"DELETE /api/cluster/nodes/{node_id}":                       w.node,
+		"PATCH /api/cluster/pools/{pool}":                           w.fleet,
 		"DELETE /api/shares/{share_id}":                             w.share,
 		"GET /api/share/{token}":                                    w.share,
 		"GET /api/share/{token}/metrics":                            w.share,
@@ -55,7 +56,7 @@ func (w *harness) node(ctx context.Context, t *testing.T, o objects) {
 	o["node_id"] = node.ID
 }
 
-// share creates a public link of the owner that shows all fields.
+// share creates a public link, which belongs to the owner and shows all fields.
 func (w *harness) share(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	var made struct{ ID, Token string }

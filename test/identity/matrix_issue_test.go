@@ -32,7 +32,7 @@ func (w *harness) makeCredentials(ctx context.Context, t *testing.T) credentialS
 		"unsigned": unsigned(t, admin.token),
 	}}
 	for _, kind := range []string{
-		secret.KindIngest, secret.KindDeployment, secret.KindRefresh, secret.KindFleetJoin, secret.KindShare, secret.KindDevice, secret.KindCode,
+		secret.KindIngest, secret.KindDeployment, secret.KindRefresh, secret.KindFleetJoin, secret.KindShare, secret.KindDevice, secret.KindCode, secret.KindLease, secret.KindLink,
 	} {
 		p.kinds["forged "+kind] = unissuedToken(kind)
 	}
@@ -150,8 +150,8 @@ func (w *harness) expired(ctx context.Context, t *testing.T, token string) strin
 	return text + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(key.Private, []byte(text)))
 }
 
-// dataFolder returns the folder for a part of the installation's data: single in the data folder of signalboxd,
-// or split if each service runs in its own process, as in the units of deploy/.
+// dataFolder returns the path of a folder with data of the installation. With a single process, this is `single` in
+// the data folder of signalboxd. With one process per service, it is `split` in the folder of the installation.
 func (w *harness) dataFolder(single, split string) string {
 	if w.Processes["signalboxd"] != nil {
 		return filepath.Join(w.Dir, "data", single)

@@ -8,10 +8,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -36,7 +34,7 @@ func (w *harness) createObjects(ctx context.Context, t *testing.T, p *person, o 
 		RunID string `json:"run_id"`
 	}
 	token := w.submit(ctx, t, p, o)
-	o["artifact"] = w.exportModel(ctx, t, o["run_id"], token)
+	o["artifact_id"] = w.exportModel(ctx, t, o["run_id"], token)
 	named := func(path string) string {
 		make(path, map[string]any{"name": "of-" + o["project"], "project": o["project"]}, &made)
 		return made.ID
@@ -44,7 +42,7 @@ func (w *harness) createObjects(ctx context.Context, t *testing.T, p *person, o 
 	o["dataset_id"] = named("/api/datasets")
 	w.uploadUncommitted(ctx, t, p, o["dataset_id"], "v1")
 	o["model_id"] = named("/api/models")
-	make("/api/models/"+o["model_id"]+"/versions", map[string]any{"source": map[string]string{"run_id": o["run_id"], "artifact_id": o["artifact"]}}, nil)
+	make("/api/models/"+o["model_id"]+"/versions", map[string]any{"source": map[string]string{"run_id": o["run_id"], "artifact_id": o["artifact_id"]}}, nil)
 	p.do(ctx, t, w.Installation, http.MethodPut, "/api/models/"+o["model_id"]+"/versions/1/card", map[string]any{"content": "# what it is"}, nil)
 	w.catalog(ctx, t, p, o)
 	o["deployment_id"] = named("/api/model-deployments")
@@ -98,17 +96,10 @@ func (w *harness) submit(ctx context.Context, t *testing.T, p *person, o objects
 	}
 	require.NoError(t, json.Unmarshal(a.body, &made))
 	o["job_id"], o["run_id"] = made.ID, made.RunID
-	root := w.dataFolder("agent", "agent")
 	var token string
 	require.Eventually(t, func() bool {
-		_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && d.Name() == name {
-				raw, err := os.ReadFile(path)
-				require.NoError(t, err)
-				token = string(raw)
-			}
-			return nil
-		})
+		raw, _ := os.ReadFile(w.Find(name, func(string) bool { return true }))
+		token = string(raw)
 		return token != ""
 	}, time.Minute, 50*time.Millisecond, "the command did not write its token")
 	o["ingest token"] = token

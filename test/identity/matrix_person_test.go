@@ -22,11 +22,12 @@ type person struct {
 	http *http.Client
 }
 
-// response is an HTTP response. Its body is nil if the response is an open stream.
+// response is an HTTP response and its duration. Its body is nil if the response is an open stream.
 type response struct {
 	status int
 	header http.Header
 	body   []byte
+	took   time.Duration
 }
 
 // at returns a caller without a credential that connects from address number n in 127.0.0.0/8.
@@ -48,7 +49,7 @@ func (p *person) call(ctx context.Context, t *testing.T, s *testenv.Installation
 	})
 }
 
-// send sends a request. It calls change before sending.
+// send sends a request. It first calls the function change with the request.
 func (p *person) send(ctx context.Context, t *testing.T, s *testenv.Installation, method, path, body string, change func(*http.Request)) response {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -69,6 +70,7 @@ func (p *person) send(ctx context.Context, t *testing.T, s *testenv.Installation
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	change(req)
+	began := time.Now()
 	resp, err := p.http.Do(req)
 	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
@@ -77,6 +79,7 @@ func (p *person) send(ctx context.Context, t *testing.T, s *testenv.Installation
 		return out // the stream ends only with the job
 	}
 	out.body, err = io.ReadAll(io.LimitReader(resp.Body, 8<<20))
+	out.took = time.Since(began)
 	require.NoError(t, err)
 	return out
 }

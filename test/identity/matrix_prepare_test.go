@@ -33,7 +33,7 @@ func (w *harness) prepare(ctx context.Context, t *testing.T, c cell) objects {
 		o["id"] = o["run_id"]
 	case strings.HasPrefix(c.path, "/api/datasets/"), strings.HasPrefix(c.path, "/api/environments/"):
 		o["version"] = "v1"
-	case strings.HasPrefix(c.path, "/api/recipes/"):
+	case strings.HasPrefix(c.path, "/api/recipes/"), strings.HasPrefix(c.path, "/api/admin/recipes/"):
 		o["version"] = o["recipe"]
 	}
 	need := w.needs()[c.name()]
@@ -49,13 +49,14 @@ func (w *harness) prepare(ctx context.Context, t *testing.T, c cell) objects {
 // preparation creates the objects that a cell needs, as an admin would, and adds their ids to the values.
 type preparation func(ctx context.Context, t *testing.T, o objects)
 
-// needs returns the preparations by route, for routes whose requests use up their object or need another
-// one.
+// needs returns preparations by route, for routes whose requests consume their object, or need an object other than the
+// shared one.
 func (w *harness) needs() map[string]preparation {
 	token := w.creates("token_id", http.MethodPost, "/api/model-deployments/{deployment_id}/tokens", map[string]any{"name": "short-lived"})
 	inTeam := w.creates("", http.MethodPut, "/api/teams/{team_id}/members/{username}", map[string]any{"role": "member"})
 	inProject := w.creates("", http.MethodPut, "/api/projects/{project_id}/members/{username}", map[string]any{"role": "viewer"})
 	alias := w.creates("", http.MethodPut, "/api/models/{model_id}/aliases/{alias}", map[string]any{"version": 1})
+	noted := w.creates("", http.MethodPatch, "/api/runs/{run_id}", map[string]any{"notes": "Noted."})
 	return map[string]preparation{
 		"DELETE /api/models/{model_id}":                                   w.spare("model"),
 		"DELETE /api/models/{model_id}/aliases/{alias}":                   alias,
@@ -64,6 +65,7 @@ func (w *harness) needs() map[string]preparation {
 		"DELETE /api/teams/{team_id}/members/{username}":                  inTeam,
 		"DELETE /api/projects/{project_id}/members/{username}":            inProject,
 		"POST /api/admin/users/{user_id}/transfer":                        w.disabledUser,
+		"GET /api/runs/{run_id}/notes/{version}":                          noted,
 		"GET /pages/{asset}":                                              w.asset,
 		"HEAD /pages/{asset}":                                             w.asset,
 		"DELETE /api/teams/{team_id}":                                     w.anotherTeam,
@@ -74,6 +76,8 @@ func (w *harness) needs() map[string]preparation {
 		"PUT /api/admin/settings/{key}":                                   w.setting,
 		"GET /api/admin/settings/{key}/versions":                          w.setting,
 		"POST /api/jobs/{job_id}/retry":                                   w.stopJob,
+		"DELETE /api/jobs/{job_id}":                                       w.copyJob,
+		"DELETE /api/runs/{run_id}":                                       w.copyJob,
 		"GET /api/fleets/{fleet_id}":                                      w.fleet,
 		"POST /api/fleets/{fleet_id}/join-tokens":                         w.fleet,
 		"POST /api/datasets/{dataset_id}/versions/{version}/commit":       w.upload,
@@ -83,7 +87,7 @@ func (w *harness) needs() map[string]preparation {
 	}
 }
 
-// creates returns a preparation that sends one request as admin and stores the id in the response under a
+// creates returns a preparation that sends one request as admin and stores the id from the response under the given
 // name.
 func (w *harness) creates(name, method, path string, body map[string]any) preparation {
 	return func(ctx context.Context, t *testing.T, o objects) {
@@ -99,13 +103,13 @@ func (w *harness) creates(name, method, path string, body map[string]any) prepar
 	}
 }
 
-// spare returns a preparation that selects the next spare object of a kind that no cell has deleted.
+// spare returns a preparation that selects the next spare object of the given kind, which no cell has deleted.
 func (w *harness) spare(kind string) preparation {
 	return func(_ context.Context, t *testing.T, o objects) {
 		t.Helper()
 		key := kind + " of " + o["project"]
 		next := fmt.Sprintf("spare %s %d", kind, w.usedSpares[key])
-		require.NotEmpty(t, o[next], "there are not enough spares: %s", next)
+		require.NotEmpty(t, o[next], "no spare object is left: %s", next)
 		o[kind+"_id"], o["spare of"] = o[next], key
 	}
 }
@@ -148,6 +152,7 @@ func (w *harness) fleet(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	name := w.unique()
 	w.creates("fleet_id", http.MethodPost, "/api/fleets", map[string]any{"name": name, "kind": "agent", "pools": []string{name}})(ctx, t, o)
+	o["pool"] = name
 }
 
 // upload creates a version whose files are uploaded but not committed.

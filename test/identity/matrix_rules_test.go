@@ -1,6 +1,3 @@
-// Package identity tests an installation over the network against the specification's access rules: which
-// credentials a route accepts, what each user may do, and which services may call each other. The rules are
-// hand-written tables in testdata.
 package identity
 
 import (
@@ -28,7 +25,7 @@ func relations() []string {
 // rule maps each relation to its expected result.
 type rule map[string]string
 
-// row is a line of the table: a route.
+// row is a line of the table. It describes a route.
 type row struct {
 	method, path string
 	variant      string // distinguishes the rows of one route
@@ -142,7 +139,7 @@ func TestAuthorizationTable_rules(t *testing.T) {
 	table := rules(t)
 	for name, r := range table.rules {
 		for relation, want := range r {
-			require.Contains(t, words, want, "%s of %s", relation, name)
+			require.Contains(t, words, want, "relation %s of rule %s: unknown result", relation, name)
 		}
 		require.True(t, r["nobody"] == "401" || r["nobody"] == "refused" || name == "public", name)
 	}

@@ -20,7 +20,7 @@ func cheapHashing() map[string]string {
 // `make test` tests one in rowShare rows of the table.
 const rowShare = 10
 
-// TestAuthorization tests the cells of the table with an installation.
+// TestAuthorization checks the cells of the authorization table against a running installation.
 func TestAuthorization(t *testing.T) {
 	optionsFile := filepath.Join(t.TempDir(), "changed.json")
 	env := cheapHashing()
@@ -29,6 +29,7 @@ func TestAuthorization(t *testing.T) {
 	w := newHarness(t.Context(), t, s)
 	t.Run("credentials", func(t *testing.T) { w.requireCredentialPlaces(t.Context(), t) })
 	t.Run("routes", func(t *testing.T) { w.routes(t.Context(), t) })
+	t.Run("times", func(t *testing.T) { w.requireSameTimes(t) })
 	t.Run("archived project", func(t *testing.T) { w.requireArchivedRejectsWrites(t.Context(), t) })
 	t.Run("widened options", func(t *testing.T) { w.requireCellsFail(t.Context(), t, optionsFile) })
 }
@@ -56,5 +57,5 @@ func (w *harness) routes(ctx context.Context, t *testing.T) {
 	if draw.Whole() {
 		require.Greater(t, requests, 1000)
 	}
-	t.Logf("%d requests", requests)
+	t.Logf("sent %d requests", requests)
 }

@@ -147,7 +147,7 @@ func strictClient(ctx context.Context, t *testing.T, s *testenv.Installation, pe
 	require.Equal(t, "400 slow_down", d.Fast)
 	require.Equal(t, "400 unauthorized_client", d.Client)
 	require.Equal(t, []string{"Signalbox CLI", "127.0.0.1", "pending"}, []string{d.Asked.ClientName, d.Asked.ClientAddress, d.Asked.State},
-		"opening the page and reading the request must not decide it")
+		"opening the page and reading the request must not approve or deny it")
 	require.Equal(t, []string{"approved", "bearer", "admin"}, []string{d.Approved, d.Type, d.Me})
 	require.Equal(t, "400 invalid_grant", d.Again)
 	require.Equal(t, "400 access_denied", d.Denied)
@@ -161,7 +161,7 @@ func strictClient(ctx context.Context, t *testing.T, s *testenv.Installation, pe
 	require.Equal(t, http.StatusUnauthorized, c.API, "the API must reject a token for the MCP resource")
 	require.Equal(t, "read", c.Scope)
 	for name, reported := range map[string]string{
-		"reuse": c.Reuse, "the family of a reuse": c.Family, "code used twice": c.Replay, "token of that code": c.Replayed, "revoked": c.Revoked,
+		"reuse": c.Reuse, "token of the same grant after a reuse": c.Family, "code used twice": c.Replay, "token of that code": c.Replayed, "revoked": c.Revoked,
 	} {
 		require.Equal(t, "400 invalid_grant", reported, name)
 	}

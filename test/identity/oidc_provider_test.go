@@ -32,7 +32,7 @@ func newOIDCBrowser(t *testing.T, base string) *oidcBrowser {
 	return b
 }
 
-// oidcResponse is a response with its body read.
+// oidcResponse is a response whose body has been read.
 type oidcResponse struct {
 	status   int
 	body     string

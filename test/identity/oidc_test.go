@@ -107,7 +107,7 @@ func TestOIDC_callbackValidOnceInOneBrowser(t *testing.T) {
 	ann.signIn("ann")
 	require.Equal(t, http.StatusUnauthorized, ann.do(http.MethodGet, ann.callback, "").status, "the callback must be valid only once")
 	eve.visit("deny")
-	require.Equal(t, http.StatusUnauthorized, eve.do(http.MethodGet, ann.callback, "").status, "the callback must be valid only in its browser")
+	require.Equal(t, http.StatusUnauthorized, eve.do(http.MethodGet, ann.callback, "").status, "the callback must be valid only in the browser that started the sign-in")
 	require.Equal(t, http.StatusUnauthorized, eve.do(http.MethodPost, "/api/auth/refresh", "").status)
 	requireOIDCStart(t, s)
 	require.Equal(t, http.StatusOK, ann.do(http.MethodPost, "/api/auth/refresh", "").status, "the limit must not affect a signed-in user")

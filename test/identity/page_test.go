@@ -32,6 +32,7 @@ type task struct {
 	Approve  string   `json:"approve"`
 	Deny     string   `json:"deny"`
 	Look     string   `json:"look"`
+	Link     string   `json:"link"`
 	Else     []string `json:"elsewhere"`
 }
 
@@ -65,7 +66,7 @@ type leftover struct {
 
 type shownPage struct {
 	Empty, Wrong, WrongFocus, AfterLogin, Followed, Request, Spoken, DecideFocus, Approved, Again string
-	LedTo, LedBack, Unknown, Failed, Changed, TooShort                                            string
+	LedTo, LedBack, Unknown, Failed, Changed, TooShort, Linked, LinkAgain, LinkGone               string
 	Elsewhere, CookiesAfterSignOut                                                                []string
 }
 
@@ -78,7 +79,7 @@ func TestPagesInABrowser(t *testing.T) {
 	w := &web{t: t, url: s.URL}
 	in := task{
 		URL: s.URL, Chromium: w.tool("chromium.sh"), Out: screenshotFolder(t), Username: "admin", Password: s.Password.Reveal(), Else: foreignTargets(),
-		Newcomer: "newcomer", Drawn: w.newcomer("newcomer", s.Password.Reveal()), Fresh: "a password of my own",
+		Newcomer: "newcomer", Drawn: w.newcomer("newcomer", s.Password.Reveal()), Fresh: "a password of my own", Link: s.SignInLink(t.Context()),
 	}
 	codes := map[string]code{}
 	for _, name := range []string{"approve", "deny", "look"} {
@@ -87,6 +88,11 @@ func TestPagesInABrowser(t *testing.T) {
 	in.Approve, in.Deny, in.Look = codes["approve"].User, codes["deny"].User, codes["look"].User
 	saw := w.drive(in)
 	t.Run("sign-in", func(t *testing.T) { saw.signIn(t) })
+	t.Run("sign-in link", func(t *testing.T) {
+		require.Equal(t, s.URL+"/device", saw.Shown.Linked, "the link must lead to the requested page")
+		require.Contains(t, saw.Shown.LinkAgain, "This sign-in link was already used or has expired.")
+		require.Equal(t, s.URL+"/login?next=%2Fdevice", saw.Shown.LinkGone, "the address must not keep the secret of the link")
+	})
 	t.Run("devices", func(t *testing.T) { saw.devices(t, in, w, codes) })
 	t.Run("nothing is left behind", func(t *testing.T) { saw.requireNothingStored(t, in) })
 	t.Run("no requests to other origins", func(t *testing.T) { saw.requireNoOtherRequests(t, in) })
@@ -98,13 +104,13 @@ func TestPagesInABrowser(t *testing.T) {
 		log, err := os.ReadFile(filepath.Join(s.Dir, "signalboxd.log"))
 		require.NoError(t, err)
 		require.Contains(t, string(log), `/api/cli/device/requests/{user_code}`, "the log must contain the request")
-		for _, secret := range []string{in.Approve, in.Deny, in.Look, strings.ReplaceAll(in.Deny, "-", ""), codes["approve"].Device, in.Drawn, in.Fresh, "user_code="} {
+		for _, secret := range []string{in.Approve, in.Deny, in.Look, strings.ReplaceAll(in.Deny, "-", ""), codes["approve"].Device, in.Drawn, in.Fresh, in.Link, "user_code="} {
 			require.NotContains(t, string(log), secret)
 		}
 	})
 }
 
-// foreignTargets returns values of next that the sign-in page must not follow.
+// foreignTargets returns values of the query parameter next that the sign-in page must not follow.
 func foreignTargets() []string {
 	return []string{
 		"//evil.example/", `/\evil.example`, `\\evil.example`, "https://evil.example/", "/\t/evil.example", "javascript:alert(1)", "/x/..//evil.example",
@@ -123,7 +129,7 @@ func (v *visit) signIn(t *testing.T) {
 	require.Empty(t, v.Shown.CookiesAfterSignOut, "signing out must delete the cookie, even with an expired access token")
 	require.Contains(t, v.Shown.Failed, "Sign-in failed")
 	require.Contains(t, v.Shown.TooShort, "at least 12 characters")
-	require.Equal(t, "/device", v.Shown.Changed, "after the temporary password is changed, the page must continue")
+	require.Equal(t, "/device", v.Shown.Changed, "after the temporary password is changed, the requested page must open")
 }
 
 func (v *visit) devices(t *testing.T, in task, w *web, codes map[string]code) {
@@ -167,6 +173,7 @@ func (v *visit) requireNothingStored(t *testing.T, in task) {
 		require.Zero(t, k.Databases+k.Workers)
 		require.NotContains(t, k.HTML, "eyJ", "the page must not contain a token, which begins with eyJ")
 		require.NotContains(t, k.HTML, in.Password)
+		require.NotContains(t, k.HTML, in.Link)
 		require.Len(t, k.Cookies, 1)
 		require.True(t, k.Cookies[0].HTTPOnly)
 		require.Equal(t, "Strict", k.Cookies[0].SameSite)
@@ -177,8 +184,8 @@ func (v *visit) requireNoOtherRequests(t *testing.T, in task) {
 	t.Helper()
 	require.Empty(t, v.Reports, "the pages must not violate their content security policy")
 	for _, line := range v.Console {
-		// Expected are the error responses that the pages show, and the 501 of the OIDC callback, which is not
-		// configured here.
+		// The console may show only the error responses that the pages handle, and the 501 of the OIDC callback,
+		// because OIDC is not configured here.
 		require.Regexp(t, `^Failed to load resource: the server responded with a status of (4\d\d|501) `, line, "the console must show no script errors")
 	}
 	require.Greater(t, len(v.Requests), 40)
@@ -232,7 +239,7 @@ func (w *web) newcomer(name, admin string) string {
 
 type code struct{ Device, User string }
 
-// device starts a device flow as a command line would.
+// device starts a device flow as a command-line client would.
 func (w *web) device(client string) code {
 	w.t.Helper()
 	status, got := w.request(http.MethodPost, "/api/cli/device/code", map[string]any{"client_name": client}, "")
@@ -279,8 +286,8 @@ func (w *web) drive(in task) *visit {
 	return saw
 }
 
-// screenshotFolder returns the folder for screenshots: the value of PICTURES, or a temporary folder if it is not
-// set.
+// screenshotFolder returns the folder for screenshots: the value of PICTURES, or a temporary folder if PICTURES is
+// not set.
 func screenshotFolder(t *testing.T) string {
 	t.Helper()
 	if dir := os.Getenv("PICTURES"); dir != "" {

@@ -129,9 +129,9 @@ func (w *peerNetwork) listeners(t *testing.T) {
 	}
 }
 
-// TestAdminListener_servesDebugPathsAlone starts signalboxd with an admin listener. Only that listener may serve
+// TestDebugPaths_onlyOnAdminListener starts signalboxd with an admin listener. Only that listener may serve
 // adminPaths, and not even that listener may serve /debug/vars.
-func TestAdminListener_servesDebugPathsAlone(t *testing.T) {
+func TestDebugPaths_onlyOnAdminListener(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	admin := l.Addr().String()

@@ -20,8 +20,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 )
 
-// setAccess sets the access option of a method until undo is called; nil removes the option. No other test
-// may run at the same time.
+// setAccess sets the access option of a method until the function undo is called; nil removes the option. No other
+// test may run at the same time.
 func setAccess(m protoreflect.MethodDescriptor, a *optionsv1.Access) (undo func()) {
 	options := m.Options()
 	was := proto.GetExtension(options, optionsv1.E_Access)
@@ -100,7 +100,7 @@ func TestPeerOption_matchesTable(t *testing.T) { //nolint:paralleltest // it cha
 		}
 		for _, service := range services() {
 			listed := slices.Contains(in.callers, service)
-			require.Equal(t, listed, accepts(t, m, service), "%s of %s", in.name, service)
+			require.Equal(t, listed, accepts(t, m, service), "%s called by %s", in.name, service)
 			a := proto.CloneOf(accessOf(t, m))
 			if listed {
 				a.Peers = slices.DeleteFunc(a.GetPeers(), func(s string) bool { return s == service })
@@ -113,7 +113,7 @@ func TestPeerOption_matchesTable(t *testing.T) { //nolint:paralleltest // it cha
 			undo := setAccess(m, a)
 			got := accepts(t, m, service)
 			undo()
-			require.NotEqual(t, listed, got, "%s of %s", in.name, service)
+			require.NotEqual(t, listed, got, "%s called by %s: the changed option must change the result", in.name, service)
 		}
 	}
 }

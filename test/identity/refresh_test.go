@@ -33,7 +33,7 @@ type browser struct {
 	took       time.Duration
 }
 
-// refreshAll lets every tab exchange the session's first token until it has received a response.
+// refreshAll makes every tab exchange the session's first token, and repeat that until the tab has received a response.
 func (b *browser) refreshAll(ctx context.Context, c *caller, responses *atomic.Int64) {
 	began := time.Now()
 	var wg sync.WaitGroup
@@ -127,7 +127,7 @@ func requireOneSuccessor(t *testing.T, db *pgx.Conn, browsers []*browser) {
 	t.Helper()
 	lost := 0
 	for i, b := range browsers {
-		require.LessOrEqual(t, len(b.successors), 1, "session %d", i)
+		require.LessOrEqual(t, len(b.successors), 1, "session %d must have at most one successor", i)
 		if len(b.successors) == 0 {
 			lost++ // all responses were lost when auth was killed
 		}
@@ -170,12 +170,12 @@ func requireReplayRejected(t *testing.T, s *testenv.Installation, c *caller, db 
 		require.Equal(t, http.StatusUnauthorized, a.status, "session %d: %s", i, a.body)
 		require.Empty(t, a.cookie())
 		for next := range b.successors {
-			require.Equal(t, http.StatusUnauthorized, refreshUntilDone(t.Context(), c, next).status, "session %d: the successor", i)
+			require.Equal(t, http.StatusUnauthorized, refreshUntilDone(t.Context(), c, next).status, "session %d: the successor must be rejected", i)
 		}
 		for _, token := range []string{b.access, b.token} {
 			me, err := c.request(t.Context(), http.MethodGet, "/api/auth/me", "", "Authorization", "Bearer "+token)
 			require.NoError(t, err)
-			require.Equal(t, http.StatusUnauthorized, me.status, "session %d: its access tokens", i)
+			require.Equal(t, http.StatusUnauthorized, me.status, "session %d: its access tokens must be rejected", i)
 		}
 	}
 	require.Positive(t, stolen)

@@ -17,10 +17,10 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// allSamples reports whether the tests use all samples, as in make identity, and not only a part of them.
+// allSamples reports whether the tests use all samples, as in `make identity`, and not only a part of them.
 func allSamples() bool { return os.Getenv("IDENTITY") == "all" }
 
-// sampleCount returns the number of samples: all in make identity, otherwise ci.
+// sampleCount returns the number of samples: the parameter `all` in `make identity`, otherwise the parameter `ci`.
 func sampleCount(ci, all int) int {
 	if allSamples() {
 		return all
@@ -80,8 +80,8 @@ type caller struct {
 	http *http.Client
 }
 
-// newCaller returns a caller that connects from the given loopback address. If from is empty, any address may be
-// used.
+// newCaller returns a caller that connects from the given loopback address. If the parameter from is empty, any
+// address may be used.
 func newCaller(t testing.TB, base, from string) *caller {
 	t.Helper()
 	dialer := &net.Dialer{Timeout: askTimeout}
@@ -93,7 +93,7 @@ func newCaller(t testing.TB, base, from string) *caller {
 	return &caller{base: base, http: &http.Client{Transport: transport, Timeout: askTimeout}}
 }
 
-// request sends a request. header contains names and values in turn.
+// request sends a request. The parameter header contains names of header fields, each followed by its value.
 func (c *caller) request(ctx context.Context, method, path, body string, header ...string) (response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, strings.NewReader(body))
 	if err != nil {
@@ -115,7 +115,8 @@ func (c *caller) request(ctx context.Context, method, path, body string, header 
 	return response{resp.StatusCode, resp.Header, string(raw), time.Since(began)}, err
 }
 
-// login tries a password. forwarded is the X-Forwarded-For header; if empty, none is sent.
+// login tries a password. The parameter forwarded is the X-Forwarded-For header; if it is empty, no such header is
+// sent.
 func (c *caller) login(ctx context.Context, user, pass, forwarded string) (response, error) {
 	body, err := json.Marshal(map[string]string{"username": user, "password": pass})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/test/identity"
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
@@ -22,8 +23,8 @@ const (
 	// unlikely is the p-value below which two samples count as different. A second measurement must confirm the
 	// difference.
 	unlikely = 0.001
-	// maxMedianRatio is the ratio of the larger median to the smaller one above which two samples count as different,
-	// whatever the p-value.
+	// maxMedianRatio limits the ratio of the larger median to the smaller one. Two samples with a higher ratio count
+	// as different, whatever the p-value.
 	maxMedianRatio = 1.5
 )
 
@@ -41,12 +42,12 @@ type samples struct{ wrong, unknown []time.Duration }
 
 // distinguishable reports whether the two samples differ.
 func (s samples) distinguishable() bool {
-	ratio := float64(median(s.wrong)) / float64(median(s.unknown))
-	return rankSum(s.wrong, s.unknown) < unlikely || ratio > maxMedianRatio || ratio < 1/maxMedianRatio
+	ratio := float64(identity.Median(s.wrong)) / float64(identity.Median(s.unknown))
+	return identity.RankSum(s.wrong, s.unknown) < unlikely || ratio > maxMedianRatio || ratio < 1/maxMedianRatio
 }
 
 func (s samples) String() string {
-	return fmt.Sprintf("2 x %d: wrong password %s, unknown user %s, p %.4f", len(s.wrong), median(s.wrong), median(s.unknown), rankSum(s.wrong, s.unknown))
+	return fmt.Sprintf("2 x %d: wrong password %s, unknown user %s, p %.4f", len(s.wrong), identity.Median(s.wrong), identity.Median(s.unknown), identity.RankSum(s.wrong, s.unknown))
 }
 
 // measure times n logins with a wrong password and n with an unknown user, each from a new address. It
@@ -107,7 +108,7 @@ func TestLoginTiming_unknownUserLikeWrongPassword(t *testing.T) {
 	}
 	// By chance, about one measurement in a thousand differs that much. On a busy machine, more measurements do.
 	second := measure(t, c, n, 2*n)
-	require.False(t, second.distinguishable(), "distinguishable twice: %s; %s", first, second)
+	require.False(t, second.distinguishable(), "the failed logins were distinguishable in both measurements: %s; %s", first, second)
 }
 
 // TestLoginTiming_detectsMissingDummyHash builds the server without the dummy hash for unknown users. The
@@ -157,7 +158,7 @@ func BenchmarkUnknownUserAgainstWrongPassword(b *testing.B) {
 	for b.Loop() {
 		got := measure(b, c, 2000, 0)
 		b.Log(got)
-		b.ReportMetric(rankSum(got.wrong, got.unknown), "p")
-		b.ReportMetric(float64(slices.Min([]time.Duration{median(got.wrong), median(got.unknown)}).Microseconds())/1000, "ms/login")
+		b.ReportMetric(identity.RankSum(got.wrong, got.unknown), "p")
+		b.ReportMetric(float64(slices.Min([]time.Duration{identity.Median(got.wrong), identity.Median(got.unknown)}).Microseconds())/1000, "ms/login")
 	}
 }

@@ -46,8 +46,7 @@ func TestProjectVisibility_coversContents(t *testing.T) {
 	}
 }
 
-// single returns routes that show one object, with the name of the object's id. Every service serves some
-// of them.
+// single maps routes that show one object to the name of that object's id. Every service serves some of the routes.
 func single() map[string]string {
 	return map[string]string{
 		"/api/projects/<it>": "project_id", "/api/jobs/<it>": "job_id", "/api/runs/<it>": "run_id", "/api/runs/<it>/artifacts": "run_id",
@@ -58,7 +57,7 @@ func single() map[string]string {
 	}
 }
 
-// lists returns routes that list objects, with the name of the objects' ids.
+// lists maps routes that list objects to the name of the objects' ids.
 func lists() map[string]string {
 	return map[string]string{
 		"/api/projects": "project_id", "/api/jobs": "job_id", "/api/runs?state=all": "run_id", "/api/datasets": "dataset_id",
@@ -145,7 +144,8 @@ func (w *harness) followStreams(ctx context.Context, t *testing.T, who string) m
 	return ends
 }
 
-// createWhileHidden hides the project while the editor is creating datasets in it. It returns their ids.
+// createWhileHidden hides the project while the editor is creating datasets in it. It returns the ids of the
+// datasets.
 func (w *harness) createWhileHidden(ctx context.Context, t *testing.T) (ids []string) {
 	t.Helper()
 	const makers, each = 4, 3
@@ -164,7 +164,7 @@ func (w *harness) createWhileHidden(ctx context.Context, t *testing.T) (ids []st
 					ID string `json:"id"`
 				}
 				if err := json.Unmarshal(a.body, &made); err != nil || made.ID == "" {
-					t.Errorf("%d %s", a.status, a.body)
+					t.Errorf("create a dataset: %d %s", a.status, a.body)
 					return
 				}
 				mu.Lock()

@@ -34,7 +34,7 @@ func commands(t *testing.T) (all []string) {
 	return all
 }
 
-// unknownCommands returns the commands of signalbox in text that are not in known.
+// unknownCommands returns the commands of signalbox that the given text contains but the list known does not.
 func unknownCommands(text string, known []string) (unknown []string) {
 	for _, m := range namedCommand.FindAllStringSubmatch(text, -1) {
 		if !slices.Contains(known, m[1]) {
@@ -47,14 +47,15 @@ func unknownCommands(text string, known []string) (unknown []string) {
 func TestCommandsInDocumentsExist(t *testing.T) {
 	t.Parallel()
 	known := commands(t)
-	for _, page := range []string{errorsPage, "README.md", "SECURITY.md", "deploy/README.md"} {
+	pages := []string{errorsPage, "README.md", "SECURITY.md", "deploy/README.md"}
+	for _, page := range append(pages, guides(t)...) {
 		raw, err := os.ReadFile(filepath.Join(root(t), page))
 		require.NoError(t, err)
 		require.Empty(t, unknownCommands(string(raw), known), "%s: signalbox does not have these commands", page)
 	}
 }
 
-// Messages name commands as remedies.
+// TestCommandsInMessagesExist checks the messages, which name commands as remedies.
 func TestCommandsInMessagesExist(t *testing.T) {
 	t.Parallel()
 	known := commands(t)

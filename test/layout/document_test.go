@@ -13,13 +13,14 @@ import (
 
 const decisions = "docs/contributing/decisions"
 
-// decisionMax is the largest number of lines of a record, so that a reader can take it in at once.
+// decisionMax is the maximum number of lines of a decision record. A record must be short enough to read at a glance.
 const decisionMax = 30
 
 // link matches the target of a link in Markdown.
 var link = regexp.MustCompile(`\]\(([^()\s]+)\)`)
 
-// deadLinks returns the relative links of a page in folder whose files are missing.
+// deadLinks returns the relative links of a page whose targets do not exist. The parameter folder is the folder of
+// the page.
 func deadLinks(folder, page string) []string {
 	var out []string
 	for _, m := range link.FindAllStringSubmatch(page, -1) {
@@ -59,7 +60,8 @@ func TestDeadLinks(t *testing.T) {
 	require.Equal(t, []string{"removed.md", "../removed/x.md#y"}, deadLinks(filepath.Join(root(t), "docs/contributing"), page))
 }
 
-// Each record has a number, the same three parts and a line in the index.
+// TestDecisionsShortAndListed requires that each decision record has a number, the same three parts and a line in the
+// index.
 func TestDecisionsShortAndListed(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(root(t), decisions)

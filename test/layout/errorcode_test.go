@@ -16,11 +16,12 @@ import (
 
 const faultPackage = module + "/platform/fault"
 
-// The sets of codes in a response.
+// These are the sets of codes in a response.
 const (
-	setCode   = "code"    // values of the member code
-	setOAuth  = "OAuth"   // error codes of the OAuth RFCs
-	setReason = "Reasons" // codes of the reasons why a revision is not ready
+	setCode      = "code"        // values of the member code
+	setOAuth     = "OAuth"       // error codes of the OAuth RFCs
+	setReason    = "Reasons"     // codes of the reasons why a revision is not ready
+	setEndReason = "End reasons" // why a job or an attempt ended
 )
 
 // wrapper is a function that uses one of its parameters as an error code.
@@ -192,8 +193,8 @@ func (c *errorCodes) readLiteral(f *codeFile, fn *ast.FuncDecl, literal *ast.Com
 	}
 }
 
-// use records that the expression code is the code of an error. kind is the expression of the error's kind,
-// or nil if it is unknown.
+// use records an expression as the code of an error. The parameter kind is the expression of the error's kind, or nil
+// if the kind is unknown.
 func (c *errorCodes) use(f *codeFile, fn *ast.FuncDecl, set string, code, kind ast.Expr) {
 	v, k := c.resolve(f, fn, code), value{texts: []string{""}, param: -1}
 	if kind != nil {

@@ -48,7 +48,7 @@ func (c *errorCodes) constant(name string) value {
 	return value{param: -1}
 }
 
-// assigned returns the texts that a function assigns to the variable name.
+// assigned returns the texts that a function assigns to the variable with the given name.
 func (c *errorCodes) assigned(f *codeFile, fn *ast.FuncDecl, name string) []string {
 	if fn == nil {
 		return nil
@@ -88,7 +88,7 @@ func (f *codeFile) callee(call *ast.CallExpr) string {
 	return ""
 }
 
-// declared returns the name of a declared function, in the form in which codeFile.callee names its calls.
+// declared returns the name of a declared function in the same form as codeFile.callee.
 func (f *codeFile) declared(fn *ast.FuncDecl) string {
 	if fn.Recv != nil {
 		return f.pkg + ".method." + fn.Name.Name

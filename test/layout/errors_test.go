@@ -21,6 +21,8 @@ var (
 	row = regexp.MustCompile("^\\| `([^`]+)` \\| ([0-9, ]+) \\| [^|]+ \\| [^|]+ \\|$")
 	// reasonRow matches a line of the table of revision reasons: a code, and two columns of text.
 	reasonRow = regexp.MustCompile("^\\| `([^`]+)` \\| [^|]+ \\| [^|]+ \\|$")
+	// endReason matches the declaration of an end reason of a job.
+	endReason = regexp.MustCompile(`(?m)^\tReason\w+ += "([a-z_]+)"$`)
 	// goldenCode and goldenWord match an error code and an OAuth error code in an expected response.
 	goldenCode = regexp.MustCompile(`"code": ?"([a-z][a-z0-9_]*)"`)
 	goldenWord = regexp.MustCompile(`"error": ?"([a-z][a-z0-9_]*)"`)
@@ -48,7 +50,7 @@ func readErrorsPage(t *testing.T) (tables []documented) {
 		}
 		require.NotEmpty(t, tables, "%s: a table must have a heading", errorsPage)
 		table := &tables[len(tables)-1]
-		if table.setOf() == setReason {
+		if set := table.setOf(); set == setReason || set == setEndReason {
 			cells := reasonRow.FindStringSubmatch(line)
 			require.NotNil(t, cells, "%s: this row must have three columns: %s", errorsPage, line)
 			table.codes = append(table.codes, cells[1])
@@ -73,6 +75,8 @@ func (d documented) setOf() string {
 		return setOAuth
 	case strings.HasPrefix(d.heading, setReason):
 		return setReason
+	case strings.HasPrefix(d.heading, setEndReason):
+		return setEndReason
 	default:
 		return setCode
 	}
@@ -88,7 +92,7 @@ func documentedCodes(t *testing.T, tables []documented, set string) map[string][
 			continue
 		}
 		for _, code := range table.codes {
-			require.NotContains(t, all, code, "%s lists the code twice", errorsPage)
+			require.NotContains(t, all, code, "%s must list each code only once", errorsPage)
 			all[code] = table.status[code]
 		}
 	}
@@ -102,10 +106,10 @@ func TestErrorCodesAreDocumented(t *testing.T) {
 	for set, codes := range source.statuses {
 		page := documentedCodes(t, tables, set)
 		require.ElementsMatch(t, slices.Sorted(maps.Keys(codes)), slices.Sorted(maps.Keys(page)),
-			"listA is the %s values in the source, listB those in %s", set, errorsPage)
+			"listA contains the %s values in the source, listB those in %s", set, errorsPage)
 		for code, statuses := range codes {
 			for status := range statuses {
-				require.Contains(t, page[code], status, "%s: add a status of %s", errorsPage, code)
+				require.Contains(t, page[code], status, "%s must list every status of %s", errorsPage, code)
 			}
 		}
 	}
@@ -140,7 +144,7 @@ func TestErrorCodesOfTheGoldenFilesAreDocumented(t *testing.T) {
 	require.Greater(t, seen, 100)
 }
 
-// TestErrorCodesAreFoundBehindWrappers checks that wrappers of fault.New are found by their code, not by
+// TestErrorCodesAreFoundBehindWrappers checks that the search recognizes wrappers of fault.New by what they do, not by
 // their names.
 func TestErrorCodesAreFoundBehindWrappers(t *testing.T) {
 	t.Parallel()
@@ -157,4 +161,17 @@ func TestErrorCodesAreFoundBehindWrappers(t *testing.T) {
 	for _, code := range []string{"quota", "image_registry", "not_uploaded", "database_busy", "headers_too_large"} {
 		require.Contains(t, found.statuses[setCode], code)
 	}
+}
+
+func TestEndReasonsAreDocumented(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile(filepath.Join(root(t), "services/jobs/internal/job/reason.go"))
+	require.NoError(t, err)
+	var declared []string
+	for _, m := range endReason.FindAllStringSubmatch(string(raw), -1) {
+		declared = append(declared, m[1])
+	}
+	require.NotEmpty(t, declared)
+	page := documentedCodes(t, readErrorsPage(t), setEndReason)
+	require.ElementsMatch(t, declared, slices.Collect(maps.Keys(page)), "listA contains the end reasons in the source, listB those in %s", errorsPage)
 }

@@ -19,7 +19,7 @@ import (
 var (
 	// pathSpan matches a path in backticks and the names in backticks after it, separated by commas.
 	pathSpan = regexp.MustCompile("`([A-Za-z0-9_.*/{},-]+)`((?:,? `[A-Za-z_][A-Za-z0-9_.]*`)*)")
-	// nameSpan matches one of these names.
+	// nameSpan matches one name in backticks.
 	nameSpan = regexp.MustCompile("`([A-Za-z0-9_.]+)`")
 	// braces matches a pattern with alternatives, such as a{b,c}.
 	braces = regexp.MustCompile(`^([^{}]*)\{([^{}]*)\}([^{}]*)$`)
@@ -29,8 +29,8 @@ var (
 	numbered = regexp.MustCompile(`^\d+\. `)
 )
 
-// missingNames returns the paths and functions in a page that do not exist in the repository top: paths in
-// backticks, and functions in backticks directly after a file.
+// missingNames returns the paths and functions in a page that do not exist in the repository with the root folder
+// top. It considers paths in backticks, and functions in backticks directly after a file.
 func missingNames(top, page string) []string {
 	var out []string
 	for _, span := range pathSpan.FindAllStringSubmatch(page, -1) {
@@ -51,9 +51,9 @@ func missingNames(top, page string) []string {
 	return out
 }
 
-// repositoryPath reports whether a word in backticks is meant as a path from the root of the repository. This
-// holds if its first element exists at the root. It also holds for a source file below at least three folders:
-// if its top-level folder was removed, the caller must report the path as missing.
+// repositoryPath reports whether a word in backticks is meant as a path from the root of the repository. That is so if
+// its first element exists at the root, or if it is a source file below at least three folders. The second condition
+// finds paths whose top-level folder was removed, so that the caller reports them as missing.
 func repositoryPath(top, word string) bool {
 	first, rest, deep := strings.Cut(word, "/")
 	if !deep || first == "" || standIn.MatchString(word) {
@@ -77,13 +77,13 @@ func alternatives(p string) []string {
 	return out
 }
 
-// otherFunctions matches the functions that a file declares. Its key is the file name extension.
+// otherFunctions matches the functions that a file declares. The keys are file name extensions.
 var otherFunctions = map[string]*regexp.Regexp{
 	".py": regexp.MustCompile(`(?m)^ *(?:async )?def (\w+)\(`),
 	".js": regexp.MustCompile(`(?m)^ *(?:const (\w+) = (?:async )?\(|(?:async )?function (\w+)\()`),
 }
 
-// declarations returns the functions of a file. For Go it returns methods as Method and as Type.Method.
+// declarations returns the functions of a file. For Go it returns methods as Method and as Type.Method. The result
 // known is false if the file is missing or its language is not supported.
 func declarations(file string) (names []string, known bool) {
 	if path.Ext(file) == ".go" {

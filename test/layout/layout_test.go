@@ -1,6 +1,6 @@
 // Package layout checks the rules for this source tree: the imports between packages, package names, the
 // sizes of files, functions and packages, the share of tests, and that every package has a comment.
-// depguard reports forbidden imports with their line as well.
+// The linter depguard also reports forbidden imports, with their lines.
 package layout
 
 import (
@@ -56,7 +56,7 @@ var listed = sync.OnceValues(func() ([]pkg, error) {
 	}
 })
 
-// list returns the packages in the folder, which "" makes all packages of the module.
+// list returns the packages in the folder, or all packages of the module if folder is "".
 func list(t *testing.T, folder string) []pkg {
 	t.Helper()
 	all, err := listed()
@@ -88,7 +88,7 @@ func ownImports(imports []string) []string {
 
 func within(p, folder string) bool { return p == folder || strings.HasPrefix(p, folder+"/") }
 
-// forbidden returns the reason why the package from must not import the package to, or "" if it may.
+// forbidden returns the reason why one package must not import another, or "" if the import is allowed.
 func forbidden(from, to string) string {
 	switch {
 	case within(from, "platform"):
@@ -121,7 +121,7 @@ func TestImports(t *testing.T) {
 	for _, p := range list(t, "") {
 		from := strings.TrimPrefix(p.ImportPath, module+"/")
 		for _, to := range ownImports(p.Imports) {
-			require.Empty(t, forbidden(from, to), "%s imports %s", from, to)
+			require.Empty(t, forbidden(from, to), "%s must not import %s", from, to)
 		}
 	}
 }
@@ -137,7 +137,7 @@ func TestForbidden_detectsEachRule(t *testing.T) {
 		{"services/jobs", "gateway"},
 		{"agent/controlplane", "services/jobs"},
 	} {
-		require.NotEmpty(t, forbidden(c.from, c.to), "%s -> %s", c.from, c.to)
+		require.NotEmpty(t, forbidden(c.from, c.to), "%s must not be allowed to import %s", c.from, c.to)
 	}
 	require.Empty(t, forbidden("services/auth", "platform/pg"))
 	require.Empty(t, forbidden("platform/rpc", "gen/signalbox/options/v1"))
@@ -160,7 +160,7 @@ func TestBinaries_linkOnlyTheirService(t *testing.T) {
 		require.Len(t, found, 1)
 		for _, dep := range ownImports(found[0].Deps) {
 			if within(dep, "services") {
-				require.True(t, own != "" && within(dep, own), "%s links %s", command, dep)
+				require.True(t, own != "" && within(dep, own), "%s must not link %s", command, dep)
 			}
 		}
 	}
@@ -199,7 +199,7 @@ func TestDomainFiles_importNoInfrastructure(t *testing.T) {
 		areas++
 		for _, i := range imports(t, filepath.Join(p.Dir, domain)) {
 			for _, b := range banned {
-				require.False(t, strings.HasPrefix(i, b), "%s/%s imports %s", p.ImportPath, domain, i)
+				require.False(t, strings.HasPrefix(i, b), "%s/%s must not import %s", p.ImportPath, domain, i)
 			}
 		}
 	}
@@ -213,7 +213,7 @@ func TestPackageNames(t *testing.T) {
 		if within(strings.TrimPrefix(p.ImportPath, module+"/"), "gen") || p.Name == "main" {
 			continue
 		}
-		require.False(t, slices.Contains(banned, p.Name), "package %s", p.ImportPath)
+		require.False(t, slices.Contains(banned, p.Name), "%s must have a more specific package name", p.ImportPath)
 		for _, file := range p.GoFiles {
 			require.NotContains(t, []string{"utils.go", "util.go", "helpers.go", "common.go", "misc.go"}, file, p.ImportPath)
 		}

@@ -15,8 +15,8 @@ import (
 )
 
 // mains returns the number of lines of each program, by its folder. For an installed program (a package in
-// a folder cmd, which `make build` builds) all files count, so that moving code out of main.go does not
-// help. For a tool only the file with func main counts.
+// a folder cmd, which `make build` builds) all files count, so that moving code out of main.go does not lower the
+// number. For a tool only the file with func main counts.
 func mains(all []source) map[string]int {
 	main, whole := map[string]int{}, map[string]int{}
 	for _, s := range all {
@@ -49,7 +49,7 @@ func TestMains_areShort(t *testing.T) {
 	measured := mains(sources(t))
 	long := maps.Clone(measured)
 	maps.DeleteFunc(long, func(_ string, lines int) bool { return lines <= mainMax })
-	require.Empty(t, long, "programs of more than %d lines", mainMax)
+	require.Empty(t, long, "no program may have more than %d lines", mainMax)
 	programs := slices.Collect(maps.Keys(binaries()))
 	programs = append(programs, "cmd/signalbox", "cmd/signalboxd", "cmd/signalbox-setup")
 	for _, p := range list(t, "") {

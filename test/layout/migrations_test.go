@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lintMigrations runs scripts/migration-lint.sh and returns its output, and whether it found nothing.
+// lintMigrations runs scripts/migration-lint.sh. It returns the output, and whether the script accepted the files.
 func lintMigrations(t *testing.T, files ...string) (string, bool) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(root(t), "scripts", "migration-lint.sh"), files...)
@@ -26,26 +27,38 @@ func TestMigrations_lockNoTableForLong(t *testing.T) {
 
 func TestMigrationLint_findsLockingStatements(t *testing.T) {
 	t.Parallel()
-	for rule, statement := range map[string]string{
-		"require-concurrent-index-creation": `CREATE INDEX job_name ON job (name);`,
-		"require-concurrent-index-deletion": `DROP INDEX job_name;`,
-		"constraint-missing-not-valid":      `ALTER TABLE job ADD CONSTRAINT positive CHECK (priority > 0);`,
-		"adding-foreign-key-constraint":     `ALTER TABLE job ADD FOREIGN KEY (run_id) REFERENCES run (id);`,
-		"disallowed-unique-constraint":      `ALTER TABLE job ADD CONSTRAINT one UNIQUE (name);`,
-		"adding-required-field":             `ALTER TABLE job ADD COLUMN note text NOT NULL;`,
-		"adding-not-nullable-field":         `ALTER TABLE job ALTER COLUMN note SET NOT NULL;`,
-		"changing-column-type":              `ALTER TABLE job ALTER COLUMN priority TYPE bigint;`,
-		"renaming-column":                   `ALTER TABLE job RENAME COLUMN name TO title;`,
-		"ban-drop-column":                   `ALTER TABLE job DROP COLUMN name;`,
+	for _, planted := range []struct{ rule, statement string }{
+		{"require-concurrent-index-creation", `CREATE INDEX job_name ON job (name);`},
+		{"require-concurrent-index-deletion", `DROP INDEX job_name;`},
+		{"constraint-missing-not-valid", `ALTER TABLE job ADD CONSTRAINT positive CHECK (priority > 0);`},
+		{"adding-foreign-key-constraint", `ALTER TABLE job ADD FOREIGN KEY (run_id) REFERENCES run (id);`},
+		{"disallowed-unique-constraint", `ALTER TABLE job ADD CONSTRAINT one UNIQUE (name);`},
+		{"adding-required-field", `ALTER TABLE job ADD COLUMN note text NOT NULL;`},
+		{"adding-not-nullable-field", `ALTER TABLE job ALTER COLUMN note SET NOT NULL;`},
+		{"changing-column-type", `ALTER TABLE job ALTER COLUMN priority TYPE bigint;`},
+		{"renaming-column", `ALTER TABLE job RENAME COLUMN name TO title;`},
+		{"ban-drop-column", `ALTER TABLE job DROP COLUMN name;`},
+		{"rows-rewritten", `UPDATE job SET name = '' WHERE name IS NULL;`},
+		{"rows-rewritten", `DELETE FROM event;`},
+		{"rows-rewritten", `WITH old AS (SELECT id FROM job) UPDATE job SET name = '' FROM old WHERE old.id = job.id;`},
+		{"table-locked", `LOCK TABLE job;`},
+		{"table-locked", `TRUNCATE event;`},
+		{"table-locked", `CLUSTER job USING job_pkey;`},
+		{"table-locked", `REFRESH MATERIALIZED VIEW totals;`},
+		{"table-rewritten", `ALTER TABLE job ADD COLUMN number bigserial;`},
+		{"table-rewritten", `ALTER TABLE job ADD COLUMN number bigint GENERATED ALWAYS AS IDENTITY;`},
+		{"table-rewritten", `ALTER TABLE job SET LOGGED;`},
+		{"do-block", "-- +goose StatementBegin\nDO $$\nBEGIN\n\tALTER TABLE job ALTER COLUMN name SET NOT NULL;\nEND\n$$;\n-- +goose StatementEnd"},
 	} {
-		t.Run(rule, func(t *testing.T) {
+		t.Run(planted.rule, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "00099_planted.sql")
-			require.NoError(t, os.WriteFile(file, []byte("-- +goose Up\n"+statement+"\n"), 0o600))
+			require.NoError(t, os.WriteFile(file, []byte("-- +goose Up\n"+planted.statement+"\n"), 0o600))
 			out, ok := lintMigrations(t, file)
-			require.False(t, ok, "the statement was not found")
-			require.Contains(t, out, rule)
-			require.Contains(t, out, file+":2:", "the report names the line")
+			require.False(t, ok, "the linter must reject %s", planted.statement)
+			require.Contains(t, out, planted.rule)
+			line := 2 + strings.Count(planted.statement[:strings.LastIndex(planted.statement, "DO")+1], "\n")
+			require.Contains(t, out, fmt.Sprintf("%s:%d:", file, line), "the report must name the line")
 		})
 	}
 }
@@ -58,6 +71,9 @@ func TestMigrationLint_acceptsStatementsThatDoNotLock(t *testing.T) {
 		"constraint": "-- +goose Up\nALTER TABLE job ADD CONSTRAINT positive CHECK (priority > 0) NOT VALID;\n",
 		"validation": "-- +goose Up\nALTER TABLE job VALIDATE CONSTRAINT positive;\n",
 		"column":     "-- +goose Up\nALTER TABLE job ADD COLUMN note text NOT NULL DEFAULT '';\n",
+		"function":   "-- +goose Up\n-- +goose StatementBegin\nCREATE FUNCTION clear() RETURNS void LANGUAGE sql AS $$\nUPDATE job SET name = '';\n$$;\n-- +goose StatementEnd\n",
+		"check":      "-- +goose Up\n-- +goose StatementBegin\nDO $$\nBEGIN\n\tRAISE EXCEPTION 'no';\nEND\n$$;\n-- +goose StatementEnd\n",
+		"permitted":  "-- +goose Up\n-- migration-lint: the table has one row\nUPDATE epoch SET n = n + 1;\n",
 		"down":       "-- +goose Up\nALTER TABLE job ADD COLUMN note text;\n-- +goose Down\nALTER TABLE job DROP COLUMN note;\n",
 	} {
 		file := filepath.Join(t.TempDir(), "00099_planted.sql")
@@ -67,7 +83,8 @@ func TestMigrationLint_acceptsStatementsThatDoNotLock(t *testing.T) {
 	}
 }
 
-// The baseline must not grow: a migration that is named in it is not checked.
+// TestMigrationBaseline_namesExistingFilesOnly requires that the baseline does not grow, because the linter skips the
+// migrations that the baseline names.
 func TestMigrationBaseline_namesExistingFilesOnly(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile(filepath.Join(top(), "scripts", "migration-baseline.txt"))

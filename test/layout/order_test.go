@@ -14,7 +14,7 @@ import (
 var (
 	// paged matches the end of a statement that returns one page of rows. The ORDER BY clause precedes it.
 	paged = regexp.MustCompile(`LIMIT (\$\d+|" \+ q\.arg\(limit\) \+ ") OFFSET`)
-	// ordered matches the last ORDER BY clause before it, which may be in a constant.
+	// ordered matches the last ORDER BY clause in a text. The clause may be in a constant.
 	ordered = regexp.MustCompile("(?s)^.*ORDER BY ([^`\"]+)")
 	// shared matches columns in which several rows of a list may have the same value.
 	shared = regexp.MustCompile(`(^|\.|_)(at|name|username|display_name|priority|state|created|role|kind)$`)

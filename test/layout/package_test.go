@@ -8,18 +8,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// packagesMax is the maximum number of packages in the product. Generated code, packages for tests and the module
-// tools, which only developers use, do not count.
+// packagesMax is the maximum number of packages in the product. Generated code, packages for tests, and the packages
+// of developer tools (the Go module in tools) do not count.
 const packagesMax = 150
 
 // sameMeaning contains the names that several packages may have, because the name has the same meaning in
 // each.
 var sameMeaning = map[string]string{
-	"main":        "a program",
-	"db":          "the migrations of a service, and code for the database that its packages share",
-	"run":         "a training run, in jobs and in ingest",
-	"transfer":    "moves the objects of a user to another user, in each service",
-	"ingesttoken": "the token of a run's reports: jobs creates it, ingest checks it",
+	"main":     "a program",
+	"db":       "the migrations of a service, and code for the database that its packages share",
+	"run":      "a training run, in jobs and in ingest",
+	"transfer": "moves the objects of a user to another user, in each service",
 }
 
 func TestPackagesAreFewAndNamedOnce(t *testing.T) {

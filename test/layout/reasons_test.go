@@ -85,8 +85,9 @@ func reasonCode(f *codeFile, n ast.Node) ast.Expr {
 	return nil
 }
 
-// reasonTexts returns the texts that a reason's code can have, and whether it could find them. A parameter has none:
-// its texts are those of the calls. A field, such as a session's state, has the texts that its package assigns to it.
+// reasonTexts returns the texts that a reason's code can have, and whether it could find them. A parameter has no texts
+// of its own, because the calls state them. A field, such as a session's state, has the texts that its package assigns
+// to it.
 func (c *errorCodes) reasonTexts(f *codeFile, fn *ast.FuncDecl, e ast.Expr) (texts []string, known bool) {
 	v := c.resolve(f, fn, e)
 	field, ok := e.(*ast.SelectorExpr)
@@ -117,5 +118,5 @@ func TestRevisionReasonsAreDocumented(t *testing.T) {
 	t.Parallel()
 	page := documentedCodes(t, readErrorsPage(t), setReason)
 	require.ElementsMatch(t, slices.Sorted(maps.Keys(readReasonCodes(t))), slices.Sorted(maps.Keys(page)),
-		"listA is the codes of reasons in the source, listB those in %s", errorsPage)
+		"listA contains the codes of reasons in the source, listB those in %s", errorsPage)
 }

@@ -21,7 +21,7 @@ import (
 
 // The limits for this tree, in lines.
 const (
-	fileMedian, fileP90, fileMax = 110, 250, 400 // fileMax counts for tests too
+	fileMedian, fileP90, fileMax = 110, 250, 400 // fileMax also applies to tests
 	functionP90, functionMax     = 30, 70
 	mainMax                      = 45
 	// packageMax is the maximum number of files in a package, not counting tests, so that its file names can be
@@ -109,8 +109,8 @@ func TestSizes(t *testing.T) {
 			}
 			n := s.fset.Position(f.End()).Line - s.fset.Position(f.Pos()).Line + 1
 			functions = append(functions, n)
-			require.LessOrEqual(t, n, functionMax, "%s in %s", f.Name.Name, s.path)
-			require.False(t, f.Name.Name == "init" && f.Recv == nil, "init in %s", s.path)
+			require.LessOrEqual(t, n, functionMax, "the function %s in %s is too long", f.Name.Name, s.path)
+			require.False(t, f.Name.Name == "init" && f.Recv == nil, "%s must not declare a function init", s.path)
 		}
 	}
 	slices.Sort(files)
@@ -120,7 +120,7 @@ func TestSizes(t *testing.T) {
 	require.LessOrEqual(t, quantile(files, .5), fileMedian)
 	require.LessOrEqual(t, quantile(files, .9), fileP90)
 	require.LessOrEqual(t, quantile(functions, .9), functionP90)
-	require.GreaterOrEqual(t, float64(test), minTestRatio*float64(product), "too few test lines for the product lines")
+	require.GreaterOrEqual(t, float64(test), minTestRatio*float64(product), "the ratio of test lines to product lines is too small")
 }
 
 // crowded returns the packages with more than packageMax product files, and their number of files. There is
@@ -138,7 +138,7 @@ func crowded(all []source) map[string]int {
 
 func TestPackages_notCrowded(t *testing.T) {
 	t.Parallel()
-	require.Empty(t, crowded(sources(t)), "packages of more than %d files", packageMax)
+	require.Empty(t, crowded(sources(t)), "no package may have more than %d files", packageMax)
 }
 
 func TestCrowded_detectsOneFileTooMany(t *testing.T) {

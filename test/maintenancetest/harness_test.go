@@ -16,8 +16,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// TestMaintenanceAndDraining sends requests to an installation, over REST and gRPC, during maintenance, and while it
-// stops.
+// TestMaintenanceAndDraining sends requests over REST and gRPC to an installation, both during maintenance and while
+// the installation stops.
 func TestMaintenanceAndDraining(t *testing.T) {
 	for kind, start := range testenv.DrawnKinds(t) {
 		t.Run(kind, func(t *testing.T) {
@@ -31,7 +31,7 @@ func TestMaintenanceAndDraining(t *testing.T) {
 	}
 }
 
-// response is a response with its body read.
+// response is a response whose body has been read.
 type response struct {
 	status int
 	header http.Header
@@ -62,6 +62,11 @@ func request(ctx context.Context, base, token, method, path, body string) (respo
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
+	return perform(req)
+}
+
+// perform sends one request over a new connection.
+func perform(req *http.Request) (response, error) {
 	resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
 	if err != nil {
 		return response{}, err

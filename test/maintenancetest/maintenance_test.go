@@ -94,8 +94,8 @@ func maintenance(t *testing.T, s *testenv.Installation, kind, admin string) {
 	require.Equal(t, http.StatusOK, do(t, s.URL, out, http.MethodGet, "/api/projects", "").status)
 }
 
-// requireClosedWithoutAuth kills all instances of auth. Routes that maintenance closed must stay closed, and the other
-// routes must stay open. Then it starts auth again.
+// requireClosedWithoutAuth kills all instances of auth, and later starts auth again. Meanwhile, routes that
+// maintenance closed must stay closed, and the other routes must stay open.
 func requireClosedWithoutAuth(t *testing.T, s *testenv.Installation, admin string, bases []string) {
 	t.Helper()
 	for _, name := range []string{"auth", "auth-two"} {

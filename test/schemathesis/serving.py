@@ -156,6 +156,12 @@ for _name in ("updateFleet", "deleteFleet", "createJoinToken"):
     GOOD[_name] = lambda h: Good(path={"fleet_id": founded(h)})
 
 
+@good("updatePool")
+def _update_pool(h: Harness) -> Good:
+    made = h.post("/api/fleets", fleet(h), "admin")
+    return Good(path={"pool": made["pools"][0]}, body={"isolation": "none"})
+
+
 @good("joinFleet")
 def _join(h: Harness) -> Good:
     token = h.post(f"/api/fleets/{founded(h)}/join-tokens", {}, "admin")["token"]

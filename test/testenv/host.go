@@ -31,6 +31,8 @@ type host struct {
 	// replacements maps paths and ports of a real machine to those of the host, in the form that
 	// strings.NewReplacer takes.
 	replacements []string
+	// ordinary runs the agent as the user that deploy/README.md names for an agent without root.
+	ordinary bool
 }
 
 // group is the name of the installation's group in deploy/README.md.
@@ -39,9 +41,9 @@ const group = "signalbox"
 // firstID is the first id of the host's users and groups. It is outside the ranges that systems assign.
 const firstID = 60900
 
-// newHost returns a host whose files are in dir. It creates the data folder of the services, as an operator does
-// according to deploy/README.md.
-func newHost(t testing.TB, dir string) *host {
+// newHost returns a host whose files are in dir and whose programs are in the given folder. It creates the data
+// folder of the services, as an operator does according to deploy/README.md.
+func newHost(t testing.TB, dir, programs string) *host {
 	t.Helper()
 	h := &host{t: t, dir: dir}
 	if os.Geteuid() == 0 {
@@ -51,7 +53,7 @@ func newHost(t testing.TB, dir string) *host {
 	}
 	h.replacements = []string{
 		"/etc/signalbox", filepath.Join(dir, "etc", "signalbox"), "/var/lib/signalbox-agent", filepath.Join(dir, "agent"),
-		"/var/lib/signalbox", filepath.Join(dir, "lib"), "/usr/bin/", h.programs() + "/",
+		"/var/lib/signalbox", filepath.Join(dir, "lib"), "/usr/bin/", h.programs(programs, "bin") + "/",
 	}
 	h.folder(filepath.Join(dir, "lib"), "signalbox")
 	return h
@@ -79,7 +81,7 @@ func (h *host) sysusers() {
 	require.NoError(h.t, os.WriteFile(filepath.Join(etc, "group"), []byte(groups.String()), 0o600))
 }
 
-// at returns text, in which the paths and ports of a real machine are replaced by those of the host.
+// at replaces the paths and ports of a real machine in the given text by those of the host.
 func (h *host) at(text string) string { return strings.NewReplacer(h.replacements...).Replace(text) }
 
 func (h *host) all(texts []string) []string {
@@ -154,15 +156,14 @@ func (h *host) environment(u unit) []string {
 	return append(own, h.all(u.environment(h.t))...)
 }
 
-// programs returns the folder with the programs of `make build`. If other users cannot enter that folder, programs
-// copies its files to a folder of the host and returns this folder.
-func (h *host) programs() string {
+// programs returns the folder with the built programs. If other users cannot enter that folder, programs copies its files
+// to a folder of the host with the given name, and returns this folder.
+func (h *host) programs(built, name string) string {
 	h.t.Helper()
-	built := filepath.Join(Root(h.t), "bin")
 	if h.users == nil || accessible(built) {
 		return built
 	}
-	bin := filepath.Join(h.dir, "bin")
+	bin := filepath.Join(h.dir, name)
 	require.NoError(h.t, os.MkdirAll(bin, 0o755))
 	entries, err := os.ReadDir(built)
 	require.NoError(h.t, err)

@@ -4,6 +4,7 @@
 package testenv
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -24,6 +25,7 @@ import (
 	"github.com/signalbox-dev/signalbox/internal/client"
 	"github.com/signalbox-dev/signalbox/internal/e2eflow"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/pg/local"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/test/draw"
 	"github.com/signalbox-dev/signalbox/test/pgtest"
@@ -42,16 +44,33 @@ type Installation struct {
 	Processes map[string]*Process
 	// Order contains the names in the order of their first start.
 	Order []string
+	// Postgres is the database server if each service has its own process. It starts again after it has exited.
+	Postgres *local.Server
+
+	disks openDisks
+	host  *host // nil if all services have one process
 }
 
 // Options change the defaults of an installation.
 type Options struct {
-	// Env is added to every process.
+	// Env is added to the environment of every process.
 	Env map[string]string
 	// Dir is the folder to use instead of a new one, to start an installation with existing data.
 	Dir string
+	// Programs is the folder of the programs to start. If it is empty, the programs of this commit are started.
+	Programs string
+	// Redis starts a Redis server, the process redis, for an installation with one process per service.
+	Redis bool
+	// Tunable lets ALTER SYSTEM turn off fsync, for an installation with one process per service.
+	Tunable bool
 	// OwnEnvironments gives the installation its own Python environments instead of the shared ones.
 	OwnEnvironments bool
+	// Ordinary runs the process that contains the agent (the agent itself or signalboxd) as an ordinary user. The test
+	// itself must run as root.
+	Ordinary bool
+	// Devices are the names of devices, such as nvidia0, in the private /dev of the process that contains the agent.
+	// All of them behave like /dev/null. They need a test that runs as root.
+	Devices []string
 }
 
 // Start starts an installation of one kind.
@@ -84,15 +103,22 @@ func Root(t testing.TB) string {
 			return dir
 		}
 		parent := filepath.Dir(dir)
-		require.NotEqual(t, dir, parent, "no go.mod above the test")
+		require.NotEqual(t, dir, parent, "no parent folder of the test has a go.mod file")
 		dir = parent
 	}
+}
+
+// programs returns the folder of the programs that `make build` has built. If TEST_BIN is set, programs returns that
+// folder instead, for example with the programs of an earlier version.
+func programs(t testing.TB) string {
+	t.Helper()
+	return cmp.Or(os.Getenv("TEST_BIN"), filepath.Join(Root(t), "bin"))
 }
 
 // Bin returns the path of a program that `make build` has built.
 func Bin(t testing.TB, name string) string {
 	t.Helper()
-	path := filepath.Join(Root(t), "bin", name)
+	path := filepath.Join(programs(t), name)
 	_, err := os.Stat(path)
 	require.NoError(t, err, "a program is missing; run make build")
 	return path
@@ -167,7 +193,7 @@ func folder(t testing.TB, o Options) string {
 }
 
 // copyCluster puts an empty database cluster into dir unless dir exists. The tests of signalboxd and of the demo let
-// signalboxd create its own.
+// signalboxd create its own cluster.
 func copyCluster(t testing.TB, dir string) {
 	t.Helper()
 	if _, err := os.Stat(dir); err != nil {

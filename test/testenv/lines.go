@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"io/fs"
@@ -9,17 +10,21 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/agent/host/boundary"
 	"github.com/signalbox-dev/signalbox/internal/e2eflow"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
 // pollInterval is the time between two polls.
 const pollInterval = 20 * time.Millisecond
 
-// Until polls until condition returns true. It fails the test if ctx ends first.
+// Until polls until the condition is true. It fails the test if ctx ends first.
 func (s *Installation) Until(ctx context.Context, what string, condition func() bool) {
 	s.T.Helper()
 	for !condition() {
@@ -40,17 +45,83 @@ func (s *Installation) AgentDir() string {
 }
 
 // Find returns the path of a file in the folders of the agent's works: the first file that has the given name and for
-// which accept returns true. If no such file exists, Find returns "".
+// which the function accept returns true. If no such file exists, Find returns "".
 func (s *Installation) Find(name string, accept func(path string) bool) string {
 	found := ""
-	_ = filepath.WalkDir(filepath.Join(s.AgentDir(), "works"), func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Name() == name && accept(path) {
+	var visit fs.WalkDirFunc
+	visit = func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return nil //nolint:nilerr // the file has disappeared
+		case d.Name() == name && accept(path):
 			found = path
 			return fs.SkipAll
+		case strings.HasSuffix(path, ".img"):
+			if root := s.disks.open(s.T, path); root != "" {
+				_ = filepath.WalkDir(root+"/.", visit) // the root itself is a link
+			}
+			if found != "" {
+				return fs.SkipAll
+			}
 		}
 		return nil
-	})
+	}
+	_ = filepath.WalkDir(filepath.Join(s.AgentDir(), "works"), visit)
 	return found
+}
+
+// Inside returns a path of a folder that the work writes to, such as `package`. The argument work is the work's folder
+// in the agent's data.
+func (s *Installation) Inside(work, folder string) string {
+	if root := s.disks.open(s.T, filepath.Join(work, "disk.img")); root != "" {
+		return filepath.Join(root, folder)
+	}
+	return filepath.Join(work, folder)
+}
+
+// WorkOf returns the folder of the work that contains path, a path that Find has returned.
+func (s *Installation) WorkOf(path string) string {
+	s.disks.mu.Lock()
+	defer s.disks.mu.Unlock()
+	for image, root := range s.disks.roots {
+		if strings.HasPrefix(path, root.Name()+"/") {
+			return filepath.Dir(image)
+		}
+	}
+	works := filepath.Join(s.AgentDir(), "works") + "/"
+	work, _, _ := strings.Cut(strings.TrimPrefix(path, works), "/")
+	return works + work
+}
+
+// openDisks holds the disks of works that a test has opened, by the paths of their images. They stay open until the
+// test ends, so that the paths in them stay valid.
+type openDisks struct {
+	mu    sync.Mutex
+	roots map[string]*os.File
+}
+
+// open returns a path of the root of the disk, or "" if the disk was removed.
+func (o *openDisks) open(t testing.TB, image string) string {
+	t.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if root := o.roots[image]; root != nil {
+		return root.Name()
+	}
+	d := boundary.Disk{Image: image, Purpose: boundary.Scratch}
+	if strings.HasPrefix(filepath.Base(image), "spool") {
+		d.Purpose = boundary.Reports
+	}
+	root, err := d.Open()
+	if err != nil {
+		return ""
+	}
+	t.Cleanup(func() { _ = root.Close() })
+	if o.roots == nil {
+		o.roots = map[string]*os.File{}
+	}
+	o.roots[image] = root
+	return root.Name()
 }
 
 // Command returns the submission of a job that runs the given command.
@@ -65,8 +136,29 @@ func Command(ctx context.Context, s *Installation, l *e2eflow.Loop, command ...s
 	}}
 }
 
-// Counter is a job that prints numbered lines until it is stopped, and then the number of these lines. Its log must
-// contain each line once and in order, even if processes were killed meanwhile.
+const exporting = `
+import sys, signalbox
+with signalbox.init() as run:
+    run.starting()
+    run.running()
+    with open("model.gguf", "wb") as f:
+        f.write(bytes.fromhex(sys.argv[1]))
+    run.artifact("model.gguf", kind="merged_model", format="gguf", step=1)
+`
+
+// ExportModel runs a job that exports the smallest valid model, and returns the artifact of the model.
+// fixtures.Engine can serve the model.
+func ExportModel(ctx context.Context, s *Installation, l *e2eflow.Loop) e2eflow.Artifact {
+	s.T.Helper()
+	require.NoError(s.T, l.Submit(ctx, Command(ctx, s, l, "python", "-c", exporting, hex.EncodeToString(fixtures.GGUF(l.Name)))))
+	require.NoError(s.T, l.AwaitEnd(ctx), s.Tail())
+	artifact, err := l.FindArtifact(ctx, "merged_model", "gguf")
+	require.NoError(s.T, err)
+	return artifact
+}
+
+// Counter is a job that prints numbered lines until it is stopped, and then prints the number of these lines. Its log
+// must contain each line once and in order, even if processes were killed meanwhile.
 type Counter struct {
 	s   *Installation
 	l   *e2eflow.Loop
@@ -79,7 +171,7 @@ const counting = `exec 2>/dev/null; stop=; trap 'stop=1' TERM; n=0
 until [ "$stop" ]; do n=$((n+1)); echo "$0 $n"; sleep 0.1; done
 echo "$0 ends at $n"`
 
-// Count starts a counter. The counter uses the client and the settings of other.
+// Count starts a counter. The counter uses the client and the settings of the given Loop.
 func (s *Installation) Count(ctx context.Context, other *e2eflow.Loop) *Counter {
 	s.T.Helper()
 	c := &Counter{s: s, l: &e2eflow.Loop{
@@ -130,6 +222,15 @@ func (c *Counter) written() int {
 	raw, err := os.ReadFile(c.log)
 	require.NoError(c.s.T, err)
 	return strings.Count(string(raw), "\n")
+}
+
+// AwaitLast waits until a stopped counter has printed its last line, even if no agent reports it.
+func (c *Counter) AwaitLast(ctx context.Context) {
+	c.s.T.Helper()
+	c.s.Until(ctx, "the counter has printed its last line", func() bool {
+		raw, err := os.ReadFile(c.log)
+		return err == nil && strings.Contains(string(raw), c.l.Name+" ends at ")
+	})
 }
 
 // Stop requests the stop of the counter. It repeats the request until it succeeds.

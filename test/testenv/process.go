@@ -19,13 +19,15 @@ type Process struct {
 
 	t    testing.TB
 	argv []string
-	env  []string
-	dir  string              // working directory; if empty, the test's
-	cred *syscall.Credential // user and groups; if nil, the test's
-	log  string
-	cmd  *exec.Cmd
-	done chan struct{}
-	err  error
+	// before is the command that a unit runs before each start, or empty.
+	before []string
+	env    []string
+	dir    string              // working directory; if empty, the test's
+	cred   *syscall.Credential // user and groups; if nil, the test's
+	log    string
+	cmd    *exec.Cmd
+	done   chan struct{}
+	err    error
 }
 
 // newProcess returns a process that is not started yet.
@@ -60,6 +62,14 @@ func (p *Process) once(argv ...string) {
 	cmd.Env, cmd.Dir, cmd.SysProcAttr = p.env, p.dir, &syscall.SysProcAttr{Credential: p.cred}
 	out, err := cmd.CombinedOutput()
 	require.NoError(p.t, err, "%s: %s", argv, out)
+}
+
+// prepare runs the command that precedes the start of the unit.
+func (p *Process) prepare() {
+	p.t.Helper()
+	if len(p.before) > 0 {
+		p.once(p.before...)
+	}
 }
 
 // PID returns the process id.

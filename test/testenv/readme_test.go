@@ -53,8 +53,8 @@ func TestReadme_installsAndStartsEveryUnit(t *testing.T) {
 	}
 }
 
-// row returns the row of a process in the README's table: files contains the files that the host of the process must
-// have, and listens the column with its ports.
+// row returns the row of a process in the README's table: `files` are the files that the host of the process must
+// have, and `listens` is the column with the ports of the process.
 func row(t *testing.T, name string) (files []string, listens string) {
 	t.Helper()
 	text, _ := readme(t)
@@ -107,10 +107,10 @@ func TestReadme_listsFilesAndPortsOfEachHost(t *testing.T) {
 			return ok
 		}
 		for _, file := range needed {
-			require.True(t, slices.ContainsFunc(files, func(p string) bool { return matches(p, file) }), "%s needs %s", name, file)
+			require.True(t, slices.ContainsFunc(files, func(p string) bool { return matches(p, file) }), "the README must list for %s the file %s, which its settings name", name, file)
 		}
 		for _, pattern := range files {
-			require.True(t, slices.ContainsFunc(needed, func(f string) bool { return matches(pattern, f) }), "%s does not need %s", name, pattern)
+			require.True(t, slices.ContainsFunc(needed, func(f string) bool { return matches(pattern, f) }), "the README lists for %s the file %s, which its settings do not name", name, pattern)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -17,6 +18,13 @@ const (
 	stopTimeout  = 15 * time.Second
 )
 
+// smallReserve reserves little disk space, because the folders of tests are often in memory, which many installations
+// share.
+const smallReserve = "SERVICE_AGENT_RESERVE_BYTES=1048576"
+
+// smallDisks gives each work a small disk of a fixed size, so that many works fit.
+const smallDisks = "SERVICE_AGENT_WORK_DISK_BYTES=134217728"
+
 // Single starts an installation in a single process, signalboxd, and waits until it serves requests.
 func Single(t testing.TB, o Options) *Installation {
 	t.Helper()
@@ -25,7 +33,8 @@ func Single(t testing.TB, o Options) *Installation {
 	pass, passFile := password(t, dir)
 	s := &Installation{T: t, Password: pass, Dir: dir, Environments: environments(t, dir, o), Processes: map[string]*Process{}, Order: []string{"signalboxd"}}
 	env := append(os.Environ(), "SERVICE_BOOTSTRAP_ADMIN_PASSWORD_FILE="+passFile,
-		"SERVICE_AGENT_ENVIRONMENTS="+s.Environments, "SERVICE_POSTGRES_CACHE="+filepath.Join(Root(t), ".cache", "postgres"))
+		"SERVICE_AGENT_ENVIRONMENTS="+s.Environments, "SERVICE_POSTGRES_CACHE="+filepath.Join(Root(t), ".cache", "postgres"),
+		smallReserve, smallDisks)
 	if !o.OwnEnvironments {
 		env = append(env, "PATH="+PathWithUV(t))
 	}
@@ -37,8 +46,14 @@ func Single(t testing.TB, o Options) *Installation {
 	for k, v := range o.Env {
 		env = append(env, k+"="+v)
 	}
-	s.Processes["signalboxd"] = newProcess(t, dir, "signalboxd", env, Bin(t, "signalboxd"),
+	program := filepath.Join(cmp.Or(o.Programs, programs(t)), "signalboxd")
+	require.FileExists(t, program, "a program is missing; run make build")
+	s.Processes["signalboxd"] = newProcess(t, dir, "signalboxd", env, program,
 		"--data", filepath.Join(dir, "data"), "--listen", listen, "--ready-file", s.readyFile())
+	if o.Ordinary {
+		s.ordinary(s.Processes["signalboxd"])
+	}
+	s.Processes["signalboxd"].giveDevices(o.Devices)
 	t.Cleanup(func() { sweep(t, dir) })
 	t.Cleanup(s.close)
 	s.StartSingle()

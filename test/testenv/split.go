@@ -1,14 +1,17 @@
 package testenv
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +19,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/internal/client"
 	"github.com/signalbox-dev/signalbox/platform/pg/local"
+	"github.com/signalbox-dev/signalbox/test/redistest"
 )
 
 // services are the services in the order of their start. The agent starts after them.
@@ -33,9 +37,15 @@ func Split(t testing.TB, o Options) *Installation {
 	pass, passFile := password(t, dir)
 	s := &Installation{T: t, Password: pass, Dir: dir, Processes: map[string]*Process{}}
 	t.Cleanup(func() { sweep(t, dir) }) // runs after close has stopped the processes
-	admin := startPostgres(t, dir)
+	server, admin := startPostgres(t, dir, o.Tunable)
+	s.Postgres = server
 	t.Cleanup(s.close) // runs before the database stops
-	h := newHost(t, dir)
+	if o.Redis {
+		o.Env = s.startRedis(o.Env)
+	}
+	h := newHost(t, dir, cmp.Or(o.Programs, programs(t)))
+	s.host = h
+	h.ordinary = o.Ordinary
 	free := freePorts(t, len(ports))
 	for i, p := range ports {
 		h.replacements = append(h.replacements, ":"+p, ":"+free[i])
@@ -55,20 +65,25 @@ func Split(t testing.TB, o Options) *Installation {
 	return s
 }
 
-// launch runs the ExecStartPre command of a unit and starts its ExecStart command. The environment consists of the
-// unit's environment, extra, which contains lines that an operator would add, and o.Env.
+// launch runs the ExecStartPre command of a unit and starts its ExecStart command. The environment has three parts:
+// the unit's environment, the lines in `extra`, which an operator would add, and o.Env.
 func (s *Installation) launch(h *host, name string, o Options, extra []string) {
 	s.T.Helper()
-	u := readUnit(s.T, "signalbox-"+name+".service")
+	u := h.unit(s.T, name)
 	env := append(h.environment(u), extra...)
 	for k, v := range o.Env {
 		env = append(env, k+"="+v)
 	}
 	p := newProcess(s.T, s.Dir, name, env, h.all(u.command("ExecStart"))...)
 	p.dir, p.cred = h.at(u.one("WorkingDirectory")), h.credential(u)
-	if before := h.all(u.command("ExecStartPre")); len(before) > 0 {
-		p.once(before...)
+	if o.Ordinary && name == "agent" {
+		p.argv, p.cred = asUser(s.T, s.Dir, p.cred.Uid, p.cred.Gid, p.argv), nil
 	}
+	if name == "agent" {
+		p.giveDevices(o.Devices)
+	}
+	p.before = h.all(u.command("ExecStartPre"))
+	p.prepare()
 	s.Processes[name], s.Order = p, append(s.Order, name)
 	p.Start()
 	s.T.Logf("%s: process %d", name, p.PID())
@@ -77,14 +92,18 @@ func (s *Installation) launch(h *host, name string, o Options, extra []string) {
 // launchAgent makes the host a node and starts its agent.
 func (s *Installation) launchAgent(h *host, o Options) {
 	s.T.Helper()
-	u := readUnit(s.T, "signalbox-agent.service")
+	u := h.unit(s.T, "agent")
 	if h.users != nil && !h.python(h.credential(u)) {
 		s.T.Log("the agent runs as the test's user, because the user of its unit finds no suitable Python")
 		h.users = nil
 	}
 	h.folder(filepath.Join(s.Dir, "agent"), u.one("User"))
 	s.Environments = h.environments(o)
-	extra := append([]string{"PATH=" + h.searchPath(), "SERVICE_AGENT_ENVIRONMENTS=" + s.Environments}, installerVariables()...)
+	path := h.searchPath()
+	if o.Ordinary {
+		path = tools(s.T, s.Dir) + ":" + path
+	}
+	extra := append([]string{"PATH=" + path, "SERVICE_AGENT_ENVIRONMENTS=" + s.Environments, smallReserve, smallDisks}, installerVariables()...)
 	s.join(h)
 	s.launch(h, "agent", o, extra)
 }
@@ -96,7 +115,7 @@ func (h *host) environments(o Options) string {
 	if h.users == nil {
 		return environments(h.t, h.dir, o)
 	}
-	user := readUnit(h.t, "signalbox-agent.service").one("User")
+	user := h.unit(h.t, "agent").one("User")
 	cache := filepath.Join(Root(h.t), ".cache")
 	dir := filepath.Join(cache, fmt.Sprint("agent-envs-", h.users[user].uid))
 	if o.OwnEnvironments || !accessible(cache) {
@@ -120,8 +139,21 @@ func installerVariables() []string {
 	return out
 }
 
-// startPostgres starts a database server for the installation and returns the path of a file with its admin URL.
-func startPostgres(t testing.TB, dir string) string {
+// startRedis starts a Redis server and returns the settings of the installation with its URL.
+func (s *Installation) startRedis(env map[string]string) map[string]string {
+	s.T.Helper()
+	port := freePorts(s.T, 1)[0]
+	p := newProcess(s.T, s.Dir, "redis", nil, redistest.Program(s.T), "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", s.Dir)
+	s.Processes["redis"], s.Order = p, append(s.Order, "redis")
+	p.Start()
+	env = maps.Clone(env)
+	env["SERVICE_REDIS_URL"] = "redis://127.0.0.1:" + port + "/0"
+	return env
+}
+
+// startPostgres starts a database server for the installation. It returns the server and the path of a file that
+// contains the server's admin URL.
+func startPostgres(t testing.TB, dir string, tunable bool) (*local.Server, string) {
 	t.Helper()
 	bin, err := local.Find("", filepath.Join(Root(t), ".cache", "postgres"))
 	require.NoError(t, err)
@@ -129,25 +161,46 @@ func startPostgres(t testing.TB, dir string) string {
 	copyCluster(t, data)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), readyTimeout)
 	defer cancel()
-	server, err := local.Start(ctx, local.Config{BinDir: bin, Dir: data, Entropy: rand.Reader})
+	server, err := local.Start(ctx, local.Config{BinDir: bin, Dir: data, Entropy: rand.Reader, Tunable: tunable})
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = server.Stop(context.WithoutCancel(t.Context())) })
+	supervising, end := context.WithCancel(context.WithoutCancel(t.Context()))
+	var supervisor sync.WaitGroup
+	supervisor.Go(func() {
+		if err := server.Run(supervising); err != nil {
+			t.Errorf("the database server failed: %v", err)
+		}
+	})
+	t.Cleanup(func() {
+		end()
+		supervisor.Wait()
+	})
 	file := filepath.Join(dir, "admin-url")
 	require.NoError(t, os.WriteFile(file, []byte(server.AdminURL().Reveal()), 0o600))
-	return file
+	return server, file
 }
 
 // setup runs the setup commands of deploy/README.md for the host.
 func (h *host) setup(adminFile string) {
 	h.t.Helper()
-	for _, args := range [][]string{{"certs"}, {"secrets"}, {"database", "--admin-url-file", adminFile}} {
-		args = append(args, "--dir", "/etc/signalbox", "--root", h.dir)
-		if h.users != nil {
-			args = append(args, "--group", group)
-		}
-		out, err := exec.CommandContext(h.t.Context(), Bin(h.t, "signalbox-setup"), args...).CombinedOutput()
-		require.NoError(h.t, err, "%s: %s", args, out)
+	h.runSetup("certs")
+	h.runSetup("secrets")
+	h.setupDatabase(adminFile)
+}
+
+// setupDatabase creates what the services need in the database.
+func (h *host) setupDatabase(adminFile string) {
+	h.t.Helper()
+	h.runSetup("database", "--admin-url-file", adminFile)
+}
+
+func (h *host) runSetup(args ...string) {
+	h.t.Helper()
+	args = append(args, "--dir", "/etc/signalbox", "--root", h.dir)
+	if h.users != nil {
+		args = append(args, "--group", group)
 	}
+	out, err := exec.CommandContext(h.t.Context(), h.at("/usr/bin/signalbox-setup"), args...).CombinedOutput()
+	require.NoError(h.t, err, "%s: %s", args, out)
 }
 
 // AwaitServing waits until the gateway responds and can reach auth.
@@ -181,7 +234,7 @@ func (s *Installation) join(h *host) {
 	require.NoError(s.T, l.Client.Post(ctx, "/api/fleets/"+fleet.ID+"/join-tokens", map[string]any{}, &token), s.Tail())
 	file := filepath.Join(s.Dir, "agent", "join-token")
 	require.NoError(s.T, os.WriteFile(file, []byte(token.Token), 0o600))
-	u := readUnit(s.T, "signalbox-agent.service")
+	u := h.unit(s.T, "agent")
 	h.setOwner(file, u.one("User"), u.one("Group"), 0o600)
 	p := newProcess(s.T, s.Dir, "agent", h.environment(u))
 	p.dir, p.cred = h.at(u.one("WorkingDirectory")), h.credential(u)

@@ -20,7 +20,7 @@ func status(t *testing.T, pid int, key string) []string {
 			return strings.Fields(rest)
 		}
 	}
-	require.FailNow(t, "no "+key)
+	require.FailNow(t, "the status of the process has no line "+key)
 	return nil
 }
 
@@ -84,7 +84,7 @@ func requireEnvironment(t *testing.T, name string, u unit, p *Process) {
 	case "auth":
 		want = append(want, "SERVICE_BOOTSTRAP_ADMIN_PASSWORD_FILE")
 	case "agent":
-		want = append(want, "SERVICE_AGENT_ENVIRONMENTS", "PIP_NO_INDEX_OF_A_TEST")
+		want = append(want, "SERVICE_AGENT_ENVIRONMENTS", "SERVICE_AGENT_RESERVE_BYTES", "SERVICE_AGENT_WORK_DISK_BYTES", "PIP_NO_INDEX_OF_A_TEST")
 	}
 	var got []string
 	for _, line := range environ(t, p.PID()) {
@@ -113,7 +113,7 @@ func requirePrivateFolders(t *testing.T, h *host, s *Installation) {
 			require.NoError(t, err)
 			require.Zero(t, info.Mode().Perm()&0o007, path)
 			if folder == "agent" {
-				// No other user can enter the folder. Inside it, files are readable for the users of works.
+				// No other user can enter the folder. Inside it, files are readable by the users of works.
 				return fs.SkipAll
 			}
 			return nil

@@ -82,7 +82,7 @@ func removeGroup(t testing.TB, group string) {
 }
 
 // groups returns the cgroups that the agent's shims in a folder created. A shim that was killed has not removed its
-// group.
+// cgroup.
 func groups(t testing.TB, dir string) []string {
 	t.Helper()
 	var all []string

@@ -36,6 +36,16 @@ func readUnit(t testing.TB, file string) unit {
 	return u
 }
 
+// unit returns the unit of a process of the host.
+func (h *host) unit(t testing.TB, name string) unit {
+	t.Helper()
+	u := readUnit(t, "signalbox-"+name+".service")
+	if name == "agent" && h.ordinary {
+		u["User"], u["Group"] = append(u["User"], "signalbox-agent"), append(u["Group"], "signalbox-agent")
+	}
+	return u
+}
+
 // environment returns the lines of the unit's environment files in deploy/env.
 func (u unit) environment(t testing.TB) []string {
 	t.Helper()

@@ -32,9 +32,9 @@ func once(u unit) bool { return u.one("Type") == "oneshot" }
 func builtPrograms(t *testing.T) []string {
 	t.Helper()
 	var patterns []string
-	for _, line := range lines(t, filepath.Join(Root(t), "Makefile")) {
-		if rest, ok := strings.CutPrefix(line, "BINARIES ="); ok {
-			patterns = strings.Fields(rest)
+	for _, line := range lines(t, filepath.Join(Root(t), "scripts", "build.sh")) {
+		if rest, ok := strings.CutPrefix(line, "programs=("); ok {
+			patterns = strings.Fields(strings.TrimSuffix(rest, ")"))
 		}
 	}
 	require.NotEmpty(t, patterns)
@@ -104,12 +104,12 @@ func TestUnits_usersAndGroups(t *testing.T) {
 			continue
 		}
 		if name == agentUnit {
-			require.Equal(t, "root", u.one("User"), "the agent gives each work a user of its own")
+			require.Equal(t, "root", u.one("User"), "the agent must be root, because it gives each work its own user")
 			continue
 		}
 		require.Contains(t, users, u.one("User"), name)
 		require.Contains(t, groups, u.one("Group"), name)
-		require.Empty(t, first[u.one("Group")], "%s: two units must not share a first group", name)
+		require.Empty(t, first[u.one("Group")], "%s: two units must not have the same primary group", name)
 		first[u.one("Group")] = name
 		for one := range strings.FieldsSeq(u.one("SupplementaryGroups")) {
 			require.Contains(t, groups, one, name)
@@ -143,7 +143,7 @@ const agentUnit = "signalbox-agent.service"
 
 func TestUnitsWithWorks_allowTheBoundary(t *testing.T) {
 	t.Parallel()
-	require.NotContains(t, readUnit(t, agentUnit).one("CapabilityBoundingSet"), "~", "the capabilities must be named")
+	require.NotContains(t, readUnit(t, agentUnit).one("CapabilityBoundingSet"), "~", "the unit must list the allowed capabilities")
 	for _, name := range []string{agentUnit, "signalboxd.service"} {
 		for _, key := range []string{"ProtectKernelTunables", "ProtectKernelLogs", "ProtectProc", "ProcSubset", "SystemCallFilter"} {
 			require.Empty(t, readUnit(t, name).one(key), "%s: %s: a work could not have its own /proc", name, key)
@@ -151,12 +151,12 @@ func TestUnitsWithWorks_allowTheBoundary(t *testing.T) {
 	}
 }
 
-func TestUnitsWithWorks_leaveThemAlone(t *testing.T) {
+func TestUnitsWithWorks_leaveWorksRunning(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{agentUnit, "signalboxd.service"} {
 		u := readUnit(t, name)
 		require.Equal(t, "process", u.one("KillMode"), "%s: works must outlive the process", name)
-		require.Equal(t, "continue", u.one("OOMPolicy"), "%s: a work killed for its memory must not stop the others", name)
+		require.Equal(t, "continue", u.one("OOMPolicy"), "%s: a work killed for using too much memory must not stop the others", name)
 		for _, key := range []string{"PrivateTmp", "PrivateDevices", "ProtectClock", "MemoryDenyWriteExecute", "RestrictNamespaces"} {
 			require.Empty(t, u.one(key), "%s: %s: works use devices, generate code and outlive the process's mounts", name, key)
 		}

@@ -100,7 +100,7 @@ func TestCompare_breakingChanges(t *testing.T) {
 		"response value with a different type":    {`"id": {"type": "string"}`, `"id": {"type": "integer"}`, "[response-property-type-changed]"},
 		"response value with a different format":  {`{"type": "string", "format": "date-time"}`, `{"type": "string"}`, "[response-property-type-changed]"},
 		"map with different values":               {`"additionalProperties": {"type": "string"}}`, `"additionalProperties": {"type": "integer"}}`, "[response-property-type-changed]"},
-		"additional form of a response value":     {`{"anyOf": [{"type": "number"}, {"type": "string", "enum": ["NaN"]}]}`, `{"anyOf": [{"type": "number"}, {"type": "string"}, {"type": "boolean"}]}`, "[response-property-type-generalized]"},
+		"additional type of a response value":     {`{"anyOf": [{"type": "number"}, {"type": "string", "enum": ["NaN"]}]}`, `{"anyOf": [{"type": "number"}, {"type": "string"}, {"type": "boolean"}]}`, "[response-property-type-generalized]"},
 		"a removed route":                         {`"/api/jobs/{id}/stream"`, `"/api/jobs/{id}/events"`, "GET /api/jobs/{id}/stream: api path removed without deprecation [api-path-removed-without-deprecation]"},
 		"a removed method": {`"get": {
         "security": [], "responses"`, `"put": {

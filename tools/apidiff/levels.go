@@ -21,8 +21,8 @@ func levels() map[string]checker.Level {
 	return out
 }
 
-// widens reports whether the check concerns which values of a type are allowed, for example an enum or a limit. In
-// responses these may change: an enum gains values, and a limit that is relaxed for requests is also relaxed for the
+// widens reports whether the check concerns the allowed values of a type, for example an enum or a limit. In responses,
+// these values may change: an enum gains values, and a limit that is relaxed for requests is also relaxed for the
 // responses that repeat the value. Unevaluated properties stand for additional properties; see rewriter.
 func widens(id string) bool {
 	for _, part := range []string{"-enum-value-added", "-became-not-enum", "-pattern-changed", "-pattern-removed", "-multiple-of-", "-unique-items-", "-unevaluated-properties-"} {

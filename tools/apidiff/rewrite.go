@@ -8,7 +8,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// rewriter expresses parts of a document that oasdiff does not compare in keywords that oasdiff compares.
+// rewriter replaces keywords that oasdiff does not compare by keywords that oasdiff compares.
 type rewriter struct{ doc map[string]any }
 
 // rewrite changes a node and everything below it.
@@ -37,24 +37,23 @@ func events(content map[string]any) {
 	}
 }
 
-// schema rewrites the keywords of a schema. It is called for every object of the document, but outside schemas only the
-// keyword deprecated occurs.
+// schema rewrites the keywords of a schema. It is called for every object of the document. Of the keywords below, only
+// deprecated occurs outside schemas.
 func (r rewriter) schema(node map[string]any) {
 	// oasdiff permits the removal of deprecated parts, but such a removal breaks clients too.
 	if _, ok := node["deprecated"].(bool); ok {
 		delete(node, "deprecated")
 	}
-	// Without this, an object of a request that no longer accepts other properties is not reported. The schema {"not":
-	// {}} accepts nothing; the value false is not compared either.
+	// Otherwise oasdiff does not report an object of a request that no longer accepts other properties. The schema
+	// {"not": {}} accepts nothing, as false does; oasdiff does not compare the value false.
 	if node["additionalProperties"] == false {
 		node["unevaluatedProperties"] = map[string]any{"not": map[string]any{}}
 	}
-	// Without this, a parameter that now accepts only one value is not reported.
+	// Otherwise oasdiff does not report a parameter that now accepts only one value.
 	if fixed, ok := node["const"].(string); ok && node["enum"] == nil {
 		node["enum"] = []any{fixed}
 	}
-	// Without these two, a response that loses the schema of its items, or its anyOf, is not reported: any value would
-	// be possible.
+	// Without the next two statements, oasdiff does not report a response that loses the schema of its items or its anyOf.
 	if node["type"] == "array" && node["items"] == nil {
 		node["items"] = map[string]any{}
 	}
@@ -65,7 +64,7 @@ func (r rewriter) schema(node map[string]any) {
 	}
 }
 
-// types returns the types of the forms, or nil if one of the forms does not have exactly one type.
+// types returns the types of the given forms, or nil if a form does not have exactly one type.
 func (r rewriter) types(forms []any) []any {
 	var out []any
 	for _, form := range forms {

@@ -13,14 +13,15 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/signalbox-dev/signalbox/tools/internal/example"
 	"github.com/signalbox-dev/signalbox/tools/internal/surface"
 )
 
-type inputs struct{ image, list, overlay, out string }
+type inputs struct{ image, list, overlay, goldens, out string }
 
 func run(in inputs) error {
-	if in.image == "" || in.list == "" || in.overlay == "" || in.out == "" {
-		return errors.New("-image, -http, -overlay and -out are required")
+	if in.image == "" || in.list == "" || in.overlay == "" || in.goldens == "" || in.out == "" {
+		return errors.New("-image, -http, -overlay, -goldens and -out are required")
 	}
 	var data [3][]byte
 	for i, path := range []string{in.image, in.list, in.overlay} {
@@ -29,7 +30,11 @@ func run(in inputs) error {
 			return fmt.Errorf("read input: %w", err)
 		}
 	}
-	document, err := generate(data[0], data[1], data[2])
+	goldens, err := example.Load(in.goldens)
+	if err != nil {
+		return fmt.Errorf("read the goldens: %w", err)
+	}
+	document, err := generate(data[0], data[1], data[2], goldens)
 	if err != nil {
 		return err
 	}
@@ -63,7 +68,7 @@ type generator struct {
 	surface *surface.Surface
 	overlay *overlay
 	names   *names
-	// leaves has the path variables of each binding, by request message. They are not part of the body.
+	// leaves lists the path variables of each binding, by request message. Path variables are not part of the body.
 	leaves map[protoreflect.FullName][][]string
 	// ids, tags and described record the operation ids, the tags, and the operations and patches of the overlay that
 	// were used.
@@ -71,7 +76,7 @@ type generator struct {
 }
 
 // generate returns the document.
-func generate(image, list, over []byte) ([]byte, error) {
+func generate(image, list, over []byte, goldens example.Goldens) ([]byte, error) {
 	s, err := surface.Read(image, list)
 	if err != nil {
 		return nil, err
@@ -100,6 +105,9 @@ func generate(image, list, over []byte) ([]byte, error) {
 	document.set("paths", paths)
 	document.set("components", components)
 	if err := prune(document); err != nil {
+		return nil, err
+	}
+	if err := addExamples(document, goldens); err != nil {
 		return nil, err
 	}
 	text, err := plain(document)

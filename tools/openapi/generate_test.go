@@ -75,11 +75,11 @@ func image(t *testing.T) []byte {
 // document returns the generated document of the small product.
 func document(t *testing.T) map[string]any {
 	t.Helper()
-	text, err := generate(image(t), []byte(list), []byte(over))
+	text, err := generate(image(t), []byte(list), []byte(over), nil)
 	require.NoError(t, err)
-	again, err := generate(image(t), []byte(list), []byte(over))
+	again, err := generate(image(t), []byte(list), []byte(over), nil)
 	require.NoError(t, err)
-	require.Equal(t, string(text), string(again), "the same input gives the same bytes")
+	require.Equal(t, string(text), string(again), "the same input must give the same bytes")
 	var out map[string]any
 	require.NoError(t, json.Unmarshal(text, &out))
 	return out
@@ -128,7 +128,7 @@ func TestGenerate_responseProperties(t *testing.T) {
 		requireJSON(t, want, at(t, job, "properties", name))
 	}
 	requireJSON(t, `["id","state","message","steps","rate","took","spec","blob","parts","first","ended_at","created_at","labels","pair"]`, at(t, job, "required"))
-	require.NotContains(t, job, "additionalProperties", "responses may gain properties")
+	require.NotContains(t, job, "additionalProperties", "responses must allow new properties")
 	require.Equal(t, "Job is one.", at(t, job, "description"))
 }
 
@@ -145,6 +145,8 @@ func TestGenerate_requestBounds(t *testing.T) {
 		"part":  `{"$ref": "#/components/schemas/PartInput"}`,
 		"pair":  `{"anyOf": [{"$ref": "#/components/schemas/Pair"}, {"type": "null"}]}`,
 		"email": `{"type": ["string", "null"], "format": "email", "maxLength": 64}`,
+		"mail":  `{"type": "string", "maxLength": 64, "anyOf": [{"const": ""}, {"format": "email"}]}`,
+		"note":  `{"type": "string", "maxLength": 64}`,
 		"env":   `{"type": "object", "additionalProperties": {"type": "string"}, "propertyNames": {"minLength": 1}, "maxProperties": 2}`,
 		"size":  `{"type": "integer", "format": "int32", "minimum": 5, "maximum": 2147483647}`,
 	} {
@@ -152,7 +154,7 @@ func TestGenerate_requestBounds(t *testing.T) {
 	}
 	requireJSON(t, `["name", "key", "state", "pools", "part"]`, at(t, schema, "required"))
 	requireJSON(t, `false`, at(t, schema, "additionalProperties"))
-	require.NotContains(t, at(t, schema, "properties"), "project", "path variables are not in the body")
+	require.NotContains(t, at(t, schema, "properties"), "project", "path variables must not be in the body")
 }
 
 func TestGenerate_messageWithDifferentDirections(t *testing.T) {
@@ -164,8 +166,8 @@ func TestGenerate_messageWithDifferentDirections(t *testing.T) {
 	requireJSON(t, `{"type":"object","properties":{"left":{"type":"string","minLength":1,"maxLength":256},
 		"right":{"type":"integer","format":"int32","minimum":1,"maximum":2147483647}},
 		"required":["left","right"],"additionalProperties":false}`, at(t, schemas, "Pair"))
-	require.NotContains(t, schemas, "GetRequest", "a request without a body has no schema")
-	require.NotContains(t, schemas, "ListResponse", "lists are bare arrays")
+	require.NotContains(t, schemas, "GetRequest", "a request without a body must have no schema")
+	require.NotContains(t, schemas, "ListResponse", "lists must be bare arrays")
 }
 
 func statuses(t *testing.T, op any) []string {
@@ -233,7 +235,8 @@ func TestGenerate_parameters(t *testing.T) {
 		{"name":"since","in":"query","required":false,"schema":{"type":"string","format":"date-time"}}]`,
 		at(t, paths, "/api/jobs", "get", "parameters"))
 	requireJSON(t, `[{"name":"job_id","in":"path","required":true,"schema":{"type":"string","minLength":1}},
-		{"name":"deep","in":"query","required":false,"schema":{"type":"boolean"}}]`, at(t, paths, "/api/jobs/{job_id}", "get", "parameters"))
+		{"name":"deep","in":"query","required":false,"schema":{"type":"boolean"}},
+		{"name":"limit","in":"query","required":false,"schema":{"type":"integer","format":"int32","minimum":1,"maximum":100}}]`, at(t, paths, "/api/jobs/{job_id}", "get", "parameters"))
 	requireJSON(t, `[{"$ref":"#/components/parameters/IdempotencyKey"}]`, at(t, paths, "/api/jobs", "post", "parameters"))
 	requireJSON(t, `[{"name":"id","in":"path","required":true,"schema":{"type":"string","minLength":1}},
 		{"name":"after","in":"query","required":false,"schema":{"type":"integer","format":"int64","minimum":-9223372036854775808,"maximum":9223372036854775807}},
@@ -283,12 +286,12 @@ func TestGenerate_invalidOverlays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			require.Contains(t, over, c.from)
-			_, err := generate(image(t), []byte(list), []byte(strings.Replace(over, c.from, c.to, 1)))
+			_, err := generate(image(t), []byte(list), []byte(strings.Replace(over, c.from, c.to, 1)), nil)
 			require.ErrorContains(t, err, c.want)
 		})
 	}
 	for _, text := range []string{"", "[]", "3"} {
-		_, err := generate(image(t), []byte(list), []byte(text))
+		_, err := generate(image(t), []byte(list), []byte(text), nil)
 		require.ErrorContains(t, err, "parse overlay")
 	}
 }
@@ -296,15 +299,20 @@ func TestGenerate_invalidOverlays(t *testing.T) {
 func TestFilesAreWritten(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	in := inputs{image: filepath.Join(dir, "image"), list: filepath.Join(dir, "list"), overlay: filepath.Join(dir, "overlay"), out: filepath.Join(dir, "gen", "openapi")}
+	in := inputs{image: filepath.Join(dir, "image"), list: filepath.Join(dir, "list"), overlay: filepath.Join(dir, "overlay"), goldens: filepath.Join(dir, "golden"), out: filepath.Join(dir, "gen", "openapi")}
 	require.NoError(t, os.WriteFile(in.image, image(t), 0o600))
 	require.NoError(t, os.WriteFile(in.list, []byte(list), 0o600))
 	require.ErrorContains(t, run(in), "read input")
 	require.NoError(t, os.WriteFile(in.overlay, []byte(over), 0o600))
+	require.ErrorContains(t, run(in), "read the goldens")
+	require.NoError(t, os.Mkdir(in.goldens, 0o750))
+	golden := "A.\n-- request --\nGET /api/jobs/{{job}}\n-- response --\n200\n\n{\"job_id\": \"{{job}}\", \"<<rest>>\": \"<<any>>\"}\n"
+	require.NoError(t, os.WriteFile(filepath.Join(in.goldens, "get.txtar"), []byte(golden), 0o600))
 	require.NoError(t, run(in))
 	text, err := os.ReadFile(filepath.Join(in.out, "openapi.json"))
 	require.NoError(t, err)
 	require.True(t, json.Valid(text))
+	require.Contains(t, string(text), `"job_id": "job_01kb4q6z8wexamp1eexamp1e00"`, "the golden's response must be the example")
 	require.FileExists(t, filepath.Join(in.out, "openapi.go"))
 	require.ErrorContains(t, run(inputs{}), "required")
 }

@@ -5,7 +5,8 @@
 // their JSON values, protovalidate's bounds as JSON Schema, comments as descriptions. Requests are closed (no other
 // property is accepted); responses list every property that is always present. The overlay contains what a proto
 // cannot express: the operations of routes that are not RPCs, which are required, and merge patches (RFC 7396, but
-// lists are appended to) for generated operations and schemas. The same input gives the same bytes.
+// lists are appended) for generated operations and schemas. Examples that the overlay does not contain come from the
+// golden tests. The same input gives the same bytes.
 package main
 
 import (
@@ -19,6 +20,7 @@ func main() {
 	flag.StringVar(&in.image, "image", "", "buf image with source info (a binary FileDescriptorSet with its imports)")
 	flag.StringVar(&in.list, "http", "", "YAML file of the routes that no RPC annotation describes")
 	flag.StringVar(&in.overlay, "overlay", "", "YAML file with the parts that the protos cannot express")
+	flag.StringVar(&in.goldens, "goldens", "", "folder of the golden tests, from which the examples are taken")
 	flag.StringVar(&in.out, "out", "", "folder to write openapi.json and openapi.go to")
 	flag.Parse()
 	if err := run(in); err != nil {

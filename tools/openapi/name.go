@@ -12,8 +12,8 @@ import (
 )
 
 // names determines the names of the document's schemas. A schema has the name of its message. If two services have a
-// message of that name, the name begins with the service. If the schema of a request differs from that of a response,
-// its name ends with Input.
+// message of that name, the schema's name begins with the service. If the schema of a request differs from that of a
+// response, the name of the request's schema ends with Input.
 type names struct {
 	uses   map[protoreflect.FullName][2]bool
 	short  map[string][]protoreflect.MessageDescriptor
@@ -114,15 +114,15 @@ func (g *generator) messages() []protoreflect.MessageDescriptor {
 	return all
 }
 
-// closed reports whether the schema of md allows no other properties, even in responses. That is so if md has the same
-// schema in both directions.
+// closed reports whether the schema of md allows no other properties, even in responses. This is the case if requests
+// and responses use the same schema of md, because requests allow no other properties.
 func (g *generator) closed(md protoreflect.MessageDescriptor) bool {
 	used := g.names.uses[md.FullName()]
 	return used[sent] && used[got] && !g.names.double[md.FullName()]
 }
 
-// alike reports whether md has the same schema in both directions, given what is known so far about the messages in
-// md. It ignores the bounds that follow from an integer's size alone, which only requests have.
+// alike reports whether md has the same schema in requests and in responses, given what learn has found so far about
+// the messages in md. It ignores the bounds that follow from an integer's size alone, which only requests have.
 func (g *generator) alike(md protoreflect.MessageDescriptor) (bool, error) {
 	var texts [2]string
 	for w := range texts {

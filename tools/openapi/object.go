@@ -78,7 +78,7 @@ func copied(v any) any {
 	}
 }
 
-// merge applies a patch as in RFC 7396, except that lists are appended to.
+// merge applies a patch as in RFC 7396, except that it appends the elements of a list to an existing list.
 func (o *object) merge(patch *object) {
 	for _, name := range patch.names {
 		switch v := patch.members[name].(type) {
@@ -129,7 +129,7 @@ func plain(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// fromYAML returns a YAML value with its order kept.
+// fromYAML converts a YAML node to a JSON value. The members of mappings keep their order.
 func fromYAML(n *yaml.Node) (any, error) {
 	switch n.Kind {
 	case yaml.DocumentNode:
@@ -157,7 +157,7 @@ func fromYAML(n *yaml.Node) (any, error) {
 	}
 }
 
-// mapping returns a YAML mapping. Its own members take precedence over those merged with `<<`.
+// mapping converts a YAML mapping to an object. Its own members take precedence over those merged with `<<`.
 func mapping(n *yaml.Node) (*object, error) {
 	o, own := obj(), map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {

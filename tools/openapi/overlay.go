@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/signalbox-dev/signalbox/tools/internal/example"
 	"github.com/signalbox-dev/signalbox/tools/internal/surface"
 )
 
@@ -89,9 +92,9 @@ func inside(pattern, prefix string) bool {
 	return ok && (rest == "" || rest[0] == '/' || strings.HasSuffix(prefix, "/"))
 }
 
-// raw returns the operation of a route that is not an RPC, from the overlay. A HEAD has the operation of its GET,
-// without bodies, unless the overlay has one for the HEAD. raw adds the responses for the statuses in `fails`, and 503
-// for all routes except health and version, which are always served.
+// raw returns the operation of a route that is not an RPC, from the overlay. For a HEAD without an operation, it
+// returns the operation of the GET, without bodies. raw adds the responses for the statuses in `fails`, and 503 for all
+// routes except health and version, which are always served.
 func (g *generator) raw(r *surface.Route) (*object, error) {
 	key := r.Method + " " + r.Pattern
 	v, ok := g.overlay.operations.get(key).(*object)
@@ -186,4 +189,30 @@ func bare(op *object) {
 		}
 		response.drop("content")
 	}
+}
+
+// addExamples adds the examples of the goldens to the bodies that have none.
+func addExamples(document *object, goldens example.Goldens) error {
+	text, err := plain(document)
+	if err != nil {
+		return err
+	}
+	var root map[string]any
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&root); err != nil {
+		return fmt.Errorf("read the document without examples: %w", err)
+	}
+	for _, e := range example.Choose(root, goldens) {
+		body := document.in("paths").in(e.Path).in(e.Method)
+		if e.Status == "" {
+			body = body.in("requestBody")
+		} else {
+			body = body.in("responses").in(e.Status)
+		}
+		if media := body.in("content").in(e.Media); media.get("example") == nil {
+			media.set("example", e.Value)
+		}
+	}
+	return nil
 }

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"fmt"
+	"math"
 	"net/http"
 	"slices"
+	"strconv"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -73,8 +76,13 @@ func (g *generator) parameter(fd protoreflect.FieldDescriptor, place string) (*o
 	return p, nil
 }
 
-// paged sets the bounds of limit and offset, which are the same for every list.
+// paged sets the bounds of limit and offset, which are the same for every list, and returns the description. A
+// parameter whose rules state another maximum does not belong to a list and is left unchanged.
 func paged(name, text string, schema *object) string {
+	most := map[string]int{"limit": maxLimit, "offset": maxOffset}[name]
+	if stated := fmt.Sprint(schema.get("maximum")); stated != strconv.Itoa(most) && stated != strconv.Itoa(math.MaxInt32) {
+		return text
+	}
 	switch name {
 	case "limit":
 		schema.set("minimum", int64(1))

@@ -46,12 +46,17 @@ func (g *generator) stream(r *surface.Route, response *object) (*object, error) 
 	for _, fd := range payloads(r.Descriptor.Output()) {
 		events.set(string(fd.Name()), g.object(fd.Message(), got))
 	}
-	if events.get("eof") == nil {
+	endless := r.Descriptor.Output().Oneofs().ByName("event") != nil && events.get("eof") == nil
+	if events.get("eof") == nil && !endless {
 		events.set("eof", obj("type", "object", "properties", obj("seq", obj("type", "integer")), "required", []any{"seq"}))
 	}
 	events.set("error", ref("schemas", "Error"))
+	end := "`eof` is the last event."
+	if endless {
+		end = "The stream does not end by itself."
+	}
 	response.set("description", "Server-Sent Events. Each event has an `id`, an `event` and one JSON document as its `data`. "+
-		"x-service-events has the schema of the document under the event's name. A comment is sent every 15 seconds. `eof` is the last event.")
+		"x-service-events has the schema of the document under the event's name. A comment is sent every 15 seconds. "+end)
 	response.set("content", obj("text/event-stream", obj("x-service-events", events)))
 	return response, nil
 }
@@ -104,31 +109,36 @@ func failures() *object {
 	for _, f := range []struct {
 		status       int
 		text, header string
+		detail, code string
 	}{
-		{http.StatusBadRequest, "The request is refused; `detail` states why.", ""},
-		{http.StatusUnauthorized, "The credential is missing, malformed, expired, revoked or of another kind.", "WWW-Authenticate"},
-		{http.StatusForbidden, "The caller is authenticated, but the request is not allowed.", ""},
-		{http.StatusNotFound, "The object does not exist, or the caller may not know that it does.", ""},
-		{http.StatusConflict, "The request conflicts with the current state.", ""},
-		{http.StatusLengthRequired, "The upload has no Content-Length.", ""},
-		{http.StatusRequestEntityTooLarge, "The request is larger than the limit.", ""},
-		{http.StatusRequestedRangeNotSatisfiable, "The object has no bytes in that range.", "Content-Range"},
-		{http.StatusUnprocessableEntity, "The request does not match its schema.", ""},
-		{http.StatusTooManyRequests, "Too many requests.", "Retry-After"},
-		{http.StatusNotImplemented, "The feature is not configured on this installation.", ""},
-		{http.StatusBadGateway, "A dependency failed, usually only for a short time.", ""},
-		{http.StatusServiceUnavailable, "The installation is in maintenance, or the server is stopping.", "Retry-After"},
+		{http.StatusBadRequest, "The request is refused; `detail` states why.", "", "no such project: search", "project"},
+		{http.StatusUnauthorized, "The credential is missing, malformed, expired, revoked or of another kind.", "WWW-Authenticate", "Not authenticated", ""},
+		{http.StatusForbidden, "The caller is authenticated, but the request is not allowed.", "", "only editors of project search may add to it", "not_editor"},
+		{http.StatusNotFound, "The object does not exist, or the caller may not know that it does.", "", "no such job: job_01kb4q6z8wexamp1eexamp1e00", ""},
+		{http.StatusConflict, "The request conflicts with the current state.", "", "this Idempotency-Key was already used with a different request", "idempotency_key"},
+		{http.StatusLengthRequired, "The upload has no Content-Length.", "", "Content-Length is required", ""},
+		{http.StatusRequestEntityTooLarge, "The request is larger than the limit.", "", "the request body exceeds the limit of 8388608 bytes", "body_too_large"},
+		{http.StatusRequestedRangeNotSatisfiable, "The object has no bytes in that range.", "Content-Range", "the object has no bytes in that range", ""},
+		{http.StatusUnprocessableEntity, "The request does not match its schema.", "", "", ""},
+		{http.StatusTooManyRequests, "Too many requests.", "Retry-After", "too many streams are open", "streams"},
+		{http.StatusNotImplemented, "The feature is not configured on this installation.", "", "this installation is not configured for it", ""},
+		{http.StatusBadGateway, "A dependency failed, usually only for a short time.", "", "the object store does not respond", "blob_store_failed"},
+		{http.StatusServiceUnavailable, "The installation is in maintenance, or the server is stopping.", "Retry-After", "the server is shutting down", "draining"},
 	} {
 		headers := requestID()
 		if f.header != "" {
 			headers.set(f.header, ref("headers", f.header))
 		}
-		schema := ref("schemas", "Error")
+		schema, example := ref("schemas", "Error"), obj("detail", f.detail)
+		if f.code != "" {
+			example.set("code", f.code)
+		}
 		if f.status == http.StatusUnprocessableEntity {
 			schema = ref("schemas", "HTTPValidationError")
+			example.set("detail", []any{obj("type", "missing", "loc", []any{"body", "name"}, "msg", "Field required")})
 		}
 		out.set("Error"+strconv.Itoa(f.status), obj(
-			"description", f.text, "headers", headers, "content", obj("application/json", obj("schema", schema))))
+			"description", f.text, "headers", headers, "content", obj("application/json", obj("schema", schema, "example", example))))
 	}
 	return out
 }

@@ -111,6 +111,20 @@ func (r rules) apply(schema *object) {
 	}
 }
 
+// emailOrEmpty adds the format to the schema of a text that must be an e-mail address or empty. Such a field has an
+// expression with the id of the rule for addresses, because that rule itself refuses the empty text.
+func (r rules) emailOrEmpty(schema *object) {
+	v, ok := r.value("cel")
+	if !ok {
+		return
+	}
+	for i := range v.List().Len() {
+		if id, ok := (rules{v.List().Get(i).Message()}).value("id"); ok && id.String() == "string.email" {
+			schema.set("anyOf", []any{obj("const", ""), obj("format", "email")})
+		}
+	}
+}
+
 func (r rules) sized(schema *object, low, high protoreflect.Name, lowest, highest string) {
 	if v, ok := r.value(low); ok {
 		schema.set(lowest, int64(v.Uint()))

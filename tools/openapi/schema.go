@@ -27,7 +27,7 @@ const (
 	timePattern = `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}\+00:00$`
 )
 
-// message returns the schema of a message. It omits the fields in leave, because the path sets them.
+// message returns the schema of a message. It omits the fields in the parameter leave, because the path sets them.
 func (g *generator) message(md protoreflect.MessageDescriptor, w way, leave []string) (*object, error) {
 	schema := obj("type", "object")
 	if text := g.comment(md, ""); text != "" {
@@ -87,15 +87,12 @@ func (g *generator) property(fd protoreflect.FieldDescriptor, r rules, w way) (*
 		schema = nullable(schema)
 	}
 	if text := g.comment(fd, ""); text != "" {
-		if schema.get("$ref") != nil {
-			schema = obj("allOf", []any{schema})
-		}
-		schema.set("description", text)
+		schema.set("description", text) // OpenAPI 3.1 permits a description beside $ref
 	}
 	return schema, nil
 }
 
-// nullable returns schema extended by null, which stands for an unset value.
+// nullable returns the given schema extended by null, which stands for an unset value.
 func nullable(schema *object) *object {
 	typ, single := schema.get("type").(string)
 	if !single {
@@ -172,6 +169,7 @@ func (g *generator) value(fd protoreflect.FieldDescriptor, r rules, w way) (*obj
 	case protoreflect.StringKind:
 		schema := obj("type", "string")
 		r.apply(schema)
+		r.emailOrEmpty(schema)
 		return schema, nil
 	case protoreflect.BoolKind:
 		return obj("type", "boolean"), nil

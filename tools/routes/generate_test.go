@@ -42,7 +42,7 @@ func TestGenerate_everyBindingIsARow(t *testing.T) {
 	} {
 		require.Contains(t, got, row)
 	}
-	require.Equal(t, 6, strings.Count(got, "{Method:"), "a method without a binding has no row")
+	require.Equal(t, 6, strings.Count(got, "{Method:"), "a method without a binding must have no row")
 }
 
 func TestGenerate_listedRoutes(t *testing.T) {

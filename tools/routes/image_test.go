@@ -19,8 +19,8 @@ import (
 
 const user = `[signalbox.options.v1.access] { credential: CREDENTIAL_USER role: ROLE_OPERATOR need: NEED_READ }`
 
-// image returns a buf image of a small product. Its package pkg has one service, JobService, with methods, each a
-// MethodDescriptorProto in protobuf's text format.
+// image returns a buf image of a small product. Its package has one service, JobService, with the given methods. Each
+// method is a MethodDescriptorProto in protobuf's text format.
 func image(t *testing.T, pkg string, methods ...string) []byte {
 	t.Helper()
 	set := &descriptorpb.FileDescriptorSet{}

@@ -24,7 +24,7 @@ func TestGenerate_methodWithoutAccess(t *testing.T) {
 	require.NoError(t, err)
 	for _, pkg := range []string{jobs, "signalbox.jobs.peer.v1", "signalbox.other.v1", "signalbox.deep.er.v1"} {
 		files, err := generate(image(t, pkg, append(fine[1:], method("Forgotten", "Get", job, ``))...), []byte(none))
-		require.ErrorContains(t, err, pkg+".JobService.Forgotten", "the error names the method")
+		require.ErrorContains(t, err, pkg+".JobService.Forgotten", "the error must name the method")
 		require.ErrorContains(t, err, "signalbox.options.v1.access")
 		require.Nil(t, files, "no file is generated")
 	}
@@ -74,7 +74,7 @@ func TestGenerate_invalidBindings(t *testing.T) {
 			t.Parallel()
 			_, err := generate(image(t, jobs, tc.method), []byte(none))
 			require.ErrorContains(t, err, tc.want)
-			require.ErrorContains(t, err, "JobService.X", "the error names the method")
+			require.ErrorContains(t, err, "JobService.X", "the error must name the method")
 		})
 	}
 }
@@ -122,7 +122,7 @@ streams: [{rpc: signalbox.jobs.v1.JobService.WatchJob, paths: ["/api/jobs/{id}/s
 		require.Equal(t, "route", parsed.Name.Name)
 		require.True(t, ast.IsGenerated(parsed), "linters and formatters must skip the file")
 	}
-	require.Contains(t, string(files["table.go"]), `Handler: "odd\"name"`, "names are quoted")
+	require.Contains(t, string(files["table.go"]), `Handler: "odd\"name"`, "names must be quoted")
 	require.NotContains(t, string(files["register.go"]), "HandlerServer", "binding to a server would bypass its interceptors")
 }
 

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// check compares the statements below root with those that ran. It returns the number of statements and the findings:
-// the statements that no test ran, and the exceptions that are not needed.
+// check compares the statements below the folder root with those that ran. It returns the number of statements and the
+// findings: the statements that no test ran, and the exceptions that are not needed.
 func check(root, ran, allow string) (all int, findings []string, err error) {
 	src, err := readSource(root)
 	if err != nil {

@@ -48,7 +48,7 @@ func load(q querier, table, id string) {
 }
 `
 
-// texts are the statements of store as they run.
+// texts are the statements of the constant store as they run.
 var texts = []string{
 	"SELECT id, name FROM job WHERE (owner = current_user) AND id = $4", `DELETE FROM "job" WHERE id = $1`,
 	"UPDATE job SET n = n + 1 WHERE id = $1", "SELECT count(*) FROM job WHERE id > $1", "INSERT INTO job DEFAULT VALUES",
@@ -86,7 +86,7 @@ func TestCheck_reportsEachUnrunStatement(t *testing.T) {
 	}
 }
 
-// A statement that ran must not count for a statement in the source that is only its beginning.
+// A statement that ran must not count as a run of a shorter statement with which it begins.
 func TestCheck_longerStatementDoesNotCount(t *testing.T) {
 	t.Parallel()
 	longer := append([]string{}, texts...)

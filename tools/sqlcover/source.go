@@ -21,7 +21,7 @@ const module = "github.com/signalbox-dev/signalbox/"
 type source struct {
 	set   *token.FileSet
 	files []file
-	// consts are the constants by the folder of their package and their name.
+	// consts contains the constants, by the folder of the package and the constant's name.
 	consts map[string]map[string]constant
 }
 
@@ -149,7 +149,7 @@ func (w *walker) visit(n ast.Node) bool {
 	return false
 }
 
-// runs reports whether the call is one of the methods of pgx that run a statement.
+// runs reports whether the call has the name of a pgx method that runs a statement.
 func runs(call *ast.CallExpr) bool {
 	f, ok := call.Fun.(*ast.SelectorExpr)
 	return ok && slices.Contains([]string{"Exec", "Query", "QueryRow", "Queue"}, f.Sel.Name)
@@ -176,7 +176,7 @@ func isSprintf(call *ast.CallExpr) bool {
 // verb matches a verb of a format string.
 var verb = regexp.MustCompile(`%(?:\[\d+\])?[a-z]`)
 
-// flatten returns the known pieces of a string expression, and the operands that are not known.
+// flatten returns the known pieces of a string expression, and the operands whose values are not known.
 func (w *walker) flatten(in *file, e ast.Expr) (pieces []string, unknown []ast.Expr) {
 	switch e := e.(type) {
 	case *ast.BasicLit:

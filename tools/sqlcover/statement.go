@@ -12,7 +12,8 @@ type statement struct {
 	path   string
 	line   int
 	pieces []string
-	// whole is set if the text is an argument of a call that runs it. A longer statement that ran then does not match.
+	// whole is set if the text is an argument of a call that runs it. The first and the last piece are then the
+	// beginning and the end of the statement.
 	whole bool
 }
 
@@ -20,11 +21,11 @@ type statement struct {
 var keyword = regexp.MustCompile(`^\s*(?:SELECT|INSERT|UPDATE|DELETE|MERGE|WITH|LOCK|TRUNCATE|COPY|SET|LISTEN|UNLISTEN|NOTIFY|` +
 	`CREATE|ALTER|DROP|GRANT|REVOKE|REINDEX|VACUUM|ANALYZE)\s`)
 
-// parameter matches a parameter such as $1. A text that contains one is a part of a statement.
+// parameter matches a parameter such as $1. A text with a parameter is part of a statement.
 var parameter = regexp.MustCompile(`\$[1-9]\d*(?:\D|$)`)
 
 // begin returns the statement in the pieces of a string expression. The statement starts at the first piece that begins
-// with a keyword or contains a parameter; begin drops the pieces before it. It returns false if no piece does.
+// with a keyword or contains a parameter; begin drops the pieces before it. Without such a piece, begin returns false.
 func begin(pieces []string, whole bool) (statement, bool) {
 	for i, piece := range pieces {
 		if keyword.MatchString(piece) || parameter.MatchString(piece) {

@@ -114,7 +114,8 @@ func exempt(path string) bool {
 	return strings.Contains(path, "/testdata/") || strings.HasSuffix(path, ".lock") || strings.HasSuffix(path, "package-lock.json")
 }
 
-// fileType returns the extension of a file, or the name of a file that is read in a way of its own.
+// fileType returns the extension of a file, which selects how the file is read. For docs/rules.md and a Makefile it
+// returns the name, because they are read differently.
 func fileType(path string) string {
 	if path == "docs/rules.md" || filepath.Base(path) == "Makefile" {
 		return filepath.Base(path)
@@ -201,7 +202,7 @@ func isTest(name string) bool {
 	return strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Fuzz") || strings.HasPrefix(name, "Benchmark")
 }
 
-// lines returns the lines of a file as passages; pick returns the prose of a line, if it has any.
+// lines returns the lines of a file as passages; the function pick returns the prose of a line, if there is any.
 func lines(raw []byte, pick func(line string) (string, bool)) []passage {
 	var out []passage
 	n := 0

@@ -25,9 +25,9 @@ func message(text string) bool {
 
 // quoting is how a language writes strings and comments.
 type quoting struct {
-	comment string // begins a comment at the beginning of a word
+	comment string // the characters that begin a comment, if they begin a word
 	quotes  string // the characters that enclose a string
-	long    string // those of them whose strings may contain line breaks
+	long    string // those quotes whose strings may contain line breaks
 }
 
 func pythonQuoting() quoting { return quoting{comment: "#", quotes: `"'`} }

@@ -1,6 +1,6 @@
-// Command signalbox-agent runs work on a host for a Signalbox control plane. `join` makes the host a node
-// of a fleet and `run` runs the agent. The agent itself starts `shim`, which owns the processes of one
-// work.
+// Command signalbox-agent runs trainings and engines on a host for a Signalbox control plane. `join` makes the host a
+// node of a fleet, and `run` runs the agent. The agent itself starts `shim`, which owns the processes of one training
+// or engine.
 package main
 
 import (

@@ -36,9 +36,19 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=0, help="port to listen on; 0 selects a free port")
     parser.add_argument("--api-key-file", type=Path, help="file that contains the API key that callers must send")
     parser.add_argument("--alias", default="default", help="the model's name in the API")
-    parser.add_argument("--ctx", type=int, default=0, help="context size in tokens, divided among the slots; 0: the model's own")
-    parser.add_argument("--parallel", type=int, default=1, help="number of slots (concurrent requests)")
-    parser.add_argument("--threads", type=int, default=0, help="number of threads; 0: the engine's default")
+    # The options have the names that llama.cpp's own server uses. --ctx is an additional name.
+    parser.add_argument(
+        "--ctx-size", "--ctx", "-c", dest="ctx", type=int, default=0, help="context size in tokens, divided among the slots; 0: the model's own"
+    )
+    parser.add_argument("--parallel", "-np", type=int, default=1, help="number of slots (concurrent requests)")
+    parser.add_argument("--threads", "-t", type=int, default=0, help="number of threads; 0: the engine's default")
+    parser.add_argument("--batch-size", "-b", type=int, default=0, help="tokens per logical batch; 0: the engine's default")
+    parser.add_argument("--ubatch-size", "-ub", type=int, default=0, help="tokens per physical batch; 0: the engine's default")
+    parser.add_argument("--n-gpu-layers", "-ngl", type=int, default=-1, help="layers on the GPU; -1: the engine's default")
+    parser.add_argument("--embeddings", action="store_true", help="serve embeddings too; set for models with the task embedding")
+    parser.add_argument(
+        "--pooling", choices=("none", "mean", "cls", "last"), help="how embeddings are pooled; default: the model's own, or mean"
+    )
     parser.add_argument(
         "--exact",
         action="store_true",
@@ -66,6 +76,12 @@ def api_key(options: argparse.Namespace) -> str:
     return key
 
 
+def own_pooling(model: Path) -> bool:
+    """Return whether the model's file states how its embeddings are pooled."""
+    with model.open("rb") as file:
+        return b".pooling_type" in file.read(1 << 20)
+
+
 def parameters(options: argparse.Namespace, key: str):  # noqa: ANN201 (the wheel has no types)
     """Return the engine's settings."""
     import xllamacpp
@@ -81,6 +97,16 @@ def parameters(options: argparse.Namespace, key: str):  # noqa: ANN201 (the whee
     chosen.ui = False
     chosen.n_parallel = options.parallel
     chosen.n_ctx = options.ctx
+    if options.batch_size:
+        chosen.n_batch = options.batch_size
+    if options.ubatch_size:
+        chosen.n_ubatch = options.ubatch_size
+    if options.n_gpu_layers >= 0:
+        chosen.n_gpu_layers = options.n_gpu_layers
+    if options.embeddings:
+        chosen.embedding = True
+        pooling = options.pooling or ("mean" if not own_pooling(options.model) else "unspecified")
+        chosen.pooling_type = getattr(xllamacpp.llama_pooling_type, f"LLAMA_POOLING_TYPE_{pooling.upper()}")
     if options.threads:
         chosen.cpuparams.n_threads = options.threads
         chosen.cpuparams_batch.n_threads = options.threads

@@ -88,7 +88,7 @@ func TestPlan_Enter_rlimit(t *testing.T) {
 	cmd, output := enterInProcess(t, Enforcer{mode: Rlimit}.Plan("w", executor.Limits{MemoryBytes: bound}), "ulimit -d; ulimit -Hd; sh -c 'ulimit -d'")
 	require.NoError(t, cmd.Run(), output.String())
 	want := strconv.Itoa(bound >> 10)
-	require.Equal(t, []string{want, want, want}, strings.Fields(output.String()), "the soft limit, the hard limit and the limit of a child")
+	require.Equal(t, []string{want, want, want}, strings.Fields(output.String()), "the soft limit, the hard limit and the limit of a child must be the same")
 	cmd, output = enterInProcess(t, Enforcer{mode: Rlimit}.Plan("w", executor.Limits{}), "ulimit -d")
 	require.NoError(t, cmd.Run())
 	mine, err := exec.CommandContext(t.Context(), "/bin/sh", "-c", "ulimit -d").Output()
@@ -134,7 +134,7 @@ func TestPlan_Kill_withoutCgroupKill(t *testing.T) {
 	group := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(cmd.Process.Pid)+"\n"), 0o600))
 	require.NoError(t, os.MkdirAll(filepath.Join(group, "cgroup.kill"), 0o700))
-	require.True(t, Plan{Groups: []string{group}}.Kill(), "the group had a process")
+	require.True(t, Plan{Groups: []string{group}}.Kill(), "Kill must report that the group had a process")
 	err := cmd.Wait()
 	var exit *exec.ExitError
 	require.ErrorAs(t, err, &exit)
@@ -166,7 +166,7 @@ func TestPlan_OOMKilled(t *testing.T) {
 		"version 2":                            {"memory.events", "low 0\nhigh 0\nmax 12\noom 1\noom_kill 2\noom_group_kill 0\n", true},
 		"version 2, at the limit, none killed": {"memory.events", "max 99\noom 3\noom_kill 0\n", false},
 		"version 1":                            {"memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n", true},
-		"version 1, none":                      {"memory.oom_control", "oom_kill_disable 0\nunder_oom 1\noom_kill 0\n", false},
+		"version 1, none killed":               {"memory.oom_control", "oom_kill_disable 0\nunder_oom 1\noom_kill 0\n", false},
 		"old kernel":                           {"memory.oom_control", "oom_kill_disable 1\nunder_oom 0\n", false},
 		"other file":                           {"memory.stat", "oom_kill 1\n", false},
 	} {
@@ -190,7 +190,7 @@ func TestEnforcer_Plan_onlyRequestedLimits(t *testing.T) {
 		limits executor.Limits
 		v2, v1 []string
 	}{
-		"memory": {executor.Limits{MemoryBytes: 1}, []string{"memory.max", "memory.swap.max", "memory.oom.group"}, []string{"memory.limit_in_bytes", "memory.memsw.limit_in_bytes"}},
+		"memory": {executor.Limits{MemoryBytes: 1}, []string{"memory.max", "memory.swap.max", "memory.oom.group"}, []string{"memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.kmem.tcp.limit_in_bytes"}},
 		"pids":   {executor.Limits{PIDs: 1}, []string{"pids.max"}, []string{"pids.max"}},
 		"cpus":   {executor.Limits{CPUs: 1}, []string{"cpu.max"}, []string{"cpu.cfs_period_us", "cpu.cfs_quota_us"}},
 		"gpus":   {executor.Limits{GPUs: 4}, nil, nil},
@@ -215,7 +215,7 @@ func TestEnforcer_Plan_cgroup1MemoryBeforeSwap(t *testing.T) {
 	t.Parallel()
 	// The kernel rejects a memsw limit below the memory limit.
 	p := Enforcer{mode: Cgroup1, bases: []string{"/m", "/p", "/c"}}.Plan("w", executor.Limits{MemoryBytes: 7, CPUs: 3})
-	require.Equal(t, []string{"memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "cpu.cfs_period_us", "cpu.cfs_quota_us"}, names(p))
-	require.True(t, p.Settings[1].Optional, "not every kernel accounts for swap")
-	require.Equal(t, "300000", p.Settings[3].Value)
+	require.Equal(t, []string{"memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.kmem.tcp.limit_in_bytes", "cpu.cfs_period_us", "cpu.cfs_quota_us"}, names(p))
+	require.True(t, p.Settings[1].Optional, "the swap limit must be optional, because not every kernel accounts for swap")
+	require.Equal(t, "300000", p.Settings[4].Value)
 }

@@ -36,7 +36,7 @@ func TestEnforcer_Clean_oldWorkGroups(t *testing.T) {
 	}
 }
 
-// TestEnforcer_Clean_keepsGroupInUse has no effect on a machine without cgroups.
+// TestEnforcer_Clean_keepsGroupInUse tests nothing on a machine without cgroups.
 func TestEnforcer_Clean_keepsGroupInUse(t *testing.T) {
 	t.Parallel()
 	own, err := os.ReadFile("/proc/self/cgroup")
@@ -63,7 +63,7 @@ func TestEnforcer_Clean_keepsGroupInUse(t *testing.T) {
 	}
 	h.Clean(time.Now().Add(time.Hour))
 	for i := range h.bases {
-		require.DirExists(t, live.Groups[i], "the group contains a process")
+		require.DirExists(t, live.Groups[i], "a group that contains a process must stay")
 		require.NoDirExists(t, dead.Groups[i])
 	}
 }

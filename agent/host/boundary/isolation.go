@@ -1,6 +1,16 @@
+// Package boundary owns what separates a work from the machine: what it may use, see and reach.
+//
+// A Plan holds the limits of a work's processes. It uses a cgroup for each work if the machine allows it (version 2,
+// else version 1), otherwise rlimits. With a cgroup, no process of the work escapes Kill. An Isolation holds the user
+// of the processes and the files that they see. A Plan and an Isolation are complete: another process can apply them
+// without examining the machine again. A Filter restricts what a work reaches. Users assigns user ids to works.
 package boundary
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -36,6 +46,12 @@ type Isolation struct {
 	Home string `json:"home,omitempty"`
 	// Binds are the files and folders that the work sees in addition to the programs and libraries of the system.
 	Binds []Bind `json:"binds,omitempty"`
+	// Disks are mounted before the binds, because a bind may be a folder on a disk.
+	Disks []Disk `json:"disks,omitempty"`
+	// Network is what the work may reach.
+	Network Network `json:"network,omitzero"`
+	// Ports are the ports on which the work must not listen.
+	Ports Ports `json:"ports,omitzero"`
 	// SharedMemory is the size of /dev/shm in bytes; if 0, half of the machine's memory.
 	SharedMemory int64 `json:"shared_memory,omitempty"`
 }
@@ -50,10 +66,11 @@ const (
 	Device   Access = "device"
 )
 
-// Bind is a file or folder of the machine that a work sees. If it is a folder, the work sees its mounts too.
+// Bind is a file or folder of the machine that a work sees. In a folder, the work also sees the file systems mounted
+// there.
 type Bind struct {
 	Path string `json:"path"`
-	// From is the path on the machine; Path if empty.
+	// From is the path on the machine; if it is empty, the file has the same path there, which is Path.
 	From   string `json:"from,omitempty"`
 	Access Access `json:"access"`
 	// Optional binds are left out if the machine does not have the file.
@@ -63,7 +80,8 @@ type Bind struct {
 // On reports whether the work is isolated.
 func (i Isolation) On() bool { return i.Kind == OwnUser || i.Kind == UserNamespace }
 
-// WithoutDevices returns the same boundary for another process of the work, without its GPUs. root is its empty folder.
+// WithoutDevices returns the boundary for another process of the work, which does not get the work's GPUs. The
+// parameter root is an empty folder for that process, see the field Root.
 func (i Isolation) WithoutDevices(root string) Isolation {
 	binds := slices.Clone(i.Binds)
 	i.Binds = slices.DeleteFunc(binds, func(b Bind) bool { return b.Access == Device || b.Path == "/sys" })
@@ -83,12 +101,19 @@ func (i Isolation) Process(userID, groupID int) *syscall.SysProcAttr {
 		return attr
 	}
 	attr.Cloneflags = namespaces
+	ownNetwork := i.Network.Kind == OwnNetwork
+	if ownNetwork {
+		attr.Cloneflags |= syscall.CLONE_NEWNET
+	}
 	if i.Kind == UserNamespace {
 		attr.Cloneflags |= syscall.CLONE_NEWUSER
 		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: userID, HostID: userID, Size: 1}}
 		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: groupID, HostID: groupID, Size: 1}}
 		// Without these, the process would lose the capabilities of the new namespace when it executes its program.
 		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP}
+		if ownNetwork {
+			attr.AmbientCaps = append(attr.AmbientCaps, unix.CAP_NET_ADMIN)
+		}
 	}
 	return attr
 }
@@ -103,8 +128,8 @@ func systemFolders() []string {
 	return []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
 }
 
-// systemFiles returns the other files of the system that programs need: of the loader, for names, certificates,
-// time and fonts. Files with secrets or with a list of the machine's users are not among them.
+// systemFiles returns the other files of the system that programs need: for the loader, the lookup of names,
+// certificates, time zones and fonts. They contain neither secrets nor the machine's users.
 func systemFiles() []Bind {
 	const usual = 40
 	binds := make([]Bind, 0, usual)
@@ -115,7 +140,7 @@ func systemFiles() []Bind {
 	} {
 		binds = append(binds, Bind{Path: "/etc/" + name, Access: ReadOnly, Optional: true})
 	}
-	// Only the processors and the memory nodes, which programs count; not the rest of /sys.
+	// Programs count the processors and memory nodes here. The rest of /sys stays hidden.
 	for _, name := range []string{"cpu", "node"} {
 		binds = append(binds, Bind{Path: "/sys/devices/system/" + name, Access: ReadOnly, Optional: true})
 	}
@@ -123,4 +148,121 @@ func systemFiles() []Bind {
 		binds = append(binds, Bind{Path: "/dev/" + name, Access: Device})
 	}
 	return binds
+}
+
+// Report describes the boundary and the limits of works on this machine. The node sends it to the control plane.
+type Report struct {
+	Kind Kind
+	// Required is true if the node refuses works that it cannot isolate.
+	Required bool
+	// Users is the range of the works' user ids, or "" if works run as the agent's user.
+	Users string
+	// Namespaces are the kernel's namespaces that a work does not share with the machine.
+	Namespaces []string
+	// Problem is why works are not isolated, or "".
+	Problem string
+	// NetworkProblem is why the network of works is not restricted, or "".
+	NetworkProblem string
+	// Unlimited names what is not limited for a work as a whole: cpu, devices, disk, memory, network or processes.
+	Unlimited []string
+	// ClosesNetwork is true if the node can close the network of works that request none. Otherwise the node gets no
+	// such works.
+	ClosesNetwork bool
+}
+
+// NewReport returns the report for a machine with the given kinds of isolation, of network restriction and of limits.
+// If disks is true, works have disks of their own. If required is true, the node rejects works that it cannot isolate.
+// The parameter why is the reason that works are not isolated, or nil if they are.
+func NewReport(kind Kind, net NetworkKind, mode Mode, disks bool, users Users, required bool, why error) Report {
+	r := Report{Kind: kind, Required: required, ClosesNetwork: net != Open}
+	if !disks {
+		r.Unlimited = append(r.Unlimited, "disk")
+	}
+	if net == Open {
+		r.Unlimited = append(r.Unlimited, "network")
+	}
+	if why != nil {
+		r.Problem = why.Error()
+	}
+	switch kind {
+	case OwnUser:
+		r.Users, r.Namespaces = users.String(), []string{"ipc", "mount", "pid"}
+	case UserNamespace:
+		r.Namespaces, r.Unlimited = []string{"ipc", "mount", "pid", "user"}, append(r.Unlimited, "devices")
+	case None:
+		r.Unlimited = append(r.Unlimited, "devices")
+	}
+	if mode == Rlimit { // rlimits apply only to single processes
+		r.Unlimited = append(r.Unlimited, "cpu", "memory")
+		if kind == None {
+			r.Unlimited = append(r.Unlimited, "processes")
+		}
+	}
+	slices.Sort(r.Unlimited)
+	return r
+}
+
+// CheckPrivate returns an error if works would see one of the private folders or something in it. Works see the folders
+// of the system and the given paths; setting is the name of the setting that contains the paths. If the agent does not
+// run as root, nothing else protects these folders from its works.
+func CheckPrivate(private, paths []string, setting string) error {
+	for _, dir := range private {
+		system := systemFolders()
+		for _, b := range systemFiles() {
+			if b.Access == ReadOnly {
+				system = append(system, b.Path)
+			}
+		}
+		for _, path := range system {
+			if Uncovers(path, dir) {
+				return fmt.Errorf("jobs and engines can read %s, which contains the data folder %s, where keys are stored; choose a data folder outside of %s", path, dir, path)
+			}
+		}
+		for _, path := range paths {
+			if Uncovers(path, dir) || Uncovers(dir, path) {
+				return fmt.Errorf("jobs and engines could read %s, which contains the data folder %s, where keys are stored, or is inside that folder; change %s or choose another data folder", path, dir, setting)
+			}
+		}
+	}
+	return nil
+}
+
+// Uncovers reports whether a work that sees dir also sees path, because path is dir or lies below it after all links
+// are resolved. path need not exist yet.
+func Uncovers(dir, path string) bool {
+	dir, path = real(dir), real(path)
+	if Contains(dir, path) {
+		return true
+	}
+	seen, err := os.Stat(dir)
+	if err != nil {
+		return false
+	}
+	// A folder can be mounted a second time, under another name. Compare the folders themselves.
+	for {
+		if info, err := os.Stat(path); err == nil && os.SameFile(seen, info) {
+			return true
+		}
+		parent := filepath.Dir(path)
+		if parent == path {
+			return false
+		}
+		path = parent
+	}
+}
+
+// real returns the absolute path. It resolves the symbolic links in the part of the path that exists.
+func real(path string) string {
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
+	found, err := filepath.EvalSymlinks(path)
+	parent := filepath.Dir(path)
+	switch {
+	case err == nil:
+		return found
+	case errors.Is(err, fs.ErrNotExist) && parent != path:
+		return filepath.Join(real(parent), filepath.Base(path))
+	}
+	return path
 }

@@ -21,11 +21,16 @@ type view struct {
 }
 
 // Mount replaces the root of the calling process by the root of the work. The process must be the first one of its
-// namespaces, see Process. It is then confined to the work's files, but keeps its privileges.
+// namespaces, see Process. Afterwards it is confined to the work's files, but keeps its privileges.
 func (i Isolation) Mount() error {
 	// Without this, the mounts would appear on the machine as well.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make the mounts private: %w", err)
+	}
+	for _, d := range i.Disks {
+		if err := d.mount(); err != nil {
+			return err
+		}
 	}
 	if err := unix.Mount("tmpfs", i.Root, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755,size=4m"); err != nil {
 		return fmt.Errorf("mount the root of the work: %w", err)
@@ -36,7 +41,7 @@ func (i Isolation) Mount() error {
 	}
 	defer func() { _ = unix.Close(root) }()
 	v := &view{Isolation: i, root: root}
-	for _, step := range []func() error{v.addSystem, v.addKernel, v.addAccounts, v.addBinds, v.enter} {
+	for _, step := range []func() error{v.addSystem, v.addKernel, v.addAccounts, v.addNames, v.addBinds, v.enter} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -63,6 +68,9 @@ func (v *view) addSystem() error {
 		}
 	}
 	for _, b := range systemFiles() {
+		if slices.Contains(v.ownNames(), b.Path) {
+			continue // see addNames
+		}
 		if err := v.bind(b); err != nil {
 			return err
 		}
@@ -103,13 +111,55 @@ func (v *view) addKernel() error {
 	return nil
 }
 
-// addAccounts adds a list of users with the work's user only.
+// The files that decide how names are looked up.
+const (
+	resolvConf = "/etc/resolv.conf"
+	hostsFile  = "/etc/hosts"
+	nsswitch   = "/etc/nsswitch.conf"
+)
+
+// ownNames returns the files for the lookup of names that are replaced in the view of the work.
+func (v *view) ownNames() []string {
+	switch {
+	case v.Network.Closed:
+		return []string{resolvConf, hostsFile, nsswitch}
+	case v.Network.Kind == OwnNetwork:
+		return []string{resolvConf}
+	}
+	return nil
+}
+
+// addNames adds the files of ownNames. For a closed work, /etc/hosts is a link, because the content of that file
+// changes.
+func (v *view) addNames() error {
+	texts := map[string]string{resolvConf: "nameserver " + ownResolver + "\n"}
+	if v.Network.Closed {
+		texts = map[string]string{
+			resolvConf: "# The work has no name servers.\n", hostsFile: OwnHosts(), nsswitch: "passwd: files\ngroup: files\nhosts: files\n",
+		}
+	}
+	for _, name := range v.ownNames() {
+		if name == hostsFile && v.Network.Hosts != "" {
+			if err := os.Symlink(v.Network.Hosts, v.at(name)); err != nil {
+				return fmt.Errorf("link %s: %w", name, err)
+			}
+			continue
+		}
+		if err := os.WriteFile(v.at(name), []byte(texts[name]), 0o644); err != nil { //nolint:gosec // the work reads it
+			return fmt.Errorf("write %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// addAccounts adds lists of users and groups that contain only root and the work's user. It also creates /run.
 func (v *view) addAccounts() error {
 	id := strconv.Itoa(v.UID)
-	for name, text := range map[string]string{
+	files := map[string]string{
 		"passwd": "root:x:0:0:root:/:/usr/sbin/nologin\nwork:x:" + id + ":" + id + ":work:" + v.Home + ":/bin/sh\n",
 		"group":  "root:x:0:\nwork:x:" + id + ":\n",
-	} {
+	}
+	for name, text := range files {
 		if err := os.WriteFile(v.at("/etc/"+name), []byte(text), 0o644); err != nil { //nolint:gosec // the work reads it
 			return fmt.Errorf("write /etc/%s: %w", name, err)
 		}
@@ -121,7 +171,7 @@ func (v *view) addAccounts() error {
 }
 
 func (v *view) addBinds() error {
-	// A bind may lie in another one, which is therefore mounted first.
+	// A bind may lie inside another bind. Sort them, so that the outer one is mounted first.
 	byPath := slices.SortedFunc(slices.Values(v.Binds), func(a, b Bind) int { return cmp.Compare(a.Path, b.Path) })
 	for _, b := range byPath {
 		if err := v.bind(b); err != nil {
@@ -131,7 +181,7 @@ func (v *view) addBinds() error {
 	return nil
 }
 
-// bind adds a file or folder. Its attributes are set before the work could see it.
+// bind adds a file or folder. It sets the attributes of the mount before the work can see the file.
 func (v *view) bind(b Bind) error {
 	tree, err := unix.OpenTree(unix.AT_FDCWD, cmp.Or(b.From, b.Path), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err != nil {
@@ -196,7 +246,7 @@ func openOrCreate(at int, name string, folder bool) (int, error) {
 	} else {
 		err = created
 	}
-	// EROFS: the path lies in a folder of the system, which contains it already.
+	// EROFS means that the path lies in a read-only folder of the system and exists already.
 	if err != nil && !errors.Is(err, unix.EEXIST) && !errors.Is(err, unix.EROFS) {
 		return -1, err
 	}

@@ -38,7 +38,7 @@ func ParseUsers(text string) (Users, error) {
 	case errFirst != nil || errLast != nil:
 		return Users{}, fmt.Errorf("want a range of user ids such as 200000-265535, got %q", text)
 	case a < firstUser || b > noUser || b-a+1 < minUsers:
-		return Users{}, fmt.Errorf("want at least %d user ids of %d or more, got %q", minUsers, firstUser, text)
+		return Users{}, fmt.Errorf("want a range of at least %d user ids, none of them below %d; got %q", minUsers, firstUser, text)
 	}
 	return Users{First: a, Last: b}, nil
 }
@@ -46,13 +46,13 @@ func ParseUsers(text string) (Users, error) {
 // Contains reports whether the id is in the range.
 func (u Users) Contains(id int) bool { return id >= u.First && id <= u.Last }
 
-// Pick returns an id of the range that is not in taken and that no process of the machine has. It starts at a random
-// id, so that two agents with the same range do not pick the same id, and an id is not used again soon.
+// Pick returns an id of the range that is not a key of the map taken and that no process of the machine has. It starts
+// at a random id, so that two agents with the same range do not pick the same id, and an id is not used again soon.
 func (u Users) Pick(random io.Reader, taken map[int]bool) (int, error) {
 	size := u.Last - u.First + 1
 	offset, err := rand.Int(random, big.NewInt(int64(size)))
 	if err != nil {
-		return 0, fmt.Errorf("draw a user id: %w", err)
+		return 0, fmt.Errorf("choose a random user id: %w", err)
 	}
 	used, err := idsOfProcesses("/proc")
 	if err != nil {
@@ -119,7 +119,7 @@ func MakeReadable(path string) error {
 	})
 }
 
-// visit calls fn for the file or folder and for everything in it.
+// visit calls the function fn for the file or folder and for everything in it.
 func visit(path string, fn func(root *os.Root, name string, info fs.FileInfo) error) error {
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
@@ -143,7 +143,7 @@ func visit(path string, fn func(root *os.Root, name string, info fs.FileInfo) er
 }
 
 // OpenRegular opens a file below dir for reading. The folder may belong to a work: OpenRegular follows no symbolic
-// links and opens only regular files that have a single name.
+// links and opens only regular files without a second hard link.
 func OpenRegular(dir, name string) (*os.File, error) {
 	at, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -162,7 +162,7 @@ func OpenRegular(dir, name string) (*os.File, error) {
 	var info unix.Stat_t
 	if err := unix.Fstat(fd, &info); err != nil || info.Mode&unix.S_IFMT != unix.S_IFREG || info.Nlink != 1 {
 		_ = f.Close()
-		return nil, &fs.PathError{Op: "open", Path: f.Name(), Err: cmp.Or(err, errors.New("not a regular file with a single name"))}
+		return nil, &fs.PathError{Op: "open", Path: f.Name(), Err: cmp.Or(err, errors.New("not a regular file, or a file with a second hard link"))}
 	}
 	return f, nil
 }

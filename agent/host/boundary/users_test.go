@@ -36,20 +36,20 @@ func TestUsers_Pick_skipsTakenIDs(t *testing.T) {
 		id, err := u.Pick(bytes.NewReader(make([]byte, 64)), taken)
 		require.NoError(t, err)
 		require.True(t, u.Contains(id))
-		require.False(t, taken[id], "the id %d was picked twice", id)
+		require.False(t, taken[id], "the id %d must be picked only once", id)
 		taken[id] = true
 	}
 	_, err := u.Pick(bytes.NewReader(make([]byte, 64)), taken)
 	require.ErrorContains(t, err, "SERVICE_AGENT_WORK_USERS")
 	_, err = u.Pick(bytes.NewReader(nil), nil)
-	require.ErrorContains(t, err, "draw a user id")
+	require.ErrorContains(t, err, "choose a random user id")
 }
 
 func TestUsers_Pick_skipsIDsOfProcesses(t *testing.T) {
 	t.Parallel()
 	own := os.Geteuid()
 	_, err := Users{First: own, Last: own}.Pick(bytes.NewReader(make([]byte, 64)), nil)
-	require.ErrorContains(t, err, "in use", "this process has the only id")
+	require.ErrorContains(t, err, "in use", "the only id of the range belongs to this process")
 }
 
 func TestIDsOfProcesses(t *testing.T) {
@@ -79,7 +79,7 @@ func TestOpenRegular(t *testing.T) {
 	f, err := OpenRegular(dir, "plain")
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
-	// Each name can be opened with os.Open, so that the refusal is OpenRegular's.
+	// Check that os.Open opens each name, so that the error comes from a check of OpenRegular.
 	for _, name := range []string{"link", "inner-link", "folder-link/secret", "second-name", "folder", "../" + filepath.Base(outside) + "/secret", "pipe"} {
 		if name != "pipe" && filepath.IsLocal(name) {
 			g, err := os.Open(filepath.Join(dir, name))
@@ -90,7 +90,7 @@ func TestOpenRegular(t *testing.T) {
 		require.Error(t, err, name)
 	}
 	_, err = OpenRegular(filepath.Join(dir, "folder-link"), "secret")
-	require.Error(t, err, "the folder itself is a link")
+	require.Error(t, err, "a folder that is itself a link must be rejected")
 }
 
 func TestMakeReadable(t *testing.T) {
@@ -115,7 +115,7 @@ func TestMakeReadable(t *testing.T) {
 func TestGive_skipsFilesWithSeveralNames(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
-		require.ErrorIs(t, Give(t.TempDir(), 212_000), fs.ErrPermission, "only root changes owners")
+		require.ErrorIs(t, Give(t.TempDir(), 212_000), fs.ErrPermission, "only root may change owners")
 		return
 	}
 	dir, outside := t.TempDir(), filepath.Join(t.TempDir(), "outside")
@@ -162,5 +162,5 @@ func TestSyscallFilter_jumpsStayInside(t *testing.T) {
 		}
 	}
 	require.Equal(t, result(unix.SECCOMP_RET_ALLOW), filter[len(filter)-1])
-	require.LessOrEqual(t, len(filter), 4096, "the kernel's limit")
+	require.LessOrEqual(t, len(filter), 4096, "the filter must not exceed the kernel's limit")
 }

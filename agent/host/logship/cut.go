@@ -20,10 +20,10 @@ const (
 	maxRaw  = 192 << 10
 )
 
-// cut returns the number of bytes of data to send in the next request, at most what a body can hold. If final
-// is true, the file will not grow, and cut returns all bytes if they fit. Otherwise it cuts after the last
-// line break. Without a line break it does not split a character. If patient is true, it then returns 0 for a
-// short incomplete line, so that the caller waits for the rest of the line.
+// cut returns how many bytes of the data to send in the next request, at most as many as a body can hold. The parameter
+// final means that the file will not grow: the result is then the whole length, if it fits. Otherwise the bytes to send
+// end at the last line break or, without a line break, after a complete character. The parameter patient means that
+// the caller can wait for the rest of a line: the result is then 0 if the data is only a short incomplete line.
 func cut(data []byte, final, patient bool) int {
 	n := min(len(data), maxRaw)
 	for n > 0 && len(encode("", data[:n])) > maxBody-idRoom {
@@ -44,7 +44,7 @@ func cut(data []byte, final, patient bool) int {
 // idRoom is the number of bytes of a body reserved for the run's id.
 const idRoom = 256
 
-// characters returns the length of data without an incomplete character at the end.
+// characters returns the length of the data without an incomplete character at the end.
 func characters(data []byte) int {
 	for back := 1; back < utf8.UTFMax && back <= len(data); back++ {
 		at := len(data) - back

@@ -194,7 +194,7 @@ func TestShipper_brokenConnectionResendsSameBytes(t *testing.T) {
 	require.Equal(t, "two\n", last.text)
 	last.respond <- reply{status: 200}
 	require.NoError(t, <-done)
-	require.Equal(t, []int{0, 1}, tries, "the tries of one range are counted")
+	require.Equal(t, []int{0, 1}, tries, "the tries of one range must be counted from 0")
 }
 
 func TestShipper_retriesAtNewEndpoint(t *testing.T) {
@@ -205,7 +205,7 @@ func TestShipper_retriesAtNewEndpoint(t *testing.T) {
 }
 
 // moveDuringSend changes the endpoint while a range is being sent. It checks that the range is sent again to the new
-// address, even if the old address responds with status.
+// address, even if the old address responds with the given status.
 func moveDuringSend(t *testing.T, status int) {
 	t.Helper()
 	old, now := newLogRoute(t), newLogRoute(t)
@@ -255,11 +255,11 @@ func TestShipper_incompleteLineWaits(t *testing.T) {
 	r.respond <- reply{status: 200}
 	appendTo(t, l.Path, "\rprogress 20%\nnext")
 	r = d.advanceUntilRequest()
-	require.Equal(t, "\rprogress 20%\n", r.text, "a complete line is sent without waiting")
+	require.Equal(t, "\rprogress 20%\n", r.text, "a complete line must be sent without waiting")
 	r.respond <- reply{status: 200}
 	close(ended)
 	r = d.next()
-	require.Equal(t, "next", r.text, "at the end of the file an incomplete line is sent")
+	require.Equal(t, "next", r.text, "at the end of the file, an incomplete line must be sent")
 	r.respond <- reply{status: 200}
 	require.NoError(t, <-done)
 }
@@ -311,7 +311,7 @@ func TestShipper_continuesSequenceAfterRestart(t *testing.T) {
 	r.respond <- reply{status: 200}
 	require.NoError(t, <-done)
 	done = d.ship(t.Context(), l, finished(), at(0))
-	require.NoError(t, <-done, "nothing is left to send")
+	require.NoError(t, <-done, "nothing may be left to send")
 }
 
 func TestShipper_rangeSizeLimit(t *testing.T) {
@@ -325,7 +325,7 @@ func TestShipper_rangeSizeLimit(t *testing.T) {
 		r := d.next()
 		require.Equal(t, "w:"+strconv.Itoa(seq), r.key)
 		require.LessOrEqual(t, len(r.body), maxBody)
-		require.True(t, strings.HasSuffix(r.text, "\n"), "a line was split")
+		require.True(t, strings.HasSuffix(r.text, "\n"), "no line may be split")
 		got.WriteString(r.text)
 		r.respond <- reply{status: 200}
 	}

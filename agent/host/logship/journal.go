@@ -28,7 +28,7 @@ type line struct {
 	Refused int `json:"refused,omitempty"`
 }
 
-// journal stores the sequence numbers of the ranges. At most one span is open at a time.
+// journal is a file that records the spans of the log. At most one span is open: begun, but not finished yet.
 type journal struct {
 	file *os.File
 	open *span
@@ -46,7 +46,7 @@ func openJournal(path string) (*journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the journal: %w", err)
 	}
-	// A killed agent may have left an incomplete line. It sent nothing for that line, so remove it.
+	// A killed agent may have left an incomplete line. The agent sent nothing for that line, so remove the line.
 	if err = j.file.Truncate(whole); err == nil {
 		_, err = j.file.Seek(whole, 0)
 	}
@@ -93,9 +93,9 @@ func (j *journal) begin(to int64) (span, error) {
 	return s, nil
 }
 
-// finish completes the open span. refused is the HTTP status of a rejection, otherwise 0. If a power failure
-// loses this line, the span is sent again. This is harmless because the server ignores a sequence number
-// that it has already stored.
+// finish completes the open span. The parameter refused is the HTTP status of a rejection, otherwise 0. If a power
+// failure loses the new line of the journal, the span is sent again. This is harmless because the server ignores a
+// sequence number that it has already stored.
 func (j *journal) finish(refused int) error {
 	err := j.append(line{Done: j.open.Seq, Refused: refused})
 	j.open = nil

@@ -149,7 +149,7 @@ func TestShipper_longMultibyteLine(t *testing.T) {
 	s := newIngest(t)
 	text := "x" + strings.Repeat("€", maxRaw/3+5)
 	require.NoError(t, shipper(t).Run(t.Context(), logOf(t, s, text), finished()))
-	require.False(t, strings.Contains(s.text(t), "\uFFFD"), "a character was split")
-	require.True(t, text == s.text(t), "the text has changed")
+	require.False(t, strings.Contains(s.text(t), "\uFFFD"), "no character may be split")
+	require.True(t, text == s.text(t), "the delivered text must be the text of the log")
 	require.Len(t, s.calls, 2)
 }

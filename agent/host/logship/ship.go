@@ -65,7 +65,7 @@ func (s *Shipper) Run(ctx context.Context, l Log, ended <-chan struct{}) error {
 	tick := s.clock.NewTicker(flush)
 	defer tick.Stop()
 	for {
-		// Check ended before reading, so that the read includes all text that was written before ended was closed.
+		// Check the channel before reading, so that the read includes all text that was written before it was closed.
 		final := closed(ended)
 		more, err := r.step(ctx, final)
 		if err != nil || (final && !more) {

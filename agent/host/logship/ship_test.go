@@ -203,7 +203,7 @@ func FuzzCutLosesNothing(f *testing.F) {
 		for rest := data; len(rest) > 0; {
 			n := cut(rest, true, patient)
 			if n <= 0 || n > len(rest) {
-				t.Fatalf("cut %d of %d", n, len(rest))
+				t.Fatalf("cut returned %d for %d bytes", n, len(rest))
 			}
 			sent, rest = append(sent, rest[:n]...), rest[n:]
 		}

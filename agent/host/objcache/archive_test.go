@@ -53,10 +53,10 @@ func unpack(t *testing.T, data []byte, maxBytes int64) (in string, err error) {
 	err = objcache.Unpack(bytes.NewReader(data), in, maxBytes)
 	raw, readErr := os.ReadFile(filepath.Join(outside, "secret"))
 	require.NoError(t, readErr)
-	require.Equal(t, "mine", string(raw), "a file outside was changed")
+	require.Equal(t, "mine", string(raw), "no file outside of the folder may change")
 	entries, readErr := os.ReadDir(outside)
 	require.NoError(t, readErr)
-	require.Len(t, entries, 2, "a file was created outside")
+	require.Len(t, entries, 2, "no file may be created outside of the folder")
 	return in, err
 }
 
@@ -154,10 +154,10 @@ func TestUnpack_byteLimit(t *testing.T) {
 	t.Parallel()
 	data := pack(t, regular("a", strings.Repeat("x", 600)), regular("b", strings.Repeat("y", 400)))
 	_, err := unpack(t, data, 1000)
-	require.NoError(t, err, "at the limit")
+	require.NoError(t, err, "an archive at the limit must be unpacked")
 	in, err := unpack(t, data, 999)
-	require.ErrorIs(t, err, objcache.ErrArchive, "one byte over the limit")
-	require.NoFileExists(t, filepath.Join(in, "b"), "the entry over the limit was written")
+	require.ErrorIs(t, err, objcache.ErrArchive, "an archive one byte over the limit must be rejected")
+	require.NoFileExists(t, filepath.Join(in, "b"), "the entry over the limit must not be written")
 	_, err = unpack(t, data, 0)
 	require.ErrorIs(t, err, objcache.ErrArchive)
 }
@@ -188,7 +188,7 @@ func TestUnpack_entryLimit(t *testing.T) {
 	in, err := unpack(t, out.Bytes(), 1<<30)
 	require.ErrorIs(t, err, objcache.ErrArchive)
 	require.ErrorContains(t, err, "100000 entries")
-	require.FileExists(t, filepath.Join(in, "last"), "at the limit")
+	require.FileExists(t, filepath.Join(in, "last"), "the entry at the limit must be unpacked")
 	require.NoFileExists(t, filepath.Join(in, "over"))
 }
 
@@ -245,7 +245,7 @@ func TestStore_Copy_badArchiveIsPermanent(t *testing.T) {
 	ref := p.Put("bad.tar", pack(t, regular("../x", "1")))
 	ref.Unpack = true
 	err := s.Copy(t.Context(), key(), ref, t.TempDir())
-	require.ErrorIs(t, err, executor.ErrPermanent, "a retry cannot fix the archive")
+	require.ErrorIs(t, err, executor.ErrPermanent, "the error must be permanent, because a retry cannot fix the archive")
 	require.ErrorIs(t, err, objcache.ErrArchive)
 	require.Equal(t, 1, p.Fetched(ref))
 }
@@ -281,7 +281,7 @@ func TestUnpack_gzip(t *testing.T) {
 	require.Equal(t, "words", string(got))
 	bomb := packed(pack(t, regular("zeros", strings.Repeat("0", 16<<20))))
 	_, err = unpack(t, bomb, int64(len(bomb)))
-	require.ErrorIs(t, err, objcache.ErrArchive, "more than 200 times its %d bytes", len(bomb))
+	require.ErrorIs(t, err, objcache.ErrArchive, "an archive that unpacks to more than 200 times its %d bytes must be rejected", len(bomb))
 	for _, broken := range [][]byte{[]byte("\x1f\x8b"), data[:len(data)/2]} {
 		_, err = unpack(t, broken, 1<<20)
 		require.ErrorIs(t, err, objcache.ErrArchive)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/fstest"
 
@@ -111,12 +112,12 @@ func TestStore_Link_survivesTrim(t *testing.T) {
 	ref := p.Put("a", []byte("data"))
 	to := t.TempDir()
 	require.NoError(t, s.Link(t.Context(), key(), ref, to))
-	require.NoError(t, s.Link(t.Context(), key(), ref, to), "a second call, as after a restart")
+	require.NoError(t, s.Link(t.Context(), key(), ref, to), "a second call must succeed, as after a restart")
 	for i := range 3 {
 		_, err := s.Fetch(t.Context(), key(), p.Put("other"+strconv.Itoa(i), []byte("other"+strconv.Itoa(i))))
 		require.NoError(t, err)
 	}
-	require.NoFileExists(t, filepath.Join(dir, ref.SHA256), "the cache was not trimmed")
+	require.NoFileExists(t, filepath.Join(dir, ref.SHA256), "the cache must be trimmed")
 	require.FileExists(t, filepath.Join(to, "a"))
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
@@ -151,7 +152,7 @@ func TestUnpack_disallowedEntries(t *testing.T) {
 			require.ErrorIs(t, objcache.Unpack(&out, filepath.Join(dir, "in"), 1<<20), objcache.ErrArchive)
 			entries, err := os.ReadDir(dir)
 			require.NoError(t, err)
-			require.Len(t, entries, 1, "a file was created outside")
+			require.Len(t, entries, 1, "no file may be created outside of the folder")
 		})
 	}
 }
@@ -161,6 +162,30 @@ func TestUnpack_largerThanObject(t *testing.T) {
 	data := executortest.Tar(t, map[string]string{"x": strings.Repeat("y", 1000)})
 	require.ErrorIs(t, objcache.Unpack(bytes.NewReader(data), t.TempDir(), 999), objcache.ErrArchive)
 	require.ErrorIs(t, objcache.Unpack(strings.NewReader(strings.Repeat("no tar", 200)), t.TempDir(), 1<<20), objcache.ErrArchive)
+}
+
+// This test is not parallel, because all tests of the process share the umask.
+func TestStore_CopyReadable_anyUserMayRead(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o027))
+	s, p, _ := newStore(t, 0)
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	for name, mode := range map[string]int64{"data": 0o600, "sub/program": 0o700} {
+		require.NoError(t, w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: mode, Size: 1}))
+		_, err := w.Write([]byte("x"))
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Close())
+	packed := p.Put("packed.tar", archive.Bytes())
+	packed.Unpack = true
+	to := t.TempDir()
+	require.NoError(t, s.CopyReadable(t.Context(), key(), p.Put("one", []byte("1")), to))
+	require.NoError(t, s.CopyReadable(t.Context(), key(), packed, to))
+	for name, want := range map[string]os.FileMode{"one": 0o644, "data": 0o644, "sub/program": 0o755} {
+		info, err := os.Stat(filepath.Join(to, name))
+		require.NoError(t, err)
+		require.Equal(t, want, info.Mode(), name)
+	}
 }
 
 func FuzzUnpackStaysInside(f *testing.F) {
@@ -196,5 +221,5 @@ func TestWriteTree_writtenOnce(t *testing.T) {
 	require.NotEqual(t, to, other)
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, entries, 2, "a temporary folder was left")
+	require.Len(t, entries, 2, "no temporary folder may be left")
 }

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"time"
 
 	"golang.org/x/sync/singleflight"
 
@@ -23,7 +25,14 @@ type Store struct {
 	max      int64
 	source   executor.Downloader
 	clock    clock.Clock
+	freed    func(ctx context.Context, bytes int64)
 	fetching singleflight.Group
+
+	mu sync.Mutex
+	// total is the size that the cached objects had at the last scan, plus the size of all later downloads. It may
+	// still include files that were removed since. The field scanned is the time of the last scan.
+	total   int64
+	scanned time.Time
 }
 
 // NewStore returns a store that caches objects in dir. Before each download, it removes the least recently used objects
@@ -31,6 +40,10 @@ type Store struct {
 func NewStore(dir string, maxBytes int64, source executor.Downloader, clk clock.Clock) *Store {
 	return &Store{dir: dir, max: maxBytes, source: source, clock: clk}
 }
+
+// OnFreed makes the store call the function freed with the number of freed bytes when it has removed objects. OnFreed
+// must be called before the store is used.
+func (s *Store) OnFreed(freed func(ctx context.Context, bytes int64)) { s.freed = freed }
 
 // ErrMismatch reports that an object does not match its reference.
 var ErrMismatch = errors.New("the object does not match its reference")
@@ -46,7 +59,7 @@ func (s *Store) Fetch(ctx context.Context, key executor.Key, ref executor.Object
 		_ = os.Chtimes(path, now, now) // Only trim uses the time, so ignore the error.
 		return path, nil
 	}
-	// Concurrent calls share one download. It fails if the context of the call that started it ends. A call
+	// Concurrent calls share one download. The download fails if the context of the call that started it ends. A call
 	// whose own context has not ended then downloads the object itself.
 	_, err, shared := s.fetching.Do(ref.SHA256, func() (any, error) { return nil, s.download(ctx, key, ref) })
 	if err != nil && shared && ctx.Err() == nil && !errors.Is(err, executor.ErrPermanent) {
@@ -58,24 +71,42 @@ func (s *Store) Fetch(ctx context.Context, key executor.Key, ref executor.Object
 func (s *Store) path(ref executor.ObjectRef) string { return filepath.Join(s.dir, ref.SHA256) }
 
 func (s *Store) download(ctx context.Context, key executor.Key, ref executor.ObjectRef) error {
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return fmt.Errorf("create the folder of objects: %w", err)
+	if err := s.prepare(ctx, ref.SizeBytes); err != nil {
+		return err
 	}
-	s.trim(ref.SizeBytes)
 	body, err := s.source.Download(ctx, key, ref)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = body.Close() }()
+	return s.store(ref, body)
+}
+
+// prepare creates the folder and makes room for new objects.
+func (s *Store) prepare(ctx context.Context, size int64) error {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return fmt.Errorf("create the folder of objects: %w", err)
+	}
+	if freed := s.trim(size); freed > 0 && s.freed != nil {
+		s.freed(ctx, freed)
+	}
+	return nil
+}
+
+// store verifies the bytes of an object while it writes them, and adds the object to the cache.
+func (s *Store) store(ref executor.ObjectRef, body io.Reader) error {
 	temp, err := os.CreateTemp(s.dir, ref.SHA256+".part-")
 	if err != nil {
 		return fmt.Errorf("create the file of an object: %w", err)
 	}
-	defer func() { _ = os.Remove(temp.Name()) }()
+	defer func() {
+		if err != nil {
+			_ = os.Remove(temp.Name())
+		}
+	}()
+	// The file is not synced, because that would take most of the time for a small file. A sync is not necessary: every
+	// use verifies the bytes, so a file that a crash of the machine has damaged is downloaded again.
 	err = copyVerified(temp, body, ref)
-	if err == nil {
-		err = temp.Sync()
-	}
 	if closed := temp.Close(); err == nil {
 		err = closed
 	}

@@ -33,6 +33,20 @@ func fetch(t *testing.T, s *objcache.Store, ref executor.ObjectRef) {
 	require.NoError(t, err)
 }
 
+func TestStore_OnFreed_bytesOfRemovedObjects(t *testing.T) {
+	t.Parallel()
+	s, p, _, clk := withClock(t, 10)
+	var freed []int64
+	s.OnFreed(func(_ context.Context, bytes int64) { freed = append(freed, bytes) })
+	for _, text := range []string{"aaaa", "bbbb", "cccc", "dddddddd"} {
+		ref := p.Put(text, []byte(text))
+		fetch(t, s, ref)
+		fetch(t, s, ref)
+		clk.Advance(time.Minute)
+	}
+	require.Equal(t, []int64{4, 8}, freed)
+}
+
 func TestStore_trim_leastRecentlyUsed(t *testing.T) {
 	t.Parallel()
 	s, p, dir, clk := withClock(t, 10)
@@ -93,8 +107,8 @@ func TestStore_trim_abandonedDownloads(t *testing.T) {
 	require.NoError(t, os.Chtimes(part, clk.Now(), clk.Now()))
 	clk.Advance(24 * time.Hour)
 	fetch(t, s, p.Put("a", []byte("a")))
-	require.FileExists(t, part, "the partial download may still be in progress")
-	clk.Advance(time.Second)
+	require.FileExists(t, part, "a partial download that may still be in progress must be kept")
+	clk.Advance(10 * time.Minute)
 	fetch(t, s, p.Put("b", []byte("b")))
 	require.NoFileExists(t, part)
 }
@@ -115,8 +129,16 @@ func TestStore_Fetch_incompleteFileIsReplaced(t *testing.T) {
 // source is a Downloader that calls a function.
 type source func(ctx context.Context) (io.ReadCloser, error)
 
+func (source) Expect(executor.Key, []executor.ObjectRef) (done func()) { return func() {} }
+
 func (s source) Download(ctx context.Context, _ executor.Key, _ executor.ObjectRef) (io.ReadCloser, error) {
 	return s(ctx)
+}
+
+func (source) DownloadTogether(
+	context.Context, executor.Key, []executor.ObjectRef, func(executor.ObjectRef, io.Reader) error,
+) error {
+	return executor.ErrApart
 }
 
 // endless is a reader that never ends. It counts the bytes read.
@@ -138,7 +160,7 @@ func TestStore_Fetch_endlessDownload(t *testing.T) {
 	_, err := s.Fetch(t.Context(), key(), executor.ObjectRef{URI: "u", SizeBytes: 1000, SHA256: strings.Repeat("a", 64)})
 	require.ErrorIs(t, err, objcache.ErrMismatch)
 	require.ErrorIs(t, err, executor.ErrPermanent)
-	require.LessOrEqual(t, body.read, int64(64<<10), "the download was read past the size")
+	require.LessOrEqual(t, body.read, int64(64<<10), "the download must not be read past the size of the object")
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, entries)
@@ -190,7 +212,7 @@ func TestStore_Link_changedBytesAreFetchedAgain(t *testing.T) {
 	require.NoError(t, s.Link(t.Context(), key(), ref, second))
 	raw, err := os.ReadFile(filepath.Join(second, "model"))
 	require.NoError(t, err)
-	require.Equal(t, "weights", string(raw), "the second engine got the bytes written by the first")
+	require.Equal(t, "weights", string(raw), "the second engine must not get the bytes written by the first")
 	require.Equal(t, 2, p.Fetched(ref))
 	require.FileExists(t, filepath.Join(dir, ref.SHA256))
 }
@@ -223,7 +245,7 @@ func TestStore_Link_replacesFile(t *testing.T) {
 	require.NoError(t, err)
 	linked, err := os.Stat(filepath.Join(to, "sub", "a"))
 	require.NoError(t, err)
-	require.True(t, os.SameFile(cached, linked), "the bytes were copied")
+	require.True(t, os.SameFile(cached, linked), "the file must be a link to the cached file")
 }
 
 func TestWriteTree_concurrent(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 const (
 	maxEntries = 100_000
 	maxDepth   = 32
-	// maxRatio and packedBytes limit the unpacked size of a gzip archive, as in platform/archive.
+	// A gzip archive may unpack to at most packedBytes + maxRatio * packed size. platform/archive has similar limits.
 	maxRatio    = 200
 	packedBytes = 8 << 20
 )
@@ -27,7 +27,7 @@ const (
 // ErrArchive reports that an archive is malformed or contains entries that are not allowed.
 var ErrArchive = errors.New("the archive cannot be unpacked")
 
-func unpackFile(path, dir string, ref executor.ObjectRef) error {
+func unpackFile(path, dir string, ref executor.ObjectRef, m modes) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("open an object: %w", err)
@@ -40,17 +40,21 @@ func unpackFile(path, dir string, ref executor.ObjectRef) error {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("return to the beginning of an object: %w", err)
 	}
-	if err := Unpack(f, dir, ref.SizeBytes); err != nil {
+	if err := unpack(f, dir, ref.SizeBytes, m); err != nil {
 		return errors.Join(executor.ErrPermanent, fmt.Errorf("unpack %s: %w", ref.URI, err))
 	}
 	return nil
 }
 
-// Unpack writes the regular files and folders of a tar stream, which may be gzipped, to dir. It returns
-// ErrArchive if the stream is malformed, if it exceeds a limit, for any other kind of entry and for an entry
-// outside dir. maxBytes is the size of the stream.
+// Unpack writes the regular files and folders of a tar stream, which may be gzipped, to dir. It returns ErrArchive if
+// the stream is malformed or exceeds a limit, or if it contains an entry of another kind or outside dir. maxBytes is
+// the size of the stream.
 func Unpack(r io.Reader, dir string, maxBytes int64) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	return unpack(r, dir, maxBytes, private())
+}
+
+func unpack(r io.Reader, dir string, maxBytes int64, m modes) error {
+	if err := os.MkdirAll(dir, m.folder); err != nil {
 		return fmt.Errorf("create the folder to unpack into: %w", err)
 	}
 	root, err := os.OpenRoot(dir)
@@ -58,7 +62,7 @@ func Unpack(r io.Reader, dir string, maxBytes int64) error {
 		return fmt.Errorf("open the folder to unpack into: %w", err)
 	}
 	defer func() { _ = root.Close() }()
-	u := unpacking{root: root, left: maxBytes}
+	u := unpacking{root: root, modes: m, left: maxBytes, buffer: make([]byte, bufferBytes)}
 	plain, err := opened(r, &u)
 	if err != nil {
 		return errors.Join(ErrArchive, err)
@@ -81,7 +85,7 @@ func Unpack(r io.Reader, dir string, maxBytes int64) error {
 // opened returns the tar stream, decompressed if it is gzip. The control plane has already checked the
 // complete archive with the same limits for the unpacked size.
 func opened(r io.Reader, u *unpacking) (io.Reader, error) {
-	in := bufio.NewReader(r)
+	in := bufio.NewReaderSize(r, bufferBytes)
 	if magic, err := in.Peek(2); err != nil || string(magic) != "\x1f\x8b" {
 		return in, nil //nolint:nilerr // the tar reader reports the error
 	}
@@ -89,10 +93,16 @@ func opened(r io.Reader, u *unpacking) (io.Reader, error) {
 	return gzip.NewReader(in)
 }
 
+// bufferBytes is the size of the buffers for reading and writing. A file of at most this size is written with one call.
+const bufferBytes = 256 << 10
+
 type unpacking struct {
 	root    *os.Root
+	modes   modes
 	left    int64
 	entries int
+	buffer  []byte
+	made    string // the folder that was created last
 }
 
 func (u *unpacking) entry(h *tar.Header, body io.Reader) error {
@@ -114,9 +124,13 @@ func (u *unpacking) entry(h *tar.Header, body io.Reader) error {
 }
 
 func (u *unpacking) folder(name string) error {
-	if err := u.root.MkdirAll(name, 0o700); err != nil {
+	if name == u.made || name == "." {
+		return nil
+	}
+	if err := u.root.MkdirAll(name, u.modes.folder); err != nil {
 		return fmt.Errorf("create folder %s: %w", name, err)
 	}
+	u.made = name
 	return nil
 }
 
@@ -127,15 +141,18 @@ func (u *unpacking) file(name string, h *tar.Header, body io.Reader) error {
 	if err := u.folder(filepath.Dir(name)); err != nil {
 		return err
 	}
-	mode := os.FileMode(0o600)
+	mode := u.modes.file
 	if h.Mode&0o100 != 0 {
-		mode = 0o700
+		mode = u.modes.program
 	}
 	out, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {
 		return fmt.Errorf("create file %s: %w", name, err)
 	}
-	_, err = io.Copy(out, body)
+	// Hide the method ReadFrom of the file. Otherwise io.CopyBuffer would call it instead of using the buffer.
+	if err = setMode(out, mode); err == nil {
+		_, err = io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{body}, u.buffer)
+	}
 	if closed := out.Close(); err == nil {
 		err = closed
 	}

@@ -2,5 +2,5 @@
 // by the digest of the requirements and the version of the interpreter. An environment returned by Ensure
 // is complete: it was built in a temporary folder, marked as complete and renamed. Concurrent builders of
 // the same environment, even in other processes, share one build. The error of a failed build is the end of
-// the installer's output. The steps of a build run where the caller's Runner puts them: inside a boundary.
+// the installer's output. The caller's Runner runs the steps of a build, inside a boundary.
 package pyenv

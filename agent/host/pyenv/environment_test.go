@@ -53,14 +53,15 @@ func TestBuilder_Ensure_noRequirements(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	b := pyenv.NewBuilder(dir, environ(deadIndex()...), clock.Real(), nil)
-	env, err := b.Ensure(t.Context(), plain())
+	env, err := b.Ensure(t.Context(), plain(), "")
 	require.NoError(t, err)
+	require.DirExists(t, env.Dir+".uses", "an environment without a list of works is never removed")
 	out, err := exec.CommandContext(t.Context(), env.Python, "-c", "import sys; print(sys.prefix)").Output()
 	require.NoError(t, err)
 	require.Equal(t, env.Dir, strings.TrimSpace(string(out)))
 	require.True(t, strings.HasSuffix(env.Dir, "-"+env.Version))
 
-	again, err := pyenv.NewBuilder(dir, environ(), clock.Real(), nil).Ensure(t.Context(), plain())
+	again, err := pyenv.NewBuilder(dir, environ(), clock.Real(), nil).Ensure(t.Context(), plain(), "")
 	require.NoError(t, err)
 	require.Equal(t, env, again)
 }
@@ -69,20 +70,20 @@ func TestBuilder_Ensure_unreachableIndex(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	b := pyenv.NewBuilder(dir, append(environ(deadIndex()...), only(t, "python3")...), clock.Real(), nil)
-	_, err := b.Ensure(t.Context(), executor.EnvironmentSpec{Requirements: idna})
+	_, err := b.Ensure(t.Context(), executor.EnvironmentSpec{Requirements: idna}, "")
 	var build *pyenv.BuildError
 	require.ErrorAs(t, err, &build)
 	require.Contains(t, build.Output, "idna")
 	require.LessOrEqual(t, len(build.Output), executor.MaxMessage)
 	left, err := filepath.Glob(filepath.Join(dir, "*.build-*"))
 	require.NoError(t, err)
-	require.Empty(t, left, "the failed build's folder was not removed")
+	require.Empty(t, left, "the folder of the failed build must be removed")
 }
 
 func TestBuilder_Ensure_digestMismatch(t *testing.T) {
 	t.Parallel()
 	b := pyenv.NewBuilder(t.TempDir(), environ(), clock.Real(), nil)
-	_, err := b.Ensure(t.Context(), executor.EnvironmentSpec{Requirements: idna, Digest: "sha256:" + strings.Repeat("0", 64)})
+	_, err := b.Ensure(t.Context(), executor.EnvironmentSpec{Requirements: idna, Digest: "sha256:" + strings.Repeat("0", 64)}, "")
 	var build *pyenv.BuildError
 	require.ErrorAs(t, err, &build)
 	require.Contains(t, build.Output, "digest")
@@ -102,7 +103,7 @@ func TestBuilder_Ensure_pythonMissingOrTooOld(t *testing.T) {
 				require.NoError(t, os.WriteFile(filepath.Join(dir, "python3"), []byte(c.script), 0o700))
 			}
 			b := pyenv.NewBuilder(t.TempDir(), []string{"PATH=" + dir}, clock.Real(), nil)
-			_, err := b.Ensure(t.Context(), plain())
+			_, err := b.Ensure(t.Context(), plain(), "")
 			var build *pyenv.BuildError
 			require.ErrorAs(t, err, &build)
 			require.Contains(t, build.Output, "Python 3.11 or newer")
@@ -138,12 +139,12 @@ func TestBuilder_Ensure_usesUV(t *testing.T) {
 	t.Parallel()
 	environ, log := withUV(t, "PIP_INDEX_URL=http://index.example/simple")
 	b := pyenv.NewBuilder(t.TempDir(), environ, clock.Real(), nil)
-	_, err := b.Ensure(t.Context(), executor.EnvironmentSpec{Requirements: idna})
+	_, err := b.Ensure(t.Context(), executor.EnvironmentSpec{Requirements: idna}, "")
 	require.NoError(t, err)
 	raw, err := os.ReadFile(log)
 	require.NoError(t, err)
 	require.Contains(t, string(raw), "pip install --no-progress --no-deps --require-hashes --only-binary :all: --python")
-	require.Contains(t, string(raw), "UV_DEFAULT_INDEX=http://index.example/simple", "the user's index for pip was not passed to uv")
+	require.Contains(t, string(raw), "UV_DEFAULT_INDEX=http://index.example/simple", "the user's index for pip must be passed to uv")
 }
 
 func TestBuilder_Ensure_concurrentBuilders(t *testing.T) {
@@ -154,7 +155,7 @@ func TestBuilder_Ensure_concurrentBuilders(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			// Each goroutine has its own builder, as separate processes would.
-			_, err := pyenv.NewBuilder(dir, environ, clock.Real(), nil).Ensure(t.Context(), executor.EnvironmentSpec{Requirements: idna})
+			_, err := pyenv.NewBuilder(dir, environ, clock.Real(), nil).Ensure(t.Context(), executor.EnvironmentSpec{Requirements: idna}, "")
 			if err != nil {
 				t.Errorf("build: %v", err)
 			}
@@ -171,7 +172,7 @@ func TestBuilder_Ensure_replacesIncompleteBuild(t *testing.T) {
 	environ, log := withUV(t)
 	dir := t.TempDir()
 	spec := executor.EnvironmentSpec{Requirements: idna}
-	env, err := pyenv.NewBuilder(dir, environ, clock.Real(), nil).Ensure(t.Context(), spec)
+	env, err := pyenv.NewBuilder(dir, environ, clock.Real(), nil).Ensure(t.Context(), spec, "")
 	require.NoError(t, err)
 	// A killed builder leaves a build folder, and the environment has no marker.
 	require.NoError(t, os.Remove(filepath.Join(env.Dir, ".signalbox-complete")))
@@ -179,7 +180,7 @@ func TestBuilder_Ensure_replacesIncompleteBuild(t *testing.T) {
 	half := env.Dir + ".build-123"
 	require.NoError(t, os.MkdirAll(half, 0o700))
 
-	again, err := pyenv.NewBuilder(dir, environ, clock.Real(), nil).Ensure(t.Context(), spec)
+	again, err := pyenv.NewBuilder(dir, environ, clock.Real(), nil).Ensure(t.Context(), spec, "")
 	require.NoError(t, err)
 	require.Equal(t, env, again)
 	require.NoFileExists(t, filepath.Join(env.Dir, "rubbish"))
@@ -195,7 +196,7 @@ func TestBuilder_Ensure_canceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		_, err := pyenv.NewBuilder(t.TempDir(), environ, clock.Real(), nil).Ensure(ctx, executor.EnvironmentSpec{Requirements: idna})
+		_, err := pyenv.NewBuilder(t.TempDir(), environ, clock.Real(), nil).Ensure(ctx, executor.EnvironmentSpec{Requirements: idna}, "")
 		done <- err
 	}()
 	// Wait until the installer has started. It would run for a day.
@@ -205,4 +206,27 @@ func TestBuilder_Ensure_canceled(t *testing.T) {
 	}, time.Minute, 5*time.Millisecond)
 	cancel()
 	require.ErrorIs(t, <-done, context.Canceled)
+}
+
+func TestBuilder_Ensure_trimsOtherEnvironments(t *testing.T) {
+	t.Parallel()
+	dir, work, ended := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "ended")
+	b := pyenv.NewBuilder(dir, environ(deadIndex()...), clock.Real(), nil)
+	var freed int64
+	b.Limit(1, func(_ context.Context, bytes int64) { freed += bytes })
+	used, err := b.Ensure(t.Context(), plain(), work)
+	require.NoError(t, err)
+	other := executor.EnvironmentSpec{Requirements: "# another\n"}
+	second, err := b.Ensure(t.Context(), other, ended)
+	require.NoError(t, err)
+	require.DirExists(t, used.Dir, "an environment that a work uses must be kept")
+	require.DirExists(t, second.Dir, "the requested environment must never be removed")
+	_, err = b.Ensure(t.Context(), executor.EnvironmentSpec{Requirements: "# a third\n"}, ended)
+	require.NoError(t, err)
+	require.NoDirExists(t, second.Dir)
+	require.DirExists(t, used.Dir)
+	require.Positive(t, freed)
+	again, err := b.Ensure(t.Context(), other, work)
+	require.NoError(t, err)
+	require.FileExists(t, again.Python, "a removed environment must be built again")
 }

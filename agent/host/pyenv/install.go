@@ -26,6 +26,8 @@ type installer struct {
 	temp string
 	dir  string
 	list string
+	// sums are the hashes in the requirements.
+	sums []string
 }
 
 func (i installer) run(ctx context.Context, fill bool) error {
@@ -35,24 +37,28 @@ func (i installer) run(ctx context.Context, fill bool) error {
 	return i.withPip(ctx, fill)
 }
 
-// withUV creates the environment and installs the requirements with uv. It does not resolve dependencies,
-// because the requirements include all of them. uv rejects requirements without a hash. Only wheels are installed, unless
-// the requirements contain --no-binary.
+// withUV creates the environment and installs the requirements with uv. Dependencies are not resolved, because the
+// requirements include all of them. uv rejects requirements without a hash. Only wheels are installed, unless the
+// requirements contain --no-binary.
 func (i installer) withUV(ctx context.Context, uv string, fill bool) error {
 	extra := i.uvSettings(ctx)
 	if err := i.step(ctx, []string{uv, "venv", "--no-project", "--no-python-downloads", "--python", i.python.Path, i.dir}, extra); err != nil || !fill {
 		return err
 	}
-	return i.step(ctx, []string{
+	found, err := i.download(ctx)
+	if err != nil {
+		return err
+	}
+	return i.step(ctx, slices.Concat([]string{
 		uv, "pip", "install", "--no-progress", "--no-deps", "--require-hashes", "--only-binary", ":all:", "--python", i.dir + "/bin/python", "-r", i.list,
-	}, extra)
+	}, found), extra)
 }
 
 func (i installer) withPip(ctx context.Context, fill bool) error {
 	pip := []string{i.dir + "/bin/python", "-m", "pip"}
 	venv := []string{i.python.Path, "-m", "venv", i.dir}
 	// Since pip 22.3 the pip of the base interpreter can install into another environment. This saves the
-	// seconds that it takes to install pip there.
+	// seconds that it takes to install pip into the new environment.
 	if i.basePip(ctx) {
 		venv = []string{i.python.Path, "-m", "venv", "--without-pip", i.dir}
 		pip = []string{i.python.Path, "-m", "pip", "--python", i.dir + "/bin/python"}
@@ -60,9 +66,13 @@ func (i installer) withPip(ctx context.Context, fill bool) error {
 	if err := i.step(ctx, venv, nil); err != nil || !fill {
 		return err
 	}
+	found, err := i.download(ctx)
+	if err != nil {
+		return err
+	}
 	return i.step(ctx, slices.Concat(pip, []string{
 		"install", "--no-input", "--progress-bar", "off", "--disable-pip-version-check", "--no-deps", "--require-hashes", "--only-binary", ":all:", "-r", i.list,
-	}), i.pipSettings(ctx))
+	}, found), i.pipSettings(ctx))
 }
 
 func (i installer) basePip(ctx context.Context) bool {
@@ -83,8 +93,7 @@ func (i installer) basePip(ctx context.Context) bool {
 // uvSettings converts the user's pip settings to settings for uv, unless the user has configured indexes
 // for uv.
 func (i installer) uvSettings(ctx context.Context) []string {
-	have := i.builder.environ
-	if value(have, "UV_DEFAULT_INDEX")+value(have, "UV_INDEX_URL")+value(have, "UV_INDEX")+value(have, "UV_CONFIG_FILE") != "" {
+	if i.ownIndexes() {
 		return nil
 	}
 	output, err := i.builder.output(ctx, []string{i.python.Path, "-m", "pip", "config", "list"})
@@ -92,6 +101,12 @@ func (i installer) uvSettings(ctx context.Context) []string {
 		return nil
 	}
 	return translate(output)
+}
+
+// ownIndexes reports whether the user has configured indexes for uv, which pip does not know.
+func (i installer) ownIndexes() bool {
+	have := i.builder.environ
+	return value(have, "UV_DEFAULT_INDEX")+value(have, "UV_INDEX_URL")+value(have, "UV_INDEX")+value(have, "UV_CONFIG_FILE") != ""
 }
 
 // translate converts the output of `pip config list` to environment variables for uv. Settings from
@@ -120,14 +135,22 @@ func translate(list string) []string {
 	return append(files, environ...)
 }
 
-// step runs one command of the installer. If the command fails, the end of its output becomes the error.
+// StepError is the error of a Runner if the command of the step ran and failed. All other errors of a Runner are those of
+// the node, except for *exec.ExitError, which means the same.
+type StepError struct{ Reason string }
+
+// Error returns e.Reason.
+func (e *StepError) Error() string { return e.Reason }
+
+// step runs one command of the installer. If the command fails, the end of its output becomes the error. If the node
+// failed, the spec of the environment is not to blame, and the build can succeed later.
 func (i installer) step(ctx context.Context, argv, extra []string) error {
 	output, err := i.builder.runStep(ctx, i.describe(argv, extra))
 	if err == nil {
 		return nil
 	}
-	if ctx.Err() != nil {
-		return fmt.Errorf("build the environment: %w", ctx.Err())
+	if err := nodeFailure(ctx, err); err != nil {
+		return err
 	}
 	if output = executor.Tail(output, executor.MaxMessage); output == "" {
 		output = err.Error()
@@ -135,9 +158,23 @@ func (i installer) step(ctx context.Context, argv, extra []string) error {
 	return &BuildError{Output: output}
 }
 
-// describe returns a step with the user's settings.
+// nodeFailure returns the error for a step that did not run to its end, or nil if the command of the step itself failed.
+func nodeFailure(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("build the environment: %w", ctx.Err())
+	}
+	var own *StepError
+	var exit *exec.ExitError
+	if errors.As(err, &own) || errors.As(err, &exit) {
+		return nil
+	}
+	return fmt.Errorf("build the environment: %w", err)
+}
+
+// describe returns the step that runs a command with the agent's settings of pip and uv.
 func (i installer) describe(argv, extra []string) Step {
-	// The files of a shared cache would belong to another user, and links to them would survive the build.
+	// Use a private cache. The files of a shared cache would belong to another user, and links to them would survive
+	// the build.
 	private := []string{"TMPDIR=" + i.temp, "XDG_CACHE_HOME=" + i.temp, "UV_CACHE_DIR=" + i.temp + "/cache", "UV_LINK_MODE=copy", "PIP_NO_CACHE_DIR=1"}
 	s := Step{Args: argv, Env: lastOfEach(slices.Concat(settings(i.builder.environ), extra, private)), Dir: i.temp}
 	s.Readable = slices.Concat(outsideSystem(i.python.Base), outsideSystem(i.python.Path))
@@ -149,7 +186,7 @@ func (i installer) describe(argv, extra []string) Step {
 		if name == "PATH" || name == "HOME" || name == "TMPDIR" {
 			continue
 		}
-		// For example the folder of an own index, or a certificate.
+		// The value may name files that the installer reads, for example a certificate or the folder of a local index.
 		for path := range strings.FieldsSeq(value) {
 			path = strings.TrimPrefix(path, "file://")
 			if _, err := os.Stat(path); err == nil && filepath.IsAbs(path) && !boundary.Contains(path, i.temp) && !boundary.Contains(i.temp, path) {
@@ -161,7 +198,7 @@ func (i installer) describe(argv, extra []string) Step {
 	return s
 }
 
-// outermost returns the paths without those that lie in another one.
+// outermost returns the paths without those that lie below another path of the list.
 func outermost(paths []string) []string {
 	var outer []string
 	for _, path := range slices.Sorted(slices.Values(paths)) {
@@ -172,7 +209,7 @@ func outermost(paths []string) []string {
 	return outer
 }
 
-// lastOfEach returns the variables without those that a later one of the same name overrides.
+// lastOfEach returns the variables without those that a later variable of the same name overrides.
 func lastOfEach(environ []string) []string {
 	var last []string
 	seen := map[string]bool{}
@@ -186,8 +223,8 @@ func lastOfEach(environ []string) []string {
 	return last
 }
 
-// pipSettings returns the settings in pip's configuration files as environment variables, because a step may not see
-// the files.
+// pipSettings returns the settings in pip's configuration files as environment variables, because the files are not
+// visible to every step.
 func (i installer) pipSettings(ctx context.Context) []string {
 	list, err := i.builder.output(ctx, []string{i.python.Path, "-m", "pip", "config", "list"})
 	if err != nil {
@@ -205,13 +242,13 @@ func (i installer) pipSettings(ctx context.Context) []string {
 	return append(env, settings(i.builder.environ)...)
 }
 
-// unquote returns a value of `pip config list`, whose lines become words.
+// unquote returns a value in the output of `pip config list` without quotes, and with its lines joined by spaces.
 func unquote(quoted string) string {
 	return strings.Join(strings.Fields(strings.Trim(strings.ReplaceAll(quoted, `\n`, " "), `'"`)), " ")
 }
 
-// output runs a command with the user's settings and returns its output. When ctx ends, it kills the
-// process group of the command.
+// output runs a command with the agent's settings and returns its output. When ctx ends, it kills the process group of
+// the command.
 func (b *Builder) output(ctx context.Context, argv []string) (string, error) {
 	return output(ctx, argv, settings(b.environ))
 }
@@ -232,8 +269,8 @@ func output(ctx context.Context, argv, env []string) (string, error) {
 	return output.String(), err
 }
 
-// settings returns the user's variables that an installer needs: paths, proxies, certificates, and the
-// settings for pip and uv.
+// settings returns the variables of the agent that an installer needs: paths, proxies, certificates, and the settings
+// for pip and uv.
 func settings(environ []string) []string {
 	excluded := map[string]bool{
 		"PIP_USER": true, "PIP_TARGET": true, "PIP_PREFIX": true, "PIP_ROOT": true, "PIP_REQUIRE_VIRTUALENV": true,

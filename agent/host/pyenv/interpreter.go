@@ -22,7 +22,7 @@ const (
 	versionTimeout = 20 * time.Second
 )
 
-// names returns the program names to try, in order. python3 is first because it is the user's default.
+// names returns the names of Python programs to try, in order. python3 is first because it is the user's default.
 func names() []string {
 	return []string{"python3", "python3.13", "python3.12", "python3.11", "python3.14", "python3.15", "python"}
 }
@@ -48,7 +48,7 @@ func (b *Builder) python(ctx context.Context) (Interpreter, error) {
 		}
 		fields := strings.Split(strings.TrimSpace(output), "\t")
 		if err != nil || len(fields) != 4 {
-			continue // For example a shim of a version manager without an installed version.
+			continue // The program may be the shim of a version manager that has no Python installed.
 		}
 		if fields[1] == "1" {
 			b.interpreter = &Interpreter{Path: fields[2], Version: fields[0], Base: fields[3]}
@@ -68,7 +68,7 @@ func (b *Builder) runVersionScript(ctx context.Context, path string) (string, er
 	return b.output(ctx, []string{path, "-c", versionScript})
 }
 
-// lookPath returns the path of a program in the PATH of environ.
+// lookPath returns the path of a program in the PATH that the variables in environ set.
 func lookPath(name string, environ []string) (string, bool) {
 	for dir := range strings.SplitSeq(value(environ, "PATH"), ":") {
 		path := filepath.Join(dir, name)

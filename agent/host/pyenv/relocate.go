@@ -8,20 +8,20 @@ import (
 	"path/filepath"
 )
 
-// checkLayout returns a *BuildError if a part of the environment that the agent changes is a link: code of a package
-// may have created it to make the agent change other files.
+// checkLayout returns a *BuildError if a file or folder of the environment that the agent will change is a link. Code
+// of a package may have created such a link to make the agent change other files.
 func checkLayout(dir string) error {
 	for name, kind := range map[string]fs.FileMode{"": fs.ModeDir, "bin": fs.ModeDir, "pyvenv.cfg": 0} {
 		info, err := os.Lstat(filepath.Join(dir, name))
 		if err != nil || info.Mode().Type() != kind {
-			return failed("the installer has left no valid environment: %q is missing or is a link", filepath.Join("venv", name))
+			return failed("the installer did not create a valid environment: %q is missing or is a link", filepath.Join("venv", name))
 		}
 	}
 	return nil
 }
 
-// rename replaces the path of the build folder with the final path in pyvenv.cfg and in the environment's
-// scripts. The first line of a script contains the full path of the interpreter.
+// rename changes pyvenv.cfg and the environment's scripts: in both, the final path replaces the path of the build
+// folder. The first line of a script contains the full path of the interpreter.
 func rename(bin, from, to string) error {
 	entries, err := os.ReadDir(bin)
 	if err != nil {

@@ -31,7 +31,7 @@ func withRealUV(t *testing.T, more ...string) []string {
 func TestBuilder_Ensure_realUV(t *testing.T) {
 	t.Parallel()
 	env, err := pyenv.NewBuilder(t.TempDir(), withRealUV(t), clock.Real(), nil).
-		Ensure(t.Context(), executor.EnvironmentSpec{Requirements: idna})
+		Ensure(t.Context(), executor.EnvironmentSpec{Requirements: idna}, "")
 	require.NoError(t, err)
 	out, err := exec.CommandContext(t.Context(), env.Python, "-c", "import idna, sys; print(idna.__version__, sys.prefix)").Output()
 	require.NoError(t, err)
@@ -56,13 +56,13 @@ func TestBuilder_Ensure_realUVErrors(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			_, err := pyenv.NewBuilder(dir, withRealUV(t, c.environ...), clock.Real(), nil).
-				Ensure(t.Context(), executor.EnvironmentSpec{Requirements: c.requirements})
+				Ensure(t.Context(), executor.EnvironmentSpec{Requirements: c.requirements}, "")
 			var build *pyenv.BuildError
 			require.ErrorAs(t, err, &build)
 			require.Contains(t, build.Output, c.want)
 			left, err := filepath.Glob(filepath.Join(dir, "*.build-*"))
 			require.NoError(t, err)
-			require.Empty(t, left, "the failed build's folder was not removed")
+			require.Empty(t, left, "the folder of the failed build must be removed")
 		})
 	}
 }

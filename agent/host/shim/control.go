@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -23,6 +25,8 @@ type Control struct {
 	// Exec is the command line that runs Main.
 	Exec  []string
 	Clock clock.Clock
+	// Environ is the environment of the agent. The shims receive its settings for proxies and certificates.
+	Environ []string
 }
 
 // State is the state of a shim's folder.
@@ -68,7 +72,7 @@ func (c Control) Launch(dir string, s Start) error {
 	defer func() { _ = output.Close() }()
 	cmd := exec.Command(c.Exec[0], append(slices.Clip(c.Exec[1:]), dir)...) //nolint:noctx // the shim must outlive the agent
 	cmd.Dir = dir
-	cmd.Env = []string{"PATH=/usr/bin:/bin"}
+	cmd.Env = append([]string{"PATH=/usr/bin:/bin"}, c.connection()...)
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.ExtraFiles = []*os.File{lock}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -77,6 +81,18 @@ func (c Control) Launch(dir string, s Start) error {
 	}
 	// cmd.Wait is not needed: Identity.Wait waits for the shim by its pid and reaps it.
 	return cmd.Process.Release()
+}
+
+// connection returns the variables that the shim needs to reach the control plane as the agent does.
+func (c Control) connection() []string {
+	names := []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"}
+	var found []string
+	for _, v := range c.Environ {
+		if name, _, _ := strings.Cut(v, "="); slices.Contains(names, strings.ToUpper(name)) {
+			found = append(found, v)
+		}
+	}
+	return found
 }
 
 // State returns the state of the folder.
@@ -94,6 +110,8 @@ func (c Control) State(dir string) (State, error) {
 	case err != nil:
 		return Never, err
 	}
+	// Closing alone would not release the lock: a child that another goroutine is starting may have the file open.
+	_ = unix.Flock(int(lock.Fd()), unix.LOCK_UN)
 	_ = lock.Close()
 	// The shim may have ended since the first check.
 	if exists(exitFile(dir)) {
@@ -209,3 +227,116 @@ func ReadStart(dir string) (s Start, err error) {
 
 // ReadExit reads exit.json. It returns fs.ErrNotExist if the shim has not ended or was killed.
 func ReadExit(dir string, into *Exit) error { return localfile.ReadJSON(exitFile(dir), into) }
+
+// freezeRounds limits how often Freeze looks for processes that were started in the meantime.
+const freezeRounds = 100
+
+// Freeze stops processes of works until Thaw is called. The function `which` selects the works by the names of their
+// folders, which lie in the folder `works`. The shims are not stopped, so they can still end the processes. Freeze
+// returns the number of processes that it has stopped.
+func Freeze(works string, which func(work string) bool) (frozen int, err error) {
+	for range freezeRounds {
+		n, err := signalWorks(works, which, syscall.SIGSTOP, func(state byte) bool { return !strings.ContainsRune(inactive, rune(state)) })
+		frozen += n
+		if err != nil || n == 0 {
+			return frozen, err
+		}
+	}
+	return frozen, nil // the next call finds the rest
+}
+
+// stopped is the state of a process that SIGSTOP has stopped.
+const stopped = 'T'
+
+// inactive are the states of processes that do nothing: they are stopped, or have ended while their parent was stopped.
+const inactive = "TtZX"
+
+// settled returns the state of a process. A process that waits in the kernel and has received SIGSTOP counts as stopped,
+// because it stops before it does anything else. If it waits for a child that was stopped before it ran its program, it
+// waits until the child continues.
+func settled(pid int, state byte) byte {
+	const waiting = 'D'
+	if state == waiting && stopPending(pid) {
+		return stopped
+	}
+	return state
+}
+
+// stopPending reports whether the process has received SIGSTOP, but has not stopped yet.
+func stopPending(pid int) bool {
+	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(raw)) {
+		if text, ok := strings.CutPrefix(line, "ShdPnd:"); ok {
+			const hex, bits = 16, 64
+			pending, err := strconv.ParseUint(strings.TrimSpace(text), hex, bits)
+			return err == nil && pending>>(syscall.SIGSTOP-1)&1 == 1
+		}
+	}
+	return false
+}
+
+// Thaw continues the processes that Freeze has stopped, and returns their number.
+func Thaw(works string) (int, error) {
+	all := func(string) bool { return true }
+	return signalWorks(works, all, syscall.SIGCONT, func(state byte) bool { return state == stopped })
+}
+
+// Frozen returns the names of the works that have a stopped process.
+func Frozen(works string) (map[string]bool, error) {
+	frozen, all := map[string]bool{}, processes()
+	err := eachShim(works, func(work string, shim int) {
+		for _, p := range all.below(shim) {
+			if settled(p.pid, p.state) == stopped {
+				frozen[work] = true
+			}
+		}
+	})
+	return frozen, err
+}
+
+// signalWorks sends the signal to the processes of the works that the function `which` selects, except the shims. It
+// skips the processes for whose state the function `match` returns false.
+func signalWorks(works string, which func(work string) bool, sig syscall.Signal, match func(state byte) bool) (signaled int, err error) {
+	err = eachShim(works, func(work string, shim int) {
+		if which(work) {
+			signaled += signalDescendants(shim, sig, match)
+		}
+	})
+	return signaled, err
+}
+
+// eachShim calls the function visit for each running shim, with the name of the work's folder and the shim's pid.
+func eachShim(works string, visit func(work string, shim int)) error {
+	var errs []error
+	for _, pattern := range []string{"*/run", "*/flush", "*/starts/*"} {
+		dirs, err := filepath.Glob(filepath.Join(works, pattern))
+		errs = append(errs, err)
+		for _, dir := range dirs {
+			r, err := Control{}.Running(dir)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				errs = append(errs, err)
+			}
+			if err == nil && r.Shim.Alive() {
+				work, _, _ := strings.Cut(strings.TrimPrefix(dir, works+string(filepath.Separator)), string(filepath.Separator))
+				visit(work, r.Shim.PID)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func signalDescendants(pid int, sig syscall.Signal, match func(state byte) bool) (signaled int) {
+	for _, one := range Descendants(pid) {
+		i, err := Lookup(one)
+		if err != nil {
+			continue
+		}
+		if s, err := readStat(one); err == nil && match(settled(one, s.state)) && i.Signal(sig) {
+			signaled++
+		}
+	}
+	return signaled
+}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,14 +18,14 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/host/boundary"
 )
 
-// escape is a way out of a work. Its Python code raises OSError if the way is closed.
+// escape is a way by which a work could leave its boundary. Its Python code raises OSError if the way is closed.
 type escape struct {
 	code string
-	// root ways exist only if the agent runs as root: they use what only root may do.
+	// root is true for a way that exists only if the agent runs as root, because it uses what only root may do.
 	root bool
 }
 
-// escapes returns the ways out. Names in braces are replaced by the paths and numbers of the targets.
+// escapes returns the escapes to try. Names in braces are replaced by the paths and numbers of the targets.
 func escapes() map[string]escape {
 	return map[string]escape{
 		"key of the node":                 {code: `open("{host}/node.pem").read()`},
@@ -44,7 +43,7 @@ func escapes() map[string]escape {
 		"signal to another work":          {code: `os.kill({pid}, 0)`},
 		"ptrace of another work":          {code: `call(ptrace, PTRACE_SEIZE, {pid}, 0, 0)`},
 		"ptrace of the shim":              {code: `call(ptrace, PTRACE_SEIZE, {shim}, 0, 0)`},
-		"ptrace of an own child":          {code: `call(ptrace, PTRACE_SEIZE, child(), 0, 0)`},
+		"ptrace of its own child":         {code: `call(ptrace, PTRACE_SEIZE, child(), 0, 0)`},
 		"memory of the agent":             {code: `open("/proc/{agent}/mem", "rb").close()`},
 		"signal to the agent":             {code: `os.kill({agent}, 0)`},
 		"file in shared memory":           {code: `open("{shm}").read()`},
@@ -101,7 +100,7 @@ except (OSError, IndexError) as e:
     print("closed:", e); sys.exit(1)
 `
 
-// targets creates what the ways out lead to: files of the agent and a work of another user. It returns the
+// targets creates the targets of the escapes: files of the agent and a work of another user. It returns the
 // replacements for the names in braces.
 func targets(t *testing.T) []string {
 	t.Helper()
@@ -143,8 +142,8 @@ func targets(t *testing.T) []string {
 	}
 }
 
-// TestEscapes tries each way out first without the boundary, where it must lead out, and then with it. A way that
-// cannot be tried at all is an error of the test.
+// TestEscapes tries each way out first without the boundary, where it must succeed, and then with the boundary, where
+// it must fail. A way that cannot be tried at all is an error of the test.
 func TestEscapes(t *testing.T) {
 	t.Parallel()
 	known := targets(t)
@@ -187,8 +186,9 @@ func TestIsolated_descriptors(t *testing.T) {
 	exit, _ := b.ends()
 	require.Zero(t, exit.Code, b.log())
 	for line := range strings.SplitSeq(b.log(), "\n") {
-		if _, to, ok := strings.Cut(line, " -> "); ok {
-			require.True(t, to == "/dev/null" || to == b.start.Log || strings.HasPrefix(to, "/proc/") || strings.HasSuffix(to, "/log"), line)
+		if fd, to, ok := strings.Cut(line, " -> "); ok {
+			output := strings.HasPrefix(to, "pipe:") && (strings.HasSuffix(fd, " 1") || strings.HasSuffix(fd, " 2"))
+			require.True(t, output || to == "/dev/null" || strings.HasPrefix(to, "/proc/"), line)
 		}
 		if name, value, ok := strings.Cut(line, ":\t"); ok && strings.HasPrefix(name, "Cap") {
 			require.Equal(t, "0000000000000000", value, name)
@@ -201,7 +201,7 @@ func TestIsolated_descriptors(t *testing.T) {
 	}
 }
 
-// TestAsOrdinaryUser runs the tests of this file and of isolated works again as an ordinary user. It needs root to
+// TestAsOrdinaryUser runs TestEscapes and the tests of isolated works again as an ordinary user. It needs root to
 // change the user.
 func TestAsOrdinaryUser(t *testing.T) {
 	if os.Getuid() != 0 {
@@ -210,8 +210,8 @@ func TestAsOrdinaryUser(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	program := filepath.Join(dir, "test")
-	// A child that another test starts meanwhile could inherit the file if this process wrote it, and the kernel executes no
-	// file that is open for writing.
+	// Let cp write the program. If this process wrote it, a child that another test starts meanwhile could inherit the
+	// open file, and the kernel executes no file that is open for writing.
 	require.NoError(t, exec.CommandContext(t.Context(), "cp", os.Args[0], program).Run())
 	require.NoError(t, os.Chmod(program, 0o755))
 	const nobody = 65534
@@ -221,10 +221,17 @@ func TestAsOrdinaryUser(t *testing.T) {
 	require.NoError(t, os.Chown(dir, nobody, nobody))
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program, "-test.run=^(TestEscapes|TestIsolated)", "-test.v")
-	cmd.Dir, cmd.Env = dir, []string{"PATH=/usr/bin:/bin", "TMPDIR=" + dir, "HOME=" + dir}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	require.NoError(t, exec.CommandContext(ctx, "sh", "-c", `cp "$0"* "$1"`, pasta(t), dir).Run())
+	// The tests need a device /dev/net/tun that every user can open, as on most systems. Only their process sees the
+	// one created here.
+	tunnel := filepath.Join(dir, "tun")
+	require.NoError(t, unix.Mknod(tunnel, unix.S_IFCHR|0o666, int(unix.Mkdev(10, 200))))
+	require.NoError(t, os.Chmod(tunnel, 0o666))
+	cmd := exec.CommandContext(ctx, "unshare", "--mount", "sh", "-c", `mount --bind "$0" /dev/net/tun && exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"`,
+		tunnel, program, "-test.run=^(TestEscapes|TestIsolated)", "-test.v")
+	cmd.Dir, cmd.Env = dir, []string{"PATH=" + dir + ":/usr/bin:/bin:/usr/sbin:/sbin", "TMPDIR=" + dir, "HOME=" + dir}
 	output, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", output)
 	require.Contains(t, string(output), "--- PASS: TestEscapes/key_of_the_node")
+	require.Contains(t, string(output), "--- PASS: TestIsolated_ownNetworkServes")
 }

@@ -8,20 +8,22 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/agent/host/boundary"
+	"github.com/signalbox-dev/signalbox/agent/host/logship"
 	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
 // Version is the version of the files in a shim's folder. An agent adopts shims of its own version and of all earlier
-// ones, so that works continue during an upgrade. A change that an earlier agent would misread needs a new version. Files
-// without a version are of version 0, which differs from version 1 only in that.
-const Version = 1
+// ones, so that works continue during an upgrade. A change that an earlier agent would misread needs a new version.
+// Files without a version have version 0, which differs from version 1 only by the missing number. Since version 2,
+// works may have disks; an earlier agent would not find the undelivered reports on them.
+const Version = 2
 
 // ErrNewer reports files of a version that this program does not know.
 var ErrNewer = errors.New("the work was started by a newer version of the agent")
 
 // CheckVersion returns ErrNewer if the folder contains a file of a newer version.
 func CheckVersion(dir string) error {
-	for _, path := range []string{startFile(dir), runFile(dir), stopFile(dir), exitFile(dir)} {
+	for _, path := range []string{startFile(dir), leaseFile(dir), runFile(dir), stopFile(dir), exitFile(dir)} {
 		var file struct {
 			Version int `json:"version"`
 		}
@@ -37,8 +39,8 @@ func CheckVersion(dir string) error {
 	return nil
 }
 
-// Start is the content of start.json: the command to run. Env may contain secrets, so only the agent's user
-// can read the file.
+// Start is the content of start.json: the command to run. Only the agent's user can read the file, because Env may
+// contain secrets.
 type Start struct {
 	Version int `json:"version"`
 	// Path is the path or the name of the program. Args is the complete argument vector, including the program.
@@ -46,9 +48,10 @@ type Start struct {
 	Args []string `json:"args"`
 	Env  []string `json:"env"`
 	Dir  string   `json:"dir"`
-	// Log is the file to which stdout and stderr are appended.
-	Log    string        `json:"log"`
-	Limits boundary.Plan `json:"limits"`
+	// Log is the file to which stdout and stderr are appended, within LogBounds.
+	Log       string         `json:"log"`
+	LogBounds logship.Bounds `json:"log_bounds,omitzero"`
+	Limits    boundary.Plan  `json:"limits"`
 	// Isolation is the boundary around the command. Path, Dir and Env refer to what the command sees inside it;
 	// Log is a path of the machine.
 	Isolation boundary.Isolation `json:"isolation,omitzero"`
@@ -61,9 +64,11 @@ const MarkName = "SERVICE_WORK_KEY"
 
 // Running is the content of run.json: the running processes.
 type Running struct {
-	Version   int       `json:"version"`
-	Shim      Identity  `json:"shim"`
-	Command   Identity  `json:"command"`
+	Version int      `json:"version"`
+	Shim    Identity `json:"shim"`
+	Command Identity `json:"command"`
+	// First is the first process inside the boundary, which ends after all others there. It is zero without a boundary.
+	First     Identity  `json:"first,omitzero"`
 	StartedAt time.Time `json:"started_at"`
 }
 
@@ -77,11 +82,25 @@ type Exit struct {
 	OOM bool `json:"oom,omitempty"`
 	// Stopped is true if a stop was requested.
 	Stopped bool `json:"stopped,omitempty"`
+	// Cause is set if the shim itself stopped the command, and Message states why.
+	Cause   Cause  `json:"cause,omitempty"`
+	Message string `json:"message,omitempty"`
 	// Failure states why the command could not be started.
 	Failure   string    `json:"failure,omitempty"`
 	StartedAt time.Time `json:"started_at"`
 	EndedAt   time.Time `json:"ended_at"`
 }
+
+// Cause is the reason why a shim stopped its command without a request from the agent.
+type Cause string
+
+// The causes: the response to a renewal of the lease requested a stop, no renewal succeeded within Lease.Silence,
+// or the processes had too many files open.
+const (
+	CauseOrder   Cause = "order"
+	CauseSilence Cause = "silence"
+	CauseFiles   Cause = "files"
+)
 
 // stop is the content of stop.json. Grace is the time until the processes are killed.
 type stop struct {

@@ -13,14 +13,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/signalbox-dev/signalbox/agent/host/boundary"
 	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
 // statusBytes is the size of a wait status in the pipe to the shim.
 const statusBytes = 4
 
-// The descriptors that the command's process receives inside a boundary, beside releaseFD, failureFD and readyFD.
-// The command's description is passed as an open file because the folder of the shim is not visible there.
+// The descriptors that the command's process receives inside a boundary, in addition to releaseFD, failureFD and
+// readyFD. The command's description is passed as an open file because the folder of the shim is not visible there.
 const (
 	startFD = statusFD
 	groupFD = startFD + 1
@@ -28,21 +29,24 @@ const (
 
 // contain is the first process of an isolated work. It creates the boundary, starts the command inside it, reaps
 // the processes there and reports the command's status. When it ends, the kernel kills every process that is left
-// inside the boundary, also one that has left its parents, its session and its process group.
+// inside the boundary, even one that has left its parents, its session and its process group.
 func contain(dir string) error {
-	// The kernel kills the command's process when the thread that started it ends.
+	// The kernel kills the command's process when the thread that started it ends, so keep this thread.
 	runtime.LockOSThread()
 	closeOnExec()
-	// Catch and drop all signals. Ignored ones would be ignored by the command too.
+	// Catch and drop all signals. If this process ignored a signal, the command would ignore the signal too.
 	signal.Notify(make(chan os.Signal, 1))
 	release, failure, ready := os.NewFile(releaseFD, "release"), os.NewFile(failureFD, "failure"), os.NewFile(readyFD, "ready")
 	status := os.NewFile(statusFD, "status")
-	command, err := startInside(dir, []*os.File{os.Stdin, os.Stdout, os.Stderr, release, failure, ready})
+	command, filter, err := startInside(dir, []*os.File{os.Stdin, os.Stdout, os.Stderr, release, failure, ready})
+	if filter != nil {
+		go changeFilter(filter, os.NewFile(networkFD, "network")) // until this process ends
+	}
 	if err != nil {
 		_, _ = failure.WriteString(err.Error())
 		return err
 	}
-	// The shim sees the end of these pipes when the command's process has closed its own ends.
+	// Close these copies of the pipes. The shim then reads EOF as soon as the command's process has closed its own.
 	for _, f := range []*os.File{release, failure, ready} {
 		_ = f.Close()
 	}
@@ -54,22 +58,43 @@ func contain(dir string) error {
 	return err
 }
 
-// startInside creates the boundary and starts the command's process inside it with the given files.
-func startInside(dir string, files []*os.File) (int, error) {
+// changeFilter applies each network that the shim sends. If a network cannot be applied, the command keeps the previous
+// one.
+func changeFilter(f *boundary.Filter, from io.Reader) {
+	for networks := json.NewDecoder(from); ; {
+		var n boundary.Network
+		if networks.Decode(&n) != nil {
+			return
+		}
+		if err := f.Change(n); err != nil {
+			_, _ = fmt.Fprintln(os.Stderr, "shim:", err) // in the command's log
+		}
+	}
+}
+
+// startInside creates the boundary and starts the command's process inside it with the given files. It returns the pid
+// of that process, and the filter if the command has a network of its own.
+func startInside(dir string, files []*os.File) (pid int, filter *boundary.Filter, err error) {
 	var s Start
 	if err := localfile.ReadJSON(startFile(dir), &s); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	groups, err := s.Limits.Open()
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	spec, err := inMemory(s)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
+	}
+	if s.Isolation.Network.Kind == boundary.OwnNetwork {
+		// The filter belongs to this process, which ends after all others inside the boundary.
+		if filter, err = s.Isolation.NewFilter(); err != nil {
+			return 0, nil, err
+		}
 	}
 	if err := s.Isolation.Mount(); err != nil {
-		return 0, err
+		return 0, filter, err
 	}
 	args := append(leading(leading(os.Args)), commandWord)
 	p, err := os.StartProcess(program, args, &os.ProcAttr{
@@ -77,12 +102,12 @@ func startInside(dir string, files []*os.File) (int, error) {
 		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 	})
 	if err != nil {
-		return 0, fmt.Errorf("start the command's process: %w", err)
+		return 0, filter, fmt.Errorf("start the command's process: %w", err)
 	}
 	for _, f := range append(groups, spec) {
 		_ = f.Close()
 	}
-	return p.Pid, nil
+	return p.Pid, filter, nil
 }
 
 // inMemory returns a file in memory with the description of the command.
@@ -116,7 +141,7 @@ func awaitChild(pid int) (unix.WaitStatus, error) {
 	}
 }
 
-// stageInside replaces the calling process by the isolated command.
+// stageInside replaces the calling process with the isolated command.
 func stageInside() error {
 	closeOnExec()
 	fail := os.NewFile(failureFD, "failure")

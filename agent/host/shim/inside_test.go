@@ -19,7 +19,7 @@ import (
 // testUser is the user of isolated works in tests that run as root.
 const testUser = 212_345
 
-// isolated returns a work that runs inside a boundary. It owns the folder work, which is also its /tmp.
+// isolated returns a work that runs inside a boundary. The work owns the folder `work`, which is also its /tmp.
 func isolated(t *testing.T, text string) *harness {
 	t.Helper()
 	b := script(t, text)
@@ -137,7 +137,7 @@ func TestIsolated_noProcessOutlivesTheStop(t *testing.T) {
 			b.ends()
 			for _, pid := range all {
 				left, err := shim.Lookup(pid)
-				require.False(t, err == nil && left.Alive(), "process %d is still running", pid)
+				require.False(t, err == nil && left.Alive(), "process %d must have ended", pid)
 			}
 		})
 	}

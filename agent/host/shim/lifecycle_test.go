@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/agent/host/logship"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
@@ -72,7 +73,7 @@ func TestControl_Launch_concurrent(t *testing.T) {
 	exit, found := b.ends()
 	require.True(t, found)
 	require.Zero(t, exit.Code)
-	require.Equal(t, "x\n", b.log(), "the command was started more than once")
+	require.Equal(t, "x\n", b.log(), "the command must be started only once")
 }
 
 func TestShim_SIGTERMStopsWithDefaultGrace(t *testing.T) {
@@ -88,7 +89,7 @@ func TestShim_SIGTERMStopsWithDefaultGrace(t *testing.T) {
 	require.True(t, exit.Stopped)
 	require.Equal(t, 4, exit.Code)
 	require.Contains(t, b.log(), "bye")
-	require.False(t, b.StopRequested(b.dir), "the agent has not requested a stop")
+	require.False(t, b.StopRequested(b.dir), "StopRequested must be false, because the agent has not requested a stop")
 }
 
 func TestShim_ignoresSIGHUPAndSIGPIPE(t *testing.T) {
@@ -143,6 +144,48 @@ func TestShim_log(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), name)
 	}
+}
+
+// A shell opens /dev/stderr again and truncates what it opens.
+func TestShim_logReopened(t *testing.T) {
+	t.Parallel()
+	const text = "echo before; echo truncates > /dev/stderr; echo appends >> /dev/stdout; echo after"
+	for name, b := range map[string]*harness{"isolated": isolated(t, text), "not isolated": script(t, text)} {
+		b.launch()
+		b.ends()
+		require.Equal(t, "before\ntruncates\nappends\nafter\n", b.log(), name)
+	}
+}
+
+func TestShim_logWithinBounds(t *testing.T) {
+	t.Parallel()
+	b := isolated(t, "echo first; yes | head -c 50000000; echo last >&2")
+	b.start.LogBounds = logship.Bounds{Bytes: 1 << 20}
+	b.launch()
+	exit, _ := b.ends()
+	require.Zero(t, exit.Code, "a work must not fail because of its log")
+	log := b.log()
+	require.Less(t, len(log), 1<<20+128<<10)
+	require.True(t, strings.HasPrefix(log, "first\ny\n"))
+	require.True(t, strings.HasSuffix(log, "y\nlast\n"))
+	require.Regexp(t, `\n\[signalbox: 24\d{6} lines \(48\d{6} bytes\) of the output were dropped here`, log)
+}
+
+// A process outside of the boundary holds the output open. The work ends nevertheless.
+func TestShim_logHeldByOtherProcess(t *testing.T) {
+	t.Parallel()
+	b := script(t, "echo $$; read go < fifo; echo end")
+	require.NoError(t, syscall.Mkfifo(filepath.Join(b.dir, "fifo"), 0o600))
+	b.launch()
+	require.Eventually(t, func() bool { return strings.HasSuffix(b.log(), "\n") }, time.Minute, 5*time.Millisecond)
+	held, err := os.OpenFile("/proc/"+strings.TrimSpace(b.log())+"/fd/1", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer func() { _ = held.Close() }()
+	require.NoError(t, os.WriteFile(filepath.Join(b.dir, "fifo"), []byte("go\n"), 0o600))
+	exit, found := b.ends()
+	require.True(t, found)
+	require.Zero(t, exit.Code)
+	require.True(t, strings.HasSuffix(b.log(), "end\n"))
 }
 
 func TestShim_environment(t *testing.T) {
@@ -227,7 +270,7 @@ func TestControl_Await_concurrent(t *testing.T) {
 		wg.Go(func() {
 			exit, found, err := b.Await(context.Background(), b.dir)
 			if err != nil || !found || exit.Code != 9 {
-				t.Errorf("awaited %+v, %v, %v", exit, found, err)
+				t.Errorf("Await returned %+v, %v, %v", exit, found, err)
 			}
 		})
 	}
@@ -295,6 +338,6 @@ func TestControl_Stop_forkBomb(t *testing.T) {
 	for _, field := range pids() {
 		pid, err := strconv.Atoi(field)
 		require.NoError(t, err)
-		require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "process %d is still running", pid)
+		require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "process %d must have ended", pid)
 	}
 }

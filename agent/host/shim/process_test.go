@@ -46,7 +46,7 @@ func TestIdentity_Wait_reapsChild(t *testing.T) {
 	require.NoError(t, <-done)
 	require.False(t, i.Alive())
 	require.ErrorIs(t, syscall.Kill(i.PID, 0), syscall.ESRCH, "the process must be reaped")
-	require.NoError(t, i.Wait(t.Context()), "Wait for a reaped process")
+	require.NoError(t, i.Wait(t.Context()), "Wait must succeed for a reaped process")
 }
 
 func TestWithVariableAndDescendants(t *testing.T) {

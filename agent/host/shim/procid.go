@@ -5,13 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
 // Identity identifies one process, even after its pid was reused or the machine was rebooted.
@@ -35,7 +40,7 @@ func Lookup(pid int) (Identity, error) {
 	return Identity{PID: pid, Start: s.start, Boot: boot}, nil
 }
 
-// Alive reports whether the process is still running. A zombie is not running.
+// Alive reports whether a thread of the process is still running. A zombie is not running.
 func (i Identity) Alive() bool {
 	if i.PID <= 0 {
 		return false
@@ -45,7 +50,7 @@ func (i Identity) Alive() bool {
 		return false
 	}
 	s, err := readStat(i.PID)
-	return err == nil && s.start == i.Start && s.state != 'Z' && s.state != 'X'
+	return err == nil && s.start == i.Start && !s.ended()
 }
 
 // Signal sends sig to the process. It returns false if the process no longer exists.
@@ -103,18 +108,38 @@ func (i Identity) reap() {
 	_, _ = unix.Wait4(i.PID, &status, unix.WNOHANG, nil)
 }
 
+// stat is the state of a process, its parent, its number of threads and its start time in clock ticks since boot.
 type stat struct {
-	state byte
-	ppid  int
-	start uint64
+	state   byte
+	ppid    int
+	threads int
+	start   uint64
 }
 
+// ended reports whether no thread of the process is left.
+func (s stat) ended() bool { return s.state == 'Z' || s.state == 'X' }
+
+// readStat reads the state of a process. The kernel reports the state of the first thread, which may end before the
+// others: a program can end that thread alone, and after SIGKILL the threads end in any order. If only other
+// threads are left, readStat returns the state of one of them.
 func readStat(pid int) (stat, error) {
-	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	folder := "/proc/" + strconv.Itoa(pid)
+	raw, err := os.ReadFile(folder + "/stat")
 	if err != nil {
 		return stat{}, fmt.Errorf("read process %d: %w", pid, err)
 	}
-	return parseStat(raw)
+	s, err := parseStat(raw)
+	if err != nil || !s.ended() || s.threads <= 1 {
+		return s, err
+	}
+	threads, err := filepath.Glob(folder + "/task/*/stat")
+	for _, path := range threads {
+		raw, failed := os.ReadFile(path)
+		if thread, wrong := parseStat(raw); failed == nil && wrong == nil && !thread.ended() {
+			s.state = thread.state
+		}
+	}
+	return s, err
 }
 
 // parseStat parses the content of /proc/PID/stat. The name in parentheses may contain spaces and
@@ -125,7 +150,7 @@ func parseStat(raw []byte) (stat, error) {
 		return stat{}, errors.New("the stat line of the process has no name")
 	}
 	fields := strings.Fields(string(raw[end+1:]))
-	const startField = 19 // field 22 of the line, counted from the state
+	const threadsField, startField = 17, 19 // fields 20 and 22 of the line, counted from the state
 	if len(fields) <= startField || len(fields[0]) != 1 {
 		return stat{}, errors.New("the stat line of the process has too few fields")
 	}
@@ -133,11 +158,15 @@ func parseStat(raw []byte) (stat, error) {
 	if err != nil {
 		return stat{}, fmt.Errorf("parse the parent in the stat line of the process: %w", err)
 	}
+	threads, err := strconv.Atoi(fields[threadsField])
+	if err != nil {
+		return stat{}, fmt.Errorf("parse the threads in the stat line of the process: %w", err)
+	}
 	start, err := strconv.ParseUint(fields[startField], 10, 64)
 	if err != nil {
 		return stat{}, fmt.Errorf("parse the start time in the stat line of the process: %w", err)
 	}
-	return stat{state: fields[0][0], ppid: ppid, start: start}, nil
+	return stat{state: fields[0][0], ppid: ppid, threads: threads, start: start}, nil
 }
 
 func bootID() (string, error) {
@@ -146,4 +175,151 @@ func bootID() (string, error) {
 		return "", fmt.Errorf("read the boot id: %w", err)
 	}
 	return strings.TrimSpace(string(raw)), nil
+}
+
+// Descendants returns the pids of the descendants of pid, except zombies.
+func Descendants(pid int) []int {
+	below := processes().below(pid)
+	pids := make([]int, len(below))
+	for i, p := range below {
+		pids[i] = p.pid
+	}
+	return pids
+}
+
+// process is a process in a tree.
+type process struct {
+	pid   int
+	state byte
+}
+
+// tree contains the children of each process of the machine, except zombies.
+type tree map[int][]process
+
+func processes() tree {
+	t := tree{}
+	for _, pid := range all() {
+		if s, err := readStat(pid); err == nil && !s.ended() {
+			t[s.ppid] = append(t[s.ppid], process{pid, s.state})
+		}
+	}
+	return t
+}
+
+// below returns the descendants of a process.
+func (t tree) below(pid int) []process {
+	var found []process
+	for queue := t[pid]; len(queue) > 0; queue = queue[1:] {
+		found = append(found, queue[0])
+		queue = append(queue, t[queue[0].pid]...)
+	}
+	return found
+}
+
+// WithVariable returns the processes that were started with the environment variable name=value. Sweep uses
+// it to find processes that a killed shim left behind outside a cgroup.
+func WithVariable(name, value string) []Identity {
+	want := []byte(name + "=" + value)
+	var found []Identity
+	for _, p := range all() {
+		environ, err := os.ReadFile("/proc/" + strconv.Itoa(p) + "/environ")
+		if err != nil || !hasVariable(environ, want) {
+			continue
+		}
+		if i, err := Lookup(p); err == nil && i.Alive() {
+			found = append(found, i)
+		}
+	}
+	return found
+}
+
+func hasVariable(environ, want []byte) bool {
+	for variable := range bytes.SplitSeq(environ, []byte{0}) {
+		if bytes.Equal(variable, want) {
+			return true
+		}
+	}
+	return false
+}
+
+func all() []int {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var pids []int
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// endingTime is how long the kernel may take to end processes that were killed.
+const endingTime = time.Minute
+
+// Sweep ends the processes that a killed shim left behind and returns when no process is left. The kernel has killed
+// the command together with the shim. Sweep finds the other processes by their cgroup, their process group and the
+// variable MarkName in their environment. A killed process loses these marks before it has ended, so Sweep also waits
+// for the processes that it has found, and for the boundary's first process, which ends last. It returns an error if
+// the kernel does not end them within a minute.
+func Sweep(ctx context.Context, clk clock.Clock, dir string) error {
+	var s Start
+	if err := localfile.ReadJSON(startFile(dir), &s); err != nil {
+		return err
+	}
+	var r Running
+	if err := localfile.ReadJSON(runFile(dir), &r); err != nil {
+		return err
+	}
+	ending, deadline := map[Identity]bool{r.Command: true, r.First: true}, clk.Now().Add(endingTime)
+	for {
+		left := s.Limits.Kill()
+		left = r.Command.SignalGroup(syscall.SIGKILL) || left
+		for _, p := range WithVariable(MarkName, s.Mark) {
+			left, ending[p] = p.Signal(syscall.SIGKILL) || left, true
+		}
+		maps.DeleteFunc(ending, func(p Identity, _ bool) bool { return !p.Alive() })
+		if !left && len(ending) == 0 {
+			return s.Limits.Remove()
+		}
+		if left {
+			deadline = clk.Now().Add(endingTime)
+		} else if clk.Now().After(deadline) {
+			return fmt.Errorf("%d processes of %s were killed a minute ago, but the kernel has not ended them", len(ending), s.Mark)
+		}
+		if err := clock.Sleep(ctx, clk, 10*time.Millisecond); err != nil {
+			return fmt.Errorf("end the remaining processes of %s: %w", s.Mark, err)
+		}
+	}
+}
+
+// Written returns, for each work with running commands, how many bytes the shims of the work and their descendants have
+// written to a disk. The number includes ended processes whose parent has waited for them. The kernel counts nothing
+// for a file system in memory, nor for space that is allocated without writing to it.
+func Written(works string) (map[string]int64, error) {
+	written, all := map[string]int64{}, processes()
+	err := eachShim(works, func(work string, shim int) {
+		written[work] += writtenBy(shim)
+		for _, p := range all.below(shim) {
+			written[work] += writtenBy(p.pid)
+		}
+	})
+	return written, err
+}
+
+// writtenBy returns how many bytes a process has written to a disk, or 0 if it has ended.
+func writtenBy(pid int) int64 {
+	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/io")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(raw)) {
+		if text, ok := strings.CutPrefix(line, "write_bytes: "); ok {
+			n, _ := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+			return n
+		}
+	}
+	return 0
 }

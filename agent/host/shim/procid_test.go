@@ -10,12 +10,13 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// group starts a shell script in its own process group. It returns the shell and its output, on which the
-// script prints the pids of its children.
+// group starts a shell script in its own process group. It returns the shell and its output, to which the script prints
+// the pids of its children.
 func group(t *testing.T, script string) (leader Identity, output *bufio.Reader) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", script)
@@ -168,7 +169,7 @@ func TestIdentity_Wait_canceled(t *testing.T) {
 	go func() { done <- i.Wait(ctx) }()
 	cancel()
 	require.ErrorIs(t, <-done, context.Canceled)
-	require.ErrorIs(t, i.Wait(ctx), context.Canceled, "with a context that has already ended")
+	require.ErrorIs(t, i.Wait(ctx), context.Canceled, "Wait must fail with a context that has already ended")
 	require.True(t, i.Alive())
 }
 
@@ -183,4 +184,29 @@ func TestLookup_ownProcess(t *testing.T) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	require.NoError(t, err)
 	require.Equal(t, strings.TrimSpace(string(boot)), first.Boot)
+}
+
+func TestIdentity_Alive_firstThreadEnded(t *testing.T) {
+	t.Parallel()
+	// exit ends only the calling thread, which is the first one of the process.
+	leader, output := group(t, `exec python3 -c '
+import ctypes, os, threading, time
+def rest():
+    while open("/proc/self/stat").read().split(")")[1].split()[0] != "Z": time.sleep(0.01)
+    print(os.getpid(), flush=True)
+    time.sleep(300)
+threading.Thread(target=rest).start()
+ctypes.CDLL(None).syscall(`+strconv.Itoa(syscall.SYS_EXIT)+`, 0)'`)
+	require.Equal(t, leader.PID, number(t, output))
+	require.True(t, leader.Alive(), "a process with another running thread must be alive")
+	require.Contains(t, Descendants(os.Getpid()), leader.PID)
+	require.NotZero(t, signalDescendants(os.Getpid(), 0, func(state byte) bool { return state == 'S' }))
+	require.True(t, leader.Signal(syscall.SIGSTOP))
+	require.Eventually(t, func() bool {
+		s, err := readStat(leader.PID)
+		return err == nil && s.state == stopped
+	}, time.Minute, time.Millisecond, "the state must be that of the other thread")
+	require.True(t, leader.Signal(syscall.SIGKILL))
+	require.NoError(t, leader.Wait(t.Context()))
+	require.False(t, leader.Alive())
 }

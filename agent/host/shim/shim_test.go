@@ -23,6 +23,7 @@ import (
 // TestMain runs the shim instead of the tests if the first argument is `shim`.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "shim" {
+		collectOnSignal()
 		os.Exit(shim.Main(os.Args[2:], clock.Real(), os.Stderr))
 	}
 	os.Exit(m.Run())
@@ -66,7 +67,7 @@ func (b *harness) log() string {
 	return string(raw)
 }
 
-// awaitLine waits until the log contains line.
+// awaitLine waits until the log contains the given line.
 func (b *harness) awaitLine(line string) {
 	b.Helper()
 	require.Eventually(b, func() bool { return strings.Contains(b.log(), line) }, time.Minute, 5*time.Millisecond)
@@ -82,7 +83,7 @@ func TestControl_State_lifecycle(t *testing.T) {
 	state, err = b.State(b.dir)
 	require.NoError(t, err)
 	require.Equal(t, shim.Alive, state)
-	require.Error(t, b.Launch(b.dir, b.start), "a second shim in the same folder")
+	require.Error(t, b.Launch(b.dir, b.start), "Launch must reject a second shim in the same folder")
 	b.awaitLine("begun")
 	r, err := b.Running(b.dir)
 	require.NoError(t, err)
@@ -116,7 +117,7 @@ func TestControl_Await_killedShim(t *testing.T) {
 		require.NoError(t, err)
 		// A zombie counts as ended.
 		left, err := shim.Lookup(pid)
-		require.False(t, err == nil && left.Alive(), "process %d is still running", pid)
+		require.False(t, err == nil && left.Alive(), "process %d must have ended", pid)
 	}
 }
 
@@ -192,7 +193,7 @@ func TestShim_inheritedDescriptors(t *testing.T) {
 	b.launch()
 	exit, _ := b.ends()
 	require.Zero(t, exit.Code)
-	require.NotContains(t, b.log(), "/lock", "the command has inherited the shim's lock")
+	require.NotContains(t, b.log(), "/lock", "the command must not inherit the shim's lock")
 	require.NotContains(t, b.log(), "GOCACHE")
 	require.Contains(t, b.log(), shim.MarkName+"="+b.start.Mark)
 }
@@ -210,14 +211,14 @@ func TestShim_memoryLimit(t *testing.T) {
 	b.launch()
 	exit, found := b.ends()
 	require.True(t, found)
-	require.True(t, exit.Code != 0 || exit.Signal != 0, "the limit was not enforced: %s", b.log())
+	require.True(t, exit.Code != 0 || exit.Signal != 0, "the limit must be enforced: %s", b.log())
 	if holder.Mode() == boundary.Rlimit {
 		require.Contains(t, b.log(), "MemoryError")
 		return
 	}
 	require.True(t, exit.OOM, "%+v %s", exit, b.log())
 	for _, group := range b.start.Limits.Groups {
-		require.NoDirExists(t, group, "the cgroup was not removed")
+		require.NoDirExists(t, group, "the cgroup must be removed")
 	}
 }
 

@@ -17,18 +17,21 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
-// staging synchronizes the shim with the process that becomes the command. The process waits until the shim
-// has recorded it. If it cannot execute the command, it reports the reason.
+// staging synchronizes the shim with the process that becomes the command. The process waits until the shim has
+// recorded it. If the process cannot execute the command, it reports the reason.
 type staging struct {
 	// release receives a byte when the process may continue. failure receives the reason why the command cannot be
-	// executed. Only isolated commands use the others: ready receives a byte when the process has been started
-	// inside the boundary, status the wait status of the command.
-	release, failure, ready, status pipe
+	// executed. Only isolated commands use the other pipes: ready receives a byte when the process has been started
+	// inside the boundary, and status receives the wait status of the command. network carries changes of the command's
+	// network to the first process.
+	release, failure, ready, status, network pipe
 }
 
 type pipe struct{ read, write *os.File }
 
-func (s *staging) pipes() []*pipe { return []*pipe{&s.release, &s.failure, &s.ready, &s.status} }
+func (s *staging) pipes() []*pipe {
+	return []*pipe{&s.release, &s.failure, &s.ready, &s.status, &s.network}
+}
 
 func newStaging() (*staging, error) {
 	s := &staging{}
@@ -57,13 +60,13 @@ func (s *staging) start(dir string, log *os.File, isolation boundary.Isolation) 
 	// The link /proc/self/exe works even after an update has replaced the program's file.
 	p, err := os.StartProcess(program, args, &os.ProcAttr{
 		Dir: dir, Env: []string{},
-		Files: []*os.File{null, log, log, s.release.read, s.failure.write, s.ready.write, s.status.write},
+		Files: []*os.File{null, log, log, s.release.read, s.failure.write, s.ready.write, s.status.write, s.network.read},
 		Sys:   isolation.Process(os.Getuid(), os.Getgid()),
 	})
 	if err != nil {
 		return 0, fmt.Errorf("start the command's process: %w", err)
 	}
-	for _, f := range []*os.File{s.release.read, s.failure.write, s.ready.write, s.status.write} {
+	for _, f := range []*os.File{s.release.read, s.failure.write, s.ready.write, s.status.write, s.network.read} {
 		_ = f.Close()
 	}
 	pid := p.Pid
@@ -83,7 +86,7 @@ func (s *staging) awaitInside(first int) (int, error) {
 	}
 	children := Descendants(first)
 	if len(children) != 1 {
-		return 0, fmt.Errorf("the boundary has %d processes instead of the command's", len(children))
+		return 0, fmt.Errorf("the boundary contains %d processes, want only the command's process", len(children))
 	}
 	return children[0], nil
 }
@@ -125,9 +128,10 @@ const (
 	failureFD
 	readyFD
 	statusFD
+	networkFD
 )
 
-// stage replaces the calling process by the command, with the command's limits, folder and environment.
+// stage replaces the calling process with the command. It applies the command's limits, folder and environment.
 func stage(dir string) error {
 	closeOnExec()
 	fail := os.NewFile(failureFD, "failure")
@@ -136,14 +140,14 @@ func stage(dir string) error {
 	return err
 }
 
-// closeOnExec keeps all descriptors but the standard ones away from the programs that this process starts or executes, also
-// those that the agent inherited itself.
+// closeOnExec makes the kernel close all descriptors but the standard ones in the programs that this process starts or
+// executes. This includes descriptors that the agent itself inherited.
 func closeOnExec() {
 	const first = 3
 	if unix.CloseRange(first, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) == nil {
 		return
 	}
-	// Linux before 5.11: at least those of the shim.
+	// Linux before 5.11 cannot do this. Mark at least the descriptors of the shim.
 	for fd := first; fd < first+maxDescriptors; fd++ {
 		unix.CloseOnExec(fd)
 	}
@@ -172,7 +176,7 @@ func awaitRelease() error {
 	return nil
 }
 
-// execute replaces the calling process by the command. It calls last immediately before.
+// execute replaces the calling process with the command. It calls the function `last` immediately before that.
 func (s Start) execute(last func() error) error {
 	if err := os.Chdir(s.Dir); err != nil {
 		return fmt.Errorf("change to the working folder: %w", err)

@@ -12,7 +12,8 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
 )
 
-// setVersion changes the version in a file of the folder; version 0 has no such member.
+// setVersion changes the version in a file of the folder. For version 0 it removes the member, because files of that
+// version have none.
 func (b *harness) setVersion(file string, version int) {
 	b.Helper()
 	path := filepath.Join(b.dir, file)
@@ -55,7 +56,7 @@ func TestControl_adoptsShimOfEarlierVersion(t *testing.T) {
 func TestCheckVersion_newerFile(t *testing.T) {
 	t.Parallel()
 	b := script(t, "exit 0")
-	require.NoError(t, shim.CheckVersion(b.dir), "an empty folder")
+	require.NoError(t, shim.CheckVersion(b.dir), "an empty folder must be accepted")
 	b.launch()
 	b.ends()
 	for _, file := range []string{"start.json", "run.json", "exit.json"} {

@@ -12,7 +12,7 @@ import (
 
 func main() {
 	cfg := &gateway.Config{}
-	boot.Main(boot.Spec{Name: gateway.Name, Config: cfg, Build: func(ctx context.Context, p *boot.Process) ([]process.Worker, error) {
+	boot.Main(boot.Spec{Name: gateway.Name, Config: cfg, CallsOnly: true, Build: func(ctx context.Context, p *boot.Process) ([]process.Worker, error) {
 		c, err := p.DialAll(p.Closers, "auth", "jobs", "ingest", "registry", "inference")
 		if err != nil {
 			return nil, err

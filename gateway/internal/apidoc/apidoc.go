@@ -23,7 +23,7 @@ type Headers struct {
 // OpenAPI returns a handler that serves the OpenAPI document.
 func (f Headers) OpenAPI() http.Handler { return f.document("application/json", openapi.Document) }
 
-// document returns a handler that serves data, which changes only with the build.
+// document returns a handler that serves the given data, which changes only with the build.
 func (f Headers) document(typ string, data []byte) http.Handler {
 	sum := sha256.Sum256(data)
 	tag := `"` + hex.EncodeToString(sum[:16]) + `"`
@@ -44,7 +44,7 @@ func (f Headers) document(typ string, data []byte) http.Handler {
 	})
 }
 
-// known reports whether one of the client's If-None-Match lines matches tag (RFC 9110 13.1.2).
+// known reports whether one of the client's If-None-Match lines matches the tag (RFC 9110 13.1.2).
 func known(given []string, tag string) bool {
 	for _, line := range given {
 		for each := range strings.SplitSeq(line, ",") {

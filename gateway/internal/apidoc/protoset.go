@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/gen/route"
 )
 
-// Protoset returns a handler that serves the descriptors of the calls in table as a FileDescriptorSet, the format
+// Protoset returns a handler that serves the descriptors of the table's calls as a FileDescriptorSet, the format
 // that grpcurl's -protoset and buf read.
 func (f Headers) Protoset(table []route.Route) (http.Handler, error) {
 	data, err := protoset(table)
@@ -25,8 +25,8 @@ func (f Headers) Protoset(table []route.Route) (http.Handler, error) {
 	return f.document("application/protobuf", data), nil
 }
 
-// protoset returns a FileDescriptorSet of the services in table and of all imported files. Each file comes after the
-// files that it imports. Methods that are not in table are left out.
+// protoset returns a FileDescriptorSet of the table's services and of all imported files. Each file comes after the
+// files that it imports. Methods that are not in the table are left out.
 func protoset(table []route.Route) ([]byte, error) {
 	public := map[string]bool{}
 	c := collector{seen: map[string]bool{}, public: public}

@@ -1,11 +1,11 @@
-// Package bearer turns the credential of a request into the caller identity that services trust. It
-// reads only a single Authorization header, rejects values that cannot be an access token without calling
-// auth, and otherwise calls auth once. The credential is sent to no other service. For an open stream it checks again
-// whether the caller's access has changed.
+// Package bearer turns the credential of a request into the caller identity that services trust. It accepts only a
+// single Authorization header. It rejects a value that cannot be an access token, and has auth check any other value.
+// The credential is sent to no other service. While a stream is open, the package repeatedly checks whether the
+// caller's access has changed.
 //
 // It caches identities under a lease that auth grants: auth acknowledges a logout, a demotion or the beginning of
-// maintenance only after each gateway has dropped its cache, or its lease has expired. Refusals are never cached, so the
-// first request after maintenance is served.
+// maintenance only after each gateway has dropped its cache, or its lease has expired. Refusals are never cached, so
+// the first request after maintenance is served.
 package bearer
 
 import (
@@ -45,8 +45,8 @@ type Checker struct {
 	cache cache
 }
 
-// NewChecker returns a checker that calls auth. mono is a monotonic clock, by which it measures its lease. Without a
-// Watcher, the checker has no lease and checks each credential.
+// NewChecker returns a checker that calls auth. The function mono is a monotonic clock, by which the checker measures
+// its lease. Without a Watcher, the checker has no lease and checks each credential.
 func NewChecker(auth Authenticator, clk clock.Clock, mono func() time.Duration) *Checker {
 	return &Checker{auth: auth, clk: clk, cache: cache{mono: mono, kept: make(map[claimKey]identity)}}
 }
@@ -69,7 +69,7 @@ func User(h http.Header) (string, *fault.Error) {
 	return token, nil
 }
 
-// jwt reports whether token looks like a JWT: three parts of base64url. None of Signalbox's opaque tokens
+// jwt reports whether the token looks like a JWT: three parts of base64url. None of Signalbox's opaque tokens
 // looks like that.
 func jwt(token string) bool {
 	parts := strings.Split(token, ".")
@@ -96,8 +96,8 @@ type Claim struct {
 	InMaintenance bool
 }
 
-// Caller has auth check the claim and returns a context whose calls carry the signed identity. Under the lease, auth's
-// response may be up to keepFor old.
+// Caller has auth check the claim and returns a context whose calls carry the signed identity. While the lease is
+// valid, Caller may reuse a response of auth that is up to keepFor old.
 func (c *Checker) Caller(ctx context.Context, claim Claim) (context.Context, error) {
 	key, sent := keyOf(claim), c.clk.Now()
 	i, generation, ok := c.cache.find(key, sent)
@@ -118,8 +118,8 @@ func (c *Checker) Caller(ctx context.Context, claim Claim) (context.Context, err
 	return authn.WithToken(ctx, i.token, sent.Add(callerLife)), nil
 }
 
-// Recheck returns a function that checks the caller of an open stream again; ctx is what Caller returned for claim.
-// It fails if auth refuses the caller, and with CodeAccessChanged if the caller's access has changed.
+// Recheck returns a function that checks the caller of an open stream again; ctx is what Caller returned for claim. The
+// function returns an error if auth refuses the caller, and one with CodeAccessChanged if the access has changed.
 func (c *Checker) Recheck(ctx context.Context, claim Claim) func(context.Context) error {
 	opened, read := c.reach(ctx)
 	return func(ctx context.Context) error {

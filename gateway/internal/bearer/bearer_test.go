@@ -57,7 +57,7 @@ func TestUserRefusesOtherCredentials(t *testing.T) {
 	}
 	_, f := bearer.User(http.Header{"Authorization": {"Bearer eyJh.b."}})
 	require.NotNil(t, f)
-	require.Equal(t, "Could not validate credentials", f.Text(), "a malformed access token is not one of another kind")
+	require.Equal(t, "Could not validate credentials", f.Text(), "a malformed access token is not reported as another kind of token")
 	_, f = bearer.User(http.Header{"authorization": {"Bearer a.b.c"}, "X-Service-Token": {"a.b.c"}, "Proxy-Authorization": {"Bearer a.b.c"}})
 	require.NotNil(t, f)
 }

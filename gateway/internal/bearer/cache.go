@@ -9,9 +9,10 @@ import (
 )
 
 const (
-	// keepFor is how long an identity is used. It leaves a request at least 40 s of the minute for which auth signed it.
+	// keepFor is how long an identity is used. Auth signs an identity for a minute, so it is valid for at least 40 s
+	// after the last request that uses it has begun.
 	keepFor = 20 * time.Second
-	// maxKept and maxBytes bound the cache. An identity has up to 64 KiB, but usually less than one.
+	// maxKept and maxBytes bound the cache. An identity has up to 64 KiB, but usually less than 1 KiB.
 	maxKept  = 4096
 	maxBytes = 16 << 20
 )
@@ -33,7 +34,7 @@ func keyOf(c Claim) claimKey {
 
 func (k claimKey) anonymous() bool { return k.credential == [sha256.Size]byte{} }
 
-// identity is what auth signed for a caller.
+// identity is a caller identity that auth signed.
 type identity struct {
 	token string
 	// sent is when auth was called, which is before auth read the caller's access.
@@ -51,12 +52,12 @@ type cache struct {
 	kept       map[claimKey]identity
 	bytes      int
 	generation uint64        // increases with each drop
-	lease      time.Duration // the value of mono at which the lease expires
+	lease      time.Duration // the time of the monotonic clock at which the lease expires
 }
 
-// find returns the identity for a claim, and the generation that keep needs. An identity is valid for keepFor, but not
-// longer than its credential, and only under the lease. Without a lease, the identity of an anonymous caller is valid for
-// authn.AnonymousLife. An identity whose age is unknown, because the system's clock was set back, is not valid.
+// find returns the identity for a claim, and the generation to pass to keep. An identity is valid for keepFor, but not
+// longer than its credential, and only while the lease is valid. Without a lease, the identity of an anonymous caller
+// is valid for authn.AnonymousLife. After the system's clock was set back, an identity of unknown age is not valid.
 func (c *cache) find(k claimKey, now time.Time) (i identity, generation uint64, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,8 +73,8 @@ func (c *cache) find(k claimKey, now time.Time) (i identity, generation uint64, 
 	return i, c.generation, ok && age >= 0 && age < life && (i.until.IsZero() || now.Before(i.until))
 }
 
-// keep stores the identity that auth returned to a call that began in this generation. If the cache has been dropped
-// since, auth may have read the caller's access before the change, so keep stores nothing.
+// keep stores the identity that auth returned to a call that began in the given generation. If the cache has been
+// dropped since, auth may have read the caller's access before the change, so keep stores nothing.
 func (c *cache) keep(k claimKey, generation uint64, i identity) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,7 +106,7 @@ func (c *cache) drop() {
 	c.generation++
 }
 
-// extend makes the lease valid until the given value of mono.
+// extend makes the lease valid until the given time of the monotonic clock.
 func (c *cache) extend(until time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,7 +18,7 @@ const (
 	renewEvery = time.Second
 	// silent is how long auth may send nothing before the stream counts as lost.
 	silent = 5 * time.Second
-	// leaveWithin limits the time in which a gateway that stops gives its lease back.
+	// leaveWithin limits how long a stopping gateway takes to give its lease back.
 	leaveWithin = time.Second
 )
 
@@ -52,7 +52,7 @@ func (w *Watcher) Run(ctx context.Context) {
 			attempt = 0
 		}
 		if attempt == 0 {
-			w.Log.WarnContext(ctx, "stream of callers from auth lost; each request is checked by auth until it is back", "error", err)
+			w.Log.WarnContext(ctx, "the stream of caller changes from auth is lost; until it is open again, auth checks each request", "error", err)
 		}
 		if backoff.Wait(ctx, w.Checker.clk, attempt) != nil {
 			return // ctx has ended
@@ -60,25 +60,26 @@ func (w *Watcher) Run(ctx context.Context) {
 	}
 }
 
-// callerWatch is one stream.
+// callerWatch is one stream of caller changes from auth.
 type callerWatch struct {
 	*Watcher
 
 	stream  grpc.BidiStreamingClient[authpeerv1.WatchCallersRequest, authpeerv1.WatchCallersResponse]
-	applied int64 // the epoch for which the cache was dropped on this stream; 0 before the first message
+	applied int64 // the last epoch for which the cache was dropped on this stream; 0 before the first message
 	number  int64
-	// requested maps the number of each open renewal to the value of mono at which it was requested.
+	// requested maps the number of each pending renewal to the time of its request, by the monotonic clock.
 	requested map[int64]time.Duration
-	heard     time.Duration // the value of mono when auth's last message arrived
+	heard     time.Duration // when auth's last message arrived, by the monotonic clock
 }
 
-// once opens one stream and handles its messages until it breaks or ctx ends. served reports whether a message arrived.
+// once opens one stream and handles its messages until it breaks or ctx ends. The result served reports whether a
+// message arrived.
 func (w *Watcher) once(ctx context.Context) (served bool, err error) {
 	open, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	stream, err := w.Auth.WatchCallers(open)
 	if err != nil {
-		return false, fmt.Errorf("open the stream of callers: %w", err)
+		return false, fmt.Errorf("open the stream of caller changes: %w", err)
 	}
 	s := &callerWatch{Watcher: w, stream: stream, requested: map[int64]time.Duration{}, heard: w.Checker.cache.mono()}
 	received, broken := make(chan *authpeerv1.WatchCallersResponse), make(chan error, 1)
@@ -163,7 +164,8 @@ func (s *callerWatch) take(in *authpeerv1.WatchCallersResponse) error {
 	return s.send(&authpeerv1.WatchCallersRequest{})
 }
 
-// leave ends the lease and gives it back, so that changes do not wait for this gateway. If that fails, the lease expires.
+// leave ends the lease and gives it back, so that changes do not wait for this gateway. If that fails, the lease
+// expires.
 func (s *callerWatch) leave(received <-chan *authpeerv1.WatchCallersResponse, broken chan error) {
 	s.Checker.cache.extend(0)
 	if s.send(&authpeerv1.WatchCallersRequest{Leaving: true}) != nil || s.stream.CloseSend() != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// watchHarness is a checker with a watcher. The test is auth: it receives each request and sends each response.
+// watchHarness is a checker with a watcher. The test acts as auth: it receives each request and sends each response.
 type watchHarness struct {
 	*bearer.Checker
 
@@ -84,12 +84,13 @@ func (s *fakeStream) Recv() (*authpeerv1.WatchCallersResponse, error) {
 	}
 }
 
-// grant sends an epoch and grants the renewal with this number; 0 grants none.
+// grant sends the given epoch and grants the renewal with the given number; the number 0 grants none.
 func (s *fakeStream) grant(epoch, renewal int64) {
 	s.down <- &authpeerv1.WatchCallersResponse{Epoch: epoch, Renewed: renewal, Lease: durationpb.New(5 * time.Second)}
 }
 
-// next returns the next stream. It lets the watcher's waits before it end.
+// next returns the next stream that the watcher opens. It advances the clock until then, so that no pause of the
+// watcher delays the test.
 func (h *watchHarness) next() *fakeStream {
 	h.t.Helper()
 	for {
@@ -116,7 +117,7 @@ func (h *watchHarness) leased() *fakeStream {
 	return s
 }
 
-// calls returns how many calls of auth n checks of a user cost.
+// calls checks a user n times and returns how often the checker called auth.
 func (h *watchHarness) calls(n int) int {
 	h.t.Helper()
 	before := h.auth.calls
@@ -191,8 +192,8 @@ func TestWatcher_expiredLeaseEndsCache(t *testing.T) {
 	again := <-s.up
 	s.grant(7, again.GetRenewal()-1)
 	s.grant(7, again.GetRenewal())
-	s.grant(7, 0) // the last response has been processed when this one is received
-	require.Zero(t, h.calls(1), "the lease counts from the request, and nothing has changed")
+	s.grant(7, 0) // by the time the watcher receives this response, it has processed the previous ones
+	require.Zero(t, h.calls(1), "the lease is valid, because its time counts from the request, and access has not changed")
 }
 
 func TestWatcher_silentAuthEndsStream(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// markMissing returns the error of a call as REST reports it: the fault of a field that the request does not set
-// becomes "missing", and the fault of an invalid job submission gets the code of its gate.
+// markMissing returns the error of a call as REST reports it: the fault of a field that the request does not set gets
+// the type "missing", and the fault of an invalid job submission gets the code "schema" (middleware.WithGateCode).
 func markMissing(rpc string, request frame, err error) error {
 	f := fault.From(err)
 	if f == nil || len(f.Fields) == 0 {
@@ -43,7 +43,7 @@ func read(rpc string, request frame) protoreflect.Message {
 	return m
 }
 
-// unset reports whether m does not set the field at loc but sets the message that contains it.
+// unset reports whether m does not set the field at the path loc but sets the message that contains it.
 func unset(m protoreflect.Message, loc []any) bool {
 	if len(loc) == 0 {
 		return false

@@ -2,8 +2,10 @@
 // table offers over REST, with the same bearer token. Messages are forwarded as bytes; the services check them.
 //
 // A method that is not in the table does not exist for a client, even if a service implements it.
-// A service gets the same metadata as for a REST request, except the refresh cookie, and nothing else. A client gets a
-// service's messages and its fault, but not its metadata.
+// A service gets the same metadata as for a REST request, except the refresh cookie, and nothing else. A client gets
+// the service's messages and the fault of the call, but not the service's metadata.
+//
+// Search is the connection of a method that several services implement: it calls all of them and merges their responses.
 package grpcproxy
 
 import (
@@ -30,7 +32,7 @@ const maxMessage = 4 << 20
 // Gate is the part of the gateway that admits and connects each call.
 type Gate interface {
 	// Admit gives the request an id and returns the context for its calls, or the error that refuses the request. If
-	// the error is nil, the caller must call over when the call ends.
+	// the error is nil, the function over must be called when the call ends.
 	Admit(ctx context.Context, rt route.Route, header http.Header, peer string) (_ context.Context, over func(), _ error)
 	// Limit returns how long a call that is not a stream may take.
 	Limit(rt route.Route) time.Duration
@@ -47,7 +49,7 @@ type Server struct {
 	log   *slog.Logger
 }
 
-// New returns a server for the calls in table.
+// New returns a server for the calls in the route table.
 func New(table []route.Route, gate Gate, clk clock.Clock, log *slog.Logger) *Server {
 	s := &Server{table: make(map[string]route.Route), gate: gate, clk: clk, log: log}
 	for _, rt := range table {

@@ -28,7 +28,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// gate implements grpcproxy.Gate and counts the calls and the releases. admit, if set, decides about each call.
+// gate implements grpcproxy.Gate and counts the calls and the releases. The function admit, if set, decides about each
+// call.
 type gate struct {
 	conn  grpc.ClientConnInterface
 	admit func(ctx context.Context, rt route.Route) (context.Context, error)
@@ -177,7 +178,7 @@ func TestRefusedCallDoesNotReachService(t *testing.T) {
 	require.Equal(t, codes.Unauthenticated, status.Code(err))
 	require.Equal(t, []string{"token_revoked", "no more, jobs"}, []string{fault.From(err).Code, fault.From(err).Msg})
 	require.Empty(t, r.jobs.got)
-	require.Equal(t, [2]int{1, 0}, r.gate.counts(), "over is not called for a refused call")
+	require.Equal(t, [2]int{1, 0}, r.gate.counts(), "the function over is not called for a refused call")
 }
 
 func TestMessageSizeLimit(t *testing.T) {
@@ -242,7 +243,7 @@ func TestClientCancelEndsServiceCall(t *testing.T) {
 
 func TestCallLimitDoesNotBoundStreams(t *testing.T) {
 	t.Parallel()
-	r := newHarness(t, time.Nanosecond) // expires at once
+	r := newHarness(t, time.Nanosecond) // this time limit of a call expires at once
 	r.jobs.get = job
 	_, err := jobsv1.NewJobServiceClient(r.client).GetJob(t.Context(), &jobsv1.GetJobRequest{})
 	require.Equal(t, codes.DeadlineExceeded, status.Code(err))

@@ -15,7 +15,7 @@ import (
 // MaxBody is the largest body of a REST request, in bytes. Larger data uses signed URLs and the raw routes.
 const MaxBody = 4 << 20
 
-// Body prepares the body of a request for its route. It returns nil for a route without a body, which accepts only an
+// Body prepares the body of a request for its route. For a route without a body it returns nil, and accepts only an
 // empty object or nothing.
 func Body(w http.ResponseWriter, r *http.Request, m *router.Match, codec *restjson.Codec) (*restjson.Body, *fault.Error) {
 	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {

@@ -29,8 +29,8 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	fault.Write(w, err, id)
 }
 
-// insteadOfEngine reports whether a playground call gets err instead of an engine's response, because inference or the
-// engine is not available. Clients of engines expect an `error` member in that case, too.
+// insteadOfEngine reports whether a playground call gets the error instead of an engine's response because inference
+// or the engine is not available. Clients of engines expect an `error` member in that case, too.
 func insteadOfEngine(path string, err error) bool {
 	if !strings.HasPrefix(path, "/api/playground/sessions/") || !strings.Contains(path, "/targets/") {
 		return false
@@ -54,14 +54,14 @@ func worded(err error) error {
 
 // WithLocations prefixes each field's path in the error of a call with the field's source: path, query or body, or
 // header for Last-Event-ID. Faults from the body decoder and a service's faults about a header already have the prefix
-// (tools/routes ensures that no request message has a field named header). It also gives the faults of fields that the
-// body does not contain the type "missing", and calls WithGateCode.
+// (tools/routes ensures that no request message has a field named header). It also sets the type "missing" on the
+// faults of fields that the body or the query does not contain, and calls WithGateCode.
 func WithLocations(c *Call, err error) *fault.Error {
 	return WithGateCode(c.RPC, placed(c, err))
 }
 
-// WithGateCode adds the code of the first gate, schema, to the fault of an invalid job submission that has no code. It
-// returns any other fault unchanged.
+// WithGateCode adds the code "schema", the name of the first admission check, to the fault of an invalid job submission
+// if that fault has no code. It returns any other fault unchanged.
 func WithGateCode(rpc string, f *fault.Error) *fault.Error {
 	if rpc == submitRPC && f.Kind == fault.Invalid && f.Code == "" {
 		return f.WithCode(codeSchema)
@@ -69,8 +69,8 @@ func WithGateCode(rpc string, f *fault.Error) *fault.Error {
 	return f
 }
 
-// The code of a refused job submission identifies the gate, that is the admission check, that refused it. The first
-// gate, schema, checks the body's fields.
+// The code of a refused job submission is the name of the admission check, also called gate, that refused it. The first
+// check, "schema", validates the fields of the body.
 const (
 	submitRPC  = "signalbox.jobs.v1.JobService/SubmitJob"
 	codeSchema = "schema"
@@ -87,9 +87,15 @@ func placed(c *Call, err error) *fault.Error {
 	return missing(c, f.Relocate(func(loc []any) []any { return locate(c, loc) }))
 }
 
-// missing sets the type "missing" on the faults of fields that the body does not contain.
+// missing sets the type "missing" on the faults of fields that the body or the query does not contain.
 func missing(c *Call, f *fault.Error) *fault.Error {
-	return f.MarkMissing(func(loc []any) bool { return len(loc) > 1 && loc[0] == "body" && c.Body.Lacks(loc[1:]) })
+	return f.MarkMissing(func(loc []any) bool {
+		if len(loc) == 2 && loc[0] == "query" && c.URL != nil {
+			name, _ := loc[1].(string)
+			return !c.URL.Query().Has(name)
+		}
+		return len(loc) > 1 && loc[0] == "body" && c.Body.Lacks(loc[1:])
+	})
 }
 
 func locate(c *Call, loc []any) []any {

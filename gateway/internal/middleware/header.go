@@ -36,9 +36,10 @@ func passed() [4][2]string {
 	}
 }
 
-// Metadata returns the metadata for services from a request's headers. It rejects a header of passed that is repeated,
-// empty, too long or not printable instead of repairing it, because the header decides what a service does. It cuts
-// User-Agent to maxUserAgent bytes and replaces each character that is not printable ASCII with a question mark.
+// Metadata returns the metadata for services from a request's headers. If one of the headers in passed() is repeated,
+// empty, too long or not printable, Metadata rejects it instead of repairing it, because these headers decide what a
+// service does. It cuts User-Agent to maxUserAgent bytes and replaces each character of it that is not printable ASCII
+// with a question mark.
 func Metadata(h http.Header) (metadata.MD, *fault.Error) {
 	md := metadata.MD{}
 	var faults []fault.Field

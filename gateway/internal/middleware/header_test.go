@@ -86,7 +86,7 @@ func TestInnerKeepsOnlyCheckedParts(t *testing.T) {
 		in.Header.Set(name, "application/x-www-form-urlencoded")
 	}
 	got := middleware.Inner(in, url.Values{"limit": {"1"}}, nil)
-	require.Equal(t, http.Header{"Content-Type": {"application/json"}}, got.Header, "no form, no method override, no address")
+	require.Equal(t, http.Header{"Content-Type": {"application/json"}}, got.Header, "the copy has no form type, method override or client address")
 	require.Equal(t, []string{"", "", "limit=1", "/api/jobs/a b"}, []string{got.Host, got.RemoteAddr, got.URL.RawQuery, got.URL.Path})
 	require.Empty(t, got.URL.Host)
 	body, err := io.ReadAll(got.Body)

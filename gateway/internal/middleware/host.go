@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Hosts are the host names that requests may use. They prevent DNS rebinding: another site can make its own name
-// resolve to this listener. The browser then treats the site's page as same-origin with the API, so
+// Hosts are the host names that requests may use. The limitation prevents DNS rebinding: another site can make its own
+// name resolve to this listener. The browser then treats the site's page as same-origin with the API, so
 // CrossOriginProtection accepts it. But such a page can only use its own name. It cannot use an address, a local
 // name without a dot (which cannot be registered), localhost, or a name of the installation.
 type Hosts struct{ known map[string]bool }

@@ -44,7 +44,7 @@ func TestInFlightEmptyWithoutRequests(t *testing.T) {
 }
 
 // In every interleaving of Enter and Drain, a request is either refused or counted, and Empty waits for the counted
-// ones.
+// requests.
 func TestInFlightEnterRacesWithDrain(t *testing.T) {
 	t.Parallel()
 	for range 200 {

@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/obs"
 )
 
-// forwarded runs Forward for a call whose service returns pairs as response metadata.
+// forwarded runs Forward for a call whose service returns the given pairs as response metadata.
 func forwarded(t *testing.T, service, target string, status int, pairs ...string) (*httptest.ResponseRecorder, error) {
 	t.Helper()
 	at, err := url.Parse(target)

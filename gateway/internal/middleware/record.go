@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Record runs next and writes one log line for the request. If next panics, the client gets a 500, or a broken
-// connection if the response has already begun.
+// Record returns a handler that runs next and writes one log line for the request. If next panics, the
+// client gets a 500, or a broken connection if the response has already begun.
 func Record(log *slog.Logger, clk clock.Clock, client func(*http.Request) string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rec := &recorder{ResponseWriter: w}
@@ -45,7 +45,7 @@ func (r *recorder) WriteHeader(status int) {
 	r.ResponseWriter.WriteHeader(status)
 }
 
-// Write drops the body of a 204, because the generated handlers write one with every status.
+// Write drops the body of a 204, because the generated handlers write a body with every status.
 func (r *recorder) Write(p []byte) (int, error) {
 	if r.status == 0 {
 		r.status = http.StatusOK

@@ -56,7 +56,7 @@ func newFakeAuth() *auth {
 
 const client = "203.0.113.9"
 
-// post sends a form. headers are pairs of name and value; an empty value removes the header.
+// post sends a form. The headers are pairs of name and value; an empty value removes the header.
 func (a *auth) post(path, body string, headers ...string) *httptest.ResponseRecorder {
 	return a.send(httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)), headers...)
 }
@@ -83,7 +83,7 @@ func (a *auth) send(req *http.Request, headers ...string) *httptest.ResponseReco
 	return w
 }
 
-// problem checks that w is an error response of RFC 6749 plus `detail`, and returns its code and description.
+// problem requires an error response as RFC 6749 defines it, plus `detail`. It returns its code and description.
 func problem(t *testing.T, w *httptest.ResponseRecorder) (word, text string) {
 	t.Helper()
 	require.Equal(t, "application/json", w.Header().Get("Content-Type"), w.Body)
@@ -91,6 +91,6 @@ func problem(t *testing.T, w *httptest.ResponseRecorder) (word, text string) {
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &body), w.Body)
 	require.Len(t, body, 3, w.Body)
 	require.NotEmpty(t, body["detail"])
-	require.Regexp(t, `^[\x20-\x21\x23-\x5B\x5D-\x7E]+$`, body["error_description"], "the characters that the RFC allows")
+	require.Regexp(t, `^[\x20-\x21\x23-\x5B\x5D-\x7E]+$`, body["error_description"], "only characters that the RFC allows")
 	return body["error"], body["error_description"]
 }

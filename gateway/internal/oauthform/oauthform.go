@@ -62,7 +62,7 @@ func (o *OAuth) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	case r.Method == http.MethodOptions:
-		w.Header().Set("Allow", "OPTIONS, POST") // without CORS headers, browsers refuse pages of other origins
+		w.Header().Set("Allow", "OPTIONS, POST") // no CORS headers, so browsers block pages of other origins
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
@@ -112,7 +112,7 @@ func (o *OAuth) call(r *http.Request, form map[string]string) (*authpeerv1.OAuth
 }
 
 // shared lets pages of any origin read the response. If the request is a browser's CORS preflight, shared responds to
-// it and returns true. It does not allow credentials, so the browser sends no cookies.
+// it and returns true. The response does not allow credentials, so the browser sends no cookies.
 func shared(w http.ResponseWriter, r *http.Request, methods string) (done bool) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", "*")

@@ -85,8 +85,8 @@ func fields(body string) (map[string]string, *problem) {
 	return form, nil
 }
 
-// decoded removes the URL encoding of s. It refuses a semicolon, because other parsers treat it like an ampersand,
-// and characters that no parameter of the RFCs contains.
+// decoded removes the URL encoding of s. It refuses characters that no parameter of the RFCs contains, and semicolons,
+// which other parsers treat like ampersands.
 func decoded(s string) (string, bool) {
 	if strings.Contains(s, ";") {
 		return "", false

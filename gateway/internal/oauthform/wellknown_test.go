@@ -51,7 +51,7 @@ func TestOpenIDDocumentRequiresProvider(t *testing.T) {
 	require.JSONEq(t, `{"detail":"Not Found"}`, w.Body.String())
 	require.Equal(t, "*", w.Header().Get("Access-Control-Allow-Origin"), "a page of any origin may read the 404")
 	w = a.get(http.MethodGet, "/.well-known/openid-configuration", false, fault.New(fault.Unavailable, "", "auth is unreachable"))
-	require.Equal(t, http.StatusServiceUnavailable, w.Code, "an unknown setting is not a 404")
+	require.Equal(t, http.StatusServiceUnavailable, w.Code, "if the settings cannot be read, the response is 503 and not 404")
 	require.Empty(t, a.requests)
 }
 

@@ -123,7 +123,7 @@ func TestTruncatedBodiesAreSyntaxErrors(t *testing.T) {
 		}
 		for _, more := range []string{"x", "{}", ",", "]", "null", "\x00", "\ufeff", "//", "\v", "\u00a0"} {
 			f := fault.From(codec.Unmarshal([]byte(string(data)+more), mt.New().Interface()))
-			require.NotNil(t, f, "%q after the end", more)
+			require.NotNil(t, f, "%q after the end of the body must be refused", more)
 			require.Equal(t, []any{"body", len(data)}, f.Fields[0].Loc, "%q", more)
 		}
 		require.NoError(t, codec.Unmarshal([]byte(string(data)+" \t\r\n"), mt.New().Interface()))
@@ -171,6 +171,6 @@ func TestInvalidUTF8Refused(t *testing.T) {
 		}
 	}
 	m, f := decoded(t, `{"job_id":"\ufffd\ufeff`+"\u2028"+`"}`)
-	require.Nil(t, f, "valid characters that only look broken are accepted")
+	require.Nil(t, f, "U+FFFD, U+FEFF and U+2028 are valid characters and are accepted")
 	require.NotNil(t, m)
 }

@@ -7,7 +7,7 @@
 // and fields with the raw_json option as the JSON value they contain. The same message always gives the
 // same bytes.
 //
-// It reads only these names, each at most once; integers only as JSON numbers; one JSON value and nothing after it;
+// It accepts only snake_case names, each at most once; integers only as JSON numbers; one value and nothing after it;
 // valid UTF-8 without NUL; at most MaxDepth levels. A body that is not JSON yields one json_invalid
 // entry with the byte offset. Every other fault yields an entry with its path, at most MaxFaults in total.
 package restjson
@@ -107,7 +107,7 @@ type Body struct {
 	err   error
 }
 
-// NewBody wraps r; bound names the top-level fields that the request's path binds.
+// NewBody wraps r. The parameter bound lists the top-level fields that the request's path sets.
 func NewBody(r io.ReadCloser, bound ...string) *Body {
 	b := &Body{ReadCloser: r, bound: make(map[string]bool, len(bound))}
 	for _, name := range bound {

@@ -46,7 +46,7 @@ func (c *Codec) decode(data []byte, v any, sealed map[string]bool) error {
 	}
 }
 
-// whole reads the single value of the body into v, the target of a generated handler.
+// whole reads the body, which must be a single value, into v. The caller is a generated handler.
 func (r *reader) whole(v any) error {
 	if err := r.into(v); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (r *reader) wrong(typ, msg string) error {
 	return r.fault(typ, msg)
 }
 
-// at runs f with step appended to the path.
+// at appends a step to the path while it runs the function f.
 func (r *reader) at(step any, f func() error) error {
 	r.path = append(r.path, step)
 	err := f()
@@ -122,7 +122,7 @@ func (r *reader) enter() error {
 	return nil
 }
 
-// message reads an object into m. It refuses the names in sealed, because the path sets those fields.
+// message reads an object into m. It refuses the names in the map sealed, because the path sets those fields.
 func (r *reader) message(m protoreflect.Message, sealed map[string]bool) error {
 	if r.peek() != '{' {
 		return r.wrong(fault.TypeDictType, "Input should be a valid dictionary")
@@ -166,8 +166,8 @@ func taken(m protoreflect.Message, fd protoreflect.FieldDescriptor) string {
 	return ""
 }
 
-// object reads an object and calls member with each name to read its value. The path then ends with
-// that name. A repeated name is a fault.
+// object reads an object. It calls the function member with each name, to read the value of that name. During
+// the call, the path ends with the name. A repeated name is a fault.
 func (r *reader) object(member func(name string) error) error {
 	if err := r.enter(); err != nil {
 		return err
@@ -221,7 +221,7 @@ func (r *reader) name() (string, error) {
 	return name, nil
 }
 
-// array reads a list and calls element with each index to read its value.
+// array reads a list. It calls the function element with each index, to read the value at that index.
 func (r *reader) array(element func(i int) error) error {
 	if err := r.enter(); err != nil {
 		return err

@@ -103,7 +103,7 @@ func (c *Codec) appendValue(dst []byte, v protoreflect.Value, how *value) ([]byt
 	}
 }
 
-// appendRaw writes the JSON value in raw without white space. Raw values come from a service's database. An invalid
+// appendRaw writes the given JSON value without white space. Raw values come from a service's database. An invalid
 // value is a bug in that service and makes the response fail.
 func appendRaw(dst, raw []byte) ([]byte, error) {
 	if len(raw) == 0 {

@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// messages returns the types of all public routes and of their fields, sorted by name.
+// messages returns the message types of all public routes, including the types of their fields, sorted by name.
 func messages(tb testing.TB) []protoreflect.MessageType {
 	tb.Helper()
 	seen := map[protoreflect.FullName]protoreflect.MessageType{}
@@ -39,7 +39,7 @@ func messages(tb testing.TB) []protoreflect.MessageType {
 	for _, name := range slices.Sorted(maps.Keys(seen)) {
 		all = append(all, seen[name])
 	}
-	require.Greater(tb, len(all), 50, "the whole public contract")
+	require.Greater(tb, len(all), 50, "the messages of all public routes must be found")
 	return all
 }
 
@@ -126,7 +126,7 @@ func TestFieldNamesHaveOneSpelling(t *testing.T) {
 	}
 }
 
-// requireOne decodes a body and requires exactly this fault.
+// requireOne decodes a body and requires exactly one fault, with the given type and location.
 func requireOne(t *testing.T, mt protoreflect.MessageType, body, typ string, loc ...any) {
 	t.Helper()
 	f := fault.From(restjson.New().Unmarshal([]byte(body), mt.New().Interface()))

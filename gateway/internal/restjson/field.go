@@ -66,7 +66,7 @@ func (r *reader) dict(m protoreflect.Message, f *field) error {
 	return err
 }
 
-// element reads one value of a list or map; fresh returns an empty value of its kind.
+// element reads one value of a list or map. The function fresh returns an empty value of its kind.
 func (r *reader) element(how *value, fresh func() protoreflect.Value) (protoreflect.Value, bool, error) {
 	if how.kind == protoreflect.MessageKind && !r.codec.planOf(how.desc.Message()).time {
 		v := fresh()

@@ -37,8 +37,8 @@ func same(t *testing.T, want, got proto.Message, note string) {
 	require.Empty(t, cmp.Diff(want, got, protocmp.Transform(), cmpopts.EquateNaNs()), note)
 }
 
-// readable decodes a protobuf message. protobuf's slow path, which only dynamic messages use, panics on some map
-// entries without a key. Such a panic is not a bug of restjson.
+// readable decodes a protobuf message and reports whether that succeeded. protobuf's slow path, which only dynamic
+// messages use, panics on some map entries without a key. Such a panic is not a bug of restjson.
 func readable(wire []byte, into proto.Message) (ok bool) {
 	defer func() {
 		if recover() != nil {
@@ -84,8 +84,8 @@ func FuzzEncode(f *testing.F) {
 }
 
 // FuzzDecode decodes bodies with restjson. If a message has none of the fields that restjson treats differently,
-// protojson must decode its body to the same message. If it has a state, its JSON must be unchanged after restjson has
-// decoded and encoded it again.
+// protojson must decode its body to the same message. If the message has a state, its JSON must be unchanged after
+// restjson has decoded and encoded it again.
 func FuzzDecode(f *testing.F) {
 	md := sampleType(f)
 	codec := restjson.New()

@@ -34,7 +34,7 @@ func TestRequiredListsReportedMissing(t *testing.T) {
 			require.Equal(t, fault.TypeMissing, fields[i].Type, text)
 		}
 	}
-	// Other faults are reported first.
+	// Missing lists are reported only if there are no other faults.
 	err := New().Unmarshal([]byte(`{"series": [], "x": 1}`), &jobsv1.PutHardwareConfigRequest{})
 	require.Len(t, fault.From(err).Fields, 1)
 	require.Equal(t, fault.TypeExtra, fault.From(err).Fields[0].Type)

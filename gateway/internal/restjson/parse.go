@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// none returns the results of a reading method that found no valid value; err is the method's error, or nil if the
-// reader can continue after the fault.
+// none builds the results of a method that has read no valid value. Its error is nil if the reader can continue after
+// the fault.
 func none(err error) (protoreflect.Value, bool, error) { return protoreflect.Value{}, false, err }
 
 func (r *reader) str() (protoreflect.Value, bool, error) {

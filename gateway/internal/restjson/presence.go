@@ -1,7 +1,7 @@
 package restjson
 
-// Lacks reports whether the body does not contain the member at loc although it contains the object around it. It
-// returns false for a body that could not be decoded.
+// Lacks reports whether the body does not contain the member at the path loc although it contains the object around it.
+// It returns false for a body that could not be decoded.
 func (b *Body) Lacks(loc []any) bool {
 	if b == nil || b.err != nil || len(loc) == 0 {
 		return false

@@ -75,8 +75,8 @@ func (r *reader) keepArray(dst []byte) ([]byte, error) {
 	return append(dst, ']'), err
 }
 
-// keepAfter appends one value to dst. If a fault was noted, it returns dst unchanged; the caller discards the result
-// in that case.
+// keepAfter reads one value and appends it to dst. If a fault was noted, it returns dst unchanged; the caller discards
+// the result in that case.
 func (r *reader) keepAfter(dst []byte) ([]byte, error) {
 	kept, err := r.keep(dst)
 	if err != nil || kept == nil {

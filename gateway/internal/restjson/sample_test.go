@@ -51,7 +51,7 @@ func encoded(tb testing.TB, text, member string) string {
 	return string(members[member])
 }
 
-// decoded decodes body into a sample and returns it, or the fault.
+// decoded decodes the body into a sample and returns the sample, or the fault.
 func decoded(tb testing.TB, body string) (proto.Message, *fault.Error) {
 	tb.Helper()
 	m := dynamicpb.NewMessage(sampleType(tb))

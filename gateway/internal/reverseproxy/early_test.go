@@ -42,7 +42,7 @@ func TestEarlyResponseClosesConnection(t *testing.T) {
 	require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "the gateway left the connection open")
 }
 
-func TestLaterResponseKeepsConnection(t *testing.T) {
+func TestResponseAfterWholeBodyKeepsConnection(t *testing.T) {
 	t.Parallel()
 	r := over(t, func(w http.ResponseWriter, req *http.Request) {
 		_, _ = io.Copy(io.Discard, req.Body)

@@ -20,8 +20,8 @@ type informer struct {
 	over bool
 }
 
-// watch returns a copy of out whose 1xx responses go to the informer. If out streams a body, watch returns out itself,
-// because net/http's server may write its own 100 Continue while the body streams.
+// watch returns a copy of the request whose 1xx responses go to the informer. If the request streams a body, watch
+// returns the request itself, because net/http's server may write its own 100 Continue while the body streams.
 func (i *informer) watch(out *http.Request) *http.Request {
 	if out.Body != nil && out.GetBody == nil {
 		return out

@@ -3,7 +3,7 @@
 //
 // It promises:
 //
-//   - Bodies are never parsed, and never buffered except small ones of known length.
+//   - Bodies are never parsed. Only small bodies of known length are buffered.
 //   - Every part of a response is forwarded to the client as soon as it arrives.
 //   - A bearer token is forwarded without being read.
 //   - Hop-by-hop headers are not forwarded.
@@ -24,9 +24,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -36,12 +34,7 @@ import (
 const (
 	dialTimeout  = 5 * time.Second
 	writeTimeout = 60 * time.Second
-	// smallBody is the largest body, in bytes, that is read into memory before the request is sent, so that net/http's
-	// server and transport do not both read it when the response starts early (golang/go#40747).
-	smallBody = 1 << 20
-	// smallTime is how long a small body may take, because it occupies memory before the caller is checked.
-	smallTime = 30 * time.Second
-	chunk     = 32 << 10
+	chunk        = 32 << 10
 )
 
 // Upstream is the service that requests are forwarded to.
@@ -64,7 +57,7 @@ type Relay struct {
 	fail      func(http.ResponseWriter, *http.Request, error)
 }
 
-// New returns a relay. client returns the address that a request came from; fail writes an error response.
+// New returns a relay. The function client returns the address that a request came from; fail writes an error response.
 func New(up Upstream, log *slog.Logger, client func(*http.Request) string, fail func(http.ResponseWriter, *http.Request, error)) *Relay {
 	r := &Relay{up: up, scheme: "http", log: log, client: client, fail: fail, transport: &http.Transport{
 		DialContext:           (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
@@ -96,8 +89,11 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 	informs := &informer{w: w}
 	resp, err := r.transport.RoundTrip(informs.watch(out))
 	informs.end()
-	if body, ok := out.Body.(*flowing); ok && !body.ended.Load() {
-		w.Header().Set("Connection", "close") // net/http cannot read another request behind such a body (golang/go#68560)
+	if body, ok := out.Body.(*flowing); ok {
+		if !body.ended.Load() {
+			w.Header().Set("Connection", "close") // after an unread body, net/http cannot read another request (golang/go#68560)
+		}
+		defer body.release(http.NewResponseController(w))
 	}
 	if err != nil {
 		r.refused(w, in, err)
@@ -117,8 +113,8 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 	}
 }
 
-// refused writes the error of a failed round trip: the reason why the request ended, the client's fault, or that the
-// service is not available.
+// refused writes the error response of a failed round trip: the gateway's reason for ending the request, a fault of the
+// client, or the message that the service is not available.
 func (r *Relay) refused(w http.ResponseWriter, in *http.Request, err error) {
 	var tooLarge *http.MaxBytesError
 	var cut *cutError
@@ -143,8 +139,9 @@ func (r *Relay) outgoing(w http.ResponseWriter, in *http.Request) (*http.Request
 	out.Close = false
 	wanted := in.Header.Values("Upgrade")
 	oneHop(out.Header)
-	if len(wanted) > 0 {
-		// The service decides which protocols it accepts; tunnel forwards only a WebSocket.
+	if len(wanted) > 0 && in.ContentLength == 0 {
+		// The service decides which protocols it accepts; tunnel forwards only a WebSocket. A request with a body cannot
+		// be upgraded, because its body could still be read while the connection is taken over.
 		out.Header.Set("Connection", "Upgrade")
 		out.Header["Upgrade"] = wanted
 	}
@@ -156,71 +153,6 @@ func (r *Relay) outgoing(w http.ResponseWriter, in *http.Request) (*http.Request
 		out.Header["User-Agent"] = nil // otherwise the transport sends its own
 	}
 	return out, body(w, in, out)
-}
-
-// body reads a small body of known length into memory. It streams any other body, even while the response arrives.
-func body(w http.ResponseWriter, in, out *http.Request) error {
-	switch {
-	case in.Body == nil || in.Body == http.NoBody || in.ContentLength == 0:
-		out.Body, out.ContentLength = nil, 0
-	case in.ContentLength > 0 && in.ContentLength <= smallBody:
-		data := make([]byte, in.ContentLength)
-		if err := whole(w, in.Body, data); err != nil {
-			return err
-		}
-		out.Header.Del("Expect")
-		out.Body = io.NopCloser(strings.NewReader(string(data)))
-		out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(string(data))), nil }
-	default:
-		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-			return fmt.Errorf("relay body: %w", err)
-		}
-		out.Body = &flowing{ReadCloser: in.Body}
-	}
-	return nil
-}
-
-// flowing is a client's body while it streams. Its read errors are the client's fault, not the service's.
-type flowing struct {
-	io.ReadCloser
-
-	// ended reports whether the body was read to its end.
-	ended atomic.Bool
-}
-
-// Read implements io.Reader.
-func (f *flowing) Read(p []byte) (int, error) {
-	n, err := f.ReadCloser.Read(p)
-	switch {
-	case errors.Is(err, io.EOF):
-		f.ended.Store(true)
-	case err != nil:
-		err = &cutError{err}
-	}
-	return n, err //nolint:wrapcheck // io.EOF must not be wrapped
-}
-
-// cutError is the error with which reading a client's body failed.
-type cutError struct{ error }
-
-// Unwrap returns the read error.
-func (e *cutError) Unwrap() error { return e.error }
-
-// whole reads a small body within smallTime and then clears the read deadline.
-func whole(w http.ResponseWriter, from io.Reader, data []byte) error {
-	ctl := http.NewResponseController(w)
-	if err := ctl.SetReadDeadline(clock.Real().Now().Add(smallTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return fmt.Errorf("relay body: %w", err)
-	}
-	_, err := io.ReadFull(from, data)
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return fault.New(fault.Refused, "body_timeout", "the request body did not arrive in time").Wrap(err)
-	case err != nil:
-		return fault.New(fault.Refused, "body_cut", "the request body is shorter than its Content-Length").Wrap(err)
-	}
-	_ = ctl.SetReadDeadline(time.Time{}) // fails only on a closed connection, on which writing the response fails, too
-	return nil
 }
 
 // copyOut copies the response body in chunks. A body of unknown length is flushed after every chunk.

@@ -32,7 +32,7 @@ func (w *deadlineRecorder) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// relaySlowBody relays body with a Content-Length of two bytes.
+// relaySlowBody relays the given body with a Content-Length of two bytes.
 func relaySlowBody(t *testing.T, body io.Reader) *deadlineRecorder {
 	t.Helper()
 	back := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))

@@ -5,8 +5,8 @@ import (
 	"net/http"
 )
 
-// WithStop returns a copy of r whose context also ends when stop is closed. It is for long polls, which must not delay the
-// end of the process. The caller must call the returned function.
+// WithStop returns a copy of r whose context also ends when stop is closed. It is for long polls, which must not delay
+// the end of the process. The caller must call the returned function when the request has ended.
 func WithStop(r *http.Request, stop <-chan struct{}) (*http.Request, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(r.Context())
 	go func() {

@@ -23,16 +23,16 @@ func websocket(r *http.Request) bool {
 		})
 }
 
-// tunnel forwards the bytes of an upgraded connection until either side ends it. The service checks them, because
+// tunnel forwards the bytes of an upgraded connection until either side ends it. The service checks the bytes, because
 // it parses the WebSocket frames.
 func (r *Relay) tunnel(w http.ResponseWriter, in *http.Request, resp *http.Response) {
 	up, ok := resp.Body.(io.ReadWriteCloser)
 	if !ok || !websocket(in) {
 		_ = resp.Body.Close()
-		r.fail(w, in, fault.New(fault.Dependency, "", "%s switched the protocol without a request for it", r.up.Service))
+		r.fail(w, in, fault.New(fault.Dependency, "", "%s switched protocols although the client did not request a WebSocket", r.up.Service))
 		return
 	}
-	defer func() { _ = up.Close() }() // both copies have ended
+	defer func() { _ = up.Close() }() // the tunnel has ended, so an error does not matter
 	down, pending, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		r.fail(w, in, fmt.Errorf("take over the client's connection: %w", err))
@@ -59,7 +59,8 @@ func head(w flusher, resp *http.Response) error {
 	return w.Flush()
 }
 
-// both copies in both directions until one direction or ctx ends. It then closes both ends and waits for both copies.
+// both forwards bytes in both directions until one direction or ctx ends. It then closes both connections and waits
+// until no more bytes are forwarded.
 func both(ctx context.Context, up io.ReadWriteCloser, down net.Conn, fromClient io.Reader) {
 	var wg sync.WaitGroup
 	hangUp := sync.OnceFunc(func() { _, _ = up.Close(), down.Close() })

@@ -21,6 +21,6 @@ func resume(query url.Values, header http.Header) *fault.Error {
 	if err != nil || n < 0 {
 		return fault.InvalidFields(fault.At(fault.TypeIntParsing, "Input should be a valid integer", "header", "last-event-id"))
 	}
-	query.Set("after", strconv.FormatInt(n, 10)) // leading zeros would be read as octal
+	query.Set("after", strconv.FormatInt(n, 10)) // without leading zeros, because a number with them would be read as octal
 	return nil
 }

@@ -24,8 +24,8 @@ func open(t *testing.T, rt *router.Route) *router.Params {
 	return s
 }
 
-// every returns parameters with a query field of every kind. No public request has all kinds, so they are made
-// from a message that is not a request.
+// every builds parameters with a query field of every kind. No public request has fields of all kinds, so the
+// parameters are made from a message that is not a request.
 func every(t *testing.T) *router.Params {
 	t.Helper()
 	return router.Of(new(jobsv1.Job).ProtoReflect().Descriptor())

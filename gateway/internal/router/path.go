@@ -11,8 +11,8 @@ import (
 const maxPath = 4096
 
 // CheckPath refuses request targets that are not a plain absolute path. Encoded slashes, backslashes,
-// dot segments, control bytes and doubly encoded bytes get 400, because a later parser may read another
-// path from them. A path with an empty segment (a double or trailing slash, an empty variable) gets 404.
+// dot segments, control bytes and doubly encoded bytes get 400, because a later parser may read such a path
+// differently. A path with an empty segment (a double or trailing slash, an empty variable) gets 404.
 func CheckPath(r *http.Request) *fault.Error {
 	path := r.URL.Path
 	switch {
@@ -32,6 +32,16 @@ func CheckPath(r *http.Request) *fault.Error {
 		return malformed()
 	}
 	return segments(path)
+}
+
+// CheckPagePath is CheckPath for pages, whose path may be / or end with a slash.
+func CheckPagePath(r *http.Request) *fault.Error {
+	page := *r.URL
+	page.Path = strings.TrimSuffix(page.Path, "/")
+	if page.Path == "" && r.URL.Path == "/" {
+		return nil
+	}
+	return CheckPath(&http.Request{Method: r.Method, URL: &page})
 }
 
 func segments(path string) *fault.Error {

@@ -100,7 +100,7 @@ func (p *parameter) word(value string) (word, typ, msg string) {
 	}
 }
 
-// number reports whether value is a finite decimal number; ParseFloat alone also accepts hex and "inf".
+// number reports whether the value is a finite decimal number; ParseFloat alone also accepts hex and "inf".
 func number(value string, kind protoreflect.Kind) bool {
 	bits := 64
 	if kind == protoreflect.FloatKind {

@@ -58,7 +58,7 @@ func TestRouterFind(t *testing.T) {
 		"two variables":          {"GET", "/api/recipes/demo/chat-tiny", "Recipe", []string{"demo", "chat-tiny"}},
 		"rest":                   {"PUT", "/api/blobs/a/b/c", "blobs", []string{"a/b/c"}},
 		"any method":             {"PATCH", "/inference/dep_1/v1/chat/completions", "inference", []string{"dep_1", "chat/completions"}},
-		"rest of one":            {"GET", "/inference/dep_1/v1/models", "inference", []string{"dep_1", "models"}},
+		"rest of one segment":    {"GET", "/inference/dep_1/v1/models", "inference", []string{"dep_1", "models"}},
 		"unicode in a variable":  {"GET", "/api/jobs/%C3%A9", "Get", []string{"é"}},
 		"question mark in a var": {"GET", "/api/jobs/a%3Fb", "Get", []string{"a?b"}},
 	}

@@ -16,7 +16,7 @@ type Enum struct {
 	byValue map[protoreflect.EnumNumber]string
 }
 
-// NewEnum returns the words of ed.
+// NewEnum returns the API names of the values of ed.
 func NewEnum(ed protoreflect.EnumDescriptor) *Enum {
 	values := ed.Values()
 	e := &Enum{
@@ -39,13 +39,14 @@ func NewEnum(ed protoreflect.EnumDescriptor) *Enum {
 	return e
 }
 
-// Word returns the word of n. It returns false for the zero value and for values that this build does not know.
+// Word returns the word of the value n. It returns false for the zero value and for values that this build does not
+// know.
 func (e *Enum) Word(n protoreflect.EnumNumber) (string, bool) {
 	w, ok := e.byValue[n]
 	return w, ok
 }
 
-// Number returns the value of word, or false if the enum has no such word.
+// Number returns the value with the given word, or false if the enum has no such word.
 func (e *Enum) Number(word string) (protoreflect.EnumNumber, bool) {
 	n, ok := e.byWord[word]
 	return n, ok

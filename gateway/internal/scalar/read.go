@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Integer reads the decimal digits of an integer of kind. It returns false if they are invalid or out of range.
+// Integer parses text as a decimal integer of the given kind. It returns false if text is invalid or out of range.
 func Integer(kind protoreflect.Kind, text string) (protoreflect.Value, bool) {
 	switch kind {
 	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
@@ -29,8 +29,8 @@ func Integer(kind protoreflect.Kind, text string) (protoreflect.Value, bool) {
 	}
 }
 
-// MapKey parses the name of a JSON member as the key of a map. It accepts a key only in the form in which it is
-// written; otherwise one object could contain the same key in two forms.
+// MapKey parses the name of a JSON member as the key of a map. It accepts a key only in the form in which the API
+// writes it; otherwise one object could contain the same key in two forms.
 func MapKey(kind protoreflect.Kind, name string) (protoreflect.MapKey, bool) {
 	switch kind {
 	case protoreflect.StringKind:
@@ -71,7 +71,7 @@ func offset(s string) bool {
 	return s[n-1] == 'Z' || s[n-5:n-3] <= "23" && s[n-2:] <= "59"
 }
 
-// Finite reports whether the number in text is in the range of a float64, which all JSON parsers support.
+// Finite reports whether the number in the given text is in the range of a float64, which all JSON parsers support.
 func Finite(text string) bool {
 	f, err := strconv.ParseFloat(text, 64)
 	return err == nil && !math.IsInf(f, 0)

@@ -42,9 +42,12 @@ func (e event) append(dst []byte) []byte {
 
 func formOf(md protoreflect.MessageDescriptor) (form, error) {
 	if oneof := md.Oneofs().ByName("event"); oneof != nil {
+		if seq := md.Fields().ByName("seq"); isSeq(seq) {
+			return form{oneof: oneof, seq: seq}, nil
+		}
 		for i := range oneof.Fields().Len() {
 			if m := oneof.Fields().Get(i).Message(); m == nil || !isSeq(m.Fields().ByName("seq")) {
-				return form{}, fmt.Errorf("%s: every event must have a field `int64 seq`", md.FullName())
+				return form{}, fmt.Errorf("%s: the message or every event must have a field `int64 seq`", md.FullName())
 			}
 		}
 		return form{oneof: oneof}, nil
@@ -65,14 +68,16 @@ func isSeq(fd protoreflect.FieldDescriptor) bool {
 	return fd != nil && fd.Kind() == protoreflect.Int64Kind && !fd.IsList()
 }
 
-// event converts one message of the stream.
+// event converts one message of the stream to an event.
 func (f form) event(codec *restjson.Codec, m protoreflect.Message) (event, error) {
 	payload, seq := f.payload, m
 	if f.oneof != nil {
 		if payload = m.WhichOneof(f.oneof); payload == nil {
 			return event{}, fmt.Errorf("%s contains no event", m.Descriptor().FullName())
 		}
-		seq = m.Get(payload).Message()
+		if f.seq == nil {
+			seq = m.Get(payload).Message()
+		}
 	}
 	data, err := codec.Marshal(m.Get(payload).Message().Interface())
 	if err != nil {
@@ -82,7 +87,7 @@ func (f form) event(codec *restjson.Codec, m protoreflect.Message) (event, error
 	return event{name: string(payload.Name()), seq: number, data: data}, nil
 }
 
-// cursor returns the id after which the request in resumes its stream, or 0 if it starts from the beginning.
+// cursor returns the id after which a request resumes its stream, or 0 if the stream starts from the beginning.
 func cursor(in proto.Message) int64 {
 	m := in.ProtoReflect()
 	after := m.Descriptor().Fields().ByName("after")

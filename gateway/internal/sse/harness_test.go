@@ -51,6 +51,15 @@ func (s *states) WatchJob(_ *jobsv1.WatchJobRequest, stream grpc.ServerStreaming
 	return s.do(stream.Send, stream)
 }
 
+type tables struct {
+	jobsv1.UnimplementedJobServiceServer
+	do script[*jobsv1.WatchJobsResponse]
+}
+
+func (s *tables) WatchJobs(_ *jobsv1.WatchJobsRequest, stream grpc.ServerStreamingServer[jobsv1.WatchJobsResponse]) error {
+	return s.do(stream.Send, stream)
+}
+
 func line(seq int64) *ingestv1.FollowLogsResponse {
 	return &ingestv1.FollowLogsResponse{Event: &ingestv1.FollowLogsResponse_Line{Line: &ingestv1.LogLine{Seq: seq, Attempt: 1, Text: "a\nb"}}}
 }
@@ -60,7 +69,7 @@ func eof(seq int64) *ingestv1.FollowLogsResponse {
 }
 
 func lineFrame(seq string) string {
-	return "id: " + seq + "\nevent: line\ndata: {\"seq\":" + seq + ",\"attempt\":1,\"ts\":null,\"text\":\"a\\nb\"}"
+	return "id: " + seq + "\nevent: line\ndata: {\"seq\":" + seq + ",\"attempt\":1,\"ts\":null,\"text\":\"a\\nb\",\"rank\":null}"
 }
 
 const eofFrame = "event: eof\ndata: {\"seq\":3,\"state\":\"succeeded\"}"
@@ -157,7 +166,7 @@ func (r *reader) next() string {
 
 func (r *reader) end() {
 	r.t.Helper()
-	require.False(r.t, r.scan.Scan(), "one more frame: %s", r.scan.Text())
+	require.False(r.t, r.scan.Scan(), "the stream must have ended, but sent another frame: %s", r.scan.Text())
 	require.NoError(r.t, r.scan.Err())
 }
 

@@ -36,7 +36,7 @@ func (s *Stream) open(ctx context.Context, in proto.Message) (*source, error) {
 }
 
 func (s *Stream) pump(ctx context.Context, stream grpc.ClientStream, src *source) error {
-	// If there is neither a header nor an error, the RPC has ended, and the next read returns how.
+	// If there is neither a header nor an error, the RPC has ended, and the next read returns its error or io.EOF.
 	if md, err := stream.Header(); err == nil && md != nil {
 		close(src.opened)
 	}

@@ -33,7 +33,7 @@ const (
 	opening   = 10 * time.Second
 	batchSize = 32 << 10
 
-	codeDraining = "draining" // of a gateway or service that is shutting down
+	codeDraining = "draining" // the error code of a gateway or service that is shutting down
 	checkTime    = 3 * time.Second
 )
 
@@ -67,9 +67,9 @@ func New(md protoreflect.MethodDescriptor, conn grpc.ClientConnInterface, codec 
 // Request returns an empty request message of the RPC.
 func (s *Stream) Request() proto.Message { return s.in.New().Interface() }
 
-// Run opens the RPC with in and writes its events until it ends, the client leaves or stop is closed.
-// It returns an error only if nothing has been written yet, so that the caller can write a plain error
-// response. check is called repeatedly to verify that the caller may still read.
+// Run opens the RPC with the given request and writes its events until the RPC ends, the client leaves or stop is
+// closed. It returns an error only if nothing has been written yet, so that its caller can write a plain error
+// response. Run calls the function check repeatedly to verify that the client may still read.
 func (s *Stream) Run(w http.ResponseWriter, r *http.Request, in proto.Message, stop <-chan struct{}, check func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -119,14 +119,14 @@ func (s *Stream) first(ctx context.Context, src *source, stop <-chan struct{}) (
 	}
 }
 
-// watch contains what a stream needs in addition to its events.
+// watch contains the request id of a stream and what is needed to check its caller and to write its errors.
 type watch struct {
 	requestID string
 	check     func(context.Context) error
 	call      *middleware.Call // nil outside the gateway
 }
 
-// placed returns err as a plain request would return it.
+// placed returns the error that a plain request would return for err.
 func (w watch) placed(err error) *fault.Error {
 	if w.call == nil {
 		return fault.From(err)

@@ -62,6 +62,33 @@ func TestStreamWithoutEofMessageEndsWithEof(t *testing.T) {
 	got.end()
 }
 
+// The data of an event is the message of the list, so the id is beside it. A stream without an eof event is endless: if the
+// service ends it, the client reconnects.
+func TestStreamWithSeqBesideOneof(t *testing.T) {
+	t.Parallel()
+	svc := &tables{do: func(send func(*jobsv1.WatchJobsResponse) error, _ grpc.ServerStream) error {
+		for _, m := range []*jobsv1.WatchJobsResponse{
+			{Seq: 4, Event: &jobsv1.WatchJobsResponse_Reset_{Reset_: &jobsv1.JobsReset{Reason: "start"}}},
+			{Seq: 5, Event: &jobsv1.WatchJobsResponse_Job{Job: &jobsv1.Job{Id: "job_1"}}},
+			{Seq: 6, Event: &jobsv1.WatchJobsResponse_Gone{Gone: &jobsv1.GoneJob{Id: "job_1"}}},
+		} {
+			if err := send(m); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
+	r := newHarness(t, jobsv1.File_signalbox_jobs_v1_job_proto, "JobService", "WatchJobs", &jobsv1.WatchJobsRequest{},
+		func(s *grpc.Server) { jobsv1.RegisterJobServiceServer(s, svc) })
+	got := r.get(t)
+	require.Equal(t, "retry: 2000", got.next())
+	require.Equal(t, "id: 4\nevent: reset\ndata: {\"reason\":\"start\"}", got.next())
+	frame := got.next()
+	require.True(t, strings.HasPrefix(frame, "id: 5\nevent: job\ndata: {\"id\":\"job_1\""), frame)
+	require.Equal(t, "id: 6\nevent: gone\ndata: {\"id\":\"job_1\"}", got.next())
+	got.end()
+}
+
 // A client stores the id of every event. If eof had the id 0, the client would later read the whole stream again.
 func TestEofKeepsCursorWithoutNewEvents(t *testing.T) {
 	t.Parallel()
@@ -137,7 +164,7 @@ func TestStopEndsStreamWithReconnectHint(t *testing.T) {
 	got.end()
 }
 
-// waiting returns a script that opens its stream and sends nothing until release is closed.
+// waiting returns a script that opens its stream and sends nothing until the channel release is closed.
 func waiting(release <-chan struct{}) script[*ingestv1.FollowLogsResponse] {
 	return func(send func(*ingestv1.FollowLogsResponse) error, stream grpc.ServerStream) error {
 		if err := open(stream); err != nil {
@@ -286,7 +313,7 @@ func TestLimitTake(t *testing.T) {
 	_, ok = l.Take("b")
 	require.True(t, ok)
 	releases[0]()
-	releases[0]() // has no effect
+	releases[0]() // a second release has no effect
 	_, ok = l.Take("a")
 	require.True(t, ok)
 	_, ok = l.Take("a")

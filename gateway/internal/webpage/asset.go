@@ -1,12 +1,12 @@
 package webpage
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
 	"fmt"
 	"io/fs"
-	"mime"
 	"net/http"
 	"path"
 	"strconv"
@@ -23,6 +23,9 @@ type file struct {
 	hash, typ string
 	data      []byte
 }
+
+// immutable is the Cache-Control header of a file whose name contains a hash of its content.
+const immutable = "public, max-age=31536000, immutable"
 
 type assets map[string]file
 
@@ -44,18 +47,21 @@ func load() (assets, error) {
 	return out, nil
 }
 
-// typeOf returns the media type of a file. It does not use the host's tables, which may differ.
+// typeOf returns the media type of a file. It does not use the host's configuration, which may differ between hosts.
 func typeOf(name string) string {
-	switch path.Ext(name) {
-	case ".js":
-		return "text/javascript; charset=utf-8"
-	case ".css":
-		return "text/css; charset=utf-8"
-	case ".svg":
-		return "image/svg+xml; charset=utf-8"
-	default:
-		return mime.FormatMediaType("application/octet-stream", nil)
+	types := map[string]string{
+		".html": "text/html", ".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml",
+		".json": "application/json", ".map": "application/json", ".webmanifest": "application/manifest+json",
+		".txt": "text/plain", ".md": "text/markdown", ".xml": "application/xml", ".yaml": "application/yaml", ".yml": "application/yaml",
 	}
+	if typ := types[path.Ext(name)]; typ != "" {
+		return typ + "; charset=utf-8"
+	}
+	binary := map[string]string{
+		".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp", ".avif": "image/avif",
+		".ico": "image/x-icon", ".woff2": "font/woff2", ".woff": "font/woff", ".ttf": "font/ttf", ".wasm": "application/wasm",
+	}
+	return cmp.Or(binary[path.Ext(name)], "application/octet-stream")
 }
 
 // path returns the path under which a file is served: login.js is /pages/login.<hash>.js.
@@ -69,8 +75,8 @@ func (a assets) path(name string) (string, error) {
 }
 
 // find returns the file for a served name and reports whether its content matches the hash in the name. While
-// replicas of two versions run, a page of one version may request a file of the other. It then gets this version's
-// file, which is not cached.
+// replicas of two versions run, a page of one version may request a file of the other. The page then gets this
+// version's file, which is not cached.
 func (a assets) find(served string) (f file, exact, ok bool) {
 	ext := path.Ext(served)
 	base := strings.TrimSuffix(served, ext)
@@ -86,7 +92,7 @@ func (p *Pages) asset(w http.ResponseWriter, r *http.Request) error {
 	}
 	h := w.Header()
 	if exact {
-		h.Set("Cache-Control", "public, max-age=31536000, immutable")
+		h.Set("Cache-Control", immutable)
 	}
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Content-Type", f.typ)

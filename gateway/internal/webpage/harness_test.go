@@ -2,9 +2,11 @@ package webpage
 
 import (
 	"context"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
@@ -55,6 +57,12 @@ type harness struct {
 
 func newHarness(t *testing.T, secure bool) *harness {
 	t.Helper()
+	return newSiteHarness(t, secure, fstest.MapFS{}, fstest.MapFS{})
+}
+
+// newSiteHarness is newHarness with builds of the console and of the documentation.
+func newSiteHarness(t *testing.T, secure bool, console, docs fs.FS) *harness {
+	t.Helper()
 	h := &harness{t: t, oidc: &oidc{at: provider, next: "/jobs?a=b"}, config: &authv1.AuthConfig{Methods: []string{"password"}}}
 	var err error
 	h.pages, err = New(Deps{
@@ -62,12 +70,13 @@ func newHarness(t *testing.T, secure bool) *harness {
 		OIDC:   h.oidc, Client: func(*http.Request) string { return "203.0.113.9" }, Secure: secure,
 		Session: func(to http.Header, md metadata.MD) { to.Add("Set-Cookie", md.Get("x-service-set-cookie")[0]) },
 		Fail:    func(w http.ResponseWriter, _ *http.Request, err error) { fault.Write(w, err, "req_1") },
+		Console: console, Docs: docs,
 	})
 	require.NoError(t, err)
 	return h
 }
 
-// get requests a page as a browser does. headers are pairs of name and value.
+// get requests a page as a browser does. The headers are pairs of name and value.
 func (h *harness) get(target string, headers ...string) *httptest.ResponseRecorder {
 	h.t.Helper()
 	req := httptest.NewRequest(http.MethodGet, "/", nil)

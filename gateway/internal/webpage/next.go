@@ -8,7 +8,7 @@ import (
 
 const maxNext = 2048
 
-// local returns next if it is a path of this installation, otherwise "". Browsers read a backslash as a
+// local returns the value next if it is a path of this installation, otherwise "". Browsers read a backslash as a
 // slash and drop line breaks and tabs, so `/\host`, `//host` and `/<tab>/host` all lead to another host.
 func local(next string) string {
 	if len(next) > maxNext || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || !utf8.ValidString(next) {
@@ -33,7 +33,8 @@ func local(next string) string {
 	return next
 }
 
-// userCode returns code in upper case if it has the characters and length of a device's user code, otherwise "".
+// userCode returns the given code in upper case if it has the characters and length of a device's user code, otherwise
+// "".
 func userCode(code string) string {
 	const longest = 16
 	if len(code) > longest || strings.ContainsFunc(code, func(r rune) bool {

@@ -32,8 +32,8 @@ func (p *Pages) binding(value string, life time.Duration) *http.Cookie {
 	return c
 }
 
-// visited refuses requests for images, frames and the like. With such a request another site could sign in its
-// visitor.
+// visited refuses requests for images, frames and the like, by which a page of another site could start or finish a
+// sign-in of its visitor unnoticed.
 func visited(r *http.Request) error {
 	if dest := r.Header.Get("Sec-Fetch-Dest"); dest != "" && dest != "document" {
 		return fault.New(fault.Forbidden, "cross_origin", "this address cannot be loaded inside another page; open it in the browser's address bar")
@@ -41,7 +41,7 @@ func visited(r *http.Request) error {
 	return nil
 }
 
-// start sends the browser to the provider.
+// start redirects the browser to the OpenID provider.
 func (p *Pages) start(w http.ResponseWriter, r *http.Request) error {
 	if err := visited(r); err != nil {
 		return err

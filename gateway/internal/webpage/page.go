@@ -1,11 +1,14 @@
-// Package webpage serves the few pages that exist outside the console: signing in, approving a command-line
-// client, and the redirects to an OpenID provider and back.
+// Package webpage serves what browsers open: the built files of the console and of the documentation, and the few
+// pages that exist outside them: signing in, approving a command-line client, and the redirects to an OpenID provider
+// and back.
 //
 // It promises:
 //
 //   - A page contains no secret, and loading it changes nothing. A user's actions on it are requests to the API,
 //     with the access token that the page's script holds in memory.
-//   - Scripts and styles are files of this binary. The content security policy blocks all others.
+//   - Scripts and styles are files of this binary. The content security policy blocks all others, except styles of
+//     elements in the console and the documentation.
+//   - Only names of built files are ever opened. A missing file of /assets is 404, never the console's page.
 //   - `next` redirects only to a path of this installation.
 //   - A client that does not accept HTML gets errors as the API's JSON.
 package webpage
@@ -16,19 +19,16 @@ import (
 	"context"
 	"fmt"
 	"html/template"
+	"io/fs"
 	"net/http"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
-	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/obs"
 )
 
 // policy is the pages' content security policy. It requires Trusted Types and allows no policy that creates them, so
@@ -43,6 +43,8 @@ const (
 	PathCallback = "/auth/callback"
 	PathStart    = "/api/auth/oidc/start"
 	PathAssets   = "/pages/"
+	PathFiles    = "/assets/" // the console's files whose names contain a hash
+	PathDocs     = "/docs"
 )
 
 // OIDC is the part of auth that signs users in through a provider.
@@ -64,6 +66,8 @@ type Deps struct {
 	Secure bool
 	// Fail writes an error response in the API's format.
 	Fail func(http.ResponseWriter, *http.Request, error)
+	// Console and Docs are the built files of the console and of the documentation; nil means those in the binary.
+	Console, Docs fs.FS
 }
 
 // Pages serves the pages and their files.
@@ -71,6 +75,7 @@ type Pages struct {
 	deps   Deps
 	assets assets
 	html   *template.Template
+	site   *site
 }
 
 // New reads the pages that are embedded in the binary.
@@ -83,13 +88,17 @@ func New(d Deps) (*Pages, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse pages: %w", err)
 	}
-	return &Pages{deps: d, assets: files, html: html}, nil
+	built, err := newSite(d.Console, d.Docs)
+	if err != nil {
+		return nil, err
+	}
+	return &Pages{deps: d, assets: files, html: html, site: built}, nil
 }
 
 // ServeHTTP implements http.Handler.
 func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var err error
-	switch r.URL.Path {
+	switch path := r.URL.Path; path {
 	case PathLogin:
 		err = p.login(w, r)
 	case PathDevice:
@@ -99,7 +108,11 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case PathCallback:
 		err = p.callback(w, r)
 	default:
-		err = p.asset(w, r)
+		if strings.HasPrefix(path, PathAssets) {
+			err = p.asset(w, r)
+		} else {
+			err = p.page(w, r)
+		}
 	}
 	if err != nil {
 		p.fail(w, r, err)
@@ -117,14 +130,12 @@ type view struct {
 	// UserCode is the code from the query of the address.
 	UserCode string
 	Failed   *failure
+	// Command builds what is missing. Documents are files of the source that a reader may open instead.
+	Command   string
+	Documents []string
 	// Installation is the installation's name. Announcement is the admins' text for the sign-in page. Both are empty
 	// on a page that does not need auth's settings.
 	Installation, Announcement string
-}
-
-type failure struct {
-	Title, Text, RequestID string
-	Again                  bool
 }
 
 func (p *Pages) login(w http.ResponseWriter, r *http.Request) error {
@@ -157,35 +168,11 @@ func (p *Pages) device(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// fail shows an error page to a browser and writes the API's error to other clients.
-func (p *Pages) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
-		p.deps.Fail(w, r, err)
-		return
-	}
-	requestID := obs.RequestID(r.Context())
-	f, rendered := fault.From(err), fault.Render(err, requestID)
-	for _, name := range []string{"Retry-After", "Connection"} {
-		if value := rendered.Header.Get(name); value != "" {
-			w.Header().Set(name, value)
-		}
-	}
-	shown := &failure{Title: "Something went wrong", Text: sentence(f.Text()), RequestID: requestID, Again: true}
-	switch {
-	case r.URL.Path == PathCallback || r.URL.Path == PathStart:
-		shown.Title = "Sign-in failed"
-	case f.Kind == fault.Absent:
-		shown.Title, shown.Again = "Page not found", false
-	}
-	if failed := p.show(w, "failed", rendered.Status, view{Title: shown.Title, Failed: shown}); failed != nil {
-		p.deps.Fail(w, r, err)
-	}
-}
-
-// sentence returns a fault's text with a capital letter and a full stop.
-func sentence(text string) string {
-	first, size := utf8.DecodeRuneInString(text)
-	return string(unicode.ToUpper(first)) + strings.TrimSuffix(text[size:], ".") + "."
+// isolate sets headers that keep pages of other origins away from a page, and the page away from devices.
+func isolate(h http.Header) {
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
 }
 
 // show writes a page. If the template fails, it writes nothing and returns the error.
@@ -195,10 +182,8 @@ func (p *Pages) show(w http.ResponseWriter, name string, status int, v view) err
 		return fmt.Errorf("render page %s: %w", name, err)
 	}
 	h := w.Header()
+	isolate(h)
 	h.Set("Content-Security-Policy", policy)
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
 	h.Set("X-Robots-Tag", "noindex")
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Length", strconv.Itoa(b.Len()))

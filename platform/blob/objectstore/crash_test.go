@@ -51,7 +51,7 @@ func TestStore_Put_killedProcess(t *testing.T) {
 	_ = cmd.Wait()
 	left, err := filepath.Glob(filepath.Join(r.root, ".aside", "*", "*"))
 	require.NoError(t, err)
-	require.Len(t, left, 1, "the child had begun to write")
+	require.Len(t, left, 1, "the child must have begun to write")
 	_, err = r.Stat(t.Context(), "run/model")
 	require.True(t, fault.Is(err, fault.Absent), "%v", err)
 	found, err := r.List(t.Context(), "", "", 10)

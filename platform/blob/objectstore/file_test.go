@@ -6,6 +6,8 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"io"
 	"log/slog"
 	"net/http/httptest"
 	"os"
@@ -25,7 +27,10 @@ import (
 
 const limit = 8 << 20
 
-var _ blob.Store = (*objectstore.FileStore)(nil)
+var (
+	_ blob.Store = (*objectstore.FileStore)(nil)
+	_ blob.Local = (*objectstore.FileStore)(nil)
+)
 
 type harness struct {
 	*objectstore.FileStore
@@ -117,6 +122,40 @@ func TestStore_Get_changedBytes(t *testing.T) {
 		require.ErrorContains(t, err, "have changed")
 		require.NoError(t, body.Close())
 	}
+}
+
+func TestFileStore_OpenKnown(t *testing.T) {
+	t.Parallel()
+	r := open(t, nil)
+	r.put(t, "a/b", "data")
+	info, err := r.Stat(t.Context(), "a/b")
+	require.NoError(t, err)
+	read := func(info blob.Info) (string, error) {
+		body, err := r.OpenKnown(t.Context(), info)
+		if err != nil {
+			return "", err
+		}
+		raw, err := io.ReadAll(body)
+		return string(raw), errors.Join(err, body.Close())
+	}
+	text, err := read(info)
+	require.NoError(t, err)
+	require.Equal(t, "data", text)
+	other := info
+	other.SHA256 = sum("other")
+	_, err = read(other)
+	require.True(t, fault.Is(err, fault.Absent), "an object with another digest must count as missing: %v", err)
+	other = info
+	other.Key = "a/../b"
+	_, err = read(other)
+	require.True(t, fault.HasCode(err, blob.CodeKey), "%v", err)
+	other = info
+	other.Size--
+	_, err = read(other)
+	require.True(t, fault.HasCode(err, blob.CodeStore), "an object with another size must be a store error: %v", err)
+	require.NoError(t, os.WriteFile(filepath.Join(r.root, "a", "b@", info.SHA256), []byte("DATA"), 0o600))
+	_, err = read(info)
+	require.True(t, fault.HasCode(err, blob.CodeStore), "changed bytes must be a store error: %v", err)
 }
 
 func TestStore_symlinksOutOfRoot(t *testing.T) {

@@ -2,6 +2,8 @@ package objectstore
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
@@ -75,10 +77,14 @@ func (s *FileStore) download(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Content-Disposition", `attachment; filename="`+path.Base(g.key)+`"`)
 	h.Set("ETag", `"`+info.SHA256+`"`)
+	if sum, err := hex.DecodeString(info.SHA256); err == nil {
+		// RFC 9530: the digest of the whole object, even if the response contains only a part of it.
+		h.Set("Repr-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(sum)+":")
+	}
 	part := &ranged{ResponseWriter: w}
 	content := &verified{ReadSeeker: f, info: info}
-	if r.Header.Get("Range") != "" {
-		// A part cannot be verified without reading the whole object. Its receiver must verify the whole.
+	if onlyPart(r, h.Get("ETag")) {
+		// A part cannot be verified without reading the whole object. The client must verify the assembled object.
 		http.ServeContent(part, r, "", info.Modified, f)
 	} else {
 		http.ServeContent(part, r, "", info.Modified, content)
@@ -95,7 +101,17 @@ func (s *FileStore) download(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// verified is an object that is read from its start to its end. The last bytes are returned only if all of them match
+// onlyPart reports whether the response may leave out a part of the object. It removes the Range header if If-Range
+// shows that the client already has parts of a different object.
+func onlyPart(r *http.Request, etag string) bool {
+	if known := r.Header.Get("If-Range"); known != "" && known != etag {
+		r.Header.Del("Range")
+	}
+	parts := r.Header.Get("Range")
+	return parts != "" && parts != "bytes=0-"
+}
+
+// verified is an object that is read from its start to its end. The last bytes are returned only if all bytes match
 // the digest of the object.
 type verified struct {
 	io.ReadSeeker
@@ -113,7 +129,7 @@ func (v *verified) Seek(offset int64, whence int) (int64, error) {
 	return at, err
 }
 
-// Read implements io.Reader. http.ServeContent has called Seek before.
+// Read implements io.Reader. http.ServeContent calls Seek first.
 func (v *verified) Read(p []byte) (int, error) { return v.from.Read(p) }
 
 func (v *verified) err() error {
@@ -148,9 +164,9 @@ func (r *ranged) Write(p []byte) (int, error) {
 // ReadFrom implements io.ReaderFrom, so that files are sent without an intermediate copy.
 func (r *ranged) ReadFrom(from io.Reader) (int64, error) { return io.Copy(r.ResponseWriter, from) }
 
-// upload requires the header Content-Length. net/http reports an unknown length for a request with a transfer
-// encoding, even if it also has a Content-Length, and length 0 for a request with neither. If upload rejects a request
-// for its missing length, it closes the connection.
+// upload requires the header Content-Length. net/http reports an unknown length for a request with a transfer encoding,
+// even if it also has a Content-Length, and length 0 for a request with neither. If upload rejects a request because
+// its length is missing, it closes the connection.
 func (s *FileStore) upload(w http.ResponseWriter, r *http.Request) error {
 	if r.ContentLength < 0 || len(r.TransferEncoding) > 0 || r.Header.Get("Content-Length") == "" {
 		w.Header().Set("Connection", "close")
@@ -173,7 +189,7 @@ func (s *FileStore) upload(w http.ResponseWriter, r *http.Request) error {
 	return s.stored(w, g)
 }
 
-// uploadError converts the error of a body that ended early into an error of the client.
+// uploadError converts the error of a body that ended early into a client error.
 func uploadError(err error) error {
 	var known *fault.Error
 	if errors.As(err, &known) || fault.FromContext(err) != nil {

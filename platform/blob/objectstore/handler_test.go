@@ -2,6 +2,8 @@ package objectstore_test
 
 import (
 	"bufio"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -164,6 +166,69 @@ func TestHandler_download(t *testing.T) {
 	head := call(t, http.MethodHead, signed.URL, nil, 0)
 	require.Equal(t, http.StatusMethodNotAllowed, head.status)
 	require.Equal(t, "GET, PUT", head.header.Get("Allow"))
+}
+
+// A client that downloads an object in parts can continue only if the object is the same, and can verify the whole
+// object.
+func TestHandler_download_parts(t *testing.T) {
+	t.Parallel()
+	r := open(t, nil)
+	const text = "ten bytes!"
+	r.put(t, "a", text)
+	signed, err := r.SignGet(t.Context(), "a", 0)
+	require.NoError(t, err)
+	etag, other := `"`+sum(text)+`"`, `"`+sum("other")+`"`
+	raw := sha256.Sum256([]byte(text))
+	for name, c := range map[string]struct {
+		ranges, ifRange string
+		status          int
+		body            string
+	}{
+		"whole":         {"", "", http.StatusOK, text},
+		"part":          {"bytes=4-", "", http.StatusPartialContent, "bytes!"},
+		"from start":    {"bytes=0-", "", http.StatusPartialContent, text},
+		"same object":   {"bytes=4-", etag, http.StatusPartialContent, "bytes!"},
+		"other object":  {"bytes=4-", other, http.StatusOK, text},
+		"date":          {"bytes=4-", "Sat, 21 Nov 2026 09:00:00 GMT", http.StatusOK, text},
+		"without range": {"", other, http.StatusOK, text},
+	} {
+		resp := getPart(t, signed.URL, c.ranges, c.ifRange)
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err, name)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, c.status, resp.StatusCode, name)
+		require.Equal(t, c.body, string(body), name)
+		require.Equal(t, etag, resp.Header.Get("Etag"), name)
+		require.Equal(t, "sha-256=:"+base64.StdEncoding.EncodeToString(raw[:])+":", resp.Header.Get("Repr-Digest"), name)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(r.root, "a@", sum(text)), []byte("Ten bytes!"), 0o600))
+	for name, known := range map[string]string{"from start": "", "another object": other} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, signed.URL, nil)
+		require.NoError(t, err)
+		req.Header.Set("Range", "bytes=0-")
+		req.Header.Set("If-Range", known)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			continue // the connection ended before the head was sent
+		}
+		_, err = io.ReadAll(resp.Body)
+		require.NoError(t, resp.Body.Close())
+		require.Error(t, err, "%s: a response with the whole object is verified", name)
+	}
+}
+
+func getPart(t *testing.T, url, ranges, ifRange string) *http.Response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	for name, value := range map[string]string{"Range": ranges, "If-Range": ifRange} {
+		if value != "" {
+			req.Header.Set(name, value)
+		}
+	}
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	return resp
 }
 
 // Bytes that changed on disk never arrive as a complete response.

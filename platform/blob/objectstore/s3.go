@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -28,6 +29,9 @@ const (
 	maxPut      = 5 << 30
 	checksum    = "X-Amz-Checksum-Sha256"
 	rememberMax = 10_000
+	// keptConnections is the number of connections that are kept for later requests. minio-go keeps only 16 by default,
+	// but the commit of a dataset sends more requests than that at a time.
+	keptConnections = 64
 )
 
 // S3Config configures an S3Store.
@@ -35,7 +39,7 @@ type S3Config struct {
 	conf.S3
 	Limit     int64 // maximum object size in bytes
 	Clock     clock.Clock
-	Transport http.RoundTripper // nil means minio-go's default
+	Transport http.RoundTripper // nil means minio-go's default with more connections
 }
 
 // S3Store implements blob.Store on a bucket.
@@ -58,9 +62,18 @@ func OpenS3(cfg S3Config) (*S3Store, error) {
 	if cfg.PathStyle {
 		lookup = minio.BucketLookupPath
 	}
+	transport := cfg.Transport
+	if transport == nil {
+		own, err := minio.DefaultTransport(!cfg.Plaintext)
+		if err != nil {
+			return nil, fmt.Errorf("open S3 client: %w", err)
+		}
+		own.MaxIdleConnsPerHost = keptConnections
+		transport = own
+	}
 	client, err := minio.New(cfg.Endpoint, &minio.Options{
 		Creds:  credentials.NewStaticV4(cfg.AccessKey, cfg.SecretKey.Reveal(), ""),
-		Secure: !cfg.Plaintext, Region: cfg.Region, BucketLookup: lookup, Transport: cfg.Transport,
+		Secure: !cfg.Plaintext, Region: cfg.Region, BucketLookup: lookup, Transport: transport,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open S3 client: %w", err)
@@ -148,6 +161,21 @@ func (s *S3Store) open(ctx context.Context, key string) (io.ReadCloser, error) {
 		return nil, s.failure("get", key, err)
 	}
 	return body, nil
+}
+
+// OpenKnown implements blob.Store. Unlike Get, it does not request the object's digest first.
+func (s *S3Store) OpenKnown(ctx context.Context, info blob.Info) (io.ReadCloser, error) {
+	if err := blob.CheckKey(info.Key); err != nil {
+		return nil, err
+	}
+	if err := blob.CheckContent(info.Size, info.SHA256, math.MaxInt64); err != nil {
+		return nil, err
+	}
+	body, err := s.open(ctx, info.Key)
+	if err != nil {
+		return nil, err
+	}
+	return blob.VerifyBody(body, info), nil
 }
 
 // Stat implements blob.Store.
@@ -246,6 +274,18 @@ func (s *S3Store) SignGet(ctx context.Context, key string, expires time.Duration
 	if _, err := s.Stat(ctx, key); err != nil {
 		return blob.Signed{}, err
 	}
+	return s.signGet(ctx, key, expires)
+}
+
+// SignKnown implements blob.Store. The server is not called: the signature is computed here.
+func (s *S3Store) SignKnown(ctx context.Context, info blob.Info, expires time.Duration) (blob.Signed, error) {
+	if err := blob.CheckKey(info.Key); err != nil {
+		return blob.Signed{}, err
+	}
+	return s.signGet(ctx, info.Key, expires)
+}
+
+func (s *S3Store) signGet(ctx context.Context, key string, expires time.Duration) (blob.Signed, error) {
 	query := url.Values{
 		"response-content-type":        {"application/octet-stream"},
 		"response-content-disposition": {`attachment; filename="` + key[strings.LastIndexByte(key, '/')+1:] + `"`},

@@ -78,7 +78,7 @@ func (s *FileStore) makeKey() error {
 	return errors.Join(err, s.root.Remove(name))
 }
 
-// grant holds the parts of a request that a signature permits.
+// grant is what a signature permits: one method on one key, for a given size and digest, until it expires.
 type grant struct {
 	method, key, sha256 string
 	size, expires       int64
@@ -123,6 +123,14 @@ func (s *FileStore) SignGet(_ context.Context, key string, expires time.Duration
 		return blob.Signed{}, err
 	}
 	return s.sign(grant{method: http.MethodGet, key: key, size: info.Size, sha256: info.SHA256}, expires), nil
+}
+
+// SignKnown implements blob.Store.
+func (s *FileStore) SignKnown(_ context.Context, info blob.Info, expires time.Duration) (blob.Signed, error) {
+	if err := s.checkKnown(info); err != nil {
+		return blob.Signed{}, err
+	}
+	return s.sign(grant{method: http.MethodGet, key: info.Key, size: info.Size, sha256: info.SHA256}, expires), nil
 }
 
 // granted checks the signature of a request and returns what it permits. An expired signature is reported as such

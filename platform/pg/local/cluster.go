@@ -1,6 +1,7 @@
 package local
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -82,14 +83,10 @@ func (c *cluster) initdb(ctx context.Context) error {
 	if err := c.own(fresh); err != nil {
 		return err
 	}
-	args := []string{
-		"-D", fresh, "-U", adminRole, "--pwfile", filepath.Join(c.cfg.Dir, "password"), "--auth=scram-sha-256",
-		"--encoding=UTF8", "--locale=C", "--data-checksums", "--no-instructions",
+	out, err := c.create(ctx, fresh, "C.UTF-8")
+	if err != nil && bytes.Contains(out, []byte("invalid locale name")) {
+		out, err = c.create(ctx, fresh, "C") // pg.CheckLocale warns
 	}
-	if c.cfg.Unsafe {
-		args = append(args, "--no-sync", "--wal-segsize=4")
-	}
-	out, err := output(command(ctx, c.cfg.identity, c.cfg.BinDir, "initdb", args...))
 	if err != nil {
 		return fmt.Errorf("create the cluster: %w: %s", err, lastLines(out))
 	}
@@ -97,6 +94,19 @@ func (c *cluster) initdb(ctx context.Context) error {
 		return fmt.Errorf("rename the new cluster: %w", err)
 	}
 	return nil
+}
+
+// create runs initdb. The locale of characters decides which characters are letters: with C only those of ASCII are, and
+// search does not find similar names in Chinese.
+func (c *cluster) create(ctx context.Context, dir, characters string) ([]byte, error) {
+	args := []string{
+		"-D", dir, "-U", adminRole, "--pwfile", filepath.Join(c.cfg.Dir, "password"), "--auth=scram-sha-256",
+		"--encoding=UTF8", "--locale=C", "--lc-ctype=" + characters, "--data-checksums", "--no-instructions",
+	}
+	if c.cfg.Unsafe {
+		args = append(args, "--no-sync", "--wal-segsize=4")
+	}
+	return output(command(ctx, c.cfg.identity, c.cfg.BinDir, "initdb", args...))
 }
 
 // checkVersion returns an error for a version mismatch, which Postgres itself would only log.

@@ -13,8 +13,8 @@ import (
 // ErrNotFound is the error of Find if no folder has the programs.
 var ErrNotFound = errors.New("no Postgres server found")
 
-// Finder searches for the folder with the programs postgres and initdb. All fields must be set; tests set them to
-// folders of their own.
+// Finder searches for the folder with the programs postgres and initdb. All fields must be set; tests replace
+// them.
 type Finder struct {
 	LookPath   func(file string) (string, error) // searches PATH
 	DebianRoot string                            // contains <version>/bin
@@ -41,8 +41,12 @@ func (f Finder) Find(setting, cacheDir string) (string, error) {
 			return dir, nil
 		}
 	}
-	const remedy = "install the Debian package postgresql, or run `make demo`, which downloads it into the cache"
-	return "", fmt.Errorf("%w on PATH, in %s or in %s; "+remedy, ErrNotFound, f.DebianRoot, cacheDir)
+	const remedy = "install the Debian package postgresql, or run `make demo`, which downloads Postgres into the cache"
+	places := "on PATH or in " + f.DebianRoot
+	if cacheDir != "" {
+		places = "on PATH, in " + f.DebianRoot + " or in " + cacheDir
+	}
+	return "", fmt.Errorf("%w %s; "+remedy, ErrNotFound, places)
 }
 
 // onPath returns the folders of the programs on PATH. It also follows links, because PATH may contain a link to only

@@ -93,6 +93,9 @@ func TestFinder_Find_notFound(t *testing.T) {
 	_, err := Finder{hidden, dir}.Find("", dir)
 	require.ErrorIs(t, err, ErrNotFound)
 	require.ErrorContains(t, err, "make demo")
+	require.ErrorContains(t, err, "on PATH, in "+dir+" or in "+dir+"; install")
+	_, err = Finder{hidden, dir}.Find("", "")
+	require.ErrorContains(t, err, "on PATH or in "+dir+"; install")
 	_, err = Finder{hidden, dir}.Find(filepath.Join(dir, "wrong"), dir)
 	require.ErrorContains(t, err, "the configured Postgres folder")
 }

@@ -89,7 +89,7 @@ func TestEndOld_stalePidFile(t *testing.T) {
 		_, err := os.Stat(path)
 		require.Equal(t, c.left, err == nil, name)
 	}
-	require.NoError(t, endOld(t.Context(), t.TempDir()), "no pid file")
+	require.NoError(t, endOld(t.Context(), t.TempDir()), "a missing pid file is not an error")
 }
 
 func TestCluster_choosePort_prefersLastPort(t *testing.T) {
@@ -97,6 +97,7 @@ func TestCluster_choosePort_prefersLastPort(t *testing.T) {
 	c := &cluster{cfg: Config{Dir: t.TempDir()}}
 	first, err := c.choosePort(t.Context())
 	require.NoError(t, err)
+	require.Less(t, first, 32768, "the port is below those that the kernel may give to any program")
 	require.NoError(t, c.keepPort(first))
 	taken, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(first)))
 	require.NoError(t, err)
@@ -104,11 +105,12 @@ func TestCluster_choosePort_prefersLastPort(t *testing.T) {
 	other, err := c.choosePort(t.Context())
 	require.NoError(t, err)
 	require.NotEqual(t, first, other, "another program uses the port")
-	for _, text := range []string{"", "x", "-1", "70000", "0"} {
+	for _, text := range []string{"", "x", "-1", "70000", "0", "40000"} {
 		require.NoError(t, os.WriteFile(filepath.Join(c.cfg.Dir, "port"), []byte(text), 0o600))
 		port, err := c.choosePort(t.Context())
 		require.NoError(t, err, "%q", text)
 		require.Positive(t, port)
+		require.Less(t, port, 32768, "%q", text)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,8 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
+	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
@@ -24,22 +24,41 @@ var errPassing = errors.New("postgres did not start")
 
 func passing(err error) bool { return errors.Is(err, errPassing) }
 
+// The ports from which choosePort chooses lie below those that Linux gives to any program that requests a free port (32768
+// and above by default). A program could otherwise get the port while the server is down.
+const (
+	firstPort = 10000
+	ports     = 10000
+	portTries = 20
+	automatic = 32768
+)
+
 // choosePort returns a free port, preferably that of the last start.
 func (c *cluster) choosePort(ctx context.Context) (int, error) {
 	raw, _ := os.ReadFile(filepath.Join(c.cfg.Dir, "port"))
 	kept, _ := strconv.Atoi(strings.TrimSpace(string(raw)))
-	for _, want := range []int{kept, 0} {
-		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(want)))
-		if err != nil {
-			continue
+	var err error
+	if kept > 0 && kept < automatic {
+		if err = free(ctx, kept); err == nil {
+			return kept, nil
 		}
-		port := l.Addr().(*net.TCPAddr).Port
-		if err := l.Close(); err != nil {
-			return 0, fmt.Errorf("release the port: %w", err)
-		}
-		return port, nil
 	}
-	return 0, errors.New("no free port on 127.0.0.1")
+	for range portTries {
+		port := firstPort + rand.N(ports)
+		if err = free(ctx, port); err == nil {
+			return port, nil
+		}
+	}
+	return 0, fmt.Errorf("find a free port on 127.0.0.1: all %d tries failed, the last with: %w", portTries, err)
+}
+
+// free returns an error if the port is in use.
+func free(ctx context.Context, port int) error {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return err
+	}
+	return l.Close()
 }
 
 func (c *cluster) keepPort(port int) error {
@@ -98,8 +117,8 @@ func (c *cluster) launch(ctx context.Context, port int, url secret.String) (*pro
 	return p, nil
 }
 
-// awaitOpen waits until the pid file of the server reports that it is ready. Only then does it connect with the
-// password: before that, the port might belong to another program.
+// awaitOpen waits until the pid file of the server reports that it is ready, and then connects with the password. It
+// must not connect earlier, because the port might still belong to another program.
 func (c *cluster) awaitOpen(ctx context.Context, p *process, port int, url secret.String) error {
 	for {
 		f, err := readPidFile(c.data)
@@ -113,15 +132,15 @@ func (c *cluster) awaitOpen(ctx context.Context, p *process, port int, url secre
 			return fmt.Errorf("wait for Postgres: %w", err)
 		}
 	}
-	conn, err := pgx.Connect(ctx, url.Reveal())
+	conn, err := pg.Connect(ctx, url.Reveal(), nil)
 	if err != nil {
 		return fmt.Errorf("connect to Postgres with the password of %s: %w", c.cfg.Dir, err)
 	}
 	return conn.Close(ctx)
 }
 
-// explain adds the output that the server has logged since begin to the error. It then drops errPassing unless the
-// output shows a temporary failure. Without output it returns err unchanged.
+// explain adds to the error the output that the server has logged after the offset begin. It then drops errPassing
+// unless the output shows a temporary failure. Without output it returns the error unchanged.
 func (c *cluster) explain(err error, begin int64) error {
 	raw, rerr := os.ReadFile(c.logPath())
 	if rerr != nil || int64(len(raw)) <= begin {

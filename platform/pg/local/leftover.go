@@ -86,7 +86,7 @@ func waitGone(ctx context.Context, pid int, data string, limit time.Duration) (b
 func alive(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
 // serves reports whether the process is a server of this data folder. A zombie has no
-// command line, so it does not count.
+// command line, so a zombie does not count.
 func serves(pid int, data string) bool {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {

@@ -18,6 +18,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
@@ -33,9 +35,11 @@ type Config struct {
 	Tunable bool
 	// Fresh removes an existing cluster; for tests only.
 	Fresh          bool
-	MaxConnections int // smaller values than 200 mean 200
-	// Log receives a line for each restart of a server that died; nil discards them.
+	MaxConnections int // values below 200 mean 200
+	// Log receives a line for each restart of a server that died; nil discards these lines.
 	Log *slog.Logger
+	// Meter counts these restarts; it may be nil.
+	Meter metric.MeterProvider
 
 	identity *identity // set by tests; nil chooses one that works
 }
@@ -51,6 +55,7 @@ type Server struct {
 	port     int
 	password secret.String
 	limit    time.Duration // for a restart
+	restarts metric.Int64Counter
 
 	mu      sync.Mutex
 	process *process // replaced by each restart
@@ -108,6 +113,9 @@ func start(ctx context.Context, cfg Config) (*Server, error) {
 	s := &Server{cluster: c, log: cfg.Log, password: password, limit: startLimit}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.restarts, err = countRestarts(cfg.Meter); err != nil {
+		return nil, err
 	}
 	for {
 		port, err := c.choosePort(ctx)

@@ -29,7 +29,7 @@ func config(t *testing.T) Config {
 	return Config{BinDir: bin, Dir: t.TempDir(), Unsafe: true}
 }
 
-// existing returns the configuration of a folder with an empty cluster, for tests of something other than its creation.
+// existing returns the configuration of a folder with an empty cluster, for tests that do not test its creation.
 func existing(t *testing.T) Config {
 	t.Helper()
 	cfg := config(t)
@@ -76,6 +76,7 @@ func TestStart_restartKeepsRowsPortAndPassword(t *testing.T) {
 	} {
 		require.Equal(t, want, query(t, s, "SHOW "+setting), setting)
 	}
+	require.Equal(t, "C C.UTF-8", query(t, s, `SELECT datcollate || ' ' || datctype FROM pg_database WHERE datname = 'postgres'`))
 	require.NoError(t, s.Stop(t.Context()))
 	require.False(t, alive(s.PID()), "the server has exited")
 

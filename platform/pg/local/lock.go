@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// lockPatience is how long lockDir waits for the lock. The lock may belong to a process that was just killed: a child
-// that this process was starting holds the lock until its exec.
+// lockPatience is how long lockDir waits for the lock. A killed process may still hold the lock through a child that it
+// was starting: the child holds the lock until its exec.
 const lockPatience = 300 * time.Millisecond
 
 // lockDir locks the folder for this process. The kernel releases the lock when the

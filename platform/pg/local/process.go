@@ -21,7 +21,7 @@ const nobody = 65534
 // capDACOverride lets a process bypass file permissions (linux/capability.h).
 const capDACOverride = 1
 
-// identity is the user as which the programs run. It is never root, because Postgres refuses to run as root.
+// identity is the user under which the programs run. It is never root, because Postgres refuses to run as root.
 type identity struct {
 	name  string
 	owner int // owner of the files, as seen by this process
@@ -42,7 +42,7 @@ func inNamespace() *identity {
 }
 
 // asNobody runs the programs as nobody, for containers that forbid user namespaces. The programs may bypass file
-// permissions, because nobody may have no access to the parent folders of the data.
+// permissions, because this user may lack access to the parent folders of the data.
 func asNobody() *identity {
 	return &identity{name: "nobody", owner: nobody, attr: func() *syscall.SysProcAttr {
 		return &syscall.SysProcAttr{
@@ -91,7 +91,7 @@ type process struct {
 }
 
 // spawn starts cmd on a thread that lives as long as the program, because the kernel sends Pdeathsig when the thread
-// that started it ends, not only when this process ends.
+// that started the program ends, not only when this process ends.
 func spawn(cmd *exec.Cmd) (*process, error) {
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)

@@ -15,7 +15,7 @@ import (
 
 const version16 = `echo "postgres (PostgreSQL) 16.4 (Debian 16.4-1.pgdg120+2)"`
 
-// programs creates a folder with a postgres and an initdb that run the given scripts. `postgres --version`
+// programs creates a folder with programs named postgres and initdb that run the given scripts. `postgres --version`
 // always works, because chooseIdentity calls it.
 func programs(t *testing.T, postgres, initdb string) string {
 	t.Helper()
@@ -41,6 +41,14 @@ func TestStart_failingInitdb(t *testing.T) {
 		require.NoDirExists(t, filepath.Join(cfg.Dir, "data"))
 	}
 	require.FileExists(t, filepath.Join(cfg.Dir, "password"), "the next start creates its cluster with the same password")
+}
+
+// An operating system without the locale C.UTF-8 gets a cluster with the locale C.
+func TestStart_missingLocale(t *testing.T) {
+	t.Parallel()
+	initdb := `case "$*" in *--lc-ctype=C.UTF-8*) echo 'initdb: error: invalid locale name "C.UTF-8"'; exit 1;; esac; ` + makesCluster
+	_, err := Start(t.Context(), Config{Dir: t.TempDir(), BinDir: programs(t, `echo "FATAL: started"; exit 1`, initdb)})
+	require.ErrorContains(t, err, "postgres did not start: FATAL: started")
 }
 
 func TestStart_serverExitsAtOnce(t *testing.T) {

@@ -7,11 +7,27 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
 // stableTime is how long a server must have run for the next restart to be fast again.
 const stableTime = time.Minute
+
+// countRestarts registers the counter of restarts; meters may be nil.
+func countRestarts(meters metric.MeterProvider) (metric.Int64Counter, error) {
+	if meters == nil {
+		meters = noop.NewMeterProvider()
+	}
+	const name = "postgres_restarts_total"
+	counter, err := meters.Meter("pg").Int64Counter(name, metric.WithDescription("restarts of the bundled Postgres server after it had died"))
+	if err != nil {
+		return nil, fmt.Errorf("create the counter %s: %w", name, err)
+	}
+	return counter, nil
+}
 
 func restartBackoff() clock.Backoff {
 	return clock.Backoff{Base: 100 * time.Millisecond, Max: 5 * time.Second, Jitter: rand.Float64}
@@ -54,13 +70,14 @@ func (s *Server) restart(ctx context.Context, try int) error {
 			s.mu.Lock()
 			s.process = next
 			s.mu.Unlock()
+			s.restarts.Add(ctx, 1)
 			s.log.InfoContext(ctx, "postgres runs again", "pid", s.PID())
 			return nil
 		}
 		if limited.Err() == nil {
 			failed = err // an attempt that the time limit cuts off does not show the cause
 		}
-		s.log.WarnContext(ctx, "cannot start postgres again; trying later", "error", err.Error())
+		s.log.WarnContext(ctx, "could not start postgres again; retrying later", "error", err.Error())
 	}
 }
 

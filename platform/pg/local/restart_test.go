@@ -11,9 +11,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
-// supervise calls Run until stop is called. stop returns the error of Run.
+// supervise calls Run. The returned function stops it and returns its error.
 func supervise(t *testing.T, s *Server) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -43,7 +45,8 @@ func awaitRow(t *testing.T, s *Server, sql string) string {
 func TestServer_Run_restartsKilledServer(t *testing.T) {
 	t.Parallel()
 	cfg := existing(t)
-	cfg.Unsafe = false
+	reader := sdkmetric.NewManualReader()
+	cfg.Unsafe, cfg.Meter = false, sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
 	s := begin(t, cfg)
 	execute(t, s, `CREATE TABLE kept (n integer)`)
 	stop := supervise(t, s)
@@ -66,6 +69,11 @@ func TestServer_Run_restartsKilledServer(t *testing.T) {
 	}
 	require.NoError(t, stop())
 	require.False(t, alive(s.PID()))
+	var seen metricdata.ResourceMetrics
+	require.NoError(t, reader.Collect(t.Context(), &seen))
+	restarts := seen.ScopeMetrics[0].Metrics[0]
+	require.Equal(t, "postgres_restarts_total", restarts.Name)
+	require.EqualValues(t, 3, restarts.Data.(metricdata.Sum[int64]).DataPoints[0].Value)
 	require.Equal(t, "3", query(t, begin(t, cfg), `SELECT count(*)::text FROM kept`), "the folder is not locked")
 }
 

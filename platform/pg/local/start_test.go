@@ -51,7 +51,7 @@ func TestStart_wrongPassword(t *testing.T) {
 	require.ErrorContains(t, err, "with the password of "+cfg.Dir)
 	require.NotContains(t, err.Error(), "another")
 	f, err := readPidFile(filepath.Join(cfg.Dir, "data"))
-	require.ErrorIs(t, err, os.ErrNotExist, "a server is still running: %+v", f)
+	require.ErrorIs(t, err, os.ErrNotExist, "no server may be left running: %+v", f)
 }
 
 func TestCluster_password_fromEntropy(t *testing.T) {

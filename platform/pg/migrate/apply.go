@@ -20,18 +20,18 @@ import (
 )
 
 const (
-	// lockTimeout limits each wait of a migration for a lock. Postgres queues every other statement on the table behind
-	// such a wait.
+	// lockTimeout limits each wait of a migration for a lock. Postgres queues every later statement on the table
+	// behind such a wait.
 	lockTimeout = 2 * time.Second
-	// lockTries limits how often a migration is tried again after it has not got a lock, and lockPause is the least
-	// time between two tries, in which the queued statements run.
+	// lockTries limits how often a migration that could not get a lock is tried again. lockPause is the minimum time
+	// between two tries. The queued statements of other clients run during this pause.
 	lockTries = 60
 	lockPause = time.Second
 	// lockUnavailable is the SQLSTATE of a statement that waited longer than lock_timeout.
 	lockUnavailable = "55P03"
 )
 
-// apply applies the files of a set that are pending, in their order.
+// apply applies the pending files of a set in their order.
 func apply(ctx context.Context, cfg *pgx.ConnConfig, s set) error {
 	limited := cfg.Copy()
 	limited.RuntimeParams["lock_timeout"] = strconv.FormatInt(lockTimeout.Milliseconds(), 10)
@@ -40,7 +40,8 @@ func apply(ctx context.Context, cfg *pgx.ConnConfig, s set) error {
 		return err
 	}
 	defer closeBrief()
-	// A file without a transaction builds an index concurrently: it waits for other transactions, and none waits for it.
+	// A file without a transaction builds an index concurrently. Such a build waits for other transactions, but they do
+	// not wait for it, so it needs no lock timeout.
 	patient, closePatient, err := provider(cfg, s)
 	if err != nil {
 		return err
@@ -65,7 +66,7 @@ func apply(ctx context.Context, cfg *pgx.ConnConfig, s set) error {
 	}
 }
 
-// provider returns goose for a set, or nil if the set has no files.
+// provider returns a goose provider for a set, or nil if the set has no files.
 func provider(cfg *pgx.ConnConfig, s set) (*goose.Provider, func(), error) {
 	db := stdlib.OpenDB(*cfg)
 	p, err := goose.NewProvider(goose.DialectPostgres, db, s.files,
@@ -94,10 +95,10 @@ func pending(ctx context.Context, p *goose.Provider) (*goose.Source, error) {
 	return nil, nil //nolint:nilnil // No file is pending.
 }
 
-// whileLocked calls up until it gets its locks, at most lockTries times.
-func whileLocked(ctx context.Context, up func() error) error {
+// whileLocked calls fn until fn gets its locks, at most lockTries times.
+func whileLocked(ctx context.Context, fn func() error) error {
 	for try := 1; ; try++ {
-		err := up()
+		err := fn()
 		var refused *pgconn.PgError
 		if !errors.As(err, &refused) || refused.Code != lockUnavailable {
 			return err

@@ -36,9 +36,9 @@ type Credentials struct {
 // bootstrapLock is the key of the advisory lock that lets only one Bootstrap run at a time; the number is arbitrary.
 const bootstrapLock = 7306642091
 
-// Bootstrap creates the database, the extension for text search and, for each service, a schema, the role that owns it and the role that reads and
-// writes its rows. It updates the roles and rights that already exist and deletes nothing, so it may run at every
-// start.
+// Bootstrap creates the database and the extension for text search. For each service, it creates a schema, the role
+// that owns the schema, and the role that reads and writes its rows. It updates the roles and rights that already exist
+// and deletes nothing, so it may run at every start.
 func Bootstrap(ctx context.Context, cfg RoleConfig) (map[string]Credentials, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -79,9 +79,9 @@ func Bootstrap(ctx context.Context, cfg RoleConfig) (map[string]Credentials, err
 	return out, nil
 }
 
-// Grant restores the settings that Postgres stores outside the database, such as the right to connect, and returns
-// the same credentials as Bootstrap. A database that was cloned from a template lacks these settings. conn is an
-// admin's connection to any database of the server.
+// Grant restores the settings that Postgres stores outside the database, such as the right to connect, and returns the
+// same credentials as Bootstrap. A database that was cloned from a template lacks these settings. The connection must
+// be an admin's; it may be to any database of the server.
 func Grant(ctx context.Context, conn *pgx.Conn, cfg RoleConfig) (map[string]Credentials, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err

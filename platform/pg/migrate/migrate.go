@@ -1,6 +1,6 @@
 // Package migrate owns what an installation needs in Postgres before its services start: the database, the roles
 // (role.go) and the migrations. Migrations update the schema of a service to the version of this binary: first the
-// tables that every schema has (event, audit, idempotency, River's), then the service's own.
+// tables that every schema has (event, audit, idempotency and those of River), then the service's own.
 //
 // It promises:
 //   - Bootstrap and Up may run again at any time, concurrently and after a crash;
@@ -8,7 +8,7 @@
 //   - the same seed (RoleConfig.Seed) always gives the roles the same passwords, and Postgres receives only the SCRAM
 //     verifiers of the passwords;
 //   - a role has access only to its own schema;
-//   - a migration that waits for a lock makes no reader and no writer wait longer than lockTimeout.
+//   - a migration that waits for a lock delays readers and writers by at most lockTimeout.
 package migrate
 
 import (
@@ -59,7 +59,7 @@ func sets(schema string, files fs.FS) ([]set, error) {
 	return []set{{schema + ".goose_common_version", common}, {schema + ".goose_db_version", own}}, nil
 }
 
-// rooted returns the folder of the *.sql files: migrations/ if it exists, otherwise the root of files.
+// rooted returns the folder that contains the *.sql files: migrations/ if it exists, otherwise the root.
 func rooted(files fs.FS) (fs.FS, error) {
 	if files == nil {
 		return embed.FS{}, nil
@@ -71,8 +71,8 @@ func rooted(files fs.FS) (fs.FS, error) {
 }
 
 // Up updates one schema to the version of this binary, as the role that owns it: the tables that every schema has
-// (event, audit, idempotency, River's), then the files of the service. It waits while another Up runs, does nothing
-// if the schema is up to date, and continues an Up that was killed.
+// (event, audit, idempotency and those of River), then the files of the service. It waits while another Up runs, does
+// nothing if the schema is up to date, and continues an Up that was killed.
 //
 // A file marked NO TRANSACTION may run twice after a kill. It must therefore first drop what it creates, or create it
 // IF NOT EXISTS. Up first drops the invalid indexes that a killed CREATE INDEX CONCURRENTLY has left.
@@ -95,9 +95,9 @@ func Up(ctx context.Context, ownerURL secret.String, schema string, files fs.FS)
 	})
 }
 
-// asOwner calls do with a connection of the schema's owner. It first takes the migration lock and drops the invalid
-// indexes of a killed run.
-func asOwner(ctx context.Context, ownerURL secret.String, schema string, do func(*pgx.Conn) error) error {
+// asOwner calls fn with a connection of the schema's owner. It first takes the migration lock and drops
+// the invalid indexes of a killed run.
+func asOwner(ctx context.Context, ownerURL secret.String, schema string, fn func(*pgx.Conn) error) error {
 	conn, err := pg.Connect(ctx, ownerURL.Reveal(), map[string]string{"search_path": schema})
 	if err != nil {
 		return fmt.Errorf("connect as the owner of schema %s: %w", schema, err)
@@ -111,7 +111,7 @@ func asOwner(ctx context.Context, ownerURL secret.String, schema string, do func
 	if err := dropInvalid(ctx, conn, schema); err != nil {
 		return err
 	}
-	return do(conn)
+	return fn(conn)
 }
 
 // dropInvalid drops the invalid indexes that a killed CREATE INDEX or REINDEX CONCURRENTLY left.
@@ -139,6 +139,7 @@ func riverUp(ctx context.Context, ownerURL secret.String, schema string) error {
 	if err != nil {
 		return errors.New("the Postgres URL is not valid")
 	}
+	pg.RequireSCRAM(&cfg.ConnConfig.Config)
 	cfg.MaxConns = 2
 	cfg.ConnConfig.RuntimeParams["search_path"] = schema
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
@@ -197,7 +198,7 @@ func Check(ctx context.Context, pool *pgxpool.Pool, schema string, files fs.FS) 
 // undefinedTable is the SQLSTATE of a statement that reads a missing table.
 const undefinedTable = "42P01"
 
-// reached returns the version that sql selects. It returns 0 if the table is missing, or if want is 0.
+// reached returns the version that the given query selects. It returns 0 if the table is missing, or if want is 0.
 func reached(ctx context.Context, pool *pgxpool.Pool, sql string, want int64) (int64, error) {
 	if want == 0 {
 		return 0, nil

@@ -50,10 +50,10 @@ func TestUp_emptySchemaAndRepeated(t *testing.T) {
 		require.NoError(t, migrate.Up(pgtest.Context(t), creds["jobs"].OwnerURL, "jobs", f))
 	}
 
-	require.ErrorIs(t, check(one), migrate.ErrBehind, "empty schema")
+	require.ErrorIs(t, check(one), migrate.ErrBehind, "an empty schema is behind")
 	up(nil)
 	require.NoError(t, check(nil))
-	require.ErrorIs(t, check(one), migrate.ErrBehind, "only the common tables")
+	require.ErrorIs(t, check(one), migrate.ErrBehind, "a schema with only the common tables is behind")
 	up(one)
 	require.NoError(t, check(one))
 	require.ErrorIs(t, check(two), migrate.ErrBehind)
@@ -102,11 +102,11 @@ func TestUp_waitingForLockLetsReadersPass(t *testing.T) {
 	require.Eventually(t, func() bool {
 		var waiting bool
 		return reader.QueryRow(t.Context(), waits).Scan(&waiting) == nil && waiting
-	}, time.Minute, 5*time.Millisecond, "the migration does not wait for the table")
+	}, time.Minute, 5*time.Millisecond, "the migration waits for the table")
 	_, err = reader.Exec(t.Context(), `SET statement_timeout = '30s'`)
 	require.NoError(t, err)
 	var n int
-	require.NoError(t, reader.QueryRow(t.Context(), `SELECT count(*) FROM thing`).Scan(&n), "a reader is queued behind the migration")
+	require.NoError(t, reader.QueryRow(t.Context(), `SELECT count(*) FROM thing`).Scan(&n), "readers pass while the migration waits")
 	require.NoError(t, tx.Rollback(t.Context()))
 	require.NoError(t, group.Wait(), "the migration continues once the table is free")
 	require.NoError(t, reader.QueryRow(t.Context(), `SELECT count(m) FROM thing`).Scan(&n))
@@ -167,7 +167,7 @@ func TestUp_invalidIndexIsRebuilt(t *testing.T) {
 	pool := db.Pool("jobs")
 	_, err := pool.Exec(t.Context(), `INSERT INTO thing VALUES (1, 7), (2, 7)`)
 	require.NoError(t, err)
-	require.Error(t, migrate.Up(pgtest.Context(t), db.OwnerURL("jobs"), "jobs", set), "two equal values")
+	require.Error(t, migrate.Up(pgtest.Context(t), db.OwnerURL("jobs"), "jobs", set), "the values of a unique index must differ")
 	const valid = `SELECT count(*) FROM pg_index WHERE indexrelid = 'thing_unique'::regclass AND indisvalid`
 	require.Equal(t, 0, number(t, pool, valid), "the index is invalid")
 	_, err = pool.Exec(t.Context(), `DELETE FROM thing WHERE n = 2`)

@@ -32,11 +32,11 @@ func ensureDatabase(ctx context.Context, admin *pgx.Conn, name string) error {
 	return nil
 }
 
-// ensureExtension creates pg_trgm, whose indexes find a part of a text. It is part of Postgres, and the owner of a
-// database may create it; the roles of the services may not.
+// ensureExtension creates the extension pg_trgm, whose indexes support searches for a part of a text. Postgres includes
+// the extension. The owner of a database may create it; the roles of the services may not.
 func ensureExtension(ctx context.Context, conn *pgx.Conn) error {
 	if _, err := conn.Exec(ctx, `CREATE EXTENSION IF NOT EXISTS pg_trgm SCHEMA public`); err != nil {
-		return fmt.Errorf("create the extension pg_trgm; install the contrib package of the Postgres server if it is missing: %w", err)
+		return fmt.Errorf("create the extension pg_trgm: %w; if the extension is missing, install the contrib package of the Postgres server", err)
 	}
 	return nil
 }
@@ -60,7 +60,8 @@ func ensureRole(ctx context.Context, conn *pgx.Conn, role, password, salt string
 	return nil
 }
 
-// adopt makes the admin a member of a role that it created, because the admin is not necessarily a superuser.
+// adopt makes the admin a member of a role that it created. An admin that is not a superuser needs the membership to
+// create the role's schema and to set its default privileges.
 func adopt(ctx context.Context, conn *pgx.Conn, role string) error {
 	var member bool
 	if err := conn.QueryRow(ctx, `SELECT pg_has_role(current_user, $1, 'USAGE')`, role).Scan(&member); err != nil {
@@ -75,8 +76,8 @@ func adopt(ctx context.Context, conn *pgx.Conn, role string) error {
 	return nil
 }
 
-// Grants returns the statements that create a schema and grant its roles access. Their effects are stored in
-// the database, so clones of it have them too.
+// Grants returns the statements that create a schema and grant its roles access. Their effects are stored in the
+// database, so clones of the database have them too.
 func Grants(schema, role, owner string) []string {
 	s, r, o := ident(schema), ident(role), ident(owner)
 	byOwner := `ALTER DEFAULT PRIVILEGES FOR ROLE ` + o

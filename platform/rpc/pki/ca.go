@@ -50,7 +50,7 @@ func (Pair) String() string { return "[certificate and key]" }
 // GoString implements fmt.GoStringer; it keeps the key out of %#v.
 func (p Pair) GoString() string { return p.String() }
 
-// NewCA creates a CA that is valid from now on for the duration life.
+// NewCA creates a CA that is valid from now on for the given duration.
 func NewCA(now time.Time, life time.Duration) (*CA, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -47,7 +47,7 @@ func TestLoadCA_invalidFiles(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, pki.WriteFile(filepath.Join(dir, "ca.pem"), pair.Cert))
 	_, err = pki.LoadCA(dir)
-	require.Error(t, err, "no key")
+	require.Error(t, err, "a CA without its key cannot be loaded")
 	require.NoError(t, pki.WriteFile(filepath.Join(dir, "ca-key.pem"), pair.Key))
 	_, err = pki.LoadCA(dir)
 	require.ErrorContains(t, err, "does not contain a CA")

@@ -12,8 +12,8 @@ import (
 // is used at once.
 type Source interface{ Current() *Identity }
 
-// ServerTLS returns the config of a listener. It requires TLS 1.3 and a client certificate of the internal CA with an
-// identity that allow accepts.
+// ServerTLS returns the config of a listener. It requires TLS 1.3 and a client certificate of the internal CA. The
+// function allow must accept the identity in the certificate.
 func ServerTLS(src Source, allow func(name string) error) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
@@ -29,8 +29,8 @@ func ServerTLS(src Source, allow func(name string) error) *tls.Config {
 	}
 }
 
-// ClientTLS returns the config of a connection to the service with the identity want. It requires TLS 1.3 and
-// presents the certificate of this process.
+// ClientTLS returns the config of a connection to the service with the given identity. It requires TLS 1.3 and presents
+// the certificate of this process.
 func ClientTLS(src Source, want string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
@@ -51,7 +51,7 @@ func ClientTLS(src Source, want string) *tls.Config {
 	}
 }
 
-// OnlyServices returns an error unless name is the identity of a service.
+// OnlyServices returns an error unless the given name is the identity of a service.
 func OnlyServices(name string) error {
 	if _, isNode := NodeID(name); isNode {
 		return errors.New("nodes may not connect to this listener")
@@ -59,7 +59,7 @@ func OnlyServices(name string) error {
 	return nil
 }
 
-// OnlyNodes returns an error unless name is the identity of a node.
+// OnlyNodes returns an error unless the given name is the identity of a node.
 func OnlyNodes(name string) error {
 	if _, isNode := NodeID(name); !isNode {
 		return errors.New("only nodes may connect to this listener")
@@ -67,7 +67,7 @@ func OnlyNodes(name string) error {
 	return nil
 }
 
-// Only returns a check that returns an error unless name is one of the services.
+// Only returns a check that returns an error unless the given name is one of the services.
 func Only(services ...string) func(name string) error {
 	return func(name string) error {
 		if slices.Contains(services, name) {

@@ -22,7 +22,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 )
 
-// signed creates a certificate for jobs with the key of parent. change may set fields that the CA would not issue.
+// signed creates a certificate for jobs with the key of the parent. The function change may set fields that the CA
+// would not issue.
 func signed(t *testing.T, parent pki.Pair, change func(*x509.Certificate)) pki.Pair {
 	t.Helper()
 	signer, err := tls.X509KeyPair(parent.Cert, parent.Key)

@@ -44,7 +44,7 @@ def term(seconds: str) -> None:
 
 
 def term_own(seconds: str) -> None:
-    """Like term, but with a SIGTERM handler of the training code, which ends the process."""
+    """Do the same as the mode term, but with a SIGTERM handler of the training code that ends the process."""
 
     def stop(number: int, frame: Any) -> None:
         say("own handler")

@@ -42,6 +42,7 @@ class Control:
         self.script_for: Dict[str, Deque[str]] = defaultdict(deque)  # faults for the next requests of each route
         self.chaos: Optional[random.Random] = None
         self.refuse: Dict[str, Tuple[int, Any]] = {}  # the status and detail with which each stream is refused
+        self.refusal_code = "invalid"  # the code of these responses
         self.watermarks = False
         self.asked = 0  # the number of requests for the watermark
         self.retry_after = "0"  # the Retry-After of responses with status 503
@@ -142,7 +143,7 @@ class Control:
         with self.lock:
             if stream in self.refuse:
                 status, detail = self.refuse[stream]
-                return status, {"detail": detail}
+                return status, {"detail": detail, "code": self.refusal_code}
             if name in self.stored:
                 self.repeats += 1
                 if self.stored[name] != body:

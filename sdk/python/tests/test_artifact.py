@@ -1,4 +1,4 @@
-"""Artifacts: uploads through signed URLs with faults, and deterministic packing of folders."""
+"""Artifacts: uploads to signed URLs while faults are injected, and deterministic packing of folders."""
 
 from __future__ import annotations
 
@@ -90,8 +90,10 @@ def test_upload_timeout_without_control_plane(
     file.write_bytes(b"x")
     run = start(policy=QUICK._replace(settle_timeout=0.2))
     control.stop()
-    with pytest.raises(UndeliveredError):
+    with pytest.raises(UndeliveredError, match="was not uploaded .*call artifact again") as raised:
         run.artifact(file, kind="checkpoint", format="x", step=1)
+    assert "flush" not in str(raised.value), "the error must not suggest a flush: no spool contains the file"
+    assert (raised.value.spool, raised.value.file, raised.value.records) == (None, str(file), 0)
     warned = start(on_error="warn", policy=QUICK._replace(settle_timeout=0.2))
     assert warned.artifact(file, kind="checkpoint", format="x", step=1) == ""
     run.finish()

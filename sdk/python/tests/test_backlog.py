@@ -66,7 +66,7 @@ def test_event_is_urgent_and_sent_last(backlog: Backlog) -> None:
     backlog.put("metrics", 1, b"{}", 10.0)
     sent = drain(backlog, 10.0)
     assert [s for s, _, _ in sent] == ["logs", "metrics", "lifecycle"]
-    assert sent[1] == ("metrics", 1, 2), "the request also contains the later report of its stream"
+    assert sent[1] == ("metrics", 1, 2), "the request must also contain the later report of its stream"
 
 
 def test_event_waits_for_failing_stream(backlog: Backlog) -> None:

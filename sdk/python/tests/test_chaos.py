@@ -44,7 +44,7 @@ def restart(control: Control, stop: threading.Event, draw: random.Random) -> Non
         control.start()
 
 
-# `make test` runs one of the two, which TEST_SEED selects; `make test-long` runs both.
+# `make test-long` runs the test with and without watermarks, `make test` only with the choice that TEST_SEED selects.
 CHOICES = [False, True] if os.environ.get("TEST_LONG") else [int(os.environ.get("TEST_SEED", "1")) % 2 == 0]
 
 

@@ -61,7 +61,7 @@ def test_pause_saves_checkpoint_and_exits_zero(control: Control, start: Start, t
     assert control.acks == [{"run_id": "run_1", "id": "sig_1"}]
     artifact = control.bodies("artifact")[0]
     assert (artifact["kind"], artifact["format"], artifact["step"]) == ("checkpoint", "npz", 7)
-    assert control.events() == ["running"], "a paused run has not ended"
+    assert control.events() == ["running"], "a paused run must not report its end"
     assert control.points() == [("a", 6, 1.0)], "earlier reports must be delivered"
     assert control.acked_after == 1, "the checkpoint must be stored before the signal is acknowledged"
 
@@ -72,8 +72,8 @@ def test_checkpoint_signal_without_pause(control: Control, start: Start, tmp_pat
         run.should_checkpoint()
         until(run.should_checkpoint)
         run.checkpoint(saved(tmp_path), format="npz", step=7)
-        assert not run.should_checkpoint(), "the signal was acknowledged"
-        assert run.checkpoint(saved(tmp_path), format="npz", step=8), "a checkpoint without a request is stored too"
+        assert not run.should_checkpoint(), "an acknowledged signal must not be returned again"
+        assert run.checkpoint(saved(tmp_path), format="npz", step=8), "a checkpoint without a request must be stored too"
     assert len(control.acks) == 1
     assert control.events() == ["succeeded"]
 
@@ -91,7 +91,7 @@ def test_pause_when_training_exits_by_itself(control: Control, start: Start, tmp
         run.should_stop()
         control.ask("pause", "sig_1.saved")
         until(run.should_stop)
-    assert control.events() == [], "the attempt has ended, but not the run"
+    assert control.events() == [], "the end of a paused attempt must not end the run"
 
 
 def test_callback_gets_each_signal_once(control: Control, start: Start) -> None:

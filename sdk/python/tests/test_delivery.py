@@ -142,6 +142,36 @@ def test_refused_log_lines_do_not_raise(
     assert "they are dropped" in printed and "sent again" not in printed
 
 
+def test_reports_beyond_limit_of_run_do_not_raise(
+    control: Control, start: Start, capsys: pytest.CaptureFixture[str]
+) -> None:
+    control.refuse["metrics"] = (400, "too many points")
+    control.refusal_code = "points_limit"
+    with start() as run:
+        for step in range(5):
+            run.log({"a": 1}, step=step)
+            run.flush()
+    assert control.events() == ["succeeded"] and not control.points()
+    printed = capsys.readouterr().err
+    assert printed.count("stores no more of these reports") == 1
+    assert "too many points" in printed and "they are dropped" in printed
+
+
+def test_limit_of_run_is_stated_after_an_outage(
+    control: Control, start: Start, capsys: pytest.CaptureFixture[str]
+) -> None:
+    control.script = deque(["500"])
+    with start() as run:
+        run.log({"a": 1}, step=0)
+        run.flush()
+        control.refuse["metrics"] = (400, "too many points")
+        control.refusal_code = "points_limit"
+        run.log({"a": 1}, step=1)
+    printed = capsys.readouterr().err
+    assert printed.count("will be sent again") == 1
+    assert printed.count("they are dropped") == 1
+
+
 def test_failing_log_route_delays_no_other_stream(control: Control, start: Start, env: Env) -> None:
     control.script_for["logs"] = deque(["500"] * 10_000)
     with start() as run:
@@ -182,7 +212,7 @@ def test_finish_is_bounded_and_names_the_spool(
         run.finish(timeout=0.3)
     assert time.monotonic() - began < 2
     assert caught.value.records == 1 and caught.value.spool == env["SERVICE_JOB_SPOOL_DIR"]
-    assert run.finish() == 0, "a second finish does nothing"
+    assert run.finish() == 0, "a second finish must do nothing"
     control.start()
     start().finish()
     assert control.points() == [("a", 0, 1)], "the next process of the run must deliver the report"
@@ -245,7 +275,7 @@ def test_long_run_deletes_old_segments(control: Control, start: Start, env: Env)
     assert run.flush()
     run.running()
     (writer,) = os.listdir(env["SERVICE_JOB_SPOOL_DIR"])
-    assert len(os.listdir(Path(env["SERVICE_JOB_SPOOL_DIR"]) / writer)) == 2, "only the lock and one segment remain"
+    assert len(os.listdir(Path(env["SERVICE_JOB_SPOOL_DIR"]) / writer)) == 2, "only the lock and one segment must remain"
     run.finish()
     assert len(control.points()) == 200
 

@@ -85,7 +85,7 @@ def test_payload_fields_match_specification(
     assert set(metrics) == {"run_id", "points"}
     assert set(metrics["points"][0]) == {"key", "step", "value", "ts"}
     assert ISO.match(metrics["points"][0]["ts"])
-    assert set(logs) == {"run_id", "chunks"}, "the caller never sends eof"
+    assert set(logs) == {"run_id", "chunks"}, "the body must not contain eof"
 
 
 def test_requests_have_headers_and_share_one_connection(control: Control, start: Start) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -105,6 +107,21 @@ def test_captured_output_goes_to_log_and_terminal(control: Control, env: Env, un
     ]
 
 
+def test_notice_is_one_write() -> None:
+    writes, stderr = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with writes:
+        with stderr:
+            code = "from signalbox.notices import notice; notice('refused'); notice('kept')"
+            environ = {**os.environ, "PYTHONPATH": str(HERE.parent / "src"), "PYTHONUNBUFFERED": "1"}
+            subprocess.run([sys.executable, "-c", code], env=environ, stderr=stderr, check=True)
+        writes.setblocking(False)
+        got = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                got.append(writes.recv(100))
+    assert [line for line in got if line] == [b"signalbox: refused\n", b"signalbox: kept\n"]
+
+
 def test_output_flood_with_failing_network_does_not_deadlock(control: Control, env: Env) -> None:
     control.script = deque(["drop", "500"] * 20)
     code, out, _ = ended(spawn(env, "capture_flood", "1500"))
@@ -137,7 +154,7 @@ def test_flush_delivers_reports_of_dead_process(
     assert flush(monkeypatch, env, root) == 0
     assert "30 of 30 report(s) delivered" in capsys.readouterr().out
     assert len(control.points()) == 30 and os.listdir(root) == []
-    assert flush(monkeypatch, env, root) == 0, "a second flush has nothing to do"
+    assert flush(monkeypatch, env, root) == 0, "a second flush must find nothing to deliver"
     assert len(control.points()) == 30 and control.repeats == 0
 
 
@@ -155,6 +172,17 @@ def test_flush_reports_undelivered(
     control.refuse["metrics"] = (422, "bad")
     assert flush(monkeypatch, env, root) == 1
     assert "refused: metrics: HTTP 422: bad" in capsys.readouterr().err
+
+
+def test_flush_does_not_count_dropped_reports(
+    control: Control, start: Start, env: Env, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    strand(control, start, 3)
+    control.refuse["metrics"] = (400, "too many points")
+    control.refusal_code = "points_limit"
+    assert flush(monkeypatch, env, env["SERVICE_JOB_SPOOL_DIR"]) == 1
+    printed = capsys.readouterr()
+    assert "0 of 3 report(s) delivered" in printed.out and "they are dropped" in printed.err
 
 
 @pytest.mark.parametrize("missing", ["SERVICE_JOB_ENABLED", "SERVICE_JOB_TOKEN", "dir"])

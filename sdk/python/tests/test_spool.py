@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import List, Optional
+from typing import Callable, Dict, List, Optional
 
 import pytest
 from signalbox.errors import SpoolError
@@ -47,7 +47,7 @@ def test_running_writer_is_skipped(tmp_path: Path) -> None:
     spool.close(remove=False)
     left = again(tmp_path)
     assert left is not None
-    assert again(tmp_path) is None, "this process still uses the spool"
+    assert again(tmp_path) is None, "a spool in use must not be adopted"
 
 
 def test_spool_of_other_run_is_skipped(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_flipped_bit_is_detected(tmp_path: Path) -> None:
     spool.close(remove=False)
     path.write_bytes(path.read_bytes().replace(b'{"i":1}', b'{"i":7}'))
     left = again(tmp_path)
-    assert left is not None and left.damaged == 2, "the report and the request that contains it"
+    assert left is not None and left.damaged == 2, "the report and its request must be counted as damaged"
     assert not left.batches and texts(left.spool, left.pending) == [b'{"i":2}']
 
 
@@ -142,6 +142,18 @@ def test_full_disk_keeps_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert texts(left.spool, left.pending) == [b'{"i":0}', b'{"i":1}', b'{"i":2}']
 
 
+def test_too_large_report_is_refused_and_the_others_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("signalbox.spool.MAX_LINE", 1000)
+    monkeypatch.setattr("signalbox.recover.MAX_LINE", 1000)
+    spool = write(tmp_path, 1)
+    with pytest.raises(SpoolError, match="too large"):
+        spool.append("metrics", 1, b"x" * 1000)
+    spool.append("metrics", 1, b"{}")
+    spool.close(remove=False)
+    left = again(tmp_path)
+    assert left is not None and len(left.pending) == 2
+
+
 def test_unwritable_folder_raises(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SpoolError, match="cannot open a spool"):
@@ -158,3 +170,53 @@ def test_spool_does_not_contain_the_token(tmp_path: Path) -> None:
     spool = write(tmp_path, 1)
     assert b"ing_" not in Path(spool.current.path).read_bytes()
     assert os.stat(spool.folder).st_mode & 0o077 == 0
+
+
+def left_behind(root: Path, make: Callable[[Path], None]) -> Path:
+    """Leave a writer whose segment was replaced."""
+    spool = write(root, 1)
+    segment = Path(spool.current.path)
+    spool.close(remove=False)
+    segment.unlink()
+    make(segment)
+    return segment
+
+
+def huge(segment: Path) -> None:
+    segment.touch()
+    os.truncate(segment, 1 << 40)
+
+
+REPLACEMENTS: Dict[str, Callable[[Path, Path], None]] = {
+    "symbolic link": lambda segment, other: segment.symlink_to(other),
+    "hard link": lambda segment, other: os.link(other, segment),
+    "named pipe": lambda segment, _: os.mkfifo(segment),
+    "folder": lambda segment, _: segment.mkdir(),
+    "huge file": lambda segment, _: huge(segment),
+}
+
+
+@pytest.mark.parametrize("name", REPLACEMENTS)
+def test_files_of_another_kind_are_skipped(tmp_path: Path, name: str) -> None:
+    other, root = tmp_path / "other", tmp_path / "spool"
+    other.write_text("no line")
+    root.mkdir()
+    left_behind(root, lambda segment: REPLACEMENTS[name](segment, other))
+    assert again(root) is None
+    assert other.read_text() == "no line", "an incomplete line would be removed from a spool"
+
+
+def test_folder_and_lock_outside_of_spool_are_skipped(tmp_path: Path) -> None:
+    elsewhere, root = tmp_path / "elsewhere", tmp_path / "spool"
+    elsewhere.mkdir()
+    write(elsewhere, 1).close(remove=False)
+    (found,) = elsewhere.iterdir()
+    root.mkdir()
+    (root / "link").symlink_to(found, target_is_directory=True)
+    assert writers(str(root)) == []
+    (root / "own").mkdir()
+    (root / "own" / "lock").symlink_to(found / "lock")
+    assert adopt(str(root), "own", "run_1", BIG) is None
+    os.remove(root / "own" / "lock")
+    os.mkfifo(root / "own" / "lock")
+    assert adopt(str(root), "own", "run_1", BIG) is None

@@ -1,5 +1,6 @@
-// Command s3server is the S3 server that tests of the object store run against: versitygw on a folder. It is a program
-// of its own because versitygw's links other storage backends and a test suite, which take a third of the time to build.
+// Command s3server runs versitygw on a folder, as the S3 server for the tests of the object store. It replaces
+// versitygw's own program, which also links other storage backends and a test suite. These account for a third of the
+// build time of that program.
 //
 //	ROOT_ACCESS_KEY=... ROOT_SECRET_KEY=... s3server ADDRESS DATA METADATA
 //

@@ -10,7 +10,7 @@ import (
 	"github.com/versity/versitygw/embedgw"
 )
 
-// The defaults of versitygw's command line.
+// These are the defaults of versitygw's command line.
 const (
 	concurrency = 5000
 	connections = 250_000
@@ -19,7 +19,7 @@ const (
 	copyMax     = 5 << 30
 )
 
-// serve serves the folder data at the address until ctx is done.
+// serve serves the given data folder at the address until ctx is done.
 func serve(ctx context.Context, address, data, metadata string) error {
 	sidecar, err := meta.NewSideCar(metadata)
 	if err != nil {

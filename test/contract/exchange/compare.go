@@ -9,8 +9,8 @@ import (
 
 const requestID = "X-Request-Id"
 
-// compare returns all differences between a response and the expected response r. want is the expected body
-// after the replacement of variables.
+// compare returns all differences between a response and the expected response r. The parameter want is the expected
+// body after the replacement of variables.
 func (p *runner) compare(r Response, want, method string, a Received, capture func(name, value string)) []Fault {
 	m := &comparison{capture: capture}
 	if a.Status != r.Status {
@@ -36,7 +36,7 @@ func (p *runner) compare(r Response, want, method string, a Received, capture fu
 	return m.faults
 }
 
-// header requires that one of the response's header fields with this name matches want.
+// header requires that one of the response's header fields with this name matches the expected text.
 func (m *comparison) header(name, want string, got http.Header) {
 	values := got.Values(name)
 	if want == "<<absent>>" {
@@ -98,7 +98,8 @@ var textual = regexp.MustCompile(`(?s)^<<text (like|LIKE) (.*?)(?: as ([a-z][a-z
 // isText reports whether the expected body is a text matcher.
 func isText(want string) bool { return textual.MatchString(want) }
 
-// textFault compares a text with want, which may be the matcher `<<text LIKE …>>`. It returns "" if they match.
+// textFault compares a text with the expected one, which may be the matcher `<<text LIKE …>>`. It returns "" if they
+// match.
 func textFault(want, got string, capture func(name, value string)) string {
 	found := textual.FindStringSubmatch(want)
 	if found == nil {

@@ -11,7 +11,7 @@ const unfinished = "-- request --\nGET /x\n-- response --\n200\n\n{}\n-- request
 func TestGolden_Run_draft(t *testing.T) {
 	t.Parallel()
 	s := testTarget(t, respondWith(200, "", `{}`))
-	require.Error(t, runText(t, s, unfinished), "without Draft a question mark does not match")
+	require.Error(t, runText(t, s, unfinished), "without Draft a question mark must not match")
 	s = testTarget(t, respondWith(200, "", `{"id":"job_`+aULID+`","n":1.0,"at":"2026-11-21T03:00:00.123456+00:00","url":"`+"http://x/"+`","list":["sha256:`+
 		"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"+`"],"token":"eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJhIn0.AAAA","by":"mine-12345"}`))
 	drafts := map[int]string{}

@@ -24,10 +24,10 @@ type Golden struct {
 	// Routes lists the routes that the golden covers, as in gen/route, for example POST /api/jobs.
 	Routes []string
 	Rules  []string
-	// Needs lists further variables whose objects must exist before the golden runs, from the header `world`.
+	// Needs lists further variables, from the header `world`. Their objects must exist before the golden runs.
 	Needs []string
-	// Kind is the kind of installation on which the golden runs, single or split, from the header `shape`. It is empty
-	// if the golden runs on both kinds.
+	// Kind is the kind of installation on which the golden runs: single or split. The header `shape` sets it. Kind is
+	// empty if the golden runs on both.
 	Kind string
 	// Each selects the routes for which the golden runs; empty if the golden runs only once.
 	Each string
@@ -134,6 +134,8 @@ func (g *Golden) section(name string, data []byte) error {
 				step.Once = true
 			case "finally":
 				step.Finally = true
+			case "example":
+				// The generator of the OpenAPI document uses this exchange as the example of its operation.
 			default:
 				return fmt.Errorf("unknown word %q after request", w)
 			}

@@ -115,8 +115,8 @@ func TestGolden_Parts(t *testing.T) {
 func TestGolden_Covers_routeWithoutCountingStep(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"About.\nroute: GET /a\n-- request --\nGET /a\n-- response --\n200\n-- request --\nGET /b\n-- response --\n404\n": "no step that counts requests GET /a",
-		"About.\nroute: PUT /a\n-- request --\nGET /a\n-- response --\n200\n":                                             "no step that counts requests PUT /a",
+		"About.\nroute: GET /a\n-- request --\nGET /a\n-- response --\n200\n-- request --\nGET /b\n-- response --\n404\n": "no step for GET /a has a status that counts as covered",
+		"About.\nroute: PUT /a\n-- request --\nGET /a\n-- response --\n200\n":                                             "no step for PUT /a has a status that counts as covered",
 	} {
 		g, err := Parse("x", []byte(text))
 		require.NoError(t, err)
@@ -144,7 +144,7 @@ func TestRequestLineMatchesRoute(t *testing.T) {
 		{"POST /inference/{{deployment}}/v1/chat/completions", "* /inference/{deployment_id}/v1/{rest...}", true},
 	} {
 		method, target, _ := cut(c.target)
-		require.Equal(t, c.want, MatchesRoute(method, target, c.route), "%s as %s", c.target, c.route)
+		require.Equal(t, c.want, MatchesRoute(method, target, c.route), "request line %s, route %s", c.target, c.route)
 	}
 	found, ok := Find("/api/fleets/join", []string{"/api/fleets/{fleet_id}", "/api/fleets/join", "/api/fleets"})
 	require.True(t, ok)

@@ -31,8 +31,8 @@ type comparison struct {
 	capture func(name, value string)
 }
 
-// Match returns the differences between a value and the expected value. It calls capture for each captured
-// value.
+// Match returns the differences between a value and the expected value. It calls the function capture for each
+// captured value.
 func Match(want, got any, capture func(name, value string)) []Fault {
 	m := &comparison{capture: capture}
 	m.value("", want, got)
@@ -136,7 +136,7 @@ func (m *comparison) array(path string, want, got []any) {
 	}
 }
 
-// directives compares a list with pairs. Each pair is `<<each>>` or `<<some>>` and an expected element.
+// directives compares a list with pairs. Each pair consists of `<<each>>` or `<<some>>` and an expected element.
 func (m *comparison) directives(path string, want, got []any) {
 	for i := 0; i < len(want); i += 2 {
 		if i+1 == len(want) || (want[i] != each && want[i] != some) {

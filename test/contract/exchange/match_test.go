@@ -107,6 +107,6 @@ func TestDecode(t *testing.T) {
 		require.ErrorContains(t, err, words, text)
 	}
 	v, err := Decode([]byte("{\"a\": 1, \"A\": 1}\n"))
-	require.NoError(t, err, "member names are case-sensitive")
+	require.NoError(t, err, "member names must be case-sensitive")
 	require.Len(t, v, 2)
 }

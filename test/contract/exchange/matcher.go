@@ -17,7 +17,7 @@ type matcher struct {
 
 var captureName = regexp.MustCompile(`^(.*) as ([a-z][a-z0-9_]*)$`)
 
-// parseMatcher parses a matcher in << and >>. found is false for any other text.
+// parseMatcher parses a matcher in << and >>. The result found is false for any other text.
 func parseMatcher(text string) (m matcher, found bool) {
 	if !strings.HasPrefix(text, "<<") || !strings.HasSuffix(text, ">>") || len(text) < 5 {
 		return matcher{}, false
@@ -39,7 +39,8 @@ var patterns = map[string]*regexp.Regexp{
 	"digest": regexp.MustCompile(`^sha256:[0-9a-f]{64}$`),
 }
 
-// check returns the reason why the value does not match, or "" if it matches. captured is the text to capture.
+// check returns the reason why the value does not match, or "" if it matches. The result captured is the text to
+// capture.
 func (m matcher) check(v any) (fault, captured string) {
 	text, isText := v.(string)
 	captured = text
@@ -75,11 +76,11 @@ func faultUnless(holds bool) string {
 	return mismatch
 }
 
-// mismatch is the reason if the expected and the actual value already explain the difference.
+// mismatch is the reason to report if the expected and the actual value alone explain the difference.
 const mismatch = "differs"
 
-// like matches the complete text against a regular expression. captured is the first group, or the text if the
-// expression has no group.
+// like matches the complete text against a regular expression. The result captured is the first group, or the text if
+// the expression has no group.
 func like(expression, text string, isText bool) (fault, captured string) {
 	re, err := regexp.Compile(`^(?s:` + expression + `)$`)
 	if err != nil {

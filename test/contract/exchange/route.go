@@ -31,7 +31,7 @@ func (g *Golden) Covers() ([]Covered, error) {
 	}
 	for _, route := range g.Routes {
 		if !requested[route] {
-			return nil, fmt.Errorf("%s: no step that counts requests %s", g.Name, route)
+			return nil, fmt.Errorf("%s: no step for %s has a status that counts as covered", g.Name, route)
 		}
 	}
 	return slices.Compact(all), nil

@@ -185,7 +185,7 @@ func (g *Golden) Names() []string {
 	return names
 }
 
-// fill replaces the variables in text.
+// fill replaces the variables in the given text by their values.
 func (p *runner) fill(text string) (string, error) {
 	var faults []error
 	out := variable.ReplaceAllStringFunc(text, func(sign string) string {

@@ -89,8 +89,8 @@ func (w rawRequest) has(name string) bool {
 	return false
 }
 
-// send sends the request and reads the response. It reads an event stream until enough returns true or the
-// stream ends.
+// send sends the request and reads the response. It reads an event stream until the function `enough` returns true or
+// the stream ends.
 func (w rawRequest) send(ctx context.Context, s Target, enough func(text []byte) bool) (Received, error) {
 	base, err := url.Parse(s.URL)
 	if err != nil {
@@ -152,7 +152,7 @@ func read(conn io.Reader, method string, enough func([]byte) bool) (Received, er
 // maxBody is the maximum number of bytes read from a response, and of bytes in a generated body.
 const maxBody = 64 << 20
 
-// prefix reads a stream until enough returns true or the stream ends.
+// prefix reads a stream until the function `enough` returns true or the stream ends.
 func prefix(body io.Reader, enough func([]byte) bool) ([]byte, error) {
 	var all []byte
 	chunk := make([]byte, 4096)

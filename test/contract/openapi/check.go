@@ -109,7 +109,7 @@ func (d *Document) schema(pointer string) (*jsonschema.Schema, error) {
 	return d.compiler.Compile(location + "#" + pointer)
 }
 
-// fits validates a value against the schema at a pointer.
+// fits validates a value against the schema at a JSON pointer.
 func (d *Document) fits(pointer string, value any) error {
 	schema, err := d.schema(pointer)
 	if err != nil {

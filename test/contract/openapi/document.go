@@ -147,13 +147,13 @@ func (op *Operation) HasRequestHeader(name string) bool {
 	})
 }
 
-// HasResponseHeader reports whether the response with the status describes the header.
+// HasResponseHeader reports whether the operation describes the header for responses with the status.
 func (op *Operation) HasResponseHeader(status int, name string) bool {
 	node, _ := op.doc.resolve(object(object(op.node, "responses"), strconv.Itoa(status)), "")
 	return object(object(node, "headers"), name) != nil
 }
 
-// object returns a member that is an object, or nil.
+// object returns the member with the given name if it is an object, otherwise nil.
 func object(in map[string]any, name string) map[string]any {
 	out, _ := in[name].(map[string]any)
 	return out

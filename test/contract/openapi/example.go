@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// Example returns a small body that the operation accepts. It has only the required members. Each has the
-// schema's first example, its constant or its first enum value, or else a short valid value. Example returns nil if the
-// operation takes no JSON body. Values in with override these values and add members. Their keys are paths of
-// members without indices, for example `spec.name`.
+// Example returns a small body that the operation accepts, with only the required members. The value of a member is
+// the schema's first example, its constant or its first enum value. If the schema has none of these, it is a short
+// valid value. Example returns nil if the operation takes no JSON body. The entries of the parameter `with` override
+// these values and add members. Their keys are paths of members without indices, for example `spec.name`.
 func (op *Operation) Example(with map[string]any) ([]byte, error) {
 	content := object(object(op.node, "requestBody"), "content")
 	media := object(content, "application/json")

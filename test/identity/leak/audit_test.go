@@ -26,9 +26,12 @@ import (
 func unauditedRoutes() map[string]string {
 	return map[string]string{
 		"POST /api/admin/audit/verify":                                    "it only reads",
+		"POST /api/runs/aggregate":                                        "it only reads",
+		"POST /api/runs/compare":                                          "it only reads",
+		"POST /api/runs/search":                                           "it only reads",
 		"POST /api/submit/preflight":                                      "it only reads; nothing is submitted",
 		"POST /api/datasets/{dataset_id}/versions/{version}/download-url": "it only reads; the caller may read the signed object anyway",
-		"POST /api/environments/{environment_id}/upload-url":              "no version has the bytes yet; creating one leaves a row",
+		"POST /api/environments/{environment_id}/upload-url":              "the uploaded bytes belong to no version yet; creating a version leaves an audit row",
 	}
 }
 
@@ -43,7 +46,7 @@ func changingRoutes() []route.Route {
 	return all
 }
 
-// matches reports whether a path matches a pattern, and the number of literal segments in the pattern.
+// matches returns the number of literal segments in the pattern, and whether the path matches the pattern.
 func matches(pattern, path string) (literal int, ok bool) {
 	want, have := strings.Split(pattern, "/"), strings.Split(path, "/")
 	if len(want) != len(have) {
@@ -61,7 +64,7 @@ func matches(pattern, path string) (literal int, ok bool) {
 	return literal, true
 }
 
-// routeOf returns the changing route of a call, or "" if it has none.
+// routeOf returns the changing route that a call matches, or "" if it matches none.
 func routeOf(c call) string {
 	best, most := "", -1
 	for _, rt := range changingRoutes() {
@@ -133,7 +136,7 @@ func (h *installation) requireAuditRows(ctx context.Context, t *testing.T) {
 			missing = append(missing, name)
 		}
 	}
-	require.Empty(t, missing, "each changing route must be called successfully; called were: %v", slices.Sorted(maps.Keys(called)))
+	require.Empty(t, missing, "each changing route must be called successfully; called routes: %v", slices.Sorted(maps.Keys(called)))
 	services := map[string]bool{}
 	for _, r := range rows {
 		services[r.Service] = true
@@ -183,6 +186,7 @@ func (h *installation) callOtherRoutes(ctx context.Context, t *testing.T, conn *
 	require.NoError(t, h.loop.Revise(ctx, h.version, nil))
 	require.NoError(t, h.loop.StopRevision(ctx, h.loop.Revision))
 	h.catalog(ctx, t)
+	h.trustRecipe(ctx, t)
 	h.createModel(ctx, t)
 }
 
@@ -216,7 +220,7 @@ func (h *installation) groups(ctx context.Context, t *testing.T, member string) 
 	}
 }
 
-// newUser is a user that an admin created and who has set an own password.
+// newUser is a user that an admin has created. The user has already replaced the first password.
 type newUser struct {
 	id, name, password string
 	recorder           *recorder

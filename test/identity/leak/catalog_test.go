@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// do sends a request as the admin. It must succeed.
+// do sends a request as the admin. The request must succeed.
 func (h *installation) do(ctx context.Context, t *testing.T, method, path string, body, out any) {
 	t.Helper()
 	require.NoError(t, h.admin.Do(ctx, method, path, body, out), "%s %s", method, path)
@@ -168,4 +168,14 @@ func (h *installation) changeDeployment(ctx context.Context, t *testing.T, model
 	h.do(ctx, t, http.MethodPost, at+"/resume", nil, nil)
 	gone := h.create(ctx, t, "/api/model-deployments", map[string]any{"name": h.loop.Name + "-gone"})
 	h.do(ctx, t, http.MethodDelete, "/api/model-deployments/"+gone, nil, nil)
+}
+
+// trustRecipe marks the demo's recipe as trusted with protected datasets.
+func (h *installation) trustRecipe(ctx context.Context, t *testing.T) {
+	t.Helper()
+	const name = "demo/chat-tiny"
+	var newest struct{ Version, Digest string }
+	require.NoError(t, h.admin.Get(ctx, "/api/recipes/"+name, nil, &newest))
+	path := "/api/admin/recipes/" + name + "/versions/" + newest.Version + "/trust"
+	require.NoError(t, h.admin.Do(ctx, http.MethodPut, path, map[string]any{"digest": newest.Digest, "trusted": true}, nil))
 }

@@ -71,7 +71,8 @@ func encodings(credential string) []encoding {
 	return all
 }
 
-// search reports each credential that content contains, with its encoding. place describes the content.
+// search reports each credential that the given content contains, with its encoding. The parameter place describes
+// the content.
 func (h *credentialStore) search(place string, content []byte) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -132,7 +132,7 @@ type argumentWatch struct {
 // between is the time between two checks of the processes.
 const between = 50 * time.Millisecond
 
-// watchArguments watches the processes whose arguments or environment contain the path of the folder.
+// watchArguments watches the processes whose arguments or environment contain the path of the given folder.
 func watchArguments(t *testing.T, dir string) *argumentWatch {
 	t.Helper()
 	w := &argumentWatch{dir: dir, stop: make(chan struct{}), seen: map[string]bool{}}

@@ -34,6 +34,7 @@ func (h *installation) changeFleet(ctx context.Context, t *testing.T) {
 	do(http.MethodPost, "/api/cluster/nodes/"+node.ID+"/drain", map[string]any{"mode": "wait"}, nil)
 	do(http.MethodPost, "/api/cluster/nodes/"+node.ID+"/uncordon", nil, nil)
 	do(http.MethodDelete, "/api/cluster/nodes/"+node.ID, nil, nil)
+	do(http.MethodPatch, "/api/cluster/pools/"+name, map[string]any{"isolation": "none"}, nil)
 	do(http.MethodPatch, at, map[string]any{"state": "disabled"}, nil)
 	do(http.MethodDelete, at, nil, nil)
 	series := []any{map[string]any{"key": name, "model": "any", "vram_gb": 0}}

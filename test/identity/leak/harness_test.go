@@ -36,7 +36,7 @@ type installation struct {
 	admin           *client.Client
 	loop            *e2eflow.Loop
 	people          byte
-	// version is the model version that serve registered from artifact.
+	// version is the model version that was registered from the artifact.
 	version  e2eflow.ModelVersion
 	artifact string
 }
@@ -89,8 +89,8 @@ func (h *installation) serve(ctx context.Context, t *testing.T) {
 	require.NoError(t, err, h.Tail())
 }
 
-// identities makes the kinds of credentials that serve and ingest do not make, such as refresh tokens, a
-// join token and temporary passwords.
+// identities obtains credentials of the kinds that serve and ingest do not create, such as refresh tokens, a join
+// token and temporary passwords.
 func (h *installation) identities(ctx context.Context, t *testing.T) {
 	t.Helper()
 	var login bytes.Buffer
@@ -114,6 +114,9 @@ func (h *installation) identities(ctx context.Context, t *testing.T) {
 	require.NoError(t, h.admin.Post(ctx, "/api/fleets", map[string]any{"name": h.loop.Name, "kind": "agent", "pools": []string{h.loop.Name}}, &fleet))
 	require.NoError(t, h.admin.Post(ctx, "/api/fleets/"+fleet.ID+"/join-tokens", map[string]any{}, nil))
 	h.device(ctx, t)
+	link := h.SignInLink(ctx)
+	h.credentialStore.add("sign-in link", link)
+	require.NoError(t, client.New(h.URL, h.recorder).Post(ctx, "/api/auth/link", map[string]string{"link": link}, nil))
 	var created struct{ User struct{ ID string } }
 	require.NoError(t, h.admin.Post(ctx, "/api/admin/users", map[string]any{"username": "ada-" + randomName(t), "role": "operator"}, &created))
 	require.NoError(t, h.admin.Post(ctx, "/api/admin/users/"+created.User.ID+"/reset-password", map[string]any{}, nil))
@@ -153,7 +156,7 @@ func (h *installation) ingest(ctx context.Context, t *testing.T) {
 	within["checkpoint"] = map[string]any{"grace_s": 1, "required_for_pause": false}
 	require.NoError(t, l.Submit(ctx, spec))
 	token := ""
-	h.Until(ctx, "the command reveals its token", func() bool {
+	h.Until(ctx, "the command has written its token", func() bool {
 		path := h.Find(name, func(string) bool { return true })
 		raw, err := os.ReadFile(path)
 		token = string(raw)
@@ -164,6 +167,20 @@ func (h *installation) ingest(ctx context.Context, t *testing.T) {
 	h.report(ctx, t, token, http.MethodPost, "/api/ingest/lifecycle", `{"run_id": "`+l.Job.RunID+`", "event": "running", "ts": "2026-11-21T03:00:00+00:00"}`)
 	require.NoError(t, l.AwaitState(ctx, "running"), h.Tail())
 	h.controlJob(ctx, t, l)
+}
+
+// createRun creates a run without a job, reports its end and deletes it.
+func (h *installation) createRun(ctx context.Context, t *testing.T) {
+	t.Helper()
+	var made struct {
+		Run   struct{ ID string }
+		Token string
+	}
+	h.do(ctx, t, http.MethodPost, "/api/runs", map[string]any{"name": "notebook"}, &made)
+	h.credentialStore.add("ingest token", made.Token)
+	h.report(ctx, t, made.Token, http.MethodPost, "/api/ingest/lifecycle",
+		`{"run_id": "`+made.Run.ID+`", "event": "succeeded", "ts": "2026-11-21T03:00:00+00:00"}`)
+	h.do(ctx, t, http.MethodDelete, "/api/runs/"+made.Run.ID, nil, nil)
 }
 
 // report calls a route with the token of a run.
@@ -184,6 +201,11 @@ func (h *installation) controlJob(ctx context.Context, t *testing.T, l *e2eflow.
 	t.Helper()
 	at := "/api/jobs/" + l.Job.ID
 	h.do(ctx, t, http.MethodPatch, at, map[string]any{"name": "renamed"}, nil)
+	h.do(ctx, t, http.MethodPatch, "/api/runs/"+l.Job.RunID, map[string]any{"name": "renamed", "tags": []string{"tagged"}, "notes": "Noted."}, nil)
+	h.createRun(ctx, t)
+	h.do(ctx, t, http.MethodPost, "/api/runs/compare", map[string]any{"run_ids": []string{l.Job.RunID}, "points": 5, "prompts": 1}, nil)
+	h.do(ctx, t, http.MethodPost, "/api/runs/aggregate", map[string]any{"group_by": []string{"owner"}}, nil)
+	h.do(ctx, t, http.MethodPost, "/api/runs/search", map[string]any{"sort": "metric.loss.last"}, nil)
 	h.do(ctx, t, http.MethodPost, at+"/pause", nil, nil)
 	require.NoError(t, l.AwaitState(ctx, "paused"), h.Tail())
 	h.do(ctx, t, http.MethodPost, at+"/resume", nil, nil)
@@ -198,6 +220,9 @@ func (h *installation) controlJob(ctx context.Context, t *testing.T, l *e2eflow.
 		h.do(ctx, t, http.MethodPost, at+way, body, &again.Job)
 		h.do(ctx, t, http.MethodPost, "/api/jobs/"+again.Job.ID+"/stop?force=true", nil, nil)
 		require.NoError(t, again.AwaitState(ctx, "stopped"), h.Tail())
+		require.Eventually(t, func() bool {
+			return h.admin.Do(ctx, http.MethodDelete, "/api/jobs/"+again.Job.ID, nil, nil) == nil
+		}, l.Timeout, 100*time.Millisecond, "the node must release the work of a stopped job")
 	}
 }
 
@@ -246,7 +271,7 @@ func (h *installation) recordKeys(ctx context.Context, t *testing.T, conn *pgx.C
 
 // recordTokenHeaders records the header of every kind of token that the installation's keys sign. Clients do not see
 // the tokens that are sent only between services. But every such token begins with one of these headers, and no text
-// that may be stored contains one.
+// that may be stored contains such a header.
 func (h *installation) recordTokenHeaders(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	rows, err := conn.Query(ctx, `SELECT kid FROM auth.signing_key`)

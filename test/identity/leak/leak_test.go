@@ -40,7 +40,7 @@ func TestInstallation_leaksNoCredentials(t *testing.T) {
 		"first password", "bearer", "cookie service_refresh", "JSON's token", "JSON's access_token", "JSON's device_code", "JSON's password",
 		"ingest token", "service token", "deployment token", "signature of a URL", "key in keys/keyring", "key in keys/audit",
 		"key in keys/blobs", "key in postgres/password", "signing_key.sealed", "work.engine_key",
-		"secret of a setting", "authorization code", "code verifier", "JSON's refresh_token", "start of an svc-caller+jwt",
+		"secret of a setting", "authorization code", "code verifier", "JSON's refresh_token", "sign-in link", "start of an svc-caller+jwt",
 	} {
 		require.Contains(t, h.credentialStore.names(), kind, "every kind of credential must be searched for")
 	}

@@ -19,8 +19,8 @@ type recorder struct {
 	next            http.RoundTripper
 }
 
-// newRecorder returns a recorder that sends requests from the address 127.0.2.last, because the number of logins
-// per address is limited.
+// newRecorder returns a recorder that sends requests from the address 127.0.2.N. The parameter last is N. Different
+// recorders need different addresses, because the number of logins per address is limited.
 func newRecorder(h *credentialStore, c *calls, last byte) *recorder {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 2, last)}}
 	return &recorder{credentialStore: h, calls: c, next: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}}

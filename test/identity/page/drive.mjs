@@ -152,8 +152,8 @@ const deny = async (v) => {
   await kept(v);
 };
 
-// typed types two codes. The first code does not exist. The second one opens a request, which typed does not
-// decide.
+// typed types two codes. The first code does not exist. The second code opens a request, which typed neither approves
+// nor denies.
 const typed = async (v) => {
   const { page } = v;
   await page.goto(task.url + "/device");
@@ -188,6 +188,20 @@ const change = async (v) => {
   await kept(v);
 };
 
+// linked opens a sign-in link, which leads to the requested page, and opens it again in a browser that is not signed in.
+const linked = async (v, again) => {
+  const address = task.url + "/login?next=%2Fdevice#link=" + task.link;
+  await v.page.goto(address);
+  await v.page.getByLabel("Code").waitFor();
+  seen.shown.linked = v.page.url();
+  await kept(v);
+  await again.page.goto(address);
+  await again.page.getByRole("alert").filter({ visible: true }).waitFor();
+  seen.shown.linkAgain = await again.page.getByRole("alert").filter({ visible: true }).innerText();
+  seen.shown.linkGone = again.page.url();
+  await look(again, "login-link-used");
+};
+
 // leave signs out, and then opens a callback that fails. If late is set, it signs out with an invalid access token, as
 // on a page that was open for a day.
 const leave = async (v, late) => {
@@ -217,6 +231,7 @@ try {
   await leave(dark, true);
   const other = await visit("light", 390);
   await change(other);
+  await linked(await visit("dark", 1100), await visit("light", 1100));
   console.log(JSON.stringify(seen));
 } finally {
   await browser.close();

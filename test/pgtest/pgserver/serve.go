@@ -58,8 +58,8 @@ func create(ctx context.Context, dir, setting, cache string) error {
 	return errors.Join(server.Stop(ctx), os.Remove(filepath.Join(dir, "port")), os.Remove(filepath.Join(dir, "postgres.log")))
 }
 
-// watch waits until the server is no longer used or has ended. If done is not nil, the caller holds the
-// lock for which new tests wait.
+// watch waits until the server is no longer used or has ended. If done is not nil, the caller holds the lock for
+// which new tests wait, until the caller calls done.
 func watch(ctx context.Context, dir string, server *local.Server) (done func(), err error) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()

@@ -39,7 +39,7 @@ func (s *schema) Option(d protoreflect.Descriptor, name protoreflect.FullName) (
 		return protoreflect.Value{}, false, fmt.Errorf("%s: read options: %w", d.FullName(), err)
 	}
 	// proto.HasExtension would not work: it requires the generated MethodOptions type, but the image has its own
-	// descriptor of it.
+	// descriptor of that message.
 	option := extension.TypeDescriptor()
 	if !opts.ProtoReflect().Has(option) {
 		return protoreflect.Value{}, false, nil

@@ -9,8 +9,8 @@ import (
 )
 
 // parsePattern checks that the gateway's router supports a path template. A template consists of literal segments and
-// {name}. If rest is set, as for routes that are not RPCs, the last segment may be {name...}. parsePattern returns the
-// names of the variables.
+// {name}. With rest, which is set for routes that are not RPCs, the last segment may also be {name...}. parsePattern
+// returns the names of the variables.
 func parsePattern(pattern string, rest bool) ([]string, error) {
 	literal := regexp.MustCompile(`^\.?[a-z0-9][a-z0-9_.-]*$`)
 	variable := regexp.MustCompile(`^\{([a-z][a-z0-9_]*)\}$`)

@@ -111,7 +111,8 @@ func (s *schema) accessOf(md protoreflect.MethodDescriptor) (access, error) {
 	return a, nil
 }
 
-// truth returns the boolean field name of an option. It returns false if the image does not define the field.
+// truth returns the boolean field of an option with the given name. It returns false if the image does not define the
+// field.
 func truth(m protoreflect.Message, name protoreflect.Name) bool {
 	fd := m.Descriptor().Fields().ByName(name)
 	return fd != nil && m.Get(fd).Bool()
@@ -163,7 +164,8 @@ func ServiceOf(d protoreflect.Descriptor) string {
 	return name
 }
 
-// public reports whether d's package may be bound to HTTP: signalbox.<service>.v1, not its peers.
+// public reports whether the RPCs of d's package may have HTTP bindings: those of signalbox.<service>.v1 may, those of
+// signalbox.<service>.peer.v1 may not.
 func public(d protoreflect.Descriptor) bool {
 	return strings.Count(string(d.ParentFile().Package()), ".") == 2
 }

@@ -1,6 +1,6 @@
 // Package surface reads the public surface of the product from a buf image and proto/http_extra_routes.yaml: every
 // route that the gateway serves, with its credential, its statuses and its RPC. The generators of the route table and
-// of the OpenAPI document both use it, so that table and document agree.
+// of the OpenAPI document both use it, so that the table and the document agree.
 //
 // It rejects a schema that the gateway could not serve safely: an RPC without the access option, a binding whose
 // credential is neither none nor user, an unsupported path template, two bindings of one method and path, a field
@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Kind is how a route is served. The values are the names of the constants in gen/route.
+// Kind states how a route is served. The values are the names of the constants in gen/route.
 type Kind string
 
 // The kinds of routes.

@@ -11,13 +11,20 @@ import (
 
 	"github.com/signalbox-dev/signalbox/cmd/signalbox-setup/internal/setup"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 func setUp(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	var errOut bytes.Buffer
-	err := setup.Main(t.Context(), args, clock.Real(), &errOut)
-	return errOut.String(), err
+	return setUpWith(t, nil, args...)
+}
+
+// setUpWith runs the command with variables of the environment.
+func setUpWith(t *testing.T, variables map[string]string, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	err := setup.Main(pgtest.Context(t), args, func(name string) string { return variables[name] }, clock.Real(), &out, &out)
+	return out.String(), err
 }
 
 func TestUsage(t *testing.T) {
@@ -39,7 +46,7 @@ func TestMain_commandCreatesOnlyItsFolder(t *testing.T) {
 		entries, err := filepath.Glob(filepath.Join(dir, "*"))
 		require.NoError(t, err)
 		for _, e := range entries {
-			require.NotEqual(t, command == "certs", filepath.Base(e) == "secrets", "%s creates nothing else", command)
+			require.NotEqual(t, command == "certs", filepath.Base(e) == "secrets", "%s must create nothing else", command)
 		}
 	}
 }
@@ -63,7 +70,7 @@ func TestMain_groupsFromRoot(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(root, "etc", "group"), []byte("signalbox:x:60900:\n"), 0o600))
 	_, err = setUp(t, "certs", "--root", root, "--group", "signalbox")
 	require.ErrorContains(t, err, "missing groups: signalbox-auth, ")
-	require.NoDirExists(t, filepath.Join(root, "etc", "signalbox"), "nothing is created if groups are missing")
+	require.NoDirExists(t, filepath.Join(root, "etc", "signalbox"), "nothing may be created if groups are missing")
 	_, err = setUp(t, "certs", "--root", root)
 	require.NoError(t, err)
 	require.FileExists(t, filepath.Join(root, "etc", "signalbox", "tls", "jobs-key.pem"))

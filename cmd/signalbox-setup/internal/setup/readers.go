@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// Readers that are groups of processes: all, those that decrypt sealed values, and those that sign the audit.
+// The readers that several services have in common: all services, the services that decrypt sealed values, and the
+// services that sign audit entries.
 const (
 	everyone = ""
 	keyring  = "keyring"
@@ -29,7 +30,7 @@ const (
 // cannot read the keys of another.
 type Readers struct{ gids map[string]int }
 
-// LookupReaders finds the groups in the machine's group database or, if root is not empty, in root's etc/group. If
+// LookupReaders finds the groups in the machine's group database or, if a root folder is given, in its etc/group. If
 // groups are missing, the error names all of them.
 func LookupReaders(root, group string) (*Readers, error) {
 	lookup := func(name string) (int, error) {
@@ -130,7 +131,7 @@ func (s Setup) share() error {
 	return give(s.Dir, s.Readers.gids[everyone])
 }
 
-// give sets the group of a file or folder, and then lets the group read it. In the other order, the old group could
+// give sets the group of a file or folder, and then lets the group read it. In the opposite order, the old group could
 // read it for a moment.
 func give(path string, gid int) error {
 	info, err := os.Lstat(path)
@@ -156,8 +157,8 @@ func give(path string, gid int) error {
 	return nil
 }
 
-// agree refuses to write owner-only files if services already read the files through a group: the services could
-// not start again.
+// agree refuses to write owner-only files if services already read the files through a group. The services could not
+// start again with owner-only files.
 func (s Setup) agree() error {
 	if s.Readers != nil {
 		return nil

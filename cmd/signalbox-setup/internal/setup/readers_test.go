@@ -31,7 +31,7 @@ func groupNames() []string {
 
 const firstGID = 60900
 
-// installation creates a root folder whose etc/group has all groups except those in without, and two invalid lines.
+// installation creates a root folder whose etc/group has two invalid lines and all groups except the given ones.
 func installation(t *testing.T, without ...string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -46,8 +46,8 @@ func installation(t *testing.T, without ...string) string {
 	return root
 }
 
-// asRoot reports whether the test runs as root, which alone can change the group of files. If not, asRoot requires that
-// s.Certs returns an error that names this reason.
+// asRoot reports whether the test runs as root, because only root can change the group of files. If it does not, asRoot
+// requires that s.Certs returns an error that states this reason.
 func asRoot(t *testing.T, s setup.Setup) bool {
 	t.Helper()
 	if os.Geteuid() == 0 {
@@ -105,7 +105,7 @@ func TestSetup_shareGroupsAndModes(t *testing.T) {
 	for range 2 {
 		require.NoError(t, s.Certs())
 		require.NoError(t, s.Secrets())
-		require.Equal(t, want, access(t, s.Dir), "a second run accepts files that a group reads")
+		require.Equal(t, want, access(t, s.Dir), "a second run must accept files that a group reads")
 	}
 }
 
@@ -167,7 +167,7 @@ func TestSetup_shareDeniesOtherGroups(t *testing.T) {
 	require.NoError(t, reads("tls/ca.pem", gid("signalbox-auth"), all))
 	require.Error(t, reads("tls/jobs-key.pem", gid("signalbox-auth"), all))
 	require.Error(t, reads("ca/ca-key.pem", gid("signalbox-auth"), all))
-	require.Error(t, reads("tls/ca.pem", gid("signalbox-auth")), "only members of the installation's group can enter the folder")
+	require.Error(t, reads("tls/ca.pem", gid("signalbox-auth")), "only members of the installation's group may enter the folder")
 	require.Error(t, reads("tls/ca.pem", user))
 }
 
@@ -177,7 +177,7 @@ func TestLookupReaders_missingGroups(t *testing.T) {
 	require.ErrorContains(t, err, "missing groups: signalbox-jobs, signalbox-audit;")
 	require.ErrorContains(t, err, "sysusers.d")
 	_, err = setup.LookupReaders("", "no-such-group-of-signalbox")
-	require.ErrorContains(t, err, "missing groups: no-such-group-of-signalbox-auth, ", "in the machine's own database")
+	require.ErrorContains(t, err, "missing groups: no-such-group-of-signalbox-auth, ", "without a root folder, the groups of the machine must be searched")
 	_, err = setup.LookupReaders(t.TempDir(), "signalbox")
 	require.ErrorContains(t, err, "read the groups")
 }
@@ -213,7 +213,7 @@ func TestSetup_sharesExistingFiles(t *testing.T) {
 	require.Equal(t, "signalbox-jobs 640", access(t, s.Dir)["tls/jobs-key.pem"])
 	raw, err := os.ReadFile(filepath.Join(s.Dir, "tls", "jobs-key.pem"))
 	require.NoError(t, err)
-	require.Equal(t, first[filepath.Join(s.Dir, "tls", "jobs-key.pem")], string(raw), "the file is unchanged")
+	require.Equal(t, first[filepath.Join(s.Dir, "tls", "jobs-key.pem")], string(raw), "the file must be unchanged")
 }
 
 func TestSetup_keepsPublicFolderAndRejectsSymlink(t *testing.T) {

@@ -50,7 +50,7 @@ func (s Setup) Certs() error { return s.step(s.certs) }
 func (s Setup) Secrets() error { return s.step(s.secrets) }
 
 // Database creates the database, its schemas and roles, and writes the URL of each role. It reads the URL of the role
-// that creates them from adminFile, and first creates the secrets that are missing.
+// that creates them from the given file, and first creates the secrets that are missing.
 func (s Setup) Database(ctx context.Context, adminFile, name string) error {
 	return s.step(func() error { return s.database(ctx, adminFile, name) })
 }

@@ -85,7 +85,7 @@ func TestSetup_Certs_renewsInLastThird(t *testing.T) {
 	first := files(t, dir)
 	clk.Advance(pki.DefaultServiceLife / 2)
 	require.NoError(t, s.Certs())
-	require.Equal(t, first, files(t, dir), "half of their life is left")
+	require.Equal(t, first, files(t, dir), "certificates with half of their life left must be kept")
 	clk.Advance(pki.DefaultServiceLife / 4)
 	require.NoError(t, s.Certs())
 	later := files(t, dir)
@@ -94,7 +94,7 @@ func TestSetup_Certs_renewsInLastThird(t *testing.T) {
 		require.NotEqual(t, first[path], later[path], name)
 	}
 	ca := filepath.Join(dir, "tls", "ca.pem")
-	require.Equal(t, first[ca], later[ca], "the CA stays, or the processes would not trust each other")
+	require.Equal(t, first[ca], later[ca], "the CA must stay; otherwise the processes would not trust each other")
 }
 
 func TestSetup_repairsInterruptedRun(t *testing.T) {
@@ -163,13 +163,13 @@ func TestDatabase(t *testing.T) {
 	require.NoError(t, s.Database(t.Context(), admin, "signalbox"))
 	first := files(t, s.Dir)
 	require.NoError(t, s.Database(t.Context(), admin, "signalbox"))
-	require.Equal(t, first, files(t, s.Dir), "a second run changes no role's password")
+	require.Equal(t, first, files(t, s.Dir), "a second run must not change the password of a role")
 	for _, service := range setup.Schemas() {
 		url := secret.New(first[filepath.Join(s.Dir, "secrets", service+".database-url")])
 		pool, err := pg.Open(t.Context(), pg.Config{URL: url}, service, slog.New(slog.DiscardHandler))
-		require.NoError(t, err, "%s: Open accepts the server's durability settings", service)
+		require.NoError(t, err, "%s: Open must accept the server's durability settings", service)
 		_, err = pool.Exec(t.Context(), `CREATE TABLE thing (n int)`)
-		require.Error(t, err, "%s: the serving role cannot create tables", service)
+		require.Error(t, err, "%s: the serving role must not be able to create tables", service)
 		pool.Close()
 		owner := secret.New(first[filepath.Join(s.Dir, "secrets", service+".database-owner-url")])
 		require.NoError(t, migrate.Up(t.Context(), owner, service, fstest.MapFS{}))

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// AuditUsage is the help text of the command.
+// AuditUsage is the help text of the command `audit`.
 const AuditUsage = `usage: signalbox audit verify [--server URL] --token-file FILE
 
 audit verify   Checks the audit of every service against its signed heads, prints each break, and fails if
@@ -93,7 +93,7 @@ type report struct {
 	} `json:"chains"`
 }
 
-// VerifyAudit lets the server verify the audit and prints the result. It returns ErrAuditBroken if the audit is broken.
+// VerifyAudit has the server verify the audit and prints the result. It returns ErrAuditBroken if the audit is broken.
 func VerifyAudit(ctx context.Context, o AuditOptions) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -3,9 +3,9 @@
 //
 // demo starts a server on this machine and uses it as a user would, with real parts only: it trains a small model,
 // deploys it and sends it a question that was not in its training data. It fails if the model has not learned, if its
-// response is wrong, or if the untrained weights give the right response in the same engine. audit verifies the audit of
-// an installation through the API, with the token of an admin. It fails if any row was edited, removed, moved or inserted,
-// and if a service could not be reached.
+// response is wrong, or if the untrained weights give the right response in the same engine. audit verifies the audit
+// of an installation through the API, with the token of an admin. It fails if any row was edited, removed, moved or
+// inserted, or if a service cannot be reached.
 package command
 
 import (

@@ -26,7 +26,8 @@ type Options struct {
 	Clock  clock.Clock
 }
 
-// The target times that the demo prints beside the measured ones, and the limit of each stage.
+// barMetric and barChat are the target times that the demo prints beside the measured times. demoPatience is the time
+// limit of each stage.
 const (
 	barMetric    = 30 * time.Second
 	barChat      = 120 * time.Second
@@ -70,7 +71,7 @@ func RunDemo(ctx context.Context, o Options) (err error) {
 	if o.Once {
 		return nil
 	}
-	d.next(server.Address, password)
+	d.next(server.Address, password, d.signInLink(ctx))
 	return server.wait(ctx)
 }
 
@@ -110,21 +111,6 @@ func (d *demo) say(what, format string, args ...any) {
 
 func seconds(t time.Duration) string { return fmt.Sprintf("%.1f s", t.Seconds()) }
 
-// next prints the address, the login and commands to try.
-func (d *demo) next(address string, p password) {
-	fmt.Fprintf(d.Out, `
-  API       %s/api
-  Login     admin / %s   (%s)
-
-  Next:     curl -s %s/inference/%s/v1/chat/completions \
-              -H 'Authorization: Bearer %s' -H 'Content-Type: application/json' \
-              -d '{"model":"default","temperature":0,"messages":[{"role":"user","content":"27+46?"}]}'
-            curl -s %s/api/auth/login -H 'Content-Type: application/json' \
-              -d '{"username":"admin","password":"%s"}'
-  Stop:     Ctrl-C (everything is kept in %s)
-`, address, p.text.Reveal(), p.note(), address, d.loop.Deployment.ID, d.loop.Token.Reveal(), address, p.text.Reveal(), d.Data)
-}
-
 // freshName returns a random name, so that the resources of this run do not clash with those of earlier runs.
 func freshName() (string, error) {
 	var raw [5]byte
@@ -138,7 +124,7 @@ func freshName() (string, error) {
 func draw(n int) (int, error) {
 	var raw [8]byte
 	if _, err := rand.Read(raw[:]); err != nil {
-		return 0, fmt.Errorf("draw a number: %w", err)
+		return 0, fmt.Errorf("choose a random number: %w", err)
 	}
 	return int(binary.LittleEndian.Uint64(raw[:]) % uint64(n)), nil
 }

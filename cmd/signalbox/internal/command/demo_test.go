@@ -47,8 +47,8 @@ func TestDemo_walk(t *testing.T) {
 	require.NotNil(t, question, out)
 	require.Equal(t, correctSum(question[1]), question[2])
 	require.Equal(t, question[2], question[3])
-	require.Equal(t, []int{1, 2, 1}, w.history, "the trained revision is promoted at the end")
-	require.Equal(t, []int{2}, w.stopped, "the untrained revision is stopped")
+	require.Equal(t, []int{1, 2, 1}, w.history, "the trained revision must be promoted at the end")
+	require.Equal(t, []int{2}, w.stopped, "the untrained revision must be stopped")
 	require.Positive(t, d.firstMetric)
 	require.Greater(t, d.firstChat, d.firstMetric)
 	require.Equal(t, 4000, bytes.Count(w.dataset, []byte("\n")))
@@ -66,7 +66,7 @@ func TestDemo_judge_drawsFromRightSamples(t *testing.T) {
 		require.Equal(t, q.Expected, q.Answer)
 		drawn[q.Question] = true
 	}
-	require.Equal(t, map[string]bool{"27+46?": true, "50+07?": true}, drawn, "only questions with a right response are drawn, and all of them can be")
+	require.Equal(t, map[string]bool{"27+46?": true, "50+07?": true}, drawn, "every question with a right response must be drawn at some time, and no other question")
 }
 
 func TestDemo_judge_rewardDoesNotMakeSampleRight(t *testing.T) {
@@ -144,12 +144,12 @@ func TestRun_onceStopsServer(t *testing.T) {
 	require.NoError(t, RunDemo(t.Context(), o))
 	kept, err := os.ReadFile(filepath.Join(o.Data, "demo-password"))
 	require.NoError(t, err)
-	require.Equal(t, strings.TrimSpace(string(kept)), w.password, "the demo signs in with the password of the server")
+	require.Equal(t, strings.TrimSpace(string(kept)), w.password, "the demo must sign in with the password of the server")
 	log, err := os.ReadFile(filepath.Join(o.Data, "signalboxd.log"))
 	require.NoError(t, err)
 	require.Contains(t, string(log), filepath.Join(o.Data, "demo-password"))
 	require.Contains(t, string(log), "ended in order")
-	require.NotContains(t, o.Out.(*bytes.Buffer).String(), "Stop:", "the server is stopped already")
+	require.NotContains(t, o.Out.(*bytes.Buffer).String(), "Stop:", "the output must not state how to stop a server that has ended")
 }
 
 func TestRun_failedWalkShowsLogAndStopsServer(t *testing.T) {
@@ -159,7 +159,7 @@ func TestRun_failedWalkShowsLogAndStopsServer(t *testing.T) {
 	o := options(t, "serves", w.URL)
 	err := RunDemo(t.Context(), o)
 	require.ErrorContains(t, err, "the trained model returned")
-	require.ErrorContains(t, err, "mode serves", "the end of the log")
+	require.ErrorContains(t, err, "mode serves", "the error must contain the end of the log")
 	log, err := os.ReadFile(filepath.Join(o.Data, "signalboxd.log"))
 	require.NoError(t, err)
 	require.Contains(t, string(log), "ended in order")
@@ -186,13 +186,22 @@ func TestRun_servesUntilContextEnds(t *testing.T) {
 	kept, err := os.ReadFile(filepath.Join(o.Data, "demo-password"))
 	require.NoError(t, err)
 	for _, text := range []string{
-		w.URL + "/api", "admin / " + strings.TrimSpace(string(kept)), "shown once", "/inference/dep_1/v1/chat/completions", "Bearer dtk_demo", o.Data,
+		"Console   " + w.URL + "/login?next=/jobs/job_1#link=lnk_demo  (signed in by this link, once, within 10 minutes)", w.URL + "/api", "admin / " + strings.TrimSpace(string(kept)), "shown once", "/inference/dep_1/v1/chat/completions", "Bearer dtk_demo", o.Data,
 	} {
 		require.Contains(t, out.buf.String(), text)
 	}
 }
 
-// lines is a writer that closes found once it has received the text until. Read buf only after the last write.
+func TestDemo_signInLink_noneCreated(t *testing.T) {
+	t.Parallel()
+	d := newSignedInDemo(newFakeServer(t))
+	d.loop.Job = e2eflow.Job{ID: "job_1"}
+	d.Server = "/bin/false"
+	require.Equal(t, d.loop.Client.Base()+"/jobs/job_1", d.signInLink(t.Context()), "the address works with a password, too")
+}
+
+// lines is a writer that closes the channel found once it has received the text in the field until. Read buf only after
+// the last write.
 type lines struct {
 	buf   bytes.Buffer
 	until string
@@ -232,7 +241,7 @@ func TestRun_loginDenied(t *testing.T) {
 	w.denied = true
 	err := RunDemo(t.Context(), options(t, "serves", w.URL))
 	require.ErrorContains(t, err, "log in: 401")
-	require.NotContains(t, err.Error(), w.password, "errors do not contain the password")
+	require.NotContains(t, err.Error(), w.password, "errors must not contain the password")
 }
 
 func TestDemo_walk_brokenStreams(t *testing.T) {
@@ -259,7 +268,7 @@ func TestDemo_walk_failedJobEndsStreams(t *testing.T) {
 	d.loop.Timeout = time.Minute
 	began := time.Now()
 	require.ErrorContains(t, d.walk(t.Context()), "ended with 1")
-	require.Less(t, time.Since(began), 30*time.Second, "open streams are cancelled")
+	require.Less(t, time.Since(began), 30*time.Second, "open streams must be canceled")
 }
 
 func TestDemo_walk_missingArtifacts(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// Usage is the help text of the command demo.
+// Usage is the help text of the command `demo`.
 const Usage = `usage: signalbox demo [--once] [--data DIR] [--listen ADDR] [--server PATH]
 
 demo   Starts a server, trains a tiny chat model for real, deploys it and sends it a question.

@@ -57,12 +57,12 @@ func TestRun_folderInUseByDemo(t *testing.T) {
 		err := RunDemo(t.Context(), second)
 		require.ErrorContains(t, err, fmt.Sprintf("%s is in use by another demo, process %d, serving on %s; ", o.Data, os.Getpid(), w.URL))
 		require.ErrorContains(t, err, "--data")
-		require.Empty(t, second.Out.(*bytes.Buffer).String(), "no step was run")
+		require.Empty(t, second.Out.(*bytes.Buffer).String(), "the refused demo must not run a step")
 	}
 	require.Equal(t, before, snapshotFolder(t, o.Data))
 	stop()
-	require.NoError(t, <-first, "the first demo is not affected")
-	require.NoError(t, RunDemo(t.Context(), optionsForSameFolder(o)), "after the first demo has ended, another can run")
+	require.NoError(t, <-first, "the first demo must not be affected")
+	require.NoError(t, RunDemo(t.Context(), optionsForSameFolder(o)), "another demo must run after the first demo has ended")
 }
 
 // optionsForSameFolder returns the options of a demo with Once on the same folder.
@@ -86,6 +86,6 @@ func TestRun_folderInUseByServer(t *testing.T) {
 	require.Equal(t, before, after)
 	require.NoError(t, server.Close())
 	held, err := occupy(o.Data)
-	require.NoError(t, err, "the refused demo released its lock")
+	require.NoError(t, err, "the refused demo must release its lock")
 	require.NoError(t, held.Close())
 }

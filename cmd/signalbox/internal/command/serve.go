@@ -38,9 +38,9 @@ func (d *demo) serve(ctx context.Context, q e2eflow.Sample) error {
 	return nil
 }
 
-// contrast sends the question to the untrained weights through the same engine and the same address. They must get
-// it wrong, or the right response of the trained model would prove nothing. Then contrast promotes the trained revision
-// again and stops the untrained one.
+// contrast sends the question to the untrained weights through the same engine and the same address. The untrained
+// weights must give a wrong response. Otherwise the right response of the trained model would prove nothing. Then
+// contrast promotes the trained revision again and stops the untrained one.
 func (d *demo) contrast(ctx context.Context, q e2eflow.Sample) error {
 	trained := d.loop.Revision
 	version, err := d.register(ctx, d.loop, "checkpoint")

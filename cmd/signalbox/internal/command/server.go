@@ -76,7 +76,7 @@ const (
 	readyEvery   = 50 * time.Millisecond
 )
 
-// start runs signalboxd and waits until it serves. The caller holds the data folder.
+// start runs signalboxd and waits until it serves. The caller holds the lock on the data folder.
 func start(ctx context.Context, o Options, passwordFile string) (*server, error) {
 	ready := filepath.Join(o.Data, "ready.json")
 	if err := os.Remove(ready); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -98,7 +98,7 @@ func start(ctx context.Context, o Options, passwordFile string) (*server, error)
 		return nil, fmt.Errorf("start %s: %w", o.Server, err)
 	}
 	go func() {
-		_ = s.cmd.Wait() // its log shows why it ended
+		_ = s.cmd.Wait() // the log of the server shows why it ended
 		close(s.done)
 	}()
 	if err := s.await(ctx, o.Clock, ready); err != nil {

@@ -16,7 +16,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// options returns the options of a demo whose server behaves as mode states and reports address as its own.
+// options returns the options of a demo with a fake server, which behaves according to the given mode and reports the
+// given address as its own.
 func options(t *testing.T, mode, address string) Options {
 	t.Helper()
 	data := filepath.Join(t.TempDir(), "data")
@@ -97,10 +98,10 @@ func TestServer_startAndStop(t *testing.T) {
 	require.True(t, alive(pid))
 	group, err := syscall.Getpgid(pid)
 	require.NoError(t, err)
-	require.Equal(t, pid, group, "Ctrl-C in the terminal reaches only the demo")
+	require.Equal(t, pid, group, "Ctrl-C in the terminal must reach only the demo")
 	require.NoError(t, s.stop())
 	require.False(t, alive(pid))
-	require.NoError(t, s.stop(), "a second stop is not an error")
+	require.NoError(t, s.stop(), "a second stop must not be an error")
 	log, err := os.ReadFile(s.log)
 	require.NoError(t, err)
 	require.Contains(t, string(log), "password file /the/password")
@@ -151,7 +152,7 @@ func TestServer_stop_killsProcessGroup(t *testing.T) {
 	s.grace = 200 * time.Millisecond
 	began := time.Now()
 	require.ErrorContains(t, s.stop(), "was killed")
-	require.GreaterOrEqual(t, time.Since(began), s.grace, "it is interrupted first")
+	require.GreaterOrEqual(t, time.Since(began), s.grace, "the server must get its grace period before it is killed")
 	require.False(t, alive(s.cmd.Process.Pid))
 	require.Eventually(t, func() bool { return !alive(child) }, time.Minute, 5*time.Millisecond)
 }
@@ -162,7 +163,7 @@ func TestServer_wait_serverEnds(t *testing.T) {
 	s := startServer(t, o)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.NoError(t, s.wait(ctx), "the end of ctx is not an error")
+	require.NoError(t, s.wait(ctx), "the end of ctx must not be an error")
 	require.NoError(t, os.WriteFile(filepath.Join(o.Data, "crash"), nil, 0o600))
 	err := s.wait(t.Context())
 	require.ErrorContains(t, err, "the server ended")
@@ -174,7 +175,7 @@ func TestServer_explain_showsEndOfLog(t *testing.T) {
 	t.Parallel()
 	s := &server{log: filepath.Join(t.TempDir(), "log")}
 	cause := os.ErrDeadlineExceeded
-	require.Equal(t, cause, s.explain(cause), "without a log the error is unchanged")
+	require.Equal(t, cause, s.explain(cause), "without a log, the error must be unchanged")
 	require.NoError(t, os.WriteFile(s.log, []byte(" \n"), 0o600))
 	require.Equal(t, cause, s.explain(cause))
 	require.NoError(t, os.WriteFile(s.log, []byte("first\n"+strings.Repeat("x", 3*tailBytes)+"\nlast\n"), 0o600))

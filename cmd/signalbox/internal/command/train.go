@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// leastExactMatch is the exact match that the last validation round must reach.
+// leastExactMatch is the share of exact matches that the last validation round must reach.
 const leastExactMatch = 0.9
 
 // train pushes the dataset, submits the job and follows it to its end.
@@ -40,7 +40,7 @@ func (d *demo) train(ctx context.Context) error {
 	return d.follow(ctx)
 }
 
-// follow prints the run's metrics while it trains, and waits until the job ends.
+// follow prints the run's metrics during the training, and waits until the job ends.
 func (d *demo) follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup

@@ -18,7 +18,7 @@ import (
 // Agents configures the listener for agents on other hosts. jobsd has the same settings.
 type Agents struct {
 	Listen  conf.Listen
-	Address string `env:"ADDRESS" doc:"host:port at which agents on other hosts reach SERVICE_JOBS_AGENT_LISTEN; if empty, the bound address"`
+	Address string `env:"ADDRESS" doc:"host:port at which agents on other hosts reach SERVICE_JOBS_AGENT_LISTEN; if empty, the address of that listener"`
 }
 
 // Validate rejects addresses that agents could not dial now or after a restart.
@@ -34,9 +34,9 @@ func (a Agents) Validate() error {
 	case a.Address == "":
 		return nil
 	case err != nil || host == "" || notPort != nil || n == 0:
-		return conf.Errorf("ADDRESS", "want host:port, got %q", a.Address)
+		return conf.Errorf("ADDRESS", "must be host:port, got %q", a.Address)
 	case a.Listen.Addr == "":
-		return conf.Errorf("ADDRESS", "has no listener; set SERVICE_JOBS_AGENT_LISTEN too")
+		return conf.Errorf("ADDRESS", "must not be set without SERVICE_JOBS_AGENT_LISTEN")
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ func TestDaemon_agentAddress(t *testing.T) {
 	d.keys, err = d.folder.keys(d.clock.Now())
 	require.NoError(t, err)
 	require.NoError(t, d.listenForAgents())
-	require.Empty(t, d.agentAddress(), "no listener unless one is configured")
+	require.Empty(t, d.agentAddress(), "there must be no listener unless one is configured")
 	d.settings.Agents.Listen.Addr = "127.0.0.1:0"
 	require.NoError(t, d.listenForAgents())
 	t.Cleanup(func() { _ = d.agents.Close() })
@@ -102,7 +102,7 @@ func TestIssued_Current_renewsInLastThird(t *testing.T) {
 	require.Equal(t, clk.Now().Add(pki.DefaultServiceLife), second.NotAfter)
 	require.Same(t, second, i.Current())
 	clk.Advance(2 * pki.DefaultServiceLife)
-	require.NotNil(t, i.Current(), "the CA has expired: the last certificate is kept, although no peer accepts it")
+	require.NotNil(t, i.Current(), "the last certificate must be kept after the CA has expired, although no peer accepts it")
 	_, err = issue(ca, "jobs", clk)
 	require.ErrorContains(t, err, "the CA has expired")
 }

@@ -66,7 +66,7 @@ func (s *Settings) Validate() error {
 
 // Postgres selects the database server.
 type Postgres struct {
-	AdminURL secret.String `env:"DATABASE_ADMIN_URL" doc:"URL of an existing server, with a role that may create databases and roles; if empty, signalboxd runs its own server"`
+	AdminURL secret.String `env:"DATABASE_ADMIN_URL" doc:"URL of an existing Postgres server, with a role that may create databases and roles; if empty, signalboxd runs its own server"`
 	Database string        `env:"DATABASE_NAME, default=signalbox" doc:"name of the database"`
 	Bin      string        `env:"POSTGRES_BIN" doc:"folder of the programs postgres and initdb; if empty, the usual places are searched"`
 	CacheDir string        `env:"POSTGRES_CACHE, default=.cache/postgres" doc:"folder into which make demo downloads Postgres if the machine has none"`
@@ -99,7 +99,8 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	closers := &process.Closers{}
 	defer func() {
-		// After a second signal the process exits at once. It does not wait for a hanging database, which ends with it.
+		// After a second signal the process exits at once. It does not wait for a hanging database, which ends with the
+		// process.
 		if !errors.Is(err, process.ErrKilled) {
 			boot.Close(ctx, closers)
 		}
@@ -112,6 +113,9 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	workers, err := d.build(ctx)
+	if errors.Is(err, errStopped) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -129,8 +133,8 @@ func Run(ctx context.Context, o Options) (err error) {
 	return host.Run(ctx)
 }
 
-// ownAgent removes the settings that only a separate agent reads: this process sets them for its own agent. It
-// adds a warning for each one that is set.
+// ownAgent removes the settings that only a separate agent reads: this process sets them for its own agent. It adds a
+// warning for each of these settings that is set.
 func ownAgent(loaded *conf.Loaded) {
 	own := []string{"SERVICE_AGENT_SERVER", "SERVICE_AGENT_JOIN_TOKEN", "SERVICE_AGENT_DATA", "SERVICE_AGENT_STOP_WORKS"}
 	loaded.Settings = slices.DeleteFunc(loaded.Settings, func(s conf.Setting) bool {
@@ -138,7 +142,7 @@ func ownAgent(loaded *conf.Loaded) {
 			return false
 		}
 		if s.Source != conf.SourceDefault {
-			loaded.Warnings = append(loaded.Warnings, s.Name+" is for a separate agent; the agent in signalboxd uses the data folder")
+			loaded.Warnings = append(loaded.Warnings, s.Name+" is ignored: only a separate agent reads it; the agent in signalboxd uses the data folder")
 		}
 		return true
 	})
@@ -153,8 +157,8 @@ type ready struct {
 	Data    string `json:"data"`
 }
 
-// showFirst shows the first login unless the password was configured. It must be called as soon as the login exists:
-// if this start failed before, no later start would show the login.
+// showFirst shows the first login unless the password was configured. It must be called as soon as the login exists: if
+// this start failed before the call, no later start would show the login.
 func (d *daemon) showFirst() {
 	if d.first != nil && !d.first.Given {
 		fmt.Fprintf(d.options.Out, "\n  First login (shown once): %s / %s\n  Address: %s\n\n", d.first.Username, d.first.Password.Reveal(), d.url())
@@ -177,6 +181,7 @@ func (d *daemon) announce(ctx context.Context) error {
 	if err := d.folder.hold.SetAddress(d.url()); err != nil {
 		return err
 	}
+	d.showLink(ctx)
 	if d.options.ReadyFile == "" {
 		return nil
 	}

@@ -25,7 +25,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
-// newPartialDaemon creates a daemon with folder, listener and settings only.
+// newPartialDaemon creates a daemon that has only a folder, a listener and settings.
 func newPartialDaemon(t *testing.T, readyFile string) (*daemon, *bytes.Buffer) {
 	t.Helper()
 	f, err := openFolder(filepath.Join(t.TempDir(), "data"))
@@ -52,10 +52,10 @@ func TestDaemon_announce_readyFile(t *testing.T) {
 	require.Equal(t, ready{Address: "http://" + d.listener.Addr().String(), PID: os.Getpid(), Version: version.Server(), Data: d.folder.path}, got)
 	entries, err := os.ReadDir(filepath.Dir(path))
 	require.NoError(t, err)
-	require.Len(t, entries, 1, "no temporary file is left")
+	require.Len(t, entries, 1, "no temporary file may be left")
 	require.NoError(t, d.closers.Close(t.Context()))
-	require.NoFileExists(t, path, "a stopped process is not ready")
-	require.NoError(t, d.forget(), "a missing file is not an error")
+	require.NoFileExists(t, path, "a stopped process must leave no ready file")
+	require.NoError(t, d.forget(), "a missing ready file must not be an error")
 }
 
 func TestDaemon_announce_noReadyFile(t *testing.T) {
@@ -102,7 +102,7 @@ func TestDialable(t *testing.T) {
 	require.Equal(t, "/run/x", dialable(&net.UnixAddr{Name: "/run/x", Net: "unix"}))
 	d, _ := newPartialDaemon(t, "")
 	d.settings.Common.Public.URL = "https://signalbox.example"
-	require.Equal(t, "https://signalbox.example", d.url(), "the public URL takes precedence over the bound address")
+	require.Equal(t, "https://signalbox.example", d.url(), "the public URL must take precedence over the bound address")
 }
 
 func TestListen_addressInUse(t *testing.T) {
@@ -113,7 +113,7 @@ func TestListen_addressInUse(t *testing.T) {
 	_, err = listen(addr)
 	require.ErrorContains(t, err, "the address "+addr+" is in use by another process; choose another with --listen")
 	require.NoError(t, ignoreClosed(l.Close()))
-	require.NoError(t, ignoreClosed(l.Close()), "a listener that is closed already is not an error")
+	require.NoError(t, ignoreClosed(l.Close()), "a listener that is closed already must not be an error")
 	_, err = listen("256.0.0.1:1")
 	require.ErrorContains(t, err, "listen on 256.0.0.1:1")
 }
@@ -137,13 +137,30 @@ func TestRun_addressOrFolderInUse(t *testing.T) {
 	require.ErrorContains(t, err, "is in use by another process")
 	require.NoDirExists(t, filepath.Join(data, "postgres"))
 	f, err := openFolder(data)
-	require.NoError(t, err, "the folder was released")
+	require.NoError(t, err, "the folder must have been released")
 	readyFile := filepath.Join(t.TempDir(), "ready.json")
 	require.NoError(t, os.WriteFile(readyFile, []byte("of the running process"), 0o600))
 	_, _, err = runInvalid(t, flags, Options{ReadyFile: readyFile})
 	require.ErrorContains(t, err, data+" is in use by another signalboxd")
 	require.FileExists(t, readyFile)
 	require.NoError(t, f.close())
+}
+
+func TestRun_dataSeenByWorks(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "data")
+	audit := filepath.Join(t.TempDir(), "audit")
+	for name, c := range map[string]struct{ flags, want string }{
+		"data below the system": {"/usr/local/signalbox-test/data", "jobs and engines can read /usr, which contains the data folder /usr/local/signalbox-test/data"},
+		"path to keys":          {data + " " + filepath.Join(data, "keys"), "change SERVICE_AGENT_WORK_PATHS"},
+		"path to the audit":     {data + " " + audit, audit + ", where keys are stored"},
+	} {
+		folder, path, _ := strings.Cut(c.flags, " ")
+		flags := map[string]string{"SERVICE_DATA": folder, "SERVICE_LISTEN": "127.0.0.1:0", "SERVICE_AUDIT_DIR": audit, "SERVICE_AGENT_WORK_PATHS": path}
+		_, _, err := runInvalid(t, flags, Options{})
+		require.ErrorContains(t, err, c.want, name)
+		require.NoDirExists(t, folder, "no keys may be created")
+	}
 }
 
 func TestRun_reportsAllInvalidSettings(t *testing.T) {
@@ -178,7 +195,7 @@ func TestOwnAgent_removesSettingsOfSeparateAgents(t *testing.T) {
 	require.NotContains(t, out.String(), "SERVICE_AGENT_DATA")
 	require.NotContains(t, out.String(), "SERVICE_AGENT_JOIN_TOKEN")
 	require.NotContains(t, out.String(), "SERVICE_AGENT_SERVER")
-	require.Contains(t, out.String(), "SERVICE_AGENT_CACHE_BYTES", "the embedded agent reads this setting")
+	require.Contains(t, out.String(), "SERVICE_AGENT_CACHE_BYTES", "settings that the embedded agent reads must be listed")
 	loaded := &conf.Loaded{Settings: []conf.Setting{
 		{Name: "SERVICE_AGENT_DATA", Source: conf.SourceEnv}, {Name: "SERVICE_AGENT_SERVER", Source: conf.SourceDefault}, {Name: "SERVICE_DATA", Source: conf.SourceEnv},
 	}}

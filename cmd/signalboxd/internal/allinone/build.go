@@ -54,10 +54,18 @@ func (d *daemon) build(ctx context.Context) ([]process.Worker, error) {
 		return nil, err
 	}
 	p := &parts{byName: map[string]*part{}}
+	var envs []*boot.Env
 	for _, name := range []string{auth.Name, jobs.Name, ingest.Name, registry.Name, inference.Name} {
 		if err := d.prepare(ctx, p, name); err != nil {
 			return nil, err
 		}
+		envs = append(envs, p.byName[name].env)
+	}
+	switch stopped, err := boot.AwaitRestore(ctx, d.clock, d.obs.Log, d.refuse, envs...); {
+	case err != nil:
+		return nil, err
+	case stopped:
+		return nil, errStopped
 	}
 	for _, make := range []func(context.Context, *parts) error{d.auth, d.jobs, d.ingest, d.registry, d.inference} {
 		if err := make(ctx, p); err != nil {
@@ -88,11 +96,11 @@ func (d *daemon) build(ctx context.Context) ([]process.Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Workers stop in reverse order: first the gateway, which refuses new requests at once and finishes the open ones, then
-	// the inference calls that it has cut off, and then the agent, whose engines serve these calls. Trainings that are ended
-	// with the agent keep their last reports, and the next start delivers them.
+	// Workers stop in reverse order: first the gateway, which refuses new requests at once and finishes the open ones,
+	// then the inference calls that it has cut off, and then the agent, whose engines serve these calls. Trainings that
+	// are ended with the agent keep their last reports, and the next start delivers them.
 	workers = append(workers, agent, d.graced(p.calls, p.byName[inference.Name].env.Log))
-	return append(workers, gateway...), nil
+	return append(append(workers, gateway...), d.links()), nil
 }
 
 // prepare opens the listeners of a service. It runs for every service before the first client dials.
@@ -120,7 +128,7 @@ func (d *daemon) prepare(ctx context.Context, p *parts, name string) error {
 	return nil
 }
 
-// clients dials the peers of a service and returns its environment too.
+// clients dials the peers of a service. It returns the connections and the service's own environment.
 func (d *daemon) clients(p *parts, of string, peers ...string) (map[string]*grpc.ClientConn, *boot.Env, error) {
 	e := p.byName[of].env
 	c, err := e.DialAll(d.closers, peers...)
@@ -143,6 +151,7 @@ func (d *daemon) auth(ctx context.Context, p *parts) error {
 	if d.first, err = svc.Bootstrap(ctx); err != nil {
 		return fmt.Errorf("auth: %w", err)
 	}
+	d.signInLink = svc.CreateSignInLink
 	d.showFirst()
 	return nil
 }
@@ -158,7 +167,7 @@ func (d *daemon) jobs(ctx context.Context, p *parts) error {
 		Catalog:  registrypeerv1.NewCatalogPeerServiceClient(c[registry.Name]),
 		RunData:  ingestpeerv1.NewRunDataPeerServiceClient(c[ingest.Name]), Blobs: e.Blobs,
 		CA: boot.NodeCA{CA: d.keys.ca, Clock: d.clock}, Keyring: e.Keyring, Clock: e.Clock, IDs: e.IDs, Rand: e.Rand,
-		Log: e.Log, PublicURL: d.url, AgentAddress: d.agentAddress,
+		Log: e.Log, Meter: e.Obs.Meter, PublicURL: d.url, AgentAddress: d.agentAddress,
 	})
 	if err != nil {
 		return fmt.Errorf("jobs: %w", err)
@@ -174,6 +183,7 @@ func (d *daemon) ingest(ctx context.Context, p *parts) error {
 	}
 	svc, err := ingest.New(ctx, d.settings.Ingest, ingest.Deps{
 		Pool: e.Pool, Runs: jobspeerv1.NewRunPeerServiceClient(c[jobs.Name]), Blobs: e.Blobs, Clock: e.Clock, IDs: e.IDs, Log: e.Log,
+		Meter: e.Obs.Meter,
 	})
 	if err != nil {
 		return fmt.Errorf("ingest: %w", err)
@@ -190,6 +200,7 @@ func (d *daemon) registry(ctx context.Context, p *parts) error {
 	svc, err := registry.New(ctx, d.settings.Registry, registry.Deps{
 		Pool: e.Pool, Projects: authpeerv1.NewProjectServiceClient(c[auth.Name]),
 		Recipes: recipes.FS(), Works: jobspeerv1.NewWorkPeerServiceClient(c[jobs.Name]), Runs: jobspeerv1.NewRunPeerServiceClient(c[jobs.Name]),
+		Lineage: jobspeerv1.NewRunLineagePeerServiceClient(c[jobs.Name]),
 		RunData: ingestpeerv1.NewRunDataPeerServiceClient(c[ingest.Name]), Blobs: e.Blobs, Keyring: e.Keyring,
 		Clock: e.Clock, IDs: e.IDs, Rand: e.Rand, Log: e.Log, Meter: e.Obs.Meter, PublicURL: d.url,
 	})

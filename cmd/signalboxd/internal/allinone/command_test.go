@@ -26,7 +26,7 @@ func TestMain_flags(t *testing.T) {
 		var out, errOut bytes.Buffer
 		require.Zero(t, Main([]string{arg}, &out, &errOut))
 		require.Contains(t, errOut.String(), "-listen")
-		require.NotContains(t, errOut.String(), "signalboxd: ", "the usage is not an error")
+		require.NotContains(t, errOut.String(), "signalboxd: ", "the usage must not be printed as an error")
 	}
 }
 
@@ -67,7 +67,7 @@ func TestStop(t *testing.T) {
 		require.True(t, lines.Scan())
 		require.Equal(t, c.want, lines.Text())
 		require.NoError(t, <-ended)
-		_ = holder.Wait() // fails, because stop has reaped this process: here, unlike in the program, it is a child
+		_ = holder.Wait() // fails, because stop has already reaped this process, which is a child of the test
 		_, err = os.Stat("/proc/" + strconv.Itoa(holder.Process.Pid))
 		require.ErrorIs(t, err, os.ErrNotExist)
 	}

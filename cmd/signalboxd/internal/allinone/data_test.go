@@ -48,7 +48,7 @@ func TestRun_datasetSurvivesRestart(t *testing.T) {
 	require.NoError(t, l.Client.Get(t.Context(), "/api/datasets", nil, &list))
 	require.Len(t, list, 1)
 	_, err = l.PushDataset(t.Context(), "v1", "additions.jsonl", rows)
-	require.ErrorContains(t, err, "409", "a version cannot be replaced")
+	require.ErrorContains(t, err, "409", "a version must not be replaced")
 	_, err = l.PushDataset(t.Context(), "v2", "additions.jsonl", rows)
 	require.NoError(t, err)
 	require.NoError(t, again.stop())

@@ -59,7 +59,7 @@ func TestRun_refusesWritesWhileDatabaseMayLoseThem(t *testing.T) {
 	}, time.Minute, 200*time.Millisecond)
 	require.Equal(t, http.StatusServiceUnavailable, status, body)
 	require.Contains(t, body, `"code":"database_read_only"`)
-	require.NoError(t, c.Get(t.Context(), "/api/projects", nil, &[]struct{}{}), "reads continue")
+	require.NoError(t, c.Get(t.Context(), "/api/projects", nil, &[]struct{}{}), "reads must continue")
 	require.True(t, strings.Contains(w.log.String(), "writes are refused"), w.log.String())
 	alter(`ALTER SYSTEM RESET fsync`)
 	require.Eventually(t, func() bool {

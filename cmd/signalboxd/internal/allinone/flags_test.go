@@ -71,5 +71,5 @@ func TestRun_emptySettings(t *testing.T) {
 		require.ErrorContains(t, err, name)
 	}
 	require.NoDirExists(t, data)
-	require.NoFileExists(t, "lock", "no file is written in the working directory")
+	require.NoFileExists(t, "lock", "no file may be written in the working directory")
 }

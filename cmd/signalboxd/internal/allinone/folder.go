@@ -50,7 +50,8 @@ func (f *folder) in(names ...string) string {
 	return filepath.Join(append([]string{f.path}, names...)...)
 }
 
-// keep returns the named secret of size random bytes. The first start generates it and saves it in its own file.
+// keep returns the secret with the given name, which has the given number of random bytes. The first start generates
+// the secret and saves it in its own file.
 func (f *folder) keep(name string, size int) (secret.String, error) {
 	path := f.in("keys", name)
 	if raw, err := os.ReadFile(path); err == nil {

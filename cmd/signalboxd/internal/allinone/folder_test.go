@@ -71,7 +71,7 @@ func TestFolder_keys_brokenKeyIsNotReplaced(t *testing.T) {
 		require.Error(t, err, name)
 		raw, err := os.ReadFile(path)
 		require.NoError(t, err)
-		require.Equal(t, "rubbish", string(raw), "%s: a new key could not open what the old one sealed", name)
+		require.Equal(t, "rubbish", string(raw), "%s: a broken key must stay, because a new key could not open what the old key sealed", name)
 		require.NoError(t, f.close())
 	}
 }

@@ -18,6 +18,10 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry"
 )
 
+func versions() gateway.Version {
+	return gateway.Version{Server: version.Server(), Core: version.Core}
+}
+
 // gateway creates the gateway on the listener that was opened at the start.
 func (d *daemon) gateway(ctx context.Context, p *parts) ([]process.Worker, error) {
 	e := boot.NewEnv(gateway.Name, d.obs, d.clock, d.ids, d.bus.As(gateway.Name))
@@ -32,7 +36,7 @@ func (d *daemon) gateway(ctx context.Context, p *parts) ([]process.Worker, error
 			Auth: c[auth.Name], Jobs: c[jobs.Name], Ingest: c[ingest.Name], Registry: c[registry.Name], Inference: c[inference.Name],
 		},
 		Ingest: p.ingest, Inference: p.inference, Blobs: d.objects.Handler,
-		Version: gateway.Version{Server: version.Server(), Core: version.Core},
+		Version: versions(),
 		Clock:   d.clock, IDs: d.ids, Log: e.Log, Tracer: d.obs.Tracer, Meter: d.obs.Meter,
 	})
 	if err != nil {

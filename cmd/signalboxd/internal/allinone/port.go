@@ -1,13 +1,20 @@
 package allinone
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/signalbox-dev/signalbox/internal/boot"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 )
 
@@ -40,4 +47,51 @@ func (f *folder) listenAgain(addr string) (net.Listener, error) {
 		}
 	}
 	return listen(addr)
+}
+
+// errStopped is the error of build if a signal arrived while the process was in maintenance after a restore.
+var errStopped = errors.New("stopped in maintenance, before `signalbox-setup restored` was run")
+
+// lent is a listener that a server may close. The close only ends Accept, so that the listener can be used again.
+type lent struct{ *net.TCPListener }
+
+// Close ends a running Accept.
+func (l lent) Close() error { return l.SetDeadline(time.Unix(1, 0)) }
+
+// refuseTimeout limits each request that is refused.
+const refuseTimeout = 10 * time.Second
+
+// refuse responds to requests with 503 until ctx is done. As in a gateway in maintenance, /healthz and /api/version stay
+// available. The listener stays open.
+func (d *daemon) refuse(ctx context.Context) error {
+	tcp, ok := d.listener.(*net.TCPListener)
+	if !ok {
+		return fmt.Errorf("refuse requests: %T is not a TCP listener", d.listener)
+	}
+	body, err := json.Marshal(versions().Members())
+	if err != nil {
+		return fmt.Errorf("encode the version: %w", err)
+	}
+	server := &http.Server{
+		ReadTimeout: refuseTimeout, WriteTimeout: refuseTimeout, MaxHeaderBytes: 64 << 10,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch r.URL.Path {
+			case "/healthz":
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = w.Write([]byte(`{"status":"ok"}`)) // the client may be gone
+			case "/api/version":
+				w.Header().Set("Content-Type", "application/json")
+				w.Header().Set("X-Content-Type-Options", "nosniff")
+				w.Header().Set("X-Request-Id", d.ids.New(id.Request))
+				_, _ = w.Write(body) // the client may be gone
+			default:
+				fault.Write(w, boot.ErrMaintenance(), d.ids.New(id.Request))
+			}
+		}),
+	}
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+	if err := server.Serve(lent{tcp}); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("refuse requests: %w", err)
+	}
+	return tcp.SetDeadline(time.Time{})
 }

@@ -20,25 +20,26 @@ func bound(t *testing.T, f *folder, addr string) int {
 	return portOf(l)
 }
 
+// This test does not run in parallel, because a child that another test starts has a copy of the listener until it
+// executes its program. The test has its own loopback address, so that no other test takes the port.
 func TestFolder_listen_reusesFreePort(t *testing.T) {
-	t.Parallel()
 	f := &folder{path: t.TempDir()}
-	first := bound(t, f, "127.0.0.1:0")
-	for _, again := range []string{"127.0.0.1:0", "127.0.0.1:", "127.0.0.1:0"} {
+	first := bound(t, f, "127.77.0.1:0")
+	for _, again := range []string{"127.77.0.1:0", "127.77.0.1:", "127.77.0.1:0"} {
 		require.Equal(t, first, bound(t, f, again), again)
 	}
-	require.NotEqual(t, first, bound(t, &folder{path: t.TempDir()}, "127.0.0.1:0"), "another folder has its own port")
+	require.NotEqual(t, first, bound(t, &folder{path: t.TempDir()}, "127.77.0.1:0"), "another folder must have its own port")
 }
 
+// This test does not run in parallel, for the reason given at TestFolder_listen_reusesFreePort.
 func TestFolder_listen_lastPortInUse(t *testing.T) {
-	t.Parallel()
 	f := &folder{path: t.TempDir()}
-	held, err := f.listen("127.0.0.1:0")
+	held, err := f.listen("127.77.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = held.Close() })
-	next := bound(t, f, "127.0.0.1:0")
+	next := bound(t, f, "127.77.0.1:0")
 	require.NotEqual(t, portOf(held), next)
-	require.Equal(t, next, bound(t, f, "127.0.0.1:0"), "later starts reuse the new port")
+	require.Equal(t, next, bound(t, f, "127.77.0.1:0"), "later starts must reuse the new port")
 }
 
 func TestFolder_listen_fixedPort(t *testing.T) {
@@ -50,7 +51,7 @@ func TestFolder_listen_fixedPort(t *testing.T) {
 	_, err = f.listen(held.Addr().String())
 	require.ErrorContains(t, err, "in use by another process")
 	_, err = f.listen("127.0.0.1")
-	require.Error(t, err, "a missing port is not port 0")
+	require.Error(t, err, "a missing port must not count as port 0")
 }
 
 func TestFolder_listen_invalidPortFile(t *testing.T) {

@@ -12,11 +12,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/signalbox-dev/signalbox/agent"
 	"github.com/signalbox-dev/signalbox/internal/boot"
 	"github.com/signalbox-dev/signalbox/internal/version"
 	"github.com/signalbox-dev/signalbox/platform/blob/objectstore"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/conf"
+	"github.com/signalbox-dev/signalbox/platform/httpguard"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/obs"
 	"github.com/signalbox-dev/signalbox/platform/pg/local"
@@ -51,6 +53,8 @@ type daemon struct {
 	access   map[string]migrate.Credentials
 	objects  objectstore.Opened
 	first    *auth.FirstLogin
+
+	signInLink func(context.Context) (auth.SignInLink, error)
 }
 
 // open first takes what another process could hold, the folder and the port, so that a conflict is reported
@@ -68,6 +72,12 @@ func open(ctx context.Context, s *Settings, loaded *conf.Loaded, o Options, clos
 	closers.Add("telemetry", d.obs.Shutdown)
 	for _, w := range loaded.Warnings {
 		d.obs.Log.WarnContext(ctx, "unused setting", "setting", w)
+	}
+	if err := s.agent(s.Data).CheckPrivate(); err != nil {
+		return nil, err
+	}
+	if err := d.freeSpace(ctx); err != nil {
+		return nil, err
 	}
 	if d.folder, err = openFolder(s.Data); err != nil {
 		return nil, err
@@ -89,16 +99,23 @@ func open(ctx context.Context, s *Settings, loaded *conf.Loaded, o Options, clos
 	if d.agents != nil {
 		closers.Add("listener for agents", func(context.Context) error { return ignoreClosed(d.agents.Close()) })
 	}
-	if d.sealing, err = boot.OpenSealing(boot.Audit{Key: d.keys.audit, Dir: cmp.Or(s.Common.Audit.Dir, d.folder.in("audit"))}); err != nil {
+	if d.sealing, err = boot.OpenSealing(boot.Audit{
+		Key: d.keys.audit, Dir: cmp.Or(s.Common.Audit.Dir, d.folder.in("audit")), RevocationDays: s.Common.Audit.RevocationDays,
+	}); err != nil {
 		return nil, err
 	}
 	d.bus = rpc.Memory(rpc.ClientOptions{Clock: d.clock, Telemetry: rpc.Telemetry{Tracer: d.obs.Tracer, Meter: d.obs.Meter}})
 	return d, d.openDatabase(ctx)
 }
 
-// listen listens on the public address. If it is in use, the error names it.
+// freeSpace makes room for the start if the disk is full.
+func (d *daemon) freeSpace(ctx context.Context) error {
+	return agent.FreeSpace(ctx, d.settings.agent(d.settings.Data), d.obs.Logger("agent"))
+}
+
+// listen listens on the public address. If the address is in use, the error names it.
 func listen(addr string) (net.Listener, error) {
-	l, err := net.Listen("tcp", addr) //nolint:noctx // it returns at once.
+	l, err := httpguard.Listen(context.Background(), addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("the address %s is in use by another process; choose another with --listen", addr)
 	}
@@ -127,7 +144,7 @@ func (d *daemon) openDatabase(ctx context.Context) error {
 			return err
 		}
 		d.postgres, err = local.Start(ctx, local.Config{
-			BinDir: bin, Dir: d.folder.in("postgres"), Entropy: rand.Reader, Log: d.obs.Logger("postgres"),
+			BinDir: bin, Dir: d.folder.in("postgres"), Entropy: rand.Reader, Log: d.obs.Logger("postgres"), Meter: d.obs.Meter,
 		})
 		if err != nil {
 			return fmt.Errorf("start Postgres: %w", err)
@@ -181,12 +198,16 @@ func (d *daemon) migrate(ctx context.Context, admin, seed secret.String) error {
 func (d *daemon) env(ctx context.Context, name string) (*boot.Env, error) {
 	e := boot.NewEnv(name, d.obs, d.clock, d.ids, d.bus.As(name))
 	e.Keyring, e.PublicURL, e.Stop, e.Sealing, e.Blobs = d.keys.ring, d.url, d.settings.Common.Stop, d.sealing, d.objects.Store
-	e.EventAge = d.settings.Common.EventAge()
+	e.Ages = d.settings.Common.Ages()
 	creds, ok := d.access[name]
 	if !ok {
 		return e, nil
 	}
-	return e, e.OpenPool(ctx, d.closers, conf.Postgres{URL: creds.URL, MaxConns: poolSize, StatementTimeout: statementTimeout}, false)
+	err := e.OpenPool(ctx, d.closers, conf.Postgres{URL: creds.URL, MaxConns: poolSize, StatementTimeout: statementTimeout}, false)
+	if err != nil {
+		return nil, err
+	}
+	return e, e.OpenRevocations(d.closers)
 }
 
 // openObjects opens the object store. It is in the data folder unless the settings name another place.

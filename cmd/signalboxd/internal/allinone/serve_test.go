@@ -45,7 +45,7 @@ type runningServer struct {
 	stop     func() error
 }
 
-// serve runs signalboxd on the folder until stop is called.
+// serve runs signalboxd on the folder until the function stop of the result is called.
 func serve(t *testing.T, dir string, flags map[string]string) *runningServer {
 	t.Helper()
 	all := map[string]string{"SERVICE_DATA": filepath.Join(dir, "data"), "SERVICE_LISTEN": "127.0.0.1:0", "SERVICE_POSTGRES_CACHE": postgresCache(t)}
@@ -75,10 +75,10 @@ func serve(t *testing.T, dir string, flags map[string]string) *runningServer {
 		}
 		raw, err := os.ReadFile(readyFile)
 		return err == nil && json.Unmarshal(raw, &w.ready) == nil
-	}, 90*time.Second, 20*time.Millisecond, "signalboxd does not become ready")
+	}, 90*time.Second, 20*time.Millisecond, "signalboxd must become ready")
 	select {
 	case err := <-done:
-		done <- err // For stop, which waits for it.
+		done <- err // stop waits for this value
 		require.FailNow(t, "signalboxd ended during its start", "%v\n%s", err, w.log.String())
 	default:
 	}
@@ -118,9 +118,9 @@ func TestRun_loginSurvivesRestart(t *testing.T) {
 	require.NoError(t, first.stop(), first.log.String())
 
 	again := serve(t, dir, map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": "ignored password"})
-	require.Empty(t, again.out.String(), "the first login is shown once")
-	require.Equal(t, http.StatusOK, again.login(shown[1]), "the password still works")
+	require.Empty(t, again.out.String(), "the first login must be shown only once")
+	require.Equal(t, http.StatusOK, again.login(shown[1]), "the password must still work")
 	require.Equal(t, http.StatusUnauthorized, again.login("ignored password"))
 	require.NoError(t, again.stop(), again.log.String())
-	require.FileExists(t, filepath.Join(first.ready.Data, "audit", "auth.jsonl"), "sign-ins are recorded in the sealed audit")
+	require.FileExists(t, filepath.Join(first.ready.Data, "audit", "auth.jsonl"), "sign-ins must be recorded in the sealed audit")
 }

@@ -29,7 +29,8 @@ func folderOf(t *testing.T) string {
 	return dir
 }
 
-// folderWithCluster is folderOf with the files of an empty database server, which spares signalboxd its longest step.
+// folderWithCluster is like folderOf, but the folder contains the files of an empty database server. signalboxd then
+// skips its longest step.
 func folderWithCluster(t *testing.T) string {
 	t.Helper()
 	dir := folderOf(t)
@@ -68,7 +69,7 @@ func TestRun_firstLoginShownBeforeLaterFailure(t *testing.T) {
 	out, _, err := runInvalid(t, flags, Options{Exec: []string{"/bin/false"}, ReadyFile: filepath.Join(dir, "ready.json")})
 	require.ErrorContains(t, err, taken.Addr().String())
 	require.NoFileExists(t, filepath.Join(dir, "ready.json"))
-	require.NoFileExists(t, filepath.Join(dir, "data", "postgres", "postmaster.pid"), "the database was stopped")
+	require.NoFileExists(t, filepath.Join(dir, "data", "postgres", "postmaster.pid"), "the database must have been stopped")
 	shown := regexp.MustCompile(`admin / (\S+)`).FindStringSubmatch(out.String())
 	require.NotNil(t, shown, "the account exists, so its password must have been shown")
 	w := serve(t, dir, nil)
@@ -84,7 +85,7 @@ func TestRun_embeddedAgentJoinsFleet(t *testing.T) {
 	file := filepath.Join(dir, "admin-password")
 	require.NoError(t, os.WriteFile(file, []byte(password+"\n"), 0o600))
 	w := serve(t, dir, map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD_FILE": file, "SERVICE_AGENT_HOSTNAME": "here"})
-	require.Empty(t, w.out.String(), "a configured password is not shown")
+	require.Empty(t, w.out.String(), "a configured password must not be shown")
 	c := w.admin(password)
 	var fleets []struct {
 		ID, Name, Kind string
@@ -113,7 +114,7 @@ func TestRun_embeddedAgentJoinsFleet(t *testing.T) {
 		err := c.Get(t.Context(), "/api/cluster/nodes", nil, &nodes)
 		return err == nil && len(nodes) == 1 && nodes[0].State == "ready"
 	}, 30*time.Second, 50*time.Millisecond)
-	require.Equal(t, node, nodes[0].ID, "a restart creates no new node")
+	require.Equal(t, node, nodes[0].ID, "a restart must not create a new node")
 	require.NoError(t, again.stop())
 }
 
@@ -134,7 +135,7 @@ func TestRun_externalPostgres(t *testing.T) {
 	for range 2 {
 		w := serve(t, dir, flags)
 		require.Equal(t, http.StatusOK, w.login(password))
-		require.NoDirExists(t, filepath.Join(dir, "data", "postgres"), "signalboxd runs no server of its own")
+		require.NoDirExists(t, filepath.Join(dir, "data", "postgres"), "signalboxd must not run a database server of its own")
 		require.NoError(t, w.stop())
 		require.NotContains(t, w.log.String(), server.Password().Reveal())
 	}

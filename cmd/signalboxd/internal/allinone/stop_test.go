@@ -46,8 +46,8 @@ func stopContext(t *testing.T, signal os.Signal) context.Context {
 func TestEndsWorks(t *testing.T) {
 	t.Parallel()
 	require.True(t, endsWorks(stopContext(t, os.Interrupt)))
-	require.False(t, endsWorks(stopContext(t, syscall.SIGTERM)), "works outlive a restart by a service manager")
-	require.False(t, endsWorks(stopContext(t, nil)), "works outlive a failed part of the process")
+	require.False(t, endsWorks(stopContext(t, syscall.SIGTERM)), "works must outlive a restart by a service manager")
+	require.False(t, endsWorks(stopContext(t, nil)), "works must outlive a failed part of the process")
 }
 
 func TestDaemon_graced(t *testing.T) {

@@ -5,7 +5,7 @@
   const at = (id) => document.getElementById(id);
   const form = at("password-form");
   // A path of this installation, which the server has checked.
-  const next = at("sign-in").dataset.next;
+  let next = at("sign-in").dataset.next;
   let token = "";
   let username = "";
   let waiting = 0;
@@ -187,8 +187,8 @@
     at("reveal").setAttribute("aria-pressed", String(hidden));
   };
 
-  // end logs out. If the access token has expired, the session may still exist, so end first gets a new token
-  // with the refresh cookie.
+  // end logs out. If the access token has expired, the session may still exist, so end gets a new token with the
+  // refresh cookie and logs out again.
   const end = async () => {
     const response = await call("/api/auth/logout");
     if (response.status !== 401) return response;
@@ -216,5 +216,30 @@
     at("change-form").addEventListener("submit", change);
   }
   at("sign-out").addEventListener("click", leave);
-  call("/api/auth/refresh").then((response) => (response.ok ? greet(response) : offer()), offer);
+  // linked returns the secret of a sign-in link and removes it from the address, so that neither the history nor a
+  // copied address contains it.
+  const linked = () => {
+    const secret = new URLSearchParams(location.hash.slice(1)).get("link") || "";
+    if (secret) history.replaceState(null, "", location.pathname + location.search);
+    return secret;
+  };
+
+  const enter = async () => {
+    const secret = linked();
+    const used = secret ? await call("/api/auth/link", { link: secret }) : null;
+    if (used && used.ok) {
+      next = next || "/";
+      await greet(used);
+      return;
+    }
+    const session = await call("/api/auth/refresh");
+    if (session.ok) {
+      await greet(session);
+      return;
+    }
+    offer();
+    if (used) problem(sentence(used, "This sign-in link was already used or has expired. Run signalboxd link on the server for another one."));
+  };
+
+  enter().catch(offer);
 })();

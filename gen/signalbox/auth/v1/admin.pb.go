@@ -27,21 +27,27 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Setting is a setting of the installation with the value in force.
 type Setting struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Key   string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// `string`, `integer`, `boolean`, `string_list` or `secret`.
-	Type        string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	// Key of the setting, such as `installation.name`.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// Type of the value: `string`, `integer`, `boolean`, `string_list` or `secret`. A secret is sent as a string.
+	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	// What the setting is for.
 	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
 	// The value in force; null for a secret.
-	Value   []byte `protobuf:"bytes,4,opt,name=value,proto3" json:"value,omitempty"`
+	Value []byte `protobuf:"bytes,4,opt,name=value,proto3" json:"value,omitempty"`
+	// The value that is in force while none is stored; null for a secret.
 	Default []byte `protobuf:"bytes,5,opt,name=default,proto3" json:"default,omitempty"`
-	// Whether a value is stored, instead of the default. The value of a secret is never shown.
+	// Whether a value is stored. If not, the default is in force.
 	Set bool `protobuf:"varint,6,opt,name=set,proto3" json:"set,omitempty"`
 	// Counts the changes, including resets to the default; 0 if the setting was never changed.
-	Version       int32                  `protobuf:"varint,7,opt,name=version,proto3" json:"version,omitempty"`
-	ChangedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
-	ChangedBy     *string                `protobuf:"bytes,9,opt,name=changed_by,json=changedBy,proto3,oneof" json:"changed_by,omitempty"`
+	Version int32 `protobuf:"varint,7,opt,name=version,proto3" json:"version,omitempty"`
+	// When the setting was last changed; null if it was never changed.
+	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
+	// Username, at that time, of the admin who changed the setting last; null if it was never changed.
+	ChangedBy     *string `protobuf:"bytes,9,opt,name=changed_by,json=changedBy,proto3,oneof" json:"changed_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -139,10 +145,13 @@ func (x *Setting) GetChangedBy() string {
 	return ""
 }
 
+// ListSettingsRequest selects a page of the settings.
 type ListSettingsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Limit         *int32                 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -191,9 +200,11 @@ func (x *ListSettingsRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListSettingsResponse is a page of the settings.
 type ListSettingsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Settings      []*Setting             `protobuf:"bytes,1,rep,name=settings,proto3" json:"settings,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The settings, ordered by key.
+	Settings      []*Setting `protobuf:"bytes,1,rep,name=settings,proto3" json:"settings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -235,9 +246,11 @@ func (x *ListSettingsResponse) GetSettings() []*Setting {
 	return nil
 }
 
+// GetSettingRequest selects a setting.
 type GetSettingRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Key of the setting, such as `installation.name`.
+	Key           string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -279,12 +292,16 @@ func (x *GetSettingRequest) GetKey() string {
 	return ""
 }
 
+// PutSettingRequest is a change of a setting.
 type PutSettingRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Key   string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// Null restores the default.
+	// Key of the setting, such as `installation.name`.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// The new value, of the setting's type; a string for a secret. Null or no value restores the default, which deletes a
+	// secret. A string must have visible characters only and must not begin or end with a space. Each setting has bounds
+	// (characters of a string, value of an integer, items of a list), which the error states.
 	Value []byte `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-	// The version that the change is based on.
+	// The version that the change is based on: `version` of the setting when the caller read it.
 	Version       int32 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -341,11 +358,15 @@ func (x *PutSettingRequest) GetVersion() int32 {
 	return 0
 }
 
+// ListSettingVersionsRequest selects a page of the versions of a setting.
 type ListSettingVersionsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Limit         *int32                 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Key of the setting, such as `installation.name`.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -401,9 +422,11 @@ func (x *ListSettingVersionsRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListSettingVersionsResponse is a page of the versions of a setting.
 type ListSettingVersionsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Versions      []*SettingVersion      `protobuf:"bytes,1,rep,name=versions,proto3" json:"versions,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The versions, newest first.
+	Versions      []*SettingVersion `protobuf:"bytes,1,rep,name=versions,proto3" json:"versions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -445,12 +468,17 @@ func (x *ListSettingVersionsResponse) GetVersions() []*SettingVersion {
 	return nil
 }
 
+// SettingVersion is one change of a setting.
 type SettingVersion struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Version       int32                  `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	Value         []byte                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-	ChangedAt     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
-	ChangedBy     string                 `protobuf:"bytes,4,opt,name=changed_by,json=changedBy,proto3" json:"changed_by,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of the version, counted from 1.
+	Version int32 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	// The value that the change stored; null for a secret, and if the change restored the default.
+	Value []byte `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	// When the change was made.
+	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
+	// Username, at that time, of the admin who made the change.
+	ChangedBy     string `protobuf:"bytes,4,opt,name=changed_by,json=changedBy,proto3" json:"changed_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -513,15 +541,24 @@ func (x *SettingVersion) GetChangedBy() string {
 	return ""
 }
 
+// ListAuditRequest selects a page of the audit log. A row must match all given filters.
 type ListAuditRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Limit         *int32                 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
-	Actor         *string                `protobuf:"bytes,3,opt,name=actor,proto3,oneof" json:"actor,omitempty"`
-	Action        *string                `protobuf:"bytes,4,opt,name=action,proto3,oneof" json:"action,omitempty"`
-	TargetKind    *string                `protobuf:"bytes,5,opt,name=target_kind,json=targetKind,proto3,oneof" json:"target_kind,omitempty"`
-	TargetId      *string                `protobuf:"bytes,6,opt,name=target_id,json=targetId,proto3,oneof" json:"target_id,omitempty"`
-	Since         *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=since,proto3" json:"since,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset *int32 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	// Only rows of the actor with this id or username.
+	Actor *string `protobuf:"bytes,3,opt,name=actor,proto3,oneof" json:"actor,omitempty"`
+	// Only rows with this action, such as `team.create`.
+	Action *string `protobuf:"bytes,4,opt,name=action,proto3,oneof" json:"action,omitempty"`
+	// Only rows with a target of this kind, such as `team`.
+	TargetKind *string `protobuf:"bytes,5,opt,name=target_kind,json=targetKind,proto3,oneof" json:"target_kind,omitempty"`
+	// Only rows whose target has this id.
+	TargetId *string `protobuf:"bytes,6,opt,name=target_id,json=targetId,proto3,oneof" json:"target_id,omitempty"`
+	// Only rows from this time on.
+	Since *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=since,proto3" json:"since,omitempty"`
+	// Only rows from before this time.
 	Until         *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=until,proto3" json:"until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -613,9 +650,11 @@ func (x *ListAuditRequest) GetUntil() *timestamppb.Timestamp {
 	return nil
 }
 
+// ListAuditResponse is a page of the audit log.
 type ListAuditResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Rows          []*AuditRow            `protobuf:"bytes,1,rep,name=rows,proto3" json:"rows,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The rows, newest first.
+	Rows          []*AuditRow `protobuf:"bytes,1,rep,name=rows,proto3" json:"rows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -657,22 +696,40 @@ func (x *ListAuditResponse) GetRows() []*AuditRow {
 	return nil
 }
 
+// AuditRow records one action: when it happened, who did it and what it changed.
 type AuditRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	At    *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
-	// The service whose schema holds the row.
-	Service       string  `protobuf:"bytes,3,opt,name=service,proto3" json:"service,omitempty"`
-	ActorKind     string  `protobuf:"bytes,4,opt,name=actor_kind,json=actorKind,proto3" json:"actor_kind,omitempty"`
-	ActorId       *string `protobuf:"bytes,5,opt,name=actor_id,json=actorId,proto3,oneof" json:"actor_id,omitempty"`
-	ActorName     *string `protobuf:"bytes,6,opt,name=actor_name,json=actorName,proto3,oneof" json:"actor_name,omitempty"`
-	SessionId     *string `protobuf:"bytes,7,opt,name=session_id,json=sessionId,proto3,oneof" json:"session_id,omitempty"`
+	// Id of the row, `aud_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// When the action happened.
+	At *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
+	// The service whose database schema contains the row.
+	Service string `protobuf:"bytes,3,opt,name=service,proto3" json:"service,omitempty"`
+	// Kind of the actor: `user`, `agent` (a node), `service` (a service of the installation itself) or `none` (a request
+	// without a credential, such as that of a host that joins a fleet).
+	ActorKind string `protobuf:"bytes,4,opt,name=actor_kind,json=actorKind,proto3" json:"actor_kind,omitempty"`
+	// Id of the user or node, or name of the service. Null if the kind is `none`.
+	ActorId *string `protobuf:"bytes,5,opt,name=actor_id,json=actorId,proto3,oneof" json:"actor_id,omitempty"`
+	// Username of the actor at that time; null if the actor is not a user.
+	ActorName *string `protobuf:"bytes,6,opt,name=actor_name,json=actorName,proto3,oneof" json:"actor_name,omitempty"`
+	// Id of the user's session, `ses_...`; null if the action was not done in a session.
+	SessionId *string `protobuf:"bytes,7,opt,name=session_id,json=sessionId,proto3,oneof" json:"session_id,omitempty"`
+	// Address of the client that sent the request; null if it is not known, for example for an action of a service.
 	ClientAddress *string `protobuf:"bytes,8,opt,name=client_address,json=clientAddress,proto3,oneof" json:"client_address,omitempty"`
-	Action        string  `protobuf:"bytes,9,opt,name=action,proto3" json:"action,omitempty"`
-	TargetKind    string  `protobuf:"bytes,10,opt,name=target_kind,json=targetKind,proto3" json:"target_kind,omitempty"`
-	TargetId      string  `protobuf:"bytes,11,opt,name=target_id,json=targetId,proto3" json:"target_id,omitempty"`
-	Before        []byte  `protobuf:"bytes,12,opt,name=before,proto3" json:"before,omitempty"`
-	After         []byte  `protobuf:"bytes,13,opt,name=after,proto3" json:"after,omitempty"`
+	// What was done, such as `team.create` or `session.open`.
+	Action string `protobuf:"bytes,9,opt,name=action,proto3" json:"action,omitempty"`
+	// Kind of the object to which the action applied, such as `team`.
+	TargetKind string `protobuf:"bytes,10,opt,name=target_kind,json=targetKind,proto3" json:"target_kind,omitempty"`
+	// Id of the object to which the action applied. If such objects have no id, their key or name.
+	TargetId string `protobuf:"bytes,11,opt,name=target_id,json=targetId,proto3" json:"target_id,omitempty"`
+	// State of the object before the action, or a part of it, as JSON; null if none was recorded. Secrets are never
+	// included. A state of more than 64 KiB is replaced by an object with its length in `bytes`, its SHA-256 digest in
+	// `sha256` and `truncated`, which is true. If the states of a page exceed 2 MiB together, those at its end are
+	// replaced in the same way.
+	Before []byte `protobuf:"bytes,12,opt,name=before,proto3" json:"before,omitempty"`
+	// State of the object after the action, in the same form as `before`; null if none was recorded.
+	After []byte `protobuf:"bytes,13,opt,name=after,proto3" json:"after,omitempty"`
+	// Id of the request that caused the action, `req_...`: the X-Request-Id of its response. Null if it is not known.
 	RequestId     *string `protobuf:"bytes,14,opt,name=request_id,json=requestId,proto3,oneof" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -806,6 +863,7 @@ func (x *AuditRow) GetRequestId() string {
 	return ""
 }
 
+// VerifyAuditRequest has no fields.
 type VerifyAuditRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -842,10 +900,13 @@ func (*VerifyAuditRequest) Descriptor() ([]byte, []int) {
 	return file_signalbox_auth_v1_admin_proto_rawDescGZIP(), []int{11}
 }
 
+// AuditReport is the result of a check of the audit log.
 type AuditReport struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Ok            bool                   `protobuf:"varint,1,opt,name=ok,proto3" json:"ok,omitempty"`
-	Chains        []*AuditChain          `protobuf:"bytes,2,rep,name=chains,proto3" json:"chains,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether the chains of all services are intact.
+	Ok bool `protobuf:"varint,1,opt,name=ok,proto3" json:"ok,omitempty"`
+	// The results of the services, one for each.
+	Chains        []*AuditChain `protobuf:"bytes,2,rep,name=chains,proto3" json:"chains,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -894,13 +955,19 @@ func (x *AuditReport) GetChains() []*AuditChain {
 	return nil
 }
 
+// AuditChain is the result of the check of one service's hash chain.
 type AuditChain struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	Service     string                 `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
-	Ok          bool                   `protobuf:"varint,2,opt,name=ok,proto3" json:"ok,omitempty"`
-	Rows        int64                  `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
-	Checkpoints int64                  `protobuf:"varint,4,opt,name=checkpoints,proto3" json:"checkpoints,omitempty"`
-	// The first rows and checkpoints that do not match; null if the chain is intact.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the service.
+	Service string `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
+	// Whether the chain is intact.
+	Ok bool `protobuf:"varint,2,opt,name=ok,proto3" json:"ok,omitempty"`
+	// Number of rows in the chain. The newest rows, usually those of the last few seconds, are not part of it yet.
+	Rows int64 `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
+	// Number of signed heads of the chain that were checked.
+	Checkpoints int64 `protobuf:"varint,4,opt,name=checkpoints,proto3" json:"checkpoints,omitempty"`
+	// What is wrong: the first 20 problems, such as rows and checkpoints that do not match, and the number of further
+	// ones. Null if the chain is intact.
 	Fault         *string `protobuf:"bytes,5,opt,name=fault,proto3,oneof" json:"fault,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1086,10 +1153,12 @@ const file_signalbox_auth_v1_admin_proto_rawDesc = "" +
 	"PutSetting\x12$.signalbox.auth.v1.PutSettingRequest\x1a\x1a.signalbox.auth.v1.Setting\"8\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x06\n" +
 	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02\x1e:\x01*\x1a\x19/api/admin/settings/{key}\x12\xbf\x01\n" +
 	"\x13ListSettingVersions\x12-.signalbox.auth.v1.ListSettingVersionsRequest\x1a..signalbox.auth.v1.ListSettingVersionsResponse\"I\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02.b\bversions\x12\"/api/admin/settings/{key}/versions\x90\x02\x012\x99\x02\n" +
-	"\fAuditService\x12\x83\x01\n" +
-	"\tListAudit\x12#.signalbox.auth.v1.ListAuditRequest\x1a$.signalbox.auth.v1.ListAuditResponse\"+\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02\x18b\x04rows\x12\x10/api/admin/audit\x90\x02\x01\x12\x82\x01\n" +
-	"\vVerifyAudit\x12%.signalbox.auth.v1.VerifyAuditRequest\x1a\x1e.signalbox.auth.v1.AuditReport\",\xea\xc7\x18\x06\b\x02\x10\x02 \x01\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/api/admin/audit/verifyBAZ?github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1;authv1b\x06proto3"
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02.b\bversions\x12\"/api/admin/settings/{key}/versions\x90\x02\x012\xa9\x02\n" +
+	"\fAuditService\x12\x8b\x01\n" +
+	"\tListAudit\x12#.signalbox.auth.v1.ListAuditRequest\x1a$.signalbox.auth.v1.ListAuditResponse\"3\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x04\n" +
+	"\x02\xf6\x03\x82\xd3\xe4\x93\x02\x18b\x04rows\x12\x10/api/admin/audit\x90\x02\x01\x12\x8a\x01\n" +
+	"\vVerifyAudit\x12%.signalbox.auth.v1.VerifyAuditRequest\x1a\x1e.signalbox.auth.v1.AuditReport\"4\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x04\n" +
+	"\x02\xf6\x03\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/api/admin/audit/verifyBAZ?github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1;authv1b\x06proto3"
 
 var (
 	file_signalbox_auth_v1_admin_proto_rawDescOnce sync.Once

@@ -31,13 +31,14 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// SettingService manages the settings that change without a restart. They are typed and versioned; secrets are
+// SettingService manages the settings that change without a restart. The settings are typed and versioned; secrets are
 // write-only.
 type SettingServiceClient interface {
-	// ListSettings lists the settings, ordered by key.
+	// ListSettings lists the settings, ordered by key. Values of secrets are not shown.
 	ListSettings(ctx context.Context, in *ListSettingsRequest, opts ...grpc.CallOption) (*ListSettingsResponse, error)
+	// GetSetting returns one setting. The value of a secret is not shown.
 	GetSetting(ctx context.Context, in *GetSettingRequest, opts ...grpc.CallOption) (*Setting, error)
-	// PutSetting stores a value of the setting's type. If `version` is not the stored version, it fails with 409.
+	// PutSetting stores a value of the setting's type. If `version` is not the stored version, the call fails with 409.
 	PutSetting(ctx context.Context, in *PutSettingRequest, opts ...grpc.CallOption) (*Setting, error)
 	// ListSettingVersions shows how a setting changed, newest first. Values of secrets are not shown.
 	ListSettingVersions(ctx context.Context, in *ListSettingVersionsRequest, opts ...grpc.CallOption) (*ListSettingVersionsResponse, error)
@@ -95,13 +96,14 @@ func (c *settingServiceClient) ListSettingVersions(ctx context.Context, in *List
 // All implementations must embed UnimplementedSettingServiceServer
 // for forward compatibility.
 //
-// SettingService manages the settings that change without a restart. They are typed and versioned; secrets are
+// SettingService manages the settings that change without a restart. The settings are typed and versioned; secrets are
 // write-only.
 type SettingServiceServer interface {
-	// ListSettings lists the settings, ordered by key.
+	// ListSettings lists the settings, ordered by key. Values of secrets are not shown.
 	ListSettings(context.Context, *ListSettingsRequest) (*ListSettingsResponse, error)
+	// GetSetting returns one setting. The value of a secret is not shown.
 	GetSetting(context.Context, *GetSettingRequest) (*Setting, error)
-	// PutSetting stores a value of the setting's type. If `version` is not the stored version, it fails with 409.
+	// PutSetting stores a value of the setting's type. If `version` is not the stored version, the call fails with 409.
 	PutSetting(context.Context, *PutSettingRequest) (*Setting, error)
 	// ListSettingVersions shows how a setting changed, newest first. Values of secrets are not shown.
 	ListSettingVersions(context.Context, *ListSettingVersionsRequest) (*ListSettingVersionsResponse, error)
@@ -259,9 +261,12 @@ const (
 //
 // AuditService shows the merged audit log of all services.
 type AuditServiceClient interface {
-	// ListAudit returns the rows, newest first.
+	// ListAudit lists the rows of all services, newest first. No row is omitted silently: if a service does not respond,
+	// the call fails with 503, and if it fails to read its rows, with 502. The error names the service.
 	ListAudit(ctx context.Context, in *ListAuditRequest, opts ...grpc.CallOption) (*ListAuditResponse, error)
-	// VerifyAudit checks the hash chains of all services and reports for each service whether its chain is intact.
+	// VerifyAudit checks the hash chains of all services and reports for each service whether its chain is intact. If a
+	// service does not respond, the call fails with 503, and if the check itself fails there, with 502. The error names
+	// the service.
 	VerifyAudit(ctx context.Context, in *VerifyAuditRequest, opts ...grpc.CallOption) (*AuditReport, error)
 }
 
@@ -299,9 +304,12 @@ func (c *auditServiceClient) VerifyAudit(ctx context.Context, in *VerifyAuditReq
 //
 // AuditService shows the merged audit log of all services.
 type AuditServiceServer interface {
-	// ListAudit returns the rows, newest first.
+	// ListAudit lists the rows of all services, newest first. No row is omitted silently: if a service does not respond,
+	// the call fails with 503, and if it fails to read its rows, with 502. The error names the service.
 	ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error)
-	// VerifyAudit checks the hash chains of all services and reports for each service whether its chain is intact.
+	// VerifyAudit checks the hash chains of all services and reports for each service whether its chain is intact. If a
+	// service does not respond, the call fails with 503, and if the check itself fails there, with 502. The error names
+	// the service.
 	VerifyAudit(context.Context, *VerifyAuditRequest) (*AuditReport, error)
 	mustEmbedUnimplementedAuditServiceServer()
 }

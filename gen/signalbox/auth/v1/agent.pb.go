@@ -25,6 +25,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// TestAgentModelRequest has no fields.
 type TestAgentModelRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -61,21 +62,24 @@ func (*TestAgentModelRequest) Descriptor() ([]byte, []int) {
 	return file_signalbox_auth_v1_agent_proto_rawDescGZIP(), []int{0}
 }
 
+// AgentModelTest is the result of a test of the diagnosis agent's language model. The API key is masked in all its
+// texts.
 type AgentModelTest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether all three settings have values.
+	// Whether the settings `agent.base_url`, `agent.model` and `agent.api_key` all have values.
 	Configured bool `protobuf:"varint,1,opt,name=configured,proto3" json:"configured,omitempty"`
 	// Whether the model returned text.
 	Ok bool `protobuf:"varint,2,opt,name=ok,proto3" json:"ok,omitempty"`
-	// The model that the server reports; otherwise the configured model.
+	// The name of the model as the server reports it; the configured name if the server reports none.
 	Model string `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
-	// The address that was called; empty if the test made no call.
+	// The address to which the test sends its calls: `agent.base_url` followed by `/chat/completions`. Empty if a setting
+	// has no value, the base URL is not valid, or the test did not start because another one was running.
 	Endpoint string `protobuf:"bytes,4,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
 	// Why `ok` is false, with the key masked; empty otherwise.
 	Error string `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
-	// The beginning of the model's response.
+	// The beginning of the model's response, at most 200 characters; empty if `ok` is false.
 	Sample string `protobuf:"bytes,6,opt,name=sample,proto3" json:"sample,omitempty"`
-	// Whether function calling works.
+	// Whether function calling works: the model called a function, and returned text when it had received the result.
 	ToolsOk bool `protobuf:"varint,7,opt,name=tools_ok,json=toolsOk,proto3" json:"tools_ok,omitempty"`
 	// Why `tools_ok` is false, with the key masked; empty otherwise.
 	ToolsError    string `protobuf:"bytes,8,opt,name=tools_error,json=toolsError,proto3" json:"tools_error,omitempty"`

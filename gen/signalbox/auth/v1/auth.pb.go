@@ -28,10 +28,13 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// LoginRequest contains the credentials of a user.
 type LoginRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Username      string                 `protobuf:"bytes,1,opt,name=username,proto3" json:"username,omitempty"`
-	Password      string                 `protobuf:"bytes,2,opt,name=password,proto3" json:"password,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Username of the user, in the same case as in the account.
+	Username string `protobuf:"bytes,1,opt,name=username,proto3" json:"username,omitempty"`
+	// Password of the user.
+	Password      string `protobuf:"bytes,2,opt,name=password,proto3" json:"password,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -80,10 +83,12 @@ func (x *LoginRequest) GetPassword() string {
 	return ""
 }
 
+// LoginResponse contains an access token. The refresh token is only in the cookie.
 type LoginResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The access token, a JWT.
-	Token         string     `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	// The access token, a JWT. It is valid for 8 hours by default (`SERVICE_JWT_HOURS`), unless it is revoked earlier.
+	Token string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	// The user who is signed in.
 	User          *LoginUser `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -133,10 +138,12 @@ func (x *LoginResponse) GetUser() *LoginUser {
 	return nil
 }
 
+// LoginUser is the user who is signed in.
 type LoginUser struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Username string                 `protobuf:"bytes,1,opt,name=username,proto3" json:"username,omitempty"`
-	// `admin` or `operator`.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Username of the user.
+	Username string `protobuf:"bytes,1,opt,name=username,proto3" json:"username,omitempty"`
+	// Role of the user: `admin` or `operator`.
 	Role          string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -186,6 +193,53 @@ func (x *LoginUser) GetRole() string {
 	return ""
 }
 
+// UseLinkRequest contains the secret of a sign-in link.
+type UseLinkRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The secret, `lnk_...`: what follows `#link=` in the link.
+	Link          string `protobuf:"bytes,1,opt,name=link,proto3" json:"link,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UseLinkRequest) Reset() {
+	*x = UseLinkRequest{}
+	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UseLinkRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UseLinkRequest) ProtoMessage() {}
+
+func (x *UseLinkRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UseLinkRequest.ProtoReflect.Descriptor instead.
+func (*UseLinkRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_auth_v1_auth_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *UseLinkRequest) GetLink() string {
+	if x != nil {
+		return x.Link
+	}
+	return ""
+}
+
+// RefreshRequest has no fields: the refresh token is in the cookie.
 type RefreshRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -194,7 +248,7 @@ type RefreshRequest struct {
 
 func (x *RefreshRequest) Reset() {
 	*x = RefreshRequest{}
-	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[3]
+	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -206,7 +260,7 @@ func (x *RefreshRequest) String() string {
 func (*RefreshRequest) ProtoMessage() {}
 
 func (x *RefreshRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[3]
+	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -219,9 +273,10 @@ func (x *RefreshRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefreshRequest.ProtoReflect.Descriptor instead.
 func (*RefreshRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_auth_v1_auth_proto_rawDescGZIP(), []int{3}
+	return file_signalbox_auth_v1_auth_proto_rawDescGZIP(), []int{4}
 }
 
+// LogoutRequest has no fields.
 type LogoutRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -230,7 +285,7 @@ type LogoutRequest struct {
 
 func (x *LogoutRequest) Reset() {
 	*x = LogoutRequest{}
-	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[4]
+	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -242,7 +297,7 @@ func (x *LogoutRequest) String() string {
 func (*LogoutRequest) ProtoMessage() {}
 
 func (x *LogoutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[4]
+	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -255,9 +310,10 @@ func (x *LogoutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogoutRequest.ProtoReflect.Descriptor instead.
 func (*LogoutRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_auth_v1_auth_proto_rawDescGZIP(), []int{4}
+	return file_signalbox_auth_v1_auth_proto_rawDescGZIP(), []int{5}
 }
 
+// GetMeRequest has no fields.
 type GetMeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -266,7 +322,7 @@ type GetMeRequest struct {
 
 func (x *GetMeRequest) Reset() {
 	*x = GetMeRequest{}
-	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[5]
+	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -278,7 +334,7 @@ func (x *GetMeRequest) String() string {
 func (*GetMeRequest) ProtoMessage() {}
 
 func (x *GetMeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[5]
+	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -291,9 +347,10 @@ func (x *GetMeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMeRequest.ProtoReflect.Descriptor instead.
 func (*GetMeRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_auth_v1_auth_proto_rawDescGZIP(), []int{5}
+	return file_signalbox_auth_v1_auth_proto_rawDescGZIP(), []int{6}
 }
 
+// GetConfigRequest has no fields.
 type GetConfigRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -302,7 +359,7 @@ type GetConfigRequest struct {
 
 func (x *GetConfigRequest) Reset() {
 	*x = GetConfigRequest{}
-	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[6]
+	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -314,7 +371,7 @@ func (x *GetConfigRequest) String() string {
 func (*GetConfigRequest) ProtoMessage() {}
 
 func (x *GetConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[6]
+	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -327,17 +384,21 @@ func (x *GetConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConfigRequest.ProtoReflect.Descriptor instead.
 func (*GetConfigRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_auth_v1_auth_proto_rawDescGZIP(), []int{6}
+	return file_signalbox_auth_v1_auth_proto_rawDescGZIP(), []int{7}
 }
 
+// Me is the caller's account and its quota.
 type Me struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Username string                 `protobuf:"bytes,1,opt,name=username,proto3" json:"username,omitempty"`
-	Role     string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
-	Email    *string                `protobuf:"bytes,3,opt,name=email,proto3,oneof" json:"email,omitempty"`
-	// The keys of the caller's teams.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Username of the user.
+	Username string `protobuf:"bytes,1,opt,name=username,proto3" json:"username,omitempty"`
+	// Role of the user: `admin` or `operator`.
+	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	// E-mail address of the user; null if none is stored.
+	Email *string `protobuf:"bytes,3,opt,name=email,proto3,oneof" json:"email,omitempty"`
+	// The keys of the caller's teams, in alphabetical order.
 	Teams []string `protobuf:"bytes,4,rep,name=teams,proto3" json:"teams,omitempty"`
-	// Null while the quota cannot be read, because the service `jobs` is unavailable.
+	// Quota of the user; null while it cannot be read, because the service `jobs` is unavailable.
 	Quota         *Quota `protobuf:"bytes,5,opt,name=quota,proto3" json:"quota,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -345,7 +406,7 @@ type Me struct {
 
 func (x *Me) Reset() {
 	*x = Me{}
-	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[7]
+	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -357,7 +418,7 @@ func (x *Me) String() string {
 func (*Me) ProtoMessage() {}
 
 func (x *Me) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[7]
+	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -370,7 +431,7 @@ func (x *Me) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Me.ProtoReflect.Descriptor instead.
 func (*Me) Descriptor() ([]byte, []int) {
-	return file_signalbox_auth_v1_auth_proto_rawDescGZIP(), []int{7}
+	return file_signalbox_auth_v1_auth_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Me) GetUsername() string {
@@ -408,19 +469,25 @@ func (x *Me) GetQuota() *Quota {
 	return nil
 }
 
+// Quota is the number of GPUs that a user may hold, and their use. GPUs in the projects of a team count towards the
+// team's quota too.
 type Quota struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	GpuLimit      int32                  `protobuf:"varint,1,opt,name=gpu_limit,json=gpuLimit,proto3" json:"gpu_limit,omitempty"`
-	GpuHeld       int32                  `protobuf:"varint,2,opt,name=gpu_held,json=gpuHeld,proto3" json:"gpu_held,omitempty"`
-	GpuQueued     int32                  `protobuf:"varint,3,opt,name=gpu_queued,json=gpuQueued,proto3" json:"gpu_queued,omitempty"`
-	GpuAvailable  int32                  `protobuf:"varint,4,opt,name=gpu_available,json=gpuAvailable,proto3" json:"gpu_available,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// GPUs that may be held at once.
+	GpuLimit int32 `protobuf:"varint,1,opt,name=gpu_limit,json=gpuLimit,proto3" json:"gpu_limit,omitempty"`
+	// GPUs that placed jobs and engines hold now.
+	GpuHeld int32 `protobuf:"varint,2,opt,name=gpu_held,json=gpuHeld,proto3" json:"gpu_held,omitempty"`
+	// GPUs that queued jobs request.
+	GpuQueued int32 `protobuf:"varint,3,opt,name=gpu_queued,json=gpuQueued,proto3" json:"gpu_queued,omitempty"`
+	// GPUs that could be placed now: `gpu_limit` minus `gpu_held`, but at least 0.
+	GpuAvailable  int32 `protobuf:"varint,4,opt,name=gpu_available,json=gpuAvailable,proto3" json:"gpu_available,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Quota) Reset() {
 	*x = Quota{}
-	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[8]
+	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -432,7 +499,7 @@ func (x *Quota) String() string {
 func (*Quota) ProtoMessage() {}
 
 func (x *Quota) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[8]
+	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -445,7 +512,7 @@ func (x *Quota) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quota.ProtoReflect.Descriptor instead.
 func (*Quota) Descriptor() ([]byte, []int) {
-	return file_signalbox_auth_v1_auth_proto_rawDescGZIP(), []int{8}
+	return file_signalbox_auth_v1_auth_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Quota) GetGpuLimit() int32 {
@@ -476,13 +543,16 @@ func (x *Quota) GetGpuAvailable() int32 {
 	return 0
 }
 
+// AuthConfig is what a client must know before a sign-in.
 type AuthConfig struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// `password` or `oidc`.
-	Methods    []string    `protobuf:"bytes,1,rep,name=methods,proto3" json:"methods,omitempty"`
-	Oidc       *OidcConfig `protobuf:"bytes,2,opt,name=oidc,proto3" json:"oidc,omitempty"`
-	DeviceFlow bool        `protobuf:"varint,3,opt,name=device_flow,json=deviceFlow,proto3" json:"device_flow,omitempty"`
-	// The setting `installation.name`.
+	// How users sign in: `password`, or `oidc` if an OpenID provider is configured. The list has one item.
+	Methods []string `protobuf:"bytes,1,rep,name=methods,proto3" json:"methods,omitempty"`
+	// The OpenID provider; null if users sign in with a password.
+	Oidc *OidcConfig `protobuf:"bytes,2,opt,name=oidc,proto3" json:"oidc,omitempty"`
+	// Whether programs such as the command line can sign in with the device flow.
+	DeviceFlow bool `protobuf:"varint,3,opt,name=device_flow,json=deviceFlow,proto3" json:"device_flow,omitempty"`
+	// Name of the installation: the setting `installation.name`.
 	Installation string `protobuf:"bytes,4,opt,name=installation,proto3" json:"installation,omitempty"`
 	// The setting `installation.announcement`: the admins' notice to all users. Null if it is empty.
 	Announcement *string `protobuf:"bytes,5,opt,name=announcement,proto3,oneof" json:"announcement,omitempty"`
@@ -494,7 +564,7 @@ type AuthConfig struct {
 
 func (x *AuthConfig) Reset() {
 	*x = AuthConfig{}
-	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[9]
+	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -506,7 +576,7 @@ func (x *AuthConfig) String() string {
 func (*AuthConfig) ProtoMessage() {}
 
 func (x *AuthConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[9]
+	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -519,7 +589,7 @@ func (x *AuthConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuthConfig.ProtoReflect.Descriptor instead.
 func (*AuthConfig) Descriptor() ([]byte, []int) {
-	return file_signalbox_auth_v1_auth_proto_rawDescGZIP(), []int{9}
+	return file_signalbox_auth_v1_auth_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AuthConfig) GetMethods() []string {
@@ -564,9 +634,11 @@ func (x *AuthConfig) GetMaintenance() *MaintenanceNotice {
 	return nil
 }
 
+// MaintenanceNotice is the notice to users while the installation is in maintenance.
 type MaintenanceNotice struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Message string                 `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The admin's message, or a default sentence.
+	Message string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
 	// The expected end; null if it is unknown.
 	Until         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -575,7 +647,7 @@ type MaintenanceNotice struct {
 
 func (x *MaintenanceNotice) Reset() {
 	*x = MaintenanceNotice{}
-	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[10]
+	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -587,7 +659,7 @@ func (x *MaintenanceNotice) String() string {
 func (*MaintenanceNotice) ProtoMessage() {}
 
 func (x *MaintenanceNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[10]
+	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -600,7 +672,7 @@ func (x *MaintenanceNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaintenanceNotice.ProtoReflect.Descriptor instead.
 func (*MaintenanceNotice) Descriptor() ([]byte, []int) {
-	return file_signalbox_auth_v1_auth_proto_rawDescGZIP(), []int{10}
+	return file_signalbox_auth_v1_auth_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *MaintenanceNotice) GetMessage() string {
@@ -617,17 +689,20 @@ func (x *MaintenanceNotice) GetUntil() *timestamppb.Timestamp {
 	return nil
 }
 
+// OidcConfig describes the OpenID provider with which users sign in.
 type OidcConfig struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Issuer        string                 `protobuf:"bytes,1,opt,name=issuer,proto3" json:"issuer,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Issuer of the provider, as in its metadata: `SERVICE_OIDC_ISSUER`.
+	Issuer string `protobuf:"bytes,1,opt,name=issuer,proto3" json:"issuer,omitempty"`
+	// Name of the provider on the sign-in page: `SERVICE_OIDC_NAME`.
+	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *OidcConfig) Reset() {
 	*x = OidcConfig{}
-	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[11]
+	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -639,7 +714,7 @@ func (x *OidcConfig) String() string {
 func (*OidcConfig) ProtoMessage() {}
 
 func (x *OidcConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[11]
+	mi := &file_signalbox_auth_v1_auth_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -652,7 +727,7 @@ func (x *OidcConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OidcConfig.ProtoReflect.Descriptor instead.
 func (*OidcConfig) Descriptor() ([]byte, []int) {
-	return file_signalbox_auth_v1_auth_proto_rawDescGZIP(), []int{11}
+	return file_signalbox_auth_v1_auth_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *OidcConfig) GetIssuer() string {
@@ -684,7 +759,10 @@ const file_signalbox_auth_v1_auth_proto_rawDesc = "" +
 	"\x04user\x18\x02 \x01(\v2\x1c.signalbox.auth.v1.LoginUserR\x04user\";\n" +
 	"\tLoginUser\x12\x1a\n" +
 	"\busername\x18\x01 \x01(\tR\busername\x12\x12\n" +
-	"\x04role\x18\x02 \x01(\tR\x04role\"\x10\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\"0\n" +
+	"\x0eUseLinkRequest\x12\x1e\n" +
+	"\x04link\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x04link\"\x10\n" +
 	"\x0eRefreshRequest\"\x0f\n" +
 	"\rLogoutRequest\"\x0e\n" +
 	"\fGetMeRequest\"\x12\n" +
@@ -718,10 +796,12 @@ const file_signalbox_auth_v1_auth_proto_rawDesc = "" +
 	"\n" +
 	"OidcConfig\x12\x16\n" +
 	"\x06issuer\x18\x01 \x01(\tR\x06issuer\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name2\xcc\x04\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name2\xcb\x05\n" +
 	"\vAuthService\x12z\n" +
 	"\x05Login\x12\x1f.signalbox.auth.v1.LoginRequest\x1a .signalbox.auth.v1.LoginResponse\".\xea\xc7\x18\x04\b\x010\x01\xfa\xc7\x18\b\n" +
-	"\x06\x91\x03\xad\x03\xf5\x03\x82\xd3\xe4\x93\x02\x14:\x01*\"\x0f/api/auth/login\x12y\n" +
+	"\x06\x91\x03\xad\x03\xf5\x03\x82\xd3\xe4\x93\x02\x14:\x01*\"\x0f/api/auth/login\x12}\n" +
+	"\aUseLink\x12!.signalbox.auth.v1.UseLinkRequest\x1a .signalbox.auth.v1.LoginResponse\"-\xea\xc7\x18\x04\b\x010\x01\xfa\xc7\x18\b\n" +
+	"\x06\x91\x03\xad\x03\xf5\x03\x82\xd3\xe4\x93\x02\x13:\x01*\"\x0e/api/auth/link\x12y\n" +
 	"\aRefresh\x12!.signalbox.auth.v1.RefreshRequest\x1a .signalbox.auth.v1.LoginResponse\")\xea\xc7\x18\x04\b\x010\x01\xfa\xc7\x18\x04\n" +
 	"\x02\x91\x03\x82\xd3\xe4\x93\x02\x13\"\x11/api/auth/refresh\x12j\n" +
 	"\x06Logout\x12 .signalbox.auth.v1.LogoutRequest\x1a\x16.google.protobuf.Empty\"&\xea\xc7\x18\n" +
@@ -741,41 +821,44 @@ func file_signalbox_auth_v1_auth_proto_rawDescGZIP() []byte {
 	return file_signalbox_auth_v1_auth_proto_rawDescData
 }
 
-var file_signalbox_auth_v1_auth_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_signalbox_auth_v1_auth_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_signalbox_auth_v1_auth_proto_goTypes = []any{
 	(*LoginRequest)(nil),          // 0: signalbox.auth.v1.LoginRequest
 	(*LoginResponse)(nil),         // 1: signalbox.auth.v1.LoginResponse
 	(*LoginUser)(nil),             // 2: signalbox.auth.v1.LoginUser
-	(*RefreshRequest)(nil),        // 3: signalbox.auth.v1.RefreshRequest
-	(*LogoutRequest)(nil),         // 4: signalbox.auth.v1.LogoutRequest
-	(*GetMeRequest)(nil),          // 5: signalbox.auth.v1.GetMeRequest
-	(*GetConfigRequest)(nil),      // 6: signalbox.auth.v1.GetConfigRequest
-	(*Me)(nil),                    // 7: signalbox.auth.v1.Me
-	(*Quota)(nil),                 // 8: signalbox.auth.v1.Quota
-	(*AuthConfig)(nil),            // 9: signalbox.auth.v1.AuthConfig
-	(*MaintenanceNotice)(nil),     // 10: signalbox.auth.v1.MaintenanceNotice
-	(*OidcConfig)(nil),            // 11: signalbox.auth.v1.OidcConfig
-	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
-	(*emptypb.Empty)(nil),         // 13: google.protobuf.Empty
+	(*UseLinkRequest)(nil),        // 3: signalbox.auth.v1.UseLinkRequest
+	(*RefreshRequest)(nil),        // 4: signalbox.auth.v1.RefreshRequest
+	(*LogoutRequest)(nil),         // 5: signalbox.auth.v1.LogoutRequest
+	(*GetMeRequest)(nil),          // 6: signalbox.auth.v1.GetMeRequest
+	(*GetConfigRequest)(nil),      // 7: signalbox.auth.v1.GetConfigRequest
+	(*Me)(nil),                    // 8: signalbox.auth.v1.Me
+	(*Quota)(nil),                 // 9: signalbox.auth.v1.Quota
+	(*AuthConfig)(nil),            // 10: signalbox.auth.v1.AuthConfig
+	(*MaintenanceNotice)(nil),     // 11: signalbox.auth.v1.MaintenanceNotice
+	(*OidcConfig)(nil),            // 12: signalbox.auth.v1.OidcConfig
+	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
+	(*emptypb.Empty)(nil),         // 14: google.protobuf.Empty
 }
 var file_signalbox_auth_v1_auth_proto_depIdxs = []int32{
 	2,  // 0: signalbox.auth.v1.LoginResponse.user:type_name -> signalbox.auth.v1.LoginUser
-	8,  // 1: signalbox.auth.v1.Me.quota:type_name -> signalbox.auth.v1.Quota
-	11, // 2: signalbox.auth.v1.AuthConfig.oidc:type_name -> signalbox.auth.v1.OidcConfig
-	10, // 3: signalbox.auth.v1.AuthConfig.maintenance:type_name -> signalbox.auth.v1.MaintenanceNotice
-	12, // 4: signalbox.auth.v1.MaintenanceNotice.until:type_name -> google.protobuf.Timestamp
+	9,  // 1: signalbox.auth.v1.Me.quota:type_name -> signalbox.auth.v1.Quota
+	12, // 2: signalbox.auth.v1.AuthConfig.oidc:type_name -> signalbox.auth.v1.OidcConfig
+	11, // 3: signalbox.auth.v1.AuthConfig.maintenance:type_name -> signalbox.auth.v1.MaintenanceNotice
+	13, // 4: signalbox.auth.v1.MaintenanceNotice.until:type_name -> google.protobuf.Timestamp
 	0,  // 5: signalbox.auth.v1.AuthService.Login:input_type -> signalbox.auth.v1.LoginRequest
-	3,  // 6: signalbox.auth.v1.AuthService.Refresh:input_type -> signalbox.auth.v1.RefreshRequest
-	4,  // 7: signalbox.auth.v1.AuthService.Logout:input_type -> signalbox.auth.v1.LogoutRequest
-	5,  // 8: signalbox.auth.v1.AuthService.GetMe:input_type -> signalbox.auth.v1.GetMeRequest
-	6,  // 9: signalbox.auth.v1.AuthService.GetConfig:input_type -> signalbox.auth.v1.GetConfigRequest
-	1,  // 10: signalbox.auth.v1.AuthService.Login:output_type -> signalbox.auth.v1.LoginResponse
-	1,  // 11: signalbox.auth.v1.AuthService.Refresh:output_type -> signalbox.auth.v1.LoginResponse
-	13, // 12: signalbox.auth.v1.AuthService.Logout:output_type -> google.protobuf.Empty
-	7,  // 13: signalbox.auth.v1.AuthService.GetMe:output_type -> signalbox.auth.v1.Me
-	9,  // 14: signalbox.auth.v1.AuthService.GetConfig:output_type -> signalbox.auth.v1.AuthConfig
-	10, // [10:15] is the sub-list for method output_type
-	5,  // [5:10] is the sub-list for method input_type
+	3,  // 6: signalbox.auth.v1.AuthService.UseLink:input_type -> signalbox.auth.v1.UseLinkRequest
+	4,  // 7: signalbox.auth.v1.AuthService.Refresh:input_type -> signalbox.auth.v1.RefreshRequest
+	5,  // 8: signalbox.auth.v1.AuthService.Logout:input_type -> signalbox.auth.v1.LogoutRequest
+	6,  // 9: signalbox.auth.v1.AuthService.GetMe:input_type -> signalbox.auth.v1.GetMeRequest
+	7,  // 10: signalbox.auth.v1.AuthService.GetConfig:input_type -> signalbox.auth.v1.GetConfigRequest
+	1,  // 11: signalbox.auth.v1.AuthService.Login:output_type -> signalbox.auth.v1.LoginResponse
+	1,  // 12: signalbox.auth.v1.AuthService.UseLink:output_type -> signalbox.auth.v1.LoginResponse
+	1,  // 13: signalbox.auth.v1.AuthService.Refresh:output_type -> signalbox.auth.v1.LoginResponse
+	14, // 14: signalbox.auth.v1.AuthService.Logout:output_type -> google.protobuf.Empty
+	8,  // 15: signalbox.auth.v1.AuthService.GetMe:output_type -> signalbox.auth.v1.Me
+	10, // 16: signalbox.auth.v1.AuthService.GetConfig:output_type -> signalbox.auth.v1.AuthConfig
+	11, // [11:17] is the sub-list for method output_type
+	5,  // [5:11] is the sub-list for method input_type
 	5,  // [5:5] is the sub-list for extension type_name
 	5,  // [5:5] is the sub-list for extension extendee
 	0,  // [0:5] is the sub-list for field type_name
@@ -786,15 +869,15 @@ func file_signalbox_auth_v1_auth_proto_init() {
 	if File_signalbox_auth_v1_auth_proto != nil {
 		return
 	}
-	file_signalbox_auth_v1_auth_proto_msgTypes[7].OneofWrappers = []any{}
-	file_signalbox_auth_v1_auth_proto_msgTypes[9].OneofWrappers = []any{}
+	file_signalbox_auth_v1_auth_proto_msgTypes[8].OneofWrappers = []any{}
+	file_signalbox_auth_v1_auth_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_auth_v1_auth_proto_rawDesc), len(file_signalbox_auth_v1_auth_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

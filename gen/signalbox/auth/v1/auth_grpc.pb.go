@@ -23,6 +23,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	AuthService_Login_FullMethodName     = "/signalbox.auth.v1.AuthService/Login"
+	AuthService_UseLink_FullMethodName   = "/signalbox.auth.v1.AuthService/UseLink"
 	AuthService_Refresh_FullMethodName   = "/signalbox.auth.v1.AuthService/Refresh"
 	AuthService_Logout_FullMethodName    = "/signalbox.auth.v1.AuthService/Logout"
 	AuthService_GetMe_FullMethodName     = "/signalbox.auth.v1.AuthService/GetMe"
@@ -35,8 +36,14 @@ const (
 //
 // AuthService signs users in and out.
 type AuthServiceClient interface {
-	// Login returns an access token and sets the refresh token as a cookie.
+	// Login returns an access token and sets the refresh token as a cookie. An address may make 10 attempts a minute,
+	// whatever their result; further attempts fail with 429. Changes of a password count as attempts, and an IPv6 address
+	// counts as its /64 network. If users sign in with an OpenID provider, the call fails with 501.
 	Login(ctx context.Context, in *LoginRequest, opts ...grpc.CallOption) (*LoginResponse, error)
+	// UseLink signs in the browser that opens a sign-in link. signalboxd prints such a link on the machine on which it runs.
+	// A link works once, within ten minutes. Attempts count as login attempts of the address. If users sign in with an
+	// OpenID provider, the call fails with 501.
+	UseLink(ctx context.Context, in *UseLinkRequest, opts ...grpc.CallOption) (*LoginResponse, error)
 	// Refresh exchanges the refresh cookie for a new access token and a new cookie. A client that lost the response may
 	// repeat the call with the old cookie for ten seconds, from the same address, and gets the same new cookie. Any other
 	// repeat ends the session.
@@ -61,6 +68,16 @@ func (c *authServiceClient) Login(ctx context.Context, in *LoginRequest, opts ..
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(LoginResponse)
 	err := c.cc.Invoke(ctx, AuthService_Login_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *authServiceClient) UseLink(ctx context.Context, in *UseLinkRequest, opts ...grpc.CallOption) (*LoginResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(LoginResponse)
+	err := c.cc.Invoke(ctx, AuthService_UseLink_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -113,8 +130,14 @@ func (c *authServiceClient) GetConfig(ctx context.Context, in *GetConfigRequest,
 //
 // AuthService signs users in and out.
 type AuthServiceServer interface {
-	// Login returns an access token and sets the refresh token as a cookie.
+	// Login returns an access token and sets the refresh token as a cookie. An address may make 10 attempts a minute,
+	// whatever their result; further attempts fail with 429. Changes of a password count as attempts, and an IPv6 address
+	// counts as its /64 network. If users sign in with an OpenID provider, the call fails with 501.
 	Login(context.Context, *LoginRequest) (*LoginResponse, error)
+	// UseLink signs in the browser that opens a sign-in link. signalboxd prints such a link on the machine on which it runs.
+	// A link works once, within ten minutes. Attempts count as login attempts of the address. If users sign in with an
+	// OpenID provider, the call fails with 501.
+	UseLink(context.Context, *UseLinkRequest) (*LoginResponse, error)
 	// Refresh exchanges the refresh cookie for a new access token and a new cookie. A client that lost the response may
 	// repeat the call with the old cookie for ten seconds, from the same address, and gets the same new cookie. Any other
 	// repeat ends the session.
@@ -137,6 +160,9 @@ type UnimplementedAuthServiceServer struct{}
 
 func (UnimplementedAuthServiceServer) Login(context.Context, *LoginRequest) (*LoginResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Login not implemented")
+}
+func (UnimplementedAuthServiceServer) UseLink(context.Context, *UseLinkRequest) (*LoginResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UseLink not implemented")
 }
 func (UnimplementedAuthServiceServer) Refresh(context.Context, *RefreshRequest) (*LoginResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Refresh not implemented")
@@ -185,6 +211,24 @@ func _AuthService_Login_Handler(srv interface{}, ctx context.Context, dec func(i
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(AuthServiceServer).Login(ctx, req.(*LoginRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AuthService_UseLink_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UseLinkRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AuthServiceServer).UseLink(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AuthService_UseLink_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AuthServiceServer).UseLink(ctx, req.(*UseLinkRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -271,6 +315,10 @@ var AuthService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Login",
 			Handler:    _AuthService_Login_Handler,
+		},
+		{
+			MethodName: "UseLink",
+			Handler:    _AuthService_UseLink_Handler,
 		},
 		{
 			MethodName: "Refresh",

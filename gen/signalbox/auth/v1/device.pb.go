@@ -27,12 +27,15 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// DeviceDecision is a user's decision on a request.
 type DeviceDecision int32
 
 const (
 	DeviceDecision_DEVICE_DECISION_UNSPECIFIED DeviceDecision = 0
-	DeviceDecision_DEVICE_DECISION_APPROVE     DeviceDecision = 1
-	DeviceDecision_DEVICE_DECISION_DENY        DeviceDecision = 2
+	// The program gets an access token of the user.
+	DeviceDecision_DEVICE_DECISION_APPROVE DeviceDecision = 1
+	// The program gets the error `access_denied`.
+	DeviceDecision_DEVICE_DECISION_DENY DeviceDecision = 2
 )
 
 // Enum value maps for DeviceDecision.
@@ -76,9 +79,10 @@ func (DeviceDecision) EnumDescriptor() ([]byte, []int) {
 	return file_signalbox_auth_v1_device_proto_rawDescGZIP(), []int{0}
 }
 
+// CreateDeviceCodeRequest is the request of a program that wants to sign in.
 type CreateDeviceCodeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The requesting program, shown on the approval page; `signalbox-cli` if absent.
+	// The requesting program, shown on the approval page; `Signalbox CLI` if absent. Only visible characters are allowed.
 	ClientName    *string `protobuf:"bytes,1,opt,name=client_name,json=clientName,proto3,oneof" json:"client_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -121,16 +125,21 @@ func (x *CreateDeviceCodeRequest) GetClientName() string {
 	return ""
 }
 
+// DeviceCode contains the codes of a new flow.
 type DeviceCode struct {
-	state      protoimpl.MessageState `protogen:"open.v1"`
-	DeviceCode string                 `protobuf:"bytes,1,opt,name=device_code,json=deviceCode,proto3" json:"device_code,omitempty"`
-	// Eight letters in two groups, without vowels: `WDJB-MJHT`.
-	UserCode                string `protobuf:"bytes,2,opt,name=user_code,json=userCode,proto3" json:"user_code,omitempty"`
-	VerificationUri         string `protobuf:"bytes,3,opt,name=verification_uri,json=verificationUri,proto3" json:"verification_uri,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The code with which the program polls, `dvc_...`. It is a secret.
+	DeviceCode string `protobuf:"bytes,1,opt,name=device_code,json=deviceCode,proto3" json:"device_code,omitempty"`
+	// The code that identifies the request on the approval page: eight letters in two groups, without vowels, such as
+	// `WDJB-MJHT`.
+	UserCode string `protobuf:"bytes,2,opt,name=user_code,json=userCode,proto3" json:"user_code,omitempty"`
+	// Address of the approval page, where the user enters the user code.
+	VerificationUri string `protobuf:"bytes,3,opt,name=verification_uri,json=verificationUri,proto3" json:"verification_uri,omitempty"`
+	// Address of the approval page with the user code in its query.
 	VerificationUriComplete string `protobuf:"bytes,4,opt,name=verification_uri_complete,json=verificationUriComplete,proto3" json:"verification_uri_complete,omitempty"`
 	// Seconds until both codes expire.
 	ExpiresIn int32 `protobuf:"varint,5,opt,name=expires_in,json=expiresIn,proto3" json:"expires_in,omitempty"`
-	// The minimum number of seconds between two polls.
+	// The minimum number of seconds between two polls. Each poll that comes too early adds five seconds.
 	Interval      int32 `protobuf:"varint,6,opt,name=interval,proto3" json:"interval,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -208,9 +217,11 @@ func (x *DeviceCode) GetInterval() int32 {
 	return 0
 }
 
+// PollDeviceTokenRequest is a poll for the access token.
 type PollDeviceTokenRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	DeviceCode    string                 `protobuf:"bytes,1,opt,name=device_code,json=deviceCode,proto3" json:"device_code,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The `device_code` of the flow.
+	DeviceCode    string `protobuf:"bytes,1,opt,name=device_code,json=deviceCode,proto3" json:"device_code,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -252,12 +263,15 @@ func (x *PollDeviceTokenRequest) GetDeviceCode() string {
 	return ""
 }
 
+// DeviceToken is the access token of an approved flow. There is no refresh token: when the access token has expired,
+// the program begins another flow.
 type DeviceToken struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	AccessToken string                 `protobuf:"bytes,1,opt,name=access_token,json=accessToken,proto3" json:"access_token,omitempty"`
-	// `Bearer`.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The access token, a JWT.
+	AccessToken string `protobuf:"bytes,1,opt,name=access_token,json=accessToken,proto3" json:"access_token,omitempty"`
+	// Always `Bearer`.
 	TokenType string `protobuf:"bytes,2,opt,name=token_type,json=tokenType,proto3" json:"token_type,omitempty"`
-	// Seconds.
+	// Seconds until the access token expires.
 	ExpiresIn     int32 `protobuf:"varint,3,opt,name=expires_in,json=expiresIn,proto3" json:"expires_in,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -314,9 +328,11 @@ func (x *DeviceToken) GetExpiresIn() int32 {
 	return 0
 }
 
+// GetDeviceRequestRequest selects a request.
 type GetDeviceRequestRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	UserCode      string                 `protobuf:"bytes,1,opt,name=user_code,json=userCode,proto3" json:"user_code,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The user code that the program shows. Case, spaces and hyphens do not matter.
+	UserCode      string `protobuf:"bytes,1,opt,name=user_code,json=userCode,proto3" json:"user_code,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -358,15 +374,20 @@ func (x *GetDeviceRequestRequest) GetUserCode() string {
 	return ""
 }
 
+// DeviceRequest is a program's request for access, as the deciding user sees it.
 type DeviceRequest struct {
-	state      protoimpl.MessageState `protogen:"open.v1"`
-	UserCode   string                 `protobuf:"bytes,1,opt,name=user_code,json=userCode,proto3" json:"user_code,omitempty"`
-	ClientName string                 `protobuf:"bytes,2,opt,name=client_name,json=clientName,proto3" json:"client_name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The user code that the program shows.
+	UserCode string `protobuf:"bytes,1,opt,name=user_code,json=userCode,proto3" json:"user_code,omitempty"`
+	// The name that the program gave itself. It is not verified.
+	ClientName string `protobuf:"bytes,2,opt,name=client_name,json=clientName,proto3" json:"client_name,omitempty"`
 	// The address that requested the code.
-	ClientAddress string                 `protobuf:"bytes,3,opt,name=client_address,json=clientAddress,proto3" json:"client_address,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// `pending`, `approved` or `denied`.
+	ClientAddress string `protobuf:"bytes,3,opt,name=client_address,json=clientAddress,proto3" json:"client_address,omitempty"`
+	// When the code was requested.
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// When the codes expire.
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// `pending`, `approved` or `denied`. The state stays `approved` when the program has got its token.
 	State         string `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -444,10 +465,13 @@ func (x *DeviceRequest) GetState() string {
 	return ""
 }
 
+// DecideDeviceRequestRequest is the caller's decision on a request.
 type DecideDeviceRequestRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	UserCode      string                 `protobuf:"bytes,1,opt,name=user_code,json=userCode,proto3" json:"user_code,omitempty"`
-	Decision      DeviceDecision         `protobuf:"varint,2,opt,name=decision,proto3,enum=signalbox.auth.v1.DeviceDecision" json:"decision,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The user code that the program shows. Case, spaces and hyphens do not matter.
+	UserCode string `protobuf:"bytes,1,opt,name=user_code,json=userCode,proto3" json:"user_code,omitempty"`
+	// With `approve`, the program gets an access token of the caller; with `deny`, it gets the error `access_denied`.
+	Decision      DeviceDecision `protobuf:"varint,2,opt,name=decision,proto3,enum=signalbox.auth.v1.DeviceDecision" json:"decision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

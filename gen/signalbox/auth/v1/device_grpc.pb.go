@@ -33,15 +33,20 @@ const (
 //
 // DeviceService issues device codes, lets a signed-in user approve or deny them, and serves the device's polls.
 type DeviceServiceClient interface {
-	// CreateDeviceCode begins a flow. Only polls from the client's address are accepted.
+	// CreateDeviceCode begins a flow. Only polls from the client's address are accepted. An address may begin 30 flows a
+	// minute and have 100 undecided ones; further calls fail with 429. An IPv6 address counts as its /64 network.
 	CreateDeviceCode(ctx context.Context, in *CreateDeviceCodeRequest, opts ...grpc.CallOption) (*DeviceCode, error)
-	// PollDeviceToken returns the access token once, after approval. Before the approval, a poll fails with 400 and the
-	// error `authorization_pending`, or `slow_down` if it comes before the interval has passed. An address may poll 20
+	// PollDeviceToken returns the access token once, after approval. Before the decision, a poll fails with 400 and the
+	// error `authorization_pending`, or `slow_down` if it comes before the interval has passed, which makes the interval
+	// five seconds longer. `access_denied`, `expired_token` and `invalid_grant` end the flow. An address may poll 20
 	// times a minute; further polls fail with 429.
 	PollDeviceToken(ctx context.Context, in *PollDeviceTokenRequest, opts ...grpc.CallOption) (*DeviceToken, error)
-	// GetDeviceRequest shows a signed-in user which program requests access.
+	// GetDeviceRequest shows a signed-in user which program requests access. It returns 404 if the code is wrong or has
+	// expired, or if another user has decided the request. A user may try 10 wrong codes in 15 minutes, and an address
+	// 30; further calls fail with 429.
 	GetDeviceRequest(ctx context.Context, in *GetDeviceRequestRequest, opts ...grpc.CallOption) (*DeviceRequest, error)
-	// DecideDeviceRequest approves or denies a request, once.
+	// DecideDeviceRequest approves or denies a request, once. After an approval, the next poll of the device opens a
+	// session of the caller. A session that a device or a program opened cannot approve (403).
 	DecideDeviceRequest(ctx context.Context, in *DecideDeviceRequestRequest, opts ...grpc.CallOption) (*DeviceRequest, error)
 }
 
@@ -99,15 +104,20 @@ func (c *deviceServiceClient) DecideDeviceRequest(ctx context.Context, in *Decid
 //
 // DeviceService issues device codes, lets a signed-in user approve or deny them, and serves the device's polls.
 type DeviceServiceServer interface {
-	// CreateDeviceCode begins a flow. Only polls from the client's address are accepted.
+	// CreateDeviceCode begins a flow. Only polls from the client's address are accepted. An address may begin 30 flows a
+	// minute and have 100 undecided ones; further calls fail with 429. An IPv6 address counts as its /64 network.
 	CreateDeviceCode(context.Context, *CreateDeviceCodeRequest) (*DeviceCode, error)
-	// PollDeviceToken returns the access token once, after approval. Before the approval, a poll fails with 400 and the
-	// error `authorization_pending`, or `slow_down` if it comes before the interval has passed. An address may poll 20
+	// PollDeviceToken returns the access token once, after approval. Before the decision, a poll fails with 400 and the
+	// error `authorization_pending`, or `slow_down` if it comes before the interval has passed, which makes the interval
+	// five seconds longer. `access_denied`, `expired_token` and `invalid_grant` end the flow. An address may poll 20
 	// times a minute; further polls fail with 429.
 	PollDeviceToken(context.Context, *PollDeviceTokenRequest) (*DeviceToken, error)
-	// GetDeviceRequest shows a signed-in user which program requests access.
+	// GetDeviceRequest shows a signed-in user which program requests access. It returns 404 if the code is wrong or has
+	// expired, or if another user has decided the request. A user may try 10 wrong codes in 15 minutes, and an address
+	// 30; further calls fail with 429.
 	GetDeviceRequest(context.Context, *GetDeviceRequestRequest) (*DeviceRequest, error)
-	// DecideDeviceRequest approves or denies a request, once.
+	// DecideDeviceRequest approves or denies a request, once. After an approval, the next poll of the device opens a
+	// session of the caller. A session that a device or a program opened cannot approve (403).
 	DecideDeviceRequest(context.Context, *DecideDeviceRequestRequest) (*DeviceRequest, error)
 	mustEmbedUnimplementedDeviceServiceServer()
 }

@@ -27,12 +27,15 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// KeyPurpose is what a key signs.
 type KeyPurpose int32
 
 const (
 	KeyPurpose_KEY_PURPOSE_UNSPECIFIED KeyPurpose = 0
-	KeyPurpose_KEY_PURPOSE_ACCESS      KeyPurpose = 1
-	KeyPurpose_KEY_PURPOSE_CALLER      KeyPurpose = 2
+	// Access tokens.
+	KeyPurpose_KEY_PURPOSE_ACCESS KeyPurpose = 1
+	// The caller identities that services send to each other.
+	KeyPurpose_KEY_PURPOSE_CALLER KeyPurpose = 2
 )
 
 // Enum value maps for KeyPurpose.
@@ -76,17 +79,25 @@ func (KeyPurpose) EnumDescriptor() ([]byte, []int) {
 	return file_signalbox_auth_v1_key_proto_rawDescGZIP(), []int{0}
 }
 
+// SigningKey is a signing key, without its private half.
 type SigningKey struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Kid     string                 `protobuf:"bytes,1,opt,name=kid,proto3" json:"kid,omitempty"`
-	Purpose KeyPurpose             `protobuf:"varint,2,opt,name=purpose,proto3,enum=signalbox.auth.v1.KeyPurpose" json:"purpose,omitempty"`
-	// `published`, `signing`, `verifying`, `retired` or `revoked`.
-	State     string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the key, which the tokens that it signs contain as `kid`.
+	Kid string `protobuf:"bytes,1,opt,name=kid,proto3" json:"kid,omitempty"`
+	// What the key signs: `access` for access tokens, `caller` for the caller identities that services send to each
+	// other.
+	Purpose KeyPurpose `protobuf:"varint,2,opt,name=purpose,proto3,enum=signalbox.auth.v1.KeyPurpose" json:"purpose,omitempty"`
+	// `published` (does not sign yet), `signing` (signs new tokens), `verifying` (signs no more, but its signatures are
+	// still accepted), `retired` (all tokens that it signed have expired) or `revoked` (its signatures are rejected).
+	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	// When the key was created.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// The time from which the key signs.
 	SignsAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=signs_at,json=signsAt,proto3" json:"signs_at,omitempty"`
-	// The time until which the key's signatures are accepted; null while the key has no successor.
+	// The time until which the key's signatures are accepted, unless it is revoked earlier. Null while no rotation has
+	// given the key a successor; a rotation with `revoke` does not set the time.
 	VerifiesUntil *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=verifies_until,json=verifiesUntil,proto3" json:"verifies_until,omitempty"`
+	// When the key was revoked; null if it was not.
 	RevokedAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=revoked_at,json=revokedAt,proto3" json:"revoked_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -171,10 +182,13 @@ func (x *SigningKey) GetRevokedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// ListKeysRequest selects a page of the keys.
 type ListKeysRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Limit         *int32                 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -223,9 +237,12 @@ func (x *ListKeysRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListKeysResponse is a page of the keys.
 type ListKeysResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Keys          []*SigningKey          `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The keys, those for access tokens first and the newest first within each purpose. Retired and revoked keys are
+	// included.
+	Keys          []*SigningKey `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -267,9 +284,12 @@ func (x *ListKeysResponse) GetKeys() []*SigningKey {
 	return nil
 }
 
+// RotateKeyRequest states which key to replace, and how.
 type RotateKeyRequest struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Purpose KeyPurpose             `protobuf:"varint,1,opt,name=purpose,proto3,enum=signalbox.auth.v1.KeyPurpose" json:"purpose,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the key signs: `access` for access tokens, `caller` for the caller identities that services send to each
+	// other.
+	Purpose KeyPurpose `protobuf:"varint,1,opt,name=purpose,proto3,enum=signalbox.auth.v1.KeyPurpose" json:"purpose,omitempty"`
 	// Whether all former keys of the purpose are revoked, so that everything they signed is rejected.
 	Revoke        bool `protobuf:"varint,2,opt,name=revoke,proto3" json:"revoke,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -320,9 +340,10 @@ func (x *RotateKeyRequest) GetRevoke() bool {
 	return false
 }
 
+// RotateKeyResponse contains the keys of the purpose after the rotation.
 type RotateKeyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The keys of the purpose, newest first.
+	// The keys of the purpose, newest first; at most 50.
 	Keys          []*SigningKey `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -35,7 +35,8 @@ type KeyServiceClient interface {
 	ListKeys(ctx context.Context, in *ListKeysRequest, opts ...grpc.CallOption) (*ListKeysResponse, error)
 	// RotateKey publishes a new key, which begins to sign two minutes later. Tokens that the previous key signed stay
 	// valid. With `revoke`, the new key signs at once and all former keys of the purpose are revoked. All replicas reject
-	// access tokens of revoked keys at once, and caller identities of revoked keys within seconds.
+	// access tokens of revoked keys at once, and caller identities of revoked keys within seconds. While the newest key
+	// does not sign yet, the call fails with 409 unless it has `revoke`.
 	RotateKey(ctx context.Context, in *RotateKeyRequest, opts ...grpc.CallOption) (*RotateKeyResponse, error)
 }
 
@@ -77,7 +78,8 @@ type KeyServiceServer interface {
 	ListKeys(context.Context, *ListKeysRequest) (*ListKeysResponse, error)
 	// RotateKey publishes a new key, which begins to sign two minutes later. Tokens that the previous key signed stay
 	// valid. With `revoke`, the new key signs at once and all former keys of the purpose are revoked. All replicas reject
-	// access tokens of revoked keys at once, and caller identities of revoked keys within seconds.
+	// access tokens of revoked keys at once, and caller identities of revoked keys within seconds. While the newest key
+	// does not sign yet, the call fails with 409 unless it has `revoke`.
 	RotateKey(context.Context, *RotateKeyRequest) (*RotateKeyResponse, error)
 	mustEmbedUnimplementedKeyServiceServer()
 }

@@ -79,6 +79,7 @@ func (MaintenanceMode) EnumDescriptor() ([]byte, []int) {
 	return file_signalbox_auth_v1_maintenance_proto_rawDescGZIP(), []int{0}
 }
 
+// GetMaintenanceRequest has no fields.
 type GetMaintenanceRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -115,12 +116,16 @@ func (*GetMaintenanceRequest) Descriptor() ([]byte, []int) {
 	return file_signalbox_auth_v1_maintenance_proto_rawDescGZIP(), []int{0}
 }
 
+// SetMaintenanceRequest is a change of the maintenance mode.
 type SetMaintenanceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Mode  MaintenanceMode        `protobuf:"varint,1,opt,name=mode,proto3,enum=signalbox.auth.v1.MaintenanceMode" json:"mode,omitempty"`
-	// The `detail` of refusals; a default sentence if absent. Not stored with `off`.
+	// `off` if requests are served, `maintenance` if they are refused.
+	Mode MaintenanceMode `protobuf:"varint,1,opt,name=mode,proto3,enum=signalbox.auth.v1.MaintenanceMode" json:"mode,omitempty"`
+	// The `detail` of the errors that refused requests get; a default sentence if absent. Not stored if `mode` is `off`.
 	Message *string `protobuf:"bytes,2,opt,name=message,proto3,oneof" json:"message,omitempty"`
-	// The expected end, which refusals state as Retry-After. The mode does not end by itself. Not stored with `off`.
+	// The expected end, which must be in the future. Refused requests get the time that remains as Retry-After, but at
+	// most one hour; without an expected end, or after it, they get one minute. The mode does not end by itself. Not
+	// stored if `mode` is `off`.
 	Until         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -177,15 +182,18 @@ func (x *SetMaintenanceRequest) GetUntil() *timestamppb.Timestamp {
 	return nil
 }
 
+// Maintenance is the maintenance mode of the installation.
 type Maintenance struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Mode  MaintenanceMode        `protobuf:"varint,1,opt,name=mode,proto3,enum=signalbox.auth.v1.MaintenanceMode" json:"mode,omitempty"`
-	// The `detail` of refusals; null with `off`.
-	Message *string                `protobuf:"bytes,2,opt,name=message,proto3,oneof" json:"message,omitempty"`
-	Until   *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
-	// Null if the mode was never changed.
+	// `off` if requests are served, `maintenance` if they are refused.
+	Mode MaintenanceMode `protobuf:"varint,1,opt,name=mode,proto3,enum=signalbox.auth.v1.MaintenanceMode" json:"mode,omitempty"`
+	// The `detail` of the errors that refused requests get; null if `mode` is `off`.
+	Message *string `protobuf:"bytes,2,opt,name=message,proto3,oneof" json:"message,omitempty"`
+	// The expected end; null if it is unknown or `mode` is `off`.
+	Until *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
+	// When the mode was last set; null if it was never set.
 	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
-	// Username of the admin who changed the mode last.
+	// Username, at that time, of the admin who set the mode last; null if it was never set.
 	ChangedBy     *string `protobuf:"bytes,5,opt,name=changed_by,json=changedBy,proto3,oneof" json:"changed_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

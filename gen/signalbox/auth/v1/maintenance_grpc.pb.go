@@ -30,12 +30,12 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // MaintenanceService switches the maintenance mode of the API on and off. In maintenance every request fails with 503,
-// code `maintenance`, except version, health, signing in and out, refresh, the sign-in configuration and these two
-// routes. Reports of runs, signed URLs, agents and inference continue.
+// code `maintenance`, except version, health, signing in and out, token refresh, the sign-in configuration and the two
+// routes of this service. Inference, agents, signed URLs and the reports of runs continue.
 type MaintenanceServiceClient interface {
 	// GetMaintenance returns the current mode.
 	GetMaintenance(ctx context.Context, in *GetMaintenanceRequest, opts ...grpc.CallOption) (*Maintenance, error)
-	// SetMaintenance changes the mode. When the call returns, all replicas no longer serve requests in the previous mode.
+	// SetMaintenance changes the mode. When the call returns, no replica serves requests in the previous mode any more.
 	SetMaintenance(ctx context.Context, in *SetMaintenanceRequest, opts ...grpc.CallOption) (*Maintenance, error)
 }
 
@@ -72,12 +72,12 @@ func (c *maintenanceServiceClient) SetMaintenance(ctx context.Context, in *SetMa
 // for forward compatibility.
 //
 // MaintenanceService switches the maintenance mode of the API on and off. In maintenance every request fails with 503,
-// code `maintenance`, except version, health, signing in and out, refresh, the sign-in configuration and these two
-// routes. Reports of runs, signed URLs, agents and inference continue.
+// code `maintenance`, except version, health, signing in and out, token refresh, the sign-in configuration and the two
+// routes of this service. Inference, agents, signed URLs and the reports of runs continue.
 type MaintenanceServiceServer interface {
 	// GetMaintenance returns the current mode.
 	GetMaintenance(context.Context, *GetMaintenanceRequest) (*Maintenance, error)
-	// SetMaintenance changes the mode. When the call returns, all replicas no longer serve requests in the previous mode.
+	// SetMaintenance changes the mode. When the call returns, no replica serves requests in the previous mode any more.
 	SetMaintenance(context.Context, *SetMaintenanceRequest) (*Maintenance, error)
 	mustEmbedUnimplementedMaintenanceServiceServer()
 }

@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/auth/v1/oauth.proto
 
-// The authorization server: a user lets a program act for them on one resource (OAuth 2.1, RFC 8707).
+// The authorization server: a user permits a program to use one resource on the user's behalf (OAuth 2.1, RFC 8707).
 
 package authv1
 
@@ -26,18 +26,30 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// DecideAuthorizationRequest is an authorization request with the user's decision. The parameters of the client are
+// passed on unchanged. If one of them is not valid, apart from `client_id` and `redirect_uri`, the redirect address
+// contains an error for the client.
 type DecideAuthorizationRequest struct {
-	state               protoimpl.MessageState `protogen:"open.v1"`
-	ResponseType        string                 `protobuf:"bytes,1,opt,name=response_type,json=responseType,proto3" json:"response_type,omitempty"`
-	ClientId            string                 `protobuf:"bytes,2,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
-	RedirectUri         string                 `protobuf:"bytes,3,opt,name=redirect_uri,json=redirectUri,proto3" json:"redirect_uri,omitempty"`
-	CodeChallenge       string                 `protobuf:"bytes,4,opt,name=code_challenge,json=codeChallenge,proto3" json:"code_challenge,omitempty"`
-	CodeChallengeMethod string                 `protobuf:"bytes,5,opt,name=code_challenge_method,json=codeChallengeMethod,proto3" json:"code_challenge_method,omitempty"`
-	// The one resource that the token is for (RFC 8707).
-	Resource string  `protobuf:"bytes,6,opt,name=resource,proto3" json:"resource,omitempty"`
-	Scope    *string `protobuf:"bytes,7,opt,name=scope,proto3,oneof" json:"scope,omitempty"`
-	State    *string `protobuf:"bytes,8,opt,name=state,proto3,oneof" json:"state,omitempty"`
-	// False denies: the client gets `access_denied`.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Must be `code`.
+	ResponseType string `protobuf:"bytes,1,opt,name=response_type,json=responseType,proto3" json:"response_type,omitempty"`
+	// Id of a registered client.
+	ClientId string `protobuf:"bytes,2,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
+	// A registered redirect address of the client. The port of an http address on a loopback host may differ.
+	RedirectUri string `protobuf:"bytes,3,opt,name=redirect_uri,json=redirectUri,proto3" json:"redirect_uri,omitempty"`
+	// The challenge of PKCE (RFC 7636): the SHA-256 digest of the client's verifier in base64url without padding, 43
+	// characters.
+	CodeChallenge string `protobuf:"bytes,4,opt,name=code_challenge,json=codeChallenge,proto3" json:"code_challenge,omitempty"`
+	// Must be `S256`.
+	CodeChallengeMethod string `protobuf:"bytes,5,opt,name=code_challenge_method,json=codeChallengeMethod,proto3" json:"code_challenge_method,omitempty"`
+	// The one resource that the token is for (RFC 8707): the public URL of the installation, followed by `/api/mcp`.
+	Resource string `protobuf:"bytes,6,opt,name=resource,proto3" json:"resource,omitempty"`
+	// The requested scopes, separated by spaces; `read` if absent or empty. The others are `jobs:plan`, `jobs:control`,
+	// `deployments:request`, `annotate` and `eval:run`.
+	Scope *string `protobuf:"bytes,7,opt,name=scope,proto3,oneof" json:"scope,omitempty"`
+	// Any value, which the client gets back in the redirect address.
+	State *string `protobuf:"bytes,8,opt,name=state,proto3,oneof" json:"state,omitempty"`
+	// Whether the user approves the request. If false, the client gets `access_denied`.
 	Approve       bool `protobuf:"varint,9,opt,name=approve,proto3" json:"approve,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -136,9 +148,11 @@ func (x *DecideAuthorizationRequest) GetApprove() bool {
 	return false
 }
 
+// AuthorizationDecision is the result of an authorization request.
 type AuthorizationDecision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The redirect address with `code`, `state` and `iss`, or with `error`.
+	// The redirect address with `iss`, `state` if the request has it, and either `code` or `error` and
+	// `error_description`. The code is valid for one minute.
 	RedirectTo    string `protobuf:"bytes,1,opt,name=redirect_to,json=redirectTo,proto3" json:"redirect_to,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

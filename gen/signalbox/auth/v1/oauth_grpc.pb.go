@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/auth/v1/oauth.proto
 
-// The authorization server: a user lets a program act for them on one resource (OAuth 2.1, RFC 8707).
+// The authorization server: a user permits a program to use one resource on the user's behalf (OAuth 2.1, RFC 8707).
 
 package authv1
 
@@ -28,12 +28,13 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// OAuthService records the decision of the signed-in user. Tokens, revocation and metadata have the formats of their
-// RFCs and are served by handlers (proto/http_extra_routes.yaml).
+// OAuthService records whether the signed-in user approves a program's request. Tokens, revocation and metadata have
+// the formats of their RFCs and are served by handlers (proto/http_extra_routes.yaml).
 type OAuthServiceClient interface {
-	// DecideAuthorization checks an authorization request (RFC 6749 4.1.1) and returns the address that the browser opens
-	// next, with a code or an error of the RFC. If the client is unknown or the redirect address is not registered, it
-	// fails with 400 and returns no address.
+	// DecideAuthorization checks an authorization request (RFC 6749, section 4.1.1) and returns the address that the
+	// browser opens next, with a code or an error of the RFC. If the client is unknown or the redirect address is not
+	// registered, the call fails with 400 and returns no address. A session that a device or a program opened cannot
+	// approve (403).
 	DecideAuthorization(ctx context.Context, in *DecideAuthorizationRequest, opts ...grpc.CallOption) (*AuthorizationDecision, error)
 }
 
@@ -59,12 +60,13 @@ func (c *oAuthServiceClient) DecideAuthorization(ctx context.Context, in *Decide
 // All implementations must embed UnimplementedOAuthServiceServer
 // for forward compatibility.
 //
-// OAuthService records the decision of the signed-in user. Tokens, revocation and metadata have the formats of their
-// RFCs and are served by handlers (proto/http_extra_routes.yaml).
+// OAuthService records whether the signed-in user approves a program's request. Tokens, revocation and metadata have
+// the formats of their RFCs and are served by handlers (proto/http_extra_routes.yaml).
 type OAuthServiceServer interface {
-	// DecideAuthorization checks an authorization request (RFC 6749 4.1.1) and returns the address that the browser opens
-	// next, with a code or an error of the RFC. If the client is unknown or the redirect address is not registered, it
-	// fails with 400 and returns no address.
+	// DecideAuthorization checks an authorization request (RFC 6749, section 4.1.1) and returns the address that the
+	// browser opens next, with a code or an error of the RFC. If the client is unknown or the redirect address is not
+	// registered, the call fails with 400 and returns no address. A session that a device or a program opened cannot
+	// approve (403).
 	DecideAuthorization(context.Context, *DecideAuthorizationRequest) (*AuthorizationDecision, error)
 	mustEmbedUnimplementedOAuthServiceServer()
 }

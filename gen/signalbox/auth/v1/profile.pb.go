@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/auth/v1/profile.proto
 
-// What users can see and change of their own account.
+// The parts of their own account that users can read and change.
 
 package authv1
 
@@ -28,13 +28,17 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Theme is the choice of colors of pages.
 type Theme int32
 
 const (
 	Theme_THEME_UNSPECIFIED Theme = 0
-	Theme_THEME_LIGHT       Theme = 1
-	Theme_THEME_DARK        Theme = 2
-	Theme_THEME_SYSTEM      Theme = 3
+	// Light colors.
+	Theme_THEME_LIGHT Theme = 1
+	// Dark colors.
+	Theme_THEME_DARK Theme = 2
+	// The colors that the user's system prefers.
+	Theme_THEME_SYSTEM Theme = 3
 )
 
 // Enum value maps for Theme.
@@ -80,6 +84,7 @@ func (Theme) EnumDescriptor() ([]byte, []int) {
 	return file_signalbox_auth_v1_profile_proto_rawDescGZIP(), []int{0}
 }
 
+// GetProfileRequest has no fields.
 type GetProfileRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -116,19 +121,28 @@ func (*GetProfileRequest) Descriptor() ([]byte, []int) {
 	return file_signalbox_auth_v1_profile_proto_rawDescGZIP(), []int{0}
 }
 
+// Profile is the part of an account that its user can read.
 type Profile struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	Username    string                 `protobuf:"bytes,1,opt,name=username,proto3" json:"username,omitempty"`
-	Role        string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
-	DisplayName *string                `protobuf:"bytes,3,opt,name=display_name,json=displayName,proto3,oneof" json:"display_name,omitempty"`
-	Email       *string                `protobuf:"bytes,4,opt,name=email,proto3,oneof" json:"email,omitempty"`
-	// BCP 47, such as `en` or `zh-CN`.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Username of the user.
+	Username string `protobuf:"bytes,1,opt,name=username,proto3" json:"username,omitempty"`
+	// Role of the user: `admin` or `operator`.
+	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	// Name of the user for other people; null if none is stored.
+	DisplayName *string `protobuf:"bytes,3,opt,name=display_name,json=displayName,proto3,oneof" json:"display_name,omitempty"`
+	// E-mail address of the user; null if none is stored.
+	Email *string `protobuf:"bytes,4,opt,name=email,proto3,oneof" json:"email,omitempty"`
+	// Language of pages, a BCP 47 tag such as `en` or `zh-CN`; null if none is stored. It is stored for clients; the
+	// server does not use it.
 	Locale *string `protobuf:"bytes,5,opt,name=locale,proto3,oneof" json:"locale,omitempty"`
-	// IANA name, such as `Europe/Berlin`.
+	// Time zone of pages, an IANA name such as `Europe/Berlin`; null if none is stored. It is stored for clients; the
+	// server does not use it.
 	Tz *string `protobuf:"bytes,6,opt,name=tz,proto3,oneof" json:"tz,omitempty"`
-	// `light`, `dark` or `system`.
+	// Colors of pages: `light`, `dark` or `system`; null if none is stored. It is stored for clients; the server does not
+	// use it.
 	Theme *string `protobuf:"bytes,7,opt,name=theme,proto3,oneof" json:"theme,omitempty"`
-	// The default project of commands and pages.
+	// Key of the project that clients use by default; null if none is stored or the user may no longer read the project.
+	// It is stored for clients: the server uses the project `default` for a request without a project.
 	DefaultProject *string `protobuf:"bytes,8,opt,name=default_project,json=defaultProject,proto3,oneof" json:"default_project,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -220,14 +234,23 @@ func (x *Profile) GetDefaultProject() string {
 	return ""
 }
 
+// UpdateProfileRequest contains the fields to change.
 type UpdateProfileRequest struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	DisplayName    *string                `protobuf:"bytes,1,opt,name=display_name,json=displayName,proto3,oneof" json:"display_name,omitempty"`
-	Email          *string                `protobuf:"bytes,2,opt,name=email,proto3,oneof" json:"email,omitempty"`
-	Locale         *string                `protobuf:"bytes,3,opt,name=locale,proto3,oneof" json:"locale,omitempty"`
-	Tz             *string                `protobuf:"bytes,4,opt,name=tz,proto3,oneof" json:"tz,omitempty"`
-	Theme          Theme                  `protobuf:"varint,5,opt,name=theme,proto3,enum=signalbox.auth.v1.Theme" json:"theme,omitempty"`
-	DefaultProject *string                `protobuf:"bytes,6,opt,name=default_project,json=defaultProject,proto3,oneof" json:"default_project,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the user for other people; an empty one removes it. It must have visible characters only and must not begin or
+	// end with a space.
+	DisplayName *string `protobuf:"bytes,1,opt,name=display_name,json=displayName,proto3,oneof" json:"display_name,omitempty"`
+	// E-mail address of the user; an empty one removes it. If the account was created by an OpenID sign-in, another address fails with 409,
+	// because the provider sets it.
+	Email *string `protobuf:"bytes,2,opt,name=email,proto3,oneof" json:"email,omitempty"`
+	// Language of pages, a BCP 47 tag such as `en` or `zh-CN`.
+	Locale *string `protobuf:"bytes,3,opt,name=locale,proto3,oneof" json:"locale,omitempty"`
+	// Time zone of pages, an IANA name such as `Europe/Berlin`.
+	Tz *string `protobuf:"bytes,4,opt,name=tz,proto3,oneof" json:"tz,omitempty"`
+	// Colors of pages: `light`, `dark` or `system`, which follows the user's system.
+	Theme Theme `protobuf:"varint,5,opt,name=theme,proto3,enum=signalbox.auth.v1.Theme" json:"theme,omitempty"`
+	// Key or id of a project that the caller may read; another one fails with 400.
+	DefaultProject *string `protobuf:"bytes,6,opt,name=default_project,json=defaultProject,proto3,oneof" json:"default_project,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -304,12 +327,15 @@ func (x *UpdateProfileRequest) GetDefaultProject() string {
 	return ""
 }
 
+// ChangePasswordRequest contains the current and the new password.
 type ChangePasswordRequest struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
-	CurrentPassword string                 `protobuf:"bytes,1,opt,name=current_password,json=currentPassword,proto3" json:"current_password,omitempty"`
-	NewPassword     string                 `protobuf:"bytes,2,opt,name=new_password,json=newPassword,proto3" json:"new_password,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The caller's current password.
+	CurrentPassword string `protobuf:"bytes,1,opt,name=current_password,json=currentPassword,proto3" json:"current_password,omitempty"`
+	// The new password, at least 12 characters. It must differ from the current one.
+	NewPassword   string `protobuf:"bytes,2,opt,name=new_password,json=newPassword,proto3" json:"new_password,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChangePasswordRequest) Reset() {
@@ -356,10 +382,13 @@ func (x *ChangePasswordRequest) GetNewPassword() string {
 	return ""
 }
 
+// ListSessionsRequest selects a page of the sessions.
 type ListSessionsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Limit         *int32                 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -408,9 +437,11 @@ func (x *ListSessionsRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListSessionsResponse is a page of the sessions.
 type ListSessionsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Sessions      []*UserSession         `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The sessions, newest first.
+	Sessions      []*UserSession `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -452,15 +483,22 @@ func (x *ListSessionsResponse) GetSessions() []*UserSession {
 	return nil
 }
 
+// UserSession is a session of the caller: a sign-in, or the access of a device or a program.
 type UserSession struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// How the session was opened: `password`, `oidc`, `device` or `oauth`.
-	Method        string                 `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
-	ClientAddress string                 `protobuf:"bytes,3,opt,name=client_address,json=clientAddress,proto3" json:"client_address,omitempty"`
-	ClientName    *string                `protobuf:"bytes,4,opt,name=client_name,json=clientName,proto3,oneof" json:"client_name,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	LastUsedAt    *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_used_at,json=lastUsedAt,proto3" json:"last_used_at,omitempty"`
+	// Id of the session, `ses_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// How the session was opened: `password` or `oidc` by a sign-in, `device` by the device flow, or `oauth` by a program
+	// that acts for the user on one resource.
+	Method string `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
+	// Address of the client that opened the session.
+	ClientAddress string `protobuf:"bytes,3,opt,name=client_address,json=clientAddress,proto3" json:"client_address,omitempty"`
+	// Name of the program that the user approved; null if the session was opened by a sign-in.
+	ClientName *string `protobuf:"bytes,4,opt,name=client_name,json=clientName,proto3,oneof" json:"client_name,omitempty"`
+	// When the session was opened.
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// When an access token of the session was last used, to the minute.
+	LastUsedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_used_at,json=lastUsedAt,proto3" json:"last_used_at,omitempty"`
 	// Whether this is the calling session.
 	Current       bool `protobuf:"varint,7,opt,name=current,proto3" json:"current,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -546,9 +584,11 @@ func (x *UserSession) GetCurrent() bool {
 	return false
 }
 
+// RevokeSessionRequest selects a session.
 type RevokeSessionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	SessionId     string                 `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the session, `ses_...`. The calling session can be ended too.
+	SessionId     string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -590,6 +630,7 @@ func (x *RevokeSessionRequest) GetSessionId() string {
 	return ""
 }
 
+// RevokeOtherSessionsRequest has no fields.
 type RevokeOtherSessionsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -646,12 +687,11 @@ const file_signalbox_auth_v1_profile_proto_rawDesc = "" +
 	"\a_localeB\x05\n" +
 	"\x03_tzB\b\n" +
 	"\x06_themeB\x12\n" +
-	"\x10_default_project\"\x92\x03\n" +
-	"\x14UpdateProfileRequest\x122\n" +
-	"\fdisplay_name\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\x80\x01H\x00R\vdisplayName\x88\x01\x01\x12%\n" +
-	"\x05email\x18\x02 \x01(\tB\n" +
-	"\xbaH\ar\x05\x18\x80\x02`\x01H\x01R\x05email\x88\x01\x01\x12K\n" +
+	"\x10_default_project\"\xdc\x03\n" +
+	"\x14UpdateProfileRequest\x120\n" +
+	"\fdisplay_name\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01H\x00R\vdisplayName\x88\x01\x01\x12q\n" +
+	"\x05email\x18\x02 \x01(\tBV\xbaHS\xba\x01K\n" +
+	"\fstring.email\x12\x1dmust be a valid email address\x1a\x1cthis == '' || this.isEmail()r\x03\x18\x80\x02H\x01R\x05email\x88\x01\x01\x12K\n" +
 	"\x06locale\x18\x03 \x01(\tB.\xbaH+r)2'^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}$H\x02R\x06locale\x88\x01\x01\x12\x1e\n" +
 	"\x02tz\x18\x04 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x03R\x02tz\x88\x01\x01\x128\n" +
 	"\x05theme\x18\x05 \x01(\x0e2\x18.signalbox.auth.v1.ThemeB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05theme\x127\n" +
@@ -693,14 +733,15 @@ const file_signalbox_auth_v1_profile_proto_rawDesc = "" +
 	"\vTHEME_LIGHT\x10\x01\x12\x0e\n" +
 	"\n" +
 	"THEME_DARK\x10\x02\x12\x10\n" +
-	"\fTHEME_SYSTEM\x10\x032\xc7\x06\n" +
+	"\fTHEME_SYSTEM\x10\x032\xc9\x06\n" +
 	"\x0eProfileService\x12q\n" +
 	"\n" +
 	"GetProfile\x12$.signalbox.auth.v1.GetProfileRequest\x1a\x1a.signalbox.auth.v1.Profile\"!\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02\x0e\x12\f/api/profile\x90\x02\x01\x12\x81\x01\n" +
 	"\rUpdateProfile\x12'.signalbox.auth.v1.UpdateProfileRequest\x1a\x1a.signalbox.auth.v1.Profile\"+\xea\xc7\x18\x06\b\x02\x10\x01 \x01\xfa\xc7\x18\x06\n" +
-	"\x04\x90\x03\x99\x03\x82\xd3\xe4\x93\x02\x11:\x01*2\f/api/profile\x12\x8c\x01\n" +
-	"\x0eChangePassword\x12(.signalbox.auth.v1.ChangePasswordRequest\x1a\x16.google.protobuf.Empty\"8\xea\xc7\x18\b\b\x02\x10\x01 \x01(\x01\xfa\xc7\x18\b\n" +
-	"\x06\x90\x03\xad\x03\xf5\x03\x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/api/profile/password\x12\x95\x01\n" +
+	"\x04\x90\x03\x99\x03\x82\xd3\xe4\x93\x02\x11:\x01*2\f/api/profile\x12\x8e\x01\n" +
+	"\x0eChangePassword\x12(.signalbox.auth.v1.ChangePasswordRequest\x1a\x16.google.protobuf.Empty\":\xea\xc7\x18\b\b\x02\x10\x01 \x01(\x01\xfa\xc7\x18\n" +
+	"\n" +
+	"\b\x90\x03\x99\x03\xad\x03\xf5\x03\x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/api/profile/password\x12\x95\x01\n" +
 	"\fListSessions\x12&.signalbox.auth.v1.ListSessionsRequest\x1a'.signalbox.auth.v1.ListSessionsResponse\"4\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02!b\bsessions\x12\x15/api/profile/sessions\x90\x02\x01\x12\x8e\x01\n" +
 	"\rRevokeSession\x12'.signalbox.auth.v1.RevokeSessionRequest\x1a\x16.google.protobuf.Empty\"<\xea\xc7\x18\x06\b\x02\x10\x01 \x01\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x02$*\"/api/profile/sessions/{session_id}\x12\x85\x01\n" +

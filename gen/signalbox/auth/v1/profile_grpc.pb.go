@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/auth/v1/profile.proto
 
-// What users can see and change of their own account.
+// The parts of their own account that users can read and change.
 
 package authv1
 
@@ -36,10 +36,15 @@ const (
 //
 // ProfileService serves the caller's own profile, password and sessions.
 type ProfileServiceClient interface {
+	// GetProfile returns the caller's profile.
 	GetProfile(ctx context.Context, in *GetProfileRequest, opts ...grpc.CallOption) (*Profile, error)
+	// UpdateProfile changes the fields that the request contains. A field that is absent or null stays unchanged, so no
+	// field can be emptied.
 	UpdateProfile(ctx context.Context, in *UpdateProfileRequest, opts ...grpc.CallOption) (*Profile, error)
 	// ChangePassword requires the current password, counts as a login attempt, and ends every other session and every
-	// access token. The calling session stays valid: its refresh returns the next access token.
+	// access token. The calling session stays valid: a refresh gives it a new access token. If the current password is
+	// wrong or the new one is the same, the call fails with 400. If users sign in with an OpenID provider, it fails with
+	// 501.
 	ChangePassword(ctx context.Context, in *ChangePasswordRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	// ListSessions lists the caller's valid sessions, newest first.
 	ListSessions(ctx context.Context, in *ListSessionsRequest, opts ...grpc.CallOption) (*ListSessionsResponse, error)
@@ -123,10 +128,15 @@ func (c *profileServiceClient) RevokeOtherSessions(ctx context.Context, in *Revo
 //
 // ProfileService serves the caller's own profile, password and sessions.
 type ProfileServiceServer interface {
+	// GetProfile returns the caller's profile.
 	GetProfile(context.Context, *GetProfileRequest) (*Profile, error)
+	// UpdateProfile changes the fields that the request contains. A field that is absent or null stays unchanged, so no
+	// field can be emptied.
 	UpdateProfile(context.Context, *UpdateProfileRequest) (*Profile, error)
 	// ChangePassword requires the current password, counts as a login attempt, and ends every other session and every
-	// access token. The calling session stays valid: its refresh returns the next access token.
+	// access token. The calling session stays valid: a refresh gives it a new access token. If the current password is
+	// wrong or the new one is the same, the call fails with 400. If users sign in with an OpenID provider, it fails with
+	// 501.
 	ChangePassword(context.Context, *ChangePasswordRequest) (*emptypb.Empty, error)
 	// ListSessions lists the caller's valid sessions, newest first.
 	ListSessions(context.Context, *ListSessionsRequest) (*ListSessionsResponse, error)

@@ -28,13 +28,14 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// ProjectVisibility states who may read a project. Admins may read every project.
 type ProjectVisibility int32
 
 const (
 	ProjectVisibility_PROJECT_VISIBILITY_UNSPECIFIED ProjectVisibility = 0
-	// The members of the project and of its team may read it.
+	// The members of the project and of its team may read the project.
 	ProjectVisibility_PROJECT_VISIBILITY_TEAM ProjectVisibility = 1
-	// Every user may read it.
+	// Every user may read the project.
 	ProjectVisibility_PROJECT_VISIBILITY_ALL ProjectVisibility = 2
 )
 
@@ -79,13 +80,17 @@ func (ProjectVisibility) EnumDescriptor() ([]byte, []int) {
 	return file_signalbox_auth_v1_project_proto_rawDescGZIP(), []int{0}
 }
 
+// ProjectRole states what a member may do in a project.
 type ProjectRole int32
 
 const (
 	ProjectRole_PROJECT_ROLE_UNSPECIFIED ProjectRole = 0
-	ProjectRole_PROJECT_ROLE_VIEWER      ProjectRole = 1
-	ProjectRole_PROJECT_ROLE_EDITOR      ProjectRole = 2
-	ProjectRole_PROJECT_ROLE_OWNER       ProjectRole = 3
+	// Read the project and its objects.
+	ProjectRole_PROJECT_ROLE_VIEWER ProjectRole = 1
+	// Also create and change objects.
+	ProjectRole_PROJECT_ROLE_EDITOR ProjectRole = 2
+	// Also change the project and its members.
+	ProjectRole_PROJECT_ROLE_OWNER ProjectRole = 3
 )
 
 // Enum value maps for ProjectRole.
@@ -131,15 +136,26 @@ func (ProjectRole) EnumDescriptor() ([]byte, []int) {
 	return file_signalbox_auth_v1_project_proto_rawDescGZIP(), []int{1}
 }
 
+// Project is a group of objects with members.
 type Project struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Key           string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
-	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	Description   *string                `protobuf:"bytes,4,opt,name=description,proto3,oneof" json:"description,omitempty"`
-	TeamId        *string                `protobuf:"bytes,5,opt,name=team_id,json=teamId,proto3,oneof" json:"team_id,omitempty"`
-	Visibility    ProjectVisibility      `protobuf:"varint,6,opt,name=visibility,proto3,enum=signalbox.auth.v1.ProjectVisibility" json:"visibility,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the project, `prj_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Key of the project, unique in the installation; it never changes.
+	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	// Name of the project for people.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// Description of the project; null if there is none.
+	Description *string `protobuf:"bytes,4,opt,name=description,proto3,oneof" json:"description,omitempty"`
+	// Id of the team whose members are editors of the project, `team_...`; null if there is none. It never changes.
+	TeamId *string `protobuf:"bytes,5,opt,name=team_id,json=teamId,proto3,oneof" json:"team_id,omitempty"`
+	// Who may read the project and its objects: with `team` the members of the project and of its team, with `all` every
+	// user. Admins may in any case.
+	Visibility ProjectVisibility `protobuf:"varint,6,opt,name=visibility,proto3,enum=signalbox.auth.v1.ProjectVisibility" json:"visibility,omitempty"`
+	// When the project was created.
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// When the project was archived; null if it is not. In an archived project, nothing can be created, changed or
+	// deleted.
 	ArchivedAt    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=archived_at,json=archivedAt,proto3" json:"archived_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -231,13 +247,20 @@ func (x *Project) GetArchivedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// CreateProjectRequest describes a new project.
 type CreateProjectRequest struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	Key         string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Name        string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Description *string                `protobuf:"bytes,3,opt,name=description,proto3,oneof" json:"description,omitempty"`
-	// One of the caller's teams; an admin may use any team. Its members become editors of the project.
-	TeamId        *string           `protobuf:"bytes,4,opt,name=team_id,json=teamId,proto3,oneof" json:"team_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Key of the project, unique in the installation; it never changes.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// Name of the project for people. It must have visible characters only and must not begin or end with a space.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Description of the project. It must have visible characters, spaces, tabs and line breaks only.
+	Description *string `protobuf:"bytes,3,opt,name=description,proto3,oneof" json:"description,omitempty"`
+	// Id of one of the caller's teams, `team_...`; an admin may use any team. The team's members become editors of the
+	// project. Without it, the project has no team. It cannot be changed later. An unknown team fails with 400.
+	TeamId *string `protobuf:"bytes,4,opt,name=team_id,json=teamId,proto3,oneof" json:"team_id,omitempty"`
+	// Who may read the project and its objects: with `team`, the default, the members of the project and of its team,
+	// with `all` every user. Admins may in any case.
 	Visibility    ProjectVisibility `protobuf:"varint,5,opt,name=visibility,proto3,enum=signalbox.auth.v1.ProjectVisibility" json:"visibility,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -308,10 +331,13 @@ func (x *CreateProjectRequest) GetVisibility() ProjectVisibility {
 	return ProjectVisibility_PROJECT_VISIBILITY_UNSPECIFIED
 }
 
+// ListProjectsRequest selects a page of the projects.
 type ListProjectsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Limit         *int32                 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -360,9 +386,11 @@ func (x *ListProjectsRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListProjectsResponse is a page of the projects.
 type ListProjectsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Projects      []*Project             `protobuf:"bytes,1,rep,name=projects,proto3" json:"projects,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The projects, sorted by key.
+	Projects      []*Project `protobuf:"bytes,1,rep,name=projects,proto3" json:"projects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -404,9 +432,11 @@ func (x *ListProjectsResponse) GetProjects() []*Project {
 	return nil
 }
 
+// GetProjectRequest selects a project.
 type GetProjectRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ProjectId     string                 `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the project, `prj_...`.
+	ProjectId     string `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -448,16 +478,23 @@ func (x *GetProjectRequest) GetProjectId() string {
 	return ""
 }
 
+// UpdateProjectRequest contains the fields to change. A field that is absent or null stays unchanged.
 type UpdateProjectRequest struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	ProjectId   string                 `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	Name        *string                `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
-	Description *string                `protobuf:"bytes,3,opt,name=description,proto3,oneof" json:"description,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the project, `prj_...`.
+	ProjectId string `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	// Name of the project for people. It must have visible characters only and must not begin or end with a space.
+	Name *string `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	// Description of the project; an empty one is removed. It must have visible characters, spaces, tabs and line breaks
+	// only.
+	Description *string `protobuf:"bytes,3,opt,name=description,proto3,oneof" json:"description,omitempty"`
 	// Applies to the project and all of its objects: jobs, runs, datasets, models and deployments. The call returns once
 	// all services have applied the visibility. If a service is unreachable, the call fails with 503, although the
 	// project itself has changed. The remaining objects change later, or when the request is repeated.
-	Visibility    ProjectVisibility `protobuf:"varint,4,opt,name=visibility,proto3,enum=signalbox.auth.v1.ProjectVisibility" json:"visibility,omitempty"`
-	Archived      *bool             `protobuf:"varint,5,opt,name=archived,proto3,oneof" json:"archived,omitempty"`
+	Visibility ProjectVisibility `protobuf:"varint,4,opt,name=visibility,proto3,enum=signalbox.auth.v1.ProjectVisibility" json:"visibility,omitempty"`
+	// True archives the project, so that nothing in it can be created, changed or deleted; false unarchives it. The
+	// project `default` cannot be archived (409).
+	Archived      *bool `protobuf:"varint,5,opt,name=archived,proto3,oneof" json:"archived,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -527,10 +564,14 @@ func (x *UpdateProjectRequest) GetArchived() bool {
 	return false
 }
 
+// ProjectMember is a user who was added to a project by name.
 type ProjectMember struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Username      string                 `protobuf:"bytes,1,opt,name=username,proto3" json:"username,omitempty"`
-	Role          ProjectRole            `protobuf:"varint,2,opt,name=role,proto3,enum=signalbox.auth.v1.ProjectRole" json:"role,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Username of the member.
+	Username string `protobuf:"bytes,1,opt,name=username,proto3" json:"username,omitempty"`
+	// What the member may do: `viewer` reads the project and its objects, `editor` also creates and changes objects,
+	// `owner` also changes the project and its members.
+	Role          ProjectRole `protobuf:"varint,2,opt,name=role,proto3,enum=signalbox.auth.v1.ProjectRole" json:"role,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -579,11 +620,15 @@ func (x *ProjectMember) GetRole() ProjectRole {
 	return ProjectRole_PROJECT_ROLE_UNSPECIFIED
 }
 
+// ListProjectMembersRequest selects a page of the members of a project.
 type ListProjectMembersRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ProjectId     string                 `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	Limit         *int32                 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the project, `prj_...`.
+	ProjectId string `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -639,9 +684,11 @@ func (x *ListProjectMembersRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListProjectMembersResponse is a page of the members of a project.
 type ListProjectMembersResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Members       []*ProjectMember       `protobuf:"bytes,1,rep,name=members,proto3" json:"members,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The members, sorted by username.
+	Members       []*ProjectMember `protobuf:"bytes,1,rep,name=members,proto3" json:"members,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -683,11 +730,16 @@ func (x *ListProjectMembersResponse) GetMembers() []*ProjectMember {
 	return nil
 }
 
+// PutProjectMemberRequest gives a user a role in a project.
 type PutProjectMemberRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ProjectId     string                 `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	Username      string                 `protobuf:"bytes,2,opt,name=username,proto3" json:"username,omitempty"`
-	Role          ProjectRole            `protobuf:"varint,3,opt,name=role,proto3,enum=signalbox.auth.v1.ProjectRole" json:"role,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the project, `prj_...`.
+	ProjectId string `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	// Username of the member.
+	Username string `protobuf:"bytes,2,opt,name=username,proto3" json:"username,omitempty"`
+	// What the member may do: `viewer` reads the project and its objects, `editor` also creates and changes objects,
+	// `owner` also changes the project and its members.
+	Role          ProjectRole `protobuf:"varint,3,opt,name=role,proto3,enum=signalbox.auth.v1.ProjectRole" json:"role,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -743,10 +795,13 @@ func (x *PutProjectMemberRequest) GetRole() ProjectRole {
 	return ProjectRole_PROJECT_ROLE_UNSPECIFIED
 }
 
+// RemoveProjectMemberRequest selects a member of a project.
 type RemoveProjectMemberRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ProjectId     string                 `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	Username      string                 `protobuf:"bytes,2,opt,name=username,proto3" json:"username,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the project, `prj_...`.
+	ProjectId string `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	// Username of the member.
+	Username      string `protobuf:"bytes,2,opt,name=username,proto3" json:"username,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -39,14 +39,24 @@ const (
 // leave a project without an owner fails with 409. The members of a project are the users added by name; in addition,
 // the members of its team are editors.
 type ProjectServiceClient interface {
+	// CreateProject creates a project and makes the caller its owner. If the key is taken, the call fails with 409.
 	CreateProject(ctx context.Context, in *CreateProjectRequest, opts ...grpc.CallOption) (*Project, error)
-	// ListProjects lists the projects that are visible to the caller, by key.
+	// ListProjects lists the projects that are visible to the caller, sorted by key: those with visibility `all`, those
+	// in which the caller has a role, and for admins all others. Archived projects are included.
 	ListProjects(ctx context.Context, in *ListProjectsRequest, opts ...grpc.CallOption) (*ListProjectsResponse, error)
+	// GetProject returns a project. If it is not visible to the caller, the call fails with 404.
 	GetProject(ctx context.Context, in *GetProjectRequest, opts ...grpc.CallOption) (*Project, error)
+	// UpdateProject changes the fields that the request contains. Only owners of the project and admins may do this. A
+	// change of an archived project fails with 409, unless the request also unarchives the project.
 	UpdateProject(ctx context.Context, in *UpdateProjectRequest, opts ...grpc.CallOption) (*Project, error)
-	// ListProjectMembers lists the members of a project by username.
+	// ListProjectMembers lists the members of a project, sorted by username. Members of the project's team are listed
+	// only if they were also added by name.
 	ListProjectMembers(ctx context.Context, in *ListProjectMembersRequest, opts ...grpc.CallOption) (*ListProjectMembersResponse, error)
+	// PutProjectMember adds a user to a project or changes the user's role. Only owners of the project and admins may do
+	// this. A project has at most 5,000 members (409).
 	PutProjectMember(ctx context.Context, in *PutProjectMemberRequest, opts ...grpc.CallOption) (*ProjectMember, error)
+	// RemoveProjectMember removes a user who was added by name. Only owners of the project and admins may do this. A user
+	// who is also in the project's team stays an editor.
 	RemoveProjectMember(ctx context.Context, in *RemoveProjectMemberRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 }
 
@@ -136,14 +146,24 @@ func (c *projectServiceClient) RemoveProjectMember(ctx context.Context, in *Remo
 // leave a project without an owner fails with 409. The members of a project are the users added by name; in addition,
 // the members of its team are editors.
 type ProjectServiceServer interface {
+	// CreateProject creates a project and makes the caller its owner. If the key is taken, the call fails with 409.
 	CreateProject(context.Context, *CreateProjectRequest) (*Project, error)
-	// ListProjects lists the projects that are visible to the caller, by key.
+	// ListProjects lists the projects that are visible to the caller, sorted by key: those with visibility `all`, those
+	// in which the caller has a role, and for admins all others. Archived projects are included.
 	ListProjects(context.Context, *ListProjectsRequest) (*ListProjectsResponse, error)
+	// GetProject returns a project. If it is not visible to the caller, the call fails with 404.
 	GetProject(context.Context, *GetProjectRequest) (*Project, error)
+	// UpdateProject changes the fields that the request contains. Only owners of the project and admins may do this. A
+	// change of an archived project fails with 409, unless the request also unarchives the project.
 	UpdateProject(context.Context, *UpdateProjectRequest) (*Project, error)
-	// ListProjectMembers lists the members of a project by username.
+	// ListProjectMembers lists the members of a project, sorted by username. Members of the project's team are listed
+	// only if they were also added by name.
 	ListProjectMembers(context.Context, *ListProjectMembersRequest) (*ListProjectMembersResponse, error)
+	// PutProjectMember adds a user to a project or changes the user's role. Only owners of the project and admins may do
+	// this. A project has at most 5,000 members (409).
 	PutProjectMember(context.Context, *PutProjectMemberRequest) (*ProjectMember, error)
+	// RemoveProjectMember removes a user who was added by name. Only owners of the project and admins may do this. A user
+	// who is also in the project's team stays an editor.
 	RemoveProjectMember(context.Context, *RemoveProjectMemberRequest) (*emptypb.Empty, error)
 	mustEmbedUnimplementedProjectServiceServer()
 }

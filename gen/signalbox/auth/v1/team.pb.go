@@ -28,12 +28,15 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// TeamRole states what a member may do in a team.
 type TeamRole int32
 
 const (
 	TeamRole_TEAM_ROLE_UNSPECIFIED TeamRole = 0
-	TeamRole_TEAM_ROLE_MEMBER      TeamRole = 1
-	TeamRole_TEAM_ROLE_LEAD        TeamRole = 2
+	// Read the team; the member is an editor of the team's projects.
+	TeamRole_TEAM_ROLE_MEMBER TeamRole = 1
+	// Also change the team and its members.
+	TeamRole_TEAM_ROLE_LEAD TeamRole = 2
 )
 
 // Enum value maps for TeamRole.
@@ -77,13 +80,18 @@ func (TeamRole) EnumDescriptor() ([]byte, []int) {
 	return file_signalbox_auth_v1_team_proto_rawDescGZIP(), []int{0}
 }
 
+// Team is a group of users who share projects and a quota.
 type Team struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Key   string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
-	Name  string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// Id of the team, `team_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Key of the team, unique in the installation; it never changes.
+	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	// Name of the team for people.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	// The members, leads first. A list of teams shows at most 40 members of each team.
-	Members   []*TeamMember          `protobuf:"bytes,4,rep,name=members,proto3" json:"members,omitempty"`
+	Members []*TeamMember `protobuf:"bytes,4,rep,name=members,proto3" json:"members,omitempty"`
+	// When the team was created.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// The number of all members.
 	MemberCount   int32 `protobuf:"varint,6,opt,name=member_count,json=memberCount,proto3" json:"member_count,omitempty"`
@@ -163,10 +171,14 @@ func (x *Team) GetMemberCount() int32 {
 	return 0
 }
 
+// TeamMember is a user in a team.
 type TeamMember struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Username      string                 `protobuf:"bytes,1,opt,name=username,proto3" json:"username,omitempty"`
-	Role          TeamRole               `protobuf:"varint,2,opt,name=role,proto3,enum=signalbox.auth.v1.TeamRole" json:"role,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Username of the member.
+	Username string `protobuf:"bytes,1,opt,name=username,proto3" json:"username,omitempty"`
+	// What the member may do: `member` reads the team and is an editor of its projects, `lead` also changes the team and
+	// its members.
+	Role          TeamRole `protobuf:"varint,2,opt,name=role,proto3,enum=signalbox.auth.v1.TeamRole" json:"role,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -215,10 +227,13 @@ func (x *TeamMember) GetRole() TeamRole {
 	return TeamRole_TEAM_ROLE_UNSPECIFIED
 }
 
+// CreateTeamRequest describes a new team.
 type CreateTeamRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Key of the team, unique in the installation; it never changes.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// Name of the team for people. It must have visible characters only and must not begin or end with a space.
+	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -267,10 +282,13 @@ func (x *CreateTeamRequest) GetName() string {
 	return ""
 }
 
+// ListTeamsRequest selects a page of the teams.
 type ListTeamsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Limit         *int32                 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -319,9 +337,11 @@ func (x *ListTeamsRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListTeamsResponse is a page of the teams.
 type ListTeamsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Teams         []*Team                `protobuf:"bytes,1,rep,name=teams,proto3" json:"teams,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The teams, sorted by key.
+	Teams         []*Team `protobuf:"bytes,1,rep,name=teams,proto3" json:"teams,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -363,9 +383,11 @@ func (x *ListTeamsResponse) GetTeams() []*Team {
 	return nil
 }
 
+// GetTeamRequest selects a team.
 type GetTeamRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	TeamId        string                 `protobuf:"bytes,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the team, `team_...`.
+	TeamId        string `protobuf:"bytes,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -407,10 +429,13 @@ func (x *GetTeamRequest) GetTeamId() string {
 	return ""
 }
 
+// UpdateTeamRequest contains the fields to change. A field that is absent or null stays unchanged.
 type UpdateTeamRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	TeamId        string                 `protobuf:"bytes,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
-	Name          *string                `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the team, `team_...`.
+	TeamId string `protobuf:"bytes,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
+	// Name of the team for people. It must have visible characters only and must not begin or end with a space.
+	Name          *string `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -459,9 +484,11 @@ func (x *UpdateTeamRequest) GetName() string {
 	return ""
 }
 
+// DeleteTeamRequest selects a team.
 type DeleteTeamRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	TeamId        string                 `protobuf:"bytes,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the team, `team_...`.
+	TeamId        string `protobuf:"bytes,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -503,11 +530,16 @@ func (x *DeleteTeamRequest) GetTeamId() string {
 	return ""
 }
 
+// PutTeamMemberRequest gives a user a role in a team.
 type PutTeamMemberRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	TeamId        string                 `protobuf:"bytes,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
-	Username      string                 `protobuf:"bytes,2,opt,name=username,proto3" json:"username,omitempty"`
-	Role          TeamRole               `protobuf:"varint,3,opt,name=role,proto3,enum=signalbox.auth.v1.TeamRole" json:"role,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the team, `team_...`.
+	TeamId string `protobuf:"bytes,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
+	// Username of the member.
+	Username string `protobuf:"bytes,2,opt,name=username,proto3" json:"username,omitempty"`
+	// What the member may do: `member` reads the team and is an editor of its projects, `lead` also changes the team and
+	// its members.
+	Role          TeamRole `protobuf:"varint,3,opt,name=role,proto3,enum=signalbox.auth.v1.TeamRole" json:"role,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -563,10 +595,13 @@ func (x *PutTeamMemberRequest) GetRole() TeamRole {
 	return TeamRole_TEAM_ROLE_UNSPECIFIED
 }
 
+// RemoveTeamMemberRequest selects a member of a team.
 type RemoveTeamMemberRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	TeamId        string                 `protobuf:"bytes,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
-	Username      string                 `protobuf:"bytes,2,opt,name=username,proto3" json:"username,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the team, `team_...`.
+	TeamId string `protobuf:"bytes,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
+	// Username of the member.
+	Username      string `protobuf:"bytes,2,opt,name=username,proto3" json:"username,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -38,14 +38,23 @@ const (
 // TeamService manages teams and their members. Users read their own teams; an admin creates and deletes teams; an
 // admin or a lead of the team changes it and its members.
 type TeamServiceClient interface {
+	// CreateTeam creates a team without members. If the key is taken, the call fails with 409.
 	CreateTeam(ctx context.Context, in *CreateTeamRequest, opts ...grpc.CallOption) (*Team, error)
-	// ListTeams lists the teams that are visible to the caller, by key.
+	// ListTeams lists the teams that are visible to the caller, sorted by key: the caller's own teams; for admins, all
+	// teams.
 	ListTeams(ctx context.Context, in *ListTeamsRequest, opts ...grpc.CallOption) (*ListTeamsResponse, error)
+	// GetTeam returns a team with all its members. If it is not visible to the caller, the call fails with 404.
 	GetTeam(ctx context.Context, in *GetTeamRequest, opts ...grpc.CallOption) (*Team, error)
+	// UpdateTeam changes the name of a team. Only admins and leads of the team may do this.
 	UpdateTeam(ctx context.Context, in *UpdateTeamRequest, opts ...grpc.CallOption) (*Team, error)
 	// DeleteTeam removes a team. If the team has projects, the call fails with 409.
 	DeleteTeam(ctx context.Context, in *DeleteTeamRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
+	// PutTeamMember adds a user to a team or changes the user's role, and returns the team. Only admins and leads of the
+	// team may do this. A team has at most 500 members, and a user is in at most 100 teams (409). Sign-ins with an OpenID
+	// provider do not change a membership that this call has set.
 	PutTeamMember(ctx context.Context, in *PutTeamMemberRequest, opts ...grpc.CallOption) (*Team, error)
+	// RemoveTeamMember removes a user from a team. Only admins and leads of the team may do this. If the user's groups at
+	// the OpenID provider belong to the team, the user's next sign-in adds the user again.
 	RemoveTeamMember(ctx context.Context, in *RemoveTeamMemberRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 }
 
@@ -134,14 +143,23 @@ func (c *teamServiceClient) RemoveTeamMember(ctx context.Context, in *RemoveTeam
 // TeamService manages teams and their members. Users read their own teams; an admin creates and deletes teams; an
 // admin or a lead of the team changes it and its members.
 type TeamServiceServer interface {
+	// CreateTeam creates a team without members. If the key is taken, the call fails with 409.
 	CreateTeam(context.Context, *CreateTeamRequest) (*Team, error)
-	// ListTeams lists the teams that are visible to the caller, by key.
+	// ListTeams lists the teams that are visible to the caller, sorted by key: the caller's own teams; for admins, all
+	// teams.
 	ListTeams(context.Context, *ListTeamsRequest) (*ListTeamsResponse, error)
+	// GetTeam returns a team with all its members. If it is not visible to the caller, the call fails with 404.
 	GetTeam(context.Context, *GetTeamRequest) (*Team, error)
+	// UpdateTeam changes the name of a team. Only admins and leads of the team may do this.
 	UpdateTeam(context.Context, *UpdateTeamRequest) (*Team, error)
 	// DeleteTeam removes a team. If the team has projects, the call fails with 409.
 	DeleteTeam(context.Context, *DeleteTeamRequest) (*emptypb.Empty, error)
+	// PutTeamMember adds a user to a team or changes the user's role, and returns the team. Only admins and leads of the
+	// team may do this. A team has at most 500 members, and a user is in at most 100 teams (409). Sign-ins with an OpenID
+	// provider do not change a membership that this call has set.
 	PutTeamMember(context.Context, *PutTeamMemberRequest) (*Team, error)
+	// RemoveTeamMember removes a user from a team. Only admins and leads of the team may do this. If the user's groups at
+	// the OpenID provider belong to the team, the user's next sign-in adds the user again.
 	RemoveTeamMember(context.Context, *RemoveTeamMemberRequest) (*emptypb.Empty, error)
 	mustEmbedUnimplementedTeamServiceServer()
 }

@@ -27,12 +27,15 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// UserRole is the role of a user in the installation.
 type UserRole int32
 
 const (
 	UserRole_USER_ROLE_UNSPECIFIED UserRole = 0
-	UserRole_USER_ROLE_OPERATOR    UserRole = 1
-	UserRole_USER_ROLE_ADMIN       UserRole = 2
+	// An ordinary user.
+	UserRole_USER_ROLE_OPERATOR UserRole = 1
+	// A user who may also call the operations for admins and read and change all objects.
+	UserRole_USER_ROLE_ADMIN UserRole = 2
 )
 
 // Enum value maps for UserRole.
@@ -76,18 +79,27 @@ func (UserRole) EnumDescriptor() ([]byte, []int) {
 	return file_signalbox_auth_v1_user_proto_rawDescGZIP(), []int{0}
 }
 
+// User is a user account as admins see it.
 type User struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Id       string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Username string                 `protobuf:"bytes,2,opt,name=username,proto3" json:"username,omitempty"`
-	// `admin` or `operator`.
-	Role        string  `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
-	Email       *string `protobuf:"bytes,4,opt,name=email,proto3,oneof" json:"email,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the user, `usr_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Username of the user, unique without regard to case; it never changes.
+	Username string `protobuf:"bytes,2,opt,name=username,proto3" json:"username,omitempty"`
+	// Role of the user: `admin` or `operator`.
+	Role string `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
+	// E-mail address of the user; null if none is stored.
+	Email *string `protobuf:"bytes,4,opt,name=email,proto3,oneof" json:"email,omitempty"`
+	// Name of the user for other people; null if none is stored.
 	DisplayName *string `protobuf:"bytes,5,opt,name=display_name,json=displayName,proto3,oneof" json:"display_name,omitempty"`
 	// The user's login method: `password` or `oidc`.
-	Login         string                 `protobuf:"bytes,6,opt,name=login,proto3" json:"login,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	DisabledAt    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=disabled_at,json=disabledAt,proto3" json:"disabled_at,omitempty"`
+	Login string `protobuf:"bytes,6,opt,name=login,proto3" json:"login,omitempty"`
+	// When the account was created.
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// When the account was disabled; null if it is enabled.
+	DisabledAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=disabled_at,json=disabledAt,proto3" json:"disabled_at,omitempty"`
+	// When the newest session of the user was opened, by a sign-in, a device or a program; null if there was none. Deleted
+	// sessions count too.
 	LastLoginAt   *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=last_login_at,json=lastLoginAt,proto3" json:"last_login_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -186,13 +198,18 @@ func (x *User) GetLastLoginAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// CreateUserRequest describes a new user.
 type CreateUserRequest struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	Username    string                 `protobuf:"bytes,1,opt,name=username,proto3" json:"username,omitempty"`
-	Role        UserRole               `protobuf:"varint,2,opt,name=role,proto3,enum=signalbox.auth.v1.UserRole" json:"role,omitempty"`
-	Email       *string                `protobuf:"bytes,3,opt,name=email,proto3,oneof" json:"email,omitempty"`
-	DisplayName *string                `protobuf:"bytes,4,opt,name=display_name,json=displayName,proto3,oneof" json:"display_name,omitempty"`
-	// If absent, a random password is generated and returned once.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Username of the user, unique without regard to case; it never changes. It must not look like the id of a user.
+	Username string `protobuf:"bytes,1,opt,name=username,proto3" json:"username,omitempty"`
+	// Role of the user: `admin` or `operator`.
+	Role UserRole `protobuf:"varint,2,opt,name=role,proto3,enum=signalbox.auth.v1.UserRole" json:"role,omitempty"`
+	// E-mail address of the user.
+	Email *string `protobuf:"bytes,3,opt,name=email,proto3,oneof" json:"email,omitempty"`
+	// Name of the user for other people. It must have visible characters only and must not begin or end with a space.
+	DisplayName *string `protobuf:"bytes,4,opt,name=display_name,json=displayName,proto3,oneof" json:"display_name,omitempty"`
+	// Password of the user. If absent, a random password is generated and returned once.
 	Password      *string `protobuf:"bytes,5,opt,name=password,proto3,oneof" json:"password,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -263,9 +280,11 @@ func (x *CreateUserRequest) GetPassword() string {
 	return ""
 }
 
+// CreateUserResponse is the new user with the generated password.
 type CreateUserResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	User  *User                  `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	// The new user.
+	User *User `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
 	// The generated password. Null if the request contains a password, and in the response to a repeat with the same
 	// Idempotency-Key.
 	Password      *string `protobuf:"bytes,2,opt,name=password,proto3,oneof" json:"password,omitempty"`
@@ -317,11 +336,14 @@ func (x *CreateUserResponse) GetPassword() string {
 	return ""
 }
 
+// ListUsersRequest selects a page of the users.
 type ListUsersRequest struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Limit  *int32                 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset *int32                 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
-	// A substring of the username, the email or the display name, ignoring case.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset *int32 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	// Only users whose username, e-mail address or display name contains this text, ignoring case.
 	Q             *string `protobuf:"bytes,3,opt,name=q,proto3,oneof" json:"q,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -378,9 +400,11 @@ func (x *ListUsersRequest) GetQ() string {
 	return ""
 }
 
+// ListUsersResponse is a page of the users.
 type ListUsersResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Users         []*User                `protobuf:"bytes,1,rep,name=users,proto3" json:"users,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The users, sorted by username without regard to case.
+	Users         []*User `protobuf:"bytes,1,rep,name=users,proto3" json:"users,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -422,9 +446,11 @@ func (x *ListUsersResponse) GetUsers() []*User {
 	return nil
 }
 
+// GetUserRequest selects a user.
 type GetUserRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	UserId        string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the user, `usr_...`.
+	UserId        string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -466,13 +492,23 @@ func (x *GetUserRequest) GetUserId() string {
 	return ""
 }
 
+// UpdateUserRequest contains the fields to change. A field that is absent or null stays unchanged, so no field can be
+// emptied.
 type UpdateUserRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	UserId        string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	Role          UserRole               `protobuf:"varint,2,opt,name=role,proto3,enum=signalbox.auth.v1.UserRole" json:"role,omitempty"`
-	Email         *string                `protobuf:"bytes,3,opt,name=email,proto3,oneof" json:"email,omitempty"`
-	DisplayName   *string                `protobuf:"bytes,4,opt,name=display_name,json=displayName,proto3,oneof" json:"display_name,omitempty"`
-	Disabled      *bool                  `protobuf:"varint,5,opt,name=disabled,proto3,oneof" json:"disabled,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the user, `usr_...`.
+	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// Role of the user: `admin` or `operator`. If the user signs in with the OpenID provider, the next sign-in sets the
+	// role from the user's groups again.
+	Role UserRole `protobuf:"varint,2,opt,name=role,proto3,enum=signalbox.auth.v1.UserRole" json:"role,omitempty"`
+	// E-mail address of the user; an empty one removes it. If the account was created by an OpenID sign-in, another address fails with 409,
+	// because the provider sets it.
+	Email *string `protobuf:"bytes,3,opt,name=email,proto3,oneof" json:"email,omitempty"`
+	// Name of the user for other people; an empty one removes it. It must have visible characters only and must not begin or
+	// end with a space.
+	DisplayName *string `protobuf:"bytes,4,opt,name=display_name,json=displayName,proto3,oneof" json:"display_name,omitempty"`
+	// True disables the account, false enables it.
+	Disabled      *bool `protobuf:"varint,5,opt,name=disabled,proto3,oneof" json:"disabled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -542,9 +578,11 @@ func (x *UpdateUserRequest) GetDisabled() bool {
 	return false
 }
 
+// ResetPasswordRequest selects a user.
 type ResetPasswordRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	UserId        string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the user, `usr_...`. It must not be the caller.
+	UserId        string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -586,9 +624,10 @@ func (x *ResetPasswordRequest) GetUserId() string {
 	return ""
 }
 
+// ResetPasswordResponse contains the generated password.
 type ResetPasswordResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Null in the response to a repeat with the same Idempotency-Key.
+	// The generated password. Null in the response to a repeat with the same Idempotency-Key.
 	Password      *string `protobuf:"bytes,1,opt,name=password,proto3,oneof" json:"password,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -631,11 +670,15 @@ func (x *ResetPasswordResponse) GetPassword() string {
 	return ""
 }
 
+// ListOwnedRequest selects a page of the kinds of objects that a user owns.
 type ListOwnedRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	UserId        string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	Limit         *int32                 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the user, `usr_...`.
+	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -691,9 +734,11 @@ func (x *ListOwnedRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListOwnedResponse contains numbers of objects by kind.
 type ListOwnedResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Owned         []*Owned               `protobuf:"bytes,1,rep,name=owned,proto3" json:"owned,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The numbers of objects. Kinds without objects are omitted.
+	Owned         []*Owned `protobuf:"bytes,1,rep,name=owned,proto3" json:"owned,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -738,9 +783,12 @@ func (x *ListOwnedResponse) GetOwned() []*Owned {
 // Owned is the number of objects of one kind that a user owns, or that were transferred.
 type Owned struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// `job`, `dataset`, `model`, `deployment`, ...
-	Kind          string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	Count         int32  `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	// Kind of the objects: `job`, `run`, `run_data` (the data that a run reported), `dataset`, `model`, `package`,
+	// `environment`, `rubric`, `solution`, `solution_application`, `deployment`, `playground_session`, or `project`
+	// (projects without another enabled owner).
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Number of the objects. For `run_data`, it is the number of runs.
+	Count         int32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -789,10 +837,13 @@ func (x *Owned) GetCount() int32 {
 	return 0
 }
 
+// TransferOwnedRequest names the former and the new owner.
 type TransferOwnedRequest struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	UserId string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// The new owner.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the former owner, `usr_...`, who must be disabled.
+	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// Id of the new owner, `usr_...`, who must be enabled. While a transfer is interrupted, only its new owner is
+	// accepted (409).
 	ToUserId      string `protobuf:"bytes,2,opt,name=to_user_id,json=toUserId,proto3" json:"to_user_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -888,14 +939,13 @@ const file_signalbox_auth_v1_user_proto_rawDesc = "" +
 	"\x11ListUsersResponse\x12-\n" +
 	"\x05users\x18\x01 \x03(\v2\x17.signalbox.auth.v1.UserR\x05users\")\n" +
 	"\x0eGetUserRequest\x12\x17\n" +
-	"\auser_id\x18\x01 \x01(\tR\x06userId\"\x8b\x02\n" +
+	"\auser_id\x18\x01 \x01(\tR\x06userId\"\xd5\x02\n" +
 	"\x11UpdateUserRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x129\n" +
-	"\x04role\x18\x02 \x01(\x0e2\x1b.signalbox.auth.v1.UserRoleB\b\xbaH\x05\x82\x01\x02\x10\x01R\x04role\x12%\n" +
-	"\x05email\x18\x03 \x01(\tB\n" +
-	"\xbaH\ar\x05\x18\x80\x02`\x01H\x00R\x05email\x88\x01\x01\x122\n" +
-	"\fdisplay_name\x18\x04 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\x80\x01H\x01R\vdisplayName\x88\x01\x01\x12\x1f\n" +
+	"\x04role\x18\x02 \x01(\x0e2\x1b.signalbox.auth.v1.UserRoleB\b\xbaH\x05\x82\x01\x02\x10\x01R\x04role\x12q\n" +
+	"\x05email\x18\x03 \x01(\tBV\xbaHS\xba\x01K\n" +
+	"\fstring.email\x12\x1dmust be a valid email address\x1a\x1cthis == '' || this.isEmail()r\x03\x18\x80\x02H\x00R\x05email\x88\x01\x01\x120\n" +
+	"\fdisplay_name\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01H\x01R\vdisplayName\x88\x01\x01\x12\x1f\n" +
 	"\bdisabled\x18\x05 \x01(\bH\x02R\bdisabled\x88\x01\x01B\b\n" +
 	"\x06_emailB\x0f\n" +
 	"\r_display_nameB\v\n" +

@@ -36,21 +36,28 @@ const (
 //
 // UserService creates, changes and disables users. The last enabled admin can be neither demoted nor disabled (409).
 type UserServiceClient interface {
+	// CreateUser creates a user who signs in with a password. A generated password is temporary: the user must change it
+	// before most other calls. If the username is taken, the call fails with 409. If users sign in with an OpenID
+	// provider, it fails with 501.
 	CreateUser(ctx context.Context, in *CreateUserRequest, opts ...grpc.CallOption) (*CreateUserResponse, error)
-	// ListUsers lists users by username, ignoring case.
+	// ListUsers lists users, sorted by username without regard to case.
 	ListUsers(ctx context.Context, in *ListUsersRequest, opts ...grpc.CallOption) (*ListUsersResponse, error)
+	// GetUser returns a user.
 	GetUser(ctx context.Context, in *GetUserRequest, opts ...grpc.CallOption) (*User, error)
-	// UpdateUser changes the role, the email address and the display name, and disables or enables the account. The role
+	// UpdateUser changes the role, the e-mail address and the display name, and disables or enables the account. The role
 	// is read on each call: after a demotion, the next call that needs the admin role fails with 403. Disabling ends the
-	// user's sessions at once and rejects every later call with their access tokens.
+	// user's sessions at once and rejects every later call with their access tokens. The last enabled admin can be
+	// neither demoted nor disabled (409).
 	UpdateUser(ctx context.Context, in *UpdateUserRequest, opts ...grpc.CallOption) (*User, error)
-	// ResetPassword generates a new password, shown once, and ends every session of the user.
+	// ResetPassword generates a new password, shown once, and ends every session of the user. The password is temporary:
+	// the user must change it before most other calls. Callers cannot reset their own password (409). If users sign in
+	// with an OpenID provider, the call fails with 501.
 	ResetPassword(ctx context.Context, in *ResetPasswordRequest, opts ...grpc.CallOption) (*ResetPasswordResponse, error)
-	// ListOwned counts what a user owns, by kind.
+	// ListOwned counts the objects that a user owns, by kind.
 	ListOwned(ctx context.Context, in *ListOwnedRequest, opts ...grpc.CallOption) (*ListOwnedResponse, error)
 	// TransferOwned transfers all objects of a disabled user, in every service, to an enabled user. It returns once all
-	// objects are transferred; a repeat continues an interrupted transfer. If the source user is enabled, the status is
-	// 409, because the user could create more objects meanwhile.
+	// objects are transferred; a repeated call continues an interrupted transfer. If the source user is enabled, the
+	// status is 409, because the user could create more objects meanwhile.
 	TransferOwned(ctx context.Context, in *TransferOwnedRequest, opts ...grpc.CallOption) (*ListOwnedResponse, error)
 }
 
@@ -138,21 +145,28 @@ func (c *userServiceClient) TransferOwned(ctx context.Context, in *TransferOwned
 //
 // UserService creates, changes and disables users. The last enabled admin can be neither demoted nor disabled (409).
 type UserServiceServer interface {
+	// CreateUser creates a user who signs in with a password. A generated password is temporary: the user must change it
+	// before most other calls. If the username is taken, the call fails with 409. If users sign in with an OpenID
+	// provider, it fails with 501.
 	CreateUser(context.Context, *CreateUserRequest) (*CreateUserResponse, error)
-	// ListUsers lists users by username, ignoring case.
+	// ListUsers lists users, sorted by username without regard to case.
 	ListUsers(context.Context, *ListUsersRequest) (*ListUsersResponse, error)
+	// GetUser returns a user.
 	GetUser(context.Context, *GetUserRequest) (*User, error)
-	// UpdateUser changes the role, the email address and the display name, and disables or enables the account. The role
+	// UpdateUser changes the role, the e-mail address and the display name, and disables or enables the account. The role
 	// is read on each call: after a demotion, the next call that needs the admin role fails with 403. Disabling ends the
-	// user's sessions at once and rejects every later call with their access tokens.
+	// user's sessions at once and rejects every later call with their access tokens. The last enabled admin can be
+	// neither demoted nor disabled (409).
 	UpdateUser(context.Context, *UpdateUserRequest) (*User, error)
-	// ResetPassword generates a new password, shown once, and ends every session of the user.
+	// ResetPassword generates a new password, shown once, and ends every session of the user. The password is temporary:
+	// the user must change it before most other calls. Callers cannot reset their own password (409). If users sign in
+	// with an OpenID provider, the call fails with 501.
 	ResetPassword(context.Context, *ResetPasswordRequest) (*ResetPasswordResponse, error)
-	// ListOwned counts what a user owns, by kind.
+	// ListOwned counts the objects that a user owns, by kind.
 	ListOwned(context.Context, *ListOwnedRequest) (*ListOwnedResponse, error)
 	// TransferOwned transfers all objects of a disabled user, in every service, to an enabled user. It returns once all
-	// objects are transferred; a repeat continues an interrupted transfer. If the source user is enabled, the status is
-	// 409, because the user could create more objects meanwhile.
+	// objects are transferred; a repeated call continues an interrupted transfer. If the source user is enabled, the
+	// status is 409, because the user could create more objects meanwhile.
 	TransferOwned(context.Context, *TransferOwnedRequest) (*ListOwnedResponse, error)
 	mustEmbedUnimplementedUserServiceServer()
 }

@@ -26,16 +26,25 @@ const (
 
 // Event is one change of a resource, written in the transaction of the change.
 type Event struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Ts            *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=ts,proto3" json:"ts,omitempty"`
-	Type          string                 `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`
-	ActorKind     string                 `protobuf:"bytes,4,opt,name=actor_kind,json=actorKind,proto3" json:"actor_kind,omitempty"`
-	ActorId       *string                `protobuf:"bytes,5,opt,name=actor_id,json=actorId,proto3,oneof" json:"actor_id,omitempty"`
-	From          *string                `protobuf:"bytes,6,opt,name=from,proto3,oneof" json:"from,omitempty"`
-	To            *string                `protobuf:"bytes,7,opt,name=to,proto3,oneof" json:"to,omitempty"`
-	Reason        *string                `protobuf:"bytes,8,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
-	Message       *string                `protobuf:"bytes,9,opt,name=message,proto3,oneof" json:"message,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the event, `evt_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// When the change was made.
+	Ts *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=ts,proto3" json:"ts,omitempty"`
+	// What changed, such as `state`.
+	Type string `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`
+	// The kind of the caller that made the change, such as `user`, `run`, `node` or `service`.
+	ActorKind string `protobuf:"bytes,4,opt,name=actor_kind,json=actorKind,proto3" json:"actor_kind,omitempty"`
+	// Id of the caller, or the name of the service if it made the change without a call.
+	ActorId *string `protobuf:"bytes,5,opt,name=actor_id,json=actorId,proto3,oneof" json:"actor_id,omitempty"`
+	// The state before the change; null if the state did not change, or if there was none.
+	From *string `protobuf:"bytes,6,opt,name=from,proto3,oneof" json:"from,omitempty"`
+	// The state after the change; null if the state did not change.
+	To *string `protobuf:"bytes,7,opt,name=to,proto3,oneof" json:"to,omitempty"`
+	// The cause, for programs.
+	Reason *string `protobuf:"bytes,8,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	// The cause, for people.
+	Message       *string `protobuf:"bytes,9,opt,name=message,proto3,oneof" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/inference/v1/traffic.proto
 
-// Records of served calls.
+// Records of the inference calls that deployments served.
 
 package inferencev1
 
@@ -27,37 +27,67 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Call is the record of one call that passed all checks, whether or not an engine could be reached. Refused calls, for
+// example those with an invalid token, are not recorded.
 type Call struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	RequestId      string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	At             *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
-	DeploymentId   string                 `protobuf:"bytes,3,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
-	RevisionId     string                 `protobuf:"bytes,4,opt,name=revision_id,json=revisionId,proto3" json:"revision_id,omitempty"`
-	RevisionNumber int32                  `protobuf:"varint,5,opt,name=revision_number,json=revisionNumber,proto3" json:"revision_number,omitempty"`
-	TokenId        string                 `protobuf:"bytes,6,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
-	TokenName      string                 `protobuf:"bytes,7,opt,name=token_name,json=tokenName,proto3" json:"token_name,omitempty"`
-	ReplicaId      string                 `protobuf:"bytes,8,opt,name=replica_id,json=replicaId,proto3" json:"replica_id,omitempty"`
-	Method         string                 `protobuf:"bytes,9,opt,name=method,proto3" json:"method,omitempty"`
-	Path           string                 `protobuf:"bytes,10,opt,name=path,proto3" json:"path,omitempty"`
-	Status         int32                  `protobuf:"varint,11,opt,name=status,proto3" json:"status,omitempty"`
-	// `ok`, `client_closed`, `engine_error` (the engine responded with a status from 400 up, or not validly),
-	// `engine_unreachable`, `engine_timeout`, `upstream_truncated`, `revoked`, `lease_over`, `suspended`; for WebSockets
-	// also `client_error`, `idle`, `draining`.
-	Outcome          string  `protobuf:"bytes,12,opt,name=outcome,proto3" json:"outcome,omitempty"`
-	Stream           bool    `protobuf:"varint,13,opt,name=stream,proto3" json:"stream,omitempty"`
-	RequestedModel   *string `protobuf:"bytes,14,opt,name=requested_model,json=requestedModel,proto3,oneof" json:"requested_model,omitempty"`
-	ResponseModel    *string `protobuf:"bytes,15,opt,name=response_model,json=responseModel,proto3,oneof" json:"response_model,omitempty"`
-	PromptTokens     *int32  `protobuf:"varint,16,opt,name=prompt_tokens,json=promptTokens,proto3,oneof" json:"prompt_tokens,omitempty"`
-	CompletionTokens *int32  `protobuf:"varint,17,opt,name=completion_tokens,json=completionTokens,proto3,oneof" json:"completion_tokens,omitempty"`
-	// `engine` or `none`.
-	UsageSource  string  `protobuf:"bytes,18,opt,name=usage_source,json=usageSource,proto3" json:"usage_source,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the request, `req_...`: the X-Request-Id of its response.
+	RequestId string `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// When the call began.
+	At *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
+	// Id of the deployment, `dep_...`.
+	DeploymentId string `protobuf:"bytes,3,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	// Id of the revision that was promoted when the call began, `rev_...`.
+	RevisionId string `protobuf:"bytes,4,opt,name=revision_id,json=revisionId,proto3" json:"revision_id,omitempty"`
+	// Number of that revision.
+	RevisionNumber int32 `protobuf:"varint,5,opt,name=revision_number,json=revisionNumber,proto3" json:"revision_number,omitempty"`
+	// Id of the deployment token, `tok_...`.
+	TokenId string `protobuf:"bytes,6,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
+	// Name of the deployment token when the call began.
+	TokenName string `protobuf:"bytes,7,opt,name=token_name,json=tokenName,proto3" json:"token_name,omitempty"`
+	// Id of the engine's replica, `rep_...`. Empty if the call ended before a replica was chosen.
+	ReplicaId string `protobuf:"bytes,8,opt,name=replica_id,json=replicaId,proto3" json:"replica_id,omitempty"`
+	// HTTP method of the request.
+	Method string `protobuf:"bytes,9,opt,name=method,proto3" json:"method,omitempty"`
+	// Path of the request on the engine, such as `/v1/chat/completions`, without the query; at most 512 bytes.
+	Path string `protobuf:"bytes,10,opt,name=path,proto3" json:"path,omitempty"`
+	// HTTP status of the response: that of the engine, or that of the error which the caller got instead. 101 for an open
+	// WebSocket, and 499 if the caller disconnected before there was a response.
+	Status int32 `protobuf:"varint,11,opt,name=status,proto3" json:"status,omitempty"`
+	// How the call ended: `ok`; `client_closed` (the caller disconnected, or did not send the whole body); `engine_error`
+	// (the engine responded with a status of 400 or more, or with an invalid response); `engine_unreachable`;
+	// `engine_timeout` (the engine did not respond in time); `upstream_truncated` (the connection to the engine was lost
+	// during the response); `revoked` (the token was revoked during the call); `lease_over` (the replica of inference
+	// lost contact with the registry); `suspended` (the call was cut because the deployment was suspended); for
+	// WebSockets also `client_error` (the caller violated the protocol), `idle` (no side sent anything for too long),
+	// `draining` (the server stopped).
+	Outcome string `protobuf:"bytes,12,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	// Whether the call is a stream: the JSON body of the request sets `stream`, the response is an event stream, or the
+	// request is for a WebSocket.
+	Stream bool `protobuf:"varint,13,opt,name=stream,proto3" json:"stream,omitempty"`
+	// The `model` of the request; at most 256 bytes. Null if it has none, if its body is not JSON, larger than 1 MiB or
+	// of unknown length, or for a WebSocket.
+	RequestedModel *string `protobuf:"bytes,14,opt,name=requested_model,json=requestedModel,proto3,oneof" json:"requested_model,omitempty"`
+	// The `model` of the response; at most 256 bytes. Null if it has none, or if the response is larger than 1 MiB and
+	// not an event stream.
+	ResponseModel *string `protobuf:"bytes,15,opt,name=response_model,json=responseModel,proto3,oneof" json:"response_model,omitempty"`
+	// Tokens of the prompt, as the engine reports them in `usage`; null if it reports none. They are never estimated.
+	PromptTokens *int32 `protobuf:"varint,16,opt,name=prompt_tokens,json=promptTokens,proto3,oneof" json:"prompt_tokens,omitempty"`
+	// Generated tokens, as the engine reports them in `usage`; null if it reports none. They are never estimated.
+	CompletionTokens *int32 `protobuf:"varint,17,opt,name=completion_tokens,json=completionTokens,proto3,oneof" json:"completion_tokens,omitempty"`
+	// Where the numbers of tokens come from: `engine`, or `none` if there are none.
+	UsageSource string `protobuf:"bytes,18,opt,name=usage_source,json=usageSource,proto3" json:"usage_source,omitempty"`
+	// The `finish_reason` of the response, such as `stop` or `length`; at most 64 bytes. Null if it has none.
 	FinishReason *string `protobuf:"bytes,19,opt,name=finish_reason,json=finishReason,proto3,oneof" json:"finish_reason,omitempty"`
-	// Milliseconds until the first byte of the response; null if none arrived.
+	// Milliseconds until the first byte of the response's body; null if no byte arrived. For a WebSocket, milliseconds
+	// until it was open.
 	TtftMs *float64 `protobuf:"fixed64,20,opt,name=ttft_ms,json=ttftMs,proto3,oneof" json:"ttft_ms,omitempty"`
 	// Duration of the call in milliseconds.
-	DurationMs    float64 `protobuf:"fixed64,21,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
-	RequestBytes  int64   `protobuf:"varint,22,opt,name=request_bytes,json=requestBytes,proto3" json:"request_bytes,omitempty"`
-	ResponseBytes int64   `protobuf:"varint,23,opt,name=response_bytes,json=responseBytes,proto3" json:"response_bytes,omitempty"`
+	DurationMs float64 `protobuf:"fixed64,21,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
+	// Size of the request's body in bytes; for a WebSocket, of the frames from the caller.
+	RequestBytes int64 `protobuf:"varint,22,opt,name=request_bytes,json=requestBytes,proto3" json:"request_bytes,omitempty"`
+	// Size of the response's body in bytes, as far as the caller got it; for a WebSocket, of the frames from the engine.
+	ResponseBytes int64 `protobuf:"varint,23,opt,name=response_bytes,json=responseBytes,proto3" json:"response_bytes,omitempty"`
 	// Number of WebSocket frames from the caller; null for other calls.
 	RequestFrames *int64 `protobuf:"varint,24,opt,name=request_frames,json=requestFrames,proto3,oneof" json:"request_frames,omitempty"`
 	// Number of WebSocket frames from the engine; null for other calls.
@@ -271,18 +301,23 @@ func (x *Call) GetResponseFrames() int64 {
 	return 0
 }
 
+// ListTrafficRequest selects a page of the calls of a deployment. A call must match all given filters.
 type ListTrafficRequest struct {
-	state        protoimpl.MessageState `protogen:"open.v1"`
-	DeploymentId string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
-	Limit        *int32                 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset       *int32                 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the deployment, `dep_...`.
+	DeploymentId string `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	// Only calls with the token that has this id.
 	Token *string `protobuf:"bytes,4,opt,name=token,proto3,oneof" json:"token,omitempty"`
 	// Only calls with this status, such as `200`, or this class, such as `5xx`.
 	Status *string `protobuf:"bytes,5,opt,name=status,proto3,oneof" json:"status,omitempty"`
-	// Only calls that began at `from` or later, and before `to`.
+	// Only calls that began at this time or later.
 	From *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=from,proto3" json:"from,omitempty"`
-	To   *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=to,proto3" json:"to,omitempty"`
+	// Only calls that began before this time.
+	To *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=to,proto3" json:"to,omitempty"`
 	// Only calls with this outcome.
 	Outcome *string `protobuf:"bytes,8,opt,name=outcome,proto3,oneof" json:"outcome,omitempty"`
 	// Only calls to the revision with this number.
@@ -393,9 +428,11 @@ func (x *ListTrafficRequest) GetMinLatencyMs() float64 {
 	return 0
 }
 
+// ListTrafficResponse is a page of the calls of a deployment.
 type ListTrafficResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Calls         []*Call                `protobuf:"bytes,1,rep,name=calls,proto3" json:"calls,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The calls, newest first.
+	Calls         []*Call `protobuf:"bytes,1,rep,name=calls,proto3" json:"calls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -437,10 +474,13 @@ func (x *ListTrafficResponse) GetCalls() []*Call {
 	return nil
 }
 
+// GetCallRequest selects a call.
 type GetCallRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	DeploymentId  string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
-	RequestId     string                 `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the deployment, `dep_...`.
+	DeploymentId string `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	// Id of the request, `req_...`: the X-Request-Id of its response.
+	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -489,12 +529,14 @@ func (x *GetCallRequest) GetRequestId() string {
 	return ""
 }
 
+// GetMetricsRequest selects the calls of a deployment and the steps of the series.
 type GetMetricsRequest struct {
-	state        protoimpl.MessageState `protogen:"open.v1"`
-	DeploymentId string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
-	// One hour before `to` if absent. The range may have at most 31 days and 1000 steps.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the deployment, `dep_...`.
+	DeploymentId string `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	// Start of the range; one hour before `to` if absent. The range may have at most 31 days and 1000 steps.
 	From *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
-	// The current time if absent.
+	// End of the range; the current time if absent.
 	To *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
 	// Length of a step in seconds; 60 if absent.
 	StepS *int32 `protobuf:"varint,4,opt,name=step_s,json=stepS,proto3,oneof" json:"step_s,omitempty"`
@@ -578,12 +620,17 @@ func (x *GetMetricsRequest) GetRevision() int32 {
 	return 0
 }
 
+// DeploymentMetrics contains time series over the calls of a deployment.
 type DeploymentMetrics struct {
-	state        protoimpl.MessageState `protogen:"open.v1"`
-	DeploymentId string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
-	From         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
-	To           *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
-	StepS        int32                  `protobuf:"varint,4,opt,name=step_s,json=stepS,proto3" json:"step_s,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the deployment, `dep_...`.
+	DeploymentId string `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	// Start of the range. Calls that began at this time are counted.
+	From *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
+	// End of the range. Calls that began at this time are not counted.
+	To *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
+	// Length of a step in seconds.
+	StepS int32 `protobuf:"varint,4,opt,name=step_s,json=stepS,proto3" json:"step_s,omitempty"`
 	// Steps with calls, oldest first. Steps without calls are omitted.
 	Points        []*MetricsPoint `protobuf:"bytes,5,rep,name=points,proto3" json:"points,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -655,23 +702,34 @@ func (x *DeploymentMetrics) GetPoints() []*MetricsPoint {
 	return nil
 }
 
+// MetricsPoint summarizes the calls that began in one step.
 type MetricsPoint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When the step begins.
-	At    *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
-	Calls int64                  `protobuf:"varint,2,opt,name=calls,proto3" json:"calls,omitempty"`
-	// Calls by outcome; they add up to `calls`.
-	Ok               int64 `protobuf:"varint,3,opt,name=ok,proto3" json:"ok,omitempty"`
-	ClientClosed     int64 `protobuf:"varint,4,opt,name=client_closed,json=clientClosed,proto3" json:"client_closed,omitempty"`
-	Failed           int64 `protobuf:"varint,5,opt,name=failed,proto3" json:"failed,omitempty"`
-	PromptTokens     int64 `protobuf:"varint,6,opt,name=prompt_tokens,json=promptTokens,proto3" json:"prompt_tokens,omitempty"`
+	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	// Number of calls: the sum of `ok`, `client_closed` and `failed`.
+	Calls int64 `protobuf:"varint,2,opt,name=calls,proto3" json:"calls,omitempty"`
+	// Number of calls with the outcome `ok`.
+	Ok int64 `protobuf:"varint,3,opt,name=ok,proto3" json:"ok,omitempty"`
+	// Number of calls with the outcome `client_closed`.
+	ClientClosed int64 `protobuf:"varint,4,opt,name=client_closed,json=clientClosed,proto3" json:"client_closed,omitempty"`
+	// Number of calls with any other outcome.
+	Failed int64 `protobuf:"varint,5,opt,name=failed,proto3" json:"failed,omitempty"`
+	// Sum of `prompt_tokens` of the calls that have it.
+	PromptTokens int64 `protobuf:"varint,6,opt,name=prompt_tokens,json=promptTokens,proto3" json:"prompt_tokens,omitempty"`
+	// Sum of `completion_tokens` of the calls that have it.
 	CompletionTokens int64 `protobuf:"varint,7,opt,name=completion_tokens,json=completionTokens,proto3" json:"completion_tokens,omitempty"`
-	RequestBytes     int64 `protobuf:"varint,8,opt,name=request_bytes,json=requestBytes,proto3" json:"request_bytes,omitempty"`
-	ResponseBytes    int64 `protobuf:"varint,9,opt,name=response_bytes,json=responseBytes,proto3" json:"response_bytes,omitempty"`
-	// Milliseconds; null if no call of the step has a value.
-	TtftP50Ms     *float64 `protobuf:"fixed64,10,opt,name=ttft_p50_ms,json=ttftP50Ms,proto3,oneof" json:"ttft_p50_ms,omitempty"`
-	TtftP95Ms     *float64 `protobuf:"fixed64,11,opt,name=ttft_p95_ms,json=ttftP95Ms,proto3,oneof" json:"ttft_p95_ms,omitempty"`
+	// Sum of `request_bytes` of the calls.
+	RequestBytes int64 `protobuf:"varint,8,opt,name=request_bytes,json=requestBytes,proto3" json:"request_bytes,omitempty"`
+	// Sum of `response_bytes` of the calls.
+	ResponseBytes int64 `protobuf:"varint,9,opt,name=response_bytes,json=responseBytes,proto3" json:"response_bytes,omitempty"`
+	// Median of `ttft_ms`, in milliseconds; null if no call of the step has a value.
+	TtftP50Ms *float64 `protobuf:"fixed64,10,opt,name=ttft_p50_ms,json=ttftP50Ms,proto3,oneof" json:"ttft_p50_ms,omitempty"`
+	// 95th percentile of `ttft_ms`, in milliseconds; null if no call of the step has a value.
+	TtftP95Ms *float64 `protobuf:"fixed64,11,opt,name=ttft_p95_ms,json=ttftP95Ms,proto3,oneof" json:"ttft_p95_ms,omitempty"`
+	// Median of `duration_ms`, in milliseconds.
 	DurationP50Ms *float64 `protobuf:"fixed64,12,opt,name=duration_p50_ms,json=durationP50Ms,proto3,oneof" json:"duration_p50_ms,omitempty"`
+	// 95th percentile of `duration_ms`, in milliseconds.
 	DurationP95Ms *float64 `protobuf:"fixed64,13,opt,name=duration_p95_ms,json=durationP95Ms,proto3,oneof" json:"duration_p95_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/inference/v1/traffic.proto
 
-// Records of served calls.
+// Records of the inference calls that deployments served.
 
 package inferencev1
 
@@ -32,11 +32,17 @@ const (
 //
 // TrafficService reads the record of calls.
 type TrafficServiceClient interface {
-	// ListTraffic lists the calls of a deployment, newest first.
+	// ListTraffic lists the calls of a deployment, newest first. The calls of a deleted deployment can be read by anyone
+	// who could read the deployment. A call is recorded when it ends, and kept for 90 days by default
+	// (`SERVICE_INFERENCE_TRAFFIC_DAYS`).
 	ListTraffic(ctx context.Context, in *ListTrafficRequest, opts ...grpc.CallOption) (*ListTrafficResponse, error)
 	// GetCall returns one call by its request id.
 	GetCall(ctx context.Context, in *GetCallRequest, opts ...grpc.CallOption) (*Call, error)
-	// GetMetrics returns time series over the calls of a deployment.
+	// GetMetrics returns time series over the calls of a deployment. If `step_s` is a multiple of 60, the range is
+	// widened to whole minutes, and if it is a multiple of 3600, to whole hours (UTC); `from` and `to` of the response
+	// are the widened range. Counts are always exact. With these steps, percentiles have a relative error of at most 2 %.
+	// With any other step, percentiles are exact too, but the range may have at most 200,000 calls. Only calls that began
+	// at `from` or later, and before `to`, are counted.
 	GetMetrics(ctx context.Context, in *GetMetricsRequest, opts ...grpc.CallOption) (*DeploymentMetrics, error)
 }
 
@@ -84,11 +90,17 @@ func (c *trafficServiceClient) GetMetrics(ctx context.Context, in *GetMetricsReq
 //
 // TrafficService reads the record of calls.
 type TrafficServiceServer interface {
-	// ListTraffic lists the calls of a deployment, newest first.
+	// ListTraffic lists the calls of a deployment, newest first. The calls of a deleted deployment can be read by anyone
+	// who could read the deployment. A call is recorded when it ends, and kept for 90 days by default
+	// (`SERVICE_INFERENCE_TRAFFIC_DAYS`).
 	ListTraffic(context.Context, *ListTrafficRequest) (*ListTrafficResponse, error)
 	// GetCall returns one call by its request id.
 	GetCall(context.Context, *GetCallRequest) (*Call, error)
-	// GetMetrics returns time series over the calls of a deployment.
+	// GetMetrics returns time series over the calls of a deployment. If `step_s` is a multiple of 60, the range is
+	// widened to whole minutes, and if it is a multiple of 3600, to whole hours (UTC); `from` and `to` of the response
+	// are the widened range. Counts are always exact. With these steps, percentiles have a relative error of at most 2 %.
+	// With any other step, percentiles are exact too, but the range may have at most 200,000 calls. Only calls that began
+	// at `from` or later, and before `to`, are counted.
 	GetMetrics(context.Context, *GetMetricsRequest) (*DeploymentMetrics, error)
 	mustEmbedUnimplementedTrafficServiceServer()
 }

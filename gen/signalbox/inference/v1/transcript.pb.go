@@ -25,11 +25,15 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// ListTurnsRequest selects a page of the transcript of a session.
 type ListTurnsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	PlaygroundId  string                 `protobuf:"bytes,1,opt,name=playground_id,json=playgroundId,proto3" json:"playground_id,omitempty"`
-	Limit         *int32                 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the playground session, `pg_...`.
+	PlaygroundId string `protobuf:"bytes,1,opt,name=playground_id,json=playgroundId,proto3" json:"playground_id,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -85,9 +89,11 @@ func (x *ListTurnsRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListTurnsResponse is a page of the transcript of a session.
 type ListTurnsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Turns         []*Turn                `protobuf:"bytes,1,rep,name=turns,proto3" json:"turns,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The calls, oldest first.
+	Turns         []*Turn `protobuf:"bytes,1,rep,name=turns,proto3" json:"turns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -129,27 +135,39 @@ func (x *ListTurnsResponse) GetTurns() []*Turn {
 	return nil
 }
 
-// Turn is one call to a target.
+// Turn is one call to a target of a playground session.
 type Turn struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The request's id.
-	Id       string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Target   int32                  `protobuf:"varint,2,opt,name=target,proto3" json:"target,omitempty"`
-	At       *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
-	Username string                 `protobuf:"bytes,4,opt,name=username,proto3" json:"username,omitempty"`
-	Method   string                 `protobuf:"bytes,5,opt,name=method,proto3" json:"method,omitempty"`
-	Path     string                 `protobuf:"bytes,6,opt,name=path,proto3" json:"path,omitempty"`
-	Status   int32                  `protobuf:"varint,7,opt,name=status,proto3" json:"status,omitempty"`
-	// The outcome, with the same values as for a call to a deployment, or `session_over`.
+	// Id of the request, `req_...`: the X-Request-Id of its response.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Number of the target in the session, counted from 1.
+	Target int32 `protobuf:"varint,2,opt,name=target,proto3" json:"target,omitempty"`
+	// When the call began.
+	At *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
+	// Username of the caller at that time.
+	Username string `protobuf:"bytes,4,opt,name=username,proto3" json:"username,omitempty"`
+	// HTTP method of the request.
+	Method string `protobuf:"bytes,5,opt,name=method,proto3" json:"method,omitempty"`
+	// Path of the request on the engine, such as `/v1/chat/completions`, without the query; at most 512 bytes.
+	Path string `protobuf:"bytes,6,opt,name=path,proto3" json:"path,omitempty"`
+	// HTTP status of the response: that of the engine, or that of the error which the caller got instead. 101 for an open
+	// WebSocket, and 499 if the caller disconnected before there was a response.
+	Status int32 `protobuf:"varint,7,opt,name=status,proto3" json:"status,omitempty"`
+	// How the call ended, with the same values as for a call to a deployment, or `session_over` if the session ended
+	// during the call.
 	Outcome string `protobuf:"bytes,8,opt,name=outcome,proto3" json:"outcome,omitempty"`
-	// The body of the request as text; at most 64 KiB.
+	// The body of the request as text, at most 64 KiB; less if the page has more than 16 turns, because all bodies of a
+	// page share 2 MiB. Bytes that are not valid UTF-8 are replaced. Empty if the body is larger than 1 MiB or of unknown
+	// length, and for a WebSocket.
 	Request string `protobuf:"bytes,9,opt,name=request,proto3" json:"request,omitempty"`
 	// Whether `request` lacks a part of the body.
 	RequestCut bool `protobuf:"varint,10,opt,name=request_cut,json=requestCut,proto3" json:"request_cut,omitempty"`
-	// The body of the response as text; at most 64 KiB.
+	// The body of the response as text, at most 64 KiB; less if the page has more than 16 turns, because all bodies of a
+	// page share 2 MiB. Bytes that are not valid UTF-8 are replaced. Empty for a WebSocket.
 	Response string `protobuf:"bytes,11,opt,name=response,proto3" json:"response,omitempty"`
 	// Whether `response` lacks a part of the body.
-	ResponseCut   bool    `protobuf:"varint,12,opt,name=response_cut,json=responseCut,proto3" json:"response_cut,omitempty"`
+	ResponseCut bool `protobuf:"varint,12,opt,name=response_cut,json=responseCut,proto3" json:"response_cut,omitempty"`
+	// Duration of the call in milliseconds.
 	DurationMs    float64 `protobuf:"fixed64,13,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

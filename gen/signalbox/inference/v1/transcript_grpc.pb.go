@@ -28,7 +28,9 @@ const (
 //
 // TranscriptService reads the transcripts of playground sessions.
 type TranscriptServiceClient interface {
-	// ListTurns lists the calls of a session, oldest first. The session may have ended.
+	// ListTurns lists the calls of a session, oldest first. The session may have ended. Anyone who may read the session
+	// may read its transcript. Only the first 1,000 calls of a session are stored, each for 31 days by default
+	// (`SERVICE_INFERENCE_TRANSCRIPT_DAYS`).
 	ListTurns(ctx context.Context, in *ListTurnsRequest, opts ...grpc.CallOption) (*ListTurnsResponse, error)
 }
 
@@ -56,7 +58,9 @@ func (c *transcriptServiceClient) ListTurns(ctx context.Context, in *ListTurnsRe
 //
 // TranscriptService reads the transcripts of playground sessions.
 type TranscriptServiceServer interface {
-	// ListTurns lists the calls of a session, oldest first. The session may have ended.
+	// ListTurns lists the calls of a session, oldest first. The session may have ended. Anyone who may read the session
+	// may read its transcript. Only the first 1,000 calls of a session are stored, each for 31 days by default
+	// (`SERVICE_INFERENCE_TRANSCRIPT_DAYS`).
 	ListTurns(context.Context, *ListTurnsRequest) (*ListTurnsResponse, error)
 	mustEmbedUnimplementedTranscriptServiceServer()
 }

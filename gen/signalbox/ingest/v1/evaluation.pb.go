@@ -27,6 +27,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// EvaluationState is the state of an evaluation.
 type EvaluationState int32
 
 const (
@@ -90,10 +91,12 @@ func (EvaluationState) EnumDescriptor() ([]byte, []int) {
 	return file_signalbox_ingest_v1_evaluation_proto_rawDescGZIP(), []int{0}
 }
 
+// GetAgentEvaluationRequest names a run and, optionally, a baseline.
 type GetAgentEvaluationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	RunId string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// The run to compare with. Both runs must have reported the same taskset digest.
+	// Id of the run, `run_...`.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Id of the run to compare with, `run_...`. Both runs must have reported the same taskset digest.
 	Baseline      *string `protobuf:"bytes,2,opt,name=baseline,proto3,oneof" json:"baseline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -143,19 +146,31 @@ func (x *GetAgentEvaluationRequest) GetBaseline() string {
 	return ""
 }
 
+// AgentEvaluation is the evaluation that a run reported, with the statistics of its rollouts. A mean of rewards is the
+// mean over tasks of each task's mean over its scored rollouts.
 type AgentEvaluation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	RunId string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	State EvaluationState        `protobuf:"varint,2,opt,name=state,proto3,enum=signalbox.ingest.v1.EvaluationState" json:"state,omitempty"`
+	// Id of the run, `run_...`.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// `none`: the run reported no evaluation. `running`: the run has not ended. `succeeded`: the run succeeded and every
+	// task has `rollouts_per_task` scored rollouts. `failed`: the run ended and no rollout is scored. `partial`: the run
+	// ended with scored rollouts, but it did not succeed or some tasks are not complete.
+	State EvaluationState `protobuf:"varint,2,opt,name=state,proto3,enum=signalbox.ingest.v1.EvaluationState" json:"state,omitempty"`
 	// The benchmark; null if no evaluation was reported.
-	Benchmark     *EvaluatedBenchmark   `protobuf:"bytes,3,opt,name=benchmark,proto3" json:"benchmark,omitempty"`
-	Model         *EvaluatedModel       `protobuf:"bytes,4,opt,name=model,proto3" json:"model,omitempty"`
-	Environment   *EvaluatedEnvironment `protobuf:"bytes,5,opt,name=environment,proto3" json:"environment,omitempty"`
-	TasksetDigest *string               `protobuf:"bytes,6,opt,name=taskset_digest,json=tasksetDigest,proto3,oneof" json:"taskset_digest,omitempty"`
-	Rubric        *EvaluatedRubric      `protobuf:"bytes,7,opt,name=rubric,proto3" json:"rubric,omitempty"`
-	// The harness that drove the agent, as reported.
+	Benchmark *EvaluatedBenchmark `protobuf:"bytes,3,opt,name=benchmark,proto3" json:"benchmark,omitempty"`
+	// The evaluated model, as reported; null if it was not reported.
+	Model *EvaluatedModel `protobuf:"bytes,4,opt,name=model,proto3" json:"model,omitempty"`
+	// The environment in which the agent acted, as reported; null if it was not reported.
+	Environment *EvaluatedEnvironment `protobuf:"bytes,5,opt,name=environment,proto3" json:"environment,omitempty"`
+	// Digest of the taskset, `sha256:<hex>`, as reported; null if it was not reported. Only runs with the same digest can
+	// be compared.
+	TasksetDigest *string `protobuf:"bytes,6,opt,name=taskset_digest,json=tasksetDigest,proto3,oneof" json:"taskset_digest,omitempty"`
+	// The rubric by which the agent was judged, as reported; null if it was not reported.
+	Rubric *EvaluatedRubric `protobuf:"bytes,7,opt,name=rubric,proto3" json:"rubric,omitempty"`
+	// The settings of the harness that drove the agent, as reported: a flat object; null if they were not reported.
 	Harness []byte `protobuf:"bytes,8,opt,name=harness,proto3" json:"harness,omitempty"`
-	// The sampling parameters, as reported; among them chat_template_sha256 and seed.
+	// The sampling parameters, as reported: a flat object, in which `chat_template_sha256` and `seed` are usual; null if
+	// they were not reported.
 	Sampling []byte `protobuf:"bytes,9,opt,name=sampling,proto3" json:"sampling,omitempty"`
 	// The reported number of tasks; if none was reported, the number of tasks with rollouts.
 	TasksTotal int32 `protobuf:"varint,10,opt,name=tasks_total,json=tasksTotal,proto3" json:"tasks_total,omitempty"`
@@ -163,35 +178,42 @@ type AgentEvaluation struct {
 	TasksCompleted int32 `protobuf:"varint,11,opt,name=tasks_completed,json=tasksCompleted,proto3" json:"tasks_completed,omitempty"`
 	// Tasks with a rollout that ended with an infrastructure error.
 	TasksErrored int32 `protobuf:"varint,12,opt,name=tasks_errored,json=tasksErrored,proto3" json:"tasks_errored,omitempty"`
-	// Reported tasks without a scored rollout. They are left out of all means, percentiles and comparisons.
+	// Tasks whose rollouts all ended with an infrastructure error. They are left out of all means, percentiles and
+	// comparisons.
 	TasksMasked int32 `protobuf:"varint,13,opt,name=tasks_masked,json=tasksMasked,proto3" json:"tasks_masked,omitempty"`
-	// The reported number; if none was reported, the number of rollouts of the task with the most rollouts.
+	// The reported number of rollouts per task; if none was reported, the highest number of rollouts of any task.
 	RolloutsPerTask int32 `protobuf:"varint,14,opt,name=rollouts_per_task,json=rolloutsPerTask,proto3" json:"rollouts_per_task,omitempty"`
-	RolloutsScored  int32 `protobuf:"varint,15,opt,name=rollouts_scored,json=rolloutsScored,proto3" json:"rollouts_scored,omitempty"`
+	// Rollouts with a reward.
+	RolloutsScored int32 `protobuf:"varint,15,opt,name=rollouts_scored,json=rolloutsScored,proto3" json:"rollouts_scored,omitempty"`
 	// Rollouts that ended with an infrastructure error. They are never scored 0, but left out of all means, percentiles
 	// and comparisons. Only `usage` and `limits_hit` include them.
 	RolloutsMasked int32 `protobuf:"varint,16,opt,name=rollouts_masked,json=rolloutsMasked,proto3" json:"rollouts_masked,omitempty"`
 	// The computed means over tasks, and the newest score of each metric that the run reported under the benchmark's
-	// name.
+	// name. At most 200 parts of the reward and 100 reported scores are included.
 	Metrics []*EvaluationMetric `protobuf:"bytes,17,rep,name=metrics,proto3" json:"metrics,omitempty"`
-	// For each k, the estimated probability that at least one of k rollouts of a task passes.
-	PassAt  map[string]float64 `protobuf:"bytes,18,rep,name=pass_at,json=passAt,proto3" json:"pass_at,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
-	Reward  *RewardSummary     `protobuf:"bytes,19,opt,name=reward,proto3" json:"reward,omitempty"`
+	// For each k, the estimated probability that at least one of k rollouts of a task passes. k is each power of two
+	// below `rollouts_per_task`, and `rollouts_per_task` itself. Tasks with fewer than k scored rollouts are left out.
+	PassAt map[string]float64 `protobuf:"bytes,18,rep,name=pass_at,json=passAt,proto3" json:"pass_at,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	// The distribution of the rewards.
+	Reward *RewardSummary `protobuf:"bytes,19,opt,name=reward,proto3" json:"reward,omitempty"`
+	// The results by group of tasks, sorted by group, at most 200. Tasks that were reported without a group are left out.
 	ByGroup []*EvaluationGroup `protobuf:"bytes,20,rep,name=by_group,json=byGroup,proto3" json:"by_group,omitempty"`
-	Usage   *EvaluationUsage   `protobuf:"bytes,21,opt,name=usage,proto3" json:"usage,omitempty"`
+	// The total usage of all rollouts.
+	Usage *EvaluationUsage `protobuf:"bytes,21,opt,name=usage,proto3" json:"usage,omitempty"`
 	// How many rollouts, including masked ones, ended at each limit.
 	LimitsHit *LimitsHit `protobuf:"bytes,22,opt,name=limits_hit,json=limitsHit,proto3" json:"limits_hit,omitempty"`
 	// The turns of the scored rollouts.
 	Turns *Spread `protobuf:"bytes,23,opt,name=turns,proto3" json:"turns,omitempty"`
 	// The durations of the scored rollouts in seconds.
 	Seconds *Spread `protobuf:"bytes,24,opt,name=seconds,proto3" json:"seconds,omitempty"`
-	// Null if no baseline was requested.
+	// The comparison with the baseline; null if no baseline was requested.
 	Comparison *EvaluationComparison `protobuf:"bytes,25,opt,name=comparison,proto3" json:"comparison,omitempty"`
-	// When the first report of the evaluation arrived.
+	// When the first report of the evaluation arrived; null if there is none.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,26,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	// When the run ended; null until then.
-	FinishedAt    *timestamppb.Timestamp `protobuf:"bytes,27,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
-	ItemsUrl      string                 `protobuf:"bytes,28,opt,name=items_url,json=itemsUrl,proto3" json:"items_url,omitempty"`
+	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,27,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
+	// Path of the list of rollouts, `/api/agent-evaluations/{run_id}/items`.
+	ItemsUrl      string `protobuf:"bytes,28,opt,name=items_url,json=itemsUrl,proto3" json:"items_url,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -422,10 +444,13 @@ func (x *AgentEvaluation) GetItemsUrl() string {
 	return ""
 }
 
+// EvaluatedBenchmark is the benchmark of an evaluation, as reported.
 type EvaluatedBenchmark struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Version       *string                `protobuf:"bytes,2,opt,name=version,proto3,oneof" json:"version,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the benchmark.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Version of the benchmark; null if it was not reported. A reported number is stored as its digits.
+	Version       *string `protobuf:"bytes,2,opt,name=version,proto3,oneof" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -474,11 +499,15 @@ func (x *EvaluatedBenchmark) GetVersion() string {
 	return ""
 }
 
+// EvaluatedModel is the evaluated model, as reported. Fields that were not reported are null.
 type EvaluatedModel struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Version       *string                `protobuf:"bytes,1,opt,name=version,proto3,oneof" json:"version,omitempty"`
-	Revision      *string                `protobuf:"bytes,2,opt,name=revision,proto3,oneof" json:"revision,omitempty"`
-	Digest        *string                `protobuf:"bytes,3,opt,name=digest,proto3,oneof" json:"digest,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Version of the model, in the words of the run.
+	Version *string `protobuf:"bytes,1,opt,name=version,proto3,oneof" json:"version,omitempty"`
+	// Revision of the model or of its deployment, in the words of the run.
+	Revision *string `protobuf:"bytes,2,opt,name=revision,proto3,oneof" json:"revision,omitempty"`
+	// Digest of the model, `sha256:<hex>`.
+	Digest        *string `protobuf:"bytes,3,opt,name=digest,proto3,oneof" json:"digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -534,11 +563,15 @@ func (x *EvaluatedModel) GetDigest() string {
 	return ""
 }
 
+// EvaluatedEnvironment is the environment in which an agent acted, as reported. Fields that were not reported are null.
 type EvaluatedEnvironment struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          *string                `protobuf:"bytes,1,opt,name=name,proto3,oneof" json:"name,omitempty"`
-	Version       *string                `protobuf:"bytes,2,opt,name=version,proto3,oneof" json:"version,omitempty"`
-	Digest        *string                `protobuf:"bytes,3,opt,name=digest,proto3,oneof" json:"digest,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the environment, in the words of the run.
+	Name *string `protobuf:"bytes,1,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	// Version of the environment, in the words of the run.
+	Version *string `protobuf:"bytes,2,opt,name=version,proto3,oneof" json:"version,omitempty"`
+	// Digest of the environment, `sha256:<hex>`.
+	Digest        *string `protobuf:"bytes,3,opt,name=digest,proto3,oneof" json:"digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -594,11 +627,15 @@ func (x *EvaluatedEnvironment) GetDigest() string {
 	return ""
 }
 
+// EvaluatedRubric is the rubric by which an agent was judged, as reported. Fields that were not reported are null.
 type EvaluatedRubric struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            *string                `protobuf:"bytes,1,opt,name=id,proto3,oneof" json:"id,omitempty"`
-	Version       *string                `protobuf:"bytes,2,opt,name=version,proto3,oneof" json:"version,omitempty"`
-	Digest        *string                `protobuf:"bytes,3,opt,name=digest,proto3,oneof" json:"digest,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the rubric, in the words of the run.
+	Id *string `protobuf:"bytes,1,opt,name=id,proto3,oneof" json:"id,omitempty"`
+	// Version of the rubric, in the words of the run.
+	Version *string `protobuf:"bytes,2,opt,name=version,proto3,oneof" json:"version,omitempty"`
+	// Digest of the rubric, `sha256:<hex>`.
+	Digest        *string `protobuf:"bytes,3,opt,name=digest,proto3,oneof" json:"digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -656,9 +693,11 @@ func (x *EvaluatedRubric) GetDigest() string {
 
 // Interval is a 95 % confidence interval.
 type Interval struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Low           float64                `protobuf:"fixed64,1,opt,name=low,proto3" json:"low,omitempty"`
-	High          float64                `protobuf:"fixed64,2,opt,name=high,proto3" json:"high,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Lower end of the interval.
+	Low float64 `protobuf:"fixed64,1,opt,name=low,proto3" json:"low,omitempty"`
+	// Upper end of the interval.
+	High          float64 `protobuf:"fixed64,2,opt,name=high,proto3" json:"high,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -707,14 +746,19 @@ func (x *Interval) GetHigh() float64 {
 	return 0
 }
 
+// EvaluationMetric is a mean over the tasks of an evaluation, or a score that the run reported.
 type EvaluationMetric struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// `reward`, `reward.<part>`, `pass@<k>`, or the name of a reported score.
-	Name  string  `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// `reward`, `reward.<part>`, `pass@<k>`, or the metric of a reported score.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The mean over tasks or, for a reported score, the reported value.
 	Value float64 `protobuf:"fixed64,2,opt,name=value,proto3" json:"value,omitempty"`
-	// The standard error of the mean over tasks, null for fewer than two tasks; for a reported score, the reported one.
-	Stderr *float64  `protobuf:"fixed64,3,opt,name=stderr,proto3,oneof" json:"stderr,omitempty"`
-	Ci95   *Interval `protobuf:"bytes,4,opt,name=ci95,proto3" json:"ci95,omitempty"`
+	// The standard error of the mean over tasks, null for fewer than two tasks; for a reported score, the
+	// reported standard error.
+	Stderr *float64 `protobuf:"fixed64,3,opt,name=stderr,proto3,oneof" json:"stderr,omitempty"`
+	// The confidence interval of the value; null if `stderr` is null. It uses Student's t over the tasks, and for
+	// `pass@<k>` is clipped to 0 to 1; for a reported score, it is 1.96 standard errors on each side.
+	Ci95 *Interval `protobuf:"bytes,4,opt,name=ci95,proto3" json:"ci95,omitempty"`
 	// The number of tasks in the mean; for a reported score, the reported number of examples.
 	N *int64 `protobuf:"varint,5,opt,name=n,proto3,oneof" json:"n,omitempty"`
 	// `computed`, or `reported` by the run.
@@ -799,15 +843,22 @@ func (x *EvaluationMetric) GetSource() string {
 type RewardSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The mean over tasks of each task's mean.
-	Mean   *float64  `protobuf:"fixed64,1,opt,name=mean,proto3,oneof" json:"mean,omitempty"`
-	Stderr *float64  `protobuf:"fixed64,2,opt,name=stderr,proto3,oneof" json:"stderr,omitempty"`
-	Ci95   *Interval `protobuf:"bytes,3,opt,name=ci95,proto3" json:"ci95,omitempty"`
-	// Standard deviation of the rollouts' rewards.
+	Mean *float64 `protobuf:"fixed64,1,opt,name=mean,proto3,oneof" json:"mean,omitempty"`
+	// The standard error of the mean over tasks; null for fewer than two tasks.
+	Stderr *float64 `protobuf:"fixed64,2,opt,name=stderr,proto3,oneof" json:"stderr,omitempty"`
+	// The confidence interval of the mean; null for fewer than two tasks.
+	Ci95 *Interval `protobuf:"bytes,3,opt,name=ci95,proto3" json:"ci95,omitempty"`
+	// Standard deviation of the rollouts' rewards; null for fewer than two scored rollouts.
 	Std *float64 `protobuf:"fixed64,4,opt,name=std,proto3,oneof" json:"std,omitempty"`
+	// The lowest reward of a rollout.
 	Min *float64 `protobuf:"fixed64,5,opt,name=min,proto3,oneof" json:"min,omitempty"`
+	// The 10th percentile of the rollouts' rewards, interpolated linearly between ranks.
 	P10 *float64 `protobuf:"fixed64,6,opt,name=p10,proto3,oneof" json:"p10,omitempty"`
+	// The median of the rollouts' rewards, interpolated linearly between ranks.
 	P50 *float64 `protobuf:"fixed64,7,opt,name=p50,proto3,oneof" json:"p50,omitempty"`
+	// The 90th percentile of the rollouts' rewards, interpolated linearly between ranks.
 	P90 *float64 `protobuf:"fixed64,8,opt,name=p90,proto3,oneof" json:"p90,omitempty"`
+	// The highest reward of a rollout.
 	Max *float64 `protobuf:"fixed64,9,opt,name=max,proto3,oneof" json:"max,omitempty"`
 	// Ten bins of equal width from the lowest to the highest reward. If all rewards are equal, the bins range from 0.5
 	// below to 0.5 above the reward.
@@ -916,12 +967,15 @@ func (x *RewardSummary) GetHistogram() []*HistogramBin {
 	return nil
 }
 
+// HistogramBin is one bin of a histogram.
 type HistogramBin struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Low   float64                `protobuf:"fixed64,1,opt,name=low,proto3" json:"low,omitempty"`
-	// Only the last bin includes its upper bound.
-	High          float64 `protobuf:"fixed64,2,opt,name=high,proto3" json:"high,omitempty"`
-	Count         int32   `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	// Lower bound of the bin, which the bin includes.
+	Low float64 `protobuf:"fixed64,1,opt,name=low,proto3" json:"low,omitempty"`
+	// Upper bound of the bin. Only the last bin includes its upper bound.
+	High float64 `protobuf:"fixed64,2,opt,name=high,proto3" json:"high,omitempty"`
+	// The number of rollouts in the bin.
+	Count         int32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -979,14 +1033,21 @@ func (x *HistogramBin) GetCount() int32 {
 
 // EvaluationGroup summarizes the tasks that were reported with the same group.
 type EvaluationGroup struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Group          string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
-	Tasks          int32                  `protobuf:"varint,2,opt,name=tasks,proto3" json:"tasks,omitempty"`
-	RolloutsScored int32                  `protobuf:"varint,3,opt,name=rollouts_scored,json=rolloutsScored,proto3" json:"rollouts_scored,omitempty"`
-	RolloutsMasked int32                  `protobuf:"varint,4,opt,name=rollouts_masked,json=rolloutsMasked,proto3" json:"rollouts_masked,omitempty"`
-	Reward         *float64               `protobuf:"fixed64,5,opt,name=reward,proto3,oneof" json:"reward,omitempty"`
-	Stderr         *float64               `protobuf:"fixed64,6,opt,name=stderr,proto3,oneof" json:"stderr,omitempty"`
-	Ci95           *Interval              `protobuf:"bytes,7,opt,name=ci95,proto3" json:"ci95,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the group, as reported.
+	Group string `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	// The number of tasks in the group, including masked ones.
+	Tasks int32 `protobuf:"varint,2,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	// Rollouts with a reward.
+	RolloutsScored int32 `protobuf:"varint,3,opt,name=rollouts_scored,json=rolloutsScored,proto3" json:"rollouts_scored,omitempty"`
+	// Rollouts that ended with an infrastructure error.
+	RolloutsMasked int32 `protobuf:"varint,4,opt,name=rollouts_masked,json=rolloutsMasked,proto3" json:"rollouts_masked,omitempty"`
+	// The mean over tasks of each task's mean; null if no rollout is scored.
+	Reward *float64 `protobuf:"fixed64,5,opt,name=reward,proto3,oneof" json:"reward,omitempty"`
+	// The standard error of the mean over tasks; null for fewer than two tasks.
+	Stderr *float64 `protobuf:"fixed64,6,opt,name=stderr,proto3,oneof" json:"stderr,omitempty"`
+	// The confidence interval of the mean; null for fewer than two tasks.
+	Ci95 *Interval `protobuf:"bytes,7,opt,name=ci95,proto3" json:"ci95,omitempty"`
 	// pass@1 of the group's tasks; null if no rollout is scored.
 	Passed        *float64 `protobuf:"fixed64,8,opt,name=passed,proto3,oneof" json:"passed,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1079,13 +1140,17 @@ func (x *EvaluationGroup) GetPassed() float64 {
 	return 0
 }
 
-// EvaluationUsage is the total usage of all rollouts, including masked ones.
+// EvaluationUsage is the total usage of all rollouts, including masked ones. Rollouts that did not report a quantity
+// count as 0.
 type EvaluationUsage struct {
-	state            protoimpl.MessageState `protogen:"open.v1"`
-	PromptTokens     int64                  `protobuf:"varint,1,opt,name=prompt_tokens,json=promptTokens,proto3" json:"prompt_tokens,omitempty"`
-	CompletionTokens int64                  `protobuf:"varint,2,opt,name=completion_tokens,json=completionTokens,proto3" json:"completion_tokens,omitempty"`
-	ToolCalls        int64                  `protobuf:"varint,3,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
-	// Null if no rollout reported its cost.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Tokens of the prompts.
+	PromptTokens int64 `protobuf:"varint,1,opt,name=prompt_tokens,json=promptTokens,proto3" json:"prompt_tokens,omitempty"`
+	// Tokens that the model generated.
+	CompletionTokens int64 `protobuf:"varint,2,opt,name=completion_tokens,json=completionTokens,proto3" json:"completion_tokens,omitempty"`
+	// Calls of tools.
+	ToolCalls int64 `protobuf:"varint,3,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
+	// The total cost, in the currency of the reports; null if no rollout reported its cost.
 	Cost          *float64 `protobuf:"fixed64,4,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1149,11 +1214,15 @@ func (x *EvaluationUsage) GetCost() float64 {
 	return 0
 }
 
+// LimitsHit counts the rollouts that ended at a limit, including masked ones.
 type LimitsHit struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tokens        int32                  `protobuf:"varint,1,opt,name=tokens,proto3" json:"tokens,omitempty"`
-	Turns         int32                  `protobuf:"varint,2,opt,name=turns,proto3" json:"turns,omitempty"`
-	Time          int32                  `protobuf:"varint,3,opt,name=time,proto3" json:"time,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Rollouts with the stop reason `max_tokens`.
+	Tokens int32 `protobuf:"varint,1,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	// Rollouts with the stop reason `max_turns`.
+	Turns int32 `protobuf:"varint,2,opt,name=turns,proto3" json:"turns,omitempty"`
+	// Rollouts with the stop reason `timeout`.
+	Time          int32 `protobuf:"varint,3,opt,name=time,proto3" json:"time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1212,11 +1281,15 @@ func (x *LimitsHit) GetTime() int32 {
 // Spread is the distribution of a quantity over scored rollouts. All fields are null if no scored rollout reported the
 // quantity.
 type Spread struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Mean          *float64               `protobuf:"fixed64,1,opt,name=mean,proto3,oneof" json:"mean,omitempty"`
-	P50           *float64               `protobuf:"fixed64,2,opt,name=p50,proto3,oneof" json:"p50,omitempty"`
-	P90           *float64               `protobuf:"fixed64,3,opt,name=p90,proto3,oneof" json:"p90,omitempty"`
-	Max           *float64               `protobuf:"fixed64,4,opt,name=max,proto3,oneof" json:"max,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The mean of the rollouts.
+	Mean *float64 `protobuf:"fixed64,1,opt,name=mean,proto3,oneof" json:"mean,omitempty"`
+	// The median, interpolated linearly between ranks.
+	P50 *float64 `protobuf:"fixed64,2,opt,name=p50,proto3,oneof" json:"p50,omitempty"`
+	// The 90th percentile, interpolated linearly between ranks.
+	P90 *float64 `protobuf:"fixed64,3,opt,name=p90,proto3,oneof" json:"p90,omitempty"`
+	// The highest value.
+	Max           *float64 `protobuf:"fixed64,4,opt,name=max,proto3,oneof" json:"max,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1281,17 +1354,22 @@ func (x *Spread) GetMax() float64 {
 
 // EvaluationComparison compares two runs over the tasks that have scored rollouts in both.
 type EvaluationComparison struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	BaselineRunId string                 `protobuf:"bytes,1,opt,name=baseline_run_id,json=baselineRunId,proto3" json:"baseline_run_id,omitempty"`
-	Tasks         int32                  `protobuf:"varint,2,opt,name=tasks,proto3" json:"tasks,omitempty"`
-	// The mean over these tasks of the reward in this run minus the reward in the baseline; null if there are no such
-	// tasks.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the baseline, `run_...`.
+	BaselineRunId string `protobuf:"bytes,1,opt,name=baseline_run_id,json=baselineRunId,proto3" json:"baseline_run_id,omitempty"`
+	// The number of tasks with scored rollouts in both runs.
+	Tasks int32 `protobuf:"varint,2,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	// The mean difference in reward over these tasks: this run minus the baseline. Null if there are no such tasks.
 	PairedDelta *float64 `protobuf:"fixed64,3,opt,name=paired_delta,json=pairedDelta,proto3,oneof" json:"paired_delta,omitempty"`
-	// From a paired bootstrap over tasks; null for fewer than two tasks.
-	Ci95          *Interval `protobuf:"bytes,4,opt,name=ci95,proto3" json:"ci95,omitempty"`
-	Wins          int32     `protobuf:"varint,5,opt,name=wins,proto3" json:"wins,omitempty"`
-	Losses        int32     `protobuf:"varint,6,opt,name=losses,proto3" json:"losses,omitempty"`
-	Ties          int32     `protobuf:"varint,7,opt,name=ties,proto3" json:"ties,omitempty"`
+	// The confidence interval of the difference, computed with a paired bootstrap over the tasks; null for fewer than two
+	// tasks. The same runs always give the same interval.
+	Ci95 *Interval `protobuf:"bytes,4,opt,name=ci95,proto3" json:"ci95,omitempty"`
+	// Tasks with a higher mean reward than in the baseline.
+	Wins int32 `protobuf:"varint,5,opt,name=wins,proto3" json:"wins,omitempty"`
+	// Tasks with a lower mean reward than in the baseline.
+	Losses int32 `protobuf:"varint,6,opt,name=losses,proto3" json:"losses,omitempty"`
+	// Tasks with the same mean reward as in the baseline.
+	Ties          int32 `protobuf:"varint,7,opt,name=ties,proto3" json:"ties,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1375,11 +1453,15 @@ func (x *EvaluationComparison) GetTies() int32 {
 	return 0
 }
 
+// ListAgentEvaluationItemsRequest selects a page of a run's rollouts.
 type ListAgentEvaluationItemsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	Limit         *int32                 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the run, `run_...`.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1435,9 +1517,11 @@ func (x *ListAgentEvaluationItemsRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListAgentEvaluationItemsResponse is a page of rollouts.
 type ListAgentEvaluationItemsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Items         []*EvaluationItem      `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The rollouts, sorted by task and number.
+	Items         []*EvaluationItem `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1479,35 +1563,47 @@ func (x *ListAgentEvaluationItemsResponse) GetItems() []*EvaluationItem {
 	return nil
 }
 
-// EvaluationItem is one rollout.
+// EvaluationItem is one rollout: one try of the agent at a task. Quantities that were not reported are null.
 type EvaluationItem struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Opaque key of the task, the same in every run of the taskset.
-	Task    string `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
-	Rollout int32  `protobuf:"varint,2,opt,name=rollout,proto3" json:"rollout,omitempty"`
-	Attempt int32  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// Null if masked.
+	Task string `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	// Number of the rollout, which distinguishes the rollouts of a task, 0 to 9999.
+	Rollout int32 `protobuf:"varint,2,opt,name=rollout,proto3" json:"rollout,omitempty"`
+	// Number of the attempt that reported the rollout.
+	Attempt int32 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// The reward; null if masked.
 	Reward *float64 `protobuf:"fixed64,4,opt,name=reward,proto3,oneof" json:"reward,omitempty"`
-	// Whether the rollout solved the task; null if masked.
+	// Whether the rollout solved the task, as reported. If that was not reported, a rollout solves the task if its reward
+	// is at least the reported `pass_reward`, or 1 if none was reported. Null if masked.
 	Passed *bool `protobuf:"varint,5,opt,name=passed,proto3,oneof" json:"passed,omitempty"`
-	// Parts of the reward by name.
-	Parts            map[string]float64 `protobuf:"bytes,6,rep,name=parts,proto3" json:"parts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
-	Group            *string            `protobuf:"bytes,7,opt,name=group,proto3,oneof" json:"group,omitempty"`
-	Turns            *int32             `protobuf:"varint,8,opt,name=turns,proto3,oneof" json:"turns,omitempty"`
-	ToolCalls        *int32             `protobuf:"varint,9,opt,name=tool_calls,json=toolCalls,proto3,oneof" json:"tool_calls,omitempty"`
-	PromptTokens     *int64             `protobuf:"varint,10,opt,name=prompt_tokens,json=promptTokens,proto3,oneof" json:"prompt_tokens,omitempty"`
-	CompletionTokens *int64             `protobuf:"varint,11,opt,name=completion_tokens,json=completionTokens,proto3,oneof" json:"completion_tokens,omitempty"`
-	Cost             *float64           `protobuf:"fixed64,12,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
-	Seconds          *float64           `protobuf:"fixed64,13,opt,name=seconds,proto3,oneof" json:"seconds,omitempty"`
-	// Why the rollout ended: `done`, `max_tokens`, `max_turns`, `timeout`, `stopped` or `error`.
+	// Parts of the reward by name, as reported.
+	Parts map[string]float64 `protobuf:"bytes,6,rep,name=parts,proto3" json:"parts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	// Name of the task's group; null if the rollout was reported without a group.
+	Group *string `protobuf:"bytes,7,opt,name=group,proto3,oneof" json:"group,omitempty"`
+	// Turns of the conversation.
+	Turns *int32 `protobuf:"varint,8,opt,name=turns,proto3,oneof" json:"turns,omitempty"`
+	// Calls of tools.
+	ToolCalls *int32 `protobuf:"varint,9,opt,name=tool_calls,json=toolCalls,proto3,oneof" json:"tool_calls,omitempty"`
+	// Tokens of the prompts.
+	PromptTokens *int64 `protobuf:"varint,10,opt,name=prompt_tokens,json=promptTokens,proto3,oneof" json:"prompt_tokens,omitempty"`
+	// Tokens that the model generated.
+	CompletionTokens *int64 `protobuf:"varint,11,opt,name=completion_tokens,json=completionTokens,proto3,oneof" json:"completion_tokens,omitempty"`
+	// The cost, in the currency of the reports.
+	Cost *float64 `protobuf:"fixed64,12,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
+	// Duration in seconds.
+	Seconds *float64 `protobuf:"fixed64,13,opt,name=seconds,proto3,oneof" json:"seconds,omitempty"`
+	// Why the rollout ended: `done`, `max_tokens`, `max_turns`, `timeout`, `stopped` or `error`; null if it was not
+	// reported.
 	Stop *string `protobuf:"bytes,14,opt,name=stop,proto3,oneof" json:"stop,omitempty"`
-	// Kind of the error that ended the rollout, as reported.
+	// Kind of the error that ended the rollout, as reported; always set if masked.
 	Error *string `protobuf:"bytes,15,opt,name=error,proto3,oneof" json:"error,omitempty"`
 	// Whether the rollout ended with an infrastructure error. Of all statistics, only `usage` and `limits_hit` include
 	// such a rollout.
 	Masked bool `protobuf:"varint,16,opt,name=masked,proto3" json:"masked,omitempty"`
-	// Location of the rollout's trace, as reported.
-	Trace         *string                `protobuf:"bytes,17,opt,name=trace,proto3,oneof" json:"trace,omitempty"`
+	// Location of the rollout's trace, as reported. Signalbox does not read it.
+	Trace *string `protobuf:"bytes,17,opt,name=trace,proto3,oneof" json:"trace,omitempty"`
+	// When the rollout was reported.
 	ReportedAt    *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=reported_at,json=reportedAt,proto3" json:"reported_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -32,9 +32,10 @@ const (
 // AgentEvaluationService reads the evaluation that a run reported with its benchmark payloads. Tasks are opaque keys:
 // the content of a task is neither stored nor returned.
 type AgentEvaluationServiceClient interface {
-	// GetAgentEvaluation returns a run's evaluation. The state is `none` if the run reported no evaluation.
+	// GetAgentEvaluation returns a run's evaluation. The state is `none` if the run reported no evaluation. With a
+	// baseline, both runs are compared; if they did not report the same taskset digest, the call fails with status 400.
 	GetAgentEvaluation(ctx context.Context, in *GetAgentEvaluationRequest, opts ...grpc.CallOption) (*AgentEvaluation, error)
-	// ListAgentEvaluationItems lists the rollouts by task and number.
+	// ListAgentEvaluationItems lists the rollouts, sorted by task and number.
 	ListAgentEvaluationItems(ctx context.Context, in *ListAgentEvaluationItemsRequest, opts ...grpc.CallOption) (*ListAgentEvaluationItemsResponse, error)
 }
 
@@ -73,9 +74,10 @@ func (c *agentEvaluationServiceClient) ListAgentEvaluationItems(ctx context.Cont
 // AgentEvaluationService reads the evaluation that a run reported with its benchmark payloads. Tasks are opaque keys:
 // the content of a task is neither stored nor returned.
 type AgentEvaluationServiceServer interface {
-	// GetAgentEvaluation returns a run's evaluation. The state is `none` if the run reported no evaluation.
+	// GetAgentEvaluation returns a run's evaluation. The state is `none` if the run reported no evaluation. With a
+	// baseline, both runs are compared; if they did not report the same taskset digest, the call fails with status 400.
 	GetAgentEvaluation(context.Context, *GetAgentEvaluationRequest) (*AgentEvaluation, error)
-	// ListAgentEvaluationItems lists the rollouts by task and number.
+	// ListAgentEvaluationItems lists the rollouts, sorted by task and number.
 	ListAgentEvaluationItems(context.Context, *ListAgentEvaluationItemsRequest) (*ListAgentEvaluationItemsResponse, error)
 	mustEmbedUnimplementedAgentEvaluationServiceServer()
 }

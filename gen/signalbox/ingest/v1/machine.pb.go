@@ -26,10 +26,12 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// GetEnvironmentRequest names a run and, optionally, an attempt.
 type GetEnvironmentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// The attempt; if absent, the newest attempt that reported an environment.
+	// Id of the run, `run_...`, or of its job, `job_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Number of the attempt; if unset, the newest attempt that reported an environment.
 	Attempt       *int32 `protobuf:"varint,2,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -82,22 +84,25 @@ func (x *GetEnvironmentRequest) GetAttempt() int32 {
 // Environment is the static description of a run's environment, as reported. Fields that were not reported are null.
 type Environment struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	RunId string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// The attempt that reported the environment.
-	Attempt    *int32                 `protobuf:"varint,2,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
+	// Id of the run, `run_...`.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Number of the attempt that reported the environment; null if none was reported.
+	Attempt *int32 `protobuf:"varint,2,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
+	// When the environment was reported; null if none was reported.
 	ReportedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=reported_at,json=reportedAt,proto3" json:"reported_at,omitempty"`
 	// Version of the Python interpreter.
 	Python *string `protobuf:"bytes,4,opt,name=python,proto3,oneof" json:"python,omitempty"`
-	// Names of distributions and their versions.
+	// Names of distributions and their versions: an object.
 	Packages []byte `protobuf:"bytes,5,opt,name=packages,proto3" json:"packages,omitempty"`
 	// Version of CUDA that the training code was built for.
 	Cuda *string `protobuf:"bytes,6,opt,name=cuda,proto3,oneof" json:"cuda,omitempty"`
 	// Version of the GPU's kernel module.
 	Driver *string `protobuf:"bytes,7,opt,name=driver,proto3,oneof" json:"driver,omitempty"`
-	Nccl   *string `protobuf:"bytes,8,opt,name=nccl,proto3,oneof" json:"nccl,omitempty"`
-	// Models of the GPUs, as reported.
+	// Version of NCCL.
+	Nccl *string `protobuf:"bytes,8,opt,name=nccl,proto3,oneof" json:"nccl,omitempty"`
+	// Models of the GPUs, as reported: a list.
 	Gpus []byte `protobuf:"bytes,9,opt,name=gpus,proto3" json:"gpus,omitempty"`
-	// The Git checkout of the code.
+	// The Git checkout of the code, as reported: an object; the SDK reports `commit` and `dirty`.
 	Git []byte `protobuf:"bytes,10,opt,name=git,proto3" json:"git,omitempty"`
 	// The operating system.
 	Os            *string `protobuf:"bytes,11,opt,name=os,proto3,oneof" json:"os,omitempty"`
@@ -212,11 +217,15 @@ func (x *Environment) GetOs() string {
 	return ""
 }
 
+// ListNodesRequest selects a page of a run's nodes.
 type ListNodesRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Limit         *int32                 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the run, `run_...`, or of its job, `job_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -272,9 +281,11 @@ func (x *ListNodesRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListNodesResponse is a page of nodes.
 type ListNodesResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Nodes         []*NodeEnvironment     `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The nodes, sorted by rank.
+	Nodes         []*NodeEnvironment `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -319,17 +330,21 @@ func (x *ListNodesResponse) GetNodes() []*NodeEnvironment {
 // NodeEnvironment is the hardware of one node of a run, as reported by the newest attempt that reported nodes.
 type NodeEnvironment struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Rank of the node in the run.
-	Rank       int32                  `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
-	Host       string                 `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
-	Attempt    int32                  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// Rank of the node in the run, from 0.
+	Rank int32 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
+	// Host name of the node, as reported.
+	Host string `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
+	// Number of the attempt that reported the node.
+	Attempt int32 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// When the node was reported.
 	ReportedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=reported_at,json=reportedAt,proto3" json:"reported_at,omitempty"`
-	// The GPUs, as reported.
+	// The GPUs, as reported: a list; null if it was not reported.
 	Gpus []byte `protobuf:"bytes,5,opt,name=gpus,proto3" json:"gpus,omitempty"`
-	// InfiniBand ports, as reported.
+	// InfiniBand ports, as reported: a list; null if it was not reported.
 	Ib []byte `protobuf:"bytes,6,opt,name=ib,proto3" json:"ib,omitempty"`
-	// The processor, as reported: a model, a number of cores, or both.
-	Cpu           []byte   `protobuf:"bytes,7,opt,name=cpu,proto3" json:"cpu,omitempty"`
+	// The processor, as reported: any JSON value, such as a model or a number of cores; null if it was not reported.
+	Cpu []byte `protobuf:"bytes,7,opt,name=cpu,proto3" json:"cpu,omitempty"`
+	// Memory of the node in GB, as reported; null if it was not reported.
 	MemGb         *float64 `protobuf:"fixed64,8,opt,name=mem_gb,json=memGb,proto3,oneof" json:"mem_gb,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -421,21 +436,25 @@ func (x *NodeEnvironment) GetMemGb() float64 {
 	return 0
 }
 
+// ListHardwareRequest selects hardware samples of a run.
 type ListHardwareRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Id of the run, `run_...`, or of its job, `job_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Return only the series with these keys; all series if empty.
 	Keys []string `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`
-	// Return only the series of this node.
+	// Return only the series of this node, by the name in `node` of a series.
 	Node *string `protobuf:"bytes,3,opt,name=node,proto3,oneof" json:"node,omitempty"`
-	// Return only points at `since` or later, and before `until`.
+	// Return only points at this time or later.
 	Since *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
+	// Return only points before this time.
 	Until *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
-	// The maximum number of points per series, 1000 if absent. The limit is lower if many series share one response.
-	// Longer series are thinned to the points that a chart needs.
+	// The maximum number of points per series; 1000 if unset. The limit is lower if many series share one response. From
+	// longer series, only the points that a chart needs are returned.
 	Points *int32 `protobuf:"varint,6,opt,name=points,proto3,oneof" json:"points,omitempty"`
-	// Maximum number of series, not of points.
-	Limit         *int32 `protobuf:"varint,7,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The maximum number of series, not of points.
+	Limit *int32 `protobuf:"varint,7,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of series to skip.
 	Offset        *int32 `protobuf:"varint,8,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -527,9 +546,11 @@ func (x *ListHardwareRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListHardwareResponse is a page of series.
 type ListHardwareResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Series        []*HardwareSeries      `protobuf:"bytes,1,rep,name=series,proto3" json:"series,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The series, sorted by node, GPU and key. A series without a point in the requested time has no points.
+	Series        []*HardwareSeries `protobuf:"bytes,1,rep,name=series,proto3" json:"series,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -574,11 +595,14 @@ func (x *ListHardwareResponse) GetSeries() []*HardwareSeries {
 // HardwareSeries holds the samples of one metric of one device.
 type HardwareSeries struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Null if the report named no node.
+	// Name of the node in the report; null if the report named no node, or the run is protected.
 	Node *string `protobuf:"bytes,1,opt,name=node,proto3,oneof" json:"node,omitempty"`
 	// The GPU's name in the report; null for metrics of the node itself.
 	Gpu *string `protobuf:"bytes,2,opt,name=gpu,proto3,oneof" json:"gpu,omitempty"`
-	Key string  `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
+	// What was measured. The SDK reports `cpu` and `util` (of a GPU) in percent, `mem` and `mem_total` in bytes,
+	// `net_rx`, `net_tx`, `disk_read` and `disk_write` in bytes per second, `power` in watts, and `temp` in degrees
+	// Celsius.
+	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
 	// Ordered by time.
 	Points        []*HardwarePoint `protobuf:"bytes,4,rep,name=points,proto3" json:"points,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -643,12 +667,15 @@ func (x *HardwareSeries) GetPoints() []*HardwarePoint {
 	return nil
 }
 
+// HardwarePoint is one sample.
 type HardwarePoint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Ts    *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=ts,proto3" json:"ts,omitempty"`
-	// NaN and the infinities are the strings "NaN", "Infinity", "-Infinity" in JSON.
-	Value         float64 `protobuf:"fixed64,2,opt,name=value,proto3" json:"value,omitempty"`
-	Attempt       int32   `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// The time of the sample, as reported.
+	Ts *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=ts,proto3" json:"ts,omitempty"`
+	// The value. NaN and the infinities are the strings "NaN", "Infinity", "-Infinity" in JSON.
+	Value float64 `protobuf:"fixed64,2,opt,name=value,proto3" json:"value,omitempty"`
+	// Number of the attempt that reported the sample.
+	Attempt       int32 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

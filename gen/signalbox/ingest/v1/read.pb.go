@@ -27,11 +27,22 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// ListLogsRequest selects a page of a run's log.
 type ListLogsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Limit         *int32                 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the run, `run_...`, or of its job, `job_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	// Only lines whose `seq` is greater than this number. Every page costs the same, wherever it is in the log.
+	After *int64 `protobuf:"varint,4,opt,name=after,proto3,oneof" json:"after,omitempty"`
+	// The last `limit` lines whose `seq` is less than this number. With `before`, neither `after` nor `offset` is
+	// allowed.
+	Before *int64 `protobuf:"varint,5,opt,name=before,proto3,oneof" json:"before,omitempty"`
+	// The last `limit` lines of the log. With `tail`, none of `after`, `before` and `offset` is allowed.
+	Tail          *bool `protobuf:"varint,6,opt,name=tail,proto3,oneof" json:"tail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -87,9 +98,32 @@ func (x *ListLogsRequest) GetOffset() int32 {
 	return 0
 }
 
+func (x *ListLogsRequest) GetAfter() int64 {
+	if x != nil && x.After != nil {
+		return *x.After
+	}
+	return 0
+}
+
+func (x *ListLogsRequest) GetBefore() int64 {
+	if x != nil && x.Before != nil {
+		return *x.Before
+	}
+	return 0
+}
+
+func (x *ListLogsRequest) GetTail() bool {
+	if x != nil && x.Tail != nil {
+		return *x.Tail
+	}
+	return false
+}
+
+// ListLogsResponse is a page of lines.
 type ListLogsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Lines         []*LogLine             `protobuf:"bytes,1,rep,name=lines,proto3" json:"lines,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The lines, in the order of their arrival.
+	Lines         []*LogLine `protobuf:"bytes,1,rep,name=lines,proto3" json:"lines,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -131,13 +165,20 @@ func (x *ListLogsResponse) GetLines() []*LogLine {
 	return nil
 }
 
+// LogLine is one line of a run's log.
 type LogLine struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Numbers the lines of a run from 1, without gaps.
-	Seq           int64                  `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	Attempt       int32                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Ts            *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=ts,proto3" json:"ts,omitempty"`
-	Text          string                 `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	// Number of the line within the run, from 1, without gaps.
+	Seq int64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	// Number of the attempt that wrote the line.
+	Attempt int32 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// When the line arrived.
+	Ts *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=ts,proto3" json:"ts,omitempty"`
+	// The text, without the line break. A line with more than 64 KiB is split into several. Of a line that carriage
+	// returns have overwritten, only the last text is stored.
+	Text string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	// The rank of the process that wrote the line; null if the report had no rank.
+	Rank          *int32 `protobuf:"varint,5,opt,name=rank,proto3,oneof" json:"rank,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -200,21 +241,236 @@ func (x *LogLine) GetText() string {
 	return ""
 }
 
+func (x *LogLine) GetRank() int32 {
+	if x != nil && x.Rank != nil {
+		return *x.Rank
+	}
+	return 0
+}
+
+// SearchLogsRequest states which lines of a run are searched for. All conditions must be met.
+type SearchLogsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the run, `run_...`, or of its job, `job_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// A regular expression in RE2 syntax. A line matches if any part of it matches; without a pattern, every line
+	// matches.
+	Pattern *string `protobuf:"bytes,2,opt,name=pattern,proto3,oneof" json:"pattern,omitempty"`
+	// Whether upper-case and lower-case letters match each other.
+	IgnoreCase *bool `protobuf:"varint,3,opt,name=ignore_case,json=ignoreCase,proto3,oneof" json:"ignore_case,omitempty"`
+	// Only lines of this attempt.
+	Attempt *int32 `protobuf:"varint,4,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
+	// Only lines of the process with this rank.
+	Rank *int32 `protobuf:"varint,5,opt,name=rank,proto3,oneof" json:"rank,omitempty"`
+	// Only lines that arrived at this time or later.
+	Since *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=since,proto3" json:"since,omitempty"`
+	// Only lines that arrived before this time.
+	Until *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=until,proto3" json:"until,omitempty"`
+	// Only lines whose `seq` is greater than this number.
+	After *int64 `protobuf:"varint,8,opt,name=after,proto3,oneof" json:"after,omitempty"`
+	// The maximum number of lines in the response.
+	Limit *int32 `protobuf:"varint,9,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// Only lines that state this level or a higher one: `debug`, `info`, `warning` or `error`. The beginning of a line states
+	// a level by a word in capital letters, by a key `level`, or as the first or last line of a Python exception.
+	Level         *string `protobuf:"bytes,10,opt,name=level,proto3,oneof" json:"level,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SearchLogsRequest) Reset() {
+	*x = SearchLogsRequest{}
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SearchLogsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SearchLogsRequest) ProtoMessage() {}
+
+func (x *SearchLogsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SearchLogsRequest.ProtoReflect.Descriptor instead.
+func (*SearchLogsRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *SearchLogsRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *SearchLogsRequest) GetPattern() string {
+	if x != nil && x.Pattern != nil {
+		return *x.Pattern
+	}
+	return ""
+}
+
+func (x *SearchLogsRequest) GetIgnoreCase() bool {
+	if x != nil && x.IgnoreCase != nil {
+		return *x.IgnoreCase
+	}
+	return false
+}
+
+func (x *SearchLogsRequest) GetAttempt() int32 {
+	if x != nil && x.Attempt != nil {
+		return *x.Attempt
+	}
+	return 0
+}
+
+func (x *SearchLogsRequest) GetRank() int32 {
+	if x != nil && x.Rank != nil {
+		return *x.Rank
+	}
+	return 0
+}
+
+func (x *SearchLogsRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *SearchLogsRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *SearchLogsRequest) GetAfter() int64 {
+	if x != nil && x.After != nil {
+		return *x.After
+	}
+	return 0
+}
+
+func (x *SearchLogsRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+func (x *SearchLogsRequest) GetLevel() string {
+	if x != nil && x.Level != nil {
+		return *x.Level
+	}
+	return ""
+}
+
+// SearchLogsResponse is the result of the search in a part of a log.
+type SearchLogsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The lines that were found, in the order of their arrival.
+	Lines []*LogLine `protobuf:"bytes,1,rep,name=lines,proto3" json:"lines,omitempty"`
+	// All lines up to this `seq` have been searched.
+	Searched int64 `protobuf:"varint,2,opt,name=searched,proto3" json:"searched,omitempty"`
+	// Whether the search has reached the line that was the last one when the call began.
+	Complete      bool `protobuf:"varint,3,opt,name=complete,proto3" json:"complete,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SearchLogsResponse) Reset() {
+	*x = SearchLogsResponse{}
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SearchLogsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SearchLogsResponse) ProtoMessage() {}
+
+func (x *SearchLogsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SearchLogsResponse.ProtoReflect.Descriptor instead.
+func (*SearchLogsResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *SearchLogsResponse) GetLines() []*LogLine {
+	if x != nil {
+		return x.Lines
+	}
+	return nil
+}
+
+func (x *SearchLogsResponse) GetSearched() int64 {
+	if x != nil {
+		return x.Searched
+	}
+	return 0
+}
+
+func (x *SearchLogsResponse) GetComplete() bool {
+	if x != nil {
+		return x.Complete
+	}
+	return false
+}
+
+// ListMetricsRequest selects a page of the metric series of a run, and how their points are shown.
 type ListMetricsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Id of the run or of its job.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Return only the series with these keys; all series if empty.
 	Keys []string `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`
-	// Maximum number of series, not of points.
-	Limit         *int32 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32 `protobuf:"varint,4,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	// The maximum number of series, not of points.
+	Limit *int32 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of series to skip.
+	Offset *int32 `protobuf:"varint,4,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	// Maximum number of buckets of each series. A series with at most as many points in the window has `points` instead of
+	// `buckets`.
+	Points *int32 `protobuf:"varint,5,opt,name=points,proto3,oneof" json:"points,omitempty"`
+	// What the window and the buckets divide: `step`, the default; `time`, the `ts` of the points; or the key of another
+	// series, whose value at the same step is the `x` of a point. Points without such a value, or for which it is NaN or
+	// infinite, are left out. With the key of a series there are only `buckets`, one for each value if there are few points,
+	// and `from` and `to` of a bucket are the lowest and the highest value. `x`, `from` and `to` require `points`.
+	X *string `protobuf:"bytes,6,opt,name=x,proto3,oneof" json:"x,omitempty"`
+	// Only points whose `x` is at least this: a step, an RFC 3339 time if `x` is `time`, or a decimal number if it is a key.
+	From *string `protobuf:"bytes,7,opt,name=from,proto3,oneof" json:"from,omitempty"`
+	// Only points whose `x` is at most this: a step, an RFC 3339 time if `x` is `time`, or a decimal number if it is a key.
+	To            *string `protobuf:"bytes,8,opt,name=to,proto3,oneof" json:"to,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListMetricsRequest) Reset() {
 	*x = ListMetricsRequest{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[3]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -226,7 +482,7 @@ func (x *ListMetricsRequest) String() string {
 func (*ListMetricsRequest) ProtoMessage() {}
 
 func (x *ListMetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[3]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -239,7 +495,7 @@ func (x *ListMetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMetricsRequest.ProtoReflect.Descriptor instead.
 func (*ListMetricsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{3}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListMetricsRequest) GetId() string {
@@ -270,16 +526,46 @@ func (x *ListMetricsRequest) GetOffset() int32 {
 	return 0
 }
 
+func (x *ListMetricsRequest) GetPoints() int32 {
+	if x != nil && x.Points != nil {
+		return *x.Points
+	}
+	return 0
+}
+
+func (x *ListMetricsRequest) GetX() string {
+	if x != nil && x.X != nil {
+		return *x.X
+	}
+	return ""
+}
+
+func (x *ListMetricsRequest) GetFrom() string {
+	if x != nil && x.From != nil {
+		return *x.From
+	}
+	return ""
+}
+
+func (x *ListMetricsRequest) GetTo() string {
+	if x != nil && x.To != nil {
+		return *x.To
+	}
+	return ""
+}
+
+// ListMetricsResponse is a page of series.
 type ListMetricsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Series        []*MetricSeries        `protobuf:"bytes,1,rep,name=series,proto3" json:"series,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The series, sorted by key.
+	Series        []*MetricSeries `protobuf:"bytes,1,rep,name=series,proto3" json:"series,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListMetricsResponse) Reset() {
 	*x = ListMetricsResponse{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[4]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -291,7 +577,7 @@ func (x *ListMetricsResponse) String() string {
 func (*ListMetricsResponse) ProtoMessage() {}
 
 func (x *ListMetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[4]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -304,7 +590,7 @@ func (x *ListMetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMetricsResponse.ProtoReflect.Descriptor instead.
 func (*ListMetricsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{4}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListMetricsResponse) GetSeries() []*MetricSeries {
@@ -314,17 +600,28 @@ func (x *ListMetricsResponse) GetSeries() []*MetricSeries {
 	return nil
 }
 
+// MetricSeries is a metric of a run over its steps.
 type MetricSeries struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Points        []*MetricPoint         `protobuf:"bytes,2,rep,name=points,proto3" json:"points,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the metric, such as `train/loss`.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// The points, sorted by step; with `x=time`, by time. Empty if there are `buckets`.
+	Points []*MetricPoint `protobuf:"bytes,2,rep,name=points,proto3" json:"points,omitempty"`
+	// The buckets that have points, in order. Empty if the request has no `points`.
+	Buckets []*MetricBucket `protobuf:"bytes,3,rep,name=buckets,proto3" json:"buckets,omitempty"`
+	// The number of points in the window. A step counts once. Null if the request has no `points`.
+	Count *int64 `protobuf:"varint,4,opt,name=count,proto3,oneof" json:"count,omitempty"`
+	// The first point of the window; null if there is none, or if the request has no `points`.
+	First *MetricPoint `protobuf:"bytes,5,opt,name=first,proto3" json:"first,omitempty"`
+	// The last point of the window; null if there is none, or if the request has no `points`.
+	Last          *MetricPoint `protobuf:"bytes,6,opt,name=last,proto3" json:"last,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *MetricSeries) Reset() {
 	*x = MetricSeries{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[5]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -336,7 +633,7 @@ func (x *MetricSeries) String() string {
 func (*MetricSeries) ProtoMessage() {}
 
 func (x *MetricSeries) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[5]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -349,7 +646,7 @@ func (x *MetricSeries) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricSeries.ProtoReflect.Descriptor instead.
 func (*MetricSeries) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{5}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *MetricSeries) GetKey() string {
@@ -366,20 +663,181 @@ func (x *MetricSeries) GetPoints() []*MetricPoint {
 	return nil
 }
 
+func (x *MetricSeries) GetBuckets() []*MetricBucket {
+	if x != nil {
+		return x.Buckets
+	}
+	return nil
+}
+
+func (x *MetricSeries) GetCount() int64 {
+	if x != nil && x.Count != nil {
+		return *x.Count
+	}
+	return 0
+}
+
+func (x *MetricSeries) GetFirst() *MetricPoint {
+	if x != nil {
+		return x.First
+	}
+	return nil
+}
+
+func (x *MetricSeries) GetLast() *MetricPoint {
+	if x != nil {
+		return x.Last
+	}
+	return nil
+}
+
+// MetricBucket summarizes the points of a part of the window. Its texts can be sent as `from` and `to`, to read only
+// its points.
+type MetricBucket struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The lowest `x` of the bucket, which need not be that of a point. A step and the value of a series are decimal numbers,
+	// a time is an RFC 3339 time.
+	From string `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	// The highest `x` of the bucket, in the same form.
+	To string `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
+	// The lowest step of the bucket's points.
+	FirstStep int64 `protobuf:"varint,3,opt,name=first_step,json=firstStep,proto3" json:"first_step,omitempty"`
+	// The highest step of the bucket's points.
+	LastStep int64 `protobuf:"varint,4,opt,name=last_step,json=lastStep,proto3" json:"last_step,omitempty"`
+	// The lowest value, without NaN and infinities; null if there are no other values.
+	Min *float64 `protobuf:"fixed64,5,opt,name=min,proto3,oneof" json:"min,omitempty"`
+	// The highest value, without NaN and infinities; null if there are no other values.
+	Max *float64 `protobuf:"fixed64,6,opt,name=max,proto3,oneof" json:"max,omitempty"`
+	// The mean of the values, without NaN and infinities; null if there are no other values.
+	Mean *float64 `protobuf:"fixed64,7,opt,name=mean,proto3,oneof" json:"mean,omitempty"`
+	// The value of the last point, which may be NaN or infinite.
+	Last float64 `protobuf:"fixed64,8,opt,name=last,proto3" json:"last,omitempty"`
+	// The number of points, including NaN and infinities.
+	Count int64 `protobuf:"varint,9,opt,name=count,proto3" json:"count,omitempty"`
+	// The number of points whose value is NaN or infinite.
+	Nan           int64 `protobuf:"varint,10,opt,name=nan,proto3" json:"nan,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MetricBucket) Reset() {
+	*x = MetricBucket{}
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MetricBucket) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MetricBucket) ProtoMessage() {}
+
+func (x *MetricBucket) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MetricBucket.ProtoReflect.Descriptor instead.
+func (*MetricBucket) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *MetricBucket) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *MetricBucket) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *MetricBucket) GetFirstStep() int64 {
+	if x != nil {
+		return x.FirstStep
+	}
+	return 0
+}
+
+func (x *MetricBucket) GetLastStep() int64 {
+	if x != nil {
+		return x.LastStep
+	}
+	return 0
+}
+
+func (x *MetricBucket) GetMin() float64 {
+	if x != nil && x.Min != nil {
+		return *x.Min
+	}
+	return 0
+}
+
+func (x *MetricBucket) GetMax() float64 {
+	if x != nil && x.Max != nil {
+		return *x.Max
+	}
+	return 0
+}
+
+func (x *MetricBucket) GetMean() float64 {
+	if x != nil && x.Mean != nil {
+		return *x.Mean
+	}
+	return 0
+}
+
+func (x *MetricBucket) GetLast() float64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+func (x *MetricBucket) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *MetricBucket) GetNan() int64 {
+	if x != nil {
+		return x.Nan
+	}
+	return 0
+}
+
+// MetricPoint is one value of a metric.
 type MetricPoint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Step  int64                  `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	// The step of the training that the value belongs to.
+	Step int64 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
 	// NaN and the infinities are the strings "NaN", "Infinity", "-Infinity" in JSON.
-	Value         float64                `protobuf:"fixed64,2,opt,name=value,proto3" json:"value,omitempty"`
-	Ts            *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=ts,proto3" json:"ts,omitempty"`
-	Attempt       int32                  `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Value float64 `protobuf:"fixed64,2,opt,name=value,proto3" json:"value,omitempty"`
+	// When the run measured the value, by the clock of its node.
+	Ts *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=ts,proto3" json:"ts,omitempty"`
+	// Number of the attempt that reported the value, counted from 1.
+	Attempt       int32 `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *MetricPoint) Reset() {
 	*x = MetricPoint{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[6]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -391,7 +849,7 @@ func (x *MetricPoint) String() string {
 func (*MetricPoint) ProtoMessage() {}
 
 func (x *MetricPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[6]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -404,7 +862,7 @@ func (x *MetricPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricPoint.ProtoReflect.Descriptor instead.
 func (*MetricPoint) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{6}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *MetricPoint) GetStep() int64 {
@@ -435,16 +893,229 @@ func (x *MetricPoint) GetAttempt() int32 {
 	return 0
 }
 
+// ListMetricSummariesRequest selects a page of the summaries of a run's metric series.
+type ListMetricSummariesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the run or of its job.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Return only the series with these keys; all series if empty.
+	Keys []string `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`
+	// The maximum number of series.
+	Limit *int32 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of series to skip.
+	Offset        *int32 `protobuf:"varint,4,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListMetricSummariesRequest) Reset() {
+	*x = ListMetricSummariesRequest{}
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListMetricSummariesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListMetricSummariesRequest) ProtoMessage() {}
+
+func (x *ListMetricSummariesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListMetricSummariesRequest.ProtoReflect.Descriptor instead.
+func (*ListMetricSummariesRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ListMetricSummariesRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ListMetricSummariesRequest) GetKeys() []string {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *ListMetricSummariesRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+func (x *ListMetricSummariesRequest) GetOffset() int32 {
+	if x != nil && x.Offset != nil {
+		return *x.Offset
+	}
+	return 0
+}
+
+// ListMetricSummariesResponse is a page of summaries.
+type ListMetricSummariesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The summaries, sorted by key.
+	Summaries     []*MetricSummary `protobuf:"bytes,1,rep,name=summaries,proto3" json:"summaries,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListMetricSummariesResponse) Reset() {
+	*x = ListMetricSummariesResponse{}
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListMetricSummariesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListMetricSummariesResponse) ProtoMessage() {}
+
+func (x *ListMetricSummariesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListMetricSummariesResponse.ProtoReflect.Descriptor instead.
+func (*ListMetricSummariesResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ListMetricSummariesResponse) GetSummaries() []*MetricSummary {
+	if x != nil {
+		return x.Summaries
+	}
+	return nil
+}
+
+// MetricSummary summarizes the points of a series that ListMetrics returns, as if there were no limit of points.
+type MetricSummary struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the metric, such as `train/loss`.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// The number of points, including NaN and infinities. A step counts once.
+	Count int64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	// The number of points whose value is NaN or infinite.
+	Nan int64 `protobuf:"varint,3,opt,name=nan,proto3" json:"nan,omitempty"`
+	// The point with the highest step; null if the run's points were deleted.
+	Latest *MetricPoint `protobuf:"bytes,4,opt,name=latest,proto3" json:"latest,omitempty"`
+	// The point with the lowest value, without NaN and infinities; null if there are no other values. Of several such
+	// points it is the one with the lowest step.
+	Min *MetricPoint `protobuf:"bytes,5,opt,name=min,proto3" json:"min,omitempty"`
+	// The point with the highest value, in the same way.
+	Max           *MetricPoint `protobuf:"bytes,6,opt,name=max,proto3" json:"max,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MetricSummary) Reset() {
+	*x = MetricSummary{}
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MetricSummary) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MetricSummary) ProtoMessage() {}
+
+func (x *MetricSummary) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MetricSummary.ProtoReflect.Descriptor instead.
+func (*MetricSummary) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *MetricSummary) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *MetricSummary) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *MetricSummary) GetNan() int64 {
+	if x != nil {
+		return x.Nan
+	}
+	return 0
+}
+
+func (x *MetricSummary) GetLatest() *MetricPoint {
+	if x != nil {
+		return x.Latest
+	}
+	return nil
+}
+
+func (x *MetricSummary) GetMin() *MetricPoint {
+	if x != nil {
+		return x.Min
+	}
+	return nil
+}
+
+func (x *MetricSummary) GetMax() *MetricPoint {
+	if x != nil {
+		return x.Max
+	}
+	return nil
+}
+
+// GetHparamsRequest names a run.
 type GetHparamsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the run, `run_...`, or of its job, `job_...`.
+	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetHparamsRequest) Reset() {
 	*x = GetHparamsRequest{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[7]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -456,7 +1127,7 @@ func (x *GetHparamsRequest) String() string {
 func (*GetHparamsRequest) ProtoMessage() {}
 
 func (x *GetHparamsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[7]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -469,7 +1140,7 @@ func (x *GetHparamsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHparamsRequest.ProtoReflect.Descriptor instead.
 func (*GetHparamsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{7}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetHparamsRequest) GetId() string {
@@ -479,17 +1150,21 @@ func (x *GetHparamsRequest) GetId() string {
 	return ""
 }
 
+// Hparams are the hyperparameters of a run.
 type Hparams struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	Params        []byte                 `protobuf:"bytes,2,opt,name=params,proto3" json:"params,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the run, `run_...`.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The newest value of each hyperparameter by its key, as reported: a flat object, sorted by key; empty if none was
+	// reported. Values are scalars and lists.
+	Params        []byte `protobuf:"bytes,2,opt,name=params,proto3" json:"params,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Hparams) Reset() {
 	*x = Hparams{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[8]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -501,7 +1176,7 @@ func (x *Hparams) String() string {
 func (*Hparams) ProtoMessage() {}
 
 func (x *Hparams) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[8]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -514,7 +1189,7 @@ func (x *Hparams) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hparams.ProtoReflect.Descriptor instead.
 func (*Hparams) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{8}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Hparams) GetRunId() string {
@@ -531,18 +1206,22 @@ func (x *Hparams) GetParams() []byte {
 	return nil
 }
 
+// ListValidationsRequest selects a page of a run's validation rounds.
 type ListValidationsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Limit         *int32                 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the run, `run_...`, or of its job, `job_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListValidationsRequest) Reset() {
 	*x = ListValidationsRequest{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[9]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -554,7 +1233,7 @@ func (x *ListValidationsRequest) String() string {
 func (*ListValidationsRequest) ProtoMessage() {}
 
 func (x *ListValidationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[9]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -567,7 +1246,7 @@ func (x *ListValidationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListValidationsRequest.ProtoReflect.Descriptor instead.
 func (*ListValidationsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{9}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListValidationsRequest) GetId() string {
@@ -591,16 +1270,18 @@ func (x *ListValidationsRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListValidationsResponse is a page of validation rounds.
 type ListValidationsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Rounds        []*ValidationRound     `protobuf:"bytes,1,rep,name=rounds,proto3" json:"rounds,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The rounds, sorted by step.
+	Rounds        []*ValidationRound `protobuf:"bytes,1,rep,name=rounds,proto3" json:"rounds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListValidationsResponse) Reset() {
 	*x = ListValidationsResponse{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[10]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -612,7 +1293,7 @@ func (x *ListValidationsResponse) String() string {
 func (*ListValidationsResponse) ProtoMessage() {}
 
 func (x *ListValidationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[10]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -625,7 +1306,7 @@ func (x *ListValidationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListValidationsResponse.ProtoReflect.Descriptor instead.
 func (*ListValidationsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{10}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListValidationsResponse) GetRounds() []*ValidationRound {
@@ -635,25 +1316,37 @@ func (x *ListValidationsResponse) GetRounds() []*ValidationRound {
 	return nil
 }
 
+// ValidationRound is the validation that a run performed at one step.
 type ValidationRound struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	Step        int64                  `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
-	Attempt     int32                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	AvgReward   *float64               `protobuf:"fixed64,3,opt,name=avg_reward,json=avgReward,proto3,oneof" json:"avg_reward,omitempty"`
-	Accuracy    *float64               `protobuf:"fixed64,4,opt,name=accuracy,proto3,oneof" json:"accuracy,omitempty"`
-	Samples     int32                  `protobuf:"varint,5,opt,name=samples,proto3" json:"samples,omitempty"`
-	Chunks      int32                  `protobuf:"varint,6,opt,name=chunks,proto3" json:"chunks,omitempty"`
-	TotalChunks int32                  `protobuf:"varint,7,opt,name=total_chunks,json=totalChunks,proto3" json:"total_chunks,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The step at which the validation was performed.
+	Step int64 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	// Number of the attempt that reported the round.
+	Attempt int32 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// The mean reward, as reported; null if it was not reported.
+	AvgReward *float64 `protobuf:"fixed64,3,opt,name=avg_reward,json=avgReward,proto3,oneof" json:"avg_reward,omitempty"`
+	// The accuracy, as reported; null if it was not reported.
+	Accuracy *float64 `protobuf:"fixed64,4,opt,name=accuracy,proto3,oneof" json:"accuracy,omitempty"`
+	// The number of samples that have arrived.
+	Samples int32 `protobuf:"varint,5,opt,name=samples,proto3" json:"samples,omitempty"`
+	// The number of chunks that have arrived. A large round is reported in several chunks.
+	Chunks int32 `protobuf:"varint,6,opt,name=chunks,proto3" json:"chunks,omitempty"`
+	// The number of chunks of the complete round.
+	TotalChunks int32 `protobuf:"varint,7,opt,name=total_chunks,json=totalChunks,proto3" json:"total_chunks,omitempty"`
 	// Whether all chunks have arrived.
-	Complete      bool                   `protobuf:"varint,8,opt,name=complete,proto3" json:"complete,omitempty"`
-	Ts            *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=ts,proto3" json:"ts,omitempty"`
+	Complete bool `protobuf:"varint,8,opt,name=complete,proto3" json:"complete,omitempty"`
+	// When the first chunk arrived.
+	Ts *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=ts,proto3" json:"ts,omitempty"`
+	// The mean of the samples' rewards, without NaN and infinities; null if no sample has another reward, and for rounds
+	// that were reported to an earlier version of Signalbox.
+	MeanReward    *float64 `protobuf:"fixed64,10,opt,name=mean_reward,json=meanReward,proto3,oneof" json:"mean_reward,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ValidationRound) Reset() {
 	*x = ValidationRound{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[11]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -665,7 +1358,7 @@ func (x *ValidationRound) String() string {
 func (*ValidationRound) ProtoMessage() {}
 
 func (x *ValidationRound) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[11]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -678,7 +1371,7 @@ func (x *ValidationRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidationRound.ProtoReflect.Descriptor instead.
 func (*ValidationRound) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{11}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ValidationRound) GetStep() int64 {
@@ -744,19 +1437,44 @@ func (x *ValidationRound) GetTs() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *ValidationRound) GetMeanReward() float64 {
+	if x != nil && x.MeanReward != nil {
+		return *x.MeanReward
+	}
+	return 0
+}
+
+// ListSamplesRequest selects a page of the samples of one round.
 type ListSamplesRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Step          *int64                 `protobuf:"varint,2,opt,name=step,proto3,oneof" json:"step,omitempty"`
-	Limit         *int32                 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,4,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the run, `run_...`, or of its job, `job_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Step of the validation round; the last round if unset.
+	Step *int64 `protobuf:"varint,2,opt,name=step,proto3,oneof" json:"step,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset *int32 `protobuf:"varint,4,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	// Samples of all rounds from this step on. It cannot be combined with `step`.
+	FromStep *int64 `protobuf:"varint,5,opt,name=from_step,json=fromStep,proto3,oneof" json:"from_step,omitempty"`
+	// Samples of all rounds up to this step. It cannot be combined with `step`.
+	ToStep *int64 `protobuf:"varint,6,opt,name=to_step,json=toStep,proto3,oneof" json:"to_step,omitempty"`
+	// Only samples with at least this reward.
+	MinReward *float64 `protobuf:"fixed64,7,opt,name=min_reward,json=minReward,proto3,oneof" json:"min_reward,omitempty"`
+	// Only samples with at most this reward.
+	MaxReward *float64 `protobuf:"fixed64,8,opt,name=max_reward,json=maxReward,proto3,oneof" json:"max_reward,omitempty"`
+	// Only samples in which `user`, `assistant` or `env` contains this text. Upper-case and lower-case letters of ASCII match
+	// each other. Names of members in their JSON match, too.
+	Text *string `protobuf:"bytes,9,opt,name=text,proto3,oneof" json:"text,omitempty"`
+	// Only samples with this `prompt`, of all rounds unless the request has a step or a range.
+	Prompt        *string `protobuf:"bytes,10,opt,name=prompt,proto3,oneof" json:"prompt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListSamplesRequest) Reset() {
 	*x = ListSamplesRequest{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[12]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -768,7 +1486,7 @@ func (x *ListSamplesRequest) String() string {
 func (*ListSamplesRequest) ProtoMessage() {}
 
 func (x *ListSamplesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[12]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -781,7 +1499,7 @@ func (x *ListSamplesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSamplesRequest.ProtoReflect.Descriptor instead.
 func (*ListSamplesRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{12}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListSamplesRequest) GetId() string {
@@ -812,16 +1530,60 @@ func (x *ListSamplesRequest) GetOffset() int32 {
 	return 0
 }
 
+func (x *ListSamplesRequest) GetFromStep() int64 {
+	if x != nil && x.FromStep != nil {
+		return *x.FromStep
+	}
+	return 0
+}
+
+func (x *ListSamplesRequest) GetToStep() int64 {
+	if x != nil && x.ToStep != nil {
+		return *x.ToStep
+	}
+	return 0
+}
+
+func (x *ListSamplesRequest) GetMinReward() float64 {
+	if x != nil && x.MinReward != nil {
+		return *x.MinReward
+	}
+	return 0
+}
+
+func (x *ListSamplesRequest) GetMaxReward() float64 {
+	if x != nil && x.MaxReward != nil {
+		return *x.MaxReward
+	}
+	return 0
+}
+
+func (x *ListSamplesRequest) GetText() string {
+	if x != nil && x.Text != nil {
+		return *x.Text
+	}
+	return ""
+}
+
+func (x *ListSamplesRequest) GetPrompt() string {
+	if x != nil && x.Prompt != nil {
+		return *x.Prompt
+	}
+	return ""
+}
+
+// ListSamplesResponse is a page of samples.
 type ListSamplesResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Samples       []*Sample              `protobuf:"bytes,1,rep,name=samples,proto3" json:"samples,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The samples, sorted by step and index; empty if there is no such round.
+	Samples       []*Sample `protobuf:"bytes,1,rep,name=samples,proto3" json:"samples,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListSamplesResponse) Reset() {
 	*x = ListSamplesResponse{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[13]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -833,7 +1595,7 @@ func (x *ListSamplesResponse) String() string {
 func (*ListSamplesResponse) ProtoMessage() {}
 
 func (x *ListSamplesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[13]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -846,7 +1608,7 @@ func (x *ListSamplesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSamplesResponse.ProtoReflect.Descriptor instead.
 func (*ListSamplesResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{13}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListSamplesResponse) GetSamples() []*Sample {
@@ -856,22 +1618,33 @@ func (x *ListSamplesResponse) GetSamples() []*Sample {
 	return nil
 }
 
+// Sample is one conversation of a validation round.
 type Sample struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Step          int64                  `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
-	Index         int32                  `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
-	User          []byte                 `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
-	Assistant     []byte                 `protobuf:"bytes,4,opt,name=assistant,proto3" json:"assistant,omitempty"`
-	Env           []byte                 `protobuf:"bytes,5,opt,name=env,proto3" json:"env,omitempty"`
-	Reward        *float64               `protobuf:"fixed64,6,opt,name=reward,proto3,oneof" json:"reward,omitempty"`
-	Extra         []byte                 `protobuf:"bytes,7,opt,name=extra,proto3" json:"extra,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Step of the validation round.
+	Step int64 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	// Position of the sample in its round, from 0.
+	Index int32 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	// The user's part of the conversation, as reported: any JSON value; null if it was not reported.
+	User []byte `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
+	// The model's part of the conversation, as reported: any JSON value; null if it was not reported.
+	Assistant []byte `protobuf:"bytes,4,opt,name=assistant,proto3" json:"assistant,omitempty"`
+	// What the environment contributed to the conversation, as reported: any JSON value; null if it was not reported.
+	Env []byte `protobuf:"bytes,5,opt,name=env,proto3" json:"env,omitempty"`
+	// The reward of the sample; null if it was not reported.
+	Reward *float64 `protobuf:"fixed64,6,opt,name=reward,proto3,oneof" json:"reward,omitempty"`
+	// Data of the training's own, as reported: an object that Signalbox does not interpret; null if it was not reported.
+	Extra []byte `protobuf:"bytes,7,opt,name=extra,proto3" json:"extra,omitempty"`
+	// A digest of `user`, the same for equal texts, to find the same prompt in other rounds. Null without `user`, and for
+	// samples that were reported to an earlier version of Signalbox.
+	Prompt        *string `protobuf:"bytes,8,opt,name=prompt,proto3,oneof" json:"prompt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Sample) Reset() {
 	*x = Sample{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[14]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -883,7 +1656,7 @@ func (x *Sample) String() string {
 func (*Sample) ProtoMessage() {}
 
 func (x *Sample) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[14]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -896,7 +1669,7 @@ func (x *Sample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sample.ProtoReflect.Descriptor instead.
 func (*Sample) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{14}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Sample) GetStep() int64 {
@@ -948,18 +1721,29 @@ func (x *Sample) GetExtra() []byte {
 	return nil
 }
 
+func (x *Sample) GetPrompt() string {
+	if x != nil && x.Prompt != nil {
+		return *x.Prompt
+	}
+	return ""
+}
+
+// ListArtifactsRequest selects a page of a run's artifacts.
 type ListArtifactsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Limit         *int32                 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the run, `run_...`, or of its job, `job_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListArtifactsRequest) Reset() {
 	*x = ListArtifactsRequest{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[15]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -971,7 +1755,7 @@ func (x *ListArtifactsRequest) String() string {
 func (*ListArtifactsRequest) ProtoMessage() {}
 
 func (x *ListArtifactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[15]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -984,7 +1768,7 @@ func (x *ListArtifactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListArtifactsRequest.ProtoReflect.Descriptor instead.
 func (*ListArtifactsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{15}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListArtifactsRequest) GetId() string {
@@ -1008,16 +1792,18 @@ func (x *ListArtifactsRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListArtifactsResponse is a page of artifacts.
 type ListArtifactsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Artifacts     []*Artifact            `protobuf:"bytes,1,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The artifacts, in the order in which they were registered.
+	Artifacts     []*Artifact `protobuf:"bytes,1,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListArtifactsResponse) Reset() {
 	*x = ListArtifactsResponse{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[16]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1029,7 +1815,7 @@ func (x *ListArtifactsResponse) String() string {
 func (*ListArtifactsResponse) ProtoMessage() {}
 
 func (x *ListArtifactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[16]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1042,7 +1828,7 @@ func (x *ListArtifactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListArtifactsResponse.ProtoReflect.Descriptor instead.
 func (*ListArtifactsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{16}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListArtifactsResponse) GetArtifacts() []*Artifact {
@@ -1052,20 +1838,32 @@ func (x *ListArtifactsResponse) GetArtifacts() []*Artifact {
 	return nil
 }
 
+// Artifact is a file or folder that a run stored. A folder is stored as a tar file.
 type Artifact struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Id      string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	RunId   string                 `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	Attempt int32                  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the artifact, `art_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Id of the run, `run_...`.
+	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Number of the attempt that registered the artifact.
+	Attempt int32 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// `checkpoint`, `hf_export`, `eval_report` or `merged_model`.
-	Kind   string `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
+	Kind string `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Format of the content, as reported, such as `safetensors`; `withheld` if the run is protected and its recipe does
+	// not declare the format.
 	Format string `protobuf:"bytes,5,opt,name=format,proto3" json:"format,omitempty"`
 	// Null if the report named no step.
-	Step      *int64 `protobuf:"varint,6,opt,name=step,proto3,oneof" json:"step,omitempty"`
-	Path      string `protobuf:"bytes,7,opt,name=path,proto3" json:"path,omitempty"`
-	SizeBytes int64  `protobuf:"varint,8,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
-	// Lower-case hex, verified by the platform; null for a path on a host, because the platform has not read its bytes.
-	Sha256        *string                `protobuf:"bytes,9,opt,name=sha256,proto3,oneof" json:"sha256,omitempty"`
+	Step *int64 `protobuf:"varint,6,opt,name=step,proto3,oneof" json:"step,omitempty"`
+	// URI of the stored object, or a path on the host of a run that does not execute in a container. Of a protected run,
+	// `<kind>-<step>`, or `<kind>` without a step.
+	Path string `protobuf:"bytes,7,opt,name=path,proto3" json:"path,omitempty"`
+	// Size in bytes. The size of a stored object is verified; that of a path on a host is as reported, or 0 if it was not
+	// reported.
+	SizeBytes int64 `protobuf:"varint,8,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	// Lower-case hex, verified by the platform; null for a path on a host, because the platform has not read its bytes,
+	// and for an artifact of a protected run.
+	Sha256 *string `protobuf:"bytes,9,opt,name=sha256,proto3,oneof" json:"sha256,omitempty"`
+	// When the artifact was registered.
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1073,7 +1871,7 @@ type Artifact struct {
 
 func (x *Artifact) Reset() {
 	*x = Artifact{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[17]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1085,7 +1883,7 @@ func (x *Artifact) String() string {
 func (*Artifact) ProtoMessage() {}
 
 func (x *Artifact) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[17]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1098,7 +1896,7 @@ func (x *Artifact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Artifact.ProtoReflect.Descriptor instead.
 func (*Artifact) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{17}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Artifact) GetId() string {
@@ -1171,17 +1969,21 @@ func (x *Artifact) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// FollowLogsRequest names a run and the position from which its log is sent.
 type FollowLogsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	After         int64                  `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the run, `run_...`, or of its job, `job_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Only lines whose `seq` is greater than this number; 0 for all lines. A number after the last line is refused.
+	// Last-Event-ID replaces it.
+	After         int64 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FollowLogsRequest) Reset() {
 	*x = FollowLogsRequest{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[18]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1193,7 +1995,7 @@ func (x *FollowLogsRequest) String() string {
 func (*FollowLogsRequest) ProtoMessage() {}
 
 func (x *FollowLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[18]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1206,7 +2008,7 @@ func (x *FollowLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowLogsRequest.ProtoReflect.Descriptor instead.
 func (*FollowLogsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{18}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FollowLogsRequest) GetId() string {
@@ -1223,6 +2025,7 @@ func (x *FollowLogsRequest) GetAfter() int64 {
 	return 0
 }
 
+// FollowLogsResponse is a line, or the end of the log.
 type FollowLogsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Event:
@@ -1236,7 +2039,7 @@ type FollowLogsResponse struct {
 
 func (x *FollowLogsResponse) Reset() {
 	*x = FollowLogsResponse{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[19]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1248,7 +2051,7 @@ func (x *FollowLogsResponse) String() string {
 func (*FollowLogsResponse) ProtoMessage() {}
 
 func (x *FollowLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[19]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1261,7 +2064,7 @@ func (x *FollowLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowLogsResponse.ProtoReflect.Descriptor instead.
 func (*FollowLogsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{19}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FollowLogsResponse) GetEvent() isFollowLogsResponse_Event {
@@ -1294,10 +2097,12 @@ type isFollowLogsResponse_Event interface {
 }
 
 type FollowLogsResponse_Line struct {
+	// The next line.
 	Line *LogLine `protobuf:"bytes,1,opt,name=line,proto3,oneof"`
 }
 
 type FollowLogsResponse_Eof struct {
+	// The end of the log.
 	Eof *Eof `protobuf:"bytes,2,opt,name=eof,proto3,oneof"`
 }
 
@@ -1305,17 +2110,21 @@ func (*FollowLogsResponse_Line) isFollowLogsResponse_Event() {}
 
 func (*FollowLogsResponse_Eof) isFollowLogsResponse_Event() {}
 
+// FollowMetricsRequest names a run and the position from which its metrics are sent.
 type FollowMetricsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	After         int64                  `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the run, `run_...`, or of its job, `job_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Only batches whose `seq` is greater than this number; 0 for all batches. A number after the last batch is refused.
+	// Last-Event-ID replaces it.
+	After         int64 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FollowMetricsRequest) Reset() {
 	*x = FollowMetricsRequest{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[20]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1327,7 +2136,7 @@ func (x *FollowMetricsRequest) String() string {
 func (*FollowMetricsRequest) ProtoMessage() {}
 
 func (x *FollowMetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[20]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1340,7 +2149,7 @@ func (x *FollowMetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowMetricsRequest.ProtoReflect.Descriptor instead.
 func (*FollowMetricsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{20}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FollowMetricsRequest) GetId() string {
@@ -1357,6 +2166,7 @@ func (x *FollowMetricsRequest) GetAfter() int64 {
 	return 0
 }
 
+// FollowMetricsResponse is a batch of points, or the end of the metrics.
 type FollowMetricsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Event:
@@ -1370,7 +2180,7 @@ type FollowMetricsResponse struct {
 
 func (x *FollowMetricsResponse) Reset() {
 	*x = FollowMetricsResponse{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[21]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1382,7 +2192,7 @@ func (x *FollowMetricsResponse) String() string {
 func (*FollowMetricsResponse) ProtoMessage() {}
 
 func (x *FollowMetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[21]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1395,7 +2205,7 @@ func (x *FollowMetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowMetricsResponse.ProtoReflect.Descriptor instead.
 func (*FollowMetricsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{21}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FollowMetricsResponse) GetEvent() isFollowMetricsResponse_Event {
@@ -1428,10 +2238,12 @@ type isFollowMetricsResponse_Event interface {
 }
 
 type FollowMetricsResponse_Batch struct {
+	// The next batch.
 	Batch *MetricBatch `protobuf:"bytes,1,opt,name=batch,proto3,oneof"`
 }
 
 type FollowMetricsResponse_Eof struct {
+	// The end of the metrics.
 	Eof *Eof `protobuf:"bytes,2,opt,name=eof,proto3,oneof"`
 }
 
@@ -1443,8 +2255,9 @@ func (*FollowMetricsResponse_Eof) isFollowMetricsResponse_Event() {}
 // several batches.
 type MetricBatch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Numbers the batches of a run from 1, without gaps.
-	Seq           int64         `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	// Number of the batch within the run, from 1, without gaps.
+	Seq int64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	// The points, in the order in which they were reported.
 	Points        []*KeyedPoint `protobuf:"bytes,2,rep,name=points,proto3" json:"points,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1452,7 +2265,7 @@ type MetricBatch struct {
 
 func (x *MetricBatch) Reset() {
 	*x = MetricBatch{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[22]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1464,7 +2277,7 @@ func (x *MetricBatch) String() string {
 func (*MetricBatch) ProtoMessage() {}
 
 func (x *MetricBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[22]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1477,7 +2290,7 @@ func (x *MetricBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricBatch.ProtoReflect.Descriptor instead.
 func (*MetricBatch) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{22}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *MetricBatch) GetSeq() int64 {
@@ -1494,11 +2307,16 @@ func (x *MetricBatch) GetPoints() []*KeyedPoint {
 	return nil
 }
 
+// KeyedPoint is one value of a metric.
 type KeyedPoint struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Step          int64                  `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
-	Value         float64                `protobuf:"fixed64,3,opt,name=value,proto3" json:"value,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the metric.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// The step at which the value was reported.
+	Step int64 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
+	// The value. NaN and the infinities are the strings "NaN", "Infinity", "-Infinity" in JSON.
+	Value float64 `protobuf:"fixed64,3,opt,name=value,proto3" json:"value,omitempty"`
+	// The time of the value, as reported.
 	Ts            *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=ts,proto3" json:"ts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1506,7 +2324,7 @@ type KeyedPoint struct {
 
 func (x *KeyedPoint) Reset() {
 	*x = KeyedPoint{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[23]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1518,7 +2336,7 @@ func (x *KeyedPoint) String() string {
 func (*KeyedPoint) ProtoMessage() {}
 
 func (x *KeyedPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[23]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1531,7 +2349,7 @@ func (x *KeyedPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyedPoint.ProtoReflect.Descriptor instead.
 func (*KeyedPoint) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{23}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *KeyedPoint) GetKey() string {
@@ -1567,7 +2385,7 @@ type Eof struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Sequence number of the last line or batch; 0 for an empty stream.
 	Seq int64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	// The final state of the run.
+	// The final state of the run: `succeeded`, `failed` or `stopped`.
 	State         string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1575,7 +2393,7 @@ type Eof struct {
 
 func (x *Eof) Reset() {
 	*x = Eof{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[24]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1587,7 +2405,7 @@ func (x *Eof) String() string {
 func (*Eof) ProtoMessage() {}
 
 func (x *Eof) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[24]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1600,7 +2418,7 @@ func (x *Eof) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Eof.ProtoReflect.Descriptor instead.
 func (*Eof) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{24}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Eof) GetSeq() int64 {
@@ -1621,39 +2439,122 @@ var File_signalbox_ingest_v1_read_proto protoreflect.FileDescriptor
 
 const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\n" +
-	"\x1esignalbox/ingest/v1/read.proto\x12\x13signalbox.ingest.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!signalbox/ingest/v1/machine.proto\x1a\x1fsignalbox/ingest/v1/score.proto\x1a\"signalbox/options/v1/options.proto\"\x92\x01\n" +
+	"\x1esignalbox/ingest/v1/read.proto\x12\x13signalbox.ingest.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/ingest/v1/download.proto\x1a!signalbox/ingest/v1/machine.proto\x1a\x1fsignalbox/ingest/v1/score.proto\x1a\"signalbox/options/v1/options.proto\"\xa5\x02\n" +
 	"\x0fListLogsRequest\x12\x19\n" +
 	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12%\n" +
 	"\x05limit\x18\x02 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
-	"\x06offset\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01B\b\n" +
+	"\x06offset\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01\x12+\n" +
+	"\x05after\x18\x04 \x01(\x03B\x10\xbaH\r\"\v\x18\xff\xff\xff\xff\xff\xff\xff\x0f(\x00H\x02R\x05after\x88\x01\x01\x12-\n" +
+	"\x06before\x18\x05 \x01(\x03B\x10\xbaH\r\"\v\x18\xff\xff\xff\xff\xff\xff\xff\x0f(\x01H\x03R\x06before\x88\x01\x01\x12\x17\n" +
+	"\x04tail\x18\x06 \x01(\bH\x04R\x04tail\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
-	"\a_offset\"F\n" +
+	"\a_offsetB\b\n" +
+	"\x06_afterB\t\n" +
+	"\a_beforeB\a\n" +
+	"\x05_tail\"F\n" +
 	"\x10ListLogsResponse\x122\n" +
-	"\x05lines\x18\x01 \x03(\v2\x1c.signalbox.ingest.v1.LogLineR\x05lines\"u\n" +
+	"\x05lines\x18\x01 \x03(\v2\x1c.signalbox.ingest.v1.LogLineR\x05lines\"\x97\x01\n" +
 	"\aLogLine\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12*\n" +
 	"\x02ts\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02ts\x12\x12\n" +
-	"\x04text\x18\x04 \x01(\tR\x04text\"\xba\x01\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\x12\x17\n" +
+	"\x04rank\x18\x05 \x01(\x05H\x00R\x04rank\x88\x01\x01B\a\n" +
+	"\x05_rank\"\x8d\x04\n" +
+	"\x11SearchLogsRequest\x12\x19\n" +
+	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12'\n" +
+	"\apattern\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xe8\aH\x00R\apattern\x88\x01\x01\x12$\n" +
+	"\vignore_case\x18\x03 \x01(\bH\x01R\n" +
+	"ignoreCase\x88\x01\x01\x12&\n" +
+	"\aattempt\x18\x04 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01H\x02R\aattempt\x88\x01\x01\x12 \n" +
+	"\x04rank\x18\x05 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00H\x03R\x04rank\x88\x01\x01\x120\n" +
+	"\x05since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12+\n" +
+	"\x05after\x18\b \x01(\x03B\x10\xbaH\r\"\v\x18\xff\xff\xff\xff\xff\xff\xff\x0f(\x00H\x04R\x05after\x88\x01\x01\x12%\n" +
+	"\x05limit\x18\t \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x05R\x05limit\x88\x01\x01\x12=\n" +
+	"\x05level\x18\n" +
+	" \x01(\tB\"\xbaH\x1fr\x1dR\x05debugR\x04infoR\awarningR\x05errorH\x06R\x05level\x88\x01\x01B\n" +
+	"\n" +
+	"\b_patternB\x0e\n" +
+	"\f_ignore_caseB\n" +
+	"\n" +
+	"\b_attemptB\a\n" +
+	"\x05_rankB\b\n" +
+	"\x06_afterB\b\n" +
+	"\x06_limitB\b\n" +
+	"\x06_level\"\x80\x01\n" +
+	"\x12SearchLogsResponse\x122\n" +
+	"\x05lines\x18\x01 \x03(\v2\x1c.signalbox.ingest.v1.LogLineR\x05lines\x12\x1a\n" +
+	"\bsearched\x18\x02 \x01(\x03R\bsearched\x12\x1a\n" +
+	"\bcomplete\x18\x03 \x01(\bR\bcomplete\"\xe7\x02\n" +
 	"\x12ListMetricsRequest\x12\x19\n" +
+	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12#\n" +
+	"\x04keys\x18\x02 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10d\"\x05r\x03\x18\x80\bR\x04keys\x12%\n" +
+	"\x05limit\x18\x03 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
+	"\x06offset\x18\x04 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01\x12'\n" +
+	"\x06points\x18\x05 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xd0\x0f(\x05H\x02R\x06points\x88\x01\x01\x12\x1d\n" +
+	"\x01x\x18\x06 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\bH\x03R\x01x\x88\x01\x01\x12\"\n" +
+	"\x04from\x18\a \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18(H\x04R\x04from\x88\x01\x01\x12\x1e\n" +
+	"\x02to\x18\b \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18(H\x05R\x02to\x88\x01\x01B\b\n" +
+	"\x06_limitB\t\n" +
+	"\a_offsetB\t\n" +
+	"\a_pointsB\x04\n" +
+	"\x02_xB\a\n" +
+	"\x05_fromB\x05\n" +
+	"\x03_to\"P\n" +
+	"\x13ListMetricsResponse\x129\n" +
+	"\x06series\x18\x01 \x03(\v2!.signalbox.ingest.v1.MetricSeriesR\x06series\"\xaa\x02\n" +
+	"\fMetricSeries\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x128\n" +
+	"\x06points\x18\x02 \x03(\v2 .signalbox.ingest.v1.MetricPointR\x06points\x12;\n" +
+	"\abuckets\x18\x03 \x03(\v2!.signalbox.ingest.v1.MetricBucketR\abuckets\x12\x19\n" +
+	"\x05count\x18\x04 \x01(\x03H\x00R\x05count\x88\x01\x01\x126\n" +
+	"\x05first\x18\x05 \x01(\v2 .signalbox.ingest.v1.MetricPointR\x05first\x124\n" +
+	"\x04last\x18\x06 \x01(\v2 .signalbox.ingest.v1.MetricPointR\x04lastB\b\n" +
+	"\x06_count\"\x8a\x02\n" +
+	"\fMetricBucket\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\x12\x1d\n" +
+	"\n" +
+	"first_step\x18\x03 \x01(\x03R\tfirstStep\x12\x1b\n" +
+	"\tlast_step\x18\x04 \x01(\x03R\blastStep\x12\x15\n" +
+	"\x03min\x18\x05 \x01(\x01H\x00R\x03min\x88\x01\x01\x12\x15\n" +
+	"\x03max\x18\x06 \x01(\x01H\x01R\x03max\x88\x01\x01\x12\x17\n" +
+	"\x04mean\x18\a \x01(\x01H\x02R\x04mean\x88\x01\x01\x12\x12\n" +
+	"\x04last\x18\b \x01(\x01R\x04last\x12\x14\n" +
+	"\x05count\x18\t \x01(\x03R\x05count\x12\x10\n" +
+	"\x03nan\x18\n" +
+	" \x01(\x03R\x03nanB\x06\n" +
+	"\x04_minB\x06\n" +
+	"\x04_maxB\a\n" +
+	"\x05_mean\"}\n" +
+	"\vMetricPoint\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\x03R\x04step\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value\x12*\n" +
+	"\x02ts\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02ts\x12\x18\n" +
+	"\aattempt\x18\x04 \x01(\x05R\aattempt\"\xc2\x01\n" +
+	"\x1aListMetricSummariesRequest\x12\x19\n" +
 	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12#\n" +
 	"\x04keys\x18\x02 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10d\"\x05r\x03\x18\x80\bR\x04keys\x12%\n" +
 	"\x05limit\x18\x03 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
 	"\x06offset\x18\x04 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
-	"\a_offset\"P\n" +
-	"\x13ListMetricsResponse\x129\n" +
-	"\x06series\x18\x01 \x03(\v2!.signalbox.ingest.v1.MetricSeriesR\x06series\"Z\n" +
-	"\fMetricSeries\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x128\n" +
-	"\x06points\x18\x02 \x03(\v2 .signalbox.ingest.v1.MetricPointR\x06points\"}\n" +
-	"\vMetricPoint\x12\x12\n" +
-	"\x04step\x18\x01 \x01(\x03R\x04step\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value\x12*\n" +
-	"\x02ts\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02ts\x12\x18\n" +
-	"\aattempt\x18\x04 \x01(\x05R\aattempt\".\n" +
+	"\a_offset\"_\n" +
+	"\x1bListMetricSummariesResponse\x12@\n" +
+	"\tsummaries\x18\x01 \x03(\v2\".signalbox.ingest.v1.MetricSummaryR\tsummaries\"\xeb\x01\n" +
+	"\rMetricSummary\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x10\n" +
+	"\x03nan\x18\x03 \x01(\x03R\x03nan\x128\n" +
+	"\x06latest\x18\x04 \x01(\v2 .signalbox.ingest.v1.MetricPointR\x06latest\x122\n" +
+	"\x03min\x18\x05 \x01(\v2 .signalbox.ingest.v1.MetricPointR\x03min\x122\n" +
+	"\x03max\x18\x06 \x01(\v2 .signalbox.ingest.v1.MetricPointR\x03max\".\n" +
 	"\x11GetHparamsRequest\x12\x19\n" +
 	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\">\n" +
 	"\aHparams\x12\x15\n" +
@@ -1667,7 +2568,7 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x06_limitB\t\n" +
 	"\a_offset\"W\n" +
 	"\x17ListValidationsResponse\x12<\n" +
-	"\x06rounds\x18\x01 \x03(\v2$.signalbox.ingest.v1.ValidationRoundR\x06rounds\"\xbd\x02\n" +
+	"\x06rounds\x18\x01 \x03(\v2$.signalbox.ingest.v1.ValidationRoundR\x06rounds\"\xf3\x02\n" +
 	"\x0fValidationRound\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x03R\x04step\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\"\n" +
@@ -1678,20 +2579,42 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x06chunks\x18\x06 \x01(\x05R\x06chunks\x12!\n" +
 	"\ftotal_chunks\x18\a \x01(\x05R\vtotalChunks\x12\x1a\n" +
 	"\bcomplete\x18\b \x01(\bR\bcomplete\x12*\n" +
-	"\x02ts\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x02tsB\r\n" +
+	"\x02ts\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x02ts\x12$\n" +
+	"\vmean_reward\x18\n" +
+	" \x01(\x01H\x02R\n" +
+	"meanReward\x88\x01\x01B\r\n" +
 	"\v_avg_rewardB\v\n" +
-	"\t_accuracy\"\xb7\x01\n" +
+	"\t_accuracyB\x0e\n" +
+	"\f_mean_reward\"\xf6\x03\n" +
 	"\x12ListSamplesRequest\x12\x19\n" +
 	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12\x17\n" +
 	"\x04step\x18\x02 \x01(\x03H\x00R\x04step\x88\x01\x01\x12%\n" +
 	"\x05limit\x18\x03 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x01R\x05limit\x88\x01\x01\x12(\n" +
-	"\x06offset\x18\x04 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x02R\x06offset\x88\x01\x01B\a\n" +
+	"\x06offset\x18\x04 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x02R\x06offset\x88\x01\x01\x12 \n" +
+	"\tfrom_step\x18\x05 \x01(\x03H\x03R\bfromStep\x88\x01\x01\x12\x1c\n" +
+	"\ato_step\x18\x06 \x01(\x03H\x04R\x06toStep\x88\x01\x01\x12+\n" +
+	"\n" +
+	"min_reward\x18\a \x01(\x01B\a\xbaH\x04\x12\x02@\x01H\x05R\tminReward\x88\x01\x01\x12+\n" +
+	"\n" +
+	"max_reward\x18\b \x01(\x01B\a\xbaH\x04\x12\x02@\x01H\x06R\tmaxReward\x88\x01\x01\x12#\n" +
+	"\x04text\x18\t \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xe8\aH\aR\x04text\x88\x01\x01\x122\n" +
+	"\x06prompt\x18\n" +
+	" \x01(\tB\x15\xbaH\x12r\x102\x0e^[0-9a-f]{32}$H\bR\x06prompt\x88\x01\x01B\a\n" +
 	"\x05_stepB\b\n" +
 	"\x06_limitB\t\n" +
-	"\a_offset\"L\n" +
+	"\a_offsetB\f\n" +
+	"\n" +
+	"_from_stepB\n" +
+	"\n" +
+	"\b_to_stepB\r\n" +
+	"\v_min_rewardB\r\n" +
+	"\v_max_rewardB\a\n" +
+	"\x05_textB\t\n" +
+	"\a_prompt\"L\n" +
 	"\x13ListSamplesResponse\x125\n" +
-	"\asamples\x18\x01 \x03(\v2\x1b.signalbox.ingest.v1.SampleR\asamples\"\xcc\x01\n" +
+	"\asamples\x18\x01 \x03(\v2\x1b.signalbox.ingest.v1.SampleR\asamples\"\xf4\x01\n" +
 	"\x06Sample\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x03R\x04step\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x05R\x05index\x12\x18\n" +
@@ -1699,8 +2622,10 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\tassistant\x18\x04 \x01(\fB\x04\xf0\xc7\x18\x01R\tassistant\x12\x16\n" +
 	"\x03env\x18\x05 \x01(\fB\x04\xf0\xc7\x18\x01R\x03env\x12\x1b\n" +
 	"\x06reward\x18\x06 \x01(\x01H\x00R\x06reward\x88\x01\x01\x12\x1a\n" +
-	"\x05extra\x18\a \x01(\fB\x04\xf0\xc7\x18\x01R\x05extraB\t\n" +
-	"\a_reward\"\x97\x01\n" +
+	"\x05extra\x18\a \x01(\fB\x04\xf0\xc7\x18\x01R\x05extra\x12\x1b\n" +
+	"\x06prompt\x18\b \x01(\tH\x01R\x06prompt\x88\x01\x01B\t\n" +
+	"\a_rewardB\t\n" +
+	"\a_prompt\"\x97\x01\n" +
 	"\x14ListArtifactsRequest\x12\x19\n" +
 	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12%\n" +
 	"\x05limit\x18\x02 \x01(\x05B\n" +
@@ -1751,12 +2676,17 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x02ts\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02ts\"-\n" +
 	"\x03Eof\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12\x14\n" +
-	"\x05state\x18\x02 \x01(\tR\x05state2\x8e\x13\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state2\xca\x18\n" +
 	"\x0eRunDataService\x12\xae\x01\n" +
 	"\bListLogs\x12$.signalbox.ingest.v1.ListLogsRequest\x1a%.signalbox.ingest.v1.ListLogsResponse\"U\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02:Z\x1cb\x05lines\x12\x13/api/jobs/{id}/logsb\x05lines\x12\x13/api/runs/{id}/logs\x90\x02\x01\x12\xbf\x01\n" +
-	"\vListMetrics\x12'.signalbox.ingest.v1.ListMetricsRequest\x1a(.signalbox.ingest.v1.ListMetricsResponse\"]\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02BZ b\x06series\x12\x16/api/jobs/{id}/metricsb\x06series\x12\x16/api/runs/{id}/metrics\x90\x02\x01\x12\xa1\x01\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02:Z\x1cb\x05lines\x12\x13/api/jobs/{id}/logsb\x05lines\x12\x13/api/runs/{id}/logs\x90\x02\x01\x12\xb4\x01\n" +
+	"\n" +
+	"SearchLogs\x12&.signalbox.ingest.v1.SearchLogsRequest\x1a'.signalbox.ingest.v1.SearchLogsResponse\"U\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02:Z\x1c\x12\x1a/api/jobs/{id}/logs/search\x12\x1a/api/runs/{id}/logs/search\x90\x02\x01\x12\xc1\x01\n" +
+	"\vListMetrics\x12'.signalbox.ingest.v1.ListMetricsRequest\x1a(.signalbox.ingest.v1.ListMetricsResponse\"_\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x06\n" +
+	"\x04\x90\x03\x94\x03\x82\xd3\xe4\x93\x02BZ b\x06series\x12\x16/api/jobs/{id}/metricsb\x06series\x12\x16/api/runs/{id}/metrics\x90\x02\x01\x12\xed\x01\n" +
+	"\x13ListMetricSummaries\x12/.signalbox.ingest.v1.ListMetricSummariesRequest\x1a0.signalbox.ingest.v1.ListMetricSummariesResponse\"s\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02XZ+b\tsummaries\x12\x1e/api/jobs/{id}/metrics/summaryb\tsummaries\x12\x1e/api/runs/{id}/metrics/summary\x90\x02\x01\x12\xa1\x01\n" +
 	"\n" +
 	"GetHparams\x12&.signalbox.ingest.v1.GetHparamsRequest\x1a\x1c.signalbox.ingest.v1.Hparams\"M\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x022Z\x18\x12\x16/api/jobs/{id}/hparams\x12\x16/api/runs/{id}/hparams\x90\x02\x01\x12\xe3\x01\n" +
@@ -1775,7 +2705,9 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\vListSamples\x12'.signalbox.ingest.v1.ListSamplesRequest\x1a(.signalbox.ingest.v1.ListSamplesResponse\"_\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x02DZ!b\asamples\x12\x16/api/jobs/{id}/samplesb\asamples\x12\x16/api/runs/{id}/samples\x90\x02\x01\x12\xcf\x01\n" +
 	"\rListArtifacts\x12).signalbox.ingest.v1.ListArtifactsRequest\x1a*.signalbox.ingest.v1.ListArtifactsResponse\"g\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02LZ%b\tartifacts\x12\x18/api/jobs/{id}/artifactsb\tartifacts\x12\x18/api/runs/{id}/artifacts\x90\x02\x01\x12u\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02LZ%b\tartifacts\x12\x18/api/jobs/{id}/artifactsb\tartifacts\x12\x18/api/runs/{id}/artifacts\x90\x02\x01\x12\x90\x02\n" +
+	"\x15ListArtifactDownloads\x121.signalbox.ingest.v1.ListArtifactDownloadsRequest\x1a2.signalbox.ingest.v1.ListArtifactDownloadsResponse\"\x8f\x01\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x06\n" +
+	"\x04\x90\x03\x94\x03\x82\xd3\xe4\x93\x02rZ8b\x05files\x12//api/jobs/{id}/artifacts/{artifact_id}/downloadb\x05files\x12//api/runs/{id}/artifacts/{artifact_id}/download\x90\x02\x01\x12u\n" +
 	"\n" +
 	"FollowLogs\x12&.signalbox.ingest.v1.FollowLogsRequest\x1a'.signalbox.ingest.v1.FollowLogsResponse\"\x14\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x06\n" +
 	"\x04\x94\x03\xad\x030\x01\x12~\n" +
@@ -1794,93 +2726,117 @@ func file_signalbox_ingest_v1_read_proto_rawDescGZIP() []byte {
 	return file_signalbox_ingest_v1_read_proto_rawDescData
 }
 
-var file_signalbox_ingest_v1_read_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_signalbox_ingest_v1_read_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_signalbox_ingest_v1_read_proto_goTypes = []any{
-	(*ListLogsRequest)(nil),           // 0: signalbox.ingest.v1.ListLogsRequest
-	(*ListLogsResponse)(nil),          // 1: signalbox.ingest.v1.ListLogsResponse
-	(*LogLine)(nil),                   // 2: signalbox.ingest.v1.LogLine
-	(*ListMetricsRequest)(nil),        // 3: signalbox.ingest.v1.ListMetricsRequest
-	(*ListMetricsResponse)(nil),       // 4: signalbox.ingest.v1.ListMetricsResponse
-	(*MetricSeries)(nil),              // 5: signalbox.ingest.v1.MetricSeries
-	(*MetricPoint)(nil),               // 6: signalbox.ingest.v1.MetricPoint
-	(*GetHparamsRequest)(nil),         // 7: signalbox.ingest.v1.GetHparamsRequest
-	(*Hparams)(nil),                   // 8: signalbox.ingest.v1.Hparams
-	(*ListValidationsRequest)(nil),    // 9: signalbox.ingest.v1.ListValidationsRequest
-	(*ListValidationsResponse)(nil),   // 10: signalbox.ingest.v1.ListValidationsResponse
-	(*ValidationRound)(nil),           // 11: signalbox.ingest.v1.ValidationRound
-	(*ListSamplesRequest)(nil),        // 12: signalbox.ingest.v1.ListSamplesRequest
-	(*ListSamplesResponse)(nil),       // 13: signalbox.ingest.v1.ListSamplesResponse
-	(*Sample)(nil),                    // 14: signalbox.ingest.v1.Sample
-	(*ListArtifactsRequest)(nil),      // 15: signalbox.ingest.v1.ListArtifactsRequest
-	(*ListArtifactsResponse)(nil),     // 16: signalbox.ingest.v1.ListArtifactsResponse
-	(*Artifact)(nil),                  // 17: signalbox.ingest.v1.Artifact
-	(*FollowLogsRequest)(nil),         // 18: signalbox.ingest.v1.FollowLogsRequest
-	(*FollowLogsResponse)(nil),        // 19: signalbox.ingest.v1.FollowLogsResponse
-	(*FollowMetricsRequest)(nil),      // 20: signalbox.ingest.v1.FollowMetricsRequest
-	(*FollowMetricsResponse)(nil),     // 21: signalbox.ingest.v1.FollowMetricsResponse
-	(*MetricBatch)(nil),               // 22: signalbox.ingest.v1.MetricBatch
-	(*KeyedPoint)(nil),                // 23: signalbox.ingest.v1.KeyedPoint
-	(*Eof)(nil),                       // 24: signalbox.ingest.v1.Eof
-	(*timestamppb.Timestamp)(nil),     // 25: google.protobuf.Timestamp
-	(*ListHparamChangesRequest)(nil),  // 26: signalbox.ingest.v1.ListHparamChangesRequest
-	(*GetEnvironmentRequest)(nil),     // 27: signalbox.ingest.v1.GetEnvironmentRequest
-	(*ListNodesRequest)(nil),          // 28: signalbox.ingest.v1.ListNodesRequest
-	(*ListHardwareRequest)(nil),       // 29: signalbox.ingest.v1.ListHardwareRequest
-	(*ListBenchmarksRequest)(nil),     // 30: signalbox.ingest.v1.ListBenchmarksRequest
-	(*ListHparamChangesResponse)(nil), // 31: signalbox.ingest.v1.ListHparamChangesResponse
-	(*Environment)(nil),               // 32: signalbox.ingest.v1.Environment
-	(*ListNodesResponse)(nil),         // 33: signalbox.ingest.v1.ListNodesResponse
-	(*ListHardwareResponse)(nil),      // 34: signalbox.ingest.v1.ListHardwareResponse
-	(*ListBenchmarksResponse)(nil),    // 35: signalbox.ingest.v1.ListBenchmarksResponse
+	(*ListLogsRequest)(nil),               // 0: signalbox.ingest.v1.ListLogsRequest
+	(*ListLogsResponse)(nil),              // 1: signalbox.ingest.v1.ListLogsResponse
+	(*LogLine)(nil),                       // 2: signalbox.ingest.v1.LogLine
+	(*SearchLogsRequest)(nil),             // 3: signalbox.ingest.v1.SearchLogsRequest
+	(*SearchLogsResponse)(nil),            // 4: signalbox.ingest.v1.SearchLogsResponse
+	(*ListMetricsRequest)(nil),            // 5: signalbox.ingest.v1.ListMetricsRequest
+	(*ListMetricsResponse)(nil),           // 6: signalbox.ingest.v1.ListMetricsResponse
+	(*MetricSeries)(nil),                  // 7: signalbox.ingest.v1.MetricSeries
+	(*MetricBucket)(nil),                  // 8: signalbox.ingest.v1.MetricBucket
+	(*MetricPoint)(nil),                   // 9: signalbox.ingest.v1.MetricPoint
+	(*ListMetricSummariesRequest)(nil),    // 10: signalbox.ingest.v1.ListMetricSummariesRequest
+	(*ListMetricSummariesResponse)(nil),   // 11: signalbox.ingest.v1.ListMetricSummariesResponse
+	(*MetricSummary)(nil),                 // 12: signalbox.ingest.v1.MetricSummary
+	(*GetHparamsRequest)(nil),             // 13: signalbox.ingest.v1.GetHparamsRequest
+	(*Hparams)(nil),                       // 14: signalbox.ingest.v1.Hparams
+	(*ListValidationsRequest)(nil),        // 15: signalbox.ingest.v1.ListValidationsRequest
+	(*ListValidationsResponse)(nil),       // 16: signalbox.ingest.v1.ListValidationsResponse
+	(*ValidationRound)(nil),               // 17: signalbox.ingest.v1.ValidationRound
+	(*ListSamplesRequest)(nil),            // 18: signalbox.ingest.v1.ListSamplesRequest
+	(*ListSamplesResponse)(nil),           // 19: signalbox.ingest.v1.ListSamplesResponse
+	(*Sample)(nil),                        // 20: signalbox.ingest.v1.Sample
+	(*ListArtifactsRequest)(nil),          // 21: signalbox.ingest.v1.ListArtifactsRequest
+	(*ListArtifactsResponse)(nil),         // 22: signalbox.ingest.v1.ListArtifactsResponse
+	(*Artifact)(nil),                      // 23: signalbox.ingest.v1.Artifact
+	(*FollowLogsRequest)(nil),             // 24: signalbox.ingest.v1.FollowLogsRequest
+	(*FollowLogsResponse)(nil),            // 25: signalbox.ingest.v1.FollowLogsResponse
+	(*FollowMetricsRequest)(nil),          // 26: signalbox.ingest.v1.FollowMetricsRequest
+	(*FollowMetricsResponse)(nil),         // 27: signalbox.ingest.v1.FollowMetricsResponse
+	(*MetricBatch)(nil),                   // 28: signalbox.ingest.v1.MetricBatch
+	(*KeyedPoint)(nil),                    // 29: signalbox.ingest.v1.KeyedPoint
+	(*Eof)(nil),                           // 30: signalbox.ingest.v1.Eof
+	(*timestamppb.Timestamp)(nil),         // 31: google.protobuf.Timestamp
+	(*ListHparamChangesRequest)(nil),      // 32: signalbox.ingest.v1.ListHparamChangesRequest
+	(*GetEnvironmentRequest)(nil),         // 33: signalbox.ingest.v1.GetEnvironmentRequest
+	(*ListNodesRequest)(nil),              // 34: signalbox.ingest.v1.ListNodesRequest
+	(*ListHardwareRequest)(nil),           // 35: signalbox.ingest.v1.ListHardwareRequest
+	(*ListBenchmarksRequest)(nil),         // 36: signalbox.ingest.v1.ListBenchmarksRequest
+	(*ListArtifactDownloadsRequest)(nil),  // 37: signalbox.ingest.v1.ListArtifactDownloadsRequest
+	(*ListHparamChangesResponse)(nil),     // 38: signalbox.ingest.v1.ListHparamChangesResponse
+	(*Environment)(nil),                   // 39: signalbox.ingest.v1.Environment
+	(*ListNodesResponse)(nil),             // 40: signalbox.ingest.v1.ListNodesResponse
+	(*ListHardwareResponse)(nil),          // 41: signalbox.ingest.v1.ListHardwareResponse
+	(*ListBenchmarksResponse)(nil),        // 42: signalbox.ingest.v1.ListBenchmarksResponse
+	(*ListArtifactDownloadsResponse)(nil), // 43: signalbox.ingest.v1.ListArtifactDownloadsResponse
 }
 var file_signalbox_ingest_v1_read_proto_depIdxs = []int32{
 	2,  // 0: signalbox.ingest.v1.ListLogsResponse.lines:type_name -> signalbox.ingest.v1.LogLine
-	25, // 1: signalbox.ingest.v1.LogLine.ts:type_name -> google.protobuf.Timestamp
-	5,  // 2: signalbox.ingest.v1.ListMetricsResponse.series:type_name -> signalbox.ingest.v1.MetricSeries
-	6,  // 3: signalbox.ingest.v1.MetricSeries.points:type_name -> signalbox.ingest.v1.MetricPoint
-	25, // 4: signalbox.ingest.v1.MetricPoint.ts:type_name -> google.protobuf.Timestamp
-	11, // 5: signalbox.ingest.v1.ListValidationsResponse.rounds:type_name -> signalbox.ingest.v1.ValidationRound
-	25, // 6: signalbox.ingest.v1.ValidationRound.ts:type_name -> google.protobuf.Timestamp
-	14, // 7: signalbox.ingest.v1.ListSamplesResponse.samples:type_name -> signalbox.ingest.v1.Sample
-	17, // 8: signalbox.ingest.v1.ListArtifactsResponse.artifacts:type_name -> signalbox.ingest.v1.Artifact
-	25, // 9: signalbox.ingest.v1.Artifact.created_at:type_name -> google.protobuf.Timestamp
-	2,  // 10: signalbox.ingest.v1.FollowLogsResponse.line:type_name -> signalbox.ingest.v1.LogLine
-	24, // 11: signalbox.ingest.v1.FollowLogsResponse.eof:type_name -> signalbox.ingest.v1.Eof
-	22, // 12: signalbox.ingest.v1.FollowMetricsResponse.batch:type_name -> signalbox.ingest.v1.MetricBatch
-	24, // 13: signalbox.ingest.v1.FollowMetricsResponse.eof:type_name -> signalbox.ingest.v1.Eof
-	23, // 14: signalbox.ingest.v1.MetricBatch.points:type_name -> signalbox.ingest.v1.KeyedPoint
-	25, // 15: signalbox.ingest.v1.KeyedPoint.ts:type_name -> google.protobuf.Timestamp
-	0,  // 16: signalbox.ingest.v1.RunDataService.ListLogs:input_type -> signalbox.ingest.v1.ListLogsRequest
-	3,  // 17: signalbox.ingest.v1.RunDataService.ListMetrics:input_type -> signalbox.ingest.v1.ListMetricsRequest
-	7,  // 18: signalbox.ingest.v1.RunDataService.GetHparams:input_type -> signalbox.ingest.v1.GetHparamsRequest
-	26, // 19: signalbox.ingest.v1.RunDataService.ListHparamChanges:input_type -> signalbox.ingest.v1.ListHparamChangesRequest
-	27, // 20: signalbox.ingest.v1.RunDataService.GetEnvironment:input_type -> signalbox.ingest.v1.GetEnvironmentRequest
-	28, // 21: signalbox.ingest.v1.RunDataService.ListNodes:input_type -> signalbox.ingest.v1.ListNodesRequest
-	29, // 22: signalbox.ingest.v1.RunDataService.ListHardware:input_type -> signalbox.ingest.v1.ListHardwareRequest
-	30, // 23: signalbox.ingest.v1.RunDataService.ListBenchmarks:input_type -> signalbox.ingest.v1.ListBenchmarksRequest
-	9,  // 24: signalbox.ingest.v1.RunDataService.ListValidations:input_type -> signalbox.ingest.v1.ListValidationsRequest
-	12, // 25: signalbox.ingest.v1.RunDataService.ListSamples:input_type -> signalbox.ingest.v1.ListSamplesRequest
-	15, // 26: signalbox.ingest.v1.RunDataService.ListArtifacts:input_type -> signalbox.ingest.v1.ListArtifactsRequest
-	18, // 27: signalbox.ingest.v1.RunDataService.FollowLogs:input_type -> signalbox.ingest.v1.FollowLogsRequest
-	20, // 28: signalbox.ingest.v1.RunDataService.FollowMetrics:input_type -> signalbox.ingest.v1.FollowMetricsRequest
-	1,  // 29: signalbox.ingest.v1.RunDataService.ListLogs:output_type -> signalbox.ingest.v1.ListLogsResponse
-	4,  // 30: signalbox.ingest.v1.RunDataService.ListMetrics:output_type -> signalbox.ingest.v1.ListMetricsResponse
-	8,  // 31: signalbox.ingest.v1.RunDataService.GetHparams:output_type -> signalbox.ingest.v1.Hparams
-	31, // 32: signalbox.ingest.v1.RunDataService.ListHparamChanges:output_type -> signalbox.ingest.v1.ListHparamChangesResponse
-	32, // 33: signalbox.ingest.v1.RunDataService.GetEnvironment:output_type -> signalbox.ingest.v1.Environment
-	33, // 34: signalbox.ingest.v1.RunDataService.ListNodes:output_type -> signalbox.ingest.v1.ListNodesResponse
-	34, // 35: signalbox.ingest.v1.RunDataService.ListHardware:output_type -> signalbox.ingest.v1.ListHardwareResponse
-	35, // 36: signalbox.ingest.v1.RunDataService.ListBenchmarks:output_type -> signalbox.ingest.v1.ListBenchmarksResponse
-	10, // 37: signalbox.ingest.v1.RunDataService.ListValidations:output_type -> signalbox.ingest.v1.ListValidationsResponse
-	13, // 38: signalbox.ingest.v1.RunDataService.ListSamples:output_type -> signalbox.ingest.v1.ListSamplesResponse
-	16, // 39: signalbox.ingest.v1.RunDataService.ListArtifacts:output_type -> signalbox.ingest.v1.ListArtifactsResponse
-	19, // 40: signalbox.ingest.v1.RunDataService.FollowLogs:output_type -> signalbox.ingest.v1.FollowLogsResponse
-	21, // 41: signalbox.ingest.v1.RunDataService.FollowMetrics:output_type -> signalbox.ingest.v1.FollowMetricsResponse
-	29, // [29:42] is the sub-list for method output_type
-	16, // [16:29] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	31, // 1: signalbox.ingest.v1.LogLine.ts:type_name -> google.protobuf.Timestamp
+	31, // 2: signalbox.ingest.v1.SearchLogsRequest.since:type_name -> google.protobuf.Timestamp
+	31, // 3: signalbox.ingest.v1.SearchLogsRequest.until:type_name -> google.protobuf.Timestamp
+	2,  // 4: signalbox.ingest.v1.SearchLogsResponse.lines:type_name -> signalbox.ingest.v1.LogLine
+	7,  // 5: signalbox.ingest.v1.ListMetricsResponse.series:type_name -> signalbox.ingest.v1.MetricSeries
+	9,  // 6: signalbox.ingest.v1.MetricSeries.points:type_name -> signalbox.ingest.v1.MetricPoint
+	8,  // 7: signalbox.ingest.v1.MetricSeries.buckets:type_name -> signalbox.ingest.v1.MetricBucket
+	9,  // 8: signalbox.ingest.v1.MetricSeries.first:type_name -> signalbox.ingest.v1.MetricPoint
+	9,  // 9: signalbox.ingest.v1.MetricSeries.last:type_name -> signalbox.ingest.v1.MetricPoint
+	31, // 10: signalbox.ingest.v1.MetricPoint.ts:type_name -> google.protobuf.Timestamp
+	12, // 11: signalbox.ingest.v1.ListMetricSummariesResponse.summaries:type_name -> signalbox.ingest.v1.MetricSummary
+	9,  // 12: signalbox.ingest.v1.MetricSummary.latest:type_name -> signalbox.ingest.v1.MetricPoint
+	9,  // 13: signalbox.ingest.v1.MetricSummary.min:type_name -> signalbox.ingest.v1.MetricPoint
+	9,  // 14: signalbox.ingest.v1.MetricSummary.max:type_name -> signalbox.ingest.v1.MetricPoint
+	17, // 15: signalbox.ingest.v1.ListValidationsResponse.rounds:type_name -> signalbox.ingest.v1.ValidationRound
+	31, // 16: signalbox.ingest.v1.ValidationRound.ts:type_name -> google.protobuf.Timestamp
+	20, // 17: signalbox.ingest.v1.ListSamplesResponse.samples:type_name -> signalbox.ingest.v1.Sample
+	23, // 18: signalbox.ingest.v1.ListArtifactsResponse.artifacts:type_name -> signalbox.ingest.v1.Artifact
+	31, // 19: signalbox.ingest.v1.Artifact.created_at:type_name -> google.protobuf.Timestamp
+	2,  // 20: signalbox.ingest.v1.FollowLogsResponse.line:type_name -> signalbox.ingest.v1.LogLine
+	30, // 21: signalbox.ingest.v1.FollowLogsResponse.eof:type_name -> signalbox.ingest.v1.Eof
+	28, // 22: signalbox.ingest.v1.FollowMetricsResponse.batch:type_name -> signalbox.ingest.v1.MetricBatch
+	30, // 23: signalbox.ingest.v1.FollowMetricsResponse.eof:type_name -> signalbox.ingest.v1.Eof
+	29, // 24: signalbox.ingest.v1.MetricBatch.points:type_name -> signalbox.ingest.v1.KeyedPoint
+	31, // 25: signalbox.ingest.v1.KeyedPoint.ts:type_name -> google.protobuf.Timestamp
+	0,  // 26: signalbox.ingest.v1.RunDataService.ListLogs:input_type -> signalbox.ingest.v1.ListLogsRequest
+	3,  // 27: signalbox.ingest.v1.RunDataService.SearchLogs:input_type -> signalbox.ingest.v1.SearchLogsRequest
+	5,  // 28: signalbox.ingest.v1.RunDataService.ListMetrics:input_type -> signalbox.ingest.v1.ListMetricsRequest
+	10, // 29: signalbox.ingest.v1.RunDataService.ListMetricSummaries:input_type -> signalbox.ingest.v1.ListMetricSummariesRequest
+	13, // 30: signalbox.ingest.v1.RunDataService.GetHparams:input_type -> signalbox.ingest.v1.GetHparamsRequest
+	32, // 31: signalbox.ingest.v1.RunDataService.ListHparamChanges:input_type -> signalbox.ingest.v1.ListHparamChangesRequest
+	33, // 32: signalbox.ingest.v1.RunDataService.GetEnvironment:input_type -> signalbox.ingest.v1.GetEnvironmentRequest
+	34, // 33: signalbox.ingest.v1.RunDataService.ListNodes:input_type -> signalbox.ingest.v1.ListNodesRequest
+	35, // 34: signalbox.ingest.v1.RunDataService.ListHardware:input_type -> signalbox.ingest.v1.ListHardwareRequest
+	36, // 35: signalbox.ingest.v1.RunDataService.ListBenchmarks:input_type -> signalbox.ingest.v1.ListBenchmarksRequest
+	15, // 36: signalbox.ingest.v1.RunDataService.ListValidations:input_type -> signalbox.ingest.v1.ListValidationsRequest
+	18, // 37: signalbox.ingest.v1.RunDataService.ListSamples:input_type -> signalbox.ingest.v1.ListSamplesRequest
+	21, // 38: signalbox.ingest.v1.RunDataService.ListArtifacts:input_type -> signalbox.ingest.v1.ListArtifactsRequest
+	37, // 39: signalbox.ingest.v1.RunDataService.ListArtifactDownloads:input_type -> signalbox.ingest.v1.ListArtifactDownloadsRequest
+	24, // 40: signalbox.ingest.v1.RunDataService.FollowLogs:input_type -> signalbox.ingest.v1.FollowLogsRequest
+	26, // 41: signalbox.ingest.v1.RunDataService.FollowMetrics:input_type -> signalbox.ingest.v1.FollowMetricsRequest
+	1,  // 42: signalbox.ingest.v1.RunDataService.ListLogs:output_type -> signalbox.ingest.v1.ListLogsResponse
+	4,  // 43: signalbox.ingest.v1.RunDataService.SearchLogs:output_type -> signalbox.ingest.v1.SearchLogsResponse
+	6,  // 44: signalbox.ingest.v1.RunDataService.ListMetrics:output_type -> signalbox.ingest.v1.ListMetricsResponse
+	11, // 45: signalbox.ingest.v1.RunDataService.ListMetricSummaries:output_type -> signalbox.ingest.v1.ListMetricSummariesResponse
+	14, // 46: signalbox.ingest.v1.RunDataService.GetHparams:output_type -> signalbox.ingest.v1.Hparams
+	38, // 47: signalbox.ingest.v1.RunDataService.ListHparamChanges:output_type -> signalbox.ingest.v1.ListHparamChangesResponse
+	39, // 48: signalbox.ingest.v1.RunDataService.GetEnvironment:output_type -> signalbox.ingest.v1.Environment
+	40, // 49: signalbox.ingest.v1.RunDataService.ListNodes:output_type -> signalbox.ingest.v1.ListNodesResponse
+	41, // 50: signalbox.ingest.v1.RunDataService.ListHardware:output_type -> signalbox.ingest.v1.ListHardwareResponse
+	42, // 51: signalbox.ingest.v1.RunDataService.ListBenchmarks:output_type -> signalbox.ingest.v1.ListBenchmarksResponse
+	16, // 52: signalbox.ingest.v1.RunDataService.ListValidations:output_type -> signalbox.ingest.v1.ListValidationsResponse
+	19, // 53: signalbox.ingest.v1.RunDataService.ListSamples:output_type -> signalbox.ingest.v1.ListSamplesResponse
+	22, // 54: signalbox.ingest.v1.RunDataService.ListArtifacts:output_type -> signalbox.ingest.v1.ListArtifactsResponse
+	43, // 55: signalbox.ingest.v1.RunDataService.ListArtifactDownloads:output_type -> signalbox.ingest.v1.ListArtifactDownloadsResponse
+	25, // 56: signalbox.ingest.v1.RunDataService.FollowLogs:output_type -> signalbox.ingest.v1.FollowLogsResponse
+	27, // 57: signalbox.ingest.v1.RunDataService.FollowMetrics:output_type -> signalbox.ingest.v1.FollowMetricsResponse
+	42, // [42:58] is the sub-list for method output_type
+	26, // [26:42] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_ingest_v1_read_proto_init() }
@@ -1888,21 +2844,27 @@ func file_signalbox_ingest_v1_read_proto_init() {
 	if File_signalbox_ingest_v1_read_proto != nil {
 		return
 	}
+	file_signalbox_ingest_v1_download_proto_init()
 	file_signalbox_ingest_v1_machine_proto_init()
 	file_signalbox_ingest_v1_score_proto_init()
 	file_signalbox_ingest_v1_read_proto_msgTypes[0].OneofWrappers = []any{}
+	file_signalbox_ingest_v1_read_proto_msgTypes[2].OneofWrappers = []any{}
 	file_signalbox_ingest_v1_read_proto_msgTypes[3].OneofWrappers = []any{}
-	file_signalbox_ingest_v1_read_proto_msgTypes[9].OneofWrappers = []any{}
-	file_signalbox_ingest_v1_read_proto_msgTypes[11].OneofWrappers = []any{}
-	file_signalbox_ingest_v1_read_proto_msgTypes[12].OneofWrappers = []any{}
-	file_signalbox_ingest_v1_read_proto_msgTypes[14].OneofWrappers = []any{}
+	file_signalbox_ingest_v1_read_proto_msgTypes[5].OneofWrappers = []any{}
+	file_signalbox_ingest_v1_read_proto_msgTypes[7].OneofWrappers = []any{}
+	file_signalbox_ingest_v1_read_proto_msgTypes[8].OneofWrappers = []any{}
+	file_signalbox_ingest_v1_read_proto_msgTypes[10].OneofWrappers = []any{}
 	file_signalbox_ingest_v1_read_proto_msgTypes[15].OneofWrappers = []any{}
 	file_signalbox_ingest_v1_read_proto_msgTypes[17].OneofWrappers = []any{}
-	file_signalbox_ingest_v1_read_proto_msgTypes[19].OneofWrappers = []any{
+	file_signalbox_ingest_v1_read_proto_msgTypes[18].OneofWrappers = []any{}
+	file_signalbox_ingest_v1_read_proto_msgTypes[20].OneofWrappers = []any{}
+	file_signalbox_ingest_v1_read_proto_msgTypes[21].OneofWrappers = []any{}
+	file_signalbox_ingest_v1_read_proto_msgTypes[23].OneofWrappers = []any{}
+	file_signalbox_ingest_v1_read_proto_msgTypes[25].OneofWrappers = []any{
 		(*FollowLogsResponse_Line)(nil),
 		(*FollowLogsResponse_Eof)(nil),
 	}
-	file_signalbox_ingest_v1_read_proto_msgTypes[21].OneofWrappers = []any{
+	file_signalbox_ingest_v1_read_proto_msgTypes[27].OneofWrappers = []any{
 		(*FollowMetricsResponse_Batch)(nil),
 		(*FollowMetricsResponse_Eof)(nil),
 	}
@@ -1912,7 +2874,7 @@ func file_signalbox_ingest_v1_read_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_ingest_v1_read_proto_rawDesc), len(file_signalbox_ingest_v1_read_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   25,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -141,6 +141,112 @@ func local_request_RunDataService_ListLogs_1(ctx context.Context, marshaler runt
 	return msg, metadata, err
 }
 
+var filter_RunDataService_SearchLogs_0 = &utilities.DoubleArray{Encoding: map[string]int{"id": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
+
+func request_RunDataService_SearchLogs_0(ctx context.Context, marshaler runtime.Marshaler, client RunDataServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq SearchLogsRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "id")
+	}
+	protoReq.Id, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "id", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_RunDataService_SearchLogs_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.SearchLogs(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_RunDataService_SearchLogs_0(ctx context.Context, marshaler runtime.Marshaler, server RunDataServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq SearchLogsRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "id")
+	}
+	protoReq.Id, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "id", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_RunDataService_SearchLogs_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.SearchLogs(ctx, &protoReq)
+	return msg, metadata, err
+}
+
+var filter_RunDataService_SearchLogs_1 = &utilities.DoubleArray{Encoding: map[string]int{"id": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
+
+func request_RunDataService_SearchLogs_1(ctx context.Context, marshaler runtime.Marshaler, client RunDataServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq SearchLogsRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "id")
+	}
+	protoReq.Id, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "id", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_RunDataService_SearchLogs_1); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.SearchLogs(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_RunDataService_SearchLogs_1(ctx context.Context, marshaler runtime.Marshaler, server RunDataServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq SearchLogsRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "id")
+	}
+	protoReq.Id, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "id", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_RunDataService_SearchLogs_1); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.SearchLogs(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 var filter_RunDataService_ListMetrics_0 = &utilities.DoubleArray{Encoding: map[string]int{"id": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
 
 func request_RunDataService_ListMetrics_0(ctx context.Context, marshaler runtime.Marshaler, client RunDataServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
@@ -244,6 +350,112 @@ func local_request_RunDataService_ListMetrics_1(ctx context.Context, marshaler r
 		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
 	}
 	msg, err := server.ListMetrics(ctx, &protoReq)
+	return msg, metadata, err
+}
+
+var filter_RunDataService_ListMetricSummaries_0 = &utilities.DoubleArray{Encoding: map[string]int{"id": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
+
+func request_RunDataService_ListMetricSummaries_0(ctx context.Context, marshaler runtime.Marshaler, client RunDataServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq ListMetricSummariesRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "id")
+	}
+	protoReq.Id, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "id", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_RunDataService_ListMetricSummaries_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.ListMetricSummaries(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_RunDataService_ListMetricSummaries_0(ctx context.Context, marshaler runtime.Marshaler, server RunDataServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq ListMetricSummariesRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "id")
+	}
+	protoReq.Id, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "id", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_RunDataService_ListMetricSummaries_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.ListMetricSummaries(ctx, &protoReq)
+	return msg, metadata, err
+}
+
+var filter_RunDataService_ListMetricSummaries_1 = &utilities.DoubleArray{Encoding: map[string]int{"id": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
+
+func request_RunDataService_ListMetricSummaries_1(ctx context.Context, marshaler runtime.Marshaler, client RunDataServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq ListMetricSummariesRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "id")
+	}
+	protoReq.Id, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "id", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_RunDataService_ListMetricSummaries_1); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.ListMetricSummaries(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_RunDataService_ListMetricSummaries_1(ctx context.Context, marshaler runtime.Marshaler, server RunDataServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq ListMetricSummariesRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "id")
+	}
+	protoReq.Id, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "id", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_RunDataService_ListMetricSummaries_1); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.ListMetricSummaries(ctx, &protoReq)
 	return msg, metadata, err
 }
 
@@ -1173,6 +1385,144 @@ func local_request_RunDataService_ListArtifacts_1(ctx context.Context, marshaler
 	return msg, metadata, err
 }
 
+var filter_RunDataService_ListArtifactDownloads_0 = &utilities.DoubleArray{Encoding: map[string]int{"id": 0, "artifact_id": 1}, Base: []int{1, 1, 2, 0, 0}, Check: []int{0, 1, 1, 2, 3}}
+
+func request_RunDataService_ListArtifactDownloads_0(ctx context.Context, marshaler runtime.Marshaler, client RunDataServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq ListArtifactDownloadsRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "id")
+	}
+	protoReq.Id, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "id", err)
+	}
+	val, ok = pathParams["artifact_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "artifact_id")
+	}
+	protoReq.ArtifactId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "artifact_id", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_RunDataService_ListArtifactDownloads_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.ListArtifactDownloads(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_RunDataService_ListArtifactDownloads_0(ctx context.Context, marshaler runtime.Marshaler, server RunDataServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq ListArtifactDownloadsRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "id")
+	}
+	protoReq.Id, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "id", err)
+	}
+	val, ok = pathParams["artifact_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "artifact_id")
+	}
+	protoReq.ArtifactId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "artifact_id", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_RunDataService_ListArtifactDownloads_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.ListArtifactDownloads(ctx, &protoReq)
+	return msg, metadata, err
+}
+
+var filter_RunDataService_ListArtifactDownloads_1 = &utilities.DoubleArray{Encoding: map[string]int{"id": 0, "artifact_id": 1}, Base: []int{1, 1, 2, 0, 0}, Check: []int{0, 1, 1, 2, 3}}
+
+func request_RunDataService_ListArtifactDownloads_1(ctx context.Context, marshaler runtime.Marshaler, client RunDataServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq ListArtifactDownloadsRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "id")
+	}
+	protoReq.Id, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "id", err)
+	}
+	val, ok = pathParams["artifact_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "artifact_id")
+	}
+	protoReq.ArtifactId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "artifact_id", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_RunDataService_ListArtifactDownloads_1); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.ListArtifactDownloads(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_RunDataService_ListArtifactDownloads_1(ctx context.Context, marshaler runtime.Marshaler, server RunDataServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq ListArtifactDownloadsRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "id")
+	}
+	protoReq.Id, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "id", err)
+	}
+	val, ok = pathParams["artifact_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "artifact_id")
+	}
+	protoReq.ArtifactId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "artifact_id", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_RunDataService_ListArtifactDownloads_1); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.ListArtifactDownloads(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 // RegisterRunDataServiceHandlerServer registers the http handlers for service RunDataService to "mux".
 // UnaryRPC     :call RunDataServiceServer directly.
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
@@ -1219,6 +1569,46 @@ func RegisterRunDataServiceHandlerServer(ctx context.Context, mux *runtime.Serve
 		}
 		forward_RunDataService_ListLogs_1(annotatedContext, mux, outboundMarshaler, w, req, response_RunDataService_ListLogs_1{resp.(*ListLogsResponse)}, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_RunDataService_SearchLogs_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/signalbox.ingest.v1.RunDataService/SearchLogs", runtime.WithHTTPPathPattern("/api/runs/{id}/logs/search"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_RunDataService_SearchLogs_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_RunDataService_SearchLogs_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodGet, pattern_RunDataService_SearchLogs_1, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/signalbox.ingest.v1.RunDataService/SearchLogs", runtime.WithHTTPPathPattern("/api/jobs/{id}/logs/search"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_RunDataService_SearchLogs_1(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_RunDataService_SearchLogs_1(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodGet, pattern_RunDataService_ListMetrics_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -1258,6 +1648,46 @@ func RegisterRunDataServiceHandlerServer(ctx context.Context, mux *runtime.Serve
 			return
 		}
 		forward_RunDataService_ListMetrics_1(annotatedContext, mux, outboundMarshaler, w, req, response_RunDataService_ListMetrics_1{resp.(*ListMetricsResponse)}, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodGet, pattern_RunDataService_ListMetricSummaries_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/signalbox.ingest.v1.RunDataService/ListMetricSummaries", runtime.WithHTTPPathPattern("/api/runs/{id}/metrics/summary"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_RunDataService_ListMetricSummaries_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_RunDataService_ListMetricSummaries_0(annotatedContext, mux, outboundMarshaler, w, req, response_RunDataService_ListMetricSummaries_0{resp.(*ListMetricSummariesResponse)}, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodGet, pattern_RunDataService_ListMetricSummaries_1, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/signalbox.ingest.v1.RunDataService/ListMetricSummaries", runtime.WithHTTPPathPattern("/api/jobs/{id}/metrics/summary"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_RunDataService_ListMetricSummaries_1(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_RunDataService_ListMetricSummaries_1(annotatedContext, mux, outboundMarshaler, w, req, response_RunDataService_ListMetricSummaries_1{resp.(*ListMetricSummariesResponse)}, mux.GetForwardResponseOptions()...)
 	})
 	mux.Handle(http.MethodGet, pattern_RunDataService_GetHparams_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -1619,6 +2049,46 @@ func RegisterRunDataServiceHandlerServer(ctx context.Context, mux *runtime.Serve
 		}
 		forward_RunDataService_ListArtifacts_1(annotatedContext, mux, outboundMarshaler, w, req, response_RunDataService_ListArtifacts_1{resp.(*ListArtifactsResponse)}, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_RunDataService_ListArtifactDownloads_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/signalbox.ingest.v1.RunDataService/ListArtifactDownloads", runtime.WithHTTPPathPattern("/api/runs/{id}/artifacts/{artifact_id}/download"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_RunDataService_ListArtifactDownloads_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_RunDataService_ListArtifactDownloads_0(annotatedContext, mux, outboundMarshaler, w, req, response_RunDataService_ListArtifactDownloads_0{resp.(*ListArtifactDownloadsResponse)}, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodGet, pattern_RunDataService_ListArtifactDownloads_1, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/signalbox.ingest.v1.RunDataService/ListArtifactDownloads", runtime.WithHTTPPathPattern("/api/jobs/{id}/artifacts/{artifact_id}/download"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_RunDataService_ListArtifactDownloads_1(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_RunDataService_ListArtifactDownloads_1(annotatedContext, mux, outboundMarshaler, w, req, response_RunDataService_ListArtifactDownloads_1{resp.(*ListArtifactDownloadsResponse)}, mux.GetForwardResponseOptions()...)
+	})
 
 	return nil
 }
@@ -1693,6 +2163,40 @@ func RegisterRunDataServiceHandlerClient(ctx context.Context, mux *runtime.Serve
 		}
 		forward_RunDataService_ListLogs_1(annotatedContext, mux, outboundMarshaler, w, req, response_RunDataService_ListLogs_1{resp.(*ListLogsResponse)}, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_RunDataService_SearchLogs_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/signalbox.ingest.v1.RunDataService/SearchLogs", runtime.WithHTTPPathPattern("/api/runs/{id}/logs/search"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_RunDataService_SearchLogs_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_RunDataService_SearchLogs_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodGet, pattern_RunDataService_SearchLogs_1, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/signalbox.ingest.v1.RunDataService/SearchLogs", runtime.WithHTTPPathPattern("/api/jobs/{id}/logs/search"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_RunDataService_SearchLogs_1(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_RunDataService_SearchLogs_1(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodGet, pattern_RunDataService_ListMetrics_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -1726,6 +2230,40 @@ func RegisterRunDataServiceHandlerClient(ctx context.Context, mux *runtime.Serve
 			return
 		}
 		forward_RunDataService_ListMetrics_1(annotatedContext, mux, outboundMarshaler, w, req, response_RunDataService_ListMetrics_1{resp.(*ListMetricsResponse)}, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodGet, pattern_RunDataService_ListMetricSummaries_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/signalbox.ingest.v1.RunDataService/ListMetricSummaries", runtime.WithHTTPPathPattern("/api/runs/{id}/metrics/summary"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_RunDataService_ListMetricSummaries_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_RunDataService_ListMetricSummaries_0(annotatedContext, mux, outboundMarshaler, w, req, response_RunDataService_ListMetricSummaries_0{resp.(*ListMetricSummariesResponse)}, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodGet, pattern_RunDataService_ListMetricSummaries_1, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/signalbox.ingest.v1.RunDataService/ListMetricSummaries", runtime.WithHTTPPathPattern("/api/jobs/{id}/metrics/summary"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_RunDataService_ListMetricSummaries_1(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_RunDataService_ListMetricSummaries_1(annotatedContext, mux, outboundMarshaler, w, req, response_RunDataService_ListMetricSummaries_1{resp.(*ListMetricSummariesResponse)}, mux.GetForwardResponseOptions()...)
 	})
 	mux.Handle(http.MethodGet, pattern_RunDataService_GetHparams_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -2033,6 +2571,40 @@ func RegisterRunDataServiceHandlerClient(ctx context.Context, mux *runtime.Serve
 		}
 		forward_RunDataService_ListArtifacts_1(annotatedContext, mux, outboundMarshaler, w, req, response_RunDataService_ListArtifacts_1{resp.(*ListArtifactsResponse)}, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_RunDataService_ListArtifactDownloads_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/signalbox.ingest.v1.RunDataService/ListArtifactDownloads", runtime.WithHTTPPathPattern("/api/runs/{id}/artifacts/{artifact_id}/download"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_RunDataService_ListArtifactDownloads_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_RunDataService_ListArtifactDownloads_0(annotatedContext, mux, outboundMarshaler, w, req, response_RunDataService_ListArtifactDownloads_0{resp.(*ListArtifactDownloadsResponse)}, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodGet, pattern_RunDataService_ListArtifactDownloads_1, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/signalbox.ingest.v1.RunDataService/ListArtifactDownloads", runtime.WithHTTPPathPattern("/api/jobs/{id}/artifacts/{artifact_id}/download"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_RunDataService_ListArtifactDownloads_1(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_RunDataService_ListArtifactDownloads_1(annotatedContext, mux, outboundMarshaler, w, req, response_RunDataService_ListArtifactDownloads_1{resp.(*ListArtifactDownloadsResponse)}, mux.GetForwardResponseOptions()...)
+	})
 	return nil
 }
 
@@ -2070,6 +2642,24 @@ type response_RunDataService_ListMetrics_1 struct {
 func (m response_RunDataService_ListMetrics_1) XXX_ResponseBody() interface{} {
 	response := m.ListMetricsResponse
 	return response.Series
+}
+
+type response_RunDataService_ListMetricSummaries_0 struct {
+	*ListMetricSummariesResponse
+}
+
+func (m response_RunDataService_ListMetricSummaries_0) XXX_ResponseBody() interface{} {
+	response := m.ListMetricSummariesResponse
+	return response.Summaries
+}
+
+type response_RunDataService_ListMetricSummaries_1 struct {
+	*ListMetricSummariesResponse
+}
+
+func (m response_RunDataService_ListMetricSummaries_1) XXX_ResponseBody() interface{} {
+	response := m.ListMetricSummariesResponse
+	return response.Summaries
 }
 
 type response_RunDataService_ListHparamChanges_0 struct {
@@ -2198,52 +2788,82 @@ func (m response_RunDataService_ListArtifacts_1) XXX_ResponseBody() interface{} 
 	return response.Artifacts
 }
 
+type response_RunDataService_ListArtifactDownloads_0 struct {
+	*ListArtifactDownloadsResponse
+}
+
+func (m response_RunDataService_ListArtifactDownloads_0) XXX_ResponseBody() interface{} {
+	response := m.ListArtifactDownloadsResponse
+	return response.Files
+}
+
+type response_RunDataService_ListArtifactDownloads_1 struct {
+	*ListArtifactDownloadsResponse
+}
+
+func (m response_RunDataService_ListArtifactDownloads_1) XXX_ResponseBody() interface{} {
+	response := m.ListArtifactDownloadsResponse
+	return response.Files
+}
+
 var (
-	pattern_RunDataService_ListLogs_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "runs", "id", "logs"}, ""))
-	pattern_RunDataService_ListLogs_1          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "jobs", "id", "logs"}, ""))
-	pattern_RunDataService_ListMetrics_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "runs", "id", "metrics"}, ""))
-	pattern_RunDataService_ListMetrics_1       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "jobs", "id", "metrics"}, ""))
-	pattern_RunDataService_GetHparams_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "runs", "id", "hparams"}, ""))
-	pattern_RunDataService_GetHparams_1        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "jobs", "id", "hparams"}, ""))
-	pattern_RunDataService_ListHparamChanges_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 2, 4}, []string{"api", "runs", "id", "hparams", "history"}, ""))
-	pattern_RunDataService_ListHparamChanges_1 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 2, 4}, []string{"api", "jobs", "id", "hparams", "history"}, ""))
-	pattern_RunDataService_GetEnvironment_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "runs", "id", "environment"}, ""))
-	pattern_RunDataService_GetEnvironment_1    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "jobs", "id", "environment"}, ""))
-	pattern_RunDataService_ListNodes_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 2, 4}, []string{"api", "runs", "id", "environment", "nodes"}, ""))
-	pattern_RunDataService_ListNodes_1         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 2, 4}, []string{"api", "jobs", "id", "environment", "nodes"}, ""))
-	pattern_RunDataService_ListHardware_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "runs", "id", "hardware"}, ""))
-	pattern_RunDataService_ListHardware_1      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "jobs", "id", "hardware"}, ""))
-	pattern_RunDataService_ListBenchmarks_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "runs", "id", "benchmarks"}, ""))
-	pattern_RunDataService_ListBenchmarks_1    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "jobs", "id", "benchmarks"}, ""))
-	pattern_RunDataService_ListValidations_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "runs", "id", "validations"}, ""))
-	pattern_RunDataService_ListValidations_1   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "jobs", "id", "validations"}, ""))
-	pattern_RunDataService_ListSamples_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "runs", "id", "samples"}, ""))
-	pattern_RunDataService_ListSamples_1       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "jobs", "id", "samples"}, ""))
-	pattern_RunDataService_ListArtifacts_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "runs", "id", "artifacts"}, ""))
-	pattern_RunDataService_ListArtifacts_1     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "jobs", "id", "artifacts"}, ""))
+	pattern_RunDataService_ListLogs_0              = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "runs", "id", "logs"}, ""))
+	pattern_RunDataService_ListLogs_1              = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "jobs", "id", "logs"}, ""))
+	pattern_RunDataService_SearchLogs_0            = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 2, 4}, []string{"api", "runs", "id", "logs", "search"}, ""))
+	pattern_RunDataService_SearchLogs_1            = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 2, 4}, []string{"api", "jobs", "id", "logs", "search"}, ""))
+	pattern_RunDataService_ListMetrics_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "runs", "id", "metrics"}, ""))
+	pattern_RunDataService_ListMetrics_1           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "jobs", "id", "metrics"}, ""))
+	pattern_RunDataService_ListMetricSummaries_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 2, 4}, []string{"api", "runs", "id", "metrics", "summary"}, ""))
+	pattern_RunDataService_ListMetricSummaries_1   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 2, 4}, []string{"api", "jobs", "id", "metrics", "summary"}, ""))
+	pattern_RunDataService_GetHparams_0            = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "runs", "id", "hparams"}, ""))
+	pattern_RunDataService_GetHparams_1            = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "jobs", "id", "hparams"}, ""))
+	pattern_RunDataService_ListHparamChanges_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 2, 4}, []string{"api", "runs", "id", "hparams", "history"}, ""))
+	pattern_RunDataService_ListHparamChanges_1     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 2, 4}, []string{"api", "jobs", "id", "hparams", "history"}, ""))
+	pattern_RunDataService_GetEnvironment_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "runs", "id", "environment"}, ""))
+	pattern_RunDataService_GetEnvironment_1        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "jobs", "id", "environment"}, ""))
+	pattern_RunDataService_ListNodes_0             = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 2, 4}, []string{"api", "runs", "id", "environment", "nodes"}, ""))
+	pattern_RunDataService_ListNodes_1             = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 2, 4}, []string{"api", "jobs", "id", "environment", "nodes"}, ""))
+	pattern_RunDataService_ListHardware_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "runs", "id", "hardware"}, ""))
+	pattern_RunDataService_ListHardware_1          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "jobs", "id", "hardware"}, ""))
+	pattern_RunDataService_ListBenchmarks_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "runs", "id", "benchmarks"}, ""))
+	pattern_RunDataService_ListBenchmarks_1        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "jobs", "id", "benchmarks"}, ""))
+	pattern_RunDataService_ListValidations_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "runs", "id", "validations"}, ""))
+	pattern_RunDataService_ListValidations_1       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "jobs", "id", "validations"}, ""))
+	pattern_RunDataService_ListSamples_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "runs", "id", "samples"}, ""))
+	pattern_RunDataService_ListSamples_1           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "jobs", "id", "samples"}, ""))
+	pattern_RunDataService_ListArtifacts_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "runs", "id", "artifacts"}, ""))
+	pattern_RunDataService_ListArtifacts_1         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "jobs", "id", "artifacts"}, ""))
+	pattern_RunDataService_ListArtifactDownloads_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"api", "runs", "id", "artifacts", "artifact_id", "download"}, ""))
+	pattern_RunDataService_ListArtifactDownloads_1 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"api", "jobs", "id", "artifacts", "artifact_id", "download"}, ""))
 )
 
 var (
-	forward_RunDataService_ListLogs_0          = runtime.ForwardResponseMessage
-	forward_RunDataService_ListLogs_1          = runtime.ForwardResponseMessage
-	forward_RunDataService_ListMetrics_0       = runtime.ForwardResponseMessage
-	forward_RunDataService_ListMetrics_1       = runtime.ForwardResponseMessage
-	forward_RunDataService_GetHparams_0        = runtime.ForwardResponseMessage
-	forward_RunDataService_GetHparams_1        = runtime.ForwardResponseMessage
-	forward_RunDataService_ListHparamChanges_0 = runtime.ForwardResponseMessage
-	forward_RunDataService_ListHparamChanges_1 = runtime.ForwardResponseMessage
-	forward_RunDataService_GetEnvironment_0    = runtime.ForwardResponseMessage
-	forward_RunDataService_GetEnvironment_1    = runtime.ForwardResponseMessage
-	forward_RunDataService_ListNodes_0         = runtime.ForwardResponseMessage
-	forward_RunDataService_ListNodes_1         = runtime.ForwardResponseMessage
-	forward_RunDataService_ListHardware_0      = runtime.ForwardResponseMessage
-	forward_RunDataService_ListHardware_1      = runtime.ForwardResponseMessage
-	forward_RunDataService_ListBenchmarks_0    = runtime.ForwardResponseMessage
-	forward_RunDataService_ListBenchmarks_1    = runtime.ForwardResponseMessage
-	forward_RunDataService_ListValidations_0   = runtime.ForwardResponseMessage
-	forward_RunDataService_ListValidations_1   = runtime.ForwardResponseMessage
-	forward_RunDataService_ListSamples_0       = runtime.ForwardResponseMessage
-	forward_RunDataService_ListSamples_1       = runtime.ForwardResponseMessage
-	forward_RunDataService_ListArtifacts_0     = runtime.ForwardResponseMessage
-	forward_RunDataService_ListArtifacts_1     = runtime.ForwardResponseMessage
+	forward_RunDataService_ListLogs_0              = runtime.ForwardResponseMessage
+	forward_RunDataService_ListLogs_1              = runtime.ForwardResponseMessage
+	forward_RunDataService_SearchLogs_0            = runtime.ForwardResponseMessage
+	forward_RunDataService_SearchLogs_1            = runtime.ForwardResponseMessage
+	forward_RunDataService_ListMetrics_0           = runtime.ForwardResponseMessage
+	forward_RunDataService_ListMetrics_1           = runtime.ForwardResponseMessage
+	forward_RunDataService_ListMetricSummaries_0   = runtime.ForwardResponseMessage
+	forward_RunDataService_ListMetricSummaries_1   = runtime.ForwardResponseMessage
+	forward_RunDataService_GetHparams_0            = runtime.ForwardResponseMessage
+	forward_RunDataService_GetHparams_1            = runtime.ForwardResponseMessage
+	forward_RunDataService_ListHparamChanges_0     = runtime.ForwardResponseMessage
+	forward_RunDataService_ListHparamChanges_1     = runtime.ForwardResponseMessage
+	forward_RunDataService_GetEnvironment_0        = runtime.ForwardResponseMessage
+	forward_RunDataService_GetEnvironment_1        = runtime.ForwardResponseMessage
+	forward_RunDataService_ListNodes_0             = runtime.ForwardResponseMessage
+	forward_RunDataService_ListNodes_1             = runtime.ForwardResponseMessage
+	forward_RunDataService_ListHardware_0          = runtime.ForwardResponseMessage
+	forward_RunDataService_ListHardware_1          = runtime.ForwardResponseMessage
+	forward_RunDataService_ListBenchmarks_0        = runtime.ForwardResponseMessage
+	forward_RunDataService_ListBenchmarks_1        = runtime.ForwardResponseMessage
+	forward_RunDataService_ListValidations_0       = runtime.ForwardResponseMessage
+	forward_RunDataService_ListValidations_1       = runtime.ForwardResponseMessage
+	forward_RunDataService_ListSamples_0           = runtime.ForwardResponseMessage
+	forward_RunDataService_ListSamples_1           = runtime.ForwardResponseMessage
+	forward_RunDataService_ListArtifacts_0         = runtime.ForwardResponseMessage
+	forward_RunDataService_ListArtifacts_1         = runtime.ForwardResponseMessage
+	forward_RunDataService_ListArtifactDownloads_0 = runtime.ForwardResponseMessage
+	forward_RunDataService_ListArtifactDownloads_1 = runtime.ForwardResponseMessage
 )

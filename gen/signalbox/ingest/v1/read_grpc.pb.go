@@ -21,19 +21,22 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	RunDataService_ListLogs_FullMethodName          = "/signalbox.ingest.v1.RunDataService/ListLogs"
-	RunDataService_ListMetrics_FullMethodName       = "/signalbox.ingest.v1.RunDataService/ListMetrics"
-	RunDataService_GetHparams_FullMethodName        = "/signalbox.ingest.v1.RunDataService/GetHparams"
-	RunDataService_ListHparamChanges_FullMethodName = "/signalbox.ingest.v1.RunDataService/ListHparamChanges"
-	RunDataService_GetEnvironment_FullMethodName    = "/signalbox.ingest.v1.RunDataService/GetEnvironment"
-	RunDataService_ListNodes_FullMethodName         = "/signalbox.ingest.v1.RunDataService/ListNodes"
-	RunDataService_ListHardware_FullMethodName      = "/signalbox.ingest.v1.RunDataService/ListHardware"
-	RunDataService_ListBenchmarks_FullMethodName    = "/signalbox.ingest.v1.RunDataService/ListBenchmarks"
-	RunDataService_ListValidations_FullMethodName   = "/signalbox.ingest.v1.RunDataService/ListValidations"
-	RunDataService_ListSamples_FullMethodName       = "/signalbox.ingest.v1.RunDataService/ListSamples"
-	RunDataService_ListArtifacts_FullMethodName     = "/signalbox.ingest.v1.RunDataService/ListArtifacts"
-	RunDataService_FollowLogs_FullMethodName        = "/signalbox.ingest.v1.RunDataService/FollowLogs"
-	RunDataService_FollowMetrics_FullMethodName     = "/signalbox.ingest.v1.RunDataService/FollowMetrics"
+	RunDataService_ListLogs_FullMethodName              = "/signalbox.ingest.v1.RunDataService/ListLogs"
+	RunDataService_SearchLogs_FullMethodName            = "/signalbox.ingest.v1.RunDataService/SearchLogs"
+	RunDataService_ListMetrics_FullMethodName           = "/signalbox.ingest.v1.RunDataService/ListMetrics"
+	RunDataService_ListMetricSummaries_FullMethodName   = "/signalbox.ingest.v1.RunDataService/ListMetricSummaries"
+	RunDataService_GetHparams_FullMethodName            = "/signalbox.ingest.v1.RunDataService/GetHparams"
+	RunDataService_ListHparamChanges_FullMethodName     = "/signalbox.ingest.v1.RunDataService/ListHparamChanges"
+	RunDataService_GetEnvironment_FullMethodName        = "/signalbox.ingest.v1.RunDataService/GetEnvironment"
+	RunDataService_ListNodes_FullMethodName             = "/signalbox.ingest.v1.RunDataService/ListNodes"
+	RunDataService_ListHardware_FullMethodName          = "/signalbox.ingest.v1.RunDataService/ListHardware"
+	RunDataService_ListBenchmarks_FullMethodName        = "/signalbox.ingest.v1.RunDataService/ListBenchmarks"
+	RunDataService_ListValidations_FullMethodName       = "/signalbox.ingest.v1.RunDataService/ListValidations"
+	RunDataService_ListSamples_FullMethodName           = "/signalbox.ingest.v1.RunDataService/ListSamples"
+	RunDataService_ListArtifacts_FullMethodName         = "/signalbox.ingest.v1.RunDataService/ListArtifacts"
+	RunDataService_ListArtifactDownloads_FullMethodName = "/signalbox.ingest.v1.RunDataService/ListArtifactDownloads"
+	RunDataService_FollowLogs_FullMethodName            = "/signalbox.ingest.v1.RunDataService/FollowLogs"
+	RunDataService_FollowMetrics_FullMethodName         = "/signalbox.ingest.v1.RunDataService/FollowMetrics"
 )
 
 // RunDataServiceClient is the client API for RunDataService service.
@@ -43,34 +46,58 @@ const (
 // RunDataService reads what a run reported. Each `id` in a request is the id of a run (`run_...`) or of its job
 // (`job_...`).
 type RunDataServiceClient interface {
-	// ListLogs lists lines in the order of their arrival.
+	// ListLogs lists lines in the order of their arrival. Without `after`, `before` and `tail`, it begins with the first
+	// line. In a protected run, an `x` replaces each character. If a page exceeds 3 MiB, long lines are cut and end in
+	// `…`; with a lower `limit`, they are complete.
 	ListLogs(ctx context.Context, in *ListLogsRequest, opts ...grpc.CallOption) (*ListLogsResponse, error)
-	// ListMetrics lists the run's metric series, sorted by key.
+	// SearchLogs returns the lines that match a pattern and the other conditions of the request, in the order of their
+	// arrival. One call searches a limited part of a long log: `complete` is false if more lines are left, and the next
+	// call continues with `after` set to `searched`. In a protected run, an `x` replaces each character, so that only
+	// the other conditions are of use.
+	SearchLogs(ctx context.Context, in *SearchLogsRequest, opts ...grpc.CallOption) (*SearchLogsResponse, error)
+	// ListMetrics lists the run's metric series, sorted by key. For a protected run, it lists only the series that
+	// the recipe declares. With `points`, a series with more points is summarized in buckets of about equal width. The
+	// buckets of a page are at most 24,000 in total, so on a page of many series each series has fewer than `points`.
 	ListMetrics(ctx context.Context, in *ListMetricsRequest, opts ...grpc.CallOption) (*ListMetricsResponse, error)
+	// ListMetricSummaries lists the latest, the lowest and the highest value of each metric series, sorted by key. For a
+	// protected run, it lists only the series that the recipe declares.
+	ListMetricSummaries(ctx context.Context, in *ListMetricSummariesRequest, opts ...grpc.CallOption) (*ListMetricSummariesResponse, error)
+	// GetHparams returns the hyperparameters that the run reported. Of a protected run, it returns only values that the
+	// recipe declares.
 	GetHparams(ctx context.Context, in *GetHparamsRequest, opts ...grpc.CallOption) (*Hparams, error)
-	// ListHparamChanges lists the hyperparameter values that later reports replaced, newest change first.
+	// ListHparamChanges lists the hyperparameter values that later reports replaced, newest change first. If a page
+	// exceeds 3 MiB, long values are cut to strings that end in `…`; with a lower `limit`, they are complete.
 	ListHparamChanges(ctx context.Context, in *ListHparamChangesRequest, opts ...grpc.CallOption) (*ListHparamChangesResponse, error)
-	// GetEnvironment returns the static description of the run's environment.
+	// GetEnvironment returns the static description of the run's environment. If none was reported, all fields except
+	// `run_id` are null.
 	GetEnvironment(ctx context.Context, in *GetEnvironmentRequest, opts ...grpc.CallOption) (*Environment, error)
 	// ListNodes lists the hardware of the run's nodes, sorted by rank.
 	ListNodes(ctx context.Context, in *ListNodesRequest, opts ...grpc.CallOption) (*ListNodesResponse, error)
-	// ListHardware lists the hardware samples of the run's machines, one series per node, GPU and key.
+	// ListHardware lists the hardware samples of the run's machines, one series per node, GPU and key, sorted in this
+	// order.
 	ListHardware(ctx context.Context, in *ListHardwareRequest, opts ...grpc.CallOption) (*ListHardwareResponse, error)
 	// ListBenchmarks lists the scores that the run reported, in the order of their reports.
 	ListBenchmarks(ctx context.Context, in *ListBenchmarksRequest, opts ...grpc.CallOption) (*ListBenchmarksResponse, error)
-	// ListValidations lists validation rounds, sorted by step.
+	// ListValidations lists validation rounds, sorted by step. If a newer attempt reported the same or an earlier step,
+	// the round of the older attempt is left out.
 	ListValidations(ctx context.Context, in *ListValidationsRequest, opts ...grpc.CallOption) (*ListValidationsResponse, error)
-	// ListSamples lists the samples of one validation round: the last round, unless the request has a step. If the run
-	// reads a protected dataset, a sample has only its reward and, in `extra.withheld`, the lengths of its parts in
-	// characters. On a page of more than 3 MiB, long texts are cut and end in `…`; a smaller page shows them whole.
+	// ListSamples lists the samples of one validation round: the last round, unless the request has a step, a range of
+	// steps or a prompt. With a range or a prompt, it lists those of several rounds, sorted by step. With a condition on
+	// texts or rewards, the rounds may have at most 20,000 samples in total. If the run reads a protected dataset, a sample has only its reward and, in `extra.withheld`, the lengths of its parts in
+	// characters. If a page exceeds 3 MiB, long texts are cut and end in `…`; with a lower `limit`, they are complete.
 	ListSamples(ctx context.Context, in *ListSamplesRequest, opts ...grpc.CallOption) (*ListSamplesResponse, error)
-	// ListArtifacts lists artifacts in the order in which they were registered.
+	// ListArtifacts lists artifacts in the order in which they were registered. The path of an artifact of a protected
+	// run is `<kind>-<step>`, or `<kind>` without a step, and its digest is null.
 	ListArtifacts(ctx context.Context, in *ListArtifactsRequest, opts ...grpc.CallOption) (*ListArtifactsResponse, error)
+	// ListArtifactDownloads returns a signed URL for the file of an artifact. It refuses artifacts of a protected run and
+	// artifacts that are a path on a host, because Signalbox does not have their bytes.
+	ListArtifactDownloads(ctx context.Context, in *ListArtifactDownloadsRequest, opts ...grpc.CallOption) (*ListArtifactDownloadsResponse, error)
 	// FollowLogs sends the stored lines whose sequence number is greater than `after`, then new lines as they arrive, and
 	// ends with eof. The gateway serves the stream as Server-Sent Events.
 	FollowLogs(ctx context.Context, in *FollowLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FollowLogsResponse], error)
 	// FollowMetrics sends the stored batches whose sequence number is greater than `after`, then new batches as they
-	// arrive, and ends with eof.
+	// arrive, and ends with eof. The gateway serves the stream as Server-Sent Events. Unlike ListMetrics, it also sends
+	// points that a newer attempt has replaced.
 	FollowMetrics(ctx context.Context, in *FollowMetricsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FollowMetricsResponse], error)
 }
 
@@ -92,10 +119,30 @@ func (c *runDataServiceClient) ListLogs(ctx context.Context, in *ListLogsRequest
 	return out, nil
 }
 
+func (c *runDataServiceClient) SearchLogs(ctx context.Context, in *SearchLogsRequest, opts ...grpc.CallOption) (*SearchLogsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SearchLogsResponse)
+	err := c.cc.Invoke(ctx, RunDataService_SearchLogs_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *runDataServiceClient) ListMetrics(ctx context.Context, in *ListMetricsRequest, opts ...grpc.CallOption) (*ListMetricsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListMetricsResponse)
 	err := c.cc.Invoke(ctx, RunDataService_ListMetrics_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runDataServiceClient) ListMetricSummaries(ctx context.Context, in *ListMetricSummariesRequest, opts ...grpc.CallOption) (*ListMetricSummariesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListMetricSummariesResponse)
+	err := c.cc.Invoke(ctx, RunDataService_ListMetricSummaries_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -192,6 +239,16 @@ func (c *runDataServiceClient) ListArtifacts(ctx context.Context, in *ListArtifa
 	return out, nil
 }
 
+func (c *runDataServiceClient) ListArtifactDownloads(ctx context.Context, in *ListArtifactDownloadsRequest, opts ...grpc.CallOption) (*ListArtifactDownloadsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListArtifactDownloadsResponse)
+	err := c.cc.Invoke(ctx, RunDataService_ListArtifactDownloads_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *runDataServiceClient) FollowLogs(ctx context.Context, in *FollowLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FollowLogsResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &RunDataService_ServiceDesc.Streams[0], RunDataService_FollowLogs_FullMethodName, cOpts...)
@@ -237,34 +294,58 @@ type RunDataService_FollowMetricsClient = grpc.ServerStreamingClient[FollowMetri
 // RunDataService reads what a run reported. Each `id` in a request is the id of a run (`run_...`) or of its job
 // (`job_...`).
 type RunDataServiceServer interface {
-	// ListLogs lists lines in the order of their arrival.
+	// ListLogs lists lines in the order of their arrival. Without `after`, `before` and `tail`, it begins with the first
+	// line. In a protected run, an `x` replaces each character. If a page exceeds 3 MiB, long lines are cut and end in
+	// `…`; with a lower `limit`, they are complete.
 	ListLogs(context.Context, *ListLogsRequest) (*ListLogsResponse, error)
-	// ListMetrics lists the run's metric series, sorted by key.
+	// SearchLogs returns the lines that match a pattern and the other conditions of the request, in the order of their
+	// arrival. One call searches a limited part of a long log: `complete` is false if more lines are left, and the next
+	// call continues with `after` set to `searched`. In a protected run, an `x` replaces each character, so that only
+	// the other conditions are of use.
+	SearchLogs(context.Context, *SearchLogsRequest) (*SearchLogsResponse, error)
+	// ListMetrics lists the run's metric series, sorted by key. For a protected run, it lists only the series that
+	// the recipe declares. With `points`, a series with more points is summarized in buckets of about equal width. The
+	// buckets of a page are at most 24,000 in total, so on a page of many series each series has fewer than `points`.
 	ListMetrics(context.Context, *ListMetricsRequest) (*ListMetricsResponse, error)
+	// ListMetricSummaries lists the latest, the lowest and the highest value of each metric series, sorted by key. For a
+	// protected run, it lists only the series that the recipe declares.
+	ListMetricSummaries(context.Context, *ListMetricSummariesRequest) (*ListMetricSummariesResponse, error)
+	// GetHparams returns the hyperparameters that the run reported. Of a protected run, it returns only values that the
+	// recipe declares.
 	GetHparams(context.Context, *GetHparamsRequest) (*Hparams, error)
-	// ListHparamChanges lists the hyperparameter values that later reports replaced, newest change first.
+	// ListHparamChanges lists the hyperparameter values that later reports replaced, newest change first. If a page
+	// exceeds 3 MiB, long values are cut to strings that end in `…`; with a lower `limit`, they are complete.
 	ListHparamChanges(context.Context, *ListHparamChangesRequest) (*ListHparamChangesResponse, error)
-	// GetEnvironment returns the static description of the run's environment.
+	// GetEnvironment returns the static description of the run's environment. If none was reported, all fields except
+	// `run_id` are null.
 	GetEnvironment(context.Context, *GetEnvironmentRequest) (*Environment, error)
 	// ListNodes lists the hardware of the run's nodes, sorted by rank.
 	ListNodes(context.Context, *ListNodesRequest) (*ListNodesResponse, error)
-	// ListHardware lists the hardware samples of the run's machines, one series per node, GPU and key.
+	// ListHardware lists the hardware samples of the run's machines, one series per node, GPU and key, sorted in this
+	// order.
 	ListHardware(context.Context, *ListHardwareRequest) (*ListHardwareResponse, error)
 	// ListBenchmarks lists the scores that the run reported, in the order of their reports.
 	ListBenchmarks(context.Context, *ListBenchmarksRequest) (*ListBenchmarksResponse, error)
-	// ListValidations lists validation rounds, sorted by step.
+	// ListValidations lists validation rounds, sorted by step. If a newer attempt reported the same or an earlier step,
+	// the round of the older attempt is left out.
 	ListValidations(context.Context, *ListValidationsRequest) (*ListValidationsResponse, error)
-	// ListSamples lists the samples of one validation round: the last round, unless the request has a step. If the run
-	// reads a protected dataset, a sample has only its reward and, in `extra.withheld`, the lengths of its parts in
-	// characters. On a page of more than 3 MiB, long texts are cut and end in `…`; a smaller page shows them whole.
+	// ListSamples lists the samples of one validation round: the last round, unless the request has a step, a range of
+	// steps or a prompt. With a range or a prompt, it lists those of several rounds, sorted by step. With a condition on
+	// texts or rewards, the rounds may have at most 20,000 samples in total. If the run reads a protected dataset, a sample has only its reward and, in `extra.withheld`, the lengths of its parts in
+	// characters. If a page exceeds 3 MiB, long texts are cut and end in `…`; with a lower `limit`, they are complete.
 	ListSamples(context.Context, *ListSamplesRequest) (*ListSamplesResponse, error)
-	// ListArtifacts lists artifacts in the order in which they were registered.
+	// ListArtifacts lists artifacts in the order in which they were registered. The path of an artifact of a protected
+	// run is `<kind>-<step>`, or `<kind>` without a step, and its digest is null.
 	ListArtifacts(context.Context, *ListArtifactsRequest) (*ListArtifactsResponse, error)
+	// ListArtifactDownloads returns a signed URL for the file of an artifact. It refuses artifacts of a protected run and
+	// artifacts that are a path on a host, because Signalbox does not have their bytes.
+	ListArtifactDownloads(context.Context, *ListArtifactDownloadsRequest) (*ListArtifactDownloadsResponse, error)
 	// FollowLogs sends the stored lines whose sequence number is greater than `after`, then new lines as they arrive, and
 	// ends with eof. The gateway serves the stream as Server-Sent Events.
 	FollowLogs(*FollowLogsRequest, grpc.ServerStreamingServer[FollowLogsResponse]) error
 	// FollowMetrics sends the stored batches whose sequence number is greater than `after`, then new batches as they
-	// arrive, and ends with eof.
+	// arrive, and ends with eof. The gateway serves the stream as Server-Sent Events. Unlike ListMetrics, it also sends
+	// points that a newer attempt has replaced.
 	FollowMetrics(*FollowMetricsRequest, grpc.ServerStreamingServer[FollowMetricsResponse]) error
 	mustEmbedUnimplementedRunDataServiceServer()
 }
@@ -279,8 +360,14 @@ type UnimplementedRunDataServiceServer struct{}
 func (UnimplementedRunDataServiceServer) ListLogs(context.Context, *ListLogsRequest) (*ListLogsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListLogs not implemented")
 }
+func (UnimplementedRunDataServiceServer) SearchLogs(context.Context, *SearchLogsRequest) (*SearchLogsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SearchLogs not implemented")
+}
 func (UnimplementedRunDataServiceServer) ListMetrics(context.Context, *ListMetricsRequest) (*ListMetricsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListMetrics not implemented")
+}
+func (UnimplementedRunDataServiceServer) ListMetricSummaries(context.Context, *ListMetricSummariesRequest) (*ListMetricSummariesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListMetricSummaries not implemented")
 }
 func (UnimplementedRunDataServiceServer) GetHparams(context.Context, *GetHparamsRequest) (*Hparams, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetHparams not implemented")
@@ -308,6 +395,9 @@ func (UnimplementedRunDataServiceServer) ListSamples(context.Context, *ListSampl
 }
 func (UnimplementedRunDataServiceServer) ListArtifacts(context.Context, *ListArtifactsRequest) (*ListArtifactsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListArtifacts not implemented")
+}
+func (UnimplementedRunDataServiceServer) ListArtifactDownloads(context.Context, *ListArtifactDownloadsRequest) (*ListArtifactDownloadsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListArtifactDownloads not implemented")
 }
 func (UnimplementedRunDataServiceServer) FollowLogs(*FollowLogsRequest, grpc.ServerStreamingServer[FollowLogsResponse]) error {
 	return status.Error(codes.Unimplemented, "method FollowLogs not implemented")
@@ -354,6 +444,24 @@ func _RunDataService_ListLogs_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunDataService_SearchLogs_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SearchLogsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunDataServiceServer).SearchLogs(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunDataService_SearchLogs_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunDataServiceServer).SearchLogs(ctx, req.(*SearchLogsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _RunDataService_ListMetrics_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListMetricsRequest)
 	if err := dec(in); err != nil {
@@ -368,6 +476,24 @@ func _RunDataService_ListMetrics_Handler(srv interface{}, ctx context.Context, d
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(RunDataServiceServer).ListMetrics(ctx, req.(*ListMetricsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunDataService_ListMetricSummaries_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListMetricSummariesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunDataServiceServer).ListMetricSummaries(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunDataService_ListMetricSummaries_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunDataServiceServer).ListMetricSummaries(ctx, req.(*ListMetricSummariesRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -534,6 +660,24 @@ func _RunDataService_ListArtifacts_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunDataService_ListArtifactDownloads_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListArtifactDownloadsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunDataServiceServer).ListArtifactDownloads(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunDataService_ListArtifactDownloads_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunDataServiceServer).ListArtifactDownloads(ctx, req.(*ListArtifactDownloadsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _RunDataService_FollowLogs_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(FollowLogsRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -568,8 +712,16 @@ var RunDataService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _RunDataService_ListLogs_Handler,
 		},
 		{
+			MethodName: "SearchLogs",
+			Handler:    _RunDataService_SearchLogs_Handler,
+		},
+		{
 			MethodName: "ListMetrics",
 			Handler:    _RunDataService_ListMetrics_Handler,
+		},
+		{
+			MethodName: "ListMetricSummaries",
+			Handler:    _RunDataService_ListMetricSummaries_Handler,
 		},
 		{
 			MethodName: "GetHparams",
@@ -606,6 +758,10 @@ var RunDataService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListArtifacts",
 			Handler:    _RunDataService_ListArtifacts_Handler,
+		},
+		{
+			MethodName: "ListArtifactDownloads",
+			Handler:    _RunDataService_ListArtifactDownloads_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

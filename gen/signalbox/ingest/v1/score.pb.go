@@ -26,11 +26,15 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// ListBenchmarksRequest selects a page of a run's scores.
 type ListBenchmarksRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Limit         *int32                 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the run, `run_...`, or of its job, `job_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -86,9 +90,11 @@ func (x *ListBenchmarksRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListBenchmarksResponse is a page of scores.
 type ListBenchmarksResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Scores        []*BenchmarkScore      `protobuf:"bytes,1,rep,name=scores,proto3" json:"scores,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The scores, in the order of their reports. A later score does not replace an earlier one.
+	Scores        []*BenchmarkScore `protobuf:"bytes,1,rep,name=scores,proto3" json:"scores,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -132,22 +138,29 @@ func (x *ListBenchmarksResponse) GetScores() []*BenchmarkScore {
 
 // BenchmarkScore is one benchmark score, as the run reported it.
 type BenchmarkScore struct {
-	state      protoimpl.MessageState `protogen:"open.v1"`
-	Id         string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Attempt    int32                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the score, `scr_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Number of the attempt that reported the score.
+	Attempt int32 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// When the score was reported.
 	ReportedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=reported_at,json=reportedAt,proto3" json:"reported_at,omitempty"`
-	// Name of the benchmark.
+	// Name of the benchmark; `withheld` if the run is protected.
 	Name string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
-	// Version of the benchmark; a number is stored as its digits.
+	// Version of the benchmark; null if it was not reported. A reported number is stored as its digits.
 	Version *string `protobuf:"bytes,5,opt,name=version,proto3,oneof" json:"version,omitempty"`
-	Metric  string  `protobuf:"bytes,6,opt,name=metric,proto3" json:"metric,omitempty"`
-	// NaN and the infinities are the strings "NaN", "Infinity", "-Infinity" in JSON.
+	// Name of the metric.
+	Metric string `protobuf:"bytes,6,opt,name=metric,proto3" json:"metric,omitempty"`
+	// The score. NaN and the infinities are the strings "NaN", "Infinity", "-Infinity" in JSON.
 	Value float64 `protobuf:"fixed64,7,opt,name=value,proto3" json:"value,omitempty"`
-	// The number of examples behind the value.
-	N      *int64   `protobuf:"varint,8,opt,name=n,proto3,oneof" json:"n,omitempty"`
+	// The number of examples from which the value was computed; null if it was not reported.
+	N *int64 `protobuf:"varint,8,opt,name=n,proto3,oneof" json:"n,omitempty"`
+	// The standard error of the value; null if it was not reported.
 	Stderr *float64 `protobuf:"fixed64,9,opt,name=stderr,proto3,oneof" json:"stderr,omitempty"`
-	// Scores with different configurations are not comparable.
-	ConfigDigest  *string `protobuf:"bytes,10,opt,name=config_digest,json=configDigest,proto3,oneof" json:"config_digest,omitempty"`
+	// Digest of the benchmark's configuration, as reported; null if it was not reported. Scores with different
+	// configurations are not comparable.
+	ConfigDigest *string `protobuf:"bytes,10,opt,name=config_digest,json=configDigest,proto3,oneof" json:"config_digest,omitempty"`
+	// Location of the benchmark's samples, as reported; null if it was not reported. Signalbox does not read it.
 	SamplesUri    *string `protobuf:"bytes,11,opt,name=samples_uri,json=samplesUri,proto3,oneof" json:"samples_uri,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -260,11 +273,15 @@ func (x *BenchmarkScore) GetSamplesUri() string {
 	return ""
 }
 
+// ListHparamChangesRequest selects a page of a run's replaced hyperparameter values.
 type ListHparamChangesRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Limit         *int32                 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the run, `run_...`, or of its job, `job_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -320,9 +337,11 @@ func (x *ListHparamChangesRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListHparamChangesResponse is a page of replaced values.
 type ListHparamChangesResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Changes       []*HparamChange        `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The replaced values, newest change first.
+	Changes       []*HparamChange `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -367,10 +386,11 @@ func (x *ListHparamChangesResponse) GetChanges() []*HparamChange {
 // HparamChange is a hyperparameter value that a later report replaced.
 type HparamChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Key   string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// The replaced value.
+	// Key of the hyperparameter.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// The replaced value. If a page exceeds 3 MiB, long values are strings that end in `…`.
 	Value []byte `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-	// The attempt that reported the replaced value.
+	// Number of the attempt that reported the replaced value.
 	Attempt int32 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// When the replaced value was reported.
 	ReportedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=reported_at,json=reportedAt,proto3" json:"reported_at,omitempty"`

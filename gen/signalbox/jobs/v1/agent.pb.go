@@ -77,11 +77,11 @@ type Desired int32
 
 const (
 	Desired_DESIRED_UNSPECIFIED Desired = 0
-	// Prepare and run it.
+	// Prepare and run the work.
 	Desired_DESIRED_RUNNING Desired = 1
 	// End the processes after the grace period, and keep the observed state.
 	Desired_DESIRED_STOPPED Desired = 2
-	// End the processes, report it once, and forget the work.
+	// End the processes, report their end once, and forget the work.
 	Desired_DESIRED_GONE Desired = 3
 )
 
@@ -132,17 +132,17 @@ type Phase int32
 
 const (
 	Phase_PHASE_UNSPECIFIED Phase = 0
-	// The work is known; nothing is done yet.
+	// The agent knows the work but has not begun to prepare it.
 	Phase_PHASE_PENDING Phase = 1
-	// Objects are fetched and the environment is built.
+	// The agent is fetching objects and building the environment.
 	Phase_PHASE_PREPARING Phase = 2
 	// The process group is running.
 	Phase_PHASE_RUNNING Phase = 3
-	// The process group has ended; logs are still being shipped.
+	// The process group has ended; logs and reports are still being delivered. The attempt takes no capacity any more.
 	Phase_PHASE_COLLECTING Phase = 4
 	// Everything is delivered; `exit` is set.
 	Phase_PHASE_EXITED Phase = 5
-	// Forgotten on the node; no process is left.
+	// The node has forgotten the work, and none of its processes is left.
 	Phase_PHASE_GONE Phase = 6
 )
 
@@ -212,7 +212,7 @@ type Work struct {
 	Spec isWork_Spec `protobuf_oneof:"spec"`
 	// With DESIRED_STOPPED: kill the processes at once, without a grace period.
 	Force bool `protobuf:"varint,8,opt,name=force,proto3" json:"force,omitempty"`
-	// When the work must have ended, by the node's clock; it may change without a new generation.
+	// When the work must have ended, by the node's clock. The deadline may change without a new generation.
 	Deadline      *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -347,7 +347,7 @@ type ObjectRef struct {
 	SizeBytes int64  `protobuf:"varint,3,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
 	// Lower-case hex.
 	Sha256 string `protobuf:"bytes,4,opt,name=sha256,proto3" json:"sha256,omitempty"`
-	// The object is a tar file, to be unpacked in place.
+	// Whether the object is a tar file that must be unpacked in place.
 	Unpack        bool `protobuf:"varint,5,opt,name=unpack,proto3" json:"unpack,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -503,13 +503,16 @@ type AttemptSpec struct {
 	Model    *ModelInput       `protobuf:"bytes,12,opt,name=model,proto3" json:"model,omitempty"`
 	Env      map[string]string `protobuf:"bytes,13,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Seed     int64             `protobuf:"varint,14,opt,name=seed,proto3" json:"seed,omitempty"`
-	// Base URL of the ingest routes, with /api/ingest.
+	// Base URL of the ingest routes, including /api/ingest.
 	IngestEndpoint string          `protobuf:"bytes,15,opt,name=ingest_endpoint,json=ingestEndpoint,proto3" json:"ingest_endpoint,omitempty"`
 	Limits         *ResourceLimits `protobuf:"bytes,16,opt,name=limits,proto3" json:"limits,omitempty"`
 	// Seconds between SIGTERM and SIGKILL.
 	GraceS int32 `protobuf:"varint,17,opt,name=grace_s,json=graceS,proto3" json:"grace_s,omitempty"`
 	// The checkpoint that the training continues from; unset if it starts from the beginning.
-	Resume        *ResumePoint `protobuf:"bytes,18,opt,name=resume,proto3" json:"resume,omitempty"`
+	Resume *ResumePoint `protobuf:"bytes,18,opt,name=resume,proto3" json:"resume,omitempty"`
+	// Whether the attempt may reach only its own ports and the ingest endpoint. An agent that cannot ensure this must not
+	// start the attempt.
+	NoNetwork     bool `protobuf:"varint,19,opt,name=no_network,json=noNetwork,proto3" json:"no_network,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -668,6 +671,13 @@ func (x *AttemptSpec) GetResume() *ResumePoint {
 		return x.Resume
 	}
 	return nil
+}
+
+func (x *AttemptSpec) GetNoNetwork() bool {
+	if x != nil {
+		return x.NoNetwork
+	}
+	return false
 }
 
 // ResumePoint is a checkpoint of an earlier attempt, provided as a separate input.
@@ -946,7 +956,7 @@ type EngineSpec struct {
 	// Driver `command`: hash-pinned requirements of its environment.
 	Environment *EnvironmentSpec `protobuf:"bytes,9,opt,name=environment,proto3" json:"environment,omitempty"`
 	Args        []string         `protobuf:"bytes,10,rep,name=args,proto3" json:"args,omitempty"`
-	// What the readiness probe does: `chat`, `completion` or `embedding`.
+	// What the readiness probe requests: `chat`, `completion` or `embedding`.
 	Task           string          `protobuf:"bytes,11,opt,name=task,proto3" json:"task,omitempty"`
 	Limits         *ResourceLimits `protobuf:"bytes,12,opt,name=limits,proto3" json:"limits,omitempty"`
 	ProbeDeadlineS int32           `protobuf:"varint,13,opt,name=probe_deadline_s,json=probeDeadlineS,proto3" json:"probe_deadline_s,omitempty"`
@@ -1178,9 +1188,13 @@ type AgentHello struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	NodeId    string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
 	Inventory *Inventory             `protobuf:"bytes,2,opt,name=inventory,proto3" json:"inventory,omitempty"`
-	// Random for each start of the agent.
-	Incarnation   string   `protobuf:"bytes,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	Drivers       []string `protobuf:"bytes,4,rep,name=drivers,proto3" json:"drivers,omitempty"`
+	// A random id that the agent generates when it starts.
+	Incarnation string   `protobuf:"bytes,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Drivers     []string `protobuf:"bytes,4,rep,name=drivers,proto3" json:"drivers,omitempty"`
+	// Whether the agent calls FetchWork for each spec that it does not have. If false, desired works contain their specs,
+	// which must all fit into one message.
+	FetchesWorks  bool          `protobuf:"varint,5,opt,name=fetches_works,json=fetchesWorks,proto3" json:"fetches_works,omitempty"`
+	Boundary      *NodeBoundary `protobuf:"bytes,6,opt,name=boundary,proto3" json:"boundary,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1239,6 +1253,20 @@ func (x *AgentHello) GetIncarnation() string {
 func (x *AgentHello) GetDrivers() []string {
 	if x != nil {
 		return x.Drivers
+	}
+	return nil
+}
+
+func (x *AgentHello) GetFetchesWorks() bool {
+	if x != nil {
+		return x.FetchesWorks
+	}
+	return false
+}
+
+func (x *AgentHello) GetBoundary() *NodeBoundary {
+	if x != nil {
+		return x.Boundary
 	}
 	return nil
 }
@@ -1444,11 +1472,11 @@ func (x *ObservedWork) GetEngine() *EngineReport {
 // Exit describes how a work ended.
 type Exit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Exit code; -1 if a signal ended it or nothing was started.
+	// Exit code of the process; -1 if a signal ended the process or none was started.
 	Code int32 `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
 	// Number of the signal; 0 for none.
 	Signal int32 `protobuf:"varint,2,opt,name=signal,proto3" json:"signal,omitempty"`
-	// Closed list: “, `env_build`, `fetch`, `oom_host`, `lost`, `stopped`, `start`, `deadline`.
+	// Empty, or one of `env_build`, `fetch`, `oom_host`, `lost`, `stopped`, `start`, `deadline`.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Details of the reason (such as the last lines of a package installer), at most 4 KiB.
 	Message       string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
@@ -1521,7 +1549,7 @@ type EngineReport struct {
 	// Generated by the agent; sent over mutual TLS and stored under envelope encryption.
 	ApiKey string `protobuf:"bytes,2,opt,name=api_key,json=apiKey,proto3" json:"api_key,omitempty"`
 	Pid    int32  `protobuf:"varint,3,opt,name=pid,proto3" json:"pid,omitempty"`
-	// All probes passed and the last one is not older than the probe interval.
+	// Whether all probes passed and the last probe is not older than the probe interval.
 	Ready bool `protobuf:"varint,4,opt,name=ready,proto3" json:"ready,omitempty"`
 	// Phase of readiness: `starting`, `probing`, `ready`, `failed`.
 	Phase   string `protobuf:"bytes,5,opt,name=phase,proto3" json:"phase,omitempty"`
@@ -1530,7 +1558,7 @@ type EngineReport struct {
 	// The results of the probes, a JSON object.
 	Probes  []byte                 `protobuf:"bytes,8,opt,name=probes,proto3" json:"probes,omitempty"`
 	ReadyAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=ready_at,json=readyAt,proto3" json:"ready_at,omitempty"`
-	// Counts the starts of the engine's process on the node.
+	// The number of starts of the engine's process on the node.
 	Restarts      int32  `protobuf:"varint,10,opt,name=restarts,proto3" json:"restarts,omitempty"`
 	LogExcerpt    string `protobuf:"bytes,11,opt,name=log_excerpt,json=logExcerpt,proto3" json:"log_excerpt,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1772,10 +1800,14 @@ func (x *Welcome) GetHeartbeatS() int32 {
 }
 
 type DesiredWorks struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Works         []*Work                `protobuf:"bytes,1,rep,name=works,proto3" json:"works,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All works that the node should have. They contain no specs if the agent calls FetchWork.
+	Works []*Work `protobuf:"bytes,1,rep,name=works,proto3" json:"works,omitempty"`
+	// The current ingest endpoint, including /api/ingest, to which attempts report. Leases are renewed at the same
+	// origin. Empty if the specs contain the endpoint.
+	IngestEndpoint string `protobuf:"bytes,2,opt,name=ingest_endpoint,json=ingestEndpoint,proto3" json:"ingest_endpoint,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *DesiredWorks) Reset() {
@@ -1815,6 +1847,117 @@ func (x *DesiredWorks) GetWorks() []*Work {
 	return nil
 }
 
+func (x *DesiredWorks) GetIngestEndpoint() string {
+	if x != nil {
+		return x.IngestEndpoint
+	}
+	return ""
+}
+
+type FetchWorkRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	WorkId        string                 `protobuf:"bytes,1,opt,name=work_id,json=workId,proto3" json:"work_id,omitempty"`
+	Generation    int64                  `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
+	Fence         int64                  `protobuf:"varint,3,opt,name=fence,proto3" json:"fence,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FetchWorkRequest) Reset() {
+	*x = FetchWorkRequest{}
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FetchWorkRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FetchWorkRequest) ProtoMessage() {}
+
+func (x *FetchWorkRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FetchWorkRequest.ProtoReflect.Descriptor instead.
+func (*FetchWorkRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *FetchWorkRequest) GetWorkId() string {
+	if x != nil {
+		return x.WorkId
+	}
+	return ""
+}
+
+func (x *FetchWorkRequest) GetGeneration() int64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *FetchWorkRequest) GetFence() int64 {
+	if x != nil {
+		return x.Fence
+	}
+	return 0
+}
+
+type WorkChunk struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorkChunk) Reset() {
+	*x = WorkChunk{}
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkChunk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkChunk) ProtoMessage() {}
+
+func (x *WorkChunk) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkChunk.ProtoReflect.Descriptor instead.
+func (*WorkChunk) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *WorkChunk) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
 type MintIngestTokenRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	WorkId        string                 `protobuf:"bytes,1,opt,name=work_id,json=workId,proto3" json:"work_id,omitempty"`
@@ -1826,7 +1969,7 @@ type MintIngestTokenRequest struct {
 
 func (x *MintIngestTokenRequest) Reset() {
 	*x = MintIngestTokenRequest{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[19]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1838,7 +1981,7 @@ func (x *MintIngestTokenRequest) String() string {
 func (*MintIngestTokenRequest) ProtoMessage() {}
 
 func (x *MintIngestTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[19]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1851,7 +1994,7 @@ func (x *MintIngestTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MintIngestTokenRequest.ProtoReflect.Descriptor instead.
 func (*MintIngestTokenRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{19}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *MintIngestTokenRequest) GetWorkId() string {
@@ -1876,16 +2019,20 @@ func (x *MintIngestTokenRequest) GetFence() int64 {
 }
 
 type IngestToken struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Token     string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// The token with which the node renews the attempt's lease at LeaseService.
+	LeaseToken string `protobuf:"bytes,3,opt,name=lease_token,json=leaseToken,proto3" json:"lease_token,omitempty"`
+	// The attempt must end itself if its lease was not renewed for this many seconds; 0 means that the attempt continues.
+	SilenceS      int32 `protobuf:"varint,4,opt,name=silence_s,json=silenceS,proto3" json:"silence_s,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *IngestToken) Reset() {
 	*x = IngestToken{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[20]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1897,7 +2044,7 @@ func (x *IngestToken) String() string {
 func (*IngestToken) ProtoMessage() {}
 
 func (x *IngestToken) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[20]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1910,7 +2057,7 @@ func (x *IngestToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IngestToken.ProtoReflect.Descriptor instead.
 func (*IngestToken) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{20}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *IngestToken) GetToken() string {
@@ -1927,6 +2074,350 @@ func (x *IngestToken) GetExpiresAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *IngestToken) GetLeaseToken() string {
+	if x != nil {
+		return x.LeaseToken
+	}
+	return ""
+}
+
+func (x *IngestToken) GetSilenceS() int32 {
+	if x != nil {
+		return x.SilenceS
+	}
+	return 0
+}
+
+type GrantLeaseRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	WorkId        string                 `protobuf:"bytes,1,opt,name=work_id,json=workId,proto3" json:"work_id,omitempty"`
+	Generation    int64                  `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
+	Fence         int64                  `protobuf:"varint,3,opt,name=fence,proto3" json:"fence,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GrantLeaseRequest) Reset() {
+	*x = GrantLeaseRequest{}
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GrantLeaseRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GrantLeaseRequest) ProtoMessage() {}
+
+func (x *GrantLeaseRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GrantLeaseRequest.ProtoReflect.Descriptor instead.
+func (*GrantLeaseRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *GrantLeaseRequest) GetWorkId() string {
+	if x != nil {
+		return x.WorkId
+	}
+	return ""
+}
+
+func (x *GrantLeaseRequest) GetGeneration() int64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *GrantLeaseRequest) GetFence() int64 {
+	if x != nil {
+		return x.Fence
+	}
+	return 0
+}
+
+type GrantedLease struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The token with which the node renews the engine's lease at LeaseService.
+	LeaseToken    string `protobuf:"bytes,1,opt,name=lease_token,json=leaseToken,proto3" json:"lease_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GrantedLease) Reset() {
+	*x = GrantedLease{}
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GrantedLease) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GrantedLease) ProtoMessage() {}
+
+func (x *GrantedLease) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GrantedLease.ProtoReflect.Descriptor instead.
+func (*GrantedLease) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *GrantedLease) GetLeaseToken() string {
+	if x != nil {
+		return x.LeaseToken
+	}
+	return ""
+}
+
+type SignDownloadsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	WorkId        string                 `protobuf:"bytes,1,opt,name=work_id,json=workId,proto3" json:"work_id,omitempty"`
+	Generation    int64                  `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
+	Fence         int64                  `protobuf:"varint,3,opt,name=fence,proto3" json:"fence,omitempty"`
+	Uris          []string               `protobuf:"bytes,4,rep,name=uris,proto3" json:"uris,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SignDownloadsRequest) Reset() {
+	*x = SignDownloadsRequest{}
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SignDownloadsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SignDownloadsRequest) ProtoMessage() {}
+
+func (x *SignDownloadsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SignDownloadsRequest.ProtoReflect.Descriptor instead.
+func (*SignDownloadsRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *SignDownloadsRequest) GetWorkId() string {
+	if x != nil {
+		return x.WorkId
+	}
+	return ""
+}
+
+func (x *SignDownloadsRequest) GetGeneration() int64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *SignDownloadsRequest) GetFence() int64 {
+	if x != nil {
+		return x.Fence
+	}
+	return 0
+}
+
+func (x *SignDownloadsRequest) GetUris() []string {
+	if x != nil {
+		return x.Uris
+	}
+	return nil
+}
+
+type SignDownloadsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Downloads     []*SignedDownload      `protobuf:"bytes,1,rep,name=downloads,proto3" json:"downloads,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SignDownloadsResponse) Reset() {
+	*x = SignDownloadsResponse{}
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SignDownloadsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SignDownloadsResponse) ProtoMessage() {}
+
+func (x *SignDownloadsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SignDownloadsResponse.ProtoReflect.Descriptor instead.
+func (*SignDownloadsResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *SignDownloadsResponse) GetDownloads() []*SignedDownload {
+	if x != nil {
+		return x.Downloads
+	}
+	return nil
+}
+
+type FetchObjectsRequest struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	WorkId     string                 `protobuf:"bytes,1,opt,name=work_id,json=workId,proto3" json:"work_id,omitempty"`
+	Generation int64                  `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
+	Fence      int64                  `protobuf:"varint,3,opt,name=fence,proto3" json:"fence,omitempty"`
+	// The objects to return, at most 16 MiB together.
+	Uris          []string `protobuf:"bytes,4,rep,name=uris,proto3" json:"uris,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FetchObjectsRequest) Reset() {
+	*x = FetchObjectsRequest{}
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FetchObjectsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FetchObjectsRequest) ProtoMessage() {}
+
+func (x *FetchObjectsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FetchObjectsRequest.ProtoReflect.Descriptor instead.
+func (*FetchObjectsRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *FetchObjectsRequest) GetWorkId() string {
+	if x != nil {
+		return x.WorkId
+	}
+	return ""
+}
+
+func (x *FetchObjectsRequest) GetGeneration() int64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *FetchObjectsRequest) GetFence() int64 {
+	if x != nil {
+		return x.Fence
+	}
+	return 0
+}
+
+func (x *FetchObjectsRequest) GetUris() []string {
+	if x != nil {
+		return x.Uris
+	}
+	return nil
+}
+
+type ObjectsChunk struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ObjectsChunk) Reset() {
+	*x = ObjectsChunk{}
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ObjectsChunk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ObjectsChunk) ProtoMessage() {}
+
+func (x *ObjectsChunk) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ObjectsChunk.ProtoReflect.Descriptor instead.
+func (*ObjectsChunk) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ObjectsChunk) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
 type SignDownloadRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	WorkId        string                 `protobuf:"bytes,1,opt,name=work_id,json=workId,proto3" json:"work_id,omitempty"`
@@ -1939,7 +2430,7 @@ type SignDownloadRequest struct {
 
 func (x *SignDownloadRequest) Reset() {
 	*x = SignDownloadRequest{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[21]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1951,7 +2442,7 @@ func (x *SignDownloadRequest) String() string {
 func (*SignDownloadRequest) ProtoMessage() {}
 
 func (x *SignDownloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[21]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1964,7 +2455,7 @@ func (x *SignDownloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignDownloadRequest.ProtoReflect.Descriptor instead.
 func (*SignDownloadRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{21}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SignDownloadRequest) GetWorkId() string {
@@ -2005,7 +2496,7 @@ type SignedDownload struct {
 
 func (x *SignedDownload) Reset() {
 	*x = SignedDownload{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[22]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2017,7 +2508,7 @@ func (x *SignedDownload) String() string {
 func (*SignedDownload) ProtoMessage() {}
 
 func (x *SignedDownload) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[22]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2030,7 +2521,7 @@ func (x *SignedDownload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignedDownload.ProtoReflect.Descriptor instead.
 func (*SignedDownload) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{22}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SignedDownload) GetUrl() string {
@@ -2057,7 +2548,7 @@ type RenewCertificateRequest struct {
 
 func (x *RenewCertificateRequest) Reset() {
 	*x = RenewCertificateRequest{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[23]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2069,7 +2560,7 @@ func (x *RenewCertificateRequest) String() string {
 func (*RenewCertificateRequest) ProtoMessage() {}
 
 func (x *RenewCertificateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[23]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2082,7 +2573,7 @@ func (x *RenewCertificateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewCertificateRequest.ProtoReflect.Descriptor instead.
 func (*RenewCertificateRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{23}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RenewCertificateRequest) GetCertificateRequest() string {
@@ -2103,7 +2594,7 @@ type RenewCertificateResponse struct {
 
 func (x *RenewCertificateResponse) Reset() {
 	*x = RenewCertificateResponse{}
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[24]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2115,7 +2606,7 @@ func (x *RenewCertificateResponse) String() string {
 func (*RenewCertificateResponse) ProtoMessage() {}
 
 func (x *RenewCertificateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[24]
+	mi := &file_signalbox_jobs_v1_agent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2128,7 +2619,7 @@ func (x *RenewCertificateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewCertificateResponse.ProtoReflect.Descriptor instead.
 func (*RenewCertificateResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{24}
+	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RenewCertificateResponse) GetCertificate() string {
@@ -2173,7 +2664,7 @@ const file_signalbox_jobs_v1_agent_proto_rawDesc = "" +
 	"\x0fEnvironmentSpec\x12\"\n" +
 	"\frequirements\x18\x01 \x01(\tR\frequirements\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x10\n" +
-	"\x03sdk\x18\x03 \x01(\bR\x03sdk\"\x99\x06\n" +
+	"\x03sdk\x18\x03 \x01(\bR\x03sdk\"\xb8\x06\n" +
 	"\vAttemptSpec\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x18\n" +
@@ -2193,7 +2684,9 @@ const file_signalbox_jobs_v1_agent_proto_rawDesc = "" +
 	"\x0fingest_endpoint\x18\x0f \x01(\tR\x0eingestEndpoint\x129\n" +
 	"\x06limits\x18\x10 \x01(\v2!.signalbox.jobs.v1.ResourceLimitsR\x06limits\x12\x17\n" +
 	"\agrace_s\x18\x11 \x01(\x05R\x06graceS\x126\n" +
-	"\x06resume\x18\x12 \x01(\v2\x1e.signalbox.jobs.v1.ResumePointR\x06resume\x1a6\n" +
+	"\x06resume\x18\x12 \x01(\v2\x1e.signalbox.jobs.v1.ResumePointR\x06resume\x12\x1d\n" +
+	"\n" +
+	"no_network\x18\x13 \x01(\bR\tnoNetwork\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x82\x01\n" +
@@ -2239,13 +2732,15 @@ const file_signalbox_jobs_v1_agent_proto_rawDesc = "" +
 	"\x05hello\x18\x01 \x01(\v2\x1d.signalbox.jobs.v1.AgentHelloH\x00R\x05hello\x12>\n" +
 	"\bobserved\x18\x02 \x01(\v2 .signalbox.jobs.v1.ObservedWorksH\x00R\bobserved\x12<\n" +
 	"\theartbeat\x18\x03 \x01(\v2\x1c.signalbox.jobs.v1.HeartbeatH\x00R\theartbeatB\t\n" +
-	"\amessage\"\x9d\x01\n" +
+	"\amessage\"\xff\x01\n" +
 	"\n" +
 	"AgentHello\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12:\n" +
 	"\tinventory\x18\x02 \x01(\v2\x1c.signalbox.jobs.v1.InventoryR\tinventory\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\tR\vincarnation\x12\x18\n" +
-	"\adrivers\x18\x04 \x03(\tR\adrivers\"\v\n" +
+	"\adrivers\x18\x04 \x03(\tR\adrivers\x12#\n" +
+	"\rfetches_works\x18\x05 \x01(\bR\ffetchesWorks\x12;\n" +
+	"\bboundary\x18\x06 \x01(\v2\x1f.signalbox.jobs.v1.NodeBoundaryR\bboundary\"\v\n" +
 	"\tHeartbeat\"F\n" +
 	"\rObservedWorks\x125\n" +
 	"\x05works\x18\x01 \x03(\v2\x1f.signalbox.jobs.v1.ObservedWorkR\x05works\"\xbe\x03\n" +
@@ -2289,19 +2784,58 @@ const file_signalbox_jobs_v1_agent_proto_rawDesc = "" +
 	"\amessage\"*\n" +
 	"\aWelcome\x12\x1f\n" +
 	"\vheartbeat_s\x18\x01 \x01(\x05R\n" +
-	"heartbeatS\"=\n" +
+	"heartbeatS\"f\n" +
 	"\fDesiredWorks\x12-\n" +
-	"\x05works\x18\x01 \x03(\v2\x17.signalbox.jobs.v1.WorkR\x05works\"p\n" +
+	"\x05works\x18\x01 \x03(\v2\x17.signalbox.jobs.v1.WorkR\x05works\x12'\n" +
+	"\x0fingest_endpoint\x18\x02 \x01(\tR\x0eingestEndpoint\"j\n" +
+	"\x10FetchWorkRequest\x12 \n" +
+	"\awork_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06workId\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x02 \x01(\x03R\n" +
+	"generation\x12\x14\n" +
+	"\x05fence\x18\x03 \x01(\x03R\x05fence\"\x1f\n" +
+	"\tWorkChunk\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"p\n" +
 	"\x16MintIngestTokenRequest\x12 \n" +
 	"\awork_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06workId\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x02 \x01(\x03R\n" +
 	"generation\x12\x14\n" +
-	"\x05fence\x18\x03 \x01(\x03R\x05fence\"c\n" +
+	"\x05fence\x18\x03 \x01(\x03R\x05fence\"\xa6\x01\n" +
 	"\vIngestToken\x12\x19\n" +
 	"\x05token\x18\x01 \x01(\tB\x03\x80\x01\x01R\x05token\x129\n" +
 	"\n" +
-	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\x88\x01\n" +
+	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12$\n" +
+	"\vlease_token\x18\x03 \x01(\tB\x03\x80\x01\x01R\n" +
+	"leaseToken\x12\x1b\n" +
+	"\tsilence_s\x18\x04 \x01(\x05R\bsilenceS\"k\n" +
+	"\x11GrantLeaseRequest\x12 \n" +
+	"\awork_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06workId\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x02 \x01(\x03R\n" +
+	"generation\x12\x14\n" +
+	"\x05fence\x18\x03 \x01(\x03R\x05fence\"4\n" +
+	"\fGrantedLease\x12$\n" +
+	"\vlease_token\x18\x01 \x01(\tB\x03\x80\x01\x01R\n" +
+	"leaseToken\"\x98\x01\n" +
+	"\x14SignDownloadsRequest\x12 \n" +
+	"\awork_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06workId\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x02 \x01(\x03R\n" +
+	"generation\x12\x14\n" +
+	"\x05fence\x18\x03 \x01(\x03R\x05fence\x12(\n" +
+	"\x04uris\x18\x04 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\b\x01\x10\xf4\x03\"\ar\x05\x10\x01\x18\x80\x10R\x04uris\"X\n" +
+	"\x15SignDownloadsResponse\x12?\n" +
+	"\tdownloads\x18\x01 \x03(\v2!.signalbox.jobs.v1.SignedDownloadR\tdownloads\"\x97\x01\n" +
+	"\x13FetchObjectsRequest\x12 \n" +
+	"\awork_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06workId\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x02 \x01(\x03R\n" +
+	"generation\x12\x14\n" +
+	"\x05fence\x18\x03 \x01(\x03R\x05fence\x12(\n" +
+	"\x04uris\x18\x04 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\b\x01\x10\xf4\x03\"\ar\x05\x10\x01\x18\x80\x10R\x04uris\"\"\n" +
+	"\fObjectsChunk\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"\x88\x01\n" +
 	"\x13SignDownloadRequest\x12 \n" +
 	"\awork_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06workId\x12\x1e\n" +
 	"\n" +
@@ -2335,10 +2869,15 @@ const file_signalbox_jobs_v1_agent_proto_rawDesc = "" +
 	"\x10PHASE_COLLECTING\x10\x04\x12\x10\n" +
 	"\fPHASE_EXITED\x10\x05\x12\x0e\n" +
 	"\n" +
-	"PHASE_GONE\x10\x062\xad\x03\n" +
+	"PHASE_GONE\x10\x062\xbc\x06\n" +
 	"\fAgentService\x12\\\n" +
 	"\aConnect\x12!.signalbox.jobs.v1.ConnectRequest\x1a\".signalbox.jobs.v1.ConnectResponse\"\x06\xea\xc7\x18\x02\b\x05(\x010\x01\x12d\n" +
-	"\x0fMintIngestToken\x12).signalbox.jobs.v1.MintIngestTokenRequest\x1a\x1e.signalbox.jobs.v1.IngestToken\"\x06\xea\xc7\x18\x02\b\x05\x12d\n" +
+	"\x0fMintIngestToken\x12).signalbox.jobs.v1.MintIngestTokenRequest\x1a\x1e.signalbox.jobs.v1.IngestToken\"\x06\xea\xc7\x18\x02\b\x05\x12[\n" +
+	"\n" +
+	"GrantLease\x12$.signalbox.jobs.v1.GrantLeaseRequest\x1a\x1f.signalbox.jobs.v1.GrantedLease\"\x06\xea\xc7\x18\x02\b\x05\x12[\n" +
+	"\tFetchWork\x12#.signalbox.jobs.v1.FetchWorkRequest\x1a\x1c.signalbox.jobs.v1.WorkChunk\"\t\xea\xc7\x18\x02\b\x05\x90\x02\x010\x01\x12m\n" +
+	"\rSignDownloads\x12'.signalbox.jobs.v1.SignDownloadsRequest\x1a(.signalbox.jobs.v1.SignDownloadsResponse\"\t\xea\xc7\x18\x02\b\x05\x90\x02\x01\x12d\n" +
+	"\fFetchObjects\x12&.signalbox.jobs.v1.FetchObjectsRequest\x1a\x1f.signalbox.jobs.v1.ObjectsChunk\"\t\xea\xc7\x18\x02\b\x05\x90\x02\x010\x01\x12d\n" +
 	"\fSignDownload\x12&.signalbox.jobs.v1.SignDownloadRequest\x1a!.signalbox.jobs.v1.SignedDownload\"\t\xea\xc7\x18\x02\b\x05\x90\x02\x01\x12s\n" +
 	"\x10RenewCertificate\x12*.signalbox.jobs.v1.RenewCertificateRequest\x1a+.signalbox.jobs.v1.RenewCertificateResponse\"\x06\xea\xc7\x18\x02\b\x05BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
 
@@ -2355,7 +2894,7 @@ func file_signalbox_jobs_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_signalbox_jobs_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_signalbox_jobs_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_signalbox_jobs_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_signalbox_jobs_v1_agent_proto_goTypes = []any{
 	(WorkKind)(0),                    // 0: signalbox.jobs.v1.WorkKind
 	(Desired)(0),                     // 1: signalbox.jobs.v1.Desired
@@ -2379,27 +2918,36 @@ var file_signalbox_jobs_v1_agent_proto_goTypes = []any{
 	(*ConnectResponse)(nil),          // 19: signalbox.jobs.v1.ConnectResponse
 	(*Welcome)(nil),                  // 20: signalbox.jobs.v1.Welcome
 	(*DesiredWorks)(nil),             // 21: signalbox.jobs.v1.DesiredWorks
-	(*MintIngestTokenRequest)(nil),   // 22: signalbox.jobs.v1.MintIngestTokenRequest
-	(*IngestToken)(nil),              // 23: signalbox.jobs.v1.IngestToken
-	(*SignDownloadRequest)(nil),      // 24: signalbox.jobs.v1.SignDownloadRequest
-	(*SignedDownload)(nil),           // 25: signalbox.jobs.v1.SignedDownload
-	(*RenewCertificateRequest)(nil),  // 26: signalbox.jobs.v1.RenewCertificateRequest
-	(*RenewCertificateResponse)(nil), // 27: signalbox.jobs.v1.RenewCertificateResponse
-	nil,                              // 28: signalbox.jobs.v1.AttemptSpec.EnvEntry
-	(*timestamppb.Timestamp)(nil),    // 29: google.protobuf.Timestamp
-	(*Inventory)(nil),                // 30: signalbox.jobs.v1.Inventory
+	(*FetchWorkRequest)(nil),         // 22: signalbox.jobs.v1.FetchWorkRequest
+	(*WorkChunk)(nil),                // 23: signalbox.jobs.v1.WorkChunk
+	(*MintIngestTokenRequest)(nil),   // 24: signalbox.jobs.v1.MintIngestTokenRequest
+	(*IngestToken)(nil),              // 25: signalbox.jobs.v1.IngestToken
+	(*GrantLeaseRequest)(nil),        // 26: signalbox.jobs.v1.GrantLeaseRequest
+	(*GrantedLease)(nil),             // 27: signalbox.jobs.v1.GrantedLease
+	(*SignDownloadsRequest)(nil),     // 28: signalbox.jobs.v1.SignDownloadsRequest
+	(*SignDownloadsResponse)(nil),    // 29: signalbox.jobs.v1.SignDownloadsResponse
+	(*FetchObjectsRequest)(nil),      // 30: signalbox.jobs.v1.FetchObjectsRequest
+	(*ObjectsChunk)(nil),             // 31: signalbox.jobs.v1.ObjectsChunk
+	(*SignDownloadRequest)(nil),      // 32: signalbox.jobs.v1.SignDownloadRequest
+	(*SignedDownload)(nil),           // 33: signalbox.jobs.v1.SignedDownload
+	(*RenewCertificateRequest)(nil),  // 34: signalbox.jobs.v1.RenewCertificateRequest
+	(*RenewCertificateResponse)(nil), // 35: signalbox.jobs.v1.RenewCertificateResponse
+	nil,                              // 36: signalbox.jobs.v1.AttemptSpec.EnvEntry
+	(*timestamppb.Timestamp)(nil),    // 37: google.protobuf.Timestamp
+	(*Inventory)(nil),                // 38: signalbox.jobs.v1.Inventory
+	(*NodeBoundary)(nil),             // 39: signalbox.jobs.v1.NodeBoundary
 }
 var file_signalbox_jobs_v1_agent_proto_depIdxs = []int32{
 	0,  // 0: signalbox.jobs.v1.Work.kind:type_name -> signalbox.jobs.v1.WorkKind
 	1,  // 1: signalbox.jobs.v1.Work.desired:type_name -> signalbox.jobs.v1.Desired
 	6,  // 2: signalbox.jobs.v1.Work.attempt:type_name -> signalbox.jobs.v1.AttemptSpec
 	11, // 3: signalbox.jobs.v1.Work.engine:type_name -> signalbox.jobs.v1.EngineSpec
-	29, // 4: signalbox.jobs.v1.Work.deadline:type_name -> google.protobuf.Timestamp
+	37, // 4: signalbox.jobs.v1.Work.deadline:type_name -> google.protobuf.Timestamp
 	4,  // 5: signalbox.jobs.v1.AttemptSpec.package:type_name -> signalbox.jobs.v1.ObjectRef
 	5,  // 6: signalbox.jobs.v1.AttemptSpec.environment:type_name -> signalbox.jobs.v1.EnvironmentSpec
 	8,  // 7: signalbox.jobs.v1.AttemptSpec.datasets:type_name -> signalbox.jobs.v1.DatasetInput
 	9,  // 8: signalbox.jobs.v1.AttemptSpec.model:type_name -> signalbox.jobs.v1.ModelInput
-	28, // 9: signalbox.jobs.v1.AttemptSpec.env:type_name -> signalbox.jobs.v1.AttemptSpec.EnvEntry
+	36, // 9: signalbox.jobs.v1.AttemptSpec.env:type_name -> signalbox.jobs.v1.AttemptSpec.EnvEntry
 	10, // 10: signalbox.jobs.v1.AttemptSpec.limits:type_name -> signalbox.jobs.v1.ResourceLimits
 	7,  // 11: signalbox.jobs.v1.AttemptSpec.resume:type_name -> signalbox.jobs.v1.ResumePoint
 	4,  // 12: signalbox.jobs.v1.ResumePoint.file:type_name -> signalbox.jobs.v1.ObjectRef
@@ -2411,33 +2959,43 @@ var file_signalbox_jobs_v1_agent_proto_depIdxs = []int32{
 	13, // 18: signalbox.jobs.v1.ConnectRequest.hello:type_name -> signalbox.jobs.v1.AgentHello
 	15, // 19: signalbox.jobs.v1.ConnectRequest.observed:type_name -> signalbox.jobs.v1.ObservedWorks
 	14, // 20: signalbox.jobs.v1.ConnectRequest.heartbeat:type_name -> signalbox.jobs.v1.Heartbeat
-	30, // 21: signalbox.jobs.v1.AgentHello.inventory:type_name -> signalbox.jobs.v1.Inventory
-	16, // 22: signalbox.jobs.v1.ObservedWorks.works:type_name -> signalbox.jobs.v1.ObservedWork
-	2,  // 23: signalbox.jobs.v1.ObservedWork.phase:type_name -> signalbox.jobs.v1.Phase
-	29, // 24: signalbox.jobs.v1.ObservedWork.preparing_at:type_name -> google.protobuf.Timestamp
-	29, // 25: signalbox.jobs.v1.ObservedWork.running_at:type_name -> google.protobuf.Timestamp
-	29, // 26: signalbox.jobs.v1.ObservedWork.exited_at:type_name -> google.protobuf.Timestamp
-	17, // 27: signalbox.jobs.v1.ObservedWork.exit:type_name -> signalbox.jobs.v1.Exit
-	18, // 28: signalbox.jobs.v1.ObservedWork.engine:type_name -> signalbox.jobs.v1.EngineReport
-	29, // 29: signalbox.jobs.v1.EngineReport.ready_at:type_name -> google.protobuf.Timestamp
-	20, // 30: signalbox.jobs.v1.ConnectResponse.welcome:type_name -> signalbox.jobs.v1.Welcome
-	21, // 31: signalbox.jobs.v1.ConnectResponse.desired:type_name -> signalbox.jobs.v1.DesiredWorks
-	3,  // 32: signalbox.jobs.v1.DesiredWorks.works:type_name -> signalbox.jobs.v1.Work
-	29, // 33: signalbox.jobs.v1.IngestToken.expires_at:type_name -> google.protobuf.Timestamp
-	29, // 34: signalbox.jobs.v1.SignedDownload.expires_at:type_name -> google.protobuf.Timestamp
-	12, // 35: signalbox.jobs.v1.AgentService.Connect:input_type -> signalbox.jobs.v1.ConnectRequest
-	22, // 36: signalbox.jobs.v1.AgentService.MintIngestToken:input_type -> signalbox.jobs.v1.MintIngestTokenRequest
-	24, // 37: signalbox.jobs.v1.AgentService.SignDownload:input_type -> signalbox.jobs.v1.SignDownloadRequest
-	26, // 38: signalbox.jobs.v1.AgentService.RenewCertificate:input_type -> signalbox.jobs.v1.RenewCertificateRequest
-	19, // 39: signalbox.jobs.v1.AgentService.Connect:output_type -> signalbox.jobs.v1.ConnectResponse
-	23, // 40: signalbox.jobs.v1.AgentService.MintIngestToken:output_type -> signalbox.jobs.v1.IngestToken
-	25, // 41: signalbox.jobs.v1.AgentService.SignDownload:output_type -> signalbox.jobs.v1.SignedDownload
-	27, // 42: signalbox.jobs.v1.AgentService.RenewCertificate:output_type -> signalbox.jobs.v1.RenewCertificateResponse
-	39, // [39:43] is the sub-list for method output_type
-	35, // [35:39] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	38, // 21: signalbox.jobs.v1.AgentHello.inventory:type_name -> signalbox.jobs.v1.Inventory
+	39, // 22: signalbox.jobs.v1.AgentHello.boundary:type_name -> signalbox.jobs.v1.NodeBoundary
+	16, // 23: signalbox.jobs.v1.ObservedWorks.works:type_name -> signalbox.jobs.v1.ObservedWork
+	2,  // 24: signalbox.jobs.v1.ObservedWork.phase:type_name -> signalbox.jobs.v1.Phase
+	37, // 25: signalbox.jobs.v1.ObservedWork.preparing_at:type_name -> google.protobuf.Timestamp
+	37, // 26: signalbox.jobs.v1.ObservedWork.running_at:type_name -> google.protobuf.Timestamp
+	37, // 27: signalbox.jobs.v1.ObservedWork.exited_at:type_name -> google.protobuf.Timestamp
+	17, // 28: signalbox.jobs.v1.ObservedWork.exit:type_name -> signalbox.jobs.v1.Exit
+	18, // 29: signalbox.jobs.v1.ObservedWork.engine:type_name -> signalbox.jobs.v1.EngineReport
+	37, // 30: signalbox.jobs.v1.EngineReport.ready_at:type_name -> google.protobuf.Timestamp
+	20, // 31: signalbox.jobs.v1.ConnectResponse.welcome:type_name -> signalbox.jobs.v1.Welcome
+	21, // 32: signalbox.jobs.v1.ConnectResponse.desired:type_name -> signalbox.jobs.v1.DesiredWorks
+	3,  // 33: signalbox.jobs.v1.DesiredWorks.works:type_name -> signalbox.jobs.v1.Work
+	37, // 34: signalbox.jobs.v1.IngestToken.expires_at:type_name -> google.protobuf.Timestamp
+	33, // 35: signalbox.jobs.v1.SignDownloadsResponse.downloads:type_name -> signalbox.jobs.v1.SignedDownload
+	37, // 36: signalbox.jobs.v1.SignedDownload.expires_at:type_name -> google.protobuf.Timestamp
+	12, // 37: signalbox.jobs.v1.AgentService.Connect:input_type -> signalbox.jobs.v1.ConnectRequest
+	24, // 38: signalbox.jobs.v1.AgentService.MintIngestToken:input_type -> signalbox.jobs.v1.MintIngestTokenRequest
+	26, // 39: signalbox.jobs.v1.AgentService.GrantLease:input_type -> signalbox.jobs.v1.GrantLeaseRequest
+	22, // 40: signalbox.jobs.v1.AgentService.FetchWork:input_type -> signalbox.jobs.v1.FetchWorkRequest
+	28, // 41: signalbox.jobs.v1.AgentService.SignDownloads:input_type -> signalbox.jobs.v1.SignDownloadsRequest
+	30, // 42: signalbox.jobs.v1.AgentService.FetchObjects:input_type -> signalbox.jobs.v1.FetchObjectsRequest
+	32, // 43: signalbox.jobs.v1.AgentService.SignDownload:input_type -> signalbox.jobs.v1.SignDownloadRequest
+	34, // 44: signalbox.jobs.v1.AgentService.RenewCertificate:input_type -> signalbox.jobs.v1.RenewCertificateRequest
+	19, // 45: signalbox.jobs.v1.AgentService.Connect:output_type -> signalbox.jobs.v1.ConnectResponse
+	25, // 46: signalbox.jobs.v1.AgentService.MintIngestToken:output_type -> signalbox.jobs.v1.IngestToken
+	27, // 47: signalbox.jobs.v1.AgentService.GrantLease:output_type -> signalbox.jobs.v1.GrantedLease
+	23, // 48: signalbox.jobs.v1.AgentService.FetchWork:output_type -> signalbox.jobs.v1.WorkChunk
+	29, // 49: signalbox.jobs.v1.AgentService.SignDownloads:output_type -> signalbox.jobs.v1.SignDownloadsResponse
+	31, // 50: signalbox.jobs.v1.AgentService.FetchObjects:output_type -> signalbox.jobs.v1.ObjectsChunk
+	33, // 51: signalbox.jobs.v1.AgentService.SignDownload:output_type -> signalbox.jobs.v1.SignedDownload
+	35, // 52: signalbox.jobs.v1.AgentService.RenewCertificate:output_type -> signalbox.jobs.v1.RenewCertificateResponse
+	45, // [45:53] is the sub-list for method output_type
+	37, // [37:45] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_jobs_v1_agent_proto_init() }
@@ -2466,7 +3024,7 @@ func file_signalbox_jobs_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_jobs_v1_agent_proto_rawDesc), len(file_signalbox_jobs_v1_agent_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   26,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

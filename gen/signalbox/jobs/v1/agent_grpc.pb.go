@@ -21,6 +21,10 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	AgentService_Connect_FullMethodName          = "/signalbox.jobs.v1.AgentService/Connect"
 	AgentService_MintIngestToken_FullMethodName  = "/signalbox.jobs.v1.AgentService/MintIngestToken"
+	AgentService_GrantLease_FullMethodName       = "/signalbox.jobs.v1.AgentService/GrantLease"
+	AgentService_FetchWork_FullMethodName        = "/signalbox.jobs.v1.AgentService/FetchWork"
+	AgentService_SignDownloads_FullMethodName    = "/signalbox.jobs.v1.AgentService/SignDownloads"
+	AgentService_FetchObjects_FullMethodName     = "/signalbox.jobs.v1.AgentService/FetchObjects"
 	AgentService_SignDownload_FullMethodName     = "/signalbox.jobs.v1.AgentService/SignDownload"
 	AgentService_RenewCertificate_FullMethodName = "/signalbox.jobs.v1.AgentService/RenewCertificate"
 )
@@ -34,10 +38,24 @@ const (
 type AgentServiceClient interface {
 	// Connect is the agent's only outbound stream. The first message is `hello`.
 	Connect(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ConnectRequest, ConnectResponse], error)
-	// MintIngestToken creates the ingest token of an attempt and revokes the previous one. It fails with a conflict if
-	// the generation or the fence is not the current one, or if the attempt's process has started.
+	// MintIngestToken creates the ingest token and the lease of an attempt and revokes the previous ones. It fails with a
+	// conflict if the generation or the fence is not the current one, or if the attempt's process has started.
 	MintIngestToken(ctx context.Context, in *MintIngestTokenRequest, opts ...grpc.CallOption) (*IngestToken, error)
-	// SignDownload returns a signed GET URL for an object in the work's spec.
+	// GrantLease begins the lease of an engine with a new token, which replaces the previous token. It fails with a
+	// conflict if the generation or the fence is not the current one, or if the engine must end.
+	GrantLease(ctx context.Context, in *GrantLeaseRequest, opts ...grpc.CallOption) (*GrantedLease, error)
+	// FetchWork returns a work with its spec: the data of all chunks together is a serialized Work. It fails with a
+	// conflict if the generation or the fence is not the current one.
+	FetchWork(ctx context.Context, in *FetchWorkRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WorkChunk], error)
+	// SignDownloads returns a signed GET URL for each of the objects, in the order of the request. All objects must be in
+	// the work's spec.
+	SignDownloads(ctx context.Context, in *SignDownloadsRequest, opts ...grpc.CallOption) (*SignDownloadsResponse, error)
+	// FetchObjects returns the bytes of small objects in the work's spec, without a request for each of them. The data of
+	// all chunks is the objects' bytes, one object after another in the order of the request. It fails with
+	// `objects_not_here` if the objects are not in a folder of the installation; the agent then uses SignDownloads.
+	FetchObjects(ctx context.Context, in *FetchObjectsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ObjectsChunk], error)
+	// SignDownload returns a signed GET URL for an object in the work's spec. Agents of the previous version call it for
+	// each object.
 	SignDownload(ctx context.Context, in *SignDownloadRequest, opts ...grpc.CallOption) (*SignedDownload, error)
 	// RenewCertificate issues a new certificate to the calling node, which authenticates with its current one. The node
 	// keeps its id; the private key never leaves the host.
@@ -75,6 +93,64 @@ func (c *agentServiceClient) MintIngestToken(ctx context.Context, in *MintIngest
 	return out, nil
 }
 
+func (c *agentServiceClient) GrantLease(ctx context.Context, in *GrantLeaseRequest, opts ...grpc.CallOption) (*GrantedLease, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GrantedLease)
+	err := c.cc.Invoke(ctx, AgentService_GrantLease_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *agentServiceClient) FetchWork(ctx context.Context, in *FetchWorkRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WorkChunk], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &AgentService_ServiceDesc.Streams[1], AgentService_FetchWork_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[FetchWorkRequest, WorkChunk]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type AgentService_FetchWorkClient = grpc.ServerStreamingClient[WorkChunk]
+
+func (c *agentServiceClient) SignDownloads(ctx context.Context, in *SignDownloadsRequest, opts ...grpc.CallOption) (*SignDownloadsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SignDownloadsResponse)
+	err := c.cc.Invoke(ctx, AgentService_SignDownloads_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *agentServiceClient) FetchObjects(ctx context.Context, in *FetchObjectsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ObjectsChunk], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &AgentService_ServiceDesc.Streams[2], AgentService_FetchObjects_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[FetchObjectsRequest, ObjectsChunk]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type AgentService_FetchObjectsClient = grpc.ServerStreamingClient[ObjectsChunk]
+
 func (c *agentServiceClient) SignDownload(ctx context.Context, in *SignDownloadRequest, opts ...grpc.CallOption) (*SignedDownload, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(SignedDownload)
@@ -104,10 +180,24 @@ func (c *agentServiceClient) RenewCertificate(ctx context.Context, in *RenewCert
 type AgentServiceServer interface {
 	// Connect is the agent's only outbound stream. The first message is `hello`.
 	Connect(grpc.BidiStreamingServer[ConnectRequest, ConnectResponse]) error
-	// MintIngestToken creates the ingest token of an attempt and revokes the previous one. It fails with a conflict if
-	// the generation or the fence is not the current one, or if the attempt's process has started.
+	// MintIngestToken creates the ingest token and the lease of an attempt and revokes the previous ones. It fails with a
+	// conflict if the generation or the fence is not the current one, or if the attempt's process has started.
 	MintIngestToken(context.Context, *MintIngestTokenRequest) (*IngestToken, error)
-	// SignDownload returns a signed GET URL for an object in the work's spec.
+	// GrantLease begins the lease of an engine with a new token, which replaces the previous token. It fails with a
+	// conflict if the generation or the fence is not the current one, or if the engine must end.
+	GrantLease(context.Context, *GrantLeaseRequest) (*GrantedLease, error)
+	// FetchWork returns a work with its spec: the data of all chunks together is a serialized Work. It fails with a
+	// conflict if the generation or the fence is not the current one.
+	FetchWork(*FetchWorkRequest, grpc.ServerStreamingServer[WorkChunk]) error
+	// SignDownloads returns a signed GET URL for each of the objects, in the order of the request. All objects must be in
+	// the work's spec.
+	SignDownloads(context.Context, *SignDownloadsRequest) (*SignDownloadsResponse, error)
+	// FetchObjects returns the bytes of small objects in the work's spec, without a request for each of them. The data of
+	// all chunks is the objects' bytes, one object after another in the order of the request. It fails with
+	// `objects_not_here` if the objects are not in a folder of the installation; the agent then uses SignDownloads.
+	FetchObjects(*FetchObjectsRequest, grpc.ServerStreamingServer[ObjectsChunk]) error
+	// SignDownload returns a signed GET URL for an object in the work's spec. Agents of the previous version call it for
+	// each object.
 	SignDownload(context.Context, *SignDownloadRequest) (*SignedDownload, error)
 	// RenewCertificate issues a new certificate to the calling node, which authenticates with its current one. The node
 	// keeps its id; the private key never leaves the host.
@@ -127,6 +217,18 @@ func (UnimplementedAgentServiceServer) Connect(grpc.BidiStreamingServer[ConnectR
 }
 func (UnimplementedAgentServiceServer) MintIngestToken(context.Context, *MintIngestTokenRequest) (*IngestToken, error) {
 	return nil, status.Error(codes.Unimplemented, "method MintIngestToken not implemented")
+}
+func (UnimplementedAgentServiceServer) GrantLease(context.Context, *GrantLeaseRequest) (*GrantedLease, error) {
+	return nil, status.Error(codes.Unimplemented, "method GrantLease not implemented")
+}
+func (UnimplementedAgentServiceServer) FetchWork(*FetchWorkRequest, grpc.ServerStreamingServer[WorkChunk]) error {
+	return status.Error(codes.Unimplemented, "method FetchWork not implemented")
+}
+func (UnimplementedAgentServiceServer) SignDownloads(context.Context, *SignDownloadsRequest) (*SignDownloadsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SignDownloads not implemented")
+}
+func (UnimplementedAgentServiceServer) FetchObjects(*FetchObjectsRequest, grpc.ServerStreamingServer[ObjectsChunk]) error {
+	return status.Error(codes.Unimplemented, "method FetchObjects not implemented")
 }
 func (UnimplementedAgentServiceServer) SignDownload(context.Context, *SignDownloadRequest) (*SignedDownload, error) {
 	return nil, status.Error(codes.Unimplemented, "method SignDownload not implemented")
@@ -180,6 +282,64 @@ func _AgentService_MintIngestToken_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AgentService_GrantLease_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GrantLeaseRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AgentServiceServer).GrantLease(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AgentService_GrantLease_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AgentServiceServer).GrantLease(ctx, req.(*GrantLeaseRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AgentService_FetchWork_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(FetchWorkRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(AgentServiceServer).FetchWork(m, &grpc.GenericServerStream[FetchWorkRequest, WorkChunk]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type AgentService_FetchWorkServer = grpc.ServerStreamingServer[WorkChunk]
+
+func _AgentService_SignDownloads_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SignDownloadsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AgentServiceServer).SignDownloads(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AgentService_SignDownloads_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AgentServiceServer).SignDownloads(ctx, req.(*SignDownloadsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AgentService_FetchObjects_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(FetchObjectsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(AgentServiceServer).FetchObjects(m, &grpc.GenericServerStream[FetchObjectsRequest, ObjectsChunk]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type AgentService_FetchObjectsServer = grpc.ServerStreamingServer[ObjectsChunk]
+
 func _AgentService_SignDownload_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(SignDownloadRequest)
 	if err := dec(in); err != nil {
@@ -228,6 +388,14 @@ var AgentService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _AgentService_MintIngestToken_Handler,
 		},
 		{
+			MethodName: "GrantLease",
+			Handler:    _AgentService_GrantLease_Handler,
+		},
+		{
+			MethodName: "SignDownloads",
+			Handler:    _AgentService_SignDownloads_Handler,
+		},
+		{
 			MethodName: "SignDownload",
 			Handler:    _AgentService_SignDownload_Handler,
 		},
@@ -242,6 +410,16 @@ var AgentService_ServiceDesc = grpc.ServiceDesc{
 			Handler:       _AgentService_Connect_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "FetchWork",
+			Handler:       _AgentService_FetchWork_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "FetchObjects",
+			Handler:       _AgentService_FetchObjects_Handler,
+			ServerStreams: true,
 		},
 	},
 	Metadata: "signalbox/jobs/v1/agent.proto",

@@ -28,6 +28,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// GetClusterRequest has no fields.
 type GetClusterRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -66,20 +67,24 @@ func (*GetClusterRequest) Descriptor() ([]byte, []int) {
 
 // Cluster is the capacity and the load of the whole installation.
 type Cluster struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Fleets int32                  `protobuf:"varint,1,opt,name=fleets,proto3" json:"fleets,omitempty"`
-	Nodes  int32                  `protobuf:"varint,2,opt,name=nodes,proto3" json:"nodes,omitempty"`
-	// The number of nodes by state; states without nodes are omitted.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of fleets, in any state.
+	Fleets int32 `protobuf:"varint,1,opt,name=fleets,proto3" json:"fleets,omitempty"`
+	// The number of nodes, in any state.
+	Nodes int32 `protobuf:"varint,2,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	// The number of nodes by state, as in `state` of a node; states without nodes are omitted.
 	NodesByState map[string]int32 `protobuf:"bytes,3,rep,name=nodes_by_state,json=nodesByState,proto3" json:"nodes_by_state,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// GPUs of nodes that are neither unhealthy nor lost.
+	// GPUs of nodes that are not lost.
 	GpusTotal int32 `protobuf:"varint,4,opt,name=gpus_total,json=gpusTotal,proto3" json:"gpus_total,omitempty"`
-	GpusFree  int32 `protobuf:"varint,5,opt,name=gpus_free,json=gpusFree,proto3" json:"gpus_free,omitempty"`
-	// GPUs of nodes that are unhealthy or lost.
+	// GPUs that no attempt or engine holds, of nodes that are not lost. They include GPUs of nodes that get no new work.
+	GpusFree int32 `protobuf:"varint,5,opt,name=gpus_free,json=gpusFree,proto3" json:"gpus_free,omitempty"`
+	// GPUs of nodes that are lost.
 	GpusUnhealthy int32 `protobuf:"varint,6,opt,name=gpus_unhealthy,json=gpusUnhealthy,proto3" json:"gpus_unhealthy,omitempty"`
-	// Jobs that wait, and jobs that are placed.
+	// Jobs in the queue, including those that wait before their next attempt.
 	JobsQueued int32 `protobuf:"varint,7,opt,name=jobs_queued,json=jobsQueued,proto3" json:"jobs_queued,omitempty"`
+	// Jobs that hold resources: those that have not ended and are neither queued nor paused.
 	JobsPlaced int32 `protobuf:"varint,8,opt,name=jobs_placed,json=jobsPlaced,proto3" json:"jobs_placed,omitempty"`
-	// Ordered by name. A node counts in each pool of its fleet.
+	// Every pool that a fleet serves, sorted by name. A node is counted in each pool of its fleet.
 	Pools         []*PoolSummary `protobuf:"bytes,9,rep,name=pools,proto3" json:"pools,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -181,13 +186,28 @@ func (x *Cluster) GetPools() []*PoolSummary {
 // PoolSummary is the capacity of one pool.
 type PoolSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Pool  string                 `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
-	Nodes int32                  `protobuf:"varint,2,opt,name=nodes,proto3" json:"nodes,omitempty"`
-	// Nodes that can take work now.
-	NodesReady    int32 `protobuf:"varint,3,opt,name=nodes_ready,json=nodesReady,proto3" json:"nodes_ready,omitempty"`
-	GpusTotal     int32 `protobuf:"varint,4,opt,name=gpus_total,json=gpusTotal,proto3" json:"gpus_total,omitempty"`
-	GpusFree      int32 `protobuf:"varint,5,opt,name=gpus_free,json=gpusFree,proto3" json:"gpus_free,omitempty"`
-	JobsQueued    int32 `protobuf:"varint,6,opt,name=jobs_queued,json=jobsQueued,proto3" json:"jobs_queued,omitempty"`
+	// Name of the pool.
+	Pool string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	// The number of nodes, in any state.
+	Nodes int32 `protobuf:"varint,2,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	// Nodes that are ready, not held by a cordon or drain, and in an active fleet. They may have no room.
+	NodesReady int32 `protobuf:"varint,3,opt,name=nodes_ready,json=nodesReady,proto3" json:"nodes_ready,omitempty"`
+	// GPUs of nodes that are not lost.
+	GpusTotal int32 `protobuf:"varint,4,opt,name=gpus_total,json=gpusTotal,proto3" json:"gpus_total,omitempty"`
+	// GPUs that no attempt or engine holds, of nodes that are not lost. They include GPUs of nodes that get no new work.
+	GpusFree int32 `protobuf:"varint,5,opt,name=gpus_free,json=gpusFree,proto3" json:"gpus_free,omitempty"`
+	// Queued jobs that request nodes of the pool. A job that requests several pools is counted in each.
+	JobsQueued int32 `protobuf:"varint,6,opt,name=jobs_queued,json=jobsQueued,proto3" json:"jobs_queued,omitempty"`
+	// `required`, the default: only nodes that isolate the work they run get work of the pool. `none`: nodes that do not
+	// isolate work may get it too, if they are set up to run work without isolation.
+	Isolation string `protobuf:"bytes,7,opt,name=isolation,proto3" json:"isolation,omitempty"`
+	// Nodes, in any state, that may run work of the pool, given how they isolate work.
+	NodesPermitted int32 `protobuf:"varint,8,opt,name=nodes_permitted,json=nodesPermitted,proto3" json:"nodes_permitted,omitempty"`
+	// The memory in units of 2^30 bytes that a job gets on each node if it requests none; 0 for no default.
+	DefaultMemoryGb int32 `protobuf:"varint,9,opt,name=default_memory_gb,json=defaultMemoryGb,proto3" json:"default_memory_gb,omitempty"`
+	// `continue`, the default: attempts that cannot renew their lease continue. `stop`: such attempts end themselves
+	// before the control plane gives them up, so that two copies of an attempt never run at the same time.
+	OnSilence     string `protobuf:"bytes,10,opt,name=on_silence,json=onSilence,proto3" json:"on_silence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -264,19 +284,201 @@ func (x *PoolSummary) GetJobsQueued() int32 {
 	return 0
 }
 
+func (x *PoolSummary) GetIsolation() string {
+	if x != nil {
+		return x.Isolation
+	}
+	return ""
+}
+
+func (x *PoolSummary) GetNodesPermitted() int32 {
+	if x != nil {
+		return x.NodesPermitted
+	}
+	return 0
+}
+
+func (x *PoolSummary) GetDefaultMemoryGb() int32 {
+	if x != nil {
+		return x.DefaultMemoryGb
+	}
+	return 0
+}
+
+func (x *PoolSummary) GetOnSilence() string {
+	if x != nil {
+		return x.OnSilence
+	}
+	return ""
+}
+
+// PoolSettings are the settings of a pool.
+type PoolSettings struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the pool.
+	Pool string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	// `required`, the default: only nodes that isolate the work they run get work of the pool. `none`: nodes that do not
+	// isolate work may get it too, if they are set up to run work without isolation.
+	Isolation string `protobuf:"bytes,2,opt,name=isolation,proto3" json:"isolation,omitempty"`
+	// The memory in units of 2^30 bytes that a job gets on each node if it requests none; 0 for no default.
+	DefaultMemoryGb int32 `protobuf:"varint,3,opt,name=default_memory_gb,json=defaultMemoryGb,proto3" json:"default_memory_gb,omitempty"`
+	// `continue`, the default: attempts that cannot renew their lease continue. `stop`: such attempts end themselves
+	// before the control plane gives them up, so that two copies of an attempt never run at the same time.
+	OnSilence     string `protobuf:"bytes,4,opt,name=on_silence,json=onSilence,proto3" json:"on_silence,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PoolSettings) Reset() {
+	*x = PoolSettings{}
+	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PoolSettings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PoolSettings) ProtoMessage() {}
+
+func (x *PoolSettings) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PoolSettings.ProtoReflect.Descriptor instead.
+func (*PoolSettings) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_cluster_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *PoolSettings) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *PoolSettings) GetIsolation() string {
+	if x != nil {
+		return x.Isolation
+	}
+	return ""
+}
+
+func (x *PoolSettings) GetDefaultMemoryGb() int32 {
+	if x != nil {
+		return x.DefaultMemoryGb
+	}
+	return 0
+}
+
+func (x *PoolSettings) GetOnSilence() string {
+	if x != nil {
+		return x.OnSilence
+	}
+	return ""
+}
+
+// UpdatePoolRequest contains the changes of a pool's settings. Fields that are unset do not change.
+type UpdatePoolRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the pool.
+	Pool string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	// `required`: only nodes that isolate the work they run get work of the pool. `none`: nodes that do not isolate work
+	// may get it too, if they are set up to run work without isolation.
+	Isolation *string `protobuf:"bytes,2,opt,name=isolation,proto3,oneof" json:"isolation,omitempty"`
+	// The memory in units of 2^30 bytes that a job gets on each node if it requests none; 0 for no default. Applies only
+	// to jobs that are submitted after the change: they wait for nodes with this memory and may not use more.
+	DefaultMemoryGb *int32 `protobuf:"varint,3,opt,name=default_memory_gb,json=defaultMemoryGb,proto3,oneof" json:"default_memory_gb,omitempty"`
+	// `continue`: attempts that cannot renew their lease continue. `stop`: such attempts end themselves before the
+	// control plane gives them up. Applies only to attempts whose processes start after the change.
+	OnSilence     *string `protobuf:"bytes,4,opt,name=on_silence,json=onSilence,proto3,oneof" json:"on_silence,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdatePoolRequest) Reset() {
+	*x = UpdatePoolRequest{}
+	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdatePoolRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdatePoolRequest) ProtoMessage() {}
+
+func (x *UpdatePoolRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdatePoolRequest.ProtoReflect.Descriptor instead.
+func (*UpdatePoolRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_cluster_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *UpdatePoolRequest) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *UpdatePoolRequest) GetIsolation() string {
+	if x != nil && x.Isolation != nil {
+		return *x.Isolation
+	}
+	return ""
+}
+
+func (x *UpdatePoolRequest) GetDefaultMemoryGb() int32 {
+	if x != nil && x.DefaultMemoryGb != nil {
+		return *x.DefaultMemoryGb
+	}
+	return 0
+}
+
+func (x *UpdatePoolRequest) GetOnSilence() string {
+	if x != nil && x.OnSilence != nil {
+		return *x.OnSilence
+	}
+	return ""
+}
+
+// ListQueueRequest selects a page of the queue.
 type ListQueueRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only jobs that request this pool.
-	Pool          *string `protobuf:"bytes,1,opt,name=pool,proto3,oneof" json:"pool,omitempty"`
-	Limit         *int32  `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32  `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	Pool *string `protobuf:"bytes,1,opt,name=pool,proto3,oneof" json:"pool,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListQueueRequest) Reset() {
 	*x = ListQueueRequest{}
-	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[3]
+	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -288,7 +490,7 @@ func (x *ListQueueRequest) String() string {
 func (*ListQueueRequest) ProtoMessage() {}
 
 func (x *ListQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[3]
+	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -301,7 +503,7 @@ func (x *ListQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueueRequest.ProtoReflect.Descriptor instead.
 func (*ListQueueRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_cluster_proto_rawDescGZIP(), []int{3}
+	return file_signalbox_jobs_v1_cluster_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListQueueRequest) GetPool() string {
@@ -325,16 +527,18 @@ func (x *ListQueueRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListQueueResponse is a page of the queue.
 type ListQueueResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Entries       []*QueueEntry          `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The queued jobs: those with a higher priority first, then those that were submitted earlier.
+	Entries       []*QueueEntry `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListQueueResponse) Reset() {
 	*x = ListQueueResponse{}
-	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[4]
+	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -346,7 +550,7 @@ func (x *ListQueueResponse) String() string {
 func (*ListQueueResponse) ProtoMessage() {}
 
 func (x *ListQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[4]
+	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -359,7 +563,7 @@ func (x *ListQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueueResponse.ProtoReflect.Descriptor instead.
 func (*ListQueueResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_cluster_proto_rawDescGZIP(), []int{4}
+	return file_signalbox_jobs_v1_cluster_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListQueueResponse) GetEntries() []*QueueEntry {
@@ -369,23 +573,32 @@ func (x *ListQueueResponse) GetEntries() []*QueueEntry {
 	return nil
 }
 
-// QueueEntry is a waiting job.
+// QueueEntry is a job in the queue.
 type QueueEntry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Position among the jobs that the scheduler considers, from 1; 0 if it does not consider the job yet, because the job
-	// is new or in backoff, or many jobs of its owner are ahead.
+	// Position among the jobs that the scheduler considers, from 1; 0 if it does not consider the job yet, because the
+	// job is new or in backoff, or many jobs of its owner are ahead.
 	Position int32 `protobuf:"varint,1,opt,name=position,proto3" json:"position,omitempty"`
-	// Null if the caller may not see the job.
-	JobId    *string  `protobuf:"bytes,2,opt,name=job_id,json=jobId,proto3,oneof" json:"job_id,omitempty"`
-	Name     *string  `protobuf:"bytes,3,opt,name=name,proto3,oneof" json:"name,omitempty"`
-	Pools    []string `protobuf:"bytes,4,rep,name=pools,proto3" json:"pools,omitempty"`
-	Nodes    int32    `protobuf:"varint,5,opt,name=nodes,proto3" json:"nodes,omitempty"`
-	Gpus     int32    `protobuf:"varint,6,opt,name=gpus,proto3" json:"gpus,omitempty"`
-	Priority int32    `protobuf:"varint,7,opt,name=priority,proto3" json:"priority,omitempty"`
-	// Why it waits: `account_quota`, `pool_capacity`, ...
+	// Id of the job, `job_...`; null if the caller may not see the job.
+	JobId *string `protobuf:"bytes,2,opt,name=job_id,json=jobId,proto3,oneof" json:"job_id,omitempty"`
+	// Name of the job; null if the caller may not see the job.
+	Name *string `protobuf:"bytes,3,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	// Names of the requested pools. If a job requests several groups of nodes, there is one name for each group.
+	Pools []string `protobuf:"bytes,4,rep,name=pools,proto3" json:"pools,omitempty"`
+	// The total number of nodes that the job requests.
+	Nodes int32 `protobuf:"varint,5,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	// The total number of GPUs that the job requests.
+	Gpus int32 `protobuf:"varint,6,opt,name=gpus,proto3" json:"gpus,omitempty"`
+	// 0 to 100; jobs with a higher priority are scheduled first.
+	Priority int32 `protobuf:"varint,7,opt,name=priority,proto3" json:"priority,omitempty"`
+	// `new`: the scheduler has not considered the job yet. `account_quota`, `team_quota`: the GPUs that the owner or the
+	// project's team already holds leave too few for the job. `pool_capacity`: a pool has no room, or too few suitable
+	// nodes. `isolation`: too few nodes isolate work as the pool requires, or can run a job without network access.
+	// `priority`: a pool is reserved for a job that is ahead. `backoff`: the job waits before its next attempt.
 	Reason string `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The reason as text, which may name other jobs; null if the caller may not see the job.
-	ReasonDetail  *string                `protobuf:"bytes,9,opt,name=reason_detail,json=reasonDetail,proto3,oneof" json:"reason_detail,omitempty"`
+	ReasonDetail *string `protobuf:"bytes,9,opt,name=reason_detail,json=reasonDetail,proto3,oneof" json:"reason_detail,omitempty"`
+	// When the job entered the queue: at its submission, after its last attempt, or when it was resumed.
 	Since         *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -393,7 +606,7 @@ type QueueEntry struct {
 
 func (x *QueueEntry) Reset() {
 	*x = QueueEntry{}
-	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[5]
+	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -405,7 +618,7 @@ func (x *QueueEntry) String() string {
 func (*QueueEntry) ProtoMessage() {}
 
 func (x *QueueEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[5]
+	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -418,7 +631,7 @@ func (x *QueueEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueEntry.ProtoReflect.Descriptor instead.
 func (*QueueEntry) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_cluster_proto_rawDescGZIP(), []int{5}
+	return file_signalbox_jobs_v1_cluster_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *QueueEntry) GetPosition() int32 {
@@ -491,16 +704,18 @@ func (x *QueueEntry) GetSince() *timestamppb.Timestamp {
 	return nil
 }
 
+// GetNodeRequest names a node.
 type GetNodeRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	NodeId        string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the node, `nod_...`.
+	NodeId        string `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[6]
+	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -512,7 +727,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[6]
+	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -525,7 +740,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_cluster_proto_rawDescGZIP(), []int{6}
+	return file_signalbox_jobs_v1_cluster_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetNodeRequest) GetNodeId() string {
@@ -535,12 +750,18 @@ func (x *GetNodeRequest) GetNodeId() string {
 	return ""
 }
 
+// DrainNodeRequest states how a node is drained.
 type DrainNodeRequest struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	NodeId string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	Mode   DrainMode              `protobuf:"varint,2,opt,name=mode,proto3,enum=signalbox.jobs.v1.DrainMode" json:"mode,omitempty"`
-	// Seconds until remaining work is ended; if unset, never. `kill` does not wait for it.
-	DeadlineS     *int32  `protobuf:"varint,3,opt,name=deadline_s,json=deadlineS,proto3,oneof" json:"deadline_s,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the node, `nod_...`.
+	NodeId string `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// How the running work ends. `wait`: it continues until it ends by itself. `checkpoint`: attempts are paused with a
+	// checkpoint and continue on other nodes; attempts that cannot save a checkpoint keep running; engines are moved to
+	// other nodes at once. `kill`: it is ended at once and queued for other nodes.
+	Mode DrainMode `protobuf:"varint,2,opt,name=mode,proto3,enum=signalbox.jobs.v1.DrainMode" json:"mode,omitempty"`
+	// Seconds until remaining work is ended; if unset, it is never ended. The mode `kill` ignores this field.
+	DeadlineS *int32 `protobuf:"varint,3,opt,name=deadline_s,json=deadlineS,proto3,oneof" json:"deadline_s,omitempty"`
+	// Why, for other users: every user can read it.
 	Reason        *string `protobuf:"bytes,4,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -548,7 +769,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[7]
+	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -560,7 +781,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[7]
+	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -573,7 +794,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_cluster_proto_rawDescGZIP(), []int{7}
+	return file_signalbox_jobs_v1_cluster_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DrainNodeRequest) GetNodeId() string {
@@ -604,17 +825,20 @@ func (x *DrainNodeRequest) GetReason() string {
 	return ""
 }
 
+// CordonNodeRequest names the node to cordon.
 type CordonNodeRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	NodeId        string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	Reason        *string                `protobuf:"bytes,2,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the node, `nod_...`.
+	NodeId string `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// Why, for other users: every user can read it.
+	Reason        *string `protobuf:"bytes,2,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CordonNodeRequest) Reset() {
 	*x = CordonNodeRequest{}
-	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[8]
+	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -626,7 +850,7 @@ func (x *CordonNodeRequest) String() string {
 func (*CordonNodeRequest) ProtoMessage() {}
 
 func (x *CordonNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[8]
+	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -639,7 +863,7 @@ func (x *CordonNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CordonNodeRequest.ProtoReflect.Descriptor instead.
 func (*CordonNodeRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_cluster_proto_rawDescGZIP(), []int{8}
+	return file_signalbox_jobs_v1_cluster_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CordonNodeRequest) GetNodeId() string {
@@ -656,16 +880,18 @@ func (x *CordonNodeRequest) GetReason() string {
 	return ""
 }
 
+// DeleteNodeRequest names the node to remove.
 type DeleteNodeRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	NodeId        string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the node, `nod_...`.
+	NodeId        string `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DeleteNodeRequest) Reset() {
 	*x = DeleteNodeRequest{}
-	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[9]
+	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -677,7 +903,7 @@ func (x *DeleteNodeRequest) String() string {
 func (*DeleteNodeRequest) ProtoMessage() {}
 
 func (x *DeleteNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[9]
+	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -690,7 +916,7 @@ func (x *DeleteNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteNodeRequest.ProtoReflect.Descriptor instead.
 func (*DeleteNodeRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_cluster_proto_rawDescGZIP(), []int{9}
+	return file_signalbox_jobs_v1_cluster_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *DeleteNodeRequest) GetNodeId() string {
@@ -700,16 +926,18 @@ func (x *DeleteNodeRequest) GetNodeId() string {
 	return ""
 }
 
+// UncordonNodeRequest names the node that can get work again.
 type UncordonNodeRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	NodeId        string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the node, `nod_...`.
+	NodeId        string `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UncordonNodeRequest) Reset() {
 	*x = UncordonNodeRequest{}
-	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[10]
+	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -721,7 +949,7 @@ func (x *UncordonNodeRequest) String() string {
 func (*UncordonNodeRequest) ProtoMessage() {}
 
 func (x *UncordonNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[10]
+	mi := &file_signalbox_jobs_v1_cluster_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -734,7 +962,7 @@ func (x *UncordonNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UncordonNodeRequest.ProtoReflect.Descriptor instead.
 func (*UncordonNodeRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_cluster_proto_rawDescGZIP(), []int{10}
+	return file_signalbox_jobs_v1_cluster_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *UncordonNodeRequest) GetNodeId() string {
@@ -765,7 +993,7 @@ const file_signalbox_jobs_v1_cluster_proto_rawDesc = "" +
 	"\x05pools\x18\t \x03(\v2\x1e.signalbox.jobs.v1.PoolSummaryR\x05pools\x1a?\n" +
 	"\x11NodesByStateEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\xb5\x01\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\xc7\x02\n" +
 	"\vPoolSummary\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\x05R\x05nodes\x12\x1f\n" +
@@ -775,7 +1003,29 @@ const file_signalbox_jobs_v1_cluster_proto_rawDesc = "" +
 	"gpus_total\x18\x04 \x01(\x05R\tgpusTotal\x12\x1b\n" +
 	"\tgpus_free\x18\x05 \x01(\x05R\bgpusFree\x12\x1f\n" +
 	"\vjobs_queued\x18\x06 \x01(\x05R\n" +
-	"jobsQueued\"\xa5\x01\n" +
+	"jobsQueued\x12\x1c\n" +
+	"\tisolation\x18\a \x01(\tR\tisolation\x12'\n" +
+	"\x0fnodes_permitted\x18\b \x01(\x05R\x0enodesPermitted\x12*\n" +
+	"\x11default_memory_gb\x18\t \x01(\x05R\x0fdefaultMemoryGb\x12\x1d\n" +
+	"\n" +
+	"on_silence\x18\n" +
+	" \x01(\tR\tonSilence\"\x8b\x01\n" +
+	"\fPoolSettings\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x1c\n" +
+	"\tisolation\x18\x02 \x01(\tR\tisolation\x12*\n" +
+	"\x11default_memory_gb\x18\x03 \x01(\x05R\x0fdefaultMemoryGb\x12\x1d\n" +
+	"\n" +
+	"on_silence\x18\x04 \x01(\tR\tonSilence\"\x98\x02\n" +
+	"\x11UpdatePoolRequest\x12\x1d\n" +
+	"\x04pool\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x04pool\x128\n" +
+	"\tisolation\x18\x02 \x01(\tB\x15\xbaH\x12r\x10R\brequiredR\x04noneH\x00R\tisolation\x88\x01\x01\x12<\n" +
+	"\x11default_memory_gb\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80\x04(\x00H\x01R\x0fdefaultMemoryGb\x88\x01\x01\x129\n" +
+	"\n" +
+	"on_silence\x18\x04 \x01(\tB\x15\xbaH\x12r\x10R\bcontinueR\x04stopH\x02R\tonSilence\x88\x01\x01B\f\n" +
+	"\n" +
+	"_isolationB\x14\n" +
+	"\x12_default_memory_gbB\r\n" +
+	"\v_on_silence\"\xa5\x01\n" +
 	"\x10ListQueueRequest\x12\"\n" +
 	"\x04pool\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x00R\x04pool\x88\x01\x01\x12%\n" +
 	"\x05limit\x18\x02 \x01(\x05B\n" +
@@ -822,7 +1072,7 @@ const file_signalbox_jobs_v1_cluster_proto_rawDesc = "" +
 	"\x11DeleteNodeRequest\x12 \n" +
 	"\anode_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06nodeId\"7\n" +
 	"\x13UncordonNodeRequest\x12 \n" +
-	"\anode_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06nodeId2\xc8\a\n" +
+	"\anode_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06nodeId2\xd6\b\n" +
 	"\x0eClusterService\x12q\n" +
 	"\n" +
 	"GetCluster\x12$.signalbox.jobs.v1.GetClusterRequest\x1a\x1a.signalbox.jobs.v1.Cluster\"!\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02\x0e\x12\f/api/cluster\x90\x02\x01\x12\x88\x01\n" +
@@ -838,7 +1088,10 @@ const file_signalbox_jobs_v1_cluster_proto_rawDesc = "" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x02'\"%/api/cluster/nodes/{node_id}/uncordon\x12\x82\x01\n" +
 	"\n" +
 	"DeleteNode\x12$.signalbox.jobs.v1.DeleteNodeRequest\x1a\x16.google.protobuf.Empty\"6\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x1e*\x1c/api/cluster/nodes/{node_id}BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x1e*\x1c/api/cluster/nodes/{node_id}\x12\x8b\x01\n" +
+	"\n" +
+	"UpdatePool\x12$.signalbox.jobs.v1.UpdatePoolRequest\x1a\x1f.signalbox.jobs.v1.PoolSettings\"6\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x1e:\x01*2\x19/api/cluster/pools/{pool}BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
 
 var (
 	file_signalbox_jobs_v1_cluster_proto_rawDescOnce sync.Once
@@ -852,47 +1105,51 @@ func file_signalbox_jobs_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_signalbox_jobs_v1_cluster_proto_rawDescData
 }
 
-var file_signalbox_jobs_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_signalbox_jobs_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_signalbox_jobs_v1_cluster_proto_goTypes = []any{
 	(*GetClusterRequest)(nil),     // 0: signalbox.jobs.v1.GetClusterRequest
 	(*Cluster)(nil),               // 1: signalbox.jobs.v1.Cluster
 	(*PoolSummary)(nil),           // 2: signalbox.jobs.v1.PoolSummary
-	(*ListQueueRequest)(nil),      // 3: signalbox.jobs.v1.ListQueueRequest
-	(*ListQueueResponse)(nil),     // 4: signalbox.jobs.v1.ListQueueResponse
-	(*QueueEntry)(nil),            // 5: signalbox.jobs.v1.QueueEntry
-	(*GetNodeRequest)(nil),        // 6: signalbox.jobs.v1.GetNodeRequest
-	(*DrainNodeRequest)(nil),      // 7: signalbox.jobs.v1.DrainNodeRequest
-	(*CordonNodeRequest)(nil),     // 8: signalbox.jobs.v1.CordonNodeRequest
-	(*DeleteNodeRequest)(nil),     // 9: signalbox.jobs.v1.DeleteNodeRequest
-	(*UncordonNodeRequest)(nil),   // 10: signalbox.jobs.v1.UncordonNodeRequest
-	nil,                           // 11: signalbox.jobs.v1.Cluster.NodesByStateEntry
-	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
-	(DrainMode)(0),                // 13: signalbox.jobs.v1.DrainMode
-	(*Node)(nil),                  // 14: signalbox.jobs.v1.Node
-	(*emptypb.Empty)(nil),         // 15: google.protobuf.Empty
+	(*PoolSettings)(nil),          // 3: signalbox.jobs.v1.PoolSettings
+	(*UpdatePoolRequest)(nil),     // 4: signalbox.jobs.v1.UpdatePoolRequest
+	(*ListQueueRequest)(nil),      // 5: signalbox.jobs.v1.ListQueueRequest
+	(*ListQueueResponse)(nil),     // 6: signalbox.jobs.v1.ListQueueResponse
+	(*QueueEntry)(nil),            // 7: signalbox.jobs.v1.QueueEntry
+	(*GetNodeRequest)(nil),        // 8: signalbox.jobs.v1.GetNodeRequest
+	(*DrainNodeRequest)(nil),      // 9: signalbox.jobs.v1.DrainNodeRequest
+	(*CordonNodeRequest)(nil),     // 10: signalbox.jobs.v1.CordonNodeRequest
+	(*DeleteNodeRequest)(nil),     // 11: signalbox.jobs.v1.DeleteNodeRequest
+	(*UncordonNodeRequest)(nil),   // 12: signalbox.jobs.v1.UncordonNodeRequest
+	nil,                           // 13: signalbox.jobs.v1.Cluster.NodesByStateEntry
+	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
+	(DrainMode)(0),                // 15: signalbox.jobs.v1.DrainMode
+	(*Node)(nil),                  // 16: signalbox.jobs.v1.Node
+	(*emptypb.Empty)(nil),         // 17: google.protobuf.Empty
 }
 var file_signalbox_jobs_v1_cluster_proto_depIdxs = []int32{
-	11, // 0: signalbox.jobs.v1.Cluster.nodes_by_state:type_name -> signalbox.jobs.v1.Cluster.NodesByStateEntry
+	13, // 0: signalbox.jobs.v1.Cluster.nodes_by_state:type_name -> signalbox.jobs.v1.Cluster.NodesByStateEntry
 	2,  // 1: signalbox.jobs.v1.Cluster.pools:type_name -> signalbox.jobs.v1.PoolSummary
-	5,  // 2: signalbox.jobs.v1.ListQueueResponse.entries:type_name -> signalbox.jobs.v1.QueueEntry
-	12, // 3: signalbox.jobs.v1.QueueEntry.since:type_name -> google.protobuf.Timestamp
-	13, // 4: signalbox.jobs.v1.DrainNodeRequest.mode:type_name -> signalbox.jobs.v1.DrainMode
+	7,  // 2: signalbox.jobs.v1.ListQueueResponse.entries:type_name -> signalbox.jobs.v1.QueueEntry
+	14, // 3: signalbox.jobs.v1.QueueEntry.since:type_name -> google.protobuf.Timestamp
+	15, // 4: signalbox.jobs.v1.DrainNodeRequest.mode:type_name -> signalbox.jobs.v1.DrainMode
 	0,  // 5: signalbox.jobs.v1.ClusterService.GetCluster:input_type -> signalbox.jobs.v1.GetClusterRequest
-	3,  // 6: signalbox.jobs.v1.ClusterService.ListQueue:input_type -> signalbox.jobs.v1.ListQueueRequest
-	6,  // 7: signalbox.jobs.v1.ClusterService.GetNode:input_type -> signalbox.jobs.v1.GetNodeRequest
-	7,  // 8: signalbox.jobs.v1.ClusterService.DrainNode:input_type -> signalbox.jobs.v1.DrainNodeRequest
-	8,  // 9: signalbox.jobs.v1.ClusterService.CordonNode:input_type -> signalbox.jobs.v1.CordonNodeRequest
-	10, // 10: signalbox.jobs.v1.ClusterService.UncordonNode:input_type -> signalbox.jobs.v1.UncordonNodeRequest
-	9,  // 11: signalbox.jobs.v1.ClusterService.DeleteNode:input_type -> signalbox.jobs.v1.DeleteNodeRequest
-	1,  // 12: signalbox.jobs.v1.ClusterService.GetCluster:output_type -> signalbox.jobs.v1.Cluster
-	4,  // 13: signalbox.jobs.v1.ClusterService.ListQueue:output_type -> signalbox.jobs.v1.ListQueueResponse
-	14, // 14: signalbox.jobs.v1.ClusterService.GetNode:output_type -> signalbox.jobs.v1.Node
-	14, // 15: signalbox.jobs.v1.ClusterService.DrainNode:output_type -> signalbox.jobs.v1.Node
-	14, // 16: signalbox.jobs.v1.ClusterService.CordonNode:output_type -> signalbox.jobs.v1.Node
-	14, // 17: signalbox.jobs.v1.ClusterService.UncordonNode:output_type -> signalbox.jobs.v1.Node
-	15, // 18: signalbox.jobs.v1.ClusterService.DeleteNode:output_type -> google.protobuf.Empty
-	12, // [12:19] is the sub-list for method output_type
-	5,  // [5:12] is the sub-list for method input_type
+	5,  // 6: signalbox.jobs.v1.ClusterService.ListQueue:input_type -> signalbox.jobs.v1.ListQueueRequest
+	8,  // 7: signalbox.jobs.v1.ClusterService.GetNode:input_type -> signalbox.jobs.v1.GetNodeRequest
+	9,  // 8: signalbox.jobs.v1.ClusterService.DrainNode:input_type -> signalbox.jobs.v1.DrainNodeRequest
+	10, // 9: signalbox.jobs.v1.ClusterService.CordonNode:input_type -> signalbox.jobs.v1.CordonNodeRequest
+	12, // 10: signalbox.jobs.v1.ClusterService.UncordonNode:input_type -> signalbox.jobs.v1.UncordonNodeRequest
+	11, // 11: signalbox.jobs.v1.ClusterService.DeleteNode:input_type -> signalbox.jobs.v1.DeleteNodeRequest
+	4,  // 12: signalbox.jobs.v1.ClusterService.UpdatePool:input_type -> signalbox.jobs.v1.UpdatePoolRequest
+	1,  // 13: signalbox.jobs.v1.ClusterService.GetCluster:output_type -> signalbox.jobs.v1.Cluster
+	6,  // 14: signalbox.jobs.v1.ClusterService.ListQueue:output_type -> signalbox.jobs.v1.ListQueueResponse
+	16, // 15: signalbox.jobs.v1.ClusterService.GetNode:output_type -> signalbox.jobs.v1.Node
+	16, // 16: signalbox.jobs.v1.ClusterService.DrainNode:output_type -> signalbox.jobs.v1.Node
+	16, // 17: signalbox.jobs.v1.ClusterService.CordonNode:output_type -> signalbox.jobs.v1.Node
+	16, // 18: signalbox.jobs.v1.ClusterService.UncordonNode:output_type -> signalbox.jobs.v1.Node
+	17, // 19: signalbox.jobs.v1.ClusterService.DeleteNode:output_type -> google.protobuf.Empty
+	3,  // 20: signalbox.jobs.v1.ClusterService.UpdatePool:output_type -> signalbox.jobs.v1.PoolSettings
+	13, // [13:21] is the sub-list for method output_type
+	5,  // [5:13] is the sub-list for method input_type
 	5,  // [5:5] is the sub-list for extension type_name
 	5,  // [5:5] is the sub-list for extension extendee
 	0,  // [0:5] is the sub-list for field type_name
@@ -904,17 +1161,18 @@ func file_signalbox_jobs_v1_cluster_proto_init() {
 		return
 	}
 	file_signalbox_jobs_v1_fleet_proto_init()
-	file_signalbox_jobs_v1_cluster_proto_msgTypes[3].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_cluster_proto_msgTypes[4].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_cluster_proto_msgTypes[5].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_cluster_proto_msgTypes[7].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_cluster_proto_msgTypes[8].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_cluster_proto_msgTypes[9].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_cluster_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_jobs_v1_cluster_proto_rawDesc), len(file_signalbox_jobs_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -29,6 +29,7 @@ const (
 	ClusterService_CordonNode_FullMethodName   = "/signalbox.jobs.v1.ClusterService/CordonNode"
 	ClusterService_UncordonNode_FullMethodName = "/signalbox.jobs.v1.ClusterService/UncordonNode"
 	ClusterService_DeleteNode_FullMethodName   = "/signalbox.jobs.v1.ClusterService/DeleteNode"
+	ClusterService_UpdatePool_FullMethodName   = "/signalbox.jobs.v1.ClusterService/UpdatePool"
 )
 
 // ClusterServiceClient is the client API for ClusterService service.
@@ -42,19 +43,24 @@ type ClusterServiceClient interface {
 	// ListQueue lists the waiting jobs in scheduling order. Jobs that the caller may not see are listed without their
 	// names.
 	ListQueue(ctx context.Context, in *ListQueueRequest, opts ...grpc.CallOption) (*ListQueueResponse, error)
+	// GetNode returns a node.
 	GetNode(ctx context.Context, in *GetNodeRequest, opts ...grpc.CallOption) (*Node, error)
 	// DrainNode empties a node: it gets no new work, and its running work ends as the mode specifies. A repeated call
-	// changes mode, deadline and reason. Without a deadline, `wait` waits until all work has ended; engines run until
-	// their revision is stopped.
+	// changes mode, deadline and reason. Without a deadline, the mode `wait` waits until all work has ended; engines run
+	// until their revision is stopped.
 	DrainNode(ctx context.Context, in *DrainNodeRequest, opts ...grpc.CallOption) (*Node, error)
-	// CordonNode keeps new work off a node; running work continues. If the node is being drained, it is a conflict.
+	// CordonNode keeps new work off a node; running work continues. If the node is being drained, the call fails with a
+	// conflict.
 	CordonNode(ctx context.Context, in *CordonNodeRequest, opts ...grpc.CallOption) (*Node, error)
-	// UncordonNode ends a cordon or a drain.
+	// UncordonNode ends a cordon or a drain. Work that the drain has already ended or moved does not return.
 	UncordonNode(ctx context.Context, in *UncordonNodeRequest, opts ...grpc.CallOption) (*Node, error)
 	// DeleteNode removes a node, whatever its state. Its certificate and the ingest tokens of its attempts are refused at
-	// once. Its work is given up as on a lost node: attempts are queued for a retry, engines for another node. To move the
-	// work first, drain the node. The host can join again with a new join token.
+	// once. Its work is given up as on a lost node: attempts are queued for a retry, and engines are queued for another
+	// node. To move the work first, drain the node. The host can join again with a new join token.
 	DeleteNode(ctx context.Context, in *DeleteNodeRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
+	// UpdatePool changes a pool's settings. A new isolation applies to works that are placed from then on; placed works
+	// continue. When no fleet serves the pool any more, its settings are removed.
+	UpdatePool(ctx context.Context, in *UpdatePoolRequest, opts ...grpc.CallOption) (*PoolSettings, error)
 }
 
 type clusterServiceClient struct {
@@ -135,6 +141,16 @@ func (c *clusterServiceClient) DeleteNode(ctx context.Context, in *DeleteNodeReq
 	return out, nil
 }
 
+func (c *clusterServiceClient) UpdatePool(ctx context.Context, in *UpdatePoolRequest, opts ...grpc.CallOption) (*PoolSettings, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PoolSettings)
+	err := c.cc.Invoke(ctx, ClusterService_UpdatePool_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ClusterServiceServer is the server API for ClusterService service.
 // All implementations must embed UnimplementedClusterServiceServer
 // for forward compatibility.
@@ -146,19 +162,24 @@ type ClusterServiceServer interface {
 	// ListQueue lists the waiting jobs in scheduling order. Jobs that the caller may not see are listed without their
 	// names.
 	ListQueue(context.Context, *ListQueueRequest) (*ListQueueResponse, error)
+	// GetNode returns a node.
 	GetNode(context.Context, *GetNodeRequest) (*Node, error)
 	// DrainNode empties a node: it gets no new work, and its running work ends as the mode specifies. A repeated call
-	// changes mode, deadline and reason. Without a deadline, `wait` waits until all work has ended; engines run until
-	// their revision is stopped.
+	// changes mode, deadline and reason. Without a deadline, the mode `wait` waits until all work has ended; engines run
+	// until their revision is stopped.
 	DrainNode(context.Context, *DrainNodeRequest) (*Node, error)
-	// CordonNode keeps new work off a node; running work continues. If the node is being drained, it is a conflict.
+	// CordonNode keeps new work off a node; running work continues. If the node is being drained, the call fails with a
+	// conflict.
 	CordonNode(context.Context, *CordonNodeRequest) (*Node, error)
-	// UncordonNode ends a cordon or a drain.
+	// UncordonNode ends a cordon or a drain. Work that the drain has already ended or moved does not return.
 	UncordonNode(context.Context, *UncordonNodeRequest) (*Node, error)
 	// DeleteNode removes a node, whatever its state. Its certificate and the ingest tokens of its attempts are refused at
-	// once. Its work is given up as on a lost node: attempts are queued for a retry, engines for another node. To move the
-	// work first, drain the node. The host can join again with a new join token.
+	// once. Its work is given up as on a lost node: attempts are queued for a retry, and engines are queued for another
+	// node. To move the work first, drain the node. The host can join again with a new join token.
 	DeleteNode(context.Context, *DeleteNodeRequest) (*emptypb.Empty, error)
+	// UpdatePool changes a pool's settings. A new isolation applies to works that are placed from then on; placed works
+	// continue. When no fleet serves the pool any more, its settings are removed.
+	UpdatePool(context.Context, *UpdatePoolRequest) (*PoolSettings, error)
 	mustEmbedUnimplementedClusterServiceServer()
 }
 
@@ -189,6 +210,9 @@ func (UnimplementedClusterServiceServer) UncordonNode(context.Context, *Uncordon
 }
 func (UnimplementedClusterServiceServer) DeleteNode(context.Context, *DeleteNodeRequest) (*emptypb.Empty, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteNode not implemented")
+}
+func (UnimplementedClusterServiceServer) UpdatePool(context.Context, *UpdatePoolRequest) (*PoolSettings, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdatePool not implemented")
 }
 func (UnimplementedClusterServiceServer) mustEmbedUnimplementedClusterServiceServer() {}
 func (UnimplementedClusterServiceServer) testEmbeddedByValue()                        {}
@@ -337,6 +361,24 @@ func _ClusterService_DeleteNode_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ClusterService_UpdatePool_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdatePoolRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).UpdatePool(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_UpdatePool_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).UpdatePool(ctx, req.(*UpdatePoolRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ClusterService_ServiceDesc is the grpc.ServiceDesc for ClusterService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -371,6 +413,10 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DeleteNode",
 			Handler:    _ClusterService_DeleteNode_Handler,
+		},
+		{
+			MethodName: "UpdatePool",
+			Handler:    _ClusterService_UpdatePool_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -26,13 +26,17 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// FleetKind is the way in which a fleet starts work.
 type FleetKind int32
 
 const (
 	FleetKind_FLEET_KIND_UNSPECIFIED FleetKind = 0
-	FleetKind_FLEET_KIND_AGENT       FleetKind = 1
-	FleetKind_FLEET_KIND_KUBERNETES  FleetKind = 2
-	FleetKind_FLEET_KIND_SLURM       FleetKind = 3
+	// An agent runs on each node.
+	FleetKind_FLEET_KIND_AGENT FleetKind = 1
+	// A Kubernetes cluster. Not supported yet.
+	FleetKind_FLEET_KIND_KUBERNETES FleetKind = 2
+	// A Slurm cluster. Not supported yet.
+	FleetKind_FLEET_KIND_SLURM FleetKind = 3
 )
 
 // Enum value maps for FleetKind.
@@ -83,12 +87,12 @@ type DrainMode int32
 
 const (
 	DrainMode_DRAIN_MODE_UNSPECIFIED DrainMode = 0
-	// It runs to its end or to the deadline, and is then ended as by `kill`.
+	// Running work continues until it ends by itself. At the deadline, the remaining work is ended as by `kill`.
 	DrainMode_DRAIN_MODE_WAIT DrainMode = 1
 	// Running attempts are paused with a checkpoint and continue on other nodes; attempts that cannot save a checkpoint
 	// keep running, as with `wait`. Engines and work that has not started are moved to other nodes at once.
 	DrainMode_DRAIN_MODE_CHECKPOINT DrainMode = 2
-	// It is ended at once: attempts are queued for a retry, engines for another node.
+	// Running work is ended at once: attempts are queued for a retry, and engines are queued for another node.
 	DrainMode_DRAIN_MODE_KILL DrainMode = 3
 )
 
@@ -135,21 +139,33 @@ func (DrainMode) EnumDescriptor() ([]byte, []int) {
 	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{1}
 }
 
+// Fleet is a group of nodes with one way of starting work.
 type Fleet struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Name  string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Kind  FleetKind              `protobuf:"varint,3,opt,name=kind,proto3,enum=signalbox.jobs.v1.FleetKind" json:"kind,omitempty"`
-	// `active`, `draining` or `disabled`.
-	State     string                 `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
-	Pools     []string               `protobuf:"bytes,5,rep,name=pools,proto3" json:"pools,omitempty"`
-	Nodes     int32                  `protobuf:"varint,6,opt,name=nodes,proto3" json:"nodes,omitempty"`
-	GpusTotal int32                  `protobuf:"varint,7,opt,name=gpus_total,json=gpusTotal,proto3" json:"gpus_total,omitempty"`
-	GpusFree  int32                  `protobuf:"varint,8,opt,name=gpus_free,json=gpusFree,proto3" json:"gpus_free,omitempty"`
+	// Id of the fleet, `flt_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Name of the fleet, unique among all fleets.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// How the fleet starts work. Only fleets of kind `agent` exist yet.
+	Kind FleetKind `protobuf:"varint,3,opt,name=kind,proto3,enum=signalbox.jobs.v1.FleetKind" json:"kind,omitempty"`
+	// `active`: nodes of the fleet get work. `draining`: they get no new work; new jobs for its pools are admitted and
+	// wait. `disabled`: they get no new work, and new jobs for its pools are refused, unless another fleet serves the
+	// pool.
+	State string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
+	// Names of the pools that the fleet serves. Jobs request nodes by the name of a pool; each node of the fleet is in
+	// all of the fleet's pools.
+	Pools []string `protobuf:"bytes,5,rep,name=pools,proto3" json:"pools,omitempty"`
+	// The number of nodes, in any state.
+	Nodes int32 `protobuf:"varint,6,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	// GPUs of nodes that are not lost.
+	GpusTotal int32 `protobuf:"varint,7,opt,name=gpus_total,json=gpusTotal,proto3" json:"gpus_total,omitempty"`
+	// GPUs that no attempt or engine holds, of nodes that are not lost. They include GPUs of nodes that get no new work.
+	GpusFree int32 `protobuf:"varint,8,opt,name=gpus_free,json=gpusFree,proto3" json:"gpus_free,omitempty"`
+	// When the fleet was created.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// GPUs of nodes that are unhealthy or lost; they count neither in the total nor as free.
+	// GPUs of lost nodes; no other node is found unhealthy. `gpus_total` and `gpus_free` do not include them.
 	GpusUnhealthy int32 `protobuf:"varint,10,opt,name=gpus_unhealthy,json=gpusUnhealthy,proto3" json:"gpus_unhealthy,omitempty"`
-	// Last contact with one of its nodes; null before the first.
+	// Last contact with a node of the fleet; null before the first contact.
 	LastSeenAt    *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -262,30 +278,47 @@ func (x *Fleet) GetLastSeenAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// Node is one machine of a fleet.
 type Node struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Id      string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	FleetId string                 `protobuf:"bytes,2,opt,name=fleet_id,json=fleetId,proto3" json:"fleet_id,omitempty"`
-	Name    string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// `joining`, `ready`, `cordoned`, `draining`, `drained`, `unhealthy` or `lost`. An admin's cordon or drain shows
-	// while the node is healthy: a cordoned node that was lost is cordoned again when it returns.
-	State       string   `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
-	Pools       []string `protobuf:"bytes,5,rep,name=pools,proto3" json:"pools,omitempty"`
-	Gpus        int32    `protobuf:"varint,6,opt,name=gpus,proto3" json:"gpus,omitempty"`
-	GpusFree    int32    `protobuf:"varint,7,opt,name=gpus_free,json=gpusFree,proto3" json:"gpus_free,omitempty"`
-	Cpus        int32    `protobuf:"varint,8,opt,name=cpus,proto3" json:"cpus,omitempty"`
-	MemoryBytes int64    `protobuf:"varint,9,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
-	// How limits are enforced: `cgroup2`, `cgroup1` or `rlimit`.
-	Limits     string                 `protobuf:"bytes,10,opt,name=limits,proto3" json:"limits,omitempty"`
-	Version    string                 `protobuf:"bytes,11,opt,name=version,proto3" json:"version,omitempty"`
-	JoinedAt   *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=joined_at,json=joinedAt,proto3" json:"joined_at,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the node, `nod_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Id of the fleet, `flt_...`.
+	FleetId string `protobuf:"bytes,2,opt,name=fleet_id,json=fleetId,proto3" json:"fleet_id,omitempty"`
+	// Host name that the machine reported when it joined; not unique.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// `joining`: the node has joined, but not connected yet. `ready`: it can get work, if its fleet is active.
+	// `cordoned`: an admin keeps new work off it. `draining`: an admin drains it, and it still has work. `drained`: it is
+	// drained and has no work. `lost`: it has sent nothing for too long. An admin's cordon or drain is not shown while
+	// the node is lost or joining: a cordoned node that was lost is `cordoned` again when it returns. Signalbox does not
+	// test the hardware of nodes, so no node has the state `unhealthy`; cordon a node with faulty hardware.
+	State string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
+	// Names of the pools of the node's fleet.
+	Pools []string `protobuf:"bytes,5,rep,name=pools,proto3" json:"pools,omitempty"`
+	// The number of GPUs.
+	Gpus int32 `protobuf:"varint,6,opt,name=gpus,proto3" json:"gpus,omitempty"`
+	// GPUs that no attempt or engine holds.
+	GpusFree int32 `protobuf:"varint,7,opt,name=gpus_free,json=gpusFree,proto3" json:"gpus_free,omitempty"`
+	// The number of CPUs.
+	Cpus int32 `protobuf:"varint,8,opt,name=cpus,proto3" json:"cpus,omitempty"`
+	// Size of the memory in bytes.
+	MemoryBytes int64 `protobuf:"varint,9,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	// How limits are enforced: `cgroup2`, `cgroup1` or `rlimit`; empty if the node has not reported it.
+	Limits string `protobuf:"bytes,10,opt,name=limits,proto3" json:"limits,omitempty"`
+	// Version of the node's agent.
+	Version string `protobuf:"bytes,11,opt,name=version,proto3" json:"version,omitempty"`
+	// When the node joined its fleet.
+	JoinedAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=joined_at,json=joinedAt,proto3" json:"joined_at,omitempty"`
+	// Last contact with the node; null before the first contact.
 	LastSeenAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`
-	// The number of attempts and engines that are placed on it.
+	// The number of attempts and engines that are placed on the node.
 	Works int32 `protobuf:"varint,14,opt,name=works,proto3" json:"works,omitempty"`
 	// The admin's reason for the cordon or the drain; null if none was given.
 	Reason *string `protobuf:"bytes,15,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
-	// How it is drained; null if it is not.
-	Drain         *Drain `protobuf:"bytes,16,opt,name=drain,proto3" json:"drain,omitempty"`
+	// How the node is drained; null if it is neither being drained nor drained.
+	Drain *Drain `protobuf:"bytes,16,opt,name=drain,proto3" json:"drain,omitempty"`
+	// What separates the node's works from the machine and from one another; null until the node's agent has reported it.
+	Boundary      *NodeBoundary `protobuf:"bytes,17,opt,name=boundary,proto3" json:"boundary,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -432,10 +465,133 @@ func (x *Node) GetDrain() *Drain {
 	return nil
 }
 
+func (x *Node) GetBoundary() *NodeBoundary {
+	if x != nil {
+		return x.Boundary
+	}
+	return nil
+}
+
+// NodeBoundary describes how a node isolates works, as its agent reports it.
+type NodeBoundary struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// `own_user`: each work has its own operating system user and its own view of files and processes. `user_namespace`:
+	// each work has its own view, but all works run as the agent's user. `none`: works are not isolated. `unknown`: the
+	// agent is too old to report the kind of isolation.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Whether the node refuses works that it cannot isolate. If false and `kind` is `none`, the node runs works of pools
+	// whose isolation is `none`.
+	Required bool `protobuf:"varint,2,opt,name=required,proto3" json:"required,omitempty"`
+	// The range of the works' user ids, as in `200000-265535`; null if works run as the agent's user.
+	Users *string `protobuf:"bytes,3,opt,name=users,proto3,oneof" json:"users,omitempty"`
+	// The kernel's namespaces that a work does not share with the machine: `ipc`, `mount`, `pid`, `user`.
+	Namespaces []string `protobuf:"bytes,4,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
+	// Why works are not isolated; null if they are isolated.
+	Problem *string `protobuf:"bytes,5,opt,name=problem,proto3,oneof" json:"problem,omitempty"`
+	// The resources that are not limited for a work as a whole: any of `cpu`, `devices`, `disk`, `memory`, `network`,
+	// `ports` and `processes`. The list does not affect placement.
+	Unlimited []string `protobuf:"bytes,6,rep,name=unlimited,proto3" json:"unlimited,omitempty"`
+	// Why the network of works is not restricted; null if it is restricted.
+	NetworkProblem *string `protobuf:"bytes,7,opt,name=network_problem,json=networkProblem,proto3,oneof" json:"network_problem,omitempty"`
+	// Whether the node can run a job without network access. If false, the node gets no jobs whose `network` is `none`.
+	ClosesNetwork bool `protobuf:"varint,8,opt,name=closes_network,json=closesNetwork,proto3" json:"closes_network,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeBoundary) Reset() {
+	*x = NodeBoundary{}
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeBoundary) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeBoundary) ProtoMessage() {}
+
+func (x *NodeBoundary) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeBoundary.ProtoReflect.Descriptor instead.
+func (*NodeBoundary) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *NodeBoundary) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *NodeBoundary) GetRequired() bool {
+	if x != nil {
+		return x.Required
+	}
+	return false
+}
+
+func (x *NodeBoundary) GetUsers() string {
+	if x != nil && x.Users != nil {
+		return *x.Users
+	}
+	return ""
+}
+
+func (x *NodeBoundary) GetNamespaces() []string {
+	if x != nil {
+		return x.Namespaces
+	}
+	return nil
+}
+
+func (x *NodeBoundary) GetProblem() string {
+	if x != nil && x.Problem != nil {
+		return *x.Problem
+	}
+	return ""
+}
+
+func (x *NodeBoundary) GetUnlimited() []string {
+	if x != nil {
+		return x.Unlimited
+	}
+	return nil
+}
+
+func (x *NodeBoundary) GetNetworkProblem() string {
+	if x != nil && x.NetworkProblem != nil {
+		return *x.NetworkProblem
+	}
+	return ""
+}
+
+func (x *NodeBoundary) GetClosesNetwork() bool {
+	if x != nil {
+		return x.ClosesNetwork
+	}
+	return false
+}
+
 // Drain describes how a node is emptied.
 type Drain struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Mode  DrainMode              `protobuf:"varint,1,opt,name=mode,proto3,enum=signalbox.jobs.v1.DrainMode" json:"mode,omitempty"`
+	// How the running work ends. `wait`: it continues until it ends by itself. `checkpoint`: attempts are paused with a
+	// checkpoint and continue on other nodes; attempts that cannot save a checkpoint keep running; engines are moved to
+	// other nodes at once. `kill`: it is ended at once and queued for other nodes.
+	Mode DrainMode `protobuf:"varint,1,opt,name=mode,proto3,enum=signalbox.jobs.v1.DrainMode" json:"mode,omitempty"`
 	// When remaining work is ended; null for never.
 	Deadline      *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -444,7 +600,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[2]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -456,7 +612,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[2]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -469,7 +625,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{2}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Drain) GetMode() DrainMode {
@@ -486,19 +642,23 @@ func (x *Drain) GetDeadline() *timestamppb.Timestamp {
 	return nil
 }
 
+// CreateFleetRequest describes a new fleet.
 type CreateFleetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Only `agent` exists yet; the other kinds are refused with 501.
-	Kind          FleetKind `protobuf:"varint,2,opt,name=kind,proto3,enum=signalbox.jobs.v1.FleetKind" json:"kind,omitempty"`
-	Pools         []string  `protobuf:"bytes,3,rep,name=pools,proto3" json:"pools,omitempty"`
+	// Name of the fleet, unique among all fleets.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Only `agent` is supported; the other kinds are refused with 501.
+	Kind FleetKind `protobuf:"varint,2,opt,name=kind,proto3,enum=signalbox.jobs.v1.FleetKind" json:"kind,omitempty"`
+	// Names of the pools that the fleet serves. Jobs request nodes by the name of a pool; each node of the fleet is in
+	// all of the fleet's pools.
+	Pools         []string `protobuf:"bytes,3,rep,name=pools,proto3" json:"pools,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateFleetRequest) Reset() {
 	*x = CreateFleetRequest{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[3]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -510,7 +670,7 @@ func (x *CreateFleetRequest) String() string {
 func (*CreateFleetRequest) ProtoMessage() {}
 
 func (x *CreateFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[3]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -523,7 +683,7 @@ func (x *CreateFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateFleetRequest.ProtoReflect.Descriptor instead.
 func (*CreateFleetRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{3}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *CreateFleetRequest) GetName() string {
@@ -547,17 +707,20 @@ func (x *CreateFleetRequest) GetPools() []string {
 	return nil
 }
 
+// ListFleetsRequest selects a page of fleets.
 type ListFleetsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Limit         *int32                 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListFleetsRequest) Reset() {
 	*x = ListFleetsRequest{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[4]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -569,7 +732,7 @@ func (x *ListFleetsRequest) String() string {
 func (*ListFleetsRequest) ProtoMessage() {}
 
 func (x *ListFleetsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[4]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -582,7 +745,7 @@ func (x *ListFleetsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFleetsRequest.ProtoReflect.Descriptor instead.
 func (*ListFleetsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{4}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListFleetsRequest) GetLimit() int32 {
@@ -599,16 +762,18 @@ func (x *ListFleetsRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListFleetsResponse is a page of fleets.
 type ListFleetsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Fleets        []*Fleet               `protobuf:"bytes,1,rep,name=fleets,proto3" json:"fleets,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The fleets, sorted by name.
+	Fleets        []*Fleet `protobuf:"bytes,1,rep,name=fleets,proto3" json:"fleets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListFleetsResponse) Reset() {
 	*x = ListFleetsResponse{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[5]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -620,7 +785,7 @@ func (x *ListFleetsResponse) String() string {
 func (*ListFleetsResponse) ProtoMessage() {}
 
 func (x *ListFleetsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[5]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -633,7 +798,7 @@ func (x *ListFleetsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFleetsResponse.ProtoReflect.Descriptor instead.
 func (*ListFleetsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{5}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListFleetsResponse) GetFleets() []*Fleet {
@@ -643,16 +808,18 @@ func (x *ListFleetsResponse) GetFleets() []*Fleet {
 	return nil
 }
 
+// GetFleetRequest names a fleet.
 type GetFleetRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	FleetId       string                 `protobuf:"bytes,1,opt,name=fleet_id,json=fleetId,proto3" json:"fleet_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the fleet, `flt_...`.
+	FleetId       string `protobuf:"bytes,1,opt,name=fleet_id,json=fleetId,proto3" json:"fleet_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetFleetRequest) Reset() {
 	*x = GetFleetRequest{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[6]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -664,7 +831,7 @@ func (x *GetFleetRequest) String() string {
 func (*GetFleetRequest) ProtoMessage() {}
 
 func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[6]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -677,7 +844,7 @@ func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetFleetRequest.ProtoReflect.Descriptor instead.
 func (*GetFleetRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{6}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetFleetRequest) GetFleetId() string {
@@ -687,20 +854,26 @@ func (x *GetFleetRequest) GetFleetId() string {
 	return ""
 }
 
+// UpdateFleetRequest contains the changes of a fleet. Fields that are unset do not change.
 type UpdateFleetRequest struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	FleetId string                 `protobuf:"bytes,1,opt,name=fleet_id,json=fleetId,proto3" json:"fleet_id,omitempty"`
-	Name    *string                `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the fleet, `flt_...`.
+	FleetId string `protobuf:"bytes,1,opt,name=fleet_id,json=fleetId,proto3" json:"fleet_id,omitempty"`
+	// The new name of the fleet, unique among all fleets.
+	Name *string `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	// The new pools; if none are given, the pools do not change.
-	Pools         []string `protobuf:"bytes,3,rep,name=pools,proto3" json:"pools,omitempty"`
-	State         *string  `protobuf:"bytes,4,opt,name=state,proto3,oneof" json:"state,omitempty"`
+	Pools []string `protobuf:"bytes,3,rep,name=pools,proto3" json:"pools,omitempty"`
+	// `active`: nodes of the fleet get work. `draining`: they get no new work; new jobs for its pools are admitted and
+	// wait. `disabled`: they get no new work, and new jobs for its pools are refused, unless another fleet serves the
+	// pool.
+	State         *string `protobuf:"bytes,4,opt,name=state,proto3,oneof" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UpdateFleetRequest) Reset() {
 	*x = UpdateFleetRequest{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[7]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -712,7 +885,7 @@ func (x *UpdateFleetRequest) String() string {
 func (*UpdateFleetRequest) ProtoMessage() {}
 
 func (x *UpdateFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[7]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -725,7 +898,7 @@ func (x *UpdateFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateFleetRequest.ProtoReflect.Descriptor instead.
 func (*UpdateFleetRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{7}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *UpdateFleetRequest) GetFleetId() string {
@@ -756,16 +929,18 @@ func (x *UpdateFleetRequest) GetState() string {
 	return ""
 }
 
+// DeleteFleetRequest names the fleet to delete.
 type DeleteFleetRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	FleetId       string                 `protobuf:"bytes,1,opt,name=fleet_id,json=fleetId,proto3" json:"fleet_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the fleet, `flt_...`.
+	FleetId       string `protobuf:"bytes,1,opt,name=fleet_id,json=fleetId,proto3" json:"fleet_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DeleteFleetRequest) Reset() {
 	*x = DeleteFleetRequest{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[8]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -777,7 +952,7 @@ func (x *DeleteFleetRequest) String() string {
 func (*DeleteFleetRequest) ProtoMessage() {}
 
 func (x *DeleteFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[8]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -790,7 +965,7 @@ func (x *DeleteFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteFleetRequest.ProtoReflect.Descriptor instead.
 func (*DeleteFleetRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{8}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DeleteFleetRequest) GetFleetId() string {
@@ -800,18 +975,22 @@ func (x *DeleteFleetRequest) GetFleetId() string {
 	return ""
 }
 
+// ListJoinTokensRequest selects a page of a fleet's join tokens.
 type ListJoinTokensRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	FleetId       string                 `protobuf:"bytes,1,opt,name=fleet_id,json=fleetId,proto3" json:"fleet_id,omitempty"`
-	Limit         *int32                 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the fleet, `flt_...`.
+	FleetId string `protobuf:"bytes,1,opt,name=fleet_id,json=fleetId,proto3" json:"fleet_id,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListJoinTokensRequest) Reset() {
 	*x = ListJoinTokensRequest{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[9]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -823,7 +1002,7 @@ func (x *ListJoinTokensRequest) String() string {
 func (*ListJoinTokensRequest) ProtoMessage() {}
 
 func (x *ListJoinTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[9]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -836,7 +1015,7 @@ func (x *ListJoinTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJoinTokensRequest.ProtoReflect.Descriptor instead.
 func (*ListJoinTokensRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{9}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListJoinTokensRequest) GetFleetId() string {
@@ -860,16 +1039,18 @@ func (x *ListJoinTokensRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListJoinTokensResponse is a page of join tokens.
 type ListJoinTokensResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	JoinTokens    []*JoinToken           `protobuf:"bytes,1,rep,name=join_tokens,json=joinTokens,proto3" json:"join_tokens,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The join tokens, newest first, without the secrets.
+	JoinTokens    []*JoinToken `protobuf:"bytes,1,rep,name=join_tokens,json=joinTokens,proto3" json:"join_tokens,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListJoinTokensResponse) Reset() {
 	*x = ListJoinTokensResponse{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[10]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -881,7 +1062,7 @@ func (x *ListJoinTokensResponse) String() string {
 func (*ListJoinTokensResponse) ProtoMessage() {}
 
 func (x *ListJoinTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[10]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -894,7 +1075,7 @@ func (x *ListJoinTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJoinTokensResponse.ProtoReflect.Descriptor instead.
 func (*ListJoinTokensResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{10}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListJoinTokensResponse) GetJoinTokens() []*JoinToken {
@@ -904,17 +1085,20 @@ func (x *ListJoinTokensResponse) GetJoinTokens() []*JoinToken {
 	return nil
 }
 
+// RevokeJoinTokenRequest names the join token to revoke.
 type RevokeJoinTokenRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	FleetId       string                 `protobuf:"bytes,1,opt,name=fleet_id,json=fleetId,proto3" json:"fleet_id,omitempty"`
-	JoinTokenId   string                 `protobuf:"bytes,2,opt,name=join_token_id,json=joinTokenId,proto3" json:"join_token_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the fleet, `flt_...`.
+	FleetId string `protobuf:"bytes,1,opt,name=fleet_id,json=fleetId,proto3" json:"fleet_id,omitempty"`
+	// Id of the join token, `jtk_...`. It is not the secret with which nodes join.
+	JoinTokenId   string `protobuf:"bytes,2,opt,name=join_token_id,json=joinTokenId,proto3" json:"join_token_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RevokeJoinTokenRequest) Reset() {
 	*x = RevokeJoinTokenRequest{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[11]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -926,7 +1110,7 @@ func (x *RevokeJoinTokenRequest) String() string {
 func (*RevokeJoinTokenRequest) ProtoMessage() {}
 
 func (x *RevokeJoinTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[11]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -939,7 +1123,7 @@ func (x *RevokeJoinTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeJoinTokenRequest.ProtoReflect.Descriptor instead.
 func (*RevokeJoinTokenRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{11}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RevokeJoinTokenRequest) GetFleetId() string {
@@ -956,12 +1140,14 @@ func (x *RevokeJoinTokenRequest) GetJoinTokenId() string {
 	return ""
 }
 
+// CreateJoinTokenRequest describes a new join token.
 type CreateJoinTokenRequest struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	FleetId string                 `protobuf:"bytes,1,opt,name=fleet_id,json=fleetId,proto3" json:"fleet_id,omitempty"`
-	// Seconds until it expires; 3600 if unset.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the fleet, `flt_...`.
+	FleetId string `protobuf:"bytes,1,opt,name=fleet_id,json=fleetId,proto3" json:"fleet_id,omitempty"`
+	// Seconds until the token expires; 3600 if unset.
 	TtlS *int32 `protobuf:"varint,2,opt,name=ttl_s,json=ttlS,proto3,oneof" json:"ttl_s,omitempty"`
-	// How many nodes may use it; 1 if unset.
+	// How many nodes may use the token; 1 if unset.
 	MaxUses       *int32 `protobuf:"varint,3,opt,name=max_uses,json=maxUses,proto3,oneof" json:"max_uses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -969,7 +1155,7 @@ type CreateJoinTokenRequest struct {
 
 func (x *CreateJoinTokenRequest) Reset() {
 	*x = CreateJoinTokenRequest{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[12]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -981,7 +1167,7 @@ func (x *CreateJoinTokenRequest) String() string {
 func (*CreateJoinTokenRequest) ProtoMessage() {}
 
 func (x *CreateJoinTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[12]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -994,7 +1180,7 @@ func (x *CreateJoinTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateJoinTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateJoinTokenRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{12}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CreateJoinTokenRequest) GetFleetId() string {
@@ -1018,21 +1204,29 @@ func (x *CreateJoinTokenRequest) GetMaxUses() int32 {
 	return 0
 }
 
+// JoinToken permits hosts to join a fleet as nodes.
 type JoinToken struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Id      string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	FleetId string                 `protobuf:"bytes,2,opt,name=fleet_id,json=fleetId,proto3" json:"fleet_id,omitempty"`
-	// Null except in the response that created it.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the join token, `jtk_...`. It is not the secret with which nodes join.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Id of the fleet, `flt_...`.
+	FleetId string `protobuf:"bytes,2,opt,name=fleet_id,json=fleetId,proto3" json:"fleet_id,omitempty"`
+	// The secret with which nodes join. Null except in the response to CreateJoinToken, and null there too if an
+	// Idempotency-Key is repeated.
 	Token *string `protobuf:"bytes,3,opt,name=token,proto3,oneof" json:"token,omitempty"`
-	// The command to run on the joining host; empty if the token is null. It reads the token from standard input.
-	Command   string                 `protobuf:"bytes,4,opt,name=command,proto3" json:"command,omitempty"`
+	// The command to run on the joining host, which reads the token from standard input; empty if the token is null.
+	Command string `protobuf:"bytes,4,opt,name=command,proto3" json:"command,omitempty"`
+	// When the token expires.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// The maximum number of uses, and the uses so far.
-	MaxUses   int32                  `protobuf:"varint,6,opt,name=max_uses,json=maxUses,proto3" json:"max_uses,omitempty"`
-	Uses      int32                  `protobuf:"varint,7,opt,name=uses,proto3" json:"uses,omitempty"`
+	// The maximum number of uses.
+	MaxUses int32 `protobuf:"varint,6,opt,name=max_uses,json=maxUses,proto3" json:"max_uses,omitempty"`
+	// The number of uses so far.
+	Uses int32 `protobuf:"varint,7,opt,name=uses,proto3" json:"uses,omitempty"`
+	// When the token was created.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// When the token was revoked; null if it was not.
 	RevokedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=revoked_at,json=revokedAt,proto3" json:"revoked_at,omitempty"`
-	// Whether a node can join with it now: it is neither expired nor used up nor revoked.
+	// Whether a node can join with the token now: the token is not expired, used up or revoked.
 	Usable        bool `protobuf:"varint,10,opt,name=usable,proto3" json:"usable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1040,7 +1234,7 @@ type JoinToken struct {
 
 func (x *JoinToken) Reset() {
 	*x = JoinToken{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[13]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1052,7 +1246,7 @@ func (x *JoinToken) String() string {
 func (*JoinToken) ProtoMessage() {}
 
 func (x *JoinToken) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[13]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1065,7 +1259,7 @@ func (x *JoinToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinToken.ProtoReflect.Descriptor instead.
 func (*JoinToken) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{13}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *JoinToken) GetId() string {
@@ -1138,20 +1332,24 @@ func (x *JoinToken) GetUsable() bool {
 	return false
 }
 
+// JoinFleetRequest is the request of a host that joins a fleet.
 type JoinFleetRequest struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Token    string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	Hostname string                 `protobuf:"bytes,2,opt,name=hostname,proto3" json:"hostname,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The secret of a join token.
+	Token string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	// Host name of the machine, which becomes the name of the node.
+	Hostname string `protobuf:"bytes,2,opt,name=hostname,proto3" json:"hostname,omitempty"`
 	// PEM of a PKCS#10 certificate request over the node's own key.
-	CertificateRequest string     `protobuf:"bytes,3,opt,name=certificate_request,json=certificateRequest,proto3" json:"certificate_request,omitempty"`
-	Inventory          *Inventory `protobuf:"bytes,4,opt,name=inventory,proto3" json:"inventory,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	CertificateRequest string `protobuf:"bytes,3,opt,name=certificate_request,json=certificateRequest,proto3" json:"certificate_request,omitempty"`
+	// What the machine has. The node reports it again each time that it connects.
+	Inventory     *Inventory `protobuf:"bytes,4,opt,name=inventory,proto3" json:"inventory,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JoinFleetRequest) Reset() {
 	*x = JoinFleetRequest{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[14]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1163,7 +1361,7 @@ func (x *JoinFleetRequest) String() string {
 func (*JoinFleetRequest) ProtoMessage() {}
 
 func (x *JoinFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[14]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1176,7 +1374,7 @@ func (x *JoinFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinFleetRequest.ProtoReflect.Descriptor instead.
 func (*JoinFleetRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{14}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *JoinFleetRequest) GetToken() string {
@@ -1207,20 +1405,26 @@ func (x *JoinFleetRequest) GetInventory() *Inventory {
 	return nil
 }
 
+// Inventory is what a node reports about itself.
 type Inventory struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Cpus          int32                  `protobuf:"varint,1,opt,name=cpus,proto3" json:"cpus,omitempty"`
-	MemoryBytes   int64                  `protobuf:"varint,2,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
-	Gpus          int32                  `protobuf:"varint,3,opt,name=gpus,proto3" json:"gpus,omitempty"`
-	Limits        string                 `protobuf:"bytes,4,opt,name=limits,proto3" json:"limits,omitempty"`
-	Version       string                 `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of CPUs.
+	Cpus int32 `protobuf:"varint,1,opt,name=cpus,proto3" json:"cpus,omitempty"`
+	// Size of the memory in bytes.
+	MemoryBytes int64 `protobuf:"varint,2,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	// The number of GPUs.
+	Gpus int32 `protobuf:"varint,3,opt,name=gpus,proto3" json:"gpus,omitempty"`
+	// How limits are enforced: `cgroup2`, `cgroup1` or `rlimit`; empty if not known yet.
+	Limits string `protobuf:"bytes,4,opt,name=limits,proto3" json:"limits,omitempty"`
+	// Version of the agent.
+	Version       string `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Inventory) Reset() {
 	*x = Inventory{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[15]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1232,7 +1436,7 @@ func (x *Inventory) String() string {
 func (*Inventory) ProtoMessage() {}
 
 func (x *Inventory) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[15]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1245,7 +1449,7 @@ func (x *Inventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inventory.ProtoReflect.Descriptor instead.
 func (*Inventory) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{15}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Inventory) GetCpus() int32 {
@@ -1283,22 +1487,26 @@ func (x *Inventory) GetVersion() string {
 	return ""
 }
 
+// JoinFleetResponse contains what a new node needs to connect.
 type JoinFleetResponse struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	NodeId string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	// PEM of the node's certificate and of the internal CA.
-	Certificate   string `protobuf:"bytes,2,opt,name=certificate,proto3" json:"certificate,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the node, `nod_...`.
+	NodeId string `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// PEM of the node's certificate, with which it authenticates at the agent listener.
+	Certificate string `protobuf:"bytes,2,opt,name=certificate,proto3" json:"certificate,omitempty"`
+	// PEM of the certificate of the internal CA.
 	CaCertificate string `protobuf:"bytes,3,opt,name=ca_certificate,json=caCertificate,proto3" json:"ca_certificate,omitempty"`
 	// Address of the agent listener, host:port.
-	AgentAddress  string `protobuf:"bytes,4,opt,name=agent_address,json=agentAddress,proto3" json:"agent_address,omitempty"`
-	HeartbeatS    int32  `protobuf:"varint,5,opt,name=heartbeat_s,json=heartbeatS,proto3" json:"heartbeat_s,omitempty"`
+	AgentAddress string `protobuf:"bytes,4,opt,name=agent_address,json=agentAddress,proto3" json:"agent_address,omitempty"`
+	// Seconds between two heartbeats of the node.
+	HeartbeatS    int32 `protobuf:"varint,5,opt,name=heartbeat_s,json=heartbeatS,proto3" json:"heartbeat_s,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JoinFleetResponse) Reset() {
 	*x = JoinFleetResponse{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[16]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1310,7 +1518,7 @@ func (x *JoinFleetResponse) String() string {
 func (*JoinFleetResponse) ProtoMessage() {}
 
 func (x *JoinFleetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[16]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1323,7 +1531,7 @@ func (x *JoinFleetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinFleetResponse.ProtoReflect.Descriptor instead.
 func (*JoinFleetResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{16}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *JoinFleetResponse) GetNodeId() string {
@@ -1361,17 +1569,20 @@ func (x *JoinFleetResponse) GetHeartbeatS() int32 {
 	return 0
 }
 
+// ListNodesRequest selects a page of nodes.
 type ListNodesRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Limit         *int32                 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[17]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1383,7 +1594,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[17]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1396,7 +1607,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{17}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListNodesRequest) GetLimit() int32 {
@@ -1413,16 +1624,18 @@ func (x *ListNodesRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListNodesResponse is a page of nodes.
 type ListNodesResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Nodes         []*Node                `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The nodes, sorted by name.
+	Nodes         []*Node `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[18]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1434,7 +1647,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[18]
+	mi := &file_signalbox_jobs_v1_fleet_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1447,7 +1660,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{18}
+	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -1477,7 +1690,7 @@ const file_signalbox_jobs_v1_fleet_proto_rawDesc = "" +
 	"\x0egpus_unhealthy\x18\n" +
 	" \x01(\x05R\rgpusUnhealthy\x12<\n" +
 	"\flast_seen_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"lastSeenAt\"\xf0\x03\n" +
+	"lastSeenAt\"\xad\x04\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
 	"\bfleet_id\x18\x02 \x01(\tR\afleetId\x12\x12\n" +
@@ -1496,8 +1709,24 @@ const file_signalbox_jobs_v1_fleet_proto_rawDesc = "" +
 	"lastSeenAt\x12\x14\n" +
 	"\x05works\x18\x0e \x01(\x05R\x05works\x12\x1b\n" +
 	"\x06reason\x18\x0f \x01(\tH\x00R\x06reason\x88\x01\x01\x12.\n" +
-	"\x05drain\x18\x10 \x01(\v2\x18.signalbox.jobs.v1.DrainR\x05drainB\t\n" +
-	"\a_reason\"q\n" +
+	"\x05drain\x18\x10 \x01(\v2\x18.signalbox.jobs.v1.DrainR\x05drain\x12;\n" +
+	"\bboundary\x18\x11 \x01(\v2\x1f.signalbox.jobs.v1.NodeBoundaryR\bboundaryB\t\n" +
+	"\a_reason\"\xfb\x02\n" +
+	"\fNodeBoundary\x12\x1b\n" +
+	"\x04kind\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18\x10R\x04kind\x12\x1a\n" +
+	"\brequired\x18\x02 \x01(\bR\brequired\x12\"\n" +
+	"\x05users\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18@H\x00R\x05users\x88\x01\x01\x12.\n" +
+	"\n" +
+	"namespaces\x18\x04 \x03(\tB\x0e\xbaH\v\x92\x01\b\x10\x10\"\x04r\x02\x18\x10R\n" +
+	"namespaces\x12'\n" +
+	"\aproblem\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bH\x01R\aproblem\x88\x01\x01\x12,\n" +
+	"\tunlimited\x18\x06 \x03(\tB\x0e\xbaH\v\x92\x01\b\x10\x10\"\x04r\x02\x18\x10R\tunlimited\x126\n" +
+	"\x0fnetwork_problem\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\x80\bH\x02R\x0enetworkProblem\x88\x01\x01\x12%\n" +
+	"\x0ecloses_network\x18\b \x01(\bR\rclosesNetworkB\b\n" +
+	"\x06_usersB\n" +
+	"\n" +
+	"\b_problemB\x12\n" +
+	"\x10_network_problem\"q\n" +
 	"\x05Drain\x120\n" +
 	"\x04mode\x18\x01 \x01(\x0e2\x1c.signalbox.jobs.v1.DrainModeR\x04mode\x126\n" +
 	"\bdeadline\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"\xb1\x01\n" +
@@ -1633,74 +1862,76 @@ func file_signalbox_jobs_v1_fleet_proto_rawDescGZIP() []byte {
 }
 
 var file_signalbox_jobs_v1_fleet_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_signalbox_jobs_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_signalbox_jobs_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_signalbox_jobs_v1_fleet_proto_goTypes = []any{
 	(FleetKind)(0),                 // 0: signalbox.jobs.v1.FleetKind
 	(DrainMode)(0),                 // 1: signalbox.jobs.v1.DrainMode
 	(*Fleet)(nil),                  // 2: signalbox.jobs.v1.Fleet
 	(*Node)(nil),                   // 3: signalbox.jobs.v1.Node
-	(*Drain)(nil),                  // 4: signalbox.jobs.v1.Drain
-	(*CreateFleetRequest)(nil),     // 5: signalbox.jobs.v1.CreateFleetRequest
-	(*ListFleetsRequest)(nil),      // 6: signalbox.jobs.v1.ListFleetsRequest
-	(*ListFleetsResponse)(nil),     // 7: signalbox.jobs.v1.ListFleetsResponse
-	(*GetFleetRequest)(nil),        // 8: signalbox.jobs.v1.GetFleetRequest
-	(*UpdateFleetRequest)(nil),     // 9: signalbox.jobs.v1.UpdateFleetRequest
-	(*DeleteFleetRequest)(nil),     // 10: signalbox.jobs.v1.DeleteFleetRequest
-	(*ListJoinTokensRequest)(nil),  // 11: signalbox.jobs.v1.ListJoinTokensRequest
-	(*ListJoinTokensResponse)(nil), // 12: signalbox.jobs.v1.ListJoinTokensResponse
-	(*RevokeJoinTokenRequest)(nil), // 13: signalbox.jobs.v1.RevokeJoinTokenRequest
-	(*CreateJoinTokenRequest)(nil), // 14: signalbox.jobs.v1.CreateJoinTokenRequest
-	(*JoinToken)(nil),              // 15: signalbox.jobs.v1.JoinToken
-	(*JoinFleetRequest)(nil),       // 16: signalbox.jobs.v1.JoinFleetRequest
-	(*Inventory)(nil),              // 17: signalbox.jobs.v1.Inventory
-	(*JoinFleetResponse)(nil),      // 18: signalbox.jobs.v1.JoinFleetResponse
-	(*ListNodesRequest)(nil),       // 19: signalbox.jobs.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),      // 20: signalbox.jobs.v1.ListNodesResponse
-	(*timestamppb.Timestamp)(nil),  // 21: google.protobuf.Timestamp
-	(*emptypb.Empty)(nil),          // 22: google.protobuf.Empty
+	(*NodeBoundary)(nil),           // 4: signalbox.jobs.v1.NodeBoundary
+	(*Drain)(nil),                  // 5: signalbox.jobs.v1.Drain
+	(*CreateFleetRequest)(nil),     // 6: signalbox.jobs.v1.CreateFleetRequest
+	(*ListFleetsRequest)(nil),      // 7: signalbox.jobs.v1.ListFleetsRequest
+	(*ListFleetsResponse)(nil),     // 8: signalbox.jobs.v1.ListFleetsResponse
+	(*GetFleetRequest)(nil),        // 9: signalbox.jobs.v1.GetFleetRequest
+	(*UpdateFleetRequest)(nil),     // 10: signalbox.jobs.v1.UpdateFleetRequest
+	(*DeleteFleetRequest)(nil),     // 11: signalbox.jobs.v1.DeleteFleetRequest
+	(*ListJoinTokensRequest)(nil),  // 12: signalbox.jobs.v1.ListJoinTokensRequest
+	(*ListJoinTokensResponse)(nil), // 13: signalbox.jobs.v1.ListJoinTokensResponse
+	(*RevokeJoinTokenRequest)(nil), // 14: signalbox.jobs.v1.RevokeJoinTokenRequest
+	(*CreateJoinTokenRequest)(nil), // 15: signalbox.jobs.v1.CreateJoinTokenRequest
+	(*JoinToken)(nil),              // 16: signalbox.jobs.v1.JoinToken
+	(*JoinFleetRequest)(nil),       // 17: signalbox.jobs.v1.JoinFleetRequest
+	(*Inventory)(nil),              // 18: signalbox.jobs.v1.Inventory
+	(*JoinFleetResponse)(nil),      // 19: signalbox.jobs.v1.JoinFleetResponse
+	(*ListNodesRequest)(nil),       // 20: signalbox.jobs.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),      // 21: signalbox.jobs.v1.ListNodesResponse
+	(*timestamppb.Timestamp)(nil),  // 22: google.protobuf.Timestamp
+	(*emptypb.Empty)(nil),          // 23: google.protobuf.Empty
 }
 var file_signalbox_jobs_v1_fleet_proto_depIdxs = []int32{
 	0,  // 0: signalbox.jobs.v1.Fleet.kind:type_name -> signalbox.jobs.v1.FleetKind
-	21, // 1: signalbox.jobs.v1.Fleet.created_at:type_name -> google.protobuf.Timestamp
-	21, // 2: signalbox.jobs.v1.Fleet.last_seen_at:type_name -> google.protobuf.Timestamp
-	21, // 3: signalbox.jobs.v1.Node.joined_at:type_name -> google.protobuf.Timestamp
-	21, // 4: signalbox.jobs.v1.Node.last_seen_at:type_name -> google.protobuf.Timestamp
-	4,  // 5: signalbox.jobs.v1.Node.drain:type_name -> signalbox.jobs.v1.Drain
-	1,  // 6: signalbox.jobs.v1.Drain.mode:type_name -> signalbox.jobs.v1.DrainMode
-	21, // 7: signalbox.jobs.v1.Drain.deadline:type_name -> google.protobuf.Timestamp
-	0,  // 8: signalbox.jobs.v1.CreateFleetRequest.kind:type_name -> signalbox.jobs.v1.FleetKind
-	2,  // 9: signalbox.jobs.v1.ListFleetsResponse.fleets:type_name -> signalbox.jobs.v1.Fleet
-	15, // 10: signalbox.jobs.v1.ListJoinTokensResponse.join_tokens:type_name -> signalbox.jobs.v1.JoinToken
-	21, // 11: signalbox.jobs.v1.JoinToken.expires_at:type_name -> google.protobuf.Timestamp
-	21, // 12: signalbox.jobs.v1.JoinToken.created_at:type_name -> google.protobuf.Timestamp
-	21, // 13: signalbox.jobs.v1.JoinToken.revoked_at:type_name -> google.protobuf.Timestamp
-	17, // 14: signalbox.jobs.v1.JoinFleetRequest.inventory:type_name -> signalbox.jobs.v1.Inventory
-	3,  // 15: signalbox.jobs.v1.ListNodesResponse.nodes:type_name -> signalbox.jobs.v1.Node
-	6,  // 16: signalbox.jobs.v1.FleetService.ListFleets:input_type -> signalbox.jobs.v1.ListFleetsRequest
-	8,  // 17: signalbox.jobs.v1.FleetService.GetFleet:input_type -> signalbox.jobs.v1.GetFleetRequest
-	5,  // 18: signalbox.jobs.v1.FleetService.CreateFleet:input_type -> signalbox.jobs.v1.CreateFleetRequest
-	9,  // 19: signalbox.jobs.v1.FleetService.UpdateFleet:input_type -> signalbox.jobs.v1.UpdateFleetRequest
-	10, // 20: signalbox.jobs.v1.FleetService.DeleteFleet:input_type -> signalbox.jobs.v1.DeleteFleetRequest
-	14, // 21: signalbox.jobs.v1.FleetService.CreateJoinToken:input_type -> signalbox.jobs.v1.CreateJoinTokenRequest
-	11, // 22: signalbox.jobs.v1.FleetService.ListJoinTokens:input_type -> signalbox.jobs.v1.ListJoinTokensRequest
-	13, // 23: signalbox.jobs.v1.FleetService.RevokeJoinToken:input_type -> signalbox.jobs.v1.RevokeJoinTokenRequest
-	16, // 24: signalbox.jobs.v1.FleetService.JoinFleet:input_type -> signalbox.jobs.v1.JoinFleetRequest
-	19, // 25: signalbox.jobs.v1.FleetService.ListNodes:input_type -> signalbox.jobs.v1.ListNodesRequest
-	7,  // 26: signalbox.jobs.v1.FleetService.ListFleets:output_type -> signalbox.jobs.v1.ListFleetsResponse
-	2,  // 27: signalbox.jobs.v1.FleetService.GetFleet:output_type -> signalbox.jobs.v1.Fleet
-	2,  // 28: signalbox.jobs.v1.FleetService.CreateFleet:output_type -> signalbox.jobs.v1.Fleet
-	2,  // 29: signalbox.jobs.v1.FleetService.UpdateFleet:output_type -> signalbox.jobs.v1.Fleet
-	22, // 30: signalbox.jobs.v1.FleetService.DeleteFleet:output_type -> google.protobuf.Empty
-	15, // 31: signalbox.jobs.v1.FleetService.CreateJoinToken:output_type -> signalbox.jobs.v1.JoinToken
-	12, // 32: signalbox.jobs.v1.FleetService.ListJoinTokens:output_type -> signalbox.jobs.v1.ListJoinTokensResponse
-	22, // 33: signalbox.jobs.v1.FleetService.RevokeJoinToken:output_type -> google.protobuf.Empty
-	18, // 34: signalbox.jobs.v1.FleetService.JoinFleet:output_type -> signalbox.jobs.v1.JoinFleetResponse
-	20, // 35: signalbox.jobs.v1.FleetService.ListNodes:output_type -> signalbox.jobs.v1.ListNodesResponse
-	26, // [26:36] is the sub-list for method output_type
-	16, // [16:26] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	22, // 1: signalbox.jobs.v1.Fleet.created_at:type_name -> google.protobuf.Timestamp
+	22, // 2: signalbox.jobs.v1.Fleet.last_seen_at:type_name -> google.protobuf.Timestamp
+	22, // 3: signalbox.jobs.v1.Node.joined_at:type_name -> google.protobuf.Timestamp
+	22, // 4: signalbox.jobs.v1.Node.last_seen_at:type_name -> google.protobuf.Timestamp
+	5,  // 5: signalbox.jobs.v1.Node.drain:type_name -> signalbox.jobs.v1.Drain
+	4,  // 6: signalbox.jobs.v1.Node.boundary:type_name -> signalbox.jobs.v1.NodeBoundary
+	1,  // 7: signalbox.jobs.v1.Drain.mode:type_name -> signalbox.jobs.v1.DrainMode
+	22, // 8: signalbox.jobs.v1.Drain.deadline:type_name -> google.protobuf.Timestamp
+	0,  // 9: signalbox.jobs.v1.CreateFleetRequest.kind:type_name -> signalbox.jobs.v1.FleetKind
+	2,  // 10: signalbox.jobs.v1.ListFleetsResponse.fleets:type_name -> signalbox.jobs.v1.Fleet
+	16, // 11: signalbox.jobs.v1.ListJoinTokensResponse.join_tokens:type_name -> signalbox.jobs.v1.JoinToken
+	22, // 12: signalbox.jobs.v1.JoinToken.expires_at:type_name -> google.protobuf.Timestamp
+	22, // 13: signalbox.jobs.v1.JoinToken.created_at:type_name -> google.protobuf.Timestamp
+	22, // 14: signalbox.jobs.v1.JoinToken.revoked_at:type_name -> google.protobuf.Timestamp
+	18, // 15: signalbox.jobs.v1.JoinFleetRequest.inventory:type_name -> signalbox.jobs.v1.Inventory
+	3,  // 16: signalbox.jobs.v1.ListNodesResponse.nodes:type_name -> signalbox.jobs.v1.Node
+	7,  // 17: signalbox.jobs.v1.FleetService.ListFleets:input_type -> signalbox.jobs.v1.ListFleetsRequest
+	9,  // 18: signalbox.jobs.v1.FleetService.GetFleet:input_type -> signalbox.jobs.v1.GetFleetRequest
+	6,  // 19: signalbox.jobs.v1.FleetService.CreateFleet:input_type -> signalbox.jobs.v1.CreateFleetRequest
+	10, // 20: signalbox.jobs.v1.FleetService.UpdateFleet:input_type -> signalbox.jobs.v1.UpdateFleetRequest
+	11, // 21: signalbox.jobs.v1.FleetService.DeleteFleet:input_type -> signalbox.jobs.v1.DeleteFleetRequest
+	15, // 22: signalbox.jobs.v1.FleetService.CreateJoinToken:input_type -> signalbox.jobs.v1.CreateJoinTokenRequest
+	12, // 23: signalbox.jobs.v1.FleetService.ListJoinTokens:input_type -> signalbox.jobs.v1.ListJoinTokensRequest
+	14, // 24: signalbox.jobs.v1.FleetService.RevokeJoinToken:input_type -> signalbox.jobs.v1.RevokeJoinTokenRequest
+	17, // 25: signalbox.jobs.v1.FleetService.JoinFleet:input_type -> signalbox.jobs.v1.JoinFleetRequest
+	20, // 26: signalbox.jobs.v1.FleetService.ListNodes:input_type -> signalbox.jobs.v1.ListNodesRequest
+	8,  // 27: signalbox.jobs.v1.FleetService.ListFleets:output_type -> signalbox.jobs.v1.ListFleetsResponse
+	2,  // 28: signalbox.jobs.v1.FleetService.GetFleet:output_type -> signalbox.jobs.v1.Fleet
+	2,  // 29: signalbox.jobs.v1.FleetService.CreateFleet:output_type -> signalbox.jobs.v1.Fleet
+	2,  // 30: signalbox.jobs.v1.FleetService.UpdateFleet:output_type -> signalbox.jobs.v1.Fleet
+	23, // 31: signalbox.jobs.v1.FleetService.DeleteFleet:output_type -> google.protobuf.Empty
+	16, // 32: signalbox.jobs.v1.FleetService.CreateJoinToken:output_type -> signalbox.jobs.v1.JoinToken
+	13, // 33: signalbox.jobs.v1.FleetService.ListJoinTokens:output_type -> signalbox.jobs.v1.ListJoinTokensResponse
+	23, // 34: signalbox.jobs.v1.FleetService.RevokeJoinToken:output_type -> google.protobuf.Empty
+	19, // 35: signalbox.jobs.v1.FleetService.JoinFleet:output_type -> signalbox.jobs.v1.JoinFleetResponse
+	21, // 36: signalbox.jobs.v1.FleetService.ListNodes:output_type -> signalbox.jobs.v1.ListNodesResponse
+	27, // [27:37] is the sub-list for method output_type
+	17, // [17:27] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_jobs_v1_fleet_proto_init() }
@@ -1709,19 +1940,20 @@ func file_signalbox_jobs_v1_fleet_proto_init() {
 		return
 	}
 	file_signalbox_jobs_v1_fleet_proto_msgTypes[1].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_fleet_proto_msgTypes[4].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_fleet_proto_msgTypes[7].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_fleet_proto_msgTypes[9].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_fleet_proto_msgTypes[12].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_fleet_proto_msgTypes[2].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_fleet_proto_msgTypes[5].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_fleet_proto_msgTypes[8].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_fleet_proto_msgTypes[10].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_fleet_proto_msgTypes[13].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_fleet_proto_msgTypes[17].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_fleet_proto_msgTypes[14].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_fleet_proto_msgTypes[18].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_jobs_v1_fleet_proto_rawDesc), len(file_signalbox_jobs_v1_fleet_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   19,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -38,23 +38,27 @@ const (
 //
 // FleetService registers execution backends and their nodes.
 type FleetServiceClient interface {
-	// ListFleets lists fleets by name.
+	// ListFleets lists fleets, sorted by name.
 	ListFleets(ctx context.Context, in *ListFleetsRequest, opts ...grpc.CallOption) (*ListFleetsResponse, error)
+	// GetFleet returns a fleet.
 	GetFleet(ctx context.Context, in *GetFleetRequest, opts ...grpc.CallOption) (*Fleet, error)
+	// CreateFleet registers a fleet without nodes. If the name is in use, the call fails with a conflict.
 	CreateFleet(ctx context.Context, in *CreateFleetRequest, opts ...grpc.CallOption) (*Fleet, error)
 	// UpdateFleet changes the given fields. A fleet that is not active gets no new work; running work continues.
 	UpdateFleet(ctx context.Context, in *UpdateFleetRequest, opts ...grpc.CallOption) (*Fleet, error)
-	// DeleteFleet removes a fleet with its nodes and join tokens. If work runs on the fleet, it is a conflict.
+	// DeleteFleet removes a fleet with its nodes and join tokens. If work runs on the fleet, the call fails with a
+	// conflict.
 	DeleteFleet(ctx context.Context, in *DeleteFleetRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
-	// CreateJoinToken creates a token with which nodes can join; it is shown once.
+	// CreateJoinToken creates a token with which nodes can join. Only its response shows the token.
 	CreateJoinToken(ctx context.Context, in *CreateJoinTokenRequest, opts ...grpc.CallOption) (*JoinToken, error)
 	// ListJoinTokens lists the join tokens of a fleet, newest first, including unusable ones.
 	ListJoinTokens(ctx context.Context, in *ListJoinTokensRequest, opts ...grpc.CallOption) (*ListJoinTokensResponse, error)
 	// RevokeJoinToken revokes a join token; nodes that joined with it stay. A repeated call changes nothing.
 	RevokeJoinToken(ctx context.Context, in *RevokeJoinTokenRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
-	// JoinFleet exchanges a join token and a certificate request for a node certificate.
+	// JoinFleet exchanges a join token and a certificate request for a node certificate. Each call creates a node and
+	// counts as a use of the token. A node that does not connect in time is removed.
 	JoinFleet(ctx context.Context, in *JoinFleetRequest, opts ...grpc.CallOption) (*JoinFleetResponse, error)
-	// ListNodes lists nodes by name.
+	// ListNodes lists nodes, sorted by name.
 	ListNodes(ctx context.Context, in *ListNodesRequest, opts ...grpc.CallOption) (*ListNodesResponse, error)
 }
 
@@ -172,23 +176,27 @@ func (c *fleetServiceClient) ListNodes(ctx context.Context, in *ListNodesRequest
 //
 // FleetService registers execution backends and their nodes.
 type FleetServiceServer interface {
-	// ListFleets lists fleets by name.
+	// ListFleets lists fleets, sorted by name.
 	ListFleets(context.Context, *ListFleetsRequest) (*ListFleetsResponse, error)
+	// GetFleet returns a fleet.
 	GetFleet(context.Context, *GetFleetRequest) (*Fleet, error)
+	// CreateFleet registers a fleet without nodes. If the name is in use, the call fails with a conflict.
 	CreateFleet(context.Context, *CreateFleetRequest) (*Fleet, error)
 	// UpdateFleet changes the given fields. A fleet that is not active gets no new work; running work continues.
 	UpdateFleet(context.Context, *UpdateFleetRequest) (*Fleet, error)
-	// DeleteFleet removes a fleet with its nodes and join tokens. If work runs on the fleet, it is a conflict.
+	// DeleteFleet removes a fleet with its nodes and join tokens. If work runs on the fleet, the call fails with a
+	// conflict.
 	DeleteFleet(context.Context, *DeleteFleetRequest) (*emptypb.Empty, error)
-	// CreateJoinToken creates a token with which nodes can join; it is shown once.
+	// CreateJoinToken creates a token with which nodes can join. Only its response shows the token.
 	CreateJoinToken(context.Context, *CreateJoinTokenRequest) (*JoinToken, error)
 	// ListJoinTokens lists the join tokens of a fleet, newest first, including unusable ones.
 	ListJoinTokens(context.Context, *ListJoinTokensRequest) (*ListJoinTokensResponse, error)
 	// RevokeJoinToken revokes a join token; nodes that joined with it stay. A repeated call changes nothing.
 	RevokeJoinToken(context.Context, *RevokeJoinTokenRequest) (*emptypb.Empty, error)
-	// JoinFleet exchanges a join token and a certificate request for a node certificate.
+	// JoinFleet exchanges a join token and a certificate request for a node certificate. Each call creates a node and
+	// counts as a use of the token. A node that does not connect in time is removed.
 	JoinFleet(context.Context, *JoinFleetRequest) (*JoinFleetResponse, error)
-	// ListNodes lists nodes by name.
+	// ListNodes lists nodes, sorted by name.
 	ListNodes(context.Context, *ListNodesRequest) (*ListNodesResponse, error)
 	mustEmbedUnimplementedFleetServiceServer()
 }

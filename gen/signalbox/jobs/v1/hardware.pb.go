@@ -26,6 +26,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// GetHardwareRequest has no fields.
 type GetHardwareRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -62,6 +63,7 @@ func (*GetHardwareRequest) Descriptor() ([]byte, []int) {
 	return file_signalbox_jobs_v1_hardware_proto_rawDescGZIP(), []int{0}
 }
 
+// GetHardwareConfigRequest has no fields.
 type GetHardwareConfigRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -98,11 +100,13 @@ func (*GetHardwareConfigRequest) Descriptor() ([]byte, []int) {
 	return file_signalbox_jobs_v1_hardware_proto_rawDescGZIP(), []int{1}
 }
 
-// HardwareConfig is the whole configuration.
+// HardwareConfig is the hardware that jobs can request, or the part of it that the caller may request.
 type HardwareConfig struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Series        []*HardwareSeries      `protobuf:"bytes,1,rep,name=series,proto3" json:"series,omitempty"`
-	Profiles      []*HardwareProfile     `protobuf:"bytes,2,rep,name=profiles,proto3" json:"profiles,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The models of accelerators, in the order in which they were stored.
+	Series []*HardwareSeries `protobuf:"bytes,1,rep,name=series,proto3" json:"series,omitempty"`
+	// The node sizes, in the order in which they were stored.
+	Profiles      []*HardwareProfile `protobuf:"bytes,2,rep,name=profiles,proto3" json:"profiles,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -151,10 +155,13 @@ func (x *HardwareConfig) GetProfiles() []*HardwareProfile {
 	return nil
 }
 
+// PutHardwareConfigRequest is the new configuration. Each list replaces the whole stored list.
 type PutHardwareConfigRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Series        []*HardwareSeries      `protobuf:"bytes,1,rep,name=series,proto3" json:"series,omitempty"`
-	Profiles      []*HardwareProfile     `protobuf:"bytes,2,rep,name=profiles,proto3" json:"profiles,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The models of accelerators; may be empty.
+	Series []*HardwareSeries `protobuf:"bytes,1,rep,name=series,proto3" json:"series,omitempty"`
+	// The node sizes; may be empty. Each must name a series of the same request.
+	Profiles      []*HardwareProfile `protobuf:"bytes,2,rep,name=profiles,proto3" json:"profiles,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -203,21 +210,25 @@ func (x *PutHardwareConfigRequest) GetProfiles() []*HardwareProfile {
 	return nil
 }
 
-// HardwareSeries is one accelerator model.
+// HardwareSeries is one accelerator model. Signalbox does not compare it with the accelerators that nodes have.
 type HardwareSeries struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Unique among all series, including their aliases.
-	Key    *string `protobuf:"bytes,1,opt,name=key,proto3,oneof" json:"key,omitempty"`
-	Vendor string  `protobuf:"bytes,2,opt,name=vendor,proto3" json:"vendor,omitempty"`
-	Model  *string `protobuf:"bytes,3,opt,name=model,proto3,oneof" json:"model,omitempty"`
-	// Memory of one accelerator; 0 for CPUs.
+	Key *string `protobuf:"bytes,1,opt,name=key,proto3,oneof" json:"key,omitempty"`
+	// Name of the manufacturer; may be empty.
+	Vendor string `protobuf:"bytes,2,opt,name=vendor,proto3" json:"vendor,omitempty"`
+	// Name of the model.
+	Model *string `protobuf:"bytes,3,opt,name=model,proto3,oneof" json:"model,omitempty"`
+	// Memory of one accelerator in GB; 0 for CPUs.
 	VramGb *int32 `protobuf:"varint,4,opt,name=vram_gb,json=vramGb,proto3,oneof" json:"vram_gb,omitempty"`
-	Arch   string `protobuf:"bytes,5,opt,name=arch,proto3" json:"arch,omitempty"`
+	// Name of the architecture; may be empty.
+	Arch string `protobuf:"bytes,5,opt,name=arch,proto3" json:"arch,omitempty"`
 	// The interconnect between the accelerators of a node: `nvlink`, `pcie`, ...
 	Interconnect string `protobuf:"bytes,6,opt,name=interconnect,proto3" json:"interconnect,omitempty"`
-	// Cost of one accelerator per hour, in the installation's currency; 0 if unset.
+	// Cost of one accelerator per hour, in the installation's currency; 0 if unset. Signalbox only shows it.
 	RatePerGpuHour float64 `protobuf:"fixed64,7,opt,name=rate_per_gpu_hour,json=ratePerGpuHour,proto3" json:"rate_per_gpu_hour,omitempty"`
-	// Its other names, as drivers report them.
+	// Other names that drivers report for the accelerator. An alias must be unique among all series, including their
+	// keys.
 	Aliases       []string `protobuf:"bytes,8,rep,name=aliases,proto3" json:"aliases,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -312,24 +323,32 @@ func (x *HardwareSeries) GetAliases() []string {
 // HardwareProfile is a node size that jobs can request by name.
 type HardwareProfile struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Key   *string                `protobuf:"bytes,1,opt,name=key,proto3,oneof" json:"key,omitempty"`
-	// Key of the series of its accelerators.
-	Series      *string `protobuf:"bytes,2,opt,name=series,proto3,oneof" json:"series,omitempty"`
-	GpusPerNode *int32  `protobuf:"varint,3,opt,name=gpus_per_node,json=gpusPerNode,proto3,oneof" json:"gpus_per_node,omitempty"`
+	// The name by which a job requests the profile; unique among all profiles.
+	Key *string `protobuf:"bytes,1,opt,name=key,proto3,oneof" json:"key,omitempty"`
+	// Key of the series of the node's accelerators.
+	Series *string `protobuf:"bytes,2,opt,name=series,proto3,oneof" json:"series,omitempty"`
+	// Accelerators of a node: the number that a job gets on each node if it requests none, and the maximum that it may
+	// request.
+	GpusPerNode *int32 `protobuf:"varint,3,opt,name=gpus_per_node,json=gpusPerNode,proto3,oneof" json:"gpus_per_node,omitempty"`
 	// The maximum number of nodes in one request.
 	MaxNodes *int32 `protobuf:"varint,4,opt,name=max_nodes,json=maxNodes,proto3,oneof" json:"max_nodes,omitempty"`
-	// Resources of a node; 0 means no bound.
-	Cpu      int32 `protobuf:"varint,5,opt,name=cpu,proto3" json:"cpu,omitempty"`
+	// CPUs of a node: the number that a job gets on each node if it requests none, and the maximum that it may request; 0
+	// for no limit.
+	Cpu int32 `protobuf:"varint,5,opt,name=cpu,proto3" json:"cpu,omitempty"`
+	// Memory of a node in units of 2^30 bytes: the size that a job gets on each node if it requests none, and the maximum
+	// that it may request; 0 for no limit.
 	MemoryGb int32 `protobuf:"varint,6,opt,name=memory_gb,json=memoryGb,proto3" json:"memory_gb,omitempty"`
-	ShmGb    int32 `protobuf:"varint,7,opt,name=shm_gb,json=shmGb,proto3" json:"shm_gb,omitempty"`
-	DiskGb   int32 `protobuf:"varint,8,opt,name=disk_gb,json=diskGb,proto3" json:"disk_gb,omitempty"`
-	// Whether its nodes are connected by RDMA.
+	// Shared memory of a node in GB; 0 for no limit. For people: it is not enforced.
+	ShmGb int32 `protobuf:"varint,7,opt,name=shm_gb,json=shmGb,proto3" json:"shm_gb,omitempty"`
+	// Disk of a node in GB; 0 for no limit. For people: it is not enforced.
+	DiskGb int32 `protobuf:"varint,8,opt,name=disk_gb,json=diskGb,proto3" json:"disk_gb,omitempty"`
+	// Whether the nodes are connected by RDMA. For people: jobs are placed without regard to it.
 	Rdma bool `protobuf:"varint,9,opt,name=rdma,proto3" json:"rdma,omitempty"`
-	// The pools that offer it; all if empty.
+	// The pools that offer the profile; all pools if empty.
 	Pools []string `protobuf:"bytes,10,rep,name=pools,proto3" json:"pools,omitempty"`
-	// Keys of the teams whose projects may request it; all if empty.
+	// Keys of the teams whose projects may request the profile; all teams if empty.
 	Teams []string `protobuf:"bytes,11,rep,name=teams,proto3" json:"teams,omitempty"`
-	// The maximum `limits.running_s` of a job on it; unlimited if unset.
+	// The maximum `limits.running_s` of a job that requests the profile; unlimited if unset.
 	MaxRunningS *int32 `protobuf:"varint,12,opt,name=max_running_s,json=maxRunningS,proto3,oneof" json:"max_running_s,omitempty"`
 	// Whether forms select this profile by default. At most one profile is the default.
 	Default       bool `protobuf:"varint,13,opt,name=default,proto3" json:"default,omitempty"`

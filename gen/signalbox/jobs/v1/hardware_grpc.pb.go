@@ -35,12 +35,13 @@ type HardwareServiceClient interface {
 	// GetHardware shows the profiles that are open to all or to one of the caller's teams, and the series that they use.
 	// To admins, it shows all profiles and series.
 	GetHardware(ctx context.Context, in *GetHardwareRequest, opts ...grpc.CallOption) (*HardwareConfig, error)
-	// GetHardwareConfig shows the whole configuration; its ETag is its version.
+	// GetHardwareConfig shows the whole configuration. The ETag is the configuration's version.
 	GetHardwareConfig(ctx context.Context, in *GetHardwareConfigRequest, opts ...grpc.CallOption) (*HardwareConfig, error)
-	// PutHardwareConfig replaces the whole configuration. When it returns, every instance uses the new configuration. If
-	// the change removes hardware that unfinished jobs were admitted with, the status is 409; the response lists the jobs
-	// and has the header X-Service-Impact. A repeat with that value as X-Service-Confirm succeeds as long as the impact
-	// is unchanged. An If-Match with an older ETag is 409.
+	// PutHardwareConfig replaces the whole configuration. When it returns, every instance uses the new configuration;
+	// with status 502, the change is stored, but not every instance has applied it yet. If unfinished jobs were admitted
+	// with hardware that the change removes or reduces, the status is 409; the response states how many jobs use which
+	// profiles and has the header X-Service-Impact. A repeated request with the value of that header as X-Service-Confirm
+	// succeeds as long as the impact is unchanged. The status is also 409 if If-Match contains an older ETag.
 	PutHardwareConfig(ctx context.Context, in *PutHardwareConfigRequest, opts ...grpc.CallOption) (*HardwareConfig, error)
 }
 
@@ -91,12 +92,13 @@ type HardwareServiceServer interface {
 	// GetHardware shows the profiles that are open to all or to one of the caller's teams, and the series that they use.
 	// To admins, it shows all profiles and series.
 	GetHardware(context.Context, *GetHardwareRequest) (*HardwareConfig, error)
-	// GetHardwareConfig shows the whole configuration; its ETag is its version.
+	// GetHardwareConfig shows the whole configuration. The ETag is the configuration's version.
 	GetHardwareConfig(context.Context, *GetHardwareConfigRequest) (*HardwareConfig, error)
-	// PutHardwareConfig replaces the whole configuration. When it returns, every instance uses the new configuration. If
-	// the change removes hardware that unfinished jobs were admitted with, the status is 409; the response lists the jobs
-	// and has the header X-Service-Impact. A repeat with that value as X-Service-Confirm succeeds as long as the impact
-	// is unchanged. An If-Match with an older ETag is 409.
+	// PutHardwareConfig replaces the whole configuration. When it returns, every instance uses the new configuration;
+	// with status 502, the change is stored, but not every instance has applied it yet. If unfinished jobs were admitted
+	// with hardware that the change removes or reduces, the status is 409; the response states how many jobs use which
+	// profiles and has the header X-Service-Impact. A repeated request with the value of that header as X-Service-Confirm
+	// succeeds as long as the impact is unchanged. The status is also 409 if If-Match contains an older ETag.
 	PutHardwareConfig(context.Context, *PutHardwareConfigRequest) (*HardwareConfig, error)
 	mustEmbedUnimplementedHardwareServiceServer()
 }

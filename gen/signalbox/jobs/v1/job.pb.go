@@ -26,23 +26,32 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// JobState is the state of a job.
 type JobState int32
 
 const (
 	JobState_JOB_STATE_UNSPECIFIED JobState = 0
-	JobState_JOB_STATE_QUEUED      JobState = 1
-	JobState_JOB_STATE_SCHEDULED   JobState = 2
-	JobState_JOB_STATE_STARTING    JobState = 3
+	// The job waits for resources, or for its next attempt.
+	JobState_JOB_STATE_QUEUED JobState = 1
+	// Nodes were chosen, but none of them has begun to prepare the attempt.
+	JobState_JOB_STATE_SCHEDULED JobState = 2
+	// A node has begun to prepare the attempt, but the job is not running yet.
+	JobState_JOB_STATE_STARTING JobState = 3
 	// The run reported `running`. A custom command, which need not report, is running once its process runs.
-	JobState_JOB_STATE_RUNNING   JobState = 4
-	JobState_JOB_STATE_STOPPING  JobState = 5
+	JobState_JOB_STATE_RUNNING JobState = 4
+	// The job must end, but the executor has not confirmed yet that no process is left.
+	JobState_JOB_STATE_STOPPING JobState = 5
+	// The training succeeded. The state is final.
 	JobState_JOB_STATE_SUCCEEDED JobState = 6
-	JobState_JOB_STATE_FAILED    JobState = 7
-	JobState_JOB_STATE_STOPPED   JobState = 8
+	// The job failed. The state is final.
+	JobState_JOB_STATE_FAILED JobState = 7
+	// A user or a time limit stopped the job. The state is final.
+	JobState_JOB_STATE_STOPPED JobState = 8
 	// A checkpoint was requested. The processes are stopped when the training acknowledges the request, or when the grace
-	// period ends. If a required checkpoint is missing then, the job runs on.
+	// period ends. If a required checkpoint is missing at that time, the job continues to run.
 	JobState_JOB_STATE_PAUSING JobState = 9
-	// Nothing runs and no resources are held until a user resumes or stops the job.
+	// Nothing runs and no resources are held until the job is resumed or stopped. A job that was paused because its node
+	// is drained is resumed automatically.
 	JobState_JOB_STATE_PAUSED JobState = 10
 )
 
@@ -103,10 +112,12 @@ func (JobState) EnumDescriptor() ([]byte, []int) {
 	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{0}
 }
 
+// SubmitJobRequest is a submission.
 type SubmitJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The client's dialect, `service/v1`.
-	Api           string   `protobuf:"bytes,1,opt,name=api,proto3" json:"api,omitempty"`
+	// The client's dialect, `service/v1`. Other dialects are refused by the gate `dialect`.
+	Api string `protobuf:"bytes,1,opt,name=api,proto3" json:"api,omitempty"`
+	// The job to admit.
 	Spec          *JobSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -159,8 +170,9 @@ func (x *SubmitJobRequest) GetSpec() *JobSpec {
 // PreflightJobRequest has the same fields as SubmitJobRequest.
 type PreflightJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The client's dialect, `service/v1`.
-	Api           string   `protobuf:"bytes,1,opt,name=api,proto3" json:"api,omitempty"`
+	// The client's dialect, `service/v1`. Other dialects are refused by the gate `dialect`.
+	Api string `protobuf:"bytes,1,opt,name=api,proto3" json:"api,omitempty"`
+	// The job to check.
 	Spec          *JobSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -210,43 +222,72 @@ func (x *PreflightJobRequest) GetSpec() *JobSpec {
 	return nil
 }
 
+// Job is an admitted submission. Its run, which has the results, outlives the job.
 type Job struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	RunId string                 `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	Name  string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	State JobState               `protobuf:"varint,4,opt,name=state,proto3,enum=signalbox.jobs.v1.JobState" json:"state,omitempty"`
-	// Why it ended, from a closed list (`completed`, `user_error`, `env_build`, ...); null before.
+	// Id of the job, `job_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Id of the job's run, `run_...`. All attempts of a job belong to one run.
+	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Name of the job; not unique.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// `queued`: the job waits for resources, or for its next attempt. `scheduled`: nodes were chosen, but none of them
+	// has begun to prepare the attempt. `starting`: a node has begun to prepare the attempt. `running`: the run reported
+	// `running`; a custom command, which need not report, is running once its process runs. `pausing`: a checkpoint was
+	// requested, and the processes are not stopped yet. `paused`: nothing runs and no resources are held until the job is
+	// resumed or stopped. `stopping`: the job must end, but the executor has not confirmed yet that no process is left.
+	// `succeeded`, `failed` and `stopped` are final.
+	State JobState `protobuf:"varint,4,opt,name=state,proto3,enum=signalbox.jobs.v1.JobState" json:"state,omitempty"`
+	// Why the job ended: `completed`, `user_error`, `oom_host`, `env_build`, `fetch_failed`, `start_timeout`,
+	// `time_limit`, `queue_timeout`, `executor_lost`, `user_stop` or `admin_stop`; null while it has not ended.
+	// docs/reference/errors.md explains them.
 	EndReason *string `protobuf:"bytes,5,opt,name=end_reason,json=endReason,proto3,oneof" json:"end_reason,omitempty"`
-	// The end reason as text.
-	Message *string           `protobuf:"bytes,6,opt,name=message,proto3,oneof" json:"message,omitempty"`
-	Project string            `protobuf:"bytes,7,opt,name=project,proto3" json:"project,omitempty"`
-	Owner   string            `protobuf:"bytes,8,opt,name=owner,proto3" json:"owner,omitempty"`
-	Labels  map[string]string `protobuf:"bytes,9,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Set only while the job is queued.
+	// What happened, as text; null while the job has not ended, and if it succeeded. If the run is protected, the text
+	// contains nothing that its processes reported or printed.
+	Message *string `protobuf:"bytes,6,opt,name=message,proto3,oneof" json:"message,omitempty"`
+	// Key of the project.
+	Project string `protobuf:"bytes,7,opt,name=project,proto3" json:"project,omitempty"`
+	// Username of the owner.
+	Owner string `protobuf:"bytes,8,opt,name=owner,proto3" json:"owner,omitempty"`
+	// The job's labels and their values, at most 64.
+	Labels map[string]string `protobuf:"bytes,9,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Why the job waits; null if it is not queued.
 	Queue *QueueStatus `protobuf:"bytes,10,opt,name=queue,proto3" json:"queue,omitempty"`
-	// Number of the current attempt, from 1; 0 before the first.
+	// Number of the newest attempt, from 1; 0 before the first attempt.
 	Attempt int32 `protobuf:"varint,11,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// The resolved spec and its digest.
-	Spec        []byte                 `protobuf:"bytes,12,opt,name=spec,proto3" json:"spec,omitempty"`
-	SpecDigest  string                 `protobuf:"bytes,13,opt,name=spec_digest,json=specDigest,proto3" json:"spec_digest,omitempty"`
-	Warnings    []string               `protobuf:"bytes,14,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	CreatedAt   *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// The spec with all defaults, as canonical JSON. Later changes of the job do not change it. Callers who may not
+	// change the job see `***` in place of the values of `env`.
+	Spec []byte `protobuf:"bytes,12,opt,name=spec,proto3" json:"spec,omitempty"`
+	// Digest of the spec, including the values of `env`: `sha256:<hex>` over its canonical JSON.
+	SpecDigest string `protobuf:"bytes,13,opt,name=spec_digest,json=specDigest,proto3" json:"spec_digest,omitempty"`
+	// What was unusual about the end of an attempt. `no_terminal_report`: the training reported no end, so its exit code
+	// 0 decided. `nonzero_exit_after_success`: the process failed after the training had reported success.
+	Warnings []string `protobuf:"bytes,14,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// When the job was submitted.
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// When nodes were chosen for the newest attempt; null while the job is queued.
 	ScheduledAt *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=scheduled_at,json=scheduledAt,proto3" json:"scheduled_at,omitempty"`
-	StartingAt  *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=starting_at,json=startingAt,proto3" json:"starting_at,omitempty"`
-	// When the executor observed the start of the attempt's process.
+	// When a node began to prepare the newest attempt, or the run reported `starting`; null before, and while the job is
+	// queued.
+	StartingAt *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=starting_at,json=startingAt,proto3" json:"starting_at,omitempty"`
+	// When the executor observed that the processes of the newest attempt had started on all of its nodes; null before,
+	// and while the job is queued.
 	ExecutorRunningAt *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=executor_running_at,json=executorRunningAt,proto3" json:"executor_running_at,omitempty"`
-	// When the run reported `running`: the start of billing; null if a custom command has not reported it.
+	// When the run reported `running` in the newest attempt: the start of billing. Null before, while the job is queued,
+	// and if a custom command has not reported it.
 	RunningAt *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=running_at,json=runningAt,proto3" json:"running_at,omitempty"`
-	EndedAt   *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
-	PausedAt  *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=paused_at,json=pausedAt,proto3" json:"paused_at,omitempty"`
-	// 0 to 100; higher is scheduled first.
+	// When the job ended; null until then.
+	EndedAt *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	// Since when the job is paused; null if it is not paused.
+	PausedAt *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=paused_at,json=pausedAt,proto3" json:"paused_at,omitempty"`
+	// 0 to 100; jobs with a higher priority are scheduled first.
 	Priority int32 `protobuf:"varint,22,opt,name=priority,proto3" json:"priority,omitempty"`
-	// The limits in force; an owner may have raised those of the spec.
+	// The limits in force, which differ from those of the spec if they were changed with UpdateJob.
 	Limits *Limits `protobuf:"bytes,23,opt,name=limits,proto3" json:"limits,omitempty"`
-	// The starting point of the next attempt; null until a checkpoint with training state is registered.
+	// The newest checkpoint with training state, from which the next attempt starts; null if there is none. A failed
+	// attempt of a job whose `retry.resume` is `none` removes it.
 	Checkpoint *Checkpoint `protobuf:"bytes,24,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
-	// Increases with each change; compared by If-Match.
+	// Increases with each change. It is the ETag of the job, which UpdateJob compares with If-Match.
 	Version       int64 `protobuf:"varint,25,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -459,13 +500,19 @@ func (x *Job) GetVersion() int64 {
 
 // Checkpoint is a registered artifact from which training can continue.
 type Checkpoint struct {
-	state      protoimpl.MessageState `protogen:"open.v1"`
-	ArtifactId string                 `protobuf:"bytes,1,opt,name=artifact_id,json=artifactId,proto3" json:"artifact_id,omitempty"`
-	// The attempt that registered it.
-	Attempt       int32                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Step          *int64                 `protobuf:"varint,3,opt,name=step,proto3,oneof" json:"step,omitempty"`
-	Format        string                 `protobuf:"bytes,4,opt,name=format,proto3" json:"format,omitempty"`
-	SizeBytes     int64                  `protobuf:"varint,5,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the artifact, `art_...`.
+	ArtifactId string `protobuf:"bytes,1,opt,name=artifact_id,json=artifactId,proto3" json:"artifact_id,omitempty"`
+	// Number of the attempt that registered the checkpoint; 0 if RetryJob took the checkpoint from the earlier job.
+	Attempt int32 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// The step at which the checkpoint was saved; null if the report named no step.
+	Step *int64 `protobuf:"varint,3,opt,name=step,proto3,oneof" json:"step,omitempty"`
+	// Format of the artifact, as reported. Artifacts of the format `gguf` have no training state, so they are never
+	// checkpoints.
+	Format string `protobuf:"bytes,4,opt,name=format,proto3" json:"format,omitempty"`
+	// Size of the stored object in bytes.
+	SizeBytes int64 `protobuf:"varint,5,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	// When the artifact was registered.
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -543,14 +590,21 @@ func (x *Checkpoint) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// QueueStatus describes why a job waits.
 type QueueStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Position among the jobs that the scheduler considers, from 1; 0 if it does not consider the job yet, because the job
-	// is new or in backoff, or many jobs of its owner are ahead.
+	// Position among the jobs that the scheduler considers, from 1; 0 if it does not consider the job yet, because the
+	// job is new or in backoff, or many jobs of its owner are ahead.
 	Position int32 `protobuf:"varint,1,opt,name=position,proto3" json:"position,omitempty"`
-	// `account_quota`, `pool_capacity`, `backoff`, ...
-	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	ReasonDetail  string                 `protobuf:"bytes,3,opt,name=reason_detail,json=reasonDetail,proto3" json:"reason_detail,omitempty"`
+	// `new`: the scheduler has not considered the job yet. `account_quota`, `team_quota`: the GPUs that the owner or the
+	// project's team already holds leave too few for the job. `pool_capacity`: a pool has no room, or too few suitable
+	// nodes. `isolation`: too few nodes isolate work as the pool requires, or can run a job without network access.
+	// `priority`: a pool is reserved for a job that is ahead. `backoff`: the job waits before its next attempt.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The reason as text, which may name another job or the end reason of the last attempt; empty if there is nothing to
+	// add.
+	ReasonDetail string `protobuf:"bytes,3,opt,name=reason_detail,json=reasonDetail,proto3" json:"reason_detail,omitempty"`
+	// When the job entered the queue: at its submission, after its last attempt, or when it was resumed.
 	Since         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -614,23 +668,43 @@ func (x *QueueStatus) GetSince() *timestamppb.Timestamp {
 	return nil
 }
 
+// Attempt is one execution of a job.
 type Attempt struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Number int32                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
-	// State of the attempt, with the same values as the job's.
-	State             string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
-	NodeId            *string                `protobuf:"bytes,3,opt,name=node_id,json=nodeId,proto3,oneof" json:"node_id,omitempty"`
-	EndReason         *string                `protobuf:"bytes,4,opt,name=end_reason,json=endReason,proto3,oneof" json:"end_reason,omitempty"`
-	Message           *string                `protobuf:"bytes,5,opt,name=message,proto3,oneof" json:"message,omitempty"`
-	ExitCode          *int32                 `protobuf:"varint,6,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
-	CreatedAt         *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	StartingAt        *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=starting_at,json=startingAt,proto3" json:"starting_at,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of the attempt within the job, from 1.
+	Number int32 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// `scheduled`, `starting`, `running`, `pausing`, `paused`, `succeeded`, `failed` or `stopped`, with the same meaning
+	// as for a job. An attempt keeps its state while its job is stopping. An ended attempt whose job got another attempt
+	// is `failed`, or `paused` if the job was paused.
+	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	// Id of the node with rank 0, `nod_...`.
+	NodeId *string `protobuf:"bytes,3,opt,name=node_id,json=nodeId,proto3,oneof" json:"node_id,omitempty"`
+	// Why the attempt ended, with the same values as for a job; null while the attempt has not ended, and if it was
+	// paused.
+	EndReason *string `protobuf:"bytes,4,opt,name=end_reason,json=endReason,proto3,oneof" json:"end_reason,omitempty"`
+	// What happened, as text; null while the attempt has not ended, and if it succeeded or was paused. If the run is
+	// protected, the text contains nothing that its processes reported or printed.
+	Message *string `protobuf:"bytes,5,opt,name=message,proto3,oneof" json:"message,omitempty"`
+	// Exit code of the attempt's process; -1 if a signal ended the process or none was started; null while the attempt
+	// has not ended. If the attempt has several nodes, the code is that of the node that best explains the end.
+	ExitCode *int32 `protobuf:"varint,6,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
+	// When nodes were chosen for the attempt.
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// When a node began to prepare the attempt, or the run reported `starting`; null before.
+	StartingAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=starting_at,json=startingAt,proto3" json:"starting_at,omitempty"`
+	// When the executor observed that the processes of the attempt had started on all of its nodes; null before.
 	ExecutorRunningAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=executor_running_at,json=executorRunningAt,proto3" json:"executor_running_at,omitempty"`
-	RunningAt         *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=running_at,json=runningAt,proto3" json:"running_at,omitempty"`
-	EndedAt           *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
-	// What the executor is doing: `preparing`, `running`, `collecting`, `exited`.
+	// When the run reported `running` in the attempt: the start of billing. Null before, and if a custom command has not
+	// reported it.
+	RunningAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=running_at,json=runningAt,proto3" json:"running_at,omitempty"`
+	// When the attempt ended, after all of its output was delivered; null until then.
+	EndedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	// What the slowest node of the attempt does. `pending`: it has not begun to prepare the attempt. `preparing`: it
+	// fetches files and builds the environment. `running`: the process runs. `collecting`: the process has ended; logs
+	// and reports are still being delivered. `exited`: everything is delivered. `gone`: the node does not have the
+	// attempt any more. Null before the first report.
 	Phase *string `protobuf:"bytes,12,opt,name=phase,proto3,oneof" json:"phase,omitempty"`
-	// The artifact that it started from; null if it started from the beginning.
+	// Id of the artifact from which the attempt started, `art_...`; null if it started from the beginning.
 	ResumedFrom   *string `protobuf:"bytes,13,opt,name=resumed_from,json=resumedFrom,proto3,oneof" json:"resumed_from,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -757,11 +831,14 @@ func (x *Attempt) GetResumedFrom() string {
 	return ""
 }
 
+// ListJobsRequest selects a page of jobs. Filters are combined: a job must satisfy all of them.
 type ListJobsRequest struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Limit  *int32                 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset *int32                 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
-	// Only jobs in this state.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset *int32 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	// Only jobs in this state, a value of `state` of a job.
 	State *string `protobuf:"bytes,3,opt,name=state,proto3,oneof" json:"state,omitempty"`
 	// Only jobs of this project, by its key or id.
 	Project *string `protobuf:"bytes,4,opt,name=project,proto3,oneof" json:"project,omitempty"`
@@ -769,10 +846,10 @@ type ListJobsRequest struct {
 	Owner *string `protobuf:"bytes,5,opt,name=owner,proto3,oneof" json:"owner,omitempty"`
 	// Only jobs with each of these labels: `name`, or `name=value`.
 	Label []string `protobuf:"bytes,6,rep,name=label,proto3" json:"label,omitempty"`
-	// Only jobs whose name contains this, ignoring case, or whose id or run id equals it.
+	// Only jobs whose name contains this text, ignoring case, or whose id or run id equals this text.
 	Q *string `protobuf:"bytes,7,opt,name=q,proto3,oneof" json:"q,omitempty"`
-	// Only the jobs behind this one, the last job of the previous page, by its id. Unlike `offset`, it costs the same on
-	// every page, and jobs that are added meanwhile do not shift the pages.
+	// The id of the last job of the previous page: the list continues after it. Unlike with `offset`, every page costs
+	// the same, and jobs that are added meanwhile do not shift the pages.
 	After         *string `protobuf:"bytes,8,opt,name=after,proto3,oneof" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -864,9 +941,11 @@ func (x *ListJobsRequest) GetAfter() string {
 	return ""
 }
 
+// ListJobsResponse is a page of jobs.
 type ListJobsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Jobs          []*Job                 `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The jobs, newest first.
+	Jobs          []*Job `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -908,9 +987,11 @@ func (x *ListJobsResponse) GetJobs() []*Job {
 	return nil
 }
 
+// GetJobRequest names a job.
 type GetJobRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the job, `job_...`.
+	JobId         string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -952,10 +1033,13 @@ func (x *GetJobRequest) GetJobId() string {
 	return ""
 }
 
+// StopJobRequest names the job to stop.
 type StopJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
-	// Kill the processes at once, without a grace period.
+	// Id of the job, `job_...`.
+	JobId string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// Whether to kill the processes at once. Otherwise they have 30 seconds to exit by themselves. A job that is already
+	// stopping can still be forced.
 	Force         *bool `protobuf:"varint,2,opt,name=force,proto3,oneof" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1005,9 +1089,11 @@ func (x *StopJobRequest) GetForce() bool {
 	return false
 }
 
+// PauseJobRequest names the job to pause.
 type PauseJobRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the job, `job_...`.
+	JobId         string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1049,9 +1135,11 @@ func (x *PauseJobRequest) GetJobId() string {
 	return ""
 }
 
+// ResumeJobRequest names the job to resume.
 type ResumeJobRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the job, `job_...`.
+	JobId         string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1093,14 +1181,19 @@ func (x *ResumeJobRequest) GetJobId() string {
 	return ""
 }
 
+// UpdateJobRequest contains the changes of a job.
 type UpdateJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
-	Name  *string                `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
-	// Labels to set; an empty value removes the label. Other labels stay.
-	Labels        map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Priority      *int32            `protobuf:"varint,4,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
-	Limits        *Limits           `protobuf:"bytes,5,opt,name=limits,proto3" json:"limits,omitempty"`
+	// Id of the job, `job_...`.
+	JobId string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// The new name of the job and of its run.
+	Name *string `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	// Labels to set; an empty value removes the label. Other labels stay. The job can have at most 64 labels.
+	Labels map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// 0 to 100. Only owners of the project and admins may raise the priority above 50.
+	Priority *int32 `protobuf:"varint,4,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
+	// The limits to change; unset limits stay.
+	Limits        *Limits `protobuf:"bytes,5,opt,name=limits,proto3" json:"limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1170,9 +1263,11 @@ func (x *UpdateJobRequest) GetLimits() *Limits {
 	return nil
 }
 
+// RetryJobRequest names the job to repeat.
 type RetryJobRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of an ended job, `job_...`.
+	JobId         string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1214,15 +1309,20 @@ func (x *RetryJobRequest) GetJobId() string {
 	return ""
 }
 
+// CloneJobRequest names a job and what differs in the new job. Fields that are unset keep the values of the job's spec.
 type CloneJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
-	Name  *string                `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
-	// A project's key.
+	// Id of the job whose spec is submitted, `job_...`.
+	JobId string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// Name of the new job.
+	Name *string `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	// Key of the project of the new job.
 	Project *string `protobuf:"bytes,3,opt,name=project,proto3,oneof" json:"project,omitempty"`
-	// Replaces all hyperparameters.
-	Hparams       []byte `protobuf:"bytes,4,opt,name=hparams,proto3" json:"hparams,omitempty"`
-	Priority      *int32 `protobuf:"varint,5,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
+	// A flat object of dotted names, which replaces all hyperparameters; at most 64 KiB of JSON.
+	Hparams []byte `protobuf:"bytes,4,opt,name=hparams,proto3" json:"hparams,omitempty"`
+	// 0 to 100. Only owners of the project and admins may set a value above 50.
+	Priority *int32 `protobuf:"varint,5,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
+	// Seed of the new run, at most 9007199254740991; if unset, the seed of the job.
 	Seed          *int64 `protobuf:"varint,6,opt,name=seed,proto3,oneof" json:"seed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1355,9 +1455,11 @@ func (x *PreflightReport) GetGates() []*GateVerdict {
 	return nil
 }
 
+// GateVerdict is the result of one gate.
 type GateVerdict struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The gate's name: the `code` of its refusals.
+	// The gate's name, which is also the `code` of its refusals. Only the gate `package` has a second code,
+	// `sensitive_file`.
 	Gate string `protobuf:"bytes,1,opt,name=gate,proto3" json:"gate,omitempty"`
 	// `pass`, `fail`, or `skip` if the result of an earlier gate leaves nothing to check.
 	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
@@ -1427,11 +1529,15 @@ func (x *GateVerdict) GetRefusal() int32 {
 	return 0
 }
 
+// ListJobEventsRequest selects a page of a job's events.
 type ListJobEventsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
-	Limit         *int32                 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the job, `job_...`.
+	JobId string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1487,9 +1593,11 @@ func (x *ListJobEventsRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListJobEventsResponse is a page of events.
 type ListJobEventsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Events        []*v1.Event            `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The events, oldest first.
+	Events        []*v1.Event `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1531,11 +1639,15 @@ func (x *ListJobEventsResponse) GetEvents() []*v1.Event {
 	return nil
 }
 
+// ListAttemptsRequest selects a page of a job's attempts.
 type ListAttemptsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
-	Limit         *int32                 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the job, `job_...`.
+	JobId string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1591,9 +1703,11 @@ func (x *ListAttemptsRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListAttemptsResponse is a page of attempts.
 type ListAttemptsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Attempts      []*Attempt             `protobuf:"bytes,1,rep,name=attempts,proto3" json:"attempts,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The attempts, oldest first.
+	Attempts      []*Attempt `protobuf:"bytes,1,rep,name=attempts,proto3" json:"attempts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1635,11 +1749,13 @@ func (x *ListAttemptsResponse) GetAttempts() []*Attempt {
 	return nil
 }
 
+// WatchJobRequest names a job and the position from which its changes are sent.
 type WatchJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A job's id or a run's id.
+	// Id of the job, `job_...`, or of its run, `run_...`.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Only changes after this sequence number.
+	// Only changes after this sequence number; 0 for all changes. A number after the last change is refused.
+	// Last-Event-ID replaces it.
 	After         int64 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1689,11 +1805,13 @@ func (x *WatchJobRequest) GetAfter() int64 {
 	return 0
 }
 
+// WatchJobResponse is one change of a job.
 type WatchJobResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Without gaps within the job, from 1.
-	Seq           int64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	Job           *Job  `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
+	// The number of the change within the job: from 1, without gaps.
+	Seq int64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	// The job after the change. Its name, labels, priority and limits are always the current ones.
+	Job           *Job `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1740,6 +1858,300 @@ func (x *WatchJobResponse) GetJob() *Job {
 		return x.Job
 	}
 	return nil
+}
+
+type WatchJobsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only changes after this id of an earlier event. If the id is too old, or belongs to other filters or to other rights
+	// of the caller, the first event is `reset`.
+	After int64 `protobuf:"varint,1,opt,name=after,proto3" json:"after,omitempty"`
+	// Only jobs in this state.
+	State *string `protobuf:"bytes,2,opt,name=state,proto3,oneof" json:"state,omitempty"`
+	// Only jobs of this project, by its key or id.
+	Project *string `protobuf:"bytes,3,opt,name=project,proto3,oneof" json:"project,omitempty"`
+	// Only jobs of this user, by username.
+	Owner *string `protobuf:"bytes,4,opt,name=owner,proto3,oneof" json:"owner,omitempty"`
+	// Only jobs with each of these labels: `name`, or `name=value`.
+	Label []string `protobuf:"bytes,5,rep,name=label,proto3" json:"label,omitempty"`
+	// Only jobs whose name contains this text, ignoring case, or whose id or run id equals this text.
+	Q             *string `protobuf:"bytes,6,opt,name=q,proto3,oneof" json:"q,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchJobsRequest) Reset() {
+	*x = WatchJobsRequest{}
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchJobsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchJobsRequest) ProtoMessage() {}
+
+func (x *WatchJobsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchJobsRequest.ProtoReflect.Descriptor instead.
+func (*WatchJobsRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *WatchJobsRequest) GetAfter() int64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+func (x *WatchJobsRequest) GetState() string {
+	if x != nil && x.State != nil {
+		return *x.State
+	}
+	return ""
+}
+
+func (x *WatchJobsRequest) GetProject() string {
+	if x != nil && x.Project != nil {
+		return *x.Project
+	}
+	return ""
+}
+
+func (x *WatchJobsRequest) GetOwner() string {
+	if x != nil && x.Owner != nil {
+		return *x.Owner
+	}
+	return ""
+}
+
+func (x *WatchJobsRequest) GetLabel() []string {
+	if x != nil {
+		return x.Label
+	}
+	return nil
+}
+
+func (x *WatchJobsRequest) GetQ() string {
+	if x != nil && x.Q != nil {
+		return *x.Q
+	}
+	return ""
+}
+
+type WatchJobsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The position of the event. It rises within a stream, and is valid only with the same filters and rights.
+	Seq int64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	// Types that are valid to be assigned to Event:
+	//
+	//	*WatchJobsResponse_Job
+	//	*WatchJobsResponse_Gone
+	//	*WatchJobsResponse_Reset_
+	Event         isWatchJobsResponse_Event `protobuf_oneof:"event"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchJobsResponse) Reset() {
+	*x = WatchJobsResponse{}
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchJobsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchJobsResponse) ProtoMessage() {}
+
+func (x *WatchJobsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchJobsResponse.ProtoReflect.Descriptor instead.
+func (*WatchJobsResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *WatchJobsResponse) GetSeq() int64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *WatchJobsResponse) GetEvent() isWatchJobsResponse_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *WatchJobsResponse) GetJob() *Job {
+	if x != nil {
+		if x, ok := x.Event.(*WatchJobsResponse_Job); ok {
+			return x.Job
+		}
+	}
+	return nil
+}
+
+func (x *WatchJobsResponse) GetGone() *GoneJob {
+	if x != nil {
+		if x, ok := x.Event.(*WatchJobsResponse_Gone); ok {
+			return x.Gone
+		}
+	}
+	return nil
+}
+
+func (x *WatchJobsResponse) GetReset_() *JobsReset {
+	if x != nil {
+		if x, ok := x.Event.(*WatchJobsResponse_Reset_); ok {
+			return x.Reset_
+		}
+	}
+	return nil
+}
+
+type isWatchJobsResponse_Event interface {
+	isWatchJobsResponse_Event()
+}
+
+type WatchJobsResponse_Job struct {
+	// A job that matches the filters, as in the list. Changes that follow each other quickly may be one event.
+	Job *Job `protobuf:"bytes,2,opt,name=job,proto3,oneof"`
+}
+
+type WatchJobsResponse_Gone struct {
+	// A job that matched the filters and no longer does, was deleted, or is no longer visible.
+	Gone *GoneJob `protobuf:"bytes,3,opt,name=gone,proto3,oneof"`
+}
+
+type WatchJobsResponse_Reset_ struct {
+	// The list must be read again; what the client has of earlier events may be incomplete.
+	Reset_ *JobsReset `protobuf:"bytes,4,opt,name=reset,proto3,oneof"`
+}
+
+func (*WatchJobsResponse_Job) isWatchJobsResponse_Event() {}
+
+func (*WatchJobsResponse_Gone) isWatchJobsResponse_Event() {}
+
+func (*WatchJobsResponse_Reset_) isWatchJobsResponse_Event() {}
+
+// GoneJob is a job that no longer belongs to the list.
+type GoneJob struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the job, `job_...`.
+	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GoneJob) Reset() {
+	*x = GoneJob{}
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GoneJob) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GoneJob) ProtoMessage() {}
+
+func (x *GoneJob) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GoneJob.ProtoReflect.Descriptor instead.
+func (*GoneJob) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *GoneJob) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+// JobsReset means that the client must read the list again.
+type JobsReset struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// `start` (the request continues no stream), `expired` (its id is too old), `changed` (other filters or rights), or
+	// `slow` (the client did not receive the events fast enough).
+	Reason        string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobsReset) Reset() {
+	*x = JobsReset{}
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobsReset) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobsReset) ProtoMessage() {}
+
+func (x *JobsReset) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobsReset.ProtoReflect.Descriptor instead.
+func (*JobsReset) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *JobsReset) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
 }
 
 var File_signalbox_jobs_v1_job_proto protoreflect.FileDescriptor
@@ -1931,7 +2343,31 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\x05after\x18\x02 \x01(\x03R\x05after\"N\n" +
 	"\x10WatchJobResponse\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12(\n" +
-	"\x03job\x18\x02 \x01(\v2\x16.signalbox.jobs.v1.JobR\x03job*\x8e\x02\n" +
+	"\x03job\x18\x02 \x01(\v2\x16.signalbox.jobs.v1.JobR\x03job\"\x94\x02\n" +
+	"\x10WatchJobsRequest\x12\x1d\n" +
+	"\x05after\x18\x01 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x05after\x12\"\n" +
+	"\x05state\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18 H\x00R\x05state\x88\x01\x01\x12(\n" +
+	"\aproject\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x01R\aproject\x88\x01\x01\x12%\n" +
+	"\x05owner\x18\x04 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x01H\x02R\x05owner\x88\x01\x01\x12'\n" +
+	"\x05label\x18\x05 \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x10\"\ar\x05\x10\x01\x18\x80\x02R\x05label\x12\x1d\n" +
+	"\x01q\x18\x06 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x03R\x01q\x88\x01\x01B\b\n" +
+	"\x06_stateB\n" +
+	"\n" +
+	"\b_projectB\b\n" +
+	"\x06_ownerB\x04\n" +
+	"\x02_q\"\xc2\x01\n" +
+	"\x11WatchJobsResponse\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12*\n" +
+	"\x03job\x18\x02 \x01(\v2\x16.signalbox.jobs.v1.JobH\x00R\x03job\x120\n" +
+	"\x04gone\x18\x03 \x01(\v2\x1a.signalbox.jobs.v1.GoneJobH\x00R\x04gone\x124\n" +
+	"\x05reset\x18\x04 \x01(\v2\x1c.signalbox.jobs.v1.JobsResetH\x00R\x05resetB\a\n" +
+	"\x05event\"\x19\n" +
+	"\aGoneJob\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"#\n" +
+	"\tJobsReset\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason*\x8e\x02\n" +
 	"\bJobState\x12\x19\n" +
 	"\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10JOB_STATE_QUEUED\x10\x01\x12\x17\n" +
@@ -1944,7 +2380,7 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\x11JOB_STATE_STOPPED\x10\b\x12\x15\n" +
 	"\x11JOB_STATE_PAUSING\x10\t\x12\x14\n" +
 	"\x10JOB_STATE_PAUSED\x10\n" +
-	"2\xd8\r\n" +
+	"2\xc6\x0e\n" +
 	"\n" +
 	"JobService\x12t\n" +
 	"\tSubmitJob\x12#.signalbox.jobs.v1.SubmitJobRequest\x1a\x16.signalbox.jobs.v1.Job\"*\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
@@ -1976,7 +2412,9 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\fListAttempts\x12&.signalbox.jobs.v1.ListAttemptsRequest\x1a'.signalbox.jobs.v1.ListAttemptsResponse\"B\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x02'b\battempts\x12\x1b/api/jobs/{job_id}/attempts\x90\x02\x01\x12k\n" +
 	"\bWatchJob\x12\".signalbox.jobs.v1.WatchJobRequest\x1a#.signalbox.jobs.v1.WatchJobResponse\"\x14\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\xad\x030\x01BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
+	"\x04\x94\x03\xad\x030\x01\x12l\n" +
+	"\tWatchJobs\x12#.signalbox.jobs.v1.WatchJobsRequest\x1a$.signalbox.jobs.v1.WatchJobsResponse\"\x12\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\xad\x030\x01BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
 
 var (
 	file_signalbox_jobs_v1_job_proto_rawDescOnce sync.Once
@@ -1991,7 +2429,7 @@ func file_signalbox_jobs_v1_job_proto_rawDescGZIP() []byte {
 }
 
 var file_signalbox_jobs_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_signalbox_jobs_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_signalbox_jobs_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_signalbox_jobs_v1_job_proto_goTypes = []any{
 	(JobState)(0),                 // 0: signalbox.jobs.v1.JobState
 	(*SubmitJobRequest)(nil),      // 1: signalbox.jobs.v1.SubmitJobRequest
@@ -2017,73 +2455,82 @@ var file_signalbox_jobs_v1_job_proto_goTypes = []any{
 	(*ListAttemptsResponse)(nil),  // 21: signalbox.jobs.v1.ListAttemptsResponse
 	(*WatchJobRequest)(nil),       // 22: signalbox.jobs.v1.WatchJobRequest
 	(*WatchJobResponse)(nil),      // 23: signalbox.jobs.v1.WatchJobResponse
-	nil,                           // 24: signalbox.jobs.v1.Job.LabelsEntry
-	nil,                           // 25: signalbox.jobs.v1.UpdateJobRequest.LabelsEntry
-	(*JobSpec)(nil),               // 26: signalbox.jobs.v1.JobSpec
-	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
-	(*Limits)(nil),                // 28: signalbox.jobs.v1.Limits
-	(*v1.Event)(nil),              // 29: signalbox.common.v1.Event
+	(*WatchJobsRequest)(nil),      // 24: signalbox.jobs.v1.WatchJobsRequest
+	(*WatchJobsResponse)(nil),     // 25: signalbox.jobs.v1.WatchJobsResponse
+	(*GoneJob)(nil),               // 26: signalbox.jobs.v1.GoneJob
+	(*JobsReset)(nil),             // 27: signalbox.jobs.v1.JobsReset
+	nil,                           // 28: signalbox.jobs.v1.Job.LabelsEntry
+	nil,                           // 29: signalbox.jobs.v1.UpdateJobRequest.LabelsEntry
+	(*JobSpec)(nil),               // 30: signalbox.jobs.v1.JobSpec
+	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
+	(*Limits)(nil),                // 32: signalbox.jobs.v1.Limits
+	(*v1.Event)(nil),              // 33: signalbox.common.v1.Event
 }
 var file_signalbox_jobs_v1_job_proto_depIdxs = []int32{
-	26, // 0: signalbox.jobs.v1.SubmitJobRequest.spec:type_name -> signalbox.jobs.v1.JobSpec
-	26, // 1: signalbox.jobs.v1.PreflightJobRequest.spec:type_name -> signalbox.jobs.v1.JobSpec
+	30, // 0: signalbox.jobs.v1.SubmitJobRequest.spec:type_name -> signalbox.jobs.v1.JobSpec
+	30, // 1: signalbox.jobs.v1.PreflightJobRequest.spec:type_name -> signalbox.jobs.v1.JobSpec
 	0,  // 2: signalbox.jobs.v1.Job.state:type_name -> signalbox.jobs.v1.JobState
-	24, // 3: signalbox.jobs.v1.Job.labels:type_name -> signalbox.jobs.v1.Job.LabelsEntry
+	28, // 3: signalbox.jobs.v1.Job.labels:type_name -> signalbox.jobs.v1.Job.LabelsEntry
 	5,  // 4: signalbox.jobs.v1.Job.queue:type_name -> signalbox.jobs.v1.QueueStatus
-	27, // 5: signalbox.jobs.v1.Job.created_at:type_name -> google.protobuf.Timestamp
-	27, // 6: signalbox.jobs.v1.Job.scheduled_at:type_name -> google.protobuf.Timestamp
-	27, // 7: signalbox.jobs.v1.Job.starting_at:type_name -> google.protobuf.Timestamp
-	27, // 8: signalbox.jobs.v1.Job.executor_running_at:type_name -> google.protobuf.Timestamp
-	27, // 9: signalbox.jobs.v1.Job.running_at:type_name -> google.protobuf.Timestamp
-	27, // 10: signalbox.jobs.v1.Job.ended_at:type_name -> google.protobuf.Timestamp
-	27, // 11: signalbox.jobs.v1.Job.paused_at:type_name -> google.protobuf.Timestamp
-	28, // 12: signalbox.jobs.v1.Job.limits:type_name -> signalbox.jobs.v1.Limits
+	31, // 5: signalbox.jobs.v1.Job.created_at:type_name -> google.protobuf.Timestamp
+	31, // 6: signalbox.jobs.v1.Job.scheduled_at:type_name -> google.protobuf.Timestamp
+	31, // 7: signalbox.jobs.v1.Job.starting_at:type_name -> google.protobuf.Timestamp
+	31, // 8: signalbox.jobs.v1.Job.executor_running_at:type_name -> google.protobuf.Timestamp
+	31, // 9: signalbox.jobs.v1.Job.running_at:type_name -> google.protobuf.Timestamp
+	31, // 10: signalbox.jobs.v1.Job.ended_at:type_name -> google.protobuf.Timestamp
+	31, // 11: signalbox.jobs.v1.Job.paused_at:type_name -> google.protobuf.Timestamp
+	32, // 12: signalbox.jobs.v1.Job.limits:type_name -> signalbox.jobs.v1.Limits
 	4,  // 13: signalbox.jobs.v1.Job.checkpoint:type_name -> signalbox.jobs.v1.Checkpoint
-	27, // 14: signalbox.jobs.v1.Checkpoint.created_at:type_name -> google.protobuf.Timestamp
-	27, // 15: signalbox.jobs.v1.QueueStatus.since:type_name -> google.protobuf.Timestamp
-	27, // 16: signalbox.jobs.v1.Attempt.created_at:type_name -> google.protobuf.Timestamp
-	27, // 17: signalbox.jobs.v1.Attempt.starting_at:type_name -> google.protobuf.Timestamp
-	27, // 18: signalbox.jobs.v1.Attempt.executor_running_at:type_name -> google.protobuf.Timestamp
-	27, // 19: signalbox.jobs.v1.Attempt.running_at:type_name -> google.protobuf.Timestamp
-	27, // 20: signalbox.jobs.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
+	31, // 14: signalbox.jobs.v1.Checkpoint.created_at:type_name -> google.protobuf.Timestamp
+	31, // 15: signalbox.jobs.v1.QueueStatus.since:type_name -> google.protobuf.Timestamp
+	31, // 16: signalbox.jobs.v1.Attempt.created_at:type_name -> google.protobuf.Timestamp
+	31, // 17: signalbox.jobs.v1.Attempt.starting_at:type_name -> google.protobuf.Timestamp
+	31, // 18: signalbox.jobs.v1.Attempt.executor_running_at:type_name -> google.protobuf.Timestamp
+	31, // 19: signalbox.jobs.v1.Attempt.running_at:type_name -> google.protobuf.Timestamp
+	31, // 20: signalbox.jobs.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
 	3,  // 21: signalbox.jobs.v1.ListJobsResponse.jobs:type_name -> signalbox.jobs.v1.Job
-	25, // 22: signalbox.jobs.v1.UpdateJobRequest.labels:type_name -> signalbox.jobs.v1.UpdateJobRequest.LabelsEntry
-	28, // 23: signalbox.jobs.v1.UpdateJobRequest.limits:type_name -> signalbox.jobs.v1.Limits
+	29, // 22: signalbox.jobs.v1.UpdateJobRequest.labels:type_name -> signalbox.jobs.v1.UpdateJobRequest.LabelsEntry
+	32, // 23: signalbox.jobs.v1.UpdateJobRequest.limits:type_name -> signalbox.jobs.v1.Limits
 	17, // 24: signalbox.jobs.v1.PreflightReport.gates:type_name -> signalbox.jobs.v1.GateVerdict
-	29, // 25: signalbox.jobs.v1.ListJobEventsResponse.events:type_name -> signalbox.common.v1.Event
+	33, // 25: signalbox.jobs.v1.ListJobEventsResponse.events:type_name -> signalbox.common.v1.Event
 	6,  // 26: signalbox.jobs.v1.ListAttemptsResponse.attempts:type_name -> signalbox.jobs.v1.Attempt
 	3,  // 27: signalbox.jobs.v1.WatchJobResponse.job:type_name -> signalbox.jobs.v1.Job
-	1,  // 28: signalbox.jobs.v1.JobService.SubmitJob:input_type -> signalbox.jobs.v1.SubmitJobRequest
-	7,  // 29: signalbox.jobs.v1.JobService.ListJobs:input_type -> signalbox.jobs.v1.ListJobsRequest
-	9,  // 30: signalbox.jobs.v1.JobService.GetJob:input_type -> signalbox.jobs.v1.GetJobRequest
-	10, // 31: signalbox.jobs.v1.JobService.StopJob:input_type -> signalbox.jobs.v1.StopJobRequest
-	11, // 32: signalbox.jobs.v1.JobService.PauseJob:input_type -> signalbox.jobs.v1.PauseJobRequest
-	12, // 33: signalbox.jobs.v1.JobService.ResumeJob:input_type -> signalbox.jobs.v1.ResumeJobRequest
-	13, // 34: signalbox.jobs.v1.JobService.UpdateJob:input_type -> signalbox.jobs.v1.UpdateJobRequest
-	14, // 35: signalbox.jobs.v1.JobService.RetryJob:input_type -> signalbox.jobs.v1.RetryJobRequest
-	15, // 36: signalbox.jobs.v1.JobService.CloneJob:input_type -> signalbox.jobs.v1.CloneJobRequest
-	2,  // 37: signalbox.jobs.v1.JobService.PreflightJob:input_type -> signalbox.jobs.v1.PreflightJobRequest
-	18, // 38: signalbox.jobs.v1.JobService.ListJobEvents:input_type -> signalbox.jobs.v1.ListJobEventsRequest
-	20, // 39: signalbox.jobs.v1.JobService.ListAttempts:input_type -> signalbox.jobs.v1.ListAttemptsRequest
-	22, // 40: signalbox.jobs.v1.JobService.WatchJob:input_type -> signalbox.jobs.v1.WatchJobRequest
-	3,  // 41: signalbox.jobs.v1.JobService.SubmitJob:output_type -> signalbox.jobs.v1.Job
-	8,  // 42: signalbox.jobs.v1.JobService.ListJobs:output_type -> signalbox.jobs.v1.ListJobsResponse
-	3,  // 43: signalbox.jobs.v1.JobService.GetJob:output_type -> signalbox.jobs.v1.Job
-	3,  // 44: signalbox.jobs.v1.JobService.StopJob:output_type -> signalbox.jobs.v1.Job
-	3,  // 45: signalbox.jobs.v1.JobService.PauseJob:output_type -> signalbox.jobs.v1.Job
-	3,  // 46: signalbox.jobs.v1.JobService.ResumeJob:output_type -> signalbox.jobs.v1.Job
-	3,  // 47: signalbox.jobs.v1.JobService.UpdateJob:output_type -> signalbox.jobs.v1.Job
-	3,  // 48: signalbox.jobs.v1.JobService.RetryJob:output_type -> signalbox.jobs.v1.Job
-	3,  // 49: signalbox.jobs.v1.JobService.CloneJob:output_type -> signalbox.jobs.v1.Job
-	16, // 50: signalbox.jobs.v1.JobService.PreflightJob:output_type -> signalbox.jobs.v1.PreflightReport
-	19, // 51: signalbox.jobs.v1.JobService.ListJobEvents:output_type -> signalbox.jobs.v1.ListJobEventsResponse
-	21, // 52: signalbox.jobs.v1.JobService.ListAttempts:output_type -> signalbox.jobs.v1.ListAttemptsResponse
-	23, // 53: signalbox.jobs.v1.JobService.WatchJob:output_type -> signalbox.jobs.v1.WatchJobResponse
-	41, // [41:54] is the sub-list for method output_type
-	28, // [28:41] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	3,  // 28: signalbox.jobs.v1.WatchJobsResponse.job:type_name -> signalbox.jobs.v1.Job
+	26, // 29: signalbox.jobs.v1.WatchJobsResponse.gone:type_name -> signalbox.jobs.v1.GoneJob
+	27, // 30: signalbox.jobs.v1.WatchJobsResponse.reset:type_name -> signalbox.jobs.v1.JobsReset
+	1,  // 31: signalbox.jobs.v1.JobService.SubmitJob:input_type -> signalbox.jobs.v1.SubmitJobRequest
+	7,  // 32: signalbox.jobs.v1.JobService.ListJobs:input_type -> signalbox.jobs.v1.ListJobsRequest
+	9,  // 33: signalbox.jobs.v1.JobService.GetJob:input_type -> signalbox.jobs.v1.GetJobRequest
+	10, // 34: signalbox.jobs.v1.JobService.StopJob:input_type -> signalbox.jobs.v1.StopJobRequest
+	11, // 35: signalbox.jobs.v1.JobService.PauseJob:input_type -> signalbox.jobs.v1.PauseJobRequest
+	12, // 36: signalbox.jobs.v1.JobService.ResumeJob:input_type -> signalbox.jobs.v1.ResumeJobRequest
+	13, // 37: signalbox.jobs.v1.JobService.UpdateJob:input_type -> signalbox.jobs.v1.UpdateJobRequest
+	14, // 38: signalbox.jobs.v1.JobService.RetryJob:input_type -> signalbox.jobs.v1.RetryJobRequest
+	15, // 39: signalbox.jobs.v1.JobService.CloneJob:input_type -> signalbox.jobs.v1.CloneJobRequest
+	2,  // 40: signalbox.jobs.v1.JobService.PreflightJob:input_type -> signalbox.jobs.v1.PreflightJobRequest
+	18, // 41: signalbox.jobs.v1.JobService.ListJobEvents:input_type -> signalbox.jobs.v1.ListJobEventsRequest
+	20, // 42: signalbox.jobs.v1.JobService.ListAttempts:input_type -> signalbox.jobs.v1.ListAttemptsRequest
+	22, // 43: signalbox.jobs.v1.JobService.WatchJob:input_type -> signalbox.jobs.v1.WatchJobRequest
+	24, // 44: signalbox.jobs.v1.JobService.WatchJobs:input_type -> signalbox.jobs.v1.WatchJobsRequest
+	3,  // 45: signalbox.jobs.v1.JobService.SubmitJob:output_type -> signalbox.jobs.v1.Job
+	8,  // 46: signalbox.jobs.v1.JobService.ListJobs:output_type -> signalbox.jobs.v1.ListJobsResponse
+	3,  // 47: signalbox.jobs.v1.JobService.GetJob:output_type -> signalbox.jobs.v1.Job
+	3,  // 48: signalbox.jobs.v1.JobService.StopJob:output_type -> signalbox.jobs.v1.Job
+	3,  // 49: signalbox.jobs.v1.JobService.PauseJob:output_type -> signalbox.jobs.v1.Job
+	3,  // 50: signalbox.jobs.v1.JobService.ResumeJob:output_type -> signalbox.jobs.v1.Job
+	3,  // 51: signalbox.jobs.v1.JobService.UpdateJob:output_type -> signalbox.jobs.v1.Job
+	3,  // 52: signalbox.jobs.v1.JobService.RetryJob:output_type -> signalbox.jobs.v1.Job
+	3,  // 53: signalbox.jobs.v1.JobService.CloneJob:output_type -> signalbox.jobs.v1.Job
+	16, // 54: signalbox.jobs.v1.JobService.PreflightJob:output_type -> signalbox.jobs.v1.PreflightReport
+	19, // 55: signalbox.jobs.v1.JobService.ListJobEvents:output_type -> signalbox.jobs.v1.ListJobEventsResponse
+	21, // 56: signalbox.jobs.v1.JobService.ListAttempts:output_type -> signalbox.jobs.v1.ListAttemptsResponse
+	23, // 57: signalbox.jobs.v1.JobService.WatchJob:output_type -> signalbox.jobs.v1.WatchJobResponse
+	25, // 58: signalbox.jobs.v1.JobService.WatchJobs:output_type -> signalbox.jobs.v1.WatchJobsResponse
+	45, // [45:59] is the sub-list for method output_type
+	31, // [31:45] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_jobs_v1_job_proto_init() }
@@ -2102,13 +2549,19 @@ func file_signalbox_jobs_v1_job_proto_init() {
 	file_signalbox_jobs_v1_job_proto_msgTypes[16].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_job_proto_msgTypes[17].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_job_proto_msgTypes[19].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_job_proto_msgTypes[23].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_job_proto_msgTypes[24].OneofWrappers = []any{
+		(*WatchJobsResponse_Job)(nil),
+		(*WatchJobsResponse_Gone)(nil),
+		(*WatchJobsResponse_Reset_)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_jobs_v1_job_proto_rawDesc), len(file_signalbox_jobs_v1_job_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   25,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

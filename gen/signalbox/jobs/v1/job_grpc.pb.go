@@ -32,6 +32,7 @@ const (
 	JobService_ListJobEvents_FullMethodName = "/signalbox.jobs.v1.JobService/ListJobEvents"
 	JobService_ListAttempts_FullMethodName  = "/signalbox.jobs.v1.JobService/ListAttempts"
 	JobService_WatchJob_FullMethodName      = "/signalbox.jobs.v1.JobService/WatchJob"
+	JobService_WatchJobs_FullMethodName     = "/signalbox.jobs.v1.JobService/WatchJobs"
 )
 
 // JobServiceClient is the client API for JobService service.
@@ -40,26 +41,31 @@ const (
 //
 // JobService admits, shows and controls jobs.
 type JobServiceClient interface {
-	// SubmitJob runs every gate and admits the job, or refuses it and stores nothing.
+	// SubmitJob runs every admission check (gate). It either admits the job, or refuses it and stores nothing. The `code`
+	// of a refusal is the name of the gate.
 	SubmitJob(ctx context.Context, in *SubmitJobRequest, opts ...grpc.CallOption) (*Job, error)
 	// ListJobs lists the jobs that the caller may see, newest first.
 	ListJobs(ctx context.Context, in *ListJobsRequest, opts ...grpc.CallOption) (*ListJobsResponse, error)
+	// GetJob returns a job.
 	GetJob(ctx context.Context, in *GetJobRequest, opts ...grpc.CallOption) (*Job, error)
-	// StopJob ends a job; if the job has already ended, it is a conflict.
+	// StopJob ends a job. A queued or paused job is `stopped` at once. Another job is `stopping`, with status 202, until
+	// the executor has confirmed that no process is left. If the job has already ended, the call fails with a conflict.
 	StopJob(ctx context.Context, in *StopJobRequest, opts ...grpc.CallOption) (*Job, error)
 	// PauseJob makes a running job save a checkpoint and release its resources. The job is pausing until the checkpoint
 	// is registered and the executor has confirmed that no process is left.
 	PauseJob(ctx context.Context, in *PauseJobRequest, opts ...grpc.CallOption) (*Job, error)
 	// ResumeJob returns a paused job to the queue; its next attempt starts from the last checkpoint.
 	ResumeJob(ctx context.Context, in *ResumeJobRequest, opts ...grpc.CallOption) (*Job, error)
-	// UpdateJob changes a job: its name and labels at any time, its priority and limits until it ends. An owner can
-	// only raise limits; an admin can set them freely.
+	// UpdateJob changes a job: its name and labels at any time, its priority and limits until it ends. Fields that are
+	// unset do not change. Only admins may lower a limit. Only owners of the project and admins may raise a priority
+	// above 50.
 	UpdateJob(ctx context.Context, in *UpdateJobRequest, opts ...grpc.CallOption) (*Job, error)
-	// RetryJob submits an ended job again through every gate: the same spec under a new id, from the last checkpoint if
-	// the recipe supports it.
+	// RetryJob submits the spec of an ended job again, as a job with a new id that every gate checks. The new job belongs
+	// to the caller. It starts from the last checkpoint if the recipe supports this.
 	RetryJob(ctx context.Context, in *RetryJobRequest, opts ...grpc.CallOption) (*Job, error)
-	// CloneJob submits a job's spec as a new job through every gate, from the beginning. Fields of the request replace
-	// those of the spec.
+	// CloneJob submits a job's spec as a new job that every gate checks and that starts from the beginning. The new job
+	// belongs to the caller. Fields of the request replace those of the spec. If the job has environment variables, only
+	// users who may change the job can clone it.
 	CloneJob(ctx context.Context, in *CloneJobRequest, opts ...grpc.CallOption) (*Job, error)
 	// PreflightJob checks a submission against every gate and returns the results. It stores nothing.
 	PreflightJob(ctx context.Context, in *PreflightJobRequest, opts ...grpc.CallOption) (*PreflightReport, error)
@@ -67,9 +73,14 @@ type JobServiceClient interface {
 	ListJobEvents(ctx context.Context, in *ListJobEventsRequest, opts ...grpc.CallOption) (*ListJobEventsResponse, error)
 	// ListAttempts lists the attempts of a job, oldest first.
 	ListAttempts(ctx context.Context, in *ListAttemptsRequest, opts ...grpc.CallOption) (*ListAttemptsResponse, error)
-	// WatchJob sends the job now and on every change of its state, and ends after its final state. The gateway serves
-	// it as Server-Sent Events.
+	// WatchJob sends the changes of a job, each with the job as it was then: those after the given number, then new ones
+	// as they occur. It ends after the change that ended the job. The gateway serves it as Server-Sent Events.
 	WatchJob(ctx context.Context, in *WatchJobRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchJobResponse], error)
+	// WatchJobs sends the changes of the jobs that ListJobs lists for the same filters and caller. A `job` event has a job
+	// that matches the filters, as it is now; a `gone` event has the id of a job that matched and no longer does. The first
+	// event of a stream that does not continue another one is `reset`: the client then reads the list, and applies the
+	// events that follow `reset` on top of it. The stream ends only if it fails or is closed.
+	WatchJobs(ctx context.Context, in *WatchJobsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchJobsResponse], error)
 }
 
 type jobServiceClient struct {
@@ -219,32 +230,56 @@ func (c *jobServiceClient) WatchJob(ctx context.Context, in *WatchJobRequest, op
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type JobService_WatchJobClient = grpc.ServerStreamingClient[WatchJobResponse]
 
+func (c *jobServiceClient) WatchJobs(ctx context.Context, in *WatchJobsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchJobsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &JobService_ServiceDesc.Streams[1], JobService_WatchJobs_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchJobsRequest, WatchJobsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type JobService_WatchJobsClient = grpc.ServerStreamingClient[WatchJobsResponse]
+
 // JobServiceServer is the server API for JobService service.
 // All implementations must embed UnimplementedJobServiceServer
 // for forward compatibility.
 //
 // JobService admits, shows and controls jobs.
 type JobServiceServer interface {
-	// SubmitJob runs every gate and admits the job, or refuses it and stores nothing.
+	// SubmitJob runs every admission check (gate). It either admits the job, or refuses it and stores nothing. The `code`
+	// of a refusal is the name of the gate.
 	SubmitJob(context.Context, *SubmitJobRequest) (*Job, error)
 	// ListJobs lists the jobs that the caller may see, newest first.
 	ListJobs(context.Context, *ListJobsRequest) (*ListJobsResponse, error)
+	// GetJob returns a job.
 	GetJob(context.Context, *GetJobRequest) (*Job, error)
-	// StopJob ends a job; if the job has already ended, it is a conflict.
+	// StopJob ends a job. A queued or paused job is `stopped` at once. Another job is `stopping`, with status 202, until
+	// the executor has confirmed that no process is left. If the job has already ended, the call fails with a conflict.
 	StopJob(context.Context, *StopJobRequest) (*Job, error)
 	// PauseJob makes a running job save a checkpoint and release its resources. The job is pausing until the checkpoint
 	// is registered and the executor has confirmed that no process is left.
 	PauseJob(context.Context, *PauseJobRequest) (*Job, error)
 	// ResumeJob returns a paused job to the queue; its next attempt starts from the last checkpoint.
 	ResumeJob(context.Context, *ResumeJobRequest) (*Job, error)
-	// UpdateJob changes a job: its name and labels at any time, its priority and limits until it ends. An owner can
-	// only raise limits; an admin can set them freely.
+	// UpdateJob changes a job: its name and labels at any time, its priority and limits until it ends. Fields that are
+	// unset do not change. Only admins may lower a limit. Only owners of the project and admins may raise a priority
+	// above 50.
 	UpdateJob(context.Context, *UpdateJobRequest) (*Job, error)
-	// RetryJob submits an ended job again through every gate: the same spec under a new id, from the last checkpoint if
-	// the recipe supports it.
+	// RetryJob submits the spec of an ended job again, as a job with a new id that every gate checks. The new job belongs
+	// to the caller. It starts from the last checkpoint if the recipe supports this.
 	RetryJob(context.Context, *RetryJobRequest) (*Job, error)
-	// CloneJob submits a job's spec as a new job through every gate, from the beginning. Fields of the request replace
-	// those of the spec.
+	// CloneJob submits a job's spec as a new job that every gate checks and that starts from the beginning. The new job
+	// belongs to the caller. Fields of the request replace those of the spec. If the job has environment variables, only
+	// users who may change the job can clone it.
 	CloneJob(context.Context, *CloneJobRequest) (*Job, error)
 	// PreflightJob checks a submission against every gate and returns the results. It stores nothing.
 	PreflightJob(context.Context, *PreflightJobRequest) (*PreflightReport, error)
@@ -252,9 +287,14 @@ type JobServiceServer interface {
 	ListJobEvents(context.Context, *ListJobEventsRequest) (*ListJobEventsResponse, error)
 	// ListAttempts lists the attempts of a job, oldest first.
 	ListAttempts(context.Context, *ListAttemptsRequest) (*ListAttemptsResponse, error)
-	// WatchJob sends the job now and on every change of its state, and ends after its final state. The gateway serves
-	// it as Server-Sent Events.
+	// WatchJob sends the changes of a job, each with the job as it was then: those after the given number, then new ones
+	// as they occur. It ends after the change that ended the job. The gateway serves it as Server-Sent Events.
 	WatchJob(*WatchJobRequest, grpc.ServerStreamingServer[WatchJobResponse]) error
+	// WatchJobs sends the changes of the jobs that ListJobs lists for the same filters and caller. A `job` event has a job
+	// that matches the filters, as it is now; a `gone` event has the id of a job that matched and no longer does. The first
+	// event of a stream that does not continue another one is `reset`: the client then reads the list, and applies the
+	// events that follow `reset` on top of it. The stream ends only if it fails or is closed.
+	WatchJobs(*WatchJobsRequest, grpc.ServerStreamingServer[WatchJobsResponse]) error
 	mustEmbedUnimplementedJobServiceServer()
 }
 
@@ -303,6 +343,9 @@ func (UnimplementedJobServiceServer) ListAttempts(context.Context, *ListAttempts
 }
 func (UnimplementedJobServiceServer) WatchJob(*WatchJobRequest, grpc.ServerStreamingServer[WatchJobResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchJob not implemented")
+}
+func (UnimplementedJobServiceServer) WatchJobs(*WatchJobsRequest, grpc.ServerStreamingServer[WatchJobsResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchJobs not implemented")
 }
 func (UnimplementedJobServiceServer) mustEmbedUnimplementedJobServiceServer() {}
 func (UnimplementedJobServiceServer) testEmbeddedByValue()                    {}
@@ -552,6 +595,17 @@ func _JobService_WatchJob_Handler(srv interface{}, stream grpc.ServerStream) err
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type JobService_WatchJobServer = grpc.ServerStreamingServer[WatchJobResponse]
 
+func _JobService_WatchJobs_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchJobsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(JobServiceServer).WatchJobs(m, &grpc.GenericServerStream[WatchJobsRequest, WatchJobsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type JobService_WatchJobsServer = grpc.ServerStreamingServer[WatchJobsResponse]
+
 // JobService_ServiceDesc is the grpc.ServiceDesc for JobService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -612,6 +666,11 @@ var JobService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "WatchJob",
 			Handler:       _JobService_WatchJob_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "WatchJobs",
+			Handler:       _JobService_WatchJobs_Handler,
 			ServerStreams: true,
 		},
 	},

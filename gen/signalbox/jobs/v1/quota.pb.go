@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/jobs/v1/quota.proto
 
-// What accounts and teams may hold at a time.
+// Quotas: how many GPUs accounts and teams may hold at a time.
 
 package jobsv1
 
@@ -26,6 +26,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// GetQuotaRequest has no fields.
 type GetQuotaRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -62,16 +63,21 @@ func (*GetQuotaRequest) Descriptor() ([]byte, []int) {
 	return file_signalbox_jobs_v1_quota_proto_rawDescGZIP(), []int{0}
 }
 
+// Quota is how many GPUs a user or a team may hold at a time, and how many it holds.
 type Quota struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// `users` or `teams`.
 	SubjectKind string `protobuf:"bytes,1,opt,name=subject_kind,json=subjectKind,proto3" json:"subject_kind,omitempty"`
 	// A username or a team's key.
-	Subject       string `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`
-	GpuLimit      int32  `protobuf:"varint,3,opt,name=gpu_limit,json=gpuLimit,proto3" json:"gpu_limit,omitempty"`
-	GpuHeld       int32  `protobuf:"varint,4,opt,name=gpu_held,json=gpuHeld,proto3" json:"gpu_held,omitempty"`
-	GpuQueued     int32  `protobuf:"varint,5,opt,name=gpu_queued,json=gpuQueued,proto3" json:"gpu_queued,omitempty"`
-	GpuAvailable  int32  `protobuf:"varint,6,opt,name=gpu_available,json=gpuAvailable,proto3" json:"gpu_available,omitempty"`
+	Subject string `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`
+	// The maximum number of GPUs held at a time: the limit that an admin has set, or the default of the installation.
+	GpuLimit int32 `protobuf:"varint,3,opt,name=gpu_limit,json=gpuLimit,proto3" json:"gpu_limit,omitempty"`
+	// GPUs of placed attempts and engines. It can exceed the limit if the limit was lowered.
+	GpuHeld int32 `protobuf:"varint,4,opt,name=gpu_held,json=gpuHeld,proto3" json:"gpu_held,omitempty"`
+	// GPUs that queued jobs request.
+	GpuQueued int32 `protobuf:"varint,5,opt,name=gpu_queued,json=gpuQueued,proto3" json:"gpu_queued,omitempty"`
+	// How many more GPUs could be held now: the limit minus the held GPUs, but not less than 0.
+	GpuAvailable  int32 `protobuf:"varint,6,opt,name=gpu_available,json=gpuAvailable,proto3" json:"gpu_available,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -148,11 +154,15 @@ func (x *Quota) GetGpuAvailable() int32 {
 	return 0
 }
 
+// ListQuotasRequest selects a page of quotas.
 type ListQuotasRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	SubjectKind   string                 `protobuf:"bytes,1,opt,name=subject_kind,json=subjectKind,proto3" json:"subject_kind,omitempty"`
-	Limit         *int32                 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// `users` or `teams`.
+	SubjectKind string `protobuf:"bytes,1,opt,name=subject_kind,json=subjectKind,proto3" json:"subject_kind,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -208,9 +218,11 @@ func (x *ListQuotasRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListQuotasResponse is a page of quotas.
 type ListQuotasResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Quotas        []*Quota               `protobuf:"bytes,1,rep,name=quotas,proto3" json:"quotas,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The quotas, sorted by username or by the team's key. Users and teams without a limit of their own are included.
+	Quotas        []*Quota `protobuf:"bytes,1,rep,name=quotas,proto3" json:"quotas,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -252,11 +264,14 @@ func (x *ListQuotasResponse) GetQuotas() []*Quota {
 	return nil
 }
 
+// PutQuotaRequest is a limit for a user or a team.
 type PutQuotaRequest struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	SubjectKind string                 `protobuf:"bytes,1,opt,name=subject_kind,json=subjectKind,proto3" json:"subject_kind,omitempty"`
-	Subject     string                 `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`
-	// Null restores the installation's default.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// `users` or `teams`.
+	SubjectKind string `protobuf:"bytes,1,opt,name=subject_kind,json=subjectKind,proto3" json:"subject_kind,omitempty"`
+	// A username or a team's key.
+	Subject string `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`
+	// The maximum number of GPUs held at a time. Null restores the default of the installation.
 	GpuLimit      *int32 `protobuf:"varint,3,opt,name=gpu_limit,json=gpuLimit,proto3,oneof" json:"gpu_limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

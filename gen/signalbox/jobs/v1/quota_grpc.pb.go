@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/jobs/v1/quota.proto
 
-// What accounts and teams may hold at a time.
+// Quotas: how many GPUs accounts and teams may hold at a time.
 
 package jobsv1
 
@@ -34,10 +34,11 @@ const (
 type QuotaServiceClient interface {
 	// GetQuota returns the caller's own quota.
 	GetQuota(ctx context.Context, in *GetQuotaRequest, opts ...grpc.CallOption) (*Quota, error)
-	// ListQuotas lists the quotas of all users or all teams, by name.
+	// ListQuotas lists the quotas of all users or all teams, sorted by name.
 	ListQuotas(ctx context.Context, in *ListQuotasRequest, opts ...grpc.CallOption) (*ListQuotasResponse, error)
-	// PutQuota sets the limit of a user (by username) or a team (by key). If it is below the current usage, running
-	// work continues but no new work is admitted.
+	// PutQuota sets the limit of a user (by username) or a team (by key). If the limit is below the current usage,
+	// running work continues, but no work with GPUs is placed until enough GPUs are released. New jobs that request more
+	// GPUs than the limit are refused; others are admitted and wait.
 	PutQuota(ctx context.Context, in *PutQuotaRequest, opts ...grpc.CallOption) (*Quota, error)
 }
 
@@ -87,10 +88,11 @@ func (c *quotaServiceClient) PutQuota(ctx context.Context, in *PutQuotaRequest, 
 type QuotaServiceServer interface {
 	// GetQuota returns the caller's own quota.
 	GetQuota(context.Context, *GetQuotaRequest) (*Quota, error)
-	// ListQuotas lists the quotas of all users or all teams, by name.
+	// ListQuotas lists the quotas of all users or all teams, sorted by name.
 	ListQuotas(context.Context, *ListQuotasRequest) (*ListQuotasResponse, error)
-	// PutQuota sets the limit of a user (by username) or a team (by key). If it is below the current usage, running
-	// work continues but no new work is admitted.
+	// PutQuota sets the limit of a user (by username) or a team (by key). If the limit is below the current usage,
+	// running work continues, but no work with GPUs is placed until enough GPUs are released. New jobs that request more
+	// GPUs than the limit are refused; others are admitted and wait.
 	PutQuota(context.Context, *PutQuotaRequest) (*Quota, error)
 	mustEmbedUnimplementedQuotaServiceServer()
 }

@@ -25,27 +25,60 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Run is the result of a job: what it was made from, what people wrote about it, and how it ended. A run that CreateRun
+// created has no job.
 type Run struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// The job that produced it; the run stays when the job is deleted.
-	JobId    *string  `protobuf:"bytes,2,opt,name=job_id,json=jobId,proto3,oneof" json:"job_id,omitempty"`
-	Project  string   `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`
-	Owner    string   `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
-	Name     string   `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
-	State    JobState `protobuf:"varint,6,opt,name=state,proto3,enum=signalbox.jobs.v1.JobState" json:"state,omitempty"`
-	Attempts int32    `protobuf:"varint,7,opt,name=attempts,proto3" json:"attempts,omitempty"`
-	// The accepted recipe.lock.json; it is never deleted.
-	RecipeLock   []byte                 `protobuf:"bytes,8,opt,name=recipe_lock,json=recipeLock,proto3" json:"recipe_lock,omitempty"`
-	Bindings     []byte                 `protobuf:"bytes,9,opt,name=bindings,proto3" json:"bindings,omitempty"`
-	RecipeDigest string                 `protobuf:"bytes,10,opt,name=recipe_digest,json=recipeDigest,proto3" json:"recipe_digest,omitempty"`
-	SpecDigest   string                 `protobuf:"bytes,11,opt,name=spec_digest,json=specDigest,proto3" json:"spec_digest,omitempty"`
-	EndReason    *string                `protobuf:"bytes,12,opt,name=end_reason,json=endReason,proto3,oneof" json:"end_reason,omitempty"`
-	CreatedAt    *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	StartedAt    *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	EndedAt      *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
-	// The jobs that it was derived from; empty if it was submitted directly.
-	Parents       []*RunParent `protobuf:"bytes,16,rep,name=parents,proto3" json:"parents,omitempty"`
+	// Id of the run, `run_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The job that produced the run; null for a run without a job. The run stays when the job is deleted.
+	JobId *string `protobuf:"bytes,2,opt,name=job_id,json=jobId,proto3,oneof" json:"job_id,omitempty"`
+	// Key of the project.
+	Project string `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`
+	// Username of the owner.
+	Owner string `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Name of the run. At first it is the name of its job.
+	Name string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
+	// State of the job that produces the run. It stays when the job is deleted. A run without a job is `running`,
+	// `succeeded` or `failed`.
+	State JobState `protobuf:"varint,6,opt,name=state,proto3,enum=signalbox.jobs.v1.JobState" json:"state,omitempty"`
+	// How many attempts the job has made so far.
+	Attempts int32 `protobuf:"varint,7,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	// The accepted recipe.lock.json; it stays as long as the run. `{}` for a run without a job.
+	RecipeLock []byte `protobuf:"bytes,8,opt,name=recipe_lock,json=recipeLock,proto3" json:"recipe_lock,omitempty"`
+	// The bindings of the job's spec, with exact versions.
+	Bindings []byte `protobuf:"bytes,9,opt,name=bindings,proto3" json:"bindings,omitempty"`
+	// Digest of the recipe version, `sha256:...`.
+	RecipeDigest string `protobuf:"bytes,10,opt,name=recipe_digest,json=recipeDigest,proto3" json:"recipe_digest,omitempty"`
+	// Digest of the job's resolved spec, `sha256:...`.
+	SpecDigest string `protobuf:"bytes,11,opt,name=spec_digest,json=specDigest,proto3" json:"spec_digest,omitempty"`
+	// Why the run ended; null while it has not ended.
+	EndReason *string `protobuf:"bytes,12,opt,name=end_reason,json=endReason,proto3,oneof" json:"end_reason,omitempty"`
+	// When the job was submitted.
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// When a node first began to start the job; null before that.
+	StartedAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	// When the run ended; null before that.
+	EndedAt *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	// The runs from which this run was derived; empty if its job was submitted directly.
+	Parents []*RunParent `protobuf:"bytes,16,rep,name=parents,proto3" json:"parents,omitempty"`
+	// Whether the run read a protected dataset, or a model that comes from such a run. Of a protected run, only counts,
+	// lengths and the values that its recipe declares are readable.
+	Protected bool `protobuf:"varint,17,opt,name=protected,proto3" json:"protected,omitempty"`
+	// The tags, in lower case and sorted.
+	Tags []string `protobuf:"bytes,18,rep,name=tags,proto3" json:"tags,omitempty"`
+	// The labels of the job, which stay when the job is deleted.
+	Labels map[string]string `protobuf:"bytes,19,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Markdown. Always null in lists, which show only `notes_version`.
+	Notes *string `protobuf:"bytes,20,opt,name=notes,proto3,oneof" json:"notes,omitempty"`
+	// The newest version of the notes, from 1; 0 if the run never had notes.
+	NotesVersion int32 `protobuf:"varint,21,opt,name=notes_version,json=notesVersion,proto3" json:"notes_version,omitempty"`
+	// Whether the run is archived. Lists contain archived runs only on request.
+	Archived bool `protobuf:"varint,22,opt,name=archived,proto3" json:"archived,omitempty"`
+	// Increases when the name, the tags, the notes or `archived` change; compared with If-Match.
+	Version int64 `protobuf:"varint,23,opt,name=version,proto3" json:"version,omitempty"`
+	// Seconds without a report after which a run without a job fails; null for the run of a job.
+	SilenceS      *int32 `protobuf:"varint,24,opt,name=silence_s,json=silenceS,proto3,oneof" json:"silence_s,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -192,12 +225,198 @@ func (x *Run) GetParents() []*RunParent {
 	return nil
 }
 
+func (x *Run) GetProtected() bool {
+	if x != nil {
+		return x.Protected
+	}
+	return false
+}
+
+func (x *Run) GetTags() []string {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
+}
+
+func (x *Run) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Run) GetNotes() string {
+	if x != nil && x.Notes != nil {
+		return *x.Notes
+	}
+	return ""
+}
+
+func (x *Run) GetNotesVersion() int32 {
+	if x != nil {
+		return x.NotesVersion
+	}
+	return 0
+}
+
+func (x *Run) GetArchived() bool {
+	if x != nil {
+		return x.Archived
+	}
+	return false
+}
+
+func (x *Run) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Run) GetSilenceS() int32 {
+	if x != nil && x.SilenceS != nil {
+		return *x.SilenceS
+	}
+	return 0
+}
+
+// RunNotes is a version of the notes of a run.
+type RunNotes struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of the version, counted from 1.
+	Version int32 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	// The username of the author at that time.
+	Author string `protobuf:"bytes,2,opt,name=author,proto3" json:"author,omitempty"`
+	// When the author wrote the notes.
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// Markdown; null in lists.
+	Text          *string `protobuf:"bytes,4,opt,name=text,proto3,oneof" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunNotes) Reset() {
+	*x = RunNotes{}
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunNotes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunNotes) ProtoMessage() {}
+
+func (x *RunNotes) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunNotes.ProtoReflect.Descriptor instead.
+func (*RunNotes) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *RunNotes) GetVersion() int32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *RunNotes) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *RunNotes) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *RunNotes) GetText() string {
+	if x != nil && x.Text != nil {
+		return *x.Text
+	}
+	return ""
+}
+
+// TagCount is a tag with the number of runs that have it.
+type TagCount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tag.
+	Tag string `protobuf:"bytes,1,opt,name=tag,proto3" json:"tag,omitempty"`
+	// The number of runs that have the tag.
+	Runs          int32 `protobuf:"varint,2,opt,name=runs,proto3" json:"runs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TagCount) Reset() {
+	*x = TagCount{}
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TagCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TagCount) ProtoMessage() {}
+
+func (x *TagCount) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TagCount.ProtoReflect.Descriptor instead.
+func (*TagCount) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *TagCount) GetTag() string {
+	if x != nil {
+		return x.Tag
+	}
+	return ""
+}
+
+func (x *TagCount) GetRuns() int32 {
+	if x != nil {
+		return x.Runs
+	}
+	return 0
+}
+
+// RunParent is a run from which another one was derived.
 type RunParent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// `retry` or `clone`.
-	Kind  string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Id of the parent, `run_...`.
 	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// The step that it continues from; null if it starts from the beginning.
+	// The step of the parent from which the run continues; null if the run starts from the beginning.
 	Step          *int64 `protobuf:"varint,3,opt,name=step,proto3,oneof" json:"step,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -205,7 +424,7 @@ type RunParent struct {
 
 func (x *RunParent) Reset() {
 	*x = RunParent{}
-	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[1]
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -217,7 +436,7 @@ func (x *RunParent) String() string {
 func (*RunParent) ProtoMessage() {}
 
 func (x *RunParent) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[1]
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -230,7 +449,7 @@ func (x *RunParent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunParent.ProtoReflect.Descriptor instead.
 func (*RunParent) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{1}
+	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *RunParent) GetKind() string {
@@ -254,19 +473,48 @@ func (x *RunParent) GetStep() int64 {
 	return 0
 }
 
+// ListRunsRequest selects a page of runs. A run must match all given filters.
 type ListRunsRequest struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Limit  *int32                 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset *int32                 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
-	// Empty or `finished` for finished runs; `all` to include unfinished runs.
-	State         *string `protobuf:"bytes,3,opt,name=state,proto3,oneof" json:"state,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The maximum number of runs.
+	Limit *int32 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of runs to skip.
+	Offset *int32 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	// Empty or `finished` for finished runs; `all` to include unfinished runs; or only runs in one state.
+	State *string `protobuf:"bytes,3,opt,name=state,proto3,oneof" json:"state,omitempty"`
+	// Only runs of this project, by its key or id.
+	Project *string `protobuf:"bytes,4,opt,name=project,proto3,oneof" json:"project,omitempty"`
+	// Only runs of this user, by username.
+	Owner *string `protobuf:"bytes,5,opt,name=owner,proto3,oneof" json:"owner,omitempty"`
+	// Only runs of this recipe: `namespace/name`.
+	Recipe *string `protobuf:"bytes,6,opt,name=recipe,proto3,oneof" json:"recipe,omitempty"`
+	// Only runs whose name contains this text, ignoring case, or whose id or job id equals this text.
+	Q *string `protobuf:"bytes,7,opt,name=q,proto3,oneof" json:"q,omitempty"`
+	// Only runs with each of these tags.
+	Tag []string `protobuf:"bytes,8,rep,name=tag,proto3" json:"tag,omitempty"`
+	// Only runs with each of these labels: `name`, or `name=value`.
+	Label []string `protobuf:"bytes,9,rep,name=label,proto3" json:"label,omitempty"`
+	// Only runs that are protected, or only runs that are not.
+	Protected *bool `protobuf:"varint,10,opt,name=protected,proto3,oneof" json:"protected,omitempty"`
+	// `true` for archived runs only, `all` to include them, `false` or empty to omit them.
+	Archived *string `protobuf:"bytes,11,opt,name=archived,proto3,oneof" json:"archived,omitempty"`
+	// Only runs that were created at this time or later.
+	CreatedAfter *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=created_after,json=createdAfter,proto3" json:"created_after,omitempty"`
+	// Only runs that were created before this time.
+	CreatedBefore *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=created_before,json=createdBefore,proto3" json:"created_before,omitempty"`
+	// `created_at` (the default): newest first. `ended_at`: runs that have not ended first, then the last ended.
+	// `name`: in alphabetical order, ignoring case.
+	Sort *string `protobuf:"bytes,14,opt,name=sort,proto3,oneof" json:"sort,omitempty"`
+	// The id of the last run of the previous page: the list continues after it. Unlike with `offset`, every page costs
+	// the same, and runs that are added meanwhile do not shift the pages.
+	After         *string `protobuf:"bytes,15,opt,name=after,proto3,oneof" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[2]
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -278,7 +526,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[2]
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -291,7 +539,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{2}
+	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ListRunsRequest) GetLimit() int32 {
@@ -315,16 +563,102 @@ func (x *ListRunsRequest) GetState() string {
 	return ""
 }
 
+func (x *ListRunsRequest) GetProject() string {
+	if x != nil && x.Project != nil {
+		return *x.Project
+	}
+	return ""
+}
+
+func (x *ListRunsRequest) GetOwner() string {
+	if x != nil && x.Owner != nil {
+		return *x.Owner
+	}
+	return ""
+}
+
+func (x *ListRunsRequest) GetRecipe() string {
+	if x != nil && x.Recipe != nil {
+		return *x.Recipe
+	}
+	return ""
+}
+
+func (x *ListRunsRequest) GetQ() string {
+	if x != nil && x.Q != nil {
+		return *x.Q
+	}
+	return ""
+}
+
+func (x *ListRunsRequest) GetTag() []string {
+	if x != nil {
+		return x.Tag
+	}
+	return nil
+}
+
+func (x *ListRunsRequest) GetLabel() []string {
+	if x != nil {
+		return x.Label
+	}
+	return nil
+}
+
+func (x *ListRunsRequest) GetProtected() bool {
+	if x != nil && x.Protected != nil {
+		return *x.Protected
+	}
+	return false
+}
+
+func (x *ListRunsRequest) GetArchived() string {
+	if x != nil && x.Archived != nil {
+		return *x.Archived
+	}
+	return ""
+}
+
+func (x *ListRunsRequest) GetCreatedAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAfter
+	}
+	return nil
+}
+
+func (x *ListRunsRequest) GetCreatedBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedBefore
+	}
+	return nil
+}
+
+func (x *ListRunsRequest) GetSort() string {
+	if x != nil && x.Sort != nil {
+		return *x.Sort
+	}
+	return ""
+}
+
+func (x *ListRunsRequest) GetAfter() string {
+	if x != nil && x.After != nil {
+		return *x.After
+	}
+	return ""
+}
+
+// ListRunsResponse is a page of runs.
 type ListRunsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Runs          []*Run                 `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The runs, in the requested order.
+	Runs          []*Run `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[3]
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -336,7 +670,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[3]
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -349,7 +683,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{3}
+	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListRunsResponse) GetRuns() []*Run {
@@ -359,16 +693,18 @@ func (x *ListRunsResponse) GetRuns() []*Run {
 	return nil
 }
 
+// GetRunRequest names a run.
 type GetRunRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the run, `run_...`.
+	RunId         string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[4]
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -380,7 +716,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[4]
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -393,7 +729,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{4}
+	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetRunRequest) GetRunId() string {
@@ -403,11 +739,378 @@ func (x *GetRunRequest) GetRunId() string {
 	return ""
 }
 
+// UpdateRunRequest changes what people write about a run. Fields that are null or missing stay as they are.
+type UpdateRunRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the run, `run_...`.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The new name.
+	Name *string `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	// Replaces all tags: a list of at most 32 strings, or `[]` for none; without it, the tags stay. A tag has 1 to 64
+	// printable characters and no comma. Upper case becomes lower case, and repeated white space one space.
+	Tags []byte `protobuf:"bytes,3,opt,name=tags,proto3" json:"tags,omitempty"`
+	// The new notes, as Markdown. A text that differs from the present one becomes a new version.
+	Notes *string `protobuf:"bytes,4,opt,name=notes,proto3,oneof" json:"notes,omitempty"`
+	// Archived runs are listed only on request.
+	Archived      *bool `protobuf:"varint,5,opt,name=archived,proto3,oneof" json:"archived,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateRunRequest) Reset() {
+	*x = UpdateRunRequest{}
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateRunRequest) ProtoMessage() {}
+
+func (x *UpdateRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateRunRequest.ProtoReflect.Descriptor instead.
+func (*UpdateRunRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *UpdateRunRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *UpdateRunRequest) GetName() string {
+	if x != nil && x.Name != nil {
+		return *x.Name
+	}
+	return ""
+}
+
+func (x *UpdateRunRequest) GetTags() []byte {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
+}
+
+func (x *UpdateRunRequest) GetNotes() string {
+	if x != nil && x.Notes != nil {
+		return *x.Notes
+	}
+	return ""
+}
+
+func (x *UpdateRunRequest) GetArchived() bool {
+	if x != nil && x.Archived != nil {
+		return *x.Archived
+	}
+	return false
+}
+
+// ListRunNotesRequest selects a page of the versions of a run's notes.
+type ListRunNotesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the run, `run_...`.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The maximum number of versions.
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of versions to skip.
+	Offset        *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRunNotesRequest) Reset() {
+	*x = ListRunNotesRequest{}
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRunNotesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRunNotesRequest) ProtoMessage() {}
+
+func (x *ListRunNotesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRunNotesRequest.ProtoReflect.Descriptor instead.
+func (*ListRunNotesRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ListRunNotesRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *ListRunNotesRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+func (x *ListRunNotesRequest) GetOffset() int32 {
+	if x != nil && x.Offset != nil {
+		return *x.Offset
+	}
+	return 0
+}
+
+// ListRunNotesResponse is a page of the versions of a run's notes.
+type ListRunNotesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The versions, newest first, without their texts.
+	Notes         []*RunNotes `protobuf:"bytes,1,rep,name=notes,proto3" json:"notes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRunNotesResponse) Reset() {
+	*x = ListRunNotesResponse{}
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRunNotesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRunNotesResponse) ProtoMessage() {}
+
+func (x *ListRunNotesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRunNotesResponse.ProtoReflect.Descriptor instead.
+func (*ListRunNotesResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ListRunNotesResponse) GetNotes() []*RunNotes {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
+// GetRunNotesRequest names a version of a run's notes.
+type GetRunNotesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the run, `run_...`.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Number of the version, counted from 1.
+	Version       int32 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRunNotesRequest) Reset() {
+	*x = GetRunNotesRequest{}
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRunNotesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRunNotesRequest) ProtoMessage() {}
+
+func (x *GetRunNotesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRunNotesRequest.ProtoReflect.Descriptor instead.
+func (*GetRunNotesRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *GetRunNotesRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *GetRunNotesRequest) GetVersion() int32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+// ListProjectTagsRequest selects a page of the tags of a project.
+type ListProjectTagsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the project, `prj_...`.
+	ProjectId string `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	// The maximum number of tags.
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of tags to skip.
+	Offset *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	// Only tags that begin with this text, ignoring case.
+	Q             *string `protobuf:"bytes,4,opt,name=q,proto3,oneof" json:"q,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListProjectTagsRequest) Reset() {
+	*x = ListProjectTagsRequest{}
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListProjectTagsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListProjectTagsRequest) ProtoMessage() {}
+
+func (x *ListProjectTagsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListProjectTagsRequest.ProtoReflect.Descriptor instead.
+func (*ListProjectTagsRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ListProjectTagsRequest) GetProjectId() string {
+	if x != nil {
+		return x.ProjectId
+	}
+	return ""
+}
+
+func (x *ListProjectTagsRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+func (x *ListProjectTagsRequest) GetOffset() int32 {
+	if x != nil && x.Offset != nil {
+		return *x.Offset
+	}
+	return 0
+}
+
+func (x *ListProjectTagsRequest) GetQ() string {
+	if x != nil && x.Q != nil {
+		return *x.Q
+	}
+	return ""
+}
+
+// ListProjectTagsResponse is a page of tags.
+type ListProjectTagsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tags, the most used first.
+	Tags          []*TagCount `protobuf:"bytes,1,rep,name=tags,proto3" json:"tags,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListProjectTagsResponse) Reset() {
+	*x = ListProjectTagsResponse{}
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListProjectTagsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListProjectTagsResponse) ProtoMessage() {}
+
+func (x *ListProjectTagsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListProjectTagsResponse.ProtoReflect.Descriptor instead.
+func (*ListProjectTagsResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ListProjectTagsResponse) GetTags() []*TagCount {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
+}
+
 var File_signalbox_jobs_v1_run_proto protoreflect.FileDescriptor
 
 const file_signalbox_jobs_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x1bsignalbox/jobs/v1/run.proto\x12\x11signalbox.jobs.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bsignalbox/jobs/v1/job.proto\x1a\"signalbox/options/v1/options.proto\"\xf6\x04\n" +
+	"\x1bsignalbox/jobs/v1/run.proto\x12\x11signalbox.jobs.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bsignalbox/jobs/v1/job.proto\x1a\"signalbox/options/v1/options.proto\"\xcf\a\n" +
 	"\x03Run\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\x06job_id\x18\x02 \x01(\tH\x00R\x05jobId\x88\x01\x01\x12\x18\n" +
@@ -430,31 +1133,126 @@ const file_signalbox_jobs_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"started_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x125\n" +
 	"\bended_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x126\n" +
-	"\aparents\x18\x10 \x03(\v2\x1c.signalbox.jobs.v1.RunParentR\aparentsB\t\n" +
+	"\aparents\x18\x10 \x03(\v2\x1c.signalbox.jobs.v1.RunParentR\aparents\x12\x1c\n" +
+	"\tprotected\x18\x11 \x01(\bR\tprotected\x12\x12\n" +
+	"\x04tags\x18\x12 \x03(\tR\x04tags\x12:\n" +
+	"\x06labels\x18\x13 \x03(\v2\".signalbox.jobs.v1.Run.LabelsEntryR\x06labels\x12\x19\n" +
+	"\x05notes\x18\x14 \x01(\tH\x02R\x05notes\x88\x01\x01\x12#\n" +
+	"\rnotes_version\x18\x15 \x01(\x05R\fnotesVersion\x12\x1a\n" +
+	"\barchived\x18\x16 \x01(\bR\barchived\x12\x18\n" +
+	"\aversion\x18\x17 \x01(\x03R\aversion\x12 \n" +
+	"\tsilence_s\x18\x18 \x01(\x05H\x03R\bsilenceS\x88\x01\x01\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\t\n" +
 	"\a_job_idB\r\n" +
-	"\v_end_reason\"X\n" +
+	"\v_end_reasonB\b\n" +
+	"\x06_notesB\f\n" +
+	"\n" +
+	"_silence_s\"\x99\x01\n" +
+	"\bRunNotes\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x05R\aversion\x12\x16\n" +
+	"\x06author\x18\x02 \x01(\tR\x06author\x129\n" +
+	"\n" +
+	"created_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x17\n" +
+	"\x04text\x18\x04 \x01(\tH\x00R\x04text\x88\x01\x01B\a\n" +
+	"\x05_text\"0\n" +
+	"\bTagCount\x12\x10\n" +
+	"\x03tag\x18\x01 \x01(\tR\x03tag\x12\x12\n" +
+	"\x04runs\x18\x02 \x01(\x05R\x04runs\"X\n" +
 	"\tRunParent\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x17\n" +
 	"\x04step\x18\x03 \x01(\x03H\x00R\x04step\x88\x01\x01B\a\n" +
-	"\x05_step\"\xb4\x01\n" +
+	"\x05_step\"\x94\a\n" +
 	"\x0fListRunsRequest\x12%\n" +
 	"\x05limit\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
-	"\x06offset\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01\x121\n" +
-	"\x05state\x18\x03 \x01(\tB\x16\xbaH\x13r\x11R\x00R\x03allR\bfinishedH\x02R\x05state\x88\x01\x01B\b\n" +
+	"\x06offset\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01\x12\x8e\x01\n" +
+	"\x05state\x18\x03 \x01(\tBs\xbaHprnR\x00R\x03allR\bfinishedR\x06queuedR\tscheduledR\bstartingR\arunningR\apausingR\x06pausedR\bstoppingR\tsucceededR\x06failedR\astoppedH\x02R\x05state\x88\x01\x01\x12(\n" +
+	"\aproject\x18\x04 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x03R\aproject\x88\x01\x01\x12%\n" +
+	"\x05owner\x18\x05 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x01H\x04R\x05owner\x88\x01\x01\x12'\n" +
+	"\x06recipe\x18\x06 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x03\x18\xc8\x01H\x05R\x06recipe\x88\x01\x01\x12\x1d\n" +
+	"\x01q\x18\a \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x06R\x01q\x88\x01\x01\x12\"\n" +
+	"\x03tag\x18\b \x03(\tB\x10\xbaH\r\x92\x01\n" +
+	"\x10\x10\"\x06r\x04\x10\x01\x18@R\x03tag\x12'\n" +
+	"\x05label\x18\t \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x10\"\ar\x05\x10\x01\x18\x80\x02R\x05label\x12!\n" +
+	"\tprotected\x18\n" +
+	" \x01(\bH\aR\tprotected\x88\x01\x01\x12:\n" +
+	"\barchived\x18\v \x01(\tB\x19\xbaH\x16r\x14R\x00R\x05falseR\x04trueR\x03allH\bR\barchived\x88\x01\x01\x12?\n" +
+	"\rcreated_after\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\fcreatedAfter\x12A\n" +
+	"\x0ecreated_before\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\rcreatedBefore\x12<\n" +
+	"\x04sort\x18\x0e \x01(\tB#\xbaH r\x1eR\x00R\n" +
+	"created_atR\x04nameR\bended_atH\tR\x04sort\x88\x01\x01\x12$\n" +
+	"\x05after\x18\x0f \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\n" +
+	"R\x05after\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
 	"\a_offsetB\b\n" +
-	"\x06_state\">\n" +
+	"\x06_stateB\n" +
+	"\n" +
+	"\b_projectB\b\n" +
+	"\x06_ownerB\t\n" +
+	"\a_recipeB\x04\n" +
+	"\x02_qB\f\n" +
+	"\n" +
+	"_protectedB\v\n" +
+	"\t_archivedB\a\n" +
+	"\x05_sortB\b\n" +
+	"\x06_after\">\n" +
 	"\x10ListRunsResponse\x12*\n" +
 	"\x04runs\x18\x01 \x03(\v2\x16.signalbox.jobs.v1.RunR\x04runs\"/\n" +
 	"\rGetRunRequest\x12\x1e\n" +
-	"\x06run_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05runId2\xfc\x01\n" +
+	"\x06run_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05runId\"\xe1\x01\n" +
+	"\x10UpdateRunRequest\x12\x1e\n" +
+	"\x06run_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05runId\x12#\n" +
+	"\x04name\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x01H\x00R\x04name\x88\x01\x01\x12!\n" +
+	"\x04tags\x18\x03 \x01(\fB\r\xbaH\x06z\x04\x18\x80\x80\x04\xf0\xc7\x18\x01R\x04tags\x12$\n" +
+	"\x05notes\x18\x04 \x01(\tB\t\xbaH\x06r\x04\x18\x80\x80\x04H\x01R\x05notes\x88\x01\x01\x12\x1f\n" +
+	"\barchived\x18\x05 \x01(\bH\x02R\barchived\x88\x01\x01B\a\n" +
+	"\x05_nameB\b\n" +
+	"\x06_notesB\v\n" +
+	"\t_archived\"\x9b\x01\n" +
+	"\x13ListRunNotesRequest\x12\x1e\n" +
+	"\x06run_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05runId\x12%\n" +
+	"\x05limit\x18\x02 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
+	"\x06offset\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01B\b\n" +
+	"\x06_limitB\t\n" +
+	"\a_offset\"I\n" +
+	"\x14ListRunNotesResponse\x121\n" +
+	"\x05notes\x18\x01 \x03(\v2\x1b.signalbox.jobs.v1.RunNotesR\x05notes\"W\n" +
+	"\x12GetRunNotesRequest\x12\x1e\n" +
+	"\x06run_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05runId\x12!\n" +
+	"\aversion\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\aversion\"\xca\x01\n" +
+	"\x16ListProjectTagsRequest\x12&\n" +
+	"\n" +
+	"project_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\tprojectId\x12%\n" +
+	"\x05limit\x18\x02 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
+	"\x06offset\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01\x12\x1c\n" +
+	"\x01q\x18\x04 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x02R\x01q\x88\x01\x01B\b\n" +
+	"\x06_limitB\t\n" +
+	"\a_offsetB\x04\n" +
+	"\x02_q\"J\n" +
+	"\x17ListProjectTagsResponse\x12/\n" +
+	"\x04tags\x18\x01 \x03(\v2\x1b.signalbox.jobs.v1.TagCountR\x04tags2\xdd\x06\n" +
 	"\n" +
 	"RunService\x12y\n" +
 	"\bListRuns\x12\".signalbox.jobs.v1.ListRunsRequest\x1a#.signalbox.jobs.v1.ListRunsResponse\"$\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x11b\x04runs\x12\t/api/runs\x90\x02\x01\x12s\n" +
 	"\x06GetRun\x12 .signalbox.jobs.v1.GetRunRequest\x1a\x16.signalbox.jobs.v1.Run\"/\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x14\x12\x12/api/runs/{run_id}\x90\x02\x01BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x14\x12\x12/api/runs/{run_id}\x90\x02\x01\x12{\n" +
+	"\tUpdateRun\x12#.signalbox.jobs.v1.UpdateRunRequest\x1a\x16.signalbox.jobs.v1.Run\"1\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02\x17:\x01*2\x12/api/runs/{run_id}\x12\x9d\x01\n" +
+	"\fListRunNotes\x12&.signalbox.jobs.v1.ListRunNotesRequest\x1a'.signalbox.jobs.v1.ListRunNotesResponse\"<\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02!b\x05notes\x12\x18/api/runs/{run_id}/notes\x90\x02\x01\x12\x92\x01\n" +
+	"\vGetRunNotes\x12%.signalbox.jobs.v1.GetRunNotesRequest\x1a\x1b.signalbox.jobs.v1.RunNotes\"?\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02$\x12\"/api/runs/{run_id}/notes/{version}\x90\x02\x01\x12\xac\x01\n" +
+	"\x0fListProjectTags\x12).signalbox.jobs.v1.ListProjectTagsRequest\x1a*.signalbox.jobs.v1.ListProjectTagsResponse\"B\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02'b\x04tags\x12\x1f/api/projects/{project_id}/tags\x90\x02\x01BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
 
 var (
 	file_signalbox_jobs_v1_run_proto_rawDescOnce sync.Once
@@ -468,32 +1266,55 @@ func file_signalbox_jobs_v1_run_proto_rawDescGZIP() []byte {
 	return file_signalbox_jobs_v1_run_proto_rawDescData
 }
 
-var file_signalbox_jobs_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_signalbox_jobs_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_signalbox_jobs_v1_run_proto_goTypes = []any{
-	(*Run)(nil),                   // 0: signalbox.jobs.v1.Run
-	(*RunParent)(nil),             // 1: signalbox.jobs.v1.RunParent
-	(*ListRunsRequest)(nil),       // 2: signalbox.jobs.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),      // 3: signalbox.jobs.v1.ListRunsResponse
-	(*GetRunRequest)(nil),         // 4: signalbox.jobs.v1.GetRunRequest
-	(JobState)(0),                 // 5: signalbox.jobs.v1.JobState
-	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
+	(*Run)(nil),                     // 0: signalbox.jobs.v1.Run
+	(*RunNotes)(nil),                // 1: signalbox.jobs.v1.RunNotes
+	(*TagCount)(nil),                // 2: signalbox.jobs.v1.TagCount
+	(*RunParent)(nil),               // 3: signalbox.jobs.v1.RunParent
+	(*ListRunsRequest)(nil),         // 4: signalbox.jobs.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),        // 5: signalbox.jobs.v1.ListRunsResponse
+	(*GetRunRequest)(nil),           // 6: signalbox.jobs.v1.GetRunRequest
+	(*UpdateRunRequest)(nil),        // 7: signalbox.jobs.v1.UpdateRunRequest
+	(*ListRunNotesRequest)(nil),     // 8: signalbox.jobs.v1.ListRunNotesRequest
+	(*ListRunNotesResponse)(nil),    // 9: signalbox.jobs.v1.ListRunNotesResponse
+	(*GetRunNotesRequest)(nil),      // 10: signalbox.jobs.v1.GetRunNotesRequest
+	(*ListProjectTagsRequest)(nil),  // 11: signalbox.jobs.v1.ListProjectTagsRequest
+	(*ListProjectTagsResponse)(nil), // 12: signalbox.jobs.v1.ListProjectTagsResponse
+	nil,                             // 13: signalbox.jobs.v1.Run.LabelsEntry
+	(JobState)(0),                   // 14: signalbox.jobs.v1.JobState
+	(*timestamppb.Timestamp)(nil),   // 15: google.protobuf.Timestamp
 }
 var file_signalbox_jobs_v1_run_proto_depIdxs = []int32{
-	5, // 0: signalbox.jobs.v1.Run.state:type_name -> signalbox.jobs.v1.JobState
-	6, // 1: signalbox.jobs.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	6, // 2: signalbox.jobs.v1.Run.started_at:type_name -> google.protobuf.Timestamp
-	6, // 3: signalbox.jobs.v1.Run.ended_at:type_name -> google.protobuf.Timestamp
-	1, // 4: signalbox.jobs.v1.Run.parents:type_name -> signalbox.jobs.v1.RunParent
-	0, // 5: signalbox.jobs.v1.ListRunsResponse.runs:type_name -> signalbox.jobs.v1.Run
-	2, // 6: signalbox.jobs.v1.RunService.ListRuns:input_type -> signalbox.jobs.v1.ListRunsRequest
-	4, // 7: signalbox.jobs.v1.RunService.GetRun:input_type -> signalbox.jobs.v1.GetRunRequest
-	3, // 8: signalbox.jobs.v1.RunService.ListRuns:output_type -> signalbox.jobs.v1.ListRunsResponse
-	0, // 9: signalbox.jobs.v1.RunService.GetRun:output_type -> signalbox.jobs.v1.Run
-	8, // [8:10] is the sub-list for method output_type
-	6, // [6:8] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	14, // 0: signalbox.jobs.v1.Run.state:type_name -> signalbox.jobs.v1.JobState
+	15, // 1: signalbox.jobs.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	15, // 2: signalbox.jobs.v1.Run.started_at:type_name -> google.protobuf.Timestamp
+	15, // 3: signalbox.jobs.v1.Run.ended_at:type_name -> google.protobuf.Timestamp
+	3,  // 4: signalbox.jobs.v1.Run.parents:type_name -> signalbox.jobs.v1.RunParent
+	13, // 5: signalbox.jobs.v1.Run.labels:type_name -> signalbox.jobs.v1.Run.LabelsEntry
+	15, // 6: signalbox.jobs.v1.RunNotes.created_at:type_name -> google.protobuf.Timestamp
+	15, // 7: signalbox.jobs.v1.ListRunsRequest.created_after:type_name -> google.protobuf.Timestamp
+	15, // 8: signalbox.jobs.v1.ListRunsRequest.created_before:type_name -> google.protobuf.Timestamp
+	0,  // 9: signalbox.jobs.v1.ListRunsResponse.runs:type_name -> signalbox.jobs.v1.Run
+	1,  // 10: signalbox.jobs.v1.ListRunNotesResponse.notes:type_name -> signalbox.jobs.v1.RunNotes
+	2,  // 11: signalbox.jobs.v1.ListProjectTagsResponse.tags:type_name -> signalbox.jobs.v1.TagCount
+	4,  // 12: signalbox.jobs.v1.RunService.ListRuns:input_type -> signalbox.jobs.v1.ListRunsRequest
+	6,  // 13: signalbox.jobs.v1.RunService.GetRun:input_type -> signalbox.jobs.v1.GetRunRequest
+	7,  // 14: signalbox.jobs.v1.RunService.UpdateRun:input_type -> signalbox.jobs.v1.UpdateRunRequest
+	8,  // 15: signalbox.jobs.v1.RunService.ListRunNotes:input_type -> signalbox.jobs.v1.ListRunNotesRequest
+	10, // 16: signalbox.jobs.v1.RunService.GetRunNotes:input_type -> signalbox.jobs.v1.GetRunNotesRequest
+	11, // 17: signalbox.jobs.v1.RunService.ListProjectTags:input_type -> signalbox.jobs.v1.ListProjectTagsRequest
+	5,  // 18: signalbox.jobs.v1.RunService.ListRuns:output_type -> signalbox.jobs.v1.ListRunsResponse
+	0,  // 19: signalbox.jobs.v1.RunService.GetRun:output_type -> signalbox.jobs.v1.Run
+	0,  // 20: signalbox.jobs.v1.RunService.UpdateRun:output_type -> signalbox.jobs.v1.Run
+	9,  // 21: signalbox.jobs.v1.RunService.ListRunNotes:output_type -> signalbox.jobs.v1.ListRunNotesResponse
+	1,  // 22: signalbox.jobs.v1.RunService.GetRunNotes:output_type -> signalbox.jobs.v1.RunNotes
+	12, // 23: signalbox.jobs.v1.RunService.ListProjectTags:output_type -> signalbox.jobs.v1.ListProjectTagsResponse
+	18, // [18:24] is the sub-list for method output_type
+	12, // [12:18] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_jobs_v1_run_proto_init() }
@@ -504,14 +1325,18 @@ func file_signalbox_jobs_v1_run_proto_init() {
 	file_signalbox_jobs_v1_job_proto_init()
 	file_signalbox_jobs_v1_run_proto_msgTypes[0].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_run_proto_msgTypes[1].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_run_proto_msgTypes[2].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_run_proto_msgTypes[3].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_run_proto_msgTypes[4].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_run_proto_msgTypes[7].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_run_proto_msgTypes[8].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_run_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_jobs_v1_run_proto_rawDesc), len(file_signalbox_jobs_v1_run_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,19 +19,34 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	RunService_ListRuns_FullMethodName = "/signalbox.jobs.v1.RunService/ListRuns"
-	RunService_GetRun_FullMethodName   = "/signalbox.jobs.v1.RunService/GetRun"
+	RunService_ListRuns_FullMethodName        = "/signalbox.jobs.v1.RunService/ListRuns"
+	RunService_GetRun_FullMethodName          = "/signalbox.jobs.v1.RunService/GetRun"
+	RunService_UpdateRun_FullMethodName       = "/signalbox.jobs.v1.RunService/UpdateRun"
+	RunService_ListRunNotes_FullMethodName    = "/signalbox.jobs.v1.RunService/ListRunNotes"
+	RunService_GetRunNotes_FullMethodName     = "/signalbox.jobs.v1.RunService/GetRunNotes"
+	RunService_ListProjectTags_FullMethodName = "/signalbox.jobs.v1.RunService/ListProjectTags"
 )
 
 // RunServiceClient is the client API for RunService service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// RunService shows runs: the results of jobs, which outlive the jobs.
+// RunService shows runs: the results of jobs, which outlive the jobs, and runs without a job.
 type RunServiceClient interface {
-	// ListRuns lists finished runs, newest first. With `state=all` it also lists unfinished runs.
+	// ListRuns lists finished runs that are not archived, newest first. With `state=all` it also lists unfinished runs.
 	ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error)
+	// GetRun returns a run with its notes.
 	GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*Run, error)
+	// UpdateRun changes the name, the tags and the notes of a run at any time, also after its job was deleted, and archives
+	// it. The name of the job stays.
+	UpdateRun(ctx context.Context, in *UpdateRunRequest, opts ...grpc.CallOption) (*Run, error)
+	// ListRunNotes lists the versions of a run's notes without their text, newest first. The newest 50 versions are kept.
+	ListRunNotes(ctx context.Context, in *ListRunNotesRequest, opts ...grpc.CallOption) (*ListRunNotesResponse, error)
+	// GetRunNotes returns a version of a run's notes.
+	GetRunNotes(ctx context.Context, in *GetRunNotesRequest, opts ...grpc.CallOption) (*RunNotes, error)
+	// ListProjectTags lists the tags of the runs in a project, the most used first. It counts the newest 20,000 runs that
+	// have tags.
+	ListProjectTags(ctx context.Context, in *ListProjectTagsRequest, opts ...grpc.CallOption) (*ListProjectTagsResponse, error)
 }
 
 type runServiceClient struct {
@@ -62,15 +77,66 @@ func (c *runServiceClient) GetRun(ctx context.Context, in *GetRunRequest, opts .
 	return out, nil
 }
 
+func (c *runServiceClient) UpdateRun(ctx context.Context, in *UpdateRunRequest, opts ...grpc.CallOption) (*Run, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Run)
+	err := c.cc.Invoke(ctx, RunService_UpdateRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runServiceClient) ListRunNotes(ctx context.Context, in *ListRunNotesRequest, opts ...grpc.CallOption) (*ListRunNotesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListRunNotesResponse)
+	err := c.cc.Invoke(ctx, RunService_ListRunNotes_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runServiceClient) GetRunNotes(ctx context.Context, in *GetRunNotesRequest, opts ...grpc.CallOption) (*RunNotes, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RunNotes)
+	err := c.cc.Invoke(ctx, RunService_GetRunNotes_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runServiceClient) ListProjectTags(ctx context.Context, in *ListProjectTagsRequest, opts ...grpc.CallOption) (*ListProjectTagsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListProjectTagsResponse)
+	err := c.cc.Invoke(ctx, RunService_ListProjectTags_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // RunServiceServer is the server API for RunService service.
 // All implementations must embed UnimplementedRunServiceServer
 // for forward compatibility.
 //
-// RunService shows runs: the results of jobs, which outlive the jobs.
+// RunService shows runs: the results of jobs, which outlive the jobs, and runs without a job.
 type RunServiceServer interface {
-	// ListRuns lists finished runs, newest first. With `state=all` it also lists unfinished runs.
+	// ListRuns lists finished runs that are not archived, newest first. With `state=all` it also lists unfinished runs.
 	ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error)
+	// GetRun returns a run with its notes.
 	GetRun(context.Context, *GetRunRequest) (*Run, error)
+	// UpdateRun changes the name, the tags and the notes of a run at any time, also after its job was deleted, and archives
+	// it. The name of the job stays.
+	UpdateRun(context.Context, *UpdateRunRequest) (*Run, error)
+	// ListRunNotes lists the versions of a run's notes without their text, newest first. The newest 50 versions are kept.
+	ListRunNotes(context.Context, *ListRunNotesRequest) (*ListRunNotesResponse, error)
+	// GetRunNotes returns a version of a run's notes.
+	GetRunNotes(context.Context, *GetRunNotesRequest) (*RunNotes, error)
+	// ListProjectTags lists the tags of the runs in a project, the most used first. It counts the newest 20,000 runs that
+	// have tags.
+	ListProjectTags(context.Context, *ListProjectTagsRequest) (*ListProjectTagsResponse, error)
 	mustEmbedUnimplementedRunServiceServer()
 }
 
@@ -86,6 +152,18 @@ func (UnimplementedRunServiceServer) ListRuns(context.Context, *ListRunsRequest)
 }
 func (UnimplementedRunServiceServer) GetRun(context.Context, *GetRunRequest) (*Run, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetRun not implemented")
+}
+func (UnimplementedRunServiceServer) UpdateRun(context.Context, *UpdateRunRequest) (*Run, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateRun not implemented")
+}
+func (UnimplementedRunServiceServer) ListRunNotes(context.Context, *ListRunNotesRequest) (*ListRunNotesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListRunNotes not implemented")
+}
+func (UnimplementedRunServiceServer) GetRunNotes(context.Context, *GetRunNotesRequest) (*RunNotes, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetRunNotes not implemented")
+}
+func (UnimplementedRunServiceServer) ListProjectTags(context.Context, *ListProjectTagsRequest) (*ListProjectTagsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListProjectTags not implemented")
 }
 func (UnimplementedRunServiceServer) mustEmbedUnimplementedRunServiceServer() {}
 func (UnimplementedRunServiceServer) testEmbeddedByValue()                    {}
@@ -144,6 +222,78 @@ func _RunService_GetRun_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunService_UpdateRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateRunRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).UpdateRun(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_UpdateRun_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).UpdateRun(ctx, req.(*UpdateRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunService_ListRunNotes_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListRunNotesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).ListRunNotes(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_ListRunNotes_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).ListRunNotes(ctx, req.(*ListRunNotesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunService_GetRunNotes_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetRunNotesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).GetRunNotes(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_GetRunNotes_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).GetRunNotes(ctx, req.(*GetRunNotesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunService_ListProjectTags_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListProjectTagsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).ListProjectTags(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_ListProjectTags_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).ListProjectTags(ctx, req.(*ListProjectTagsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // RunService_ServiceDesc is the grpc.ServiceDesc for RunService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -158,6 +308,22 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetRun",
 			Handler:    _RunService_GetRun_Handler,
+		},
+		{
+			MethodName: "UpdateRun",
+			Handler:    _RunService_UpdateRun_Handler,
+		},
+		{
+			MethodName: "ListRunNotes",
+			Handler:    _RunService_ListRunNotes_Handler,
+		},
+		{
+			MethodName: "GetRunNotes",
+			Handler:    _RunService_GetRunNotes_Handler,
+		},
+		{
+			MethodName: "ListProjectTags",
+			Handler:    _RunService_ListProjectTags_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -28,6 +28,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// ShareKind is the kind of the targets of a link.
 type ShareKind int32
 
 const (
@@ -79,17 +80,23 @@ func (ShareKind) EnumDescriptor() ([]byte, []int) {
 	return file_signalbox_jobs_v1_share_proto_rawDescGZIP(), []int{0}
 }
 
+// CreateShareRequest describes a new link.
 type CreateShareRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Kind  ShareKind              `protobuf:"varint,1,opt,name=kind,proto3,enum=signalbox.jobs.v1.ShareKind" json:"kind,omitempty"`
-	// Ids of jobs or runs: one for `job`, 2 to 20 for `comparison`. They are shown in this order.
+	// `job`: one job. `comparison`: several jobs, side by side.
+	Kind ShareKind `protobuf:"varint,1,opt,name=kind,proto3,enum=signalbox.jobs.v1.ShareKind" json:"kind,omitempty"`
+	// Ids of jobs or runs: one for `job`, 2 to 20 for `comparison`, each of them once. They are shown in this order.
 	TargetIds []string `protobuf:"bytes,2,rep,name=target_ids,json=targetIds,proto3" json:"target_ids,omitempty"`
-	// When the link expires; never if unset.
+	// When the link expires, a time in the future; never if unset.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// What it shows besides names, states and times: `metrics`, `config`, `samples`. If empty, `metrics` and `config`.
+	// What the link shows besides names, states and times: `metrics`, `config`, `samples`, each at most once. If the list
+	// is empty, the link shows `metrics` and `config`.
 	Fields []string `protobuf:"bytes,4,rep,name=fields,proto3" json:"fields,omitempty"`
-	// Whether the link shows the content of the time when it was created; otherwise it shows the current content.
-	Pinned        bool    `protobuf:"varint,5,opt,name=pinned,proto3" json:"pinned,omitempty"`
+	// Whether the link always shows the content as it was when the link was created. Otherwise it shows the current
+	// content. A pinned link keeps at most 500 samples of each run, from its last validation round. If a run has more
+	// than 500 series, or the content exceeds 32 MiB, the call fails with status 413.
+	Pinned bool `protobuf:"varint,5,opt,name=pinned,proto3" json:"pinned,omitempty"`
+	// A title for the readers of the link.
 	Title         *string `protobuf:"bytes,6,opt,name=title,proto3,oneof" json:"title,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -169,25 +176,38 @@ func (x *CreateShareRequest) GetTitle() string {
 
 // Share is a link as its owner sees it.
 type Share struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	Id        string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Kind      ShareKind              `protobuf:"varint,2,opt,name=kind,proto3,enum=signalbox.jobs.v1.ShareKind" json:"kind,omitempty"`
-	TargetIds []string               `protobuf:"bytes,3,rep,name=target_ids,json=targetIds,proto3" json:"target_ids,omitempty"`
-	Fields    []string               `protobuf:"bytes,4,rep,name=fields,proto3" json:"fields,omitempty"`
-	Pinned    bool                   `protobuf:"varint,5,opt,name=pinned,proto3" json:"pinned,omitempty"`
-	Title     *string                `protobuf:"bytes,6,opt,name=title,proto3,oneof" json:"title,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the link, `shr_...`. It is not the token.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// `job`: one job. `comparison`: several jobs, side by side.
+	Kind ShareKind `protobuf:"varint,2,opt,name=kind,proto3,enum=signalbox.jobs.v1.ShareKind" json:"kind,omitempty"`
+	// Ids of the jobs or runs, as they were given in CreateShare.
+	TargetIds []string `protobuf:"bytes,3,rep,name=target_ids,json=targetIds,proto3" json:"target_ids,omitempty"`
+	// What the link shows besides names, states and times: `metrics`, `config`, `samples`.
+	Fields []string `protobuf:"bytes,4,rep,name=fields,proto3" json:"fields,omitempty"`
+	// Whether the link always shows the content as it was when the link was created. Otherwise it shows the current
+	// content.
+	Pinned bool `protobuf:"varint,5,opt,name=pinned,proto3" json:"pinned,omitempty"`
+	// The title for the readers of the link; null if it has none.
+	Title *string `protobuf:"bytes,6,opt,name=title,proto3,oneof" json:"title,omitempty"`
 	// Username of the owner.
 	Owner string `protobuf:"bytes,7,opt,name=owner,proto3" json:"owner,omitempty"`
-	// Null except in the response that created it.
+	// The secret that opens the link. Null except in the response to CreateShare, and null there too if an
+	// Idempotency-Key is repeated.
 	Token *string `protobuf:"bytes,8,opt,name=token,proto3,oneof" json:"token,omitempty"`
 	// The link's address in the API, with the token; null if the token is null.
 	Url *string `protobuf:"bytes,9,opt,name=url,proto3,oneof" json:"url,omitempty"`
-	// The first characters of the token, to tell links apart.
-	Prefix        string                 `protobuf:"bytes,10,opt,name=prefix,proto3" json:"prefix,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	RevokedAt     *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=revoked_at,json=revokedAt,proto3" json:"revoked_at,omitempty"`
-	Views         int64                  `protobuf:"varint,14,opt,name=views,proto3" json:"views,omitempty"`
+	// The first 8 characters of the token, to tell links apart.
+	Prefix string `protobuf:"bytes,10,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	// When the link was created.
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// When the link expires; null for never.
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// When the link was revoked; null if it was not.
+	RevokedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=revoked_at,json=revokedAt,proto3" json:"revoked_at,omitempty"`
+	// How often the link was opened with GetShared.
+	Views int64 `protobuf:"varint,14,opt,name=views,proto3" json:"views,omitempty"`
+	// When the link was last opened with GetShared; null if it never was.
 	LastViewedAt  *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=last_viewed_at,json=lastViewedAt,proto3" json:"last_viewed_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -328,10 +348,13 @@ func (x *Share) GetLastViewedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// ListSharesRequest selects a page of links.
 type ListSharesRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Limit         *int32                 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -380,9 +403,11 @@ func (x *ListSharesRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListSharesResponse is a page of links.
 type ListSharesResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Shares        []*Share               `protobuf:"bytes,1,rep,name=shares,proto3" json:"shares,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The links, newest first: those of the caller or, for admins, those of all users.
+	Shares        []*Share `protobuf:"bytes,1,rep,name=shares,proto3" json:"shares,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -424,9 +449,11 @@ func (x *ListSharesResponse) GetShares() []*Share {
 	return nil
 }
 
+// RevokeShareRequest names the link to revoke.
 type RevokeShareRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ShareId       string                 `protobuf:"bytes,1,opt,name=share_id,json=shareId,proto3" json:"share_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the link, `shr_...`. It is not the token.
+	ShareId       string `protobuf:"bytes,1,opt,name=share_id,json=shareId,proto3" json:"share_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -468,9 +495,11 @@ func (x *RevokeShareRequest) GetShareId() string {
 	return ""
 }
 
+// GetSharedRequest names a link.
 type GetSharedRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The token of the link.
+	Token         string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -514,13 +543,19 @@ func (x *GetSharedRequest) GetToken() string {
 
 // Shared is the public view of a link. Nothing in it gives access to another route.
 type Shared struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Kind   ShareKind              `protobuf:"varint,1,opt,name=kind,proto3,enum=signalbox.jobs.v1.ShareKind" json:"kind,omitempty"`
-	Title  *string                `protobuf:"bytes,2,opt,name=title,proto3,oneof" json:"title,omitempty"`
-	Pinned bool                   `protobuf:"varint,3,opt,name=pinned,proto3" json:"pinned,omitempty"`
-	// What else can be requested.
-	Fields    []string               `protobuf:"bytes,4,rep,name=fields,proto3" json:"fields,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// `job`: one run. `comparison`: several runs, side by side.
+	Kind ShareKind `protobuf:"varint,1,opt,name=kind,proto3,enum=signalbox.jobs.v1.ShareKind" json:"kind,omitempty"`
+	// The title of the link; null if it has none.
+	Title *string `protobuf:"bytes,2,opt,name=title,proto3,oneof" json:"title,omitempty"`
+	// Whether the link always shows the content as it was when the link was created. Otherwise it shows the current
+	// content.
+	Pinned bool `protobuf:"varint,3,opt,name=pinned,proto3" json:"pinned,omitempty"`
+	// What the other routes show: `metrics`, `config`, `samples`.
+	Fields []string `protobuf:"bytes,4,rep,name=fields,proto3" json:"fields,omitempty"`
+	// When the link was created.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// When the link expires; null for never.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// The runs in the order of the link's targets. The other routes select a run by its index in this list, from 0.
 	Runs          []*SharedRun `protobuf:"bytes,7,rep,name=runs,proto3" json:"runs,omitempty"`
@@ -610,14 +645,22 @@ func (x *Shared) GetRuns() []*SharedRun {
 // SharedRun is the public view of a run.
 type SharedRun struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	State JobState               `protobuf:"varint,2,opt,name=state,proto3,enum=signalbox.jobs.v1.JobState" json:"state,omitempty"`
-	// Name and version of the recipe.
-	Recipe        string                 `protobuf:"bytes,3,opt,name=recipe,proto3" json:"recipe,omitempty"`
-	RecipeVersion string                 `protobuf:"bytes,4,opt,name=recipe_version,json=recipeVersion,proto3" json:"recipe_version,omitempty"`
-	Attempts      int32                  `protobuf:"varint,5,opt,name=attempts,proto3" json:"attempts,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	StartedAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	// Name of the run.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// State of the run: `queued`, `scheduled`, `starting`, `running`, `pausing`, `paused`, `stopping`, `succeeded`,
+	// `failed` or `stopped`. The last three are final.
+	State JobState `protobuf:"varint,2,opt,name=state,proto3,enum=signalbox.jobs.v1.JobState" json:"state,omitempty"`
+	// `<namespace>/<name>` of the recipe.
+	Recipe string `protobuf:"bytes,3,opt,name=recipe,proto3" json:"recipe,omitempty"`
+	// Version of the recipe.
+	RecipeVersion string `protobuf:"bytes,4,opt,name=recipe_version,json=recipeVersion,proto3" json:"recipe_version,omitempty"`
+	// The number of attempts so far.
+	Attempts int32 `protobuf:"varint,5,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	// When the job was submitted.
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// When a node began to prepare the first attempt; null before.
+	StartedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	// When the run ended; null until then.
 	EndedAt       *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -709,15 +752,19 @@ func (x *SharedRun) GetEndedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// ListSharedMetricsRequest selects metric series of one run of a link.
 type ListSharedMetricsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Token string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	// Index of the run in the link; 0 if unset.
+	// The token of the link.
+	Token string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	// Index of the run in `runs` of the link, from 0; 0 if unset.
 	Run *int32 `protobuf:"varint,2,opt,name=run,proto3,oneof" json:"run,omitempty"`
-	// Only these keys; all if empty.
-	Keys          []string `protobuf:"bytes,3,rep,name=keys,proto3" json:"keys,omitempty"`
-	Limit         *int32   `protobuf:"varint,4,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32   `protobuf:"varint,5,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	// Return only the series with these keys; all series if empty.
+	Keys []string `protobuf:"bytes,3,rep,name=keys,proto3" json:"keys,omitempty"`
+	// The maximum number of series, not of points.
+	Limit *int32 `protobuf:"varint,4,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of series to skip.
+	Offset        *int32 `protobuf:"varint,5,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -787,9 +834,11 @@ func (x *ListSharedMetricsRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListSharedMetricsResponse is a page of metric series.
 type ListSharedMetricsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Series        []*SharedSeries        `protobuf:"bytes,1,rep,name=series,proto3" json:"series,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The series, sorted by key.
+	Series        []*SharedSeries `protobuf:"bytes,1,rep,name=series,proto3" json:"series,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -831,10 +880,14 @@ func (x *ListSharedMetricsResponse) GetSeries() []*SharedSeries {
 	return nil
 }
 
+// SharedSeries holds the points of one metric.
 type SharedSeries struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Points        []*SharedPoint         `protobuf:"bytes,2,rep,name=points,proto3" json:"points,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the metric.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// The points, sorted by step. Of a step that was reported several times, only the last value is included. A long
+	// series is thinned: it keeps its first and last point and, between them, the lowest and highest values.
+	Points        []*SharedPoint `protobuf:"bytes,2,rep,name=points,proto3" json:"points,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -883,11 +936,14 @@ func (x *SharedSeries) GetPoints() []*SharedPoint {
 	return nil
 }
 
+// SharedPoint is one value of a metric.
 type SharedPoint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Step  int64                  `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
-	// NaN and the infinities are the strings "NaN", "Infinity", "-Infinity" in JSON.
-	Value         float64                `protobuf:"fixed64,2,opt,name=value,proto3" json:"value,omitempty"`
+	// The step at which the value was reported.
+	Step int64 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	// The value. NaN and the infinities are the strings "NaN", "Infinity", "-Infinity" in JSON.
+	Value float64 `protobuf:"fixed64,2,opt,name=value,proto3" json:"value,omitempty"`
+	// The time of the value, as reported.
 	Ts            *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=ts,proto3" json:"ts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -944,10 +1000,13 @@ func (x *SharedPoint) GetTs() *timestamppb.Timestamp {
 	return nil
 }
 
+// GetSharedConfigRequest names one run of a link.
 type GetSharedConfigRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	Run           *int32                 `protobuf:"varint,2,opt,name=run,proto3,oneof" json:"run,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The token of the link.
+	Token string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	// Index of the run in `runs` of the link, from 0; 0 if unset.
+	Run           *int32 `protobuf:"varint,2,opt,name=run,proto3,oneof" json:"run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -998,10 +1057,12 @@ func (x *GetSharedConfigRequest) GetRun() int32 {
 
 // SharedConfig is the configuration of a run.
 type SharedConfig struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Recipe        string                 `protobuf:"bytes,1,opt,name=recipe,proto3" json:"recipe,omitempty"`
-	RecipeVersion string                 `protobuf:"bytes,2,opt,name=recipe_version,json=recipeVersion,proto3" json:"recipe_version,omitempty"`
-	// The hyperparameters that the run reported, a flat object.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// `<namespace>/<name>` of the recipe.
+	Recipe string `protobuf:"bytes,1,opt,name=recipe,proto3" json:"recipe,omitempty"`
+	// Version of the recipe.
+	RecipeVersion string `protobuf:"bytes,2,opt,name=recipe_version,json=recipeVersion,proto3" json:"recipe_version,omitempty"`
+	// The hyperparameters that the run reported, a flat object; empty if it reported none.
 	Hparams       []byte `protobuf:"bytes,3,opt,name=hparams,proto3" json:"hparams,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1058,13 +1119,18 @@ func (x *SharedConfig) GetHparams() []byte {
 	return nil
 }
 
+// ListSharedSamplesRequest selects samples of one run of a link.
 type ListSharedSamplesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Token string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	Run   *int32                 `protobuf:"varint,2,opt,name=run,proto3,oneof" json:"run,omitempty"`
-	// Step of the validation round; the last one if unset. A pinned link has only the last one.
-	Step          *int64 `protobuf:"varint,3,opt,name=step,proto3,oneof" json:"step,omitempty"`
-	Limit         *int32 `protobuf:"varint,4,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The token of the link.
+	Token string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	// Index of the run in `runs` of the link, from 0; 0 if unset.
+	Run *int32 `protobuf:"varint,2,opt,name=run,proto3,oneof" json:"run,omitempty"`
+	// Step of the validation round; the last round if unset. A pinned link has only the last round.
+	Step *int64 `protobuf:"varint,3,opt,name=step,proto3,oneof" json:"step,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,4,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
 	Offset        *int32 `protobuf:"varint,5,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1135,9 +1201,11 @@ func (x *ListSharedSamplesRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListSharedSamplesResponse is a page of samples.
 type ListSharedSamplesResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Samples       []*SharedSample        `protobuf:"bytes,1,rep,name=samples,proto3" json:"samples,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The samples, in the order of their index.
+	Samples       []*SharedSample `protobuf:"bytes,1,rep,name=samples,proto3" json:"samples,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1179,13 +1247,19 @@ func (x *ListSharedSamplesResponse) GetSamples() []*SharedSample {
 	return nil
 }
 
+// SharedSample is one conversation of a validation round.
 type SharedSample struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Step          int64                  `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
-	Index         int32                  `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
-	User          []byte                 `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
-	Assistant     []byte                 `protobuf:"bytes,4,opt,name=assistant,proto3" json:"assistant,omitempty"`
-	Reward        *float64               `protobuf:"fixed64,5,opt,name=reward,proto3,oneof" json:"reward,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Step of the validation round.
+	Step int64 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	// Position of the sample in its round, from 0.
+	Index int32 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	// The user's part of the conversation, as reported: any JSON value; null if it was not reported.
+	User []byte `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
+	// The model's part of the conversation, as reported: any JSON value; null if it was not reported.
+	Assistant []byte `protobuf:"bytes,4,opt,name=assistant,proto3" json:"assistant,omitempty"`
+	// The reward of the sample; null if it was not reported.
+	Reward        *float64 `protobuf:"fixed64,5,opt,name=reward,proto3,oneof" json:"reward,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

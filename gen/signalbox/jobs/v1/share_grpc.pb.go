@@ -33,12 +33,13 @@ const (
 //
 // ShareService creates, lists and revokes links. Users see their own links, admins see all.
 type ShareServiceClient interface {
-	// CreateShare creates a link to targets that the caller may change; its token is shown once.
+	// CreateShare creates a link to targets that the caller may change. Only its response shows the link's token.
+	// Protected runs cannot be shared. A user can have at most 1,000 links that are neither expired nor revoked.
 	CreateShare(ctx context.Context, in *CreateShareRequest, opts ...grpc.CallOption) (*Share, error)
 	// ListShares lists links, newest first, including expired and revoked ones.
 	ListShares(ctx context.Context, in *ListSharesRequest, opts ...grpc.CallOption) (*ListSharesResponse, error)
-	// RevokeShare revokes a link: from the next request on, every instance returns 404. A repeated call changes
-	// nothing.
+	// RevokeShare revokes a link and deletes its pinned content: from the next request on, every instance returns 404. A
+	// repeated call changes nothing.
 	RevokeShare(ctx context.Context, in *RevokeShareRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 }
 
@@ -86,12 +87,13 @@ func (c *shareServiceClient) RevokeShare(ctx context.Context, in *RevokeShareReq
 //
 // ShareService creates, lists and revokes links. Users see their own links, admins see all.
 type ShareServiceServer interface {
-	// CreateShare creates a link to targets that the caller may change; its token is shown once.
+	// CreateShare creates a link to targets that the caller may change. Only its response shows the link's token.
+	// Protected runs cannot be shared. A user can have at most 1,000 links that are neither expired nor revoked.
 	CreateShare(context.Context, *CreateShareRequest) (*Share, error)
 	// ListShares lists links, newest first, including expired and revoked ones.
 	ListShares(context.Context, *ListSharesRequest) (*ListSharesResponse, error)
-	// RevokeShare revokes a link: from the next request on, every instance returns 404. A repeated call changes
-	// nothing.
+	// RevokeShare revokes a link and deletes its pinned content: from the next request on, every instance returns 404. A
+	// repeated call changes nothing.
 	RevokeShare(context.Context, *RevokeShareRequest) (*emptypb.Empty, error)
 	mustEmbedUnimplementedShareServiceServer()
 }
@@ -226,13 +228,13 @@ const (
 // same 404 is returned if the token is unknown, malformed, revoked or expired, if the target does not exist, if the
 // owner may no longer change the target, or if the link does not include the requested data.
 type SharedServiceClient interface {
-	// GetShared shows what is shared, and counts as a view.
+	// GetShared shows the shared content. Each call counts as a view.
 	GetShared(ctx context.Context, in *GetSharedRequest, opts ...grpc.CallOption) (*Shared, error)
-	// ListSharedMetrics lists the metric series of one run by key.
+	// ListSharedMetrics lists the metric series of one run, sorted by key.
 	ListSharedMetrics(ctx context.Context, in *ListSharedMetricsRequest, opts ...grpc.CallOption) (*ListSharedMetricsResponse, error)
-	// GetSharedConfig shows the configuration of one run.
+	// GetSharedConfig shows the recipe and the hyperparameters of one run.
 	GetSharedConfig(ctx context.Context, in *GetSharedConfigRequest, opts ...grpc.CallOption) (*SharedConfig, error)
-	// ListSharedSamples lists validation samples of one run. A run with a protected dataset has none.
+	// ListSharedSamples lists the samples of one validation round of one run.
 	ListSharedSamples(ctx context.Context, in *ListSharedSamplesRequest, opts ...grpc.CallOption) (*ListSharedSamplesResponse, error)
 }
 
@@ -292,13 +294,13 @@ func (c *sharedServiceClient) ListSharedSamples(ctx context.Context, in *ListSha
 // same 404 is returned if the token is unknown, malformed, revoked or expired, if the target does not exist, if the
 // owner may no longer change the target, or if the link does not include the requested data.
 type SharedServiceServer interface {
-	// GetShared shows what is shared, and counts as a view.
+	// GetShared shows the shared content. Each call counts as a view.
 	GetShared(context.Context, *GetSharedRequest) (*Shared, error)
-	// ListSharedMetrics lists the metric series of one run by key.
+	// ListSharedMetrics lists the metric series of one run, sorted by key.
 	ListSharedMetrics(context.Context, *ListSharedMetricsRequest) (*ListSharedMetricsResponse, error)
-	// GetSharedConfig shows the configuration of one run.
+	// GetSharedConfig shows the recipe and the hyperparameters of one run.
 	GetSharedConfig(context.Context, *GetSharedConfigRequest) (*SharedConfig, error)
-	// ListSharedSamples lists validation samples of one run. A run with a protected dataset has none.
+	// ListSharedSamples lists the samples of one validation round of one run.
 	ListSharedSamples(context.Context, *ListSharedSamplesRequest) (*ListSharedSamplesResponse, error)
 	mustEmbedUnimplementedSharedServiceServer()
 }

@@ -26,29 +26,44 @@ const (
 // JobSpec is a user's specification of a training, in the dialect `service/v1`.
 type JobSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// A project's key; if empty, `default`.
-	Project string            `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
-	Labels  map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Notes   string            `protobuf:"bytes,4,opt,name=notes,proto3" json:"notes,omitempty"`
-	Source  *Source           `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"`
-	Recipe  *RecipeRef        `protobuf:"bytes,6,opt,name=recipe,proto3" json:"recipe,omitempty"`
+	// Name of the job; not unique.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Key of the project; `default` if empty. The caller must be an editor of the project, unless it is `default`.
+	Project string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
+	// Labels of the job, for people and for filters of lists. UpdateJob can change them later.
+	Labels map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Free text for people.
+	Notes string `protobuf:"bytes,4,opt,name=notes,proto3" json:"notes,omitempty"`
+	// The command and its package; only with the recipe `custom/custom`.
+	Source *Source `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"`
+	// The version of the recipe that the job runs.
+	Recipe *RecipeRef `protobuf:"bytes,6,opt,name=recipe,proto3" json:"recipe,omitempty"`
 	// No pool runs containers yet: a job with an image is refused with 501.
 	Image *Image `protobuf:"bytes,7,opt,name=image,proto3" json:"image,omitempty"`
-	// A flat object of dotted names, typed by the recipe's schema.
-	Hparams   []byte     `protobuf:"bytes,8,opt,name=hparams,proto3" json:"hparams,omitempty"`
-	Bindings  *Bindings  `protobuf:"bytes,9,opt,name=bindings,proto3" json:"bindings,omitempty"`
+	// The hyperparameters: a flat object of dotted names, typed by the recipe's schema; at most 64 KiB of JSON.
+	Hparams []byte `protobuf:"bytes,8,opt,name=hparams,proto3" json:"hparams,omitempty"`
+	// The datasets and the model that the training reads.
+	Bindings *Bindings `protobuf:"bytes,9,opt,name=bindings,proto3" json:"bindings,omitempty"`
+	// The nodes on which the job runs.
 	Resources *Resources `protobuf:"bytes,10,opt,name=resources,proto3" json:"resources,omitempty"`
-	// Added to the training's environment; names used by the loader or the platform are refused. Only the job's owner,
-	// editors of its project and admins see the values; others see `***`.
+	// Environment variables of the training. Variables that the platform reserves, or that control the dynamic loader,
+	// the interpreter or the shell, are refused. A name has at most 128 letters, digits and underscores; a value has at
+	// most 32 KiB and no line break. Only the job's owner, editors of its project and admins see the values; others see
+	// `***`.
 	Env map[string]string `protobuf:"bytes,11,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// 0 to 100; 50 if unset.
-	Priority *int32  `protobuf:"varint,12,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
-	Limits   *Limits `protobuf:"bytes,13,opt,name=limits,proto3" json:"limits,omitempty"`
-	Retry    *Retry  `protobuf:"bytes,14,opt,name=retry,proto3" json:"retry,omitempty"`
-	// Seed of the run; if unset, drawn at admission.
-	Seed          *int64            `protobuf:"varint,15,opt,name=seed,proto3,oneof" json:"seed,omitempty"`
-	Checkpoint    *CheckpointPolicy `protobuf:"bytes,16,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	// 0 to 100; 50 if unset. Only owners of the project and admins may set a value above 50.
+	Priority *int32 `protobuf:"varint,12,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
+	// How long the job may wait, start and run.
+	Limits *Limits `protobuf:"bytes,13,opt,name=limits,proto3" json:"limits,omitempty"`
+	// When and from where the job is repeated after a failed attempt.
+	Retry *Retry `protobuf:"bytes,14,opt,name=retry,proto3" json:"retry,omitempty"`
+	// Seed of the run, at most 9007199254740991; if unset, chosen at random at admission, below 2147483648.
+	Seed *int64 `protobuf:"varint,15,opt,name=seed,proto3,oneof" json:"seed,omitempty"`
+	// How the job is paused.
+	Checkpoint *CheckpointPolicy `protobuf:"bytes,16,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	// `none` closes the network of the training, which then reaches only its own ports and the control plane's public
+	// listener, and cannot look up host names. Only for jobs with one node.
+	Network       string `protobuf:"bytes,17,opt,name=network,proto3" json:"network,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -195,13 +210,22 @@ func (x *JobSpec) GetCheckpoint() *CheckpointPolicy {
 	return nil
 }
 
+func (x *JobSpec) GetNetwork() string {
+	if x != nil {
+		return x.Network
+	}
+	return ""
+}
+
+// Source is the code that a job with the recipe `custom/custom` runs. Other recipes bring their own code.
 type Source struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Must be empty: the recipe owns the entrypoint.
 	Entrypoint string `protobuf:"bytes,1,opt,name=entrypoint,proto3" json:"entrypoint,omitempty"`
-	// The user's command; only with the recipe custom/custom.
+	// The user's command, as a list of arguments. Required with the recipe `custom/custom`; otherwise it must be empty.
 	Command []string `protobuf:"bytes,2,rep,name=command,proto3" json:"command,omitempty"`
-	// The committed package that the command runs in; only with the recipe custom/custom. May be empty.
+	// Id of the committed package in whose folder the command runs, `pkg_...`; without a package if empty. Only with the
+	// recipe `custom/custom`.
 	Package       string `protobuf:"bytes,3,opt,name=package,proto3" json:"package,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -258,11 +282,14 @@ func (x *Source) GetPackage() string {
 	return ""
 }
 
+// RecipeRef is a version of a recipe, with its lock.
 type RecipeRef struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Version string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
-	// recipe.lock.json, compared with the catalog.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// `<namespace>/<name>`, such as `demo/chat-tiny`.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Version of the recipe; a withdrawn version is refused.
+	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	// The content of recipe.lock.json, which is compared with the catalog.
 	Lock          *RecipeLock `protobuf:"bytes,3,opt,name=lock,proto3" json:"lock,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -319,19 +346,28 @@ func (x *RecipeRef) GetLock() *RecipeLock {
 	return nil
 }
 
-// RecipeLock is the content of recipe.lock.json.
+// RecipeLock is the content of recipe.lock.json. `name`, `version`, `digest` and `framework.runtime_id` must be equal
+// to those in the catalog. The other fields are stored without a check.
 type RecipeLock struct {
-	state              protoimpl.MessageState `protogen:"open.v1"`
-	Api                string                 `protobuf:"bytes,1,opt,name=api,proto3" json:"api,omitempty"`
-	Name               string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Version            string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
-	Digest             string                 `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
-	Framework          *RecipeLockFramework   `protobuf:"bytes,5,opt,name=framework,proto3" json:"framework,omitempty"`
-	ParamsSchemaDigest string                 `protobuf:"bytes,6,opt,name=params_schema_digest,json=paramsSchemaDigest,proto3" json:"params_schema_digest,omitempty"`
-	CatalogDigest      string                 `protobuf:"bytes,7,opt,name=catalog_digest,json=catalogDigest,proto3" json:"catalog_digest,omitempty"`
-	LockedAt           string                 `protobuf:"bytes,8,opt,name=locked_at,json=lockedAt,proto3" json:"locked_at,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The dialect of the recipe, `service/v1`.
+	Api string `protobuf:"bytes,1,opt,name=api,proto3" json:"api,omitempty"`
+	// `<namespace>/<name>` of the recipe.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Version of the recipe.
+	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	// sha256:<hex> over the canonical manifest, which includes the digest of the recipe's files.
+	Digest string `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
+	// The framework on which the recipe is built.
+	Framework *RecipeLockFramework `protobuf:"bytes,5,opt,name=framework,proto3" json:"framework,omitempty"`
+	// Digest of the schema of the recipe's hyperparameters.
+	ParamsSchemaDigest string `protobuf:"bytes,6,opt,name=params_schema_digest,json=paramsSchemaDigest,proto3" json:"params_schema_digest,omitempty"`
+	// Digest of the whole catalog that issued the lock.
+	CatalogDigest string `protobuf:"bytes,7,opt,name=catalog_digest,json=catalogDigest,proto3" json:"catalog_digest,omitempty"`
+	// When the version of the recipe was added to the catalog.
+	LockedAt      string `protobuf:"bytes,8,opt,name=locked_at,json=lockedAt,proto3" json:"locked_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RecipeLock) Reset() {
@@ -420,11 +456,15 @@ func (x *RecipeLock) GetLockedAt() string {
 	return ""
 }
 
+// RecipeLockFramework is the framework on which a recipe is built.
 type RecipeLockFramework struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	RuntimeId     string                 `protobuf:"bytes,2,opt,name=runtime_id,json=runtimeId,proto3" json:"runtime_id,omitempty"`
-	Image         string                 `protobuf:"bytes,3,opt,name=image,proto3" json:"image,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the framework.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Id of the runtime, such as `command-py311`, which must be equal to that in the catalog.
+	RuntimeId string `protobuf:"bytes,2,opt,name=runtime_id,json=runtimeId,proto3" json:"runtime_id,omitempty"`
+	// Reference of the container image; empty if the recipe has none.
+	Image         string `protobuf:"bytes,3,opt,name=image,proto3" json:"image,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -480,6 +520,7 @@ func (x *RecipeLockFramework) GetImage() string {
 	return ""
 }
 
+// Image is a container image.
 type Image struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Reference of the container image; its registry must be on the allowlist.
@@ -525,11 +566,13 @@ func (x *Image) GetRef() string {
 	return ""
 }
 
+// Bindings are the data that a training reads. The caller must be allowed to read them.
 type Bindings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Maps the name of each recipe input to a dataset reference, `ds/<project>/<name>@<version>`.
 	Datasets map[string]string `protobuf:"bytes,1,rep,name=datasets,proto3" json:"datasets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// `mdl/<project>/<name>@<version>`; if empty, the training starts from scratch.
+	// The model from which the training starts, `mdl/<project>/<name>@<version>`; if empty, the training starts from
+	// scratch.
 	Model         string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -579,9 +622,10 @@ func (x *Bindings) GetModel() string {
 	return ""
 }
 
+// Resources are the nodes that a job requests.
 type Resources struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At least one; all pools together are one gang.
+	// The nodes of all pools together are one gang: they start together or not at all.
 	Pools         []*PoolRequest `protobuf:"bytes,1,rep,name=pools,proto3" json:"pools,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -624,18 +668,25 @@ func (x *Resources) GetPools() []*PoolRequest {
 	return nil
 }
 
+// PoolRequest requests nodes of the same size from one pool. Of several requests, each gets its own nodes.
 type PoolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Pool  string                 `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	// Name of the pool.
+	Pool string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
 	// The role of these nodes; `trainer` if empty.
 	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
-	// 1 if unset.
-	Nodes       *int32 `protobuf:"varint,3,opt,name=nodes,proto3,oneof" json:"nodes,omitempty"`
+	// The number of nodes; 1 if unset.
+	Nodes *int32 `protobuf:"varint,3,opt,name=nodes,proto3,oneof" json:"nodes,omitempty"`
+	// GPUs on each node. If 0 or unset, the number of the profile applies; without a profile, the nodes need no GPU.
 	GpusPerNode *int32 `protobuf:"varint,4,opt,name=gpus_per_node,json=gpusPerNode,proto3,oneof" json:"gpus_per_node,omitempty"`
-	Cpu         *int32 `protobuf:"varint,5,opt,name=cpu,proto3,oneof" json:"cpu,omitempty"`
-	MemoryGb    *int32 `protobuf:"varint,6,opt,name=memory_gb,json=memoryGb,proto3,oneof" json:"memory_gb,omitempty"`
-	// Key of a hardware profile. Its size applies if this request sets none (or 0), and is the upper bound. If empty,
-	// only the pool is requested.
+	// CPUs on each node. If 0 or unset, the number of the profile applies; without a number, no CPUs are reserved and
+	// their use is not limited.
+	Cpu *int32 `protobuf:"varint,5,opt,name=cpu,proto3,oneof" json:"cpu,omitempty"`
+	// Memory on each node, in units of 2^30 bytes. If 0 or unset, the size of the profile applies, then the default of
+	// the pool; if these are 0 too, no memory is reserved and its use is not limited.
+	MemoryGb *int32 `protobuf:"varint,6,opt,name=memory_gb,json=memoryGb,proto3,oneof" json:"memory_gb,omitempty"`
+	// Key of a hardware profile. Sizes that this request leaves unset, or sets to 0, are those of the profile; other
+	// sizes must not exceed the profile's. If the key is empty, any nodes of the pool are requested.
 	Profile       string `protobuf:"bytes,7,opt,name=profile,proto3" json:"profile,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -720,13 +771,17 @@ func (x *PoolRequest) GetProfile() string {
 	return ""
 }
 
+// Limits are the times that a job may spend in its states. A job that exceeds one is ended. UpdateJob does not change
+// limits that are unset.
 type Limits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Seconds from the reported `running` to the end; 86400 if unset.
+	// Seconds from the reported `running` of an attempt to its end; 86400 if unset. A custom command that does not report
+	// `running` has this time from the start of its process.
 	RunningS *int32 `protobuf:"varint,1,opt,name=running_s,json=runningS,proto3,oneof" json:"running_s,omitempty"`
-	// Seconds from the placement to the reported `running`; 3600 if unset.
+	// Seconds from the placement of an attempt to its reported `running` or, if a custom command does not report, to the
+	// start of its process; 3600 if unset.
 	StartingS *int32 `protobuf:"varint,2,opt,name=starting_s,json=startingS,proto3,oneof" json:"starting_s,omitempty"`
-	// Seconds in the queue; 604800 if unset.
+	// Seconds in the queue, counted again each time that the job enters it; 604800 if unset.
 	QueuedS       *int32 `protobuf:"varint,3,opt,name=queued_s,json=queuedS,proto3,oneof" json:"queued_s,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -783,19 +838,21 @@ func (x *Limits) GetQueuedS() int32 {
 	return 0
 }
 
+// Retry states when and from where a job is repeated after a failed attempt.
 type Retry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The maximum number of retries; 3 if unset. An attempt that the agent of its node stops, at a shutdown or because the
-	// node is drained, is repeated and does not count.
+	// The maximum number of retries; 3 if unset. An attempt that the agent of its node stops, at a shutdown or because
+	// the node is drained, is repeated and does not count.
 	Max *int32 `protobuf:"varint,1,opt,name=max,proto3,oneof" json:"max,omitempty"`
-	// The reasons for a retry: `infra`, a failure of the infrastructure, and `preempted`; both if empty.
+	// The reasons for a retry: `infra`, a failure of the infrastructure, and `preempted`, which does not occur yet
+	// because nothing preempts jobs. If the list is empty, both are reasons.
 	On []string `protobuf:"bytes,2,rep,name=on,proto3" json:"on,omitempty"`
-	// Exit codes of the command that are retried too.
+	// Exit codes of the command after which the attempt is also retried.
 	ExitCodes []int32 `protobuf:"varint,3,rep,packed,name=exit_codes,json=exitCodes,proto3" json:"exit_codes,omitempty"`
-	// Seconds before the first retry, 1 if unset. They double with each retry, up to a minute or this value if it is
-	// larger.
+	// Seconds before the first retry, 1 if unset. The pause doubles with each retry, up to a minute, or up to this value
+	// if it is larger.
 	BackoffS *int32 `protobuf:"varint,4,opt,name=backoff_s,json=backoffS,proto3,oneof" json:"backoff_s,omitempty"`
-	// Where a retry starts: `latest`, the last checkpoint, or `none`, the beginning; `latest` if empty.
+	// Where a retry starts: at the last checkpoint (`latest`) or at the beginning (`none`); `latest` if empty.
 	Resume        string `protobuf:"bytes,5,opt,name=resume,proto3" json:"resume,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -866,10 +923,10 @@ func (x *Retry) GetResume() string {
 	return ""
 }
 
-// CheckpointPolicy is how a job is paused.
+// CheckpointPolicy states how a job is paused.
 type CheckpointPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Seconds that the training has to save its state when the job is paused; 300 if unset.
+	// How many seconds the training gets for saving its state when the job is paused; 300 if unset.
 	GraceS *int32 `protobuf:"varint,1,opt,name=grace_s,json=graceS,proto3,oneof" json:"grace_s,omitempty"`
 	// Whether a job without a checkpoint keeps running instead of losing its progress; true if unset.
 	RequiredForPause *bool `protobuf:"varint,2,opt,name=required_for_pause,json=requiredForPause,proto3,oneof" json:"required_for_pause,omitempty"`
@@ -925,7 +982,7 @@ var File_signalbox_jobs_v1_spec_proto protoreflect.FileDescriptor
 
 const file_signalbox_jobs_v1_spec_proto_rawDesc = "" +
 	"\n" +
-	"\x1csignalbox/jobs/v1/spec.proto\x12\x11signalbox.jobs.v1\x1a\x1bbuf/validate/validate.proto\x1a\"signalbox/options/v1/options.proto\"\xbd\a\n" +
+	"\x1csignalbox/jobs/v1/spec.proto\x12\x11signalbox.jobs.v1\x1a\x1bbuf/validate/validate.proto\x1a\"signalbox/options/v1/options.proto\"\xe6\a\n" +
 	"\aJobSpec\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x04name\x12!\n" +
@@ -946,7 +1003,9 @@ const file_signalbox_jobs_v1_spec_proto_rawDesc = "" +
 	"\x04seed\x18\x0f \x01(\x03B\a\xbaH\x04\"\x02(\x00H\x01R\x04seed\x88\x01\x01\x12C\n" +
 	"\n" +
 	"checkpoint\x18\x10 \x01(\v2#.signalbox.jobs.v1.CheckpointPolicyR\n" +
-	"checkpoint\x1a9\n" +
+	"checkpoint\x12'\n" +
+	"\anetwork\x18\x11 \x01(\tB\r\xbaH\n" +
+	"r\bR\x00R\x04noneR\anetwork\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a6\n" +

@@ -139,16 +139,16 @@ func (Role) EnumDescriptor() ([]byte, []int) {
 	return file_signalbox_options_v1_options_proto_rawDescGZIP(), []int{1}
 }
 
-// Need is the minimum relation of the user to the objects that a method touches. platform/rpc passes it to the method
-// in its context, and the SQL of the services filters by it (authn.ScopeOf): objects that the caller may not read are
+// Need is the minimum relation of the user to the objects that a method touches. platform/rpc puts the need into the
+// method's context, and the SQL of the services filters by it (authn.ScopeOf): objects that the caller may not read are
 // absent (404); objects that the caller may read but not change are forbidden (403). An admin has every relation.
 type Need int32
 
 const (
 	Need_NEED_UNSPECIFIED Need = 0
-	// The method touches no owned objects, or only the caller's own by construction, such as profile and sessions.
+	// The method touches no owned objects, or by construction only the caller's own, such as profile and sessions.
 	Need_NEED_NONE Need = 1
-	// Objects of the caller, of the caller's projects and teams, and those that are visible to all.
+	// Objects of the caller, objects of the caller's projects and teams, and objects that are visible to all.
 	Need_NEED_READ Need = 2
 	// Objects of the caller and of projects that the caller may edit.
 	Need_NEED_EDIT Need = 3
@@ -208,14 +208,14 @@ type Access struct {
 	Credential Credential `protobuf:"varint,1,opt,name=credential,proto3,enum=signalbox.options.v1.Credential" json:"credential,omitempty"`
 	// The minimum role, for CREDENTIAL_USER.
 	Role Role `protobuf:"varint,2,opt,name=role,proto3,enum=signalbox.options.v1.Role" json:"role,omitempty"`
-	// For methods between services: the services that may call it.
+	// For methods between services: the services that may call the method.
 	Peers []string `protobuf:"bytes,3,rep,name=peers,proto3" json:"peers,omitempty"`
 	// The required relation to the objects that the method touches; only for CREDENTIAL_USER.
 	Need Need `protobuf:"varint,4,opt,name=need,proto3,enum=signalbox.options.v1.Need" json:"need,omitempty"`
-	// Whether users may call the method before they have changed a generated password; for CREDENTIAL_USER. Every other
-	// method for users rejects such calls.
+	// Whether users may call the method before they have changed a generated password. If unset, such calls are rejected.
+	// Only for CREDENTIAL_USER.
 	DrawnPassword bool `protobuf:"varint,5,opt,name=drawn_password,json=drawnPassword,proto3" json:"drawn_password,omitempty"`
-	// Whether the method is served during maintenance. All other public methods are refused then.
+	// Whether the method is served during maintenance. During maintenance, all other public methods are refused.
 	InMaintenance bool `protobuf:"varint,6,opt,name=in_maintenance,json=inMaintenance,proto3" json:"in_maintenance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -293,8 +293,8 @@ func (x *Access) GetInMaintenance() bool {
 	return false
 }
 
-// Statuses are HTTP statuses of a method's responses that a client must know and that are not implied by other
-// declarations. They are added to the OpenAPI document, and a contract test checks each.
+// Statuses are the HTTP statuses of a method that clients must know and that no other declaration implies. They are
+// added to the OpenAPI document, and a contract test checks each.
 type Statuses struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Status        []int32                `protobuf:"varint,1,rep,packed,name=status,proto3" json:"status,omitempty"`

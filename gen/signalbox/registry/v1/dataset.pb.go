@@ -8,6 +8,7 @@ package registryv1
 
 import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	v1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/v1"
 	_ "github.com/signalbox-dev/signalbox/gen/signalbox/options/v1"
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
@@ -25,20 +26,31 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Dataset is a named collection of versions.
 type Dataset struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	Id          string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Name        string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Project     string                 `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`
-	Owner       string                 `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
-	Description string                 `protobuf:"bytes,5,opt,name=description,proto3" json:"description,omitempty"`
-	// `jsonl`, `parquet`, `webdataset` or `files`.
-	Format        string                 `protobuf:"bytes,6,opt,name=format,proto3" json:"format,omitempty"`
-	LatestVersion *string                `protobuf:"bytes,7,opt,name=latest_version,json=latestVersion,proto3,oneof" json:"latest_version,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// Whether users can see only identity and schema; jobs of its editors can still read it.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the dataset, `ds_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Name of the dataset, unique in its project.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Key of the project.
+	Project string `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`
+	// Username of the owner.
+	Owner string `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Free text for people; may be empty.
+	Description string `protobuf:"bytes,5,opt,name=description,proto3" json:"description,omitempty"`
+	// Format of the files: `jsonl` (one JSON row per line), `parquet`, `webdataset` (tar files of samples) or `files`
+	// (any files). Only jsonl versions have a preview and an inferred schema. The format of files is not checked.
+	Format string `protobuf:"bytes,6,opt,name=format,proto3" json:"format,omitempty"`
+	// Name of the ready version that was committed last; null if no version is ready.
+	LatestVersion *string `protobuf:"bytes,7,opt,name=latest_version,json=latestVersion,proto3,oneof" json:"latest_version,omitempty"`
+	// When the dataset was created.
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// Whether users can see only the identity and the schema. Jobs of the dataset's editors can still read the records.
+	// Protection is never removed.
 	Protected bool `protobuf:"varint,9,opt,name=protected,proto3" json:"protected,omitempty"`
-	// Who can see it besides its project's members: `team` or `all`.
+	// `team`: the dataset is visible to its owner, the members of its project and admins. `all`: it is visible to every
+	// user. The visibility is that of the project.
 	Visibility    string `protobuf:"bytes,10,opt,name=visibility,proto3" json:"visibility,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -144,23 +156,34 @@ func (x *Dataset) GetVisibility() string {
 	return ""
 }
 
+// DatasetVersion is a list of files that never changes once the version is ready.
 type DatasetVersion struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	Id        string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	DatasetId string                 `protobuf:"bytes,2,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
-	Version   string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
-	// `uploading`, `ready`, `invalid` or `archived`.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the version, `dsv_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Id of the dataset, `ds_...`.
+	DatasetId string `protobuf:"bytes,2,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
+	// Name of the version, unique in its dataset.
+	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	// `uploading`: not committed yet. `ready`: all objects were verified, and the version can be used. `archived`: new
+	// bindings cannot use the version.
 	State string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
-	// sha256:<hex> over the manifest.
+	// sha256:<hex> over the canonical JSON of the manifest, a list of objects with `path`, `size` and `sha256`, sorted by
+	// path.
 	Digest string `protobuf:"bytes,5,opt,name=digest,proto3" json:"digest,omitempty"`
-	Files  int32  `protobuf:"varint,6,opt,name=files,proto3" json:"files,omitempty"`
-	Bytes  int64  `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	// ds/<project>/<name>@<version>
+	// The number of files.
+	Files int32 `protobuf:"varint,6,opt,name=files,proto3" json:"files,omitempty"`
+	// Total size of the files in bytes.
+	Bytes int64 `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// Reference of the version, `ds/<project>/<name>@<version>`. Jobs and solution applications use it.
 	Ref string `protobuf:"bytes,8,opt,name=ref,proto3" json:"ref,omitempty"`
-	// Only in responses with a single version, and never for a protected dataset.
-	Manifest      []*ManifestFile        `protobuf:"bytes,9,rep,name=manifest,proto3" json:"manifest,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	CommittedAt   *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=committed_at,json=committedAt,proto3" json:"committed_at,omitempty"`
+	// The files, sorted by path. Empty in lists of versions and for a protected dataset.
+	Manifest []*ManifestFile `protobuf:"bytes,9,rep,name=manifest,proto3" json:"manifest,omitempty"`
+	// When the version was created.
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// When the version became ready; null before.
+	CommittedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=committed_at,json=committedAt,proto3" json:"committed_at,omitempty"`
+	// When the version was archived; null if it was not.
 	ArchivedAt    *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=archived_at,json=archivedAt,proto3" json:"archived_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -280,11 +303,16 @@ func (x *DatasetVersion) GetArchivedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// ManifestFile is one file of a version.
 type ManifestFile struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	Path      string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	SizeBytes int64                  `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
-	// Lower-case hex.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Path of the file in the version. It is relative, without `.` and `..` elements, double or trailing slashes,
+	// backslashes and control characters. No path occurs twice, and no path is both a file and a folder.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// Size of the file in bytes, at most the installation's limit for one upload (`SERVICE_MAX_UPLOAD_MB`, by default 4
+	// GiB).
+	SizeBytes int64 `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	// SHA-256 of the file in lower-case hex.
 	Sha256        string `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -341,12 +369,18 @@ func (x *ManifestFile) GetSha256() string {
 	return ""
 }
 
+// UploadTarget is the upload of one object. Files with the same bytes need only one upload.
 type UploadTarget struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	Url           string                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
-	Method        string                 `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`
-	Headers       map[string]string      `protobuf:"bytes,4,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Path of a file that consists of these bytes.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// Signed URL, which needs no other credential. It accepts only bytes with the announced size and SHA-256.
+	Url string `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	// HTTP method of the upload, `PUT`.
+	Method string `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`
+	// Headers that the upload must contain, by name.
+	Headers map[string]string `protobuf:"bytes,4,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// When the URL expires, 15 minutes after it was issued.
 	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -417,15 +451,18 @@ func (x *UploadTarget) GetExpiresAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// CreateDatasetRequest describes a new dataset.
 type CreateDatasetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Name of the dataset, unique in its project. It cannot be changed.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// A project's key; if empty, `default`.
-	Project     string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
+	Project string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
+	// Free text for people; may be empty.
 	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
-	// If empty, `jsonl`.
+	// Format of the files: `jsonl`, `parquet`, `webdataset` or `files`; if empty, `jsonl`. It cannot be changed.
 	Format string `protobuf:"bytes,4,opt,name=format,proto3" json:"format,omitempty"`
-	// It can never be removed.
+	// Whether users can see only the identity and the schema. Protection can never be removed.
 	Protected     bool `protobuf:"varint,5,opt,name=protected,proto3" json:"protected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -496,11 +533,19 @@ func (x *CreateDatasetRequest) GetProtected() bool {
 	return false
 }
 
+// ListDatasetsRequest selects datasets.
 type ListDatasetsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Limit         *int32                 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
-	Name          *string                `protobuf:"bytes,3,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset *int32 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	// Only datasets with exactly this name.
+	Name *string `protobuf:"bytes,3,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	// Only datasets of this project, by its key or id.
+	Project *string `protobuf:"bytes,4,opt,name=project,proto3,oneof" json:"project,omitempty"`
+	// Only datasets whose name contains this text, ignoring case.
+	Q             *string `protobuf:"bytes,5,opt,name=q,proto3,oneof" json:"q,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -556,9 +601,25 @@ func (x *ListDatasetsRequest) GetName() string {
 	return ""
 }
 
+func (x *ListDatasetsRequest) GetProject() string {
+	if x != nil && x.Project != nil {
+		return *x.Project
+	}
+	return ""
+}
+
+func (x *ListDatasetsRequest) GetQ() string {
+	if x != nil && x.Q != nil {
+		return *x.Q
+	}
+	return ""
+}
+
+// ListDatasetsResponse is a page of datasets.
 type ListDatasetsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Datasets      []*Dataset             `protobuf:"bytes,1,rep,name=datasets,proto3" json:"datasets,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The datasets, newest first.
+	Datasets      []*Dataset `protobuf:"bytes,1,rep,name=datasets,proto3" json:"datasets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -600,9 +661,11 @@ func (x *ListDatasetsResponse) GetDatasets() []*Dataset {
 	return nil
 }
 
+// GetDatasetRequest identifies a dataset.
 type GetDatasetRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	DatasetId     string                 `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the dataset, `ds_...`.
+	DatasetId     string `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -644,12 +707,17 @@ func (x *GetDatasetRequest) GetDatasetId() string {
 	return ""
 }
 
+// CreateDatasetVersionRequest describes a new version, or repeats the request that created it.
 type CreateDatasetVersionRequest struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	DatasetId string                 `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
-	Version   string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
-	Files     []*ManifestFile        `protobuf:"bytes,3,rep,name=files,proto3" json:"files,omitempty"`
-	// JSON Schema object of a row; if absent, the schema of a jsonl dataset is inferred from its first rows.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the dataset, `ds_...`.
+	DatasetId string `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
+	// Name of the version, unique in its dataset. `latest` is reserved.
+	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	// The manifest: all files of the version, in any order.
+	Files []*ManifestFile `protobuf:"bytes,3,rep,name=files,proto3" json:"files,omitempty"`
+	// JSON Schema object of a row; if absent, the schema of a jsonl dataset is inferred from its first rows. A repeated
+	// request does not change the schema.
 	Schema        []byte `protobuf:"bytes,4,opt,name=schema,proto3" json:"schema,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -713,10 +781,13 @@ func (x *CreateDatasetVersionRequest) GetSchema() []byte {
 	return nil
 }
 
+// CreateDatasetVersionResponse contains the version and the uploads that it still needs.
 type CreateDatasetVersionResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Version       *DatasetVersion        `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
-	Uploads       []*UploadTarget        `protobuf:"bytes,2,rep,name=uploads,proto3" json:"uploads,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The version, in the state `uploading`.
+	Version *DatasetVersion `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
+	// Signed URLs for missing objects, one for each SHA-256. Empty if the version can be committed.
+	Uploads       []*UploadTarget `protobuf:"bytes,2,rep,name=uploads,proto3" json:"uploads,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -765,11 +836,15 @@ func (x *CreateDatasetVersionResponse) GetUploads() []*UploadTarget {
 	return nil
 }
 
+// ListDatasetVersionsRequest selects versions of a dataset.
 type ListDatasetVersionsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	DatasetId     string                 `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
-	Limit         *int32                 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the dataset, `ds_...`.
+	DatasetId string `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -825,9 +900,11 @@ func (x *ListDatasetVersionsRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListDatasetVersionsResponse is a page of versions.
 type ListDatasetVersionsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Versions      []*DatasetVersion      `protobuf:"bytes,1,rep,name=versions,proto3" json:"versions,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The versions without their manifests, newest first.
+	Versions      []*DatasetVersion `protobuf:"bytes,1,rep,name=versions,proto3" json:"versions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -869,10 +946,13 @@ func (x *ListDatasetVersionsResponse) GetVersions() []*DatasetVersion {
 	return nil
 }
 
+// GetDatasetVersionRequest identifies a version.
 type GetDatasetVersionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	DatasetId     string                 `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
-	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the dataset, `ds_...`.
+	DatasetId string `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
+	// Name of the version.
+	Version       string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -921,10 +1001,13 @@ func (x *GetDatasetVersionRequest) GetVersion() string {
 	return ""
 }
 
+// CommitDatasetVersionRequest identifies a version.
 type CommitDatasetVersionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	DatasetId     string                 `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
-	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the dataset, `ds_...`.
+	DatasetId string `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
+	// Name of the version.
+	Version       string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -973,11 +1056,14 @@ func (x *CommitDatasetVersionRequest) GetVersion() string {
 	return ""
 }
 
+// UpdateDatasetRequest contains the changes of a dataset.
 type UpdateDatasetRequest struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	DatasetId   string                 `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
-	Description *string                `protobuf:"bytes,2,opt,name=description,proto3,oneof" json:"description,omitempty"`
-	// `true` protects the dataset; `false` is refused for a protected dataset.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the dataset, `ds_...`.
+	DatasetId string `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
+	// The new description; if null, it does not change.
+	Description *string `protobuf:"bytes,2,opt,name=description,proto3,oneof" json:"description,omitempty"`
+	// `true` protects the dataset; `false` is refused for a protected dataset. If null, the protection does not change.
 	Protected     *bool `protobuf:"varint,3,opt,name=protected,proto3,oneof" json:"protected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1034,10 +1120,13 @@ func (x *UpdateDatasetRequest) GetProtected() bool {
 	return false
 }
 
+// ArchiveDatasetVersionRequest identifies a version.
 type ArchiveDatasetVersionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	DatasetId     string                 `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
-	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the dataset, `ds_...`.
+	DatasetId string `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
+	// Name of the version.
+	Version       string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1086,12 +1175,17 @@ func (x *ArchiveDatasetVersionRequest) GetVersion() string {
 	return ""
 }
 
+// ListDatasetFilesRequest selects files of a version.
 type ListDatasetFilesRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	DatasetId     string                 `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
-	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
-	Limit         *int32                 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,4,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the dataset, `ds_...`.
+	DatasetId string `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
+	// Name of the version.
+	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,4,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1154,9 +1248,11 @@ func (x *ListDatasetFilesRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListDatasetFilesResponse is a page of files.
 type ListDatasetFilesResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Files         []*ManifestFile        `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The files, sorted by path.
+	Files         []*ManifestFile `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1198,11 +1294,133 @@ func (x *ListDatasetFilesResponse) GetFiles() []*ManifestFile {
 	return nil
 }
 
+// ListDatasetDownloadsRequest selects files of a version.
+type ListDatasetDownloadsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the dataset, `ds_...`.
+	DatasetId string `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
+	// Name of the version.
+	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,4,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDatasetDownloadsRequest) Reset() {
+	*x = ListDatasetDownloadsRequest{}
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDatasetDownloadsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDatasetDownloadsRequest) ProtoMessage() {}
+
+func (x *ListDatasetDownloadsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDatasetDownloadsRequest.ProtoReflect.Descriptor instead.
+func (*ListDatasetDownloadsRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ListDatasetDownloadsRequest) GetDatasetId() string {
+	if x != nil {
+		return x.DatasetId
+	}
+	return ""
+}
+
+func (x *ListDatasetDownloadsRequest) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *ListDatasetDownloadsRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+func (x *ListDatasetDownloadsRequest) GetOffset() int32 {
+	if x != nil && x.Offset != nil {
+		return *x.Offset
+	}
+	return 0
+}
+
+// ListDatasetDownloadsResponse is a page of files.
+type ListDatasetDownloadsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The files, sorted by path, each with a new signed URL.
+	Files         []*v1.Download `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDatasetDownloadsResponse) Reset() {
+	*x = ListDatasetDownloadsResponse{}
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDatasetDownloadsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDatasetDownloadsResponse) ProtoMessage() {}
+
+func (x *ListDatasetDownloadsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDatasetDownloadsResponse.ProtoReflect.Descriptor instead.
+func (*ListDatasetDownloadsResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ListDatasetDownloadsResponse) GetFiles() []*v1.Download {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+// SignDatasetDownloadRequest identifies a file of a version.
 type SignDatasetDownloadRequest struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	DatasetId string                 `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
-	Version   string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
-	// The file's path in the version.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the dataset, `ds_...`.
+	DatasetId string `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
+	// Name of the version.
+	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	// Path of the file in the version.
 	Path          string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1210,7 +1428,7 @@ type SignDatasetDownloadRequest struct {
 
 func (x *SignDatasetDownloadRequest) Reset() {
 	*x = SignDatasetDownloadRequest{}
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[18]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1222,7 +1440,7 @@ func (x *SignDatasetDownloadRequest) String() string {
 func (*SignDatasetDownloadRequest) ProtoMessage() {}
 
 func (x *SignDatasetDownloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[18]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1235,7 +1453,7 @@ func (x *SignDatasetDownloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignDatasetDownloadRequest.ProtoReflect.Descriptor instead.
 func (*SignDatasetDownloadRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{18}
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SignDatasetDownloadRequest) GetDatasetId() string {
@@ -1259,13 +1477,20 @@ func (x *SignDatasetDownloadRequest) GetPath() string {
 	return ""
 }
 
+// DatasetDownload is the download of one file.
 type DatasetDownload struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	Url           string                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
-	Method        string                 `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`
-	SizeBytes     int64                  `protobuf:"varint,4,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
-	Sha256        string                 `protobuf:"bytes,5,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Path of the file in the version.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// Signed URL, which needs no other credential.
+	Url string `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	// HTTP method of the download, `GET`.
+	Method string `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`
+	// Size of the file in bytes.
+	SizeBytes int64 `protobuf:"varint,4,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	// SHA-256 of the file in lower-case hex.
+	Sha256 string `protobuf:"bytes,5,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	// When the URL expires, 15 minutes after it was issued.
 	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1273,7 +1498,7 @@ type DatasetDownload struct {
 
 func (x *DatasetDownload) Reset() {
 	*x = DatasetDownload{}
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[19]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1285,7 +1510,7 @@ func (x *DatasetDownload) String() string {
 func (*DatasetDownload) ProtoMessage() {}
 
 func (x *DatasetDownload) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[19]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1298,7 +1523,7 @@ func (x *DatasetDownload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DatasetDownload.ProtoReflect.Descriptor instead.
 func (*DatasetDownload) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{19}
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DatasetDownload) GetPath() string {
@@ -1343,11 +1568,14 @@ func (x *DatasetDownload) GetExpiresAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// PreviewDatasetVersionRequest identifies a version.
 type PreviewDatasetVersionRequest struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	DatasetId string                 `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
-	Version   string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
-	// Number of rows; 20 if absent.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the dataset, `ds_...`.
+	DatasetId string `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
+	// Name of the version.
+	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	// The maximum number of rows; 20 if absent.
 	Limit         *int32 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1355,7 +1583,7 @@ type PreviewDatasetVersionRequest struct {
 
 func (x *PreviewDatasetVersionRequest) Reset() {
 	*x = PreviewDatasetVersionRequest{}
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[20]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1367,7 +1595,7 @@ func (x *PreviewDatasetVersionRequest) String() string {
 func (*PreviewDatasetVersionRequest) ProtoMessage() {}
 
 func (x *PreviewDatasetVersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[20]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1380,7 +1608,7 @@ func (x *PreviewDatasetVersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviewDatasetVersionRequest.ProtoReflect.Descriptor instead.
 func (*PreviewDatasetVersionRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{20}
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PreviewDatasetVersionRequest) GetDatasetId() string {
@@ -1404,12 +1632,14 @@ func (x *PreviewDatasetVersionRequest) GetLimit() int32 {
 	return 0
 }
 
+// DatasetPreview contains the first rows of one file.
 type DatasetPreview struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The file that the rows come from: the first by path.
-	Path string        `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// The file that contains the rows: the first one in the order of the paths.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// The first rows of the file: at most `limit`, and at most 2 MiB in total.
 	Rows []*DatasetRow `protobuf:"bytes,2,rep,name=rows,proto3" json:"rows,omitempty"`
-	// Whether the file has more rows than shown.
+	// Whether the file has more rows than shown. Other files of the version do not count.
 	Truncated     bool `protobuf:"varint,3,opt,name=truncated,proto3" json:"truncated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1417,7 +1647,7 @@ type DatasetPreview struct {
 
 func (x *DatasetPreview) Reset() {
 	*x = DatasetPreview{}
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[21]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1429,7 +1659,7 @@ func (x *DatasetPreview) String() string {
 func (*DatasetPreview) ProtoMessage() {}
 
 func (x *DatasetPreview) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[21]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1442,7 +1672,7 @@ func (x *DatasetPreview) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DatasetPreview.ProtoReflect.Descriptor instead.
 func (*DatasetPreview) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{21}
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DatasetPreview) GetPath() string {
@@ -1466,13 +1696,14 @@ func (x *DatasetPreview) GetTruncated() bool {
 	return false
 }
 
+// DatasetRow is one line of a jsonl file.
 type DatasetRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Line number, from 1.
 	Line int32 `protobuf:"varint,1,opt,name=line,proto3" json:"line,omitempty"`
-	// The row; null if the line is not JSON.
+	// The row; null if the line is not JSON or is longer than 64 KiB.
 	Value []byte `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-	// What is wrong with the line.
+	// What is wrong with the line; null if the row is shown.
 	Error         *string `protobuf:"bytes,3,opt,name=error,proto3,oneof" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1480,7 +1711,7 @@ type DatasetRow struct {
 
 func (x *DatasetRow) Reset() {
 	*x = DatasetRow{}
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[22]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1492,7 +1723,7 @@ func (x *DatasetRow) String() string {
 func (*DatasetRow) ProtoMessage() {}
 
 func (x *DatasetRow) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[22]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1505,7 +1736,7 @@ func (x *DatasetRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DatasetRow.ProtoReflect.Descriptor instead.
 func (*DatasetRow) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{22}
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DatasetRow) GetLine() int32 {
@@ -1529,17 +1760,20 @@ func (x *DatasetRow) GetError() string {
 	return ""
 }
 
+// GetDatasetSchemaRequest identifies a version.
 type GetDatasetSchemaRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	DatasetId     string                 `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
-	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the dataset, `ds_...`.
+	DatasetId string `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
+	// Name of the version.
+	Version       string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetDatasetSchemaRequest) Reset() {
 	*x = GetDatasetSchemaRequest{}
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[23]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1551,7 +1785,7 @@ func (x *GetDatasetSchemaRequest) String() string {
 func (*GetDatasetSchemaRequest) ProtoMessage() {}
 
 func (x *GetDatasetSchemaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[23]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1564,7 +1798,7 @@ func (x *GetDatasetSchemaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDatasetSchemaRequest.ProtoReflect.Descriptor instead.
 func (*GetDatasetSchemaRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{23}
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetDatasetSchemaRequest) GetDatasetId() string {
@@ -1581,17 +1815,23 @@ func (x *GetDatasetSchemaRequest) GetVersion() string {
 	return ""
 }
 
+// DatasetSchema describes the rows of a version.
 type DatasetSchema struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	DatasetId string                 `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
-	Version   string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
-	Digest    string                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
-	Format    string                 `protobuf:"bytes,4,opt,name=format,proto3" json:"format,omitempty"`
-	// `declared` with the version, `inferred` from its first rows, or `none`.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the dataset, `ds_...`.
+	DatasetId string `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
+	// Name of the version.
+	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	// Digest of the version, `sha256:<hex>`.
+	Digest string `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
+	// Format of the dataset: `jsonl`, `parquet`, `webdataset` or `files`.
+	Format string `protobuf:"bytes,4,opt,name=format,proto3" json:"format,omitempty"`
+	// `declared`: the creator of the version stated the schema. `inferred`: the commit derived it from the first rows.
+	// `none`: no schema is known, for example because the version is not committed yet or its rows are not objects.
 	Source string `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"`
-	// JSON Schema of a row; null if unknown.
+	// JSON Schema of a row; null if unknown. An inferred schema contains only the names and the types of members.
 	Schema []byte `protobuf:"bytes,6,opt,name=schema,proto3" json:"schema,omitempty"`
-	// The number of rows that it was inferred from.
+	// The number of rows from which the schema was inferred, at most 200; 0 if it was not inferred.
 	SampledRows   int32 `protobuf:"varint,7,opt,name=sampled_rows,json=sampledRows,proto3" json:"sampled_rows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1599,7 +1839,7 @@ type DatasetSchema struct {
 
 func (x *DatasetSchema) Reset() {
 	*x = DatasetSchema{}
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[24]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1611,7 +1851,7 @@ func (x *DatasetSchema) String() string {
 func (*DatasetSchema) ProtoMessage() {}
 
 func (x *DatasetSchema) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[24]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1624,7 +1864,7 @@ func (x *DatasetSchema) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DatasetSchema.ProtoReflect.Descriptor instead.
 func (*DatasetSchema) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{24}
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *DatasetSchema) GetDatasetId() string {
@@ -1680,7 +1920,7 @@ var File_signalbox_registry_v1_dataset_proto protoreflect.FileDescriptor
 
 const file_signalbox_registry_v1_dataset_proto_rawDesc = "" +
 	"\n" +
-	"#signalbox/registry/v1/dataset.proto\x12\x15signalbox.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/options/v1/options.proto\"\xcf\x02\n" +
+	"#signalbox/registry/v1/dataset.proto\x12\x15signalbox.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/common/v1/download.proto\x1a\"signalbox/options/v1/options.proto\"\xcf\x02\n" +
 	"\aDataset\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
@@ -1736,15 +1976,21 @@ const file_signalbox_registry_v1_dataset_proto_rawDesc = "" +
 	"\vdescription\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80 R\vdescription\x12B\n" +
 	"\x06format\x18\x04 \x01(\tB*\xbaH'r%R\x00R\x05jsonlR\aparquetR\n" +
 	"webdatasetR\x05filesR\x06format\x12\x1c\n" +
-	"\tprotected\x18\x05 \x01(\bR\tprotected\"\xa7\x01\n" +
+	"\tprotected\x18\x05 \x01(\bR\tprotected\"\x82\x02\n" +
 	"\x13ListDatasetsRequest\x12%\n" +
 	"\x05limit\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
 	"\x06offset\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01\x12!\n" +
-	"\x04name\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01H\x02R\x04name\x88\x01\x01B\b\n" +
+	"\x04name\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01H\x02R\x04name\x88\x01\x01\x12(\n" +
+	"\aproject\x18\x04 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x03R\aproject\x88\x01\x01\x12\x1d\n" +
+	"\x01q\x18\x05 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x04R\x01q\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
 	"\a_offsetB\a\n" +
-	"\x05_name\"R\n" +
+	"\x05_nameB\n" +
+	"\n" +
+	"\b_projectB\x04\n" +
+	"\x02_q\"R\n" +
 	"\x14ListDatasetsResponse\x12:\n" +
 	"\bdatasets\x18\x01 \x03(\v2\x1e.signalbox.registry.v1.DatasetR\bdatasets\";\n" +
 	"\x11GetDatasetRequest\x12&\n" +
@@ -1799,7 +2045,18 @@ const file_signalbox_registry_v1_dataset_proto_rawDesc = "" +
 	"\x06_limitB\t\n" +
 	"\a_offset\"U\n" +
 	"\x18ListDatasetFilesResponse\x129\n" +
-	"\x05files\x18\x01 \x03(\v2#.signalbox.registry.v1.ManifestFileR\x05files\"\x89\x01\n" +
+	"\x05files\x18\x01 \x03(\v2#.signalbox.registry.v1.ManifestFileR\x05files\"\xd0\x01\n" +
+	"\x1bListDatasetDownloadsRequest\x12&\n" +
+	"\n" +
+	"dataset_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\tdatasetId\x12#\n" +
+	"\aversion\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aversion\x12%\n" +
+	"\x05limit\x18\x03 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
+	"\x06offset\x18\x04 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01B\b\n" +
+	"\x06_limitB\t\n" +
+	"\a_offset\"S\n" +
+	"\x1cListDatasetDownloadsResponse\x123\n" +
+	"\x05files\x18\x01 \x03(\v2\x1d.signalbox.common.v1.DownloadR\x05files\"\x89\x01\n" +
 	"\x1aSignDatasetDownloadRequest\x12&\n" +
 	"\n" +
 	"dataset_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\tdatasetId\x12#\n" +
@@ -1843,16 +2100,17 @@ const file_signalbox_registry_v1_dataset_proto_rawDesc = "" +
 	"\x06format\x18\x04 \x01(\tR\x06format\x12\x16\n" +
 	"\x06source\x18\x05 \x01(\tR\x06source\x12\x1c\n" +
 	"\x06schema\x18\x06 \x01(\fB\x04\xf0\xc7\x18\x01R\x06schema\x12!\n" +
-	"\fsampled_rows\x18\a \x01(\x05R\vsampledRows2\xf6\x12\n" +
+	"\fsampled_rows\x18\a \x01(\x05R\vsampledRows2\xda\x14\n" +
 	"\x0eDatasetService\x12\x8a\x01\n" +
 	"\rCreateDataset\x12+.signalbox.registry.v1.CreateDatasetRequest\x1a\x1e.signalbox.registry.v1.Dataset\",\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
 	"\x04\x90\x03\x99\x03\x82\xd3\xe4\x93\x02\x12:\x01*\"\r/api/datasets\x12\x95\x01\n" +
 	"\fListDatasets\x12*.signalbox.registry.v1.ListDatasetsRequest\x1a+.signalbox.registry.v1.ListDatasetsResponse\",\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x19b\bdatasets\x12\r/api/datasets\x90\x02\x01\x12\x8f\x01\n" +
 	"\n" +
 	"GetDataset\x12(.signalbox.registry.v1.GetDatasetRequest\x1a\x1e.signalbox.registry.v1.Dataset\"7\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/datasets/{dataset_id}\x90\x02\x01\x12\xcd\x01\n" +
-	"\x14CreateDatasetVersion\x122.signalbox.registry.v1.CreateDatasetVersionRequest\x1a3.signalbox.registry.v1.CreateDatasetVersionResponse\"L\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
-	"\x06\x90\x03\x94\x03\x99\x03\x82\xc8\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/datasets/{dataset_id}\x90\x02\x01\x12\xcf\x01\n" +
+	"\x14CreateDatasetVersion\x122.signalbox.registry.v1.CreateDatasetVersionRequest\x1a3.signalbox.registry.v1.CreateDatasetVersionResponse\"N\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\n" +
+	"\n" +
+	"\b\x90\x03\x94\x03\x99\x03\xf6\x03\x82\xc8\x18\x04\n" +
 	"\x02\xc8\x01\x82\xd3\xe4\x93\x02(:\x01*\"#/api/datasets/{dataset_id}/versions\x12\xc8\x01\n" +
 	"\x13ListDatasetVersions\x121.signalbox.registry.v1.ListDatasetVersionsRequest\x1a2.signalbox.registry.v1.ListDatasetVersionsResponse\"J\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x02/b\bversions\x12#/api/datasets/{dataset_id}/versions\x90\x02\x01\x12\xb7\x01\n" +
@@ -1866,9 +2124,11 @@ const file_signalbox_registry_v1_dataset_proto_rawDesc = "" +
 	"\x15ArchiveDatasetVersion\x123.signalbox.registry.v1.ArchiveDatasetVersionRequest\x1a%.signalbox.registry.v1.DatasetVersion\"Q\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
 	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x027\"5/api/datasets/{dataset_id}/versions/{version}/archive\x12\xce\x01\n" +
 	"\x10ListDatasetFiles\x12..signalbox.registry.v1.ListDatasetFilesRequest\x1a/.signalbox.registry.v1.ListDatasetFilesResponse\"Y\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02<b\x05files\x123/api/datasets/{dataset_id}/versions/{version}/files\x90\x02\x01\x12\xcb\x01\n" +
-	"\x13SignDatasetDownload\x121.signalbox.registry.v1.SignDatasetDownloadRequest\x1a&.signalbox.registry.v1.DatasetDownload\"Y\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02?:\x01*\":/api/datasets/{dataset_id}/versions/{version}/download-url\x12\xcd\x01\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02<b\x05files\x123/api/datasets/{dataset_id}/versions/{version}/files\x90\x02\x01\x12\xdd\x01\n" +
+	"\x14ListDatasetDownloads\x122.signalbox.registry.v1.ListDatasetDownloadsRequest\x1a3.signalbox.registry.v1.ListDatasetDownloadsResponse\"\\\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02?b\x05files\x126/api/datasets/{dataset_id}/versions/{version}/download\x90\x02\x01\x12\xcd\x01\n" +
+	"\x13SignDatasetDownload\x121.signalbox.registry.v1.SignDatasetDownloadRequest\x1a&.signalbox.registry.v1.DatasetDownload\"[\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\b\n" +
+	"\x06\x94\x03\x99\x03\xf6\x03\x82\xd3\xe4\x93\x02?:\x01*\":/api/datasets/{dataset_id}/versions/{version}/download-url\x12\xcd\x01\n" +
 	"\x15PreviewDatasetVersion\x123.signalbox.registry.v1.PreviewDatasetVersionRequest\x1a%.signalbox.registry.v1.DatasetPreview\"X\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\n" +
 	"\n" +
 	"\b\x90\x03\x94\x03\x99\x03\xf6\x03\x82\xd3\xe4\x93\x027\x125/api/datasets/{dataset_id}/versions/{version}/preview\x90\x02\x01\x12\xbb\x01\n" +
@@ -1887,7 +2147,7 @@ func file_signalbox_registry_v1_dataset_proto_rawDescGZIP() []byte {
 	return file_signalbox_registry_v1_dataset_proto_rawDescData
 }
 
-var file_signalbox_registry_v1_dataset_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_signalbox_registry_v1_dataset_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_signalbox_registry_v1_dataset_proto_goTypes = []any{
 	(*Dataset)(nil),                      // 0: signalbox.registry.v1.Dataset
 	(*DatasetVersion)(nil),               // 1: signalbox.registry.v1.DatasetVersion
@@ -1907,63 +2167,69 @@ var file_signalbox_registry_v1_dataset_proto_goTypes = []any{
 	(*ArchiveDatasetVersionRequest)(nil), // 15: signalbox.registry.v1.ArchiveDatasetVersionRequest
 	(*ListDatasetFilesRequest)(nil),      // 16: signalbox.registry.v1.ListDatasetFilesRequest
 	(*ListDatasetFilesResponse)(nil),     // 17: signalbox.registry.v1.ListDatasetFilesResponse
-	(*SignDatasetDownloadRequest)(nil),   // 18: signalbox.registry.v1.SignDatasetDownloadRequest
-	(*DatasetDownload)(nil),              // 19: signalbox.registry.v1.DatasetDownload
-	(*PreviewDatasetVersionRequest)(nil), // 20: signalbox.registry.v1.PreviewDatasetVersionRequest
-	(*DatasetPreview)(nil),               // 21: signalbox.registry.v1.DatasetPreview
-	(*DatasetRow)(nil),                   // 22: signalbox.registry.v1.DatasetRow
-	(*GetDatasetSchemaRequest)(nil),      // 23: signalbox.registry.v1.GetDatasetSchemaRequest
-	(*DatasetSchema)(nil),                // 24: signalbox.registry.v1.DatasetSchema
-	nil,                                  // 25: signalbox.registry.v1.UploadTarget.HeadersEntry
-	(*timestamppb.Timestamp)(nil),        // 26: google.protobuf.Timestamp
+	(*ListDatasetDownloadsRequest)(nil),  // 18: signalbox.registry.v1.ListDatasetDownloadsRequest
+	(*ListDatasetDownloadsResponse)(nil), // 19: signalbox.registry.v1.ListDatasetDownloadsResponse
+	(*SignDatasetDownloadRequest)(nil),   // 20: signalbox.registry.v1.SignDatasetDownloadRequest
+	(*DatasetDownload)(nil),              // 21: signalbox.registry.v1.DatasetDownload
+	(*PreviewDatasetVersionRequest)(nil), // 22: signalbox.registry.v1.PreviewDatasetVersionRequest
+	(*DatasetPreview)(nil),               // 23: signalbox.registry.v1.DatasetPreview
+	(*DatasetRow)(nil),                   // 24: signalbox.registry.v1.DatasetRow
+	(*GetDatasetSchemaRequest)(nil),      // 25: signalbox.registry.v1.GetDatasetSchemaRequest
+	(*DatasetSchema)(nil),                // 26: signalbox.registry.v1.DatasetSchema
+	nil,                                  // 27: signalbox.registry.v1.UploadTarget.HeadersEntry
+	(*timestamppb.Timestamp)(nil),        // 28: google.protobuf.Timestamp
+	(*v1.Download)(nil),                  // 29: signalbox.common.v1.Download
 }
 var file_signalbox_registry_v1_dataset_proto_depIdxs = []int32{
-	26, // 0: signalbox.registry.v1.Dataset.created_at:type_name -> google.protobuf.Timestamp
+	28, // 0: signalbox.registry.v1.Dataset.created_at:type_name -> google.protobuf.Timestamp
 	2,  // 1: signalbox.registry.v1.DatasetVersion.manifest:type_name -> signalbox.registry.v1.ManifestFile
-	26, // 2: signalbox.registry.v1.DatasetVersion.created_at:type_name -> google.protobuf.Timestamp
-	26, // 3: signalbox.registry.v1.DatasetVersion.committed_at:type_name -> google.protobuf.Timestamp
-	26, // 4: signalbox.registry.v1.DatasetVersion.archived_at:type_name -> google.protobuf.Timestamp
-	25, // 5: signalbox.registry.v1.UploadTarget.headers:type_name -> signalbox.registry.v1.UploadTarget.HeadersEntry
-	26, // 6: signalbox.registry.v1.UploadTarget.expires_at:type_name -> google.protobuf.Timestamp
+	28, // 2: signalbox.registry.v1.DatasetVersion.created_at:type_name -> google.protobuf.Timestamp
+	28, // 3: signalbox.registry.v1.DatasetVersion.committed_at:type_name -> google.protobuf.Timestamp
+	28, // 4: signalbox.registry.v1.DatasetVersion.archived_at:type_name -> google.protobuf.Timestamp
+	27, // 5: signalbox.registry.v1.UploadTarget.headers:type_name -> signalbox.registry.v1.UploadTarget.HeadersEntry
+	28, // 6: signalbox.registry.v1.UploadTarget.expires_at:type_name -> google.protobuf.Timestamp
 	0,  // 7: signalbox.registry.v1.ListDatasetsResponse.datasets:type_name -> signalbox.registry.v1.Dataset
 	2,  // 8: signalbox.registry.v1.CreateDatasetVersionRequest.files:type_name -> signalbox.registry.v1.ManifestFile
 	1,  // 9: signalbox.registry.v1.CreateDatasetVersionResponse.version:type_name -> signalbox.registry.v1.DatasetVersion
 	3,  // 10: signalbox.registry.v1.CreateDatasetVersionResponse.uploads:type_name -> signalbox.registry.v1.UploadTarget
 	1,  // 11: signalbox.registry.v1.ListDatasetVersionsResponse.versions:type_name -> signalbox.registry.v1.DatasetVersion
 	2,  // 12: signalbox.registry.v1.ListDatasetFilesResponse.files:type_name -> signalbox.registry.v1.ManifestFile
-	26, // 13: signalbox.registry.v1.DatasetDownload.expires_at:type_name -> google.protobuf.Timestamp
-	22, // 14: signalbox.registry.v1.DatasetPreview.rows:type_name -> signalbox.registry.v1.DatasetRow
-	4,  // 15: signalbox.registry.v1.DatasetService.CreateDataset:input_type -> signalbox.registry.v1.CreateDatasetRequest
-	5,  // 16: signalbox.registry.v1.DatasetService.ListDatasets:input_type -> signalbox.registry.v1.ListDatasetsRequest
-	7,  // 17: signalbox.registry.v1.DatasetService.GetDataset:input_type -> signalbox.registry.v1.GetDatasetRequest
-	8,  // 18: signalbox.registry.v1.DatasetService.CreateDatasetVersion:input_type -> signalbox.registry.v1.CreateDatasetVersionRequest
-	10, // 19: signalbox.registry.v1.DatasetService.ListDatasetVersions:input_type -> signalbox.registry.v1.ListDatasetVersionsRequest
-	12, // 20: signalbox.registry.v1.DatasetService.GetDatasetVersion:input_type -> signalbox.registry.v1.GetDatasetVersionRequest
-	13, // 21: signalbox.registry.v1.DatasetService.CommitDatasetVersion:input_type -> signalbox.registry.v1.CommitDatasetVersionRequest
-	14, // 22: signalbox.registry.v1.DatasetService.UpdateDataset:input_type -> signalbox.registry.v1.UpdateDatasetRequest
-	15, // 23: signalbox.registry.v1.DatasetService.ArchiveDatasetVersion:input_type -> signalbox.registry.v1.ArchiveDatasetVersionRequest
-	16, // 24: signalbox.registry.v1.DatasetService.ListDatasetFiles:input_type -> signalbox.registry.v1.ListDatasetFilesRequest
-	18, // 25: signalbox.registry.v1.DatasetService.SignDatasetDownload:input_type -> signalbox.registry.v1.SignDatasetDownloadRequest
-	20, // 26: signalbox.registry.v1.DatasetService.PreviewDatasetVersion:input_type -> signalbox.registry.v1.PreviewDatasetVersionRequest
-	23, // 27: signalbox.registry.v1.DatasetService.GetDatasetSchema:input_type -> signalbox.registry.v1.GetDatasetSchemaRequest
-	0,  // 28: signalbox.registry.v1.DatasetService.CreateDataset:output_type -> signalbox.registry.v1.Dataset
-	6,  // 29: signalbox.registry.v1.DatasetService.ListDatasets:output_type -> signalbox.registry.v1.ListDatasetsResponse
-	0,  // 30: signalbox.registry.v1.DatasetService.GetDataset:output_type -> signalbox.registry.v1.Dataset
-	9,  // 31: signalbox.registry.v1.DatasetService.CreateDatasetVersion:output_type -> signalbox.registry.v1.CreateDatasetVersionResponse
-	11, // 32: signalbox.registry.v1.DatasetService.ListDatasetVersions:output_type -> signalbox.registry.v1.ListDatasetVersionsResponse
-	1,  // 33: signalbox.registry.v1.DatasetService.GetDatasetVersion:output_type -> signalbox.registry.v1.DatasetVersion
-	1,  // 34: signalbox.registry.v1.DatasetService.CommitDatasetVersion:output_type -> signalbox.registry.v1.DatasetVersion
-	0,  // 35: signalbox.registry.v1.DatasetService.UpdateDataset:output_type -> signalbox.registry.v1.Dataset
-	1,  // 36: signalbox.registry.v1.DatasetService.ArchiveDatasetVersion:output_type -> signalbox.registry.v1.DatasetVersion
-	17, // 37: signalbox.registry.v1.DatasetService.ListDatasetFiles:output_type -> signalbox.registry.v1.ListDatasetFilesResponse
-	19, // 38: signalbox.registry.v1.DatasetService.SignDatasetDownload:output_type -> signalbox.registry.v1.DatasetDownload
-	21, // 39: signalbox.registry.v1.DatasetService.PreviewDatasetVersion:output_type -> signalbox.registry.v1.DatasetPreview
-	24, // 40: signalbox.registry.v1.DatasetService.GetDatasetSchema:output_type -> signalbox.registry.v1.DatasetSchema
-	28, // [28:41] is the sub-list for method output_type
-	15, // [15:28] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	29, // 13: signalbox.registry.v1.ListDatasetDownloadsResponse.files:type_name -> signalbox.common.v1.Download
+	28, // 14: signalbox.registry.v1.DatasetDownload.expires_at:type_name -> google.protobuf.Timestamp
+	24, // 15: signalbox.registry.v1.DatasetPreview.rows:type_name -> signalbox.registry.v1.DatasetRow
+	4,  // 16: signalbox.registry.v1.DatasetService.CreateDataset:input_type -> signalbox.registry.v1.CreateDatasetRequest
+	5,  // 17: signalbox.registry.v1.DatasetService.ListDatasets:input_type -> signalbox.registry.v1.ListDatasetsRequest
+	7,  // 18: signalbox.registry.v1.DatasetService.GetDataset:input_type -> signalbox.registry.v1.GetDatasetRequest
+	8,  // 19: signalbox.registry.v1.DatasetService.CreateDatasetVersion:input_type -> signalbox.registry.v1.CreateDatasetVersionRequest
+	10, // 20: signalbox.registry.v1.DatasetService.ListDatasetVersions:input_type -> signalbox.registry.v1.ListDatasetVersionsRequest
+	12, // 21: signalbox.registry.v1.DatasetService.GetDatasetVersion:input_type -> signalbox.registry.v1.GetDatasetVersionRequest
+	13, // 22: signalbox.registry.v1.DatasetService.CommitDatasetVersion:input_type -> signalbox.registry.v1.CommitDatasetVersionRequest
+	14, // 23: signalbox.registry.v1.DatasetService.UpdateDataset:input_type -> signalbox.registry.v1.UpdateDatasetRequest
+	15, // 24: signalbox.registry.v1.DatasetService.ArchiveDatasetVersion:input_type -> signalbox.registry.v1.ArchiveDatasetVersionRequest
+	16, // 25: signalbox.registry.v1.DatasetService.ListDatasetFiles:input_type -> signalbox.registry.v1.ListDatasetFilesRequest
+	18, // 26: signalbox.registry.v1.DatasetService.ListDatasetDownloads:input_type -> signalbox.registry.v1.ListDatasetDownloadsRequest
+	20, // 27: signalbox.registry.v1.DatasetService.SignDatasetDownload:input_type -> signalbox.registry.v1.SignDatasetDownloadRequest
+	22, // 28: signalbox.registry.v1.DatasetService.PreviewDatasetVersion:input_type -> signalbox.registry.v1.PreviewDatasetVersionRequest
+	25, // 29: signalbox.registry.v1.DatasetService.GetDatasetSchema:input_type -> signalbox.registry.v1.GetDatasetSchemaRequest
+	0,  // 30: signalbox.registry.v1.DatasetService.CreateDataset:output_type -> signalbox.registry.v1.Dataset
+	6,  // 31: signalbox.registry.v1.DatasetService.ListDatasets:output_type -> signalbox.registry.v1.ListDatasetsResponse
+	0,  // 32: signalbox.registry.v1.DatasetService.GetDataset:output_type -> signalbox.registry.v1.Dataset
+	9,  // 33: signalbox.registry.v1.DatasetService.CreateDatasetVersion:output_type -> signalbox.registry.v1.CreateDatasetVersionResponse
+	11, // 34: signalbox.registry.v1.DatasetService.ListDatasetVersions:output_type -> signalbox.registry.v1.ListDatasetVersionsResponse
+	1,  // 35: signalbox.registry.v1.DatasetService.GetDatasetVersion:output_type -> signalbox.registry.v1.DatasetVersion
+	1,  // 36: signalbox.registry.v1.DatasetService.CommitDatasetVersion:output_type -> signalbox.registry.v1.DatasetVersion
+	0,  // 37: signalbox.registry.v1.DatasetService.UpdateDataset:output_type -> signalbox.registry.v1.Dataset
+	1,  // 38: signalbox.registry.v1.DatasetService.ArchiveDatasetVersion:output_type -> signalbox.registry.v1.DatasetVersion
+	17, // 39: signalbox.registry.v1.DatasetService.ListDatasetFiles:output_type -> signalbox.registry.v1.ListDatasetFilesResponse
+	19, // 40: signalbox.registry.v1.DatasetService.ListDatasetDownloads:output_type -> signalbox.registry.v1.ListDatasetDownloadsResponse
+	21, // 41: signalbox.registry.v1.DatasetService.SignDatasetDownload:output_type -> signalbox.registry.v1.DatasetDownload
+	23, // 42: signalbox.registry.v1.DatasetService.PreviewDatasetVersion:output_type -> signalbox.registry.v1.DatasetPreview
+	26, // 43: signalbox.registry.v1.DatasetService.GetDatasetSchema:output_type -> signalbox.registry.v1.DatasetSchema
+	30, // [30:44] is the sub-list for method output_type
+	16, // [16:30] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_registry_v1_dataset_proto_init() }
@@ -1976,15 +2242,16 @@ func file_signalbox_registry_v1_dataset_proto_init() {
 	file_signalbox_registry_v1_dataset_proto_msgTypes[10].OneofWrappers = []any{}
 	file_signalbox_registry_v1_dataset_proto_msgTypes[14].OneofWrappers = []any{}
 	file_signalbox_registry_v1_dataset_proto_msgTypes[16].OneofWrappers = []any{}
-	file_signalbox_registry_v1_dataset_proto_msgTypes[20].OneofWrappers = []any{}
+	file_signalbox_registry_v1_dataset_proto_msgTypes[18].OneofWrappers = []any{}
 	file_signalbox_registry_v1_dataset_proto_msgTypes[22].OneofWrappers = []any{}
+	file_signalbox_registry_v1_dataset_proto_msgTypes[24].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_registry_v1_dataset_proto_rawDesc), len(file_signalbox_registry_v1_dataset_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -513,6 +513,75 @@ func local_request_DatasetService_ListDatasetFiles_0(ctx context.Context, marsha
 	return msg, metadata, err
 }
 
+var filter_DatasetService_ListDatasetDownloads_0 = &utilities.DoubleArray{Encoding: map[string]int{"dataset_id": 0, "version": 1}, Base: []int{1, 1, 2, 0, 0}, Check: []int{0, 1, 1, 2, 3}}
+
+func request_DatasetService_ListDatasetDownloads_0(ctx context.Context, marshaler runtime.Marshaler, client DatasetServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq ListDatasetDownloadsRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["dataset_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "dataset_id")
+	}
+	protoReq.DatasetId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "dataset_id", err)
+	}
+	val, ok = pathParams["version"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "version")
+	}
+	protoReq.Version, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "version", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_DatasetService_ListDatasetDownloads_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.ListDatasetDownloads(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_DatasetService_ListDatasetDownloads_0(ctx context.Context, marshaler runtime.Marshaler, server DatasetServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq ListDatasetDownloadsRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["dataset_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "dataset_id")
+	}
+	protoReq.DatasetId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "dataset_id", err)
+	}
+	val, ok = pathParams["version"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "version")
+	}
+	protoReq.Version, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "version", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_DatasetService_ListDatasetDownloads_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.ListDatasetDownloads(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 func request_DatasetService_SignDatasetDownload_0(ctx context.Context, marshaler runtime.Marshaler, client DatasetServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
 		protoReq SignDatasetDownloadRequest
@@ -904,6 +973,26 @@ func RegisterDatasetServiceHandlerServer(ctx context.Context, mux *runtime.Serve
 		}
 		forward_DatasetService_ListDatasetFiles_0(annotatedContext, mux, outboundMarshaler, w, req, response_DatasetService_ListDatasetFiles_0{resp.(*ListDatasetFilesResponse)}, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_DatasetService_ListDatasetDownloads_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/signalbox.registry.v1.DatasetService/ListDatasetDownloads", runtime.WithHTTPPathPattern("/api/datasets/{dataset_id}/versions/{version}/download"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_DatasetService_ListDatasetDownloads_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_DatasetService_ListDatasetDownloads_0(annotatedContext, mux, outboundMarshaler, w, req, response_DatasetService_ListDatasetDownloads_0{resp.(*ListDatasetDownloadsResponse)}, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodPost, pattern_DatasetService_SignDatasetDownload_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -1174,6 +1263,23 @@ func RegisterDatasetServiceHandlerClient(ctx context.Context, mux *runtime.Serve
 		}
 		forward_DatasetService_ListDatasetFiles_0(annotatedContext, mux, outboundMarshaler, w, req, response_DatasetService_ListDatasetFiles_0{resp.(*ListDatasetFilesResponse)}, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_DatasetService_ListDatasetDownloads_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/signalbox.registry.v1.DatasetService/ListDatasetDownloads", runtime.WithHTTPPathPattern("/api/datasets/{dataset_id}/versions/{version}/download"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_DatasetService_ListDatasetDownloads_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_DatasetService_ListDatasetDownloads_0(annotatedContext, mux, outboundMarshaler, w, req, response_DatasetService_ListDatasetDownloads_0{resp.(*ListDatasetDownloadsResponse)}, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodPost, pattern_DatasetService_SignDatasetDownload_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -1255,6 +1361,15 @@ func (m response_DatasetService_ListDatasetFiles_0) XXX_ResponseBody() interface
 	return response.Files
 }
 
+type response_DatasetService_ListDatasetDownloads_0 struct {
+	*ListDatasetDownloadsResponse
+}
+
+func (m response_DatasetService_ListDatasetDownloads_0) XXX_ResponseBody() interface{} {
+	response := m.ListDatasetDownloadsResponse
+	return response.Files
+}
+
 var (
 	pattern_DatasetService_CreateDataset_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"api", "datasets"}, ""))
 	pattern_DatasetService_ListDatasets_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"api", "datasets"}, ""))
@@ -1266,6 +1381,7 @@ var (
 	pattern_DatasetService_UpdateDataset_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"api", "datasets", "dataset_id"}, ""))
 	pattern_DatasetService_ArchiveDatasetVersion_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"api", "datasets", "dataset_id", "versions", "version", "archive"}, ""))
 	pattern_DatasetService_ListDatasetFiles_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"api", "datasets", "dataset_id", "versions", "version", "files"}, ""))
+	pattern_DatasetService_ListDatasetDownloads_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"api", "datasets", "dataset_id", "versions", "version", "download"}, ""))
 	pattern_DatasetService_SignDatasetDownload_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"api", "datasets", "dataset_id", "versions", "version", "download-url"}, ""))
 	pattern_DatasetService_PreviewDatasetVersion_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"api", "datasets", "dataset_id", "versions", "version", "preview"}, ""))
 	pattern_DatasetService_GetDatasetSchema_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"api", "datasets", "dataset_id", "versions", "version", "schema"}, ""))
@@ -1282,6 +1398,7 @@ var (
 	forward_DatasetService_UpdateDataset_0         = runtime.ForwardResponseMessage
 	forward_DatasetService_ArchiveDatasetVersion_0 = runtime.ForwardResponseMessage
 	forward_DatasetService_ListDatasetFiles_0      = runtime.ForwardResponseMessage
+	forward_DatasetService_ListDatasetDownloads_0  = runtime.ForwardResponseMessage
 	forward_DatasetService_SignDatasetDownload_0   = runtime.ForwardResponseMessage
 	forward_DatasetService_PreviewDatasetVersion_0 = runtime.ForwardResponseMessage
 	forward_DatasetService_GetDatasetSchema_0      = runtime.ForwardResponseMessage

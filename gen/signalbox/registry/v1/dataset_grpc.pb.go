@@ -29,6 +29,7 @@ const (
 	DatasetService_UpdateDataset_FullMethodName         = "/signalbox.registry.v1.DatasetService/UpdateDataset"
 	DatasetService_ArchiveDatasetVersion_FullMethodName = "/signalbox.registry.v1.DatasetService/ArchiveDatasetVersion"
 	DatasetService_ListDatasetFiles_FullMethodName      = "/signalbox.registry.v1.DatasetService/ListDatasetFiles"
+	DatasetService_ListDatasetDownloads_FullMethodName  = "/signalbox.registry.v1.DatasetService/ListDatasetDownloads"
 	DatasetService_SignDatasetDownload_FullMethodName   = "/signalbox.registry.v1.DatasetService/SignDatasetDownload"
 	DatasetService_PreviewDatasetVersion_FullMethodName = "/signalbox.registry.v1.DatasetService/PreviewDatasetVersion"
 	DatasetService_GetDatasetSchema_FullMethodName      = "/signalbox.registry.v1.DatasetService/GetDatasetSchema"
@@ -40,30 +41,46 @@ const (
 //
 // DatasetService manages versioned datasets. Their bytes are uploaded to the object store by signed URLs.
 type DatasetServiceClient interface {
+	// CreateDataset creates a dataset without versions.
 	CreateDataset(ctx context.Context, in *CreateDatasetRequest, opts ...grpc.CallOption) (*Dataset, error)
-	// ListDatasets lists datasets, newest first.
+	// ListDatasets lists the datasets that the caller may see, newest first.
 	ListDatasets(ctx context.Context, in *ListDatasetsRequest, opts ...grpc.CallOption) (*ListDatasetsResponse, error)
+	// GetDataset returns a dataset.
 	GetDataset(ctx context.Context, in *GetDatasetRequest, opts ...grpc.CallOption) (*Dataset, error)
-	// CreateDatasetVersion accepts the manifest and returns a signed URL for each missing object. If the version exists,
-	// the request is a conflict.
+	// CreateDatasetVersion accepts the manifest and returns a signed URL for each missing object, but at most 3,000, and
+	// fewer if paths are long. If more objects are missing, repeat the request after these uploads, until `uploads` is
+	// empty. Only the creator of the version can repeat the request, and only with the same files; the status is then
+	// 200. If the version is committed, or another upload uses its name and the last upload URLs of that upload have not
+	// expired, the request fails with a conflict.
 	CreateDatasetVersion(ctx context.Context, in *CreateDatasetVersionRequest, opts ...grpc.CallOption) (*CreateDatasetVersionResponse, error)
-	// ListDatasetVersions lists the versions of a dataset, newest first.
+	// ListDatasetVersions lists the versions of a dataset in any state, newest first.
 	ListDatasetVersions(ctx context.Context, in *ListDatasetVersionsRequest, opts ...grpc.CallOption) (*ListDatasetVersionsResponse, error)
+	// GetDatasetVersion returns a version in any state.
 	GetDatasetVersion(ctx context.Context, in *GetDatasetVersionRequest, opts ...grpc.CallOption) (*DatasetVersion, error)
-	// CommitDatasetVersion verifies size and SHA-256 of every object and makes the version ready.
+	// CommitDatasetVersion verifies the size and the SHA-256 of every object and makes the version ready. If an object is
+	// missing or differs, the call fails and can be repeated after the upload. A call for a ready version returns it
+	// unchanged.
 	CommitDatasetVersion(ctx context.Context, in *CommitDatasetVersionRequest, opts ...grpc.CallOption) (*DatasetVersion, error)
-	// UpdateDataset changes a dataset's description and settings. Protection can be set but never removed.
+	// UpdateDataset changes a dataset's description and settings. Protection can be set but never removed. Protecting a
+	// dataset also protects the unfinished runs that read it.
 	UpdateDataset(ctx context.Context, in *UpdateDatasetRequest, opts ...grpc.CallOption) (*Dataset, error)
-	// ArchiveDatasetVersion takes a ready version out of use: no new binding can use it. Existing bindings stay, and
-	// its name stays taken. A repeated call changes nothing.
+	// ArchiveDatasetVersion takes a ready version out of use: no new binding can use it. Existing bindings stay, and the
+	// version's name stays taken. A repeated call changes nothing.
 	ArchiveDatasetVersion(ctx context.Context, in *ArchiveDatasetVersionRequest, opts ...grpc.CallOption) (*DatasetVersion, error)
-	// ListDatasetFiles lists the files of a version by path. Files of a protected dataset are never listed.
+	// ListDatasetFiles lists the files of a ready or archived version, sorted by path. Files of a protected dataset are
+	// never listed.
 	ListDatasetFiles(ctx context.Context, in *ListDatasetFilesRequest, opts ...grpc.CallOption) (*ListDatasetFilesResponse, error)
-	// SignDatasetDownload returns a signed URL of one file; never for a protected dataset.
+	// ListDatasetDownloads lists the files of a version like ListDatasetFiles, each with a signed URL. It refuses versions
+	// of a protected dataset.
+	ListDatasetDownloads(ctx context.Context, in *ListDatasetDownloadsRequest, opts ...grpc.CallOption) (*ListDatasetDownloadsResponse, error)
+	// SignDatasetDownload returns a signed URL for one file of a ready or archived version. It refuses files of a
+	// protected dataset.
 	SignDatasetDownload(ctx context.Context, in *SignDatasetDownloadRequest, opts ...grpc.CallOption) (*DatasetDownload, error)
-	// PreviewDatasetVersion shows the first rows of a jsonl version; never of a protected dataset.
+	// PreviewDatasetVersion shows the first rows of a ready or archived version of a jsonl dataset. It refuses versions
+	// of a protected dataset.
 	PreviewDatasetVersion(ctx context.Context, in *PreviewDatasetVersionRequest, opts ...grpc.CallOption) (*DatasetPreview, error)
-	// GetDatasetSchema returns the schema of the rows of a ready version, also of protected ones.
+	// GetDatasetSchema returns the schema of the rows of a version, even for a protected dataset. The schema of a version
+	// without a declared schema is known only when the version is committed.
 	GetDatasetSchema(ctx context.Context, in *GetDatasetSchemaRequest, opts ...grpc.CallOption) (*DatasetSchema, error)
 }
 
@@ -175,6 +192,16 @@ func (c *datasetServiceClient) ListDatasetFiles(ctx context.Context, in *ListDat
 	return out, nil
 }
 
+func (c *datasetServiceClient) ListDatasetDownloads(ctx context.Context, in *ListDatasetDownloadsRequest, opts ...grpc.CallOption) (*ListDatasetDownloadsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListDatasetDownloadsResponse)
+	err := c.cc.Invoke(ctx, DatasetService_ListDatasetDownloads_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *datasetServiceClient) SignDatasetDownload(ctx context.Context, in *SignDatasetDownloadRequest, opts ...grpc.CallOption) (*DatasetDownload, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DatasetDownload)
@@ -211,30 +238,46 @@ func (c *datasetServiceClient) GetDatasetSchema(ctx context.Context, in *GetData
 //
 // DatasetService manages versioned datasets. Their bytes are uploaded to the object store by signed URLs.
 type DatasetServiceServer interface {
+	// CreateDataset creates a dataset without versions.
 	CreateDataset(context.Context, *CreateDatasetRequest) (*Dataset, error)
-	// ListDatasets lists datasets, newest first.
+	// ListDatasets lists the datasets that the caller may see, newest first.
 	ListDatasets(context.Context, *ListDatasetsRequest) (*ListDatasetsResponse, error)
+	// GetDataset returns a dataset.
 	GetDataset(context.Context, *GetDatasetRequest) (*Dataset, error)
-	// CreateDatasetVersion accepts the manifest and returns a signed URL for each missing object. If the version exists,
-	// the request is a conflict.
+	// CreateDatasetVersion accepts the manifest and returns a signed URL for each missing object, but at most 3,000, and
+	// fewer if paths are long. If more objects are missing, repeat the request after these uploads, until `uploads` is
+	// empty. Only the creator of the version can repeat the request, and only with the same files; the status is then
+	// 200. If the version is committed, or another upload uses its name and the last upload URLs of that upload have not
+	// expired, the request fails with a conflict.
 	CreateDatasetVersion(context.Context, *CreateDatasetVersionRequest) (*CreateDatasetVersionResponse, error)
-	// ListDatasetVersions lists the versions of a dataset, newest first.
+	// ListDatasetVersions lists the versions of a dataset in any state, newest first.
 	ListDatasetVersions(context.Context, *ListDatasetVersionsRequest) (*ListDatasetVersionsResponse, error)
+	// GetDatasetVersion returns a version in any state.
 	GetDatasetVersion(context.Context, *GetDatasetVersionRequest) (*DatasetVersion, error)
-	// CommitDatasetVersion verifies size and SHA-256 of every object and makes the version ready.
+	// CommitDatasetVersion verifies the size and the SHA-256 of every object and makes the version ready. If an object is
+	// missing or differs, the call fails and can be repeated after the upload. A call for a ready version returns it
+	// unchanged.
 	CommitDatasetVersion(context.Context, *CommitDatasetVersionRequest) (*DatasetVersion, error)
-	// UpdateDataset changes a dataset's description and settings. Protection can be set but never removed.
+	// UpdateDataset changes a dataset's description and settings. Protection can be set but never removed. Protecting a
+	// dataset also protects the unfinished runs that read it.
 	UpdateDataset(context.Context, *UpdateDatasetRequest) (*Dataset, error)
-	// ArchiveDatasetVersion takes a ready version out of use: no new binding can use it. Existing bindings stay, and
-	// its name stays taken. A repeated call changes nothing.
+	// ArchiveDatasetVersion takes a ready version out of use: no new binding can use it. Existing bindings stay, and the
+	// version's name stays taken. A repeated call changes nothing.
 	ArchiveDatasetVersion(context.Context, *ArchiveDatasetVersionRequest) (*DatasetVersion, error)
-	// ListDatasetFiles lists the files of a version by path. Files of a protected dataset are never listed.
+	// ListDatasetFiles lists the files of a ready or archived version, sorted by path. Files of a protected dataset are
+	// never listed.
 	ListDatasetFiles(context.Context, *ListDatasetFilesRequest) (*ListDatasetFilesResponse, error)
-	// SignDatasetDownload returns a signed URL of one file; never for a protected dataset.
+	// ListDatasetDownloads lists the files of a version like ListDatasetFiles, each with a signed URL. It refuses versions
+	// of a protected dataset.
+	ListDatasetDownloads(context.Context, *ListDatasetDownloadsRequest) (*ListDatasetDownloadsResponse, error)
+	// SignDatasetDownload returns a signed URL for one file of a ready or archived version. It refuses files of a
+	// protected dataset.
 	SignDatasetDownload(context.Context, *SignDatasetDownloadRequest) (*DatasetDownload, error)
-	// PreviewDatasetVersion shows the first rows of a jsonl version; never of a protected dataset.
+	// PreviewDatasetVersion shows the first rows of a ready or archived version of a jsonl dataset. It refuses versions
+	// of a protected dataset.
 	PreviewDatasetVersion(context.Context, *PreviewDatasetVersionRequest) (*DatasetPreview, error)
-	// GetDatasetSchema returns the schema of the rows of a ready version, also of protected ones.
+	// GetDatasetSchema returns the schema of the rows of a version, even for a protected dataset. The schema of a version
+	// without a declared schema is known only when the version is committed.
 	GetDatasetSchema(context.Context, *GetDatasetSchemaRequest) (*DatasetSchema, error)
 	mustEmbedUnimplementedDatasetServiceServer()
 }
@@ -275,6 +318,9 @@ func (UnimplementedDatasetServiceServer) ArchiveDatasetVersion(context.Context, 
 }
 func (UnimplementedDatasetServiceServer) ListDatasetFiles(context.Context, *ListDatasetFilesRequest) (*ListDatasetFilesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListDatasetFiles not implemented")
+}
+func (UnimplementedDatasetServiceServer) ListDatasetDownloads(context.Context, *ListDatasetDownloadsRequest) (*ListDatasetDownloadsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListDatasetDownloads not implemented")
 }
 func (UnimplementedDatasetServiceServer) SignDatasetDownload(context.Context, *SignDatasetDownloadRequest) (*DatasetDownload, error) {
 	return nil, status.Error(codes.Unimplemented, "method SignDatasetDownload not implemented")
@@ -486,6 +532,24 @@ func _DatasetService_ListDatasetFiles_Handler(srv interface{}, ctx context.Conte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _DatasetService_ListDatasetDownloads_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListDatasetDownloadsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DatasetServiceServer).ListDatasetDownloads(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DatasetService_ListDatasetDownloads_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DatasetServiceServer).ListDatasetDownloads(ctx, req.(*ListDatasetDownloadsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _DatasetService_SignDatasetDownload_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(SignDatasetDownloadRequest)
 	if err := dec(in); err != nil {
@@ -586,6 +650,10 @@ var DatasetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListDatasetFiles",
 			Handler:    _DatasetService_ListDatasetFiles_Handler,
+		},
+		{
+			MethodName: "ListDatasetDownloads",
+			Handler:    _DatasetService_ListDatasetDownloads_Handler,
 		},
 		{
 			MethodName: "SignDatasetDownload",

@@ -27,30 +27,41 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Deployment is a stable address that serves the promoted revision.
 type Deployment struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Id      string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Name    string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Project string                 `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`
-	Owner   string                 `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
-	// `serving` or `suspended`.
-	State              string  `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the deployment, `dep_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Name of the deployment, unique in its project.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Key of the project.
+	Project string `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`
+	// Username of the owner.
+	Owner string `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
+	// `serving`: calls are accepted if the promoted revision is ready. `suspended`: all calls are refused.
+	State string `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
+	// Id of the promoted revision, `rev_...`; null if no revision was promoted.
 	PromotedRevisionId *string `protobuf:"bytes,6,opt,name=promoted_revision_id,json=promotedRevisionId,proto3,oneof" json:"promoted_revision_id,omitempty"`
-	PromotedRevision   *int32  `protobuf:"varint,7,opt,name=promoted_revision,json=promotedRevision,proto3,oneof" json:"promoted_revision,omitempty"`
-	// The revision to which a rollback returns.
+	// Number of the promoted revision; null if no revision was promoted.
+	PromotedRevision *int32 `protobuf:"varint,7,opt,name=promoted_revision,json=promotedRevision,proto3,oneof" json:"promoted_revision,omitempty"`
+	// Id of the revision to which a rollback returns, `rev_...`; null if there is none.
 	PreviousRevisionId *string `protobuf:"bytes,8,opt,name=previous_revision_id,json=previousRevisionId,proto3,oneof" json:"previous_revision_id,omitempty"`
-	// Base URL of the OpenAI-style routes, with /v1.
-	Url         string                 `protobuf:"bytes,9,opt,name=url,proto3" json:"url,omitempty"`
-	CreatedAt   *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	Description string                 `protobuf:"bytes,11,opt,name=description,proto3" json:"description,omitempty"`
-	// The revision that a rollback with `start` promotes when it is ready.
+	// Base URL of the OpenAI-style routes, including /v1.
+	Url string `protobuf:"bytes,9,opt,name=url,proto3" json:"url,omitempty"`
+	// When the deployment was created.
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// Free text for people; may be empty.
+	Description string `protobuf:"bytes,11,opt,name=description,proto3" json:"description,omitempty"`
+	// Number of the revision that a rollback with `start` promotes when it is ready; null if no rollback waits. If the
+	// revision fails or is stopped, the rollback ends without a promotion.
 	PendingRevision *int32 `protobuf:"varint,12,opt,name=pending_revision,json=pendingRevision,proto3,oneof" json:"pending_revision,omitempty"`
-	// While suspended: `drain` if running calls may finish, `cut` if they were ended.
-	SuspendMode *string                `protobuf:"bytes,13,opt,name=suspend_mode,json=suspendMode,proto3,oneof" json:"suspend_mode,omitempty"`
+	// While suspended: `drain` if running calls may finish, `cut` if they were ended. Null while serving.
+	SuspendMode *string `protobuf:"bytes,13,opt,name=suspend_mode,json=suspendMode,proto3,oneof" json:"suspend_mode,omitempty"`
+	// When the deployment was suspended; null while serving.
 	SuspendedAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=suspended_at,json=suspendedAt,proto3" json:"suspended_at,omitempty"`
 	// Whether calls are served now: the deployment is not suspended and its promoted revision is ready.
 	Ready bool `protobuf:"varint,15,opt,name=ready,proto3" json:"ready,omitempty"`
-	// Why it is not ready; null if it is.
+	// Why the deployment is not ready; null if it is ready.
 	Reason        *RevisionReason `protobuf:"bytes,16,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -198,25 +209,41 @@ func (x *Deployment) GetReason() *RevisionReason {
 	return nil
 }
 
+// Revision is one immutable configuration of a deployment: a model version, an engine and its resources.
 type Revision struct {
-	state        protoimpl.MessageState `protogen:"open.v1"`
-	Id           string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	DeploymentId string                 `protobuf:"bytes,2,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
-	Number       int32                  `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
-	// `pending`, `preparing`, `starting`, `probing`, `ready`, `not_ready`, `failed`, `stopped`.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the revision, `rev_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Id of the deployment, `dep_...`.
+	DeploymentId string `protobuf:"bytes,2,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	// Number of the revision in its deployment, counted from 1.
+	Number int32 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
+	// `pending`: the engine waits for a node. `preparing`: the node downloads the model or builds the environment.
+	// `starting`: the engine starts. `probing`: the engine is being probed. `ready`: it can serve calls. `not_ready`: it
+	// was ready, and the engine is being replaced or restarted. `failed`: the engine did not become ready, and is not
+	// started again by itself. `stopped`: a user stopped it.
 	State string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
-	Ready bool   `protobuf:"varint,5,opt,name=ready,proto3" json:"ready,omitempty"`
-	// Why it is not ready; null if it is.
-	Reason  *RevisionReason `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
-	Source  *RevisionSource `protobuf:"bytes,7,opt,name=source,proto3" json:"source,omitempty"`
-	Serving *Serving        `protobuf:"bytes,8,opt,name=serving,proto3" json:"serving,omitempty"`
-	// sha256:<hex> over source and serving.
-	ServingDigest string     `protobuf:"bytes,9,opt,name=serving_digest,json=servingDigest,proto3" json:"serving_digest,omitempty"`
-	Replicas      []*Replica `protobuf:"bytes,10,rep,name=replicas,proto3" json:"replicas,omitempty"`
-	// The results of the probes.
-	ProbeReport   []byte                   `protobuf:"bytes,11,opt,name=probe_report,json=probeReport,proto3" json:"probe_report,omitempty"`
-	CreatedAt     *timestamppb.Timestamp   `protobuf:"bytes,12,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	ReadyAt       *timestamppb.Timestamp   `protobuf:"bytes,13,opt,name=ready_at,json=readyAt,proto3" json:"ready_at,omitempty"`
+	// Whether the state is `ready`.
+	Ready bool `protobuf:"varint,5,opt,name=ready,proto3" json:"ready,omitempty"`
+	// Why the revision is not ready; null if it is ready.
+	Reason *RevisionReason `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The model version that the revision serves.
+	Source *RevisionSource `protobuf:"bytes,7,opt,name=source,proto3" json:"source,omitempty"`
+	// How the version is served, with the defaults filled in.
+	Serving *Serving `protobuf:"bytes,8,opt,name=serving,proto3" json:"serving,omitempty"`
+	// sha256:<hex> over the canonical JSON of the source, the digest of its weights and the serving settings.
+	ServingDigest string `protobuf:"bytes,9,opt,name=serving_digest,json=servingDigest,proto3" json:"serving_digest,omitempty"`
+	// The current execution of the engine; empty if the engine is not placed on a node.
+	Replicas []*Replica `protobuf:"bytes,10,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	// The results of the probes: `probes`, a list of objects with `name`, `ok`, `detail` and `ms` (duration in
+	// milliseconds), and `capabilities`, an object of booleans. The report of the probes that made the revision ready is
+	// kept until the revision is started again. Null before the first probes, and if the model version is protected.
+	ProbeReport []byte `protobuf:"bytes,11,opt,name=probe_report,json=probeReport,proto3" json:"probe_report,omitempty"`
+	// When the revision was created.
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// When the revision last became ready; null if it was never ready since it was created or started.
+	ReadyAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=ready_at,json=readyAt,proto3" json:"ready_at,omitempty"`
+	// When the revision was promoted, once for each promotion, oldest first.
 	PromotedAt    []*timestamppb.Timestamp `protobuf:"bytes,14,rep,name=promoted_at,json=promotedAt,proto3" json:"promoted_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -350,12 +377,17 @@ func (x *Revision) GetPromotedAt() []*timestamppb.Timestamp {
 	return nil
 }
 
+// RevisionReason states why a deployment, a revision or a playground target is not ready.
 type RevisionReason struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Phase string                 `protobuf:"bytes,1,opt,name=phase,proto3" json:"phase,omitempty"`
+	// What is not ready. `deployment`: the deployment is suspended or has no promoted revision. Otherwise the phase of
+	// the engine: `pending`, `preparing`, `starting`, `probing` or `stopped`.
+	Phase string `protobuf:"bytes,1,opt,name=phase,proto3" json:"phase,omitempty"`
 	// A stable name of the reason. docs/reference/errors.md lists all codes with their remedies.
-	Code          string `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
-	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	Code string `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
+	// The reason as a sentence; may be empty. The engine's own messages are withheld if the model version is protected.
+	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	// The end of the engine's log, if its node reported it; otherwise empty. Withheld if the model version is protected.
 	LogExcerpt    string `protobuf:"bytes,4,opt,name=log_excerpt,json=logExcerpt,proto3" json:"log_excerpt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -419,10 +451,13 @@ func (x *RevisionReason) GetLogExcerpt() string {
 	return ""
 }
 
+// RevisionSource identifies a model version.
 type RevisionSource struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ModelId       string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	Version       int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the model, `mdl_...`.
+	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// Number of the version. In a request, it must be ready and not archived.
+	Version       int32 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -471,19 +506,28 @@ func (x *RevisionSource) GetVersion() int32 {
 	return 0
 }
 
+// Serving states how a model version is served.
 type Serving struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// `llamacpp` or `command`; if empty, `llamacpp`.
+	// `llamacpp`: llama.cpp's server, for versions in the format `gguf`. `command`: any program that serves an
+	// OpenAI-style API; it cannot serve a protected version. If empty, `llamacpp`.
 	Engine string `protobuf:"bytes,1,opt,name=engine,proto3" json:"engine,omitempty"`
-	// Command-line options of the engine.
+	// Command-line options of the engine. `llamacpp` takes these options of llama.cpp's server: `--ctx-size`,
+	// `--parallel`, `--threads`, `--batch-size`, `--ubatch-size`, `--n-gpu-layers`, `--pooling` and `--embeddings`, which
+	// is set for models with the task `embedding`; and `--exact`, for results that do not depend on the batch. With the
+	// engine `command`, they follow `command`.
 	Args []string `protobuf:"bytes,2,rep,name=args,proto3" json:"args,omitempty"`
-	// Engine `command`: the argument vector; {model}, {host}, {port} are replaced.
+	// Engine `command`: the program and its arguments. `python` as the program is the interpreter of the engine's
+	// environment. These texts are replaced, also in `args`: `{model}` by the folder with the model's files, `{host}` and
+	// `{port}` by the address on which the program must listen, `{api_key_file}` by a file with the key that callers must
+	// send. Empty for `llamacpp`.
 	Command []string `protobuf:"bytes,3,rep,name=command,proto3" json:"command,omitempty"`
-	// Engine `command`: hash-pinned Python requirements of its environment.
+	// Engine `command`: hash-pinned Python requirements of its environment. Empty for `llamacpp`.
 	Requirements string `protobuf:"bytes,4,opt,name=requirements,proto3" json:"requirements,omitempty"`
-	// Pool to run in; if empty, `default`.
-	Pool          string `protobuf:"bytes,5,opt,name=pool,proto3" json:"pool,omitempty"`
-	Gpus          int32  `protobuf:"varint,6,opt,name=gpus,proto3" json:"gpus,omitempty"`
+	// Pool in which the engine runs; if empty, `default`.
+	Pool string `protobuf:"bytes,5,opt,name=pool,proto3" json:"pool,omitempty"`
+	// The number of GPUs of the engine. They count against the quota of the owner and of the project's team.
+	Gpus          int32 `protobuf:"varint,6,opt,name=gpus,proto3" json:"gpus,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -560,13 +604,20 @@ func (x *Serving) GetGpus() int32 {
 	return 0
 }
 
+// Replica is one execution of a revision's engine.
 type Replica struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	NodeId        string                 `protobuf:"bytes,2,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
-	EnginePid     int32                  `protobuf:"varint,4,opt,name=engine_pid,json=enginePid,proto3" json:"engine_pid,omitempty"`
-	StartedAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the execution, `rep_...`. Each placement on a node has another id.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Id of the node, `nod_...`.
+	NodeId string `protobuf:"bytes,2,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// State of the revision.
+	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	// Process id of the engine on its node; 0 if it is not known.
+	EnginePid int32 `protobuf:"varint,4,opt,name=engine_pid,json=enginePid,proto3" json:"engine_pid,omitempty"`
+	// When the work of the engine began to run on the node; null before.
+	StartedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	// When the engine passed its probes; null before.
 	ReadyAt       *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=ready_at,json=readyAt,proto3" json:"ready_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -644,16 +695,23 @@ func (x *Replica) GetReadyAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// DeploymentToken is a credential for calls of one deployment. It does not expire.
 type DeploymentToken struct {
-	state        protoimpl.MessageState `protogen:"open.v1"`
-	Id           string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	DeploymentId string                 `protobuf:"bytes,2,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
-	Name         string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// The first characters of the secret, to recognise it by.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the token, `tok_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Id of the deployment, `dep_...`.
+	DeploymentId string `protobuf:"bytes,2,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	// Name of the token, for people; not unique.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// The first 8 characters of the secret, by which users can recognize the token.
 	Prefix string `protobuf:"bytes,4,opt,name=prefix,proto3" json:"prefix,omitempty"`
-	// The secret; null except in the response that created it.
-	Token         *string                `protobuf:"bytes,5,opt,name=token,proto3,oneof" json:"token,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// The secret; null except in the first response to CreateDeploymentToken. A repeat with the same `Idempotency-Key`
+	// returns null too.
+	Token *string `protobuf:"bytes,5,opt,name=token,proto3,oneof" json:"token,omitempty"`
+	// When the token was created.
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// When the token was revoked; null if it was not.
 	RevokedAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=revoked_at,json=revokedAt,proto3" json:"revoked_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -738,11 +796,15 @@ func (x *DeploymentToken) GetRevokedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// CreateDeploymentRequest describes a new deployment.
 type CreateDeploymentRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Project       string                 `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
-	Description   string                 `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the deployment, unique in its project. It cannot be changed.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// A project's key; if empty, `default`.
+	Project string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
+	// Free text for people; may be empty.
+	Description   string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -798,10 +860,17 @@ func (x *CreateDeploymentRequest) GetDescription() string {
 	return ""
 }
 
+// ListDeploymentsRequest selects deployments.
 type ListDeploymentsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Limit         *int32                 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset *int32 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	// Only deployments of this project, by its key or id.
+	Project *string `protobuf:"bytes,3,opt,name=project,proto3,oneof" json:"project,omitempty"`
+	// Only deployments whose name contains this text, ignoring case.
+	Q             *string `protobuf:"bytes,4,opt,name=q,proto3,oneof" json:"q,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -850,9 +919,25 @@ func (x *ListDeploymentsRequest) GetOffset() int32 {
 	return 0
 }
 
+func (x *ListDeploymentsRequest) GetProject() string {
+	if x != nil && x.Project != nil {
+		return *x.Project
+	}
+	return ""
+}
+
+func (x *ListDeploymentsRequest) GetQ() string {
+	if x != nil && x.Q != nil {
+		return *x.Q
+	}
+	return ""
+}
+
+// ListDeploymentsResponse is a page of deployments.
 type ListDeploymentsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Deployments   []*Deployment          `protobuf:"bytes,1,rep,name=deployments,proto3" json:"deployments,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The deployments, newest first.
+	Deployments   []*Deployment `protobuf:"bytes,1,rep,name=deployments,proto3" json:"deployments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -894,9 +979,11 @@ func (x *ListDeploymentsResponse) GetDeployments() []*Deployment {
 	return nil
 }
 
+// GetDeploymentRequest identifies a deployment.
 type GetDeploymentRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	DeploymentId  string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the deployment, `dep_...`.
+	DeploymentId  string `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -938,10 +1025,13 @@ func (x *GetDeploymentRequest) GetDeploymentId() string {
 	return ""
 }
 
+// UpdateDeploymentRequest contains the changes of a deployment.
 type UpdateDeploymentRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	DeploymentId  string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
-	Description   *string                `protobuf:"bytes,2,opt,name=description,proto3,oneof" json:"description,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the deployment, `dep_...`.
+	DeploymentId string `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	// The new description; if null, it does not change.
+	Description   *string `protobuf:"bytes,2,opt,name=description,proto3,oneof" json:"description,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -990,9 +1080,11 @@ func (x *UpdateDeploymentRequest) GetDescription() string {
 	return ""
 }
 
+// DeleteDeploymentRequest identifies a deployment.
 type DeleteDeploymentRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	DeploymentId  string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the deployment, `dep_...`.
+	DeploymentId  string `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1034,9 +1126,11 @@ func (x *DeleteDeploymentRequest) GetDeploymentId() string {
 	return ""
 }
 
+// SuspendDeploymentRequest states how a deployment is suspended.
 type SuspendDeploymentRequest struct {
-	state        protoimpl.MessageState `protogen:"open.v1"`
-	DeploymentId string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the deployment, `dep_...`.
+	DeploymentId string `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
 	// `drain` (the default) lets running calls finish; `cut` ends them.
 	Mode          string `protobuf:"bytes,2,opt,name=mode,proto3" json:"mode,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1087,9 +1181,11 @@ func (x *SuspendDeploymentRequest) GetMode() string {
 	return ""
 }
 
+// ResumeDeploymentRequest identifies a deployment.
 type ResumeDeploymentRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	DeploymentId  string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the deployment, `dep_...`.
+	DeploymentId  string `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1131,12 +1227,14 @@ func (x *ResumeDeploymentRequest) GetDeploymentId() string {
 	return ""
 }
 
+// RollbackDeploymentRequest states to which revision a deployment returns.
 type RollbackDeploymentRequest struct {
-	state        protoimpl.MessageState `protogen:"open.v1"`
-	DeploymentId string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the deployment, `dep_...`.
+	DeploymentId string `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
 	// Number of a revision that was promoted before; if absent, the previous one.
 	ToRevision *int32 `protobuf:"varint,2,opt,name=to_revision,json=toRevision,proto3,oneof" json:"to_revision,omitempty"`
-	// Start the revision if it is not running, and promote it when it is ready.
+	// Start the revision if it is not running, and promote it when it is ready. Until then, the current revision serves.
 	Start         bool `protobuf:"varint,3,opt,name=start,proto3" json:"start,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1193,11 +1291,15 @@ func (x *RollbackDeploymentRequest) GetStart() bool {
 	return false
 }
 
+// ListDeploymentEventsRequest selects events of a deployment.
 type ListDeploymentEventsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	DeploymentId  string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
-	Limit         *int32                 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the deployment, `dep_...`.
+	DeploymentId string `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1253,9 +1355,11 @@ func (x *ListDeploymentEventsRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListDeploymentEventsResponse is a page of events.
 type ListDeploymentEventsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Events        []*v1.Event            `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The events, oldest first.
+	Events        []*v1.Event `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1297,11 +1401,16 @@ func (x *ListDeploymentEventsResponse) GetEvents() []*v1.Event {
 	return nil
 }
 
+// CreateRevisionRequest describes a new revision.
 type CreateRevisionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	DeploymentId  string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
-	Source        *RevisionSource        `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
-	Serving       *Serving               `protobuf:"bytes,3,opt,name=serving,proto3" json:"serving,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the deployment, `dep_...`.
+	DeploymentId string `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	// The model version that the revision serves. The caller must be able to see the model and, if the version is
+	// protected, be allowed to change every protected dataset that it comes from.
+	Source *RevisionSource `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
+	// How the version is served; if absent, by `llamacpp` with its defaults.
+	Serving       *Serving `protobuf:"bytes,3,opt,name=serving,proto3" json:"serving,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1357,11 +1466,15 @@ func (x *CreateRevisionRequest) GetServing() *Serving {
 	return nil
 }
 
+// ListRevisionsRequest selects revisions of a deployment.
 type ListRevisionsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	DeploymentId  string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
-	Limit         *int32                 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the deployment, `dep_...`.
+	DeploymentId string `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1417,9 +1530,11 @@ func (x *ListRevisionsRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListRevisionsResponse is a page of revisions.
 type ListRevisionsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Revisions     []*Revision            `protobuf:"bytes,1,rep,name=revisions,proto3" json:"revisions,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The revisions, newest first.
+	Revisions     []*Revision `protobuf:"bytes,1,rep,name=revisions,proto3" json:"revisions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1461,10 +1576,13 @@ func (x *ListRevisionsResponse) GetRevisions() []*Revision {
 	return nil
 }
 
+// GetRevisionRequest identifies a revision.
 type GetRevisionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	DeploymentId  string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
-	Number        int32                  `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the deployment, `dep_...`.
+	DeploymentId string `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	// Number of the revision in its deployment.
+	Number        int32 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1513,10 +1631,13 @@ func (x *GetRevisionRequest) GetNumber() int32 {
 	return 0
 }
 
+// PromoteRevisionRequest identifies a revision.
 type PromoteRevisionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	DeploymentId  string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
-	Number        int32                  `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the deployment, `dep_...`.
+	DeploymentId string `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	// Number of the revision in its deployment.
+	Number        int32 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1565,10 +1686,13 @@ func (x *PromoteRevisionRequest) GetNumber() int32 {
 	return 0
 }
 
+// StartRevisionRequest identifies a revision.
 type StartRevisionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	DeploymentId  string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
-	Number        int32                  `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the deployment, `dep_...`.
+	DeploymentId string `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	// Number of the revision in its deployment.
+	Number        int32 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1617,10 +1741,13 @@ func (x *StartRevisionRequest) GetNumber() int32 {
 	return 0
 }
 
+// StopRevisionRequest identifies a revision.
 type StopRevisionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	DeploymentId  string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
-	Number        int32                  `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the deployment, `dep_...`.
+	DeploymentId string `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	// Number of the revision in its deployment.
+	Number        int32 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1669,10 +1796,13 @@ func (x *StopRevisionRequest) GetNumber() int32 {
 	return 0
 }
 
+// CreateDeploymentTokenRequest describes a new token.
 type CreateDeploymentTokenRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	DeploymentId  string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the deployment, `dep_...`.
+	DeploymentId string `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	// Name of the token, for people; not unique.
+	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1721,11 +1851,15 @@ func (x *CreateDeploymentTokenRequest) GetName() string {
 	return ""
 }
 
+// ListDeploymentTokensRequest selects tokens of a deployment.
 type ListDeploymentTokensRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	DeploymentId  string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
-	Limit         *int32                 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the deployment, `dep_...`.
+	DeploymentId string `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1781,9 +1915,11 @@ func (x *ListDeploymentTokensRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListDeploymentTokensResponse is a page of tokens.
 type ListDeploymentTokensResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tokens        []*DeploymentToken     `protobuf:"bytes,1,rep,name=tokens,proto3" json:"tokens,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tokens without their secrets, newest first.
+	Tokens        []*DeploymentToken `protobuf:"bytes,1,rep,name=tokens,proto3" json:"tokens,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1825,10 +1961,13 @@ func (x *ListDeploymentTokensResponse) GetTokens() []*DeploymentToken {
 	return nil
 }
 
+// RevokeDeploymentTokenRequest identifies a token.
 type RevokeDeploymentTokenRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	DeploymentId  string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
-	TokenId       string                 `protobuf:"bytes,2,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the deployment, `dep_...`.
+	DeploymentId string `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
+	// Id of the token, `tok_...`.
+	TokenId       string `protobuf:"bytes,2,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1964,13 +2103,19 @@ const file_signalbox_registry_v1_deployment_proto_rawDesc = "" +
 	"\x17CreateDeploymentRequest\x126\n" +
 	"\x04name\x18\x01 \x01(\tB\"\xbaH\x1fr\x1d\x10\x01\x18\x80\x012\x16^[a-z0-9][a-z0-9._-]*$R\x04name\x12!\n" +
 	"\aproject\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18@R\aproject\x12*\n" +
-	"\vdescription\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80 R\vdescription\"~\n" +
+	"\vdescription\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80 R\vdescription\"\xd9\x01\n" +
 	"\x16ListDeploymentsRequest\x12%\n" +
 	"\x05limit\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
-	"\x06offset\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01B\b\n" +
+	"\x06offset\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01\x12(\n" +
+	"\aproject\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x02R\aproject\x88\x01\x01\x12\x1d\n" +
+	"\x01q\x18\x04 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x03R\x01q\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
-	"\a_offset\"^\n" +
+	"\a_offsetB\n" +
+	"\n" +
+	"\b_projectB\x04\n" +
+	"\x02_q\"^\n" +
 	"\x17ListDeploymentsResponse\x12C\n" +
 	"\vdeployments\x18\x01 \x03(\v2!.signalbox.registry.v1.DeploymentR\vdeployments\"D\n" +
 	"\x14GetDeploymentRequest\x12,\n" +
@@ -2041,7 +2186,7 @@ const file_signalbox_registry_v1_deployment_proto_rawDesc = "" +
 	"\x06tokens\x18\x01 \x03(\v2&.signalbox.registry.v1.DeploymentTokenR\x06tokens\"p\n" +
 	"\x1cRevokeDeploymentTokenRequest\x12,\n" +
 	"\rdeployment_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\fdeploymentId\x12\"\n" +
-	"\btoken_id\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\atokenId2\xa4\x1a\n" +
+	"\btoken_id\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\atokenId2\xa6\x1a\n" +
 	"\x11DeploymentService\x12\x9c\x01\n" +
 	"\x10CreateDeployment\x12..signalbox.registry.v1.CreateDeploymentRequest\x1a!.signalbox.registry.v1.Deployment\"5\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
 	"\x04\x90\x03\x99\x03\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/api/model-deployments\x12\xaa\x01\n" +
@@ -2076,9 +2221,9 @@ const file_signalbox_registry_v1_deployment_proto_rawDesc = "" +
 	"\x15CreateDeploymentToken\x123.signalbox.registry.v1.CreateDeploymentTokenRequest\x1a&.signalbox.registry.v1.DeploymentToken\"L\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
 	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x022:\x01*\"-/api/model-deployments/{deployment_id}/tokens\x12\xd3\x01\n" +
 	"\x14ListDeploymentTokens\x122.signalbox.registry.v1.ListDeploymentTokensRequest\x1a3.signalbox.registry.v1.ListDeploymentTokensResponse\"R\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x027b\x06tokens\x12-/api/model-deployments/{deployment_id}/tokens\x90\x02\x01\x12\xba\x01\n" +
-	"\x15RevokeDeploymentToken\x123.signalbox.registry.v1.RevokeDeploymentTokenRequest\x1a\x16.google.protobuf.Empty\"T\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\xf6\x03\x82\xd3\xe4\x93\x02:*8/api/model-deployments/{deployment_id}/tokens/{token_id}BIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
+	"\x02\x94\x03\x82\xd3\xe4\x93\x027b\x06tokens\x12-/api/model-deployments/{deployment_id}/tokens\x90\x02\x01\x12\xbc\x01\n" +
+	"\x15RevokeDeploymentToken\x123.signalbox.registry.v1.RevokeDeploymentTokenRequest\x1a\x16.google.protobuf.Empty\"V\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
+	"\x06\x94\x03\x99\x03\xf6\x03\x82\xd3\xe4\x93\x02:*8/api/model-deployments/{deployment_id}/tokens/{token_id}BIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
 
 var (
 	file_signalbox_registry_v1_deployment_proto_rawDescOnce sync.Once

@@ -46,37 +46,42 @@ const (
 //
 // DeploymentService manages deployments, their revisions, the promoted revision and their tokens.
 type DeploymentServiceClient interface {
+	// CreateDeployment creates a deployment without revisions. It does not serve calls until a revision is promoted.
 	CreateDeployment(ctx context.Context, in *CreateDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error)
-	// ListDeployments lists deployments, newest first.
+	// ListDeployments lists the deployments that the caller may see, newest first.
 	ListDeployments(ctx context.Context, in *ListDeploymentsRequest, opts ...grpc.CallOption) (*ListDeploymentsResponse, error)
+	// GetDeployment returns a deployment.
 	GetDeployment(ctx context.Context, in *GetDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error)
 	// UpdateDeployment changes the description of a deployment; serving is not affected.
 	UpdateDeployment(ctx context.Context, in *UpdateDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error)
-	// DeleteDeployment deletes a deployment for good: its engines stop and its tokens stop working. A serving
-	// deployment must be suspended first. The call returns when all live replicas no longer know the deployment.
+	// DeleteDeployment deletes a deployment for good: its engines stop and its tokens stop working. A deployment that has
+	// a promoted revision must be suspended first. The call returns when no live replica knows the deployment any more.
+	// The name can then be used again.
 	DeleteDeployment(ctx context.Context, in *DeleteDeploymentRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
-	// SuspendDeployment refuses calls from now on; it returns when every live replica refuses them. Engines, tokens and
-	// the promoted revision stay. If the deployment is already suspended, nothing changes, but `cut` still ends running
-	// calls.
+	// SuspendDeployment makes a deployment refuse calls; it returns when every live replica refuses them. Engines, tokens
+	// and the promoted revision stay. If the deployment is already suspended with the mode `drain`, `cut` still ends
+	// running calls; otherwise nothing changes.
 	SuspendDeployment(ctx context.Context, in *SuspendDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error)
-	// ResumeDeployment accepts calls again; a serving deployment is returned unchanged.
+	// ResumeDeployment makes a suspended deployment accept calls again. It returns a serving deployment unchanged.
 	ResumeDeployment(ctx context.Context, in *ResumeDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error)
-	// RollbackDeployment promotes the revision that was promoted before the current one, or another one that was promoted
-	// before; `promoted_revision` shows which. Repeated rollbacks go further back. If that revision is not ready, it is a
-	// conflict. With `start`, the status is 202 instead, and the revision is promoted when
-	// it is ready.
+	// RollbackDeployment promotes a formerly promoted revision again: the previous one or, with `to_revision`, an earlier
+	// one; `promoted_revision` of the response shows which. Repeated rollbacks go further back. If the revision is not
+	// ready, the call fails with a conflict. With `start`, the status is then 202 instead, and the revision is promoted
+	// when it is ready.
 	RollbackDeployment(ctx context.Context, in *RollbackDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error)
-	// ListDeploymentEvents lists the events of a deployment, oldest first.
+	// ListDeploymentEvents lists the events of a deployment, its revisions and its tokens, oldest first.
 	ListDeploymentEvents(ctx context.Context, in *ListDeploymentEventsRequest, opts ...grpc.CallOption) (*ListDeploymentEventsResponse, error)
-	// CreateRevision prepares a candidate; it never affects traffic.
+	// CreateRevision creates a revision and prepares it. Traffic goes to the new revision only after a promotion.
 	CreateRevision(ctx context.Context, in *CreateRevisionRequest, opts ...grpc.CallOption) (*Revision, error)
 	// ListRevisions lists the revisions of a deployment, newest first.
 	ListRevisions(ctx context.Context, in *ListRevisionsRequest, opts ...grpc.CallOption) (*ListRevisionsResponse, error)
+	// GetRevision returns a revision.
 	GetRevision(ctx context.Context, in *GetRevisionRequest, opts ...grpc.CallOption) (*Revision, error)
-	// PromoteRevision makes a ready revision the serving one. If it is not ready, it is a conflict, even if it is the
-	// promoted one.
+	// PromoteRevision makes a ready revision the serving one. If the revision is not ready, the call fails with a
+	// conflict, even if the revision is the promoted one. A promotion cancels a rollback that waits for another revision.
 	PromoteRevision(ctx context.Context, in *PromoteRevisionRequest, opts ...grpc.CallOption) (*Deployment, error)
-	// StartRevision starts the engine of a revision that was stopped or has failed.
+	// StartRevision starts a new engine of a revision that was stopped or has failed. The call does not wait until the
+	// engine is ready.
 	StartRevision(ctx context.Context, in *StartRevisionRequest, opts ...grpc.CallOption) (*Revision, error)
 	// StopRevision stops the engines of a revision that is not promoted or whose deployment is suspended.
 	StopRevision(ctx context.Context, in *StopRevisionRequest, opts ...grpc.CallOption) (*Revision, error)
@@ -84,7 +89,7 @@ type DeploymentServiceClient interface {
 	CreateDeploymentToken(ctx context.Context, in *CreateDeploymentTokenRequest, opts ...grpc.CallOption) (*DeploymentToken, error)
 	// ListDeploymentTokens lists the tokens of a deployment, newest first, including revoked ones.
 	ListDeploymentTokens(ctx context.Context, in *ListDeploymentTokensRequest, opts ...grpc.CallOption) (*ListDeploymentTokensResponse, error)
-	// RevokeDeploymentToken returns only when all live replicas no longer accept the token.
+	// RevokeDeploymentToken revokes a token. It returns when no live replica accepts the token any more.
 	RevokeDeploymentToken(ctx context.Context, in *RevokeDeploymentTokenRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 }
 
@@ -282,37 +287,42 @@ func (c *deploymentServiceClient) RevokeDeploymentToken(ctx context.Context, in 
 //
 // DeploymentService manages deployments, their revisions, the promoted revision and their tokens.
 type DeploymentServiceServer interface {
+	// CreateDeployment creates a deployment without revisions. It does not serve calls until a revision is promoted.
 	CreateDeployment(context.Context, *CreateDeploymentRequest) (*Deployment, error)
-	// ListDeployments lists deployments, newest first.
+	// ListDeployments lists the deployments that the caller may see, newest first.
 	ListDeployments(context.Context, *ListDeploymentsRequest) (*ListDeploymentsResponse, error)
+	// GetDeployment returns a deployment.
 	GetDeployment(context.Context, *GetDeploymentRequest) (*Deployment, error)
 	// UpdateDeployment changes the description of a deployment; serving is not affected.
 	UpdateDeployment(context.Context, *UpdateDeploymentRequest) (*Deployment, error)
-	// DeleteDeployment deletes a deployment for good: its engines stop and its tokens stop working. A serving
-	// deployment must be suspended first. The call returns when all live replicas no longer know the deployment.
+	// DeleteDeployment deletes a deployment for good: its engines stop and its tokens stop working. A deployment that has
+	// a promoted revision must be suspended first. The call returns when no live replica knows the deployment any more.
+	// The name can then be used again.
 	DeleteDeployment(context.Context, *DeleteDeploymentRequest) (*emptypb.Empty, error)
-	// SuspendDeployment refuses calls from now on; it returns when every live replica refuses them. Engines, tokens and
-	// the promoted revision stay. If the deployment is already suspended, nothing changes, but `cut` still ends running
-	// calls.
+	// SuspendDeployment makes a deployment refuse calls; it returns when every live replica refuses them. Engines, tokens
+	// and the promoted revision stay. If the deployment is already suspended with the mode `drain`, `cut` still ends
+	// running calls; otherwise nothing changes.
 	SuspendDeployment(context.Context, *SuspendDeploymentRequest) (*Deployment, error)
-	// ResumeDeployment accepts calls again; a serving deployment is returned unchanged.
+	// ResumeDeployment makes a suspended deployment accept calls again. It returns a serving deployment unchanged.
 	ResumeDeployment(context.Context, *ResumeDeploymentRequest) (*Deployment, error)
-	// RollbackDeployment promotes the revision that was promoted before the current one, or another one that was promoted
-	// before; `promoted_revision` shows which. Repeated rollbacks go further back. If that revision is not ready, it is a
-	// conflict. With `start`, the status is 202 instead, and the revision is promoted when
-	// it is ready.
+	// RollbackDeployment promotes a formerly promoted revision again: the previous one or, with `to_revision`, an earlier
+	// one; `promoted_revision` of the response shows which. Repeated rollbacks go further back. If the revision is not
+	// ready, the call fails with a conflict. With `start`, the status is then 202 instead, and the revision is promoted
+	// when it is ready.
 	RollbackDeployment(context.Context, *RollbackDeploymentRequest) (*Deployment, error)
-	// ListDeploymentEvents lists the events of a deployment, oldest first.
+	// ListDeploymentEvents lists the events of a deployment, its revisions and its tokens, oldest first.
 	ListDeploymentEvents(context.Context, *ListDeploymentEventsRequest) (*ListDeploymentEventsResponse, error)
-	// CreateRevision prepares a candidate; it never affects traffic.
+	// CreateRevision creates a revision and prepares it. Traffic goes to the new revision only after a promotion.
 	CreateRevision(context.Context, *CreateRevisionRequest) (*Revision, error)
 	// ListRevisions lists the revisions of a deployment, newest first.
 	ListRevisions(context.Context, *ListRevisionsRequest) (*ListRevisionsResponse, error)
+	// GetRevision returns a revision.
 	GetRevision(context.Context, *GetRevisionRequest) (*Revision, error)
-	// PromoteRevision makes a ready revision the serving one. If it is not ready, it is a conflict, even if it is the
-	// promoted one.
+	// PromoteRevision makes a ready revision the serving one. If the revision is not ready, the call fails with a
+	// conflict, even if the revision is the promoted one. A promotion cancels a rollback that waits for another revision.
 	PromoteRevision(context.Context, *PromoteRevisionRequest) (*Deployment, error)
-	// StartRevision starts the engine of a revision that was stopped or has failed.
+	// StartRevision starts a new engine of a revision that was stopped or has failed. The call does not wait until the
+	// engine is ready.
 	StartRevision(context.Context, *StartRevisionRequest) (*Revision, error)
 	// StopRevision stops the engines of a revision that is not promoted or whose deployment is suspended.
 	StopRevision(context.Context, *StopRevisionRequest) (*Revision, error)
@@ -320,7 +330,7 @@ type DeploymentServiceServer interface {
 	CreateDeploymentToken(context.Context, *CreateDeploymentTokenRequest) (*DeploymentToken, error)
 	// ListDeploymentTokens lists the tokens of a deployment, newest first, including revoked ones.
 	ListDeploymentTokens(context.Context, *ListDeploymentTokensRequest) (*ListDeploymentTokensResponse, error)
-	// RevokeDeploymentToken returns only when all live replicas no longer accept the token.
+	// RevokeDeploymentToken revokes a token. It returns when no live replica accepts the token any more.
 	RevokeDeploymentToken(context.Context, *RevokeDeploymentTokenRequest) (*emptypb.Empty, error)
 	mustEmbedUnimplementedDeploymentServiceServer()
 }

@@ -26,17 +26,25 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Environment is a named collection of versions.
 type Environment struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	Id          string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Name        string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Project     string                 `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`
-	Owner       string                 `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
-	Description string                 `protobuf:"bytes,5,opt,name=description,proto3" json:"description,omitempty"`
-	// Who can see it besides its project's members: `team` or `all`.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the environment, `env_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Name of the environment, unique in its project.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Key of the project.
+	Project string `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`
+	// Username of the owner.
+	Owner string `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Free text for people; may be empty.
+	Description string `protobuf:"bytes,5,opt,name=description,proto3" json:"description,omitempty"`
+	// `team`: the environment is visible to its owner, the members of its project and admins. `all`: it is visible to
+	// every user. The visibility is that of the project.
 	Visibility string `protobuf:"bytes,6,opt,name=visibility,proto3" json:"visibility,omitempty"`
-	// The version that became ready last and is not deprecated.
-	LatestVersion *string                `protobuf:"bytes,7,opt,name=latest_version,json=latestVersion,proto3,oneof" json:"latest_version,omitempty"`
+	// Name of the ready version that became ready last; null if no version is ready.
+	LatestVersion *string `protobuf:"bytes,7,opt,name=latest_version,json=latestVersion,proto3,oneof" json:"latest_version,omitempty"`
+	// When the environment was created.
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -128,23 +136,34 @@ func (x *Environment) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// EnvironmentVersion is a manifest with the code and the taskset that it refers to. A ready version never changes,
+// except that it can be deprecated.
 type EnvironmentVersion struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	EnvironmentId string                 `protobuf:"bytes,2,opt,name=environment_id,json=environmentId,proto3" json:"environment_id,omitempty"`
-	Version       string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
-	// env/<project>/<name>@<version>
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the version, `envv_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Id of the environment, `env_...`.
+	EnvironmentId string `protobuf:"bytes,2,opt,name=environment_id,json=environmentId,proto3" json:"environment_id,omitempty"`
+	// Name of the version, unique in its environment.
+	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	// Reference of the version, `env/<project>/<name>@<version>`. Solution applications use it.
 	Ref string `protobuf:"bytes,4,opt,name=ref,proto3" json:"ref,omitempty"`
-	// `uploading`, `validating`, `ready`, `invalid` or `deprecated`.
+	// `uploading`: bytes were missing at the last call of CreateEnvironmentVersion. `validating`: the server checks the
+	// package and the taskset. `ready`: the version can be used. `invalid`: the check failed, see `reason`; the version
+	// stays invalid. `deprecated`: new bindings cannot use the version.
 	State string `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
-	// Why the version is invalid; it never quotes a task.
+	// Why the version is invalid; null in any other state. The text never quotes a task.
 	Reason *string `protobuf:"bytes,6,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
-	// sha256:<hex> over the manifest and the digest of the package.
-	Digest   string               `protobuf:"bytes,7,opt,name=digest,proto3" json:"digest,omitempty"`
+	// sha256:<hex> over the canonical JSON of the manifest and the digest of the package. The manifest contains the
+	// digest of the taskset.
+	Digest string `protobuf:"bytes,7,opt,name=digest,proto3" json:"digest,omitempty"`
+	// The manifest as it was registered; members that the request left out are empty or null.
 	Manifest *EnvironmentManifest `protobuf:"bytes,8,opt,name=manifest,proto3" json:"manifest,omitempty"`
-	// The environment's code, a tar file; null if the image contains it.
-	Package       *EnvironmentPackage    `protobuf:"bytes,9,opt,name=package,proto3" json:"package,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// The environment's code, a tar file; null if the image contains the code.
+	Package *EnvironmentPackage `protobuf:"bytes,9,opt,name=package,proto3" json:"package,omitempty"`
+	// When the version was created.
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// When the version became ready; null before, and for an invalid version.
 	ReadyAt       *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=ready_at,json=readyAt,proto3" json:"ready_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -257,26 +276,34 @@ func (x *EnvironmentVersion) GetReadyAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// EnvironmentManifest is the document env/v1.
+// EnvironmentManifest is the document env/v1. The server checks the package and the taskset; it stores all other
+// members without interpreting them.
 type EnvironmentManifest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// `env/v1`.
+	// Version of the document, `env/v1`.
 	Api string `protobuf:"bytes,1,opt,name=api,proto3" json:"api,omitempty"`
 	// What to import or run: `package.module:Class` or a path in the package.
 	Entry string `protobuf:"bytes,2,opt,name=entry,proto3" json:"entry,omitempty"`
-	// The required Python version, such as `>=3.11`.
+	// The required Python version, such as `>=3.11`; empty if not stated.
 	Python string `protobuf:"bytes,3,opt,name=python,proto3" json:"python,omitempty"`
-	// A container image by digest; may be empty.
-	Image            string                `protobuf:"bytes,4,opt,name=image,proto3" json:"image,omitempty"`
-	Harness          *EnvironmentHarness   `protobuf:"bytes,5,opt,name=harness,proto3" json:"harness,omitempty"`
-	Toolsets         []string              `protobuf:"bytes,6,rep,name=toolsets,proto3" json:"toolsets,omitempty"`
-	RewardComponents []*RewardComponent    `protobuf:"bytes,7,rep,name=reward_components,json=rewardComponents,proto3" json:"reward_components,omitempty"`
-	Limits           *EnvironmentLimits    `protobuf:"bytes,8,opt,name=limits,proto3" json:"limits,omitempty"`
-	Resources        *EnvironmentResources `protobuf:"bytes,9,opt,name=resources,proto3" json:"resources,omitempty"`
-	Network          *EnvironmentNetwork   `protobuf:"bytes,10,opt,name=network,proto3" json:"network,omitempty"`
-	Taskset          *EnvironmentTaskset   `protobuf:"bytes,11,opt,name=taskset,proto3" json:"taskset,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// A container image by digest, `<name>@sha256:<hex>`; may be empty.
+	Image string `protobuf:"bytes,4,opt,name=image,proto3" json:"image,omitempty"`
+	// The program that drives the agent; null if not stated.
+	Harness *EnvironmentHarness `protobuf:"bytes,5,opt,name=harness,proto3" json:"harness,omitempty"`
+	// Names of the sets of tools that the agent can use.
+	Toolsets []string `protobuf:"bytes,6,rep,name=toolsets,proto3" json:"toolsets,omitempty"`
+	// The parts of the reward. Their names must differ.
+	RewardComponents []*RewardComponent `protobuf:"bytes,7,rep,name=reward_components,json=rewardComponents,proto3" json:"reward_components,omitempty"`
+	// Limits of one rollout; null if not stated.
+	Limits *EnvironmentLimits `protobuf:"bytes,8,opt,name=limits,proto3" json:"limits,omitempty"`
+	// Resources of one rollout; null if not stated.
+	Resources *EnvironmentResources `protobuf:"bytes,9,opt,name=resources,proto3" json:"resources,omitempty"`
+	// Hosts that a rollout may and must not reach; null if not stated.
+	Network *EnvironmentNetwork `protobuf:"bytes,10,opt,name=network,proto3" json:"network,omitempty"`
+	// Digest and counts of the taskset.
+	Taskset       *EnvironmentTaskset `protobuf:"bytes,11,opt,name=taskset,proto3" json:"taskset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EnvironmentManifest) Reset() {
@@ -388,9 +415,11 @@ func (x *EnvironmentManifest) GetTaskset() *EnvironmentTaskset {
 
 // EnvironmentHarness is the program that drives the agent through the environment.
 type EnvironmentHarness struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the program, such as `verifiers`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Version of the program.
+	Version       string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -439,11 +468,14 @@ func (x *EnvironmentHarness) GetVersion() string {
 	return ""
 }
 
+// RewardComponent is one part of the reward.
 type RewardComponent struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Name   string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Weight float64                `protobuf:"fixed64,2,opt,name=weight,proto3" json:"weight,omitempty"`
-	// Lowest and highest value; empty if unbounded.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the component.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Factor of the component in the reward.
+	Weight float64 `protobuf:"fixed64,2,opt,name=weight,proto3" json:"weight,omitempty"`
+	// Lowest and highest value, in this order; empty if unbounded.
 	Range         []float64 `protobuf:"fixed64,3,rep,packed,name=range,proto3" json:"range,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -500,10 +532,12 @@ func (x *RewardComponent) GetRange() []float64 {
 	return nil
 }
 
+// EnvironmentLimits are the limits of one rollout.
 type EnvironmentLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Turns of a rollout; 0 means no limit.
-	Turns         int32                `protobuf:"varint,1,opt,name=turns,proto3" json:"turns,omitempty"`
+	// The maximum number of turns of a rollout; 0 means no limit.
+	Turns int32 `protobuf:"varint,1,opt,name=turns,proto3" json:"turns,omitempty"`
+	// Time limits of the phases; null if not stated.
 	Timeouts      *EnvironmentTimeouts `protobuf:"bytes,2,opt,name=timeouts,proto3" json:"timeouts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -553,13 +587,17 @@ func (x *EnvironmentLimits) GetTimeouts() *EnvironmentTimeouts {
 	return nil
 }
 
-// EnvironmentTimeouts are in seconds; 0 means no limit.
+// EnvironmentTimeouts are the time limits of the phases of a rollout, in seconds; 0 means no limit.
 type EnvironmentTimeouts struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Setup         int32                  `protobuf:"varint,1,opt,name=setup,proto3" json:"setup,omitempty"`
-	Agent         int32                  `protobuf:"varint,2,opt,name=agent,proto3" json:"agent,omitempty"`
-	Finalize      int32                  `protobuf:"varint,3,opt,name=finalize,proto3" json:"finalize,omitempty"`
-	Scoring       int32                  `protobuf:"varint,4,opt,name=scoring,proto3" json:"scoring,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Time for the preparation, in seconds.
+	Setup int32 `protobuf:"varint,1,opt,name=setup,proto3" json:"setup,omitempty"`
+	// Time for the agent's turns, in seconds.
+	Agent int32 `protobuf:"varint,2,opt,name=agent,proto3" json:"agent,omitempty"`
+	// Time for the completion after the last turn, in seconds.
+	Finalize int32 `protobuf:"varint,3,opt,name=finalize,proto3" json:"finalize,omitempty"`
+	// Time for the computation of the reward, in seconds.
+	Scoring       int32 `protobuf:"varint,4,opt,name=scoring,proto3" json:"scoring,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -624,10 +662,13 @@ func (x *EnvironmentTimeouts) GetScoring() int32 {
 
 // EnvironmentResources are the resources of one rollout.
 type EnvironmentResources struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Cpu           int32                  `protobuf:"varint,1,opt,name=cpu,proto3" json:"cpu,omitempty"`
-	MemoryGb      int32                  `protobuf:"varint,2,opt,name=memory_gb,json=memoryGb,proto3" json:"memory_gb,omitempty"`
-	Gpus          int32                  `protobuf:"varint,3,opt,name=gpus,proto3" json:"gpus,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of CPUs; 0 if not stated.
+	Cpu int32 `protobuf:"varint,1,opt,name=cpu,proto3" json:"cpu,omitempty"`
+	// Memory in GB; 0 if not stated.
+	MemoryGb int32 `protobuf:"varint,2,opt,name=memory_gb,json=memoryGb,proto3" json:"memory_gb,omitempty"`
+	// The number of GPUs.
+	Gpus          int32 `protobuf:"varint,3,opt,name=gpus,proto3" json:"gpus,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -683,10 +724,13 @@ func (x *EnvironmentResources) GetGpus() int32 {
 	return 0
 }
 
+// EnvironmentNetwork states which hosts a rollout may reach.
 type EnvironmentNetwork struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Allow         []string               `protobuf:"bytes,1,rep,name=allow,proto3" json:"allow,omitempty"`
-	Deny          []string               `protobuf:"bytes,2,rep,name=deny,proto3" json:"deny,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Hosts that a rollout may reach.
+	Allow []string `protobuf:"bytes,1,rep,name=allow,proto3" json:"allow,omitempty"`
+	// Hosts that a rollout must not reach.
+	Deny          []string `protobuf:"bytes,2,rep,name=deny,proto3" json:"deny,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -738,13 +782,16 @@ func (x *EnvironmentNetwork) GetDeny() []string {
 // EnvironmentTaskset is the public information about a taskset.
 type EnvironmentTaskset struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// sha256:<hex> of its bytes: a file with one JSON object a line.
+	// sha256:<hex> of the taskset's bytes: a file with one JSON object per line. The member `split` of an object, if any,
+	// is a string.
 	Digest string `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"`
-	// The number of tasks; 0 if they are generated without end.
+	// The number of tasks, at least 1; 0 if they are generated without end. The version is invalid if the file has
+	// another number of tasks.
 	Count int32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
 	// The number of tasks of each split, by the value of the member `split` in the tasks; empty if there are no splits.
+	// The numbers add up to `count`. The version is invalid if the file has other numbers.
 	Splits map[string]int32 `protobuf:"bytes,3,rep,name=splits,proto3" json:"splits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// Whether tasks are generated without end. The uploaded file then contains the generator.
+	// Whether tasks are generated without end. The uploaded file then contains the generator, which is not checked.
 	Infinite      bool `protobuf:"varint,4,opt,name=infinite,proto3" json:"infinite,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -808,11 +855,14 @@ func (x *EnvironmentTaskset) GetInfinite() bool {
 	return false
 }
 
+// EnvironmentPackage is the code of a version: a tar file, plain or gzipped. The version is invalid if the file would
+// be refused as the package of a job.
 type EnvironmentPackage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Lower-case hex.
-	Sha256        string `protobuf:"bytes,1,opt,name=sha256,proto3" json:"sha256,omitempty"`
-	SizeBytes     int64  `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	// SHA-256 of the file in lower-case hex.
+	Sha256 string `protobuf:"bytes,1,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	// Size of the file in bytes.
+	SizeBytes     int64 `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -861,13 +911,18 @@ func (x *EnvironmentPackage) GetSizeBytes() int64 {
 	return 0
 }
 
+// EnvironmentUpload is the upload of a package or a taskset.
 type EnvironmentUpload struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// `package` or `taskset`.
-	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	Url           string                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
-	Method        string                 `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`
-	Headers       map[string]string      `protobuf:"bytes,4,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Signed URL, which needs no other credential. It accepts only bytes with the announced size and SHA-256.
+	Url string `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	// HTTP method of the upload, `PUT`.
+	Method string `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`
+	// Headers that the upload must contain, by name.
+	Headers map[string]string `protobuf:"bytes,4,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// When the URL expires, 15 minutes after it was issued.
 	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -938,11 +993,14 @@ func (x *EnvironmentUpload) GetExpiresAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// CreateEnvironmentRequest describes a new environment.
 type CreateEnvironmentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Name of the environment, unique in its project. It cannot be changed.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// A project's key; if empty, `default`.
-	Project       string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
+	Project string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
+	// Free text for people; may be empty.
 	Description   string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -999,11 +1057,19 @@ func (x *CreateEnvironmentRequest) GetDescription() string {
 	return ""
 }
 
+// ListEnvironmentsRequest selects environments.
 type ListEnvironmentsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Limit         *int32                 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
-	Name          *string                `protobuf:"bytes,3,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset *int32 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	// Only environments with exactly this name.
+	Name *string `protobuf:"bytes,3,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	// Only environments of this project, by its key or id.
+	Project *string `protobuf:"bytes,4,opt,name=project,proto3,oneof" json:"project,omitempty"`
+	// Only environments whose name contains this text, ignoring case.
+	Q             *string `protobuf:"bytes,5,opt,name=q,proto3,oneof" json:"q,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1059,9 +1125,25 @@ func (x *ListEnvironmentsRequest) GetName() string {
 	return ""
 }
 
+func (x *ListEnvironmentsRequest) GetProject() string {
+	if x != nil && x.Project != nil {
+		return *x.Project
+	}
+	return ""
+}
+
+func (x *ListEnvironmentsRequest) GetQ() string {
+	if x != nil && x.Q != nil {
+		return *x.Q
+	}
+	return ""
+}
+
+// ListEnvironmentsResponse is a page of environments.
 type ListEnvironmentsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Environments  []*Environment         `protobuf:"bytes,1,rep,name=environments,proto3" json:"environments,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The environments, newest first.
+	Environments  []*Environment `protobuf:"bytes,1,rep,name=environments,proto3" json:"environments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1103,9 +1185,11 @@ func (x *ListEnvironmentsResponse) GetEnvironments() []*Environment {
 	return nil
 }
 
+// GetEnvironmentRequest identifies an environment.
 type GetEnvironmentRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	EnvironmentId string                 `protobuf:"bytes,1,opt,name=environment_id,json=environmentId,proto3" json:"environment_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the environment, `env_...`.
+	EnvironmentId string `protobuf:"bytes,1,opt,name=environment_id,json=environmentId,proto3" json:"environment_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1147,10 +1231,13 @@ func (x *GetEnvironmentRequest) GetEnvironmentId() string {
 	return ""
 }
 
+// UpdateEnvironmentRequest contains the changes of an environment.
 type UpdateEnvironmentRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	EnvironmentId string                 `protobuf:"bytes,1,opt,name=environment_id,json=environmentId,proto3" json:"environment_id,omitempty"`
-	Description   *string                `protobuf:"bytes,2,opt,name=description,proto3,oneof" json:"description,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the environment, `env_...`.
+	EnvironmentId string `protobuf:"bytes,1,opt,name=environment_id,json=environmentId,proto3" json:"environment_id,omitempty"`
+	// The new description; if null, it does not change.
+	Description   *string `protobuf:"bytes,2,opt,name=description,proto3,oneof" json:"description,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1199,9 +1286,11 @@ func (x *UpdateEnvironmentRequest) GetDescription() string {
 	return ""
 }
 
+// DeleteEnvironmentRequest identifies an environment.
 type DeleteEnvironmentRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	EnvironmentId string                 `protobuf:"bytes,1,opt,name=environment_id,json=environmentId,proto3" json:"environment_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the environment, `env_...`.
+	EnvironmentId string `protobuf:"bytes,1,opt,name=environment_id,json=environmentId,proto3" json:"environment_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1243,12 +1332,17 @@ func (x *DeleteEnvironmentRequest) GetEnvironmentId() string {
 	return ""
 }
 
+// SignEnvironmentUploadRequest describes the bytes of an upload.
 type SignEnvironmentUploadRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	EnvironmentId string                 `protobuf:"bytes,1,opt,name=environment_id,json=environmentId,proto3" json:"environment_id,omitempty"`
-	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
-	SizeBytes     int64                  `protobuf:"varint,3,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
-	// Lower-case hex.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the environment, `env_...`.
+	EnvironmentId string `protobuf:"bytes,1,opt,name=environment_id,json=environmentId,proto3" json:"environment_id,omitempty"`
+	// `package` for the environment's code, or `taskset`.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Size in bytes, at most the installation's limit for one upload (`SERVICE_MAX_UPLOAD_MB`, by default 4 GiB), and at
+	// most 1 GiB for a taskset.
+	SizeBytes int64 `protobuf:"varint,3,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	// SHA-256 of the bytes in lower-case hex.
 	Sha256        string `protobuf:"bytes,4,opt,name=sha256,proto3" json:"sha256,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1312,12 +1406,17 @@ func (x *SignEnvironmentUploadRequest) GetSha256() string {
 	return ""
 }
 
+// CreateEnvironmentVersionRequest describes a new version, or repeats the request that created it.
 type CreateEnvironmentVersionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	EnvironmentId string                 `protobuf:"bytes,1,opt,name=environment_id,json=environmentId,proto3" json:"environment_id,omitempty"`
-	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
-	Manifest      *EnvironmentManifest   `protobuf:"bytes,3,opt,name=manifest,proto3" json:"manifest,omitempty"`
-	Package       *EnvironmentPackage    `protobuf:"bytes,4,opt,name=package,proto3" json:"package,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the environment, `env_...`.
+	EnvironmentId string `protobuf:"bytes,1,opt,name=environment_id,json=environmentId,proto3" json:"environment_id,omitempty"`
+	// Name of the version, unique in its environment. `latest` is reserved.
+	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	// The manifest. It contains the digest of the taskset.
+	Manifest *EnvironmentManifest `protobuf:"bytes,3,opt,name=manifest,proto3" json:"manifest,omitempty"`
+	// The environment's code; null if the image contains the code.
+	Package       *EnvironmentPackage `protobuf:"bytes,4,opt,name=package,proto3" json:"package,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1380,11 +1479,15 @@ func (x *CreateEnvironmentVersionRequest) GetPackage() *EnvironmentPackage {
 	return nil
 }
 
+// ListEnvironmentVersionsRequest selects versions of an environment.
 type ListEnvironmentVersionsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	EnvironmentId string                 `protobuf:"bytes,1,opt,name=environment_id,json=environmentId,proto3" json:"environment_id,omitempty"`
-	Limit         *int32                 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the environment, `env_...`.
+	EnvironmentId string `protobuf:"bytes,1,opt,name=environment_id,json=environmentId,proto3" json:"environment_id,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1440,9 +1543,11 @@ func (x *ListEnvironmentVersionsRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListEnvironmentVersionsResponse is a page of versions.
 type ListEnvironmentVersionsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Versions      []*EnvironmentVersion  `protobuf:"bytes,1,rep,name=versions,proto3" json:"versions,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The versions, newest first.
+	Versions      []*EnvironmentVersion `protobuf:"bytes,1,rep,name=versions,proto3" json:"versions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1484,10 +1589,13 @@ func (x *ListEnvironmentVersionsResponse) GetVersions() []*EnvironmentVersion {
 	return nil
 }
 
+// GetEnvironmentVersionRequest identifies a version.
 type GetEnvironmentVersionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	EnvironmentId string                 `protobuf:"bytes,1,opt,name=environment_id,json=environmentId,proto3" json:"environment_id,omitempty"`
-	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the environment, `env_...`.
+	EnvironmentId string `protobuf:"bytes,1,opt,name=environment_id,json=environmentId,proto3" json:"environment_id,omitempty"`
+	// Name of the version.
+	Version       string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1536,10 +1644,13 @@ func (x *GetEnvironmentVersionRequest) GetVersion() string {
 	return ""
 }
 
+// DeprecateEnvironmentVersionRequest identifies a version.
 type DeprecateEnvironmentVersionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	EnvironmentId string                 `protobuf:"bytes,1,opt,name=environment_id,json=environmentId,proto3" json:"environment_id,omitempty"`
-	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the environment, `env_...`.
+	EnvironmentId string `protobuf:"bytes,1,opt,name=environment_id,json=environmentId,proto3" json:"environment_id,omitempty"`
+	// Name of the version.
+	Version       string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1686,15 +1797,21 @@ const file_signalbox_registry_v1_environment_proto_rawDesc = "" +
 	"\x18CreateEnvironmentRequest\x126\n" +
 	"\x04name\x18\x01 \x01(\tB\"\xbaH\x1fr\x1d\x10\x01\x18\x80\x012\x16^[a-z0-9][a-z0-9._-]*$R\x04name\x12!\n" +
 	"\aproject\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18@R\aproject\x12*\n" +
-	"\vdescription\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80 R\vdescription\"\xab\x01\n" +
+	"\vdescription\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80 R\vdescription\"\x86\x02\n" +
 	"\x17ListEnvironmentsRequest\x12%\n" +
 	"\x05limit\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
 	"\x06offset\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01\x12!\n" +
-	"\x04name\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01H\x02R\x04name\x88\x01\x01B\b\n" +
+	"\x04name\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01H\x02R\x04name\x88\x01\x01\x12(\n" +
+	"\aproject\x18\x04 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x03R\aproject\x88\x01\x01\x12\x1d\n" +
+	"\x01q\x18\x05 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x04R\x01q\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
 	"\a_offsetB\a\n" +
-	"\x05_name\"b\n" +
+	"\x05_nameB\n" +
+	"\n" +
+	"\b_projectB\x04\n" +
+	"\x02_q\"b\n" +
 	"\x18ListEnvironmentsResponse\x12F\n" +
 	"\fenvironments\x18\x01 \x03(\v2\".signalbox.registry.v1.EnvironmentR\fenvironments\"G\n" +
 	"\x15GetEnvironmentRequest\x12.\n" +
@@ -1730,21 +1847,22 @@ const file_signalbox_registry_v1_environment_proto_rawDesc = "" +
 	"\aversion\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aversion\"y\n" +
 	"\"DeprecateEnvironmentVersionRequest\x12.\n" +
 	"\x0eenvironment_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\renvironmentId\x12#\n" +
-	"\aversion\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aversion2\xf7\x0e\n" +
+	"\aversion\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aversion2\xff\x0e\n" +
 	"\x12EnvironmentService\x12\x9a\x01\n" +
 	"\x11CreateEnvironment\x12/.signalbox.registry.v1.CreateEnvironmentRequest\x1a\".signalbox.registry.v1.Environment\"0\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
 	"\x04\x90\x03\x99\x03\x82\xd3\xe4\x93\x02\x16:\x01*\"\x11/api/environments\x12\xa9\x01\n" +
 	"\x10ListEnvironments\x12..signalbox.registry.v1.ListEnvironmentsRequest\x1a/.signalbox.registry.v1.ListEnvironmentsResponse\"4\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02!b\fenvironments\x12\x11/api/environments\x90\x02\x01\x12\xa3\x01\n" +
 	"\x0eGetEnvironment\x12,.signalbox.registry.v1.GetEnvironmentRequest\x1a\".signalbox.registry.v1.Environment\"?\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02$\x12\"/api/environments/{environment_id}\x90\x02\x01\x12\xa9\x01\n" +
-	"\x11UpdateEnvironment\x12/.signalbox.registry.v1.UpdateEnvironmentRequest\x1a\".signalbox.registry.v1.Environment\"?\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02':\x01*2\"/api/environments/{environment_id}\x12\x9a\x01\n" +
-	"\x11DeleteEnvironment\x12/.signalbox.registry.v1.DeleteEnvironmentRequest\x1a\x16.google.protobuf.Empty\"<\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02$*\"/api/environments/{environment_id}\x12\xc2\x01\n" +
-	"\x15SignEnvironmentUpload\x123.signalbox.registry.v1.SignEnvironmentUploadRequest\x1a(.signalbox.registry.v1.EnvironmentUpload\"J\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x022:\x01*\"-/api/environments/{environment_id}/upload-url\x12\xd3\x01\n" +
-	"\x18CreateEnvironmentVersion\x126.signalbox.registry.v1.CreateEnvironmentVersionRequest\x1a).signalbox.registry.v1.EnvironmentVersion\"T\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
-	"\x06\x90\x03\x94\x03\x99\x03\x82\xc8\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02$\x12\"/api/environments/{environment_id}\x90\x02\x01\x12\xab\x01\n" +
+	"\x11UpdateEnvironment\x12/.signalbox.registry.v1.UpdateEnvironmentRequest\x1a\".signalbox.registry.v1.Environment\"A\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02':\x01*2\"/api/environments/{environment_id}\x12\x9c\x01\n" +
+	"\x11DeleteEnvironment\x12/.signalbox.registry.v1.DeleteEnvironmentRequest\x1a\x16.google.protobuf.Empty\">\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02$*\"/api/environments/{environment_id}\x12\xc4\x01\n" +
+	"\x15SignEnvironmentUpload\x123.signalbox.registry.v1.SignEnvironmentUploadRequest\x1a(.signalbox.registry.v1.EnvironmentUpload\"L\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x022:\x01*\"-/api/environments/{environment_id}/upload-url\x12\xd5\x01\n" +
+	"\x18CreateEnvironmentVersion\x126.signalbox.registry.v1.CreateEnvironmentVersionRequest\x1a).signalbox.registry.v1.EnvironmentVersion\"V\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\n" +
+	"\n" +
+	"\b\x90\x03\x94\x03\x99\x03\xf6\x03\x82\xc8\x18\x04\n" +
 	"\x02\xc8\x01\x82\xd3\xe4\x93\x020:\x01*\"+/api/environments/{environment_id}/versions\x12\xdc\x01\n" +
 	"\x17ListEnvironmentVersions\x125.signalbox.registry.v1.ListEnvironmentVersionsRequest\x1a6.signalbox.registry.v1.ListEnvironmentVersionsResponse\"R\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x027b\bversions\x12+/api/environments/{environment_id}/versions\x90\x02\x01\x12\xcb\x01\n" +

@@ -39,25 +39,32 @@ const (
 // EnvironmentService manages environments for agent reinforcement learning: versioned manifests with their code and
 // their taskset. A taskset can be uploaded but never read: only its digest and its count are shown.
 type EnvironmentServiceClient interface {
+	// CreateEnvironment creates an environment without versions.
 	CreateEnvironment(ctx context.Context, in *CreateEnvironmentRequest, opts ...grpc.CallOption) (*Environment, error)
-	// ListEnvironments lists environments, newest first.
+	// ListEnvironments lists the environments that the caller may see, newest first.
 	ListEnvironments(ctx context.Context, in *ListEnvironmentsRequest, opts ...grpc.CallOption) (*ListEnvironmentsResponse, error)
+	// GetEnvironment returns an environment.
 	GetEnvironment(ctx context.Context, in *GetEnvironmentRequest, opts ...grpc.CallOption) (*Environment, error)
+	// UpdateEnvironment changes the description of an environment.
 	UpdateEnvironment(ctx context.Context, in *UpdateEnvironmentRequest, opts ...grpc.CallOption) (*Environment, error)
-	// DeleteEnvironment removes an environment from the catalog; its name can be used again. Existing bindings keep its
-	// digests.
+	// DeleteEnvironment removes an environment from the catalog; its name can be used again. Existing bindings keep the
+	// digests of its versions.
 	DeleteEnvironment(ctx context.Context, in *DeleteEnvironmentRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
-	// SignEnvironmentUpload returns where to upload the bytes of a package or of a taskset.
+	// SignEnvironmentUpload returns where to upload the bytes of a package or of a taskset. If no version refers to the
+	// bytes after a day (`SERVICE_OBJECT_DAYS`), they are deleted.
 	SignEnvironmentUpload(ctx context.Context, in *SignEnvironmentUploadRequest, opts ...grpc.CallOption) (*EnvironmentUpload, error)
-	// CreateEnvironmentVersion registers a manifest with the bytes that it refers to. The same content again returns the
-	// existing version; different content under its name is a conflict. While bytes are missing the version is
-	// `uploading`, and a repeated call continues once they are uploaded.
+	// CreateEnvironmentVersion registers a manifest with the bytes that it refers to. If a version with the same name and
+	// content exists, it returns that version, with 200. Other content under the same name is a conflict, except that it
+	// replaces a version that is `uploading` if the same user created that version, or 15 minutes after its creation.
+	// While bytes are missing, the version is `uploading`; repeat the call when they are uploaded. The server then checks
+	// them in the background.
 	CreateEnvironmentVersion(ctx context.Context, in *CreateEnvironmentVersionRequest, opts ...grpc.CallOption) (*EnvironmentVersion, error)
-	// ListEnvironmentVersions lists the versions of an environment, newest first.
+	// ListEnvironmentVersions lists the versions of an environment in any state, newest first.
 	ListEnvironmentVersions(ctx context.Context, in *ListEnvironmentVersionsRequest, opts ...grpc.CallOption) (*ListEnvironmentVersionsResponse, error)
+	// GetEnvironmentVersion returns a version in any state.
 	GetEnvironmentVersion(ctx context.Context, in *GetEnvironmentVersionRequest, opts ...grpc.CallOption) (*EnvironmentVersion, error)
 	// DeprecateEnvironmentVersion takes a ready version out of use: no new binding can use it. A repeated call changes
-	// nothing.
+	// nothing. For a version in any other state, the call fails with a conflict.
 	DeprecateEnvironmentVersion(ctx context.Context, in *DeprecateEnvironmentVersionRequest, opts ...grpc.CallOption) (*EnvironmentVersion, error)
 }
 
@@ -176,25 +183,32 @@ func (c *environmentServiceClient) DeprecateEnvironmentVersion(ctx context.Conte
 // EnvironmentService manages environments for agent reinforcement learning: versioned manifests with their code and
 // their taskset. A taskset can be uploaded but never read: only its digest and its count are shown.
 type EnvironmentServiceServer interface {
+	// CreateEnvironment creates an environment without versions.
 	CreateEnvironment(context.Context, *CreateEnvironmentRequest) (*Environment, error)
-	// ListEnvironments lists environments, newest first.
+	// ListEnvironments lists the environments that the caller may see, newest first.
 	ListEnvironments(context.Context, *ListEnvironmentsRequest) (*ListEnvironmentsResponse, error)
+	// GetEnvironment returns an environment.
 	GetEnvironment(context.Context, *GetEnvironmentRequest) (*Environment, error)
+	// UpdateEnvironment changes the description of an environment.
 	UpdateEnvironment(context.Context, *UpdateEnvironmentRequest) (*Environment, error)
-	// DeleteEnvironment removes an environment from the catalog; its name can be used again. Existing bindings keep its
-	// digests.
+	// DeleteEnvironment removes an environment from the catalog; its name can be used again. Existing bindings keep the
+	// digests of its versions.
 	DeleteEnvironment(context.Context, *DeleteEnvironmentRequest) (*emptypb.Empty, error)
-	// SignEnvironmentUpload returns where to upload the bytes of a package or of a taskset.
+	// SignEnvironmentUpload returns where to upload the bytes of a package or of a taskset. If no version refers to the
+	// bytes after a day (`SERVICE_OBJECT_DAYS`), they are deleted.
 	SignEnvironmentUpload(context.Context, *SignEnvironmentUploadRequest) (*EnvironmentUpload, error)
-	// CreateEnvironmentVersion registers a manifest with the bytes that it refers to. The same content again returns the
-	// existing version; different content under its name is a conflict. While bytes are missing the version is
-	// `uploading`, and a repeated call continues once they are uploaded.
+	// CreateEnvironmentVersion registers a manifest with the bytes that it refers to. If a version with the same name and
+	// content exists, it returns that version, with 200. Other content under the same name is a conflict, except that it
+	// replaces a version that is `uploading` if the same user created that version, or 15 minutes after its creation.
+	// While bytes are missing, the version is `uploading`; repeat the call when they are uploaded. The server then checks
+	// them in the background.
 	CreateEnvironmentVersion(context.Context, *CreateEnvironmentVersionRequest) (*EnvironmentVersion, error)
-	// ListEnvironmentVersions lists the versions of an environment, newest first.
+	// ListEnvironmentVersions lists the versions of an environment in any state, newest first.
 	ListEnvironmentVersions(context.Context, *ListEnvironmentVersionsRequest) (*ListEnvironmentVersionsResponse, error)
+	// GetEnvironmentVersion returns a version in any state.
 	GetEnvironmentVersion(context.Context, *GetEnvironmentVersionRequest) (*EnvironmentVersion, error)
 	// DeprecateEnvironmentVersion takes a ready version out of use: no new binding can use it. A repeated call changes
-	// nothing.
+	// nothing. For a version in any other state, the call fails with a conflict.
 	DeprecateEnvironmentVersion(context.Context, *DeprecateEnvironmentVersionRequest) (*EnvironmentVersion, error)
 	mustEmbedUnimplementedEnvironmentServiceServer()
 }

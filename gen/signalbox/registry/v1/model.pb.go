@@ -8,6 +8,7 @@ package registryv1
 
 import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	v1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/v1"
 	_ "github.com/signalbox-dev/signalbox/gen/signalbox/options/v1"
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
@@ -26,18 +27,27 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Model is a named collection of versions.
 type Model struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	Id          string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Name        string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Project     string                 `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`
-	Owner       string                 `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
-	Description string                 `protobuf:"bytes,5,opt,name=description,proto3" json:"description,omitempty"`
-	// `chat`, `completion` or `embedding`.
-	Task          string                 `protobuf:"bytes,6,opt,name=task,proto3" json:"task,omitempty"`
-	LatestVersion *int32                 `protobuf:"varint,7,opt,name=latest_version,json=latestVersion,proto3,oneof" json:"latest_version,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// The version of each alias. `production` is the version in production.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the model, `mdl_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Name of the model, unique in its project.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Key of the project.
+	Project string `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`
+	// Username of the owner.
+	Owner string `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Free text for people; may be empty.
+	Description string `protobuf:"bytes,5,opt,name=description,proto3" json:"description,omitempty"`
+	// What the model is for: `chat`, `completion` or `embedding`. It selects the requests that probe engines of the
+	// model.
+	Task string `protobuf:"bytes,6,opt,name=task,proto3" json:"task,omitempty"`
+	// Number of the newest version with the status `ready` that is not archived; null if there is none.
+	LatestVersion *int32 `protobuf:"varint,7,opt,name=latest_version,json=latestVersion,proto3,oneof" json:"latest_version,omitempty"`
+	// When the model was created.
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// Number of the version of each alias. `production` is the version in production.
 	Aliases       map[string]int32 `protobuf:"bytes,9,rep,name=aliases,proto3" json:"aliases,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -136,32 +146,49 @@ func (x *Model) GetAliases() map[string]int32 {
 	return nil
 }
 
+// ModelVersion is a file of weights. Its bytes never change.
 type ModelVersion struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Id      string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	ModelId string                 `protobuf:"bytes,2,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	Version int32                  `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
-	// mdl/<project>/<name>@<version>
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the version, `mv_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Id of the model, `mdl_...`.
+	ModelId string `protobuf:"bytes,2,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// Number of the version, counted from 1.
+	Version int32 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	// Reference of the version, `mdl/<project>/<name>@<version>`. Jobs and solution applications use it. In place of the
+	// number, a reference may contain an alias or `latest`.
 	Ref string `protobuf:"bytes,4,opt,name=ref,proto3" json:"ref,omitempty"`
-	// `ready` or `rejected`.
-	Status       string  `protobuf:"bytes,5,opt,name=status,proto3" json:"status,omitempty"`
+	// `ready`: the file's header is valid. `rejected`: it is not, see `status_reason`; a rejected version can never be
+	// used.
+	Status string `protobuf:"bytes,5,opt,name=status,proto3" json:"status,omitempty"`
+	// Why the version was rejected; null if it is ready. Details are withheld if the version is protected.
 	StatusReason *string `protobuf:"bytes,6,opt,name=status_reason,json=statusReason,proto3,oneof" json:"status_reason,omitempty"`
-	// `candidate`, `production` or `archived`.
-	Lifecycle string       `protobuf:"bytes,7,opt,name=lifecycle,proto3" json:"lifecycle,omitempty"`
-	Source    *ModelSource `protobuf:"bytes,8,opt,name=source,proto3" json:"source,omitempty"`
-	// `gguf` or `safetensors`.
+	// `candidate`: neither in production nor archived. `production`: the version was promoted; at most one version of a
+	// model is in production. `archived`: new jobs and revisions cannot use the version.
+	Lifecycle string `protobuf:"bytes,7,opt,name=lifecycle,proto3" json:"lifecycle,omitempty"`
+	// The artifact from which the version was created.
+	Source *ModelSource `protobuf:"bytes,8,opt,name=source,proto3" json:"source,omitempty"`
+	// `gguf` for one file, or `safetensors` for one file or a Hugging Face folder.
 	Format string `protobuf:"bytes,9,opt,name=format,proto3" json:"format,omitempty"`
-	// sha256:<hex> of the weights' bytes.
-	Digest    string `protobuf:"bytes,10,opt,name=digest,proto3" json:"digest,omitempty"`
-	SizeBytes int64  `protobuf:"varint,11,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
-	// The metadata in the file's header: architecture, parameters, context_length, ...
-	Facts     []byte                 `protobuf:"bytes,12,opt,name=facts,proto3" json:"facts,omitempty"`
+	// sha256:<hex> of the file's bytes; of a folder, of its tar file. It is unique in the model.
+	Digest string `protobuf:"bytes,10,opt,name=digest,proto3" json:"digest,omitempty"`
+	// Size of the file in bytes.
+	SizeBytes int64 `protobuf:"varint,11,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	// The metadata in the file's header: `parameters`, `tensors` and, if the header states them, `architecture`, `name`,
+	// `dtype` (the type of most parameters), `context_length`, `embedding_length`, `block_count`, `vocab_size` and
+	// `chat_template_sha256`. A protected version has only the numbers. For a rejected version, the numbers are 0.
+	Facts []byte `protobuf:"bytes,12,opt,name=facts,proto3" json:"facts,omitempty"`
+	// When the version was created.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// sha256:<hex> of the card; null if there is none.
+	// sha256:<hex> of the newest revision of the card; null if there is none.
 	CardDigest *string `protobuf:"bytes,14,opt,name=card_digest,json=cardDigest,proto3,oneof" json:"card_digest,omitempty"`
-	// Who promoted it to production last, and when.
-	PromotedBy    *string                `protobuf:"bytes,15,opt,name=promoted_by,json=promotedBy,proto3,oneof" json:"promoted_by,omitempty"`
-	PromotedAt    *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=promoted_at,json=promotedAt,proto3" json:"promoted_at,omitempty"`
+	// Username of the user who last put the version into production; null if it never was.
+	PromotedBy *string `protobuf:"bytes,15,opt,name=promoted_by,json=promotedBy,proto3,oneof" json:"promoted_by,omitempty"`
+	// When the version was last put into production; null if it never was.
+	PromotedAt *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=promoted_at,json=promotedAt,proto3" json:"promoted_at,omitempty"`
+	// Whether the version comes from a protected run. Only users who may change every protected dataset that the run read
+	// can use it in jobs, deployments and playground sessions; the texts of its header and of its engines are withheld.
+	Protected     bool `protobuf:"varint,17,opt,name=protected,proto3" json:"protected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -308,10 +335,20 @@ func (x *ModelVersion) GetPromotedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *ModelVersion) GetProtected() bool {
+	if x != nil {
+		return x.Protected
+	}
+	return false
+}
+
+// ModelSource identifies an artifact of a run.
 type ModelSource struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	ArtifactId    string                 `protobuf:"bytes,2,opt,name=artifact_id,json=artifactId,proto3" json:"artifact_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the run, `run_...`.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Id of the artifact, `art_...`.
+	ArtifactId    string `protobuf:"bytes,2,opt,name=artifact_id,json=artifactId,proto3" json:"artifact_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -360,12 +397,16 @@ func (x *ModelSource) GetArtifactId() string {
 	return ""
 }
 
+// CreateModelRequest describes a new model.
 type CreateModelRequest struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	Name        string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Project     string                 `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
-	Description string                 `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
-	// If empty, `chat`.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the model, unique in its project. It cannot be changed.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// A project's key; if empty, `default`.
+	Project string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
+	// Free text for people; may be empty.
+	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
+	// What the model is for: `chat`, `completion` or `embedding`; if empty, `chat`. It cannot be changed.
 	Task          string `protobuf:"bytes,4,opt,name=task,proto3" json:"task,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -429,10 +470,13 @@ func (x *CreateModelRequest) GetTask() string {
 	return ""
 }
 
+// UpdateModelRequest contains the changes of a model.
 type UpdateModelRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ModelId       string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	Description   *string                `protobuf:"bytes,2,opt,name=description,proto3,oneof" json:"description,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the model, `mdl_...`.
+	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// The new description; if null, it does not change.
+	Description   *string `protobuf:"bytes,2,opt,name=description,proto3,oneof" json:"description,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -481,11 +525,19 @@ func (x *UpdateModelRequest) GetDescription() string {
 	return ""
 }
 
+// ListModelsRequest selects models.
 type ListModelsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Limit         *int32                 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
-	Name          *string                `protobuf:"bytes,3,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset *int32 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	// Only models with exactly this name.
+	Name *string `protobuf:"bytes,3,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	// Only models of this project, by its key or id.
+	Project *string `protobuf:"bytes,4,opt,name=project,proto3,oneof" json:"project,omitempty"`
+	// Only models whose name contains this text, ignoring case.
+	Q             *string `protobuf:"bytes,5,opt,name=q,proto3,oneof" json:"q,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -541,9 +593,25 @@ func (x *ListModelsRequest) GetName() string {
 	return ""
 }
 
+func (x *ListModelsRequest) GetProject() string {
+	if x != nil && x.Project != nil {
+		return *x.Project
+	}
+	return ""
+}
+
+func (x *ListModelsRequest) GetQ() string {
+	if x != nil && x.Q != nil {
+		return *x.Q
+	}
+	return ""
+}
+
+// ListModelsResponse is a page of models.
 type ListModelsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Models        []*Model               `protobuf:"bytes,1,rep,name=models,proto3" json:"models,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The models, newest first.
+	Models        []*Model `protobuf:"bytes,1,rep,name=models,proto3" json:"models,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -585,9 +653,11 @@ func (x *ListModelsResponse) GetModels() []*Model {
 	return nil
 }
 
+// GetModelRequest identifies a model.
 type GetModelRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ModelId       string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the model, `mdl_...`.
+	ModelId       string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -629,10 +699,15 @@ func (x *GetModelRequest) GetModelId() string {
 	return ""
 }
 
+// CreateModelVersionRequest describes a new version.
 type CreateModelVersionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ModelId       string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	Source        *ModelSource           `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the model, `mdl_...`.
+	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// The artifact with the weights, in the format `gguf` (one file) or `safetensors` (one file or a folder). The caller
+	// must be able to see the run. If the run is protected, the caller must be allowed to change every protected dataset
+	// that it read.
+	Source        *ModelSource `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -681,11 +756,15 @@ func (x *CreateModelVersionRequest) GetSource() *ModelSource {
 	return nil
 }
 
+// ListModelVersionsRequest selects versions of a model.
 type ListModelVersionsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ModelId       string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	Limit         *int32                 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the model, `mdl_...`.
+	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -741,9 +820,11 @@ func (x *ListModelVersionsRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListModelVersionsResponse is a page of versions.
 type ListModelVersionsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Versions      []*ModelVersion        `protobuf:"bytes,1,rep,name=versions,proto3" json:"versions,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The versions, newest first.
+	Versions      []*ModelVersion `protobuf:"bytes,1,rep,name=versions,proto3" json:"versions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -785,10 +866,13 @@ func (x *ListModelVersionsResponse) GetVersions() []*ModelVersion {
 	return nil
 }
 
+// GetModelVersionRequest identifies a version.
 type GetModelVersionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ModelId       string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	Version       int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the model, `mdl_...`.
+	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// Number of the version.
+	Version       int32 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -837,9 +921,11 @@ func (x *GetModelVersionRequest) GetVersion() int32 {
 	return 0
 }
 
+// DeleteModelRequest identifies a model.
 type DeleteModelRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ModelId       string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the model, `mdl_...`.
+	ModelId       string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -881,12 +967,16 @@ func (x *DeleteModelRequest) GetModelId() string {
 	return ""
 }
 
+// ListModelHistoryRequest selects entries of a model's history.
 type ListModelHistoryRequest struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	ModelId string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	Limit   *int32                 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset  *int32                 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
-	// Only changes until this time.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the model, `mdl_...`.
+	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	// Only changes until this time, inclusive; all changes if absent.
 	At            *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=at,proto3" json:"at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -950,9 +1040,11 @@ func (x *ListModelHistoryRequest) GetAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// ListModelHistoryResponse is a page of a model's history.
 type ListModelHistoryResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Entries       []*ModelChange         `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The changes, newest first.
+	Entries       []*ModelChange `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -997,18 +1089,27 @@ func (x *ListModelHistoryResponse) GetEntries() []*ModelChange {
 // ModelChange is one entry of a model's history.
 type ModelChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	At    *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
-	// `promoted`, `archived`, `unarchived`, `alias_set`, `alias_deleted`.
-	Action  string `protobuf:"bytes,3,opt,name=action,proto3" json:"action,omitempty"`
-	Version int32  `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
-	// The version that was in production before, or to which the alias pointed before.
-	PreviousVersion *int32  `protobuf:"varint,5,opt,name=previous_version,json=previousVersion,proto3,oneof" json:"previous_version,omitempty"`
-	Alias           *string `protobuf:"bytes,6,opt,name=alias,proto3,oneof" json:"alias,omitempty"`
-	Actor           string  `protobuf:"bytes,7,opt,name=actor,proto3" json:"actor,omitempty"`
-	Note            string  `protobuf:"bytes,8,opt,name=note,proto3" json:"note,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Id of the change's event, `evt_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// When the change was made.
+	At *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
+	// `promoted`: the version was put into production. `archived`, `unarchived`: the version was archived or made a
+	// candidate again. `alias_set`, `alias_deleted`: `alias` was pointed at the version or deleted.
+	Action string `protobuf:"bytes,3,opt,name=action,proto3" json:"action,omitempty"`
+	// Number of the version. With `alias_deleted`, the version to which the alias pointed.
+	Version int32 `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
+	// The version that was in production before, or to which the alias pointed before; null if there was none, and with
+	// `archived` and `unarchived`.
+	PreviousVersion *int32 `protobuf:"varint,5,opt,name=previous_version,json=previousVersion,proto3,oneof" json:"previous_version,omitempty"`
+	// The alias that was set or deleted; null for other changes. A promotion has no entry of its own for the alias
+	// `production`.
+	Alias *string `protobuf:"bytes,6,opt,name=alias,proto3,oneof" json:"alias,omitempty"`
+	// Username of the user who made the change.
+	Actor string `protobuf:"bytes,7,opt,name=actor,proto3" json:"actor,omitempty"`
+	// The reason that was given with the change; may be empty.
+	Note          string `protobuf:"bytes,8,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ModelChange) Reset() {
@@ -1097,11 +1198,15 @@ func (x *ModelChange) GetNote() string {
 	return ""
 }
 
+// SetModelAliasRequest points an alias at a version.
 type SetModelAliasRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ModelId       string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	Alias         string                 `protobuf:"bytes,2,opt,name=alias,proto3" json:"alias,omitempty"`
-	Version       int32                  `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the model, `mdl_...`.
+	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// Name of the alias. `production` and `latest` are reserved. A model can have at most 64 aliases.
+	Alias string `protobuf:"bytes,2,opt,name=alias,proto3" json:"alias,omitempty"`
+	// Number of the version. An archived version is refused.
+	Version       int32 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1157,10 +1262,13 @@ func (x *SetModelAliasRequest) GetVersion() int32 {
 	return 0
 }
 
+// DeleteModelAliasRequest identifies an alias.
 type DeleteModelAliasRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ModelId       string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	Alias         string                 `protobuf:"bytes,2,opt,name=alias,proto3" json:"alias,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the model, `mdl_...`.
+	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// Name of the alias. `production` and `latest` are reserved.
+	Alias         string `protobuf:"bytes,2,opt,name=alias,proto3" json:"alias,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1209,13 +1317,17 @@ func (x *DeleteModelAliasRequest) GetAlias() string {
 	return ""
 }
 
+// PromoteModelVersionRequest identifies a version and states what happens to the previous one.
 type PromoteModelVersionRequest struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	ModelId string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	Version int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	// The reason; it is kept in the history.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the model, `mdl_...`.
+	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// Number of the version. It must be ready and not archived.
+	Version int32 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// The reason; it is kept in the history. May be empty.
 	Note string `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
-	// Archive the version that was in production instead of making it a candidate.
+	// Archive the version that was in production instead of making it a candidate. If that version is in use, the call
+	// fails with a conflict.
 	ArchivePrevious bool `protobuf:"varint,4,opt,name=archive_previous,json=archivePrevious,proto3" json:"archive_previous,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1279,11 +1391,15 @@ func (x *PromoteModelVersionRequest) GetArchivePrevious() bool {
 	return false
 }
 
+// ArchiveModelVersionRequest identifies a version.
 type ArchiveModelVersionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ModelId       string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	Version       int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	Note          string                 `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the model, `mdl_...`.
+	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// Number of the version.
+	Version int32 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// The reason; it is kept in the history. May be empty.
+	Note          string `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1339,10 +1455,13 @@ func (x *ArchiveModelVersionRequest) GetNote() string {
 	return ""
 }
 
+// UnarchiveModelVersionRequest identifies a version.
 type UnarchiveModelVersionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ModelId       string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	Version       int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the model, `mdl_...`.
+	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// Number of the version.
+	Version       int32 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1391,12 +1510,17 @@ func (x *UnarchiveModelVersionRequest) GetVersion() int32 {
 	return 0
 }
 
+// ListModelFilesRequest selects files of a version.
 type ListModelFilesRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ModelId       string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	Version       int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	Limit         *int32                 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,4,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the model, `mdl_...`.
+	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// Number of the version.
+	Version int32 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,4,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1459,9 +1583,11 @@ func (x *ListModelFilesRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListModelFilesResponse is a page of files.
 type ListModelFilesResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Files         []*ModelFile           `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The files.
+	Files         []*ModelFile `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1503,13 +1629,135 @@ func (x *ListModelFilesResponse) GetFiles() []*ModelFile {
 	return nil
 }
 
+// ListModelDownloadsRequest selects files of a version.
+type ListModelDownloadsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the model, `mdl_...`.
+	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// Number of the version.
+	Version int32 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,4,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListModelDownloadsRequest) Reset() {
+	*x = ListModelDownloadsRequest{}
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListModelDownloadsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListModelDownloadsRequest) ProtoMessage() {}
+
+func (x *ListModelDownloadsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListModelDownloadsRequest.ProtoReflect.Descriptor instead.
+func (*ListModelDownloadsRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ListModelDownloadsRequest) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *ListModelDownloadsRequest) GetVersion() int32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *ListModelDownloadsRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+func (x *ListModelDownloadsRequest) GetOffset() int32 {
+	if x != nil && x.Offset != nil {
+		return *x.Offset
+	}
+	return 0
+}
+
+// ListModelDownloadsResponse is a page of files.
+type ListModelDownloadsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The files, each with a new signed URL.
+	Files         []*v1.Download `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListModelDownloadsResponse) Reset() {
+	*x = ListModelDownloadsResponse{}
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListModelDownloadsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListModelDownloadsResponse) ProtoMessage() {}
+
+func (x *ListModelDownloadsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListModelDownloadsResponse.ProtoReflect.Descriptor instead.
+func (*ListModelDownloadsResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ListModelDownloadsResponse) GetFiles() []*v1.Download {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+// ModelFile is one file of a version, as engines and jobs get it.
 type ModelFile struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	Path      string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	SizeBytes int64                  `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
-	// Lower-case hex.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the file; `model.tar` for a folder.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// Size of the file in bytes.
+	SizeBytes int64 `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	// SHA-256 of the file in lower-case hex.
 	Sha256 string `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"`
-	// Whether the bytes are a tar file of a folder.
+	// Whether the file is a tar file of a folder. Engines and jobs get it unpacked.
 	Packed        bool `protobuf:"varint,4,opt,name=packed,proto3" json:"packed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1517,7 +1765,7 @@ type ModelFile struct {
 
 func (x *ModelFile) Reset() {
 	*x = ModelFile{}
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[23]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1529,7 +1777,7 @@ func (x *ModelFile) String() string {
 func (*ModelFile) ProtoMessage() {}
 
 func (x *ModelFile) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[23]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1542,7 +1790,7 @@ func (x *ModelFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelFile.ProtoReflect.Descriptor instead.
 func (*ModelFile) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{23}
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ModelFile) GetPath() string {
@@ -1573,21 +1821,26 @@ func (x *ModelFile) GetPacked() bool {
 	return false
 }
 
+// ModelCard is one revision of the card of a version.
 type ModelCard struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	ModelId string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	Version int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	// Counted from 1.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the model, `mdl_...`.
+	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// Number of the version.
+	Version int32 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// Number of the revision, counted from 1; at most 1,000.
 	Revision int32 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
 	// The complete text as it was written.
 	Content string `protobuf:"bytes,4,opt,name=content,proto3" json:"content,omitempty"`
-	// The front matter as JSON; null if there is none.
+	// The front matter as a JSON object; null if there is none.
 	FrontMatter []byte `protobuf:"bytes,5,opt,name=front_matter,json=frontMatter,proto3" json:"front_matter,omitempty"`
-	// The markdown after the front matter.
+	// The Markdown after the front matter.
 	Body string `protobuf:"bytes,6,opt,name=body,proto3" json:"body,omitempty"`
-	// sha256:<hex> of the text.
-	Digest        string                 `protobuf:"bytes,7,opt,name=digest,proto3" json:"digest,omitempty"`
-	Author        string                 `protobuf:"bytes,8,opt,name=author,proto3" json:"author,omitempty"`
+	// sha256:<hex> of `content`.
+	Digest string `protobuf:"bytes,7,opt,name=digest,proto3" json:"digest,omitempty"`
+	// Username of the user who wrote the revision.
+	Author string `protobuf:"bytes,8,opt,name=author,proto3" json:"author,omitempty"`
+	// When the revision was written.
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1595,7 +1848,7 @@ type ModelCard struct {
 
 func (x *ModelCard) Reset() {
 	*x = ModelCard{}
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[24]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1607,7 +1860,7 @@ func (x *ModelCard) String() string {
 func (*ModelCard) ProtoMessage() {}
 
 func (x *ModelCard) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[24]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1620,7 +1873,7 @@ func (x *ModelCard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelCard.ProtoReflect.Descriptor instead.
 func (*ModelCard) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{24}
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ModelCard) GetModelId() string {
@@ -1686,11 +1939,14 @@ func (x *ModelCard) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// GetModelCardRequest identifies a revision of a card.
 type GetModelCardRequest struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	ModelId string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	Version int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	// If absent, the newest one.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the model, `mdl_...`.
+	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// Number of the version.
+	Version int32 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// Number of the revision; if absent, the newest revision.
 	Revision      *int32 `protobuf:"varint,3,opt,name=revision,proto3,oneof" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1698,7 +1954,7 @@ type GetModelCardRequest struct {
 
 func (x *GetModelCardRequest) Reset() {
 	*x = GetModelCardRequest{}
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[25]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1710,7 +1966,7 @@ func (x *GetModelCardRequest) String() string {
 func (*GetModelCardRequest) ProtoMessage() {}
 
 func (x *GetModelCardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[25]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1723,7 +1979,7 @@ func (x *GetModelCardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelCardRequest.ProtoReflect.Descriptor instead.
 func (*GetModelCardRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{25}
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetModelCardRequest) GetModelId() string {
@@ -1747,11 +2003,15 @@ func (x *GetModelCardRequest) GetRevision() int32 {
 	return 0
 }
 
+// PutModelCardRequest contains the text of a card.
 type PutModelCardRequest struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	ModelId string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	Version int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	// Markdown; YAML between two lines of `---` at the beginning is its front matter.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the model, `mdl_...`.
+	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// Number of the version.
+	Version int32 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// Markdown, at most 256 KiB. YAML between two lines of `---` at the beginning is its front matter: a mapping of at
+	// most 64 KiB and 10,000 values, without duplicate keys.
 	Content       string `protobuf:"bytes,3,opt,name=content,proto3" json:"content,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1759,7 +2019,7 @@ type PutModelCardRequest struct {
 
 func (x *PutModelCardRequest) Reset() {
 	*x = PutModelCardRequest{}
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[26]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1771,7 +2031,7 @@ func (x *PutModelCardRequest) String() string {
 func (*PutModelCardRequest) ProtoMessage() {}
 
 func (x *PutModelCardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_model_proto_msgTypes[26]
+	mi := &file_signalbox_registry_v1_model_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1784,7 +2044,7 @@ func (x *PutModelCardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutModelCardRequest.ProtoReflect.Descriptor instead.
 func (*PutModelCardRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{26}
+	return file_signalbox_registry_v1_model_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PutModelCardRequest) GetModelId() string {
@@ -1812,7 +2072,7 @@ var File_signalbox_registry_v1_model_proto protoreflect.FileDescriptor
 
 const file_signalbox_registry_v1_model_proto_rawDesc = "" +
 	"\n" +
-	"!signalbox/registry/v1/model.proto\x12\x15signalbox.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/options/v1/options.proto\"\x8c\x03\n" +
+	"!signalbox/registry/v1/model.proto\x12\x15signalbox.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/common/v1/download.proto\x1a\"signalbox/options/v1/options.proto\"\x8c\x03\n" +
 	"\x05Model\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
@@ -1827,7 +2087,7 @@ const file_signalbox_registry_v1_model_proto_rawDesc = "" +
 	"\fAliasesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01B\x11\n" +
-	"\x0f_latest_version\"\xe2\x04\n" +
+	"\x0f_latest_version\"\x80\x05\n" +
 	"\fModelVersion\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
 	"\bmodel_id\x18\x02 \x01(\tR\amodelId\x12\x18\n" +
@@ -1850,7 +2110,8 @@ const file_signalbox_registry_v1_model_proto_rawDesc = "" +
 	"\vpromoted_by\x18\x0f \x01(\tH\x02R\n" +
 	"promotedBy\x88\x01\x01\x12;\n" +
 	"\vpromoted_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"promotedAtB\x10\n" +
+	"promotedAt\x12\x1c\n" +
+	"\tprotected\x18\x11 \x01(\bR\tprotectedB\x10\n" +
 	"\x0e_status_reasonB\x0e\n" +
 	"\f_card_digestB\x0e\n" +
 	"\f_promoted_by\"W\n" +
@@ -1867,15 +2128,21 @@ const file_signalbox_registry_v1_model_proto_rawDesc = "" +
 	"\x12UpdateModelRequest\x12\"\n" +
 	"\bmodel_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\amodelId\x12/\n" +
 	"\vdescription\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80 H\x00R\vdescription\x88\x01\x01B\x0e\n" +
-	"\f_description\"\xa5\x01\n" +
+	"\f_description\"\x80\x02\n" +
 	"\x11ListModelsRequest\x12%\n" +
 	"\x05limit\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
 	"\x06offset\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01\x12!\n" +
-	"\x04name\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01H\x02R\x04name\x88\x01\x01B\b\n" +
+	"\x04name\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01H\x02R\x04name\x88\x01\x01\x12(\n" +
+	"\aproject\x18\x04 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x03R\aproject\x88\x01\x01\x12\x1d\n" +
+	"\x01q\x18\x05 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x04R\x01q\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
 	"\a_offsetB\a\n" +
-	"\x05_name\"J\n" +
+	"\x05_nameB\n" +
+	"\n" +
+	"\b_projectB\x04\n" +
+	"\x02_q\"J\n" +
 	"\x12ListModelsResponse\x124\n" +
 	"\x06models\x18\x01 \x03(\v2\x1c.signalbox.registry.v1.ModelR\x06models\"5\n" +
 	"\x0fGetModelRequest\x12\"\n" +
@@ -1946,7 +2213,17 @@ const file_signalbox_registry_v1_model_proto_rawDesc = "" +
 	"\x06_limitB\t\n" +
 	"\a_offset\"P\n" +
 	"\x16ListModelFilesResponse\x126\n" +
-	"\x05files\x18\x01 \x03(\v2 .signalbox.registry.v1.ModelFileR\x05files\"n\n" +
+	"\x05files\x18\x01 \x03(\v2 .signalbox.registry.v1.ModelFileR\x05files\"\xc8\x01\n" +
+	"\x19ListModelDownloadsRequest\x12\"\n" +
+	"\bmodel_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\amodelId\x12!\n" +
+	"\aversion\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\aversion\x12%\n" +
+	"\x05limit\x18\x03 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
+	"\x06offset\x18\x04 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01B\b\n" +
+	"\x06_limitB\t\n" +
+	"\a_offset\"Q\n" +
+	"\x1aListModelDownloadsResponse\x123\n" +
+	"\x05files\x18\x01 \x03(\v2\x1d.signalbox.common.v1.DownloadR\x05files\"n\n" +
 	"\tModelFile\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1d\n" +
 	"\n" +
@@ -1972,16 +2249,17 @@ const file_signalbox_registry_v1_model_proto_rawDesc = "" +
 	"\x13PutModelCardRequest\x12\"\n" +
 	"\bmodel_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\amodelId\x12!\n" +
 	"\aversion\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\aversion\x12%\n" +
-	"\acontent\x18\x03 \x01(\tB\v\xbaH\br\x06\x10\x01(\x80\x80\x10R\acontent2\xd2\x16\n" +
+	"\acontent\x18\x03 \x01(\tB\v\xbaH\br\x06\x10\x01(\x80\x80\x10R\acontent2\xa8\x18\n" +
 	"\fModelService\x12\x82\x01\n" +
 	"\vCreateModel\x12).signalbox.registry.v1.CreateModelRequest\x1a\x1c.signalbox.registry.v1.Model\"*\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
 	"\x04\x90\x03\x99\x03\x82\xd3\xe4\x93\x02\x10:\x01*\"\v/api/models\x12\x8b\x01\n" +
 	"\n" +
 	"ListModels\x12(.signalbox.registry.v1.ListModelsRequest\x1a).signalbox.registry.v1.ListModelsResponse\"(\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x15b\x06models\x12\v/api/models\x90\x02\x01\x12\x85\x01\n" +
 	"\bGetModel\x12&.signalbox.registry.v1.GetModelRequest\x1a\x1c.signalbox.registry.v1.Model\"3\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x18\x12\x16/api/models/{model_id}\x90\x02\x01\x12\xb5\x01\n" +
-	"\x12CreateModelVersion\x120.signalbox.registry.v1.CreateModelVersionRequest\x1a#.signalbox.registry.v1.ModelVersion\"H\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
-	"\x06\x90\x03\x94\x03\x99\x03\x82\xc8\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x18\x12\x16/api/models/{model_id}\x90\x02\x01\x12\xb7\x01\n" +
+	"\x12CreateModelVersion\x120.signalbox.registry.v1.CreateModelVersionRequest\x1a#.signalbox.registry.v1.ModelVersion\"J\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\n" +
+	"\n" +
+	"\b\x90\x03\x94\x03\x99\x03\xf6\x03\x82\xc8\x18\x04\n" +
 	"\x02\xc8\x01\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/api/models/{model_id}/versions\x12\xbe\x01\n" +
 	"\x11ListModelVersions\x12/.signalbox.registry.v1.ListModelVersionsRequest\x1a0.signalbox.registry.v1.ListModelVersionsResponse\"F\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x02+b\bversions\x12\x1f/api/models/{model_id}/versions\x90\x02\x01\x12\xad\x01\n" +
@@ -2004,7 +2282,9 @@ const file_signalbox_registry_v1_model_proto_rawDesc = "" +
 	"\x15UnarchiveModelVersion\x123.signalbox.registry.v1.UnarchiveModelVersionRequest\x1a#.signalbox.registry.v1.ModelVersion\"O\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
 	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x025\"3/api/models/{model_id}/versions/{version}/unarchive\x12\xc2\x01\n" +
 	"\x0eListModelFiles\x12,.signalbox.registry.v1.ListModelFilesRequest\x1a-.signalbox.registry.v1.ListModelFilesResponse\"S\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x028b\x05files\x12//api/models/{model_id}/versions/{version}/files\x90\x02\x01\x12\xa9\x01\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x028b\x05files\x12//api/models/{model_id}/versions/{version}/files\x90\x02\x01\x12\xd1\x01\n" +
+	"\x12ListModelDownloads\x120.signalbox.registry.v1.ListModelDownloadsRequest\x1a1.signalbox.registry.v1.ListModelDownloadsResponse\"V\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02;b\x05files\x122/api/models/{model_id}/versions/{version}/download\x90\x02\x01\x12\xa9\x01\n" +
 	"\fGetModelCard\x12*.signalbox.registry.v1.GetModelCardRequest\x1a .signalbox.registry.v1.ModelCard\"K\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x020\x12./api/models/{model_id}/versions/{version}/card\x90\x02\x01\x12\xab\x01\n" +
 	"\fPutModelCard\x12*.signalbox.registry.v1.PutModelCardRequest\x1a .signalbox.registry.v1.ModelCard\"M\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
@@ -2022,7 +2302,7 @@ func file_signalbox_registry_v1_model_proto_rawDescGZIP() []byte {
 	return file_signalbox_registry_v1_model_proto_rawDescData
 }
 
-var file_signalbox_registry_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_signalbox_registry_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_signalbox_registry_v1_model_proto_goTypes = []any{
 	(*Model)(nil),                        // 0: signalbox.registry.v1.Model
 	(*ModelVersion)(nil),                 // 1: signalbox.registry.v1.ModelVersion
@@ -2047,67 +2327,73 @@ var file_signalbox_registry_v1_model_proto_goTypes = []any{
 	(*UnarchiveModelVersionRequest)(nil), // 20: signalbox.registry.v1.UnarchiveModelVersionRequest
 	(*ListModelFilesRequest)(nil),        // 21: signalbox.registry.v1.ListModelFilesRequest
 	(*ListModelFilesResponse)(nil),       // 22: signalbox.registry.v1.ListModelFilesResponse
-	(*ModelFile)(nil),                    // 23: signalbox.registry.v1.ModelFile
-	(*ModelCard)(nil),                    // 24: signalbox.registry.v1.ModelCard
-	(*GetModelCardRequest)(nil),          // 25: signalbox.registry.v1.GetModelCardRequest
-	(*PutModelCardRequest)(nil),          // 26: signalbox.registry.v1.PutModelCardRequest
-	nil,                                  // 27: signalbox.registry.v1.Model.AliasesEntry
-	(*timestamppb.Timestamp)(nil),        // 28: google.protobuf.Timestamp
-	(*emptypb.Empty)(nil),                // 29: google.protobuf.Empty
+	(*ListModelDownloadsRequest)(nil),    // 23: signalbox.registry.v1.ListModelDownloadsRequest
+	(*ListModelDownloadsResponse)(nil),   // 24: signalbox.registry.v1.ListModelDownloadsResponse
+	(*ModelFile)(nil),                    // 25: signalbox.registry.v1.ModelFile
+	(*ModelCard)(nil),                    // 26: signalbox.registry.v1.ModelCard
+	(*GetModelCardRequest)(nil),          // 27: signalbox.registry.v1.GetModelCardRequest
+	(*PutModelCardRequest)(nil),          // 28: signalbox.registry.v1.PutModelCardRequest
+	nil,                                  // 29: signalbox.registry.v1.Model.AliasesEntry
+	(*timestamppb.Timestamp)(nil),        // 30: google.protobuf.Timestamp
+	(*v1.Download)(nil),                  // 31: signalbox.common.v1.Download
+	(*emptypb.Empty)(nil),                // 32: google.protobuf.Empty
 }
 var file_signalbox_registry_v1_model_proto_depIdxs = []int32{
-	28, // 0: signalbox.registry.v1.Model.created_at:type_name -> google.protobuf.Timestamp
-	27, // 1: signalbox.registry.v1.Model.aliases:type_name -> signalbox.registry.v1.Model.AliasesEntry
+	30, // 0: signalbox.registry.v1.Model.created_at:type_name -> google.protobuf.Timestamp
+	29, // 1: signalbox.registry.v1.Model.aliases:type_name -> signalbox.registry.v1.Model.AliasesEntry
 	2,  // 2: signalbox.registry.v1.ModelVersion.source:type_name -> signalbox.registry.v1.ModelSource
-	28, // 3: signalbox.registry.v1.ModelVersion.created_at:type_name -> google.protobuf.Timestamp
-	28, // 4: signalbox.registry.v1.ModelVersion.promoted_at:type_name -> google.protobuf.Timestamp
+	30, // 3: signalbox.registry.v1.ModelVersion.created_at:type_name -> google.protobuf.Timestamp
+	30, // 4: signalbox.registry.v1.ModelVersion.promoted_at:type_name -> google.protobuf.Timestamp
 	0,  // 5: signalbox.registry.v1.ListModelsResponse.models:type_name -> signalbox.registry.v1.Model
 	2,  // 6: signalbox.registry.v1.CreateModelVersionRequest.source:type_name -> signalbox.registry.v1.ModelSource
 	1,  // 7: signalbox.registry.v1.ListModelVersionsResponse.versions:type_name -> signalbox.registry.v1.ModelVersion
-	28, // 8: signalbox.registry.v1.ListModelHistoryRequest.at:type_name -> google.protobuf.Timestamp
+	30, // 8: signalbox.registry.v1.ListModelHistoryRequest.at:type_name -> google.protobuf.Timestamp
 	15, // 9: signalbox.registry.v1.ListModelHistoryResponse.entries:type_name -> signalbox.registry.v1.ModelChange
-	28, // 10: signalbox.registry.v1.ModelChange.at:type_name -> google.protobuf.Timestamp
-	23, // 11: signalbox.registry.v1.ListModelFilesResponse.files:type_name -> signalbox.registry.v1.ModelFile
-	28, // 12: signalbox.registry.v1.ModelCard.created_at:type_name -> google.protobuf.Timestamp
-	3,  // 13: signalbox.registry.v1.ModelService.CreateModel:input_type -> signalbox.registry.v1.CreateModelRequest
-	5,  // 14: signalbox.registry.v1.ModelService.ListModels:input_type -> signalbox.registry.v1.ListModelsRequest
-	7,  // 15: signalbox.registry.v1.ModelService.GetModel:input_type -> signalbox.registry.v1.GetModelRequest
-	8,  // 16: signalbox.registry.v1.ModelService.CreateModelVersion:input_type -> signalbox.registry.v1.CreateModelVersionRequest
-	9,  // 17: signalbox.registry.v1.ModelService.ListModelVersions:input_type -> signalbox.registry.v1.ListModelVersionsRequest
-	11, // 18: signalbox.registry.v1.ModelService.GetModelVersion:input_type -> signalbox.registry.v1.GetModelVersionRequest
-	4,  // 19: signalbox.registry.v1.ModelService.UpdateModel:input_type -> signalbox.registry.v1.UpdateModelRequest
-	12, // 20: signalbox.registry.v1.ModelService.DeleteModel:input_type -> signalbox.registry.v1.DeleteModelRequest
-	13, // 21: signalbox.registry.v1.ModelService.ListModelHistory:input_type -> signalbox.registry.v1.ListModelHistoryRequest
-	16, // 22: signalbox.registry.v1.ModelService.SetModelAlias:input_type -> signalbox.registry.v1.SetModelAliasRequest
-	17, // 23: signalbox.registry.v1.ModelService.DeleteModelAlias:input_type -> signalbox.registry.v1.DeleteModelAliasRequest
-	18, // 24: signalbox.registry.v1.ModelService.PromoteModelVersion:input_type -> signalbox.registry.v1.PromoteModelVersionRequest
-	19, // 25: signalbox.registry.v1.ModelService.ArchiveModelVersion:input_type -> signalbox.registry.v1.ArchiveModelVersionRequest
-	20, // 26: signalbox.registry.v1.ModelService.UnarchiveModelVersion:input_type -> signalbox.registry.v1.UnarchiveModelVersionRequest
-	21, // 27: signalbox.registry.v1.ModelService.ListModelFiles:input_type -> signalbox.registry.v1.ListModelFilesRequest
-	25, // 28: signalbox.registry.v1.ModelService.GetModelCard:input_type -> signalbox.registry.v1.GetModelCardRequest
-	26, // 29: signalbox.registry.v1.ModelService.PutModelCard:input_type -> signalbox.registry.v1.PutModelCardRequest
-	0,  // 30: signalbox.registry.v1.ModelService.CreateModel:output_type -> signalbox.registry.v1.Model
-	6,  // 31: signalbox.registry.v1.ModelService.ListModels:output_type -> signalbox.registry.v1.ListModelsResponse
-	0,  // 32: signalbox.registry.v1.ModelService.GetModel:output_type -> signalbox.registry.v1.Model
-	1,  // 33: signalbox.registry.v1.ModelService.CreateModelVersion:output_type -> signalbox.registry.v1.ModelVersion
-	10, // 34: signalbox.registry.v1.ModelService.ListModelVersions:output_type -> signalbox.registry.v1.ListModelVersionsResponse
-	1,  // 35: signalbox.registry.v1.ModelService.GetModelVersion:output_type -> signalbox.registry.v1.ModelVersion
-	0,  // 36: signalbox.registry.v1.ModelService.UpdateModel:output_type -> signalbox.registry.v1.Model
-	29, // 37: signalbox.registry.v1.ModelService.DeleteModel:output_type -> google.protobuf.Empty
-	14, // 38: signalbox.registry.v1.ModelService.ListModelHistory:output_type -> signalbox.registry.v1.ListModelHistoryResponse
-	0,  // 39: signalbox.registry.v1.ModelService.SetModelAlias:output_type -> signalbox.registry.v1.Model
-	29, // 40: signalbox.registry.v1.ModelService.DeleteModelAlias:output_type -> google.protobuf.Empty
-	1,  // 41: signalbox.registry.v1.ModelService.PromoteModelVersion:output_type -> signalbox.registry.v1.ModelVersion
-	1,  // 42: signalbox.registry.v1.ModelService.ArchiveModelVersion:output_type -> signalbox.registry.v1.ModelVersion
-	1,  // 43: signalbox.registry.v1.ModelService.UnarchiveModelVersion:output_type -> signalbox.registry.v1.ModelVersion
-	22, // 44: signalbox.registry.v1.ModelService.ListModelFiles:output_type -> signalbox.registry.v1.ListModelFilesResponse
-	24, // 45: signalbox.registry.v1.ModelService.GetModelCard:output_type -> signalbox.registry.v1.ModelCard
-	24, // 46: signalbox.registry.v1.ModelService.PutModelCard:output_type -> signalbox.registry.v1.ModelCard
-	30, // [30:47] is the sub-list for method output_type
-	13, // [13:30] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	30, // 10: signalbox.registry.v1.ModelChange.at:type_name -> google.protobuf.Timestamp
+	25, // 11: signalbox.registry.v1.ListModelFilesResponse.files:type_name -> signalbox.registry.v1.ModelFile
+	31, // 12: signalbox.registry.v1.ListModelDownloadsResponse.files:type_name -> signalbox.common.v1.Download
+	30, // 13: signalbox.registry.v1.ModelCard.created_at:type_name -> google.protobuf.Timestamp
+	3,  // 14: signalbox.registry.v1.ModelService.CreateModel:input_type -> signalbox.registry.v1.CreateModelRequest
+	5,  // 15: signalbox.registry.v1.ModelService.ListModels:input_type -> signalbox.registry.v1.ListModelsRequest
+	7,  // 16: signalbox.registry.v1.ModelService.GetModel:input_type -> signalbox.registry.v1.GetModelRequest
+	8,  // 17: signalbox.registry.v1.ModelService.CreateModelVersion:input_type -> signalbox.registry.v1.CreateModelVersionRequest
+	9,  // 18: signalbox.registry.v1.ModelService.ListModelVersions:input_type -> signalbox.registry.v1.ListModelVersionsRequest
+	11, // 19: signalbox.registry.v1.ModelService.GetModelVersion:input_type -> signalbox.registry.v1.GetModelVersionRequest
+	4,  // 20: signalbox.registry.v1.ModelService.UpdateModel:input_type -> signalbox.registry.v1.UpdateModelRequest
+	12, // 21: signalbox.registry.v1.ModelService.DeleteModel:input_type -> signalbox.registry.v1.DeleteModelRequest
+	13, // 22: signalbox.registry.v1.ModelService.ListModelHistory:input_type -> signalbox.registry.v1.ListModelHistoryRequest
+	16, // 23: signalbox.registry.v1.ModelService.SetModelAlias:input_type -> signalbox.registry.v1.SetModelAliasRequest
+	17, // 24: signalbox.registry.v1.ModelService.DeleteModelAlias:input_type -> signalbox.registry.v1.DeleteModelAliasRequest
+	18, // 25: signalbox.registry.v1.ModelService.PromoteModelVersion:input_type -> signalbox.registry.v1.PromoteModelVersionRequest
+	19, // 26: signalbox.registry.v1.ModelService.ArchiveModelVersion:input_type -> signalbox.registry.v1.ArchiveModelVersionRequest
+	20, // 27: signalbox.registry.v1.ModelService.UnarchiveModelVersion:input_type -> signalbox.registry.v1.UnarchiveModelVersionRequest
+	21, // 28: signalbox.registry.v1.ModelService.ListModelFiles:input_type -> signalbox.registry.v1.ListModelFilesRequest
+	23, // 29: signalbox.registry.v1.ModelService.ListModelDownloads:input_type -> signalbox.registry.v1.ListModelDownloadsRequest
+	27, // 30: signalbox.registry.v1.ModelService.GetModelCard:input_type -> signalbox.registry.v1.GetModelCardRequest
+	28, // 31: signalbox.registry.v1.ModelService.PutModelCard:input_type -> signalbox.registry.v1.PutModelCardRequest
+	0,  // 32: signalbox.registry.v1.ModelService.CreateModel:output_type -> signalbox.registry.v1.Model
+	6,  // 33: signalbox.registry.v1.ModelService.ListModels:output_type -> signalbox.registry.v1.ListModelsResponse
+	0,  // 34: signalbox.registry.v1.ModelService.GetModel:output_type -> signalbox.registry.v1.Model
+	1,  // 35: signalbox.registry.v1.ModelService.CreateModelVersion:output_type -> signalbox.registry.v1.ModelVersion
+	10, // 36: signalbox.registry.v1.ModelService.ListModelVersions:output_type -> signalbox.registry.v1.ListModelVersionsResponse
+	1,  // 37: signalbox.registry.v1.ModelService.GetModelVersion:output_type -> signalbox.registry.v1.ModelVersion
+	0,  // 38: signalbox.registry.v1.ModelService.UpdateModel:output_type -> signalbox.registry.v1.Model
+	32, // 39: signalbox.registry.v1.ModelService.DeleteModel:output_type -> google.protobuf.Empty
+	14, // 40: signalbox.registry.v1.ModelService.ListModelHistory:output_type -> signalbox.registry.v1.ListModelHistoryResponse
+	0,  // 41: signalbox.registry.v1.ModelService.SetModelAlias:output_type -> signalbox.registry.v1.Model
+	32, // 42: signalbox.registry.v1.ModelService.DeleteModelAlias:output_type -> google.protobuf.Empty
+	1,  // 43: signalbox.registry.v1.ModelService.PromoteModelVersion:output_type -> signalbox.registry.v1.ModelVersion
+	1,  // 44: signalbox.registry.v1.ModelService.ArchiveModelVersion:output_type -> signalbox.registry.v1.ModelVersion
+	1,  // 45: signalbox.registry.v1.ModelService.UnarchiveModelVersion:output_type -> signalbox.registry.v1.ModelVersion
+	22, // 46: signalbox.registry.v1.ModelService.ListModelFiles:output_type -> signalbox.registry.v1.ListModelFilesResponse
+	24, // 47: signalbox.registry.v1.ModelService.ListModelDownloads:output_type -> signalbox.registry.v1.ListModelDownloadsResponse
+	26, // 48: signalbox.registry.v1.ModelService.GetModelCard:output_type -> signalbox.registry.v1.ModelCard
+	26, // 49: signalbox.registry.v1.ModelService.PutModelCard:output_type -> signalbox.registry.v1.ModelCard
+	32, // [32:50] is the sub-list for method output_type
+	14, // [14:32] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_registry_v1_model_proto_init() }
@@ -2123,14 +2409,15 @@ func file_signalbox_registry_v1_model_proto_init() {
 	file_signalbox_registry_v1_model_proto_msgTypes[13].OneofWrappers = []any{}
 	file_signalbox_registry_v1_model_proto_msgTypes[15].OneofWrappers = []any{}
 	file_signalbox_registry_v1_model_proto_msgTypes[21].OneofWrappers = []any{}
-	file_signalbox_registry_v1_model_proto_msgTypes[25].OneofWrappers = []any{}
+	file_signalbox_registry_v1_model_proto_msgTypes[23].OneofWrappers = []any{}
+	file_signalbox_registry_v1_model_proto_msgTypes[27].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_registry_v1_model_proto_rawDesc), len(file_signalbox_registry_v1_model_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

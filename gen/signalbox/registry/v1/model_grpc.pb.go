@@ -35,6 +35,7 @@ const (
 	ModelService_ArchiveModelVersion_FullMethodName   = "/signalbox.registry.v1.ModelService/ArchiveModelVersion"
 	ModelService_UnarchiveModelVersion_FullMethodName = "/signalbox.registry.v1.ModelService/UnarchiveModelVersion"
 	ModelService_ListModelFiles_FullMethodName        = "/signalbox.registry.v1.ModelService/ListModelFiles"
+	ModelService_ListModelDownloads_FullMethodName    = "/signalbox.registry.v1.ModelService/ListModelDownloads"
 	ModelService_GetModelCard_FullMethodName          = "/signalbox.registry.v1.ModelService/GetModelCard"
 	ModelService_PutModelCard_FullMethodName          = "/signalbox.registry.v1.ModelService/PutModelCard"
 )
@@ -45,42 +46,54 @@ const (
 //
 // ModelService manages the models that runs produced.
 type ModelServiceClient interface {
+	// CreateModel creates a model without versions.
 	CreateModel(ctx context.Context, in *CreateModelRequest, opts ...grpc.CallOption) (*Model, error)
-	// ListModels lists models, newest first.
+	// ListModels lists the models that the caller may see, newest first.
 	ListModels(ctx context.Context, in *ListModelsRequest, opts ...grpc.CallOption) (*ListModelsResponse, error)
+	// GetModel returns a model.
 	GetModel(ctx context.Context, in *GetModelRequest, opts ...grpc.CallOption) (*Model, error)
-	// CreateModelVersion creates a version from an artifact of a run. Registering the same artifact again returns the
-	// existing version, with 200.
+	// CreateModelVersion creates a version from an artifact of a run. If the model already has a version with the same
+	// bytes, it returns that version, with 200. A version whose file is not valid in its format is created too, with the
+	// status `rejected`.
 	CreateModelVersion(ctx context.Context, in *CreateModelVersionRequest, opts ...grpc.CallOption) (*ModelVersion, error)
-	// ListModelVersions lists the versions of a model, newest first.
+	// ListModelVersions lists the versions of a model, rejected and archived ones included, newest first.
 	ListModelVersions(ctx context.Context, in *ListModelVersionsRequest, opts ...grpc.CallOption) (*ListModelVersionsResponse, error)
+	// GetModelVersion returns a version.
 	GetModelVersion(ctx context.Context, in *GetModelVersionRequest, opts ...grpc.CallOption) (*ModelVersion, error)
 	// UpdateModel changes the description of a model.
 	UpdateModel(ctx context.Context, in *UpdateModelRequest, opts ...grpc.CallOption) (*Model, error)
-	// DeleteModel deletes a model and its versions. If a version is deployed, used by a live job or open in a playground
-	// session, it is a conflict that lists the uses. A model that was referenced in the past is kept as a hidden row.
+	// DeleteModel deletes a model and its versions; its name can be used again. If a version is deployed, used by an
+	// unfinished job or open in a playground session, the call fails with a conflict that lists the uses. The rows of a
+	// model that a revision refers to are kept, but hidden.
 	DeleteModel(ctx context.Context, in *DeleteModelRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	// ListModelHistory lists the changes of a model's versions and aliases, newest first. With `at`, it omits later
-	// changes; the first promotion in the response is then that of the version that was in production at that time.
+	// changes. The first promotion in that list shows which version was in production at that time, unless an entry above
+	// it archives that version.
 	ListModelHistory(ctx context.Context, in *ListModelHistoryRequest, opts ...grpc.CallOption) (*ListModelHistoryResponse, error)
-	// SetModelAlias points an alias at a version. `production` and `latest` are set automatically.
+	// SetModelAlias points an alias at a version; an existing alias moves. `production` and `latest` are reserved:
+	// promotion sets `production`, and `latest` in a reference is the newest version that can be used.
 	SetModelAlias(ctx context.Context, in *SetModelAliasRequest, opts ...grpc.CallOption) (*Model, error)
-	// DeleteModelAlias deletes an alias.
+	// DeleteModelAlias deletes an alias. `production` and `latest` are reserved.
 	DeleteModelAlias(ctx context.Context, in *DeleteModelAliasRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
-	// PromoteModelVersion puts a version into production; the previous one becomes a candidate again, or is archived.
-	// Promoting the version in production changes nothing.
+	// PromoteModelVersion puts a ready version into production. The version that was in production becomes a candidate
+	// again, or is archived. Promoting the version that is in production changes nothing.
 	PromoteModelVersion(ctx context.Context, in *PromoteModelVersionRequest, opts ...grpc.CallOption) (*ModelVersion, error)
-	// ArchiveModelVersion archives a version: new jobs and revisions can no longer use it. If it is deployed, used by an
-	// unfinished job or open in a playground session, it is a conflict that lists the uses.
+	// ArchiveModelVersion archives a version and deletes its aliases: new jobs and revisions can no longer use it. If the
+	// version is deployed, used by an unfinished job or open in a playground session, the call fails with a conflict that
+	// lists the uses. A repeated call changes nothing.
 	ArchiveModelVersion(ctx context.Context, in *ArchiveModelVersionRequest, opts ...grpc.CallOption) (*ModelVersion, error)
-	// UnarchiveModelVersion makes an archived version a candidate again.
+	// UnarchiveModelVersion makes an archived version a candidate again. Its former aliases stay deleted. For a version
+	// that is not archived, it changes nothing.
 	UnarchiveModelVersion(ctx context.Context, in *UnarchiveModelVersionRequest, opts ...grpc.CallOption) (*ModelVersion, error)
-	// ListModelFiles lists the files of a version.
+	// ListModelFiles lists the files of a version. Each version has exactly one file.
 	ListModelFiles(ctx context.Context, in *ListModelFilesRequest, opts ...grpc.CallOption) (*ListModelFilesResponse, error)
-	// GetModelCard returns the card of a version, its newest revision or an earlier one.
+	// ListModelDownloads lists the files of a version like ListModelFiles, each with a signed URL. It refuses versions that
+	// come from a protected run.
+	ListModelDownloads(ctx context.Context, in *ListModelDownloadsRequest, opts ...grpc.CallOption) (*ListModelDownloadsResponse, error)
+	// GetModelCard returns a revision of a version's card: the requested revision or, by default, the newest.
 	GetModelCard(ctx context.Context, in *GetModelCardRequest, opts ...grpc.CallOption) (*ModelCard, error)
-	// PutModelCard writes the card of a version: markdown with front matter in YAML. Each change creates a new
-	// revision; the same text again changes nothing.
+	// PutModelCard writes the card of a version: Markdown with front matter in YAML. Each change creates a new revision;
+	// an unchanged text creates none.
 	PutModelCard(ctx context.Context, in *PutModelCardRequest, opts ...grpc.CallOption) (*ModelCard, error)
 }
 
@@ -242,6 +255,16 @@ func (c *modelServiceClient) ListModelFiles(ctx context.Context, in *ListModelFi
 	return out, nil
 }
 
+func (c *modelServiceClient) ListModelDownloads(ctx context.Context, in *ListModelDownloadsRequest, opts ...grpc.CallOption) (*ListModelDownloadsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListModelDownloadsResponse)
+	err := c.cc.Invoke(ctx, ModelService_ListModelDownloads_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *modelServiceClient) GetModelCard(ctx context.Context, in *GetModelCardRequest, opts ...grpc.CallOption) (*ModelCard, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ModelCard)
@@ -268,42 +291,54 @@ func (c *modelServiceClient) PutModelCard(ctx context.Context, in *PutModelCardR
 //
 // ModelService manages the models that runs produced.
 type ModelServiceServer interface {
+	// CreateModel creates a model without versions.
 	CreateModel(context.Context, *CreateModelRequest) (*Model, error)
-	// ListModels lists models, newest first.
+	// ListModels lists the models that the caller may see, newest first.
 	ListModels(context.Context, *ListModelsRequest) (*ListModelsResponse, error)
+	// GetModel returns a model.
 	GetModel(context.Context, *GetModelRequest) (*Model, error)
-	// CreateModelVersion creates a version from an artifact of a run. Registering the same artifact again returns the
-	// existing version, with 200.
+	// CreateModelVersion creates a version from an artifact of a run. If the model already has a version with the same
+	// bytes, it returns that version, with 200. A version whose file is not valid in its format is created too, with the
+	// status `rejected`.
 	CreateModelVersion(context.Context, *CreateModelVersionRequest) (*ModelVersion, error)
-	// ListModelVersions lists the versions of a model, newest first.
+	// ListModelVersions lists the versions of a model, rejected and archived ones included, newest first.
 	ListModelVersions(context.Context, *ListModelVersionsRequest) (*ListModelVersionsResponse, error)
+	// GetModelVersion returns a version.
 	GetModelVersion(context.Context, *GetModelVersionRequest) (*ModelVersion, error)
 	// UpdateModel changes the description of a model.
 	UpdateModel(context.Context, *UpdateModelRequest) (*Model, error)
-	// DeleteModel deletes a model and its versions. If a version is deployed, used by a live job or open in a playground
-	// session, it is a conflict that lists the uses. A model that was referenced in the past is kept as a hidden row.
+	// DeleteModel deletes a model and its versions; its name can be used again. If a version is deployed, used by an
+	// unfinished job or open in a playground session, the call fails with a conflict that lists the uses. The rows of a
+	// model that a revision refers to are kept, but hidden.
 	DeleteModel(context.Context, *DeleteModelRequest) (*emptypb.Empty, error)
 	// ListModelHistory lists the changes of a model's versions and aliases, newest first. With `at`, it omits later
-	// changes; the first promotion in the response is then that of the version that was in production at that time.
+	// changes. The first promotion in that list shows which version was in production at that time, unless an entry above
+	// it archives that version.
 	ListModelHistory(context.Context, *ListModelHistoryRequest) (*ListModelHistoryResponse, error)
-	// SetModelAlias points an alias at a version. `production` and `latest` are set automatically.
+	// SetModelAlias points an alias at a version; an existing alias moves. `production` and `latest` are reserved:
+	// promotion sets `production`, and `latest` in a reference is the newest version that can be used.
 	SetModelAlias(context.Context, *SetModelAliasRequest) (*Model, error)
-	// DeleteModelAlias deletes an alias.
+	// DeleteModelAlias deletes an alias. `production` and `latest` are reserved.
 	DeleteModelAlias(context.Context, *DeleteModelAliasRequest) (*emptypb.Empty, error)
-	// PromoteModelVersion puts a version into production; the previous one becomes a candidate again, or is archived.
-	// Promoting the version in production changes nothing.
+	// PromoteModelVersion puts a ready version into production. The version that was in production becomes a candidate
+	// again, or is archived. Promoting the version that is in production changes nothing.
 	PromoteModelVersion(context.Context, *PromoteModelVersionRequest) (*ModelVersion, error)
-	// ArchiveModelVersion archives a version: new jobs and revisions can no longer use it. If it is deployed, used by an
-	// unfinished job or open in a playground session, it is a conflict that lists the uses.
+	// ArchiveModelVersion archives a version and deletes its aliases: new jobs and revisions can no longer use it. If the
+	// version is deployed, used by an unfinished job or open in a playground session, the call fails with a conflict that
+	// lists the uses. A repeated call changes nothing.
 	ArchiveModelVersion(context.Context, *ArchiveModelVersionRequest) (*ModelVersion, error)
-	// UnarchiveModelVersion makes an archived version a candidate again.
+	// UnarchiveModelVersion makes an archived version a candidate again. Its former aliases stay deleted. For a version
+	// that is not archived, it changes nothing.
 	UnarchiveModelVersion(context.Context, *UnarchiveModelVersionRequest) (*ModelVersion, error)
-	// ListModelFiles lists the files of a version.
+	// ListModelFiles lists the files of a version. Each version has exactly one file.
 	ListModelFiles(context.Context, *ListModelFilesRequest) (*ListModelFilesResponse, error)
-	// GetModelCard returns the card of a version, its newest revision or an earlier one.
+	// ListModelDownloads lists the files of a version like ListModelFiles, each with a signed URL. It refuses versions that
+	// come from a protected run.
+	ListModelDownloads(context.Context, *ListModelDownloadsRequest) (*ListModelDownloadsResponse, error)
+	// GetModelCard returns a revision of a version's card: the requested revision or, by default, the newest.
 	GetModelCard(context.Context, *GetModelCardRequest) (*ModelCard, error)
-	// PutModelCard writes the card of a version: markdown with front matter in YAML. Each change creates a new
-	// revision; the same text again changes nothing.
+	// PutModelCard writes the card of a version: Markdown with front matter in YAML. Each change creates a new revision;
+	// an unchanged text creates none.
 	PutModelCard(context.Context, *PutModelCardRequest) (*ModelCard, error)
 	mustEmbedUnimplementedModelServiceServer()
 }
@@ -359,6 +394,9 @@ func (UnimplementedModelServiceServer) UnarchiveModelVersion(context.Context, *U
 }
 func (UnimplementedModelServiceServer) ListModelFiles(context.Context, *ListModelFilesRequest) (*ListModelFilesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListModelFiles not implemented")
+}
+func (UnimplementedModelServiceServer) ListModelDownloads(context.Context, *ListModelDownloadsRequest) (*ListModelDownloadsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListModelDownloads not implemented")
 }
 func (UnimplementedModelServiceServer) GetModelCard(context.Context, *GetModelCardRequest) (*ModelCard, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetModelCard not implemented")
@@ -657,6 +695,24 @@ func _ModelService_ListModelFiles_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ModelService_ListModelDownloads_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListModelDownloadsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ModelServiceServer).ListModelDownloads(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ModelService_ListModelDownloads_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ModelServiceServer).ListModelDownloads(ctx, req.(*ListModelDownloadsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ModelService_GetModelCard_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetModelCardRequest)
 	if err := dec(in); err != nil {
@@ -759,6 +815,10 @@ var ModelService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListModelFiles",
 			Handler:    _ModelService_ListModelFiles_Handler,
+		},
+		{
+			MethodName: "ListModelDownloads",
+			Handler:    _ModelService_ListModelDownloads_Handler,
 		},
 		{
 			MethodName: "GetModelCard",

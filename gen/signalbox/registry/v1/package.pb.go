@@ -25,22 +25,30 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Package is a tar file, plain or gzipped, with the code of jobs.
 type Package struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Id      string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Project string                 `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
-	Owner   string                 `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
-	// Lower-case hex.
-	Sha256    string `protobuf:"bytes,4,opt,name=sha256,proto3" json:"sha256,omitempty"`
-	SizeBytes int64  `protobuf:"varint,5,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
-	// `uploading`, `accepted` or `refused`.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the package, `pkg_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Key of the project.
+	Project string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
+	// Username of the owner.
+	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	// SHA-256 of the file in lower-case hex.
+	Sha256 string `protobuf:"bytes,4,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	// Size of the file in bytes.
+	SizeBytes int64 `protobuf:"varint,5,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	// `uploading`: not committed yet. `accepted`: jobs may use the package. `refused`: the check failed, see `refusal`;
+	// the bytes are deleted.
 	State string `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"`
-	// Why it was refused; begins with the gate.
-	Refusal   *string                `protobuf:"bytes,7,opt,name=refusal,proto3,oneof" json:"refusal,omitempty"`
+	// Why the package was refused; null in any other state. The text begins with the name of the gate: `package` or
+	// `sensitive_file`.
+	Refusal *string `protobuf:"bytes,7,opt,name=refusal,proto3,oneof" json:"refusal,omitempty"`
+	// When the package was created.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// Whether the bytes existed before the request.
+	// Whether the project had the package before the request; true only in the response to CreatePackage.
 	Exists bool `protobuf:"varint,9,opt,name=exists,proto3" json:"exists,omitempty"`
-	// Where to upload the bytes; only in the response to CreatePackage, and only if they are missing.
+	// Where to upload the bytes; null except in the response to CreatePackage if the bytes are missing.
 	Upload        *PackageUpload `protobuf:"bytes,10,opt,name=upload,proto3" json:"upload,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -146,11 +154,16 @@ func (x *Package) GetUpload() *PackageUpload {
 	return nil
 }
 
+// PackageUpload is the upload of a package.
 type PackageUpload struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Url           string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
-	Method        string                 `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
-	Headers       map[string]string      `protobuf:"bytes,3,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Signed URL, which needs no other credential. It accepts only bytes with the announced size and SHA-256.
+	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	// HTTP method of the upload, `PUT`.
+	Method string `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
+	// Headers that the upload must contain, by name.
+	Headers map[string]string `protobuf:"bytes,3,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// When the URL expires, 15 minutes after it was issued.
 	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -214,12 +227,15 @@ func (x *PackageUpload) GetExpiresAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// CreatePackageRequest describes the file of a package.
 type CreatePackageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A project's key; if empty, `default`.
-	Project   string `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
-	SizeBytes int64  `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
-	// Lower-case hex.
+	Project string `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
+	// Size of the file in bytes, at most the installation's limit for one upload (`SERVICE_MAX_UPLOAD_MB`, by default 4
+	// GiB). The unpacked files have the same limit.
+	SizeBytes int64 `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	// SHA-256 of the file in lower-case hex.
 	Sha256        string `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -276,9 +292,11 @@ func (x *CreatePackageRequest) GetSha256() string {
 	return ""
 }
 
+// GetPackageRequest identifies a package.
 type GetPackageRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	PackageId     string                 `protobuf:"bytes,1,opt,name=package_id,json=packageId,proto3" json:"package_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the package, `pkg_...`.
+	PackageId     string `protobuf:"bytes,1,opt,name=package_id,json=packageId,proto3" json:"package_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -320,9 +338,11 @@ func (x *GetPackageRequest) GetPackageId() string {
 	return ""
 }
 
+// CommitPackageRequest identifies a package.
 type CommitPackageRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	PackageId     string                 `protobuf:"bytes,1,opt,name=package_id,json=packageId,proto3" json:"package_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the package, `pkg_...`.
+	PackageId     string `protobuf:"bytes,1,opt,name=package_id,json=packageId,proto3" json:"package_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -404,16 +424,17 @@ const file_signalbox_registry_v1_package_proto_rawDesc = "" +
 	"package_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\tpackageId\">\n" +
 	"\x14CommitPackageRequest\x12&\n" +
 	"\n" +
-	"package_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\tpackageId2\xec\x03\n" +
+	"package_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\tpackageId2\xf0\x03\n" +
 	"\x0ePackageService\x12\x99\x01\n" +
 	"\rCreatePackage\x12+.signalbox.registry.v1.CreatePackageRequest\x1a\x1e.signalbox.registry.v1.Package\";\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
 	"\x04\x90\x03\x99\x03\x82\xc8\x18\x04\n" +
 	"\x02\xc8\x01\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/api/submit/packages\x12\x96\x01\n" +
 	"\n" +
 	"GetPackage\x12(.signalbox.registry.v1.GetPackageRequest\x1a\x1e.signalbox.registry.v1.Package\">\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02#\x12!/api/submit/packages/{package_id}\x90\x02\x01\x12\xa4\x01\n" +
-	"\rCommitPackage\x12+.signalbox.registry.v1.CommitPackageRequest\x1a\x1e.signalbox.registry.v1.Package\"F\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
-	"\x06\x90\x03\x94\x03\x9d\x03\x82\xd3\xe4\x93\x02*\"(/api/submit/packages/{package_id}/commitBIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02#\x12!/api/submit/packages/{package_id}\x90\x02\x01\x12\xa8\x01\n" +
+	"\rCommitPackage\x12+.signalbox.registry.v1.CommitPackageRequest\x1a\x1e.signalbox.registry.v1.Package\"J\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\f\n" +
+	"\n" +
+	"\x90\x03\x94\x03\x99\x03\x9d\x03\xf6\x03\x82\xd3\xe4\x93\x02*\"(/api/submit/packages/{package_id}/commitBIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
 
 var (
 	file_signalbox_registry_v1_package_proto_rawDescOnce sync.Once

@@ -31,12 +31,14 @@ const (
 // PackageService manages the packages of submissions: tar files, plain or gzipped, with the code that a custom/custom
 // job runs. A package's content is checked before a job may use it.
 type PackageServiceClient interface {
-	// CreatePackage returns where to upload a package. If the project already has the same bytes, it returns the
-	// existing package and nothing is uploaded again.
+	// CreatePackage returns where to upload a package. If the project already has an accepted package with the same
+	// bytes, it returns that package, with 200, and nothing is uploaded again.
 	CreatePackage(ctx context.Context, in *CreatePackageRequest, opts ...grpc.CallOption) (*Package, error)
+	// GetPackage returns a package.
 	GetPackage(ctx context.Context, in *GetPackageRequest, opts ...grpc.CallOption) (*Package, error)
-	// CommitPackage checks the uploaded bytes. It refuses members outside the folder, links, files whose names suggest
-	// secrets, and content that unpacks to more than the limit. A repeated call returns the same result.
+	// CommitPackage checks the uploaded bytes. It refuses tar members outside the folder, links, files whose names
+	// suggest secrets, and content that unpacks to more than the limit. The result is final: a repeated call returns the
+	// same result. If the bytes have not been uploaded, the call fails and can be repeated after the upload.
 	CommitPackage(ctx context.Context, in *CommitPackageRequest, opts ...grpc.CallOption) (*Package, error)
 }
 
@@ -85,12 +87,14 @@ func (c *packageServiceClient) CommitPackage(ctx context.Context, in *CommitPack
 // PackageService manages the packages of submissions: tar files, plain or gzipped, with the code that a custom/custom
 // job runs. A package's content is checked before a job may use it.
 type PackageServiceServer interface {
-	// CreatePackage returns where to upload a package. If the project already has the same bytes, it returns the
-	// existing package and nothing is uploaded again.
+	// CreatePackage returns where to upload a package. If the project already has an accepted package with the same
+	// bytes, it returns that package, with 200, and nothing is uploaded again.
 	CreatePackage(context.Context, *CreatePackageRequest) (*Package, error)
+	// GetPackage returns a package.
 	GetPackage(context.Context, *GetPackageRequest) (*Package, error)
-	// CommitPackage checks the uploaded bytes. It refuses members outside the folder, links, files whose names suggest
-	// secrets, and content that unpacks to more than the limit. A repeated call returns the same result.
+	// CommitPackage checks the uploaded bytes. It refuses tar members outside the folder, links, files whose names
+	// suggest secrets, and content that unpacks to more than the limit. The result is final: a repeated call returns the
+	// same result. If the bytes have not been uploaded, the call fails and can be repeated after the upload.
 	CommitPackage(context.Context, *CommitPackageRequest) (*Package, error)
 	mustEmbedUnimplementedPackageServiceServer()
 }

@@ -26,24 +26,39 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// PlaygroundSession serves up to four targets for a limited time.
 type PlaygroundSession struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Id      string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Title   string                 `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
-	Project string                 `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`
-	Owner   string                 `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
-	// `queued`, `starting`, `ready`, `expired`, `stopped`, `failed`.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the session, `pg_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Title of the session, for people; may be empty.
+	Title string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
+	// Key of the project.
+	Project string `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`
+	// Username of the owner.
+	Owner string `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
+	// `queued`: at least one engine waits for a node, and the others are ready. `starting`: at least one engine is being
+	// prepared, started or replaced. `ready`: all targets are ready. `expired`: the session has reached its expiry or its
+	// idle timeout. `stopped`: a user stopped it. `failed`: a target failed.
 	State string `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
-	// Why it ended: `time` or `idle` if expired, the engine's message if failed.
-	Reason         *string                `protobuf:"bytes,6,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
-	Targets        []*PlaygroundTarget    `protobuf:"bytes,7,rep,name=targets,proto3" json:"targets,omitempty"`
-	CreatedAt      *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	ExpiresAt      *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	IdleTimeoutS   int32                  `protobuf:"varint,10,opt,name=idle_timeout_s,json=idleTimeoutS,proto3" json:"idle_timeout_s,omitempty"`
+	// Why the session ended. If it expired: `time` for the expiry, `idle` for the idle timeout. If it failed: the number
+	// of the target that failed, with its reason. Null in any other state.
+	Reason *string `protobuf:"bytes,6,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	// The targets, by number.
+	Targets []*PlaygroundTarget `protobuf:"bytes,7,rep,name=targets,proto3" json:"targets,omitempty"`
+	// When the session was created.
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// When the session expires at the latest.
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// Seconds without a call after which the session expires.
+	IdleTimeoutS int32 `protobuf:"varint,10,opt,name=idle_timeout_s,json=idleTimeoutS,proto3" json:"idle_timeout_s,omitempty"`
+	// When a call last began or was still running; before the first call, when the session was created. The idle timeout
+	// counts from it.
 	LastActivityAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=last_activity_at,json=lastActivityAt,proto3" json:"last_activity_at,omitempty"`
-	EndedAt        *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// When the session ended; null before.
+	EndedAt       *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PlaygroundSession) Reset() {
@@ -160,15 +175,19 @@ func (x *PlaygroundSession) GetEndedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// PlaygroundTarget is one model version with its own engine.
 type PlaygroundTarget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Counted from 1.
-	Target  int32           `protobuf:"varint,1,opt,name=target,proto3" json:"target,omitempty"`
-	Source  *RevisionSource `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
-	Serving *Serving        `protobuf:"bytes,3,opt,name=serving,proto3" json:"serving,omitempty"`
-	// As for a revision: `pending`, `preparing`, `starting`, `probing`, `ready`, `not_ready`, `failed`, `stopped`.
+	// Number of the target in its session, counted from 1.
+	Target int32 `protobuf:"varint,1,opt,name=target,proto3" json:"target,omitempty"`
+	// The model version that the target serves.
+	Source *RevisionSource `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
+	// How the version is served, with the defaults filled in.
+	Serving *Serving `protobuf:"bytes,3,opt,name=serving,proto3" json:"serving,omitempty"`
+	// The same states as those of a revision: `pending`, `preparing`, `starting`, `probing`, `ready`, `not_ready`,
+	// `failed`, `stopped`. When the session ends, the remaining targets are stopped.
 	State string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
-	// Why it is not ready; null if it is.
+	// Why the target is not ready; null if it is ready.
 	Reason        *RevisionReason `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -239,14 +258,18 @@ func (x *PlaygroundTarget) GetReason() *RevisionReason {
 	return nil
 }
 
+// CreatePlaygroundSessionRequest describes a new session.
 type CreatePlaygroundSessionRequest struct {
-	state   protoimpl.MessageState     `protogen:"open.v1"`
-	Project string                     `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
-	Title   string                     `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A project's key; if empty, `default`.
+	Project string `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
+	// Title of the session, for people; may be empty.
+	Title string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
+	// The model versions to try, in the order of their numbers.
 	Targets []*PlaygroundTargetRequest `protobuf:"bytes,3,rep,name=targets,proto3" json:"targets,omitempty"`
 	// Lifetime in seconds; 1800 if absent.
 	TtlS *int32 `protobuf:"varint,4,opt,name=ttl_s,json=ttlS,proto3,oneof" json:"ttl_s,omitempty"`
-	// Seconds without a call after which it expires; 600 if absent.
+	// Seconds without a call after which the session expires; 600 if absent.
 	IdleTimeoutS  *int32 `protobuf:"varint,5,opt,name=idle_timeout_s,json=idleTimeoutS,proto3,oneof" json:"idle_timeout_s,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -317,10 +340,14 @@ func (x *CreatePlaygroundSessionRequest) GetIdleTimeoutS() int32 {
 	return 0
 }
 
+// PlaygroundTargetRequest describes a target.
 type PlaygroundTargetRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Source        *RevisionSource        `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
-	Serving       *Serving               `protobuf:"bytes,2,opt,name=serving,proto3" json:"serving,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The model version that the target serves. The caller must be able to see the model and, if the version is
+	// protected, be allowed to change every protected dataset that it comes from.
+	Source *RevisionSource `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	// How the version is served; if absent, by `llamacpp` with its defaults.
+	Serving       *Serving `protobuf:"bytes,2,opt,name=serving,proto3" json:"serving,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -369,10 +396,15 @@ func (x *PlaygroundTargetRequest) GetServing() *Serving {
 	return nil
 }
 
+// ListPlaygroundSessionsRequest selects sessions.
 type ListPlaygroundSessionsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Limit         *int32                 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset *int32 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	// Only sessions of this project, by its key or id.
+	Project       *string `protobuf:"bytes,3,opt,name=project,proto3,oneof" json:"project,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -421,9 +453,18 @@ func (x *ListPlaygroundSessionsRequest) GetOffset() int32 {
 	return 0
 }
 
+func (x *ListPlaygroundSessionsRequest) GetProject() string {
+	if x != nil && x.Project != nil {
+		return *x.Project
+	}
+	return ""
+}
+
+// ListPlaygroundSessionsResponse is a page of sessions.
 type ListPlaygroundSessionsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Sessions      []*PlaygroundSession   `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The sessions, newest first.
+	Sessions      []*PlaygroundSession `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -465,9 +506,11 @@ func (x *ListPlaygroundSessionsResponse) GetSessions() []*PlaygroundSession {
 	return nil
 }
 
+// GetPlaygroundSessionRequest identifies a session.
 type GetPlaygroundSessionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	PlaygroundId  string                 `protobuf:"bytes,1,opt,name=playground_id,json=playgroundId,proto3" json:"playground_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the session, `pg_...`.
+	PlaygroundId  string `protobuf:"bytes,1,opt,name=playground_id,json=playgroundId,proto3" json:"playground_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -509,10 +552,14 @@ func (x *GetPlaygroundSessionRequest) GetPlaygroundId() string {
 	return ""
 }
 
+// ExtendPlaygroundSessionRequest states by how much a session is extended.
 type ExtendPlaygroundSessionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	PlaygroundId  string                 `protobuf:"bytes,1,opt,name=playground_id,json=playgroundId,proto3" json:"playground_id,omitempty"`
-	Seconds       int32                  `protobuf:"varint,2,opt,name=seconds,proto3" json:"seconds,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the session, `pg_...`.
+	PlaygroundId string `protobuf:"bytes,1,opt,name=playground_id,json=playgroundId,proto3" json:"playground_id,omitempty"`
+	// Seconds that are added to the current expiry. If the sum is later than four hours after the session's creation,
+	// that limit is the new expiry.
+	Seconds       int32 `protobuf:"varint,2,opt,name=seconds,proto3" json:"seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -561,9 +608,11 @@ func (x *ExtendPlaygroundSessionRequest) GetSeconds() int32 {
 	return 0
 }
 
+// StopPlaygroundSessionRequest identifies a session.
 type StopPlaygroundSessionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	PlaygroundId  string                 `protobuf:"bytes,1,opt,name=playground_id,json=playgroundId,proto3" json:"playground_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the session, `pg_...`.
+	PlaygroundId  string `protobuf:"bytes,1,opt,name=playground_id,json=playgroundId,proto3" json:"playground_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -646,13 +695,16 @@ const file_signalbox_registry_v1_playground_proto_rawDesc = "" +
 	"\x0f_idle_timeout_s\"\x9a\x01\n" +
 	"\x17PlaygroundTargetRequest\x12E\n" +
 	"\x06source\x18\x01 \x01(\v2%.signalbox.registry.v1.RevisionSourceB\x06\xbaH\x03\xc8\x01\x01R\x06source\x128\n" +
-	"\aserving\x18\x02 \x01(\v2\x1e.signalbox.registry.v1.ServingR\aserving\"\x85\x01\n" +
+	"\aserving\x18\x02 \x01(\v2\x1e.signalbox.registry.v1.ServingR\aserving\"\xbb\x01\n" +
 	"\x1dListPlaygroundSessionsRequest\x12%\n" +
 	"\x05limit\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
-	"\x06offset\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01B\b\n" +
+	"\x06offset\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01\x12(\n" +
+	"\aproject\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x02R\aproject\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
-	"\a_offset\"f\n" +
+	"\a_offsetB\n" +
+	"\n" +
+	"\b_project\"f\n" +
 	"\x1eListPlaygroundSessionsResponse\x12D\n" +
 	"\bsessions\x18\x01 \x03(\v2(.signalbox.registry.v1.PlaygroundSessionR\bsessions\"K\n" +
 	"\x1bGetPlaygroundSessionRequest\x12,\n" +
@@ -662,7 +714,7 @@ const file_signalbox_registry_v1_playground_proto_rawDesc = "" +
 	"\aseconds\x18\x02 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xc0p(\x01R\aseconds\"L\n" +
 	"\x1cStopPlaygroundSessionRequest\x12,\n" +
-	"\rplayground_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\fplaygroundId2\xc0\a\n" +
+	"\rplayground_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\fplaygroundId2\xc2\a\n" +
 	"\x11PlaygroundService\x12\xb3\x01\n" +
 	"\x17CreatePlaygroundSession\x125.signalbox.registry.v1.CreatePlaygroundSessionRequest\x1a(.signalbox.registry.v1.PlaygroundSession\"7\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
 	"\x04\x90\x03\x99\x03\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/api/playground/sessions\x12\xbe\x01\n" +
@@ -670,9 +722,9 @@ const file_signalbox_registry_v1_playground_proto_rawDesc = "" +
 	"\x14GetPlaygroundSession\x122.signalbox.registry.v1.GetPlaygroundSessionRequest\x1a(.signalbox.registry.v1.PlaygroundSession\"E\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x02*\x12(/api/playground/sessions/{playground_id}\x90\x02\x01\x12\xca\x01\n" +
 	"\x17ExtendPlaygroundSession\x125.signalbox.registry.v1.ExtendPlaygroundSessionRequest\x1a(.signalbox.registry.v1.PlaygroundSession\"N\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x024:\x01*\"//api/playground/sessions/{playground_id}/extend\x12\xa8\x01\n" +
-	"\x15StopPlaygroundSession\x123.signalbox.registry.v1.StopPlaygroundSessionRequest\x1a\x16.google.protobuf.Empty\"B\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02**(/api/playground/sessions/{playground_id}BIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x024:\x01*\"//api/playground/sessions/{playground_id}/extend\x12\xaa\x01\n" +
+	"\x15StopPlaygroundSession\x123.signalbox.registry.v1.StopPlaygroundSessionRequest\x1a\x16.google.protobuf.Empty\"D\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02**(/api/playground/sessions/{playground_id}BIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
 
 var (
 	file_signalbox_registry_v1_playground_proto_rawDescOnce sync.Once

@@ -32,17 +32,21 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // PlaygroundService manages short-lived serving sessions for trying models out. A session expires and has no token
-// and no stable address: its targets are called with the login of its owner or of a member of its project, at
+// and no stable address: the session's owner and members of its project call its targets with their own login at
 // /api/playground/sessions/{playground_id}/targets/{target}/v1/....
 type PlaygroundServiceClient interface {
-	// CreatePlaygroundSession starts an engine for each target.
+	// CreatePlaygroundSession starts an engine for each target. A user can have at most 16 sessions that have not ended.
 	CreatePlaygroundSession(ctx context.Context, in *CreatePlaygroundSessionRequest, opts ...grpc.CallOption) (*PlaygroundSession, error)
-	// ListPlaygroundSessions lists sessions, newest first, including ended ones.
+	// ListPlaygroundSessions lists the sessions that the caller may see, newest first, including ended ones. Ended
+	// sessions are deleted after 30 days (`SERVICE_REGISTRY_PLAYGROUND_DAYS`).
 	ListPlaygroundSessions(ctx context.Context, in *ListPlaygroundSessionsRequest, opts ...grpc.CallOption) (*ListPlaygroundSessionsResponse, error)
+	// GetPlaygroundSession returns a session.
 	GetPlaygroundSession(ctx context.Context, in *GetPlaygroundSessionRequest, opts ...grpc.CallOption) (*PlaygroundSession, error)
-	// ExtendPlaygroundSession moves the expiry, to at most four hours after the start.
+	// ExtendPlaygroundSession moves the expiry of a session to a later time, at most four hours after its creation. A
+	// session that has ended, or that already expires at that limit, is a conflict.
 	ExtendPlaygroundSession(ctx context.Context, in *ExtendPlaygroundSessionRequest, opts ...grpc.CallOption) (*PlaygroundSession, error)
-	// StopPlaygroundSession ends a session and its engines; its transcript stays.
+	// StopPlaygroundSession ends a session and its engines; its transcript stays. If the session has ended, nothing
+	// changes.
 	StopPlaygroundSession(ctx context.Context, in *StopPlaygroundSessionRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 }
 
@@ -109,17 +113,21 @@ func (c *playgroundServiceClient) StopPlaygroundSession(ctx context.Context, in 
 // for forward compatibility.
 //
 // PlaygroundService manages short-lived serving sessions for trying models out. A session expires and has no token
-// and no stable address: its targets are called with the login of its owner or of a member of its project, at
+// and no stable address: the session's owner and members of its project call its targets with their own login at
 // /api/playground/sessions/{playground_id}/targets/{target}/v1/....
 type PlaygroundServiceServer interface {
-	// CreatePlaygroundSession starts an engine for each target.
+	// CreatePlaygroundSession starts an engine for each target. A user can have at most 16 sessions that have not ended.
 	CreatePlaygroundSession(context.Context, *CreatePlaygroundSessionRequest) (*PlaygroundSession, error)
-	// ListPlaygroundSessions lists sessions, newest first, including ended ones.
+	// ListPlaygroundSessions lists the sessions that the caller may see, newest first, including ended ones. Ended
+	// sessions are deleted after 30 days (`SERVICE_REGISTRY_PLAYGROUND_DAYS`).
 	ListPlaygroundSessions(context.Context, *ListPlaygroundSessionsRequest) (*ListPlaygroundSessionsResponse, error)
+	// GetPlaygroundSession returns a session.
 	GetPlaygroundSession(context.Context, *GetPlaygroundSessionRequest) (*PlaygroundSession, error)
-	// ExtendPlaygroundSession moves the expiry, to at most four hours after the start.
+	// ExtendPlaygroundSession moves the expiry of a session to a later time, at most four hours after its creation. A
+	// session that has ended, or that already expires at that limit, is a conflict.
 	ExtendPlaygroundSession(context.Context, *ExtendPlaygroundSessionRequest) (*PlaygroundSession, error)
-	// StopPlaygroundSession ends a session and its engines; its transcript stays.
+	// StopPlaygroundSession ends a session and its engines; its transcript stays. If the session has ended, nothing
+	// changes.
 	StopPlaygroundSession(context.Context, *StopPlaygroundSessionRequest) (*emptypb.Empty, error)
 	mustEmbedUnimplementedPlaygroundServiceServer()
 }

@@ -24,25 +24,42 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Recipe is one version of a training program.
 type Recipe struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// `demo/chat-tiny`.
-	Name    string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Name of the recipe, `<namespace>/<name>`, such as `demo/chat-tiny`.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Version of the recipe, such as `1.1.2`.
 	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
-	// sha256:<hex> over the canonical manifest, which includes the digest of its tree.
-	Digest      string           `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
-	Title       string           `protobuf:"bytes,4,opt,name=title,proto3" json:"title,omitempty"`
-	Description string           `protobuf:"bytes,5,opt,name=description,proto3" json:"description,omitempty"`
-	Framework   *RecipeFramework `protobuf:"bytes,6,opt,name=framework,proto3" json:"framework,omitempty"`
+	// sha256:<hex> over the canonical JSON of the manifest and the digest of the recipe's files.
+	Digest string `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
+	// Name of the recipe for people.
+	Title string `protobuf:"bytes,4,opt,name=title,proto3" json:"title,omitempty"`
+	// What the recipe does.
+	Description string `protobuf:"bytes,5,opt,name=description,proto3" json:"description,omitempty"`
+	// The runtime of the recipe.
+	Framework *RecipeFramework `protobuf:"bytes,6,opt,name=framework,proto3" json:"framework,omitempty"`
 	// JSON Schema of the flat, dotted hparams.
-	ParamsSchema  []byte `protobuf:"bytes,7,opt,name=params_schema,json=paramsSchema,proto3" json:"params_schema,omitempty"`
+	ParamsSchema []byte `protobuf:"bytes,7,opt,name=params_schema,json=paramsSchema,proto3" json:"params_schema,omitempty"`
+	// Object with the resources that a typical job needs, such as `gpus`, `cpu`, `memory_gb`, `disk_gb` and `seconds`.
+	// The platform does not enforce it.
 	ResourcesHint []byte `protobuf:"bytes,8,opt,name=resources_hint,json=resourcesHint,proto3" json:"resources_hint,omitempty"`
-	Inputs        []byte `protobuf:"bytes,9,opt,name=inputs,proto3" json:"inputs,omitempty"`
-	Outputs       []byte `protobuf:"bytes,10,opt,name=outputs,proto3" json:"outputs,omitempty"`
-	Metrics       []byte `protobuf:"bytes,11,opt,name=metrics,proto3" json:"metrics,omitempty"`
-	Resumable     bool   `protobuf:"varint,12,opt,name=resumable,proto3" json:"resumable,omitempty"`
-	// `active`, `deprecated` or `withdrawn`.
-	State         string `protobuf:"bytes,13,opt,name=state,proto3" json:"state,omitempty"`
+	// Array of the inputs that a job can bind, each an object with `name`, `kind` (`dataset` or `model`), `required`,
+	// `format` and `description`. A submission must bind all required datasets.
+	Inputs []byte `protobuf:"bytes,9,opt,name=inputs,proto3" json:"inputs,omitempty"`
+	// Array of the artifacts that a run stores, each an object with `kind`, `format` and `description`.
+	Outputs []byte `protobuf:"bytes,10,opt,name=outputs,proto3" json:"outputs,omitempty"`
+	// Array of the metrics that a run reports, each an object with `key`, `unit` and, optionally, `goal` (`minimize` or
+	// `maximize`). Of a protected run, only these metrics are stored.
+	Metrics []byte `protobuf:"bytes,11,opt,name=metrics,proto3" json:"metrics,omitempty"`
+	// Whether the recipe saves a checkpoint on request and can resume from it.
+	Resumable bool `protobuf:"varint,12,opt,name=resumable,proto3" json:"resumable,omitempty"`
+	// `active`: the version can be used. `deprecated`: it can be used, but GetRecipe does not return it. `withdrawn`: new
+	// jobs and solution applications cannot use it.
+	State string `protobuf:"bytes,13,opt,name=state,proto3" json:"state,omitempty"`
+	// Whether jobs of this version may read protected datasets: the installation ships it, or an administrator trusts its
+	// digest. `custom/custom` is never trusted.
+	Trusted       bool `protobuf:"varint,14,opt,name=trusted,proto3" json:"trusted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -168,11 +185,22 @@ func (x *Recipe) GetState() string {
 	return ""
 }
 
+func (x *Recipe) GetTrusted() bool {
+	if x != nil {
+		return x.Trusted
+	}
+	return false
+}
+
+// RecipeFramework is the runtime of a recipe.
 type RecipeFramework struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	RuntimeId     string                 `protobuf:"bytes,2,opt,name=runtime_id,json=runtimeId,proto3" json:"runtime_id,omitempty"`
-	Image         string                 `protobuf:"bytes,3,opt,name=image,proto3" json:"image,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the framework, such as `numpy`.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Id of the runtime, such as `numpy-cpu-py311`. A submission is refused if its lock has another id.
+	RuntimeId string `protobuf:"bytes,2,opt,name=runtime_id,json=runtimeId,proto3" json:"runtime_id,omitempty"`
+	// Container image of the runtime; empty if there is none.
+	Image         string `protobuf:"bytes,3,opt,name=image,proto3" json:"image,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -228,19 +256,28 @@ func (x *RecipeFramework) GetImage() string {
 	return ""
 }
 
-// RecipeLockDocument is recipe.lock.json.
+// RecipeLockDocument is recipe.lock.json. A submission is refused if the name, version, digest or
+// `framework.runtime_id` of its lock differs from the catalog.
 type RecipeLockDocument struct {
-	state              protoimpl.MessageState `protogen:"open.v1"`
-	Api                string                 `protobuf:"bytes,1,opt,name=api,proto3" json:"api,omitempty"`
-	Name               string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Version            string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
-	Digest             string                 `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
-	Framework          *RecipeFramework       `protobuf:"bytes,5,opt,name=framework,proto3" json:"framework,omitempty"`
-	ParamsSchemaDigest string                 `protobuf:"bytes,6,opt,name=params_schema_digest,json=paramsSchemaDigest,proto3" json:"params_schema_digest,omitempty"`
-	CatalogDigest      string                 `protobuf:"bytes,7,opt,name=catalog_digest,json=catalogDigest,proto3" json:"catalog_digest,omitempty"`
-	LockedAt           string                 `protobuf:"bytes,8,opt,name=locked_at,json=lockedAt,proto3" json:"locked_at,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Dialect of job specifications that the recipe is written for, `service/v1`.
+	Api string `protobuf:"bytes,1,opt,name=api,proto3" json:"api,omitempty"`
+	// Name of the recipe, `<namespace>/<name>`, such as `demo/chat-tiny`.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Version of the recipe, such as `1.1.2`.
+	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	// sha256:<hex> over the canonical JSON of the manifest and the digest of the recipe's files.
+	Digest string `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
+	// The runtime of the recipe.
+	Framework *RecipeFramework `protobuf:"bytes,5,opt,name=framework,proto3" json:"framework,omitempty"`
+	// sha256:<hex> over the canonical JSON of the recipe's `params_schema`.
+	ParamsSchemaDigest string `protobuf:"bytes,6,opt,name=params_schema_digest,json=paramsSchemaDigest,proto3" json:"params_schema_digest,omitempty"`
+	// sha256:<hex> over the names, versions and digests of the whole catalog at the time of the response.
+	CatalogDigest string `protobuf:"bytes,7,opt,name=catalog_digest,json=catalogDigest,proto3" json:"catalog_digest,omitempty"`
+	// When the catalog got this digest: an ISO 8601 time in UTC.
+	LockedAt      string `protobuf:"bytes,8,opt,name=locked_at,json=lockedAt,proto3" json:"locked_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RecipeLockDocument) Reset() {
@@ -329,10 +366,13 @@ func (x *RecipeLockDocument) GetLockedAt() string {
 	return ""
 }
 
+// ListRecipesRequest selects recipes.
 type ListRecipesRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Limit         *int32                 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -381,9 +421,11 @@ func (x *ListRecipesRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListRecipesResponse is a page of recipes.
 type ListRecipesResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Recipes       []*Recipe              `protobuf:"bytes,1,rep,name=recipes,proto3" json:"recipes,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The versions, sorted by name and version as texts.
+	Recipes       []*Recipe `protobuf:"bytes,1,rep,name=recipes,proto3" json:"recipes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -425,10 +467,13 @@ func (x *ListRecipesResponse) GetRecipes() []*Recipe {
 	return nil
 }
 
+// GetRecipeRequest identifies a recipe.
 type GetRecipeRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// First part of the recipe's name, such as `demo` of `demo/chat-tiny`.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Second part of the recipe's name, such as `chat-tiny` of `demo/chat-tiny`.
+	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -477,11 +522,15 @@ func (x *GetRecipeRequest) GetName() string {
 	return ""
 }
 
+// GetRecipeVersionRequest identifies a version of a recipe.
 type GetRecipeVersionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Version       string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// First part of the recipe's name, such as `demo` of `demo/chat-tiny`.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Second part of the recipe's name, such as `chat-tiny` of `demo/chat-tiny`.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Version of the recipe, such as `1.1.2`.
+	Version       string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -537,11 +586,15 @@ func (x *GetRecipeVersionRequest) GetVersion() string {
 	return ""
 }
 
+// GetRecipeLockRequest identifies a version of a recipe.
 type GetRecipeLockRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Version       string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// First part of the recipe's name, such as `demo` of `demo/chat-tiny`.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Second part of the recipe's name, such as `chat-tiny` of `demo/chat-tiny`.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Version of the recipe, such as `1.1.2`.
+	Version       string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -597,11 +650,93 @@ func (x *GetRecipeLockRequest) GetVersion() string {
 	return ""
 }
 
+// TrustRecipeRequest states whether a version of a recipe is trusted.
+type TrustRecipeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// First part of the recipe's name, such as `demo` of `demo/chat-tiny`.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Second part of the recipe's name, such as `chat-tiny` of `demo/chat-tiny`.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Version of the recipe, such as `1.1.2`.
+	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	// The digest that the administrator has reviewed. If the version has another digest, the call is a conflict.
+	Digest string `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
+	// `true` to trust the digest, `false` to withdraw the trust. `custom/custom` cannot be trusted.
+	Trusted       *bool `protobuf:"varint,5,opt,name=trusted,proto3,oneof" json:"trusted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TrustRecipeRequest) Reset() {
+	*x = TrustRecipeRequest{}
+	mi := &file_signalbox_registry_v1_recipe_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TrustRecipeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TrustRecipeRequest) ProtoMessage() {}
+
+func (x *TrustRecipeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_recipe_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TrustRecipeRequest.ProtoReflect.Descriptor instead.
+func (*TrustRecipeRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_recipe_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *TrustRecipeRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *TrustRecipeRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *TrustRecipeRequest) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *TrustRecipeRequest) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *TrustRecipeRequest) GetTrusted() bool {
+	if x != nil && x.Trusted != nil {
+		return *x.Trusted
+	}
+	return false
+}
+
 var File_signalbox_registry_v1_recipe_proto protoreflect.FileDescriptor
 
 const file_signalbox_registry_v1_recipe_proto_rawDesc = "" +
 	"\n" +
-	"\"signalbox/registry/v1/recipe.proto\x12\x15signalbox.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\"signalbox/options/v1/options.proto\"\xb6\x03\n" +
+	"\"signalbox/registry/v1/recipe.proto\x12\x15signalbox.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\"signalbox/options/v1/options.proto\"\xd0\x03\n" +
 	"\x06Recipe\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x16\n" +
@@ -616,7 +751,8 @@ const file_signalbox_registry_v1_recipe_proto_rawDesc = "" +
 	" \x01(\fB\x04\xf0\xc7\x18\x01R\aoutputs\x12\x1e\n" +
 	"\ametrics\x18\v \x01(\fB\x04\xf0\xc7\x18\x01R\ametrics\x12\x1c\n" +
 	"\tresumable\x18\f \x01(\bR\tresumable\x12\x14\n" +
-	"\x05state\x18\r \x01(\tR\x05state\"Z\n" +
+	"\x05state\x18\r \x01(\tR\x05state\x12\x18\n" +
+	"\atrusted\x18\x0e \x01(\bR\atrusted\"Z\n" +
 	"\x0fRecipeFramework\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
@@ -649,7 +785,16 @@ const file_signalbox_registry_v1_recipe_proto_rawDesc = "" +
 	"\x14GetRecipeLockRequest\x12'\n" +
 	"\tnamespace\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\tnamespace\x12\x1d\n" +
 	"\x04name\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x04name\x12#\n" +
-	"\aversion\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aversion2\xab\x05\n" +
+	"\aversion\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aversion\"\xd8\x01\n" +
+	"\x12TrustRecipeRequest\x12'\n" +
+	"\tnamespace\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\tnamespace\x12\x1d\n" +
+	"\x04name\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x04name\x12#\n" +
+	"\aversion\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aversion\x12\"\n" +
+	"\x06digest\x18\x04 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x06digest\x12%\n" +
+	"\atrusted\x18\x05 \x01(\bB\x06\xbaH\x03\xc8\x01\x01H\x00R\atrusted\x88\x01\x01B\n" +
+	"\n" +
+	"\b_trusted2\xe7\x06\n" +
 	"\rRecipeService\x12\x90\x01\n" +
 	"\vListRecipes\x12).signalbox.registry.v1.ListRecipesRequest\x1a*.signalbox.registry.v1.ListRecipesResponse\"*\xea\xc7\x18\x06\b\x02\x10\x01 \x01\x82\xd3\xe4\x93\x02\x17b\arecipes\x12\f/api/recipes\x90\x02\x01\x12\x91\x01\n" +
 	"\tGetRecipe\x12'.signalbox.registry.v1.GetRecipeRequest\x1a\x1d.signalbox.registry.v1.Recipe\"<\xea\xc7\x18\x06\b\x02\x10\x01 \x01\xfa\xc7\x18\x04\n" +
@@ -657,7 +802,9 @@ const file_signalbox_registry_v1_recipe_proto_rawDesc = "" +
 	"\x10GetRecipeVersion\x12..signalbox.registry.v1.GetRecipeVersionRequest\x1a\x1d.signalbox.registry.v1.Recipe\"O\xea\xc7\x18\x06\b\x02\x10\x01 \x01\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x024\x122/api/recipes/{namespace}/{name}/versions/{version}\x90\x02\x01\x12\xbd\x01\n" +
 	"\rGetRecipeLock\x12+.signalbox.registry.v1.GetRecipeLockRequest\x1a).signalbox.registry.v1.RecipeLockDocument\"T\xea\xc7\x18\x06\b\x02\x10\x01 \x01\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x029\x127/api/recipes/{namespace}/{name}/versions/{version}/lock\x90\x02\x01BIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
+	"\x02\x94\x03\x82\xd3\xe4\x93\x029\x127/api/recipes/{namespace}/{name}/versions/{version}/lock\x90\x02\x01\x12\xb9\x01\n" +
+	"\vTrustRecipe\x12).signalbox.registry.v1.TrustRecipeRequest\x1a\x1d.signalbox.registry.v1.Recipe\"`\xea\xc7\x18\x06\b\x02\x10\x02 \x01\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02C:\x01*\x1a>/api/admin/recipes/{namespace}/{name}/versions/{version}/trust\x90\x02\x02BIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
 
 var (
 	file_signalbox_registry_v1_recipe_proto_rawDescOnce sync.Once
@@ -671,7 +818,7 @@ func file_signalbox_registry_v1_recipe_proto_rawDescGZIP() []byte {
 	return file_signalbox_registry_v1_recipe_proto_rawDescData
 }
 
-var file_signalbox_registry_v1_recipe_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_signalbox_registry_v1_recipe_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_signalbox_registry_v1_recipe_proto_goTypes = []any{
 	(*Recipe)(nil),                  // 0: signalbox.registry.v1.Recipe
 	(*RecipeFramework)(nil),         // 1: signalbox.registry.v1.RecipeFramework
@@ -681,6 +828,7 @@ var file_signalbox_registry_v1_recipe_proto_goTypes = []any{
 	(*GetRecipeRequest)(nil),        // 5: signalbox.registry.v1.GetRecipeRequest
 	(*GetRecipeVersionRequest)(nil), // 6: signalbox.registry.v1.GetRecipeVersionRequest
 	(*GetRecipeLockRequest)(nil),    // 7: signalbox.registry.v1.GetRecipeLockRequest
+	(*TrustRecipeRequest)(nil),      // 8: signalbox.registry.v1.TrustRecipeRequest
 }
 var file_signalbox_registry_v1_recipe_proto_depIdxs = []int32{
 	1, // 0: signalbox.registry.v1.Recipe.framework:type_name -> signalbox.registry.v1.RecipeFramework
@@ -690,12 +838,14 @@ var file_signalbox_registry_v1_recipe_proto_depIdxs = []int32{
 	5, // 4: signalbox.registry.v1.RecipeService.GetRecipe:input_type -> signalbox.registry.v1.GetRecipeRequest
 	6, // 5: signalbox.registry.v1.RecipeService.GetRecipeVersion:input_type -> signalbox.registry.v1.GetRecipeVersionRequest
 	7, // 6: signalbox.registry.v1.RecipeService.GetRecipeLock:input_type -> signalbox.registry.v1.GetRecipeLockRequest
-	4, // 7: signalbox.registry.v1.RecipeService.ListRecipes:output_type -> signalbox.registry.v1.ListRecipesResponse
-	0, // 8: signalbox.registry.v1.RecipeService.GetRecipe:output_type -> signalbox.registry.v1.Recipe
-	0, // 9: signalbox.registry.v1.RecipeService.GetRecipeVersion:output_type -> signalbox.registry.v1.Recipe
-	2, // 10: signalbox.registry.v1.RecipeService.GetRecipeLock:output_type -> signalbox.registry.v1.RecipeLockDocument
-	7, // [7:11] is the sub-list for method output_type
-	3, // [3:7] is the sub-list for method input_type
+	8, // 7: signalbox.registry.v1.RecipeService.TrustRecipe:input_type -> signalbox.registry.v1.TrustRecipeRequest
+	4, // 8: signalbox.registry.v1.RecipeService.ListRecipes:output_type -> signalbox.registry.v1.ListRecipesResponse
+	0, // 9: signalbox.registry.v1.RecipeService.GetRecipe:output_type -> signalbox.registry.v1.Recipe
+	0, // 10: signalbox.registry.v1.RecipeService.GetRecipeVersion:output_type -> signalbox.registry.v1.Recipe
+	2, // 11: signalbox.registry.v1.RecipeService.GetRecipeLock:output_type -> signalbox.registry.v1.RecipeLockDocument
+	0, // 12: signalbox.registry.v1.RecipeService.TrustRecipe:output_type -> signalbox.registry.v1.Recipe
+	8, // [8:13] is the sub-list for method output_type
+	3, // [3:8] is the sub-list for method input_type
 	3, // [3:3] is the sub-list for extension type_name
 	3, // [3:3] is the sub-list for extension extendee
 	0, // [0:3] is the sub-list for field type_name
@@ -707,13 +857,14 @@ func file_signalbox_registry_v1_recipe_proto_init() {
 		return
 	}
 	file_signalbox_registry_v1_recipe_proto_msgTypes[3].OneofWrappers = []any{}
+	file_signalbox_registry_v1_recipe_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_registry_v1_recipe_proto_rawDesc), len(file_signalbox_registry_v1_recipe_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,6 +23,7 @@ const (
 	RecipeService_GetRecipe_FullMethodName        = "/signalbox.registry.v1.RecipeService/GetRecipe"
 	RecipeService_GetRecipeVersion_FullMethodName = "/signalbox.registry.v1.RecipeService/GetRecipeVersion"
 	RecipeService_GetRecipeLock_FullMethodName    = "/signalbox.registry.v1.RecipeService/GetRecipeLock"
+	RecipeService_TrustRecipe_FullMethodName      = "/signalbox.registry.v1.RecipeService/TrustRecipe"
 )
 
 // RecipeServiceClient is the client API for RecipeService service.
@@ -31,13 +32,17 @@ const (
 //
 // RecipeService shows the catalog that submissions are checked against.
 type RecipeServiceClient interface {
-	// ListRecipes lists recipes by name and version.
+	// ListRecipes lists all versions of all recipes, sorted by name and version as texts.
 	ListRecipes(ctx context.Context, in *ListRecipesRequest, opts ...grpc.CallOption) (*ListRecipesResponse, error)
-	// GetRecipe returns the newest active version.
+	// GetRecipe returns the newest active version of a recipe. Versions are compared part by part, as numbers.
 	GetRecipe(ctx context.Context, in *GetRecipeRequest, opts ...grpc.CallOption) (*Recipe, error)
+	// GetRecipeVersion returns a version in any state.
 	GetRecipeVersion(ctx context.Context, in *GetRecipeVersionRequest, opts ...grpc.CallOption) (*Recipe, error)
-	// GetRecipeLock returns recipe.lock.json of a version.
+	// GetRecipeLock returns recipe.lock.json of a version. A job that uses the version contains this document.
 	GetRecipeLock(ctx context.Context, in *GetRecipeLockRequest, opts ...grpc.CallOption) (*RecipeLockDocument, error)
+	// TrustRecipe sets whether an administrator trusts a version with protected datasets. The trust is bound to the
+	// digest: a version whose content changes is not trusted any more. Versions that the installation ships stay trusted.
+	TrustRecipe(ctx context.Context, in *TrustRecipeRequest, opts ...grpc.CallOption) (*Recipe, error)
 }
 
 type recipeServiceClient struct {
@@ -88,19 +93,33 @@ func (c *recipeServiceClient) GetRecipeLock(ctx context.Context, in *GetRecipeLo
 	return out, nil
 }
 
+func (c *recipeServiceClient) TrustRecipe(ctx context.Context, in *TrustRecipeRequest, opts ...grpc.CallOption) (*Recipe, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Recipe)
+	err := c.cc.Invoke(ctx, RecipeService_TrustRecipe_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // RecipeServiceServer is the server API for RecipeService service.
 // All implementations must embed UnimplementedRecipeServiceServer
 // for forward compatibility.
 //
 // RecipeService shows the catalog that submissions are checked against.
 type RecipeServiceServer interface {
-	// ListRecipes lists recipes by name and version.
+	// ListRecipes lists all versions of all recipes, sorted by name and version as texts.
 	ListRecipes(context.Context, *ListRecipesRequest) (*ListRecipesResponse, error)
-	// GetRecipe returns the newest active version.
+	// GetRecipe returns the newest active version of a recipe. Versions are compared part by part, as numbers.
 	GetRecipe(context.Context, *GetRecipeRequest) (*Recipe, error)
+	// GetRecipeVersion returns a version in any state.
 	GetRecipeVersion(context.Context, *GetRecipeVersionRequest) (*Recipe, error)
-	// GetRecipeLock returns recipe.lock.json of a version.
+	// GetRecipeLock returns recipe.lock.json of a version. A job that uses the version contains this document.
 	GetRecipeLock(context.Context, *GetRecipeLockRequest) (*RecipeLockDocument, error)
+	// TrustRecipe sets whether an administrator trusts a version with protected datasets. The trust is bound to the
+	// digest: a version whose content changes is not trusted any more. Versions that the installation ships stay trusted.
+	TrustRecipe(context.Context, *TrustRecipeRequest) (*Recipe, error)
 	mustEmbedUnimplementedRecipeServiceServer()
 }
 
@@ -122,6 +141,9 @@ func (UnimplementedRecipeServiceServer) GetRecipeVersion(context.Context, *GetRe
 }
 func (UnimplementedRecipeServiceServer) GetRecipeLock(context.Context, *GetRecipeLockRequest) (*RecipeLockDocument, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetRecipeLock not implemented")
+}
+func (UnimplementedRecipeServiceServer) TrustRecipe(context.Context, *TrustRecipeRequest) (*Recipe, error) {
+	return nil, status.Error(codes.Unimplemented, "method TrustRecipe not implemented")
 }
 func (UnimplementedRecipeServiceServer) mustEmbedUnimplementedRecipeServiceServer() {}
 func (UnimplementedRecipeServiceServer) testEmbeddedByValue()                       {}
@@ -216,6 +238,24 @@ func _RecipeService_GetRecipeLock_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RecipeService_TrustRecipe_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TrustRecipeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RecipeServiceServer).TrustRecipe(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RecipeService_TrustRecipe_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RecipeServiceServer).TrustRecipe(ctx, req.(*TrustRecipeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // RecipeService_ServiceDesc is the grpc.ServiceDesc for RecipeService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -238,6 +278,10 @@ var RecipeService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetRecipeLock",
 			Handler:    _RecipeService_GetRecipeLock_Handler,
+		},
+		{
+			MethodName: "TrustRecipe",
+			Handler:    _RecipeService_TrustRecipe_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

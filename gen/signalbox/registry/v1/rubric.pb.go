@@ -25,20 +25,28 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Rubric is a named collection of versions.
 type Rubric struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	Id          string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Name        string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Project     string                 `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`
-	Owner       string                 `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
-	Description string                 `protobuf:"bytes,5,opt,name=description,proto3" json:"description,omitempty"`
-	// Who can see it besides its project's members: `team` or `all`.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the rubric, `rub_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Name of the rubric, unique in its project.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Key of the project.
+	Project string `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`
+	// Username of the owner.
+	Owner string `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Free text for people; may be empty.
+	Description string `protobuf:"bytes,5,opt,name=description,proto3" json:"description,omitempty"`
+	// `team`: the rubric is visible to its owner, the members of its project and admins. `all`: it is visible to every
+	// user. The visibility is that of the project.
 	Visibility string `protobuf:"bytes,6,opt,name=visibility,proto3" json:"visibility,omitempty"`
-	// The newest published version.
-	CurrentVersion *int32                 `protobuf:"varint,7,opt,name=current_version,json=currentVersion,proto3,oneof" json:"current_version,omitempty"`
-	CreatedAt      *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Number of the newest published version; null if no version is published.
+	CurrentVersion *int32 `protobuf:"varint,7,opt,name=current_version,json=currentVersion,proto3,oneof" json:"current_version,omitempty"`
+	// When the rubric was created.
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Rubric) Reset() {
@@ -127,19 +135,27 @@ func (x *Rubric) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// RubricVersion is one version of a rubric. Its content never changes.
 type RubricVersion struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Id       string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	RubricId string                 `protobuf:"bytes,2,opt,name=rubric_id,json=rubricId,proto3" json:"rubric_id,omitempty"`
-	Version  int32                  `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
-	// rub/<project>/<name>@<version>
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the version, `rubv_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Id of the rubric, `rub_...`.
+	RubricId string `protobuf:"bytes,2,opt,name=rubric_id,json=rubricId,proto3" json:"rubric_id,omitempty"`
+	// Number of the version, counted from 1.
+	Version int32 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	// Reference of the version, `rub/<project>/<name>@<version>`. Solution applications use it.
 	Ref string `protobuf:"bytes,4,opt,name=ref,proto3" json:"ref,omitempty"`
-	// `draft` or `published`.
+	// `draft`: no binding can use the version. `published`: the version can be used; a published version never becomes a
+	// draft again.
 	Status string `protobuf:"bytes,5,opt,name=status,proto3" json:"status,omitempty"`
 	// sha256:<hex> over the canonical JSON of `content`.
-	Digest        string                 `protobuf:"bytes,6,opt,name=digest,proto3" json:"digest,omitempty"`
-	Content       *RubricContent         `protobuf:"bytes,7,opt,name=content,proto3" json:"content,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	Digest string `protobuf:"bytes,6,opt,name=digest,proto3" json:"digest,omitempty"`
+	// The criteria and how they are combined.
+	Content *RubricContent `protobuf:"bytes,7,opt,name=content,proto3" json:"content,omitempty"`
+	// When the version was created.
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// When the version was published; null for a draft.
 	PublishedAt   *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=published_at,json=publishedAt,proto3" json:"published_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -238,12 +254,14 @@ func (x *RubricVersion) GetPublishedAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// RubricContent is the content of a version.
+// RubricContent is the content of a version. The server checks and stores it, but computes no scores with it.
 type RubricContent struct {
-	state        protoimpl.MessageState `protogen:"open.v1"`
-	Instructions string                 `protobuf:"bytes,1,opt,name=instructions,proto3" json:"instructions,omitempty"`
-	Criteria     []*RubricCriterion     `protobuf:"bytes,2,rep,name=criteria,proto3" json:"criteria,omitempty"`
-	// How the criteria are combined into the score; if empty, `weighted_mean`.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Instructions to the judge that apply to all criteria; may be empty.
+	Instructions string `protobuf:"bytes,1,opt,name=instructions,proto3" json:"instructions,omitempty"`
+	// The criteria. Their keys must differ, and at least one weight must be greater than 0.
+	Criteria []*RubricCriterion `protobuf:"bytes,2,rep,name=criteria,proto3" json:"criteria,omitempty"`
+	// How the criteria are combined into the score: `weighted_mean`, `minimum` or `product`; if empty, `weighted_mean`.
 	Aggregation string `protobuf:"bytes,3,opt,name=aggregation,proto3" json:"aggregation,omitempty"`
 	// The lowest score that passes; null if the rubric only scores.
 	PassAt        *float64 `protobuf:"fixed64,4,opt,name=pass_at,json=passAt,proto3,oneof" json:"pass_at,omitempty"`
@@ -309,21 +327,32 @@ func (x *RubricContent) GetPassAt() float64 {
 	return 0
 }
 
+// RubricCriterion is one aspect that is judged.
 type RubricCriterion struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	Key         string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Title       string                 `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
-	Description string                 `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
-	Weight      float64                `protobuf:"fixed64,4,opt,name=weight,proto3" json:"weight,omitempty"`
-	Kind        string                 `protobuf:"bytes,5,opt,name=kind,proto3" json:"kind,omitempty"`
-	// Only for criteria of kind judge_scale.
-	Scale  *RubricScale `protobuf:"bytes,6,opt,name=scale,proto3" json:"scale,omitempty"`
-	PassAt *float64     `protobuf:"fixed64,7,opt,name=pass_at,json=passAt,proto3,oneof" json:"pass_at,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the criterion for programs, unique in the version.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// Name of the criterion for people; may be empty.
+	Title string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
+	// What is judged, and how; may be empty.
+	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
+	// Weight of the criterion in the score; with 0, it does not count in a weighted mean.
+	Weight float64 `protobuf:"fixed64,4,opt,name=weight,proto3" json:"weight,omitempty"`
+	// How the criterion is judged. By a judge: `judge_scale` (a value on `scale`), `judge_binary` (yes or no) or
+	// `judge_label` (a label). By a rule: `exact`, `contains`, `regex`, `json_schema`, `numeric_tolerance`, `similarity`
+	// or `length`. By code: `sandbox_code` or `plugin`.
+	Kind string `protobuf:"bytes,5,opt,name=kind,proto3" json:"kind,omitempty"`
+	// The values of the criterion: required for the kind `judge_scale`, and null for all other kinds.
+	Scale *RubricScale `protobuf:"bytes,6,opt,name=scale,proto3" json:"scale,omitempty"`
+	// The lowest value that passes; null if the criterion only scores.
+	PassAt *float64 `protobuf:"fixed64,7,opt,name=pass_at,json=passAt,proto3,oneof" json:"pass_at,omitempty"`
 	// Whether failing this criterion makes the score 0.
-	Veto             bool `protobuf:"varint,8,opt,name=veto,proto3" json:"veto,omitempty"`
+	Veto bool `protobuf:"varint,8,opt,name=veto,proto3" json:"veto,omitempty"`
+	// Whether a judgement must state its evidence.
 	EvidenceRequired bool `protobuf:"varint,9,opt,name=evidence_required,json=evidenceRequired,proto3" json:"evidence_required,omitempty"`
-	NaAllowed        bool `protobuf:"varint,10,opt,name=na_allowed,json=naAllowed,proto3" json:"na_allowed,omitempty"`
-	// Parameters of the kind: a pattern, a schema, a tolerance; null for none.
+	// Whether a judgement may be that the criterion does not apply.
+	NaAllowed bool `protobuf:"varint,10,opt,name=na_allowed,json=naAllowed,proto3" json:"na_allowed,omitempty"`
+	// Parameters of the kind: a pattern, a schema, a tolerance; null for none. The server does not check them.
 	Config        []byte `protobuf:"bytes,11,opt,name=config,proto3" json:"config,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -436,11 +465,15 @@ func (x *RubricCriterion) GetConfig() []byte {
 	return nil
 }
 
+// RubricScale is the range of the values of a criterion.
 type RubricScale struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Min           float64                `protobuf:"fixed64,1,opt,name=min,proto3" json:"min,omitempty"`
-	Max           float64                `protobuf:"fixed64,2,opt,name=max,proto3" json:"max,omitempty"`
-	Anchors       []*RubricAnchor        `protobuf:"bytes,3,rep,name=anchors,proto3" json:"anchors,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The lowest value.
+	Min float64 `protobuf:"fixed64,1,opt,name=min,proto3" json:"min,omitempty"`
+	// The highest value; it must be greater than `min`.
+	Max float64 `protobuf:"fixed64,2,opt,name=max,proto3" json:"max,omitempty"`
+	// Descriptions of some values.
+	Anchors       []*RubricAnchor `protobuf:"bytes,3,rep,name=anchors,proto3" json:"anchors,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -496,11 +529,15 @@ func (x *RubricScale) GetAnchors() []*RubricAnchor {
 	return nil
 }
 
+// RubricAnchor describes what one value of a scale means.
 type RubricAnchor struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Value         float64                `protobuf:"fixed64,1,opt,name=value,proto3" json:"value,omitempty"`
-	Description   string                 `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
-	Example       string                 `protobuf:"bytes,3,opt,name=example,proto3" json:"example,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The value, from `min` to `max` of the scale.
+	Value float64 `protobuf:"fixed64,1,opt,name=value,proto3" json:"value,omitempty"`
+	// What the value means.
+	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
+	// A text that deserves the value; may be empty.
+	Example       string `protobuf:"bytes,3,opt,name=example,proto3" json:"example,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -556,11 +593,14 @@ func (x *RubricAnchor) GetExample() string {
 	return ""
 }
 
+// CreateRubricRequest describes a new rubric.
 type CreateRubricRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Name of the rubric, unique in its project. It cannot be changed.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// A project's key; if empty, `default`.
-	Project       string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
+	Project string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
+	// Free text for people; may be empty. It cannot be changed.
 	Description   string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -617,11 +657,19 @@ func (x *CreateRubricRequest) GetDescription() string {
 	return ""
 }
 
+// ListRubricsRequest selects rubrics.
 type ListRubricsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Limit         *int32                 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
-	Name          *string                `protobuf:"bytes,3,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset *int32 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	// Only rubrics with exactly this name.
+	Name *string `protobuf:"bytes,3,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	// Only rubrics of this project, by its key or id.
+	Project *string `protobuf:"bytes,4,opt,name=project,proto3,oneof" json:"project,omitempty"`
+	// Only rubrics whose name contains this text, ignoring case.
+	Q             *string `protobuf:"bytes,5,opt,name=q,proto3,oneof" json:"q,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -677,9 +725,25 @@ func (x *ListRubricsRequest) GetName() string {
 	return ""
 }
 
+func (x *ListRubricsRequest) GetProject() string {
+	if x != nil && x.Project != nil {
+		return *x.Project
+	}
+	return ""
+}
+
+func (x *ListRubricsRequest) GetQ() string {
+	if x != nil && x.Q != nil {
+		return *x.Q
+	}
+	return ""
+}
+
+// ListRubricsResponse is a page of rubrics.
 type ListRubricsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Rubrics       []*Rubric              `protobuf:"bytes,1,rep,name=rubrics,proto3" json:"rubrics,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The rubrics, newest first.
+	Rubrics       []*Rubric `protobuf:"bytes,1,rep,name=rubrics,proto3" json:"rubrics,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -721,9 +785,11 @@ func (x *ListRubricsResponse) GetRubrics() []*Rubric {
 	return nil
 }
 
+// GetRubricRequest identifies a rubric.
 type GetRubricRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	RubricId      string                 `protobuf:"bytes,1,opt,name=rubric_id,json=rubricId,proto3" json:"rubric_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the rubric, `rub_...`.
+	RubricId      string `protobuf:"bytes,1,opt,name=rubric_id,json=rubricId,proto3" json:"rubric_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -765,10 +831,13 @@ func (x *GetRubricRequest) GetRubricId() string {
 	return ""
 }
 
+// CreateRubricVersionRequest describes a new version.
 type CreateRubricVersionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	RubricId      string                 `protobuf:"bytes,1,opt,name=rubric_id,json=rubricId,proto3" json:"rubric_id,omitempty"`
-	Content       *RubricContent         `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the rubric, `rub_...`.
+	RubricId string `protobuf:"bytes,1,opt,name=rubric_id,json=rubricId,proto3" json:"rubric_id,omitempty"`
+	// The criteria and how they are combined.
+	Content       *RubricContent `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -817,11 +886,15 @@ func (x *CreateRubricVersionRequest) GetContent() *RubricContent {
 	return nil
 }
 
+// ListRubricVersionsRequest selects versions of a rubric.
 type ListRubricVersionsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	RubricId      string                 `protobuf:"bytes,1,opt,name=rubric_id,json=rubricId,proto3" json:"rubric_id,omitempty"`
-	Limit         *int32                 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the rubric, `rub_...`.
+	RubricId string `protobuf:"bytes,1,opt,name=rubric_id,json=rubricId,proto3" json:"rubric_id,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -877,9 +950,11 @@ func (x *ListRubricVersionsRequest) GetOffset() int32 {
 	return 0
 }
 
+// ListRubricVersionsResponse is a page of versions.
 type ListRubricVersionsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Versions      []*RubricVersion       `protobuf:"bytes,1,rep,name=versions,proto3" json:"versions,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The versions, newest first.
+	Versions      []*RubricVersion `protobuf:"bytes,1,rep,name=versions,proto3" json:"versions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -921,10 +996,13 @@ func (x *ListRubricVersionsResponse) GetVersions() []*RubricVersion {
 	return nil
 }
 
+// GetRubricVersionRequest identifies a version.
 type GetRubricVersionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	RubricId      string                 `protobuf:"bytes,1,opt,name=rubric_id,json=rubricId,proto3" json:"rubric_id,omitempty"`
-	Version       int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the rubric, `rub_...`.
+	RubricId string `protobuf:"bytes,1,opt,name=rubric_id,json=rubricId,proto3" json:"rubric_id,omitempty"`
+	// Number of the version.
+	Version       int32 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -973,10 +1051,13 @@ func (x *GetRubricVersionRequest) GetVersion() int32 {
 	return 0
 }
 
+// PublishRubricVersionRequest identifies a version.
 type PublishRubricVersionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	RubricId      string                 `protobuf:"bytes,1,opt,name=rubric_id,json=rubricId,proto3" json:"rubric_id,omitempty"`
-	Version       int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the rubric, `rub_...`.
+	RubricId string `protobuf:"bytes,1,opt,name=rubric_id,json=rubricId,proto3" json:"rubric_id,omitempty"`
+	// Number of the version.
+	Version       int32 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1091,15 +1172,21 @@ const file_signalbox_registry_v1_rubric_proto_rawDesc = "" +
 	"\x13CreateRubricRequest\x126\n" +
 	"\x04name\x18\x01 \x01(\tB\"\xbaH\x1fr\x1d\x10\x01\x18\x80\x012\x16^[a-z0-9][a-z0-9._-]*$R\x04name\x12!\n" +
 	"\aproject\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18@R\aproject\x12*\n" +
-	"\vdescription\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80 R\vdescription\"\xa6\x01\n" +
+	"\vdescription\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80 R\vdescription\"\x81\x02\n" +
 	"\x12ListRubricsRequest\x12%\n" +
 	"\x05limit\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
 	"\x06offset\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01\x12!\n" +
-	"\x04name\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01H\x02R\x04name\x88\x01\x01B\b\n" +
+	"\x04name\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01H\x02R\x04name\x88\x01\x01\x12(\n" +
+	"\aproject\x18\x04 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x03R\aproject\x88\x01\x01\x12\x1d\n" +
+	"\x01q\x18\x05 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x04R\x01q\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
 	"\a_offsetB\a\n" +
-	"\x05_name\"N\n" +
+	"\x05_nameB\n" +
+	"\n" +
+	"\b_projectB\x04\n" +
+	"\x02_q\"N\n" +
 	"\x13ListRubricsResponse\x127\n" +
 	"\arubrics\x18\x01 \x03(\v2\x1d.signalbox.registry.v1.RubricR\arubrics\"8\n" +
 	"\x10GetRubricRequest\x12$\n" +
@@ -1121,7 +1208,7 @@ const file_signalbox_registry_v1_rubric_proto_rawDesc = "" +
 	"\aversion\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\aversion\"f\n" +
 	"\x1bPublishRubricVersionRequest\x12$\n" +
 	"\trubric_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\brubricId\x12!\n" +
-	"\aversion\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\aversion2\xb2\t\n" +
+	"\aversion\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\aversion2\xb4\t\n" +
 	"\rRubricService\x12\x86\x01\n" +
 	"\fCreateRubric\x12*.signalbox.registry.v1.CreateRubricRequest\x1a\x1d.signalbox.registry.v1.Rubric\"+\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
 	"\x04\x90\x03\x99\x03\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/api/rubrics\x12\x90\x01\n" +
@@ -1134,9 +1221,9 @@ const file_signalbox_registry_v1_rubric_proto_rawDesc = "" +
 	"\x12ListRubricVersions\x120.signalbox.registry.v1.ListRubricVersionsRequest\x1a1.signalbox.registry.v1.ListRubricVersionsResponse\"H\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x02-b\bversions\x12!/api/rubrics/{rubric_id}/versions\x90\x02\x01\x12\xb2\x01\n" +
 	"\x10GetRubricVersion\x12..signalbox.registry.v1.GetRubricVersionRequest\x1a$.signalbox.registry.v1.RubricVersion\"H\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02-\x12+/api/rubrics/{rubric_id}/versions/{version}\x90\x02\x01\x12\xbf\x01\n" +
-	"\x14PublishRubricVersion\x122.signalbox.registry.v1.PublishRubricVersionRequest\x1a$.signalbox.registry.v1.RubricVersion\"M\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x025\"3/api/rubrics/{rubric_id}/versions/{version}/publishBIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02-\x12+/api/rubrics/{rubric_id}/versions/{version}\x90\x02\x01\x12\xc1\x01\n" +
+	"\x14PublishRubricVersion\x122.signalbox.registry.v1.PublishRubricVersionRequest\x1a$.signalbox.registry.v1.RubricVersion\"O\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x025\"3/api/rubrics/{rubric_id}/versions/{version}/publishBIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
 
 var (
 	file_signalbox_registry_v1_rubric_proto_rawDescOnce sync.Once

@@ -35,14 +35,17 @@ const (
 // RubricService manages rubrics, by which outputs are judged. A published version never changes; solution
 // applications pin its digest.
 type RubricServiceClient interface {
+	// CreateRubric creates a rubric without versions.
 	CreateRubric(ctx context.Context, in *CreateRubricRequest, opts ...grpc.CallOption) (*Rubric, error)
-	// ListRubrics lists rubrics, newest first.
+	// ListRubrics lists the rubrics that the caller may see, newest first.
 	ListRubrics(ctx context.Context, in *ListRubricsRequest, opts ...grpc.CallOption) (*ListRubricsResponse, error)
+	// GetRubric returns a rubric.
 	GetRubric(ctx context.Context, in *GetRubricRequest, opts ...grpc.CallOption) (*Rubric, error)
-	// CreateRubricVersion creates a draft; the same content again returns the existing version.
+	// CreateRubricVersion creates a draft. If a version with the same content exists, it returns that version, with 200.
 	CreateRubricVersion(ctx context.Context, in *CreateRubricVersionRequest, opts ...grpc.CallOption) (*RubricVersion, error)
-	// ListRubricVersions lists the versions of a rubric, newest first.
+	// ListRubricVersions lists the versions of a rubric, drafts included, newest first.
 	ListRubricVersions(ctx context.Context, in *ListRubricVersionsRequest, opts ...grpc.CallOption) (*ListRubricVersionsResponse, error)
+	// GetRubricVersion returns a version, which may be a draft.
 	GetRubricVersion(ctx context.Context, in *GetRubricVersionRequest, opts ...grpc.CallOption) (*RubricVersion, error)
 	// PublishRubricVersion makes a draft available for bindings. A repeated call changes nothing.
 	PublishRubricVersion(ctx context.Context, in *PublishRubricVersionRequest, opts ...grpc.CallOption) (*RubricVersion, error)
@@ -133,14 +136,17 @@ func (c *rubricServiceClient) PublishRubricVersion(ctx context.Context, in *Publ
 // RubricService manages rubrics, by which outputs are judged. A published version never changes; solution
 // applications pin its digest.
 type RubricServiceServer interface {
+	// CreateRubric creates a rubric without versions.
 	CreateRubric(context.Context, *CreateRubricRequest) (*Rubric, error)
-	// ListRubrics lists rubrics, newest first.
+	// ListRubrics lists the rubrics that the caller may see, newest first.
 	ListRubrics(context.Context, *ListRubricsRequest) (*ListRubricsResponse, error)
+	// GetRubric returns a rubric.
 	GetRubric(context.Context, *GetRubricRequest) (*Rubric, error)
-	// CreateRubricVersion creates a draft; the same content again returns the existing version.
+	// CreateRubricVersion creates a draft. If a version with the same content exists, it returns that version, with 200.
 	CreateRubricVersion(context.Context, *CreateRubricVersionRequest) (*RubricVersion, error)
-	// ListRubricVersions lists the versions of a rubric, newest first.
+	// ListRubricVersions lists the versions of a rubric, drafts included, newest first.
 	ListRubricVersions(context.Context, *ListRubricVersionsRequest) (*ListRubricVersionsResponse, error)
+	// GetRubricVersion returns a version, which may be a draft.
 	GetRubricVersion(context.Context, *GetRubricVersionRequest) (*RubricVersion, error)
 	// PublishRubricVersion makes a draft available for bindings. A repeated call changes nothing.
 	PublishRubricVersion(context.Context, *PublishRubricVersionRequest) (*RubricVersion, error)

@@ -25,18 +25,27 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Solution is one version of a solution. It never changes.
 type Solution struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Id      string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Name    string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Version string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
-	Project string                 `protobuf:"bytes,4,opt,name=project,proto3" json:"project,omitempty"`
-	Owner   string                 `protobuf:"bytes,5,opt,name=owner,proto3" json:"owner,omitempty"`
-	// Who can see it besides its project's members: `team` or `all`.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the solution, `sol_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Name of the solution, as in its manifest.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Version of the solution, as in its manifest; unique for the name in its project.
+	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	// Key of the project.
+	Project string `protobuf:"bytes,4,opt,name=project,proto3" json:"project,omitempty"`
+	// Username of the owner.
+	Owner string `protobuf:"bytes,5,opt,name=owner,proto3" json:"owner,omitempty"`
+	// `team`: the solution is visible to its owner, the members of its project and admins. `all`: it is visible to every
+	// user. The visibility is that of the project.
 	Visibility string `protobuf:"bytes,6,opt,name=visibility,proto3" json:"visibility,omitempty"`
 	// sha256:<hex> over the canonical JSON of the manifest.
-	Digest        string                 `protobuf:"bytes,7,opt,name=digest,proto3" json:"digest,omitempty"`
-	Manifest      []byte                 `protobuf:"bytes,8,opt,name=manifest,proto3" json:"manifest,omitempty"`
+	Digest string `protobuf:"bytes,7,opt,name=digest,proto3" json:"digest,omitempty"`
+	// The manifest as it was stored.
+	Manifest []byte `protobuf:"bytes,8,opt,name=manifest,proto3" json:"manifest,omitempty"`
+	// When the solution was created.
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -135,12 +144,14 @@ func (x *Solution) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// CreateSolutionRequest contains the manifest of a solution.
 type CreateSolutionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A project's key; if empty, `default`.
 	Project string `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
-	// An object with `name`, `version` and `recipe` (<namespace>/<name>@<version>); `requirements`, `evaluation_tasks`
-	// and `toolchain` have a defined meaning, all other members are free.
+	// An object with `name`, `version` and `recipe` (<namespace>/<name>@<version>); `requirements` (array of at most
+	// 1,000 objects), `evaluation_tasks` (integer from 1 to 100,000,000) and `toolchain` (object) are optional, all other
+	// members are free.
 	Manifest      []byte `protobuf:"bytes,2,opt,name=manifest,proto3" json:"manifest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -190,11 +201,19 @@ func (x *CreateSolutionRequest) GetManifest() []byte {
 	return nil
 }
 
+// ListSolutionsRequest selects solutions.
 type ListSolutionsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Limit         *int32                 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	Offset        *int32                 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
-	Name          *string                `protobuf:"bytes,3,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset *int32 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	// Only solutions with exactly this name.
+	Name *string `protobuf:"bytes,3,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	// Only solutions of this project, by its key or id.
+	Project *string `protobuf:"bytes,4,opt,name=project,proto3,oneof" json:"project,omitempty"`
+	// Only solutions whose name contains this text, ignoring case.
+	Q             *string `protobuf:"bytes,5,opt,name=q,proto3,oneof" json:"q,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -250,9 +269,25 @@ func (x *ListSolutionsRequest) GetName() string {
 	return ""
 }
 
+func (x *ListSolutionsRequest) GetProject() string {
+	if x != nil && x.Project != nil {
+		return *x.Project
+	}
+	return ""
+}
+
+func (x *ListSolutionsRequest) GetQ() string {
+	if x != nil && x.Q != nil {
+		return *x.Q
+	}
+	return ""
+}
+
+// ListSolutionsResponse is a page of solutions.
 type ListSolutionsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Solutions     []*Solution            `protobuf:"bytes,1,rep,name=solutions,proto3" json:"solutions,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The solutions, newest first.
+	Solutions     []*Solution `protobuf:"bytes,1,rep,name=solutions,proto3" json:"solutions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -294,9 +329,11 @@ func (x *ListSolutionsResponse) GetSolutions() []*Solution {
 	return nil
 }
 
+// GetSolutionRequest identifies a solution.
 type GetSolutionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	SolutionId    string                 `protobuf:"bytes,1,opt,name=solution_id,json=solutionId,proto3" json:"solution_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the solution, `sol_...`.
+	SolutionId    string `protobuf:"bytes,1,opt,name=solution_id,json=solutionId,proto3" json:"solution_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -338,19 +375,23 @@ func (x *GetSolutionRequest) GetSolutionId() string {
 	return ""
 }
 
-// SolutionApplicationOut is an applied solution.
+// SolutionApplicationOut is an applied solution. It never changes.
 type SolutionApplicationOut struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// The project's id.
-	Project    string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
+	// Id of the application, `sap_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Id of the project, `prj_...`.
+	Project string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
+	// Key of the project.
 	ProjectKey string `protobuf:"bytes,3,opt,name=project_key,json=projectKey,proto3" json:"project_key,omitempty"`
-	// <name>@<version>
+	// The solution, `<name>@<version>`.
 	Solution string `protobuf:"bytes,4,opt,name=solution,proto3" json:"solution,omitempty"`
-	// sha256:<hex> over the canonical JSON of the snapshot.
-	Digest        string                 `protobuf:"bytes,5,opt,name=digest,proto3" json:"digest,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	Snapshot      *SolutionSnapshot      `protobuf:"bytes,7,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
+	// sha256:<hex> over the canonical JSON of the snapshot; unique in its project.
+	Digest string `protobuf:"bytes,5,opt,name=digest,proto3" json:"digest,omitempty"`
+	// When the application was created.
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// All that the application pins.
+	Snapshot      *SolutionSnapshot `protobuf:"bytes,7,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -439,20 +480,29 @@ type SolutionSnapshot struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The solution's manifest.
 	Manifest []byte `protobuf:"bytes,1,opt,name=manifest,proto3" json:"manifest,omitempty"`
-	// The references with exact versions.
-	Bindings        *SolutionBindings `protobuf:"bytes,2,opt,name=bindings,proto3" json:"bindings,omitempty"`
-	TasksetDigest   string            `protobuf:"bytes,3,opt,name=taskset_digest,json=tasksetDigest,proto3" json:"taskset_digest,omitempty"`
-	EvaluationTasks int32             `protobuf:"varint,4,opt,name=evaluation_tasks,json=evaluationTasks,proto3" json:"evaluation_tasks,omitempty"`
-	RubricVersion   int32             `protobuf:"varint,5,opt,name=rubric_version,json=rubricVersion,proto3" json:"rubric_version,omitempty"`
-	RubricDigest    string            `protobuf:"bytes,6,opt,name=rubric_digest,json=rubricDigest,proto3" json:"rubric_digest,omitempty"`
-	RecipeDigest    string            `protobuf:"bytes,7,opt,name=recipe_digest,json=recipeDigest,proto3" json:"recipe_digest,omitempty"`
-	Requirements    [][]byte          `protobuf:"bytes,8,rep,name=requirements,proto3" json:"requirements,omitempty"`
-	BusinessTaskIds []string          `protobuf:"bytes,9,rep,name=business_task_ids,json=businessTaskIds,proto3" json:"business_task_ids,omitempty"`
-	// sha256:<hex> over the sorted business_task_ids; empty if there are none.
+	// The references with exact versions: `latest` and aliases are resolved.
+	Bindings *SolutionBindings `protobuf:"bytes,2,opt,name=bindings,proto3" json:"bindings,omitempty"`
+	// sha256:<hex> of the taskset's bytes.
+	TasksetDigest string `protobuf:"bytes,3,opt,name=taskset_digest,json=tasksetDigest,proto3" json:"taskset_digest,omitempty"`
+	// The number of tasks of an evaluation: `evaluation_tasks` of the manifest or, if it has none, the number of tasks of
+	// the taskset.
+	EvaluationTasks int32 `protobuf:"varint,4,opt,name=evaluation_tasks,json=evaluationTasks,proto3" json:"evaluation_tasks,omitempty"`
+	// Number of the rubric's version.
+	RubricVersion int32 `protobuf:"varint,5,opt,name=rubric_version,json=rubricVersion,proto3" json:"rubric_version,omitempty"`
+	// Digest of the rubric's version, `sha256:<hex>`.
+	RubricDigest string `protobuf:"bytes,6,opt,name=rubric_digest,json=rubricDigest,proto3" json:"rubric_digest,omitempty"`
+	// Digest of the manifest's recipe, `sha256:<hex>`.
+	RecipeDigest string `protobuf:"bytes,7,opt,name=recipe_digest,json=recipeDigest,proto3" json:"recipe_digest,omitempty"`
+	// `requirements` of the manifest; empty if it has none.
+	Requirements [][]byte `protobuf:"bytes,8,rep,name=requirements,proto3" json:"requirements,omitempty"`
+	// The business tasks that measure the application, sorted.
+	BusinessTaskIds []string `protobuf:"bytes,9,rep,name=business_task_ids,json=businessTaskIds,proto3" json:"business_task_ids,omitempty"`
+	// sha256:<hex> over the canonical JSON of `business_task_ids`; empty if there are none.
 	BusinessCohortDigest string `protobuf:"bytes,10,opt,name=business_cohort_digest,json=businessCohortDigest,proto3" json:"business_cohort_digest,omitempty"`
-	Toolchain            []byte `protobuf:"bytes,11,opt,name=toolchain,proto3" json:"toolchain,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// `toolchain` of the manifest; null if it has none.
+	Toolchain     []byte `protobuf:"bytes,11,opt,name=toolchain,proto3" json:"toolchain,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SolutionSnapshot) Reset() {
@@ -562,18 +612,19 @@ func (x *SolutionSnapshot) GetToolchain() []byte {
 	return nil
 }
 
-// SolutionBindings are references into the catalog.
+// SolutionBindings are references into the catalog. In a request, `latest` in place of a version is the newest one that
+// can be used.
 type SolutionBindings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// mdl/<project>/<name>@<version>
+	// `mdl/<project>/<name>@<version>`; in a request, an alias can replace the version.
 	Model *string `protobuf:"bytes,1,opt,name=model,proto3,oneof" json:"model,omitempty"`
-	// ds/<project>/<name>@<version>
+	// `ds/<project>/<name>@<version>`.
 	TrainDataset *string `protobuf:"bytes,2,opt,name=train_dataset,json=trainDataset,proto3,oneof" json:"train_dataset,omitempty"`
-	// ds/<project>/<name>@<version>
+	// `ds/<project>/<name>@<version>`. Its content must differ from that of `train_dataset`.
 	ValidationDataset *string `protobuf:"bytes,3,opt,name=validation_dataset,json=validationDataset,proto3,oneof" json:"validation_dataset,omitempty"`
-	// env/<project>/<name>@<version>
+	// `env/<project>/<name>@<version>`.
 	Taskset *string `protobuf:"bytes,4,opt,name=taskset,proto3,oneof" json:"taskset,omitempty"`
-	// rub/<project>/<name>@<version>
+	// `rub/<project>/<name>@<version>`.
 	Rubric        *string `protobuf:"bytes,5,opt,name=rubric,proto3,oneof" json:"rubric,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -644,10 +695,12 @@ func (x *SolutionBindings) GetRubric() string {
 	return ""
 }
 
+// SolutionApplicationsOut is a page of solution applications.
 type SolutionApplicationsOut struct {
-	state protoimpl.MessageState    `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The applications, newest first, at most 50.
 	Items []*SolutionApplicationOut `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// Whether there are more rows.
+	// Whether more applications follow this page.
 	HasMore       bool `protobuf:"varint,2,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -697,12 +750,15 @@ func (x *SolutionApplicationsOut) GetHasMore() bool {
 	return false
 }
 
+// CreateSolutionApplicationRequest contains a solution and its bindings.
 type CreateSolutionApplicationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A project's key; if empty, `default`.
 	Project string `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
 	// <name>@<version> of a solution of the project, or a manifest, which is then stored as a solution.
-	Solution []byte            `protobuf:"bytes,2,opt,name=solution,proto3" json:"solution,omitempty"`
+	Solution []byte `protobuf:"bytes,2,opt,name=solution,proto3" json:"solution,omitempty"`
+	// What the solution is applied to. The caller must be allowed to read each object; only editors of a protected
+	// dataset can bind it.
 	Bindings *SolutionBindings `protobuf:"bytes,3,opt,name=bindings,proto3" json:"bindings,omitempty"`
 	// The business tasks that measure the application.
 	BusinessTaskIds []string `protobuf:"bytes,4,rep,name=business_task_ids,json=businessTaskIds,proto3" json:"business_task_ids,omitempty"`
@@ -768,9 +824,11 @@ func (x *CreateSolutionApplicationRequest) GetBusinessTaskIds() []string {
 	return nil
 }
 
+// ListSolutionApplicationsRequest selects solution applications.
 type ListSolutionApplicationsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Offset        *int32                 `protobuf:"varint,1,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of rows to skip.
+	Offset        *int32 `protobuf:"varint,1,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -812,9 +870,11 @@ func (x *ListSolutionApplicationsRequest) GetOffset() int32 {
 	return 0
 }
 
+// GetSolutionApplicationRequest identifies a solution application.
 type GetSolutionApplicationRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ApplicationId string                 `protobuf:"bytes,1,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the application, `sap_...`.
+	ApplicationId string `protobuf:"bytes,1,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -856,9 +916,11 @@ func (x *GetSolutionApplicationRequest) GetApplicationId() string {
 	return ""
 }
 
+// GetSolutionApplicationStatusRequest identifies a solution application.
 type GetSolutionApplicationStatusRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ApplicationId string                 `protobuf:"bytes,1,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the application, `sap_...`.
+	ApplicationId string `protobuf:"bytes,1,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -900,11 +962,14 @@ func (x *GetSolutionApplicationStatusRequest) GetApplicationId() string {
 	return ""
 }
 
+// SolutionApplicationStatus compares a solution application with the catalog.
 type SolutionApplicationStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Whether any binding or the recipe differs from the snapshot.
-	Drifted  bool                     `protobuf:"varint,2,opt,name=drifted,proto3" json:"drifted,omitempty"`
+	// Id of the application, `sap_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Whether the state of any binding or of the recipe is not `current`.
+	Drifted bool `protobuf:"varint,2,opt,name=drifted,proto3" json:"drifted,omitempty"`
+	// The five bindings and the recipe.
 	Bindings []*SolutionBindingStatus `protobuf:"bytes,3,rep,name=bindings,proto3" json:"bindings,omitempty"`
 	// Possible problems, such as files that occur in both the train and the validation dataset; counts, never rows.
 	Warnings      []string `protobuf:"bytes,4,rep,name=warnings,proto3" json:"warnings,omitempty"`
@@ -970,15 +1035,18 @@ func (x *SolutionApplicationStatus) GetWarnings() []string {
 	return nil
 }
 
+// SolutionBindingStatus compares one binding with the catalog.
 type SolutionBindingStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// `model`, `train_dataset`, `validation_dataset`, `taskset`, `rubric` or `recipe`.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Ref  string `protobuf:"bytes,2,opt,name=ref,proto3" json:"ref,omitempty"`
-	// `current`, `newer_version`, `archived`, `changed`, `unreadable` or `unknown` (deleted, or hidden from the
-	// caller).
+	// The reference in the snapshot; of the recipe, the one in the manifest.
+	Ref string `protobuf:"bytes,2,opt,name=ref,proto3" json:"ref,omitempty"`
+	// `current`: nothing has changed. `newer_version`: a newer version exists. `archived`: the version was archived,
+	// deprecated or withdrawn. `changed`: the reference now has another digest. `unreadable`: the caller may not read the
+	// object. `unknown`: the object was deleted or is hidden from the caller.
 	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
-	// The newest reference, if it is a different one.
+	// The reference of the newest version; null if it is `ref`, if there is none, and if the state is `unknown`.
 	Latest        *string `protobuf:"bytes,4,opt,name=latest,proto3,oneof" json:"latest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1062,15 +1130,21 @@ const file_signalbox_registry_v1_solution_proto_rawDesc = "" +
 	"created_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"h\n" +
 	"\x15CreateSolutionRequest\x12!\n" +
 	"\aproject\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18@R\aproject\x12,\n" +
-	"\bmanifest\x18\x02 \x01(\fB\x10\xbaH\t\xc8\x01\x01z\x04\x18\x80\x80\x10\xf0\xc7\x18\x01R\bmanifest\"\xa8\x01\n" +
+	"\bmanifest\x18\x02 \x01(\fB\x10\xbaH\t\xc8\x01\x01z\x04\x18\x80\x80\x10\xf0\xc7\x18\x01R\bmanifest\"\x83\x02\n" +
 	"\x14ListSolutionsRequest\x12%\n" +
 	"\x05limit\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
 	"\x06offset\x18\x02 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01\x12!\n" +
-	"\x04name\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01H\x02R\x04name\x88\x01\x01B\b\n" +
+	"\x04name\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01H\x02R\x04name\x88\x01\x01\x12(\n" +
+	"\aproject\x18\x04 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x03R\aproject\x88\x01\x01\x12\x1d\n" +
+	"\x01q\x18\x05 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x04R\x01q\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
 	"\a_offsetB\a\n" +
-	"\x05_name\"V\n" +
+	"\x05_nameB\n" +
+	"\n" +
+	"\b_projectB\x04\n" +
+	"\x02_q\"V\n" +
 	"\x15ListSolutionsResponse\x12=\n" +
 	"\tsolutions\x18\x01 \x03(\v2\x1f.signalbox.registry.v1.SolutionR\tsolutions\">\n" +
 	"\x12GetSolutionRequest\x12(\n" +

@@ -28,14 +28,16 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// SolutionService manages solutions: named, versioned manifests of a project that describe how to train for a
+// SolutionService manages the solutions of projects: named, versioned manifests that describe how to train for a
 // purpose.
 type SolutionServiceClient interface {
-	// CreateSolution stores a manifest under the name and version that it contains. The same manifest again returns the
-	// existing solution; a different one under the same name and version is a conflict.
+	// CreateSolution stores a manifest under the name and version that it contains. If the project already has the same
+	// manifest, it returns the existing solution, with 200. A different manifest under the same name and version is a
+	// conflict.
 	CreateSolution(ctx context.Context, in *CreateSolutionRequest, opts ...grpc.CallOption) (*Solution, error)
-	// ListSolutions lists solutions, newest first.
+	// ListSolutions lists the solutions that the caller may see, newest first.
 	ListSolutions(ctx context.Context, in *ListSolutionsRequest, opts ...grpc.CallOption) (*ListSolutionsResponse, error)
+	// GetSolution returns a solution.
 	GetSolution(ctx context.Context, in *GetSolutionRequest, opts ...grpc.CallOption) (*Solution, error)
 }
 
@@ -81,14 +83,16 @@ func (c *solutionServiceClient) GetSolution(ctx context.Context, in *GetSolution
 // All implementations must embed UnimplementedSolutionServiceServer
 // for forward compatibility.
 //
-// SolutionService manages solutions: named, versioned manifests of a project that describe how to train for a
+// SolutionService manages the solutions of projects: named, versioned manifests that describe how to train for a
 // purpose.
 type SolutionServiceServer interface {
-	// CreateSolution stores a manifest under the name and version that it contains. The same manifest again returns the
-	// existing solution; a different one under the same name and version is a conflict.
+	// CreateSolution stores a manifest under the name and version that it contains. If the project already has the same
+	// manifest, it returns the existing solution, with 200. A different manifest under the same name and version is a
+	// conflict.
 	CreateSolution(context.Context, *CreateSolutionRequest) (*Solution, error)
-	// ListSolutions lists solutions, newest first.
+	// ListSolutions lists the solutions that the caller may see, newest first.
 	ListSolutions(context.Context, *ListSolutionsRequest) (*ListSolutionsResponse, error)
+	// GetSolution returns a solution.
 	GetSolution(context.Context, *GetSolutionRequest) (*Solution, error)
 	mustEmbedUnimplementedSolutionServiceServer()
 }
@@ -219,17 +223,18 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// SolutionApplicationService applies solutions. An application records the bindings of a solution, with every digest
-// at that time.
+// SolutionApplicationService applies solutions. An application records the bindings of a solution, with the
+// digest of each at that time.
 type SolutionApplicationServiceClient interface {
 	// CreateSolutionApplication resolves a solution and its bindings and stores an immutable snapshot of them. If the
-	// project has an identical application, it is returned unchanged, with 200.
+	// project already has an identical application, the call returns that application with 200.
 	CreateSolutionApplication(ctx context.Context, in *CreateSolutionApplicationRequest, opts ...grpc.CallOption) (*SolutionApplicationOut, error)
-	// ListSolutionApplications lists solution applications, newest first, 50 per page.
+	// ListSolutionApplications lists the solution applications that the caller may see, newest first, 50 per page.
 	ListSolutionApplications(ctx context.Context, in *ListSolutionApplicationsRequest, opts ...grpc.CallOption) (*SolutionApplicationsOut, error)
+	// GetSolutionApplication returns a solution application.
 	GetSolutionApplication(ctx context.Context, in *GetSolutionApplicationRequest, opts ...grpc.CallOption) (*SolutionApplicationOut, error)
-	// GetSolutionApplicationStatus reports which bindings have drifted from the snapshot, with the access rights of the
-	// caller.
+	// GetSolutionApplicationStatus reports which bindings have drifted from the snapshot. It reads the bindings with the
+	// access rights of the caller.
 	GetSolutionApplicationStatus(ctx context.Context, in *GetSolutionApplicationStatusRequest, opts ...grpc.CallOption) (*SolutionApplicationStatus, error)
 }
 
@@ -285,17 +290,18 @@ func (c *solutionApplicationServiceClient) GetSolutionApplicationStatus(ctx cont
 // All implementations must embed UnimplementedSolutionApplicationServiceServer
 // for forward compatibility.
 //
-// SolutionApplicationService applies solutions. An application records the bindings of a solution, with every digest
-// at that time.
+// SolutionApplicationService applies solutions. An application records the bindings of a solution, with the
+// digest of each at that time.
 type SolutionApplicationServiceServer interface {
 	// CreateSolutionApplication resolves a solution and its bindings and stores an immutable snapshot of them. If the
-	// project has an identical application, it is returned unchanged, with 200.
+	// project already has an identical application, the call returns that application with 200.
 	CreateSolutionApplication(context.Context, *CreateSolutionApplicationRequest) (*SolutionApplicationOut, error)
-	// ListSolutionApplications lists solution applications, newest first, 50 per page.
+	// ListSolutionApplications lists the solution applications that the caller may see, newest first, 50 per page.
 	ListSolutionApplications(context.Context, *ListSolutionApplicationsRequest) (*SolutionApplicationsOut, error)
+	// GetSolutionApplication returns a solution application.
 	GetSolutionApplication(context.Context, *GetSolutionApplicationRequest) (*SolutionApplicationOut, error)
-	// GetSolutionApplicationStatus reports which bindings have drifted from the snapshot, with the access rights of the
-	// caller.
+	// GetSolutionApplicationStatus reports which bindings have drifted from the snapshot. It reads the bindings with the
+	// access rights of the caller.
 	GetSolutionApplicationStatus(context.Context, *GetSolutionApplicationStatusRequest) (*SolutionApplicationStatus, error)
 	mustEmbedUnimplementedSolutionApplicationServiceServer()
 }

@@ -107,6 +107,19 @@ def test_launcher_interface(engine: Engine) -> None:
         assert b"llamacpp:prompt_tokens_total" in response.read()
 
 
+def test_embeddings_and_llamacpp_option_names(trained: Trained, engine: Engine, tmp_path: Path) -> None:
+    flags = ["-c", "128", "-np", "1", "--batch-size", "64", "--ubatch-size", "64", "--n-gpu-layers", "0"]
+    with serving(trained.gguf, tmp_path, "--embeddings", *flags) as running:
+        vectors = running.call("/v1/embeddings", {"model": "default", "input": ["1+2=", "3+4="]})["data"]
+        assert [len(set(v["embedding"])) > 1 for v in vectors] == [True, True]
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        engine.call("/v1/embeddings", {"model": "default", "input": "1+2="})
+    assert refused.value.code == 501
+    with serving(trained.gguf, tmp_path, "--embeddings", "--pooling", "last") as other:
+        last = other.call("/v1/embeddings", {"model": "default", "input": "1+2="})["data"][0]["embedding"]
+    assert last != vectors[0]["embedding"], "the pooling has an effect"
+
+
 @pytest.mark.parametrize(
     ("flags", "status", "words"),
     [

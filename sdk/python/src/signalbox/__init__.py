@@ -58,7 +58,7 @@ def init(
 ) -> Run:
     """Return the run that SERVICE_JOB_* identifies. Raises ConfigError unless SERVICE_JOB_ENABLED is "0" or "1".
 
-    init waits for no request. Reports that earlier processes of the run left in the spool folder
+    init does not wait for any request. Reports that earlier processes of the run left in the spool folder
     are delivered before the lifecycle events and artifacts of this process. The first process of each
     node reports hardware samples of its machine every `hardware` seconds; with 0 it reports none.
     """

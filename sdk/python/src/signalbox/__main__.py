@@ -14,7 +14,7 @@ from .policy import Policy
 
 
 def main(argv: Optional[List[str]] = None, policy: Policy = Policy()) -> int:
-    """Return 0 if all reports were delivered, 1 if any was refused, skipped or left, 2 for an invalid configuration."""
+    """Return 0 if all reports were delivered, 1 if one was not delivered, 2 for an invalid configuration."""
     parser = argparse.ArgumentParser(prog="python -m signalbox")
     commands = parser.add_subparsers(dest="command", required=True)
     flush = commands.add_parser("flush", help="Deliver the reports in a spool folder.")
@@ -38,14 +38,14 @@ def _flush(folder: str, timeout: float, policy: Policy) -> int:
     found, left_alone = box.adopt_orphans()
     box.flush(timeout)
     owed = box.close()
-    print(f"signalbox: {found - owed} of {found} report(s) delivered")
+    print(f"signalbox: {found - owed - box.dropped} of {found} report(s) delivered")
     for name in left_alone:
-        print(f"signalbox: {name}: skipped, because it is in use or belongs to another run", file=sys.stderr)
+        print(f"signalbox: {name}: skipped, because it is in use, belongs to another run or is not a spool", file=sys.stderr)
     for error in box.refused:
         print(f"signalbox: refused: {error}", file=sys.stderr)
     if owed:
         print(f"signalbox: {box.closed_by or box.fault or 'the timeout expired'}", file=sys.stderr)
-    return 1 if owed or box.refused or left_alone else 0
+    return 1 if owed or box.refused or box.dropped or left_alone else 0
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """The undelivered reports of one writer, by stream.
 
-Reports of a stream are sent in the order of the calls, one request at a time. Streams do not wait for each
-other, except lifecycle and artifact: they wait until all earlier reports are settled (delivered or refused), but
-not for a log stream that keeps failing.
+Reports of a stream are sent in the order of the calls, one request at a time. Only lifecycle and artifact reports
+wait for other streams: until all earlier reports are settled (delivered or refused), except those of a log stream
+that keeps failing.
 The classes are not thread-safe; the outbox uses them with its lock held.
 """
 
@@ -40,7 +40,7 @@ class Lane:
         self.pending: Deque[Record] = deque()
         self.points = 0
         self.size = 0
-        self.born = 0.0  # arrival of the oldest pending report, monotonic seconds
+        self.born = 0.0  # when the oldest pending report arrived, in monotonic seconds
         self.failures = 0
         self.not_before = 0.0
 
@@ -60,7 +60,7 @@ class Lane:
 
     @property
     def stuck(self) -> bool:
-        """Whether other streams no longer wait for this lane."""
+        """Return whether other streams no longer wait for this lane."""
         return self.stream == "logs" and self.failures >= LOG_PATIENCE
 
     def owed(self) -> int:
@@ -99,7 +99,7 @@ class Backlog:
         self.spool = spool
         self.urgent: float = -1.0  # reports up to this number are sent without waiting for a batch
         self.lanes: Dict[str, Lane] = {stream: Lane(stream) for stream in STREAMS}
-        self.unasked = False  # an adopted writer whose watermark is not known yet
+        self.unasked = False  # True for an adopted writer until the control plane has sent its watermarks
         self._policy = policy
 
     @classmethod
@@ -173,7 +173,7 @@ class Backlog:
             self.spool.drop_before(int(min(self.oldest(), self.spool.next_n)))
 
     def skip(self, marks: Mapping[str, int]) -> None:
-        """Settle the requests that the control plane has already stored. `marks` maps streams to their watermarks."""
+        """Settle the requests up to the watermarks: for each stream, the last request that the control plane stored."""
         for stream, mark in marks.items():
             lane = self.lanes.get(stream)
             while lane is not None and lane.batches and lane.batches[0].seq <= mark:

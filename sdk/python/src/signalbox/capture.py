@@ -13,14 +13,14 @@ STOP_TIMEOUT = 2.0  # seconds to wait for a child that keeps the pipe open
 
 
 class Capture:
-    """Replaces the descriptors 1 and 2 by pipes. A thread for each pipe copies the output to its original target."""
+    """Replaces descriptors 1 and 2 by pipes. A thread for each pipe copies to the original target and to the log."""
 
     def __init__(self, emit: Callable[[str], None]) -> None:
         self._emit = emit
         self._tees: List[_Tee] = []
 
     def start(self) -> None:
-        """Start copying. Python's output becomes line-buffered, so that it stays in order with that of children."""
+        """Start copying. Python's output becomes line-buffered, to stay in order with the output of children."""
         _flush_streams()
         _buffer_lines()
         self._tees = [_Tee(fd, self._emit) for fd in (1, 2)]

@@ -1,7 +1,8 @@
 """Signals of the control plane to a training run: save a checkpoint, pause, stop.
 
-The first check for a signal, or the first callback, starts a thread that waits for signals. If the training has
-neither, no request is sent, so the control plane knows that the training does not listen for signals.
+The first check for a signal, or the first registered callback, starts a thread that requests signals and waits for
+them. A training without checks and callbacks sends no such request, so the control plane knows that the training does
+not listen for signals.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class ControlSignals:
         self._callbacks: List[Callback] = []
 
     def now(self) -> Signal:
-        """Return the current signal, or the signal `none` if it was acknowledged. The first call starts the thread."""
+        """Return the current signal, or `none` if it was already acknowledged. The first call starts the thread."""
         self._start()
         with self._lock:
             return Signal() if self._now.id == self._acknowledged else self._now

@@ -36,14 +36,24 @@ class IngestError(SignalboxError):
 
 
 class UndeliveredError(SignalboxError):
-    """A timeout expired while reports were still in the spool. They can be delivered later."""
+    """A timeout expired while reports were still in the spool, or before a file was uploaded.
 
-    def __init__(self, records: int, spool: str, cause: Optional[str]) -> None:
+    Reports can be delivered later. For a file that was not uploaded, `file` is its path and `spool` is None.
+    """
+
+    def __init__(
+        self, records: int, spool: Optional[str], cause: Optional[str], file: Optional[str] = None
+    ) -> None:
         why = f" (last fault: {cause})" if cause else ""
-        super().__init__(
-            f"{records} report(s) were not delivered{why}; they are in {spool}; "
-            f"deliver them with python -m signalbox flush {spool}"
-        )
+        if file is not None:
+            text = f"{file} was not uploaded{why}; call artifact again while the run is not finished"
+        else:
+            text = (
+                f"{records} report(s) were not delivered{why}; they are in {spool}; "
+                f"deliver them with python -m signalbox flush {spool}"
+            )
+        super().__init__(text)
         self.records = records
         self.spool = spool
         self.cause = cause
+        self.file = file

@@ -33,7 +33,7 @@ def requests(
     evaluation: Optional[Mapping[str, Any]],
     limit: int,
 ) -> List[Tuple[bytes, int]]:
-    """Return benchmark payloads of at most MOST rollouts and about `limit` bytes, each with its number of points.
+    """Split a benchmark into payloads of up to MOST rollouts and about `limit` bytes. Return each with its number of points.
 
     The first payload contains the fields of the evaluation.
     """
@@ -58,7 +58,7 @@ def requests(
 
 
 def shaped(given: Mapping[str, Any]) -> Dict[str, Any]:
-    """Return one rollout as JSON; None values are omitted."""
+    """Return one rollout as a JSON object; None values are omitted."""
     if not isinstance(given, Mapping):
         raise TypeError(f"a rollout must be a mapping, got {type(given).__name__}")
     for name in ("task", "rollout"):

@@ -1,4 +1,4 @@
-"""Convert nested metrics and configurations, with values of other libraries, to flat Python values."""
+"""Convert nested metrics and configurations to flat Python values. Values may have types of other libraries."""
 
 from __future__ import annotations
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import threading
 import time
-from typing import List, Optional, Sequence, Tuple
+from typing import List, Optional, Sequence, Set, Tuple
 
 from . import forks
 from .backlog import FOREVER, Backlog
 from .config import Config
 from .errors import IngestError, SignalboxError, UndeliveredError
+from .notices import notice
 from .policy import Policy
 from .recover import adopt, writers
 from .sender import Sender
@@ -46,6 +46,8 @@ class Outbox:
         self._raised = 0
         self._temporary = temporary
         self._warned = False
+        self.dropped = 0  # reports that the control plane refused and that are not an error of the training
+        self._stated: Set[str] = set()  # the kinds of dropped reports that a warning has named
         self._thread: Optional[threading.Thread] = None
         forks.watch(self)
 
@@ -56,7 +58,7 @@ class Outbox:
         self.speak()
 
     def adopt_orphans(self) -> Tuple[int, List[str]]:
-        """Adopt the spools of ended writers. Return the number of their reports and the skipped writers."""
+        """Adopt the spools of ended writers. Return how many reports they had, and the writers that were skipped."""
         found, left_alone = 0, []
         with self.cond:
             held = {b.spool.writer for b in self.backlogs}
@@ -79,7 +81,7 @@ class Outbox:
         return found, left_alone
 
     def put(self, stream: str, items: Sequence[Tuple[bytes, int]]) -> int:
-        """Write reports, each (JSON, points), to the spool. Return the number of the last one.
+        """Write reports, each its JSON and its number of points, to the spool. Return the number of the last report.
 
         Once this returns, the reports survive the end of the process.
         """
@@ -119,7 +121,7 @@ class Outbox:
             return self._wait(lambda: all(b.oldest(stuck) > n for b, n in marks), timeout)
 
     def check(self) -> None:
-        """Raise the refusal of the token or, if it is accepted, the oldest refusal that has not been raised."""
+        """Raise the refusal of the token, if it was refused; otherwise the oldest refusal not raised yet."""
         with self.cond:
             if self.closed_by is not None:
                 raise self.closed_by
@@ -171,14 +173,20 @@ class Outbox:
     def speak(self) -> None:
         """Print the queued lines. Never call this with the lock held."""
         while self._notices:
-            print(f"signalbox: {self._notices.pop(0)}", file=sys.stderr, flush=True)
+            notice(self._notices.pop(0))
 
-    def warn_once(self, words: str, dropped: bool = False) -> None:
-        """Queue a warning for the first failure. Later failures are not printed. Dropped reports are not sent again."""
+    def warn_once(self, words: str) -> None:
+        """Queue a warning for the first failure only, after which the reports are sent again."""
         if not self._warned:
             self._warned = True
-            kept = f"reports are kept in {self.root} and will be sent again"
-            self.warn(f"{words}; {'they are dropped' if dropped else kept}")
+            self.warn(f"{words}; reports are kept in {self.root} and will be sent again")
+
+    def drop(self, kind: str, reports: int, words: str) -> None:
+        """Count reports that are not sent again. Queue a warning for the first reports of each kind."""
+        self.dropped += reports
+        if kind not in self._stated:
+            self._stated.add(kind)
+            self.warn(f"{words}; they are dropped")
 
     def retire(self, backlog: Backlog) -> None:
         """Delete the spool of an adopted writer whose reports are all settled."""

@@ -20,8 +20,8 @@ class Policy(NamedTuple):
     log_timeout: float = 5.0  # finish waits at most this long for log lines after all other reports
     term_timeout: float = 5.0  # limit of the flush on SIGTERM
     exit_timeout: float = 10.0  # limit of the flush at interpreter exit if finish() was not called
-    sync_every: float = 1.0  # interval of fsync of the spool; a power failure can lose the reports of this time
-    signal_wait: float = 50.0  # one request waits this long for a signal; proxies often time out at 60
+    sync_every: float = 1.0  # interval of fsync of the spool; a power failure can lose the reports of the last interval
+    signal_wait: float = 50.0  # one request waits this long for a signal; proxies often time out after 60 s
     segment_bytes: int = 32 * 1024 * 1024  # size at which the next report begins a new spool file
 
 

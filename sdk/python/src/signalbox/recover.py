@@ -6,10 +6,11 @@ import json
 import os
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
-from .spool import VERSION, Record, Segment, Spool, hold, parse
+from .errors import SpoolError
+from .spool import MAX_LINE, VERSION, Record, Segment, Spool, hold, open_own, parse
 
 Key = Tuple[str, int]  # stream, seq
-Span = Tuple[int, int, int]  # first n, last n, number of reports
+Span = Tuple[int, int, int]  # number of the first report, number of the last report, count of reports
 
 
 class Left(NamedTuple):
@@ -24,7 +25,7 @@ class Left(NamedTuple):
 def writers(root: str) -> List[str]:
     """Return the names of the writers in a spool folder, oldest first."""
     try:
-        found = [e for e in os.scandir(root) if e.is_dir() and not e.name.startswith(".")]
+        found = [e for e in os.scandir(root) if e.is_dir(follow_symlinks=False) and not e.name.startswith(".")]
     except FileNotFoundError:
         return []
     found = [e for e in found if os.path.exists(os.path.join(e.path, "lock"))]
@@ -41,11 +42,12 @@ def _age(entry: os.DirEntry[str]) -> Tuple[int, str]:
 def adopt(root: str, writer: str, run_id: str, limit: int) -> Optional[Left]:
     """Adopt the spool of an ended writer.
 
-    Return None if the writer is still running, has no spool or belongs to another run.
+    Return None if the writer is still running, has no spool or belongs to another run, or if its files are not a
+    valid spool.
     """
     folder = os.path.join(root, writer)
     try:
-        lock = os.open(os.path.join(folder, "lock"), os.O_RDWR)
+        lock = open_own(os.path.join(folder, "lock"))
     except OSError:
         return None
     if not hold(lock):
@@ -54,8 +56,12 @@ def adopt(root: str, writer: str, run_id: str, limit: int) -> Optional[Left]:
     spool = Spool(folder, writer, run_id, lock, limit)
     scan = _Scan(spool)
     names = sorted(n for n in _listing(folder) if n.endswith(".log") and n[:-4].isdigit())
-    for name in names:
-        scan.segment(int(name[:-4]))
+    try:
+        for name in names:
+            scan.segment(int(name[:-4]))
+    except (OSError, SpoolError, ValueError):
+        spool.close(remove=False)
+        return None
     if not names or scan.run_id != run_id:
         spool.close(remove=not names)
         return None
@@ -83,8 +89,11 @@ class _Scan:
         segment = Segment(self.spool.folder, number)
         self.spool.segments[number] = segment
         offset = 0
-        with open(segment.path, "rb") as file:
-            for raw in file:
+        with open(os.dup(segment.fd), "rb") as file:
+            file.seek(0)
+            while raw := file.readline(MAX_LINE + 1):
+                if len(raw) > MAX_LINE:
+                    raise SpoolError(f"a line of {segment.path} is too long for a report")
                 if not raw.endswith(b"\n"):
                     os.ftruncate(segment.fd, offset)
                     segment.size = offset

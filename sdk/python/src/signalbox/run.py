@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Type
@@ -13,6 +12,7 @@ from . import flatten
 from .capture import Capture
 from .control_signals import CHECKPOINT, PAUSE, STOP, Callback, Paused
 from .errors import SignalboxError
+from .notices import notice
 from .policy import Policy
 from .sinks import Sink, undelivered
 from .wire import EVENTS, KINDS, encode, finite, now, number, point
@@ -26,9 +26,9 @@ LOG_PIECE = 64 * 1024  # characters of one log chunk
 class Run:
     """Reports of one training run. Safe to use from several threads.
 
-    Every reporting call except `text` raises an error if the control plane has refused a report other than a log line
-    since the last call. With on_error="warn", these errors are printed to stderr instead. Invalid arguments always
-    raise.
+    Every reporting call except `text` raises an error if the control plane has refused a report since the last call;
+    refused log lines do not count. With on_error="warn", these errors are printed to stderr instead. Invalid arguments
+    always raise.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Run:
         self.resume_from = resume_from
 
     def starting(self) -> None:
-        """Report that preparation begins. Returns once the control plane has stored it."""
+        """Report that preparation begins. Returns once the control plane has stored the report."""
         self._lifecycle("starting")
 
     def running(self) -> None:
@@ -288,7 +288,7 @@ class Run:
             finally:
                 self.finish()
             return
-        try:  # the caller's exception takes precedence over an error of reporting
+        try:  # the caller's exception takes precedence over a reporting error
             if self._ended is None:
                 self.failed(_summary(error))
             self.finish()
@@ -324,7 +324,7 @@ class Run:
             self._say(err)
 
     def _say(self, err: BaseException) -> None:
-        print(f"signalbox: {err}", file=sys.stderr, flush=True)
+        notice(err)
 
 
 def _summary(error: Optional[BaseException]) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 Point = Dict[str, Any]
 Report = Callable[[List[Point]], None]
 
-SMI_TIMEOUT = 10.0  # seconds; without it, processes would accumulate if the driver hangs
+SMI_TIMEOUT = 10.0  # seconds; without a timeout, processes would accumulate if the driver hangs
 # The fields of nvidia-smi, the keys of the samples, and the factors that convert to percent, bytes, watts and Celsius.
 FIGURES: Tuple[Tuple[str, str, float], ...] = (
     ("utilization.gpu", "util", 1.0),
@@ -103,7 +103,7 @@ class Probe:
         return {"net_rx": rx, "net_tx": tx} if seen else {}
 
     def _disks(self) -> Dict[str, float]:
-        """Return the bytes of whole disks. Partitions and stacked devices are omitted: they would count twice."""
+        """Return the bytes of whole disks. Partitions and stacked devices would count twice: they are omitted."""
         try:
             names = set(os.listdir(os.path.join(self._root, "sys/block")))
         except OSError:

@@ -10,7 +10,7 @@ from .backlog import FOREVER, Backlog, Batch, Lane
 from .errors import IngestError, Unreachable
 from .policy import backoff, draw
 from .transport import Reply, Transport, words
-from .wire import ROUTES, detail
+from .wire import ROUTES, code, detail
 
 if TYPE_CHECKING:
     from .outbox import Outbox
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 Job = Tuple[Backlog, Lane, Batch, bytes]
 # Statuses that refuse the token: no later report of this process can succeed.
 CREDENTIAL = (401, 403)
+# Codes with which reports beyond a limit of the run are refused. The training continues without these reports.
+LIMITS = ("points_limit", "reports_limit")
 
 
 class Sender:
@@ -145,15 +147,18 @@ class Sender:
             if reply.status in CREDENTIAL:
                 box.closed_by = error
                 return
-            self._refused(backlog, batch, error)
+            self._refused(backlog, batch, error, reply)
         backlog.answered(lane, reply.status)
         if backlog is not box.own and backlog.owed() == 0:
             box.retire(backlog)
 
-    def _refused(self, backlog: Backlog, batch: Batch, error: IngestError) -> None:
+    def _refused(self, backlog: Backlog, batch: Batch, error: IngestError, reply: Reply) -> None:
         box = self._box
-        if batch.stream == "logs":
-            box.warn_once(f"the control plane refused log lines ({error})", dropped=True)
+        refusal = code(reply.body)
+        if refusal in LIMITS:
+            box.drop(refusal, len(batch.records), f"the control plane stores no more of these reports ({error})")
+        elif batch.stream == "logs":
+            box.drop("logs", len(batch.records), f"the control plane refused log lines ({error})")
         elif batch.stream == "lifecycle" and backlog is not box.own and error.status == 409:
             box.warn(f"a report of an earlier process was refused ({error})")
         else:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import atexit
 import os
 import signal
-import sys
 import threading
 from types import FrameType
 from typing import Callable, Optional
 
+from .notices import notice
 from .policy import Policy
 
 Flush = Callable[[float], bool]
@@ -54,6 +54,6 @@ def at_exit(finish: Callable[[float], object], policy: Policy) -> None:
         try:
             finish(policy.exit_timeout)
         except Exception as err:
-            print(f"signalbox: {err}", file=sys.stderr, flush=True)
+            notice(err)
 
     atexit.register(last)

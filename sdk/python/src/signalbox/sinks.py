@@ -14,7 +14,7 @@ from .outbox import Outbox
 from .policy import Policy
 from .wire import encode
 
-Items = Sequence[Tuple[bytes, int]]  # (JSON, points) of each report
+Items = Sequence[Tuple[bytes, int]]  # the JSON and the number of points of each report
 
 
 class Sink(Protocol):

@@ -5,7 +5,7 @@ its process holds until it ends. A segment consists of lines of `<crc32, 8 hex> 
 
     H <json>                         run_id, and the counters at the moment the segment began
     R <n> <stream> <count> <json>    a report, in the order of the calls; count is the number of its points
-    B <stream> <seq> <first> <last> <k>   a request: the k reports of the stream in that range
+    B <stream> <seq> <first> <last> <k>   a request: the stream's k reports with numbers from first to last
     A <stream> <seq> <status>        its response: delivered (2xx) or permanently refused
 
 The B line is written before the first try, so that every later try, even by another process, sends the same
@@ -15,6 +15,7 @@ key with the same body. Methods are not thread-safe: the outbox calls them under
 from __future__ import annotations
 
 import os
+import stat
 import zlib
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
@@ -27,6 +28,8 @@ except ImportError:  # Windows has no such locks: use a separate spool folder fo
     fcntl = None  # type: ignore[assignment]
 
 VERSION = 1
+# The maximum length of a line, in bytes. A spool with a longer line was written by another program.
+MAX_LINE = 64 * 1024 * 1024
 
 
 class Record(NamedTuple):
@@ -46,12 +49,14 @@ class Segment:
     def __init__(self, folder: str, number: int) -> None:
         self.number = number
         self.path = os.path.join(folder, f"{number:08d}.log")
-        self.fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        self.fd = open_own(self.path, os.O_CREAT | os.O_APPEND)
         self.size = os.fstat(self.fd).st_size
         self.last_n = -1
 
     def append(self, line: bytes) -> None:
         """Write one line completely or not at all."""
+        if len(line) > MAX_LINE:
+            raise SpoolError(f"a report of {len(line)} bytes is too large; it may have at most {MAX_LINE} bytes")
         try:
             written = os.write(self.fd, line)
         except OSError as err:
@@ -92,7 +97,7 @@ class Spool:
         folder = os.path.join(root, writer)
         try:
             os.makedirs(hidden, mode=0o700)
-            lock = os.open(os.path.join(hidden, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
+            lock = open_own(os.path.join(hidden, "lock"), os.O_CREAT)
             hold(lock)
             os.rename(hidden, folder)
             spool = cls(folder, writer, run_id, lock, limit)
@@ -193,6 +198,21 @@ def parse(raw: bytes) -> Optional[Tuple[bytes, bytes]]:
     if raw[:9] != b"%08x " % zlib.crc32(content) or content[1:2] != b" ":
         return None
     return content[:1], content[2:]
+
+
+def open_own(path: str, flags: int = 0) -> int:
+    """Open a file of a spool for reading and writing.
+
+    Raise OSError if it is not a regular file or has several hard links: an ended process may have left a link to
+    another file, or a pipe, from which reading would never end.
+    """
+    flags |= os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    fd = os.open(path, flags, 0o600)
+    found = os.fstat(fd)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+        os.close(fd)
+        raise OSError(f"{path} is not a regular file, or has several hard links")
+    return fd
 
 
 def hold(lock: int) -> bool:

@@ -17,7 +17,7 @@ from .wire import detail
 
 # A signed URL may expire or become invalid when its issuer restarts. After this many refusals the upload fails.
 REFUSALS = 3
-# The store verifies an upload before it responds. The timeout allows for this speed, in bytes per second.
+# The store verifies an upload before it responds. The timeout assumes at least this speed, in bytes per second.
 SLOWEST = 20e6
 
 
@@ -76,7 +76,7 @@ class Upload:
             failures += 1
             pause = max(pause, backoff(self._policy, failures, draw()))
             if time.monotonic() + pause > deadline:
-                raise UndeliveredError(1, file, fault)
+                raise UndeliveredError(0, None, fault, file)
             time.sleep(pause)
 
     def _put(self, ticket: Dict[str, Any], file: str, size: int) -> Any:

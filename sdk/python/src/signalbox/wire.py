@@ -23,7 +23,7 @@ STREAMS = (
 ROUTES: Mapping[str, str] = {"environment_nodes": "environment/nodes"}
 # Streams whose records share a request, and the field that contains them.
 LISTS: Mapping[str, str] = {"metrics": "points", "logs": "chunks", "hardware": "points"}
-# A record of these streams is sent only after all earlier reports.
+# A report of these streams is sent only after all earlier reports are settled, except those of a failing log stream.
 BARRIERS = frozenset(("lifecycle", "artifact"))
 EVENTS = ("starting", "running", "succeeded", "failed")
 KINDS = ("checkpoint", "hf_export", "eval_report", "merged_model")
@@ -91,6 +91,15 @@ def detail(raw: bytes) -> str:
     if isinstance(entries, List):
         return "; ".join(_entry(e) for e in entries[:10])
     return str(entries if entries is not None else found)
+
+
+def code(raw: bytes) -> str:
+    """Return the `code` of an error response, or "" if it has none."""
+    try:
+        found: Any = json.loads(raw.decode("utf-8", "replace"))
+    except ValueError:
+        return ""
+    return str(found.get("code", "")) if isinstance(found, Dict) else ""
 
 
 def _entry(entry: Any) -> str:

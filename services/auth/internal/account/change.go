@@ -14,7 +14,7 @@ import (
 )
 
 // Create creates an account in tx. It returns a conflict if the username exists, ignoring case, and an error of kind
-// Invalid if the username looks like an id. drawn is true if the password was generated.
+// Invalid if the username looks like an id. The parameter drawn states whether the password was generated.
 func (s *Users) Create(ctx context.Context, tx pgx.Tx, u User, hash string, drawn bool) (User, error) {
 	if id.Check(id.User, strings.ToLower(u.Username)) == nil {
 		return User{}, fault.InvalidFields(fault.At(fault.TypeValue, "Value error, should not look like an id", "username"))
@@ -38,7 +38,7 @@ func (s *Users) Create(ctx context.Context, tx pgx.Tx, u User, hash string, draw
 	})
 }
 
-// Change is an admin's change of an account. Nil fields stay unchanged.
+// Change is an admin's change of an account. Nil fields stay unchanged. An empty Email or DisplayName removes it.
 type Change struct {
 	Role, Email, DisplayName *string
 	Disabled                 *bool
@@ -74,17 +74,17 @@ func (s *Users) apply(u User, c Change) (User, error) {
 	if c.Role != nil {
 		u.Role = *c.Role
 	}
-	if c.Email != nil && (u.Email == nil || *u.Email != *c.Email) {
+	if ChangesText(u.Email, c.Email) {
 		if u.Login == LoginOIDC {
 			return u, EmailOfProvider()
 		}
-		u.Email = c.Email
+		u.Email = Filled(c.Email)
 	}
 	if c.DisplayName != nil {
-		if err := CheckName("display_name", *c.DisplayName); err != nil {
+		if err := CheckName("display_name", *c.DisplayName); err != nil && *c.DisplayName != "" {
 			return u, err
 		}
-		u.DisplayName = c.DisplayName
+		u.DisplayName = Filled(c.DisplayName)
 	}
 	switch {
 	case c.Disabled == nil || *c.Disabled == (u.DisabledAt != nil):
@@ -95,6 +95,20 @@ func (s *Users) apply(u User, c Change) (User, error) {
 		u.DisabledAt = nil
 	}
 	return u, nil
+}
+
+// Filled returns a text that is stored as absent if it is empty.
+func Filled(s *string) *string {
+	if s == nil || *s == "" {
+		return nil
+	}
+	return s
+}
+
+// ChangesText reports whether a requested text differs from the stored one. A nil request changes nothing, and an empty
+// one removes the text.
+func ChangesText(stored, requested *string) bool {
+	return requested != nil && text(Filled(stored)) != text(Filled(requested))
 }
 
 // save stores the changed fields and an audit row. Disabling an account ends its tokens and sessions. A demotion does

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -32,6 +33,22 @@ func TestServer_UpdateUser(t *testing.T) {
 	require.True(t, fault.Is(d.update(&authv1.UpdateUserRequest{UserId: bob, DisplayName: new("a\u202eb")}), fault.Invalid))
 }
 
+func TestServer_UpdateUser_emptyTextRemoves(t *testing.T) {
+	t.Parallel()
+	d := newHarness(t)
+	bob := d.add("bob", operator)
+	require.NoError(t, d.update(&authv1.UpdateUserRequest{UserId: bob, Email: new("b@example.com"), DisplayName: new("Bob")}))
+	for range 2 {
+		out, err := d.UpdateUser(d.ctx(), &authv1.UpdateUserRequest{UserId: bob, Email: new(""), DisplayName: new("")})
+		require.NoError(t, err)
+		require.Nil(t, out.Email)
+		require.Nil(t, out.DisplayName)
+	}
+	require.Equal(t, 2, d.count(`audit WHERE action = 'account.update'`))
+	d.exec(`UPDATE account SET password_hash = '', email = 'b@example.com'`)
+	require.True(t, fault.HasCode(d.update(&authv1.UpdateUserRequest{UserId: bob, Email: new("")}), "email_of_provider"))
+}
+
 func TestServer_UpdateUser_disablingEndsTokensDemotionDoesNot(t *testing.T) {
 	t.Parallel()
 	d := newHarness(t)
@@ -46,7 +63,7 @@ func TestServer_UpdateUser_disablingEndsTokensDemotionDoesNot(t *testing.T) {
 	require.Equal(t, []string{bob + " disabled"}, d.ends.calls)
 	require.True(t, d.clock.Now().Equal(*d.account(bob).DisabledAt))
 	d.disable(bob)
-	require.Equal(t, before.Epoch+1, d.account(bob).Epoch, "the account is already disabled")
+	require.Equal(t, before.Epoch+1, d.account(bob).Epoch, "disabling a disabled account does not increase its epoch again")
 	require.NoError(t, d.update(&authv1.UpdateUserRequest{UserId: bob, Disabled: new(false)}))
 	require.Nil(t, d.account(bob).DisabledAt)
 	require.Equal(t, before.Epoch+1, d.account(bob).Epoch, "enabling the account does not revive its tokens")
@@ -63,17 +80,17 @@ func TestServer_UpdateUser_keepsLastAdmin(t *testing.T) {
 	d.disable(bob)
 	for name, in := range take {
 		err := d.update(in)
-		require.True(t, fault.Is(err, fault.Conflict) && fault.HasCode(err, "last_admin"), "%s while the other admin is disabled: %v", name, err)
+		require.True(t, fault.Is(err, fault.Conflict) && fault.HasCode(err, "last_admin"), "%s must fail while the other admin is disabled: %v", name, err)
 	}
 	require.NoError(t, d.update(&authv1.UpdateUserRequest{UserId: bob, Role: operator, Disabled: new(false)}))
 	for name, in := range take {
-		require.True(t, fault.HasCode(d.update(in), "last_admin"), "%s without another admin", name)
+		require.True(t, fault.HasCode(d.update(in), "last_admin"), "%s must fail without another admin", name)
 	}
 	require.NoError(t, d.update(&authv1.UpdateUserRequest{UserId: root, DisplayName: new("Root")}), "other fields may change")
 	require.NoError(t, d.update(&authv1.UpdateUserRequest{UserId: bob, Role: admin}))
-	require.NoError(t, d.update(take["both"]), "another admin exists now")
+	require.NoError(t, d.update(take["both"]), "the change succeeds if another admin exists")
 	require.NoError(t, d.update(&authv1.UpdateUserRequest{UserId: root, Role: admin}), "a disabled user may get the role")
-	require.True(t, fault.HasCode(d.update(&authv1.UpdateUserRequest{UserId: bob, Role: operator}), "last_admin"), "a disabled admin does not count")
+	require.True(t, fault.HasCode(d.update(&authv1.UpdateUserRequest{UserId: bob, Role: operator}), "last_admin"), "a disabled admin does not count as another admin")
 }
 
 const issuer = "https://id.example.org"
@@ -193,6 +210,15 @@ func TestServer_GetUser_lastLogin(t *testing.T) {
 	u, err := d.GetUser(d.ctx(), &authv1.GetUserRequest{UserId: bob})
 	require.NoError(t, err)
 	require.EqualValues(t, 3600, u.GetLastLoginAt().AsTime().Sub(at).Seconds())
+
+	d.exec(`UPDATE account SET last_login_at = $2 WHERE id = $1`, bob, at.Add(time.Minute))
+	u, err = d.GetUser(d.ctx(), &authv1.GetUserRequest{UserId: bob})
+	require.NoError(t, err)
+	require.EqualValues(t, 3600, u.GetLastLoginAt().AsTime().Sub(at).Seconds(), "a stored session is newer")
+	d.exec(`DELETE FROM session`)
+	u, err = d.GetUser(d.ctx(), &authv1.GetUserRequest{UserId: bob})
+	require.NoError(t, err)
+	require.EqualValues(t, 60, u.GetLastLoginAt().AsTime().Sub(at).Seconds(), "the last login outlives the sessions")
 }
 
 // barrierHasher is a hasher whose Hash returns only when all callers have called it.

@@ -28,7 +28,7 @@ func TestServer_CreateUser_generatedPassword(t *testing.T) {
 	require.Nil(t, u.GetDisabledAt())
 	require.Nil(t, u.GetLastLoginAt())
 	require.Equal(t, "hash of "+out.GetPassword(), d.account(u.GetId()).PasswordHash)
-	require.Equal(t, 1, d.count(`account WHERE must_change_password`), "the admin has seen the password")
+	require.Equal(t, 1, d.count(`account WHERE must_change_password`), "the user must change the password, which the admin has seen")
 	got, err := d.GetUser(d.ctx(), &authv1.GetUserRequest{UserId: u.GetId()})
 	require.NoError(t, err)
 	require.True(t, proto.Equal(u, got))

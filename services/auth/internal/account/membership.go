@@ -43,7 +43,7 @@ const memberships = `
 	GROUP BY project_id ORDER BY project_id`
 
 // Memberships lists the account's roles in projects, ordered by project. It returns at most authn.MaxProjects+1
-// roles, one more than a caller identity can contain. The extra role shows the signer that the list must be cut.
+// roles, one more than a caller identity can contain. The extra role shows that the list must be cut.
 func Memberships(ctx context.Context, q pg.Querier, accountID string) ([]Membership, error) {
 	return collect(q.Query(ctx, memberships+` LIMIT $2`, accountID, authn.MaxProjects+1))
 }
@@ -60,8 +60,8 @@ func Roles(members []Membership) []authn.ProjectRole {
 // maxAll is the maximum number of roles that AllMemberships returns.
 const maxAll = 50_000
 
-// AllMemberships lists all of the account's roles in projects, at most maxAll, ordered by project. Services need it if
-// the list in a caller identity is cut.
+// AllMemberships lists all of the account's roles in projects, at most maxAll, ordered by project. It is needed if the
+// list in a caller identity was cut.
 func AllMemberships(ctx context.Context, q pg.Querier, accountID string) ([]Membership, error) {
 	return collect(q.Query(ctx, memberships+` LIMIT $2`, accountID, maxAll))
 }
@@ -89,7 +89,7 @@ func FindByUsername(ctx context.Context, q pg.Querier, username string) (Account
 // NotFound returns the error for a user who does not exist, or who is not a member of the team or project.
 func NotFound(username string) error { return fault.Absentf("user", username) }
 
-// Teams returns the ids of the teams that the account is in. led contains the ids of the teams that it leads.
+// Teams returns the ids of the teams that the account is in, and the ids of the teams that it leads.
 func Teams(ctx context.Context, q pg.Querier, accountID string) (in, led []string, err error) {
 	rows, err := q.Query(ctx, `SELECT team_id, role FROM team_member WHERE account_id = $1 ORDER BY team_id LIMIT $2`,
 		accountID, authn.MaxTeams)
@@ -110,9 +110,51 @@ func Teams(ctx context.Context, q pg.Querier, accountID string) (in, led []strin
 	return in, led, nil
 }
 
+// WithTeams is an account with the keys of its teams.
+type WithTeams struct {
+	Account
+
+	Teams []string
+}
+
+// NewLoader returns a loader that combines concurrent lookups of accounts by id into one query.
+func NewLoader(q pg.Querier) *pg.Loader[string, WithTeams] {
+	return pg.NewLoader(func(ctx context.Context, ids []string) (map[string]WithTeams, error) {
+		return loadWithTeams(ctx, q, ids)
+	})
+}
+
+// loadWithTeams returns the accounts that have one of these ids. If there is only one id, it passes this id as text,
+// not as an array: Postgres plans a statement with an array parameter again at every call.
+func loadWithTeams(ctx context.Context, q pg.Querier, ids []string) (map[string]WithTeams, error) {
+	wanted, of := `ANY($1::text[])`, any(ids)
+	if len(ids) == 1 {
+		wanted, of = `$1`, ids[0]
+	}
+	rows, err := q.Query(ctx, `SELECT `+columns+`, ARRAY(SELECT key FROM team JOIN team_member ON team_id = team.id
+			WHERE account_id = account.id ORDER BY key LIMIT $2)
+		FROM account WHERE id = `+wanted, of, authn.MaxTeams)
+	if err != nil {
+		return nil, fmt.Errorf("load accounts with their teams: %w", err)
+	}
+	defer rows.Close()
+	found := make(map[string]WithTeams, len(ids))
+	for rows.Next() {
+		var a WithTeams
+		if a.Account, err = one(rows, &a.Teams); err != nil {
+			return nil, err
+		}
+		found[a.ID] = a
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("load accounts with their teams: %w", err)
+	}
+	return found, nil
+}
+
 // TeamKeys lists the keys of the teams that the account is in.
 func TeamKeys(ctx context.Context, q pg.Querier, accountID string) ([]string, error) {
-	rows, err := q.Query(ctx, `SELECT key FROM team JOIN team_member ON team_id = id WHERE account_id = $1 ORDER BY key LIMIT $2`,
+	rows, err := q.Query(ctx, `SELECT key FROM team JOIN team_member ON team_id = team.id WHERE account_id = $1 ORDER BY key LIMIT $2`,
 		accountID, authn.MaxTeams)
 	if err != nil {
 		return nil, fmt.Errorf("list teams: %w", err)
@@ -137,8 +179,8 @@ func LoadMemberships(ctx context.Context, q pg.Querier, c *authn.Caller) error {
 
 // SyncTeams applies the team keys that come from the groups of the OpenID provider. It adds the account to the teams
 // with these keys, and removes it from the other teams to which an earlier sign-in added it. Memberships set by hand
-// stay unchanged. left contains the keys that had no effect, either because no team has the key or because the account
-// is already in authn.MaxTeams teams.
+// stay unchanged. SyncTeams returns the keys that had no effect, either because no team has the key or because the
+// account is already in authn.MaxTeams teams.
 func SyncTeams(ctx context.Context, tx pgx.Tx, accountID string, keys []string) (left []string, err error) {
 	if err := lockAccount(ctx, tx, accountID); err != nil {
 		return nil, err
@@ -186,8 +228,8 @@ func JoinTeam(ctx context.Context, tx pgx.Tx, teamID, accountID, role string) (b
 	return tag.RowsAffected() == 1, nil
 }
 
-// lockAccount lets only one transaction at a time change the account's team memberships. Other transactions can still
-// read the account without a lock.
+// lockAccount lets only one transaction at a time change the account's team memberships. Transactions that take no lock
+// can still read the account.
 func lockAccount(ctx context.Context, tx pgx.Tx, accountID string) error {
 	if _, err := tx.Exec(ctx, `SELECT FROM account WHERE id = $1 FOR NO KEY UPDATE`, accountID); err != nil {
 		return fmt.Errorf("lock the account: %w", err)

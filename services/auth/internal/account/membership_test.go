@@ -95,7 +95,7 @@ func TestMemberships_cut(t *testing.T) {
 	join(t, pool, "team_a", "usr_1", TeamMember)
 	cut, err := Memberships(t.Context(), pool, "usr_1")
 	require.NoError(t, err)
-	require.Len(t, cut, authn.MaxProjects+1, "one role too many shows the signer that the list is cut")
+	require.Len(t, cut, authn.MaxProjects+1, "one role more than the limit shows the signer that the list is cut")
 	all, err := AllMemberships(t.Context(), pool, "usr_1")
 	require.NoError(t, err)
 	require.Len(t, all, 601, "AllMemberships returns all of them")
@@ -113,7 +113,7 @@ func TestSyncTeams_keepsMembershipsSetByHand(t *testing.T) {
 
 	join(t, pool, "team_c", "usr_1", TeamMember)
 	require.Empty(t, sync1(t, pool))
-	require.Equal(t, []string{"team_b", "team_c"}, membershipOf(t, pool, "usr_1").Teams, "c is now a membership set by hand")
+	require.Equal(t, []string{"team_b", "team_c"}, membershipOf(t, pool, "usr_1").Teams, "the membership in team c was set by hand, so it stays")
 }
 
 // Two changes to the memberships of an account run one after the other, so that the second change counts the
@@ -169,4 +169,29 @@ func TestJoinTeam_limit(t *testing.T) {
 	require.False(t, join(t, pool, "team_150", "usr_1", TeamMember))
 	require.Equal(t, []string{"k-150"}, sync1(t, pool, "k-150"), "the limit also applies to teams from the provider's groups")
 	require.True(t, join(t, pool, "team_150", "usr_2", TeamMember))
+}
+
+func TestNewLoader_accountsWithTeams(t *testing.T) {
+	t.Parallel()
+	pool := members(t)
+	require.True(t, join(t, pool, "team_c", "usr_1", TeamMember))
+	require.True(t, join(t, pool, "team_a", "usr_1", TeamLead))
+	want := map[string]WithTeams{}
+	for _, id := range []string{"usr_1", "usr_2"} {
+		a, err := ByID(t.Context(), pool, id)
+		require.NoError(t, err)
+		keys, err := TeamKeys(t.Context(), pool, id)
+		require.NoError(t, err)
+		want[id] = WithTeams{Account: a, Teams: keys}
+		one, ok, err := NewLoader(pool).Get(t.Context(), id)
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, want[id], one)
+	}
+	_, ok, err := NewLoader(pool).Get(t.Context(), "usr_9")
+	require.NoError(t, err)
+	require.False(t, ok)
+	together, err := loadWithTeams(t.Context(), pool, []string{"usr_1", "usr_2", "usr_9"})
+	require.NoError(t, err)
+	require.Equal(t, want, together)
 }

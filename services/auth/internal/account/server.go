@@ -57,7 +57,7 @@ func (s *Server) CreateUser(ctx context.Context, in *authv1.CreateUserRequest) (
 	return out, nil
 }
 
-// password hashes the given password. If it is empty, password generates one and returns it in shown.
+// password hashes the given password. If none is given, it generates a password and returns that in shown.
 func (s *Server) password(ctx context.Context, given secret.String) (hash string, shown *string, err error) {
 	if s.Users.Issuer != "" {
 		return "", nil, PasswordsOff()

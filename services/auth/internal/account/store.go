@@ -31,9 +31,10 @@ func ByID(ctx context.Context, q pg.Querier, id string) (Account, error) {
 	return one(q.QueryRow(ctx, `SELECT `+columns+` FROM account WHERE id = $1`, id))
 }
 
-func one(row pgx.Row) (Account, error) {
+// one scans a row into an account, and the row's further columns into the given pointers.
+func one(row pgx.Row, further ...any) (Account, error) {
 	var a Account
-	err := row.Scan(&a.ID, &a.Username, &a.Role, &a.Email, &a.PasswordHash, &a.Epoch, &a.DisabledAt)
+	err := row.Scan(append([]any{&a.ID, &a.Username, &a.Role, &a.Email, &a.PasswordHash, &a.Epoch, &a.DisabledAt}, further...)...)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Account{}, ErrUnknown
 	}

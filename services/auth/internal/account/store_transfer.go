@@ -26,8 +26,8 @@ func setTransfer(ctx context.Context, tx pgx.Tx, userID string, to *string) erro
 	return nil
 }
 
-// giveUp cancels a transfer that has not moved any object yet. It returns why, the error that stopped the transfer. If
-// the cancellation fails, its error is joined to why.
+// giveUp cancels a transfer that has not moved any object yet. It receives the error that stopped the transfer and
+// returns this error, joined with its own error if the cancellation fails.
 func giveUp(ctx context.Context, q pg.Querier, userID, to string, why error) error {
 	_, err := q.Exec(ctx, `UPDATE account SET transfer_to_id = NULL WHERE id = $1 AND transfer_to_id = $2`, userID, to)
 	if err != nil {
@@ -53,7 +53,7 @@ func soleProjects(ctx context.Context, q pg.Querier, userID string) ([]string, e
 	return ids, nil
 }
 
-// giveProjects gives a new owner to the former owner's projects that have no other enabled owner, and removes the
+// giveProjects transfers the former owner's projects that have no other enabled owner to a new owner, and removes the
 // former owner from them. It returns the ids of these projects.
 func giveProjects(ctx context.Context, tx pgx.Tx, from, to string) ([]string, error) {
 	_, err := tx.Exec(ctx, `SELECT FROM project WHERE id IN (SELECT project_id FROM membership WHERE account_id = $1 AND role = 'owner')

@@ -15,7 +15,7 @@ import (
 // userColumns derives the login method from the password hash. The hash is empty only for accounts that an OpenID
 // sign-in created.
 const userColumns = `a.id, a.username, a.role, a.email, a.display_name, CASE WHEN a.password_hash = '' THEN 'oidc' ELSE 'password' END,
-	a.created_at, a.disabled_at, (SELECT max(s.created_at) FROM session s WHERE s.account_id = a.id)`
+	a.created_at, a.disabled_at, greatest(a.last_login_at, (SELECT max(s.created_at) FROM session s WHERE s.account_id = a.id))`
 
 func scanUser(row pgx.Row) (u User, err error) {
 	err = row.Scan(&u.ID, &u.Username, &u.Role, &u.Email, &u.DisplayName, &u.Login, &u.CreatedAt, &u.DisabledAt, &u.LastLoginAt)
@@ -43,8 +43,8 @@ func lockUser(ctx context.Context, tx pgx.Tx, userID string) (User, error) {
 	return one404(u, err, userID)
 }
 
-// lockAdmins locks all admin rows until the transaction ends. It returns how many enabled admins other than
-// except can sign in: with a password, or, if issuer is set, with an identity of that issuer.
+// lockAdmins locks all admin rows until the transaction ends. It returns how many enabled admins can sign in: with a
+// password, or, if an issuer is given, with an identity of that issuer. It does not count the admin with the given id.
 func lockAdmins(ctx context.Context, tx pgx.Tx, except, issuer string) (others int, err error) {
 	rows, err := tx.Query(ctx, `SELECT id, disabled_at IS NULL AND CASE WHEN $1 = '' THEN password_hash <> ''
 			ELSE EXISTS (SELECT FROM oidc_identity i WHERE i.account_id = a.id AND i.issuer = $1) END
@@ -107,8 +107,8 @@ func updateUser(ctx context.Context, tx pgx.Tx, u User, endTokens bool) error {
 	return nil
 }
 
-// setPassword changes the password of a locked account and ends its tokens. If shown is true, someone other than
-// the user has seen the password, so the user must change it.
+// setPassword changes the password of a locked account and ends its tokens. The parameter shown states whether
+// someone other than the user has seen the password; the user must then change it.
 func setPassword(ctx context.Context, tx pgx.Tx, userID, hash string, shown bool) error {
 	_, err := tx.Exec(ctx, `UPDATE account SET password_hash = $2, must_change_password = $3, epoch = epoch + 1 WHERE id = $1`, userID, hash, shown)
 	if err != nil {
@@ -118,7 +118,7 @@ func setPassword(ctx context.Context, tx pgx.Tx, userID, hash string, shown bool
 }
 
 // ChangePassword stores the password that the user chose and ends the account's tokens. It returns a conflict if the
-// account has been disabled or its epoch has increased since a was read.
+// account has been disabled or its epoch has increased since the caller read it.
 func ChangePassword(ctx context.Context, tx pgx.Tx, a Account, hash string) error {
 	tag, err := tx.Exec(ctx, `UPDATE account SET password_hash = $3, must_change_password = false, epoch = epoch + 1
 		WHERE id = $1 AND epoch = $2 AND disabled_at IS NULL`, a.ID, a.Epoch, hash)

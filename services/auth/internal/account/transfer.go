@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// kindProject is the kind of the objects that auth itself counts: projects without another enabled owner.
+// kindProject is the kind of the objects that auth itself counts: the user's projects that have no other enabled owner.
 const kindProject = "project"
 
 // Owned is the number of objects of one kind that a user owns or that were transferred.
@@ -36,15 +36,15 @@ const (
 	moveWithin  = time.Minute
 )
 
-// Transfers transfers the objects of one user to another. The services move their objects one after another, each in
-// one transaction. The account stores the receiver until all parts have moved. Repeating an interrupted transfer
-// therefore continues where it stopped, and the remaining parts cannot go to another user. The former owner must be
-// disabled, because an enabled user could create new objects. A request that was in progress when the account was
-// disabled may still create some; repeating the transfer moves them.
+// Transfers transfers the objects of one user to another. One service after another moves its objects, each service in
+// one transaction. The row of the former owner's account stores the receiver until all services have moved their
+// objects. Repeating an interrupted transfer therefore continues where it stopped, and the remaining objects cannot go
+// to another user. The former owner must be disabled, because an enabled user could create new objects. A request that
+// was in progress when the account was disabled may still create some; repeating the transfer moves them.
 type Transfers struct {
 	Pool  *pgxpool.Pool
 	Audit *audit.Log
-	// Transfer calls the holders in this order. jobs must come before the services that copy the owners of its jobs.
+	// Transfer calls the holders in this order. The service jobs must come before those that copy the owners of jobs.
 	Holders []Holder
 }
 
@@ -129,9 +129,9 @@ func (h Holder) give(ctx context.Context, fromID string, to User) ([]Owned, erro
 	return ownedFromProto(out), nil
 }
 
-// begin stores the receiver. fresh is false if an earlier call has stored the same receiver. A pending transfer
-// continues even if the receiver has been disabled since then: the objects can then be transferred from the receiver
-// to another user.
+// begin stores the receiver. The result fresh is false if an earlier call has stored the same receiver. A pending
+// transfer continues even if the receiver has been disabled since then: the objects can then be transferred from the
+// receiver to another user.
 func (t *Transfers) begin(ctx context.Context, fromID, toID string) (to User, fresh bool, err error) {
 	if fromID == toID {
 		return to, false, fault.New(fault.Refused, "transfer", "source and target user are the same")
@@ -157,7 +157,7 @@ func (t *Transfers) begin(ctx context.Context, fromID, toID string) (to User, fr
 			fresh = false
 			return nil
 		case pending != "":
-			return fault.New(fault.Conflict, "transfer_pending", "a transfer to %s is not finished; repeat it, then transfer the objects from that user", pending)
+			return fault.New(fault.Conflict, "transfer_pending", "an earlier transfer to %[1]s is not finished; repeat it, then transfer the objects from %[1]s", pending)
 		case to.DisabledAt != nil:
 			return fault.New(fault.Conflict, "user_disabled", "%s is disabled; choose an enabled user as the receiver", to.Username)
 		}
@@ -206,7 +206,7 @@ func (t *Transfers) finish(ctx context.Context, fromID string, to User, moved []
 	return projects, err
 }
 
-// some returns the elements of all whose count is not zero.
+// some returns the elements of the list whose count is not zero.
 func some(all []Owned) []Owned {
 	kept := []Owned{}
 	for _, o := range all {

@@ -195,7 +195,7 @@ func TestServer_TransferOwned_refusedByFirstHolder(t *testing.T) {
 	require.True(t, fault.HasCode(err, "quota"), "%v", err)
 	h.jobs.err, h.models.err = nil, nil
 	_, err = h.transfer(h.bob, h.add("ann", operator))
-	require.True(t, fault.HasCode(err, "transfer_pending"), "the first holder has already moved something: %v", err)
+	require.True(t, fault.HasCode(err, "transfer_pending"), "another receiver is rejected, because the first holder has already moved objects: %v", err)
 }
 
 func TestServer_TransferOwned_rejects(t *testing.T) {
@@ -230,7 +230,7 @@ func TestServer_TransferOwned_serviceNotConnected(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Unavailable), "%v", err)
 	_, err = h.transfer(h.bob, h.eve)
 	require.True(t, fault.Is(err, fault.Unavailable), "%v", err)
-	require.Equal(t, 1, h.count(`account WHERE transfer_to_id = $1`, h.eve), "a repeat continues")
+	require.Equal(t, 1, h.count(`account WHERE transfer_to_id = $1`, h.eve), "the transfer stays pending, so that a repeat continues it")
 }
 
 func TestTransfers_Transfer_concurrentReceivers(t *testing.T) {

@@ -48,13 +48,13 @@ type User struct {
 // admin reports whether the user is an enabled admin.
 func (u User) admin() bool { return u.Role == RoleAdmin && u.DisabledAt == nil }
 
-// The reasons for which this package ends sessions.
+// The reasons why this package ends sessions.
 const (
 	EndedByReset    = "admin"
 	EndedByDisabled = "disabled"
 )
 
-// ender ends all sessions of an account, apart from the session with the id except, which may be empty.
+// ender ends all sessions of an account, except the session with the given id. An empty id matches no session.
 type ender interface {
 	EndAll(ctx context.Context, tx pgx.Tx, accountID, why, except string) error
 }

@@ -11,12 +11,12 @@ import (
 type merge struct {
 	trail   *Trail
 	filter  audit.Filter
-	want    int // the maximum of walked
+	want    int // the maximum value of walked
 	walked  int // number of positions passed
 	cursors []*cursor
 }
 
-// cursor is the state of a merge in one service.
+// cursor is the state of a merge for one service.
 type cursor struct {
 	name   string
 	source Source
@@ -26,7 +26,7 @@ type cursor struct {
 	taken  int           // number of positions passed
 }
 
-// part describes the rows of one service in a page: those after a position.
+// part describes the rows that one service contributes to a page: the rows after a position.
 type part struct {
 	cursor *cursor
 	after  audit.Point

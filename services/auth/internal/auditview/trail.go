@@ -43,8 +43,8 @@ type Row struct {
 
 // Trail reads the audit of all services.
 type Trail struct {
-	// Names are the names of the services, in the order of the report. Sources contains the source of each service,
-	// by name.
+	// Names are the names of the services, in the order in which Verify lists them. Sources contains the source of each
+	// service, by name.
 	Names   []string
 	Sources map[string]Source
 }
@@ -93,17 +93,17 @@ func (t *Trail) Verify(ctx context.Context) ([]Chain, error) {
 	return chains, err
 }
 
-// each calls do for all services in parallel. It returns the error of the first service that fails. The error names the
-// service, unless the request was canceled.
-func (t *Trail) each(ctx context.Context, do func(ctx context.Context, i int, s Source) error) error {
+// each calls the function fn for all services in parallel. It returns the error of the first service that fails. The
+// error names the service, unless the request was canceled.
+func (t *Trail) each(ctx context.Context, fn func(ctx context.Context, i int, s Source) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for i, name := range t.Names {
-		group.Go(func() error { return away(name, do(ctx, i, t.Sources[name])) })
+		group.Go(func() error { return away(name, fn(ctx, i, t.Sources[name])) })
 	}
 	return group.Wait()
 }
 
-// CodeIncomplete is the error code if a service does not respond, or fails, when its audit is read.
+// CodeIncomplete is the code of the error for a service that does not respond, or fails, while its audit is read.
 const CodeIncomplete = "audit_incomplete"
 
 // away returns the error of a service whose audit cannot be read: 503 if the service is unavailable, 502 if it

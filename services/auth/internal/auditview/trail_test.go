@@ -102,9 +102,9 @@ func TestTrail_List_pages(t *testing.T) {
 			got, more, err := h.List(t.Context(), audit.Filter{}, request.Page{Limit: limit, Offset: offset})
 			require.NoError(t, err)
 			want := all[min(offset, n):min(offset+limit, n)]
-			require.Equal(t, len(want), len(got), "%d from %d", limit, offset)
+			require.Equal(t, len(want), len(got), "limit %d, offset %d", limit, offset)
 			require.True(t, slices.EqualFunc(want, got, func(a, b Row) bool { return a.ID == b.ID && a.Service == b.Service }))
-			require.Equal(t, offset+limit < n, more, "%d from %d", limit, offset)
+			require.Equal(t, offset+limit < n, more, "limit %d, offset %d", limit, offset)
 		}
 	}
 	odd, more, err := h.List(t.Context(), audit.Filter{Action: "b"}, request.Page{Limit: 10, Offset: 5})
@@ -230,7 +230,7 @@ func TestServer_VerifyAudit(t *testing.T) {
 	require.True(t, out.GetOk())
 	require.Len(t, out.GetChains(), 3)
 	require.Nil(t, out.GetChains()[0].Fault)
-	// Insert a seal without a row. The role of the server has the right to do so.
+	// Insert a seal without a row. The database role of the service has the right to do so.
 	_, err = h.pools["jobs"].Exec(t.Context(), `INSERT INTO audit_seal VALUES (1, 'aud_x', decode(repeat('00', 32), 'hex'))`)
 	require.NoError(t, err)
 	out, err = s.VerifyAudit(t.Context(), &authv1.VerifyAuditRequest{})

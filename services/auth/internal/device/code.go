@@ -23,7 +23,7 @@ func drawUser(r io.Reader) (string, error) {
 		if _, err := io.ReadFull(r, b); err != nil {
 			return "", fmt.Errorf("generate a user code: %w", err)
 		}
-		// Skip bytes from fair on: they would make the first letters more likely.
+		// Skip the few largest values of a byte: they would make the first letters more likely.
 		if int(b[0]) < fair {
 			code = append(code, letters[int(b[0])%len(letters)])
 		}

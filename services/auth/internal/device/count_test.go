@@ -51,10 +51,10 @@ func TestFlow_Poll_limitAcrossReplicas(t *testing.T) {
 	require.Equal(t, wordSlow, fault.From(err).OAuth)
 	require.Equal(t, 20, h.attempts("poll"), "a refused poll adds no row")
 	_, err = h.Poll(t.Context(), Poll{Code: c.Device, ClientID: ClientID, Address: elsewhere})
-	require.Equal(t, wordGrant, errorCode(t, err), "another address has its own count")
+	require.Equal(t, wordGrant, errorCode(t, err), "polls from another address are counted separately")
 	require.NoError(t, h.decide("usr_1", c, true))
 	_, err = h.Poll(pg.WithOffset(t.Context(), time.Minute+time.Second), Poll{Code: c.Device, ClientID: ClientID, Address: here})
-	require.NoError(t, err, "the window slides")
+	require.NoError(t, err, "the oldest attempts have left the window")
 }
 
 func TestFlow_Begin_limit(t *testing.T) {
@@ -109,13 +109,13 @@ func TestFlow_View_guessLimits(t *testing.T) {
 	for n := range 10 {
 		require.True(t, fault.Is(guess("usr_1", fmt.Sprintf("192.0.2.%d", n)), fault.Absent))
 	}
-	require.Positive(t, retryAfter(t, guess("usr_1", "192.0.2.100")), "by account")
-	require.True(t, fault.Is(h.decide("usr_1", c, true), fault.Limited), "then the correct code is refused too")
+	require.Positive(t, retryAfter(t, guess("usr_1", "192.0.2.100")), "the account has used up its wrong guesses")
+	require.True(t, fault.Is(h.decide("usr_1", c, true), fault.Limited), "the limit also refuses the correct code")
 	require.NoError(t, h.decide("usr_2", c, true))
 	for n := range 30 {
 		require.True(t, fault.Is(guess(fmt.Sprintf("usr_%d", 100+n), "198.51.100.9"), fault.Absent))
 	}
-	require.Positive(t, retryAfter(t, guess("usr_200", "198.51.100.9")), "by address")
+	require.Positive(t, retryAfter(t, guess("usr_200", "198.51.100.9")), "the address has used up its wrong guesses")
 }
 
 func TestFlow_View_concurrentGuesses(t *testing.T) {

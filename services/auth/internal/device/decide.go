@@ -19,8 +19,8 @@ func (f *Flow) View(ctx context.Context, c *authn.Caller, typed string) (Request
 	})
 }
 
-// Decide stores the user's decision. A request can be decided only once. It opens no session; the device's next poll
-// opens it.
+// Decide stores the user's decision. A request can be decided only once. Decide opens no session; the next poll of the
+// device opens one.
 func (f *Flow) Decide(ctx context.Context, c *authn.Caller, typed string, approve bool) (Request, error) {
 	state, action := StateDenied, "device.deny"
 	if approve {
@@ -50,8 +50,8 @@ func (f *Flow) Decide(ctx context.Context, c *authn.Caller, typed string, approv
 }
 
 // MayApprove returns an error unless a sign-in opened the caller's session. Otherwise a device could approve another
-// device before its own token expires, and that device a third one, so a stolen token would give access forever. Any
-// session may deny a request.
+// device before its own token expires, and that device could approve a third one, so a stolen token would give access
+// forever. Any session may deny a request.
 func MayApprove(ctx context.Context, tx pgx.Tx, c *authn.Caller) error {
 	device, err := byDevice(ctx, tx, c.SessionID)
 	if err != nil || !device {
@@ -70,8 +70,8 @@ func (f *Flow) decided(ctx context.Context, tx pgx.Tx, hash []byte, c *authn.Cal
 	return fault.New(fault.Conflict, "device_decided", "the device request is already %s", r.State)
 }
 
-// guess runs find with a typed user code. If find finds nothing, the attempt counts against the user and the client
-// address. It is counted before find runs, so that concurrent guesses do not exceed the limit.
+// guess calls find with a typed user code. If no request has the code, the attempt counts against the user and the
+// client address. It is counted before the call, so that concurrent guesses do not exceed the limit.
 func (f *Flow) guess(ctx context.Context, c *authn.Caller, typed string, find func(code string) (Request, bool, error)) (Request, error) {
 	ofAccount, err := f.take(ctx, accountMisses(), c.Subject, "")
 	if err != nil {

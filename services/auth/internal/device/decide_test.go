@@ -60,7 +60,7 @@ func TestFlow_Decide_concurrent(t *testing.T) {
 		won := -1
 		for i, err := range errs {
 			if err == nil {
-				require.Equal(t, -1, won, "two decisions were stored")
+				require.Equal(t, -1, won, "only one decision must be stored")
 				won = i
 			} else {
 				require.True(t, fault.Is(err, fault.Conflict) || fault.Is(err, fault.Absent), "%v", err)
@@ -110,6 +110,6 @@ func TestFlow_Decide_rejectsDeviceSession(t *testing.T) {
 		require.True(t, fault.Is(err, fault.Forbidden), "%s: %v", method, err)
 		require.Equal(t, before, h.rows())
 		_, err = h.Decide(h.as("usr_1"), person("usr_1"), c.User, false)
-		require.NoError(t, err, "a device session may deny")
+		require.NoError(t, err, "a device session may deny a request")
 	}
 }

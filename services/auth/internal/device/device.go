@@ -32,9 +32,6 @@ const (
 	// leeway is how much earlier than allowed a poll may come, because the timers of clients and the clocks of
 	// replicas are not exact.
 	leeway = 500 * time.Millisecond
-	// kept is how long a flow is stored after its codes expire. During this time a poll gets expired_token, not the
-	// error of an unknown code.
-	kept = time.Hour
 )
 
 // The maximum numbers of pending flows per address and in total. The limit on the total also limits the probability

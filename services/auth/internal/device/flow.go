@@ -99,9 +99,9 @@ func (f *Flow) begin(ctx context.Context, s Start, key string) (c Codes, stored 
 
 // Poll returns the token of an approved flow, once, and otherwise the RFC's error code for the state of the flow.
 //
-// If another address or client than the one that began the flow sends the code, the code is treated as unknown and the
-// flow does not change. A thief therefore learns nothing, and can neither end the flow nor slow down the device that
-// waits.
+// If the code comes from another address or client than the ones that began the flow, Poll treats the code as unknown
+// and the flow does not change. A thief therefore learns nothing, and can neither end the flow nor slow down the
+// waiting device.
 func (f *Flow) Poll(ctx context.Context, p Poll) (Token, error) {
 	key := loginlimit.Key(p.Address)
 	if _, err := f.take(ctx, polls(), key, wordSlow); err != nil {
@@ -150,7 +150,8 @@ func (f *Flow) poll(ctx context.Context, tx pgx.Tx, b bound) (Token, string, err
 	return Token{}, ended(state, now.Before(expires)), err
 }
 
-// ended returns the error code for a flow that gives no token and is not pending.
+// ended returns the error code for a flow that gives no token and is not pending. The parameter holds is false if the
+// codes of the flow have expired.
 func ended(state string, holds bool) string {
 	switch {
 	case state == "" || state == stateUsed:
@@ -165,8 +166,8 @@ func ended(state string, holds bool) string {
 	}
 }
 
-// open issues the token. If the user who approved has been disabled or has changed the password since, it denies the
-// flow instead.
+// open opens the device's session and signs its token. If the user who approved the flow has been disabled or has
+// changed the password since then, it denies the flow instead.
 func (f *Flow) open(ctx context.Context, tx pgx.Tx, a approval) (Token, string, error) {
 	if may, err := mayApprove(ctx, tx, a); err != nil || !may {
 		if err == nil {
@@ -183,11 +184,14 @@ func (f *Flow) open(ctx context.Context, tx pgx.Tx, a approval) (Token, string, 
 	return t, "", nil
 }
 
-// Sweep deletes flows whose codes expired more than kept ago, and attempts that no window includes any more.
+// DeleteCodes deletes flows whose codes expired before the given time, at most limit of them, and returns their number.
+// Until a flow is deleted, its polls get expired_token, not the error of an unknown code.
+func (f *Flow) DeleteCodes(ctx context.Context, before time.Time, limit int) (int64, error) {
+	return deleteCodes(ctx, f.Pool, before, limit)
+}
+
+// Sweep deletes attempts that are older than twice the longest window.
 func (f *Flow) Sweep(ctx context.Context) error {
-	if err := sweepCodes(ctx, f.Pool, f.Clock.Now().Add(-kept)); err != nil {
-		return err
-	}
 	now, err := pg.Now(ctx, f.Pool)
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ func TestFlow_Poll_approved(t *testing.T) {
 	require.Equal(t, "access", token.Access.Reveal())
 	require.Equal(t, []SessionRequest{{AccountID: "usr_1", Epoch: 1, ClientName: "laptop", Address: here}}, h.opener.opened)
 	for range 3 {
-		require.Equal(t, wordGrant, h.pollCode(c), "used")
+		require.Equal(t, wordGrant, h.pollCode(c), "a used code gives no token")
 	}
 	h.clock.Advance(2 * TTL)
 	require.Equal(t, wordGrant, h.pollCode(c), "a used code stays used after it expires")
@@ -216,15 +216,18 @@ func TestFlow_Begin_storesHashes(t *testing.T) {
 	}
 }
 
-func TestFlow_Sweep_deletesEndedFlows(t *testing.T) {
+func TestFlow_DeleteCodes_endedFlows(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	c := h.begin()
-	h.clock.Advance(TTL + kept)
-	require.NoError(t, h.Sweep(t.Context()))
+	h.clock.Advance(TTL + time.Hour)
+	n, err := h.DeleteCodes(t.Context(), h.clock.Now().Add(-time.Hour), 10)
+	require.NoError(t, err)
+	require.Zero(t, n)
 	require.Equal(t, wordExpired, h.pollCode(c))
-	h.clock.Advance(time.Microsecond)
-	require.NoError(t, h.Sweep(t.Context()))
+	n, err = h.DeleteCodes(t.Context(), h.clock.Now().Add(time.Microsecond-time.Hour), 10)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, n)
 	require.Equal(t, wordGrant, h.pollCode(c))
 	require.Empty(t, h.rows())
 }

@@ -69,7 +69,7 @@ type approval struct {
 	epoch                                    int64
 }
 
-// use marks an approved flow as used. Of several concurrent polls, ok is true for only one.
+// use marks an approved flow as used. Of several concurrent polls, only one gets ok = true.
 func use(ctx context.Context, tx pgx.Tx, b bound, at time.Time) (a approval, ok bool, err error) {
 	err = tx.QueryRow(ctx, `
 		UPDATE device_code SET state = 'used', polled_at = $4
@@ -103,8 +103,8 @@ func void(ctx context.Context, tx pgx.Tx, id string) error {
 	return nil
 }
 
-// pace records a poll of a pending flow. fast is true if the poll came too early; the interval then increases. ok is
-// false if the flow is not pending.
+// pace records a poll of a pending flow. The result fast is true if the poll came too early; the interval then
+// increases. The result ok is false if the flow is not pending.
 func pace(ctx context.Context, tx pgx.Tx, b bound, at time.Time) (fast, ok bool, err error) {
 	err = tx.QueryRow(ctx, `
 		WITH waiting AS (
@@ -139,7 +139,7 @@ func stateOf(ctx context.Context, tx pgx.Tx, b bound) (state string, expires tim
 
 const requestColumns = `id, client_name, client_address, created_at, expires_at, CASE state WHEN 'used' THEN 'approved' ELSE state END`
 
-// loadRequest returns the flow with a user code, if the flow is pending or the account has decided it.
+// loadRequest returns the flow with the given user code if the flow is pending or the account has decided it.
 func loadRequest(ctx context.Context, q pg.Querier, userHash []byte, accountID string, at time.Time) (Request, bool, error) {
 	return scanRequest(q.QueryRow(ctx, `
 		SELECT `+requestColumns+` FROM device_code
@@ -177,9 +177,11 @@ func scanRequest(row pgx.Row) (r Request, ok bool, err error) {
 	return r, true, nil
 }
 
-func sweepCodes(ctx context.Context, q pg.Querier, before time.Time) error {
-	if _, err := q.Exec(ctx, `DELETE FROM device_code WHERE expires_at < $1`, before); err != nil {
-		return fmt.Errorf("delete expired device codes: %w", err)
+func deleteCodes(ctx context.Context, q pg.Querier, before time.Time, limit int) (int64, error) {
+	tag, err := q.Exec(ctx, `DELETE FROM device_code WHERE id IN (
+		SELECT id FROM device_code WHERE expires_at < $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)`, before, limit)
+	if err != nil {
+		return 0, fmt.Errorf("delete expired device codes: %w", err)
 	}
-	return nil
+	return tag.RowsAffected(), nil
 }

@@ -47,7 +47,7 @@ func forgive(ctx context.Context, q pg.Querier, ids []int64) error {
 	return nil
 }
 
-// forget deletes attempts that no window includes any more.
+// forget deletes attempts from before the given time.
 func forget(ctx context.Context, q pg.Querier, before time.Time) error {
 	if _, err := q.Exec(ctx, `DELETE FROM device_attempt WHERE at < $1`, before); err != nil {
 		return fmt.Errorf("delete old attempts: %w", err)

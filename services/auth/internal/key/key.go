@@ -29,8 +29,8 @@ const (
 func Purposes() []Purpose { return []Purpose{Access, Caller} }
 
 const (
-	// lead is how long a key is published before it signs. It is longer than the time for which verifiers use the keys
-	// that they have read (authn.Keys), and longer than the difference between the clocks of two hosts.
+	// lead is how long a key is published before it signs. It exceeds the time for which verifiers cache keys
+	// (authn.Keys), and the difference between the clocks of two hosts.
 	lead = 2 * time.Minute
 	// slack is added to the lifetime of the last token of a key. It covers the leeway of verifiers and differences
 	// between clocks.
@@ -75,7 +75,7 @@ func (k *Key) verifies(now time.Time) bool {
 	return k.RevokedAt == nil && k.RetiredAt == nil && (k.VerifiesUntil == nil || now.Before(*k.VerifiesUntil))
 }
 
-// state returns the state of the key; signing is the id of the key that signs for its purpose.
+// state returns the state of the key. The parameter signing is the id of the key that currently signs for its purpose.
 func (k *Key) state(now time.Time, signing string) State {
 	switch {
 	case k.RevokedAt != nil:

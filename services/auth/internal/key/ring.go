@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// maxAge is the maximum age of the keys that Signing and Public use. They read older keys again, and therefore notice
-// within this time that another replica has created or revoked a key.
+// maxAge is the maximum age of the keys that Signing, Find and Public use. If the last read is older, these methods
+// read the keys again. They therefore notice within this time that another replica has created or revoked a key.
 const maxAge = time.Second
 
 // Ring caches the keys of the installation that are neither retired nor revoked. It reads them again after maxAge, and
@@ -32,10 +32,10 @@ type Ring struct {
 	opened map[string]authn.SigningKey // private halves of keys, by key id
 	read   time.Time
 	begun  uint64 // number of reads that have begun
-	good   uint64 // number of the last read that succeeded
+	good   uint64 // sequence number of the last successful read
 }
 
-// NewRing creates the keys of purposes that have none, and reads all keys.
+// NewRing creates a key for each purpose that has no valid key, and reads all keys.
 func NewRing(ctx context.Context, store *Store) (*Ring, error) {
 	for _, purpose := range Purposes() {
 		if err := store.EnsureKey(ctx, purpose); err != nil {
@@ -79,7 +79,7 @@ func (r *Ring) Reload(ctx context.Context) error {
 	return nil
 }
 
-// open returns the private halves of all keys, by key id. It decrypts only those that are not in known.
+// open returns the private halves of all keys, by key id. It decrypts only those that the map known does not contain.
 func (r *Ring) open(keys []Key, known map[string]authn.SigningKey) (map[string]authn.SigningKey, error) {
 	opened := map[string]authn.SigningKey{}
 	for _, k := range keys {
@@ -97,23 +97,27 @@ func (r *Ring) open(keys []Key, known map[string]authn.SigningKey) (map[string]a
 
 // fresh reads the keys if the last read is older than maxAge.
 func (r *Ring) fresh(ctx context.Context) error {
-	r.mu.Lock()
-	age := clock.Since(r.store.Clock, r.read)
-	r.mu.Unlock()
-	if age < maxAge {
+	if r.age() < maxAge {
 		return nil
 	}
 	return r.Reload(ctx)
 }
 
-// signing returns the newest of the purpose's keys that may sign, without reading the keys again.
+// age returns the time since the beginning of the last successful read.
+func (r *Ring) age() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return clock.Since(r.store.Clock, r.read)
+}
+
+// signing returns the newest key that may sign for the purpose. It does not read the keys again.
 func (r *Ring) signing(purpose Purpose) (authn.SigningKey, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return newest(r.keys, r.opened, purpose, r.store.Clock.Now())
 }
 
-// newest returns the newest of the purpose's keys that may sign.
+// newest returns the newest key that may sign for the purpose.
 func newest(keys []Key, opened map[string]authn.SigningKey, purpose Purpose, now time.Time) (authn.SigningKey, error) {
 	for _, k := range keys {
 		if k.Purpose == purpose && !k.SignsAt.After(now) && k.verifies(now) {
@@ -143,7 +147,7 @@ type Set struct {
 	purpose Purpose
 }
 
-// Signing returns the key to sign with now.
+// Signing returns the key with which new tokens must be signed.
 func (s Set) Signing(ctx context.Context) (authn.SigningKey, error) {
 	if err := s.ring.fresh(ctx); err != nil {
 		return authn.SigningKey{}, err
@@ -171,19 +175,26 @@ func (s Set) Latest(ctx context.Context, q pg.Querier) (authn.SigningKey, error)
 }
 
 // Find returns the public key with an id. If the id is unknown, Find reads the keys again, because another replica
-// may have created the key. Find may still return a key that another replica has just revoked; package session
-// therefore also checks the key in the database.
+// may have created the key. A key that another replica has revoked is returned for at most maxAge, and for at most
+// authn.KeysMaxAge if the keys cannot be read; package session therefore also checks the key in the database.
 func (s Set) Find(ctx context.Context, kid string) (ed25519.PublicKey, error) {
+	if err := s.ring.fresh(ctx); err != nil && s.ring.age() >= authn.KeysMaxAge {
+		return nil, unread(err)
+	}
 	if key, ok := s.ring.find(s.purpose, kid); ok {
 		return key, nil
 	}
 	if err := s.ring.Reload(ctx); err != nil {
-		return nil, fault.New(fault.Unavailable, "keys", "credentials cannot be verified right now; try again later").Wrap(err)
+		return nil, unread(err)
 	}
 	if key, ok := s.ring.find(s.purpose, kid); ok {
 		return key, nil
 	}
 	return nil, fault.New(fault.Unauthenticated, authn.CodeTokenInvalid, "Could not validate credentials").Wrap(errNoKey)
+}
+
+func unread(err error) error {
+	return fault.New(fault.Unavailable, "keys", "credentials cannot be verified right now; try again later").Wrap(err)
 }
 
 var errNoKey = errors.New("no valid key has this id")

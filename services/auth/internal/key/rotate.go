@@ -23,7 +23,7 @@ type Rotation struct {
 }
 
 // Run retires keys whose tokens have all expired. It creates a successor for the newest key of a purpose if that key
-// has signed for Every or is no longer valid. If replicas run at the same time, only one successor is created.
+// has signed for the time Every or is no longer valid. If replicas run at the same time, only one successor is created.
 func (r *Rotation) Run(ctx context.Context) error {
 	store := r.Ring.store
 	if err := store.Retire(ctx); err != nil {
@@ -44,13 +44,13 @@ func (r *Rotation) Run(ctx context.Context) error {
 	return nil
 }
 
-// errPending returns the error for a rotation while k, the successor that the last rotation published, does not sign
-// yet.
+// errPending returns the error of a rotation that is requested too early: the last rotation published k, which does not
+// sign yet.
 func errPending(k Key) error {
 	return fault.New(fault.Conflict, "rotation_pending", "the last rotation is not complete; the %s key %s signs from %s on", k.Purpose, k.ID, k.SignsAt.UTC().Format(time.RFC3339))
 }
 
-// Rotate creates a successor for the purpose's key. If revoke is set, all former keys of the purpose are revoked and
+// Rotate creates a successor for the purpose's key. If revoke is true, all former keys of the purpose are revoked and
 // the successor signs at once. Otherwise Rotate returns a conflict if the last successor does not sign yet.
 func (r *Rotation) Rotate(ctx context.Context, purpose Purpose, revoke bool) error {
 	store := r.Ring.store
@@ -73,7 +73,7 @@ func (r *Rotation) Rotate(ctx context.Context, purpose Purpose, revoke bool) err
 	return r.Ring.Reload(ctx)
 }
 
-// next publishes a successor that signs after lead, or at once if the newest key is not valid.
+// next publishes a successor. It signs after the time lead, or at once if the newest key is not valid.
 func (r *Rotation) next(ctx context.Context, tx pgx.Tx, newest Key, purpose Purpose) error {
 	store := r.Ring.store
 	signsAt := store.Clock.Now()

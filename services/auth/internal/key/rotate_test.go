@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
@@ -89,7 +90,7 @@ func TestRotation_Rotate_revoke(t *testing.T) {
 	b.clock.Advance(lead)
 	old, caller := signingKey(t, theirs, Access).ID, signingKey(t, theirs, Caller).ID
 	require.NoError(t, mine.Rotate(t.Context(), Access, true))
-	require.Equal(t, 2, b.count("revoked_at IS NOT NULL AND sealed IS NULL"), "the former key too, and no private half remains")
+	require.Equal(t, 2, b.count("revoked_at IS NOT NULL AND sealed IS NULL"), "the former key is revoked too, and no private half remains")
 	fresh := signingKey(t, mine, Access).ID
 	require.NotEqual(t, old, fresh)
 	require.False(t, finds(t.Context(), mine, Access, old))
@@ -120,7 +121,7 @@ func TestRotation_Rotate_pendingSuccessor(t *testing.T) {
 	require.NoError(t, r.Rotate(t.Context(), Caller, false))
 	err := r.Rotate(t.Context(), Caller, false)
 	require.True(t, fault.Is(err, fault.Conflict), "%v", err)
-	require.NoError(t, r.Rotate(t.Context(), Access, false), "another purpose")
+	require.NoError(t, r.Rotate(t.Context(), Access, false), "a pending successor does not block rotations of another purpose")
 	b.clock.Advance(lead)
 	require.NoError(t, r.Rotate(t.Context(), Caller, false))
 	require.Equal(t, 3, b.count("purpose = 'caller'"))
@@ -150,12 +151,12 @@ func TestRotation_List_states(t *testing.T) {
 	require.Equal(t, []State{Signing, Revoked, Revoked}, states())
 	all, more, err := r.List(t.Context(), "", request.Page{Limit: 2, Offset: 1})
 	require.NoError(t, err)
-	require.True(t, more, "four keys in all")
+	require.True(t, more, "another page follows, because there are four keys")
 	require.Equal(t, []State{Revoked, Revoked}, []State{all[0].State, all[1].State})
 	require.True(t, all[0].Generation > all[1].Generation)
 }
 
-func TestJWKS(t *testing.T) {
+func TestRing_JWKS_accessKeysOnly(t *testing.T) {
 	t.Parallel()
 	b := newHarness(t)
 	r := b.replica()
@@ -221,6 +222,22 @@ func TestSet_Find_databaseDown(t *testing.T) {
 	b.clock.Advance(maxAge)
 	_, err = r.Ring.Of(Access).Signing(t.Context())
 	require.Error(t, err, "a key that may have been revoked does not sign")
+	require.True(t, finds(t.Context(), r, Access, known.ID))
+	b.clock.Advance(authn.KeysMaxAge)
+	_, err = r.Ring.Of(Access).Find(t.Context(), known.ID)
+	require.True(t, fault.Is(err, fault.Unavailable), "a key that may have been revoked is not accepted forever: %v", err)
+}
+
+// On the other replica, only Find reads the keys, so Find itself must notice the revocation.
+func TestSet_Find_revokedOnAnotherReplica(t *testing.T) {
+	t.Parallel()
+	b := newHarness(t)
+	mine, theirs := b.replica(), b.replica()
+	old := signingKey(t, theirs, Caller).ID
+	require.NoError(t, mine.Rotate(t.Context(), Caller, true))
+	require.True(t, finds(t.Context(), theirs, Caller, old), "the replica still uses the keys that it read less than a second ago")
+	b.clock.Advance(maxAge)
+	require.False(t, finds(t.Context(), theirs, Caller, old))
 }
 
 // TestRotationUnderLoad signs and verifies on three replicas while one of them rotates. No valid token may be
@@ -250,7 +267,7 @@ func TestRotationUnderLoad(t *testing.T) {
 				wg.Go(func() {
 					key, err := r.Ring.Of(Access).Find(t.Context(), tok.kid)
 					if err != nil || !ed25519.Verify(key, tok.text, tok.sig) {
-						t.Errorf("step %d: a token of %s is refused: %v", step, tok.kid, err)
+						t.Errorf("step %d: a token of the key %s is refused: %v", step, tok.kid, err)
 					}
 				})
 			}

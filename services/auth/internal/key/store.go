@@ -77,8 +77,8 @@ func (s *Store) EnsureKey(ctx context.Context, purpose Purpose) error {
 	})
 }
 
-// lock lets only one replica at a time change the keys of a purpose. It returns the newest key, with an empty id if
-// none exists.
+// lock lets only one replica at a time change the keys of a purpose. It returns the newest key, or a key with an empty
+// id if none exists.
 func (s *Store) lock(ctx context.Context, tx pgx.Tx, purpose Purpose) (Key, error) {
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('signing_key:' || $1, 0))`, string(purpose)); err != nil {
 		return Key{}, fmt.Errorf("lock the %s keys: %w", purpose, err)

@@ -93,7 +93,7 @@ func TestNewRing_createsKeysOnce(t *testing.T) {
 	b := newHarness(t)
 	first, again := b.replica(), b.replica()
 	require.Equal(t, signingKey(t, first, Access), signingKey(t, again, Access))
-	require.NotEqual(t, signingKey(t, first, Access).ID, signingKey(t, first, Caller).ID, "a key has one purpose")
+	require.NotEqual(t, signingKey(t, first, Access).ID, signingKey(t, first, Caller).ID, "each purpose has its own key")
 	require.False(t, finds(t.Context(), first, Caller, signingKey(t, first, Access).ID))
 	require.Equal(t, 2, b.count("true"))
 }

@@ -124,7 +124,7 @@ func endpointOf(base string) (string, error) {
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return "", errors.New("base URL: must not have a query or a fragment")
 	case strings.HasSuffix(u.Path, "/chat/completions"):
-		return "", errors.New("base URL: must not end in /chat/completions; it is appended")
+		return "", errors.New("base URL: must not end in /chat/completions, which is appended automatically")
 	}
 	if err := egress.CheckURL(u); err != nil {
 		return "", fmt.Errorf("base URL: %w", err)

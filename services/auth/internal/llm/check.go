@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Test checks first that the model returns text, then that it calls a function. It stops at the first failure.
+// Test first checks that the model returns text, then that the model calls a function. It stops at the first failure.
 func (c Caller) Test(ctx context.Context, s Settings) Result {
 	m := newMask(s.Key)
 	r := Result{Configured: true, Model: s.Model, ToolsError: notTested}

@@ -1,5 +1,5 @@
 // Package llm checks the configuration of the diagnosis agent's language model: whether its address, key, name and
-// function calls work. The server of the model is called the upstream. Errors quote it.
+// function calls work. The server of the model is called the upstream. Errors quote its responses.
 //
 // It promises:
 //   - the result has all its fields, whatever the upstream does;
@@ -7,7 +7,7 @@
 //   - at most MaxText bytes of a response body are shown, without control characters;
 //   - no address that package egress rejects is called, and no redirect is followed;
 //   - one test runs at a time in the whole installation;
-//   - no text of a result is stored: the audit row contains only whether the checks succeeded, and the endpoint.
+//   - no text of a result is stored: the audit row contains only the endpoint and whether the checks succeeded.
 package llm
 
 import "github.com/signalbox-dev/signalbox/platform/secret"

@@ -53,7 +53,7 @@ func newMask(key secret.String) mask {
 }
 
 // text prepares a text of the upstream for display. It removes the key and all characters that are not printable,
-// replaces each run of white space with one space, and cuts the text to limit bytes.
+// replaces each run of white space with one space, and cuts the text to the given number of bytes.
 func (m mask) text(s string, limit int) string {
 	s = unescaped(strings.ToValidUTF8(s[:min(len(s), maxRead)], "\uFFFD"))
 	s = strings.Map(func(r rune) rune {
@@ -157,7 +157,7 @@ func asciiLower(s string) string {
 	return string(b)
 }
 
-// prefix returns the first limit characters of a text.
+// prefix returns the beginning of a text, at most limit characters.
 func prefix(s string, limit int) string {
 	if runes := []rune(s); len(runes) > limit {
 		return string(runes[:limit])

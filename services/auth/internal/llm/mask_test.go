@@ -79,13 +79,14 @@ func TestMask_upstreamText(t *testing.T) {
 			}},
 		} {
 			r := newUpstream(t, script...).test()
-			require.False(t, revealsKey(marshaled(r)), "%s in %s: %s", name, place, marshaled(r))
-			require.Contains(t, marshaled(r), secret.Redacted, "%s in %s", name, place)
+			require.False(t, revealsKey(marshaled(r)), "the key must not be shown (%s in %s): %s", name, place, marshaled(r))
+			require.Contains(t, marshaled(r), secret.Redacted, "the key must be replaced (%s in %s)", name, place)
 		}
 	}
 }
 
-// If an upstream does not speak HTTP, the HTTP client quotes it in its error, and possibly in its log.
+// If an upstream does not speak HTTP, the HTTP client quotes the upstream's bytes in the error and possibly in a log
+// line.
 func TestMask_clientErrors(t *testing.T) { //nolint:paralleltest // it captures the log of the process
 	var logged bytes.Buffer
 	log.SetOutput(&logged)

@@ -24,8 +24,8 @@ type Tester struct {
 	IDs      *id.Source
 }
 
-// Test runs one test. While another test is running, it waits. If the wait exceeds patience, it returns a result with
-// the error otherTest.
+// Test runs one test. While another test is running, it waits, but at most for the time patience. After that it returns
+// a result with the error otherTest.
 func (d *Tester) Test(ctx context.Context) (Result, error) {
 	s, err := d.Settings(ctx)
 	if err != nil {

@@ -141,7 +141,7 @@ func TestTurn_Take_waitIsBounded(t *testing.T) {
 	again()
 }
 
-// If the process that has the turn ends, the turn expires after the maximum duration of a test.
+// If a process stops while it has the turn, the turn expires after the maximum duration of a test.
 func TestTurn_expires(t *testing.T) {
 	t.Parallel()
 	p := pool(t)

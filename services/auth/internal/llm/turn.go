@@ -21,7 +21,7 @@ const (
 	pollEvery = 250 * time.Millisecond
 )
 
-// ErrBusy means that other tests had the turn for longer than patience.
+// ErrBusy means that the wait for the turn exceeded the time patience because other tests were running.
 var ErrBusy = errors.New("another test is running")
 
 // Turn lets one test run at a time across all replicas. It uses no database connection while a test runs or waits.

@@ -97,8 +97,8 @@ func replies(text string) step {
 	return respondWith(http.StatusOK, "application/json", string(raw))
 }
 
-// callsWith responds with a call of the named function. arguments receives the nonce of the request and returns the
-// arguments of the call.
+// callsWith responds with a call of the named function. The parameter arguments is a function that receives the nonce
+// of the request and returns the arguments of the call.
 func callsWith(name, id string, arguments func(nonce string) any) step {
 	return func(w http.ResponseWriter, r *http.Request, in chatRequest) {
 		raw, err := json.Marshal(map[string]any{"choices": []any{map[string]any{"message": map[string]any{

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// At most Attempts attempts are allowed within Window (docs/specification.md).
+// At most Attempts login attempts per client address are allowed within Window (docs/specification.md).
 const (
 	Attempts = 10
 	Window   = time.Minute
 )
 
 // Key returns the key by which attempts are counted: an IPv4 address, or the /64 network of an IPv6 address, because
-// one client controls all addresses in it. If address is not an IP address, Key returns "unknown".
+// one client controls all addresses in it. If the argument is not an IP address, Key returns "unknown".
 func Key(address string) string {
 	a, err := netip.ParseAddr(address)
 	if err != nil {

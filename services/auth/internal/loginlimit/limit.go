@@ -17,8 +17,8 @@ type Login struct{ Pool *pgxpool.Pool }
 
 // Take counts one attempt of the address. If the window is full, it returns a Limited error with the time to wait. A
 // refused attempt adds no row, so that the table stays small under attack. If the window is already full when Take is
-// called, Take does not wait for the lock, so that an address that repeats attempts does not occupy connections that
-// other calls need.
+// called, Take does not wait for the lock, so that an address with many attempts does not occupy the connections of
+// other calls.
 func (l *Login) Take(ctx context.Context, address string) error {
 	key := Key(address)
 	if _, err := room(ctx, l.Pool, key); err != nil {
@@ -58,7 +58,7 @@ func room(ctx context.Context, q pg.Querier, key string) (time.Time, error) {
 	return now, nil
 }
 
-// Sweep deletes attempts that no window includes any more.
+// Sweep deletes attempts that are older than two windows.
 func (l *Login) Sweep(ctx context.Context) error {
 	now, err := pg.Now(ctx, l.Pool)
 	if err != nil {

@@ -26,7 +26,7 @@ const (
 const plain = "the installation is in maintenance"
 
 // A rejected request gets a Retry-After: the time until the announced end, but at least minRetry and at most
-// maxRetry. If no end is announced, or it has passed, the Retry-After is retry.
+// maxRetry. If no end is announced, or the end has passed, the value is the constant retry.
 const (
 	retry    = time.Minute
 	minRetry = time.Second
@@ -60,7 +60,7 @@ func (s State) Err(now time.Time) error {
 	return fault.New(fault.Unavailable, fault.CodeMaintenance, "%s", s.Message).WithRetryAfter(wait)
 }
 
-// shown returns what the audit records of a state.
+// shown returns the fields of a state that are written to the audit log.
 func (s State) shown() map[string]any {
 	return map[string]any{"mode": s.Mode, "message": s.Message, "until": s.Until}
 }

@@ -37,8 +37,8 @@ func (d *Switch) Serving(ctx context.Context) error {
 	return s.Err(d.Clock.Now())
 }
 
-// Set changes the mode. It returns when no gateway serves requests in the previous mode any more. It stores message and
-// until only if the mode is On.
+// Set changes the mode. It returns when no gateway serves requests in the previous mode any more. It stores the
+// message and the announced end only if the new mode is On.
 func (d *Switch) Set(ctx context.Context, mode Mode, message string, until *time.Time) (State, error) {
 	now, caller := d.Clock.Now(), authn.CallerOf(ctx)
 	next := State{Mode: mode, ChangedAt: &now, ChangedBy: caller.Subject, ChangedByName: caller.Username}

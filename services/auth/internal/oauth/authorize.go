@@ -128,8 +128,8 @@ func (a *Authority) acceptable(in AuthorizationRequest) (string, error) {
 	return scopes(in.Scope, Scopes())
 }
 
-// scopes returns the requested scopes in the order of allowed, separated by spaces. If none is requested, it returns
-// `read`.
+// scopes returns the requested scopes, separated by spaces, in the order of the allowed scopes. If none is requested,
+// it returns `read`.
 func scopes(requested string, allowed []string) (string, error) {
 	words := strings.Fields(requested)
 	if len(words) == 0 {

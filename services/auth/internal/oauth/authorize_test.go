@@ -32,7 +32,7 @@ func TestAuthority_Decide_rejectsDeviceSession(t *testing.T) {
 		h.exec(`UPDATE session SET method = $1 WHERE id = 'ses_1'`, method)
 		_, err := h.Decide(ctx, c, authorizationRequest())
 		require.True(t, fault.Is(err, fault.Forbidden), "%s: %v", method, err)
-		require.Equal(t, wordDenied, h.decide(authorizationRequest(func(a *AuthorizationRequest) { a.Approve = false })).Get("error"), "a device session may deny")
+		require.Equal(t, wordDenied, h.decide(authorizationRequest(func(a *AuthorizationRequest) { a.Approve = false })).Get("error"), "a device session may deny a request")
 	}
 	require.Equal(t, "0", h.text(`SELECT count(*)::text FROM oauth_grant`))
 }
@@ -93,7 +93,7 @@ func TestAuthority_Decide_untrustedClientOrRedirect(t *testing.T) {
 	require.Empty(t, h.audits())
 }
 
-func TestRedirects(t *testing.T) {
+func TestRedirects_registeredAddressesOnly(t *testing.T) {
 	t.Parallel()
 	registered := []string{"https://client.example/cb?a=1", "http://127.0.0.1/cb", "http://[::1]:7000/cb", "http://localhost:1/cb?x"}
 	for given, want := range map[string]bool{

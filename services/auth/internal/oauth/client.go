@@ -16,7 +16,7 @@ import (
 type Client struct {
 	ID   string
 	Name string
-	// Redirects are the addresses to which its codes may be sent; empty for a client that may not use codes.
+	// Redirects are the addresses to which codes for the client may be sent; empty if the client may not use codes.
 	Redirects []string
 	// Device is true if the client uses the device flow and gets tokens of the API.
 	Device bool

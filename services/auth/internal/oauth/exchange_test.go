@@ -41,7 +41,7 @@ func TestAuthority_rejectsAPITokens(t *testing.T) {
 	opened, err := h.Sessions.Open(t.Context(), session.OpenRequest{AccountID: "usr_1", Method: session.MethodPassword, WithRefresh: true})
 	require.NoError(t, err)
 	require.False(t, h.tokenValid(opened.Access.Reveal()))
-	require.Equal(t, wordGrant, h.refused(refreshForm(opened.Refresh.Reveal())), "a browser's refresh token")
+	require.Equal(t, wordGrant, h.refused(refreshForm(opened.Refresh.Reveal())), "a browser's refresh token must be refused")
 	status, word := h.revoke(form{"client_id": clientID, "token": opened.Access.Reveal()})
 	require.Equal(t, 400, status)
 	require.Equal(t, wordTokenType, word, "a token that stays valid is not reported as revoked")
@@ -141,7 +141,7 @@ func TestAuthority_Issue_concurrentExchanges(t *testing.T) {
 	}
 	wg.Wait()
 	require.EqualValues(t, 3, refusals.Load())
-	require.False(t, h.tokenValid(<-given), "one exchange got tokens, and the repeated code ended them")
+	require.False(t, h.tokenValid(<-given), "one exchange got tokens; the repeated use of the code revoked them")
 	require.Equal(t, "1", h.text(`SELECT count(*)::text FROM session WHERE method = 'oauth'`))
 }
 

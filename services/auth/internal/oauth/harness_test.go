@@ -146,7 +146,7 @@ func authorizationRequest(change ...func(*AuthorizationRequest)) AuthorizationRe
 	return in
 }
 
-// decide returns the query of the address to which the browser goes.
+// decide sends the user's decision and returns the query of the address to which the browser is then redirected.
 func (h *harness) decide(in AuthorizationRequest) url.Values {
 	h.t.Helper()
 	ctx, c := h.person()

@@ -29,8 +29,6 @@ const (
 	CodeTTL = time.Minute
 	// RefreshTTL is how long a refresh token is valid.
 	RefreshTTL = 30 * 24 * time.Hour
-	// kept is how long a grant is stored after its code and refresh tokens expire.
-	kept = 24 * time.Hour
 )
 
 // The grant types.

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// loopback reports whether a host is the user's own machine. A program on that machine gets the port on which it
-// receives codes only when it starts.
+// loopback reports whether a host is the user's own machine. The port on which a program there receives codes is chosen
+// when the program starts, so it cannot be registered.
 func loopback(host string) bool { return host == "127.0.0.1" || host == "::1" || host == "localhost" }
 
 // checkRedirect returns an error if an address may not be registered as a redirect address.
@@ -52,7 +52,7 @@ func portless(raw string) (string, bool) {
 	return scheme + strings.TrimSuffix(u.Host, ":"+u.Port()) + rest, true
 }
 
-// withFields returns a redirect address with fields added at the end of its query.
+// withFields returns a redirect address with the given fields added at the end of its query.
 func withFields(redirect string, fields url.Values) string {
 	u, err := url.Parse(redirect)
 	if err != nil {

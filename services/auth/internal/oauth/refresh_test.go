@@ -139,18 +139,23 @@ func TestAuthority_Issue_revokedSession(t *testing.T) {
 	require.Equal(t, wordGrant, h.refused(refreshForm(p.refresh)))
 }
 
-func TestAuthority_Sweep(t *testing.T) {
+func TestAuthority_DeleteGrants(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
+	const kept = 24 * time.Hour
+	sweep := func() {
+		_, err := h.DeleteGrants(t.Context(), h.clock.Now().Add(-kept), 10)
+		require.NoError(t, err)
+	}
 	h.code()
 	p := h.tokens(exchangeForm(h.code()))
 	h.clock.Advance(CodeTTL + kept + time.Microsecond)
-	require.NoError(t, h.Sweep(t.Context()))
+	sweep()
 	require.Equal(t, "1", h.text(`SELECT count(*)::text FROM oauth_grant`))
 	h.clock.Advance(RefreshTTL - time.Hour - kept - CodeTTL)
 	h.tokens(refreshForm(p.refresh))
 	h.clock.Advance(RefreshTTL + kept + time.Microsecond)
-	require.NoError(t, h.Sweep(t.Context()))
+	sweep()
 	require.Equal(t, "0", h.text(`SELECT count(*)::text FROM oauth_grant`))
 	require.Equal(t, "0", h.text(`SELECT count(*)::text FROM oauth_refresh_token`))
 }

@@ -85,8 +85,7 @@ func (s *PeerServer) GetMetadata(ctx context.Context, in *authpeerv1.GetMetadata
 	return &authpeerv1.Metadata{Body: body}, nil
 }
 
-// reply returns a response with the body, or without one if body is nil. An error with an OAuth error code becomes a
-// response too. Any other error is returned.
+// reply returns a response with the OAuth error or, without an error, with the body. It returns other errors unchanged.
 func reply(err error, body any) (*authpeerv1.OAuthAnswer, error) {
 	out := &authpeerv1.OAuthAnswer{Status: http.StatusOK}
 	if err != nil {

@@ -132,7 +132,7 @@ func TestPeerServer_IssueToken_deviceErrors(t *testing.T) {
 	require.ErrorContains(t, err, "broken", "an error without a code of an RFC fails the call")
 }
 
-func TestMetadata(t *testing.T) {
+func TestPeerServer_GetMetadata(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	get := func(name string) (doc map[string]any) {

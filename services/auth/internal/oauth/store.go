@@ -76,12 +76,13 @@ func insertGrant(ctx context.Context, tx pgx.Tx, g grant, codeHash []byte) error
 	return nil
 }
 
-// lockCode finds the grant of a code and locks it, so that concurrent exchanges of the code run one after another.
+// lockCode finds the grant of a code and locks the grant, so that concurrent exchanges of the code run one after
+// another.
 func lockCode(ctx context.Context, tx pgx.Tx, hash []byte) (grant, bool, error) {
 	return one(tx.QueryRow(ctx, `SELECT `+grantColumns+` FROM oauth_grant g WHERE code_hash = $1 FOR UPDATE`, hash))
 }
 
-// ofSession finds the grant of a session and locks it.
+// ofSession finds the grant of a session and locks the grant.
 func ofSession(ctx context.Context, tx pgx.Tx, sessionID string) (grant, bool, error) {
 	return one(tx.QueryRow(ctx, `SELECT `+grantColumns+` FROM oauth_grant g WHERE session_id = $1 FOR UPDATE`, sessionID))
 }
@@ -173,13 +174,13 @@ func insertRefresh(ctx context.Context, tx pgx.Tx, hash []byte, grantID string, 
 	return nil
 }
 
-// sweepGrants deletes grants whose code and refresh tokens all expired before a time.
-func sweepGrants(ctx context.Context, q pg.Querier, before time.Time) error {
-	_, err := q.Exec(ctx, `
-		DELETE FROM oauth_grant g WHERE g.code_expires_at < $1
-		AND NOT EXISTS (SELECT FROM oauth_refresh_token r WHERE r.grant_id = g.id AND r.expires_at >= $1)`, before)
+func deleteGrants(ctx context.Context, q pg.Querier, before time.Time, limit int) (int64, error) {
+	tag, err := q.Exec(ctx, `DELETE FROM oauth_grant WHERE id IN (
+		SELECT id FROM oauth_grant g WHERE g.code_expires_at < $1
+			AND NOT EXISTS (SELECT FROM oauth_refresh_token r WHERE r.grant_id = g.id AND r.expires_at >= $1)
+		ORDER BY g.code_expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)`, before, limit)
 	if err != nil {
-		return fmt.Errorf("delete expired grants: %w", err)
+		return 0, fmt.Errorf("delete expired grants: %w", err)
 	}
-	return nil
+	return tag.RowsAffected(), nil
 }

@@ -69,7 +69,7 @@ func (a *Authority) exchange(ctx context.Context, client Client, form map[string
 			// 4.1.3).
 			return Tokens{}, badGrant(), a.end(ctx, tx, g, "replay", address)
 		case !ok || g.clientID != client.ID || !now.Before(g.codeExpires) || !proves(form["code_verifier"], g.challenge):
-			// Change nothing, so that a thief who has the code without its verifier cannot use it up.
+			// Change nothing: a thief who has the code but not the verifier must not be able to use up the code.
 			return Tokens{}, badGrant(), nil
 		case form["redirect_uri"] != "" && form["redirect_uri"] != g.redirect:
 			return Tokens{}, badGrant(), nil
@@ -174,7 +174,7 @@ func (a *Authority) renew(ctx context.Context, tx pgx.Tx, r refreshToken, hash [
 	return a.tokens(ctx, tx, r.grant, access, scope)
 }
 
-// inTx runs fn in a transaction and returns its verdict after the commit.
+// inTx runs the function fn in a transaction. If fn returns a verdict, inTx returns it after the commit.
 func (a *Authority) inTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) (Tokens, verdict, error)) (Tokens, error) {
 	var t Tokens
 	var v verdict
@@ -201,9 +201,10 @@ func absent(form map[string]string, names ...string) string {
 	return ""
 }
 
-// Sweep deletes grants whose code and refresh tokens all expired more than kept ago.
-func (a *Authority) Sweep(ctx context.Context) error {
-	return sweepGrants(ctx, a.Pool, a.Clock.Now().Add(-kept))
+// DeleteGrants deletes grants whose code and refresh tokens all expired before the given time, at most limit of them.
+// It returns the number of deleted grants.
+func (a *Authority) DeleteGrants(ctx context.Context, before time.Time, limit int) (int64, error) {
+	return deleteGrants(ctx, a.Pool, before, limit)
 }
 
 // seconds returns d in whole seconds, the unit that the OAuth RFCs use.

@@ -47,7 +47,7 @@ func TestSignIn_neverMatchesNameOrEmail(t *testing.T) {
 	w.exec(`INSERT INTO account (id, username, role, email, password_hash, created_at) VALUES ('usr_ann', 'Ann', 'admin', 'ann@example.com', 'x', now())`)
 	tokens := w.mustSignIn(ann())
 	require.NotEqual(t, "usr_ann", tokens.AccountID)
-	require.Regexp(t, `^ann-[0-9a-f]{6}$`, tokens.Username, "even if only the case differs")
+	require.Regexp(t, `^ann-[0-9a-f]{6}$`, tokens.Username, "a username that differs only in case is also taken")
 	require.Equal(t, "operator", tokens.Role)
 	other := w.mustSignIn(bob(object{"preferred_username": "ann", "email": "ann@example.com"}))
 	require.NotEqual(t, tokens.AccountID, other.AccountID)
@@ -112,7 +112,7 @@ func TestSignIn_refusals(t *testing.T) {
 	require.Equal(t, "operator", w.mustSignIn(bob(in("staff"))).Role)
 	_, err = w.signIn(bob(in("guests")))
 	require.True(t, fault.Is(err, fault.Forbidden))
-	require.Equal(t, "admin", w.mustSignIn(bob(in("admins"))).Role, "an admin need not be an operator")
+	require.Equal(t, "admin", w.mustSignIn(bob(in("admins"))).Role, "members of an admin group need not be in an operator group")
 }
 
 func TestSignIn_roleFollowsGroups(t *testing.T) {

@@ -70,7 +70,7 @@ func (v *visit) refuse(ctx context.Context, a account.Account, why string) error
 	return &refused{why}
 }
 
-// create creates the account of a new identity. It has no password: an empty hash never matches.
+// create creates the account of a new identity. The account has no password: an empty hash never matches.
 func (v *visit) create(ctx context.Context) (account.Account, error) {
 	a := account.Account{ID: v.IDs.New(id.User), Role: v.role()}
 	if v.ident.Email != "" {

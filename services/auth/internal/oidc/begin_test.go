@@ -20,7 +20,7 @@ func TestSignIn_Begin_addressLimit(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t)
 	for i := range beginMost {
-		// One client controls a whole /64 network of IPv6 addresses.
+		// All IPv6 addresses of a /64 network count as one client.
 		require.NoError(t, w.begin("2001:db8::"+strconv.FormatInt(int64(i+1), 16)))
 		if i == 0 {
 			w.clock.Advance(20 * time.Second)
@@ -28,7 +28,7 @@ func TestSignIn_Begin_addressLimit(t *testing.T) {
 	}
 	err := w.begin("2001:db8::ffff")
 	require.True(t, fault.Is(err, fault.Limited), "%v", err)
-	require.Equal(t, 40*time.Second, fault.From(err).RetryAfter, "until the first sign-in leaves the window")
+	require.Equal(t, 40*time.Second, fault.From(err).RetryAfter, "the wait ends when the first sign-in leaves the window")
 	require.Equal(t, beginMost, w.count("oidc_sign_in"), "a refused sign-in adds no row")
 	require.NoError(t, w.begin("192.0.2.8"), "other addresses are not limited")
 
@@ -40,7 +40,7 @@ func TestSignIn_Begin_addressLimit(t *testing.T) {
 func TestSignIn_Begin_concurrentLimit(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t)
-	require.NoError(t, w.begin("192.0.2.8"), "this call also reads the provider's metadata")
+	require.NoError(t, w.begin("192.0.2.8"), "the first sign-in succeeds; it also reads the provider's metadata")
 	w.exec(`INSERT INTO oidc_sign_in (state_hash, binding_hash, sealed_next, address_key, begun_at, expires_at)
 		SELECT sha256(n::text::bytea), sha256(n::text::bytea), '', '192.0.2.7', $1, $2 FROM generate_series(1, $3) n`,
 		w.clock.Now(), w.clock.Now().Add(pendingTTL), beginMost-3)

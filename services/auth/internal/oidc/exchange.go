@@ -20,7 +20,7 @@ import (
 const (
 	// exchangeTime limits the time to exchange a code for the user's identity.
 	exchangeTime = 20 * time.Second
-	// clockSkew is how far the provider's clock may run ahead of ours.
+	// clockSkew is how far the provider's clock may run ahead of the clock of this service.
 	clockSkew = time.Minute
 )
 
@@ -89,7 +89,7 @@ func tokenFault(err error) error {
 	}
 }
 
-// word returns code if it looks like an error code of an RFC, and an empty string otherwise.
+// word returns the given code if it looks like an error code of an RFC, and an empty string otherwise.
 func word(code string) string {
 	if len(code) > 64 || strings.Trim(code, "abcdefghijklmnopqrstuvwxyz_") != "" {
 		return ""
@@ -133,7 +133,7 @@ func (p *Provider) verify(ctx context.Context, m *metadata, t ticket, access, ra
 	}
 	now := p.clock.Now()
 	switch {
-	case token.Issuer != p.settings.Issuer: // go-oidc accepts one provider's issuer without its scheme
+	case token.Issuer != p.settings.Issuer: // for one provider, go-oidc also accepts the issuer without its scheme
 		err = errors.New("ID token: wrong issuer")
 	case !slices.Equal(token.Audience, []string{p.settings.ClientID}):
 		err = errors.New("ID token: wrong audience")

@@ -24,7 +24,8 @@ import (
 
 type object = map[string]any
 
-// confidence is text in error responses of the provider. It must not appear in any error of this package.
+// confidence is a text that the provider includes in its error responses. It must not appear in any error of this
+// package.
 const confidence = "provider-said-hunter2"
 
 // fakeProvider is an OpenID provider. Tests can override every part of its responses. Without overrides it is

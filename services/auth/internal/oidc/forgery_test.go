@@ -195,7 +195,7 @@ func TestSignIn_rejectsForgedResponses(t *testing.T) {
 		for name, l := range list(w) {
 			tried++
 			err := w.attempt(l)
-			require.Error(t, err, "%s: %s", group, name)
+			require.Error(t, err, "the attack must fail: %s: %s", group, name)
 			require.Equal(t, l.want, fault.From(err).Kind, "%s: %s: %v", group, name, err)
 			require.NotContains(t, err.Error(), confidence, name)
 			require.NotContains(t, err.Error(), clientSecret, name)

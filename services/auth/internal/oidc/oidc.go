@@ -48,7 +48,7 @@ const (
 const CallbackPath = "/auth/callback"
 
 // ticket holds the secrets of one sign-in. state is sent to the provider, which returns it. binding is known only to
-// the browser. Values that must not be stored in plain text are derived from both.
+// the browser. The other secrets of the sign-in are derived from both, so that they need not be stored.
 type ticket struct {
 	state   secret.String
 	binding secret.String
@@ -122,8 +122,8 @@ func (t ticket) open(sealed []byte) (string, error) {
 	return string(raw), nil
 }
 
-// localPath returns next if it is a path of this installation. It returns `/` if a browser could take next for an
-// address of another host.
+// localPath returns the given path if it is a path of this installation. It returns `/` if a browser could interpret
+// the given path as an address on another host.
 func localPath(next string) string {
 	u, err := url.Parse(next)
 	switch {

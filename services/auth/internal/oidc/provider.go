@@ -27,7 +27,7 @@ const (
 )
 
 // Provider is a client of the OpenID provider. It reads the provider's metadata at a sign-in and not when the service
-// starts, so the service starts even if the provider is down. After a failed read and failurePause, the next sign-in
+// starts, so the service starts even if the provider is down. If a read fails, the first sign-in after failurePause
 // reads the metadata again.
 type Provider struct {
 	// ClientSecret returns the secret that an admin set to replace the one in Settings, or zero if none is set. The
@@ -49,12 +49,12 @@ type metadata struct {
 	provider *oidc.Provider
 	keys     oidc.KeySet
 	endpoint oauth2.Endpoint
-	// namesItself is true if every response contains `iss` (RFC 9207).
+	// namesItself is true if every authorization response contains `iss` (RFC 9207).
 	namesItself bool
 	readAt      time.Time
 }
 
-// NewProvider returns a Provider that makes its calls with client. NewProvider itself makes no call.
+// NewProvider returns a Provider that makes its calls with the given HTTP client. NewProvider itself makes no call.
 func NewProvider(s Settings, client *http.Client, clk clock.Clock) *Provider {
 	c := *client
 	// The endpoints that this client calls must not redirect, so a redirect is an invalid response.
@@ -68,8 +68,9 @@ func badProvider(cause error, what string) error {
 	return fault.New(fault.Dependency, "oidc_provider", "the sign-in provider %s", what).Wrap(cause)
 }
 
-// metadata returns the provider's metadata. It reads them if they are missing or older than metadataTTL, but not within
-// failurePause after a failed read. If it cannot read them, it returns the old metadata, if there are any.
+// metadata returns the provider's metadata. If no metadata is cached or the cached metadata is older than metadataTTL,
+// it reads the metadata again, but not within failurePause after a failed read. If the read fails, it returns the
+// cached metadata, if there is any.
 func (p *Provider) metadata(ctx context.Context) (*metadata, error) {
 	select {
 	case p.turn <- struct{}{}:
@@ -168,8 +169,8 @@ func (p *Provider) config(m *metadata, redirect string) *oauth2.Config {
 	}
 }
 
-// withSecret returns config with the secret that an admin has set, if any. If the secret changes at the provider, an
-// admin can change it here without a restart.
+// withSecret returns the OAuth configuration with the secret that an admin has set, if any. If the secret changes at
+// the provider, an admin can change it here without a restart.
 func (p *Provider) withSecret(ctx context.Context, m *metadata, redirect string) (*oauth2.Config, error) {
 	c := p.config(m, redirect)
 	if p.ClientSecret == nil {

@@ -18,7 +18,7 @@ type Settings struct {
 	ClientID       string        `env:"SERVICE_OIDC_CLIENT_ID" doc:"client id of this installation at the provider"`
 	ClientSecret   secret.String `env:"SERVICE_OIDC_CLIENT_SECRET" doc:"client secret of this installation at the provider"`
 	Name           string        `env:"SERVICE_OIDC_NAME, default=OpenID" doc:"the provider's name on the sign-in page"`
-	Scopes         []string      `env:"SERVICE_OIDC_SCOPES, default=openid,profile,email" doc:"scopes to request, separated by commas; many providers require one for groups"`
+	Scopes         []string      `env:"SERVICE_OIDC_SCOPES, default=openid,profile,email" doc:"scopes to request, separated by commas; many providers require a separate scope for groups"`
 	GroupsClaim    string        `env:"SERVICE_OIDC_GROUPS_CLAIM, default=groups" doc:"claim that lists a user's groups"`
 	AdminGroups    []string      `env:"SERVICE_OIDC_ADMIN_GROUPS" doc:"groups whose members are admins, separated by commas"`
 	OperatorGroups []string      `env:"SERVICE_OIDC_OPERATOR_GROUPS" doc:"groups whose members may sign in as operators, separated by commas; if empty, all users of the provider may"`
@@ -101,7 +101,7 @@ func (s *Settings) teams(groups []string) []string {
 	return slices.Compact(keys)
 }
 
-// meet reports whether two lists have a name in common that is not empty.
+// meet reports whether two lists have a non-empty name in common.
 func meet(named, has []string) bool {
 	return slices.ContainsFunc(named, func(g string) bool { return g != "" && slices.Contains(has, g) })
 }

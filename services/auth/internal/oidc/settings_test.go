@@ -8,7 +8,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/conf"
 )
 
-// loaded loads settings as a process does. more changes the valid default variables; the value "-" removes a variable.
+// loaded loads settings as a process does. The map more overrides valid default variables; the value "-" removes one.
 func loaded(t *testing.T, more map[string]string) (Settings, error) {
 	t.Helper()
 	vars := map[string]string{
@@ -41,7 +41,7 @@ func TestSettings(t *testing.T) {
 	s.AdminGroups = []string{"admins", ""}
 	require.False(t, s.isAdmin([]string{"", "Admins"}), "an empty name is not a group")
 	require.True(t, s.isAdmin([]string{"admins"}))
-	require.NoError(t, (&Settings{}).Validate(), "no provider is set")
+	require.NoError(t, (&Settings{}).Validate(), "settings without a provider are valid")
 }
 
 func TestSettings_Validate(t *testing.T) {

@@ -62,7 +62,7 @@ func badSignIn() error {
 
 func (s *SignIn) redirect() string { return s.PublicURL() + CallbackPath }
 
-// Begin begins a sign-in. When the sign-in is finished, the browser goes to next, a path of this installation. The
+// Begin begins a sign-in. When the sign-in is finished, the browser goes to the given path of this installation. The
 // caller is not authenticated, so Begin returns an error if the address has begun too many sign-ins or too many are
 // unfinished in total.
 func (s *SignIn) Begin(ctx context.Context, next, address string) (Started, error) {
@@ -115,8 +115,8 @@ func (s *SignIn) full(ctx context.Context, tx pgx.Tx, at time.Time) (bool, error
 	return waiting >= waitingMost, err
 }
 
-// Finish accepts the provider's response, once, and opens a session of the user's account. It also returns the path
-// to which the browser goes.
+// Finish accepts the provider's response, once, and opens a session of the user's account. It returns the tokens of the
+// session and the path to which the browser goes.
 func (s *SignIn) Finish(ctx context.Context, a Callback) (session.Tokens, string, error) {
 	t := ticket{state: a.State, binding: a.Binding}
 	if !t.wellFormed() {

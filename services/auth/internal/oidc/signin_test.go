@@ -102,7 +102,7 @@ func TestSignIn_Begin_storesNoPlainSecrets(t *testing.T) {
 	require.Len(t, values, 200, "all values differ")
 }
 
-func TestLocalPath(t *testing.T) {
+func TestLocalPath_rejectsOtherHosts(t *testing.T) {
 	t.Parallel()
 	for next, want := range map[string]string{
 		"/": "/", "/jobs/job_1?tab=logs#end": "/jobs/job_1?tab=logs#end", "": "/", "jobs": "/", "//evil.example.com": "/", "/\\evil.example.com": "/",
@@ -197,8 +197,8 @@ func TestProvider_clientSecretPost(t *testing.T) {
 	require.Len(t, got.Get("code_verifier"), 43)
 }
 
-// From the next sign-in on, a secret that an admin sets replaces the one in the settings. If it cannot be read, the
-// sign-in fails.
+// From the next sign-in on, a secret that an admin sets replaces the secret in the settings. If the new secret cannot
+// be read, the sign-in fails.
 func TestProvider_ClientSecret(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t)
@@ -206,7 +206,7 @@ func TestProvider_ClientSecret(t *testing.T) {
 	var broken error
 	w.Provider.ClientSecret = func(context.Context) (secret.String, error) { return now, broken }
 	_, err := w.signIn(ann())
-	require.NoError(t, err, "no secret is set")
+	require.NoError(t, err, "if an admin has set no secret, the secret from the settings is used")
 	now = secret.New("a wrong one")
 	_, err = w.signIn(ann())
 	require.True(t, fault.Is(err, fault.Dependency), "%v", err)
@@ -233,5 +233,5 @@ func TestProvider_errorsOmitSecrets(t *testing.T) {
 	}
 	var f *fault.Error
 	require.True(t, errors.As(err, &f))
-	require.False(t, strings.Contains(f.Text(), "401"), "the cause is for the log")
+	require.False(t, strings.Contains(f.Text(), "401"), "the text for the user does not contain the cause")
 }

@@ -30,8 +30,8 @@ func lockAddress(ctx context.Context, tx pgx.Tx, addressKey string) error {
 	return nil
 }
 
-// countBegun counts the sign-ins that an address has begun after a time. It also returns when the oldest of them
-// began.
+// countBegun counts the sign-ins that an address has begun after a time. It also returns the time at which the oldest
+// of them began.
 func countBegun(ctx context.Context, tx pgx.Tx, addressKey string, since time.Time) (n int, oldest time.Time, err error) {
 	err = tx.QueryRow(ctx, `SELECT count(*), COALESCE(min(begun_at), $2) FROM oidc_sign_in WHERE address_key = $1 AND begun_at > $2`,
 		addressKey, since).Scan(&n, &oldest)
@@ -41,7 +41,7 @@ func countBegun(ctx context.Context, tx pgx.Tx, addressKey string, since time.Ti
 	return n, oldest, nil
 }
 
-// countWaiting counts the unfinished sign-ins, up to most.
+// countWaiting counts the unfinished sign-ins, up to the given number.
 func countWaiting(ctx context.Context, tx pgx.Tx, at time.Time, most int) (n int, err error) {
 	err = tx.QueryRow(ctx, `SELECT count(*) FROM (SELECT FROM oidc_sign_in WHERE expires_at > $1 AND used_at IS NULL LIMIT $2) waiting`,
 		at, most).Scan(&n)

@@ -54,7 +54,7 @@ type Hasher struct {
 }
 
 // Workers returns how many hashes may be computed at once: the configured number, or, if that is 0, half of the
-// processors, but at least one. A hash occupies a processor completely, and the others must serve all other calls.
+// processors, but at least one. Each hash keeps one processor busy; the other processors must serve all other calls.
 func Workers(configured, processors int) int64 {
 	if configured > 0 {
 		return int64(configured)
@@ -62,7 +62,7 @@ func Workers(configured, processors int) int64 {
 	return int64(max(1, processors/2))
 }
 
-// New returns a hasher that runs at most parallel hashes at once.
+// New returns a hasher that computes at most the given number of hashes at once.
 func New(params Params, parallel int64, rand io.Reader) (*Hasher, error) {
 	if params.Time < 1 || params.Threads < 1 || params.MemoryKiB < 1 || parallel < 1 {
 		return nil, fmt.Errorf("argon2id with %+v and %d hashes in parallel: each value must be at least 1", params, parallel)

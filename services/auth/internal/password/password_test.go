@@ -20,7 +20,7 @@ func cheap(t *testing.T, parallel int64) *Hasher {
 	return h
 }
 
-func TestCheck(t *testing.T) {
+func TestHasher_Check_onlyRightPassword(t *testing.T) {
 	t.Parallel()
 	h := cheap(t, 2)
 	stored, err := h.Hash(t.Context(), secret.New("right"))
@@ -84,11 +84,11 @@ func TestHasher_fullQueue(t *testing.T) {
 	}
 	releases[0]()
 	release, err := h.enter(t.Context())
-	require.NoError(t, err, "the queue has room again")
+	require.NoError(t, err, "a hash may begin when the queue has room again")
 	release()
 }
 
-func TestWorkers(t *testing.T) {
+func TestWorkers_halfOfProcessorsByDefault(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		configured, processors int
@@ -98,7 +98,7 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
-// Of 100 concurrent checks, those that find no place in the queue are refused before any other one has finished.
+// Of 100 concurrent checks, those that find no place in the queue are refused before any of the others has finished.
 func TestHasher_Check_hundredAtOnce(t *testing.T) {
 	t.Parallel()
 	h := cheap(t, Workers(0, 2))
@@ -159,7 +159,7 @@ func TestHasher_longestPassword(t *testing.T) {
 	require.False(t, ok)
 }
 
-func TestOutdated(t *testing.T) {
+func TestHasher_Outdated_ifCostsDiffer(t *testing.T) {
 	t.Parallel()
 	h := cheap(t, 1)
 	stored, err := h.Hash(t.Context(), secret.New("x"))

@@ -94,7 +94,7 @@ func (d *harness) project(key, visibility string) {
 	d.exec(`INSERT INTO project (id, key, name, visibility, created_at) VALUES ('prj_' || $1, $1, $1, $2, now())`, key, visibility)
 }
 
-// caller returns the caller bob, with the session mine and a role in the project prj_team.
+// caller returns bob as the caller. The session has the id `mine`, and bob has a role in the project prj_team.
 func caller() *authn.Caller {
 	return &authn.Caller{
 		Kind: authn.KindUser, Subject: bob, Username: "bob", Role: authn.RoleOperator, SessionID: mine, ClientAddr: "192.0.2.9",

@@ -39,8 +39,8 @@ type Passwords struct {
 	On bool
 }
 
-// Change replaces the caller's password with next and ends all access tokens and other sessions of the caller. It
-// returns an error if present is not the current password, or is equal to next.
+// Change replaces the caller's password and ends all access tokens and other sessions of the caller. It returns an
+// error if the parameter present is not the current password, or if the new password is the same.
 func (s *Passwords) Change(ctx context.Context, c *authn.Caller, present, next secret.String) error {
 	if !s.On {
 		return account.PasswordsOff()

@@ -19,7 +19,7 @@ func (d *harness) change(present, next string) error {
 	return err
 }
 
-// passwordWorks reports whether text is bob's password.
+// passwordWorks reports whether the given text is bob's password.
 func (d *harness) passwordWorks(text string) bool {
 	d.t.Helper()
 	var hash string
@@ -95,7 +95,7 @@ func TestPasswords_Change_concurrent(t *testing.T) {
 	require.Equal(t, 1, d.count(`account WHERE id = $1 AND epoch = 2`, bob))
 }
 
-// racingHasher is a hasher whose Hash first calls the function meanwhile. If err is set, Check returns it.
+// racingHasher is a hasher whose Hash first calls the function in the field meanwhile. If err is set, Check returns it.
 type racingHasher struct {
 	hasher
 	meanwhile func()
@@ -135,7 +135,7 @@ func TestPasswords_Change_busyOrOff(t *testing.T) {
 	d := open(t)
 	d.Passwords.Hasher = racingHasher{hasher: d.hasher, err: password.ErrBusy}
 	err := d.change(pass, "staple staple staple")
-	require.True(t, fault.Is(err, fault.Unavailable) && fault.From(err).RetryAfter > 0, "the hash queue is full: %v", err)
+	require.True(t, fault.Is(err, fault.Unavailable) && fault.From(err).RetryAfter > 0, "a full hash queue is a temporary error: %v", err)
 	d.Passwords.Hasher, d.Passwords.On = d.hasher, false
 	err = d.change(pass, "staple staple staple")
 	require.True(t, fault.Is(err, fault.Unconfigured) && fault.HasCode(err, "password_login_off"), "%v", err)

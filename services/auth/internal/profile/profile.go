@@ -31,13 +31,13 @@ type Profile struct {
 	provided bool
 }
 
-// Change holds the fields to change; nil leaves a field unchanged.
+// Change holds the fields to change; nil leaves a field unchanged. An empty DisplayName or Email removes it.
 type Change struct{ DisplayName, Email, Locale, TZ, Theme, ProjectID *string }
 
 // zone matches the names of IANA time zones and excludes other files in the host's zone folder.
 var zone = regexp.MustCompile(`^[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}$`)
 
-// checkTZ returns an error if name is not an IANA time zone.
+// checkTZ returns an error if the name does not belong to an IANA time zone.
 func checkTZ(name string) error {
 	if zone.MatchString(name) && name != "Local" {
 		if _, err := time.LoadLocation(name); err == nil {
@@ -50,16 +50,16 @@ func checkTZ(name string) error {
 // apply returns the profile with the change applied.
 func (p Profile) apply(c Change) (Profile, error) {
 	if c.DisplayName != nil {
-		if err := account.CheckName("display_name", *c.DisplayName); err != nil {
+		if err := account.CheckName("display_name", *c.DisplayName); err != nil && *c.DisplayName != "" {
 			return p, err
 		}
-		p.DisplayName = c.DisplayName
+		p.DisplayName = account.Filled(c.DisplayName)
 	}
-	if c.Email != nil && (p.Email == nil || *p.Email != *c.Email) {
+	if account.ChangesText(p.Email, c.Email) {
 		if p.provided {
 			return p, account.EmailOfProvider()
 		}
-		p.Email = c.Email
+		p.Email = account.Filled(c.Email)
 	}
 	if c.TZ != nil {
 		if err := checkTZ(*c.TZ); err != nil {

@@ -48,6 +48,24 @@ func TestServer_UpdateProfile(t *testing.T) {
 	require.Equal(t, 1, d.count(`account WHERE display_name IS NULL AND username = 'eve'`))
 }
 
+func TestServer_UpdateProfile_emptyTextRemoves(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	require.NoError(t, d.update(&authv1.UpdateProfileRequest{DisplayName: new("Bob B."), Email: new("b@example.com"), Tz: new("Europe/Berlin")}))
+	for range 2 {
+		got, err := d.UpdateProfile(d.ctx(), &authv1.UpdateProfileRequest{DisplayName: new(""), Email: new("")})
+		require.NoError(t, err)
+		require.True(t, proto.Equal(&authv1.Profile{Username: "bob", Role: "operator", Tz: new("Europe/Berlin")}, got), "%v", got)
+	}
+	require.Equal(t, 1, d.count(`account WHERE username = 'bob' AND display_name IS NULL AND email IS NULL`))
+	require.Equal(t, 2, d.count(`audit`), "nothing is left to remove, so the repeated update is not audited")
+	d.exec(`UPDATE account SET password_hash = ''`)
+	require.NoError(t, d.update(&authv1.UpdateProfileRequest{Email: new("")}), "the provider set none")
+	d.exec(`UPDATE account SET email = 'b@example.com'`)
+	err := d.update(&authv1.UpdateProfileRequest{Email: new("")})
+	require.True(t, fault.HasCode(err, "email_of_provider"), "%v", err)
+}
+
 func TestCheckTZ(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"UTC", "GMT", "Europe/Berlin", "America/Argentina/Buenos_Aires", "Etc/GMT+5", "America/Port-au-Prince", "EST5EDT", "Asia/Kolkata"} {
@@ -125,7 +143,7 @@ func TestServer_requiresUser(t *testing.T) {
 				return err
 			},
 		} {
-			require.True(t, fault.Is(call(d.as(c)), fault.Unauthenticated), "%s by %s", name, c.Kind)
+			require.True(t, fault.Is(call(d.as(c)), fault.Unauthenticated), "%s must reject a caller of kind %s", name, c.Kind)
 		}
 	}
 }

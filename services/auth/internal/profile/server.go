@@ -115,7 +115,7 @@ func (s *Server) ChangePassword(ctx context.Context, in *authv1.ChangePasswordRe
 	return &emptypb.Empty{}, s.Passwords.Change(ctx, c, secret.New(in.GetCurrentPassword()), secret.New(in.GetNewPassword()))
 }
 
-// toProto omits the default project if the caller can no longer read it.
+// toProto converts a profile to proto. It omits the default project if the caller may no longer read that project.
 func (s *Server) toProto(ctx context.Context, c *authn.Caller, p Profile) (*authv1.Profile, error) {
 	out := &authv1.Profile{
 		Username: p.Username, Role: p.Role, DisplayName: p.DisplayName, Email: p.Email, Locale: p.Locale, Tz: p.TZ, Theme: p.Theme,

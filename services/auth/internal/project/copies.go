@@ -34,8 +34,8 @@ type VisibilitySync struct {
 }
 
 const (
-	// confirmWithin limits the wait for one service. confirmAhead is how long before the caller's deadline Finish stops
-	// waiting, so that there is time for the response, which names the services that did not confirm.
+	// confirmWithin limits the wait for one service. Finish stops waiting at the time confirmAhead before the caller's
+	// deadline. This leaves time for the response, which names the services that did not confirm.
 	confirmWithin = 20 * time.Second
 	confirmAhead  = time.Second
 	// sweepLimit is the maximum number of deliveries to a service in one sweep.
@@ -85,7 +85,7 @@ func (c *VisibilitySync) Finish(ctx context.Context, projectID string) error {
 		return nil
 	}
 	return fault.New(fault.Unavailable, "visibility_pending",
-		"project %s has the new visibility, but %s did not apply it to existing items yet; this is retried automatically, or repeat the request to wait for it",
+		"project %s has the new visibility, but %s did not apply it to existing items yet; the update is retried automatically; repeat the request to wait for it",
 		projectID, strings.Join(names, " and ")).Wrap(errors.Join(failed...))
 }
 

@@ -87,7 +87,7 @@ func TestVisibilitySync_Finish_waitsForEveryService(t *testing.T) {
 	_, err := b.UpdateProject(b.as(ann, authn.NeedManage), &authv1.UpdateProjectRequest{ProjectId: p.GetId(), Name: &name})
 	require.NoError(t, err)
 	require.NoError(t, b.show(p, true))
-	require.Zero(t, b.deliveries(), "the visibility did not change")
+	require.Zero(t, b.deliveries(), "an unchanged visibility is not delivered")
 	for _, h := range b.holders {
 		h.before = func(ctx context.Context) {
 			got, err := (&PeerServer{Pool: b.pool}).GetProject(ctx, &authpeerv1.GetProjectRequest{Project: "asr"})
@@ -117,7 +117,7 @@ func TestVisibilitySync_Finish_namesUnavailableServices(t *testing.T) {
 	require.Equal(t, fault.Unavailable, kindOf(err))
 	require.Contains(t, fault.From(err).Text(), "ingest did not apply it to existing items yet")
 	require.NotContains(t, fault.From(err).Text(), "10.0.0.7")
-	require.ErrorIs(t, err, b.holders["ingest"].away, "the log needs the cause")
+	require.ErrorIs(t, err, b.holders["ingest"].away, "the error wraps the cause, which the log needs")
 	require.Equal(t, []string{"ingest"}, b.pending())
 	got, err := b.GetProject(b.as(ann, authn.NeedRead), &authv1.GetProjectRequest{ProjectId: p.GetId()})
 	require.NoError(t, err)

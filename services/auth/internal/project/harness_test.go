@@ -70,7 +70,7 @@ func (b *harness) do(sql string, args ...any) {
 	require.NoError(b.t, err)
 }
 
-// as returns the context of a user's call to a method with this need. The context has the user's current roles.
+// as returns the context of a user's call to a method that needs these rights. It contains the user's current roles.
 func (b *harness) as(user string, need authn.Need) context.Context {
 	b.t.Helper()
 	a, err := account.ByID(b.t.Context(), b.pool, user)

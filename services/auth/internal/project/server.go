@@ -174,7 +174,8 @@ func (s *Server) archive(p *Project, archived bool) error {
 	return nil
 }
 
-// change locks a project, checks that the caller may change it and that it is not archived, and runs fn on it.
+// change locks a project, checks that the caller may change it, and runs the function fn on it. An archived project is
+// refused.
 func (s *Server) change(ctx context.Context, projectID string, fn func(ctx context.Context, tx pgx.Tx, p Project) error) error {
 	return s.locked(ctx, projectID, func(ctx context.Context, tx pgx.Tx, p Project) error {
 		if p.ArchivedAt != nil {
@@ -184,7 +185,7 @@ func (s *Server) change(ctx context.Context, projectID string, fn func(ctx conte
 	})
 }
 
-// locked locks a project, checks that the caller may change it, and runs fn on it, even if it is archived.
+// locked is like change, but also accepts an archived project.
 func (s *Server) locked(ctx context.Context, projectID string, fn func(ctx context.Context, tx pgx.Tx, p Project) error) error {
 	if err := request.ID(id.Project, "project_id", projectID); err != nil {
 		return err
@@ -206,7 +207,7 @@ func (s *Server) record(ctx context.Context, tx pgx.Tx, action, projectID string
 	return s.Audit.Record(ctx, tx, audit.Entry{Action: action, TargetKind: kind, TargetID: projectID, Before: before, After: after})
 }
 
-// audited returns what the audit records of a project.
+// audited returns the fields of a project that are written to the audit log.
 func audited(p Project) map[string]any {
 	return map[string]any{
 		"key": p.Key, "name": p.Name, "description": p.Description, "team_id": p.TeamID, "visibility": p.Visibility,

@@ -105,7 +105,7 @@ func (s *Server) keepOwner(ctx context.Context, tx pgx.Tx, p Project, was string
 	return lastOwner(p.ID)
 }
 
-// member returns what the audit records of a member, or nil if role is empty.
+// member returns the fields of a member that are written to the audit log, or nil if the role is empty.
 func member(a account.Account, role string) any {
 	if role == "" {
 		return nil

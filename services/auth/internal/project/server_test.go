@@ -68,7 +68,7 @@ func TestServer_ListProjects_readableOnly(t *testing.T) {
 	service := authn.WithNeed(authn.NewContext(t.Context(), &authn.Caller{Kind: authn.KindNone}), authn.NeedRead)
 	none, err := b.ListProjects(service, &authv1.ListProjectsRequest{})
 	require.NoError(t, err)
-	require.Empty(t, none.GetProjects(), "projects visible to all are visible to users only")
+	require.Empty(t, none.GetProjects(), "projects that are visible to all users are hidden from other callers")
 }
 
 func TestServer_CreateProject_teamMustBeVisible(t *testing.T) {
@@ -123,7 +123,7 @@ func TestServer_UpdateProject(t *testing.T) {
 		return got
 	}
 	got := change(&authv1.UpdateProjectRequest{Visibility: authv1.ProjectVisibility_PROJECT_VISIBILITY_ALL, Archived: &yes})
-	require.Equal(t, "Speech", got.GetDescription(), "fields that are not named stay unchanged")
+	require.Equal(t, "Speech", got.GetDescription(), "fields that the request omits stay unchanged")
 	require.Equal(t, b.clock.Now(), got.GetArchivedAt().AsTime())
 	require.Equal(t, authv1.ProjectVisibility_PROJECT_VISIBILITY_ALL, got.GetVisibility())
 	peer := &PeerServer{Pool: b.pool}
@@ -136,7 +136,7 @@ func TestServer_UpdateProject(t *testing.T) {
 		_, err = b.UpdateProject(b.as(ann, authn.NeedManage), in)
 		require.True(t, fault.HasCode(err, authn.CodeProjectArchived) && fault.Is(err, fault.Conflict), "%v", err)
 	}
-	require.True(t, fault.HasCode(b.put(ann, p, "bob", viewer), authn.CodeProjectArchived), "members cannot be changed either")
+	require.True(t, fault.HasCode(b.put(ann, p, "bob", viewer), authn.CodeProjectArchived), "members of an archived project cannot be changed")
 	got = change(&authv1.UpdateProjectRequest{Description: &none, Archived: &no})
 	require.Nil(t, got.Description)
 	require.Nil(t, got.GetArchivedAt())

@@ -16,8 +16,8 @@ import (
 
 const columns = `id, key, name, description, team_id, visibility, visibility_version, created_at, archived_at`
 
-// visible is the WHERE condition of every read by a user. seen returns the arguments of that condition, followed by
-// more.
+// visible is the WHERE condition of every read by a user. The function seen returns the arguments of this condition,
+// followed by further arguments.
 const visible = `($1 OR (visibility = 'all' AND $2 <> '') OR id = ANY($3))`
 
 func seen(s authn.Scope, more ...any) []any {
@@ -44,12 +44,12 @@ func load(ctx context.Context, q pg.Querier, byID bool, name string) (Project, e
 	return scan(q.QueryRow(ctx, `SELECT `+columns+` FROM project WHERE `+where, name))
 }
 
-// get returns a project that the scope may read. A hidden project gives the same error as an unknown one.
+// get returns a project that callers with this scope may read. A hidden project gives the same error as an unknown one.
 func get(ctx context.Context, q pg.Querier, s authn.Scope, projectID string) (Project, error) {
 	return shown(projectID)(scan(q.QueryRow(ctx, `SELECT `+columns+` FROM project WHERE `+visible+` AND id = $4`, seen(s, projectID)...)))
 }
 
-// lock loads a project that the scope may read and blocks other changes until the transaction ends.
+// lock loads a project that callers with this scope may read, and blocks other changes until the transaction ends.
 func lock(ctx context.Context, tx pgx.Tx, s authn.Scope, projectID string) (Project, error) {
 	return shown(projectID)(scan(tx.QueryRow(ctx,
 		`SELECT `+columns+` FROM project WHERE `+visible+` AND id = $4 FOR NO KEY UPDATE`, seen(s, projectID)...)))
@@ -64,7 +64,7 @@ func shown(projectID string) func(Project, error) (Project, error) {
 	}
 }
 
-// list returns the projects that the scope may read, ordered by key.
+// list returns the projects that callers with this scope may read, ordered by key.
 func list(ctx context.Context, q pg.Querier, s authn.Scope, p request.Page) ([]Project, error) {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM project WHERE `+visible+` ORDER BY key LIMIT $4 OFFSET $5`, seen(s, p.FetchLimit(), p.Offset)...)
 	if err != nil {

@@ -50,7 +50,7 @@ func openCopies(ctx context.Context, q pg.Querier, service string, limit int) ([
 	return open, nil
 }
 
-// triedCopy records an attempt, so that in the next sweep a project that failed comes after the others.
+// triedCopy records an attempt. If the attempt fails, the next sweep tries the project after all other projects.
 func triedCopy(ctx context.Context, q pg.Querier, service, projectID string, now time.Time) error {
 	_, err := q.Exec(ctx, `UPDATE project_visibility_change SET tried_at = $3 WHERE project_id = $1 AND service = $2`, projectID, service, now)
 	if err != nil {

@@ -35,7 +35,7 @@ const GrantTTL = time.Hour
 type Grant struct {
 	// Issuer is the authorization server. Audience is the one resource of the token (RFC 8707).
 	Issuer, Audience string
-	// Scope and ClientID are for the resource. This package does not check them.
+	// Scope and ClientID are checked by the resource, not by this package.
 	Scope, ClientID string
 }
 
@@ -66,7 +66,7 @@ type Access struct {
 	clock clock.Clock
 }
 
-// NewAccess returns an Access whose tokens for the API are valid for ttl.
+// NewAccess returns an Access. Its tokens for the API are valid for the given time.
 func NewAccess(k keys, ttl time.Duration, clk clock.Clock) *Access {
 	return &Access{keys: k, ttl: ttl, clock: clk}
 }
@@ -114,14 +114,14 @@ func badToken(cause error) error {
 	return fault.New(fault.Unauthenticated, authn.CodeTokenInvalid, "the access token is invalid or revoked; sign in again").Wrap(cause)
 }
 
-// Authenticate returns the user of an access token, or an anonymous caller if token is empty. Role, epoch and
+// Authenticate returns the user of an access token, or an anonymous caller if the token is empty. Role, epoch and
 // memberships are read from the database, not from the token, so that a demotion takes effect at the next check.
 func (s *Sessions) Authenticate(ctx context.Context, token, address string) (*authn.Caller, error) {
 	c, _, err := s.identify(ctx, token, address)
 	return c, err
 }
 
-// identify is like Authenticate. It also returns when the token expires, or nil for an anonymous caller.
+// identify is like Authenticate. It also returns the time at which the token expires, or nil for an anonymous caller.
 func (s *Sessions) identify(ctx context.Context, token, address string) (*authn.Caller, *time.Time, error) {
 	if token == "" {
 		return &authn.Caller{Kind: authn.KindNone, ClientAddr: address}, nil, nil
@@ -131,7 +131,7 @@ func (s *Sessions) identify(ctx context.Context, token, address string) (*authn.
 }
 
 // AuthenticateFor is like Authenticate, but for a resource other than the API. It accepts only tokens with this
-// issuer and audience. It also returns their grant.
+// issuer and audience. It also returns the grant of the token.
 func (s *Sessions) AuthenticateFor(ctx context.Context, token, address, issuer, audience string) (*authn.Caller, Grant, error) {
 	g := Grant{Issuer: issuer, Audience: audience}
 	if issuer == "" || audience == "" {

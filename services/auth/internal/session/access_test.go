@@ -115,7 +115,7 @@ func TestAccess_verify_ownToken(t *testing.T) {
 	require.Equal(t, "usr_1", registered.Subject)
 	require.Equal(t, m.key.ID, registered.KeyID)
 	require.Equal(t, claims{SessionID: "ses_1", Role: "operator", Epoch: 3}, c)
-	require.True(t, m.accepts(t, m.signed(m.header(), m.claims())), "the other tests change one field of this token")
+	require.True(t, m.accepts(t, m.signed(m.header(), m.claims())), "this token is valid; the other tests change one field of it")
 }
 
 func TestAccess_verify_forgedHeader(t *testing.T) {
@@ -133,7 +133,7 @@ func TestAccess_verify_forgedHeader(t *testing.T) {
 		require.False(t, m.accepts(t, m.signed(with(m.header(), change), m.claims())), name)
 	}
 	twice := fmt.Sprintf(`{"alg":"EdDSA","typ":"at+jwt","kid":%q,"alg":"EdDSA"}`, m.key.ID)
-	require.False(t, m.accepts(t, m.signed(twice, m.claims())), "a duplicate name")
+	require.False(t, m.accepts(t, m.signed(twice, m.claims())), "a header with a duplicate name is rejected")
 }
 
 func TestAccess_verify_forgedClaims(t *testing.T) {
@@ -156,7 +156,7 @@ func TestAccess_verify_forgedClaims(t *testing.T) {
 	for _, more := range []string{`"sub":"usr_2"`, `"SUB":"usr_2"`, `"Epoch":9`} {
 		require.False(t, m.accepts(t, m.signed(m.header(), string(raw[:len(raw)-1])+","+more+"}")), more)
 	}
-	require.False(t, m.accepts(t, m.signed(m.header(), string(raw)+" {}")), "text after the claims")
+	require.False(t, m.accepts(t, m.signed(m.header(), string(raw)+" {}")), "text after the claims is rejected")
 	require.False(t, m.accepts(t, m.signed(m.header(), "[]")))
 	require.False(t, m.accepts(t, m.signed(m.header(), "null")))
 }
@@ -168,15 +168,15 @@ func TestAccess_verify_forgedKey(t *testing.T) {
 	for name, key := range map[string][]byte{"public key": m.key.Public().Key, "empty key": nil, "kid": []byte(m.key.ID)} {
 		mac := hmac.New(sha256.New, key)
 		mac.Write([]byte(body))
-		require.False(t, m.accepts(t, body+"."+base64.RawURLEncoding.EncodeToString(mac.Sum(nil))), "HS256 with the "+name)
+		require.False(t, m.accepts(t, body+"."+base64.RawURLEncoding.EncodeToString(mac.Sum(nil))), "a token signed with HS256 and the "+name+" is rejected")
 	}
 	body = segment(m.header()) + "." + segment(m.claims())
 	mac := hmac.New(sha256.New, m.key.Public().Key)
 	mac.Write([]byte(body))
 	require.False(t, m.accepts(t, body+"."+base64.RawURLEncoding.EncodeToString(mac.Sum(nil))))
 	other := newTokenForger(t)
-	require.False(t, m.accepts(t, other.signed(m.header(), m.claims())), "another key with the same kid")
-	require.False(t, m.accepts(t, other.signed(other.header(), m.claims())), "a token of another installation")
+	require.False(t, m.accepts(t, other.signed(m.header(), m.claims())), "a signature of another key with the same kid is rejected")
+	require.False(t, m.accepts(t, other.signed(other.header(), m.claims())), "a token of another installation is rejected")
 }
 
 func TestAccess_verify_malformedToken(t *testing.T) {

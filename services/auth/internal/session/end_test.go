@@ -128,7 +128,7 @@ func TestSessions_Authenticate_recordsUseOncePerMinute(t *testing.T) {
 	h.clock.Advance(useEvery - time.Second)
 	h.callerOf(tokens)
 	require.Equal(t, opened, lastUsed())
-	require.Equal(t, first, version(), "the row was not written")
+	require.Equal(t, first, version(), "a second use within a minute does not write the row")
 	h.clock.Advance(time.Second)
 	var wg sync.WaitGroup
 	for range 20 {
@@ -167,7 +167,7 @@ func TestSessions_List_pages(t *testing.T) {
 	list, more, err := h.List(t.Context(), userID, request.Page{Limit: 2})
 	require.NoError(t, err)
 	require.True(t, more)
-	require.Equal(t, []string{ids[2], ids[1]}, []string{list[0].ID, list[1].ID}, "the newest first")
+	require.Equal(t, []string{ids[2], ids[1]}, []string{list[0].ID, list[1].ID}, "the newest session comes first")
 	list, more, err = h.List(t.Context(), userID, request.Page{Limit: 2, Offset: 2})
 	require.NoError(t, err)
 	require.False(t, more)

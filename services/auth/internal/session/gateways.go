@@ -24,7 +24,7 @@ const (
 	GatewayLease = 5 * time.Second
 	// drift bounds how far the clocks of a gateway and of Postgres may diverge during a lease: by 1/drift of the lease.
 	drift = 1000
-	// lookAgain is how often the database is read in case a wake-up was lost.
+	// lookAgain is the interval at which the database is read in case a wake-up was lost.
 	lookAgain = time.Second
 )
 
@@ -88,7 +88,7 @@ type callerWatch struct {
 	acked   int64 // the highest epoch that the gateway has acknowledged on this stream
 }
 
-// WatchCallers implements CredentialService. It serves the stream of one gateway until it ends.
+// WatchCallers implements CredentialService. It serves one gateway until the stream ends.
 func (s *PeerServer) WatchCallers(stream callerStream) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()

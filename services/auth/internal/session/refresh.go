@@ -24,8 +24,8 @@ func badRefresh() error {
 
 // Refresh exchanges a refresh token for a new one and an access token. A single UPDATE marks the token as used, so
 // exactly one of several concurrent calls creates the successor. Within reuseGrace, a repeat from the same address gets
-// the same successor, as long as that is unused: the first response was probably lost. Any other repeat means that the
-// token was stolen, or the client is broken, so Refresh ends the session.
+// the same successor, as long as the successor is unused: the first response was probably lost. Any other repeat means
+// that the token was stolen, or the client is broken, so Refresh ends the session.
 func (s *Sessions) Refresh(ctx context.Context, token, address string) (Tokens, error) {
 	hash, ok := secret.Parse(secret.KindRefresh, token)
 	if !ok {
@@ -120,7 +120,7 @@ func (e *exchange) repeat(ctx context.Context, tx pgx.Tx, now time.Time) error {
 	// The revocation must be committed, so the error is returned outside of the transaction.
 	e.refused = true
 	ended, err := revoke(ctx, tx, sessionID, RevokedReuse, now)
-	if err != nil || !ended { // a concurrent call has revoked and recorded it
+	if err != nil || !ended { // if not ended, a concurrent call has ended the session and recorded that
 		return err
 	}
 	return e.record(ctx, tx, e.live, "session.reuse", e.address)

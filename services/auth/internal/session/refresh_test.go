@@ -142,7 +142,7 @@ func TestSessions_Refresh_reuseAuditedOnce(t *testing.T) {
 	require.Equal(t, []string{"session.open", "session.reuse"}, h.audits())
 }
 
-// Each of many sessions has one successor, whichever of its tabs is first.
+// In each round, several browser tabs refresh the same token at once. All tabs must get the same successor.
 func TestSessions_Refresh_concurrent(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -16,6 +16,7 @@ import (
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
@@ -33,6 +34,8 @@ type Server struct {
 	authv1.UnimplementedAuthServiceServer
 
 	Sessions *Sessions
+	// Accounts reads the accounts of GetMe; account.NewLoader returns it.
+	Accounts *pg.Loader[string, account.WithTeams]
 	Quota    jobspeerv1.QuotaPeerServiceClient
 	// PublicURL returns the installation's address. If it is https, the cookie has the __Host- prefix.
 	PublicURL func() string
@@ -43,15 +46,15 @@ type Server struct {
 type Methods struct {
 	// OIDC is the provider with which users sign in, or nil if they use passwords.
 	OIDC *Provider
-	// DeviceFlow is true if a command line may sign in through the user's browser.
+	// DeviceFlow is true if command-line clients may sign in through the user's browser.
 	DeviceFlow bool
 }
 
 // Provider is the public description of an OpenID provider.
 type Provider struct{ Issuer, Name string }
 
-// password returns an error if sign-in by password is off. It is not a permission error, because the installation
-// lacks the feature.
+// password returns an error if sign-in by password is off. The error is not a permission error, because the
+// installation lacks the feature.
 func (m Methods) password() error {
 	if m.OIDC == nil {
 		return nil
@@ -65,6 +68,18 @@ func (s *Server) Login(ctx context.Context, in *authv1.LoginRequest) (*authv1.Lo
 		return nil, err
 	}
 	t, err := s.Sessions.Login(ctx, in.GetUsername(), secret.New(in.GetPassword()), authn.CallerOf(ctx).ClientAddr)
+	if err != nil {
+		return nil, err
+	}
+	return s.respond(ctx, t)
+}
+
+// UseLink implements AuthService.
+func (s *Server) UseLink(ctx context.Context, in *authv1.UseLinkRequest) (*authv1.LoginResponse, error) {
+	if err := s.Methods.password(); err != nil {
+		return nil, err
+	}
+	t, err := s.Sessions.UseLink(ctx, in.GetLink(), authn.CallerOf(ctx).ClientAddr)
 	if err != nil {
 		return nil, err
 	}
@@ -135,23 +150,22 @@ func (s *Server) GetMe(ctx context.Context, _ *authv1.GetMeRequest) (*authv1.Me,
 	if err != nil {
 		return nil, err
 	}
-	a, err := account.ByID(ctx, s.Sessions.Pool, c.Subject)
-	if err != nil {
+	a, ok, err := s.Accounts.Get(ctx, c.Subject)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	teams, err := account.TeamKeys(ctx, s.Sessions.Pool, c.Subject)
-	if err != nil {
-		return nil, err
+	case !ok:
+		return nil, account.ErrUnknown
 	}
 	quota, err := s.quota(ctx, c.Subject)
-	return &authv1.Me{Username: a.Username, Role: a.Role, Email: a.Email, Teams: teams, Quota: quota}, err
+	return &authv1.Me{Username: a.Username, Role: a.Role, Email: a.Email, Teams: a.Teams, Quota: quota}, err
 }
 
 // quotaTime is how long GetMe waits for the quota.
 const quotaTime = 2 * time.Second
 
-// quota returns the quota of an account, or nil if jobs is unavailable: a user must be able to see who they are without
-// jobs.
+// quota returns the quota of an account, or nil if the jobs service is unavailable, because GetMe must work without
+// that service.
 func (s *Server) quota(ctx context.Context, accountID string) (*authv1.Quota, error) {
 	ctx, cancel := context.WithTimeout(ctx, quotaTime)
 	defer cancel()

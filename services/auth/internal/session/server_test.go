@@ -11,6 +11,7 @@ import (
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 )
 
 func TestServer_Login_offWithProvider(t *testing.T) {
@@ -40,7 +41,7 @@ func TestServer_GetConfig_withoutProvider(t *testing.T) {
 	require.False(t, cfg.GetDeviceFlow())
 }
 
-// unavailableQuota fails with err.
+// unavailableQuota fails every call with the error in its field.
 type unavailableQuota struct {
 	jobspeerv1.QuotaPeerServiceClient
 
@@ -56,7 +57,7 @@ func TestServer_GetMe_jobsUnavailable(t *testing.T) {
 	h := newHarness(t)
 	c, err := h.authenticate(h.login().Access)
 	require.NoError(t, err)
-	s := &Server{Sessions: h.Sessions, Quota: unavailableQuota{err: fault.New(fault.Unavailable, "", "jobs is down")}}
+	s := &Server{Accounts: account.NewLoader(h.Pool), Quota: unavailableQuota{err: fault.New(fault.Unavailable, "", "jobs is down")}}
 	me, err := s.GetMe(authn.NewContext(t.Context(), c), &authv1.GetMeRequest{})
 	require.NoError(t, err)
 	require.Equal(t, "ann", me.GetUsername())

@@ -42,10 +42,8 @@ type Reason string
 const (
 	RevokedLogout   Reason = "logout"
 	RevokedReuse    Reason = "reuse"
-	RevokedAdmin    Reason = "admin"    // an admin reset the account
 	RevokedUser     Reason = "user"     // the user ended it, possibly from another session
 	RevokedPassword Reason = "password" // the user changed the password
-	RevokedDisabled Reason = "disabled"
 )
 
 var (

@@ -27,7 +27,7 @@ type hashes struct {
 	checked  []string
 	outdated bool
 	err      error
-	// before runs before a check. It can change what the login has already read.
+	// before is called at the start of each check. It can change what the login has already read.
 	before func()
 }
 

@@ -50,8 +50,8 @@ func loadLive(ctx context.Context, q pg.Querier, sessionID string) (live, error)
 }
 
 // check is like loadLive, but also requires that the key that signed the access token is valid. One statement reads
-// everything that can invalidate a token before it expires. Whatever changes it must raise the epoch of callers, by the
-// trigger raise_caller_epoch, because gateways cache the result.
+// everything that can invalidate a token before it expires. Because gateways cache the result, each change to the rows
+// that check reads must raise the epoch of callers, through the trigger raise_caller_epoch.
 func check(ctx context.Context, q pg.Querier, sessionID, kid string) (live, error) {
 	return scanLive(q.QueryRow(ctx, `
 		SELECT `+liveColumns+`
@@ -73,9 +73,9 @@ func used(ctx context.Context, q pg.Querier, sessionID string, at, before time.T
 	return nil
 }
 
-// lockAccount loads the account of a session to open and locks it against changes until the transaction ends. It
-// returns ErrAccountUnusable if the account is unknown or disabled. It also does so if the account has another epoch,
-// for example because the password has changed since it was checked. Epoch 0 matches any epoch.
+// lockAccount loads the account for which a session is being opened, and locks the account against changes until the
+// transaction ends. It returns ErrAccountUnusable if the account is unknown or disabled. It also does so if the account
+// has another epoch, for example because the password has changed since it was checked. Epoch 0 matches any epoch.
 func lockAccount(ctx context.Context, tx pgx.Tx, accountID string, epoch int64) (live, error) {
 	l := live{accountID: accountID}
 	err := tx.QueryRow(ctx, `
@@ -102,7 +102,7 @@ func insertSession(ctx context.Context, tx pgx.Tx, l live, r OpenRequest, at, en
 	return nil
 }
 
-// extend moves the expiry of the session to ends, if ends is later, and returns the session. It returns
+// extend moves the expiry of the session to the given time, if that is later, and returns the session. It returns
 // ErrAccountUnusable if the session is revoked or the account is disabled. The expiry of a session opened with the
 // sign-in provider does not move: the user must sign in again after RefreshTTL, so that the provider can reject a user
 // who has left.
@@ -126,7 +126,7 @@ func insertRefresh(ctx context.Context, tx pgx.Tx, hash []byte, sessionID string
 	return nil
 }
 
-// useRefresh marks a token as used. Of several concurrent calls, ok is true for only one.
+// useRefresh marks a token as used. Of several concurrent calls, only one gets ok = true.
 func useRefresh(ctx context.Context, tx pgx.Tx, hash []byte, at time.Time) (sessionID string, ok bool, err error) {
 	err = tx.QueryRow(ctx, `
 		UPDATE refresh_token SET used_at = $2 WHERE hash = $1 AND used_at IS NULL AND expires_at > $2
@@ -180,7 +180,7 @@ func findSalt(ctx context.Context, tx pgx.Tx, hash []byte, address string, since
 	return salt, nil
 }
 
-// forgetSalts deletes the salts of tokens that were used before a time.
+// forgetSalts deletes the salts of tokens that were used before the given time.
 func forgetSalts(ctx context.Context, q pg.Querier, before time.Time) error {
 	if _, err := q.Exec(ctx, `DELETE FROM refresh_salt WHERE used_at < $1`, before); err != nil {
 		return fmt.Errorf("delete the salts of refresh tokens: %w", err)
@@ -236,28 +236,82 @@ func listLive(ctx context.Context, q pg.Querier, accountID string, at time.Time,
 	return list, nil
 }
 
-// forgetTokens deletes up to limit refresh tokens that expired before a time, and returns how many. forgetTokens and
-// forgetSessions do not run in one transaction, because two replicas could then deadlock.
-func forgetTokens(ctx context.Context, q pg.Querier, before time.Time, limit int) (int, error) {
+func forgetTokens(ctx context.Context, q pg.Querier, before time.Time, limit int) (int64, error) {
 	tag, err := q.Exec(ctx, `
 		DELETE FROM refresh_token WHERE hash IN (
 			SELECT hash FROM refresh_token WHERE expires_at < $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)`, before, limit)
 	if err != nil {
 		return 0, fmt.Errorf("delete expired refresh tokens: %w", err)
 	}
-	return int(tag.RowsAffected()), nil
+	return tag.RowsAffected(), nil
 }
 
-// forgetSessions deletes up to limit sessions that expired before a time, with their remaining tokens, and returns how
-// many.
-func forgetSessions(ctx context.Context, q pg.Querier, before time.Time, limit int) (int, error) {
+// forgetSessions deletes expired sessions and keeps the time of the newest one in its account. It skips sessions of
+// accounts that are being changed: those changes lock the account before its sessions, so waiting could deadlock.
+func forgetSessions(ctx context.Context, q pg.Querier, before time.Time, limit int) (int64, error) {
 	tag, err := q.Exec(ctx, `
-		WITH ended AS MATERIALIZED (
-			SELECT id FROM session WHERE expires_at < $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED),
+		WITH expired AS MATERIALIZED (
+			SELECT id, account_id, created_at FROM session WHERE expires_at < $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED),
+		owner AS MATERIALIZED (
+			SELECT id FROM account WHERE id IN (SELECT account_id FROM expired) FOR NO KEY UPDATE SKIP LOCKED),
+		ended AS MATERIALIZED (SELECT e.id, e.account_id, e.created_at FROM expired e JOIN owner o ON o.id = e.account_id),
+		logins AS (
+			UPDATE account a SET last_login_at = n.at FROM (SELECT account_id, max(created_at) AS at FROM ended GROUP BY account_id) n
+			WHERE a.id = n.account_id AND (a.last_login_at IS NULL OR a.last_login_at < n.at)),
 		tokens AS (DELETE FROM refresh_token r USING ended e WHERE r.session_id = e.id)
 		DELETE FROM session s USING ended e WHERE s.id = e.id`, before, limit)
 	if err != nil {
 		return 0, fmt.Errorf("delete expired sessions: %w", err)
 	}
-	return int(tag.RowsAffected()), nil
+	return tag.RowsAffected(), nil
+}
+
+// insertLink stores a sign-in link for the first enabled admin and returns the admin's id and username.
+func insertLink(ctx context.Context, tx pgx.Tx, hash []byte, at, expires time.Time) (accountID, username string, err error) {
+	err = tx.QueryRow(ctx, `
+		WITH first AS (
+			SELECT id, username, epoch FROM account WHERE role = 'admin' AND disabled_at IS NULL ORDER BY created_at, id LIMIT 1),
+		added AS (
+			INSERT INTO sign_in_link (hash, account_id, account_epoch, created_at, expires_at)
+			SELECT $1, id, epoch, $2, $3 FROM first)
+		SELECT id, username FROM first`, hash, at, expires).Scan(&accountID, &username)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", "", errors.New("no enabled admin exists, so a sign-in link would sign in no account")
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("store the sign-in link: %w", err)
+	}
+	return accountID, username, nil
+}
+
+// trimLinks deletes the oldest links, so that at most the given number are stored.
+func trimLinks(ctx context.Context, tx pgx.Tx, most int) error {
+	_, err := tx.Exec(ctx, `DELETE FROM sign_in_link WHERE hash IN (
+		SELECT hash FROM sign_in_link ORDER BY created_at DESC, hash OFFSET $1)`, most)
+	if err != nil {
+		return fmt.Errorf("delete the oldest sign-in links: %w", err)
+	}
+	return nil
+}
+
+// useLink marks a link as used and returns the account that it signs in. It returns errToken if the link is unknown,
+// used or expired.
+func useLink(ctx context.Context, tx pgx.Tx, hash []byte, at time.Time) (accountID string, epoch int64, err error) {
+	err = tx.QueryRow(ctx, `
+		UPDATE sign_in_link SET used_at = $2 WHERE hash = $1 AND used_at IS NULL AND expires_at > $2
+		RETURNING account_id, account_epoch`, hash, at).Scan(&accountID, &epoch)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", 0, errToken
+	}
+	if err != nil {
+		return "", 0, fmt.Errorf("mark the sign-in link as used: %w", err)
+	}
+	return accountID, epoch, nil
+}
+
+func forgetLinks(ctx context.Context, q pg.Querier, before time.Time) error {
+	if _, err := q.Exec(ctx, `DELETE FROM sign_in_link WHERE expires_at < $1`, before); err != nil {
+		return fmt.Errorf("delete expired sign-in links: %w", err)
+	}
+	return nil
 }

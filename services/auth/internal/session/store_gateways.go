@@ -26,8 +26,8 @@ func currentEpoch(ctx context.Context, q pg.Querier) (epoch int64, err error) {
 	return epoch, nil
 }
 
-// behind returns how long the last lease of a gateway lasts that has not acknowledged the epoch. It returns 0 if there
-// is no such gateway.
+// behind returns the time until the last lease of the gateways that have not acknowledged the epoch expires. It returns
+// 0 if no such gateway has a lease.
 func behind(ctx context.Context, q pg.Querier, epoch int64) (time.Duration, error) {
 	now, err := pg.Now(ctx, q)
 	if err != nil {
@@ -44,8 +44,8 @@ func behind(ctx context.Context, q pg.Querier, epoch int64) (time.Duration, erro
 	return until.Sub(now), nil
 }
 
-// storeGateway stores the epoch that a gateway has applied and, for a renewal, its lease. If news is set, it wakes the
-// calls that wait for gateways.
+// storeGateway stores the epoch that a gateway has applied and, for a renewal, its lease. If the parameter news is
+// true, it wakes the calls that wait for gateways.
 func storeGateway(ctx context.Context, db pg.Beginner, in *authpeerv1.WatchCallersRequest, news bool) error {
 	return pg.InTx(ctx, db, func(ctx context.Context, tx pgx.Tx) error {
 		if in.GetRenewal() == 0 {

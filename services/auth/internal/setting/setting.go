@@ -1,7 +1,7 @@
-// Package setting owns the settings that an admin can change without a restart. Values are typed and have a history.
-// A change must contain the version that it replaces. Secrets can be set and used, but are never shown again. The
-// package promises that every read returns the current value, whichever replica changed it, and that the product uses
-// every setting that it offers.
+// Package setting owns the settings that an admin can change without a restart. Values are typed and have a history. A
+// change must contain the version that it replaces. Secrets can be set and used, but are never shown again. The package
+// promises that every read returns the current value, whichever replica changed it, and that the product uses every
+// known setting.
 package setting
 
 import (
@@ -29,8 +29,8 @@ type Definition struct {
 	Description string
 	// Default is a JSON value; nil for a secret.
 	Default json.RawMessage
-	// Min and Max are the bounds, both inclusive, of the number of characters of a string or a secret, of the value of
-	// an integer, or of the number of items of a list.
+	// Min and Max are inclusive bounds. They limit the number of characters in a string or secret, the value of an
+	// integer, or the number of items in a list.
 	Min, Max int
 }
 
@@ -107,7 +107,7 @@ func (c Current) InForce() json.RawMessage {
 	return c.Default
 }
 
-// shown returns what the audit records of a setting.
+// shown returns the fields of a setting that are written to the audit log.
 func (c Current) shown() map[string]any {
 	out := map[string]any{"version": c.Number, "set": c.Set}
 	if c.Type != Secret {

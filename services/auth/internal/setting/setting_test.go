@@ -150,7 +150,7 @@ func TestSettings_Put_invalidValue(t *testing.T) {
 			_, err := put(t, s, key, value, version)
 			require.True(t, fault.Is(err, fault.Invalid), "%s %s: %v", key, value, err)
 			require.Equal(t, []any{"value"}, fault.From(err).Fields[0].Loc)
-			require.Nil(t, fault.From(err).Fields[0].Input, "a rejected value may be a secret")
+			require.Nil(t, fault.From(err).Fields[0].Input, "the error must omit the value, which may be a secret")
 		}
 	}
 	_, err := put(t, s, "no.such", `1`, 0)
@@ -204,7 +204,7 @@ func TestSettings_Put_versionConflict(t *testing.T) {
 	}
 	require.Equal(t, 1, won)
 	_, err := put(t, b.replica(everySetting()), "b.count", `6`, 2)
-	require.True(t, fault.Is(err, fault.Conflict), "a future version: %v", err)
+	require.True(t, fault.Is(err, fault.Conflict), "a version that does not exist yet is rejected: %v", err)
 	rows, err := audit.List(t.Context(), b.pool, audit.Filter{}, request.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, rows, 1, "rejected changes are not audited")

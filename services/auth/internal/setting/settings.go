@@ -31,14 +31,14 @@ type Settings struct {
 
 	mu       sync.Mutex
 	revision int64
-	newest   map[string]Version // the newest versions at revision; nil before the first read
+	newest   map[string]Version // the newest versions as of the field revision; nil before the first read
 }
 
 // CodeVersion is the error code of Put if the setting no longer has the version that the caller named.
 const CodeVersion = "version_changed"
 
-// Put stores a value if seen is the number of the newest version, and returns a conflict otherwise. If raw is empty or
-// null, Put resets the setting to its default.
+// Put stores a value if the parameter seen is the newest version's number, and returns a conflict otherwise. If the
+// value is empty or null, Put resets the setting to its default.
 func (s *Settings) Put(ctx context.Context, key string, raw []byte, seen int) (Current, error) {
 	d, err := s.definition(key)
 	if err != nil {

@@ -137,7 +137,7 @@ func TestPeerServer_lookups(t *testing.T) {
 
 	people, err := peer.ListAccounts(t.Context(), &authpeerv1.ListAccountsRequest{Limit: 2, Offset: 2})
 	require.NoError(t, err)
-	require.Equal(t, "max", people.GetAccounts()[0].GetUsername(), "by name: eve, lea, max, root")
+	require.Equal(t, "max", people.GetAccounts()[0].GetUsername(), "accounts are ordered by name: eve, lea, max, root")
 	require.Len(t, people.GetAccounts(), 2)
 	teams, err := peer.ListTeams(t.Context(), &authpeerv1.ListTeamsRequest{Limit: 9})
 	require.NoError(t, err)

@@ -154,7 +154,7 @@ func (s *Server) RemoveTeamMember(ctx context.Context, in *authv1.RemoveTeamMemb
 	return &emptypb.Empty{}, err
 }
 
-// change locks a team, checks that the caller may change it, runs fn on it and returns the changed team.
+// change locks a team, checks that the caller may change it, runs the function fn on it, and returns the changed team.
 func (s *Server) change(ctx context.Context, teamID string, fn func(ctx context.Context, tx pgx.Tx, t Team) error) (*authv1.Team, error) {
 	if err := request.ID(id.Team, "team_id", teamID); err != nil {
 		return nil, err
@@ -184,7 +184,7 @@ func (s *Server) record(ctx context.Context, tx pgx.Tx, action, teamID string, b
 	return s.Audit.Record(ctx, tx, audit.Entry{Action: action, TargetKind: kind, TargetID: teamID, Before: before, After: after})
 }
 
-// audited returns what the audit records of a member, or nil if role is empty.
+// audited returns the fields of a member that are written to the audit log, or nil if the role is empty.
 func audited(a account.Account, role string) any {
 	if role == "" {
 		return nil

@@ -14,15 +14,15 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// visible is the WHERE condition of every read by a user. seen returns the arguments of that condition, followed by
-// more.
+// visible is the WHERE condition of every read by a user. The function seen returns the arguments of this condition,
+// followed by further arguments.
 const visible = `($1 OR t.id = ANY($2))`
 
 func seen(s authn.Scope, more ...any) []any {
 	return append([]any{s.Admin, s.TeamsRead}, more...)
 }
 
-// columns selects a team with all its members, leads first. listed, for lists, selects only the first members.
+// columns selects a team with all its members, leads first. For lists, the constant listed selects only the first few.
 const (
 	columns = begin + end
 	listed  = begin + ` ORDER BY 2, 1, 3 LIMIT $5` + end
@@ -38,12 +38,12 @@ func scan(row pgx.CollectableRow) (t Team, err error) {
 	return t, row.Scan(&t.ID, &t.Key, &t.Name, &t.CreatedAt, &t.MemberCount, &t.Members)
 }
 
-// get returns a team that the scope may read. A hidden team gives the same error as an unknown one.
+// get returns a team that callers with this scope may read. A hidden team gives the same error as an unknown one.
 func get(ctx context.Context, q pg.Querier, s authn.Scope, id string) (Team, error) {
 	return one(ctx, q, id, `SELECT `+columns+` FROM team t WHERE `+visible+` AND t.id = $3`, seen(s, id)...)
 }
 
-// lock loads a team that the scope may read and blocks other changes until the transaction ends.
+// lock loads a team that callers with this scope may read, and blocks other changes until the transaction ends.
 func lock(ctx context.Context, tx pgx.Tx, s authn.Scope, id string) (Team, error) {
 	return one(ctx, tx, id, `SELECT `+columns+` FROM team t WHERE `+visible+` AND t.id = $3 FOR NO KEY UPDATE OF t`, seen(s, id)...)
 }
@@ -68,7 +68,8 @@ func one(ctx context.Context, q pg.Querier, name, sql string, args ...any) (Team
 	return t, nil
 }
 
-// list returns the teams that the scope may read, ordered by key, with the first listedMembers members of each team.
+// list returns the teams that callers with this scope may read, ordered by key. Of each team, it returns only the first
+// listedMembers members.
 func list(ctx context.Context, q pg.Querier, s authn.Scope, p request.Page) ([]Team, error) {
 	return many(q.Query(ctx, `SELECT `+listed+` FROM team t WHERE `+visible+` ORDER BY t.key LIMIT $3 OFFSET $4`,
 		seen(s, p.FetchLimit(), p.Offset, listedMembers)...))

@@ -1,8 +1,8 @@
-// Package team owns the teams, their members and their leads. Members of a team are editors of its projects, which
-// package account implements (account.Memberships). The jobs service owns the quotas of teams.
+// Package team owns the teams, their members and their leads. Members of a team are editors of its projects; package
+// account implements this rule (account.Memberships). The jobs service owns the quotas of teams.
 //
 // It promises: only members and admins see a team; only leads and admins change it; a team that has a project cannot be
-// deleted.
+// deleted. It also searches projects, teams and users by name and id, for GET /api/search.
 package team
 
 import (

@@ -49,7 +49,7 @@ func TestServer_rightsPerUser_team(t *testing.T) {
 			if action == "remove" {
 				b.put(team, "root", authv1.TeamRole_TEAM_ROLE_MEMBER)
 			}
-			require.Equal(t, kind, kindOf(d.do(b.as(who, d.need))), "%s by %s", action, who)
+			require.Equal(t, kind, kindOf(d.do(b.as(who, d.need))), "unexpected kind of error: %s by %s", action, who)
 		}
 	}
 }

@@ -16,7 +16,7 @@ var _ boot.Drainer = (*inference.Service)(nil)
 
 func main() {
 	cfg := &inference.Config{}
-	boot.Main(boot.Spec{Name: inference.Name, Config: cfg, Migrations: inference.Migrations, Build: func(ctx context.Context, p *boot.Process) ([]process.Worker, error) {
+	boot.Main(boot.Spec{Name: inference.Name, Config: cfg, Migrations: inference.Migrations, TakesRequests: true, Build: func(ctx context.Context, p *boot.Process) ([]process.Worker, error) {
 		c, err := p.DialAll(p.Closers, "auth", "registry")
 		if err != nil {
 			return nil, err

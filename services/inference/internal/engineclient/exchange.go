@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
 const (
@@ -27,17 +29,22 @@ var (
 	errForm    = errors.New("the engine's response is not valid HTTP")
 )
 
+// deadline returns a deadline for a connection. It uses the real clock, because package net compares it with the real
+// time.
+func deadline(within time.Duration) time.Time { return clock.Real().Now().Add(within) }
+
 // exchange is one request and its response on one connection.
 type exchange struct {
 	client *Client
 	conn   *link
 	in     Request
-	stop   func() bool // stops the function that closes conn when the context ends
+	stop   func() bool // cancels the context.AfterFunc that closes conn
 	sent   chan error  // receives the result of send, once
 	keep   bool
 
 	mu      sync.Mutex
 	reading bool // the headers have arrived; from now on only the reader of the body sets read deadlines
+	over    bool // the context has ended
 }
 
 // Response is the engine's response. The caller reads the body through Read and must call Close.
@@ -49,11 +56,10 @@ type Response struct {
 }
 
 // try sends the request on one connection and returns when the headers of the response have arrived. If it fails, it
-// closes the connection.
+// closes the connection, at least for writing.
 func (c *Client) try(ctx context.Context, conn *link, in Request) (*Response, error) {
 	ex := &exchange{client: c, conn: conn, in: in, sent: make(chan error, 1)}
-	// Close the connection instead of setting a deadline, because another goroutine could overwrite the deadline.
-	ex.stop = context.AfterFunc(ctx, func() { _ = conn.Close() })
+	ex.stop = context.AfterFunc(ctx, ex.cut)
 	if in.Interrupt == nil {
 		// Reading the body cannot block, so sending needs no goroutine.
 		ex.sent <- ex.send()
@@ -63,7 +69,7 @@ func (c *Client) try(ctx context.Context, conn *link, in Request) (*Response, er
 	resp, err := ex.head() //nolint:bodyclose // Response.Close closes it.
 	if err != nil {
 		ex.stop()
-		return nil, ex.explain(ctx, err, ex.end())
+		return nil, ex.explain(ctx, err, ex.leave(err))
 	}
 	ex.keep = !resp.Close
 	return &Response{HTTP: resp, ex: ex}, nil
@@ -78,7 +84,27 @@ func (e *exchange) end() error {
 	return <-e.sent
 }
 
-// source reads the request body. It stores the error of reading, so that it can be distinguished from an error of the
+// leave ends an exchange that failed with err before the headers of a response, and returns the result of send. If the
+// engine has the whole request and may still work on it, leave hands the connection to Client.abandoned.
+func (e *exchange) leave(err error) error {
+	var timeout net.Error
+	if e.in.aside || !errors.Is(err, errNothing) || !errors.As(err, &timeout) || !timeout.Timeout() {
+		return e.end()
+	}
+	select {
+	case sent := <-e.sent:
+		if sent != nil {
+			_ = e.conn.Close()
+			return sent
+		}
+		e.client.abandoned.add(e.conn, e.client.Clock.Now(), e.client.Timeouts.FirstByte)
+		return nil
+	default: // the request is still being sent
+		return e.end()
+	}
+}
+
+// source reads the request body. It stores a read error, so that this error can be distinguished from one of the
 // connection.
 type source struct {
 	in  io.Reader
@@ -97,7 +123,7 @@ func (s *source) Read(p []byte) (int, error) {
 type paced struct{ *exchange }
 
 func (p paced) Write(b []byte) (int, error) {
-	if err := p.conn.SetWriteDeadline(p.client.Clock.Now().Add(p.client.Timeouts.Idle)); err != nil {
+	if err := p.conn.SetWriteDeadline(deadline(p.client.Timeouts.Idle)); err != nil {
 		return 0, fmt.Errorf("set a deadline: %w", err)
 	}
 	return p.conn.Write(b)
@@ -130,14 +156,15 @@ func (e *exchange) send() error {
 	return errors.Join(err, e.awaitHead())
 }
 
-// awaitHead starts the first-byte timeout, unless the headers of the response have already arrived.
+// awaitHead starts the first-byte timeout, unless the headers of the response have already arrived or nothing waits for
+// them.
 func (e *exchange) awaitHead() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.reading {
+	if e.reading || e.over {
 		return nil
 	}
-	if err := e.conn.SetReadDeadline(e.client.Clock.Now().Add(e.client.Timeouts.FirstByte)); err != nil {
+	if err := e.conn.SetReadDeadline(deadline(e.client.Timeouts.FirstByte)); err != nil {
 		return fmt.Errorf("set a deadline: %w", err)
 	}
 	return nil
@@ -146,7 +173,22 @@ func (e *exchange) awaitHead() error {
 func (e *exchange) headRead() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.reading = true
+	if e.reading = true; e.over {
+		_ = e.conn.Close()
+	}
+}
+
+// cut ends the exchange because its context has ended. If the response has begun, cut closes the connection. Otherwise
+// it only ends reads and writes, and the method leave decides what happens to the connection: the engine may still work
+// on the request, see abandoned.
+func (e *exchange) cut() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.over = true; e.reading {
+		_ = e.conn.Close()
+		return
+	}
+	e.conn.cut()
 }
 
 // head reads the status line and headers of the final response. It passes 1xx responses, except 100 Continue, to
@@ -176,8 +218,8 @@ func (e *exchange) head() (*http.Response, error) {
 	return nil, fmt.Errorf("%w: too many informational responses", errForm)
 }
 
-// explain returns the error of an exchange that got no response. err is the error of reading the response, and sent is
-// the error of sending the request.
+// explain returns the error of an exchange that got no response. The parameter err is the error of reading the
+// response, and sent is the error of sending the request.
 func (e *exchange) explain(ctx context.Context, err, sent error) error {
 	var timeout net.Error
 	switch {
@@ -196,7 +238,8 @@ func (e *exchange) explain(ctx context.Context, err, sent error) error {
 // Read reads the body of the response. It returns io.EOF only at the end of a complete body; any other error
 // means that the body is truncated.
 func (a *Response) Read(p []byte) (int, error) {
-	if err := a.ex.conn.SetReadDeadline(a.ex.client.Clock.Now().Add(a.ex.client.Timeouts.Idle)); err != nil {
+	a.ex.conn.wait.hold(false)
+	if err := a.ex.conn.SetReadDeadline(deadline(a.ex.client.Timeouts.Idle)); err != nil {
 		return 0, fmt.Errorf("set a deadline: %w", err)
 	}
 	n, err := a.HTTP.Body.Read(p)
@@ -207,6 +250,7 @@ func (a *Response) Read(p []byte) (int, error) {
 	if err != nil {
 		return n, fmt.Errorf("read the engine's response: %w", err)
 	}
+	a.ex.conn.wait.hold(n > 0)
 	return n, nil
 }
 
@@ -214,6 +258,7 @@ func (a *Response) Read(p []byte) (int, error) {
 // caller must close the connection, because the end of the context no longer closes it. If the exchange was already
 // cut or sending the request failed, Take closes the connection and returns false.
 func (a *Response) Take() (net.Conn, *bufio.Reader, bool) {
+	a.ex.conn.wait.end() // both sides of an upgraded connection may be silent for long
 	uncut := a.ex.stop()
 	if err := <-a.ex.sent; err != nil || !uncut || a.ex.conn.SetDeadline(time.Time{}) != nil {
 		_ = a.ex.conn.Close()
@@ -226,6 +271,7 @@ func (a *Response) Take() (net.Conn, *bufio.Reader, bool) {
 // the engine keeps the connection open. Otherwise it closes the connection. Close waits until sending has ended and
 // returns the error of sending.
 func (a *Response) Close() error {
+	a.ex.conn.wait.end()
 	uncut := a.ex.stop()
 	if !a.done || !a.ex.keep || !uncut {
 		return a.ex.end()

@@ -130,10 +130,10 @@ func TestOtherIdentitiesUnreachable(t *testing.T) {
 	}
 	_, err := h.as("gateway").Do(t.Context(), to, post("secret"))
 	require.Error(t, err, "the agent must accept no service but inference")
-	require.Equal(t, int32(1), conns.Load(), "only the engine without TLS gets a connection, with a TLS ClientHello")
+	require.Equal(t, int32(1), conns.Load(), "only the engine without TLS must get a connection, which begins with a TLS ClientHello")
 }
 
-// server starts a listener with the certificate of a service. The Engine that it returns expects a node there.
+// server starts a listener with the certificate of a service. The returned Engine wrongly names a node at its address.
 func (h *installation) server(service string) engineclient.Engine {
 	h.t.Helper()
 	identity := h.service(service)
@@ -182,7 +182,7 @@ func TestPooledConnectionNotSharedBetweenNodes(t *testing.T) {
 	require.ErrorIs(t, err, engineclient.ErrUnreachable, "an idle connection to the same address must not be used")
 	_, err = c.Do(t.Context(), engineclient.Engine{Addr: to.Addr}, post("without TLS"))
 	require.Error(t, err)
-	require.NotErrorIs(t, err, engineclient.ErrUnreachable, "the port accepts connections, but no plain HTTP")
+	require.NotErrorIs(t, err, engineclient.ErrUnreachable, "a port that accepts connections but not plain HTTP must not count as unreachable")
 	require.Equal(t, int32(1), conns.Load())
 }
 

@@ -27,6 +27,10 @@ type link struct {
 	// left is how many more bytes may be read, or -1 for no limit. It limits the headers of a response.
 	left  int
 	since time.Time // when the connection became idle
+	wait  *wait     // the call that uses the connection
+
+	mu   sync.Mutex
+	over bool // cut was called
 }
 
 func newLink(conn, raw net.Conn, to Engine) *link {
@@ -38,10 +42,39 @@ func newLink(conn, raw net.Conn, to Engine) *link {
 // Close closes the TCP connection at once, because a TLS close alert could block on a peer that does not read.
 func (l *link) Close() error { return l.raw.Close() }
 
+// cut ends all reads and writes, the blocked ones too. It does not close the connection.
+func (l *link) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over = true
+	_ = l.Conn.SetDeadline(time.Unix(1, 0)) // fails only if the connection is closed
+}
+
+// unlessCut calls the function set. Once cut was called, unlessCut returns an error instead, so that no goroutine
+// replaces the deadline that cut has set.
+func (l *link) unlessCut(set func(time.Time) error, to time.Time) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		return net.ErrClosed
+	}
+	return set(to)
+}
+
+// SetDeadline implements net.Conn.
+func (l *link) SetDeadline(to time.Time) error { return l.unlessCut(l.Conn.SetDeadline, to) }
+
+// SetReadDeadline implements net.Conn.
+func (l *link) SetReadDeadline(to time.Time) error { return l.unlessCut(l.Conn.SetReadDeadline, to) }
+
+// SetWriteDeadline implements net.Conn.
+func (l *link) SetWriteDeadline(to time.Time) error { return l.unlessCut(l.Conn.SetWriteDeadline, to) }
+
 // errHead means that the status line and headers of a response exceed maxHeader.
 var errHead = errors.New("the headers of the engine's response are too large")
 
-// Read reads from the connection, at most left bytes in total. It implements io.Reader for in.
+// Read reads from the connection. It returns errHead once it has read as many bytes as the field left allowed. The
+// buffered reader of the link calls it.
 func (l *link) Read(p []byte) (int, error) {
 	if l.left == 0 {
 		return 0, errHead
@@ -52,6 +85,9 @@ func (l *link) Read(p []byte) (int, error) {
 	n, err := l.Conn.Read(p)
 	if l.left > 0 {
 		l.left -= n
+	}
+	if n > 0 && l.wait != nil {
+		l.wait.byte()
 	}
 	return n, err
 }
@@ -143,8 +179,8 @@ func (p *pool) put(conn *link, now time.Time) {
 	p.idle[conn.to] = append(p.idle[conn.to], conn)
 }
 
-// closeBefore closes the connections that became idle before limit. It also deletes the map entries of engines that
-// have no connection left.
+// closeBefore closes the connections that became idle before the given time. It also deletes the map entries of engines
+// that have no more connections.
 func (p *pool) closeBefore(limit time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

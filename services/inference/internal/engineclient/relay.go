@@ -2,6 +2,9 @@
 // returns the response as it arrives: the body is not buffered, parsed or rewritten. An engine on another host is
 // reached only over mutual TLS. A peer whose certificate is not that of the expected node counts as unreachable.
 //
+// The package also finds engines that hang: it measures how long no call got a byte, probes the suspected engine, and
+// then requests its replacement.
+//
 // If the engine has closed a pooled connection, the request is repeated once on a new connection, provided that no
 // byte of a response has arrived and the body can be sent again. Nothing else is repeated. When an exchange has
 // ended, the goroutine that sends its body has ended too.
@@ -58,8 +61,11 @@ type Request struct {
 	Length int64
 	// Upgrade allows the engine to switch to the protocol that Header requests.
 	Upgrade bool
-	// Informational receives the 1xx responses that precede the final one, except 100 Continue; it may be nil.
+	// Informational receives the 1xx responses that precede the final one, except 100 Continue. The function may be nil.
 	Informational func(status int, header http.Header)
+
+	// aside is true for a request for metrics: a response to it does not show that the engine can serve calls.
+	aside bool
 }
 
 // Engine is the address of an engine. An engine on this host is reached over plain HTTP, and an engine on another host
@@ -78,31 +84,47 @@ type Client struct {
 	// TLS returns the configuration for a connection to a node's port; nil if all engines run on this host.
 	TLS func(node string) *tls.Config
 
-	pool pool
+	pool      pool
+	silences  silences
+	abandoned abandoned
 }
 
 // Do sends the request and returns when the headers of the response have arrived. When ctx ends, the exchange is cut,
 // even while the body of the response is read.
 func (c *Client) Do(ctx context.Context, to Engine, in Request) (*Response, error) {
+	w := c.silences.begin(to, c.Clock)
+	answer, err := c.do(ctx, to, in, w)
+	if errors.Is(err, ErrUnreachable) {
+		w.byte() // a failed connection is not silence: the call did not wait for the engine
+	}
+	if err != nil {
+		w.end()
+	}
+	return answer, err
+}
+
+func (c *Client) do(ctx context.Context, to Engine, in Request, w *wait) (*Response, error) {
 	// A body that cannot be sent again must not use a pooled connection, because the engine may just have closed it.
 	if in.Body == nil || in.Replay != nil {
 		if conn := c.pool.get(to); conn != nil {
+			conn.wait = w
 			answer, err := c.try(ctx, conn, in)
 			if err == nil || !errors.Is(err, ErrConnectionLost) || ctx.Err() != nil {
 				return answer, err
 			}
-			return c.again(ctx, to, in)
+			return c.again(ctx, to, in, w)
 		}
 	}
 	conn, err := c.dial(ctx, to)
 	if err != nil {
 		return nil, err
 	}
+	conn.wait = w
 	return c.try(ctx, conn, in)
 }
 
 // again repeats a request on a new connection after a pooled one was lost.
-func (c *Client) again(ctx context.Context, to Engine, in Request) (*Response, error) {
+func (c *Client) again(ctx context.Context, to Engine, in Request, w *wait) (*Response, error) {
 	if in.Replay != nil {
 		in.Body = in.Replay()
 	}
@@ -110,17 +132,30 @@ func (c *Client) again(ctx context.Context, to Engine, in Request) (*Response, e
 	if err != nil {
 		// The request may have reached this engine, so the error must not be ErrUnreachable: the caller would then
 		// send the request to another engine, too.
-		return nil, fmt.Errorf("%w: %w", ErrConnectionLost, context.Cause(ctx))
+		return nil, fmt.Errorf("%w; a new connection failed: %s", ErrConnectionLost, err.Error())
 	}
+	conn.wait = w
 	return c.try(ctx, conn, in)
 }
 
 // CloseStale closes connections that have been idle for longer than maxIdleFor, so that no connection to a removed
-// engine remains. It always returns nil.
+// engine remains. It also closes connections of abandoned calls that are no longer needed. It always returns nil.
 func (c *Client) CloseStale(context.Context) error {
 	c.pool.closeBefore(c.Clock.Now().Add(-maxIdleFor))
+	c.hearAbandoned()
 	return nil
 }
 
-// CloseIdle closes all pooled connections.
-func (c *Client) CloseIdle() { c.pool.closeAll() }
+// hearAbandoned records the bytes that engines have sent to abandoned calls.
+func (c *Client) hearAbandoned() {
+	now := c.Clock.Now()
+	for _, to := range c.abandoned.heard(now) {
+		c.silences.byte(to, now)
+	}
+}
+
+// CloseIdle closes all connections that no call uses.
+func (c *Client) CloseIdle() {
+	c.pool.closeAll()
+	c.abandoned.closeAll()
+}

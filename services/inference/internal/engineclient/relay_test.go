@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// peer starts a TCP server that calls play for each connection. n is the number of the connection.
+// peer starts a TCP server that calls the function play for each connection, with the connection's number as n.
 func peer(t *testing.T, play func(n int, c net.Conn, in *bufio.Reader)) (addr string, conns *atomic.Int32) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -123,7 +123,7 @@ func TestClient_CloseStale(t *testing.T) {
 	require.NoError(t, c.CloseStale(t.Context()))
 	select {
 	case <-left:
-		require.Fail(t, "closed too early")
+		require.Fail(t, "the idle connection was closed too early")
 	default:
 	}
 	clk.Advance(20 * time.Second)

@@ -43,7 +43,7 @@ type Sessions interface {
 }
 
 const (
-	// Prefix is the path under which sessions are called.
+	// Prefix is the path prefix of the calls of playground sessions.
 	Prefix = "/api/playground/sessions/"
 	// HeaderCaller contains the identity that auth signed for this request. The gateway sets it.
 	HeaderCaller = "X-Service-Caller"
@@ -164,7 +164,8 @@ func (h *Handler) requestID(r *http.Request) string {
 	return h.IDs.New(id.Request)
 }
 
-// watch returns a context that ends when the session ends. The caller must call leave when the call has ended.
+// watch returns a context that ends when the session ends. The function leave must be run when the call of the session
+// has ended.
 func (h *Handler) watch(ctx context.Context, sessionID string, until time.Time) (_ context.Context, leave func()) {
 	ctx, cut := context.WithCancelCause(ctx)
 	done := make(chan struct{})

@@ -58,8 +58,8 @@ type Server struct {
 // maxPage is the maximum total size of the bodies on one page, in bytes.
 const maxPage = 2 << 20
 
-// ListTurns implements TranscriptService. It lists the calls of a session, oldest first. The bodies share maxPage, so
-// on a page with more calls they are cut shorter.
+// ListTurns implements TranscriptService. It lists the calls of a session, oldest first. All bodies of a page share
+// maxPage, so they are cut shorter on a page with more calls.
 func (s *Server) ListTurns(ctx context.Context, in *inferencev1.ListTurnsRequest) (*inferencev1.ListTurnsResponse, error) {
 	if err := request.ID(id.Playground, "playground_id", in.GetPlaygroundId()); err != nil {
 		return nil, err

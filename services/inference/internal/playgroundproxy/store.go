@@ -51,7 +51,8 @@ func (s *Store) Put(ctx context.Context, t *Turn) error {
 	return nil
 }
 
-// List returns a page of a session's turns, oldest first. If more follow, it returns one turn more than the page has.
+// List returns a page of a session's turns, oldest first. If more turns follow, it returns one turn more than the page
+// size.
 func (s *Store) List(ctx context.Context, sessionID string, p request.Page) ([]*Turn, error) {
 	found, err := pg.All[Turn](s.Pool.Query(ctx, `SELECT `+columns+` FROM playground_turn WHERE session_id = $1 ORDER BY at, id LIMIT $2 OFFSET $3`,
 		sessionID, p.FetchLimit(), p.Offset))
@@ -61,7 +62,7 @@ func (s *Store) List(ctx context.Context, sessionID string, p request.Page) ([]*
 	return found, nil
 }
 
-// DeleteBefore deletes at most limit turns that are older than before, and returns their number.
+// DeleteBefore deletes turns from before the given time, up to the given limit, and returns their number.
 func (s *Store) DeleteBefore(ctx context.Context, before time.Time, limit int) (int64, error) {
 	tag, err := s.Pool.Exec(ctx, `DELETE FROM playground_turn WHERE id IN (
 		SELECT id FROM playground_turn WHERE at < $1 ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED)`, before, limit)

@@ -10,6 +10,30 @@ import (
 	"github.com/signalbox-dev/signalbox/services/inference/internal/routing"
 )
 
+// Targets returns the engines of the deployments that the lease allows to serve.
+func Targets(lease *routing.Lease) []engineclient.Target {
+	if !lease.Valid() {
+		return nil
+	}
+	var all []engineclient.Target
+	lease.Each(func(d *routing.Deployment) {
+		if d.Promoted == nil || !d.Promoted.Ready {
+			return
+		}
+		for _, r := range d.Promoted.Replicas {
+			to, err := engineOf(r)
+			if err != nil {
+				continue // calls skip this replica too
+			}
+			all = append(all, engineclient.Target{
+				Engine: to, RevisionID: d.Promoted.ID, ReplicaID: r.ID, Address: r.Address, APIKey: r.APIKey,
+				Task: d.Promoted.Task, Model: d.Promoted.Model,
+			})
+		}
+	})
+	return all
+}
+
 // engineOf returns how to reach a replica: over http on this host, or over https through the port of its node, which
 // must prove its identity. It returns an error for an https address without a node, because any host could respond
 // there.
@@ -36,7 +60,7 @@ func unusable(why string) error {
 	return fmt.Errorf("%w: invalid address: %s", engineclient.ErrUnreachable, why)
 }
 
-// dialAddress returns the host:port of an address; port is used if the address has none.
+// dialAddress returns the host:port of an address. If the address has no port, the given port is used.
 func dialAddress(u *url.URL, port string) string {
 	if u.Port() != "" {
 		port = u.Port()

@@ -38,8 +38,8 @@ func TestEngineOf_invalid(t *testing.T) {
 	}
 	for _, node := range []string{"", "NOD_1", "nod 1", "nod_1/../nod_2", "node/nod_1", "nod_1\x00"} {
 		_, err := engineOf(&routing.Replica{Address: "https://host:1", NodeID: node})
-		require.ErrorIs(t, err, engineclient.ErrUnreachable, "%q is not a valid node id", node)
+		require.ErrorIs(t, err, engineclient.ErrUnreachable, "%q is not a valid node id, so the replica must be unreachable", node)
 		_, err = engineOf(&routing.Replica{Address: "http://host:1", NodeID: node})
-		require.NoError(t, err, "plain http does not use the node id")
+		require.NoError(t, err, "the node id must not matter for plain http")
 	}
 }

@@ -23,7 +23,8 @@ const (
 	// idle time. Such a body can be sent again on a new connection, and the model that it requests can be recorded.
 	readFirst = 1 << 20
 	chunk     = 32 << 10
-	// statusClosed is recorded for a client that disconnected. nginx uses the same status. It is never sent.
+	// statusClosed is the recorded status of a call whose client disconnected. nginx uses the same number. No response
+	// has this status.
 	statusClosed = 499
 )
 
@@ -84,13 +85,19 @@ func (e *exchange) prepare(r *http.Request) error {
 		if err := e.caller.ctl.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			return fmt.Errorf("enable full duplex: %w", err)
 		}
-		e.upload, e.in.Body, e.in.Interrupt = body, body, e.caller.interrupt
+		e.upload, e.in.Body = body, body
+		e.in.Interrupt = func() {
+			// Do not interrupt a body that has ended: the connection may already carry another request.
+			if !body.ended.Load() {
+				e.caller.interrupt()
+			}
+		}
 		if e.a.capture != nil {
 			e.a.capture.Request(nil, false)
 		}
 		return nil
 	}
-	e.caller.until = e.caller.soon() // the body occupies memory until it is complete
+	e.caller.until = e.caller.soon() // one deadline for the whole body, because it occupies memory
 	whole := make([]byte, r.ContentLength)
 	if _, err := io.ReadFull(body, whole); err != nil {
 		return fmt.Errorf("%w: %w", engineclient.ErrRequestBody, err)
@@ -141,7 +148,7 @@ func (e *exchange) dial(ctx context.Context, r *http.Request) (*engineclient.Res
 // large is refused and not recorded. If the caller has disconnected, fail aborts the connection with a panic.
 func (e *exchange) fail(ctx context.Context, w http.ResponseWriter, err error) {
 	if errors.Is(err, errTooLarge) {
-		// The size of this body was unknown when fits was called, so it is refused only now.
+		// The size of this body was unknown when the method fits checked the request, so the body is refused only now.
 		w.Header().Set("Connection", "close")
 		e.caller.resume()
 		e.refuse(ctx, w, tooLarge(e.MaxBody), e.a.requestID)
@@ -159,6 +166,7 @@ func (e *exchange) fail(ctx context.Context, w http.ResponseWriter, err error) {
 	}
 	e.rec.Status = int32(fault.HTTPStatus(answer.Kind))
 	e.record(ctx)
+	e.closeAfterPart()
 	e.write(w, answer, e.a.requestID)
 }
 
@@ -177,8 +185,8 @@ func (e *exchange) explain(ctx context.Context, err error) (outcome string, answ
 	case errors.Is(cause, routing.ErrSuspended):
 		return traffic.Suspended, suspended()
 	case ctx.Err() != nil && !errors.Is(err, os.ErrDeadlineExceeded):
-		// If a deadline expired, the caller was too slow but is still connected, although the server has canceled the
-		// context of the request. The cases below then apply.
+		// If a deadline expired, the cases below apply: the caller was too slow but is still connected, although the
+		// server has canceled the context of the request.
 		return traffic.ClientClosed, nil
 	case errors.Is(err, engineclient.ErrRequestBody):
 		return traffic.ClientClosed, fault.New(fault.Refused, "body_cut", "the request body could not be read completely")

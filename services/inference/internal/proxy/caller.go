@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -14,11 +15,12 @@ import (
 // caller is the connection to the caller. Its deadlines use the real clock, because package net compares them with
 // the real time. When the call ends, reads and writes return at once.
 type caller struct {
-	ctx  context.Context //nolint:containedctx // of the call to which this belongs.
+	ctx  context.Context //nolint:containedctx // the context of the call.
 	w    http.ResponseWriter
 	ctl  *http.ResponseController
 	idle time.Duration
-	// until is when the body must have arrived. It is zero for a body that is streamed, which may only not pause for idle.
+	// until is when the body must have arrived. It is zero for a streamed body, whose only limit is that no pause may
+	// reach idle.
 	until time.Time
 }
 
@@ -102,6 +104,7 @@ type upload struct {
 	in     io.Reader
 	left   int64
 	read   int64
+	ended  atomic.Bool // the body was read to its end
 }
 
 var errTooLarge = errors.New("the request body is too large")
@@ -110,6 +113,9 @@ var errTooLarge = errors.New("the request body is too large")
 func (u *upload) Read(p []byte) (int, error) {
 	n, err := u.caller.readBody(u.in, p)
 	u.read += int64(n)
+	if errors.Is(err, io.EOF) {
+		u.ended.Store(true)
+	}
 	if u.left -= int64(n); u.left < 0 {
 		return 0, errTooLarge
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
 )
 
-// deadlineRecorder records the deadlines that are set. Setting a deadline returns the error broken.
+// deadlineRecorder records the deadlines that are set. Each call that sets a deadline returns the error broken.
 type deadlineRecorder struct {
 	*httptest.ResponseRecorder
 	read, write []time.Time
@@ -64,7 +64,7 @@ func TestCallerWholeBodyHasOneDeadline(t *testing.T) {
 	require.NoError(t, e.prepare(r))
 	require.Greater(t, len(d.read), 4)
 	for _, at := range d.read[:len(d.read)-1] {
-		require.Equal(t, d.read[0], at, "bytes that drip in do not extend the time")
+		require.Equal(t, d.read[0], at, "bytes that arrive slowly must not extend the deadline")
 	}
 	require.True(t, d.read[len(d.read)-1].IsZero())
 }

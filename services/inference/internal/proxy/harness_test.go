@@ -22,6 +22,7 @@ import (
 
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
@@ -59,13 +60,17 @@ func (r *registry) Recv() (*registrypeerv1.WatchResponse, error) {
 	}
 }
 
-// snapshots is a fake registry that sends one snapshot with these deployments.
+// snapshots is a fake registry that sends one snapshot, which contains the listed deployments.
 type snapshots []*registrypeerv1.ServedDeployment
 
 func (s snapshots) Watch(ctx context.Context, _ ...grpc.CallOption) (grpc.BidiStreamingClient[registrypeerv1.WatchRequest, registrypeerv1.WatchResponse], error) {
 	r := &registry{ctx: ctx, out: make(chan *registrypeerv1.WatchResponse, 16)}
 	r.out <- &registrypeerv1.WatchResponse{Epoch: 1, Snapshot: &registrypeerv1.Snapshot{Deployments: s}}
 	return r, nil
+}
+
+func (snapshots) ReplaceEngine(context.Context, *registrypeerv1.ReplaceEngineRequest, ...grpc.CallOption) (*registrypeerv1.ReplaceEngineResponse, error) {
+	return nil, fault.New(fault.Unconfigured, "", "not served")
 }
 
 func (snapshots) GetDeploymentOwner(context.Context, *registrypeerv1.GetDeploymentOwnerRequest, ...grpc.CallOption) (*registrypeerv1.DeploymentOwner, error) {
@@ -195,7 +200,7 @@ func mint(t *testing.T, kind string) token {
 // dep returns a deployment id made of the given letter.
 func dep(letter string) string { return "dep_0" + strings.Repeat(letter, 25) }
 
-// served returns a ready deployment with replicas r0, r1, ... at these addresses.
+// served returns a ready deployment with replicas r0, r1, ... at the given addresses.
 func served(letter string, tok token, addresses ...string) *registrypeerv1.ServedDeployment {
 	d := &registrypeerv1.ServedDeployment{
 		Id: dep(letter), Tokens: []*registrypeerv1.ServedToken{tok.served},
@@ -207,7 +212,7 @@ func served(letter string, tok token, addresses ...string) *registrypeerv1.Serve
 	return d
 }
 
-// engine starts a TCP server that calls play for each connection.
+// engine starts a TCP server that calls the function play for each connection.
 func engine(t *testing.T, play func(c net.Conn, in *bufio.Reader)) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -226,7 +231,7 @@ func engine(t *testing.T, play func(c net.Conn, in *bufio.Reader)) (address stri
 	return "http://" + l.Addr().String()
 }
 
-// replies returns a script that responds to every request with these bytes.
+// replies returns a script that responds to every request with the given bytes.
 func replies(bytes string) func(c net.Conn, in *bufio.Reader) {
 	return func(c net.Conn, in *bufio.Reader) {
 		for {

@@ -92,8 +92,8 @@ func callerHeader(out, in http.Header, requestID string) {
 	}
 }
 
-// privateCaching returns the engine's Cache-Control without what lets a shared cache store the response, which belongs to
-// one caller.
+// privateCaching returns the engine's Cache-Control without the directives that let a shared cache store the response,
+// because the response belongs to one caller.
 func privateCaching(values []string) string {
 	kept := []string{}
 	closed := false // the engine itself forbids shared caches

@@ -102,7 +102,7 @@ func TestCallerHeader_listedNamesOnly(t *testing.T) {
 	}, out)
 }
 
-// Responses belong to one caller, so that no shared cache may store them, whatever the engine states.
+// A response belongs to one caller. No shared cache may store it, whatever Cache-Control the engine sends.
 func TestCallerHeader_cachingIsPrivate(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[string]string{

@@ -154,7 +154,7 @@ func TestFirstFailedCheckDecides(t *testing.T) {
 			w.expect(a)
 		}
 	}
-	require.Equal(t, len(allAttempts())*3/4, tried, "draining with a valid lease is tested by TestDrainingCheckedBeforeLeaseAndBearer")
+	require.Equal(t, len(allAttempts())*3/4, tried, "three quarters of the attempts are tried here; TestDrainingCheckedBeforeLeaseAndBearer tests draining with a valid lease")
 	require.True(t, w.idle())
 }
 

@@ -10,8 +10,8 @@ import (
 const prefix = "/inference/"
 
 // route parses the deployment and the engine's path from the path of a request. It decodes the path once and
-// rebuilds it, so that only /v1 and paths below it reach an engine. found is false if the path does not have
-// the form /inference/{deployment}/v1/...; ok is false if it has that form but must not be relayed.
+// rebuilds it, so that only /v1 and paths below it reach an engine. The result found is false if the path does not have
+// the form /inference/{deployment}/v1/...; the result ok is false if it has that form but must not be relayed.
 func route(escaped string) (deployment, target string, found, ok bool) {
 	rest, is := strings.CutPrefix(escaped, prefix)
 	if !is {
@@ -32,7 +32,7 @@ func route(escaped string) (deployment, target string, found, ok bool) {
 	return deployment, "/" + decoded, true, true
 }
 
-// clean reports whether every parser would read the path as one inside /v1.
+// clean reports whether every parser would read the path as one below /v1.
 func clean(decoded string) bool {
 	for i := range len(decoded) {
 		if c := decoded[i]; c < 0x20 || c == 0x7f || c == '\\' || c == '%' || c == ';' {

@@ -1,4 +1,4 @@
-// Package proxy owns the path of a call to a deployment: it checks the token, finds the promoted revision and relays
+// Package proxy handles the calls to deployments: it checks the token, finds the promoted revision and relays
 // the call to one of the engines. It does not change bodies, and passes on only listed headers. Errors of the proxy
 // itself have OpenAI's error format, so that clients show them. A truncated response never looks complete.
 package proxy
@@ -57,7 +57,8 @@ type Proxy struct {
 	busy     busy
 }
 
-// Drain makes the proxy refuse new calls from now on. Open calls continue; WebSockets end when they are quiet.
+// Drain makes the proxy refuse new calls from now on. Open calls continue; a WebSocket ends at
+// its next pause.
 func (p *Proxy) Drain() {
 	p.draining.Store(true)
 	p.drain.Do(func() { close(p.stopping()) })

@@ -23,6 +23,7 @@ func (e *exchange) respond(ctx context.Context, a *engineclient.Response) {
 	defer e.caller.settle()
 	defer context.AfterFunc(ctx, func() { _ = e.caller.ctl.SetWriteDeadline(past()) })()
 	callerHeader(e.caller.w.Header(), resp.Header, e.a.requestID)
+	e.closeAfterPart()
 	e.caller.w.WriteHeader(resp.StatusCode)
 	e.rec.Status, e.rec.Outcome = int32(resp.StatusCode), traffic.OK
 	if resp.StatusCode >= http.StatusBadRequest {
@@ -43,6 +44,14 @@ func (e *exchange) respond(ctx context.Context, a *engineclient.Response) {
 	}
 	plain := resp.Header.Get("Content-Encoding") == ""
 	e.cut(ctx, err, sent, copied, plain)
+}
+
+// closeAfterPart ends the caller's connection with this response if the streamed request body was not read to its end:
+// net/http cannot read another request after such a body (golang/go#68560).
+func (e *exchange) closeAfterPart() {
+	if e.upload != nil && !e.upload.ended.Load() {
+		e.caller.w.Header().Set("Connection", "close")
+	}
 }
 
 // informational relays a 1xx response, unless the request body is streamed. It passes only listed headers to the
@@ -98,8 +107,8 @@ func (e *exchange) pump(a *engineclient.Response, copied *tee) error {
 }
 
 // last writes an error as the last event of an event stream that is cut. It does nothing if the response is not an
-// event stream, or if plain is false because the response has a Content-Encoding. It begins a new event even if the
-// engine stopped in the middle of one. It writes although the call has ended, with a short deadline.
+// event stream, or has a Content-Encoding (the parameter plain is then false). It begins a new event even if the engine
+// stopped in the middle of one. It writes although the call has ended, with a short deadline.
 func (e *exchange) last(copied *tee, plain bool, message, code string) {
 	if !copied.stream || !plain {
 		return
@@ -115,15 +124,15 @@ func (e *exchange) last(copied *tee, plain bool, message, code string) {
 	e.caller.farewell(event) // an error does not matter: the connection is aborted anyway
 }
 
-// lastError is the error object in the event that the method last writes.
+// lastError is the error object in the final event of a cut stream; see exchange.last.
 type lastError struct {
 	Message string `json:"message"`
 	Type    string `json:"type"`
 	Code    string `json:"code"`
 }
 
-// cut records why a response is truncated and aborts the connection, so that the response does not look complete. err
-// is the error of relaying the response, and sent is the error of sending the request.
+// cut records why a response is truncated and aborts the connection, so that the response does not look complete. The
+// parameter err is the error of relaying the response, and sent is the error of sending the request.
 func (e *exchange) cut(ctx context.Context, err, sent error, copied *tee, plain bool) {
 	cause := context.Cause(ctx)
 	end, over := errors.AsType[*fault.Error](cause)

@@ -20,7 +20,7 @@ import (
 
 // Sockets contains the limits of WebSockets.
 type Sockets struct {
-	// Idle is how long both sides may send nothing.
+	// Idle is how long a WebSocket stays open while neither side sends anything.
 	Idle time.Duration
 	// MaxMessage is the maximum size of a message, in bytes.
 	MaxMessage int64

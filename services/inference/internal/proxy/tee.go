@@ -15,7 +15,8 @@ const (
 	tailKept = 16 << 10
 )
 
-// tee copies a response while it is relayed: the end of an event stream, or any other response up to maxTee.
+// tee copies a part of a response while it is relayed: the last bytes of an event stream, or any other response if it
+// is not longer than maxTee.
 type tee struct {
 	stream bool
 	buf    []byte

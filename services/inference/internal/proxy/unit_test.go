@@ -64,12 +64,12 @@ func FuzzRoute(f *testing.F) {
 		wire := (&url.URL{Path: target}).EscapedPath()
 		back, err := url.PathUnescape(wire)
 		if err != nil || back != target || !strings.HasPrefix(wire, "/v1/") {
-			t.Fatalf("%q is sent as %q", rest, wire)
+			t.Fatalf("the accepted path %q was sent to the engine as %q", rest, wire)
 		}
 		lower := strings.ToLower(wire)
 		for _, bad := range []string{"/../", "/./", "//", "%2f", "%5c", "%00", "%25", ";", "\\"} {
 			if strings.Contains(strings.TrimSuffix(lower, "/")+"/", bad) {
-				t.Fatalf("%q is sent as %q", rest, wire)
+				t.Fatalf("the accepted path %q was sent to the engine as %q", rest, wire)
 			}
 		}
 	})

@@ -17,12 +17,12 @@ type Lease struct {
 	// mono is a monotonic clock, because a lease is a duration and not a date.
 	mono    func() time.Duration
 	current atomic.Pointer[snapshot]
-	until   atomic.Int64 // the value of mono at which the lease expires
+	until   atomic.Int64 // the time of mono at which the lease expires
 
 	extended chan struct{} // holds a value if Guard has not seen the last extension
 
 	mu sync.Mutex
-	// next is a complete state whose last part has not arrived, or nil.
+	// next collects the parts of a new state until its last part has arrived. Otherwise it is nil.
 	next  *snapshot
 	calls map[string]map[*call]struct{} // keyed by token id
 }
@@ -41,11 +41,11 @@ var (
 	// ErrExpired is the cause with which all open calls are cut when the lease has expired or was given up. Without
 	// a lease, it is unknown whether their tokens were revoked.
 	ErrExpired = errors.New("the lease has expired")
-	// ErrSuspended is the cause with which open calls are cut if their deployment is suspended and its Cut is set.
+	// ErrSuspended is the cause with which the open calls of a suspended deployment are cut if its field Cut is set.
 	ErrSuspended = errors.New("the deployment was suspended")
 	// errOlder rejects an older snapshot, because it would bring back revoked tokens.
 	errOlder = errors.New("the snapshot is older than the current one")
-	// errNoState rejects changes of a state that this replica does not have.
+	// errNoState rejects changes that arrive before a complete state.
 	errNoState = errors.New("the registry sent changes before a complete state")
 )
 
@@ -67,7 +67,7 @@ func (l *Lease) Epoch() int64 {
 	return 0
 }
 
-// Token returns the token of the current snapshot whose SHA-256 hash is sum.
+// Token returns the token of the current snapshot that has the given SHA-256 hash.
 func (l *Lease) Token(sum []byte) (*Token, bool) {
 	s := l.current.Load()
 	if s == nil || len(sum) != len(hash{}) {
@@ -85,8 +85,15 @@ func (l *Lease) Deployment(id string) (*Deployment, bool) {
 	return s.deployment(id)
 }
 
-// Enter registers a call that uses the token, so that a revocation or a suspension can cut it. The caller must run
-// leave when the call has ended. Enter returns false if the token has been revoked, the lease has expired or the
+// Each calls fn for every deployment of the current snapshot, in no particular order.
+func (l *Lease) Each(fn func(*Deployment)) {
+	if s := l.current.Load(); s != nil {
+		s.each(fn)
+	}
+}
+
+// Enter registers a call that uses the token, so that a revocation or a suspension can cut it. The function leave must
+// be run when the call has ended. Enter returns false if the token has been revoked, the lease has expired or the
 // deployment has been suspended.
 func (l *Lease) Enter(ctx context.Context, sum []byte, t *Token) (_ context.Context, leave func(), ok bool) {
 	ctx, cut := context.WithCancelCause(ctx)
@@ -121,16 +128,16 @@ func (l *Lease) leave(tokenID string, c *call) {
 	}
 }
 
-// apply applies one message of the registry. With the last part of a state, the state is current: apply then cuts the
-// calls of tokens that it does not contain, and of deployments that are suspended in it with Cut set. It returns the
-// calls that it cut; they take a moment to end. It returns errOlder, and changes nothing, if the epoch is older than the
-// current one.
+// apply applies one message of the registry. The last part of a state makes the state current. apply then cuts the
+// calls of tokens that the new state does not contain, and of deployments that are suspended in it with Cut set. It
+// returns the calls that it cut; they take a moment to end. If the epoch is older than the current one, apply returns
+// errOlder and changes nothing.
 func (l *Lease) apply(epoch int64, in *registrypeerv1.Snapshot) ([]*call, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	current := l.current.Load()
 	if current != nil && current.epoch.Load() > epoch {
-		return nil, fmt.Errorf("%w: %d after %d", errOlder, epoch, current.epoch.Load())
+		return nil, fmt.Errorf("%w: epoch %d after epoch %d", errOlder, epoch, current.epoch.Load())
 	}
 	s := l.next
 	switch {
@@ -161,7 +168,7 @@ func (l *Lease) apply(epoch int64, in *registrypeerv1.Snapshot) ([]*call, error)
 	}), nil
 }
 
-// cutAll cuts and returns the calls for which why returns an error. The caller must hold l.mu.
+// cutAll cuts and returns the calls for which the function why returns an error. The caller must hold l.mu.
 func (l *Lease) cutAll(why func(*call) error) []*call {
 	var gone []*call
 	for _, calls := range l.calls {
@@ -186,7 +193,7 @@ func (l *Lease) lapse() []*call {
 	return l.cutAll(whyOver)
 }
 
-// extend makes the lease valid for span, counted from the time at which its renewal was requested.
+// extend makes the lease valid for the given span, counted from the time at which its renewal was requested.
 func (l *Lease) extend(requested, span time.Duration) {
 	l.until.Store(int64(requested + span))
 	select {

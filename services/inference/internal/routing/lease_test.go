@@ -46,7 +46,7 @@ func TestLease_Valid(t *testing.T) {
 	l := New(w.now)
 	require.False(t, l.Valid())
 	l.extend(0, time.Hour)
-	require.False(t, l.Valid(), "a lease without a snapshot is not valid")
+	require.False(t, l.Valid(), "a lease without a snapshot must not be valid")
 	put(t, l, 1, "a")
 	require.True(t, l.Valid())
 	w.at.Store(int64(time.Hour) - 1)
@@ -54,7 +54,7 @@ func TestLease_Valid(t *testing.T) {
 	w.at.Store(int64(time.Hour))
 	require.False(t, l.Valid(), "the lease must end exactly after its span")
 	l.extend(time.Hour-time.Minute, time.Minute)
-	require.False(t, l.Valid(), "the span counts from the request, not from the response")
+	require.False(t, l.Valid(), "the span must count from the request, not from the response")
 }
 
 func TestReadSnapshot(t *testing.T) {
@@ -122,13 +122,13 @@ func TestRevokedTokenCutsItsCalls(t *testing.T) {
 	require.NoError(t, ctxB.Err())
 	select {
 	case <-gone[0].over:
-		require.Fail(t, "the call has not ended yet")
+		require.Fail(t, "a cut call must not count as ended before leave is called")
 	default:
 	}
 	leaveA()
 	<-gone[0].over
 	_, leave, ok := l.Enter(t.Context(), sum("a"), a)
-	require.False(t, ok, "the token was revoked after the lookup")
+	require.False(t, ok, "a token that was revoked after its lookup must be refused")
 	leave()
 	leaveB()
 	require.Error(t, ctxB.Err(), "leave must cancel the context")

@@ -35,7 +35,7 @@ func TestLease_apply_partsTakeEffectTogether(t *testing.T) {
 	require.NoError(t, err)
 	_, err = l.apply(5, &registrypeerv1.Snapshot{Continued: true, More: true, Tokens: tokens("b"), RevokedHashes: [][]byte{sum("a")}})
 	require.NoError(t, err)
-	require.True(t, l.knows("old") && l.knows("a") && !l.knows("b"), "the earlier state is served until the last part")
+	require.True(t, l.knows("old") && l.knows("a") && !l.knows("b"), "the earlier state must be served until the last part has arrived")
 	require.EqualValues(t, 1, l.Epoch())
 	old, _ := l.Token(sum("old"))
 	open, leave, ok := l.Enter(t.Context(), sum("old"), old)
@@ -48,7 +48,7 @@ func TestLease_apply_partsTakeEffectTogether(t *testing.T) {
 	require.True(t, l.knows("b") && l.knows("c") && !l.knows("old") && !l.knows("a"))
 	require.EqualValues(t, 6, l.Epoch())
 	_, ok = l.Deployment("dep_a")
-	require.False(t, ok, "the new state has no deployment")
+	require.False(t, ok, "the new state must have no deployment")
 }
 
 func TestLease_apply_changes(t *testing.T) {
@@ -93,7 +93,7 @@ func TestWatcherAcknowledgesLastPart(t *testing.T) {
 	last := renewed(8, 1, time.Hour)
 	last.Snapshot = &registrypeerv1.Snapshot{Continued: true, Tokens: tokens("b")}
 	w.replies <- last
-	require.EqualValues(t, 8, (<-w.sent).GetAckedEpoch(), "only the last part is acknowledged")
+	require.EqualValues(t, 8, (<-w.sent).GetAckedEpoch(), "only the last part must be acknowledged")
 	require.True(t, s.lease.Valid())
 	require.True(t, s.lease.knows("a") && s.lease.knows("b"))
 }

@@ -25,7 +25,7 @@ func newReleaseHarness(t *testing.T) (*harness, string) {
 	return s, filepath.Join(t.TempDir(), "replicas")
 }
 
-// run starts a watcher. stop cancels it and returns a channel that receives the result of Run.
+// run starts a watcher. The function stop cancels it and returns a channel that receives the result of Run.
 func (s *harness) run(w *Watcher) (stop func() <-chan error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.t.Context()))
 	s.t.Cleanup(cancel)
@@ -34,7 +34,7 @@ func (s *harness) run(w *Watcher) (stop func() <-chan error) {
 	return func() <-chan error { cancel(); return done }
 }
 
-// grant sends a snapshot with the token a and a lease over a new stream.
+// grant sends a lease, and a snapshot that contains the token "a", over a new stream.
 func (s *harness) grant(w *fakeStream) {
 	s.t.Helper()
 	<-w.sent

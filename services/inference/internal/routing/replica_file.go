@@ -41,7 +41,7 @@ func (r *ReplicaFile) Enter(replicaID string) (gone []string, err error) {
 	return gone, r.Keep(append(slices.Clone(gone), replicaID)...)
 }
 
-// take opens and locks the file, unless r has already done so.
+// take opens and locks the file, unless an earlier call has done so.
 func (r *ReplicaFile) take() error {
 	if r.file != nil {
 		return nil

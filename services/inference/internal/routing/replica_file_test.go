@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// replicaID returns a well-formed replica id that ends in c.
+// replicaID returns a well-formed replica id that ends with the given character.
 func replicaID(c string) string { return "rep_" + strings.Repeat("0", 26-len(c)) + c }
 
 func newReplicaFile(t *testing.T) (*ReplicaFile, string) {

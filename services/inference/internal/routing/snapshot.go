@@ -1,9 +1,9 @@
 // Package routing owns what this replica may serve: the state that the registry sends, which is valid only while the
 // replica has a lease. A lookup takes no lock and reads no database. The first state arrives in parts; afterwards the
 // registry sends only changes. A new state is acknowledged only after the tokens that it does not contain are refused
-// and their open calls have ended. A replica without contact to the registry serves
-// until its lease expires, and then refuses all calls. When a replica stops, it releases its lease last. When it
-// starts, it releases the leases of killed processes that used its folder.
+// and their open calls have ended. A replica without contact with the registry serves until its lease expires, and then
+// refuses all calls. When a replica stops, it releases its lease last. When it starts, it releases the leases of killed
+// processes that used its folder.
 package routing
 
 import (
@@ -36,6 +36,8 @@ type Revision struct {
 	Ready    bool
 	Reason   string
 	Replicas []*Replica
+	// Task and Model are what a probe of an engine requests.
+	Task, Model string
 }
 
 // Replica is one engine of a revision.
@@ -71,6 +73,16 @@ func (s *snapshot) deployment(id string) (*Deployment, bool) {
 	return d, ok
 }
 
+// each calls fn for every deployment.
+func (s *snapshot) each(fn func(*Deployment)) {
+	s.deployments.Range(func(_, found any) bool {
+		if d, ok := found.(*Deployment); ok {
+			fn(d)
+		}
+		return true
+	})
+}
+
 func (s *snapshot) token(h hash) (*Token, bool) {
 	found, ok := s.tokens.Load(h)
 	t, _ := found.(*Token)
@@ -103,7 +115,7 @@ func (s *snapshot) change(in *registrypeerv1.Snapshot) error {
 	return nil
 }
 
-// add adds tokens. deploymentID is the deployment of tokens that do not name theirs.
+// add adds tokens. A token that names no deployment belongs to the deployment with the given id.
 func (s *snapshot) add(tokens []*registrypeerv1.ServedToken, deploymentID string) error {
 	for _, t := range tokens {
 		if len(t.GetHash()) != len(hash{}) {
@@ -118,7 +130,7 @@ func readRevision(in *registrypeerv1.ServedRevision) *Revision {
 	if in == nil {
 		return nil
 	}
-	r := &Revision{ID: in.GetId(), Number: in.GetNumber(), Ready: in.GetReady(), Reason: in.GetReason()}
+	r := &Revision{ID: in.GetId(), Number: in.GetNumber(), Ready: in.GetReady(), Reason: in.GetReason(), Task: in.GetTask(), Model: in.GetModel()}
 	for _, rep := range in.GetReplicas() {
 		r.Replicas = append(r.Replicas, &Replica{
 			ID: rep.GetId(), Address: rep.GetAddress(), NodeID: rep.GetNodeId(), APIKey: secret.New(rep.GetApiKey()),

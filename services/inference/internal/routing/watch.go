@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
@@ -18,8 +19,9 @@ const (
 	renewEvery = time.Second
 	// silent is how long the registry may send nothing before the stream counts as lost.
 	silent = 10 * time.Second
-	// cutWithin is how long cut calls may take to end. The acknowledgement of a snapshot promises that they have
-	// ended.
+	// cutWithin is how long the replica waits for the calls that a snapshot cuts. If a call has not ended by then, the
+	// replica continues, but acknowledges the snapshot only when the call has ended: an acknowledgement promises that
+	// all these calls have ended.
 	cutWithin = 5 * time.Second
 )
 
@@ -43,6 +45,8 @@ type Watcher struct {
 	entered bool     // the replica file contains the replica id
 	gone    []string // predecessors whose leases are not yet released
 	warned  bool     // a failure to release them has been logged
+	acked   int64    // the last epoch that may be acknowledged
+	uncut   []*call  // calls that were cut and are still open
 }
 
 // Run receives snapshots until ctx ends, and then releases the lease. It reopens a stream that breaks; meanwhile the
@@ -77,10 +81,10 @@ type watch struct {
 	// requested maps the number of each open renewal to the time at which it was requested.
 	requested map[int64]time.Duration
 	number    int64
-	heard     time.Duration // the value of mono when the registry's last message arrived
+	heard     time.Duration // when the registry's last message arrived, by the lease's clock
 }
 
-// once opens one stream and handles its messages until it breaks. served reports whether a message arrived.
+// once opens one stream and handles its messages until it breaks. The result served reports whether a message arrived.
 func (w *Watcher) once(ctx context.Context) (served bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -145,11 +149,28 @@ func (s *watch) renew() error {
 }
 
 func (s *watch) send(renewal int64) error {
-	err := s.stream.Send(&registrypeerv1.WatchRequest{ReplicaId: s.replica, AckedEpoch: s.Lease.Epoch(), Renewal: renewal, Parts: true})
+	err := s.stream.Send(&registrypeerv1.WatchRequest{ReplicaId: s.replica, AckedEpoch: s.ackable(), Renewal: renewal, Parts: true})
 	if err != nil {
 		return fmt.Errorf("send to the registry: %w", err)
 	}
 	return nil
+}
+
+// ackable returns the newest epoch whose cut calls have all ended. It also waits for calls that were cut by a message
+// of an earlier stream: reopening the stream must not acknowledge an epoch too early.
+func (w *Watcher) ackable() int64 {
+	w.uncut = slices.DeleteFunc(w.uncut, func(c *call) bool {
+		select {
+		case <-c.over:
+			return true
+		default:
+			return false
+		}
+	})
+	if len(w.uncut) == 0 {
+		w.acked = w.Lease.Epoch()
+	}
+	return w.acked
 }
 
 // take applies the snapshot of a message, extends the lease and acknowledges the snapshot, in this order. If more parts
@@ -161,7 +182,11 @@ func (s *watch) take(ctx context.Context, in *registrypeerv1.WatchResponse) erro
 		if err != nil || in.GetSnapshot().GetMore() {
 			return err
 		}
-		if err := s.await(ctx, gone); err != nil {
+		s.uncut = append(s.uncut, gone...)
+		if err := s.await(ctx, gone); errors.Is(err, errUncut) {
+			s.Log.WarnContext(ctx, "calls that were cut are still open; the snapshot is acknowledged when they have ended",
+				"calls", len(gone), "epoch", in.GetEpoch())
+		} else if err != nil {
 			return err
 		}
 	}

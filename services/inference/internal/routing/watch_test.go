@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// fakeStream is a stream whose server is the test.
+// fakeStream is a stream on which the test sends the registry's messages.
 type fakeStream struct {
 	grpc.ClientStream
 
@@ -59,7 +59,7 @@ type source struct {
 	registrypeerv1.SnapshotServiceClient
 
 	streams chan *fakeStream
-	// released receives the replica ids of each release request; release supplies the response.
+	// released receives the replica ids of each release request; the channel release supplies the response.
 	released chan []string
 	release  chan error
 	refuse   atomic.Bool
@@ -173,7 +173,7 @@ func TestWatcherStream(t *testing.T) {
 	s.clock.Advance(renewEvery)
 	require.Equal(t, int64(2), (<-w.sent).GetRenewal())
 	require.True(t, s.lease.Valid())
-	require.Equal(t, int64(10*time.Second), s.lease.until.Load(), "the lease counts from the request")
+	require.Equal(t, int64(10*time.Second), s.lease.until.Load(), "the lease must count from the request")
 
 	w.replies <- renewed(3, 99, time.Hour) // an unknown renewal
 	w.replies <- renewed(4, 2, time.Hour)  // for a snapshot that has not arrived yet
@@ -259,10 +259,26 @@ func TestStuckCallPreventsAcknowledgement(t *testing.T) {
 	tok, _ := s.lease.Token(sum("a"))
 	ctx, leave, ok := s.lease.Enter(t.Context(), sum("a"), tok)
 	require.True(t, ok)
-	defer leave()
 	w.replies <- snapshotAt(2)
 	<-ctx.Done()
 	require.NoError(t, s.clock.Await(t.Context(), 2))
-	s.clock.Advance(cutWithin) // the ticker of the renewals fires too, but the watcher is waiting for the call
-	<-w.ctx.Done()
+	s.clock.Advance(cutWithin)
+	require.EqualValues(t, 1, (<-w.sent).GetAckedEpoch(), "epoch 2 must not be acknowledged while the call is open")
+	w.replies <- renewed(2, 1, time.Hour)
+	close(w.dead)
+	w = s.next()
+	require.EqualValues(t, 1, (<-w.sent).GetAckedEpoch(), "a new stream must not acknowledge epoch 2 while the call is open")
+	w.replies <- snapshotAt(2)
+	require.NoError(t, s.clock.Await(t.Context(), 2))
+	s.clock.Advance(cutWithin)
+	require.EqualValues(t, 1, (<-w.sent).GetAckedEpoch(), "receiving the complete state again must not acknowledge epoch 2 while the call is open")
+	leave()
+	w.replies <- snapshotAt(2)
+	acked := (<-w.sent).GetAckedEpoch()
+	for range 2 { // renewals that were requested before the call ended
+		if acked == 1 {
+			acked = (<-w.sent).GetAckedEpoch()
+		}
+	}
+	require.EqualValues(t, 2, acked)
 }

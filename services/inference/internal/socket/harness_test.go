@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// TestMain lets all tests run at once, because they only wait: for two seconds each, in which a session waits for the
-// close frame of the other side.
+// TestMain lets all tests run at once, because each spends about two seconds waiting for a session to close its
+// connections.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "64"); err != nil {
@@ -119,7 +119,7 @@ func (r *harness) send(to io.Writer, b []byte) {
 	require.NoError(r.t, err)
 }
 
-// requireBytes requires that the next bytes are want.
+// requireBytes requires that the next bytes are the wanted ones.
 func (r *harness) requireBytes(from io.Reader, want []byte) {
 	r.t.Helper()
 	got := make([]byte, len(want))
@@ -128,8 +128,8 @@ func (r *harness) requireBytes(from io.Reader, want []byte) {
 	require.Equal(r.t, want, got)
 }
 
-// requireClose requires a close frame with this code and a reason that contains words, and then the end of the
-// connection.
+// requireClose requires a close frame with the given code and a reason that contains the given words, and then the end
+// of the connection.
 func (r *harness) requireClose(from *bufio.Reader, masked bool, code uint16, words string) {
 	r.t.Helper()
 	h, err := readHead(from)

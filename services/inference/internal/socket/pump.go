@@ -106,7 +106,7 @@ func (p *pump) frame(h *head) error {
 	return nil
 }
 
-// some reads the available part of a payload, at most left bytes.
+// some reads the part of a payload that has arrived. It reads at most the given rest of the payload.
 func (p *pump) some(buf []byte, left int64) (int, error) {
 	if left == 0 {
 		return 0, nil

@@ -11,9 +11,7 @@ import (
 const (
 	codeGoing    = 1001
 	codeProtocol = 1002
-	codePolicy   = 1008
 	codeTooBig   = 1009
-	codeLater    = 1013
 	codeGateway  = 1014
 )
 

@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// Side is the connection of one side. In may hold bytes that were already read from Conn.
+// Side is the connection of one side. The reader In may hold bytes that were already read from Conn.
 type Side struct {
 	Conn net.Conn
 	In   *bufio.Reader
@@ -33,12 +33,12 @@ type Session struct {
 	HasExtensions bool
 	// MaxMessage is the maximum size of a message over all its frames, in bytes.
 	MaxMessage int64
-	// Idle is how long both sides may be silent.
+	// Idle is how long the session continues while neither side sends anything.
 	Idle  time.Duration
 	Clock clock.Clock
 	// Draining is closed when the server begins to drain. The session then ends as soon as it is quiet.
 	Draining <-chan struct{}
-	// CloseReason returns the code and reason of the close frame that is sent when the context ends; it may be nil.
+	// CloseReason returns the code and reason of the close frame that is sent when the context ends. It is optional.
 	CloseReason func(cause error) (code uint16, why string)
 
 	last    atomic.Int64 // when the last bytes arrived, in Unix nanoseconds of Clock
@@ -188,7 +188,7 @@ func (s *Session) ended(up, down *way) (End, word, bool) {
 	return "", word{}, false
 }
 
-// fate returns how a session ends if one direction failed. closing means that a close frame was relayed.
+// fate returns how a session ends if one direction failed. The parameter closing is true if a close frame was relayed.
 func fate(w *way, fromCaller, closing bool) (End, word) {
 	if v := violated(w.err); v != nil {
 		if fromCaller {

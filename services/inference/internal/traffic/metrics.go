@@ -10,9 +10,9 @@ import (
 )
 
 // CallMetrics holds the counters of inference.
-type CallMetrics struct{ calls, rejected, spilled, dropped metric.Int64Counter }
+type CallMetrics struct{ calls, rejected, spilled, dropped, probes, replaced metric.Int64Counter }
 
-// NewCallMetrics registers the counters; meters may be nil.
+// NewCallMetrics registers the counters. The meter provider may be nil.
 func NewCallMetrics(meters metric.MeterProvider) (*CallMetrics, error) {
 	if meters == nil {
 		meters = noop.NewMeterProvider()
@@ -25,8 +25,10 @@ func NewCallMetrics(meters metric.MeterProvider) (*CallMetrics, error) {
 	}{
 		{&t.calls, "inference_calls_total", "calls that reached an engine or tried to reach one, by outcome"},
 		{&t.rejected, "inference_rejected_total", "calls refused before they reached an engine, by reason"},
-		{&t.spilled, "traffic_spilled_total", "calls written to disk before they are stored in the table"},
+		{&t.spilled, "traffic_spilled_total", "calls written to disk until they can be stored in the table"},
 		{&t.dropped, "traffic_dropped_total", "calls missing from the record because they could not be stored"},
+		{&t.probes, "inference_engine_probes_total", "probes of engines from which calls got no byte, by result"},
+		{&t.replaced, "inference_engines_replaced_total", "engines that were replaced because they hung"},
 	} {
 		var err error
 		if *c.to, err = m.Int64Counter(c.name, metric.WithDescription(c.text)); err != nil {
@@ -45,6 +47,14 @@ func (t *CallMetrics) Call(ctx context.Context, outcome string) {
 func (t *CallMetrics) Rejected(ctx context.Context, reason string) {
 	t.rejected.Add(ctx, 1, metric.WithAttributes(attribute.String("reason", reason)))
 }
+
+// Probed counts a probe of an engine by its result.
+func (t *CallMetrics) Probed(ctx context.Context, result string) {
+	t.probes.Add(ctx, 1, metric.WithAttributes(attribute.String("result", result)))
+}
+
+// Replaced counts the replacement of an engine that hung.
+func (t *CallMetrics) Replaced(ctx context.Context) { t.replaced.Add(ctx, 1) }
 
 // Spilled counts calls that were written to disk.
 func (t *CallMetrics) Spilled(ctx context.Context, calls int) { t.spilled.Add(ctx, int64(calls)) }

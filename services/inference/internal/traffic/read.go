@@ -48,8 +48,8 @@ func (f Filter) args(deployment string, more ...any) []any {
 	return append([]any{deployment, f.Token, f.Outcome, least, most, f.From, f.To, f.Revision, f.MinLatency}, more...)
 }
 
-// List returns a page of a deployment's calls, newest first. If more follow, it returns one call more than the page
-// has.
+// List returns a page of a deployment's calls, newest first. If more calls follow, it returns one call more than the
+// page size.
 func (s *Store) List(ctx context.Context, deployment string, f Filter, p request.Page) ([]*Call, error) {
 	rows, err := s.Pool.Query(ctx, `SELECT `+strings.Join(columns(), ", ")+where+` ORDER BY at DESC, request_id DESC LIMIT $10 OFFSET $11`,
 		f.args(deployment, p.FetchLimit(), p.Offset)...)
@@ -98,21 +98,71 @@ const series = `SELECT date_bin(make_interval(secs => $10), at, $6), count(*), c
 	count(*) FILTER (WHERE outcome = 'client_closed'), coalesce(sum(prompt_tokens), 0), coalesce(sum(completion_tokens), 0),
 	coalesce(sum(request_bytes), 0)::bigint, coalesce(sum(response_bytes), 0)::bigint,
 	percentile_cont(0.5) WITHIN GROUP (ORDER BY ttft_ms), percentile_cont(0.95) WITHIN GROUP (ORDER BY ttft_ms),
-	percentile_cont(0.5) WITHIN GROUP (ORDER BY duration_ms), percentile_cont(0.95) WITHIN GROUP (ORDER BY duration_ms)` + where + `
-	GROUP BY 1 ORDER BY 1`
+	percentile_cont(0.5) WITHIN GROUP (ORDER BY duration_ms), percentile_cont(0.95) WITHIN GROUP (ORDER BY duration_ms)
+	FROM (SELECT *` + where + ` LIMIT $11::bigint + 1) AS selected GROUP BY 1 ORDER BY 1`
 
-// Series returns the time steps from f.From to f.To that have calls, oldest first.
+// maxExact is the maximum number of calls in a series whose steps are not whole minutes.
+const maxExact = 200_000
+
+// Series returns the time steps from f.From to f.To that have calls, oldest first. It also filters by f.Token and
+// f.Revision. If the step is a whole number of minutes, it is computed from rollups: its percentiles have a relative
+// error of at most percentileError, and f.From and f.To must be whole minutes (whole hours if the step is a whole
+// number of hours). Any other step is exact, and Series returns an error if the range has more than maxExact calls.
 func (s *Store) Series(ctx context.Context, deployment string, f Filter, step time.Duration) ([]Point, error) {
-	rows, err := s.Pool.Query(ctx, series, f.args(deployment, step.Seconds())...)
+	width := resolution(step)
+	if width == 0 {
+		most := int64(maxExact)
+		return s.exactSeries(ctx, deployment, f, step, &most)
+	}
+	old, f, err := s.beforeRollups(ctx, deployment, f, step)
+	if err != nil || !f.From.Before(*f.To) {
+		return old, err
+	}
+	points, err := s.rolledSeries(ctx, deployment, f, step, width)
+	return append(old, points...), err
+}
+
+// beforeRollups returns the steps of calls that are older than the rollups, and the filter without their range.
+// Such calls exist only in an installation that was upgraded from a version without rollups, until retention deletes
+// them.
+func (s *Store) beforeRollups(ctx context.Context, deployment string, f Filter, step time.Duration) ([]Point, Filter, error) {
+	var since time.Time
+	if err := s.Pool.QueryRow(ctx, `SELECT since FROM call_rollup_since`).Scan(&since); err != nil {
+		return nil, f, fmt.Errorf("read when the rollups of calls begin: %w", err)
+	}
+	if !f.From.Before(since) {
+		return nil, f, nil
+	}
+	steps := (since.Sub(*f.From) + step - 1) / step
+	begin, old := f.From.Add(steps*step), f
+	if begin.Before(*f.To) {
+		old.To = &begin
+	}
+	f.From = &begin
+	points, err := s.exactSeries(ctx, deployment, old, step, nil)
+	return points, f, err
+}
+
+// exactSeries computes a series from the calls themselves. It reads at most the given number of them, and returns an
+// error if there are more.
+func (s *Store) exactSeries(ctx context.Context, deployment string, f Filter, step time.Duration, most *int64) ([]Point, error) {
+	rows, err := s.Pool.Query(ctx, series, f.args(deployment, step.Seconds(), most)...)
 	if err != nil {
 		return nil, fmt.Errorf("read the series of calls: %w", err)
 	}
+	var calls int64
 	points, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (p Point, err error) {
-		return p, row.Scan(&p.At, &p.Calls, &p.OK, &p.ClientClosed, &p.PromptTokens, &p.CompletionTokens, &p.RequestBytes,
+		err = row.Scan(&p.At, &p.Calls, &p.OK, &p.ClientClosed, &p.PromptTokens, &p.CompletionTokens, &p.RequestBytes,
 			&p.ResponseBytes, &p.TTFT50, &p.TTFT95, &p.Duration50, &p.Duration95)
+		calls += p.Calls
+		return p, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the series of calls: %w", err)
+	}
+	if most != nil && calls > *most {
+		return nil, fault.InvalidFields(fault.At(fault.TypeValue,
+			fmt.Sprintf("step_s should be a multiple of 60, because the range has more than %d calls", *most), "step_s"))
 	}
 	return points, nil
 }

@@ -18,7 +18,7 @@ const (
 	ringSize = 16384
 	// putTimeout is how long the database may take for a batch before it counts as unavailable.
 	putTimeout = 2 * time.Second
-	// replayTimeout is the same limit for a segment, which can be larger than a batch.
+	// replayTimeout is how long the database may take for a segment, which can be larger than a batch.
 	replayTimeout = 20 * time.Second
 	// replayEvery is how often spilled segments are replayed.
 	replayEvery = 2 * time.Second
@@ -117,7 +117,7 @@ func (r *Recorder) gather(ctx context.Context, first *Call) []*Call {
 	return batch
 }
 
-// take adds the calls in the ring to batch without blocking. Nothing else may read the ring at the same time.
+// take adds the calls in the ring to the batch without blocking. Nothing else may read the ring at the same time.
 func (r *Recorder) take(batch []*Call) []*Call {
 	for len(batch) < batchMax && len(r.ring) > 0 {
 		batch = append(batch, <-r.ring)
@@ -151,15 +151,16 @@ func (r *Recorder) put(ctx context.Context, batch []*Call) {
 	if err != nil {
 		r.away = true
 		r.log.WarnContext(ctx, "database unavailable; calls are written to disk", "error", err, "calls", len(batch))
-		// Use the same name and a separate segment, because the database may have stored the batch although Put
-		// failed.
+		// Keep the name of the batch and write a separate segment, because the database may have stored the batch
+		// although Put failed.
 		r.spill(ctx, name, batch, false)
 		return
 	}
 	r.stored(ctx, name, refused)
 }
 
-// stored reports the calls of a stored batch that were refused, and remembers the name of the batch for forget.
+// stored reports the calls of a stored batch that were refused, and remembers the name of the batch for the method
+// forget.
 func (r *Recorder) stored(ctx context.Context, name string, refused int) {
 	if refused > 0 {
 		r.count.Dropped(ctx, refused)
@@ -188,7 +189,7 @@ func (r *Recorder) forget(ctx context.Context) {
 	r.done = r.done[:0]
 }
 
-// spill writes calls to disk: to the open segment if join is set, otherwise to a separate segment with that name.
+// spill writes calls to disk: to the open segment if join is set, otherwise to a separate segment with the given name.
 func (r *Recorder) spill(ctx context.Context, name string, batch []*Call, join bool) {
 	write := r.spool.Write
 	if join {
@@ -236,7 +237,7 @@ func (r *Recorder) replayOne(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	// Remove the file before the name. In the other order, a crash in between would store the calls twice.
+	// Remove the file before the name. In the opposite order, a crash in between would store the calls twice.
 	if err := r.spool.Remove(name); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	inferencev1 "github.com/signalbox-dev/signalbox/gen/signalbox/inference/v1"
@@ -29,10 +30,36 @@ type Server struct {
 	// Stored returns the owner of a deployment from the registry, even if the deployment is deleted.
 	Stored func(ctx context.Context, deploymentID string) (Owner, error)
 	Clock  clock.Clock
+	Reads  *Reads
 }
 
-// seen returns an error unless the caller may see the deployment, or could see it before it was deleted. A hidden
-// deployment is reported as missing, and takes as long: the registry is called for both.
+// Reads limits how many requests may read recorded calls at the same time. Each of them can read many rows. Further
+// requests wait without a connection to the database, so that the recorder always gets a connection.
+type Reads struct{ slots *semaphore.Weighted }
+
+const (
+	// maxReads is less than half of the database connections of a service.
+	maxReads = 3
+	// readWait is how long a request waits for its turn.
+	readWait = 10 * time.Second
+)
+
+// NewReads returns a Reads with no request in progress.
+func NewReads() *Reads { return &Reads{slots: semaphore.NewWeighted(maxReads)} }
+
+func (r *Reads) do(ctx context.Context, read func() error) error {
+	wait, cancel := context.WithTimeout(ctx, readWait)
+	defer cancel()
+	if r.slots.Acquire(wait, 1) != nil {
+		return fault.New(fault.Unavailable, "traffic_busy", "too many requests read recorded calls; repeat the request later")
+	}
+	defer r.slots.Release(1)
+	return read()
+}
+
+// seen returns an error unless the caller may see the deployment, or could see it before it was deleted. A deployment
+// that the caller may not see is reported as missing. The registry is called in both cases, so that the response time
+// does not show whether the deployment exists.
 func (s *Server) seen(ctx context.Context, deploymentID string) error {
 	if err := request.ID(id.Deployment, "deployment_id", deploymentID); err != nil {
 		return err
@@ -60,10 +87,14 @@ func (s *Server) ListTraffic(ctx context.Context, in *inferencev1.ListTrafficReq
 	if err := s.seen(ctx, in.GetDeploymentId()); err != nil {
 		return nil, err
 	}
-	rows, err := s.Store.List(ctx, in.GetDeploymentId(), Filter{
-		Token: in.GetToken(), Outcome: in.GetOutcome(), Status: in.GetStatus(), From: request.TimeOf(in.GetFrom()), To: request.TimeOf(in.GetTo()),
-		Revision: in.Revision, MinLatency: in.MinLatencyMs,
-	}, p)
+	var rows []*Call
+	err = s.Reads.do(ctx, func() (err error) {
+		rows, err = s.Store.List(ctx, in.GetDeploymentId(), Filter{
+			Token: in.GetToken(), Outcome: in.GetOutcome(), Status: in.GetStatus(), From: request.TimeOf(in.GetFrom()), To: request.TimeOf(in.GetTo()),
+			Revision: in.Revision, MinLatency: in.MinLatencyMs,
+		}, p)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +137,11 @@ func (s *Server) GetMetrics(ctx context.Context, in *inferencev1.GetMetricsReque
 	if err := s.seen(ctx, in.GetDeploymentId()); err != nil {
 		return nil, err
 	}
-	points, err := s.Store.Series(ctx, in.GetDeploymentId(), Filter{Token: in.GetToken(), From: &from, To: &to, Revision: in.Revision}, step)
+	var points []Point
+	err = s.Reads.do(ctx, func() (err error) {
+		points, err = s.Store.Series(ctx, in.GetDeploymentId(), Filter{Token: in.GetToken(), From: &from, To: &to, Revision: in.Revision}, step)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +154,8 @@ func (s *Server) GetMetrics(ctx context.Context, in *inferencev1.GetMetricsReque
 	return out, nil
 }
 
-// span returns the time range of the requested series and its step.
+// span returns the time range of the requested series and its step. The range is widened to the resolution of the step,
+// and may therefore have one step more than seriesSteps.
 func (s *Server) span(in *inferencev1.GetMetricsRequest) (from, to time.Time, step time.Duration, err error) {
 	to, step = s.Clock.Now(), seriesStep
 	if in.GetTo() != nil {
@@ -141,6 +177,7 @@ func (s *Server) span(in *inferencev1.GetMetricsRequest) (from, to time.Time, st
 	case span > seriesSteps*step:
 		err = bad("step_s", fmt.Sprintf("step_s should make at most %d steps between from and to", seriesSteps))
 	}
+	from, to = widen(from, to, resolution(step))
 	return from, to, step, err
 }
 

@@ -22,8 +22,8 @@ const segmentMax = 4 << 20
 const suffix = ".jsonl"
 
 // Spool stores calls on the local disk while the database is unavailable. It writes segments of JSON lines. Each
-// segment is a batch with its own name. A segment that is read must not grow. Segments therefore closes the segment
-// that is open in this process, and only one process may use a folder.
+// segment is a batch with its own name. A segment that is read must not grow. The method Segments therefore closes the
+// segment that is open in this process, and only one process may use a folder.
 type Spool struct {
 	dir string
 	ids *id.Source
@@ -33,7 +33,7 @@ type Spool struct {
 	size int64
 }
 
-// NewSpool returns a spool in dir and creates the folder if it is missing.
+// NewSpool returns a spool in the given folder and creates the folder if it is missing.
 func NewSpool(dir string, ids *id.Source) (*Spool, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the spool folder: %w", err)

@@ -30,7 +30,7 @@ func TestSegments(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, unread)
 	require.Equal(t, want[:2], got)
-	require.Error(t, s.Write(first, want), "a name can be used only once")
+	require.Error(t, s.Write(first, want), "writing a second segment with the same name must fail")
 	require.NoError(t, s.Remove(first))
 	require.Error(t, s.Remove(first))
 	_, _, err = s.Read(first)

@@ -17,7 +17,7 @@ import (
 // Store reads and writes the table of calls.
 type Store struct{ Pool *pgxpool.Pool }
 
-// columns returns the columns of a call, in the order of values and targets.
+// columns returns the columns of a call, in the order of the elements that the methods values and targets return.
 func columns() []string {
 	return []string{
 		"request_id", "at", "deployment_id", "revision_id", "revision_number", "token_id", "token_name", "replica_id", "method",
@@ -125,11 +125,11 @@ func (s *Store) Forget(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// BatchAge is how long the names of batches are kept. Killed processes left these names, and the segments were replayed
-// long ago.
+// BatchAge is the age at which the name of a batch is deleted. A name of this age was left by a process that was
+// killed, and its segment was replayed long ago.
 const BatchAge = 90 * 24 * time.Hour
 
-// DeleteBatches deletes at most limit names of batches that were stored before the given time.
+// DeleteBatches deletes the names of batches that were stored before the given time, up to the given limit.
 func (s *Store) DeleteBatches(ctx context.Context, before time.Time, limit int) (int64, error) {
 	tag, err := s.Pool.Exec(ctx, `DELETE FROM batch WHERE name IN (
 		SELECT name FROM batch WHERE stored_at < $1 LIMIT $2 FOR UPDATE SKIP LOCKED)`, before, limit)
@@ -139,8 +139,8 @@ func (s *Store) DeleteBatches(ctx context.Context, before time.Time, limit int) 
 	return tag.RowsAffected(), nil
 }
 
-// DropDays deletes the calls of whole days (UTC) that ended before the given time, one partition for each day: the
-// oldest ones first, at most limit. It returns the number of days. If the table stays locked, it returns an error.
+// DropDays deletes the calls of whole days (UTC) that ended before the given time. It drops one partition per day,
+// oldest first, up to the given limit, and returns their number. If the table stays locked, it returns an error.
 func (s *Store) DropDays(ctx context.Context, before time.Time, limit int) (int64, error) {
 	var days int64
 	if err := s.Pool.QueryRow(ctx, `SELECT drop_call_partitions($1, $2)`, before, min(limit, dropDays)).Scan(&days); err != nil {

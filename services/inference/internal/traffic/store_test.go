@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-func testStore(t *testing.T) (*Store, *pgtest.DB) {
+func testStore(t testing.TB) (*Store, *pgtest.DB) {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
@@ -156,17 +156,17 @@ func TestStore_DropDays(t *testing.T) {
 		_, err := s.Put(t.Context(), fmt.Sprint("day", day), testCalls(2, today.AddDate(0, 0, -day).Add(time.Hour)))
 		require.NoError(t, err)
 	}
-	// Calls of the ninth and tenth day before today are younger than before, or share a day with one that is.
+	// The calls of today and of the two days before it are kept; those of the other nine days are deleted.
 	before := today.AddDate(0, 0, -2).Add(time.Hour)
 	n, err := s.DropDays(t.Context(), before, 1000)
 	require.NoError(t, err)
-	require.Equal(t, int64(dropDays), n, "one step drops a bounded number of partitions")
+	require.Equal(t, int64(dropDays), n, "one call must drop at most dropDays partitions")
 	require.Equal(t, 8, count(t, s, "call"))
 	n, err = s.DropDays(t.Context(), before, 1000)
 	require.NoError(t, err)
 	require.Equal(t, int64(1), n)
 	require.Zero(t, count(t, s, "call WHERE at < '"+today.AddDate(0, 0, -2).Format(time.RFC3339)+"'"))
-	require.Equal(t, 6, count(t, s, "call"), "the day that contains the given time is kept")
+	require.Equal(t, 6, count(t, s, "call"), "the day that contains the given time must be kept")
 	n, err = s.DropDays(t.Context(), before, 1000)
 	require.NoError(t, err)
 	require.Zero(t, n)
@@ -177,7 +177,7 @@ func TestStore_DropDays(t *testing.T) {
 	_, err = reader.Exec(t.Context(), `SELECT count(*) FROM call`)
 	require.NoError(t, err)
 	_, err = s.DropDays(t.Context(), today, 1000)
-	require.ErrorContains(t, err, "lock timeout", "a long reader does not make all writers wait")
+	require.ErrorContains(t, err, "lock timeout", "the drop must give up, so that a long read does not make all writers wait")
 	require.NoError(t, reader.Rollback(t.Context()))
 	n, err = s.DropDays(t.Context(), today, 1000)
 	require.NoError(t, err)
@@ -263,6 +263,6 @@ func TestStore_List_filters(t *testing.T) {
 	require.Len(t, points, 2)
 	require.True(t, points[0].At.Equal(*at(0)) && points[1].At.Equal(*at(2)))
 	require.Equal(t, []int64{2, 2, 2, 1}, []int64{points[0].Calls, points[0].OK, points[1].Calls, points[1].OK})
-	require.InDelta(t, 250, *points[1].Duration50, 0.001)
+	require.InEpsilon(t, 250, *points[1].Duration50, percentileError)
 	require.Nil(t, points[0].TTFT50, "a step without values must have no percentile")
 }

@@ -14,7 +14,7 @@ import "time"
 const (
 	OK           = "ok"
 	ClientClosed = "client_closed"
-	// EngineError is the outcome if the engine responds with a status from 400 up, or not validly.
+	// EngineError is the outcome if the engine responds with a status of 400 or more, or with an invalid response.
 	EngineError = "engine_error"
 	Unreachable = "engine_unreachable"
 	Timeout     = "engine_timeout"
@@ -66,5 +66,5 @@ type Call struct {
 	// Frame counts of a WebSocket; nil for other calls.
 	RequestFrames  *int64   `json:"request_frames,omitempty"`
 	ResponseFrames *int64   `json:"response_frames,omitempty"`
-	_              struct{} // fields are set by name
+	_              struct{} // forces literals to name their fields
 }

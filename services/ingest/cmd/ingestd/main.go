@@ -12,13 +12,14 @@ import (
 
 func main() {
 	cfg := &ingest.Config{}
-	boot.Main(boot.Spec{Name: ingest.Name, Config: cfg, Migrations: ingest.Migrations, Build: func(ctx context.Context, p *boot.Process) ([]process.Worker, error) {
+	boot.Main(boot.Spec{Name: ingest.Name, Config: cfg, Migrations: ingest.Migrations, TakesRequests: true, Build: func(ctx context.Context, p *boot.Process) ([]process.Worker, error) {
 		c, err := p.DialAll(p.Closers, "auth", "jobs")
 		if err != nil {
 			return nil, err
 		}
 		svc, err := ingest.New(ctx, *cfg, ingest.Deps{
 			Pool: p.Pool, Runs: jobspeerv1.NewRunPeerServiceClient(c["jobs"]), Blobs: p.Blobs, Clock: p.Clock, IDs: p.IDs, Log: p.Log,
+			Meter: p.Obs.Meter,
 		})
 		if err != nil {
 			return nil, err

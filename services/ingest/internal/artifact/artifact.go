@@ -27,6 +27,19 @@ type Artifact struct {
 	Size         int64  `db:"size_bytes"`
 	SHA256       string // empty for a path on a host
 	CreatedAt    time.Time
+	// Withheld means that a protected run registered the artifact. Users do not see its location or its digest.
+	Withheld bool
+}
+
+// Shown returns the path that users see.
+func (a *Artifact) Shown() string {
+	switch {
+	case !a.Withheld:
+		return a.Path
+	case a.Step == nil:
+		return a.Kind
+	}
+	return a.Kind + "-" + strconv.FormatInt(*a.Step, 10)
 }
 
 // URI returns the location of the bytes, or "" if the platform does not have them.
@@ -98,18 +111,32 @@ type Blobs interface {
 	SignPut(ctx context.Context, key string, o blob.SignOptions) (blob.Signed, error)
 }
 
-// Registrar checks artifacts before they are registered.
-type Registrar struct{ Blobs Blobs }
+// Holder protects objects from deletion while no artifact refers to them yet. *Holds implements it.
+type Holder interface {
+	Extend(ctx context.Context, key string) (held bool, err error)
+	Hold(ctx context.Context, runID, key string, size int64) error
+}
 
-// URL returns a signed request with which the client uploads the object that u describes.
+// Registrar checks artifacts before they are registered.
+type Registrar struct {
+	Blobs Blobs
+	Holds Holder
+}
+
+// URL returns a signed request with which the client uploads the object that u describes. If the upload would exceed
+// what the run may upload, URL returns a Refused fault.
 func (r *Registrar) URL(ctx context.Context, u *Upload) (blob.Signed, error) {
-	return r.Blobs.SignPut(ctx, u.Key(), blob.SignOptions{Size: u.Size, SHA256: u.SHA256})
+	signed, err := r.Blobs.SignPut(ctx, u.Key(), blob.SignOptions{Size: u.Size, SHA256: u.SHA256})
+	if err != nil {
+		return blob.Signed{}, err
+	}
+	return signed, r.Holds.Hold(ctx, u.RunID, u.Key(), u.Size)
 }
 
 // Inspect returns the artifact that a report describes, without an id. The path in the report must name an object that
 // the run uploaded; the size and the digest of the object are read from the store. If the run does not execute in a
-// container, the path may also be a path on the host, which is only recorded. A report that fails the checks is a
-// Refused fault.
+// container, the path may also be a path on the host, which is only recorded. If the report fails a check, Inspect
+// returns a Refused fault and does not change the database.
 func (r *Registrar) Inspect(ctx context.Context, p *report.Artifact, container bool) (*Artifact, error) {
 	a := &Artifact{RunID: p.RunID, Kind: p.Kind, Format: p.Format, Step: p.Step, Path: p.Path}
 	if p.Size != nil {
@@ -127,12 +154,13 @@ func (r *Registrar) Inspect(ctx context.Context, p *report.Artifact, container b
 	if !own || len(part) != 4 || part[1] != p.Kind {
 		return nil, refused("path", "artifact: path is not an object that this run uploaded as %s", p.Kind)
 	}
-	info, err := r.Blobs.Stat(ctx, key)
-	if fault.Is(err, fault.Absent) {
-		return nil, refused("not_uploaded", "artifact: path names an object that was not uploaded; upload it first")
-	}
+	held, err := r.Holds.Extend(ctx, key)
 	if err != nil {
-		return nil, fmt.Errorf("read the size of the uploaded object: %w", err)
+		return nil, err
+	}
+	info, err := r.stat(ctx, key)
+	if err != nil {
+		return nil, err
 	}
 	if info.SHA256 != part[2] {
 		return nil, refused("digest_mismatch", "artifact: the object's SHA-256 differs from the one given to artifact/upload-url")
@@ -140,8 +168,27 @@ func (r *Registrar) Inspect(ctx context.Context, p *report.Artifact, container b
 	if p.Size != nil && *p.Size != info.Size {
 		return nil, refused("size_mismatch", "artifact: the object has %d bytes, but size_bytes is %d", info.Size, *p.Size)
 	}
+	if err := r.Holds.Hold(ctx, p.RunID, key, info.Size); err != nil {
+		return nil, err
+	}
+	if !held { // without an earlier hold, the object may have been deleted before the new one began
+		if _, err := r.stat(ctx, key); err != nil {
+			return nil, err
+		}
+	}
 	a.Size, a.SHA256 = info.Size, info.SHA256
 	return a, nil
+}
+
+func (r *Registrar) stat(ctx context.Context, key string) (blob.Info, error) {
+	info, err := r.Blobs.Stat(ctx, key)
+	if fault.Is(err, fault.Absent) {
+		return info, refused("not_uploaded", "artifact: path names an object that was not uploaded; upload it first")
+	}
+	if err != nil {
+		return info, fmt.Errorf("read the size of the uploaded object: %w", err)
+	}
+	return info, nil
 }
 
 // local checks a path on a host. The path is only recorded; the platform never reads the file.

@@ -43,11 +43,11 @@ func (o objects) SignPut(context.Context, string, blob.SignOptions) (blob.Signed
 	return blob.Signed{}, errors.New("unexpected call of SignPut")
 }
 
-func TestInspect(t *testing.T) {
+func TestRegistrar_Inspect_ownUploadsOnly(t *testing.T) {
 	t.Parallel()
 	good := "runs/run_1/1/checkpoint/" + sum + "/m.tar"
 	swapped := "runs/run_1/2/checkpoint/" + sum + "/m.tar"
-	r := &Registrar{Blobs: objects{good: {Size: 4, SHA256: sum}, swapped: {Size: 4, SHA256: strings.Repeat("0", 64)}}}
+	r := &Registrar{Holds: &heldKeys{}, Blobs: objects{good: {Size: 4, SHA256: sum}, swapped: {Size: 4, SHA256: strings.Repeat("0", 64)}}}
 	size := int64(4)
 	a, err := r.Inspect(t.Context(), &report.Artifact{RunID: "run_1", Kind: "checkpoint", Path: blob.URI(good), Size: &size}, true)
 	require.NoError(t, err)

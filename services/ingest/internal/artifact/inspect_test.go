@@ -26,6 +26,7 @@ type watched struct {
 	objects
 
 	keys   []string
+	held   heldKeys
 	signed []blob.SignOptions
 	fails  error
 }
@@ -46,7 +47,7 @@ func (w *watched) SignPut(_ context.Context, key string, o blob.SignOptions) (bl
 func TestRegistrar_Inspect_foreignKeyNeverReachesStore(t *testing.T) {
 	t.Parallel()
 	w := &watched{objects: objects{}}
-	r := &Registrar{Blobs: w}
+	r := &Registrar{Blobs: w, Holds: &w.held}
 	own := "runs/run_1/1/checkpoint/" + sum + "/m"
 	for _, path := range []string{
 		blob.URI("runs/run_2/1/checkpoint/" + sum + "/m"), blob.URI("runs/run_1x/1/checkpoint/" + sum + "/m"), blob.URI("runs/run_1/../run_2/checkpoint/" + sum + "/m"),
@@ -64,7 +65,7 @@ func TestRegistrar_Inspect_foreignKeyNeverReachesStore(t *testing.T) {
 
 func TestRegistrar_Inspect_hostPathIsOnlyRecorded(t *testing.T) {
 	t.Parallel()
-	r := &Registrar{Blobs: &watched{fails: errors.New("unexpected call of the store")}}
+	r := &Registrar{Holds: &heldKeys{}, Blobs: &watched{fails: errors.New("unexpected call of the store")}}
 	for path, ok := range map[string]bool{
 		"/data/out/m": true, "out/m": true, "m": true, "a..b/..c/d..": true, "./m": true, "": true,
 		"..": false, "../m": false, "a/../m": false, "a/..": false, `a\..\m`: false, `..\m`: false, "/../m": false,
@@ -86,7 +87,7 @@ func TestRegistrar_Inspect_takesSizeAndDigestFromStore(t *testing.T) {
 	t.Parallel()
 	key := "runs/run_1/3/hf_export/" + sum + "/m.tar"
 	w := &watched{objects: objects{key: {Size: 7, SHA256: sum}}}
-	r := &Registrar{Blobs: w}
+	r := &Registrar{Blobs: w, Holds: &w.held}
 	inspect := func(size *int64) (*Artifact, error) {
 		return r.Inspect(t.Context(), &report.Artifact{RunID: "run_1", Kind: "hf_export", Path: blob.URI(key), Size: size}, true)
 	}
@@ -101,19 +102,20 @@ func TestRegistrar_Inspect_takesSizeAndDigestFromStore(t *testing.T) {
 	require.Contains(t, fault.From(err).Text(), "has 7 bytes, but size_bytes is 8")
 	w.fails = fault.New(fault.Dependency, "", "away")
 	_, err = inspect(nil)
-	require.True(t, fault.Is(err, fault.Dependency), "an unavailable store is not a refusal: %v", err)
+	require.True(t, fault.Is(err, fault.Dependency), "an unavailable store must not be reported as a refusal: %v", err)
 }
 
 func TestRegistrar_URL_bindsSizeAndDigest(t *testing.T) {
 	t.Parallel()
 	w := &watched{}
 	u := &Upload{RunID: "run_1", Attempt: 2, Kind: "checkpoint", Path: "x/m.gguf", Size: 9, SHA256: sum}
-	signed, err := (&Registrar{Blobs: w}).URL(t.Context(), u)
+	signed, err := (&Registrar{Blobs: w, Holds: &w.held}).URL(t.Context(), u)
 	require.NoError(t, err)
 	require.Equal(t, "runs/run_1/2/checkpoint/"+sum+"/m.gguf", signed.URL)
 	require.Equal(t, []blob.SignOptions{{Size: 9, SHA256: sum}}, w.signed)
+	require.Equal(t, heldKeys{signed.URL}, w.held, "the object is held until it is registered")
 	w.fails = fault.New(fault.TooLarge, "", "too large")
-	_, err = (&Registrar{Blobs: w}).URL(t.Context(), u)
+	_, err = (&Registrar{Blobs: w, Holds: &w.held}).URL(t.Context(), u)
 	require.True(t, fault.Is(err, fault.TooLarge), "%v", err)
 }
 

@@ -13,17 +13,18 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
 )
 
-const columns = `id, run_id, attempt, kind, format, step, path, size_bytes, coalesce(sha256, '') AS sha256, created_at`
+const columns = `id, run_id, attempt, kind, format, step, path, size_bytes, coalesce(sha256, '') AS sha256, created_at, withheld`
 
 // Write registers an artifact under a new id. If the run already has an artifact with the same kind, path and step,
 // Write leaves that artifact unchanged.
 func Write(a *Artifact, newID string) groupcommit.Write {
 	return func(ctx context.Context, tx pgx.Tx, _ *pgx.Batch, r *groupcommit.Run) error {
-		_, err := tx.Exec(ctx, `INSERT INTO artifact (id, run_id, attempt, kind, format, step, path, size_bytes, sha256, created_at)
-			VALUES (@id, @run_id, @attempt, @kind, @format, @step, @path, @size_bytes, nullif(@sha256, ''), @created_at)
+		_, err := tx.Exec(ctx, `INSERT INTO artifact (id, run_id, attempt, kind, format, step, path, size_bytes, sha256, created_at,
+				withheld)
+			VALUES (@id, @run_id, @attempt, @kind, @format, @step, @path, @size_bytes, nullif(@sha256, ''), @created_at, @withheld)
 			ON CONFLICT (run_id, kind, path, step) DO NOTHING`, pgx.StrictNamedArgs{
 			"id": newID, "run_id": r.ID, "attempt": r.Attempt, "kind": a.Kind, "format": a.Format, "step": a.Step, "path": a.Path,
-			"size_bytes": a.Size, "sha256": a.SHA256, "created_at": r.Now,
+			"size_bytes": a.Size, "sha256": a.SHA256, "created_at": r.Now, "withheld": a.Withheld,
 		})
 		if err != nil {
 			return fmt.Errorf("register an artifact: %w", err)
@@ -35,8 +36,8 @@ func Write(a *Artifact, newID string) groupcommit.Write {
 // Store reads artifacts.
 type Store struct{ Pool pg.Querier }
 
-// Find returns the registered artifact that has the run, kind, path and step of a, or an Absent fault if no artifact
-// has them.
+// Find returns the registered artifact with the same run, kind, path and step as the given one, or an Absent fault if
+// there is none.
 func (s *Store) Find(ctx context.Context, a *Artifact) (*Artifact, error) {
 	return s.one(ctx, a.Path, ` WHERE run_id = $1 AND kind = $2 AND path = $3 AND step IS NOT DISTINCT FROM $4`,
 		a.RunID, a.Kind, a.Path, a.Step)

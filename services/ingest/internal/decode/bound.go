@@ -9,8 +9,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Text reads a name: a string of low to high characters without NUL and without unpaired surrogates. A text column of
-// Postgres cannot contain a NUL. Different names whose surrogates are replaced would become the same name.
+// Text reads a name. A name has at least low and at most high characters, and neither NUL nor unpaired surrogates. A
+// text column of Postgres cannot contain a NUL. If unpaired surrogates were replaced, different names could become the
+// same name.
 func (r *Reader) Text(low, high int) string {
 	before := len(r.faults)
 	s := r.Bounded(low, high)
@@ -31,7 +32,7 @@ const (
 
 func holdsNUL(s string) bool { return strings.IndexByte(s, 0) >= 0 }
 
-// Bounded reads content: a string of low to high characters, which may contain NUL.
+// Bounded reads a string of at least low and at most high characters, which may contain NUL.
 func (r *Reader) Bounded(low, high int) string {
 	before := len(r.faults)
 	s := r.String()
@@ -75,8 +76,9 @@ func (r *Reader) Enum(words ...string) string {
 	return ""
 }
 
-// List reads an array as Array does. If the array has more than most items, List skips the rest and adds a fault.
-func (r *Reader) List(most int, each func(i int)) {
+// List reads an array as Array does. If the array has more items than the given maximum, List skips the rest and adds a
+// fault.
+func (r *Reader) List(most int, visit func(i int)) {
 	long := false
 	r.Array(func(i int) {
 		if i >= most {
@@ -84,7 +86,7 @@ func (r *Reader) List(most int, each func(i int)) {
 			r.Skip()
 			return
 		}
-		each(i)
+		visit(i)
 	})
 	if long {
 		r.limit(fault.TypeLong, "max_length", "List should have at most %d items", most)
@@ -119,9 +121,10 @@ func Optional[T any](r *Reader, read func() T) *T {
 	return &v
 }
 
-// Entries reads an object and calls each to read the value of each valid name. A valid name has low to high characters
-// and neither NUL nor unpaired surrogates. An invalid name is a fault, and so are more than most names; their values are skipped.
-func (r *Reader) Entries(most, low, high int, each func(name string)) {
+// Entries reads an object. It calls visit for every valid name (see Text); visit must read the value of the name.
+// Entries adds a fault for each invalid name, and one fault if there are more names than the given maximum. It skips
+// the values of invalid and surplus names.
+func (r *Reader) Entries(most, low, high int, visit func(name string)) {
 	count := 0
 	r.Map(func(name string) {
 		count++
@@ -142,7 +145,7 @@ func (r *Reader) Entries(most, low, high int, each func(name string)) {
 			r.Wrong(fault.TypeValue, "Name "+notUnpaired)
 			r.Skip()
 		default:
-			each(name)
+			visit(name)
 		}
 	})
 	if count > most {

@@ -27,7 +27,25 @@ type Columns struct {
 // Len returns the number of points.
 func (c *Columns) Len() int { return len(c.Key) }
 
-// Reset removes the points but not the allocated memory.
+// Keep removes every point for whose key the given function returns false.
+func (c *Columns) Keep(keep func(key string) bool) {
+	n := 0
+	allowed, names, ids := make([]bool, len(c.Names)), c.Names[:0:0], make([]uint32, len(c.Names))
+	for i, name := range c.Names {
+		if allowed[i] = keep(name); allowed[i] {
+			ids[i], names = uint32(len(names)), append(names, name)
+		}
+	}
+	for i, key := range c.Key {
+		if allowed[key] {
+			c.Key[n], c.Step[n], c.Value[n], c.Micros[n] = ids[key], c.Step[i], c.Value[i], c.Micros[i]
+			n++
+		}
+	}
+	c.Names, c.Key, c.Step, c.Value, c.Micros = names, c.Key[:n], c.Step[:n], c.Value[:n], c.Micros[:n]
+}
+
+// Reset removes the points, but keeps the allocated memory for reuse.
 func (c *Columns) Reset() {
 	c.RunID, c.Rank = "", nil
 	c.Names, c.Key, c.Step, c.Value, c.Micros = c.Names[:0], c.Key[:0], c.Step[:0], c.Value[:0], c.Micros[:0]
@@ -52,8 +70,8 @@ func (c *Columns) intern(key []byte) uint32 {
 	return i
 }
 
-// Metrics reads a metrics request into a Columns, whose previous points it removes. A scanner reads the common form
-// of a body without an allocation per point. A Reader reads every other body from its beginning, so results and
+// Metrics replaces the points in the given Columns by those of a metrics request. A scanner reads the common form of a
+// body without an allocation per point. For any other body, a Reader starts again at the beginning, so results and
 // faults do not depend on the scanner.
 func Metrics(data []byte, into *Columns) error {
 	into.Reset()

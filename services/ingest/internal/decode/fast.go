@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// scanner reads the common form of a metrics request. Its methods return false at everything else, for example at a
+// scanner reads the common form of a metrics request. Its methods return false for all other input, for example a
 // syntax error, an escape, a duplicate name, the name rank, a time that is not in UTC, NaN or a number out of range. A
 // Reader then reads the body instead.
 type scanner struct {
@@ -50,7 +50,7 @@ func (s *scanner) space() {
 	}
 }
 
-// is skips white space and reads the byte c if it comes next. It reports whether it read c.
+// is skips white space and reports whether c is the next byte. If so, it reads the byte.
 func (s *scanner) is(c byte) bool {
 	s.space()
 	if s.pos < len(s.data) && s.data[s.pos] == c {
@@ -79,7 +79,7 @@ func (s *scanner) plain() ([]byte, bool) {
 	return rest[:end], true
 }
 
-func (s *scanner) object(each func(name []byte) bool) bool {
+func (s *scanner) object(visit func(name []byte) bool) bool {
 	if !s.is('{') {
 		return false
 	}
@@ -88,7 +88,7 @@ func (s *scanner) object(each func(name []byte) bool) bool {
 			return false
 		}
 		name, ok := s.plain()
-		if !ok || !s.is(':') || !each(name) {
+		if !ok || !s.is(':') || !visit(name) {
 			return false
 		}
 	}
@@ -115,7 +115,8 @@ const (
 	sawAll = 1<<iota - 1
 )
 
-// point does not use object, because a closure per point would cost an allocation per point.
+// point reads one point. It does not call the method object, because a closure per point would cost an allocation per
+// point.
 func (s *scanner) point(into *Columns) bool {
 	var (
 		seen, bit uint8

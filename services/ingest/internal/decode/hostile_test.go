@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
 )
 
-// read calls value on a Reader of body and returns the faults.
+// read calls the given function on a Reader of the body and returns the faults.
 func read(t *testing.T, body string, value func(r *decode.Reader)) []string {
 	t.Helper()
 	err := decode.Body([]byte(body), value)

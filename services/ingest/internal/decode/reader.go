@@ -1,5 +1,5 @@
 // Package decode reads the request bodies of training code in one pass. It rejects unknown and duplicate names, names
-// that differ in case, wrong types, data after the value and invalid UTF-8. Each fault has the path of its field. All
+// in a different case, wrong types, data after the value and invalid UTF-8. Each fault has the path of its field. All
 // faults of a body, 50 at most, are reported together, but a syntax error is reported alone. A value is never converted
 // to another type; only NaN and the infinities may be strings.
 package decode
@@ -57,8 +57,8 @@ func Body(data []byte, read func(r *Reader)) error {
 	return nil
 }
 
-// Wrong adds a fault at the current path, extended by below. It does nothing if there are already maxFaults faults or
-// after a syntax error.
+// Wrong adds a fault at the current path, to which it appends the elements of below. It does nothing after a syntax
+// error or if there are already maxFaults faults.
 func (r *Reader) Wrong(typ, msg string, below ...any) {
 	if len(r.faults) < maxFaults && !r.broken {
 		r.faults = append(r.faults, fault.At(typ, msg, append(append([]any{}, r.path...), below...)...))
@@ -132,9 +132,9 @@ func (r *Reader) Object(fields Fields, required ...string) {
 	}
 }
 
-// Map reads an object and calls each for every name, except duplicates. each must read the value of the name. Map
-// returns false if the next value is not an object or has a syntax error.
-func (r *Reader) Map(each func(name string)) bool {
+// Map reads an object. It calls visit for every name except duplicates; visit must read the value of the
+// name. Map returns false if the next value is not an object or has a syntax error.
+func (r *Reader) Map(visit func(name string)) bool {
 	if r.peek() != '{' {
 		r.mistyped(fault.TypeDictType, "Input should be an object")
 		return false
@@ -153,7 +153,7 @@ func (r *Reader) Map(each func(name string)) bool {
 		if !ok || !r.expect(':') {
 			return false
 		}
-		r.field(names, name, each)
+		r.field(names, name, visit)
 		if r.broken {
 			return false
 		}
@@ -162,9 +162,9 @@ func (r *Reader) Map(each func(name string)) bool {
 	return true
 }
 
-// field calls each to read the value of one name of an object. A duplicate name is a fault, and its value is skipped.
-// More than maxNames names in all open objects end the reading.
-func (r *Reader) field(names map[string]bool, name string, each func(name string)) {
+// field calls visit to read the value of one name of an object. A duplicate name is a fault, and its value is skipped.
+// Reading ends if all open objects together have more than maxNames names.
+func (r *Reader) field(names map[string]bool, name string, visit func(name string)) {
 	if r.names == maxNames {
 		r.limit(fault.TypeLong, "max_length", "Objects should have at most %d names together", maxNames)
 		r.broken = true
@@ -177,7 +177,7 @@ func (r *Reader) field(names map[string]bool, name string, each func(name string
 	} else {
 		names[name] = true
 		r.names++
-		each(name)
+		visit(name)
 	}
 	r.path = r.path[:len(r.path)-1]
 }
@@ -195,9 +195,9 @@ func clip(name string) string {
 // TypeDuplicate is the fault type of a duplicate name.
 const TypeDuplicate = "duplicate_key"
 
-// Array reads an array and calls each with the index of every item. each must read the item. Array returns false if the
-// next value is not an array or has a syntax error.
-func (r *Reader) Array(each func(i int)) bool {
+// Array reads an array. It calls visit with the index of every item; visit must read the item. Array returns
+// false if the next value is not an array or has a syntax error.
+func (r *Reader) Array(visit func(i int)) bool {
 	if r.peek() != '[' {
 		r.mistyped(fault.TypeListType, "Input should be a list")
 		return false
@@ -211,7 +211,7 @@ func (r *Reader) Array(each func(i int)) bool {
 			return false
 		}
 		r.path = append(r.path, i)
-		each(i)
+		visit(i)
 		r.path = r.path[:len(r.path)-1]
 		if r.broken {
 			return false

@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// literal reads word if it comes next, and reports whether it read word.
+// literal reads the given word if it comes next, and reports whether it did.
 func (r *Reader) literal(word string) bool {
 	r.peek()
 	if r.broken || !bytes.HasPrefix(r.data[r.pos:], []byte(word)) {

@@ -51,7 +51,7 @@ func Compare(ours, theirs []Rollout, seed string) *Comparison {
 	return c
 }
 
-// A bootstrap draws leastDraws to mostDraws samples. Within these bounds, it draws at most mostDrawnOf values for all
+// A bootstrap draws leastDraws to mostDraws samples. Within these bounds, it draws at most mostDrawnOf values in all
 // samples together.
 const (
 	mostDraws   = 10_000

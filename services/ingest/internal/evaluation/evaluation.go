@@ -4,17 +4,16 @@
 // same statistics. The formulas are as follows.
 //
 // An evaluation is a sample of tasks, so every mean is a mean over tasks: the mean of the tasks' means, where a task's
-// mean is that of its scored rollouts. The standard error is the standard deviation of the tasks' means divided by the
-// square root of the number of tasks. If all tasks have the same number of rollouts, this is the error clustered by
+// mean is the mean of its scored rollouts. The standard error is the standard deviation of the tasks' means divided by
+// the square root of the number of tasks. If all tasks have the same number of rollouts, this is the error clustered by
 // task (Liang and Zeger 1986; Miller 2024, "Adding Error Bars to Evals", section 2.2). The 95 % interval for n tasks
 // uses Student's t with n - 1 degrees of freedom. The interval of pass@k is clipped to the range from 0 to 1.
 //
-// For a task with n scored rollouts and c passed ones, pass@k is 1 - C(n-c, k)/C(n, k) (Chen et al. 2021,
-// "Evaluating Large Language Models Trained on Code", equation 1). Tasks with fewer than k scored rollouts are
-// excluded. Percentiles are interpolated linearly between ranks (Hyndman and Fan's type 7, numpy's default). Histogram
-// bins are those of numpy.histogram. A comparison pairs the tasks that have scored rollouts in both runs. Its interval
-// is the percentile bootstrap over tasks (Efron and Tibshirani 1993, chapter 13), with a seed made from the ids of the
-// two runs.
+// If c of the n scored rollouts of a task passed, pass@k is 1 - C(n-c, k)/C(n, k) (Chen et al. 2021, "Evaluating Large
+// Language Models Trained on Code", equation 1). Tasks with fewer than k scored rollouts are excluded. Percentiles are
+// interpolated linearly between ranks (Hyndman and Fan's type 7, numpy's default). Histogram bins are those of
+// numpy.histogram. A comparison pairs the tasks that have scored rollouts in both runs. Its interval is the percentile
+// bootstrap over tasks (Efron and Tibshirani 1993, chapter 13), with a seed made from the ids of the two runs.
 //
 // The package also owns validation rounds, whose chunks may arrive in any order and more than once, and benchmark
 // scores. A later score never replaces an earlier one.
@@ -52,7 +51,7 @@ type Rollout struct {
 	At                             time.Time
 }
 
-// passReward is the lowest reward that solves a task, unless the run reported another threshold.
+// passReward is the lowest reward at which a rollout solves its task, unless the run reported another threshold.
 const passReward = 1.0
 
 // passes reports whether a scored rollout solved its task.
@@ -220,8 +219,8 @@ func (u *Usage) add(r *Rollout) {
 	}
 }
 
-// powers returns the values of k for which pass@k is computed: the powers of two below most, and most itself. most is
-// the number of rollouts per task.
+// powers returns the values of k for which pass@k is computed. For n rollouts per task, these are the powers of two
+// below n, and n itself.
 func powers(most int) []int {
 	var ks []int
 	for k := 1; k < most; k *= 2 {

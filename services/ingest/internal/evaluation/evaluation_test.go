@@ -35,7 +35,7 @@ func TestHead_Summarise_meanIsOverTasks(t *testing.T) {
 	s := h.Summarise([]Rollout{scored("a", 0, 0), scored("a", 1, 0), scored("a", 2, 0), scored("b", 0, 1)})
 	require.InDelta(t, 0.5, s.Reward.Value, 0, "the mean is over tasks, not over rollouts")
 	require.InDelta(t, 0.25, s.Rewards.Mean, 0)
-	require.Equal(t, 1, s.TasksCompleted, "b has one of three rollouts")
+	require.Equal(t, 1, s.TasksCompleted, "task b is not completed: it has one of three rollouts")
 }
 
 func TestHead_passes_reportedOrFromReward(t *testing.T) {

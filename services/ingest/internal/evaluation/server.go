@@ -76,8 +76,8 @@ func (s *Server) assemble(
 	return out, err
 }
 
-// compare compares a run with a baseline. Both must have reported the same taskset digest, because rewards of different
-// tasks cannot be compared.
+// compare compares a run with a baseline. Both runs must have reported the same taskset digest, because rewards of
+// different tasks cannot be compared.
 func (s *Server) compare(ctx context.Context, runID, baseline string, head *Head, ours []Rollout) (*ingestv1.EvaluationComparison, error) {
 	other, err := s.Store.Head(ctx, baseline)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// mean returns the mean of values and adds them in their order. stat.Mean adds them in an order that depends on their
-// memory address, so that equal slices may have different means. Compare needs equal means, which it counts as ties.
+// mean returns the mean of values, which it adds in the order of the slice. stat.Mean adds them in an order that
+// depends on their memory address, so equal slices may get different means. Compare counts equal means as ties.
 func mean(values []float64) float64 {
 	sum := 0.0
 	for _, v := range values {
@@ -18,7 +18,7 @@ func mean(values []float64) float64 {
 	return sum / float64(len(values))
 }
 
-// meanOf returns the mean of values, one per task, with its standard error and interval. It returns nil if values is
+// meanOf returns the mean of one value per task, with its standard error and interval. It returns nil if values is
 // empty.
 func meanOf(values []float64) *Mean {
 	n := float64(len(values))
@@ -37,7 +37,7 @@ func meanOf(values []float64) *Mean {
 // confidence is the upper quantile of a 95 % interval.
 const confidence = 0.975
 
-// chance returns pass@k of one task with n rollouts and c passed ones.
+// chance returns pass@k of one task if c of its n rollouts passed.
 func chance(n, c, k int) float64 {
 	if n-c < k {
 		return 1
@@ -80,9 +80,9 @@ func distribution(values []float64) *Distribution {
 	return d
 }
 
-// quantile returns the q-quantile of sorted, which must not be empty. It interpolates linearly between the two nearest
-// ranks: type 7 of Hyndman and Fan 1996, "Sample Quantiles in Statistical Packages", which is numpy's default.
-// stat.Quantile has types 1 and 4 only.
+// quantile returns the q-quantile of a sorted slice, which must not be empty. It interpolates linearly between the two
+// nearest ranks: type 7 of Hyndman and Fan 1996, "Sample Quantiles in Statistical Packages", which is numpy's default.
+// stat.Quantile offers only types 1 and 4.
 func quantile(sorted []float64, q float64) float64 {
 	at := q * float64(len(sorted)-1)
 	low := int(math.Floor(at))
@@ -119,7 +119,8 @@ func histogram(sorted []float64) []Bin {
 	return out
 }
 
-// studentT returns the quantile at confidence of Student's t distribution with the given degrees of freedom.
+// studentT returns the upper end of the two-sided 95 % interval of Student's t distribution with the given degrees of
+// freedom.
 func studentT(freedom float64) float64 {
 	return distuv.StudentsT{Sigma: 1, Nu: freedom}.Quantile(confidence)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The expected values are from printed tables of Student's t, two-sided 95 %.
+// The expected values are the two-sided 95 % values of printed tables of Student's t.
 func TestStudentT_matchesTables(t *testing.T) {
 	t.Parallel()
 	for freedom, want := range map[float64]float64{
@@ -57,8 +57,8 @@ func TestChance_workedExamples(t *testing.T) {
 	}
 }
 
-// TestChance_equalsShareOfDraws draws k of n rollouts in all possible ways. c of the n rollouts have passed. The
-// share of draws that contain a passed rollout must equal chance.
+// TestChance_equalsShareOfDraws draws k of n rollouts in all possible ways. The first c of the n rollouts passed. The
+// share of draws that contain a passed rollout must equal the result of chance.
 func TestChance_equalsShareOfDraws(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 8; n++ {

@@ -22,7 +22,8 @@ const maxRollouts = 100_000
 
 // Write stores the evaluation and the rollouts of a benchmark payload. A reported value replaces the value of an
 // earlier payload, and a rollout replaces the earlier rollout with the same task and number. A run evaluates only one
-// benchmark: Write refuses a payload with another name, and rollouts with which the run would have more than maxRollouts.
+// benchmark: Write refuses a payload with another name, and a payload with which the run would have more than
+// maxRollouts rollouts.
 func Write(b *report.Benchmark) groupcommit.Write {
 	return func(ctx context.Context, tx pgx.Tx, _ *pgx.Batch, r *groupcommit.Run) error {
 		if b.Evaluation == nil && b.Rollouts == nil {
@@ -44,7 +45,7 @@ func Write(b *report.Benchmark) groupcommit.Write {
 	}
 }
 
-// countWith returns the number of the run's rollouts after the given ones are stored. It refuses too many.
+// countWith returns the number of the run's rollouts after the given ones are stored. It refuses more than maxRollouts.
 func countWith(ctx context.Context, tx pgx.Tx, rollouts []report.Rollout, r *groupcommit.Run) (*int32, error) {
 	if len(rollouts) == 0 {
 		return r.Rollouts, nil
@@ -70,7 +71,7 @@ func countWith(ctx context.Context, tx pgx.Tx, rollouts []report.Rollout, r *gro
 	return &total, nil
 }
 
-// head returns the head of the run's evaluation after that of a payload is merged into it. It refuses a payload of
+// head returns the head of the run's evaluation, with the head of a payload merged into it. It refuses a payload of
 // another benchmark.
 func head(ctx context.Context, tx pgx.Tx, b *report.Benchmark, r *groupcommit.Run) (string, error) {
 	var h Head

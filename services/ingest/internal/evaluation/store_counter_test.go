@@ -17,7 +17,7 @@ import (
 // commit stores the writes of run_1 with a committer, which loads and stores the run's counters.
 func (b *harness) commit(write groupcommit.Write) error {
 	b.t.Helper()
-	c := groupcommit.New(b.pool, clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)), func([]string) {})
+	c := groupcommit.New(b.pool, clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)), &groupcommit.Quota{}, func([]string) {})
 	ctx, stop := context.WithCancel(context.WithoutCancel(b.t.Context()))
 	done := make(chan struct{})
 	go func() { defer close(done); _ = c.Run(ctx) }()
@@ -26,7 +26,7 @@ func (b *harness) commit(write groupcommit.Write) error {
 	return err
 }
 
-// insertRun stores the row of run_1 with the given counters, which are SQL.
+// insertRun stores the row of run_1 with the given counters, which are SQL expressions.
 func (b *harness) insertRun(scores, rollouts string) {
 	b.t.Helper()
 	_, err := b.pool.Exec(b.t.Context(), `DELETE FROM run`)
@@ -62,7 +62,7 @@ func TestWrite_countsRowsOfRun(t *testing.T) {
 	b.insertRun("DEFAULT", "DEFAULT")
 	require.NoError(t, b.commit(score(1)))
 	require.NoError(t, b.commit(groupcommit.All(score(2), Write(tries("a", "b")))))
-	require.NoError(t, b.commit(Write(tries("b", "c"))), "b is replaced")
+	require.NoError(t, b.commit(Write(tries("b", "c"))), "the rollout of task b is replaced")
 	require.NoError(t, b.commit(Write(tries())))
 	require.Equal(t, [2]int{2, 3}, b.counters())
 	var rows [2]int
@@ -72,10 +72,10 @@ func TestWrite_countsRowsOfRun(t *testing.T) {
 	other.Name = "another"
 	err := b.commit(groupcommit.All(score(3), Write(other)))
 	require.True(t, fault.HasCode(err, "evaluation") && fault.Is(err, fault.Conflict), "%v", err)
-	require.Equal(t, [2]int{2, 3}, b.counters(), "a refused report counts nothing")
+	require.Equal(t, [2]int{2, 3}, b.counters(), "a refused report does not change the counters")
 	b.insertRun("NULL", "NULL")
 	require.NoError(t, b.commit(Write(tries("d"))))
-	require.Equal(t, [2]int{-1, 4}, b.counters(), "the rows of a run that is older than its counters are counted")
+	require.Equal(t, [2]int{-1, 4}, b.counters(), "the rows are counted if the run is older than its counters")
 	require.NoError(t, b.commit(score(4)))
 	require.Equal(t, [2]int{3, 4}, b.counters())
 }

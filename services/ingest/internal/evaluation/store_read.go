@@ -69,3 +69,66 @@ func (s *Store) collect(ctx context.Context, sql string, args ...any) ([]Rollout
 	}
 	return all, nil
 }
+
+// maxRound is the maximum number of samples of a round that are searched for prompts.
+const maxRound = 200
+
+// Prompt is the prompt of a sample: the digest of its JSON.
+type Prompt struct {
+	Digest  [32]byte
+	attempt int32
+	step    int64
+	chunk   int32
+	index   int32
+}
+
+// Prompts returns the prompts of the first samples of a round, in their order, each once. If step is nil, the round is
+// the last one of the run.
+func (s *ValidationStore) Prompts(ctx context.Context, runID string, step *int64) ([]Prompt, error) {
+	var attempt int32
+	var at int64
+	err := s.Pool.QueryRow(ctx, `SELECT v.step, v.attempt`+visible+` AND ($2::bigint IS NULL OR v.step = $2)
+		ORDER BY v.step DESC LIMIT 1`, runID, step).Scan(&at, &attempt)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find a validation round: %w", err)
+	}
+	rows, err := s.Pool.Query(ctx, `SELECT sha256(convert_to(user_text, 'UTF8')), chunk_index, index FROM sample
+		WHERE run_id = $1 AND attempt = $2 AND step = $3 AND user_text IS NOT NULL ORDER BY chunk_index, index LIMIT $4`, runID, attempt, at, maxRound)
+	if err != nil {
+		return nil, fmt.Errorf("list the prompts of a round: %w", err)
+	}
+	var found []Prompt
+	seen := map[[32]byte]bool{}
+	var digest []byte
+	p := Prompt{attempt: attempt, step: at}
+	_, err = pgx.ForEachRow(rows, []any{&digest, &p.chunk, &p.index}, func() error {
+		if copy(p.Digest[:], digest); !seen[p.Digest] {
+			found = append(found, p)
+			seen[p.Digest] = true
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the prompts of a round: %w", err)
+	}
+	return found, nil
+}
+
+// Sample returns the sample of a prompt. Its texts are the first characters of their JSON, at most most; env and extra are
+// left out.
+func (s *ValidationStore) Sample(ctx context.Context, runID string, p Prompt, most int) (*Sample, error) {
+	out := &Sample{Step: p.step}
+	err := s.Pool.QueryRow(ctx, `SELECT left(user_text, $6), left(assistant, $6), reward FROM sample
+		WHERE run_id = $1 AND attempt = $2 AND step = $3 AND chunk_index = $4 AND index = $5`,
+		runID, p.attempt, p.step, p.chunk, p.index, most).Scan(&out.User, &out.Assistant, &out.Reward)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil //nolint:nilnil // nil means that the sample was replaced meanwhile
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read a sample: %w", err)
+	}
+	return out, nil
+}

@@ -17,8 +17,7 @@ import (
 // maxScores is the maximum number of scores per run.
 const maxScores = 100_000
 
-// WriteScore stores the score of a benchmark payload, if the payload has a score. It refuses a score if the run already
-// has maxScores scores.
+// WriteScore stores the score of a benchmark payload, if it has one. A run with maxScores scores gets no further one.
 func WriteScore(b *report.Benchmark, newID string) groupcommit.Write {
 	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
 		s := b.Score
@@ -45,8 +44,9 @@ func WriteScore(b *report.Benchmark, newID string) groupcommit.Write {
 	}
 }
 
-// counted returns the counter of a run's rows. If the run is older than its counter, it counts the rows with sql. Rows
-// that the group has queued are not missed, because the first of them sets the counter.
+// counted returns the number of a run's rows, normally the value of counter. If counter is nil, because the run is
+// older than the counter, counted executes sql to count the rows. The count misses no row that the group has queued,
+// because the first queued row sets the counter.
 func counted(ctx context.Context, tx pgx.Tx, counter *int32, sql, runID string) (n int32, err error) {
 	if counter != nil {
 		return *counter, nil

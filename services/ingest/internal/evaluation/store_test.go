@@ -54,7 +54,7 @@ func (b *harness) group(attempt int32, writes ...groupcommit.Write) error {
 	return err
 }
 
-// chunk returns the write of one chunk of a round. The chunk has one sample per user text.
+// chunk returns the write of one chunk of a round. The chunk has one sample for each element of users.
 func chunk(step int64, index, total int32, users ...string) groupcommit.Write {
 	v := &report.Validation{RunID: "run_1", Step: step, Chunk: index, Total: total}
 	for _, u := range users {
@@ -72,7 +72,7 @@ func (b *harness) rounds(p request.Page) ([]Round, bool) {
 
 func (b *harness) users(step *int64, p request.Page) (users []string, more bool) {
 	b.t.Helper()
-	samples, more, err := (&ValidationStore{Pool: b.pool}).Samples(b.t.Context(), "run_1", step, p)
+	samples, more, err := (&ValidationStore{Pool: b.pool}).Samples(b.t.Context(), "run_1", &SampleQuery{Step: step}, p)
 	require.NoError(b.t, err)
 	for i, s := range samples {
 		require.EqualValues(b.t, p.Offset+i, s.Index)
@@ -158,9 +158,9 @@ func TestValidationStore_Samples_verbatim(t *testing.T) {
 	reward := -1e300
 	in := report.Sample{User: []byte(`"\u0000"`), Assistant: []byte(`[1, 2]`), Extra: []byte(`{"k": null}`), Reward: &reward}
 	require.NoError(t, b.group(1, WriteValidation(&report.Validation{RunID: "run_1", Step: 7, Total: 1, Samples: []report.Sample{in, {}}})))
-	got, _, err := (&ValidationStore{Pool: b.pool}).Samples(t.Context(), "run_1", nil, all())
+	got, _, err := (&ValidationStore{Pool: b.pool}).Samples(t.Context(), "run_1", &SampleQuery{}, all())
 	require.NoError(t, err)
 	require.Equal(t, []Sample{
-		{Step: 7, User: in.User, Assistant: in.Assistant, Extra: in.Extra, Reward: &reward}, {Step: 7, Index: 1},
+		{Step: 7, User: in.User, Assistant: in.Assistant, Extra: in.Extra, Reward: &reward, Prompt: promptOf(in.User)}, {Step: 7, Index: 1},
 	}, got)
 }

@@ -2,8 +2,9 @@ package evaluation
 
 import (
 	"context"
-	"errors"
+	"crypto/sha256"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -29,20 +30,22 @@ func WriteValidation(v *report.Validation) groupcommit.Write {
 		if tag.RowsAffected() == 0 {
 			return otherTotal(ctx, tx, v, r)
 		}
-		batch.Queue(`INSERT INTO validation_chunk (run_id, attempt, step, chunk_index, samples) VALUES ($1, $2, $3, $4, $5)
-			ON CONFLICT (run_id, attempt, step, chunk_index) DO UPDATE SET samples = $5`, r.ID, r.Attempt, v.Step, v.Chunk, len(v.Samples))
+		rewarded, sum := rewards(v.Samples)
+		batch.Queue(`INSERT INTO validation_chunk (run_id, attempt, step, chunk_index, samples, rewarded, reward_sum)
+			VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (run_id, attempt, step, chunk_index)
+			DO UPDATE SET samples = $5, rewarded = $6, reward_sum = $7`, r.ID, r.Attempt, v.Step, v.Chunk, len(v.Samples), rewarded, sum)
 		batch.Queue(`DELETE FROM sample WHERE run_id = $1 AND attempt = $2 AND step = $3 AND chunk_index = $4`,
 			r.ID, r.Attempt, v.Step, v.Chunk)
 		for i, s := range v.Samples {
-			batch.Queue(`INSERT INTO sample (run_id, attempt, step, chunk_index, index, user_text, assistant, env, reward, extra)
-				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`, r.ID, r.Attempt, v.Step, v.Chunk, i,
-				text(s.User), text(s.Assistant), text(s.Env), s.Reward, text(s.Extra))
+			batch.Queue(`INSERT INTO sample (run_id, attempt, step, chunk_index, index, user_text, assistant, env, reward, extra, prompt)
+				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`, r.ID, r.Attempt, v.Step, v.Chunk, i,
+				text(s.User), text(s.Assistant), text(s.Env), s.Reward, text(s.Extra), promptOf(s.User))
 		}
 		return nil
 	}
 }
 
-// otherTotal refuses a chunk whose round has another number of chunks than the chunk states.
+// otherTotal returns the refusal of a chunk whose total differs from the total of its round.
 func otherTotal(ctx context.Context, tx pgx.Tx, v *report.Validation, r *groupcommit.Run) error {
 	var total int32
 	err := tx.QueryRow(ctx, `SELECT total_chunks FROM validation_round WHERE run_id = $1 AND attempt = $2 AND step = $3`,
@@ -52,6 +55,28 @@ func otherTotal(ctx context.Context, tx pgx.Tx, v *report.Validation, r *groupco
 	}
 	return groupcommit.Refuse(fault.New(fault.Conflict, "total_chunks",
 		"validation: the round of step %d has %d chunks, not %d", v.Step, total, v.Total))
+}
+
+// rewards returns the number of finite rewards of the samples and their sum.
+func rewards(samples []report.Sample) (n int, sum float64) {
+	for _, s := range samples {
+		if s.Reward != nil && !math.IsNaN(*s.Reward) && !math.IsInf(*s.Reward, 0) {
+			n++
+			sum += *s.Reward
+		}
+	}
+	return n, sum
+}
+
+// promptLength is the length in bytes of the digest of a prompt.
+const promptLength = 16
+
+func promptOf(user []byte) []byte {
+	if user == nil {
+		return nil
+	}
+	sum := sha256.Sum256(user)
+	return sum[:promptLength]
 }
 
 func text(raw []byte) *string {
@@ -69,6 +94,7 @@ type Round struct {
 	AvgReward, Accuracy    *float64
 	Samples, Chunks, Total int32
 	At                     time.Time
+	MeanReward             *float64
 }
 
 // Sample is one conversation of a round. Index is its position in the round, from 0. User, Assistant, Env and Extra are
@@ -78,6 +104,7 @@ type Sample struct {
 	Index                       int32
 	User, Assistant, Env, Extra []byte
 	Reward                      *float64
+	Prompt                      []byte // a digest of User, or nil
 }
 
 // ValidationStore reads rounds and their samples.
@@ -91,13 +118,15 @@ const visible = ` FROM validation_round v WHERE v.run_id = $1 AND NOT EXISTS (SE
 func (s *ValidationStore) Rounds(ctx context.Context, runID string, p request.Page) ([]Round, bool, error) {
 	rows, err := s.Pool.Query(ctx, `SELECT v.step, v.attempt, v.avg_reward, v.accuracy, v.total_chunks, v.created_at,
 			(SELECT count(*) FROM validation_chunk c WHERE c.run_id = $1 AND c.attempt = v.attempt AND c.step = v.step),
-			(SELECT coalesce(sum(c.samples), 0) FROM validation_chunk c WHERE c.run_id = $1 AND c.attempt = v.attempt AND c.step = v.step)`+
+			(SELECT coalesce(sum(c.samples), 0) FROM validation_chunk c WHERE c.run_id = $1 AND c.attempt = v.attempt AND c.step = v.step),
+			(SELECT sum(c.reward_sum) / nullif(sum(c.rewarded), 0) FROM validation_chunk c
+				WHERE c.run_id = $1 AND c.attempt = v.attempt AND c.step = v.step HAVING bool_and(c.rewarded IS NOT NULL))`+
 		visible+` ORDER BY v.step, v.attempt LIMIT $2 OFFSET $3`, runID, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, false, fmt.Errorf("list validation rounds: %w", err)
 	}
 	rounds, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r Round, err error) {
-		err = row.Scan(&r.Step, &r.Attempt, &r.AvgReward, &r.Accuracy, &r.Total, &r.At, &r.Chunks, &r.Samples)
+		err = row.Scan(&r.Step, &r.Attempt, &r.AvgReward, &r.Accuracy, &r.Total, &r.At, &r.Chunks, &r.Samples, &r.MeanReward)
 		return r, err
 	})
 	if err != nil {
@@ -105,37 +134,4 @@ func (s *ValidationStore) Rounds(ctx context.Context, runID string, p request.Pa
 	}
 	rounds, more := request.CutPage(rounds, p)
 	return rounds, more, nil
-}
-
-// Samples returns a page of a round's samples, in the order of their chunks, and whether another page follows. If step
-// is nil, the round is the last one of the run.
-func (s *ValidationStore) Samples(ctx context.Context, runID string, step *int64, p request.Page) ([]Sample, bool, error) {
-	var attempt int32
-	var at int64
-	err := s.Pool.QueryRow(ctx, `SELECT v.step, v.attempt`+visible+` AND ($2::bigint IS NULL OR v.step = $2)
-		ORDER BY v.step DESC LIMIT 1`, runID, step).Scan(&at, &attempt)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, fmt.Errorf("find a validation round: %w", err)
-	}
-	rows, err := s.Pool.Query(ctx, `SELECT user_text, assistant, env, reward, extra FROM sample
-		WHERE run_id = $1 AND attempt = $2 AND step = $3 ORDER BY chunk_index, index LIMIT $4 OFFSET $5`,
-		runID, attempt, at, p.FetchLimit(), p.Offset)
-	if err != nil {
-		return nil, false, fmt.Errorf("list samples: %w", err)
-	}
-	samples, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s Sample, err error) {
-		err = row.Scan(&s.User, &s.Assistant, &s.Env, &s.Reward, &s.Extra)
-		return s, err
-	})
-	if err != nil {
-		return nil, false, fmt.Errorf("list samples: %w", err)
-	}
-	samples, more := request.CutPage(samples, p)
-	for i := range samples {
-		samples[i].Step, samples[i].Index = at, int32(p.Offset+i)
-	}
-	return samples, more, nil
 }

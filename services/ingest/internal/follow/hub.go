@@ -2,7 +2,8 @@
 // end. The package promises that a follower receives every event once and in order, no matter how often it is woken.
 // Followers at the same position of a stream share one read per wake-up. A waiting follower gets a page with the
 // current owner of the run at least once every pollEvery. A slow follower needs no buffer: only its position is
-// stored, and it later continues to read from that position.
+// stored, and it later continues to read from that position. Wakeups tell the followers of other replicas about new
+// data.
 package follow
 
 import (
@@ -24,8 +25,8 @@ type Hub struct {
 	topics map[string]*topic
 }
 
-// topic counts the rounds of one run. A round lasts from one wake-up of the run's followers to the next. Closing next
-// wakes the followers.
+// topic counts the rounds of one run. A round lasts from one wake-up of the run's followers to the next. When the
+// channel next is closed, the followers wake.
 type topic struct {
 	followers int
 	round     uint64
@@ -35,7 +36,7 @@ type topic struct {
 // NewHub returns a hub without followers. Run and Listen wake the followers, so both must be called.
 func NewHub(clk clock.Clock) *Hub { return &Hub{clock: clk, topics: map[string]*topic{}} }
 
-// Wake begins a new round of each of the runs that have followers. It does not block.
+// Wake begins a new round of each given run that has followers. It does not block.
 func (h *Hub) Wake(runs []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// roundClosed reports whether next, the channel of a round, has been closed.
+// roundClosed reports whether the channel of a round has been closed.
 func roundClosed(next <-chan struct{}) bool {
 	select {
 	case <-next:

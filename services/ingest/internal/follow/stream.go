@@ -19,7 +19,7 @@ type Page[E any] struct {
 	State  string
 }
 
-// Read reads from the store the page that follows the position after.
+// Read is a function that reads the page after the given position from the store.
 type Read[E any] func(ctx context.Context, runID string, after int64) (Page[E], error)
 
 // Streams serves the followers of one kind of stream, for all runs. Followers at the same position share reads.
@@ -50,10 +50,10 @@ func NewStreams[E any](hub *Hub, read Read[E]) *Streams[E] {
 	return &Streams[E]{hub: hub, read: read, reads: map[place]*shared[E]{}}
 }
 
-// Follow calls send with every page after a position, until the stream ends, ctx ends, or a read or send fails. It
-// reads pages until a page is empty, and then waits for the next wake-up before it reads again. An empty page is also
-// sent: it confirms that the position is valid and states the current owner of the run. At the end of the stream,
-// Follow returns nil. send may block.
+// Follow passes every page after a position to the function send, until the stream ends, ctx ends, or a read or send
+// fails. It reads pages until a page is empty, and then waits for the next wake-up before it reads again. An empty page
+// is also sent: it confirms that the position is valid and states the current owner of the run. At the end of the
+// stream, Follow returns nil. send may block.
 func (s *Streams[E]) Follow(ctx context.Context, runID string, after int64, send func(Page[E]) error) error {
 	s.hub.join(runID)
 	defer s.hub.leave(runID)
@@ -78,8 +78,8 @@ func (s *Streams[E]) Follow(ctx context.Context, runID string, after int64, send
 	}
 }
 
-// page returns the page that follows at. If another follower reads or has read that page in this round, page uses the
-// result of that read, unless the read failed.
+// page returns the page that follows the given position. If another follower reads or has read that page in this round,
+// page uses the result of that read, unless the read failed.
 func (s *Streams[E]) page(ctx context.Context, at place, round uint64) (Page[E], error) {
 	r, mine := s.enter(at, round)
 	defer s.leave(at, r)
@@ -101,7 +101,7 @@ func (s *Streams[E]) page(ctx context.Context, at place, round uint64) (Page[E],
 	return s.read(ctx, at.run, at.after)
 }
 
-// errUnread is the error of a shared read until the read is done. It stays set if read panics.
+// errUnread is the error of a shared read until the read is done. It stays set if the function read panics.
 var errUnread = errors.New("the page was not read")
 
 // enter joins a read at the given position that began in this round or a later one. If no such read is registered,

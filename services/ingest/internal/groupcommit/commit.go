@@ -1,8 +1,8 @@
 // Package groupcommit makes reports durable. Requests wait in queues. A flusher stores the waiting requests of its
-// queue as a group in one transaction, and each request gets its response after the commit. The package promises that
-// a numbered request of a writer is stored once, and its number in one transaction with its data; that a request that
-// reuses a number with another body is rejected; that only one group at a time writes the rows of a run; and that an
-// invalid request neither makes other requests fail nor makes them wait for transactions of their own.
+// queue as a group in one transaction, and each request gets its response after the commit. The package promises that a
+// numbered request of a writer is stored once, in the same transaction as its number; that a request with a number that
+// was used before and with another body is rejected; that only one group at a time writes the rows of a run; and that
+// an invalid request does not make the other requests of its group fail or need a transaction each.
 package groupcommit
 
 import (
@@ -25,9 +25,9 @@ type Key struct {
 	Seq    int64
 }
 
-// Write stores one request while the run's row is locked. It may be called again in another transaction. It should add
-// statements whose results it does not need to batch, which is sent last. A write that finds that its request must not
-// be stored should find it before it changes anything, and return Refuse of the reason: the rest of the group then
+// Write stores one request while the run's row is locked. It may be called again in another transaction. If it does not
+// need the result of a statement, it should add the statement to batch, which is sent last. It should check whether the
+// request may be stored before it changes anything, and return Refuse(reason) if not: the rest of the group then
 // continues in the same transaction. After any other error the group begins again without the request.
 type Write func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error
 
@@ -40,8 +40,8 @@ type refusal struct{ error }
 // Unwrap returns the reason.
 func (r *refusal) Unwrap() error { return r.error }
 
-// All returns a write that calls the given writes in order, until one fails. Only the first may change rows through tx
-// if a later one refuses.
+// All returns a write that calls the given writes in order, until one fails. If a write may refuse, the writes before
+// it must not change rows through tx.
 func All(writes ...Write) Write {
 	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error {
 		for _, write := range writes {
@@ -59,9 +59,19 @@ type Item struct {
 	Attempt int32
 	Stream  string
 	Key     Key
+	// Former is the name under which earlier requests of the writer may be stored, if it was not Key.Writer. Their rows
+	// are renamed, so that their numbers stay known.
+	Former string
 	// Digest is the digest of the body. It is ignored if Key is zero.
 	Digest Digest
 	Write  Write
+	// Kind is the kind of data that the item adds to the run, and Size is the size of this data in bytes. An item
+	// without a Size is always stored.
+	Kind Kind
+	Size int64
+	// Over is called instead of Write if the item would make the run exceed the limit of the item's kind of data. The
+	// request of the item then succeeds, but no row is added for the number in Key. If Over is nil, the request is refused.
+	Over Write
 	// Unfenced items are stored even if a newer attempt has replaced the attempt of the item.
 	Unfenced bool
 }
@@ -76,13 +86,16 @@ type Run struct {
 	// that changes them replaces the pointer.
 	Scores, Rollouts *int32
 	Now              time.Time
+	// LogCut means that the log already has the line which states that the rest is not stored.
+	LogCut bool
 	// Memo passes values between the writes of one group. Flush clears it.
 	Memo map[any]any
 	// Fresh must be set by a write if followers must be notified of the data.
 	Fresh bool
 
+	size      [kinds]int64 // size of the data in bytes, by kind
 	committed []func()
-	flushed   bool // by the write of the current item
+	flushed   bool // the write of the current item has called Flush
 }
 
 // Committed registers a function that is called after the commit of the group, even if the write that registered it
@@ -102,6 +115,7 @@ type Committer struct {
 	clock   clock.Clock
 	changed func(runs []string)
 	notices *notifier
+	quota   *Quota
 
 	seed     maphash.Seed
 	lanes    []chan *waiting
@@ -127,6 +141,7 @@ func (w *waiting) abandoned() bool {
 
 type result struct {
 	repeated bool
+	over     bool // Over was called
 	err      error
 }
 
@@ -135,9 +150,9 @@ const lanes = 2
 
 // New returns a committer. After each commit, the committer calls changed with the runs whose followers must be
 // notified. changed must not block.
-func New(pool *pgxpool.Pool, clk clock.Clock, changed func(runs []string)) *Committer {
+func New(pool *pgxpool.Pool, clk clock.Clock, quota *Quota, changed func(runs []string)) *Committer {
 	c := &Committer{
-		pool: pool, clock: clk, changed: changed, notices: newNotifier(pool), seed: maphash.MakeSeed(),
+		pool: pool, clock: clk, changed: changed, notices: newNotifier(pool), quota: quota, seed: maphash.MakeSeed(),
 		lanes: make([]chan *waiting, lanes), stopped: make(chan struct{}),
 	}
 	for i := range c.lanes {
@@ -159,6 +174,9 @@ func (c *Committer) Store(ctx context.Context, item Item) (repeated bool, err er
 	}
 	select {
 	case r := <-w.result:
+		if r.over {
+			c.quota.count(ctx, item.Kind)
+		}
 		return r.repeated, r.err
 	case <-ctx.Done():
 		return false, fault.FromContext(ctx.Err())
@@ -197,7 +215,7 @@ func (c *Committer) flush(ctx context.Context, lane chan *waiting) {
 	}
 }
 
-// gather returns first and the items that are queued behind first, at most maxGroup items in total.
+// gather returns the first item and the items that are queued behind it, at most maxGroup items in total.
 func gather(first *waiting, lane chan *waiting) []*waiting {
 	group := []*waiting{first}
 	for len(group) < maxGroup {

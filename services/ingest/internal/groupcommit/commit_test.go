@@ -38,7 +38,7 @@ func open(t *testing.T, runs ...string) *harness {
 	require.NoError(t, err)
 	t.Cleanup(admin.Close)
 	b := &harness{t: t, pool: base.Pool("ingest"), admin: admin}
-	b.Committer = New(b.pool, clock.Real(), func(ids []string) {
+	b.Committer = New(b.pool, clock.Real(), &Quota{}, func(ids []string) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.news = append(b.news, ids...)
@@ -88,7 +88,7 @@ func TestCommitter_Store_anyOrderStoresOnce(t *testing.T) {
 	repeats, have := 0, map[int64]bool{}
 	for _, n := range order {
 		key := Key{Writer: "w", Seq: int64(n%requests) + 1}
-		before, err := Claim(t.Context(), b.pool, clock.Real().Now(), "run_1", "logs", key, Digest{})
+		before, err := b.Claim(t.Context(), &Item{RunID: "run_1", Stream: "logs", Key: key, Digest: Digest{}})
 		require.NoError(t, err)
 		require.Equal(t, have[key.Seq], before)
 		repeated, err := b.Store(t.Context(), insertItem("run_1", "logs", key, 1))
@@ -156,7 +156,7 @@ func TestCommitter_group_failingItemFailsAlone(t *testing.T) {
 	require.True(t, fault.Is(got[4].err, fault.Absent), "%v", got[4].err)
 	require.Equal(t, result{repeated: true}, got[5])
 	require.Equal(t, 2, b.count(`SELECT count(*) FROM hparam_history`))
-	known, err := Claim(t.Context(), b.pool, clock.Real().Now(), "run_1", "s", Key{"bad", 1}, Digest{})
+	known, err := b.Claim(t.Context(), &Item{RunID: "run_1", Stream: "s", Key: Key{"bad", 1}, Digest: Digest{}})
 	require.NoError(t, err)
 	require.False(t, known, "a failed request may be sent again")
 }
@@ -170,7 +170,7 @@ func TestCommitter_Store_rejectsReplacedAttempt(t *testing.T) {
 	require.NoError(t, store(insertItem("run_1", "s", Key{"v", 1}, 2)))
 	err := store(insertItem("run_1", "s", Key{"w", 2}, 1))
 	require.True(t, fault.HasCode(err, "attempt_replaced") && fault.Is(err, fault.Conflict), "%v", err)
-	require.NoError(t, store(insertItem("run_1", "s", Key{"w", 1}, 1)), "a stored request is still a repeat")
+	require.NoError(t, store(insertItem("run_1", "s", Key{"w", 1}, 1)), "a repeat of a stored request succeeds, even from a replaced attempt")
 	unfenced := insertItem("run_1", "s", Key{"w", 2}, 1)
 	unfenced.Unfenced = true
 	require.NoError(t, store(unfenced))

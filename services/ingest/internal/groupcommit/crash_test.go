@@ -20,8 +20,8 @@ type fixedClock struct{ clock.Clock }
 
 func (fixedClock) Now() time.Time { return time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC) }
 
-// terminatedItem returns item with a changed Write: each of its first calls, as many as times states, terminates the
-// database session of its transaction.
+// terminatedItem changes the Write of an item. The first calls of the changed Write, as many as the parameter times
+// states, terminate the database session of their transaction.
 func terminatedItem(b *harness, item Item, times int) Item {
 	write := item.Write
 	item.Write = func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error {
@@ -105,16 +105,16 @@ func TestCommitter_Run_stopFinishesCurrentGroup(t *testing.T) {
 	go func() { _, err := b.Store(t.Context(), keyedItem(Key{"w", 2}, "b")); second <- err }()
 	close(gate)
 	<-stopped
-	// Both calls return. They return an error only if the committer is shutting down.
+	// Both calls of Store return. They return an error only if the committer is shutting down.
 	for _, ch := range []chan error{first, second} {
 		if err := <-ch; err != nil {
 			require.True(t, fault.HasCode(err, "draining"), "%v", err)
 		}
 	}
-	stored, err := Claim(t.Context(), b.pool, clock.Real().Now(), "run_1", "s", Key{"w", 1}, DigestOf([]byte("a")))
+	stored, err := b.Claim(t.Context(), &Item{RunID: "run_1", Stream: "s", Key: Key{"w", 1}, Digest: DigestOf([]byte("a"))})
 	require.NoError(t, err)
 	require.True(t, stored, "the group that had begun is committed")
-	next := &harness{Committer: New(b.pool, clock.Real(), func([]string) {}), t: t, pool: b.pool}
+	next := &harness{Committer: New(b.pool, clock.Real(), &Quota{}, func([]string) {}), t: t, pool: b.pool}
 	next.start()
 	repeated, err := next.Store(t.Context(), slow)
 	require.NoError(t, err)
@@ -148,7 +148,7 @@ func TestCommitter_Store_sharedRunsHaveNoGaps(t *testing.T) {
 	b := open(t, "run_1", "run_2", "run_3")
 	committers := []*harness{b}
 	for range 2 {
-		committers = append(committers, &harness{Committer: New(b.pool, clock.Real(), func([]string) {}), t: t, pool: b.pool})
+		committers = append(committers, &harness{Committer: New(b.pool, clock.Real(), &Quota{}, func([]string) {}), t: t, pool: b.pool})
 	}
 	for _, c := range committers {
 		c.start()

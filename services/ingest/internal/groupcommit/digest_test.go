@@ -108,7 +108,7 @@ func TestClaim_concurrentBodiesOnlyOneSucceeds(t *testing.T) {
 		let := map[int]int{}
 		for i := range 12 {
 			all.Go(func() {
-				stored, err := Claim(t.Context(), b.pool, clock.Real().Now(), "run_1", "s", Key{"w", seq}, DigestOf([]byte{byte(i % 4)}))
+				stored, err := b.Claim(t.Context(), &Item{RunID: "run_1", Stream: "s", Key: Key{"w", seq}, Digest: DigestOf([]byte{byte(i % 4)})})
 				if err != nil && !fault.HasCode(err, idempotency.CodeKey) || stored {
 					t.Error(stored, err)
 				}
@@ -124,7 +124,7 @@ func TestClaim_concurrentBodiesOnlyOneSucceeds(t *testing.T) {
 		for body, times := range let {
 			require.Equal(t, 3, times)
 			require.Equal(t, []result{{}}, b.storeAsGroup(keyedItem(Key{"w", seq}, string([]byte{byte(body)}))))
-			stored, err := Claim(t.Context(), b.pool, clock.Real().Now(), "run_1", "s", Key{"w", seq}, DigestOf([]byte{byte(body)}))
+			stored, err := b.Claim(t.Context(), &Item{RunID: "run_1", Stream: "s", Key: Key{"w", seq}, Digest: DigestOf([]byte{byte(body)})})
 			require.NoError(t, err)
 			require.True(t, stored)
 		}
@@ -135,7 +135,7 @@ func TestClaim_concurrentBodiesOnlyOneSucceeds(t *testing.T) {
 func TestClaim_bindsNumberForStore(t *testing.T) {
 	t.Parallel()
 	b := open(t, "run_1")
-	_, err := Claim(t.Context(), b.pool, clock.Real().Now(), "run_1", "s", Key{"w", 1}, DigestOf([]byte("a")))
+	_, err := b.Claim(t.Context(), &Item{RunID: "run_1", Stream: "s", Key: Key{"w", 1}, Digest: DigestOf([]byte("a"))})
 	require.NoError(t, err)
 	got := b.storeAsGroup(keyedItem(Key{"w", 1}, "b"))
 	require.True(t, fault.HasCode(got[0].err, idempotency.CodeKey), "%v", got[0].err)
@@ -161,12 +161,12 @@ func TestMigration_digestsKeepOldRequestsAsRepeats(t *testing.T) {
 	}
 	require.NoError(t, migrate.Up(t.Context(), base.OwnerURL("ingest"), "ingest", files))
 	require.NoError(t, migrate.Check(t.Context(), pool, "ingest", files))
-	b := &harness{t: t, pool: pool, Committer: New(pool, nil, func([]string) {})}
+	b := &harness{t: t, pool: pool, Committer: New(pool, nil, &Quota{}, func([]string) {})}
 	require.Equal(t, 1, b.count(`SELECT count(*) FROM run WHERE score_count IS NULL AND rollout_count IS NULL`), "no existing row is changed")
 	b.clock = fixedClock{}
 	for _, seq := range []int64{1, 2, 4} {
 		require.Equal(t, []result{{repeated: true}, {repeated: true}}, b.storeAsGroup(keyedItem(Key{"w", seq}, "a"), keyedItem(Key{"w", seq}, "b")))
-		stored, err := Claim(t.Context(), pool, clock.Real().Now(), "run_1", "s", Key{"w", seq}, DigestOf([]byte("c")))
+		stored, err := b.Claim(t.Context(), &Item{RunID: "run_1", Stream: "s", Key: Key{"w", seq}, Digest: DigestOf([]byte("c"))})
 		require.NoError(t, err)
 		require.True(t, stored)
 	}
@@ -179,11 +179,13 @@ func TestMigration_digestsKeepOldRequestsAsRepeats(t *testing.T) {
 func TestDeleteDigests_deletesOldestUpToLimit(t *testing.T) {
 	t.Parallel()
 	b := open(t, "run_1")
-	b.clock = fixedClock{}
-	now := b.clock.Now()
+	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+	past := clock.NewFake(now.Add(-5 * time.Hour))
+	b.clock = past
 	for seq := range int64(5) {
-		_, err := Claim(t.Context(), b.pool, now.Add(-time.Duration(seq+1)*time.Hour), "run_1", "s", Key{"claimed", seq + 1}, DigestOf([]byte("a")))
+		_, err := b.Claim(t.Context(), &Item{RunID: "run_1", Stream: "s", Key: Key{"claimed", seq + 1}, Digest: DigestOf([]byte("a"))})
 		require.NoError(t, err)
+		past.Advance(time.Hour)
 	}
 	require.Equal(t, []result{{}}, b.storeAsGroup(keyedItem(Key{"stored", 1}, "a")))
 	oldest := func() (oldest time.Time) {
@@ -198,6 +200,6 @@ func TestDeleteDigests_deletesOldestUpToLimit(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 3, n)
 	require.Equal(t, []result{{repeated: true}, {repeated: true}}, b.storeAsGroup(keyedItem(Key{"stored", 1}, "a"), keyedItem(Key{"stored", 1}, "b")),
-		"a stored request stays a repeat")
+		"a stored request is still recognized as a repeat")
 	require.Equal(t, 1, b.count(`SELECT count(*) FROM hparam_history`))
 }

@@ -22,9 +22,10 @@ func (e *itemError) Error() string { return e.err.Error() }
 func (e *itemError) Unwrap() error { return e.err }
 
 // group stores items in one transaction and sends each item its result. It leaves out the items whose callers no longer
-// wait. If an item fails the transaction, the others are stored without it. If the database fails the transaction,
-// group stores each part of the group on its own: the items of a run stay together in their order, so that other runs
-// do not wait for a transaction of each item of a run whose items cannot be stored.
+// wait. If an item fails the transaction, the others are stored without it. If the transaction fails because of the
+// database, group divides the items by run and stores each part on its own. The items of a run stay together in their
+// order. A run whose items cannot be stored therefore does not delay other runs by one transaction for each of its
+// items.
 func (c *Committer) group(ctx context.Context, items []*waiting) {
 	for {
 		items = slices.DeleteFunc(slices.Clone(items), (*waiting).abandoned)
@@ -48,8 +49,8 @@ func (c *Committer) group(ctx context.Context, items []*waiting) {
 	}
 }
 
-// divide stores the parts of a group whose transaction failed with err. A group of one run is divided only if one of its
-// items may be the cause: if the database was unavailable, all of them fail with err.
+// divide stores the parts of a group whose transaction failed with err. A group of one run is divided only if one of
+// its items may be the cause: if the database was unavailable, all items fail with err.
 func (c *Committer) divide(ctx context.Context, items []*waiting, err error) {
 	first, second := byRun(items)
 	if len(second) == 0 && len(items) > 1 && !fault.Is(pg.Classify(err), fault.Unavailable) {
@@ -65,8 +66,8 @@ func (c *Committer) divide(ctx context.Context, items []*waiting, err error) {
 	c.group(ctx, second)
 }
 
-// byRun divides items in two parts with half of the runs each. Both keep the order of the items. The second part is
-// empty if all items belong to one run.
+// byRun divides items into two parts with half of the runs each. Both parts keep the order of the items. The second
+// part is empty if all items belong to one run.
 func byRun(items []*waiting) (first, second []*waiting) {
 	var runs []string
 	for _, w := range items {

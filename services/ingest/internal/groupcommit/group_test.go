@@ -14,7 +14,7 @@ import (
 // tries counts the transactions in which the write of an item was called.
 type tries struct{ atomic.Int64 }
 
-// counting returns item with a Write that counts its calls.
+// counting returns the given item with a Write that counts its calls.
 func (n *tries) counting(item Item) Item {
 	write := item.Write
 	item.Write = func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error {
@@ -39,14 +39,14 @@ func TestCommitter_group_refusedItemCostsNoTransaction(t *testing.T) {
 	for _, n := range []int{1, 5} {
 		require.ErrorIs(t, got[n].err, full)
 		_, marked := errors.AsType[*refusal](got[n].err)
-		require.False(t, marked, "callers get the reason itself")
+		require.False(t, marked, "callers get the reason, not the refusal that wraps it")
 	}
 	require.Equal(t, []result{{}, {}, {}}, []result{got[0], got[3], got[4]})
 	require.EqualValues(t, 3, others.Load(), "the other items are stored by the first transaction")
 	require.Equal(t, 3, b.count(`SELECT count(*) FROM hparam_history`), "the statement of the refused item was not sent")
-	require.Equal(t, 3, b.count(`SELECT sum(line_seq) FROM run`), "its counters were not stored")
-	require.Equal(t, 1, b.count(`SELECT max(attempt) FROM run`), "its attempt replaced no other")
-	require.Equal(t, []result{{}}, b.storeAsGroup(insertItem("run_1", "s", Key{"w", 2}, 1)), "its number may be used again")
+	require.Equal(t, 3, b.count(`SELECT sum(line_seq) FROM run`), "the counters of the refused item were not stored")
+	require.Equal(t, 1, b.count(`SELECT max(attempt) FROM run`), "the attempt of the refused item replaced no other attempt")
+	require.Equal(t, []result{{}}, b.storeAsGroup(insertItem("run_1", "s", Key{"w", 2}, 1)), "the number of the refused item may be used again")
 }
 
 func TestCommitter_group_lateRefusalUndoesItemAlone(t *testing.T) {
@@ -122,7 +122,7 @@ func TestCommitter_group_skipsAbandonedItems(t *testing.T) {
 	b.group(t.Context(), []*waiting{left, waits})
 	require.Equal(t, result{}, <-waits.result)
 	b.group(t.Context(), []*waiting{left})
-	require.Zero(t, calls.Load(), "no caller waits for the item")
+	require.Zero(t, calls.Load(), "an item for which no caller waits is not written")
 	require.Empty(t, left.result)
 	require.Equal(t, []result{{}}, b.storeAsGroup(item), "the caller may send it again")
 }
@@ -138,6 +138,6 @@ func TestCommitter_group_unavailableDatabaseFailsRunOnce(t *testing.T) {
 	for _, r := range b.storeAsGroup(items...) {
 		require.Error(t, r.err)
 	}
-	require.EqualValues(t, len(items), calls.Load(), "no item has a second transaction")
+	require.EqualValues(t, len(items), calls.Load(), "each item is tried in only one transaction")
 	require.Zero(t, b.count(`SELECT count(*) FROM hparam_history`))
 }

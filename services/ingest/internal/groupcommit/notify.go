@@ -19,12 +19,13 @@ const (
 	maxNotified = 100
 	// maxPending is the maximum number of runs that wait for a notification. The followers of further runs poll.
 	maxPending = 10_000
-	// notifyTimeout limits one notification, and so how long the committer waits for it when it stops.
+	// notifyTimeout limits the time to send one notification, and thereby how long a stopping committer waits for the
+	// notifier.
 	notifyTimeout = 2 * time.Second
 )
 
-// notifier notifies the followers on all replicas of commits. Postgres lets only one transaction at a time commit a
-// notification, so the transactions of groups contain none: the notifier sends one after them, for all runs that were
+// notifier announces commits to the followers on all replicas. Postgres lets only one transaction at a time commit a
+// notification, so the transactions of groups contain none. The notifier sends one afterwards, for all runs that were
 // committed while it sent the previous one.
 type notifier struct {
 	send func(ctx context.Context, payload string) error
@@ -56,7 +57,7 @@ func (n *notifier) add(runs []string) {
 	}
 }
 
-// run sends notifications until ctx ends, and then those that are queued.
+// run sends notifications until ctx ends, and then sends those that are still queued.
 func (n *notifier) run(ctx context.Context) {
 	sending := context.WithoutCancel(ctx) // notify has its own time limit
 	for {
@@ -70,7 +71,7 @@ func (n *notifier) run(ctx context.Context) {
 	}
 }
 
-// notify sends the queued runs. If the database does not take a notification, the followers of its runs poll.
+// notify sends the queued runs. If a notification cannot be sent, the followers of its runs poll.
 func (n *notifier) notify(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
 	defer cancel()

@@ -28,7 +28,7 @@ func TestNotifier_run_coalescesRuns(t *testing.T) {
 	}
 	n.add([]string{"run_1"})
 	gate <- nil
-	require.Equal(t, "run_1,run_2,run_3", <-sent, "one notification for all commits during the previous one")
+	require.Equal(t, "run_1,run_2,run_3", <-sent, "one notification announces all commits made while the previous one was sent")
 	n.add([]string{"run_4"})
 	gate <- errors.New("the connection is lost")
 	require.Equal(t, "run_4", <-sent, "a failure does not end the notifier")
@@ -51,7 +51,7 @@ func TestNotifier_add_isBounded(t *testing.T) {
 	n.notify(t.Context())
 	require.Len(t, payloads, maxPending/maxNotified)
 	for _, payload := range payloads {
-		require.Less(t, len(payload), 8000, "the limit of Postgres")
+		require.Less(t, len(payload), 8000, "the payload stays below the limit of Postgres")
 		require.Equal(t, maxNotified, strings.Count(payload, ",")+1)
 	}
 	payloads = nil

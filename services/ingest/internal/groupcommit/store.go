@@ -14,8 +14,8 @@ import (
 )
 
 // attempt stores items in one transaction and returns the result of each item. A repeat, a number that is reused with
-// another body, and an item that its write refuses change nothing, so the other items are stored without them. Any other
-// failure of an item fails the transaction with an itemError.
+// another body, and an item that its write refuses change nothing, so the other items are stored without them. Any
+// other failure of an item fails the transaction with an itemError.
 func (c *Committer) attempt(ctx context.Context, items []*waiting) ([]result, error) {
 	ctx, cancel := context.WithTimeout(ctx, groupTimeout)
 	defer cancel()
@@ -30,10 +30,10 @@ func (c *Committer) attempt(ctx context.Context, items []*waiting) ([]result, er
 		batch := &pgx.Batch{}
 		for i, w := range items {
 			repeated, err := g.known(w)
-			if results[i] = (result{repeated, err}); repeated || err != nil {
+			if results[i] = (result{repeated: repeated, err: err}); repeated || err != nil {
 				continue
 			}
-			if results[i].err, err = g.stage(ctx, tx, batch, w, c); err != nil {
+			if results[i], err = g.stage(ctx, tx, batch, w, c); err != nil {
 				return err
 			}
 		}
@@ -60,8 +60,9 @@ type group struct {
 	noted   []request
 }
 
-const lockSQL = `SELECT id, attempt, line_seq, batch_seq, key_count, score_count, rollout_count FROM run
-	WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE`
+const lockSQL = `SELECT id, attempt, line_seq, batch_seq, key_count, score_count, rollout_count,
+		report_bytes, point_bytes, log_bytes, artifact_bytes, log_cut FROM run
+	WHERE id = ANY($1) AND expired_at IS NULL ORDER BY id FOR NO KEY UPDATE`
 
 // load locks the runs, and reads the marks of the writers and the digests of the requests. It locks in the order of the
 // run ids, which prevents deadlocks between groups.
@@ -76,6 +77,7 @@ func (g *group) load(ctx context.Context, tx pgx.Tx, items []*waiting) error {
 	slices.Sort(ids)
 	batch := &pgx.Batch{}
 	batch.Queue(lockSQL, slices.Compact(ids)).Query(g.scanRuns)
+	queueRenames(batch, items)
 	runs, streams, writers, seqs := columns(items)
 	batch.Queue(marksSQL, runs, streams, writers).Query(g.scanMarks)
 	batch.Queue(`SELECT a.run_id, a.stream, a.writer, a.seq FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) k(r, s, w, n)
@@ -90,7 +92,9 @@ func (g *group) load(ctx context.Context, tx pgx.Tx, items []*waiting) error {
 func (g *group) scanRuns(rows pgx.Rows) error {
 	for rows.Next() {
 		r := &Run{Memo: map[any]any{}}
-		if err := rows.Scan(&r.ID, &r.Attempt, &r.LineSeq, &r.BatchSeq, &r.Keys, &r.Scores, &r.Rollouts); err != nil {
+		err := rows.Scan(&r.ID, &r.Attempt, &r.LineSeq, &r.BatchSeq, &r.Keys, &r.Scores, &r.Rollouts,
+			&r.size[Reports], &r.size[Points], &r.size[Log], &r.size[Artifacts], &r.LogCut)
+		if err != nil {
 			return err
 		}
 		g.runs[r.ID] = r
@@ -98,40 +102,61 @@ func (g *group) scanRuns(rows pgx.Rows) error {
 	return rows.Err()
 }
 
-// stage writes an item that is not stored yet, and marks its number as stored. It refuses the item, without a change, if
-// the run has no row, if a newer attempt has replaced the attempt of an item that is not Unfenced, or if the item's write
-// refuses it. err is an error after which the transaction cannot continue.
-func (g *group) stage(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, w *waiting, c *Committer) (refused, err error) {
+// stage writes an item that is not stored yet, and marks its number as stored. The result refuses the item, without a
+// change, if the run has no row or its data has expired, if a newer attempt has replaced the attempt of an item that is
+// not Unfenced, if the run has reached its limit, or if the item's write refuses it. err is an error after which the
+// transaction cannot continue.
+func (g *group) stage(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, w *waiting, c *Committer) (res result, err error) {
 	r := g.runs[w.RunID]
 	if r == nil {
-		return fault.Absentf("run", w.RunID), nil
+		return result{err: fault.Absentf("run", w.RunID)}, nil
 	}
 	if w.Attempt < r.Attempt && !w.Unfenced {
-		return fault.New(fault.Conflict, "attempt_replaced", "attempt %d has been replaced by attempt %d and can no longer report", w.Attempt, r.Attempt), nil
+		return result{err: replaced(w, r)}, nil
+	}
+	write, over := w.Write, c.quota.exceeded(r, &w.Item)
+	if over {
+		if write = w.Over; write == nil {
+			return result{err: c.quota.Refuse(ctx, w.Kind)}, nil
+		}
 	}
 	before, queued := *r, batch.Len()
 	r.Attempt, r.Now, r.flushed = max(r.Attempt, w.Attempt), c.clock.Now(), false
-	if w.Write != nil {
-		err = w.Write(ctx, tx, batch, r)
+	if write != nil {
+		err = write(ctx, tx, batch, r)
 	}
 	reason, ok := errors.AsType[*refusal](err)
 	switch {
 	case err == nil:
-		if w.Key.Seq > 0 {
-			g.marks[w.mark()].add(w.Key.Seq)
-			g.note(w)
-		}
-		return nil, nil
+		c.quota.spend(r, &w.Item, over)
+		g.done(w, over)
+		return result{over: over}, nil
 	case ok && !r.flushed && tx.Conn().PgConn().TxStatus() == inTransaction:
-		before.committed = r.committed // they belong to values in Memo, which stay too
+		before.committed = r.committed // these functions belong to values in Memo, which are kept too
 		*r, batch.QueuedQueries = before, batch.QueuedQueries[:queued]
-		return reason.error, nil
+		return result{err: reason.error}, nil
 	case ok:
 		err = reason.error
 	case pg.IsRetryable(err) || fault.Is(pg.Classify(err), fault.Unavailable):
-		return nil, err // the database failed, not the item
+		return result{}, err // the database failed, not the item
 	}
-	return nil, &itemError{w, err}
+	return result{}, &itemError{w, err}
+}
+
+func replaced(w *waiting, r *Run) error {
+	return fault.New(fault.Conflict, "attempt_replaced", "attempt %d has been replaced by attempt %d and can no longer report", w.Attempt, r.Attempt)
+}
+
+// done marks the number of an item as stored. If the run has reached its limit, no row is added for the number.
+func (g *group) done(w *waiting, over bool) {
+	switch {
+	case w.Key.Seq == 0:
+	case over:
+		g.marks[w.mark()].pass(w.Key.Seq)
+	default:
+		g.marks[w.mark()].add(w.Key.Seq)
+		g.note(w)
+	}
 }
 
 // inTransaction is the status of a connection whose transaction has not failed.
@@ -140,8 +165,9 @@ const inTransaction = 'T'
 // finish queues the statements that update the rows of the runs, the marks and the digests.
 func (g *group) finish(batch *pgx.Batch, now time.Time) {
 	for _, r := range g.runs {
-		batch.Queue(`UPDATE run SET attempt = $2, line_seq = $3, batch_seq = $4, key_count = $5, score_count = $6, rollout_count = $7
-			WHERE id = $1`, r.ID, r.Attempt, r.LineSeq, r.BatchSeq, r.Keys, r.Scores, r.Rollouts)
+		batch.Queue(`UPDATE run SET attempt = $2, line_seq = $3, batch_seq = $4, key_count = $5, score_count = $6, rollout_count = $7,
+			report_bytes = $8, point_bytes = $9, log_bytes = $10, artifact_bytes = $11, log_cut = $12 WHERE id = $1`, r.ID, r.Attempt,
+			r.LineSeq, r.BatchSeq, r.Keys, r.Scores, r.Rollouts, r.size[Reports], r.size[Points], r.size[Log], r.size[Artifacts], r.LogCut)
 	}
 	for k, m := range g.marks {
 		m.finish(batch, k)

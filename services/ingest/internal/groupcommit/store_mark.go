@@ -1,20 +1,13 @@
 package groupcommit
 
-import (
-	"context"
-	"fmt"
-
-	"github.com/jackc/pgx/v5"
-
-	"github.com/signalbox-dev/signalbox/platform/pg"
-)
+import "github.com/jackc/pgx/v5"
 
 type markKey struct{ run, stream, writer string }
 
 func (i *Item) mark() markKey { return markKey{i.RunID, i.Stream, i.Key.Writer} }
 
-// mark records which requests of a writer are stored: all up to seq, and those whose numbers are in ahead. Of the
-// stored numbers beyond seq, ahead contains only those that occur in the group.
+// mark records which requests of a writer are stored: all up to seq, and those whose numbers are in the table ahead.
+// The field ahead contains the numbers in that table that also occur in the group.
 type mark struct {
 	seq    int64
 	before int64 // seq as loaded
@@ -34,6 +27,15 @@ func (m *mark) add(seq int64) {
 	}
 	for m.seq = seq; m.ahead[m.seq+1]; m.seq++ {
 		m.passed = true
+	}
+}
+
+// pass handles the number of a request that was acknowledged but not stored. It records the number only if the mark has
+// a row and the number is the next one, because then no row is added. If a request whose number is not recorded is
+// repeated, it is acknowledged again, and again not stored.
+func (m *mark) pass(seq int64) {
+	if m.seq > 0 && seq == m.seq+1 {
+		m.add(seq)
 	}
 }
 
@@ -99,30 +101,4 @@ func (g *group) scanAhead(rows pgx.Rows) error {
 		g.marks[k].ahead[seq] = true
 	}
 	return rows.Err()
-}
-
-// maxWriters is the maximum number of writers in the result of Watermark. A writer counts once for each stream.
-const maxWriters = 10_000
-
-// Watermark returns, for each stream and writer, the highest number up to which all requests are stored.
-func Watermark(ctx context.Context, q pg.Querier, runID string) (map[string]map[string]int64, error) {
-	rows, err := q.Query(ctx, `SELECT stream, writer, seq FROM mark WHERE run_id = $1 ORDER BY stream, writer LIMIT $2`,
-		runID, maxWriters)
-	if err != nil {
-		return nil, fmt.Errorf("read the watermark: %w", err)
-	}
-	defer rows.Close()
-	marks := map[string]map[string]int64{}
-	for rows.Next() {
-		var stream, writer string
-		var seq int64
-		if err := rows.Scan(&stream, &writer, &seq); err != nil {
-			return nil, fmt.Errorf("read the watermark: %w", err)
-		}
-		if marks[stream] == nil {
-			marks[stream] = map[string]int64{}
-		}
-		marks[stream][writer] = seq
-	}
-	return marks, rows.Err()
 }

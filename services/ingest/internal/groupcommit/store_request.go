@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/idempotency"
-	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
 // Digest is the first half of the SHA-256 of a body. It depends on the exact bytes, because a writer stores the bytes
@@ -69,7 +68,8 @@ func (g *group) note(w *waiting) {
 }
 
 // finishDigests queues the statement that stores the digests of the group's new requests. If two transactions store the
-// same number, the primary key of the table makes the later transaction fail. The parts of its group are then stored on their own.
+// same number, the primary key of the table makes the later transaction fail. Its group is then divided and stored in
+// parts.
 func (g *group) finishDigests(batch *pgx.Batch, now time.Time) {
 	if len(g.noted) == 0 {
 		return
@@ -89,13 +89,22 @@ func (g *group) finishDigests(batch *pgx.Batch, now time.Time) {
 const storedSQL = `(EXISTS (SELECT 1 FROM mark WHERE run_id = $1 AND stream = $2 AND writer = $3 AND seq >= $4)
 	OR EXISTS (SELECT 1 FROM ahead WHERE run_id = $1 AND stream = $2 AND writer = $3 AND seq = $4))`
 
-// Claim binds a number to a body. Call it before an action outside the transaction that stores the request: of two
-// concurrent requests with the same number and different bodies, only one can then act. Claim reports whether the
-// request is already stored, and returns a Conflict fault if the number is bound to another body. The same body may
-// claim the number again, for example after its action failed. now is the time of the claim.
-func Claim(ctx context.Context, q pg.Querier, now time.Time, runID, stream string, key Key, digest Digest) (stored bool, err error) {
-	_, err = q.Exec(ctx, `INSERT INTO request_digest (run_id, stream, writer, seq, digest, created_at) SELECT $1, $2, $3, $4, $5, $6::timestamptz
-		WHERE NOT `+storedSQL+` ON CONFLICT DO NOTHING`, runID, stream, key.Writer, key.Seq, digest[:], now)
+// Claim binds a number to a body. Callers that act before the transaction that stores the request must call Claim
+// first: of two concurrent requests with the same number and different bodies, only one can claim the number. Claim
+// reports whether the request is already stored, and returns a Conflict fault if the number is bound to another body.
+// The same body may claim the number again, for example after an action failed. A claim counts as a report of the run.
+// If the run has reached the limit of its reports, Claim succeeds without binding the number.
+func (c *Committer) Claim(ctx context.Context, item *Item) (stored bool, err error) {
+	q, runID, stream, key, digest := c.pool, item.RunID, item.Stream, item.Key, item.Digest
+	if err := c.rename(ctx, item); err != nil {
+		return false, err
+	}
+	_, err = q.Exec(ctx, `WITH counted AS (UPDATE run SET report_bytes = report_bytes + $7
+			WHERE id = $1 AND ($8::bigint = 0 OR report_bytes + $7 <= $8) AND NOT `+storedSQL+`
+				AND NOT EXISTS (SELECT FROM request_digest WHERE run_id = $1 AND stream = $2 AND writer = $3 AND seq = $4) RETURNING id)
+		INSERT INTO request_digest (run_id, stream, writer, seq, digest, created_at)
+		SELECT id, $2, $3, $4, $5, $6::timestamptz FROM counted ON CONFLICT DO NOTHING`,
+		runID, stream, key.Writer, key.Seq, digest[:], c.clock.Now(), int64(Cost), c.quota.Limit(Reports))
 	if err != nil {
 		return false, fmt.Errorf("claim a request's number: %w", err)
 	}

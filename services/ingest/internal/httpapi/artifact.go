@@ -8,11 +8,13 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 
@@ -47,11 +49,17 @@ func (h *Handler) artifact(ctx context.Context, r *request) (any, error) {
 	if err := h.may(r, p.RunID); err != nil {
 		return nil, err
 	}
+	withheld := 0
+	if d := r.grant.Withhold; d != nil {
+		withheld = p.Withhold(d)
+	}
 	a, err := h.Registrar.Inspect(ctx, p, r.grant.Container)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := h.Store.Store(ctx, r.item("artifact", artifact.Write(a, h.IDs.New(id.Artifact)))); err != nil {
+	a.Withheld = r.grant.Withhold != nil
+	item := r.sized("artifact", groupcommit.Artifacts, groupcommit.ArtifactCost, artifact.Write(a, h.IDs.New(id.Artifact)))
+	if err := h.store(ctx, item, withheld); err != nil {
 		return nil, err
 	}
 	if a, err = h.Artifacts.Find(ctx, a); err != nil {
@@ -59,7 +67,7 @@ func (h *Handler) artifact(ctx context.Context, r *request) (any, error) {
 	}
 	if a.Kind == report.KindCheckpoint && a.URI() != "" {
 		if err := h.Checkpoint(ctx, r.grant, a); err != nil {
-			return nil, err // the artifact is registered; if the client retries, jobs is called again
+			return nil, err // the artifact is registered; if the client retries, the jobs service is called again
 		}
 	}
 	return registered{
@@ -90,6 +98,9 @@ func (h *Handler) uploadURL(ctx context.Context, r *request) (any, error) {
 		return nil, err
 	}
 	u.Attempt = r.grant.Attempt
+	if d := r.grant.Withhold; d != nil {
+		u.Path = d.ObjectName(u.Kind, u.Path)
+	}
 	signed, err := h.Registrar.URL(ctx, u)
 	if err != nil {
 		return nil, err
@@ -112,8 +123,11 @@ func upload(q map[string]string) (*artifact.Upload, error) {
 	if !slices.Contains(report.Kinds(), u.Kind) {
 		wrong(fault.TypeEnum, "Input should be 'checkpoint', 'hf_export', 'eval_report' or 'merged_model'", "kind")
 	}
-	if u.Path == "" || len(u.Path) > maxPath {
-		wrong(fault.TypeStringShort, "String should have 1 to 4096 bytes", "path")
+	if u.Path == "" {
+		wrong(fault.TypeStringShort, "String should have at least 1 character", "path")
+	}
+	if utf8.RuneCountInString(u.Path) > maxPath {
+		wrong(fault.TypeStringLong, "String should have at most 4096 characters", "path")
 	}
 	if strings.IndexByte(u.Path, 0) >= 0 {
 		wrong(fault.TypeValue, "String should not contain NUL", "path")
@@ -131,6 +145,7 @@ func upload(q map[string]string) (*artifact.Upload, error) {
 	return u, nil
 }
 
+// maxPath is the maximum length of a path in characters, the same as in a report of the artifact.
 const maxPath = 4096
 
 // watermark responds, for each stream and writer, with the highest number up to which all requests are stored.
@@ -145,8 +160,8 @@ func (h *Handler) watermark(ctx context.Context, r *request) (any, error) {
 	return h.Marks.Watermark(ctx, q["run_id"])
 }
 
-// readQuery reads the query of u, which must contain each of names exactly once and no other name. A name that ends
-// in ? is optional.
+// readQuery reads the query of a URL, which must contain each of the given names exactly once and no other name. A name
+// that ends in ? is optional.
 func readQuery(u *url.URL, names ...string) (map[string]string, error) {
 	values, err := url.ParseQuery(u.RawQuery)
 	if err != nil {

@@ -7,17 +7,17 @@ import (
 )
 
 const (
-	// maxInFlight is the maximum total size in bytes of all bodies that are being read or stored, and maxOfRun the
-	// maximum of the bodies of one run.
+	// maxInFlight is the maximum total size in bytes of all bodies that are being read or stored. maxOfRun is the maximum
+	// for the bodies of one run.
 	maxInFlight = 128 << 20
 	maxOfRun    = maxInFlight / 8
 )
 
-// budget bounds the memory that bodies occupy. The zero budget is unused.
+// budget bounds the memory that bodies occupy. In its zero value, no memory is reserved.
 type budget struct {
 	mu    sync.Mutex
 	total int64
-	runs  map[string]int64 // without runs that have no body
+	runs  map[string]int64 // reserved bytes by run; a run without bodies has no entry
 }
 
 // reserve reserves memory for a body of a run, until release is called with the same arguments. It returns an

@@ -58,7 +58,7 @@ func (w *deadlineRecorder) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// onRead calls fn before each read.
+// onRead is a reader that calls fn before each read.
 type onRead struct {
 	io.Reader
 	fn func()
@@ -66,7 +66,7 @@ type onRead struct {
 
 func (o onRead) Read(p []byte) (int, error) { o.fn(); return o.Reader.Read(p) }
 
-// readBody calls read with a body and its length.
+// readBody calls the handler's method read with the given body and length.
 func readBody(t *testing.T, h *Handler, w http.ResponseWriter, body io.Reader, length int64) (func(), error) {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/ingest/metrics", body)
@@ -83,11 +83,11 @@ func TestHandler_read_limitsTimeOfBody(t *testing.T) {
 	release()
 	require.Len(t, w.until, 2)
 	require.WithinDuration(t, now.Add(bodyTime), w.until[0], bodyTime/2)
-	require.Zero(t, w.until[1], "the response may take longer")
+	require.Zero(t, w.until[1], "the deadline is removed, because the response may take longer")
 
 	_, err = readBody(t, h, w, io.MultiReader(strings.NewReader("{"), iotest.ErrReader(os.ErrDeadlineExceeded)), largest)
 	require.True(t, fault.HasCode(err, "body_timeout") && fault.Is(err, fault.Unavailable), "%v", err)
-	require.Zero(t, h.bodies.total, "a late body frees the reserved memory")
+	require.Zero(t, h.bodies.total, "the memory that was reserved for a late body is freed")
 }
 
 // Stalled uploads of one run must not keep another run from reporting.

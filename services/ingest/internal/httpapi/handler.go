@@ -39,9 +39,9 @@ type Storer interface {
 
 // Marks knows which numbered requests are stored.
 type Marks interface {
-	// Claim records the digest of the body of the request with this key. It reports whether that request is already
+	// Claim records the digest of the body of a request. It reports whether that request is already
 	// stored.
-	Claim(ctx context.Context, runID, stream string, key groupcommit.Key, digest groupcommit.Digest) (stored bool, err error)
+	Claim(ctx context.Context, item *groupcommit.Item) (stored bool, err error)
 	Watermark(ctx context.Context, runID string) (map[string]map[string]int64, error)
 }
 
@@ -52,19 +52,23 @@ type Registered interface {
 
 // Handler serves /api/ingest. All fields are required.
 type Handler struct {
-	Grants    *ingesttoken.Checker
-	Store     Storer
+	Grants *ingesttoken.Checker
+	Store  Storer
+	// Note is the last line of a log that has reached its maximum.
+	Note      []byte
 	Marks     Marks
 	Keys      *metric.Keys
 	Registrar *artifact.Registrar
 	Artifacts Registered
-	// Lifecycle sends a reported event to jobs.
+	// Lifecycle sends a reported event to the jobs service.
 	Lifecycle func(ctx context.Context, g *ingesttoken.Grant, event *report.Lifecycle) error
-	// Checkpoint reports a registered checkpoint to jobs, so that the next attempt can resume from the checkpoint.
+	// Checkpoint reports a registered checkpoint to the jobs service, so that the next attempt can resume from it.
 	Checkpoint func(ctx context.Context, g *ingesttoken.Grant, a *artifact.Artifact) error
 	Signals    Signals
-	// Ack sends the acknowledgement of a signal to jobs and returns the next signal.
+	// Ack sends the acknowledgement of a signal to the jobs service and returns the next signal.
 	Ack func(ctx context.Context, g *ingesttoken.Grant, signalID string) (run.Signal, error)
+	// Withheld counts what was removed from the reports of protected runs, by the kind of the report.
+	Withheld func(ctx context.Context, kind string, parts int)
 	// Classify converts the error of a library to a fault of the matching kind.
 	Classify func(error) error
 	Clock    clock.Clock
@@ -102,7 +106,7 @@ func (h *Handler) route(path, method string) (route, error) {
 	return nil, fault.New(fault.Absent, "", "Not Found")
 }
 
-// allowed returns the method of a path. Each path has only one.
+// allowed returns the method of a path. Each path has only one method.
 func (h *Handler) allowed(path string) string {
 	if serve, _ := h.route(path, http.MethodGet); serve != nil {
 		return http.MethodGet
@@ -133,7 +137,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set(fault.HeaderRequestID, requestID)
-	_, _ = w.Write(append(body, '\n')) // if the client has disconnected, it sends the request again
+	_, _ = w.Write(append(body, '\n')) // ignore errors: a client that has disconnected sends the request again
 }
 
 func (h *Handler) fail(ctx context.Context, w http.ResponseWriter, r *http.Request, err error, requestID string) {
@@ -163,6 +167,10 @@ func (h *Handler) dispatch(ctx context.Context, w http.ResponseWriter, r *http.R
 	}
 	if req.key, err = idempotencyKey(r.Header); err != nil {
 		return nil, err
+	}
+	if req.grant.Withhold != nil && req.key.Seq > 0 {
+		req.former = req.key.Writer
+		req.key.Writer = report.WithheldWriter(req.grant.Owner.RunID, req.former)
 	}
 	if r.Method == http.MethodPost {
 		release, err := h.read(w, r, req, maxBody(path))

@@ -43,7 +43,7 @@ type harness struct {
 	items  []groupcommit.Item
 	events []string
 	claims []groupcommit.Key
-	// fail holds the errors of calls: "grant", "store", "claim", "watermark", "lifecycle", "find", "stat", "sign".
+	// fail holds the error of each fake call, by the name of the call, such as "grant", "store", "claim" or "sign".
 	fail   map[string]error
 	stored bool // result of Claim
 }
@@ -57,7 +57,7 @@ func newHarness(t *testing.T) *harness {
 	p.grant = ingesttoken.Grant{Attempt: 2, Current: true}
 	p.grant.Owner.RunID = "run_1"
 	p.handler = &Handler{
-		Grants: ingesttoken.NewChecker(clk, p.resolve), Store: p, Marks: p, Keys: metric.NewKeys(), Registrar: &artifact.Registrar{Blobs: p},
+		Grants: ingesttoken.NewChecker(clk, p.resolve), Store: p, Marks: p, Keys: metric.NewKeys(), Registrar: &artifact.Registrar{Blobs: p, Holds: p},
 		Artifacts: p, Lifecycle: p.lifecycle, Classify: func(err error) error { return err }, Clock: clk,
 		IDs: id.NewSource(clk, rand.Reader), Log: slog.New(slog.NewTextHandler(&p.log, nil)),
 	}
@@ -88,12 +88,12 @@ func (p *harness) Store(_ context.Context, item groupcommit.Item) (bool, error) 
 	return false, err
 }
 
-func (p *harness) Claim(_ context.Context, _, stream string, key groupcommit.Key, digest groupcommit.Digest) (bool, error) {
+func (p *harness) Claim(_ context.Context, item *groupcommit.Item) (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	require.Equal(p.t, "lifecycle", stream)
-	require.NotZero(p.t, digest)
-	p.claims = append(p.claims, key)
+	require.Equal(p.t, "lifecycle", item.Stream)
+	require.NotZero(p.t, item.Digest)
+	p.claims = append(p.claims, item.Key)
 	return p.stored, p.fail["claim"]
 }
 
@@ -113,6 +113,10 @@ func (p *harness) SignPut(_ context.Context, key string, o blob.SignOptions) (bl
 	return blob.Signed{URL: "http://blobs/" + key, Method: http.MethodPut, ExpiresAt: p.clock.Now()}, p.failing("sign")
 }
 
+func (p *harness) Extend(context.Context, string) (bool, error) { return true, p.failing("extend") }
+
+func (p *harness) Hold(context.Context, string, string, int64) error { return p.failing("hold") }
+
 func (p *harness) lifecycle(_ context.Context, _ *ingesttoken.Grant, event *report.Lifecycle) error {
 	err := p.failing("lifecycle")
 	p.mu.Lock()
@@ -121,7 +125,7 @@ func (p *harness) lifecycle(_ context.Context, _ *ingesttoken.Grant, event *repo
 	return err
 }
 
-// send sends a request with the run's token. Before that, it calls each change with the request.
+// send creates a request with the run's token, applies each change to it, and sends it.
 func (p *harness) send(method, path, body string, change ...func(r *http.Request)) *httptest.ResponseRecorder {
 	r := httptest.NewRequestWithContext(p.t.Context(), method, "/api/ingest/"+path, strings.NewReader(body))
 	r.Header.Set("X-Service-Token", p.token)
@@ -234,7 +238,7 @@ func TestHandler_endedAttemptReportsLifecycleOnly(t *testing.T) {
 			}
 		}
 		rec := p.send(http.MethodPost, "lifecycle", `{"run_id":"run_1","event":"failed","ts":"2026-11-21T09:00:00Z"}`)
-		require.Equal(t, http.StatusOK, rec.Code, "%s: jobs alone decides whether an event is valid", name)
+		require.Equal(t, http.StatusOK, rec.Code, "%s: only the jobs service decides whether an event is valid", name)
 		require.Equal(t, []string{"failed"}, p.events)
 		require.Equal(t, http.StatusOK, p.send(http.MethodGet, "watermark?run_id=run_1", "").Code, "%s: the watermark stays readable", name)
 	}

@@ -26,7 +26,7 @@ const (
 	bodyTime = 30 * time.Second
 	// maxKept is the capacity of the largest buffer that is reused for another request.
 	maxKept = 1 << 20
-	maxKey  = 255 // length of an Idempotency-Key
+	maxKey  = 255 // maximum length of an Idempotency-Key
 )
 
 // request is a request with a valid token.
@@ -34,14 +34,24 @@ type request struct {
 	grant *ingesttoken.Grant
 	http  *http.Request
 	key   groupcommit.Key
+	// former is the name that the writer of a protected run gave itself. It is not stored.
+	former string
 	// digest is the digest of the body. It is set only if the request has an Idempotency-Key.
 	digest groupcommit.Digest
 	body   []byte
 }
 
-func (r *request) item(stream string, write groupcommit.Write) groupcommit.Item {
+// item returns the item of a report that stores the given number of rows. The size of the item is the size of the body
+// plus the size of the rows.
+func (r *request) item(stream string, rows int, write groupcommit.Write) groupcommit.Item {
+	return r.sized(stream, groupcommit.Reports, len(r.body)+rows*groupcommit.RowCost, write)
+}
+
+// sized is like item, for a report whose data has the given kind and size.
+func (r *request) sized(stream string, kind groupcommit.Kind, size int, write groupcommit.Write) groupcommit.Item {
 	return groupcommit.Item{
-		RunID: r.grant.Owner.RunID, Attempt: r.grant.Attempt, Stream: stream, Key: r.key, Digest: r.digest, Write: write,
+		RunID: r.grant.Owner.RunID, Attempt: r.grant.Attempt, Stream: stream, Key: r.key, Former: r.former, Digest: r.digest, Write: write,
+		Kind: kind, Size: int64(size) + groupcommit.Cost,
 	}
 }
 
@@ -90,8 +100,8 @@ func badKey() error {
 	return fault.InvalidFields(fault.At(fault.TypeStringPattern, "Input should be <writer>:<seq> with seq counted from 1", "header", "idempotency-key"))
 }
 
-// read reads the body of r into req, within bodyTime. A body of more than most bytes is an error. The caller must call
-// release when it no longer needs req.body, whose memory may then be used for another request.
+// read reads the body of r into req, within bodyTime. A body that is larger than the given maximum is an error. The
+// caller must call release when it no longer needs req.body, whose memory may then be used for another request.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request, req *request, most int64) (release func(), err error) {
 	if f := incoming.PlainJSON(r.Header); f != nil {
 		return nil, f
@@ -127,7 +137,7 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, req *request, mos
 		release()
 		return nil, unread(err, most)
 	}
-	_ = ctl.SetReadDeadline(time.Time{}) // the server now waits in the background for the client to disconnect
+	_ = ctl.SetReadDeadline(time.Time{}) // the server still reads in the background, to notice that the client disconnects
 	if req.body = buffer.Bytes(); req.key.Seq > 0 {
 		req.digest = groupcommit.DigestOf(req.body)
 	}

@@ -109,12 +109,16 @@ func TestUpload_checksValues(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, int64(4), u.Size)
 	require.Equal(t, good["sha256"], u.SHA256)
+	long := maps.Clone(good)
+	long["path"] = strings.Repeat("\u00e9", maxPath)
+	_, err = upload(long)
+	require.NoError(t, err, "the length counts characters, as documented and as in the report of the artifact")
 	cases := []struct {
 		name string
 		bad  []string
 	}{
 		{"kind", []string{"", "model", "Checkpoint"}},
-		{"path", []string{"", strings.Repeat("p", maxPath+1)}},
+		{"path", []string{"", strings.Repeat("p", maxPath+1), strings.Repeat("\u00e9", maxPath+1)}},
 		{"size_bytes", []string{"", "-1", "1.5", "1e3", "99999999999999999999"}},
 		{"sha256", []string{"", strings.Repeat("0A", 32), strings.Repeat("0a", 31), strings.Repeat("0a", 33), strings.Repeat("zz", 32)}},
 	}

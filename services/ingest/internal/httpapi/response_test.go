@@ -57,7 +57,7 @@ func TestHandler_keepsValidRequestID(t *testing.T) {
 	require.Equal(t, good, p.send(http.MethodGet, "nothing", "", header(fault.HeaderRequestID, good)).Header().Get(fault.HeaderRequestID))
 	for _, bad := range []string{"", "x", good + "0", "run_" + good[4:], "<script>", strings.Repeat("a", 5000)} {
 		got := p.send(http.MethodGet, "nothing", "", header(fault.HeaderRequestID, bad)).Header().Get(fault.HeaderRequestID)
-		require.NoError(t, id.Check(id.Request, got), "%q became %q", bad, got)
+		require.NoError(t, id.Check(id.Request, got), "the request id %q was replaced by the invalid id %q", bad, got)
 		require.NotEqual(t, bad, got)
 	}
 }

@@ -31,8 +31,8 @@ func (h *Handler) may(r *request, runID string) error {
 	return r.grant.May(h.Clock.Now())
 }
 
-// lifecycle sends the event to jobs, which decides whether the event is valid. The request is marked as stored only
-// after jobs has accepted the event.
+// lifecycle sends the event to the jobs service, which decides whether the event is valid. The request is marked as
+// stored only after the jobs service has accepted the event.
 func (h *Handler) lifecycle(ctx context.Context, r *request) (any, error) {
 	event, err := report.ReadLifecycle(r.body)
 	if err != nil {
@@ -41,8 +41,9 @@ func (h *Handler) lifecycle(ctx context.Context, r *request) (any, error) {
 	if err := r.grant.Run(event.RunID); err != nil {
 		return nil, err
 	}
+	item := r.item("lifecycle", 0, nil)
 	if r.key.Seq > 0 {
-		known, err := h.Marks.Claim(ctx, event.RunID, "lifecycle", r.key, r.digest)
+		known, err := h.Marks.Claim(ctx, &item)
 		if known || err != nil {
 			return stored{true}, err
 		}
@@ -50,14 +51,25 @@ func (h *Handler) lifecycle(ctx context.Context, r *request) (any, error) {
 	if err := h.Lifecycle(ctx, r.grant, event); err != nil {
 		return nil, err
 	}
-	// The item stores the attempt in the run's row. From now on, reports of older attempts are rejected, even if the
+	// The item stores the attempt in the run's row. From then on, reports of older attempts are rejected, even if the
 	// grants of their tokens are still cached.
-	item := r.item("lifecycle", nil)
 	item.Unfenced = true
+	// An event takes effect even if the run has reached its limit.
+	item.Over = groupcommit.All()
 	if _, err := h.Store.Store(ctx, item); err != nil {
 		return nil, err
 	}
 	return stored{true}, nil
+}
+
+// store stores a report. The parameter withheld is the number of its parts that were withheld; a repeated report does
+// not count them again.
+func (h *Handler) store(ctx context.Context, item groupcommit.Item, withheld int) error {
+	repeated, err := h.Store.Store(ctx, item)
+	if err == nil && !repeated && withheld > 0 {
+		h.Withheld(ctx, item.Stream, withheld)
+	}
+	return err
 }
 
 // metrics stores the points of a request and responds with their number. A repeated request gets the same response.
@@ -74,7 +86,13 @@ func (h *Handler) metrics(ctx context.Context, r *request) (any, error) {
 		h.columns.Put(c)
 		return nil, err
 	}
-	if _, err := h.Store.Store(ctx, r.item("metrics", metric.Write(h.Keys, c))); err != nil {
+	withheld := c.Len()
+	if d := r.grant.Withhold; d != nil {
+		c.Keep(d.Declares)
+	}
+	withheld -= c.Len()
+	item := r.sized("metrics", groupcommit.Points, c.Len()*metric.PointSize, metric.Write(h.Keys, c))
+	if err := h.store(ctx, item, withheld); err != nil {
 		return nil, err // c must not be reused, because the committer may still read it
 	}
 	n := c.Len()
@@ -90,7 +108,11 @@ func (h *Handler) hparams(ctx context.Context, r *request) (any, error) {
 	if err := h.may(r, p.RunID); err != nil {
 		return nil, err
 	}
-	_, err = h.Store.Store(ctx, r.item("hparams", run.WriteHParams(p.Params)))
+	withheld := 0
+	if d := r.grant.Withhold; d != nil {
+		withheld = p.Withhold(d)
+	}
+	err = h.store(ctx, r.item("hparams", len(p.Params), run.WriteHParams(p.Params)), withheld)
 	return stored{true}, err
 }
 
@@ -102,10 +124,11 @@ func (h *Handler) validation(ctx context.Context, r *request) (any, error) {
 	if err := h.may(r, p.RunID); err != nil {
 		return nil, err
 	}
-	if r.grant.Withhold {
-		p.Withhold()
+	withheld := 0
+	if r.grant.Withhold != nil {
+		withheld = p.Withhold()
 	}
-	_, err = h.Store.Store(ctx, r.item("validation", evaluation.WriteValidation(p)))
+	err = h.store(ctx, r.item("validation", len(p.Samples), evaluation.WriteValidation(p)), withheld)
 	return stored{true}, err
 }
 
@@ -117,7 +140,17 @@ func (h *Handler) logs(ctx context.Context, r *request) (any, error) {
 	if err := h.may(r, p.RunID); err != nil {
 		return nil, err
 	}
-	_, err = h.Store.Store(ctx, r.item("logs", logs.Write(r.key, p.Rank, p.Chunks)))
+	withheld := 0
+	if r.grant.Withhold != nil {
+		withheld = p.Withhold()
+	}
+	size := 0
+	for _, chunk := range p.Chunks {
+		size += len(chunk)
+	}
+	item := r.sized("logs", groupcommit.Log, size, logs.Write(r.key, p.Rank, p.Chunks))
+	item.Over = logs.Cut(h.Note)
+	err = h.store(ctx, item, withheld)
 	return stored{true}, err
 }
 
@@ -131,7 +164,11 @@ func (h *Handler) record(stream string, read func([]byte) (*report.Records, erro
 		if err := h.may(r, p.RunID); err != nil {
 			return nil, err
 		}
-		_, err = h.Store.Store(ctx, r.item(stream, report.WriteRaw(stream, p.Items)))
+		withheld := 0
+		if r.grant.Withhold != nil {
+			withheld = p.Withhold()
+		}
+		err = h.store(ctx, r.item(stream, len(p.Items), report.WriteRaw(stream, p.Items)), withheld)
 		return stored{true}, err
 	}
 }
@@ -144,7 +181,12 @@ func (h *Handler) hardware(ctx context.Context, r *request) (any, error) {
 	if err := h.may(r, p.RunID); err != nil {
 		return nil, err
 	}
-	_, err = h.Store.Store(ctx, r.item("hardware", metric.WriteHardware(p.Points)))
+	withheld := 0
+	if r.grant.Withhold != nil {
+		withheld = p.Withhold()
+	}
+	item := r.sized("hardware", groupcommit.Points, len(p.Points)*metric.PointSize, metric.WriteHardware(p.Points))
+	err = h.store(ctx, item, withheld)
 	return stored{true}, err
 }
 
@@ -157,6 +199,10 @@ func (h *Handler) benchmark(ctx context.Context, r *request) (any, error) {
 	if err := h.may(r, p.RunID); err != nil {
 		return nil, err
 	}
-	_, err = h.Store.Store(ctx, r.item("benchmark", groupcommit.All(evaluation.WriteScore(p, h.IDs.New(id.Score)), evaluation.Write(p))))
+	withheld := 0
+	if d := r.grant.Withhold; d != nil {
+		withheld = p.Withhold(d)
+	}
+	err = h.store(ctx, r.item("benchmark", len(p.Rollouts), groupcommit.All(evaluation.WriteScore(p, h.IDs.New(id.Score)), evaluation.Write(p))), withheld)
 	return stored{true}, err
 }

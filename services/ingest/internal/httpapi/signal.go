@@ -45,8 +45,8 @@ type acked struct {
 	pending
 }
 
-// signals responds with the current signal to the run's training. With the parameter wait, it first waits for a signal
-// other than after.
+// signals responds with the current signal to the run's training. With the query parameter wait, it first waits for a
+// signal that differs from the query parameter after.
 func (h *Handler) signals(ctx context.Context, r *request) (any, error) {
 	q, err := readQuery(r.http.URL, "run_id", "wait?", "after?")
 	if err != nil {

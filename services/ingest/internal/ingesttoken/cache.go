@@ -10,7 +10,7 @@ import (
 )
 
 // Limits of the cache: how long it stores a grant and a refusal, the maximum number of entries, and how long a call of
-// resolve may take.
+// the function resolve may take.
 const (
 	rememberGood   = 5 * time.Second
 	rememberBad    = time.Second
@@ -26,8 +26,8 @@ type cache struct {
 	entries map[[32]byte]*entry
 }
 
-// entry is a result of resolve, or a call of resolve in progress. done is closed when the call has returned. until is
-// the time at which the result expires; it is zero while the call is in progress.
+// entry is the result of a call of resolve, or a call that is in progress. The channel done is closed when the call has
+// returned. The field until is the time at which the result expires; it is zero while the call is in progress.
 type entry struct {
 	done  chan struct{}
 	grant *Grant
@@ -56,7 +56,7 @@ func (c *cache) get(ctx context.Context, hash [32]byte) (*Grant, error) {
 		if e.err == nil || fault.Is(e.err, fault.Unauthenticated) {
 			return e.grant, e.err
 		}
-		// The caller that called resolve for this token got an error. If its context was canceled, try again.
+		// Another caller's resolve of this token failed. If only that caller's context was canceled, try again.
 		if err := ctx.Err(); err != nil {
 			return nil, fault.FromContext(err)
 		}

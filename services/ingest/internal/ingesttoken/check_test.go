@@ -86,7 +86,7 @@ func TestChecker_Check_noticesRevocationWithinSeconds(t *testing.T) {
 	clk.Advance(rememberBad - time.Microsecond)
 	require.False(t, check())
 	clk.Advance(time.Microsecond)
-	require.True(t, check(), "the refusal has expired")
+	require.True(t, check(), "the token is valid again, because the cached refusal has expired")
 }
 
 func TestChecker_Check_keepsTokensApart(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
@@ -20,7 +21,8 @@ type Grant struct {
 	Attempt   int32
 	Container bool
 	Current   bool
-	Withhold  bool // the run reads a protected dataset, so the texts of its samples are not stored
+	// Withhold is what a protected run may report. It is nil if the run is not protected.
+	Withhold  *report.Disclosure
 	EndedAt   *time.Time
 	ExpiresAt time.Time
 }
@@ -54,8 +56,8 @@ type Checker struct {
 	clock clock.Clock
 }
 
-// NewChecker returns a checker. resolve gets the hash of a token. It must fetch the grant from jobs, and store the
-// run's row before it returns.
+// NewChecker returns a checker. The function resolve gets the hash of a token. It must fetch the grant from the jobs
+// service, and store the run's row before it returns.
 func NewChecker(clk clock.Clock, resolve func(ctx context.Context, hash []byte) (*Grant, error)) *Checker {
 	return &Checker{cache: newCache(clk, resolve), clock: clk}
 }

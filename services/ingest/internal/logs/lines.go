@@ -12,8 +12,8 @@ import (
 // MaxLine is the maximum length of a line in bytes. Longer lines are split.
 const MaxLine = 64 << 10
 
-// Split splits output into lines, as a terminal would show them (see shown). tail is the beginning of the first line.
-// rest is the text after the last newline, which is the tail of the next call.
+// Split splits output into lines, as a terminal would show them; see the function shown. The parameter tail is the
+// beginning of the first line. The result rest is the text after the last newline, which is the tail of the next call.
 func Split(tail []byte, pieces []string) (lines [][]byte, rest []byte) {
 	open := append([]byte{}, tail...)
 	for _, piece := range pieces {
@@ -48,8 +48,8 @@ func whole(b []byte) int {
 	return len(b)
 }
 
-// shown returns what a terminal finally shows of a line that a progress bar has overwritten: the text after the last
-// carriage return. It first removes carriage returns at the end of the line.
+// shown returns the text after the last carriage return, which is what remains visible on a terminal if a progress bar
+// has overwritten the line. It ignores carriage returns at the end of the line.
 func shown(line []byte) []byte {
 	line = bytes.TrimRight(line, "\r")
 	return bytes.Clone(line[bytes.LastIndexByte(line, '\r')+1:])

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
 )
@@ -27,6 +28,7 @@ type memo struct{ writer string }
 // first request of any writer in a newer attempt.
 func Write(key groupcommit.Key, rank *int32, pieces []string) groupcommit.Write {
 	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
+		r.LogCut = false
 		writer := key.Writer
 		if key.Seq == 1 && r.Attempt > 1 {
 			if err := endUpTo(ctx, tx, batch, r, r.Attempt-1); err != nil {
@@ -58,6 +60,17 @@ func Write(key groupcommit.Key, rank *int32, pieces []string) groupcommit.Write 
 	}
 }
 
+// Cut stores the given note as the last line of a log that has reached its maximum, unless the note is stored already.
+func Cut(note []byte) groupcommit.Write {
+	return func(_ context.Context, _ pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
+		if !r.LogCut {
+			insert(batch, r, r.Attempt, nil, [][]byte{note})
+			r.LogCut = true
+		}
+		return nil
+	}
+}
+
 // load returns the unfinished line of a writer, including changes by earlier writes of this group. The result is empty
 // if the writer has no unfinished line.
 func load(ctx context.Context, tx pgx.Tx, r *groupcommit.Run, writer string) (*tail, error) {
@@ -74,8 +87,8 @@ func load(ctx context.Context, tx pgx.Tx, r *groupcommit.Run, writer string) (*t
 	return t, nil
 }
 
-// keep queues the statement that stores the unfinished line of a writer, or deletes the stored one if t is empty. was
-// states whether a line is stored.
+// keep queues the statement that stores the unfinished line of a writer, or deletes the stored line if t is empty. The
+// parameter was states whether a line is stored.
 func keep(batch *pgx.Batch, runID, writer string, t *tail, was bool) {
 	switch {
 	case len(t.data) > 0:
@@ -100,7 +113,7 @@ func End(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) e
 	return endUpTo(ctx, tx, batch, r, r.Attempt)
 }
 
-// endUpTo finishes the unfinished lines of all attempts up to last, including lines that this group wrote.
+// endUpTo finishes the unfinished lines of all attempts up to the given one, including lines that this group wrote.
 func endUpTo(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run, last int32) error {
 	if err := r.Flush(ctx, tx, batch); err != nil {
 		return err
@@ -124,20 +137,24 @@ func endUpTo(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Ru
 type Line struct {
 	Seq     int64
 	Attempt int32
+	Rank    *int32 // of the process that wrote the line; nil if the report had no rank
 	At      time.Time
 	Text    string
 }
 
 // Store reads lines.
-type Store struct{ Pool pg.Querier }
+type Store struct {
+	Pool  pg.Querier
+	Clock clock.Clock
+}
 
 // maxRead is the approximate maximum number of bytes that Range returns.
 const maxRead = 1 << 20
 
-// Range returns the lines whose numbers are greater than after, at most limit of them. If these lines have more than
-// maxRead bytes, Range returns only the first ones, but at least one.
+// Range returns the lines whose numbers are greater than the given one, at most limit of them. If these lines have more
+// than maxRead bytes, Range returns only the first ones, but at least one.
 func (s *Store) Range(ctx context.Context, runID string, after int64, limit int) ([]Line, error) {
-	rows, err := s.Pool.Query(ctx, `SELECT first_seq, attempt, created_at, data FROM log_chunk
+	rows, err := s.Pool.Query(ctx, `SELECT first_seq, attempt, rank, created_at, data FROM log_chunk
 		WHERE run_id = $1 AND first_seq <= $2::bigint + $3::bigint
 			AND first_seq >= coalesce((SELECT max(first_seq) FROM log_chunk WHERE run_id = $1 AND first_seq <= $2::bigint + 1), 0)
 		ORDER BY first_seq`, runID, after, int64(limit))
@@ -149,7 +166,7 @@ func (s *Store) Range(ctx context.Context, runID string, after int64, limit int)
 	for size := 0; size < maxRead && len(lines) < limit && rows.Next(); {
 		var l Line
 		var data []byte
-		if err := rows.Scan(&l.Seq, &l.Attempt, &l.At, &data); err != nil {
+		if err := rows.Scan(&l.Seq, &l.Attempt, &l.Rank, &l.At, &data); err != nil {
 			return nil, fmt.Errorf("read lines: %w", err)
 		}
 		for text := range bytes.SplitSeq(bytes.TrimSuffix(data, []byte("\n")), []byte("\n")) {

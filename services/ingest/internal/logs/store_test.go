@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/db"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
@@ -61,7 +62,7 @@ func writeOf(writer string, seq int64, pieces ...string) groupcommit.Write {
 // lines returns all lines. Each begins with its number and attempt.
 func (b *harness) lines() []string {
 	b.t.Helper()
-	found, err := (&Store{Pool: b.pool}).Range(b.t.Context(), b.run.ID, 0, 500)
+	found, err := (&Store{Pool: b.pool, Clock: clock.Real()}).Range(b.t.Context(), b.run.ID, 0, 500)
 	require.NoError(b.t, err)
 	out := []string{}
 	for _, l := range found {
@@ -79,7 +80,7 @@ func TestWrite_openLineWaitsForWriter(t *testing.T) {
 	require.NoError(t, b.group(1, writeOf("w", 3, "\n"), writeOf("v", 2, "\n")))
 	require.Equal(t, []string{"1/1 a", "2/1 bbb", "3/1 d", "4/1 c"}, b.lines())
 	require.NoError(t, b.group(1, End))
-	require.Len(t, b.lines(), 4, "no line was unfinished")
+	require.Len(t, b.lines(), 4, "without unfinished lines, End adds no line")
 }
 
 func TestWrite_noWriterFinishesLine(t *testing.T) {
@@ -125,7 +126,7 @@ func TestWrite_newAttemptFinishesOlderLines(t *testing.T) {
 	}
 }
 
-// asLaterAttempt returns w as a write of attempt 2, in a group whose other items belong to attempt 1.
+// asLaterAttempt turns a write into one of attempt 2, for a group whose other items belong to attempt 1.
 func asLaterAttempt(w groupcommit.Write) groupcommit.Write {
 	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
 		r.Attempt = 2

@@ -13,14 +13,15 @@ import (
 )
 
 // BenchmarkWrite_besideRefusedRun stores reports of 64 runs while one more run keeps reporting more keys than a run may
-// have. An operation is one stored report. The case alone has no such run.
+// have. An operation is one stored report. The case "alone" omits the additional run.
 func BenchmarkWrite_besideRefusedRun(b *testing.B) {
 	for name, refused := range map[string]int{"alone": 0, "beside": 16} {
 		b.Run(name, func(b *testing.B) { reportBeside(b, refused) })
 	}
 }
 
-// reportBeside runs 64 writers, one for each run, and as many writers of the refused run as refused states.
+// reportBeside runs one writer for each of 64 runs. The parameter refused is the number of additional writers of one
+// more run, whose reports are all refused.
 func reportBeside(b *testing.B, refused int) {
 	b.Helper()
 	const runs = 64

@@ -57,7 +57,7 @@ func TestUnpack_skipsRowsWithoutWantedKeys(t *testing.T) {
 		require.Len(t, got, want, "key %d", key)
 	}
 	_, err := Unpack(data[:3], nil, func(int32) bool { return false })
-	require.ErrorIs(t, err, errBatch, "the keys are incomplete")
+	require.ErrorIs(t, err, errBatch, "a row with incomplete keys is corrupt")
 }
 
 func TestView_seen_newerAttemptHidesOlder(t *testing.T) {
@@ -96,4 +96,24 @@ func TestThin_keepsExtremes(t *testing.T) {
 	}
 	require.True(t, found[4321] && found[7000] && found[8000])
 	require.Len(t, Thin(points[:50], 100), 50)
+}
+
+func TestPlot_add_outsideOfMeasuredRange(t *testing.T) {
+	t.Parallel()
+	p := newPlot("a", All(Steps), 5, 1)
+	p.measure(Seen{Step: 3})
+	p.measure(Seen{Step: 90})
+	for step := range int64(100) {
+		p.add(Seen{Step: step})
+	}
+	require.EqualValues(t, 100, p.done().Count)
+}
+
+func TestStats_Mean_staysFinite(t *testing.T) {
+	t.Parallel()
+	var s Stats
+	for i := range 1000 {
+		s.add(Seen{Step: int64(i), Value: math.MaxFloat64}, Steps)
+	}
+	require.Equal(t, math.MaxFloat64, s.Mean()) //nolint:testifylint // the mean of equal values is exact
 }

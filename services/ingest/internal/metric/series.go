@@ -2,6 +2,7 @@ package metric
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"slices"
 )
@@ -21,13 +22,18 @@ type Seen struct {
 type view struct {
 	room   int
 	points []Seen // sorted by step, except those that were added since the last call of compact
-	// lows holds the lowest step of each attempt, until seal is called. bounds then holds the lowest step of that attempt
-	// and of all newer ones, sorted by attempt.
+	attempts
+}
+
+// attempts knows which points of a key are hidden by newer attempts.
+type attempts struct {
+	// lows holds the lowest step of each attempt, until seal is called. bounds then holds, for each attempt, the lowest
+	// step of this and all newer attempts, sorted by attempt.
 	lows   map[int32]int64
 	bounds []bound
 }
 
-// bound hides the points of older attempts from the step low on.
+// bound hides the points of older attempts whose step is low or greater.
 type bound struct {
 	attempt int32
 	low     int64
@@ -35,42 +41,51 @@ type bound struct {
 
 func newView(room int) *view { return &view{room: room} }
 
-// began notes that an attempt has reported a step. It must be called for all points of all attempts but the oldest, and
-// then seal, before any point is added.
-func (v *view) began(attempt int32, step int64) {
-	if v.lows == nil {
-		v.lows = map[int32]int64{}
+// began records that an attempt has reported a step. Before any point is added, began must be called for all points of
+// all attempts except the oldest, and then seal must be called.
+func (a *attempts) began(attempt int32, step int64) {
+	if a.lows == nil {
+		a.lows = map[int32]int64{}
 	}
-	if low, ok := v.lows[attempt]; !ok || step < low {
-		v.lows[attempt] = step
+	if low, ok := a.lows[attempt]; !ok || step < low {
+		a.lows[attempt] = step
 	}
 }
 
-func (v *view) seal() {
-	v.bounds = make([]bound, 0, len(v.lows))
-	for attempt, low := range v.lows {
-		v.bounds = append(v.bounds, bound{attempt, low})
+func (a *attempts) seal() {
+	a.bounds = make([]bound, 0, len(a.lows))
+	for attempt, low := range a.lows {
+		a.bounds = append(a.bounds, bound{attempt, low})
 	}
-	slices.SortFunc(v.bounds, func(a, b bound) int { return cmp.Compare(a.attempt, b.attempt) })
-	for i := len(v.bounds) - 2; i >= 0; i-- {
-		v.bounds[i].low = min(v.bounds[i].low, v.bounds[i+1].low)
+	slices.SortFunc(a.bounds, func(x, y bound) int { return cmp.Compare(x.attempt, y.attempt) })
+	for i := len(a.bounds) - 2; i >= 0; i-- {
+		a.bounds[i].low = min(a.bounds[i].low, a.bounds[i+1].low)
 	}
-	v.lows = nil
+	a.lows = nil
 }
 
 // hidden reports whether a newer attempt has reported the same step or an earlier one.
-func (v *view) hidden(attempt int32, step int64) bool {
-	if len(v.bounds) == 0 {
+func (a *attempts) hidden(attempt int32, step int64) bool {
+	if len(a.bounds) == 0 {
 		return false
 	}
-	at, _ := slices.BinarySearchFunc(v.bounds, attempt+1, func(b bound, attempt int32) int { return cmp.Compare(b.attempt, attempt) })
-	return at < len(v.bounds) && step >= v.bounds[at].low
+	at := a.after(attempt)
+	return at < len(a.bounds) && step >= a.bounds[at].low
+}
+
+// after returns the index of the first bound of a newer attempt.
+func (a *attempts) after(attempt int32) int {
+	at, _ := slices.BinarySearchFunc(a.bounds, attempt+1, func(b bound, attempt int32) int { return cmp.Compare(b.attempt, attempt) })
+	return at
 }
 
 // add adds a point unless it is hidden. It replaces an earlier point of the same step.
 func (v *view) add(attempt int32, p Point) {
 	if v.hidden(attempt, p.Step) {
 		return
+	}
+	if len(v.points) == cap(v.points) {
+		v.grow()
 	}
 	v.points = append(v.points, Seen{Step: p.Step, Value: p.Value, Micros: p.Micros, Attempt: attempt})
 	if len(v.points) >= 2*v.room {
@@ -79,8 +94,51 @@ func (v *view) add(attempt int32, p Point) {
 	}
 }
 
+// addColumns adds the points of a block.
+func (v *view) addColumns(attempt int32, c *blockPoints) {
+	if len(v.bounds) > 0 {
+		for i, step := range c.steps {
+			v.add(attempt, Point{Step: step, Value: c.values[i], Micros: c.micros[i]})
+		}
+		return
+	}
+	for i := 0; i < len(c.steps); {
+		if len(v.points) == cap(v.points) {
+			v.grow()
+		}
+		for end := min(len(c.steps), i+cap(v.points)-len(v.points), i+2*v.room-len(v.points)); i < end; i++ {
+			v.points = append(v.points, Seen{Step: c.steps[i], Value: c.values[i], Micros: c.micros[i], Attempt: attempt})
+		}
+		if len(v.points) >= 2*v.room {
+			v.compact()
+			v.points = Thin(v.points, v.room)
+		}
+	}
+}
+
+// grow doubles the capacity of a short view. A longer view gets the capacity of a full view at once: the system
+// provides memory only when it is used, while repeated copies of long slices would occupy several times the memory of
+// the view.
+func (v *view) grow() {
+	const first, short = 256, 16 << 10
+	size, full := max(first, 2*cap(v.points)), max(first, 2*v.room)
+	if size > short || size > full {
+		size = full
+	}
+	larger := make([]Seen, len(v.points), size)
+	copy(larger, v.points)
+	v.points = larger
+}
+
 // compact sorts the points by step and keeps the last point of each step.
 func (v *view) compact() {
+	ascending := true
+	for i := 1; i < len(v.points) && ascending; i++ {
+		ascending = v.points[i-1].Step < v.points[i].Step
+	}
+	if ascending {
+		return
+	}
 	byStep := func(a, b Seen) int { return cmp.Compare(a.Step, b.Step) }
 	if !slices.IsSortedFunc(v.points, byStep) {
 		slices.SortStableFunc(v.points, byStep)
@@ -96,16 +154,78 @@ func (v *view) compact() {
 	v.points = kept
 }
 
-// seen returns the points sorted by step, thinned to at most the given number. No point may be added later.
+// seen returns the points sorted by step, thinned to at most the given number. The view gives up its memory, so no
+// point may be added later.
 func (v *view) seen(most int) []Seen {
 	v.compact()
-	return slices.Clip(Thin(v.points, most))
+	points := Thin(v.points, most)
+	v.points = nil
+	if cap(points) > len(points)+len(points)/4 {
+		points = append(make([]Seen, 0, len(points)), points...) // the memory of the other points can be used again
+	}
+	return slices.Clip(points)
 }
 
-// Thin reduces points to at most the given number, which must be at least 5, and reuses their memory. It keeps the first
-// and the last point and, of each section between them, the lowest, the highest and the last NaN. The sections stand for
-// about the same number of reported points each, including those that an earlier call has removed. Thin returns points
-// unchanged if there are not too many.
+// complete returns the points sorted by step, and whether these are all points.
+func (v *view) complete() ([]Seen, bool) {
+	v.compact()
+	thinned := slices.ContainsFunc(v.points, func(p Seen) bool { return p.more > 0 })
+	return v.points, !thinned && len(v.points) <= v.room
+}
+
+// recent puts the last points of a key in the order of their steps, and keeps the last point of each step. It holds at
+// most 2*room points.
+type recent struct {
+	room   int
+	points []Seen // sorted by step
+	given  []Seen // the points that full returned last
+	top    int64  // the highest step that was returned; valid if begun
+	begun  bool
+}
+
+func (r *recent) reset() { r.points, r.begun = r.points[:0], false }
+
+// add adds a point. It returns false if the point is late: its step is not higher than one that was returned.
+func (r *recent) add(s Seen) bool {
+	if r.begun && s.Step <= r.top {
+		return false
+	}
+	if n := len(r.points); n == 0 || s.Step > r.points[n-1].Step {
+		r.points = append(r.points, s)
+		return true
+	}
+	at, found := slices.BinarySearchFunc(r.points, s.Step, func(p Seen, step int64) int { return cmp.Compare(p.Step, step) })
+	if found {
+		r.points[at] = s
+	} else {
+		r.points = slices.Insert(r.points, at, s)
+	}
+	return true
+}
+
+// full removes and returns the points with the lowest steps if there are too many points. The points are valid until the
+// next call.
+func (r *recent) full() []Seen {
+	if len(r.points) < 2*r.room {
+		return nil
+	}
+	r.given = append(r.given[:0], r.points[:r.room]...)
+	r.points = r.points[:copy(r.points, r.points[r.room:])]
+	r.top, r.begun = r.given[r.room-1].Step, true
+	return r.given
+}
+
+// rest removes and returns all points. They are valid until the next call of add.
+func (r *recent) rest() []Seen {
+	rest := r.points
+	r.points = r.points[:0]
+	return rest
+}
+
+// Thin reduces points to at most the given number, which must be at least 5, and reuses their memory. It keeps the
+// first and the last point and, of each section between them, the lowest, the highest and the last NaN. Each section
+// represents about the same number of reported points, including those that an earlier call has removed. Thin returns
+// points unchanged if there are not too many.
 func Thin(points []Seen, most int) []Seen {
 	if len(points) <= most {
 		return points
@@ -114,8 +234,8 @@ func Thin(points []Seen, most int) []Seen {
 	sections := uint64(max(1, (most-2)/kept))
 	inner, last := points[1:len(points)-1], points[len(points)-1]
 	total := uint64(0)
-	for _, p := range inner {
-		total += uint64(p.more) + 1
+	for i := range inner {
+		total += uint64(inner[i].more) + 1
 	}
 	out := points[:1]
 	before, begin := uint64(0), 0
@@ -133,38 +253,142 @@ func Thin(points []Seen, most int) []Seen {
 	return append(out, last)
 }
 
-// extremes appends the lowest point, the highest point and the last NaN of a section to out, in their order. They share
-// the number of reported points for which the section stands.
+// extremes appends the lowest point, the highest point and the last NaN of a section to out, in their order. Each
+// appended point represents an equal share of the reported points of the section; the first one also represents the
+// remainder.
 func extremes(section []Seen, stands uint64, out []Seen) []Seen {
 	low, high, odd := -1, -1, -1
 	var least, greatest float64
-	for i, p := range section {
-		if math.IsNaN(p.Value) {
+	for i := range section {
+		v := section[i].Value
+		switch {
+		case math.IsNaN(v):
 			odd = i
+		case low < 0:
+			low, high, least, greatest = i, i, v, v
+		case v < least:
+			low, least = i, v
+		case v > greatest:
+			high, greatest = i, v
+		}
+	}
+	kept := [3]int{min(low, high), max(low, high), odd}
+	slices.Sort(kept[:])
+	n, last := uint64(0), -1
+	for _, i := range kept {
+		if i != last {
+			n, last = n+1, i
+		}
+	}
+	first := len(out)
+	last = -1
+	for _, i := range kept {
+		if i == last {
 			continue
 		}
-		if low < 0 || p.Value < least {
-			low, least = i, p.Value
+		last = i
+		share := stands / n
+		if len(out) == first {
+			share += stands % n
 		}
-		if high < 0 || p.Value > greatest {
-			high, greatest = i, p.Value
-		}
-	}
-	var kept [3]Seen
-	n := 0
-	for i := range section {
-		if i == low || i == high || i == odd {
-			kept[n] = section[i]
-			n++
-		}
-	}
-	for i := range n {
-		share := stands / uint64(n)
-		if i == 0 {
-			share += stands % uint64(n)
-		}
-		kept[i].more = uint32(min(share-1, math.MaxUint32))
-		out = append(out, kept[i])
+		out = append(out, section[i])
+		out[len(out)-1].more = uint32(min(share-1, math.MaxUint32))
 	}
 	return out
+}
+
+// maxLate is the maximum number of late points that are held in memory after they have been sorted; twice as many are
+// held before. A page has fewer series than that.
+const maxLate = 1 << 17
+
+// latePoints are the points, from one step to another, that came too late to be put in order. Each replaces an earlier
+// point of its step, if there is one. If there are too many, the range ends earlier.
+type latePoints struct {
+	from, to int64
+	most     int
+	points   []latePoint
+}
+
+type latePoint struct {
+	key int32
+	Seen
+}
+
+func compareLate(a, b latePoint) int {
+	return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.key, b.key))
+}
+
+func (l *latePoints) none() bool { return len(l.points) == 0 && l.to == math.MaxInt64 }
+
+func (l *latePoints) covers(step int64) bool { return step >= l.from && step <= l.to }
+
+func (l *latePoints) add(p latePoint) {
+	if !l.covers(p.Step) {
+		return
+	}
+	if l.points = append(l.points, p); len(l.points) >= 2*l.most {
+		l.finish()
+	}
+}
+
+// finish sorts the points and keeps the last one of each step. If there are too many, it drops those with the highest
+// steps and ends the range before them.
+func (l *latePoints) finish() {
+	slices.SortStableFunc(l.points, compareLate)
+	kept := l.points[:0]
+	for i, p := range l.points {
+		if i+1 == len(l.points) || compareLate(p, l.points[i+1]) != 0 {
+			kept = append(kept, p)
+		}
+	}
+	l.points = kept
+	if len(kept) <= l.most {
+		return
+	}
+	l.to = kept[l.most].Step - 1
+	end, _ := slices.BinarySearchFunc(kept, l.to+1, func(p latePoint, step int64) int { return cmp.Compare(p.Step, step) })
+	l.points = kept[:end]
+}
+
+// replaces reports whether a late point replaces the point of a step.
+func (l *latePoints) replaces(key int32, step int64) bool {
+	if len(l.points) == 0 {
+		return false
+	}
+	_, found := slices.BinarySearchFunc(l.points, latePoint{key: key, Seen: Seen{Step: step}}, compareLate)
+	return found
+}
+
+// inOrder passes the visible points of the only plot to visit, in the order of their steps.
+func (r *reading) inOrder(ctx context.Context, visit func(Seen)) error {
+	if err := r.prepare(ctx); err != nil {
+		return err
+	}
+	late, err := r.survey(ctx, math.MinInt64)
+	for err == nil {
+		waiting := late.points
+		before := func(step int64) {
+			for len(waiting) > 0 && waiting[0].Step < step {
+				visit(waiting[0].Seen)
+				waiting = waiting[1:]
+			}
+		}
+		err = r.read(ctx, func(*plot, int32, Seen) {}, func(_ *plot, key int32, s Seen) {
+			if late.covers(s.Step) && !late.replaces(key, s.Step) {
+				before(s.Step)
+				visit(s)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		for _, l := range waiting {
+			visit(l.Seen)
+		}
+		if late.to == math.MaxInt64 {
+			return nil
+		}
+		late, err = r.survey(ctx, late.to+1)
+	}
+	return err
 }

@@ -20,7 +20,7 @@ type reported struct {
 
 func (r *reports) add(attempt int32, p Point) { *r = append(*r, reported{attempt, p}) }
 
-// view returns a view of the points that can hold room points.
+// view returns a view with the given room, to which the points were added.
 func (r *reports) view(room int) *view {
 	v := newView(room)
 	for _, p := range *r {
@@ -48,7 +48,7 @@ func (r *reports) seenByDefinition() map[int64]Seen {
 	return out
 }
 
-// stands returns the number of reported points for which points stand.
+// stands returns the number of reported points that points represent.
 func stands(points []Seen) (n uint64) {
 	for _, p := range points {
 		n += uint64(p.more) + 1
@@ -116,7 +116,7 @@ func TestView_seen_thinsEvenly(t *testing.T) {
 		found[p.Step] = true
 		quarters[p.Step*4/steps]++
 		require.True(t, i == 0 || got[i-1].Step < p.Step, "in order, without duplicates")
-		require.True(t, p.Step < 100_000 || p.Step >= 120_000 || p.Value == 5, "%v was replaced", p)
+		require.True(t, p.Step < 100_000 || p.Step >= 120_000 || p.Value == 5, "the replaced point %v must not appear", p)
 	}
 	require.True(t, found[1234] && found[160_000], "extremes stay")
 	for q, n := range quarters {
@@ -164,16 +164,16 @@ func TestThin_boundsPointsAndKeepsEnds(t *testing.T) {
 		}
 		for _, most := range []int{5, 8, 100, 180} {
 			got := Thin(slices.Clone(points), most)
-			require.LessOrEqual(t, len(got), most, "%d to %d", n, most)
+			require.LessOrEqual(t, len(got), most, "%d points thinned to %d", n, most)
 			if n == 0 {
 				require.Empty(t, got)
 				continue
 			}
 			require.Equal(t, points[0], got[0])
 			require.Equal(t, points[n-1], got[len(got)-1])
-			require.EqualValues(t, n, stands(got), "%d to %d", n, most)
+			require.EqualValues(t, n, stands(got), "%d points thinned to %d", n, most)
 			for i := 1; i < len(got); i++ {
-				require.Less(t, got[i-1].Step, got[i].Step, "%d to %d", n, most)
+				require.Less(t, got[i-1].Step, got[i].Step, "%d points thinned to %d", n, most)
 			}
 			if n <= most {
 				require.Equal(t, points, got, "a series that fits is not thinned")

@@ -3,20 +3,27 @@ package metric
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
 // MaxKeys is the maximum number of metric keys of a run.
 const MaxKeys = 10_000
 
-// maxBatchText is the approximate maximum size, in bytes, of a row's points in a message, with the names of their keys.
-// It ensures that the points of a row fit into one gRPC message.
+// maxBatchText is the approximate maximum size, in bytes, that the points of a row and the names of their keys have in
+// a message. It ensures that the points of a row fit into one gRPC message.
 const maxBatchText = 2 << 20
 
 // pointText is the approximate size of a point in a message, in bytes, without its key.
@@ -46,15 +53,21 @@ func Write(keys *Keys, c *decode.Columns) groupcommit.Write {
 	}
 }
 
+// hotEvery is the number of rows after which a run is listed again for the compactor, which forgets closed runs.
+const hotEvery = 256
+
 func insert(batch *pgx.Batch, r *groupcommit.Run, rank *int32, points []Point) {
 	r.BatchSeq++
+	if r.BatchSeq%hotEvery == 1 {
+		batch.Queue(`INSERT INTO metric_hot (run_id, due) VALUES ($1, $2) ON CONFLICT DO NOTHING`, r.ID, r.Now)
+	}
 	batch.Queue(`INSERT INTO metric_batch (run_id, seq, attempt, rank, points, data, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 		r.ID, r.BatchSeq, r.Attempt, rank, len(points), Pack(points), r.Now)
 }
 
 // resolve returns the ids of names and adds the names that are new. The caller holds the lock on the run. Ids have no
 // gaps and never change, so the cached keys are complete if their number equals the number in the run's row. resolve
-// refuses names with which the run would have more than MaxKeys keys.
+// refuses the names if the run would then have more than MaxKeys keys.
 func (k *Keys) resolve(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run, names []string) ([]int32, error) {
 	d, err := k.known(ctx, tx, r)
 	if err != nil {
@@ -116,12 +129,9 @@ func (k *Keys) known(ctx context.Context, tx pgx.Tx, r *groupcommit.Run) (*dicti
 	return d, nil
 }
 
-type querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
-// loadKeys returns the first keys of a run whose ids are greater than after, at most limit of them, sorted by id.
-func loadKeys(ctx context.Context, q querier, runID string, after int32, limit int) ([]string, error) {
+// loadKeys returns the first keys of a run whose ids are greater than the given one, at most limit of them, sorted by
+// id.
+func loadKeys(ctx context.Context, q pg.Querier, runID string, after int32, limit int) ([]string, error) {
 	rows, err := q.Query(ctx, `SELECT key FROM metric_key WHERE run_id = $1 AND id > $2 ORDER BY id LIMIT $3`, runID, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("load metric keys: %w", err)
@@ -135,4 +145,254 @@ func loadKeys(ctx context.Context, q querier, runID string, after int32, limit i
 		out[i] = string(key)
 	}
 	return slices.Clip(out), nil
+}
+
+// Keys caches the metric keys of runs that report, so that most requests need not load them.
+type Keys struct {
+	mu   sync.Mutex
+	runs map[string]*dictionary
+}
+
+// NewKeys returns an empty cache.
+func NewKeys() *Keys { return &Keys{runs: map[string]*dictionary{}} }
+
+// dictionary holds the keys of a run. The key with id i is names[i-1].
+type dictionary struct {
+	names []string
+	ids   map[string]int32
+}
+
+func newDictionary() *dictionary { return &dictionary{ids: map[string]int32{}} }
+
+func (d *dictionary) add(names []string) {
+	for _, name := range names {
+		d.names = append(d.names, name)
+		d.ids[name] = int32(len(d.names))
+	}
+}
+
+// maxRemembered is the maximum number of runs in the cache.
+const maxRemembered = 1024
+
+// get returns a copy of the run's dictionary, which the caller may change. The copy is empty if the run is not in the
+// cache.
+func (k *Keys) get(runID string) *dictionary {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	d := k.runs[runID]
+	if d == nil {
+		return newDictionary()
+	}
+	return &dictionary{names: slices.Clone(d.names), ids: maps.Clone(d.ids)}
+}
+
+func (k *Keys) put(runID string, d *dictionary) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.runs) >= maxRemembered && k.runs[runID] == nil {
+		for other := range k.runs { // any run may be removed: its keys are loaded again at its next report
+			delete(k.runs, other)
+			break
+		}
+	}
+	k.runs[runID] = d
+}
+
+// runKeys are keys of a run.
+type runKeys struct {
+	ids    []int32
+	series []Series
+}
+
+// keysOf returns those of the given keys that each run has, sorted by key.
+func (s *Store) keysOf(ctx context.Context, runs, keys []string) (map[string]*runKeys, error) {
+	only := make([][]byte, len(keys))
+	for i, key := range keys {
+		only[i] = []byte(key)
+	}
+	rows, err := s.pool.Query(ctx, `SELECT run_id, id, key FROM metric_key WHERE run_id = ANY($1) AND key = ANY($2) ORDER BY key`, runs, only)
+	if err != nil {
+		return nil, fmt.Errorf("list the metric keys of runs: %w", err)
+	}
+	found := map[string]*runKeys{}
+	var runID string
+	var id int32
+	var key []byte
+	_, err = pgx.ForEachRow(rows, []any{&runID, &id, &key}, func() error {
+		if found[runID] == nil {
+			found[runID] = &runKeys{}
+		}
+		of := found[runID]
+		of.ids, of.series = append(of.ids, id), append(of.series, Series{Key: string(key)})
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the metric keys of runs: %w", err)
+	}
+	return found, nil
+}
+
+// MaxHardwareSeries is the maximum number of hardware series of a run.
+const MaxHardwareSeries = 10_000
+
+type name struct{ node, gpu, key string }
+
+// WriteHardware stores the hardware points of a request in one row. It refuses the points if the run would then have
+// more than MaxHardwareSeries series.
+func WriteHardware(points []report.HardwarePoint) groupcommit.Write {
+	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
+		if len(points) == 0 {
+			return nil
+		}
+		ids, err := series(ctx, tx, r.ID, points)
+		if err != nil {
+			return err
+		}
+		packed := make([]Point, len(points))
+		first, last := points[0].At, points[0].At
+		for i, p := range points {
+			packed[i] = Point{Key: ids[name{p.Node, p.GPU, p.Key}], Value: p.Value, Micros: p.At.UnixMicro()}
+			if p.At.Before(first) {
+				first = p.At
+			}
+			if p.At.After(last) {
+				last = p.At
+			}
+		}
+		batch.Queue(`INSERT INTO hardware_batch (run_id, attempt, first_at, last_at, points, data, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+			r.ID, r.Attempt, first, last, len(points), Pack(packed), r.Now)
+		return nil
+	}
+}
+
+// series returns the ids of the series to which points belong, and adds the series that are new. The caller holds the
+// lock on the run. series refuses the points if the run would then have more than MaxHardwareSeries series.
+func series(ctx context.Context, tx pgx.Tx, runID string, points []report.HardwarePoint) (map[name]int32, error) {
+	ids := map[name]int32{}
+	var nodes, gpus, keys []string
+	for _, p := range points {
+		n := name{p.Node, p.GPU, p.Key}
+		if _, known := ids[n]; !known {
+			ids[n] = 0
+			nodes, gpus, keys = append(nodes, p.Node), append(gpus, p.GPU), append(keys, p.Key)
+		}
+	}
+	rows, err := tx.Query(ctx, `SELECT s.id, n.node, n.gpu, n.key, (SELECT coalesce(max(id), 0) FROM hardware_series WHERE run_id = $1)
+		FROM unnest($2::text[], $3::text[], $4::text[]) n(node, gpu, key)
+		LEFT JOIN hardware_series s ON s.run_id = $1 AND s.node = n.node AND s.gpu = n.gpu AND s.key = n.key`, runID, nodes, gpus, keys)
+	if err != nil {
+		return nil, fmt.Errorf("find hardware series: %w", err)
+	}
+	var id *int32
+	var n name
+	var last int32
+	var fresh []name
+	_, err = pgx.ForEachRow(rows, []any{&id, &n.node, &n.gpu, &n.key, &last}, func() error {
+		if id == nil {
+			fresh = append(fresh, n)
+		} else {
+			ids[n] = *id
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find hardware series: %w", err)
+	}
+	if int(last)+len(fresh) > MaxHardwareSeries {
+		return nil, groupcommit.Refuse(fault.New(fault.Refused, "hardware_series", "hardware: a run has at most %d series", MaxHardwareSeries))
+	}
+	return ids, add(ctx, tx, runID, fresh, last, ids)
+}
+
+// add stores new series and adds them to ids. Their ids follow the id last.
+func add(ctx context.Context, tx pgx.Tx, runID string, fresh []name, last int32, ids map[name]int32) error {
+	if len(fresh) == 0 {
+		return nil
+	}
+	var added []int32
+	var nodes, gpus, keys []string
+	for _, n := range fresh {
+		last++
+		ids[n] = last
+		added, nodes, gpus, keys = append(added, last), append(nodes, n.node), append(gpus, n.gpu), append(keys, n.key)
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO hardware_series (run_id, id, node, gpu, key)
+		SELECT $1, * FROM unnest($2::int[], $3::text[], $4::text[], $5::text[])`, runID, added, nodes, gpus, keys)
+	if err != nil {
+		return fmt.Errorf("add hardware series: %w", err)
+	}
+	return nil
+}
+
+// exportTime is the maximum duration of the export of one series, which holds a snapshot of the database.
+const exportTime = 10 * time.Minute
+
+// maxExportKeys is the maximum number of series of an export that each read many points in rows.
+const maxExportKeys = 256
+
+// Export passes every point that readers see to visit, series by series in the order of their keys, each in the order of
+// its steps. If keys is not empty, it passes only the series with these keys. It stops at the first error of visit, and
+// returns an Absent fault if the run's points are deleted before the end. The memory that it uses does not depend on the
+// number of points. It waits like Charts, for each series.
+func (s *Store) Export(ctx context.Context, runID string, keys []string, visit func(key string, p Seen) error) error {
+	ids, series, err := s.keys(ctx, runID, keys, request.Page{Limit: MaxKeys})
+	if err == nil && len(ids) > maxExportKeys {
+		err = s.exportable(ctx, runID, len(ids))
+	}
+	if err != nil {
+		return err
+	}
+	for i, id := range ids {
+		if err := s.export(ctx, runID, id, func(p Seen) error { return visit(series[i].Key, p) }); err != nil {
+			return err
+		}
+	}
+	return begin(ctx, s.pool, []*reading{{runID: runID, whole: true}}) // the keys may have been deleted before the first series
+}
+
+// exportable refuses an export of many keys whose series would each read too many points in rows. It permits as many as
+// the compactor leaves in the rows of a closed run.
+func (s *Store) exportable(ctx context.Context, runID string, keys int) error {
+	var many bool
+	err := s.pool.QueryRow(ctx, `SELECT (SELECT coalesce(sum(points), 0) FROM metric_batch WHERE run_id = $1)
+		>= $2::bigint * (SELECT count(*) FROM metric_key WHERE run_id = $1)`, runID, leastBlock).Scan(&many)
+	if err != nil {
+		return fmt.Errorf("count the metrics to export: %w", err)
+	}
+	if many {
+		return fault.New(fault.Refused, "export_keys", "%d keys, more than %d, can be exported when the run has ended and is compacted; name fewer with keys", keys, maxExportKeys)
+	}
+	return nil
+}
+
+func (s *Store) export(ctx context.Context, runID string, key int32, visit func(p Seen) error) error {
+	leave, err := s.gate.Enter(ctx, run.CallerReader(ctx))
+	if err != nil {
+		return err
+	}
+	defer leave()
+	ctx, cancel := context.WithTimeout(ctx, exportTime)
+	defer cancel()
+	var failed error
+	err = s.snapshot(ctx, func(ctx context.Context, db pg.Querier) error {
+		if _, err := db.Exec(ctx, fmt.Sprintf(`SET LOCAL statement_timeout = %d`, exportTime.Milliseconds())); err != nil {
+			return fmt.Errorf("permit an export its time: %w", err)
+		}
+		r := s.newReading(runID, []int32{key}, make([]Series, 1), All(Steps), 1)
+		r.whole = true
+		if err := begin(ctx, db, []*reading{r}); err != nil {
+			return err
+		}
+		return r.inOrder(ctx, func(p Seen) {
+			if failed == nil {
+				if failed = visit(p); failed != nil {
+					cancel()
+				}
+			}
+		})
+	})
+	if failed != nil {
+		return failed
+	}
+	return err
 }

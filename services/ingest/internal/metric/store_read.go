@@ -11,21 +11,25 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
 // Store reads points.
 type Store struct {
-	pool  pg.Querier
-	reads chan struct{} // holds a value for each call of List that reads points
+	pool database
+	gate *run.Gate
+	// The limits of what the reading of charts holds in memory: recentSteps, maxLate, maxClean and maxJoined.
+	recent, late, clean, joined int
 }
 
-// maxReads is the maximum number of calls of List that read points at the same time, because each of them occupies
-// memory and a connection for as long as it reads. Other calls wait.
-const maxReads = 4
+type database interface {
+	pg.Querier
+	pg.Beginner
+}
 
-// NewStore returns a store.
-func NewStore(pool pg.Querier) *Store {
-	return &Store{pool: pool, reads: make(chan struct{}, maxReads)}
+// NewStore returns a store. The gate admits the calls that read points.
+func NewStore(pool database, gate *run.Gate) *Store {
+	return &Store{pool: pool, gate: gate, recent: recentSteps, late: maxLate, clean: maxClean, joined: maxJoined}
 }
 
 // Series holds the points of one key.
@@ -34,40 +38,111 @@ type Series struct {
 	Points []Seen
 }
 
-// maxPoints is the maximum number of points in one response, so that the response fits into a gRPC message. maxRoom is
-// how many more points List holds while it reads.
-const (
-	maxPoints = 90_000
-	maxRoom   = 2 * maxPoints
-)
+// maxPoints is the maximum number of points in one response, so that the response fits into a gRPC message. List holds
+// at most twice as many while it reads.
+const maxPoints = 90_000
 
 // List returns a page of a run's series, sorted by key. If keys is not empty, it returns only the series with these
 // keys. more reports whether another page follows. Series that are too long for one response are thinned. List reads
-// the run's rows one after another, and the memory that it uses does not depend on their number.
+// the run's rows one after another, and the memory that it uses does not depend on their number. List waits while too
+// many calls read, in total or for the same caller.
 func (s *Store) List(ctx context.Context, runID string, keys []string, p request.Page) (series []Series, more bool, err error) {
+	return s.list(ctx, run.CallerReader(ctx), runID, keys, p)
+}
+
+// ListShared is List for the readers of share links. Only one of their calls reads at a time, so that the links do not
+// delay users.
+func (s *Store) ListShared(ctx context.Context, runID string, keys []string, p request.Page) (series []Series, more bool, err error) {
+	return s.list(ctx, run.ShareReader(runID), runID, keys, p)
+}
+
+func (s *Store) list(
+	ctx context.Context, by run.Reader, runID string, keys []string, p request.Page,
+) (series []Series, more bool, err error) {
 	ids, series, err := s.keys(ctx, runID, keys, p)
 	if err != nil || len(series) == 0 {
 		return nil, false, err
 	}
 	series, more = request.CutPage(series, p)
-	select {
-	case s.reads <- struct{}{}:
-	case <-ctx.Done():
-		return nil, false, fault.FromContext(ctx.Err())
+	leave, err := s.gate.Enter(ctx, by)
+	if err != nil {
+		return nil, false, err
 	}
-	defer func() { <-s.reads }()
+	defer leave()
 	ids = ids[:len(series)]
 	wanted := make(views, slices.Max(ids)+1)
 	for _, id := range ids {
-		wanted[id] = newView(maxRoom / len(series))
+		wanted[id] = newView(maxPoints / len(series))
 	}
-	if err := s.read(ctx, runID, wanted); err != nil {
+	err = s.snapshot(ctx, func(ctx context.Context, db pg.Querier) error { return s.read(ctx, db, runID, ids, wanted) })
+	if err != nil {
 		return nil, false, err
 	}
 	for i, id := range ids {
 		series[i].Points = wanted[id].seen(maxPoints / len(series))
 	}
 	return series, more, nil
+}
+
+// maxJoined is the maximum number of points of all series together that Joined reads. It holds twice as many.
+const maxJoined = 1 << 19
+
+// Joined is like List, but returns all points of the series, and those of the series with the key x. It returns an error
+// if the run has no such series, or if a series has too many points.
+func (s *Store) Joined(ctx context.Context, runID string, keys []string, x string, p request.Page) (series []Series, over []Seen, more bool, err error) {
+	of, err := s.keysOf(ctx, []string{runID}, []string{x})
+	if err != nil {
+		return nil, nil, false, err
+	}
+	if of[runID] == nil {
+		return nil, nil, false, fault.New(fault.Refused, "chart_axis", "the run has no metric %q; use step, time or one of its keys as x", x)
+	}
+	ids, series, err := s.keys(ctx, runID, keys, p)
+	if err != nil || len(series) == 0 {
+		return nil, nil, false, err
+	}
+	series, more = request.CutPage(series, p)
+	leave, err := s.gate.Enter(ctx, run.CallerReader(ctx))
+	if err != nil {
+		return nil, nil, false, err
+	}
+	defer leave()
+	ids = append(ids[:len(series):len(series)], of[runID].ids...)
+	most := s.joined / len(ids)
+	wanted := make(views, slices.Max(ids)+1)
+	for _, id := range ids {
+		wanted[id] = newView(most)
+	}
+	err = s.snapshot(ctx, func(ctx context.Context, db pg.Querier) error { return s.read(ctx, db, runID, ids, wanted) })
+	for i, id := range ids {
+		points, complete := wanted[id].complete()
+		switch {
+		case err != nil:
+		case !complete:
+			err = fault.New(fault.Refused, "chart_points", "a series has more than %d points; request fewer keys, or use step or time as x", most)
+		case i < len(series):
+			series[i].Points = points
+		}
+		over = points // the last one is x
+	}
+	return series, over, more, err
+}
+
+// Keys returns the keys of several runs, sorted, at most limit.
+func (s *Store) Keys(ctx context.Context, runs []string, limit int) ([]string, error) {
+	rows, err := s.pool.Query(ctx, `SELECT DISTINCT key FROM metric_key WHERE run_id = ANY($1) ORDER BY key LIMIT $2`, runs, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list the metric keys of runs: %w", err)
+	}
+	keys, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (string, error) {
+		var key []byte
+		err := row.Scan(&key)
+		return string(key), err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the metric keys of runs: %w", err)
+	}
+	return keys, nil
 }
 
 func (s *Store) keys(ctx context.Context, runID string, keys []string, p request.Page) ([]int32, []Series, error) {
@@ -97,7 +172,7 @@ func (s *Store) keys(ctx context.Context, runID string, keys []string, p request
 	return ids, series, rows.Err()
 }
 
-// views holds a view for each wanted metric key, at the index that is the id of the key, and otherwise nil.
+// views contains a view for each wanted metric key. The index is the id of the key; entries of other keys are nil.
 type views []*view
 
 func (w views) of(key int32) *view {
@@ -107,19 +182,24 @@ func (w views) of(key int32) *view {
 	return w[key]
 }
 
-// read adds the run's points to their views, in the order in which they were stored. If the run has several attempts, it
-// first finds which points newer attempts hide, because a long series is thinned while it is read.
-func (s *Store) read(ctx context.Context, runID string, wanted views) error {
+func (w views) has(key int32) bool { return w.of(key) != nil }
+
+// read adds the run's points to their views, in the order in which they were stored. If the run has several attempts,
+// read first finds the points that newer attempts hide: a long series is thinned while it is read, and hidden points
+// must not take part in that.
+func (s *Store) read(ctx context.Context, db pg.Querier, runID string, ids []int32, wanted views) error {
 	var attempt int32
 	var last int64
-	err := s.pool.QueryRow(ctx, `SELECT attempt, batch_seq FROM run WHERE id = $1`, runID).Scan(&attempt, &last)
+	err := db.QueryRow(ctx, `SELECT attempt, batch_seq FROM run WHERE id = $1`, runID).Scan(&attempt, &last)
 	if err != nil {
 		return fmt.Errorf("load the position of the metrics: %w", err)
 	}
 	if attempt > 1 {
-		err := wanted.scan(ctx, func(attempt int32, v *view, p Point) { v.began(attempt, p.Step) }, s.pool,
-			`SELECT attempt, data FROM metric_batch WHERE run_id = $1 AND seq <= $2 AND attempt > 1`, runID, last)
-		if err != nil {
+		began := func(attempt int32, p Point) { wanted.of(p.Key).began(attempt, p.Step) }
+		if err := scan(ctx, wanted.has, began, db, attemptsSQL, runID, last); err != nil {
+			return err
+		}
+		if err := attemptsOfBlocks(ctx, db, runID, ids, began); err != nil {
 			return err
 		}
 		for _, v := range wanted {
@@ -128,27 +208,67 @@ func (s *Store) read(ctx context.Context, runID string, wanted views) error {
 			}
 		}
 	}
-	return wanted.scan(ctx, func(attempt int32, v *view, p Point) { v.add(attempt, p) }, s.pool,
-		`SELECT attempt, data FROM metric_batch WHERE run_id = $1 AND seq <= $2 ORDER BY seq`, runID, last)
+	add := func(attempt int32, p Point) { wanted.of(p.Key).add(attempt, p) }
+	if err := addBlocks(ctx, db, runID, ids, wanted); err != nil {
+		return err
+	}
+	return scan(ctx, wanted.has, add, db, forwardSQL, runID, last)
 }
 
-// scan calls each for every point of a wanted key in the rows of a query, which selects attempts and data.
-func (w views) scan(ctx context.Context, each func(attempt int32, v *view, p Point), q pg.Querier, sql string, args ...any) error {
-	rows, err := q.Query(ctx, sql, args...)
+// addBlocks adds the points of blocks to their views: of each step of a key and an attempt, the last report last.
+func addBlocks(ctx context.Context, db pg.Querier, runID string, ids []int32, wanted views) error {
+	rows, err := db.Query(ctx, `SELECT key, attempt, data FROM metric_block WHERE run_id = $1 AND key = ANY($2) ORDER BY first_seq, key, part`, runID, ids)
+	if err != nil {
+		return fmt.Errorf("read blocks of metrics: %w", err)
+	}
+	var key, attempt int32
+	var data pgtype.DriverBytes
+	var c blockPoints
+	_, err = pgx.ForEachRow(rows, []any{&key, &attempt, &data}, func() error {
+		err := c.unpack(data, true)
+		if err == nil {
+			wanted.of(key).addColumns(attempt, &c)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read blocks of metrics: %w", err)
+	}
+	return nil
+}
+
+// snapshot calls fn with a connection on which all statements see the same rows and blocks. Otherwise points that are
+// moved between two statements could be missing.
+func (s *Store) snapshot(ctx context.Context, fn func(ctx context.Context, db pg.Querier) error) error {
+	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	return pg.InTxWith(ctx, s.pool, opts, func(ctx context.Context, tx pgx.Tx) error { return fn(ctx, tx) })
+}
+
+// The statements that scan reads a run's rows with, up to a row's number.
+const (
+	attemptsSQL = `SELECT attempt, data FROM metric_batch WHERE run_id = $1 AND seq <= $2 AND attempt > 1`
+	forwardSQL  = `SELECT attempt, data FROM metric_batch WHERE run_id = $1 AND seq <= $2 ORDER BY seq`
+)
+
+// scan passes every point of a wanted key to visit. The points are in the rows of a query that selects attempt and
+// data.
+func scan(
+	ctx context.Context, wanted func(key int32) bool, visit func(attempt int32, p Point), q pg.Querier, sql, runID string, last int64,
+) error {
+	rows, err := q.Query(ctx, sql, runID, last)
 	if err != nil {
 		return fmt.Errorf("read metrics: %w", err)
 	}
 	var attempt int32
 	var data pgtype.DriverBytes
 	var points []Point
-	isWanted := func(key int32) bool { return w.of(key) != nil }
 	_, err = pgx.ForEachRow(rows, []any{&attempt, &data}, func() error {
-		if points, err = Unpack(data, points[:0], isWanted); err != nil {
+		if points, err = Unpack(data, points[:0], wanted); err != nil {
 			return err
 		}
 		for _, p := range points {
-			if v := w.of(p.Key); v != nil {
-				each(attempt, v, p)
+			if wanted(p.Key) {
+				visit(attempt, p)
 			}
 		}
 		return nil
@@ -171,15 +291,55 @@ type KeyedPoint struct {
 	Point
 }
 
-// followed is the maximum number of batches that After returns. If these have more than followedPoints points, After
-// returns only the first ones, but at least one.
+// The constant followed is the maximum number of batches that After returns from rows, and rebuilt from a segment, which
+// has to be read as a whole. If these have more than followedPoints points, After returns only the first ones, but at
+// least one.
 const (
 	followed       = 64
+	rebuilt        = 4096
 	followedPoints = 50_000
 )
 
-// After returns the batches whose numbers are greater than seq, in order, at most followed of them.
+// After returns the next batches whose numbers are greater than seq, in order. It returns at most as many as the
+// constants followed and rebuilt state. Batches whose points were moved into blocks are made again.
 func (s *Store) After(ctx context.Context, runID string, seq int64) ([]Batch, error) {
+	batches, err := s.rowsAfter(ctx, runID, seq)
+	if err != nil {
+		return nil, err
+	}
+	if len(batches) == 0 || batches[0].Seq > seq+1 {
+		err := s.snapshot(ctx, func(ctx context.Context, db pg.Querier) error {
+			moved, err := rebuild(ctx, db, runID, seq)
+			if len(moved) > 0 {
+				batches = moved
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(batches) == 0 {
+		return nil, nil
+	}
+	// Load the keys after the batches, so that they include the keys of all batches.
+	names, err := loadKeys(ctx, s.pool, runID, 0, MaxKeys)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range batches {
+		for i := range b.Points {
+			id := b.Points[i].Point.Key
+			if id < 1 || int(id) > len(names) {
+				return nil, errBatch
+			}
+			b.Points[i].Key = names[id-1]
+		}
+	}
+	return batches, nil
+}
+
+func (s *Store) rowsAfter(ctx context.Context, runID string, seq int64) ([]Batch, error) {
 	rows, err := s.pool.Query(ctx, `SELECT seq, data FROM metric_batch WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3`,
 		runID, seq, followed)
 	if err != nil {
@@ -206,23 +366,6 @@ func (s *Store) After(ctx context.Context, runID string, seq int64) ([]Batch, er
 	rows.Close()
 	if err := rows.Err(); err != nil {
 		return nil, fmt.Errorf("read metric batches: %w", err)
-	}
-	if len(batches) == 0 {
-		return nil, nil
-	}
-	// Load the keys after the batches, so that they include the keys of all batches.
-	names, err := loadKeys(ctx, s.pool, runID, 0, MaxKeys)
-	if err != nil {
-		return nil, err
-	}
-	for _, b := range batches {
-		for i := range b.Points {
-			id := b.Points[i].Point.Key
-			if id < 1 || int(id) > len(names) {
-				return nil, errBatch
-			}
-			b.Points[i].Key = names[id-1]
-		}
 	}
 	return batches, nil
 }

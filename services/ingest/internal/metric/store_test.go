@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -19,13 +20,15 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/db"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 // harness is a database with one run, and a committer.
 type harness struct {
-	t    testing.TB
-	pool *pgxpool.Pool
+	t     testing.TB
+	pool  *pgxpool.Pool
+	owner func() *pgxpool.Pool
 	// keys is the cache of the replica that stores the next request.
 	keys  *Keys
 	store *groupcommit.Committer
@@ -36,11 +39,11 @@ func open(t testing.TB) *harness {
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	base := pgtest.New(t, pgtest.Schema{Name: "ingest", Migrations: files})
-	b := &harness{t: t, pool: base.Pool("ingest"), keys: NewKeys()}
+	b := &harness{t: t, pool: base.Pool("ingest"), owner: sync.OnceValue(func() *pgxpool.Pool { return base.OwnerPool("ingest") }), keys: NewKeys()}
 	_, err = b.pool.Exec(t.Context(), `INSERT INTO run (id, job_id, owner_id, project_id, project, visibility, created_at)
 		VALUES ('run_1', 'job', 'usr', 'prj', 'team', 'team', now())`)
 	require.NoError(t, err)
-	b.store = groupcommit.New(b.pool, clock.Real(), func([]string) {})
+	b.store = groupcommit.New(b.pool, clock.Real(), &groupcommit.Quota{}, func([]string) {})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan struct{})
 	go func() { defer close(done); _ = b.store.Run(ctx) }()
@@ -63,8 +66,8 @@ func (b *harness) counters() [2]int {
 	return n
 }
 
-// columns returns points. The arguments are the key, the step and the value of each point. The time of a point is its
-// index, in microseconds since 1970.
+// columns returns a request with the given points. The arguments are the key, the step and the value of each point. The
+// time of a point is its index, in microseconds since 1970.
 func columns(points ...any) *decode.Columns {
 	var text strings.Builder
 	for i := 0; i < len(points); i += 3 {
@@ -84,7 +87,7 @@ func columns(points ...any) *decode.Columns {
 // allPoints returns the points of the series with the given keys as text, or of all series if no keys are given.
 func (b *harness) allPoints(keys ...string) []string {
 	b.t.Helper()
-	series, more, err := NewStore(b.pool).List(b.t.Context(), "run_1", keys, request.Page{Limit: request.MaxLimit})
+	series, more, err := NewStore(b.pool, run.NewGate()).List(b.t.Context(), "run_1", keys, request.Page{Limit: request.MaxLimit})
 	require.NoError(b.t, err)
 	require.False(b.t, more)
 	out := []string{}
@@ -117,7 +120,7 @@ func TestStore_List_returnsSpecialValues(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	require.NoError(t, b.put(1, columns("a", 1, `"NaN"`, "a", 2, "-Infinity", "a", 3, `"Infinity"`, "a", 4, "-0.0", "a", 5, "5e-324", "a", 6, "1.7976931348623157e308")))
-	series, _, err := NewStore(b.pool).List(t.Context(), "run_1", nil, request.Page{Limit: 1})
+	series, _, err := NewStore(b.pool, run.NewGate()).List(t.Context(), "run_1", nil, request.Page{Limit: 1})
 	require.NoError(t, err)
 	points := series[0].Points
 	require.True(t, math.IsNaN(points[0].Value))
@@ -136,7 +139,7 @@ func TestStore_List_sortsKeysOfAnyText(t *testing.T) {
 	require.Equal(t, []string{"A 1 4/1", "a 1 5/1", "a\x01 1 2/1", "b 1 1/1", "b 2 6/1", "ü 1 3/1"}, b.allPoints())
 	require.Equal(t, []string{"a\x01 1 2/1", "ü 1 3/1"}, b.allPoints("ü", "a\x01", "none", "ü"))
 	require.Empty(t, b.allPoints("none"))
-	store := NewStore(b.pool)
+	store := NewStore(b.pool, run.NewGate())
 	var walked []string
 	for offset := 0; ; offset += 2 {
 		series, more, err := store.List(t.Context(), "run_1", nil, request.Page{Limit: 2, Offset: offset})
@@ -167,7 +170,7 @@ func TestWrite_splitsRequestIntoRows(t *testing.T) {
 	}
 	require.NoError(t, b.put(1, columns(many...)))
 	require.Equal(t, [2]int{3, 2}, b.counters(), "a row holds points of at most about 2 MiB")
-	store := NewStore(b.pool)
+	store := NewStore(b.pool, run.NewGate())
 	total := 0
 	for seq := int64(1); seq < 3; seq++ {
 		batches, err := store.After(t.Context(), "run_1", seq)
@@ -191,7 +194,7 @@ func TestStore_After_returnsBatchesInOrder(t *testing.T) {
 	for i := range requests {
 		require.NoError(t, b.put(1, columns(fmt.Sprintf("k%d", i), i, i)))
 	}
-	store := NewStore(b.pool)
+	store := NewStore(b.pool, run.NewGate())
 	var at int64
 	var pages []int
 	for {
@@ -224,7 +227,7 @@ func TestStore_After_boundsPoints(t *testing.T) {
 	for range requests {
 		require.NoError(t, b.put(1, columns(points...)))
 	}
-	store := NewStore(b.pool)
+	store := NewStore(b.pool, run.NewGate())
 	first, err := store.After(t.Context(), "run_1", 0)
 	require.NoError(t, err)
 	require.Len(t, first, followedPoints/decode.MaxPoints)
@@ -246,7 +249,7 @@ func TestStore_After_corruptRowIsError(t *testing.T) {
 	} {
 		_, err = b.pool.Exec(t.Context(), `UPDATE metric_batch SET data = $1`, data)
 		require.NoError(t, err)
-		_, err = NewStore(b.pool).After(t.Context(), "run_1", 0)
+		_, err = NewStore(b.pool, run.NewGate()).After(t.Context(), "run_1", 0)
 		require.ErrorIs(t, err, errBatch, name)
 	}
 }
@@ -262,7 +265,7 @@ func TestStore_List_boundsPoints(t *testing.T) {
 		}
 		require.NoError(t, b.put(1, columns(points...)))
 	}
-	series, _, err := NewStore(b.pool).List(t.Context(), "run_1", nil, request.Page{Limit: 2})
+	series, _, err := NewStore(b.pool, run.NewGate()).List(t.Context(), "run_1", nil, request.Page{Limit: 2})
 	require.NoError(t, err)
 	for i, s := range series {
 		require.LessOrEqual(t, len(s.Points), maxPoints/2)

@@ -30,7 +30,7 @@ import (
 
 const runID = "run_01k00000000000000000000001"
 
-// harness is the servers on a fresh database with one run.
+// harness holds the servers, on a fresh database with one run.
 type harness struct {
 	t      *testing.T
 	pool   *pgxpool.Pool
@@ -46,7 +46,7 @@ func open(t *testing.T) *harness {
 	require.NoError(t, err)
 	pool := pgtest.New(t, pgtest.Schema{Name: "ingest", Migrations: files}).Pool("ingest")
 	b := &harness{t: t, pool: pool, rows: &run.Store{Pool: pool, Clock: clock.Real()}}
-	b.store = groupcommit.New(pool, clock.Real(), func([]string) {})
+	b.store = groupcommit.New(pool, clock.Real(), &groupcommit.Quota{}, func([]string) {})
 	runs := &run.Runs{Rows: b.rows, FetchOwner: func(_ context.Context, id string, _ bool) (*run.Owner, error) {
 		if id != runID {
 			return nil, fault.Absentf("run", id)
@@ -55,10 +55,11 @@ func open(t *testing.T) *harness {
 	}}
 	_, err = runs.Find(t.Context(), runID)
 	require.NoError(t, err)
+	gate := run.NewGate()
 	b.server = &Server{
-		Runs: runs, Logs: &logs.Store{Pool: pool}, Metrics: metric.NewStore(pool), Hparams: &run.HParamStore{Pool: pool},
+		Runs: runs, Progress: b.rows.Progress, Logs: &logs.Store{Pool: pool, Clock: clock.Real()}, Gate: gate, Metrics: metric.NewStore(pool, gate), Hparams: &run.HParamStore{Pool: pool},
 		Validations: &evaluation.ValidationStore{Pool: pool}, Artifacts: &artifact.Store{Pool: pool}, Records: &report.RawStore{Pool: pool},
-		Hardware: &metric.HardwareStore{Pool: pool}, Scores: &evaluation.ScoreStore{Pool: pool},
+		Hardware: &HardwareStore{Pool: pool}, Scores: &evaluation.ScoreStore{Pool: pool},
 	}
 	b.peer = &PeerServer{Runs: runs, Store: b.store, Artifacts: b.server.Artifacts}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -177,6 +178,14 @@ func TestLists_hiddenRunLooksAbsent(t *testing.T) {
 	lists := map[string]func(ctx context.Context, id string, limit *int32) error{
 		"logs": func(ctx context.Context, id string, limit *int32) error {
 			_, err := s.ListLogs(ctx, &ingestv1.ListLogsRequest{Id: id, Limit: limit})
+			return err
+		},
+		"last lines": func(ctx context.Context, id string, limit *int32) error {
+			_, err := s.ListLogs(ctx, &ingestv1.ListLogsRequest{Id: id, Limit: limit, Tail: new(true)})
+			return err
+		},
+		"search": func(ctx context.Context, id string, limit *int32) error {
+			_, err := s.SearchLogs(ctx, &ingestv1.SearchLogsRequest{Id: id, Limit: limit})
 			return err
 		},
 		"metrics": func(ctx context.Context, id string, limit *int32) error {

@@ -1,13 +1,19 @@
 package read
 
 import (
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	commonv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/v1"
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
+	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/evaluation"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/logs"
@@ -40,7 +46,7 @@ func shorten(lines []logs.Line) []logs.Line {
 }
 
 func lineProto(l *logs.Line) *ingestv1.LogLine {
-	return &ingestv1.LogLine{Seq: l.Seq, Attempt: l.Attempt, Ts: timestamppb.New(l.At), Text: l.Text}
+	return &ingestv1.LogLine{Seq: l.Seq, Attempt: l.Attempt, Ts: timestamppb.New(l.At), Text: l.Text, Rank: l.Rank}
 }
 
 func lineProtos(lines []logs.Line) []*ingestv1.LogLine {
@@ -53,12 +59,43 @@ func lineProtos(lines []logs.Line) []*ingestv1.LogLine {
 
 func micros(us int64) *timestamppb.Timestamp { return timestamppb.New(time.UnixMicro(us)) }
 
-func seriesProto(s *metric.Series) *ingestv1.MetricSeries {
-	out := &ingestv1.MetricSeries{Key: s.Key, Points: make([]*ingestv1.MetricPoint, len(s.Points))}
-	for i, p := range s.Points {
-		out.Points[i] = &ingestv1.MetricPoint{Step: p.Step, Value: p.Value, Ts: micros(p.Micros), Attempt: p.Attempt}
+// pointBytes is about the size of an encoded point.
+const pointBytes = 32
+
+func seriesProtos(list []metric.Series) ([]*ingestv1.MetricSeries, error) {
+	out := make([]*ingestv1.MetricSeries, len(list))
+	for i := range list {
+		var err error
+		if out[i], err = seriesProto(&list[i]); err != nil {
+			return nil, err
+		}
+		list[i].Points = nil // the memory can be used again
 	}
-	return out
+	return out, nil
+}
+
+// seriesProto converts a series. It encodes the points into the unknown fields of the message, under the field number
+// of points, so that every receiver decodes them as points. As Go structs, the points of a long series would occupy
+// four times as much memory, some 11 MB.
+func seriesProto(s *metric.Series) (*ingestv1.MetricSeries, error) {
+	number := (&ingestv1.MetricSeries{}).ProtoReflect().Descriptor().Fields().ByName("points").Number()
+	var point []byte
+	encoded := make([]byte, 0, len(s.Points)*pointBytes)
+	message := &ingestv1.MetricPoint{Ts: &timestamppb.Timestamp{}}
+	for _, p := range s.Points {
+		at := time.UnixMicro(p.Micros)
+		message.Step, message.Value, message.Attempt = p.Step, p.Value, p.Attempt
+		message.Ts.Seconds, message.Ts.Nanos = at.Unix(), int32(at.Nanosecond())
+		var err error
+		if point, err = (proto.MarshalOptions{}).MarshalAppend(point[:0], message); err != nil {
+			return nil, fmt.Errorf("encode a point of the series: %w", err)
+		}
+		encoded = protowire.AppendTag(encoded, number, protowire.BytesType)
+		encoded = protowire.AppendBytes(encoded, point)
+	}
+	out := &ingestv1.MetricSeries{Key: s.Key}
+	out.ProtoReflect().SetUnknown(encoded)
+	return out, nil
 }
 
 func batchProto(b *metric.Batch) *ingestv1.MetricBatch {
@@ -72,7 +109,7 @@ func batchProto(b *metric.Batch) *ingestv1.MetricBatch {
 func roundProto(r *evaluation.Round) *ingestv1.ValidationRound {
 	return &ingestv1.ValidationRound{
 		Step: r.Step, Attempt: r.Attempt, AvgReward: r.AvgReward, Accuracy: r.Accuracy, Samples: r.Samples,
-		Chunks: r.Chunks, TotalChunks: r.Total, Complete: r.Chunks == r.Total, Ts: timestamppb.New(r.At),
+		Chunks: r.Chunks, TotalChunks: r.Total, Complete: r.Chunks == r.Total, Ts: timestamppb.New(r.At), MeanReward: r.MeanReward,
 	}
 }
 
@@ -80,8 +117,8 @@ func roundProto(r *evaluation.Round) *ingestv1.ValidationRound {
 const maxExtra = 2 << 20
 
 // sampleProtos converts the samples of one response. If the samples do not fit into maxText, long texts are cut at
-// their end. The service does not interpret extra, so extra is cut only if the extra fields of all samples exceed
-// maxExtra.
+// their end. The service does not interpret the field extra, so it is cut only if the extra fields of all samples
+// exceed maxExtra.
 func sampleProtos(samples []evaluation.Sample) []*ingestv1.Sample {
 	texts, extras := 0, 0
 	for _, s := range samples {
@@ -102,12 +139,15 @@ func sampleProtos(samples []evaluation.Sample) []*ingestv1.Sample {
 			Step: s.Step, Index: s.Index, User: shown(s.User, text), Assistant: shown(s.Assistant, text),
 			Env: shown(s.Env, text), Reward: s.Reward, Extra: shown(s.Extra, extra),
 		}
+		if s.Prompt != nil {
+			out[i].Prompt = new(hex.EncodeToString(s.Prompt))
+		}
 	}
 	return out
 }
 
-// shown returns raw, which is JSON. If raw is longer than most bytes, shown instead returns a JSON string that contains
-// the beginning of raw and ends with the mark "…".
+// shown returns the given JSON. If the JSON is longer than the given maximum, shown instead returns a JSON string that
+// contains its beginning and ends with the mark "…".
 func shown(raw []byte, most int) []byte {
 	if len(raw) <= most {
 		return raw
@@ -120,9 +160,24 @@ func shown(raw []byte, most int) []byte {
 	return text
 }
 
+// shownArtifactProto converts an artifact for users.
+func shownArtifactProto(a *artifact.Artifact) *ingestv1.Artifact {
+	m := artifactProto(a)
+	if m.Path = a.Shown(); a.Withheld {
+		m.Sha256 = nil
+	}
+	return m
+}
+
 func artifactProto(a *artifact.Artifact) *ingestv1.Artifact {
 	return &ingestv1.Artifact{
 		Id: a.ID, RunId: a.RunID, Attempt: a.Attempt, Kind: a.Kind, Format: a.Format, Step: a.Step, Path: a.Path,
 		SizeBytes: a.Size, Sha256: a.Digest(), CreatedAt: timestamppb.New(a.CreatedAt),
+	}
+}
+
+func downloadProto(a *artifact.Artifact, signed blob.Signed) *commonv1.Download {
+	return &commonv1.Download{
+		Path: a.Name(), Url: signed.URL, Method: signed.Method, SizeBytes: a.Size, Sha256: a.SHA256, ExpiresAt: timestamppb.New(signed.ExpiresAt),
 	}
 }

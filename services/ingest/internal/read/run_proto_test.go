@@ -2,6 +2,7 @@ package read
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
@@ -74,7 +76,8 @@ func TestSampleProtos_longTextsShortened(t *testing.T) {
 	require.Less(t, proto.Size(&ingestv1.ListSamplesResponse{Samples: got}), mostMessage)
 }
 
-// Texts are cut before extra, which the service does not interpret.
+// If a response exceeds the limit, texts are cut first. The field extra, which the service does not interpret, is kept
+// whole.
 func TestSampleProtos_extraKeptWhole(t *testing.T) {
 	t.Parallel()
 	text, extra := []byte(`"`+strings.Repeat("x", 1<<18)+`"`), []byte(`{"a":"`+strings.Repeat("y", 90<<10)+`"}`)
@@ -96,7 +99,7 @@ func TestSampleProtos_extraKeptWhole(t *testing.T) {
 	require.Less(t, proto.Size(&ingestv1.ListSamplesResponse{Samples: got}), mostMessage)
 }
 
-func TestShown(t *testing.T) {
+func TestShown_cutsLongJSON(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		raw, want string
@@ -126,10 +129,20 @@ func TestRoundProto_complete(t *testing.T) {
 
 func TestSeriesProto_timesAndKeys(t *testing.T) {
 	t.Parallel()
-	s := seriesProto(&metric.Series{Key: "loss", Points: []metric.Seen{{Step: 1, Value: 2.5, Micros: 1_000_001, Attempt: 3}}})
-	require.Equal(t, "loss", s.GetKey())
-	require.Equal(t, time.UnixMicro(1_000_001).UTC(), s.GetPoints()[0].GetTs().AsTime())
-	require.Equal(t, int32(3), s.GetPoints()[0].GetAttempt())
+	points := []metric.Seen{{Step: 1, Value: 2.5, Micros: 1_000_001, Attempt: 3}, {}, {Step: -1, Value: math.NaN(), Micros: -1, Attempt: 1}}
+	want := &ingestv1.MetricSeries{Key: "loss", Points: []*ingestv1.MetricPoint{
+		{Step: 1, Value: 2.5, Ts: timestamppb.New(time.UnixMicro(1_000_001)), Attempt: 3},
+		{Ts: timestamppb.New(time.UnixMicro(0))},
+		{Step: -1, Value: math.NaN(), Ts: timestamppb.New(time.UnixMicro(-1)), Attempt: 1},
+	}}
+	s, err := seriesProto(&metric.Series{Key: "loss", Points: points})
+	require.NoError(t, err)
+	raw, err := proto.Marshal(s)
+	require.NoError(t, err)
+	received := &ingestv1.MetricSeries{}
+	require.NoError(t, proto.Unmarshal(raw, received))
+	require.True(t, proto.Equal(want, received), "%v", received)
+	require.Empty(t, received.ProtoReflect().GetUnknown())
 	b := batchProto(&metric.Batch{Seq: 9, Points: []metric.KeyedPoint{{Key: "lr", Point: metric.Point{Step: 4, Value: 0.5, Micros: -1}}}})
 	require.Equal(t, int64(9), b.GetSeq())
 	require.Equal(t, "lr", b.GetPoints()[0].GetKey())

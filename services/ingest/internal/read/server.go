@@ -1,12 +1,15 @@
-// Package read owns the read access of users and other services to run data: lists, live streams, and the closing of a
-// run, which ends its streams. It promises that a user gets data of a run only after a check that the user may see the
+// Package read lets users and other services read the data of runs, as lists and as live streams. It also closes runs,
+// which ends their streams. It promises that a user gets data of a run only after a check that the user may see the
 // run.
 package read
 
 import (
 	"context"
+	"encoding/hex"
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/evaluation"
@@ -22,13 +25,16 @@ type Server struct {
 	ingestv1.UnimplementedRunDataServiceServer
 
 	Runs          *run.Runs
+	Progress      Progress
 	Logs          *logs.Store
+	Gate          *run.Gate // admits the searches of logs; it should be that of Metrics
 	Metrics       *metric.Store
 	Hparams       *run.HParamStore
 	Validations   *evaluation.ValidationStore
 	Artifacts     *artifact.Store
+	Downloads     *artifact.Downloads
 	Records       *report.RawStore
-	Hardware      *metric.HardwareStore
+	Hardware      *HardwareStore
 	Scores        *evaluation.ScoreStore
 	LogStreams    *follow.Streams[*ingestv1.FollowLogsResponse]
 	MetricStreams *follow.Streams[*ingestv1.FollowMetricsResponse]
@@ -48,44 +54,6 @@ func (s *Server) begin(ctx context.Context, in listing, limit, offset *int32) (s
 	}
 	id, err := s.Runs.Readable(ctx, in.GetId())
 	return id, p, err
-}
-
-// ListLogs implements RunDataService.
-func (s *Server) ListLogs(ctx context.Context, in *ingestv1.ListLogsRequest) (*ingestv1.ListLogsResponse, error) {
-	id, p, err := s.begin(ctx, in, in.Limit, in.Offset)
-	if err != nil {
-		return nil, err
-	}
-	var lines []logs.Line
-	for last := int64(p.Offset); len(lines) < p.FetchLimit(); last = lines[len(lines)-1].Seq {
-		more, err := s.Logs.Range(ctx, id, last, p.FetchLimit()-len(lines))
-		if err != nil {
-			return nil, err
-		}
-		if len(more) == 0 {
-			break
-		}
-		lines = append(lines, more...)
-	}
-	lines, more := request.CutPage(lines, p)
-	return &ingestv1.ListLogsResponse{Lines: lineProtos(shorten(lines))}, request.SetMore(ctx, more)
-}
-
-// ListMetrics implements RunDataService.
-func (s *Server) ListMetrics(ctx context.Context, in *ingestv1.ListMetricsRequest) (*ingestv1.ListMetricsResponse, error) {
-	id, p, err := s.begin(ctx, in, in.Limit, in.Offset)
-	if err != nil {
-		return nil, err
-	}
-	series, more, err := s.Metrics.List(ctx, id, in.GetKeys(), p)
-	if err != nil {
-		return nil, err
-	}
-	out := &ingestv1.ListMetricsResponse{}
-	for _, one := range series {
-		out.Series = append(out.Series, seriesProto(&one))
-	}
-	return out, request.SetMore(ctx, more)
 }
 
 // GetHparams implements RunDataService.
@@ -124,11 +92,41 @@ func (s *Server) ListSamples(ctx context.Context, in *ingestv1.ListSamplesReques
 	if err != nil {
 		return nil, err
 	}
-	samples, more, err := s.Validations.Samples(ctx, id, in.Step, p)
+	q, err := sampleQuery(in)
+	if err != nil {
+		return nil, err
+	}
+	if q.Text != "" {
+		leave, err := s.Gate.Enter(ctx, run.CallerSearcher(ctx))
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+	}
+	samples, more, err := s.Validations.Samples(ctx, id, q, p)
 	if err != nil {
 		return nil, err
 	}
 	return &ingestv1.ListSamplesResponse{Samples: sampleProtos(samples)}, request.SetMore(ctx, more)
+}
+
+// sampleQuery returns the query of a request, or a 422 error if its conditions exclude each other.
+func sampleQuery(in *ingestv1.ListSamplesRequest) (*evaluation.SampleQuery, error) {
+	q := &evaluation.SampleQuery{
+		Step: in.Step, From: in.FromStep, To: in.ToStep, MinReward: in.MinReward, MaxReward: in.MaxReward, Text: in.GetText(),
+	}
+	if q.Step != nil && (q.From != nil || q.To != nil) {
+		return nil, fault.InvalidFields(fault.At(fault.TypeValue, "Value error, step cannot be combined with from_step and to_step", "step"))
+	}
+	if in.Prompt == nil {
+		return q, nil
+	}
+	raw, err := hex.DecodeString(in.GetPrompt())
+	if err != nil {
+		return nil, fault.InvalidFields(fault.At(fault.TypeStringPattern, "Input should be the prompt of a sample", "prompt"))
+	}
+	q.Prompt = raw
+	return q, nil
 }
 
 // ListArtifacts implements RunDataService.
@@ -143,7 +141,33 @@ func (s *Server) ListArtifacts(ctx context.Context, in *ingestv1.ListArtifactsRe
 	}
 	out := &ingestv1.ListArtifactsResponse{}
 	for _, a := range all {
-		out.Artifacts = append(out.Artifacts, artifactProto(a))
+		out.Artifacts = append(out.Artifacts, shownArtifactProto(a))
 	}
 	return out, request.SetMore(ctx, more)
+}
+
+// ListArtifactDownloads implements RunDataService.
+func (s *Server) ListArtifactDownloads(
+	ctx context.Context, in *ingestv1.ListArtifactDownloadsRequest,
+) (*ingestv1.ListArtifactDownloadsResponse, error) {
+	if err := request.ID(id.Artifact, "artifact_id", in.GetArtifactId()); err != nil {
+		return nil, err
+	}
+	runID, p, err := s.begin(ctx, in, in.Limit, in.Offset)
+	if err != nil {
+		return nil, err
+	}
+	a, err := s.Artifacts.Get(ctx, runID, in.GetArtifactId())
+	if err != nil {
+		return nil, err
+	}
+	signed, err := s.Downloads.Sign(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	out := &ingestv1.ListArtifactDownloadsResponse{}
+	if p.Offset == 0 {
+		out.Files = append(out.Files, downloadProto(a, signed))
+	}
+	return out, nil
 }

@@ -100,9 +100,9 @@ func (s *Server) FollowMetrics(in *ingestv1.FollowMetricsRequest, stream grpc.Se
 	return s.MetricStreams.Follow(stream.Context(), id, max(0, in.GetAfter()), sender(stream, in.GetId()))
 }
 
-// sender returns a function that sends the pages of a run. name is the id in the request: the id of the run or of its
-// job. The function checks the owner in each page, because the run may get a new owner, or its project may be hidden,
-// while the stream is open.
+// sender returns a function that sends the pages of a run. The parameter name is the id in the request: the id of the
+// run or of its job. The function checks the owner in each page, because the run may get a new owner, or its project
+// may be hidden, while the stream is open.
 func sender[M any](stream grpc.ServerStreamingServer[M], name string) func(follow.Page[*M]) error {
 	opened := false
 	return func(page follow.Page[*M]) error {

@@ -3,10 +3,14 @@ package read
 import (
 	"context"
 
+	"github.com/jackc/pgx/v5"
+
 	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/evaluation"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/logs"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
@@ -16,8 +20,10 @@ type PeerServer struct {
 	ingestpeerv1.UnimplementedRunDataPeerServiceServer
 
 	Runs      *run.Runs
+	Progress  Progress
 	Store     *groupcommit.Committer
 	Artifacts *artifact.Store
+	Expiry    *run.Expiry
 	// The calling service has already checked that its user may see the run whose data it requests.
 	Metrics     *metric.Store
 	Hparams     *run.HParamStore
@@ -30,5 +36,125 @@ func (s *PeerServer) GetArtifact(ctx context.Context, in *ingestpeerv1.GetArtifa
 	if err != nil {
 		return nil, err
 	}
+	if err := s.Expiry.HoldForModel(ctx, in.GetRunId(), in.GetArtifactId()); err != nil {
+		return nil, err
+	}
 	return &ingestpeerv1.GetArtifactResponse{Artifact: artifactProto(a), Uri: a.URI(), Packed: a.Packed()}, nil
+}
+
+// ExpireRuns implements RunDataPeerService.
+func (s *PeerServer) ExpireRuns(ctx context.Context, in *ingestpeerv1.ExpireRunsRequest) (*ingestpeerv1.ExpireRunsResponse, error) {
+	expired, err := s.Expiry.Expire(ctx, in.GetRunIds())
+	if err != nil {
+		return nil, err
+	}
+	return &ingestpeerv1.ExpireRunsResponse{RunIds: expired}, nil
+}
+
+// SealRun implements RunDataPeerService.
+func (s *PeerServer) SealRun(ctx context.Context, in *ingestpeerv1.SealRunRequest) (*ingestpeerv1.SealRunResponse, error) {
+	sealed, err := s.Expiry.Seal(ctx, in.GetRunId())
+	return &ingestpeerv1.SealRunResponse{Sealed: sealed}, err
+}
+
+// DeleteRun implements RunDataPeerService.
+func (s *PeerServer) DeleteRun(ctx context.Context, in *ingestpeerv1.DeleteRunRequest) (*ingestpeerv1.DeleteRunResponse, error) {
+	return &ingestpeerv1.DeleteRunResponse{}, s.Expiry.Delete(ctx, in.GetRunId())
+}
+
+// CloseRun implements RunDataPeerService. It finishes unfinished lines and ends the streams with eof, even if the run
+// never reported. Only the first call has an effect.
+func (s *PeerServer) CloseRun(ctx context.Context, in *ingestpeerv1.CloseRunRequest) (*ingestpeerv1.CloseRunResponse, error) {
+	o, err := s.Runs.Find(ctx, in.GetRunId())
+	if err != nil {
+		return nil, err
+	}
+	ended := request.TimeOf(in.GetEndedAt())
+	closed := make(chan bool, 1)
+	_, err = s.Store.Store(ctx, groupcommit.Item{
+		RunID: o.RunID, Unfenced: true,
+		Write: func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
+			if err := logs.End(ctx, tx, batch, r); err != nil {
+				return err
+			}
+			first, err := run.Close(ctx, tx, r.ID, in.GetState(), ended, r.Now)
+			if err != nil {
+				return err
+			}
+			r.Fresh = r.Fresh || first
+			r.Committed(func() { closed <- first })
+			return nil
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &ingestpeerv1.CloseRunResponse{Closed: <-closed}, nil
+}
+
+// GetRunMetrics implements RunDataPeerService.
+func (s *PeerServer) GetRunMetrics(
+	ctx context.Context, in *ingestpeerv1.GetRunMetricsRequest,
+) (*ingestpeerv1.GetRunMetricsResponse, error) {
+	p := request.Page{Limit: int(in.GetLimit()), Offset: int(in.GetOffset())}
+	series, more, err := s.Metrics.ListShared(ctx, in.GetRunId(), in.GetKeys(), p)
+	if err != nil {
+		return nil, err
+	}
+	out := &ingestpeerv1.GetRunMetricsResponse{More: more}
+	out.Series, err = seriesProtos(series)
+	return out, err
+}
+
+// GetRunHparams implements RunDataPeerService.
+func (s *PeerServer) GetRunHparams(
+	ctx context.Context, in *ingestpeerv1.GetRunHparamsRequest,
+) (*ingestpeerv1.GetRunHparamsResponse, error) {
+	params, err := s.Hparams.Get(ctx, in.GetRunId())
+	if err != nil {
+		return nil, err
+	}
+	return &ingestpeerv1.GetRunHparamsResponse{Params: params}, nil
+}
+
+// GetRunSamples implements RunDataPeerService.
+func (s *PeerServer) GetRunSamples(
+	ctx context.Context, in *ingestpeerv1.GetRunSamplesRequest,
+) (*ingestpeerv1.GetRunSamplesResponse, error) {
+	p := request.Page{Limit: int(in.GetLimit()), Offset: int(in.GetOffset())}
+	samples, more, err := s.Validations.Samples(ctx, in.GetRunId(), &evaluation.SampleQuery{Step: in.Step}, p)
+	if err != nil {
+		return nil, err
+	}
+	return &ingestpeerv1.GetRunSamplesResponse{Samples: sampleProtos(samples), More: more}, nil
+}
+
+// maxSummaries is the maximum number of metrics in a summary of a run.
+const maxSummaries = 500
+
+// SummarizeRun implements RunDataPeerService. The position is read first, so that a report that arrives meanwhile makes
+// the next summary differ.
+func (s *PeerServer) SummarizeRun(ctx context.Context, in *ingestpeerv1.SummarizeRunRequest) (*ingestpeerv1.SummarizeRunResponse, error) {
+	p, err := s.Progress(ctx, in.GetRunId())
+	if err != nil {
+		return nil, err
+	}
+	out := &ingestpeerv1.SummarizeRunResponse{Position: p.BatchSeq, Closed: p.ClosedAt != nil}
+	if out.Params, err = s.Hparams.Get(ctx, in.GetRunId()); err != nil || p.BatchSeq == in.GetPosition() {
+		return out, err
+	}
+	charts, more, err := s.Metrics.Charts(ctx, in.GetRunId(), nil, metric.All(metric.Steps), 0, request.Page{Limit: maxSummaries})
+	out.More = more
+	for i := range charts {
+		c := &charts[i]
+		m := &ingestpeerv1.SummarizedMetric{Key: c.Key}
+		if c.Count > 0 {
+			m.Last = &c.Last.Value
+		}
+		if c.Numbers() > 0 {
+			m.Min, m.Max = &c.Low.Value, &c.High.Value
+		}
+		out.Metrics = append(out.Metrics, m)
+	}
+	return out, err
 }

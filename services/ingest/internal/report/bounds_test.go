@@ -32,7 +32,7 @@ func validBodies() map[string]string {
 	}
 }
 
-// withField returns body with another value in a top-level field.
+// withField returns the body with another value in a top-level field.
 func withField(t *testing.T, body, field, value string) []byte {
 	t.Helper()
 	var doc map[string]json.RawMessage
@@ -88,7 +88,7 @@ func TestUnknownAndDuplicateFieldsRejected(t *testing.T) {
 	}
 }
 
-// repeat returns item n times, separated by commas.
+// repeat returns n copies of item, separated by commas.
 func repeat(n int, item string) string {
 	return strings.TrimSuffix(strings.Repeat(item+",", n), ",")
 }
@@ -206,7 +206,7 @@ func TestReadLogs_ignoresEOF(t *testing.T) {
 	for _, eof := range []string{"true", "false", "null"} {
 		p, err := report.ReadLogs([]byte(`{"run_id":"r","chunks":["a"],"eof":` + eof + `}`))
 		require.NoError(t, err)
-		require.Equal(t, &report.Logs{RunID: "r", Chunks: []string{"a"}}, p, "eof from a caller is ignored")
+		require.Equal(t, &report.Logs{RunID: "r", Chunks: []string{"a"}}, p, "the field eof of a report is ignored")
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // Evaluation describes the agent evaluation that a run performs. No field is meant for the text of a task: names are
 // short, digests have a fixed format and settings are flat.
 type Evaluation struct {
-	// Head maps the name of each part that responses repeat unchanged to its JSON.
+	// Head maps the name of each part to its JSON. Responses contain these parts unchanged.
 	Head map[string][]byte
 	// TasksTotal and RolloutsPerTask are nil if they are not reported.
 	TasksTotal, RolloutsPerTask *int64
@@ -40,8 +40,8 @@ type shape struct {
 	want string
 }
 
-// made returns the shape of a string that has low to high bytes and contains only characters from chars. want describes
-// the valid strings.
+// made returns the shape of a string that has low to high bytes and contains only the given characters. The parameter
+// want describes the valid strings.
 func made(low, high int, chars, want string) shape {
 	return shape{func(s string) bool {
 		return len(s) >= low && len(s) <= high && strings.Trim(s, chars) == ""
@@ -54,7 +54,7 @@ const (
 	others    = "!\"#$%&'()*+,;<=>?@[\\]^`{|}~"
 )
 
-// Strings of these shapes are too short or too restricted for the text of a task.
+// Strings of the shapes below are too short or too restricted for the text of a task.
 
 func opaque() shape {
 	return made(16, 64, hexDigits, "an opaque key of 16 to 64 lower-case hex digits")
@@ -75,7 +75,7 @@ func digestShape() shape {
 	}, "sha256: followed by 64 lower-case hex digits"}
 }
 
-// like reads a string that must have the given shape.
+// like reads a string, and adds a fault if the string does not have the given shape.
 func like(r *decode.Reader, s shape) string {
 	before := r.Faults()
 	text := r.String()
@@ -195,7 +195,8 @@ const (
 	largestSum   = 1e12
 )
 
-// scored checks that a rollout either has a reward, or is masked and has an error but no reward and no passed.
+// scored checks a rollout. A masked rollout must have an error, but neither reward nor passed; any other rollout must
+// have a reward.
 func scored(r *decode.Reader, p *Rollout) {
 	switch {
 	case p.Masked && p.Error == "":

@@ -55,7 +55,7 @@ func label(r *decode.Reader) string {
 	return strconv.FormatInt(r.Int(), 10)
 }
 
-// word reads an optional text, whose maximum number of characters is most. For null it returns the empty string.
+// word reads an optional text of at most the given number of characters. For null it returns the empty string.
 func word(r *decode.Reader, most int) string {
 	return value(decode.Optional(r, func() string { return r.Text(0, most) }))
 }
@@ -137,8 +137,8 @@ func node(r *decode.Reader) (rank int64) {
 	return rank
 }
 
-// short reads a value that is stored unchanged and returns its JSON. JSON of more than most bytes is a fault, because
-// the value must fit into one response.
+// short reads a value that is stored unchanged and returns its JSON. JSON that is longer than the given maximum is a
+// fault, because the value must fit into one response.
 func short(r *decode.Reader, most int, read func()) []byte {
 	body := r.Span(read)
 	if len(body) > most {

@@ -1,6 +1,6 @@
-// Package report reads the payloads that training reports, except metrics, and defines their limits. It promises that
-// a body is either read completely or rejected with its faults and their paths. store_raw.go stores the reports whose
-// JSON is stored unchanged: the environment of a run and the hardware of its nodes.
+// Package report reads the payloads that training code reports, except metrics, and defines their limits. It promises
+// that a body is either read completely or rejected with its faults and their paths. store_raw.go stores the reports
+// whose JSON is stored unchanged: the environment of a run and the hardware of its nodes.
 package report
 
 import (

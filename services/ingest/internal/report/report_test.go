@@ -121,7 +121,7 @@ func TestPayload_isObjectWithRunID(t *testing.T) {
 	}
 }
 
-func TestReadPayloads(t *testing.T) {
+func TestValidPayloads_decoded(t *testing.T) {
 	t.Parallel()
 	one, two, rank := int64(1), int64(2), int32(7)
 	reward := -0.5

@@ -17,11 +17,11 @@ type Score struct {
 	SamplesURI   string
 }
 
-// Benchmark is a benchmark payload. It contains one or more of: a score, the description of an agent evaluation,
-// rollouts of that evaluation.
+// Benchmark is a benchmark payload. It contains one or more of the following: a score, the description of an agent
+// evaluation, and rollouts of that evaluation.
 type Benchmark struct {
 	RunID, Name, Version string
-	// Score is nil if the payload has none.
+	// Score is nil if the payload has no score.
 	Score      *Score
 	Evaluation *Evaluation
 	Rollouts   []Rollout
@@ -62,7 +62,7 @@ func ReadBenchmark(data []byte) (*Benchmark, error) {
 	})
 }
 
-// figure reads an optional integer between 0 and most.
+// figure reads an optional integer from 0 to the given maximum.
 func figure(r *decode.Reader, most int64) *int64 {
 	return decode.Optional(r, func() int64 { return r.IntIn(0, most) })
 }

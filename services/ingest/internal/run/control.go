@@ -28,7 +28,7 @@ type ControlWaiter struct {
 	After string
 }
 
-// NextSignal fetches the current signal of an attempt from jobs.
+// NextSignal fetches the current signal of an attempt from the jobs service.
 type NextSignal func(ctx context.Context, runID string, attempt int32) (Signal, error)
 
 // maxWaits and maxPerRun are the maximum numbers of concurrent waits, in total and for each run.
@@ -53,7 +53,7 @@ type ControlBoard struct {
 	close  func()
 }
 
-// NewControlBoard returns a board without waits. A wait calls next at its start and each time that it wakes up.
+// NewControlBoard returns a board without waits. Each wait calls next when it starts and whenever it is woken.
 func NewControlBoard(clk clock.Clock, next NextSignal) *ControlBoard {
 	b := &ControlBoard{clock: clk, next: next, signals: map[string]string{}, waiting: map[string]map[chan struct{}]struct{}{}, closed: make(chan struct{})}
 	b.close = sync.OnceFunc(func() { close(b.closed) })
@@ -91,8 +91,8 @@ func (b *ControlBoard) wake(run string) {
 	}
 }
 
-// Await returns the current signal of an attempt. If no signal other than w.After is pending, Await first waits until
-// such a signal arrives, but no longer than wait. It returns an Unavailable fault if there are already too many waits.
+// Await returns the current signal of an attempt. If only the signal w.After or none is pending, Await first waits for
+// another signal, at most for the given duration. It returns an Unavailable fault if there are already too many waits.
 func (b *ControlBoard) Await(ctx context.Context, w ControlWaiter, wait time.Duration) (Signal, error) {
 	changed, leave, err := b.enter(w.RunID)
 	if err != nil {

@@ -90,8 +90,8 @@ func TestControlBoard_Await_ignoresKnownSignal(t *testing.T) {
 	require.Equal(t, "stop.1", (<-one).ID)
 }
 
-// Set is never called, as if the stream from jobs were down. A wait then polls jobs and returns the current signal at
-// its end.
+// Set is never called, as if the stream from the jobs service were down. A wait then polls the jobs service and returns
+// the current signal at its end.
 func TestControlBoard_Await_pollsWithoutStream(t *testing.T) {
 	t.Parallel()
 	d, clk := newFakeJobs(), clock.NewFake(time.Unix(0, 0))

@@ -1,10 +1,11 @@
 // Package run owns ingest's row of each run, its hyperparameters and the signals to its training. The row holds the
-// owner as reported by jobs, the positions of the streams, and whether the run is closed. The hyperparameters have a
-// history of replaced values. A signal requires the training to save a checkpoint, to pause or to stop.
+// owner as reported by the jobs service, the positions of the streams, and whether the run is closed. The
+// hyperparameters have a history of replaced values. A signal requires the training to save a checkpoint, to pause or
+// to stop.
 //
 // The package promises that only callers with access can read a run, and that a hidden run and an absent run cause the
-// same error. It bounds the number of requests that wait for a signal, per run and per server. If the stream of signals
-// from jobs is lost, signals are delayed, but no signal is lost.
+// same error. It bounds the requests that wait for a signal, per run and per server, and the calls that read much data,
+// in total and per reader. If the stream of signals from the jobs service is lost, signals are late, but none is lost.
 package run
 
 import (
@@ -44,14 +45,14 @@ type Rows interface {
 // Runs finds runs for readers.
 type Runs struct {
 	Rows Rows
-	// FetchOwner fetches from jobs the owner of a run, given the id of the run or of its job. If readable is set, a run
-	// that the caller may not read is absent.
+	// FetchOwner fetches the owner of a run from the jobs service, given the id of the run or of its job. If readable is
+	// set, it returns an Absent fault for a run that the caller may not read.
 	FetchOwner func(ctx context.Context, id string, readable bool) (*Owner, error)
 }
 
-// Readable returns the id of a run; name is the id of the run or of its job. A name that is not such an id is an
-// Invalid fault. Hidden and absent runs cause the same Absent fault after the same work: ingest looks for a row that the
-// caller may read, then jobs does. The time of a response therefore does not show that a hidden run exists.
+// Readable returns the id of a run, given the id of the run or of its job. A name that is not such an id is an Invalid
+// fault. Hidden and absent runs cause the same Absent fault after the same work: first ingest looks for a row that the
+// caller may read, then the jobs service does. The time of a response therefore does not show that a hidden run exists.
 func (r *Runs) Readable(ctx context.Context, name string) (string, error) {
 	thing, prefix := kind(name)
 	if err := id.Check(prefix, name); err != nil {
@@ -72,12 +73,29 @@ func (r *Runs) Readable(ctx context.Context, name string) (string, error) {
 		return "", err
 	}
 	if err := o.Readable(ctx, name); err != nil {
-		return "", err // an earlier version of jobs does not check the caller
+		return "", err // an earlier version of the jobs service does not check the caller
 	}
 	return o.RunID, r.Rows.Upsert(ctx, o)
 }
 
-// Readable returns an Absent fault with the given name if the caller may not read the run.
+// Admitted is like Readable, for a context that carries only the caller's token: the jobs service, which verifies the
+// token, decides.
+func (r *Runs) Admitted(ctx context.Context, name string) (string, error) {
+	thing, prefix := kind(name)
+	if err := id.Check(prefix, name); err != nil {
+		return "", fault.InvalidFields(fault.At(fault.TypeStringPattern, "Input should be the id of a run or a job", "id"))
+	}
+	o, err := r.FetchOwner(ctx, name, true)
+	if fault.Is(err, fault.Absent) {
+		return "", fault.Absentf(thing, name).Wrap(err)
+	}
+	if err != nil {
+		return "", err
+	}
+	return o.RunID, r.Rows.Upsert(ctx, o)
+}
+
+// Readable returns an Absent fault, which contains the given name, if the caller may not read the run.
 func (o *Owner) Readable(ctx context.Context, name string) error {
 	if authn.ScopeOf(ctx).Sees(o.OwnerID, o.ProjectID, o.Visibility) {
 		return nil
@@ -95,8 +113,8 @@ func kind(name string) (thing string, prefix id.Prefix) {
 	return "run", id.Run
 }
 
-// Find returns the owner of a run; name is the id of the run or of its job. It reads ingest's own row. If the run has
-// no row, Find fetches the owner from jobs and stores the row.
+// Find returns the owner of a run, given the id of the run or of its job. It reads ingest's own row. If the run has no
+// row, Find fetches the owner from the jobs service and stores the row.
 func (r *Runs) Find(ctx context.Context, name string) (*Owner, error) {
 	o, err := r.Rows.Find(ctx, name)
 	if o != nil || err != nil {

@@ -144,7 +144,7 @@ func TestRuns_Readable_access(t *testing.T) {
 				require.True(t, fault.Is(err, fault.Absent), "a hidden run looks absent: %v", err)
 			}
 			if c.reads {
-				require.Equal(t, 1, calls, "jobs is called only for the first request")
+				require.Equal(t, 1, calls, "the jobs service is called only for the first request")
 			}
 		})
 	}
@@ -158,7 +158,7 @@ func TestRuns_Readable_sameWorkForHiddenAndAbsent(t *testing.T) {
 	rows := &memoryOwners{kept: map[string]*run.Owner{runID: hidden, jobID: hidden}}
 	var asked []string
 	runs := &run.Runs{Rows: rows, FetchOwner: func(_ context.Context, id string, readable bool) (*run.Owner, error) {
-		require.True(t, readable, "jobs must decide by the caller, too")
+		require.True(t, readable, "the jobs service must check the caller, too")
 		asked = append(asked, id)
 		return nil, fault.Absentf("run", id)
 	}}
@@ -169,9 +169,9 @@ func TestRuns_Readable_sameWorkForHiddenAndAbsent(t *testing.T) {
 		require.True(t, fault.Is(err, fault.Absent), "%s: %v", id, err)
 	}
 	require.Equal(t, []string{runID, jobID, absentRun, absentJob}, asked)
-	require.Equal(t, 4, rows.found, "one query for each")
+	require.Equal(t, 4, rows.found, "each lookup runs one query")
 	require.Zero(t, rows.stored)
-	// A copy that is outdated is replaced when jobs lets the caller read the run.
+	// An outdated copy is replaced when the jobs service lets the caller read the run.
 	shared := *hidden
 	shared.Visibility = "all"
 	runs.FetchOwner = func(context.Context, string, bool) (*run.Owner, error) { return &shared, nil }

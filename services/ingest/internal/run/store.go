@@ -23,7 +23,8 @@ type Store struct {
 func (s *Store) Find(ctx context.Context, id string) (*Owner, error) {
 	var o Owner
 	err := s.Pool.QueryRow(ctx, `SELECT id, job_id, owner_id, project_id, project, visibility FROM run
-		WHERE id = $1 UNION ALL SELECT id, job_id, owner_id, project_id, project, visibility FROM run WHERE job_id = $1
+		WHERE id = $1 AND deleted_at IS NULL
+		UNION ALL SELECT id, job_id, owner_id, project_id, project, visibility FROM run WHERE job_id = $1 AND deleted_at IS NULL
 		LIMIT 1`, id).
 		Scan(&o.RunID, &o.JobID, &o.OwnerID, &o.ProjectID, &o.Project, &o.Visibility)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -35,9 +36,9 @@ func (s *Store) Find(ctx context.Context, id string) (*Owner, error) {
 	return &o, nil
 }
 
-// Upsert implements Rows. It inserts the row of a run, or updates its owner and its project. A response of jobs may be
-// outdated. Therefore the former owner of a transferred run does not become its owner again, and an older version of a
-// project's visibility does not replace a newer version.
+// Upsert implements Rows. It inserts the row of a run, or updates its owner and its project. A response of the jobs
+// service may be outdated. Therefore the former owner of a transferred run does not become its owner again, and an
+// older version of a project's visibility does not replace a newer version.
 func (s *Store) Upsert(ctx context.Context, o *Owner) error {
 	_, err := s.Pool.Exec(ctx, `INSERT INTO run AS r (id, job_id, owner_id, project_id, project, visibility, visibility_version, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
@@ -61,7 +62,7 @@ func (s *Store) Progress(ctx context.Context, runID string) (Progress, error) {
 	var p Progress
 	var state *string
 	err := s.Pool.QueryRow(ctx, `SELECT id, job_id, owner_id, project_id, project, visibility, line_seq, batch_seq, closed_at, ended_at, state
-		FROM run WHERE id = $1`, runID).
+		FROM run WHERE id = $1 AND deleted_at IS NULL`, runID).
 		Scan(&p.Owner.RunID, &p.Owner.JobID, &p.Owner.OwnerID, &p.Owner.ProjectID, &p.Owner.Project, &p.Owner.Visibility,
 			&p.LineSeq, &p.BatchSeq, &p.ClosedAt, &p.EndedAt, &state)
 	if errors.Is(err, pgx.ErrNoRows) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 
@@ -16,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 
-// maxTotal is the maximum number of hyperparameters of a run, and maxText the maximum total size, in bytes, of their
+// maxTotal is the maximum number of hyperparameters of a run. maxText is the maximum total size, in bytes, of their
 // names and values. One response contains all hyperparameters of a run.
 const (
 	maxTotal = 10_000
@@ -24,7 +25,7 @@ const (
 )
 
 // WriteHParams merges hyperparameters into those of the run. A value that is replaced by a different value is added to
-// the history. It refuses parameters with which the run would have more than maxTotal or maxText.
+// the history. WriteHParams refuses the hyperparameters if the run would then exceed maxTotal or maxText.
 func WriteHParams(params []report.Param) groupcommit.Write {
 	return func(ctx context.Context, tx pgx.Tx, _ *pgx.Batch, r *groupcommit.Run) error {
 		keys, values := make([][]byte, len(params)), make([]string, len(params))
@@ -52,7 +53,7 @@ func WriteHParams(params []report.Param) groupcommit.Write {
 	}
 }
 
-// check refuses parameters with which the run would have too many. It measures them before they are stored, because a
+// check refuses hyperparameters if the run would then have too many. It measures them before they are stored, because a
 // write must refuse before it changes a row.
 func check(ctx context.Context, tx pgx.Tx, runID string, keys [][]byte, values []string) error {
 	var count, size int64
@@ -100,6 +101,52 @@ func (s *HParamStore) Get(ctx context.Context, runID string) ([]byte, error) {
 	}
 	out.WriteByte('}')
 	return out.Bytes(), nil
+}
+
+// Differing is a hyperparameter with its values as JSON, by run. Shortened are the runs whose values were cut.
+type Differing struct {
+	Key       string
+	Values    map[string]string
+	Shortened map[string]bool
+}
+
+// maxShown is the maximum number of characters of a value in a comparison.
+const maxShown = 4096
+
+// Differing returns the hyperparameters that differ between runs or that some of them lack, sorted by key: at most limit,
+// with at most room bytes of values. more reports whether there are others.
+func (s *HParamStore) Differing(ctx context.Context, runs []string, limit, room int) (found []Differing, more bool, err error) {
+	rows, err := s.Pool.Query(ctx, `SELECT h.key, h.run_id, left(h.value, $4) FROM (
+			SELECT key FROM hparam WHERE run_id = ANY($1) GROUP BY key
+			HAVING count(*) < cardinality($1::text[]) OR count(DISTINCT value) > 1 ORDER BY key LIMIT $3 + 1
+		) d JOIN hparam h ON h.key = d.key AND h.run_id = ANY($2) ORDER BY h.key, h.run_id`, runs, runs, limit, maxShown+1)
+	if err != nil {
+		return nil, false, fmt.Errorf("compare hyperparameters: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var key []byte
+		var runID, value string
+		if err := rows.Scan(&key, &runID, &value); err != nil {
+			return nil, false, fmt.Errorf("compare hyperparameters: %w", err)
+		}
+		if room -= len(value); room < 0 || len(found) > limit {
+			break
+		}
+		if n := len(found); n == 0 || found[n-1].Key != string(key) {
+			found = append(found, Differing{Key: string(key), Values: map[string]string{}, Shortened: map[string]bool{}})
+		}
+		d := &found[len(found)-1]
+		if utf8.RuneCountInString(value) > maxShown {
+			_, last := utf8.DecodeLastRuneInString(value)
+			value, d.Shortened[runID] = value[:len(value)-last], true
+		}
+		d.Values[runID] = value
+	}
+	if room < 0 || len(found) > limit {
+		return found[:len(found)-1], true, nil // the last one may be incomplete
+	}
+	return found, false, rows.Err()
 }
 
 // HParamChange is a value that a later report replaced. Value is JSON.

@@ -55,7 +55,7 @@ func (b *harness) group(attempt int32, writes ...groupcommit.Write) error {
 	return err
 }
 
-// params returns the write of hyperparameters. pairs contains the key and the value of each.
+// params returns the write of hyperparameters. The arguments are the key and the value of each.
 func params(pairs ...string) groupcommit.Write {
 	var out []report.Param
 	for i := 0; i < len(pairs); i += 2 {

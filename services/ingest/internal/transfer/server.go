@@ -1,6 +1,6 @@
-// Package transfer transfers the run data of a user to another user. Jobs owns the runs; ingest stores a copy of their
-// owners, so that a read needs no call to jobs. The package promises that a transfer is not undone by a response that
-// jobs sent before the transfer and that arrives later.
+// Package transfer transfers the run data of a user to another user. The jobs service owns the runs; ingest stores a
+// copy of their owners, so that a read needs no call to the jobs service. If a response of that service was sent before
+// a transfer but arrives later, it does not undo the transfer.
 //
 // The package also applies the visibility of a project to the data of its runs.
 package transfer
@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// kindRunData is the kind of the data that ingest stores for a run. The run itself belongs to jobs.
+// kindRunData is the kind of the data that ingest stores for a run. The run itself belongs to the jobs service.
 const kindRunData = "run_data"
 
 // Server implements OwnerPeerService.

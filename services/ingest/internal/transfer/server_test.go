@@ -37,7 +37,7 @@ func open(t *testing.T) *harness {
 	}
 }
 
-// storeOwner stores the owner of a run as if jobs had reported it.
+// storeOwner stores the owner of a run as if the jobs service had reported it.
 func (b *harness) storeOwner(runID, userID string) {
 	b.t.Helper()
 	require.NoError(b.t, b.rows.Upsert(b.t.Context(), &run.Owner{
@@ -94,7 +94,7 @@ func TestServer_TransferOwned_lateReportDoesNotUndo(t *testing.T) {
 	b.storeOwner("run_1", "usr_2")
 	require.Equal(t, "usr_2", b.ownerOf("run_1"))
 	b.storeOwner("run_1", "usr_3")
-	require.Equal(t, "usr_3", b.ownerOf("run_1"), "any other owner from jobs is stored")
+	require.Equal(t, "usr_3", b.ownerOf("run_1"), "any other owner that the jobs service reports is stored")
 }
 
 func TestServer_TransferOwned_backToFormerOwner(t *testing.T) {
@@ -106,5 +106,5 @@ func TestServer_TransferOwned_backToFormerOwner(t *testing.T) {
 	b.storeOwner("run_1", "usr_1")
 	require.Equal(t, "usr_1", b.ownerOf("run_1"))
 	b.storeOwner("run_1", "usr_2")
-	require.Equal(t, "usr_1", b.ownerOf("run_1"), "usr_2 is now the former owner")
+	require.Equal(t, "usr_1", b.ownerOf("run_1"), "a late report of the former owner usr_2 does not undo the transfer")
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
-// reportedOwner returns the owner of a run as jobs reports it, with the given version of its project's visibility.
+// reportedOwner returns the owner of a run as the jobs service reports it, with the given version of its project's
+// visibility.
 func reportedOwner(runID, project, visibility string, version int64) *run.Owner {
 	return &run.Owner{
 		RunID: runID, JobID: "job_of_" + runID, OwnerID: "usr_1", ProjectID: project, Project: project,
@@ -58,7 +59,7 @@ func TestServer_SetProjectVisibility_ignoresLateReports(t *testing.T) {
 	b.learn("run_2", "prj_1", "all", 0)
 	require.Equal(t, []string{"team", "team"}, []string{b.visibility("run_1"), b.visibility("run_2")})
 	b.learn("run_1", "prj_1", "all", 2)
-	require.Equal(t, "all", b.visibility("run_1"), "jobs knew the change before ingest")
+	require.Equal(t, "all", b.visibility("run_1"), "the jobs service reported the new visibility before ingest received the change")
 	require.NoError(t, b.show("prj_1", "team", 1))
 	b.learn("run_1", "prj_1", "team", 1)
 	require.Equal(t, "all", b.visibility("run_1"))
@@ -66,7 +67,7 @@ func TestServer_SetProjectVisibility_ignoresLateReports(t *testing.T) {
 	require.Equal(t, "team", b.visibility("run_1"), "versions of different projects are not compared")
 }
 
-// Jobs reports the run with the old visibility. Ingest inserts the run while the visibility changes.
+// The jobs service reports the run with the old visibility. Ingest inserts the run while the visibility changes.
 func TestServer_SetProjectVisibility_concurrentInsert(t *testing.T) {
 	t.Parallel()
 	b := open(t)

@@ -16,7 +16,7 @@ import (
 func main() {
 	cfg := &jobs.Config{}
 	migrations := func() (fs.FS, error) { return jobs.Migrations(), nil }
-	boot.Main(boot.Spec{Name: jobs.Name, Config: cfg, Migrations: migrations, Build: func(ctx context.Context, p *boot.Process) ([]process.Worker, error) {
+	boot.Main(boot.Spec{Name: jobs.Name, Config: cfg, Migrations: migrations, TakesAgents: true, Build: func(ctx context.Context, p *boot.Process) ([]process.Worker, error) {
 		c, err := p.DialAll(p.Closers, "auth", "registry", "ingest")
 		if err != nil {
 			return nil, err
@@ -30,8 +30,8 @@ func main() {
 			Accounts: authpeerv1.NewAccountPeerServiceClient(c["auth"]),
 			Catalog:  registrypeerv1.NewCatalogPeerServiceClient(c["registry"]),
 			RunData:  ingestpeerv1.NewRunDataPeerServiceClient(c["ingest"]), Blobs: p.Blobs, CA: ca, Keyring: p.Keyring,
-			Clock: p.Clock, IDs: p.IDs, Rand: p.Rand, Log: p.Log, PublicURL: p.PublicURL,
-			AgentAddress: func() string { return p.Own.AgentAddress },
+			Clock: p.Clock, IDs: p.IDs, Rand: p.Rand, Log: p.Log, Meter: p.Obs.Meter, PublicURL: p.PublicURL,
+			AgentAddress: func() string { return p.Own.Agents.Address },
 		})
 		if err != nil {
 			return nil, err

@@ -47,3 +47,25 @@ func checkBindings(in *jobspec.Inputs) error {
 	}
 	return nil
 }
+
+// inherit protects the inputs of a job that continues from data of a protected run.
+func inherit(in *jobspec.Inputs, from *Protection) {
+	if from == nil {
+		return
+	}
+	in.Protected = true
+	for _, id := range from.Datasets {
+		if !slices.Contains(in.ProtectedDatasets, id) {
+			in.ProtectedDatasets = append(in.ProtectedDatasets, id)
+		}
+	}
+}
+
+// checkTrust refuses protected inputs unless the recipe is trusted: other code could print the records.
+func checkTrust(r *jobspec.Recipe, in *jobspec.Inputs) error {
+	if !in.Protected || r.Trusted {
+		return nil
+	}
+	return refuseAs(fault.Forbidden, Bindings, "the recipe %s may not read protected data; "+
+		"use a recipe that the installation ships, or one that an administrator trusts", r.Name)
+}

@@ -2,11 +2,13 @@ package admission
 
 import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 )
 
-// checkHardware refuses a job that could never be placed: its pool does not exist, or the known nodes of its pools are
-// too few or too small even if idle. A pool without nodes accepts any request, because nodes may still join.
+// checkHardware refuses a job that could never be placed: one of its pools does not exist, or has too few known nodes
+// that would be large enough when idle. A pool without nodes accepts any request, because nodes may still join.
 func checkHardware(d *Draft) error {
 	taken := map[string]bool{}
 	for _, p := range d.Spec.Resources.Pools {
@@ -14,20 +16,59 @@ func checkHardware(d *Draft) error {
 		if !facts.Known {
 			return Refuse(Hardware, "pool %s does not exist", p.Pool)
 		}
-		if len(facts.Nodes) == 0 {
-			continue
-		}
-		fit, need := 0, p.Need()
-		need.Slots = 0 // the number of slots is a setting that can be raised, not a size of the node
-		for _, n := range facts.Nodes {
-			if fit < p.Nodes && !taken[n.ID] && n.Size.Holds(need) {
-				taken[n.ID] = true
-				fit++
-			}
-		}
-		if fit < p.Nodes {
+		if fit := facts.fit(p, taken, func(NodeFacts) bool { return true }); fit < p.Nodes && len(facts.Nodes) > 0 {
 			return Refuse(Hardware, "pool %s has %d of the %d requested nodes with %d GPUs, %d CPUs and %d GB of memory each",
 				p.Pool, fit, p.Nodes, p.GPUsPerNode, p.CPU, p.MemoryGB)
+		}
+	}
+	return nil
+}
+
+// fillMemory gives each part of a gang that requests no memory the default memory of its pool.
+func fillMemory(d *Draft) {
+	for i := range d.Spec.Resources.Pools {
+		if p := &d.Spec.Resources.Pools[i]; p.MemoryGB == 0 {
+			p.MemoryGB = d.Pools[p.Pool].MemoryGB
+		}
+	}
+}
+
+// fit looks for the nodes that a part of a gang requests. It chooses nodes of the pool that are not in the set taken
+// and that the function ok accepts. It adds them to the set and returns how many it found.
+func (f PoolFacts) fit(p job.Pool, taken map[string]bool, ok func(NodeFacts) bool) (fit int) {
+	need := p.Need()
+	need.Slots = 0 // the number of slots is a setting that can be raised, not a size of the node
+	for _, n := range f.Nodes {
+		if fit < p.Nodes && !taken[n.ID] && n.Size.Holds(need) && ok(n) {
+			taken[n.ID] = true
+			fit++
+		}
+	}
+	return fit
+}
+
+// checkIsolation refuses a job that passed checkHardware but would never be placed: too few nodes isolate work in the
+// way that the pool requires, or the job must run without network access and too few nodes support this.
+func checkIsolation(d *Draft) error {
+	if err := checkPermitted(d); err != nil || d.Spec.Network != jobspec.NetworkNone {
+		return err
+	}
+	taken := map[string]bool{}
+	for _, p := range d.Spec.Resources.Pools {
+		facts := d.Pools[p.Pool]
+		if fit := facts.fit(p, taken, func(n NodeFacts) bool { return n.Permitted && n.ClosesNetwork }); fit < p.Nodes && len(facts.Nodes) > 0 {
+			return fleet.RefuseOpenNetwork(p.Pool)
+		}
+	}
+	return nil
+}
+
+func checkPermitted(d *Draft) error {
+	taken := map[string]bool{}
+	for _, p := range d.Spec.Resources.Pools {
+		facts := d.Pools[p.Pool]
+		if fit := facts.fit(p, taken, func(n NodeFacts) bool { return n.Permitted }); fit < p.Nodes && len(facts.Nodes) > 0 {
+			return fleet.RefuseIsolation(p.Pool, fit, p.Nodes)
 		}
 	}
 	return nil

@@ -29,8 +29,8 @@ func checkEntrypoint(d *Draft) error {
 }
 
 // pack looks up the package in which the command runs. The registry checks the content of a package when it is
-// committed. If the registry refuses the package, or if it does not exist, its error already has the gate's name and is
-// returned unchanged.
+// committed. If the registry refuses the package, or if the package does not exist, the registry's error already has
+// the gate's name and is returned unchanged.
 func (w *Inputs) pack(ctx context.Context, d *Draft) error {
 	name := d.Spec.Source.Package
 	if name == "" {

@@ -1,9 +1,9 @@
 // Package admission checks submissions against a sequence of gates, cheap ones first. The first gate that refuses
-// ends the check, and the refusal names it. Gates write nothing. No lookup is made for the gates after the one that
-// refuses, except that one call to the registry returns everything that any gate needs from it.
+// ends the check, and the refusal names it. Gates write nothing. No lookup is made for the gates after that one, except
+// that one call to the registry returns everything that any gate needs from it.
 //
 // Each gate has its own file and is a pure function of a Draft, which holds the submission and the lookups so far
-// (recipe.go also checks the hyperparameters; capacity.go holds quota and hardware). inputs.go defines the lookups
+// (recipe_lock.go also checks the hyperparameters; capacity.go holds quota and hardware). inputs.go defines the lookups
 // and the order of the gates.
 package admission
 
@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/archive"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
 )
@@ -23,7 +24,7 @@ import (
 const (
 	Dialect     = "dialect"
 	Environment = "environment"
-	Package     = archive.GatePackage // refuses with archive.GateSensitive as well, for content that is checked together
+	Package     = archive.GatePackage // also refuses with archive.GateSensitive, because the registry checks both at once
 	Entrypoint  = "entrypoint_override"
 	Recipe      = "recipe_handshake"
 	Hparams     = "hparams"
@@ -32,6 +33,7 @@ const (
 	Image       = "image_registry"
 	Quota       = "quota"
 	Hardware    = "hardware"
+	Isolation   = fleet.CodeIsolation
 	Containers  = "containers"
 )
 
@@ -41,7 +43,10 @@ type Draft struct {
 	Spec   jobspec.Spec
 	Caller *authn.Caller
 
-	found *jobspec.Resolved // what the registry has for the spec, nil until a gate needs it
+	// Inherited is set if the job continues from data of a protected run. The job is then protected too.
+	Inherited *Protection
+
+	found *jobspec.Resolved // the registry's objects for the spec; nil until a gate needs them
 
 	Package *jobspec.Object // the package in which the command runs, or nil
 	Recipe  *jobspec.Recipe // the recipe version that the spec refers to
@@ -50,6 +55,11 @@ type Draft struct {
 	Pools   map[string]PoolFacts
 	Account quota.Account
 	Team    *quota.Account // the project's team, or nil
+}
+
+// Protection describes a protected run.
+type Protection struct {
+	Datasets []string // ids of the protected datasets
 }
 
 // Gate checks a draft. Check may make lookups first. A refusal is a fault whose code is the gate's name.
@@ -74,7 +84,8 @@ func Run(ctx context.Context, gates []Gate, d *Draft) error {
 // Status is the result of a gate.
 type Status string
 
-// The results of gates. Skip means that this gate could not run, because an earlier gate did not find what it needs.
+// The results of gates. Skip means that the gate could not run, because an earlier gate did not find what this one
+// needs.
 const (
 	Pass Status = "pass"
 	Fail Status = "fail"

@@ -31,6 +31,8 @@ func (f fixed) Resolve(_ context.Context, recipe, packageID string, b jobspec.Bi
 	return out, err
 }
 
+func (fixed) Files(context.Context, *jobspec.Inputs) error { return nil }
+
 func (f fixed) Bind(_ context.Context, b jobspec.Bindings) (*jobspec.Inputs, error) {
 	return f.inputs(b), nil
 }
@@ -41,7 +43,7 @@ func (fixed) recipes(name string) ([]jobspec.Recipe, error) {
 		r := jobspec.Recipe{
 			Name: name, Version: "1.0.0", Digest: "sha256:d1", State: "active", Framework: jobspec.Framework{RuntimeID: "np"},
 			ParamsSchema: []byte(`{"additionalProperties":false,"properties":{"optim.lr":{"type":"number","maximum":0.1}}}`),
-			Inputs:       []jobspec.Input{{Name: "train", Kind: "dataset"}, {Name: "model", Kind: "model"}}, RequiredDatasets: []string{"train"},
+			Inputs:       []jobspec.Input{{Name: "train", Kind: "dataset"}, {Name: "model", Kind: "model"}}, RequiredDatasets: []string{"train"}, Trusted: true,
 		}
 		old := r
 		old.Version, old.Digest, old.State = "0.9.0", "sha256:d0", "withdrawn"
@@ -105,9 +107,13 @@ func (fixed) Pool(_ context.Context, name string) (PoolFacts, error) {
 	case "empty":
 		return PoolFacts{Known: true}, nil
 	case "cpu":
-		return PoolFacts{Known: true, Nodes: []NodeFacts{{ID: "c", Size: room(0)}, {ID: "d", Size: room(0)}}}, nil
+		return PoolFacts{Known: true, Nodes: []NodeFacts{{ID: "c", Size: room(0), Permitted: true}, {ID: "d", Size: room(0), Permitted: true}}}, nil
 	case "gpu":
-		return PoolFacts{Known: true, Nodes: []NodeFacts{{ID: "a", Size: room(8)}, {ID: "b", Size: room(4)}}}, nil
+		return PoolFacts{Known: true, Nodes: []NodeFacts{{ID: "a", Size: room(8), Permitted: true}, {ID: "b", Size: room(4), Permitted: true, ClosesNetwork: true}}}, nil
+	case "small":
+		return PoolFacts{Known: true, MemoryGB: 65, Nodes: []NodeFacts{{ID: "g", Size: room(0), Permitted: true}}}, nil
+	case "half":
+		return PoolFacts{Known: true, Nodes: []NodeFacts{{ID: "e", Size: room(8)}, {ID: "f", Size: room(4), Permitted: true}}}, nil
 	}
 	return PoolFacts{}, nil
 }
@@ -198,11 +204,34 @@ func TestRunRefusalNamesGate(t *testing.T) {
 			d.Spec.Project = "team"
 			d.Caller.Projects = []authn.ProjectRole{{Project: "prj_team", Role: authn.ProjectEditor}}
 		}, "", "", ""},
-		"missing dataset":           {func(d *Draft) { d.Spec.Bindings.Datasets = nil }, fault.Refused, "bindings", "bindings: the recipe demo/chat-tiny needs the dataset train"},
-		"undeclared dataset":        {func(d *Draft) { d.Spec.Bindings.Datasets["extra"] = "ds/default/pairs@1" }, fault.Refused, "bindings", ""},
-		"absent dataset":            {func(d *Draft) { d.Spec.Bindings.Datasets["train"] = "ds/default/absent@1" }, fault.Refused, "bindings", "bindings: no such reference: ds/default/absent@1"},
-		"hidden dataset":            {func(d *Draft) { d.Spec.Bindings.Datasets["train"] = "ds/hidden/x@1" }, fault.Refused, "bindings", "bindings: no such reference: ds/hidden/x@1"},
-		"unreadable dataset":        {func(d *Draft) { d.Spec.Bindings.Datasets["train"] = "ds/other/protected@1" }, fault.Forbidden, "bindings", ""},
+		"priority above the default": {
+			func(d *Draft) { edits(d, "team"); d.Spec.Priority = 51 }, fault.Forbidden, "project",
+			"project: priority 51 is above the default of 50; only owners of project team and admins may request it",
+		},
+		"priority above the default, default project": {
+			func(d *Draft) { d.Spec.Priority = 100 }, fault.Forbidden, "project", "",
+		},
+		"default priority": {func(d *Draft) { d.Spec.Priority = 50 }, "", "", ""},
+		"priority above the default, owner of the project": {func(d *Draft) {
+			edits(d, "team")
+			d.Caller.Projects[0].Role, d.Spec.Priority = authn.ProjectOwner, 100
+		}, "", "", ""},
+		"priority above the default, admin": {func(d *Draft) { d.Caller.Role, d.Spec.Priority = authn.RoleAdmin, 100 }, "", "", ""},
+		"missing dataset":                   {func(d *Draft) { d.Spec.Bindings.Datasets = nil }, fault.Refused, "bindings", "bindings: the recipe demo/chat-tiny needs the dataset train"},
+		"undeclared dataset":                {func(d *Draft) { d.Spec.Bindings.Datasets["extra"] = "ds/default/pairs@1" }, fault.Refused, "bindings", ""},
+		"absent dataset":                    {func(d *Draft) { d.Spec.Bindings.Datasets["train"] = "ds/default/absent@1" }, fault.Refused, "bindings", "bindings: no such reference: ds/default/absent@1"},
+		"hidden dataset":                    {func(d *Draft) { d.Spec.Bindings.Datasets["train"] = "ds/hidden/x@1" }, fault.Refused, "bindings", "bindings: no such reference: ds/hidden/x@1"},
+		"unreadable dataset":                {func(d *Draft) { d.Spec.Bindings.Datasets["train"] = "ds/other/protected@1" }, fault.Forbidden, "bindings", ""},
+		"protected dataset":                 {func(d *Draft) { d.Spec.Bindings.Datasets["train"] = "ds/default/protected@latest" }, "", "", ""},
+		"protected, own command": {func(d *Draft) {
+			custom(d)
+			d.Spec.Bindings.Datasets = map[string]string{"train": "ds/default/protected@latest"}
+		}, fault.Forbidden, "bindings", "bindings: the recipe custom/custom may not read protected data; " +
+			"use a recipe that the installation ships, or one that an administrator trusts"},
+		"retry of a protected run, own command": {func(d *Draft) {
+			custom(d)
+			d.Inherited = &Protection{Datasets: []string{"ds_1"}}
+		}, fault.Forbidden, "bindings", ""},
 		"image from other registry": {func(d *Draft) { d.Spec.Image = &jobspec.Image{Ref: "docker.io/library/x:1"} }, fault.Refused, "image_registry", "image_registry: the registry docker.io is not on the allowlist of this installation"},
 		"image allowed":             {func(d *Draft) { d.Spec.Image = &jobspec.Image{Ref: "GHCR.io/a/b@sha256:" + hex64()} }, fault.Unconfigured, "containers", "containers: pool gpu runs no containers; remove spec.image"},
 		"unknown pool":              {func(d *Draft) { d.Spec.Resources.Pools[0].Pool = "tpu" }, fault.Refused, "hardware", "hardware: pool tpu does not exist"},
@@ -210,6 +239,32 @@ func TestRunRefusalNamesGate(t *testing.T) {
 		"too many nodes": {func(d *Draft) {
 			d.Spec.Resources.Pools[0] = job.Pool{Pool: "gpu", Nodes: 3, GPUsPerNode: 2}
 		}, fault.Refused, "hardware", "hardware: pool gpu has 2 of the 3 requested nodes with 2 GPUs, 0 CPUs and 0 GB of memory each"},
+		"default memory of the pool": {func(d *Draft) {
+			d.Spec.Resources.Pools[0] = job.Pool{Pool: "small", Nodes: 1}
+		}, fault.Refused, "hardware", "hardware: pool small has 0 of the 1 requested nodes with 0 GPUs, 0 CPUs and 65 GB of memory each"},
+		"less than the default memory": {func(d *Draft) {
+			d.Spec.Resources.Pools[0] = job.Pool{Pool: "small", Nodes: 1, MemoryGB: 64}
+		}, "", "", ""},
+		"enough isolated nodes": {func(d *Draft) {
+			d.Spec.Resources.Pools[0] = job.Pool{Pool: "half", Nodes: 1, GPUsPerNode: 4}
+		}, "", "", ""},
+		"isolated node too small": {func(d *Draft) {
+			d.Spec.Resources.Pools[0] = job.Pool{Pool: "half", Nodes: 1, GPUsPerNode: 5}
+		}, fault.Forbidden, "isolation", "isolation: pool half has 0 of the 1 requested nodes that isolate the work they run; repair what its nodes report as boundary.problem, or have an admin permit work without isolation in the pool"},
+		"too few isolated nodes, and an image": {func(d *Draft) {
+			d.Spec.Resources.Pools[0] = job.Pool{Pool: "half", Nodes: 2}
+			d.Spec.Image = &jobspec.Image{Ref: "GHCR.io/a/b@sha256:" + hex64()}
+		}, fault.Forbidden, "isolation", ""},
+		"no network": {func(d *Draft) {
+			d.Spec.Network, d.Spec.Resources.Pools = "none", []job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 4}}
+		}, "", "", ""},
+		"no network, closing node too small": {func(d *Draft) {
+			d.Spec.Network, d.Spec.Resources.Pools = "none", []job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 5}}
+		}, fault.Forbidden, "isolation", "isolation: pool gpu has no suitable node that can run a job without network access; repair what its nodes report as boundary.network_problem, " +
+			"use another pool, or submit the job without spec.network"},
+		"no network, pool without nodes": {func(d *Draft) {
+			d.Spec.Network, d.Spec.Resources.Pools = "none", []job.Pool{{Pool: "empty", Nodes: 1, GPUsPerNode: 5}}
+		}, "", "", ""},
 		"nodes of two pools": {func(d *Draft) {
 			d.Spec.Resources.Pools = []job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 5}, {Pool: "gpu", Nodes: 2, GPUsPerNode: 1}}
 		}, fault.Refused, "hardware", ""},
@@ -260,12 +315,12 @@ func TestRunGateOrder(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"dialect", "environment", "package", "entrypoint_override", "recipe_handshake", "hparams", "project", "bindings",
-		"image_registry", "quota", "hardware", "containers",
+		"image_registry", "quota", "hardware", "isolation", "containers",
 	}, names)
 	d := draft()
 	d.API, d.Spec.Source.Entrypoint, d.Spec.Resources.Pools[0].Pool = "x", "y", "z"
 	require.Equal(t, "dialect", fault.From(Run(submitting(t, d), newInputs().Gates(), d)).Code)
-	require.Nil(t, d.Recipe, "no lookup was made")
+	require.Nil(t, d.Recipe, "no lookup must be made after a refusal")
 }
 
 func TestCheckImageRegistryExactHost(t *testing.T) {
@@ -291,7 +346,7 @@ func TestCheckImageRegistryExactHost(t *testing.T) {
 		d := &Draft{Spec: jobspec.Spec{Image: &jobspec.Image{Ref: ref}}}
 		require.Equal(t, want, checkImage(d, allowed) == nil, "%q", ref)
 	}
-	require.Error(t, checkImage(&Draft{Spec: jobspec.Spec{Image: &jobspec.Image{Ref: "ghcr.io/a"}}}, nil), "no registry is allowed by default")
+	require.Error(t, checkImage(&Draft{Spec: jobspec.Spec{Image: &jobspec.Image{Ref: "ghcr.io/a"}}}, nil), "no registry must be allowed by default")
 }
 
 func TestCheckHparamsBrokenSchemaIsNotRefusal(t *testing.T) {
@@ -301,7 +356,7 @@ func TestCheckHparamsBrokenSchemaIsNotRefusal(t *testing.T) {
 	err := checkHparams(d)
 	require.Error(t, err)
 	var f *fault.Error
-	require.False(t, errors.As(err, &f), "a broken schema is not the user's fault")
+	require.False(t, errors.As(err, &f), "a broken schema must not be reported as the user's fault")
 }
 
 func TestRunAllReportsRefusalAtNamedGate(t *testing.T) {
@@ -325,5 +380,5 @@ func TestRunAllReportsRefusalAtNamedGate(t *testing.T) {
 	require.Equal(t, []string{"package fail sensitive_file: no", "quota skip", "hardware fail hardware: no"}, lines)
 	down := fault.New(fault.Unavailable, "registry", "the registry is unavailable")
 	_, err = RunAll(t.Context(), []Gate{{Name: Quota, Check: func(context.Context, *Draft) error { return down }}}, &Draft{})
-	require.ErrorIs(t, err, down, "a failed lookup is not a refusal")
+	require.ErrorIs(t, err, down, "a failed lookup must not become a refusal")
 }

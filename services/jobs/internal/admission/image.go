@@ -9,8 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// checkImage refuses an image whose registry is not in allowed. Registries are compared by host and port, and both must
-// be equal.
+// checkImage refuses an image whose registry is not one of the allowed registries. Host and port must both be equal.
 func checkImage(d *Draft, allowed []string) error {
 	if d.Spec.Image == nil {
 		return nil

@@ -35,22 +35,31 @@ type ProjectFacts struct {
 type PoolFacts struct {
 	Known bool
 	Nodes []NodeFacts
+	// MemoryGB is the memory that a job gets on each node if it requests none; 0 means no default.
+	MemoryGB int
 }
 
 // NodeFacts is the size of a node, without its slots.
 type NodeFacts struct {
 	ID   string
 	Size job.Room
+	// Permitted reports whether the node may run work of the pool. It is true for a node that has never connected.
+	Permitted bool
+	// ClosesNetwork reports whether the node can run work without network access. It is true for a node that has never
+	// connected.
+	ClosesNetwork bool
 }
 
 // Catalog looks up the recipes, packages and references of a submission, with the identity of the caller in ctx.
 type Catalog interface {
-	// Resolve returns all that a submission refers to, in one call. packageID is empty if the submission has no package.
+	// Resolve returns everything that a submission refers to. The package id is empty if the submission has no package.
 	// If the registry does not accept the package, Resolve returns the refusal of the package's gate.
 	Resolve(ctx context.Context, recipe, packageID string, b jobspec.Bindings) (*jobspec.Resolved, error)
 	// Bind resolves the bindings once more when a job is about to be admitted, and records that the job reads the
 	// protected datasets among them.
 	Bind(ctx context.Context, b jobspec.Bindings) (*jobspec.Inputs, error)
+	// Files adds the files to inputs that were resolved without them, because they are too many for one message.
+	Files(ctx context.Context, in *jobspec.Inputs) error
 }
 
 // Projects looks up projects. The result is nil if the project does not exist.
@@ -75,10 +84,10 @@ type Profiles interface {
 }
 
 // Gates returns all gates in order. Quota comes before hardware: an account's limit is independent of the pools'
-// hardware, and the specification assigns requests above the limit to the quota gate. What does not exist yet comes last,
-// so that a submission learns first what it must correct in any case. Each gate makes its own
-// lookups, so no lookup is made for a submission that an earlier gate refuses. Only the registry is called once for all
-// gates, by the first that needs it.
+// hardware, and the specification assigns requests above the limit to the quota gate. The gate for features that do not
+// exist yet comes last, so that the caller first learns what must be corrected in any case. Each gate makes its own
+// lookups, so no lookup is made for a submission that an earlier gate refuses. The registry is an
+// exception: it is called once for all gates, by the first gate that needs it.
 func (w *Inputs) Gates() []Gate {
 	recipe := func(d *Draft) bool { return d.Recipe != nil }
 	project := func(d *Draft) bool { return d.Project != nil }
@@ -94,6 +103,7 @@ func (w *Inputs) Gates() []Gate {
 		{Name: Image, Check: pure(func(d *Draft) error { return checkImage(d, w.Registries) })},
 		{Name: Quota, Check: w.quota, Needs: project},
 		{Name: Hardware, Check: w.hardware},
+		{Name: Isolation, Check: pure(checkIsolation), Needs: func(d *Draft) bool { return checkHardware(d) == nil }},
 		{Name: Containers, Check: pure(checkContainers)},
 	}
 }
@@ -102,7 +112,7 @@ func pure(check func(d *Draft) error) func(context.Context, *Draft) error {
 	return func(_ context.Context, d *Draft) error { return check(d) }
 }
 
-// resolve gets from the registry all that the draft refers to, unless an earlier gate did.
+// resolve reads everything that the draft refers to from the registry, unless an earlier gate has already done so.
 func (w *Inputs) resolve(ctx context.Context, d *Draft, packageID string) (err error) {
 	if d.found == nil {
 		d.found, err = w.Catalog.Resolve(ctx, d.Spec.Recipe.Name, packageID, d.Spec.Bindings)
@@ -132,12 +142,27 @@ func (w *Inputs) bindings(ctx context.Context, d *Draft) error {
 		return fmt.Errorf("resolve the bindings: %w", err)
 	}
 	d.Inputs = d.found.Inputs
-	return checkBindings(d.Inputs)
+	if err := checkBindings(d.Inputs); err != nil {
+		return err
+	}
+	inherit(d.Inputs, d.Inherited)
+	return checkTrust(d.Recipe, d.Inputs)
 }
 
-// Bind has the registry record which protected datasets the job of a draft reads. Call it after the gates and before
-// the job is stored: then a refused submission leaves no record, and each job that reads a protected dataset has a
-// record. Bind uses the exact versions that the gates saw, and refuses them if the caller has lost access since.
+// Files adds the lists of files to the inputs of a draft that all gates have accepted.
+func (w *Inputs) Files(ctx context.Context, d *Draft) error {
+	if !d.Inputs.FilesApart {
+		return nil
+	}
+	if err := w.Catalog.Files(ctx, d.Inputs); err != nil {
+		return fmt.Errorf("list the files of the bindings: %w", err)
+	}
+	return nil
+}
+
+// Bind calls the registry to record which protected datasets the job of a draft reads. Call it after the gates and
+// before the job is stored: then a refused submission leaves no record, and each job that reads a protected dataset has
+// a record. Bind uses the exact versions that the gates saw, and refuses them if the caller has lost access since.
 func (w *Inputs) Bind(ctx context.Context, d *Draft) error {
 	if !d.Inputs.Protected {
 		return nil
@@ -145,6 +170,9 @@ func (w *Inputs) Bind(ctx context.Context, d *Draft) error {
 	exact := jobspec.Bindings{Datasets: map[string]string{}}
 	for _, b := range d.Inputs.Datasets {
 		exact.Datasets[b.Name] = b.Ref
+	}
+	if d.Inputs.Model != nil {
+		exact.Model = d.Inputs.Model.Ref
 	}
 	now, err := w.Catalog.Bind(ctx, exact)
 	if err != nil {
@@ -165,6 +193,7 @@ func (w *Inputs) hardware(ctx context.Context, d *Draft) error {
 		}
 		d.Pools[p.Pool] = facts
 	}
+	fillMemory(d)
 	return checkHardware(d)
 }
 

@@ -81,7 +81,7 @@ func (a *recorder) Of(ctx context.Context, user string) (quota.Account, error) {
 func TestRunReportsFirstFaultAndSkipsLaterLookups(t *testing.T) {
 	t.Parallel()
 	all := []string{"registry", "project", "account", "pool gpu"}
-	lookups := map[string]int{ // how many of all are made before the gate can refuse
+	lookups := map[string]int{ // by gate: the number of lookups that Run makes before this gate can refuse
 		Dialect: 0, Environment: 0, Package: 0, Entrypoint: 0, Recipe: 1, Hparams: 1, Project: 2, Bindings: 2,
 		Image: 2, Quota: 3, Hardware: 4, Containers: 4,
 	}
@@ -92,10 +92,10 @@ func TestRunReportsFirstFaultAndSkipsLaterLookups(t *testing.T) {
 			second.spoil(d)
 			first.spoil(d)
 			err := Run(submitting(t, d), (&Inputs{Catalog: w, Projects: w, Pools: w, Accounts: w, Registries: []string{"ghcr.io"}}).Gates(), d)
-			require.Equal(t, first.gate, fault.From(err).Code, "%s before %s: %v", first.gate, second.gate, err)
-			require.Contains(t, fault.From(err).Text(), first.gate+": ", "the detail names the gate")
+			require.Equal(t, first.gate, fault.From(err).Code, "the refusal must come from %s, although %s would refuse too: %v", first.gate, second.gate, err)
+			require.Contains(t, fault.From(err).Text(), first.gate+": ", "the detail must name the gate")
 			made := slices.DeleteFunc(w.names, func(n string) bool { return n == "pool tpu" || n == "pool empty" })
-			require.Equal(t, all[:lookups[first.gate]], append([]string{}, made...), "%s before %s", first.gate, second.gate)
+			require.Equal(t, all[:lookups[first.gate]], append([]string{}, made...), "the gates made unexpected lookups if %s refuses and %s would refuse too", first.gate, second.gate)
 		}
 	}
 }
@@ -110,13 +110,13 @@ func TestInputs_Bind_recordsProtectedDatasetsOnly(t *testing.T) {
 		d.Spec.Bindings.Datasets["train"] = ref
 		in := &Inputs{Catalog: w, Projects: fixed{}, Pools: fixed{}, Accounts: fixed{}}
 		require.NoError(t, Run(submitting(t, d), in.Gates(), d))
-		require.Equal(t, []string{"registry"}, w.names, "the gates record nothing")
+		require.Equal(t, []string{"registry"}, w.names, "the gates must record nothing")
 		require.NoError(t, in.Bind(t.Context(), d))
-		require.Equal(t, want, w.names, "the exact version is bound")
+		require.Equal(t, want, w.names, "the exact version must be bound")
 	}
 	d := draft()
 	d.Inputs = &jobspec.Inputs{Protected: true, Datasets: []jobspec.Bound{{Name: "train", Ref: "ds/default/absent@1"}}}
-	require.Equal(t, Bindings, fault.From(newInputs().Bind(t.Context(), d)).Code, "access was lost after the gates")
+	require.Equal(t, Bindings, fault.From(newInputs().Bind(t.Context(), d)).Code, "the call must be refused if the caller has lost access since the gates")
 }
 
 // A preflight reports the recipe gate even if the package is refused.
@@ -132,9 +132,9 @@ func TestRunAllResolvesRecipeWithoutRefusedPackage(t *testing.T) {
 	}
 }
 
-// A request above the account's limit is refused as quota, whatever hardware the pools have: a new installation
-// may have no GPU node at all. The specification defines no order of the gates; it defines quota only as a request
-// for more than the account may hold.
+// A request above the account's limit is refused as quota, whatever hardware the pools have: a new installation may
+// have no GPU node at all. The specification defines no order of the gates; it only states that the quota gate refuses
+// a request for more GPUs than the account may hold.
 func TestQuotaRefusalIndependentOfPoolHardware(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -191,6 +191,6 @@ func TestCheckEnvironmentReservedNames(t *testing.T) {
 	}
 	for size, ok := range map[int]bool{maxEnvValue: true, maxEnvValue + 1: false} {
 		d := &Draft{Spec: jobspec.Spec{Env: map[string]string{"A": fmt.Sprintf("%0*d", size, 0)}}}
-		require.Equal(t, ok, checkEnvironment(d) == nil, "a value of %d bytes", size)
+		require.Equal(t, ok, checkEnvironment(d) == nil, "wrong result for a value of %d bytes", size)
 	}
 }

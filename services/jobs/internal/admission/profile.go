@@ -30,8 +30,8 @@ func Profiled(pools []job.Pool) bool {
 	return false
 }
 
-// CheckProfiles refuses a request that its profile does not allow. It sets the sizes that a request leaves open to
-// those of the profile. A profile that the team may not use is refused like a profile that does not exist.
+// CheckProfiles refuses a request that its profile does not allow. If a request does not set a size, CheckProfiles sets
+// it to the size of the profile. A profile that the team may not use is refused like a profile that does not exist.
 func CheckProfiles(c *hardware.Config, pools []job.Pool, teamID string, runningS int) error {
 	for i := range pools {
 		want := &pools[i]

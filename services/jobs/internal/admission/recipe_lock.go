@@ -9,7 +9,7 @@ import (
 
 const stateWithdrawn = "withdrawn"
 
-// checkRecipe compares recipe.lock.json with the recipe version in the catalog that the spec refers to: name, version,
+// checkRecipe compares recipe.lock.json with the catalog's entry for the recipe version of the spec: name, version,
 // digest and framework.runtime_id.
 func checkRecipe(d *Draft, versions []jobspec.Recipe) error {
 	ref := d.Spec.Recipe

@@ -2,10 +2,15 @@ package assignment
 
 import (
 	"context"
-	"slices"
+	"fmt"
+	"io"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -14,20 +19,30 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/ingesttoken"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/reporting"
 )
 
 // AgentServer implements AgentService.
 type AgentServer struct {
 	jobsv1.UnimplementedAgentServiceServer
 	Agents *Agents
-	Tokens *ingesttoken.Store
-	Blobs  Signer
-	Trail  db.Recorder
-	Nodes  Renewer
+	Tokens *reporting.Store
+	// Blobs signs downloads. If it is also a blob.Local, FetchObjects reads small objects from it.
+	Blobs Signer
+	Trail db.Recorder
+	Nodes Renewer
+	// Rand is the source of randomness for the tokens of leases.
+	Rand io.Reader
+	// Pools reads the settings of pools. In some pools, an attempt ends itself if its lease was not renewed for the time
+	// Fence.
+	Pools fleet.Store
+	Fence time.Duration
+
+	named named
 }
 
 // Renewer renews the certificates of nodes.
@@ -37,13 +52,13 @@ type Renewer interface {
 
 // Signer signs downloads from the object store. blob.Store implements it.
 type Signer interface {
-	SignGet(ctx context.Context, key string, expires time.Duration) (blob.Signed, error)
+	SignKnown(ctx context.Context, info blob.Info, expires time.Duration) (blob.Signed, error)
 }
 
 // Connect serves the stream of one agent.
 func (s *AgentServer) Connect(stream agentStream) error { return s.Agents.Serve(stream) }
 
-// MintIngestToken creates an ingest token for an attempt whose process has not started.
+// MintIngestToken creates an ingest token and a lease for an attempt whose process has not started.
 func (s *AgentServer) MintIngestToken(ctx context.Context, req *jobsv1.MintIngestTokenRequest) (*jobsv1.IngestToken, error) {
 	key := Key{ID: req.GetWorkId(), Generation: req.GetGeneration(), Fence: req.GetFence()}
 	resp := &jobsv1.IngestToken{}
@@ -62,16 +77,28 @@ func (s *AgentServer) MintIngestToken(ctx context.Context, req *jobsv1.MintInges
 		if err := proto.Unmarshal(w.Spec, spec); err != nil {
 			return err
 		}
+		if err := s.checkNetwork(ctx, tx, w, spec); err != nil {
+			return err
+		}
 		now, err := pg.Now(ctx, tx)
 		if err != nil {
 			return err
 		}
 		tok, expires, err := s.Tokens.Mint(ctx, tx,
-			ingesttoken.Holder{WorkID: w.ID, JobID: w.JobID, RunID: spec.GetRunId(), Attempt: w.Number}, now)
+			reporting.Holder{WorkID: w.ID, JobID: w.JobID, RunID: spec.GetRunId(), Attempt: w.Number}, now)
+		if err != nil {
+			return err
+		}
+		lease, err := s.grant(ctx, tx, w, now)
+		if err != nil {
+			return err
+		}
+		silence, err := s.silence(ctx, tx, w)
 		if err != nil {
 			return err
 		}
 		resp.Token, resp.ExpiresAt = tok.Reveal(), timestamppb.New(expires)
+		resp.LeaseToken, resp.SilenceS = lease.Reveal(), silence
 		return s.Trail.Record(ctx, tx, "ingest_token.create", job.SubjectKind, w.JobID,
 			map[string]any{"work_id": w.ID, "attempt": w.Number, "expires_at": expires})
 	})
@@ -81,34 +108,68 @@ func (s *AgentServer) MintIngestToken(ctx context.Context, req *jobsv1.MintInges
 	return resp, nil
 }
 
-// downloadTime is how long a signed URL can be used to start a download.
-const downloadTime = 15 * time.Minute
+// checkNetwork refuses to start an attempt that must run without network access, if the current agent of its node
+// cannot ensure that.
+func (s *AgentServer) checkNetwork(ctx context.Context, tx pgx.Tx, w *Work, spec *jobsv1.AttemptSpec) error {
+	if !spec.GetNoNetwork() {
+		return nil
+	}
+	closes, err := s.Pools.ClosesNetwork(ctx, tx, w.NodeID)
+	if err == nil && !closes {
+		return fault.New(fault.Forbidden, fleet.CodeIsolation, "node %s cannot run work %s without network access; repair what the node reports as boundary.network_problem, "+
+			"or upgrade its agent", w.NodeID, w.ID)
+	}
+	return err
+}
 
-// SignDownload signs the download of an object that the work's spec refers to.
-func (s *AgentServer) SignDownload(ctx context.Context, req *jobsv1.SignDownloadRequest) (*jobsv1.SignedDownload, error) {
-	w, err := s.Agents.Works.Get(ctx, s.Agents.Pool, req.GetWorkId())
+// GrantLease begins the lease of an engine.
+func (s *AgentServer) GrantLease(ctx context.Context, req *jobsv1.GrantLeaseRequest) (*jobsv1.GrantedLease, error) {
+	key := Key{ID: req.GetWorkId(), Generation: req.GetGeneration(), Fence: req.GetFence()}
+	resp := &jobsv1.GrantedLease{}
+	err := pg.InTx(ctx, s.Agents.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		w, err := s.Agents.Works.Lock(ctx, tx, key.ID)
+		if err != nil {
+			return err
+		}
+		if err := checkExecution(ctx, w, key); err != nil {
+			return err
+		}
+		if w.Kind != Engine {
+			return fault.New(fault.Conflict, "work_kind", "work %s is not an engine", w.ID)
+		}
+		if w.Desired != WantRunning {
+			return fault.New(fault.Conflict, "work_moved", "work %s must end, so it gets no lease", w.ID)
+		}
+		now, err := pg.Now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		lease, err := s.grant(ctx, tx, w, now)
+		resp.LeaseToken = lease.Reveal()
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	if err := checkExecution(ctx, w, Key{ID: w.ID, Generation: req.GetGeneration(), Fence: req.GetFence()}); err != nil {
-		return nil, err
-	}
-	named, err := objects(w)
+	return resp, nil
+}
+
+// grant begins the lease of a work and returns its token.
+func (s *AgentServer) grant(ctx context.Context, tx pgx.Tx, w *Work, now time.Time) (secret.String, error) {
+	lease, err := secret.Mint(s.Rand, secret.KindLease)
 	if err != nil {
-		return nil, err
+		return secret.String{}, err
 	}
-	if !slices.Contains(named, req.GetUri()) {
-		return nil, fault.Absentf("object", req.GetUri())
+	return lease, s.Agents.Works.Grant(ctx, tx, w.ID, secret.Hash(lease.Reveal()), now)
+}
+
+// silence returns the number of seconds without a renewed lease after which an attempt must end itself; 0 means never.
+func (s *AgentServer) silence(ctx context.Context, tx pgx.Tx, w *Work) (int32, error) {
+	stops, err := s.Pools.StopsOnSilence(ctx, tx, w.Pool)
+	if err != nil || !stops {
+		return 0, err
 	}
-	key, ok := blob.ParseURI(req.GetUri())
-	if !ok {
-		return nil, fault.Absentf("object", req.GetUri())
-	}
-	signed, err := s.Blobs.SignGet(ctx, key, downloadTime)
-	if err != nil {
-		return nil, err
-	}
-	return &jobsv1.SignedDownload{Url: signed.URL, ExpiresAt: timestamppb.New(signed.ExpiresAt)}, nil
+	return int32(max(1, s.Fence/time.Second)), nil
 }
 
 // RenewCertificate issues a new certificate to the calling node.
@@ -135,27 +196,81 @@ func checkExecution(ctx context.Context, w *Work, key Key) error {
 	return nil
 }
 
-// objects returns the URIs that the work's spec refers to.
-func objects(w *Work) ([]string, error) {
-	m, err := toProto(w, "")
+// LeaseServer implements LeaseService.
+type LeaseServer struct {
+	jobsv1.UnimplementedLeaseServiceServer
+	Pool  *pgxpool.Pool
+	Works *Store
+	// Every is the time between two renewals.
+	Every time.Duration
+	// Count counts the renewals.
+	Count *Renewals
+}
+
+// RenewLease renews the lease of an attempt or an engine that should run.
+func (s *LeaseServer) RenewLease(ctx context.Context, req *jobsv1.RenewLeaseRequest) (*jobsv1.Lease, error) {
+	wanted, err := s.renew(ctx, req)
+	s.Count.add(ctx, wanted, err)
 	if err != nil {
 		return nil, err
 	}
-	var refs []*jobsv1.ObjectRef
-	if a := m.GetAttempt(); a != nil {
-		refs = append(refs, a.GetPackage())
-		for _, d := range a.GetDatasets() {
-			refs = append(refs, d.GetFiles()...)
-		}
-		refs = append(refs, a.GetModel().GetFiles()...)
-		refs = append(refs, a.GetResume().GetFile())
+	return &jobsv1.Lease{RenewS: int32(max(1, s.Every/time.Second)), Stop: !wanted}, nil
+}
+
+// renew reports whether the work should run, and renews its lease if it should.
+func (s *LeaseServer) renew(ctx context.Context, req *jobsv1.RenewLeaseRequest) (wanted bool, err error) {
+	hash, ok := secret.Parse(secret.KindLease, req.GetToken())
+	if !ok {
+		return false, errLease()
 	}
-	refs = append(refs, m.GetEngine().GetModel()...)
-	uris := make([]string, 0, len(refs))
-	for _, r := range refs {
-		if r.GetUri() != "" {
-			uris = append(uris, r.GetUri())
-		}
+	now, err := pg.Now(ctx, s.Pool)
+	if err != nil {
+		return false, err
 	}
-	return uris, nil
+	known, wanted, err := s.Works.Renew(ctx, s.Pool, req.GetWorkId(), hash, now)
+	if err != nil {
+		return false, err
+	}
+	if !known {
+		return false, errLease()
+	}
+	return wanted, nil
+}
+
+// Renewals counts renewals of leases by their result.
+type Renewals struct{ counter metric.Int64Counter }
+
+// NewRenewals registers the counter; meters may be nil.
+func NewRenewals(meters metric.MeterProvider) (*Renewals, error) {
+	if meters == nil {
+		meters = noop.NewMeterProvider()
+	}
+	const name = "jobs_lease_renewals_total"
+	counter, err := meters.Meter("jobs").Int64Counter(name, metric.WithDescription("renewals of the leases of attempts and engines, by result"))
+	if err != nil {
+		return nil, fmt.Errorf("create the counter %s: %w", name, err)
+	}
+	return &Renewals{counter: counter}, nil
+}
+
+// add counts a renewal. The result `refused` means that the work was given up or the token is unknown, and `failed`
+// that the database could not be reached.
+func (r *Renewals) add(ctx context.Context, wanted bool, err error) {
+	result := "renewed"
+	switch {
+	case fault.HasCode(err, codeLease):
+		result = "refused"
+	case err != nil:
+		result = "failed"
+	case !wanted:
+		result = "stopping"
+	}
+	r.counter.Add(ctx, 1, metric.WithAttributes(attribute.String("result", result)))
+}
+
+const codeLease = "lease_token"
+
+// errLease returns the same error for an unknown work, a revoked token and a token of another work.
+func errLease() error {
+	return fault.New(fault.Unauthenticated, codeLease, "the lease token is unknown or revoked")
 }

@@ -70,13 +70,13 @@ func TestWork_Apply_attemptEndsWhenOutputIsDelivered(t *testing.T) {
 	t.Parallel()
 	w := attempt(gang.PhaseRunning)
 	require.True(t, w.Apply(seen(gang.PhaseCollecting, exits(0, ""))))
-	require.Nil(t, w.Exit, "the logs are not delivered yet")
+	require.Nil(t, w.Exit, "the attempt must not end before its logs are delivered")
 	require.True(t, w.Apply(seen(gang.PhaseExited, exits(4, ""))))
 	require.Equal(t, &gang.Exit{Code: 4}, w.Exit)
 
 	w = attempt(gang.PhaseRunning)
 	require.True(t, w.Apply(seen(gang.PhaseExited)))
-	require.Equal(t, gang.ExitLost, w.Exit.Reason, "exited without an exit counts as lost")
+	require.Equal(t, gang.ExitLost, w.Exit.Reason, "an attempt that exited without a reported exit must count as lost")
 }
 
 func TestWork_Apply_keepsTimes(t *testing.T) {
@@ -133,7 +133,7 @@ func TestWork_Miss(t *testing.T) {
 	broken := engine(gang.PhaseExited)
 	broken.Exit = &gang.Exit{Code: 1}
 	broken.Desired = WantStopped
-	require.False(t, broken.Miss(later), "its exit is already known")
+	require.False(t, broken.Miss(later), "an attempt whose exit is known must not count as lost")
 	now := fixtures.Now()
 	broken.ReleasedAt = &now
 	require.False(t, broken.Miss(later))
@@ -172,7 +172,7 @@ func TestWork_Settle_engine(t *testing.T) {
 	a := attempt(gang.PhaseExited)
 	a.Exit = &gang.Exit{}
 	a.Settle(fixtures.Now())
-	require.False(t, a.Released(), "attempts are settled with their job")
+	require.False(t, a.Released(), "Settle must not release an attempt")
 }
 
 func order(generation int64, desired Desired, change ...func(*Order)) Order {
@@ -210,13 +210,13 @@ func TestWork_Put(t *testing.T) {
 		"attempt's ID":     {attempt(gang.PhaseRunning), order(1, WantGone), false, true, nil},
 		"stop": {engine(gang.PhaseRunning), order(1, WantStopped), true, false, func(t *testing.T, w *Work) {
 			t.Helper()
-			require.Equal(t, gang.PhaseRunning, w.Phase, "the observed phase changes only with a report")
+			require.Equal(t, gang.PhaseRunning, w.Phase, "an order must not change the observed phase")
 			require.Equal(t, WantStopped, w.Desired)
 		}},
 		"newer generation": {engine(gang.PhaseRunning), order(2, WantRunning, v2), true, false, func(t *testing.T, w *Work) {
 			t.Helper()
-			require.Equal(t, "nod_1", w.NodeID, "the engine keeps its node")
-			require.Empty(t, w.Phase, "the new execution was not observed yet")
+			require.Equal(t, "nod_1", w.NodeID, "the engine must keep its node")
+			require.Empty(t, w.Phase, "a new execution must have no observed phase")
 			require.Equal(t, []byte("v2"), w.Spec)
 		}},
 		"newer generation, other pool": {engine(gang.PhaseRunning), order(2, WantRunning, func(o *Order) { o.Pool = "gpu" }), true, false, func(t *testing.T, w *Work) {
@@ -250,5 +250,40 @@ func TestWork_Put(t *testing.T) {
 				c.check(t, c.work)
 			}
 		})
+	}
+}
+
+// After a restore of the database a node may have newer executions than the database.
+func TestWork_Supersede(t *testing.T) {
+	t.Parallel()
+	released := engine(gang.PhaseRunning)
+	now := fixtures.Now()
+	released.ReleasedAt = &now
+	stopping := engine(gang.PhaseRunning)
+	stopping.Desired = WantStopped
+	at := func(generation, fence int64) Observed {
+		return seen(gang.PhaseRunning, func(s *Observed) { s.Generation, s.Fence = generation, fence })
+	}
+	for name, c := range map[string]struct {
+		work  *Work
+		seen  Observed
+		fence int64 // the expected fence; 1 means unchanged
+	}{
+		"same execution":            {engine(gang.PhaseRunning), at(1, 1), 1},
+		"older fence":               {engine(gang.PhaseRunning), at(9, 0), 1},
+		"older generation":          {engine(gang.PhaseRunning), at(0, 1), 1},
+		"newer fence":               {engine(gang.PhaseRunning), at(1, 7), 8},
+		"newer generation":          {engine(gang.PhaseRunning), at(2, 1), 2},
+		"older generation of newer": {engine(gang.PhaseRunning), at(0, 7), 8},
+		"engine that must stop":     {stopping, at(1, 7), 8},
+		"released engine":           {released, at(1, 7), 1},
+		"attempt":                   {attempt(gang.PhaseRunning), at(1, 7), 1},
+		"fence out of range":        {engine(gang.PhaseRunning), at(1, 1<<62), 1},
+	} {
+		require.Equal(t, c.fence != 1, c.work.Supersede(c.seen), name)
+		require.Equal(t, c.fence, c.work.Fence, name)
+		if c.fence != 1 {
+			require.Empty(t, c.work.Phase, "%s: a new execution must have no observed phase", name)
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
@@ -32,6 +33,8 @@ type harness struct {
 	pool  *pgxpool.Pool
 	works *assignment.Store
 	clock *clock.Fake
+
+	projects *projects
 }
 
 func newHarness(t *testing.T) *harness {
@@ -41,6 +44,7 @@ func newHarness(t *testing.T) *harness {
 	return &harness{
 		t: t, pool: pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations}).Pool("jobs"),
 		works: &assignment.Store{Keys: keys}, clock: clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)),
+		projects: &projects{},
 	}
 }
 
@@ -78,7 +82,19 @@ func (b *harness) attempt(id string) {
 }
 
 func (b *harness) peer() *assignment.PeerServer {
-	return &assignment.PeerServer{Pool: b.pool, Works: b.works, Hub: pg.NewNotifyHub(), Clock: b.clock}
+	return &assignment.PeerServer{Pool: b.pool, Works: b.works, Hub: pg.NewNotifyHub(), Clock: b.clock, Projects: b.projects}
+}
+
+// projects returns the team of each project, and counts the calls.
+type projects struct {
+	team  string
+	calls int
+	err   error
+}
+
+func (p *projects) GetProject(context.Context, *authpeerv1.GetProjectRequest, ...grpc.CallOption) (*authpeerv1.Project, error) {
+	p.calls++
+	return &authpeerv1.Project{TeamId: p.team}, p.err
 }
 
 // orderOf returns the registry's order for an engine.

@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/assignment"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/ingesttoken"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/reporting"
 )
 
 // signer signs every request and records it.
@@ -26,15 +26,16 @@ type signer struct {
 	err     error
 }
 
-func (s *signer) SignGet(_ context.Context, key string, expires time.Duration) (blob.Signed, error) {
-	s.key, s.expires = key, expires
-	return blob.Signed{URL: "http://x/" + key}, s.err
+func (s *signer) SignKnown(_ context.Context, info blob.Info, expires time.Duration) (blob.Signed, error) {
+	s.key, s.expires = info.Key, expires
+	return blob.Signed{URL: "http://x/" + info.Key}, s.err
 }
 
 func (b *harness) agents() (*assignment.AgentServer, *trail, *signer) {
 	rows, blobs := &trail{}, &signer{}
 	return &assignment.AgentServer{
-		Agents: &assignment.Agents{Pool: b.pool, Works: b.works}, Tokens: &ingesttoken.Store{Rand: rand.Reader}, Blobs: blobs, Trail: rows,
+		Agents: &assignment.Agents{Pool: b.pool, Works: b.works}, Tokens: &reporting.Store{Rand: rand.Reader}, Blobs: blobs, Trail: rows,
+		Rand: rand.Reader, Fence: 90 * time.Second,
 	}, rows, blobs
 }
 
@@ -131,7 +132,7 @@ func TestMintIngestToken_concurrentMintsLeaveOneValid(t *testing.T) {
 	}
 	wg.Wait()
 	require.Equal(t, 8, b.count("ingest_token"))
-	require.Equal(t, 1, b.count(`ingest_token WHERE revoked_at IS NULL`), "each token revokes the one before")
+	require.Equal(t, 1, b.count(`ingest_token WHERE revoked_at IS NULL`), "each token must revoke the one before")
 }
 
 func TestMintIngestToken_failsWithoutAuditRecord(t *testing.T) {
@@ -185,7 +186,7 @@ func TestSignDownload_onlyObjectsOfOwnSpec(t *testing.T) {
 		}
 		require.NoError(t, err, name)
 		require.Equal(t, "http://x/"+c.key, got.GetUrl())
-		require.Equal(t, 15*time.Minute, blobs.expires, "a signed URL is valid for at most 15 minutes")
+		require.Equal(t, 15*time.Minute, blobs.expires, "a signed URL must be valid for 15 minutes")
 	}
 	s, _, blobs := b.agents()
 	blobs.err = errors.New("the store is down")

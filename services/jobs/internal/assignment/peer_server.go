@@ -3,6 +3,8 @@ package assignment
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -10,29 +12,42 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
 // PeerServer implements WorkPeerService, which the registry uses to run engines.
 type PeerServer struct {
 	jobspeerv1.UnimplementedWorkPeerServiceServer
-	Pool  *pgxpool.Pool
-	Works *Store
-	Hub   *pg.NotifyHub
-	Clock clock.Clock
+	Pool   *pgxpool.Pool
+	Works  *Store
+	Hub    *pg.NotifyHub
+	Clock  clock.Clock
+	Fleets fleet.Store
+	// Projects looks up the team of a project. The engine's GPUs count against the quota of that team.
+	Projects authpeerv1.ProjectServiceClient
+	// GiveUp is the time from the loss of a node until its work is given up.
+	GiveUp time.Duration
+	// Refused counts the engines that CheckPool refuses.
+	Refused *fleet.Refusals
 }
 
 // PutWork creates or updates an engine's work.
 func (s *PeerServer) PutWork(ctx context.Context, req *jobspeerv1.PutWorkRequest) (*jobspeerv1.PutWorkResponse, error) {
 	order, err := orderFromProto(req)
 	if err != nil {
+		return nil, err
+	}
+	if order.TeamID, err = s.team(ctx, order); err != nil {
 		return nil, err
 	}
 	changed, err := s.put(ctx, order)
@@ -43,6 +58,27 @@ func (s *PeerServer) PutWork(ctx context.Context, req *jobspeerv1.PutWorkRequest
 		return nil, err
 	}
 	return &jobspeerv1.PutWorkResponse{Changed: changed}, nil
+}
+
+// team looks up the team of an engine that will hold GPUs, unless the work already has its team. It returns nil if
+// there is nothing to look up.
+func (s *PeerServer) team(ctx context.Context, o Order) (*string, error) {
+	if o.Desired != WantRunning || o.GPUs == 0 {
+		return nil, nil
+	}
+	w, err := s.Works.Head(ctx, s.Pool, o.ID)
+	if err == nil && w.TeamID != nil {
+		return nil, nil
+	}
+	if err != nil && !fault.Is(err, fault.Absent) {
+		return nil, err
+	}
+	p, err := s.Projects.GetProject(authn.Background(ctx), &authpeerv1.GetProjectRequest{Project: o.ProjectID})
+	if err != nil {
+		return nil, fmt.Errorf("look up the team of project %s: %w", o.ProjectID, err)
+	}
+	team := p.GetTeamId()
+	return &team, nil
 }
 
 func (s *PeerServer) put(ctx context.Context, o Order) (changed bool, err error) {
@@ -92,10 +128,27 @@ func orderFromProto(req *jobspeerv1.PutWorkRequest) (Order, error) {
 	return o, nil
 }
 
-// lookAgain is how often a watch polls in case a wake-up was lost.
+// CheckPool refuses a pool that has nodes, if none of them may run work of the pool.
+func (s *PeerServer) CheckPool(ctx context.Context, req *jobspeerv1.CheckPoolRequest) (*jobspeerv1.CheckPoolResponse, error) {
+	now, err := pg.Now(ctx, s.Pool)
+	if err != nil {
+		return nil, err
+	}
+	nodes, _, err := s.Fleets.InPool(ctx, s.Pool, req.GetPool(), now.Add(-s.GiveUp))
+	if err != nil {
+		return nil, err
+	}
+	if len(nodes) > 0 && !slices.ContainsFunc(nodes, func(n *fleet.Node) bool { return n.Isolates(req.GetPool()) }) {
+		s.Refused.Add(ctx, fleet.RefusedEngine)
+		return nil, fleet.RefuseIsolation(req.GetPool(), 0, 1)
+	}
+	return &jobspeerv1.CheckPoolResponse{}, nil
+}
+
+// lookAgain is the interval at which a watch polls, in case a wake-up was lost.
 const lookAgain = 5 * time.Second
 
-// WatchWorks sends the status of every engine, then synced, then each change.
+// WatchWorks sends the status of every engine, then a message in which only Synced is set, then each change.
 func (s *PeerServer) WatchWorks(_ *jobspeerv1.WatchWorksRequest, stream grpc.ServerStreamingServer[jobspeerv1.WorkStatus]) error {
 	ctx := stream.Context()
 	changed := s.Hub.Wait(db.EnginesTopic)

@@ -20,7 +20,9 @@ type Order struct {
 	Spec       []byte
 	OwnerID    string
 	ProjectID  string
-	Deadline   *time.Time
+	// TeamID is the team of the project, nil if it was not looked up.
+	TeamID   *string
+	Deadline *time.Time
 }
 
 // NewEngine returns a new work for the engine. The work waits for placement.
@@ -29,6 +31,7 @@ func NewEngine(o Order, now time.Time) *Work {
 		Observed: Observed{Key: Key{ID: o.ID, Generation: o.Generation}},
 		Kind:     Engine, Desired: o.Desired, DesiredAt: now, Spec: o.Spec, Pool: o.Pool, Driver: o.Driver,
 		GPUs: o.GPUs, Slots: o.Slots, OwnerID: o.OwnerID, ProjectID: o.ProjectID, NNodes: 1, Waiting: WaitStart, Deadline: o.Deadline,
+		TeamID: o.TeamID,
 	}
 }
 
@@ -49,9 +52,10 @@ func (w *Work) Put(o Order, now time.Time) (changed bool, err error) {
 		// A new deadline does not need a new generation: the engine keeps running.
 		moved := !sameTime(o.Deadline, w.Deadline)
 		w.Deadline = o.Deadline
-		return moved, nil
+		return w.joinTeam(o) || moved, nil
 	}
 	w.Deadline = o.Deadline
+	w.joinTeam(o)
 	renewed := o.Generation > w.Generation
 	moved := renewed && (o.Pool != w.Pool || o.GPUs != w.GPUs || o.Slots != w.Slots || o.Driver != w.Driver)
 	w.Desired, w.DesiredAt = o.Desired, now
@@ -67,6 +71,15 @@ func (w *Work) Put(o Order, now time.Time) (changed bool, err error) {
 		w.leave(now)
 	}
 	return true, nil
+}
+
+// joinTeam sets the team whose quota the engine uses, if the team is not known yet, and reports whether it set one.
+func (w *Work) joinTeam(o Order) bool {
+	if w.TeamID != nil || o.TeamID == nil {
+		return false
+	}
+	w.TeamID = o.TeamID
+	return true
 }
 
 // leave releases a work that is not placed: there is nothing to stop.

@@ -30,7 +30,7 @@ func TestPutWork_concurrentFirstOrdersAreOneChange(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.EqualValues(t, 1, changes.Load(), "only the first order is a change")
+	require.EqualValues(t, 1, changes.Load(), "only the first order must count as a change")
 	require.Equal(t, 1, b.count("work"))
 }
 
@@ -117,6 +117,35 @@ func TestPutWork_engineTakesGPUsOrSlot(t *testing.T) {
 	require.Equal(t, 1, gpu.NNodes)
 }
 
+// The team is looked up with the first order of an engine that holds GPUs, and not again.
+func TestPutWork_teamOfProject(t *testing.T) {
+	t.Parallel()
+	b := newHarness(t)
+	put := func(id string, generation int64, gpus int32) error {
+		_, err := b.peer().PutWork(t.Context(), orderOf(id, generation, running, func(r *jobspeerv1.PutWorkRequest) {
+			r.Engine.Limits = &jobsv1.ResourceLimits{Gpus: gpus}
+		}))
+		return err
+	}
+	require.NoError(t, put("wrk_cpu", 1, 0))
+	require.Nil(t, b.get("wrk_cpu").TeamID)
+	require.Zero(t, b.projects.calls)
+	b.projects.err = fault.New(fault.Unavailable, "", "auth is away")
+	require.True(t, fault.Is(put("wrk_1", 1, 2), fault.Unavailable), "an engine must not be stored before its team is known")
+	require.Zero(t, b.count(`work WHERE id = 'wrk_1'`))
+	b.projects.err, b.projects.team, b.projects.calls = nil, "team_1", 0
+	for generation := range int64(3) {
+		require.NoError(t, put("wrk_1", 1+generation, 2))
+		require.Equal(t, "team_1", b.get("wrk_1").Team())
+	}
+	require.Equal(t, 1, b.projects.calls)
+
+	b.exec(`UPDATE work SET team_id = NULL, node_id = 'nod_1' WHERE id = 'wrk_1'`) // an engine that an earlier version placed
+	require.NoError(t, put("wrk_1", 3, 2))
+	require.Equal(t, "team_1", b.get("wrk_1").Team())
+	require.Equal(t, 1, b.count(`work WHERE id = 'wrk_1' AND node_id = 'nod_1'`), "repeating the order must not move the engine")
+}
+
 // The observed state belongs to one execution.
 func TestPutWork_newGenerationClearsObservedState(t *testing.T) {
 	t.Parallel()
@@ -132,11 +161,11 @@ func TestPutWork_newGenerationClearsObservedState(t *testing.T) {
 	require.NoError(t, err)
 	got := b.get("wrk_1")
 	require.Equal(t, assignment.Observed{Key: assignment.Key{ID: "wrk_1", Generation: 2, Fence: 3}}, got.Observed)
-	require.Equal(t, "nod_1", got.NodeID, "the engine keeps its node")
+	require.Equal(t, "nod_1", got.NodeID, "the engine must keep its node")
 	require.Equal(t, 1, b.count(`work WHERE engine_key IS NULL AND engine IS NULL`))
 }
 
-// withModel adds one model in the object store and one outside.
+// withModel adds one model in the object store and one outside it.
 func withModel(r *jobspeerv1.PutWorkRequest) {
 	r.Engine.Model = []*jobsv1.ObjectRef{{Uri: "blob://runs/m.gguf"}, {Uri: "https://elsewhere.example/m"}}
 }

@@ -13,16 +13,22 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 )
 
-// Store reads and writes works. Every write except Purge needs a transaction.
+// Store reads and writes works. Every write except Renew needs a transaction.
 type Store struct {
 	// Keys encrypts the engines' API keys at rest.
 	Keys *secret.Keyring
 }
 
-const columns = `id, generation, fence, phase, detail, preparing_at, running_at, exited_at,
+// columns are all columns of a work. A spec has several megabytes if its datasets have many files, so a query that does
+// not need the spec selects only the columns head; Work.Spec is then nil.
+const (
+	columns = common + `, spec`
+	head    = common + `, NULL::bytea AS spec`
+	common  = `id, generation, fence, phase, detail, preparing_at, running_at, exited_at,
 	exit_code, exit_signal, exit_reason, exit_message, engine, engine_key,
-	kind, desired, desired_at, spec, pool, gpus, slots, cpus, memory_bytes, owner_id, project_id, node_id, waiting,
-	job_id, attempt, rank, nnodes, role, master, driver, created_at, updated_at, released_at, force, deadline`
+	kind, desired, desired_at, pool, gpus, slots, cpus, memory_bytes, owner_id, project_id, node_id, waiting,
+	job_id, attempt, rank, nnodes, role, master, driver, created_at, updated_at, released_at, force, deadline, renewed_at, team_id`
+)
 
 // row is a row of the table work: a Work, with the columns of its exit and its encrypted key.
 type row struct {
@@ -42,7 +48,7 @@ func (s *Store) work(r *row) (*Work, error) {
 	if len(r.Sealed) > 0 {
 		plain, err := s.Keys.Open(r.Sealed, keyPlace(w.ID))
 		if err != nil {
-			return nil, fmt.Errorf("open the key of engine %s: %w", w.ID, err)
+			return nil, fmt.Errorf("decrypt the API key of engine %s: %w", w.ID, err)
 		}
 		w.EngineKey = secret.New(string(plain))
 	}
@@ -71,6 +77,12 @@ func (s *Store) Get(ctx context.Context, q pg.Querier, id string) (*Work, error)
 	return s.one(id, rows, err)
 }
 
+// Head loads a work without its spec.
+func (s *Store) Head(ctx context.Context, q pg.Querier, id string) (*Work, error) {
+	rows, err := q.Query(ctx, `SELECT `+head+` FROM work WHERE id = $1`, id)
+	return s.one(id, rows, err)
+}
+
 // Lock loads a work and locks its row.
 func (s *Store) Lock(ctx context.Context, tx pgx.Tx, id string) (*Work, error) {
 	rows, err := tx.Query(ctx, `SELECT `+columns+` FROM work WHERE id = $1 FOR UPDATE`, id)
@@ -92,18 +104,18 @@ func (s *Store) one(id string, rows pgx.Rows, err error) (*Work, error) {
 	return w, nil
 }
 
-// OnNode returns the works that are placed on a node and not released.
+// OnNode returns the works that are placed on a node and not released, without their specs.
 func (s *Store) OnNode(ctx context.Context, q pg.Querier, nodeID string) ([]*Work, error) {
-	rows, err := q.Query(ctx, `SELECT `+columns+` FROM work WHERE node_id = $1 AND released_at IS NULL ORDER BY id`, nodeID)
+	rows, err := q.Query(ctx, `SELECT `+head+` FROM work WHERE node_id = $1 AND released_at IS NULL ORDER BY id`, nodeID)
 	if err != nil {
 		return nil, fmt.Errorf("list the works of a node: %w", err)
 	}
 	return s.collect(rows)
 }
 
-// LockAttempt loads and locks the works of an attempt, ordered by rank.
+// LockAttempt loads and locks the works of an attempt, without their specs, ordered by rank.
 func (s *Store) LockAttempt(ctx context.Context, tx pgx.Tx, jobID string, number int) ([]*Work, error) {
-	rows, err := tx.Query(ctx, `SELECT `+columns+` FROM work
+	rows, err := tx.Query(ctx, `SELECT `+head+` FROM work
 		WHERE kind = 'attempt' AND job_id = $1 AND attempt = $2 ORDER BY rank FOR UPDATE`, jobID, number)
 	if err != nil {
 		return nil, fmt.Errorf("lock the works of an attempt: %w", err)
@@ -111,9 +123,9 @@ func (s *Store) LockAttempt(ctx context.Context, tx pgx.Tx, jobID string, number
 	return s.collect(rows)
 }
 
-// Engines returns the works of engines, without those that have been gone for an hour.
+// Engines returns the works of all engines, except those that have been gone for an hour. The works have no specs.
 func (s *Store) Engines(ctx context.Context, q pg.Querier) ([]*Work, error) {
-	rows, err := q.Query(ctx, `SELECT `+columns+` FROM work WHERE kind = 'engine'
+	rows, err := q.Query(ctx, `SELECT `+head+` FROM work WHERE kind = 'engine'
 		AND (phase <> 'gone' OR updated_at > clock_timestamp() - interval '1 hour') ORDER BY id`)
 	if err != nil {
 		return nil, fmt.Errorf("list the engines: %w", err)

@@ -2,6 +2,7 @@ package assignment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,14 +17,14 @@ import (
 func (s *Store) Insert(ctx context.Context, tx pgx.Tx, w *Work) error {
 	_, err := tx.Exec(ctx, `INSERT INTO work (id, kind, generation, fence, desired, desired_at, spec, pool, gpus, slots,
 			job_id, attempt, rank, nnodes, role, master, owner_id, project_id, driver, node_id, waiting,
-			cpus, memory_bytes, created_at, updated_at, deadline)
+			cpus, memory_bytes, created_at, updated_at, deadline, team_id)
 		VALUES (@id, @kind, @generation, @fence, @desired, @desired_at, @spec, @pool, @gpus, @slots, @job_id, @attempt, @rank, @nnodes,
-			@role, @master, @owner_id, @project_id, @driver, @node_id, @waiting, @cpus, @memory_bytes, @desired_at, @desired_at, @deadline)`, pgx.StrictNamedArgs{
+			@role, @master, @owner_id, @project_id, @driver, @node_id, @waiting, @cpus, @memory_bytes, @desired_at, @desired_at, @deadline, @team_id)`, pgx.StrictNamedArgs{
 		"id": w.ID, "kind": w.Kind, "generation": w.Generation, "fence": w.Fence, "desired": w.Desired, "desired_at": w.DesiredAt,
 		"spec": w.Spec, "pool": w.Pool, "gpus": w.GPUs, "slots": w.Slots, "job_id": w.JobID, "attempt": w.Number, "rank": w.Rank,
 		"nnodes": w.NNodes, "role": w.Role, "master": w.Master, "owner_id": w.OwnerID, "project_id": w.ProjectID,
 		"driver": w.Driver, "node_id": w.NodeID, "waiting": w.Waiting, "cpus": w.CPUs, "memory_bytes": w.Memory,
-		"deadline": w.Deadline,
+		"deadline": w.Deadline, "team_id": w.TeamID,
 	})
 	if err != nil {
 		return fmt.Errorf("insert work: %w", err)
@@ -31,14 +32,15 @@ func (s *Store) Insert(ctx context.Context, tx pgx.Tx, w *Work) error {
 	return s.notify(ctx, tx, w, "")
 }
 
-// Save writes a changed work. before is its key as it was loaded; if the row has another generation or fence by
-// now, Save returns a conflict.
+// Save writes a changed work; a spec that was not loaded stays as it is. The parameter before is the Key that the work
+// had when it was loaded. If the row now has another generation or fence, Save returns a conflict. The lease of an
+// earlier execution ends.
 func (s *Store) Save(ctx context.Context, tx pgx.Tx, w *Work, before Key, beforeNode string, now time.Time) error {
 	var sealed []byte
 	if !w.EngineKey.IsZero() {
 		var err error
 		if sealed, err = s.Keys.Seal([]byte(w.EngineKey.Reveal()), keyPlace(w.ID)); err != nil {
-			return fmt.Errorf("seal the key of engine %s: %w", w.ID, err)
+			return fmt.Errorf("encrypt the API key of engine %s: %w", w.ID, err)
 		}
 	}
 	var code *int
@@ -50,16 +52,18 @@ func (s *Store) Save(ctx context.Context, tx pgx.Tx, w *Work, before Key, before
 	tag, err := tx.Exec(ctx, `UPDATE work SET generation = @generation, fence = @fence, phase = @phase, detail = @detail,
 			preparing_at = @preparing_at, running_at = @running_at, exited_at = @exited_at, exit_code = @exit_code,
 			exit_signal = @exit_signal, exit_reason = @exit_reason, exit_message = @exit_message, engine = @engine,
-			engine_key = @engine_key, desired = @desired, desired_at = @desired_at, spec = @spec, pool = @pool, gpus = @gpus,
+			engine_key = @engine_key, desired = @desired, desired_at = @desired_at, spec = COALESCE(@spec, spec), pool = @pool, gpus = @gpus,
 			slots = @slots, driver = @driver, node_id = @node_id, waiting = @waiting, released_at = @released_at,
-			updated_at = @updated_at, force = @force, deadline = @deadline
+			updated_at = @updated_at, force = @force, deadline = @deadline, team_id = @team_id,
+			lease_hash = CASE WHEN (generation, fence, node_id) = (@generation, @fence, @node_id) THEN lease_hash END,
+			renewed_at = CASE WHEN (generation, fence, node_id) = (@generation, @fence, @node_id) THEN renewed_at END
 		WHERE id = @id AND generation = @before_generation AND fence = @before_fence`, pgx.StrictNamedArgs{
 		"id": w.ID, "before_generation": before.Generation, "before_fence": before.Fence, "generation": w.Generation,
 		"fence": w.Fence, "phase": w.Phase, "detail": w.Detail, "preparing_at": w.PreparingAt, "running_at": w.RunningAt,
 		"exited_at": w.ExitedAt, "exit_code": code, "exit_signal": signal, "exit_reason": reason, "exit_message": message,
 		"engine": w.Engine, "engine_key": sealed, "desired": w.Desired, "desired_at": w.DesiredAt, "spec": w.Spec, "pool": w.Pool,
 		"gpus": w.GPUs, "slots": w.Slots, "driver": w.Driver, "node_id": w.NodeID, "waiting": w.Waiting,
-		"released_at": w.ReleasedAt, "updated_at": now, "force": w.Force, "deadline": w.Deadline,
+		"released_at": w.ReleasedAt, "updated_at": now, "force": w.Force, "deadline": w.Deadline, "team_id": w.TeamID,
 	})
 	if err != nil {
 		return fmt.Errorf("save work: %w", err)
@@ -68,6 +72,30 @@ func (s *Store) Save(ctx context.Context, tx pgx.Tx, w *Work, before Key, before
 		return fault.New(fault.Conflict, "work_moved", "work %s was changed concurrently", w.ID)
 	}
 	return s.notify(ctx, tx, w, beforeNode)
+}
+
+// Grant begins the lease of a locked work with a new token, which replaces the previous one.
+func (s *Store) Grant(ctx context.Context, tx pgx.Tx, id string, hash []byte, now time.Time) error {
+	if _, err := tx.Exec(ctx, `UPDATE work SET lease_hash = $2, renewed_at = $3 WHERE id = $1`, id, hash, now); err != nil {
+		return fmt.Errorf("store the lease of a work: %w", err)
+	}
+	return nil
+}
+
+// Renew renews the lease of a work. The result known is false if the work's lease has another token, or if the work's
+// node was removed. The result wanted is false if the work should not run; its lease is then not renewed.
+func (s *Store) Renew(ctx context.Context, q pg.Querier, id string, hash []byte, now time.Time) (known, wanted bool, err error) {
+	err = q.QueryRow(ctx, `WITH found AS (SELECT w.id, w.desired = 'running' AND w.released_at IS NULL AS wanted
+			FROM work w JOIN node n ON n.id = w.node_id WHERE w.id = $1 AND w.lease_hash = $2 FOR NO KEY UPDATE OF w),
+		renewed AS (UPDATE work SET renewed_at = $3 FROM found WHERE work.id = found.id AND found.wanted)
+		SELECT wanted FROM found`, id, hash, now).Scan(&wanted)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, false, nil
+	}
+	if err != nil {
+		return false, false, fmt.Errorf("renew the lease of a work: %w", err)
+	}
+	return true, wanted, nil
 }
 
 // Delete deletes the works and their ingest tokens. No node may have acknowledged any of the works.
@@ -82,16 +110,6 @@ func (s *Store) Delete(ctx context.Context, tx pgx.Tx, works []*Work) error {
 		if err := s.notify(ctx, tx, w, ""); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// Purge deletes engines that have been gone for a day.
-func (s *Store) Purge(ctx context.Context, q pg.Querier) error {
-	_, err := q.Exec(ctx, `DELETE FROM work WHERE kind = 'engine' AND phase = 'gone' AND released_at IS NOT NULL
-		AND updated_at < clock_timestamp() - interval '1 day'`)
-	if err != nil {
-		return fmt.Errorf("purge engines: %w", err)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func TestStore_Save_roundTripWithSealedKey(t *testing.T) {
 		return tx(func(ctx context.Context, tx pgx.Tx) error { return store.Save(ctx, tx, w, before, "", now) })
 	}
 	require.NoError(t, save())
-	require.True(t, fault.HasCode(save(), "work_moved"), "the fence has changed since it was loaded")
+	require.True(t, fault.HasCode(save(), "work_moved"), "saving must fail if the fence has changed since the work was loaded")
 
 	got, err := store.Get(t.Context(), pool, "wrk_1")
 	require.NoError(t, err)
@@ -55,7 +55,7 @@ func TestStore_Save_roundTripWithSealedKey(t *testing.T) {
 	_, err = pool.Exec(t.Context(), `UPDATE work SET id = 'wrk_2'`)
 	require.NoError(t, err)
 	_, err = store.Get(t.Context(), pool, "wrk_2")
-	require.ErrorContains(t, err, "open the key", "a sealed key can be opened only in its own row")
+	require.ErrorContains(t, err, "decrypt the API key", "an encrypted key must be readable only in its own row")
 	_, err = store.Get(t.Context(), pool, "wrk_1")
 	require.True(t, fault.Is(err, fault.Absent), "%v", err)
 }

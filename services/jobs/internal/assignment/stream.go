@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/rpc"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 )
@@ -53,6 +54,8 @@ type session struct {
 	*Agents
 	beat   fleet.Beat
 	stream agentStream
+	// fetches is true if the node fetches the specs of its works. An agent of an earlier version needs them in the list.
+	fetches bool
 
 	reported chan []Key // the works in the node's newest report
 	failed   chan error // the reader's result
@@ -62,7 +65,7 @@ type session struct {
 // Serve runs a stream until it ends or the same node opens a newer one.
 func (a *Agents) Serve(stream agentStream) error {
 	ctx := stream.Context()
-	hello, err := a.hello(stream)
+	hello, fetches, err := a.hello(stream)
 	if err != nil {
 		return err
 	}
@@ -71,7 +74,7 @@ func (a *Agents) Serve(stream agentStream) error {
 		return err
 	}
 	s := &session{
-		Agents: a, beat: fleet.Beat{NodeID: hello.NodeID, Session: number}, stream: stream,
+		Agents: a, beat: fleet.Beat{NodeID: hello.NodeID, Session: number}, stream: stream, fetches: fetches,
 		reported: make(chan []Key, 1), failed: make(chan error, 1),
 	}
 	welcome := &jobsv1.Welcome{HeartbeatS: int32(max(1, a.Heartbeat/time.Second))}
@@ -83,27 +86,29 @@ func (a *Agents) Serve(stream agentStream) error {
 	return s.sendLoop(ctx)
 }
 
-func (a *Agents) hello(stream agentStream) (fleet.Hello, error) {
+// hello reads the first message. The result fetches is true if the node fetches the specs of its works.
+func (a *Agents) hello(stream agentStream) (h fleet.Hello, fetches bool, err error) {
 	first, err := stream.Recv()
 	if err != nil {
-		return fleet.Hello{}, fmt.Errorf("read the hello of a node: %w", err)
+		return fleet.Hello{}, false, fmt.Errorf("read the hello of a node: %w", err)
 	}
 	m := first.GetHello()
 	if m == nil {
-		return fleet.Hello{}, fault.New(fault.Refused, "hello", "the first message of a stream must be hello")
+		return fleet.Hello{}, false, fault.New(fault.Refused, "hello", "the first message of a stream must be hello")
 	}
 	caller := authn.CallerOf(stream.Context())
 	if caller.Kind != authn.KindAgent || caller.Subject != m.GetNodeId() {
-		return fleet.Hello{}, fault.New(fault.Forbidden, "node", "the client certificate does not belong to node %s", m.GetNodeId())
+		return fleet.Hello{}, false, fault.New(fault.Forbidden, "node", "the client certificate does not belong to node %s", m.GetNodeId())
 	}
 	i := m.GetInventory()
 	return fleet.Hello{
 		NodeID: m.GetNodeId(), Incarnation: m.GetIncarnation(), Drivers: append([]string{}, m.GetDrivers()...),
+		Boundary: fleet.BoundaryFromProto(m.GetBoundary()),
 		Inventory: fleet.Inventory{
 			CPUs: int(i.GetCpus()), MemoryBytes: i.GetMemoryBytes(), GPUs: int(i.GetGpus()),
 			Limits: i.GetLimits(), Version: i.GetVersion(),
 		},
-	}, nil
+	}, m.GetFetchesWorks(), nil
 }
 
 // read handles the messages of the node until the stream ends.
@@ -184,11 +189,12 @@ func (s *session) sendDesired(ctx context.Context, has []Key, always bool) error
 	if err != nil {
 		return err
 	}
-	works, err := desired(wanted, has, s.IngestEndpoint())
-	if err != nil {
-		return err
+	m := &jobsv1.DesiredWorks{Works: desired(wanted, has), IngestEndpoint: s.IngestEndpoint()}
+	if !s.fetches {
+		if m.Works, err = s.withSpecs(ctx, m.GetWorks()); err != nil {
+			return err
+		}
 	}
-	m := &jobsv1.DesiredWorks{Works: works}
 	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("encode the desired works of a node: %w", err)
@@ -204,16 +210,12 @@ func (s *session) sendDesired(ctx context.Context, has []Key, always bool) error
 }
 
 // desired returns the works that the node should have, and an entry with DESIRED_GONE for every other work that the
-// node reported.
-func desired(wanted []*Work, has []Key, ingestEndpoint string) ([]*jobsv1.Work, error) {
+// node reported. The works have no specs.
+func desired(wanted []*Work, has []Key) []*jobsv1.Work {
 	works := make([]*jobsv1.Work, 0, len(wanted))
 	named := make(map[string]bool, len(wanted))
 	for _, w := range wanted {
-		m, err := toProto(w, ingestEndpoint)
-		if err != nil {
-			return nil, err
-		}
-		works = append(works, m)
+		works = append(works, headToProto(w))
 		named[w.ID] = true
 	}
 	for _, k := range has {
@@ -221,8 +223,41 @@ func desired(wanted []*Work, has []Key, ingestEndpoint string) ([]*jobsv1.Work, 
 			works = append(works, gone(k))
 		}
 	}
+	return works
+}
+
+// withSpecs adds the specs for an agent of an earlier version. It returns an error that names the remedy if such an
+// agent cannot receive the list.
+func (s *session) withSpecs(ctx context.Context, heads []*jobsv1.Work) ([]*jobsv1.Work, error) {
+	works := make([]*jobsv1.Work, 0, len(heads))
+	size := 0
+	for _, m := range heads {
+		if m.GetKind() != jobsv1.WorkKind_WORK_KIND_UNSPECIFIED {
+			w, err := s.Works.Get(ctx, s.Pool, m.GetWorkId())
+			if fault.Is(err, fault.Absent) {
+				continue // deleted since the list was read
+			}
+			if err != nil {
+				return nil, err
+			}
+			if m, err = toProto(w, s.IngestEndpoint()); err != nil {
+				return nil, err
+			}
+		}
+		works = append(works, m)
+		size += proto.Size(m)
+	}
+	if size > rpc.MaxMessage-listReserve {
+		return nil, fault.New(fault.Refused, "agent_outdated",
+			"the works of node %s need %d bytes in one message, which is too large; update the agent, so that it fetches each work separately",
+			s.beat.NodeID, size)
+	}
 	return works, nil
 }
+
+// listReserve is the part of a message, in bytes, that is kept free for the length prefixes of the works and for all
+// other fields.
+const listReserve = 64 << 10
 
 // current returns a conflict if the node has opened a newer stream.
 func (s *session) current(ctx context.Context) error {

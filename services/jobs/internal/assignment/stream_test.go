@@ -110,6 +110,7 @@ func hello(node string) *jobsv1.ConnectRequest {
 	return &jobsv1.ConnectRequest{Message: &jobsv1.ConnectRequest_Hello{Hello: &jobsv1.AgentHello{
 		NodeId: node, Incarnation: "one", Drivers: []string{"llamacpp"},
 		Inventory: &jobsv1.Inventory{Cpus: 4, MemoryBytes: 5, Gpus: 6, Limits: "cgroup2", Version: "v1"},
+		Boundary:  &jobsv1.NodeBoundary{Kind: "own_user", Required: true, Users: new("1-9"), Namespaces: []string{"pid"}, Unlimited: []string{"disk"}},
 	}}}
 }
 
@@ -137,12 +138,13 @@ func TestAgentStream_startsWithWelcomeAndDesiredWorks(t *testing.T) {
 	b.exec(`UPDATE work SET node_id = 'nod_2' WHERE id = 'wrk_2'`)
 	a := b.connect(newCluster())
 	works := a.open(t)
-	require.Len(t, works, 1, "only the works of this node")
+	require.Len(t, works, 1, "the list must have only the works of this node")
 	require.Equal(t, "wrk_1", works[0].GetWorkId())
 	require.Equal(t, "http://x/api/ingest", works[0].GetAttempt().GetIngestEndpoint())
 	require.Equal(t, []fleet.Hello{{
 		NodeID: "nod_1", Incarnation: "one", Drivers: []string{"llamacpp"},
 		Inventory: fleet.Inventory{CPUs: 4, MemoryBytes: 5, GPUs: 6, Limits: "cgroup2", Version: "v1"},
+		Boundary:  fleet.Boundary{Kind: "own_user", Required: true, Users: "1-9", Namespaces: []string{"pid"}, Unlimited: []string{"disk"}},
 	}}, a.hellos)
 }
 
@@ -186,7 +188,7 @@ func TestAgentStream_sendsDesiredOnChangeAndHeartbeat(t *testing.T) {
 	for range 3 {
 		require.NoError(t, b.clock.Await(t.Context(), 1))
 		b.clock.Advance(10 * time.Second)
-		require.Equal(t, stopped, (<-a.out).GetDesired().GetWorks()[0].GetDesired(), "each heartbeat repeats the desired works")
+		require.Equal(t, stopped, (<-a.out).GetDesired().GetWorks()[0].GetDesired(), "each heartbeat must repeat the desired works")
 	}
 	require.Empty(t, a.out)
 }
@@ -224,13 +226,13 @@ func TestAgentStream_undesiredWorkIsSentAsGone(t *testing.T) {
 	a.in <- observed(stray, mine)
 	works := (<-a.out).GetDesired().GetWorks()
 	require.Len(t, works, 2)
-	require.Equal(t, running, works[0].GetDesired(), "the work is desired, in another execution")
+	require.Equal(t, running, works[0].GetDesired(), "a work must still be desired if the node reported another execution of it")
 	require.EqualValues(t, 1, works[0].GetGeneration())
 	require.Equal(t, "wrk_old", works[1].GetWorkId())
 	require.Equal(t, gone, works[1].GetDesired())
 	require.Equal(t, [2]int64{5, 4}, [2]int64{works[1].GetGeneration(), works[1].GetFence()})
 	a.in <- observed(mine)
-	require.Len(t, (<-a.out).GetDesired().GetWorks(), 1, "the node no longer has the stray work")
+	require.Len(t, (<-a.out).GetDesired().GetWorks(), 1, "a work that the node no longer reports must not be listed as gone")
 }
 
 // The older of two streams of a node can neither report nor receive works.

@@ -11,6 +11,7 @@ import (
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/assignment"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 )
 
@@ -34,7 +35,7 @@ func (b *harness) watch() (s *statuses, hub *pg.NotifyHub, end func() error) {
 	return s, peer.Hub, end
 }
 
-// list reads the initial list, up to synced.
+// list reads the initial list, up to the message in which Synced is set.
 func (s *statuses) list() (works []*jobspeerv1.WorkStatus) {
 	for m := range s.sent {
 		if m.GetSynced() {
@@ -67,7 +68,7 @@ func TestWatchWorks_startsWithAllEngines(t *testing.T) {
 	for _, m := range s.list() {
 		ids = append(ids, m.GetWorkId())
 	}
-	require.Equal(t, []string{"wrk_1", "wrk_2", "wrk_3"}, ids, "ordered by ID, without the engine that has long been gone")
+	require.Equal(t, []string{"wrk_1", "wrk_2", "wrk_3"}, ids, "the engines must be ordered by ID, without the one that has long been gone")
 	require.ErrorIs(t, end(), context.Canceled)
 }
 
@@ -77,7 +78,9 @@ func TestWatchWorks_sendsEachChangeOnce(t *testing.T) {
 	b.put(orderOf("wrk_1", 1, running))
 	b.put(orderOf("wrk_2", 1, running))
 	s, hub, end := b.watch()
-	require.Len(t, s.list(), 2)
+	first := s.list()
+	require.Len(t, first, 2)
+	require.Equal(t, assignment.WaitStart, first[0].GetWaiting())
 	for range 3 {
 		hub.Wake(db.EnginesTopic) // nothing has changed
 	}
@@ -122,5 +125,5 @@ func TestWatchWorks_sendsEngineKey(t *testing.T) {
 	require.Error(t, end())
 	b.exec(`UPDATE work SET engine_key = 'nonsense'::bytea`)
 	err = b.peer().WatchWorks(&jobspeerv1.WatchWorksRequest{}, &statuses{ctx: t.Context(), sent: make(chan *jobspeerv1.WorkStatus, 9)})
-	require.ErrorContains(t, err, "open the key of engine wrk_1", "a key that cannot be opened fails the watch")
+	require.ErrorContains(t, err, "decrypt the API key of engine wrk_1", "a key that cannot be decrypted must end the watch with an error")
 }

@@ -1,16 +1,17 @@
 // Package assignment owns the work that nodes run: attempts of jobs and engines of the registry. It sends the
 // desired works to the nodes over the agents' stream and applies what the nodes report.
 //
-// Both directions are level-triggered. Desired works are sent in full, after every change and with every
-// heartbeat. An observed work is applied only if its (work, generation, fence) still matches the row. A
-// lost, duplicated or late message therefore only costs time. If a node reports a work that it should not
-// have, the server sends the work as desired gone.
+// Both directions are level-triggered. The list of desired works is complete; it is sent after every change and with every
+// heartbeat. It has no specs: a node fetches the spec of a work that it does not have. An observed work is applied only if
+// its (work, generation, fence) still matches the row. A lost, duplicated or late message therefore only costs time. If a
+// node reports a work that it should not have, the server sends this work with the desired state gone.
 //
-// work.go, apply.go and put.go are pure. Only store*.go use SQL. Only stream.go, *server.go and *_proto.go use
+// work.go and put.go are pure. Only store*.go use SQL. Only stream.go, *server.go and *_proto.go use
 // proto.
 package assignment
 
 import (
+	"bytes"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/secret"
@@ -36,12 +37,16 @@ const (
 	WantGone    Desired = "gone"
 )
 
-// The reasons of an engine that is not placed: the scheduler has not considered it yet, no node has room for it, or its
-// owner's quota does not allow its GPUs.
+// The reasons why an engine is not placed: the scheduler has not considered it yet, no node has room for it, or the
+// quota of its owner or of its project's team does not allow its GPUs.
 const (
 	WaitStart    = "starting"
 	WaitCapacity = "no_capacity"
 	WaitQuota    = "account_quota"
+	// WaitTeamQuota: the quota of the project's team does not allow the engine's GPUs.
+	WaitTeamQuota = "team_quota"
+	// WaitIsolation: the nodes that have room do not isolate work as the pool requires.
+	WaitIsolation = "isolation"
 )
 
 // Key identifies one execution of a work.
@@ -50,6 +55,10 @@ type Key struct {
 	Generation int64
 	Fence      int64
 }
+
+// DetailFrozen is the detail with which an agent reports a running work whose processes are stopped because the disk of the
+// node is full.
+const DetailFrozen = "frozen: the disk of the node is full"
 
 // Observed is what a node reports on one execution.
 type Observed struct {
@@ -71,7 +80,7 @@ type Work struct {
 	Desired   Desired
 	DesiredAt time.Time
 	Force     bool   // kill at once when stopping
-	Spec      []byte // the serialized AttemptSpec or EngineSpec
+	Spec      []byte // the serialized AttemptSpec or EngineSpec; nil if it was not loaded
 	Pool      string
 	GPUs      int
 	Slots     int
@@ -93,14 +102,32 @@ type Work struct {
 	Master string
 	// Only for engines.
 	Driver string
+	// TeamID is the team that the project had at the first order, empty if it had none. It is nil while not known: for
+	// an engine without GPUs, and for one that an earlier version stored, until its next order.
+	TeamID *string
 
+	// RenewedAt is when the work's lease was granted or last renewed, nil without a lease. Save writes it only when
+	// another execution begins: it then sets the column to NULL.
+	RenewedAt  *time.Time
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
-	ReleasedAt *time.Time // when its resources on the node were freed
+	ReleasedAt *time.Time // when the work was released, see Released
 }
 
-// Released reports whether the work no longer takes resources on its node.
+// Team returns the team whose quota the engine's GPUs count against, or an empty string.
+func (w *Work) Team() string {
+	if w.TeamID == nil {
+		return ""
+	}
+	return *w.TeamID
+}
+
+// Released reports whether the work is over. An attempt stops taking capacity of its node when its processes end,
+// which may be before the work is over; see db.TakesRoom.
 func (w *Work) Released() bool { return w.ReleasedAt != nil }
+
+// RenewedSince reports whether the work's lease was renewed at the given time or later.
+func (w *Work) RenewedSince(at time.Time) bool { return w.RenewedAt != nil && !w.RenewedAt.Before(at) }
 
 // Forget clears the observed state, because a new execution begins.
 func (w *Work) Forget() {
@@ -112,4 +139,114 @@ func (w *Work) Forget() {
 func (w *Work) Unplace() {
 	w.Forget()
 	w.NodeID, w.Waiting = "", WaitStart
+}
+
+// maxAhead is how far the fence in a report may exceed the stored fence if Supersede is to accept the report. It keeps
+// fences from overflowing.
+const maxAhead = 1 << 32
+
+// Supersede handles a report on a newer execution of an engine than this work has, and reports whether anything
+// changed. Such a report arrives only if the database was restored to an earlier state. The node would ignore the
+// stored execution, so the engine begins a new execution with a fence above the reported one. The node then ends the
+// reported execution. Attempts are not changed, because they have only one execution.
+func (w *Work) Supersede(s Observed) bool {
+	newer := s.Fence > w.Fence || s.Fence == w.Fence && s.Generation > w.Generation
+	if w.Kind != Engine || w.Released() || s.ID != w.ID || !newer || s.Fence-w.Fence > maxAhead {
+		return false
+	}
+	w.Fence = s.Fence + 1
+	w.Forget()
+	return true
+}
+
+// Apply applies a node's report on this work and reports whether anything changed. Reports on another
+// execution are ignored. An attempt never returns to an earlier phase, and its exit is final.
+func (w *Work) Apply(s Observed) bool {
+	if s.Key != w.Key || w.Released() {
+		return false
+	}
+	if w.Kind == Attempt && (w.Exit != nil || gang.PhaseRank(s.Phase) < gang.PhaseRank(w.Phase)) {
+		return false
+	}
+	if w.Kind == Attempt && s.Phase != gang.PhaseExited && s.Phase != gang.PhaseGone {
+		s.Exit = nil // an attempt has not ended until all its output is delivered
+	}
+	if w.Kind == Attempt && s.Exit == nil && gang.PhaseRank(s.Phase) >= gang.PhaseRank(gang.PhaseExited) {
+		s.Exit = lostExit()
+	}
+	if s.PreparingAt == nil {
+		s.PreparingAt = w.PreparingAt
+	}
+	if s.RunningAt == nil && w.Kind == Attempt {
+		s.RunningAt = w.RunningAt
+	}
+	if same(w.Observed, s) {
+		return false
+	}
+	w.Observed = s
+	return true
+}
+
+// missingGrace is how long Miss ignores that a work is missing, if the work should stop and was never observed. The
+// node may have sent its report before it received the work.
+const missingGrace = 5 * time.Second
+
+// Miss handles a full report of the node that does not include this work, and reports whether anything changed. A work
+// that was observed before is gone and, unless its exit is known, counts as lost. For an engine that should run, Miss
+// only clears the observed state. A work that was never observed stays as it is, unless it should stop and missingGrace
+// has passed.
+func (w *Work) Miss(now time.Time) bool {
+	if w.Released() {
+		return false
+	}
+	known := gang.PhaseRank(w.Phase) > gang.PhaseRank(gang.PhasePending)
+	if !known && (w.Desired == WantRunning || now.Before(w.DesiredAt.Add(missingGrace))) {
+		return false
+	}
+	if w.Kind == Engine && w.Desired == WantRunning {
+		w.Forget() // the node starts it again when it receives the next desired works
+		return true
+	}
+	if w.Exit != nil && w.Phase == gang.PhaseExited && w.Desired != WantGone {
+		return false
+	}
+	w.Phase = gang.PhaseGone
+	if w.Exit == nil {
+		w.Exit = lostExit()
+	}
+	return true
+}
+
+// Settle releases or unplaces an engine that has ended. Attempts are settled together with their job.
+func (w *Work) Settle(now time.Time) {
+	if w.Kind != Engine || w.Released() || (w.Phase != gang.PhaseExited && w.Phase != gang.PhaseGone) {
+		return
+	}
+	taken := w.Phase == gang.PhaseGone || w.Exit == nil || w.Exit.Reason == gang.ExitStopped || w.Exit.Reason == gang.ExitLost
+	switch {
+	case w.Desired != WantRunning:
+		w.ReleasedAt = &now
+		if w.Desired == WantGone {
+			w.Phase = gang.PhaseGone
+		}
+	case taken:
+		w.Unplace()
+	}
+	// An engine that exited by itself is not changed, because the registry decides about its revision.
+}
+
+func lostExit() *gang.Exit { return &gang.Exit{Code: -1, Reason: gang.ExitLost} }
+
+func same(a, b Observed) bool {
+	return a.Phase == b.Phase && a.Detail == b.Detail && sameTime(a.PreparingAt, b.PreparingAt) &&
+		sameTime(a.RunningAt, b.RunningAt) && sameTime(a.ExitedAt, b.ExitedAt) && sameExit(a.Exit, b.Exit) &&
+		bytes.Equal(a.Engine, b.Engine) && a.EngineKey.Equal(b.EngineKey)
+}
+
+func sameTime(a, b *time.Time) bool {
+	return (a == nil) == (b == nil) && (a == nil || a.Equal(*b))
+}
+
+func sameExit(a, b *gang.Exit) bool {
+	return (a == nil) == (b == nil) && (a == nil || *a == *b)
 }

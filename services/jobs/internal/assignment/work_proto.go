@@ -18,11 +18,16 @@ import (
 // masterPort is the port on which rank 0 of a gang listens.
 const masterPort = 29500
 
-func toProto(w *Work, ingestEndpoint string) (*jobsv1.Work, error) {
-	m := &jobsv1.Work{
+// headToProto converts a work without its spec.
+func headToProto(w *Work) *jobsv1.Work {
+	return &jobsv1.Work{
 		WorkId: w.ID, Generation: w.Generation, Fence: w.Fence, Kind: kindToProto(w.Kind), Desired: desiredToProto(w.Desired), Force: w.Force,
+		Deadline: request.OptionalTime(w.Deadline),
 	}
-	m.Deadline = request.OptionalTime(w.Deadline)
+}
+
+func toProto(w *Work, ingestEndpoint string) (*jobsv1.Work, error) {
+	m := headToProto(w)
 	if w.Kind == Engine {
 		spec := &jobsv1.EngineSpec{}
 		if err := proto.Unmarshal(w.Spec, spec); err != nil {
@@ -46,8 +51,8 @@ func toProto(w *Work, ingestEndpoint string) (*jobsv1.Work, error) {
 	return m, nil
 }
 
-// Resumed returns the spec of an attempt that resumes from the checkpoint. If from is nil it returns the template
-// unchanged.
+// Resumed returns the spec of an attempt that resumes from the given checkpoint. Without a checkpoint, it returns the
+// template unchanged.
 func Resumed(template []byte, from *job.Checkpoint) ([]byte, error) {
 	if from == nil {
 		return template, nil
@@ -66,7 +71,7 @@ func Resumed(template []byte, from *job.Checkpoint) ([]byte, error) {
 	return raw, nil
 }
 
-// attemptEnv returns the user's environment with the variables that describe the rank and its gang.
+// attemptEnv returns the user's environment and, in addition, the variables that describe the rank and its gang.
 func attemptEnv(w *Work, user map[string]string) map[string]string {
 	env := make(map[string]string, len(user)+6)
 	maps.Copy(env, user)

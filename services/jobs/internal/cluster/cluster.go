@@ -7,7 +7,7 @@
 //   - A node is drained once no work item holds capacity on it.
 //   - The queue hides the names of jobs from callers who may not see them.
 //
-// cluster.go is pure; only store.go uses SQL; only server.go and cluster_proto.go use proto types.
+// cluster.go is pure; only store*.go use SQL; only server.go and cluster_proto.go use proto types.
 package cluster
 
 import (
@@ -77,6 +77,8 @@ type Pool struct {
 	Name                       string
 	Nodes, Ready               int
 	GPUs, GPUsFree, JobsQueued int
+	Settings
+	Permitted int // nodes that may run work of the pool
 }
 
 // Waiting is a job in the queue. ID, Name and Detail are empty if the caller may not see the job.

@@ -18,7 +18,7 @@ func summaryToProto(s *Summary) *jobsv1.Cluster {
 	for _, p := range s.Pools {
 		m.Pools = append(m.Pools, &jobsv1.PoolSummary{
 			Pool: p.Name, Nodes: n32(p.Nodes), NodesReady: n32(p.Ready), GpusTotal: n32(p.GPUs), GpusFree: n32(p.GPUsFree),
-			JobsQueued: n32(p.JobsQueued),
+			JobsQueued: n32(p.JobsQueued), Isolation: p.Isolation, NodesPermitted: n32(p.Permitted), DefaultMemoryGb: n32(p.MemoryGB), OnSilence: p.OnSilence,
 		})
 	}
 	return m

@@ -22,8 +22,8 @@ import (
 type Evictor interface {
 	Evict(ctx context.Context, nodeID string) error
 	EvictIdle(ctx context.Context, nodeID string) error
-	Pause(ctx context.Context, jobID string, also func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error)
-	Resume(ctx context.Context, jobID string, also func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error)
+	Pause(ctx context.Context, jobID string, extra func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error)
+	Resume(ctx context.Context, jobID string, extra func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error)
 }
 
 // Orders stores the orders of admins and carries them out.
@@ -149,8 +149,8 @@ func (o *Orders) RunOnce(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// empty ends the node's work that must end now. In checkpoint mode it pauses each running job once, which makes the
-// job save a checkpoint.
+// empty ends that work of a node which must end now. In checkpoint mode it pauses each running job once, which makes
+// the job save a checkpoint.
 func (o *Orders) empty(ctx context.Context, n *fleet.Node, now time.Time) error {
 	switch {
 	case of(n).Evicts(now):

@@ -92,6 +92,28 @@ func (s *Server) DeleteNode(ctx context.Context, req *jobsv1.DeleteNodeRequest) 
 	return &emptypb.Empty{}, nil
 }
 
+// UpdatePool changes the settings of a pool.
+func (s *Server) UpdatePool(ctx context.Context, req *jobsv1.UpdatePoolRequest) (*jobsv1.PoolSettings, error) {
+	set, err := s.Orders.SetPool(ctx, req.GetPool(), func(set Settings) Settings {
+		if req.Isolation != nil {
+			set.Isolation = req.GetIsolation()
+		}
+		if req.DefaultMemoryGb != nil {
+			set.MemoryGB = int(req.GetDefaultMemoryGb())
+		}
+		if req.OnSilence != nil {
+			set.OnSilence = req.GetOnSilence()
+		}
+		return set
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &jobsv1.PoolSettings{
+		Pool: req.GetPool(), Isolation: set.Isolation, DefaultMemoryGb: n32(set.MemoryGB), OnSilence: set.OnSilence,
+	}, nil
+}
+
 func (s *Server) give(
 	ctx context.Context, nodeID, action string, change func(was Order, now time.Time) (Order, error),
 ) (*jobsv1.Node, error) {

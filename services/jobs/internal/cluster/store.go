@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
@@ -35,7 +36,7 @@ func (s Store) Lock(ctx context.Context, tx pgx.Tx, id string) (*fleet.Node, err
 	return s.Fleets.Node(ctx, tx, id)
 }
 
-// Save stores the order for a node. It fails with a conflict if the node's hold is no longer from.
+// Save stores the order for a node. It fails with a conflict if the node's hold is no longer the given one.
 func (s Store) Save(ctx context.Context, tx pgx.Tx, id, from string, o Order) error {
 	tag, err := tx.Exec(ctx, `UPDATE node SET hold = $3, hold_reason = $4, drain_mode = $5, drain_deadline = $6
 		WHERE id = $1 AND hold = $2`, id, from, o.Hold, o.Reason, o.Mode, o.Deadline)
@@ -92,13 +93,13 @@ func (s Store) RecordCheckpointRequest(ctx context.Context, q pg.Querier, jobID 
 	return nil
 }
 
-// PausedByDrain returns up to batch of the jobs that a drain paused and that are still paused.
+// PausedByDrain returns the jobs that a drain paused and that are still paused, at most batch jobs.
 func (s Store) PausedByDrain(ctx context.Context, q pg.Querier) ([]string, error) {
 	return jobIDs(q.Query(ctx, `SELECT j.id FROM drain_pause d JOIN job j ON j.id = d.job_id AND j.attempt = d.attempt
 		WHERE j.state = 'paused' ORDER BY j.id LIMIT $1`, batch))
 }
 
-// DeleteCheckpointRequests deletes the checkpoint requests of ended jobs and older attempts, and all those of jobID.
+// DeleteCheckpointRequests deletes the checkpoint requests of ended jobs, of older attempts and of the given job.
 func (s Store) DeleteCheckpointRequests(ctx context.Context, q pg.Querier, jobID string) error {
 	_, err := q.Exec(ctx, `DELETE FROM drain_pause d USING job j WHERE j.id = d.job_id
 		AND (j.id = $1 OR j.ended_at IS NOT NULL OR j.attempt > d.attempt)`, jobID)
@@ -119,18 +120,18 @@ func jobIDs(rows pgx.Rows, err error) ([]string, error) {
 	return ids, nil
 }
 
-// nodeRows selects one row per node: the pools of its fleet, the shown state, whether it can get work, whether it is lost
-// or unhealthy, its GPUs, and how many of them are held.
-const nodeRows = `SELECT f.pools, CASE WHEN n.state = 'ready' AND n.hold <> '' THEN n.hold ELSE n.state END,
+// nodeRows selects one row per node: all pools of the node's fleet, the pools whose work the node may get, the shown
+// state, whether the node can get work, whether it is away, the number of its GPUs, and the number of held GPUs.
+const nodeRows = `SELECT f.pools, ` + fleet.PermittedPools + `, CASE WHEN n.state = 'ready' AND n.hold <> '' THEN n.hold ELSE n.state END,
 		n.state = 'ready' AND n.hold = '' AND f.state = 'active', n.state IN ('lost', 'unhealthy'), n.gpus,
-		least(n.gpus, (SELECT coalesce(sum(w.gpus), 0) FROM work w WHERE w.node_id = n.id AND w.released_at IS NULL))
+		least(n.gpus, (SELECT coalesce(sum(w.gpus), 0) FROM work w WHERE w.node_id = n.id AND ` + db.TakesRoom + `))
 	FROM node n JOIN fleet f ON f.id = n.fleet_id`
 
 // Sum counts the fleets, nodes, pools and jobs of the cluster.
 func (s Store) Sum(ctx context.Context, q pg.Querier) (*Summary, error) {
 	sum := &Summary{States: map[string]int{}}
 	err := q.QueryRow(ctx, `SELECT (SELECT count(*) FROM fleet), count(*) FILTER (WHERE state = 'queued'),
-		count(*) FILTER (WHERE state <> 'queued') FROM job WHERE ended_at IS NULL`).Scan(&sum.Fleets, &sum.JobsQueued, &sum.JobsPlace)
+		count(*) FILTER (WHERE state NOT IN ('queued', 'paused')) FROM job WHERE ended_at IS NULL`).Scan(&sum.Fleets, &sum.JobsQueued, &sum.JobsPlace)
 	if err != nil {
 		return nil, fmt.Errorf("count fleets and jobs: %w", err)
 	}
@@ -142,15 +143,18 @@ func (s Store) Sum(ctx context.Context, q pg.Querier) (*Summary, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sum up the nodes: %w", err)
 	}
-	var names []string
+	var names, permitted []string
 	var state string
 	var ready, away bool
 	var gpus, held int
-	_, err = pgx.ForEachRow(rows, []any{&names, &state, &ready, &away, &gpus, &held}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&names, &permitted, &state, &ready, &away, &gpus, &held}, func() error {
 		sum.add(state, away, gpus, held)
 		for _, name := range names {
 			if p := pools[name]; p != nil {
 				p.add(ready, away, gpus, held)
+				if slices.Contains(permitted, name) {
+					p.Permitted++
+				}
 			}
 		}
 		return nil
@@ -186,17 +190,19 @@ func (p *Pool) add(ready, away bool, gpus, held int) {
 
 // pools returns every pool that a fleet serves, with the number of jobs queued for it.
 func (s Store) pools(ctx context.Context, q pg.Querier) (map[string]*Pool, error) {
-	rows, err := q.Query(ctx, `SELECT p.name, (SELECT count(*) FROM job j WHERE j.state = 'queued'
+	rows, err := q.Query(ctx, `SELECT p.name, coalesce(s.isolation, 'required'), coalesce(s.default_memory_gb, 0),
+			coalesce(s.on_silence, 'continue'), (SELECT count(*) FROM job j WHERE j.state = 'queued'
 			AND j.pools @> jsonb_build_array(jsonb_build_object('pool', p.name)))
-		FROM (SELECT DISTINCT unnest(pools) AS name FROM fleet) p`)
+		FROM (SELECT DISTINCT unnest(pools) AS name FROM fleet) p LEFT JOIN pool s ON s.name = p.name`)
 	if err != nil {
 		return nil, fmt.Errorf("list the pools: %w", err)
 	}
 	pools := map[string]*Pool{}
 	var name string
 	var queued int
-	_, err = pgx.ForEachRow(rows, []any{&name, &queued}, func() error {
-		pools[name] = &Pool{Name: name, JobsQueued: queued}
+	var set Settings
+	_, err = pgx.ForEachRow(rows, []any{&name, &set.Isolation, &set.MemoryGB, &set.OnSilence, &queued}, func() error {
+		pools[name] = &Pool{Name: name, JobsQueued: queued, Settings: set}
 		return nil
 	})
 	if err != nil {
@@ -205,8 +211,8 @@ func (s Store) pools(ctx context.Context, q pg.Querier) (map[string]*Pool, error
 	return pools, nil
 }
 
-// Queue returns the queued jobs in scheduling order; pool "" means every pool. Jobs outside the scope have no id, name
-// or detail.
+// Queue returns the queued jobs in scheduling order; an empty pool means all pools. Jobs outside the scope have no id,
+// name or detail.
 func (s Store) Queue(ctx context.Context, q pg.Querier, scope authn.Scope, pool string, p request.Page) ([]Waiting, error) {
 	rows, err := q.Query(ctx, `SELECT `+access.Visible+`,
 			id, name, queue_detail, queue_position, pools, gpus, priority, queue_reason, queued_at

@@ -38,7 +38,7 @@ func TestAuditTrail_Record_sameTransaction(t *testing.T) {
 
 	rows, err := audit.List(t.Context(), pool, audit.Filter{Action: "job.stop"}, request.Page{Limit: 10})
 	require.NoError(t, err)
-	require.Len(t, rows, 2, "a rolled-back change leaves no row")
+	require.Len(t, rows, 2, "a rolled-back change must leave no row")
 	byTarget := map[string]audit.Row{}
 	for _, r := range rows {
 		require.Equal(t, "job", r.TargetKind)
@@ -49,5 +49,5 @@ func TestAuditTrail_Record_sameTransaction(t *testing.T) {
 	}
 	require.Equal(t, "usr_1", byTarget["job_1"].Actor.ID)
 	require.Equal(t, "alice", byTarget["job_1"].Actor.Name)
-	require.Equal(t, "jobs", byTarget["job_2"].Actor.ID, "without a caller the service is the actor")
+	require.Equal(t, "jobs", byTarget["job_2"].Actor.ID, "without a caller, the service must be the actor")
 }

@@ -4,12 +4,14 @@ import "github.com/signalbox-dev/signalbox/platform/pg"
 
 // The topics that do not belong to a single resource.
 const (
-	// QueueTopic: something that the scheduler or the reconciler reads has changed.
+	// QueueTopic: rows have changed on which the scheduler or the reconciler depends.
 	QueueTopic pg.Topic = "queue"
 	// EnginesTopic: the state of an engine work item has changed.
 	EnginesTopic pg.Topic = "engines"
 	// SignalsTopic: the signal that is pending for some run has changed.
 	SignalsTopic pg.Topic = "signals"
+	// JobsTopic: the table job_change has new rows. The trigger of the table job sends it.
+	JobsTopic pg.Topic = "jobs"
 	// HardwareTopic: another hardware configuration is in force.
 	HardwareTopic pg.Topic = "hardware"
 	// HardwareTakenTopic: an instance has updated its copy of the hardware configuration.

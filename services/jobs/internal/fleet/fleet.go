@@ -1,7 +1,7 @@
 // Package fleet owns the fleets, their nodes and join tokens, and the liveness of nodes.
 //
-// A node from which no message arrived for the time of the lease is lost and gets no new work. It keeps its current
-// work until it is fenced, so a node that returns before that continues without interruption.
+// A node that sends no message for the duration of the lease is lost and gets no new work. Its current work stays
+// assigned to it until the fence timeout, so a node that returns before then continues without interruption.
 package fleet
 
 import "time"
@@ -22,11 +22,9 @@ const (
 
 // States of a node.
 const (
-	NodeJoining   = "joining"
-	NodeReady     = "ready"
-	NodeDraining  = "draining"
-	NodeUnhealthy = "unhealthy"
-	NodeLost      = "lost"
+	NodeJoining = "joining"
+	NodeReady   = "ready"
+	NodeLost    = "lost"
 )
 
 // The holds that an admin can put on a node, independent of its state.
@@ -46,7 +44,7 @@ type Fleet struct {
 	ID, Name, Kind, State string
 	Pools                 []string
 	Nodes                 int
-	GPUs, GPUsFree        int // of nodes that are neither lost nor unhealthy
+	GPUs, GPUsFree        int // of nodes that are not lost
 	GPUsUnhealthy         int
 	LastSeenAt            *time.Time
 	CreatedAt             time.Time
@@ -73,7 +71,7 @@ const (
 	leastSlots  = 16
 )
 
-// Slots returns how many work items without a GPU a node runs at once. fixed is the setting, 0 if unset.
+// Slots returns how many work items without a GPU a node runs at once: the given setting, or a default if that is 0.
 func (i Inventory) Slots(fixed int) int {
 	if fixed > 0 {
 		return fixed
@@ -85,10 +83,14 @@ func (i Inventory) Slots(fixed int) int {
 type Node struct {
 	ID, FleetID, Name, State string
 	Pools                    []string
+	// Permitted are the pools whose work the node may get. They depend on how the node isolates work, and on the
+	// isolation that each pool requires.
+	Permitted []string
+	Boundary  *Boundary // nil until the node has connected
 	Inventory
 	SlotsTotal          int   `db:"slots"`
 	GPUsFree, SlotsFree int   `db:"-"`
-	CPUsFree            int   `db:"-"` // minus the requests of attempts; an attempt that requests none takes none
+	CPUsFree            int   `db:"-"` // CPUs minus the requests of attempts that take capacity; some request none
 	MemoryFree          int64 `db:"-"` // in bytes, computed like CPUsFree
 	Drivers             []string
 	JoinedAt            time.Time
@@ -100,7 +102,7 @@ type Node struct {
 	DrainDeadline    *time.Time
 }
 
-// DisplayState is the state shown to users: the admin's hold, if any, while the node is ready, otherwise the state.
+// DisplayState is the state that users see. For a ready node on which an admin has put a hold, it is the hold.
 func (n *Node) DisplayState() string {
 	if n.State == NodeReady && n.Hold != HoldNone {
 		return n.Hold
@@ -114,6 +116,7 @@ type Hello struct {
 	Incarnation string
 	Inventory   Inventory
 	Drivers     []string
+	Boundary    Boundary
 }
 
 // JoinToken permits nodes to join a fleet.

@@ -25,6 +25,9 @@ func NodeToProto(n *Node) *jobsv1.Node {
 		GpusFree: n32(n.GPUsFree), Cpus: n32(n.CPUs), MemoryBytes: n.MemoryBytes, Limits: n.Limits, Version: n.Version,
 		JoinedAt: timestamppb.New(n.JoinedAt), LastSeenAt: request.OptionalTime(n.LastSeenAt), Works: n32(n.Works),
 	}
+	if n.Boundary != nil {
+		m.Boundary = boundaryToProto(n.Boundary)
+	}
 	if n.HoldReason != "" {
 		m.Reason = &n.HoldReason
 	}
@@ -32,6 +35,33 @@ func NodeToProto(n *Node) *jobsv1.Node {
 		m.Drain = &jobsv1.Drain{Mode: mode, Deadline: request.OptionalTime(n.DrainDeadline)}
 	}
 	return m
+}
+
+func boundaryToProto(b *Boundary) *jobsv1.NodeBoundary {
+	return &jobsv1.NodeBoundary{
+		Kind: b.Kind, Required: b.Required, Users: optional(b.Users), Namespaces: b.Namespaces, Problem: optional(b.Problem),
+		Unlimited: b.Unlimited, NetworkProblem: optional(b.NetworkProblem), ClosesNetwork: b.ClosesNetwork,
+	}
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// BoundaryFromProto converts the report of a node. If it is nil, the result has the kind unknown.
+func BoundaryFromProto(m *jobsv1.NodeBoundary) Boundary {
+	b := Boundary{
+		Kind: m.GetKind(), Required: m.GetRequired(), Users: m.GetUsers(), Namespaces: append([]string{}, m.GetNamespaces()...),
+		Problem: m.GetProblem(), Unlimited: append([]string{}, m.GetUnlimited()...), NetworkProblem: m.GetNetworkProblem(),
+		ClosesNetwork: m.GetClosesNetwork(),
+	}
+	if b.Kind == "" {
+		b.Kind, b.Required, b.Problem = boundaryUnknown, true, "the agent does not report how it isolates work; upgrade the agent"
+	}
+	return b
 }
 
 // DrainModeToProto converts a drain mode; an empty one becomes UNSPECIFIED.

@@ -35,7 +35,8 @@ type Registrar struct {
 	Slots  int
 }
 
-// Create registers a fleet in tx. Only agents exist yet: jobs would wait forever in a fleet of another kind.
+// Create registers a fleet in tx. Only fleets of agents are supported yet: jobs would wait forever in a
+// fleet of another kind.
 func (r *Registrar) Create(ctx context.Context, tx pgx.Tx, name, kind string, pools []string) (*Fleet, error) {
 	f := &Fleet{ID: r.IDs.New(id.Fleet), Name: name, Kind: kind, State: Active, Pools: pools, CreatedAt: r.Clock.Now()}
 	if err := r.Store.Insert(ctx, tx, f); err != nil {
@@ -77,6 +78,9 @@ func (r *Registrar) Update(ctx context.Context, tx pgx.Tx, fleetID string, c Cha
 	if err := r.Store.Update(ctx, tx, fleetID, c); err != nil {
 		return nil, err
 	}
+	if err := r.Store.RemoveUnservedPools(ctx, tx); err != nil {
+		return nil, err
+	}
 	after, err := r.Store.Get(ctx, tx, fleetID)
 	if err != nil {
 		return nil, err
@@ -99,6 +103,9 @@ func (r *Registrar) Update(ctx context.Context, tx pgx.Tx, fleetID string, c Cha
 func (r *Registrar) Delete(ctx context.Context, tx pgx.Tx, fleetID string) error {
 	nodes, err := r.Store.Delete(ctx, tx, fleetID)
 	if err != nil {
+		return err
+	}
+	if err := r.Store.RemoveUnservedPools(ctx, tx); err != nil {
 		return err
 	}
 	for _, id := range nodes {

@@ -40,7 +40,7 @@ func (a authority) SignNode(request []byte, nodeID string) (cert, ca []byte, err
 	return cert, a.ca.CertPEM(), err
 }
 
-// silentTrail records nothing and returns err.
+// silentTrail records nothing and returns the error in its field.
 type silentTrail struct{ err error }
 
 func (s silentTrail) Record(context.Context, pgx.Tx, string, string, string, any) error { return s.err }
@@ -153,7 +153,7 @@ func TestJoinTokenExpiry(t *testing.T) {
 		return err
 	}
 	require.NoError(t, join(59*time.Minute))
-	require.True(t, fault.Is(join(time.Hour), fault.Unauthenticated), "the token has expired")
+	require.True(t, fault.Is(join(time.Hour), fault.Unauthenticated), "an expired token must be refused")
 	require.True(t, fault.Is(join(1000*time.Hour), fault.Unauthenticated))
 	require.Equal(t, 1, g.count("node"))
 }
@@ -182,7 +182,7 @@ func TestRegistrar_Join_invalidTokensIndistinguishable(t *testing.T) {
 	}
 	require.Len(t, messages, 1)
 	require.Equal(t, 1, g.count("node"))
-	require.Zero(t, g.count(`join_token WHERE encode(hash, 'escape') LIKE '%fjt%'`), "only the hash is stored")
+	require.Zero(t, g.count(`join_token WHERE encode(hash, 'escape') LIKE '%fjt%'`), "only the hash of the token must be stored")
 }
 
 // The certificate contains only the assigned node id and the key of the request. All names in the request are
@@ -255,7 +255,7 @@ func TestRegistrar_Join_invalidRequestKeepsToken(t *testing.T) {
 	require.Equal(t, before, g.count("event"))
 	require.Equal(t, 1, g.count(`join_token WHERE uses = 0`))
 	_, err = g.registrar.Join(t.Context(), tok.Reveal(), "host", good, fleet.Inventory{})
-	require.NoError(t, err, "the token is still unused")
+	require.NoError(t, err, "the token must still be unused")
 }
 
 func TestRegistrarRollsBackWithoutAuditRow(t *testing.T) {

@@ -27,11 +27,11 @@ type Liveness struct {
 	slots  int
 
 	mu    sync.Mutex
-	beats map[string]int64 // node → session heard from since the last Flush
+	beats map[string]int64 // by node id: the session that sent a heartbeat since the last Flush
 }
 
-// NewLiveness returns a Liveness without heartbeats. slots is the number of slots per node; 0 derives it from the
-// node's CPUs.
+// NewLiveness returns a Liveness without heartbeats. Each node gets the given number of slots; 0 derives the number
+// from the node's CPUs.
 func NewLiveness(pool *pgxpool.Pool, events *event.Log, slots int) *Liveness {
 	return &Liveness{pool: pool, events: events, slots: slots, beats: map[string]int64{}}
 }
@@ -119,7 +119,7 @@ func (l *Liveness) Expire(ctx context.Context, lease time.Duration) error {
 // expireBatch is the maximum number of nodes that one call removes.
 const expireBatch = 500
 
-// ExpireJoining removes the nodes that joined longer ago than patience and have never connected.
+// ExpireJoining removes the nodes that have not connected within the given time after they joined.
 func (l *Liveness) ExpireJoining(ctx context.Context, patience time.Duration) error {
 	return pg.InTx(ctx, l.pool, func(ctx context.Context, tx pgx.Tx) error {
 		now, err := pg.Now(ctx, tx)
@@ -147,13 +147,10 @@ func (l *Liveness) RemovedNodes(ctx context.Context) ([]string, error) {
 	return l.store.Removed(ctx, l.pool)
 }
 
-// NodesToFence returns the nodes that have work and have been lost for at least after. Their work must be given up.
-func (l *Liveness) NodesToFence(ctx context.Context, after time.Duration) ([]string, error) {
-	now, err := pg.Now(ctx, l.pool)
-	if err != nil {
-		return nil, err
-	}
-	return l.store.LostSince(ctx, l.pool, now.Add(-after))
+// NodesToFence returns the nodes that were lost by the time lostBefore and have work whose lease was last renewed
+// before the time renewedBefore, or never. That work must be given up.
+func (l *Liveness) NodesToFence(ctx context.Context, lostBefore, renewedBefore time.Time) ([]string, error) {
+	return l.store.LostSince(ctx, l.pool, lostBefore, renewedBefore)
 }
 
 func (l *Liveness) moved(ctx context.Context, tx pgx.Tx, nodeID, from, to string) error {

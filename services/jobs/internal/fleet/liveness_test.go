@@ -74,14 +74,14 @@ func TestLiveness_nodeLifecycle(t *testing.T) {
 	require.Equal(t, fleet.NodeReady, b.state(t, node))
 	require.NoError(t, b.liveness.Expire(later(31*time.Second), 30*time.Second))
 	require.Equal(t, fleet.NodeLost, b.state(t, node))
-	require.Equal(t, fleet.NodeJoining, b.state(t, b.nodes[1]), "a node that never connected cannot be lost")
+	require.Equal(t, fleet.NodeJoining, b.state(t, b.nodes[1]), "a node that never connected must not become lost")
 
 	b.liveness.Beat(fleet.Beat{NodeID: node, Session: 1})
 	require.NoError(t, b.liveness.Flush(t.Context()))
-	require.Equal(t, fleet.NodeReady, b.state(t, node), "one heartbeat brings it back")
+	require.Equal(t, fleet.NodeReady, b.state(t, node), "one heartbeat must make the node ready again")
 	var events int
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM event WHERE subject_id = $1`, node).Scan(&events))
-	require.Equal(t, 3, events, "ready, lost, ready")
+	require.Equal(t, 3, events, "the node must have the events ready, lost and ready")
 }
 
 func TestLiveness_Beat_ignoresOldSession(t *testing.T) {
@@ -117,7 +117,7 @@ func TestLiveness_Flush_storesHeartbeatsTogether(t *testing.T) {
 	require.Equal(t, 1, distinct)
 	require.NoError(t, b.liveness.Expire(pg.WithOffset(t.Context(), 80*time.Second), 30*time.Second))
 	require.Equal(t, fleet.NodeReady, b.state(t, b.nodes[39]))
-	require.NoError(t, b.liveness.Flush(ctx), "an empty batch is not an error")
+	require.NoError(t, b.liveness.Flush(ctx), "an empty batch must not be an error")
 }
 
 func TestLiveness_NodesToFence_onlyNodesWithWork(t *testing.T) {
@@ -130,13 +130,22 @@ func TestLiveness_NodesToFence_onlyNodesWithWork(t *testing.T) {
 		VALUES ('wrk_1', 'engine', 1, 1, 'running', now(), '', 'cpu', 0, 1, 'u', 'p', $1, now(), now())`, b.nodes[0])
 	require.NoError(t, err)
 	require.NoError(t, b.liveness.Expire(pg.WithOffset(t.Context(), time.Minute), 30*time.Second))
+	now := func(offset time.Duration) time.Time {
+		at, err := pg.Now(pg.WithOffset(t.Context(), offset), b.pool)
+		require.NoError(t, err)
+		return at
+	}
 	fenced := func(offset time.Duration) []string {
-		ids, err := b.liveness.NodesToFence(pg.WithOffset(t.Context(), offset), 90*time.Second)
+		ids, err := b.liveness.NodesToFence(t.Context(), now(offset-90*time.Second), now(offset-2*time.Minute))
 		require.NoError(t, err)
 		return ids
 	}
 	require.Empty(t, fenced(2*time.Minute))
 	require.Equal(t, []string{b.nodes[0]}, fenced(4*time.Minute))
+	_, err = b.pool.Exec(t.Context(), `UPDATE work SET renewed_at = $1`, now(3*time.Minute))
+	require.NoError(t, err)
+	require.Empty(t, fenced(4*time.Minute), "a node must not be fenced if the lease of its only work was renewed")
+	require.Equal(t, []string{b.nodes[0]}, fenced(6*time.Minute))
 }
 
 func TestSlots(t *testing.T) {

@@ -35,8 +35,6 @@ func TestNodeAndFleetStates(t *testing.T) {
 	}{
 		{fleet.NodeReady, fleet.Active, true, true},
 		{fleet.NodeJoining, fleet.Active, false, true},
-		{fleet.NodeDraining, fleet.Active, false, true},
-		{fleet.NodeUnhealthy, fleet.Active, false, true},
 		{fleet.NodeLost, fleet.Active, false, true}, // a lost node may come back
 		{fleet.NodeReady, fleet.Draining, false, true},
 		{fleet.NodeReady, "disabled", false, false},
@@ -52,10 +50,10 @@ func TestNodeAndFleetStates(t *testing.T) {
 		require.Equal(t, c.promise, len(nodes) == 1, name)
 		_, known, err = store.InPool(t.Context(), b.pool, "cp", time.Time{})
 		require.NoError(t, err)
-		require.False(t, known, "a prefix of a pool name does not match")
+		require.False(t, known, "a prefix of a pool name must not match")
 		shown, err := store.Nodes(t.Context(), b.pool, request.Page{Limit: 10})
 		require.NoError(t, err)
-		require.Len(t, shown, 1, "a node is listed in every state")
+		require.Len(t, shown, 1, "a node must be listed in every state")
 		require.Equal(t, c.node, shown[0].State)
 	}
 }
@@ -66,8 +64,6 @@ func TestNodeStateAfterSilenceAndHeartbeat(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ state, silent, beat, opened string }{
 		{fleet.NodeReady, fleet.NodeLost, fleet.NodeReady, fleet.NodeReady},
-		{fleet.NodeDraining, fleet.NodeLost, fleet.NodeDraining, fleet.NodeDraining},
-		{fleet.NodeUnhealthy, fleet.NodeLost, fleet.NodeUnhealthy, fleet.NodeUnhealthy},
 		{fleet.NodeLost, fleet.NodeLost, fleet.NodeReady, fleet.NodeReady},
 		{fleet.NodeJoining, fleet.NodeJoining, fleet.NodeJoining, fleet.NodeReady},
 	} {
@@ -109,18 +105,18 @@ func TestFreeCapacityExcludesUnreleasedWork(t *testing.T) {
 	add("wrk_1", b.nodes[0], 3, 0, false)
 	add("wrk_2", b.nodes[0], 4, 0, true)
 	add("wrk_3", b.nodes[0], 0, 2, false)
-	add("wrk_4", b.nodes[1], 9, 99, false) // the inventory shrank below what runs
+	add("wrk_4", b.nodes[1], 9, 99, false) // the node now reports fewer resources than its work takes
 	nodes, err := store.Nodes(t.Context(), b.pool, request.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Equal(t, [2]int{1, 30}, [2]int{nodes[0].GPUsFree, nodes[0].SlotsFree})
-	require.Equal(t, [2]int{0, 0}, [2]int{nodes[1].GPUsFree, nodes[1].SlotsFree}, "never negative")
+	require.Equal(t, [2]int{0, 0}, [2]int{nodes[1].GPUsFree, nodes[1].SlotsFree}, "free capacity must never be negative")
 	fleets, err := store.List(t.Context(), b.pool, request.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Equal(t, [3]int{2, 8, 0}, [3]int{fleets[0].Nodes, fleets[0].GPUs, fleets[0].GPUsFree})
 	b.put(t, b.nodes[1], fleet.NodeLost, fleet.Active)
 	fleets, err = store.List(t.Context(), b.pool, request.Page{Limit: 10})
 	require.NoError(t, err)
-	require.Equal(t, [3]int{2, 4, 1}, [3]int{fleets[0].Nodes, fleets[0].GPUs, fleets[0].GPUsFree}, "a lost node has no free GPUs")
+	require.Equal(t, [3]int{2, 4, 1}, [3]int{fleets[0].Nodes, fleets[0].GPUs, fleets[0].GPUsFree}, "a lost node must have no free GPUs")
 }
 
 func TestStore_Nodes_pagingOrder(t *testing.T) {
@@ -137,7 +133,7 @@ func TestStore_Nodes_pagingOrder(t *testing.T) {
 			if i == 2 {
 				break // the extra row that signals a next page
 			}
-			require.Less(t, last, n.Name+n.ID, "by name, then by id")
+			require.Less(t, last, n.Name+n.ID, "nodes must be sorted by name, then by id")
 			last = n.Name + n.ID
 			seen[n.ID]++
 		}

@@ -19,8 +19,8 @@ type Server struct {
 	jobsv1.UnimplementedFleetServiceServer
 	Registrar *Registrar
 	Once      *idempotency.Once
-	// PublicURL is the server in the join command. AgentAddress is sent to joining nodes; if it is empty, other hosts
-	// cannot join.
+	// PublicURL returns the server address that the join command contains. AgentAddress is sent to joining nodes; if it
+	// is empty, other hosts cannot join.
 	PublicURL    func() string
 	AgentAddress func() string
 	Heartbeat    time.Duration

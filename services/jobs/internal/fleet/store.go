@@ -11,6 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 )
 
 // Store reads fleets and nodes; with a transaction it also writes them.
@@ -20,7 +21,7 @@ const fleetSelect = `SELECT f.id, f.name, f.kind, f.state, f.pools, f.created_at
 		(SELECT count(*) FROM node n WHERE n.fleet_id = f.id),
 		(SELECT coalesce(sum(n.gpus), 0) FROM node n WHERE n.fleet_id = f.id AND n.state NOT IN ('lost', 'unhealthy')),
 		(SELECT coalesce(sum(w.gpus), 0) FROM work w JOIN node n ON n.id = w.node_id
-			WHERE n.fleet_id = f.id AND n.state NOT IN ('lost', 'unhealthy') AND w.released_at IS NULL),
+			WHERE n.fleet_id = f.id AND n.state NOT IN ('lost', 'unhealthy') AND ` + db.TakesRoom + `),
 		(SELECT coalesce(sum(n.gpus), 0) FROM node n WHERE n.fleet_id = f.id AND n.state IN ('lost', 'unhealthy')),
 		(SELECT max(n.last_seen_at) FROM node n WHERE n.fleet_id = f.id)
 	FROM fleet f`
@@ -127,6 +128,15 @@ func (s Store) Delete(ctx context.Context, tx pgx.Tx, id string) (nodes []string
 	return nodes, nil
 }
 
+// RemoveUnservedPools removes the settings of the pools that no fleet serves any more.
+func (s Store) RemoveUnservedPools(ctx context.Context, tx pgx.Tx) error {
+	_, err := tx.Exec(ctx, `DELETE FROM pool WHERE NOT EXISTS (SELECT FROM fleet f WHERE pool.name = ANY(f.pools))`)
+	if err != nil {
+		return fmt.Errorf("remove the settings of unserved pools: %w", err)
+	}
+	return nil
+}
+
 // ByName returns the id of a fleet, or "" if there is no fleet of that name.
 func (s Store) ByName(ctx context.Context, q pg.Querier, name string) (string, error) {
 	var id string
@@ -169,7 +179,7 @@ func (s Store) Tokens(ctx context.Context, q pg.Querier, fleetID string, p reque
 	return tokens, nil
 }
 
-// RevokeToken revokes a join token of a fleet. first reports whether the token was not revoked before.
+// RevokeToken revokes a join token of a fleet. The result first is false if the token was already revoked.
 func (s Store) RevokeToken(ctx context.Context, tx pgx.Tx, fleetID, id string, now time.Time) (first bool, err error) {
 	err = tx.QueryRow(ctx, `WITH old AS (SELECT id, revoked_at FROM join_token WHERE id = $1 AND fleet_id = $2 FOR UPDATE)
 		UPDATE join_token SET revoked_at = coalesce(old.revoked_at, $3) FROM old WHERE join_token.id = old.id

@@ -44,14 +44,14 @@ func (s Store) Beats(ctx context.Context, tx pgx.Tx, beats []Beat, now time.Time
 	return back, nil
 }
 
-// MarkLost marks the nodes that were last seen before seenBefore as lost, and returns their ids.
+// MarkLost marks the nodes that have sent nothing since the given time as lost, and returns their ids.
 func (s Store) MarkLost(ctx context.Context, tx pgx.Tx, seenBefore, now time.Time) ([]string, error) {
 	rows, err := tx.Query(ctx, `UPDATE node SET state = 'lost', lost_at = $2
 		WHERE state IN ('ready', 'draining', 'unhealthy') AND last_seen_at < $1 RETURNING id`, seenBefore, now)
 	return collectIDs(rows, err)
 }
 
-// ExpireJoining removes up to limit of the nodes that joined before joinedBefore and have never connected.
+// ExpireJoining removes nodes that joined before the given time and have never connected, at most limit of them.
 func (s Store) ExpireJoining(ctx context.Context, tx pgx.Tx, joinedBefore time.Time, limit int) ([]string, error) {
 	rows, err := tx.Query(ctx, `DELETE FROM node WHERE id IN (SELECT id FROM node WHERE state = 'joining' AND joined_at < $1
 		ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING id`, joinedBefore, limit)
@@ -65,10 +65,12 @@ func (s Store) Removed(ctx context.Context, q pg.Querier) ([]string, error) {
 	return collectIDs(rows, err)
 }
 
-// LostSince returns the ids of the nodes that became lost at the given time or earlier and still have work.
-func (s Store) LostSince(ctx context.Context, q pg.Querier, before time.Time) ([]string, error) {
+// LostSince returns the ids of the nodes that became lost at the given time or earlier and still have work whose lease
+// was last renewed before the time renewedBefore, or never.
+func (s Store) LostSince(ctx context.Context, q pg.Querier, before, renewedBefore time.Time) ([]string, error) {
 	rows, err := q.Query(ctx, `SELECT n.id FROM node n WHERE n.state = 'lost' AND n.lost_at <= $1
-		AND EXISTS (SELECT FROM work w WHERE w.node_id = n.id AND w.released_at IS NULL) ORDER BY n.id`, before)
+		AND EXISTS (SELECT FROM work w WHERE w.node_id = n.id AND w.released_at IS NULL
+			AND (w.renewed_at IS NULL OR w.renewed_at < $2)) ORDER BY n.id`, before, renewedBefore)
 	return collectIDs(rows, err)
 }
 

@@ -14,14 +14,22 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 )
 
-const nodeSelect = `SELECT n.id, n.fleet_id, n.name, n.state, f.pools, n.cpus, n.memory_bytes, n.gpus, n.limits,
+// PermittedPools is the SQL expression for the pools of the node n in the fleet f whose work the node may get. A node that
+// isolates the work that it runs may get work of all its pools. A node that does not isolate work, but is
+// configured to run work anyway, may get work of pools that require no isolation.
+const PermittedPools = `CASE WHEN n.boundary->>'kind' IN ('own_user', 'user_namespace') THEN f.pools
+		WHEN n.boundary->>'kind' = 'none' AND n.boundary->>'required' = 'false'
+		THEN ARRAY(SELECT p.name FROM pool p WHERE p.name = ANY(f.pools) AND p.isolation = 'none' ORDER BY p.name)
+		ELSE '{}' END`
+
+const nodeSelect = `SELECT n.id, n.fleet_id, n.name, n.state, f.pools, ` + PermittedPools + ` AS permitted, n.boundary, n.cpus, n.memory_bytes, n.gpus, n.limits,
 		n.version, n.slots, n.drivers, n.joined_at, n.last_seen_at, coalesce(u.gpus, 0) AS used_gpus, coalesce(u.slots, 0) AS used_slots,
 		coalesce(u.cpus, 0) AS used_cpus, coalesce(u.memory, 0)::bigint AS used_memory, coalesce(u.works, 0) AS works,
 		n.hold, n.hold_reason, n.drain_mode, n.drain_deadline
 	FROM node n JOIN fleet f ON f.id = n.fleet_id
-		LEFT JOIN LATERAL (SELECT sum(w.gpus) AS gpus, sum(w.slots) AS slots, sum(w.cpus) AS cpus,
-			sum(w.memory_bytes) AS memory, count(*) AS works FROM work w
-			WHERE w.node_id = n.id AND w.released_at IS NULL) u ON true`
+		LEFT JOIN LATERAL (SELECT sum(h.gpus) AS gpus, sum(h.slots) AS slots, sum(h.cpus) AS cpus, sum(h.memory_bytes) AS memory,
+			(SELECT count(*) FROM work w WHERE w.node_id = n.id AND w.released_at IS NULL) AS works
+			FROM (SELECT w.* FROM work w WHERE w.node_id = n.id AND ` + db.TakesRoom + `) h) u ON true`
 
 // nodeRow is a row of nodeSelect.
 type nodeRow struct {
@@ -66,14 +74,14 @@ func (s Store) Ready(ctx context.Context, q pg.Querier) ([]*Node, error) {
 	return collectNodes(rows, err)
 }
 
-// Draining returns up to limit of the nodes that are being drained.
+// Draining returns the nodes that are being drained, at most limit of them.
 func (s Store) Draining(ctx context.Context, q pg.Querier, limit int) ([]*Node, error) {
 	rows, err := q.Query(ctx, nodeSelect+` WHERE n.hold = 'draining' ORDER BY n.id LIMIT $1`, limit)
 	return collectNodes(rows, err)
 }
 
-// InPool returns the nodes of a pool in any state, except those that were lost before lostBefore. known reports whether a
-// fleet that is not disabled serves the pool.
+// InPool returns the nodes of a pool in any state, except those that were lost before the given time. The result known
+// is true if a fleet that is not disabled serves the pool.
 func (s Store) InPool(ctx context.Context, q pg.Querier, pool string, lostBefore time.Time) (nodes []*Node, known bool, err error) {
 	err = q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM fleet WHERE $1 = ANY(pools) AND state <> 'disabled')`, pool).Scan(&known)
 	if err != nil {
@@ -85,10 +93,44 @@ func (s Store) InPool(ctx context.Context, q pg.Querier, pool string, lostBefore
 	return nodes, known, err
 }
 
-// LockReady locks nodes in the order of their ids and returns those that may still get work.
+// DefaultMemoryGB returns the memory that works of the pool get if they request none, or 0.
+func (s Store) DefaultMemoryGB(ctx context.Context, q pg.Querier, pool string) (gb int, err error) {
+	err = q.QueryRow(ctx, `SELECT coalesce((SELECT default_memory_gb FROM pool WHERE name = $1), 0)`, pool).Scan(&gb)
+	if err != nil {
+		return 0, fmt.Errorf("read the default memory of a pool: %w", err)
+	}
+	return gb, nil
+}
+
+// StopsOnSilence reports whether attempts of the pool end themselves when they cannot renew their lease.
+func (s Store) StopsOnSilence(ctx context.Context, q pg.Querier, pool string) (stops bool, err error) {
+	err = q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pool WHERE name = $1 AND on_silence = 'stop')`, pool).Scan(&stops)
+	if err != nil {
+		return false, fmt.Errorf("read the on_silence setting of a pool: %w", err)
+	}
+	return stops, nil
+}
+
+// ClosesNetwork reports whether the node can run work without network access, by the newest report of its agent.
+func (s Store) ClosesNetwork(ctx context.Context, q pg.Querier, id string) (closes bool, err error) {
+	err = q.QueryRow(ctx, `SELECT coalesce((SELECT (boundary->>'closes_network')::boolean FROM node WHERE id = $1), false)`, id).Scan(&closes)
+	if err != nil {
+		return false, fmt.Errorf("read whether a node can run work without network access: %w", err)
+	}
+	return closes, nil
+}
+
+// LockReady locks nodes in the order of their ids and returns those that may still get work. It also locks the settings
+// of the nodes' pools that require no isolation. If an admin changes such a pool to required isolation at the same
+// time, that change either waits or is visible in the result.
 func (s Store) LockReady(ctx context.Context, tx pgx.Tx, ids []string) ([]*Node, error) {
 	if _, err := tx.Exec(ctx, `SELECT id FROM node WHERE id = ANY($1) ORDER BY id FOR UPDATE`, ids); err != nil {
 		return nil, fmt.Errorf("lock nodes: %w", err)
+	}
+	_, err := tx.Exec(ctx, `SELECT name FROM pool WHERE isolation = 'none' AND name IN (
+		SELECT unnest(f.pools) FROM node n JOIN fleet f ON f.id = n.fleet_id WHERE n.id = ANY($1)) ORDER BY name FOR SHARE`, ids)
+	if err != nil {
+		return nil, fmt.Errorf("lock the pools of nodes: %w", err)
 	}
 	rows, err := tx.Query(ctx, nodeSelect+` WHERE n.id = ANY($1) AND`+placeable+` ORDER BY n.id`, ids)
 	return collectNodes(rows, err)
@@ -119,16 +161,16 @@ func (s Store) InsertNode(ctx context.Context, tx pgx.Tx, n *Node) error {
 	return nil
 }
 
-// Open begins a new session of a node, so its older streams can no longer write. before is the node's previous state.
+// Open begins a new session of a node, so its older streams can no longer write. It also returns the previous state.
 func (s Store) Open(ctx context.Context, tx pgx.Tx, h Hello, slots int, now time.Time) (session int64, before string, err error) {
 	err = tx.QueryRow(ctx, `WITH old AS (SELECT id, state FROM node WHERE id = @id FOR UPDATE)
 		UPDATE node SET session = session + 1, incarnation = @incarnation, cpus = @cpus, memory_bytes = @memory_bytes,
-			gpus = @gpus, limits = @limits, version = @version, drivers = @drivers, slots = @slots, last_seen_at = @now,
+			gpus = @gpus, limits = @limits, version = @version, drivers = @drivers, boundary = @boundary, slots = @slots, last_seen_at = @now,
 			lost_at = NULL, state = CASE WHEN node.state IN ('joining', 'lost') THEN 'ready' ELSE node.state END
 		FROM old WHERE node.id = old.id RETURNING session, old.state`, pgx.StrictNamedArgs{
 		"id": h.NodeID, "incarnation": h.Incarnation, "cpus": h.Inventory.CPUs, "memory_bytes": h.Inventory.MemoryBytes,
 		"gpus": h.Inventory.GPUs, "limits": h.Inventory.Limits, "version": h.Inventory.Version, "drivers": h.Drivers,
-		"slots": slots, "now": now,
+		"boundary": h.Boundary, "slots": slots, "now": now,
 	}).Scan(&session, &before)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, "", errRemoved(h.NodeID)

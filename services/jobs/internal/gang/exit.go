@@ -2,7 +2,7 @@ package gang
 
 // Exit describes how the processes of an attempt ended, as reported by the executor.
 type Exit struct {
-	Code    int // -1 if a signal ended the process or none was started
+	Code    int // -1 if a signal ended the process or no process was started
 	Signal  int
 	Reason  string
 	Message string
@@ -20,8 +20,8 @@ const (
 
 func worse(a, b Exit) bool { return badness(a) > badness(b) }
 
-// badness orders exits: the higher, the better the exit explains why the gang ended. A success has the lowest value.
-// The next one is for a node that was stopped, usually because another node failed.
+// badness orders exits by how well they explain why the gang ended: a higher value explains it better. A success has
+// the lowest value. A node that was stopped, usually because another node failed, has the second lowest.
 func badness(e Exit) int {
 	switch {
 	case e.Reason == ExitStopped:

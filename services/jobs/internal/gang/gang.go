@@ -20,6 +20,7 @@ type Gang struct {
 	Phase string // of the slowest node
 	Begun bool   // at least one node is preparing or in a later phase
 	Runs  bool   // the process of every node was started
+	Ended bool   // no node has a process left; nodes may still be delivering output
 	Exit  *Exit  // the exit that best explains why the gang ended; nil until every node has ended
 	Broke bool   // a node failed while others still run; those must be stopped
 }
@@ -29,12 +30,13 @@ func Combine(nodes []Observed) Gang {
 	if len(nodes) == 0 {
 		return Gang{}
 	}
-	g := Gang{Phase: nodes[0].Phase, Runs: true}
+	g := Gang{Phase: nodes[0].Phase, Runs: true, Ended: true}
 	ended := 0
 	for _, n := range nodes {
 		if PhaseRank(n.Phase) < PhaseRank(g.Phase) {
 			g.Phase = n.Phase
 		}
+		g.Ended = g.Ended && PhaseRank(n.Phase) >= PhaseRank(PhaseCollecting)
 		g.Begun = g.Begun || PhaseRank(n.Phase) >= PhaseRank(PhasePreparing)
 		g.Runs = g.Runs && n.RunningAt != nil
 		if n.Exit == nil {

@@ -14,6 +14,7 @@ func TestCombine(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	running := gang.Observed{Phase: gang.PhaseRunning, PreparingAt: &now, RunningAt: &now}
+	collecting := gang.Observed{Phase: gang.PhaseCollecting, PreparingAt: &now, RunningAt: &now}
 	exited := func(e gang.Exit) gang.Observed {
 		return gang.Observed{Phase: gang.PhaseExited, PreparingAt: &now, RunningAt: &now, Exit: &e}
 	}
@@ -28,13 +29,17 @@ func TestCombine(t *testing.T) {
 		"all running":       {[]gang.Observed{running, running}, gang.Gang{Phase: gang.PhaseRunning, Begun: true, Runs: true}},
 		"one exited with 0": {[]gang.Observed{exited(gang.Exit{}), running}, gang.Gang{Phase: gang.PhaseRunning, Begun: true, Runs: true}},
 		"one failed":        {[]gang.Observed{running, exited(gang.Exit{Code: 1})}, gang.Gang{Phase: gang.PhaseRunning, Begun: true, Runs: true, Broke: true}},
+		"one collecting":    {[]gang.Observed{collecting, running}, gang.Gang{Phase: gang.PhaseRunning, Begun: true, Runs: true}},
+		"all collecting": {
+			[]gang.Observed{collecting, exited(gang.Exit{})}, gang.Gang{Phase: gang.PhaseCollecting, Begun: true, Runs: true, Ended: true},
+		},
 		"failure outranks stopped": {
 			[]gang.Observed{exited(gang.Exit{Code: -1, Reason: "stopped"}), exited(gang.Exit{Code: 7}), exited(gang.Exit{})},
-			gang.Gang{Phase: gang.PhaseExited, Begun: true, Runs: true, Exit: &gang.Exit{Code: 7}},
+			gang.Gang{Phase: gang.PhaseExited, Begun: true, Runs: true, Ended: true, Exit: &gang.Exit{Code: 7}},
 		},
 		"reason outranks exit code": {
 			[]gang.Observed{exited(gang.Exit{Code: 7}), exited(gang.Exit{Code: -1, Reason: "oom_host"})},
-			gang.Gang{Phase: gang.PhaseExited, Begun: true, Runs: true, Exit: &gang.Exit{Code: -1, Reason: "oom_host"}},
+			gang.Gang{Phase: gang.PhaseExited, Begun: true, Runs: true, Ended: true, Exit: &gang.Exit{Code: -1, Reason: "oom_host"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

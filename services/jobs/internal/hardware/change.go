@@ -53,8 +53,8 @@ type ImpactError struct {
 func (e *ImpactError) Error() string { return DescribeImpact(e.Effects) }
 
 // settleWithin is how long Replace waits until a stored change is settled. An instance that does not respond delays the
-// change no longer than its lease, so a longer wait would not help. answerBefore is how long before the caller's
-// deadline Replace returns.
+// change no longer than its lease, so a longer wait would not help. Replace returns at the time answerBefore before the
+// caller's deadline.
 const (
 	settleWithin = Lease + 2*time.Second
 	answerBefore = time.Second

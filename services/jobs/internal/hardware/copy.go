@@ -51,7 +51,7 @@ func (c *Copy) Current(ctx context.Context) (*Version, error) {
 }
 
 // Renew loads the newest configuration and takes a lease. It replaces the copy before it writes the row of the lease,
-// so an instance whose row has a version serves no older version.
+// so an instance never serves a version older than the one in its row.
 func (c *Copy) Renew(ctx context.Context) error {
 	start := c.Mono()
 	err := pg.InTx(ctx, c.Pool, func(ctx context.Context, tx pgx.Tx) error {

@@ -2,8 +2,8 @@
 // request by name. The configuration is always replaced as a whole.
 //
 // It promises:
-//   - A change that would refuse a job that was admitted and has not ended is stored only if the caller confirms
-//     exactly the jobs that it affects.
+//   - If the new configuration would refuse a job that was admitted earlier and has not ended, it is stored only if the
+//     caller confirms exactly the affected jobs.
 //   - Once a change has been acknowledged, no instance serves an older configuration, and the audit log has
 //     exactly one row for it.
 //   - A crash at any point delays a change but breaks neither promise.

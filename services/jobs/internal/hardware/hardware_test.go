@@ -55,7 +55,7 @@ func TestImpactOnLiveJobs(t *testing.T) {
 		}
 		require.Equal(t, c.want, hardware.DescribeImpact(effects), name)
 		for _, e := range effects {
-			require.IsIncreasing(t, append([]string{""}, e.Waiting...), "sorted, each job once")
+			require.IsIncreasing(t, append([]string{""}, e.Waiting...), "the jobs must be sorted, each listed once")
 		}
 	}
 }

@@ -27,8 +27,8 @@ type Effect struct {
 	Placed  []string `json:"placed"`
 }
 
-// Impact returns the effects of a change on jobs that have not ended: requests for profiles that before admits and
-// after refuses. The effects are sorted by profile.
+// Impact returns the effects of a change on jobs that have not ended: requests for profiles that the old configuration
+// admits and the new one refuses. The effects are sorted by profile.
 func Impact(before, after *Config, uses []Use) []Effect {
 	found := map[[2]string]*Effect{}
 	var effects []*Effect
@@ -63,7 +63,8 @@ func Impact(before, after *Config, uses []Use) []Effect {
 	return out
 }
 
-// lost returns why after refuses a request that before admits, or "" if nothing changes for the request.
+// lost returns why the new configuration refuses a request that the old one admits, or "" if nothing changes for the
+// request.
 func lost(before, after *Config, pool job.Pool, u Use) string {
 	ask := ProfileRequest{Pool: pool, TeamID: u.TeamID, RunningS: u.RunningS}
 	if was, ok := before.Profile(pool.Profile); pool.Profile == "" || !ok || was.Refusal(ask) != "" {

@@ -32,7 +32,7 @@ func (SettleArgs) Kind() string { return "settle_hardware" }
 const (
 	// settleTries is the maximum number of tries. It is high, because a change is never settled if its job gives up.
 	settleTries = 20_000
-	// lookEvery is how often await checks again without a wake-up.
+	// lookEvery is the interval at which await polls, in case a wake-up was lost.
 	lookEvery = 250 * time.Millisecond
 )
 
@@ -85,8 +85,8 @@ func (s *Settler) settle(ctx context.Context, tx pgx.Tx, number int64) error {
 // NextRetry retries after one second: an unreachable instance delays a change by at most its lease.
 func (s *Settler) NextRetry(*river.Job[SettleArgs]) time.Time { return s.Clock.Now().Add(time.Second) }
 
-// await calls ok on every notification, and at least every lookEvery. It returns when ok returns true or an error, or
-// when ctx ends.
+// await calls the function ok on every notification, and at least once per lookEvery. It returns when ok returns true
+// or an error, or when ctx ends.
 func await(ctx context.Context, hub *pg.NotifyHub, clk clock.Clock, ok func(ctx context.Context) (bool, error)) error {
 	moved := hub.Wait(db.HardwareTakenTopic)
 	defer moved.Close()

@@ -73,8 +73,8 @@ func (b *harness) instance() *instance {
 	return i
 }
 
-// run starts the loops of an instance and waits until it has a lease. If works is true, it also starts the River
-// worker.
+// run starts the loops of an instance and waits until it has a lease. If the parameter works is true, it also
+// starts the River worker.
 func (b *harness) run(i *instance, works bool) *instance {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(b.t.Context()))
@@ -149,7 +149,7 @@ func TestReplaceWaitsForLeaseOfHungInstance(t *testing.T) {
 	require.NoError(t, hangs.Renew(t.Context()))
 	require.Zero(t, b.reads(hangs))
 	b.replace(one, 1)
-	require.EqualValues(t, 1, b.reads(hangs), "its lease has ended")
+	require.EqualValues(t, 1, b.reads(hangs), "the lease of the hung instance has ended, so it must read the new version")
 	require.Equal(t, 1, b.count(`audit WHERE action = 'hardware.replace'`))
 }
 
@@ -166,12 +166,12 @@ func TestReplaceReportsUnsettled(t *testing.T) {
 	_, err = one.Replace(ctx, hardware.Request{Config: with(1)})
 	require.True(t, fault.HasCode(err, "unsettled"), "%v", err)
 	require.True(t, fault.Is(err, fault.Dependency), "%v", err)
-	require.Equal(t, 1, b.count(`hardware_head WHERE version = 1`), "the version is stored")
-	require.Zero(t, b.count(`audit WHERE action = 'hardware.replace'`), "the audit row comes after every instance")
+	require.Equal(t, 1, b.count(`hardware_head WHERE version = 1`), "the version must be stored")
+	require.Zero(t, b.count(`audit WHERE action = 'hardware.replace'`), "the audit row must not exist before every instance has the version")
 	_, err = b.pool.Exec(t.Context(), `UPDATE hardware_replica SET version = 1 WHERE id = 'rep_far'`)
 	require.NoError(t, err)
 	v, err := one.Replace(t.Context(), hardware.Request{Config: with(1)})
-	require.NoError(t, err, "an unchanged configuration waits for the change that stored it")
+	require.NoError(t, err, "storing the same configuration again must wait until the first change is settled")
 	require.EqualValues(t, 1, v.Number)
 	require.Equal(t, 1, b.count(`audit WHERE action = 'hardware.replace'`))
 }
@@ -191,15 +191,15 @@ func TestReplaceCrashRecovery(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	_, err := first.Replace(ctx, hardware.Request{Config: with(1)})
-	require.True(t, fault.HasCode(err, "unsettled"), "after the store: %v", err)
+	require.True(t, fault.HasCode(err, "unsettled"), "the stored change must be unsettled: %v", err)
 	require.EqualValues(t, 1, b.reads(first))
 	require.Zero(t, b.count(`audit WHERE action = 'hardware.replace'`))
 
 	dead := b.instance()
 	dead.Changes.Queue = failing{}
 	_, err = dead.Replace(t.Context(), hardware.Request{Config: with(2)})
-	require.ErrorContains(t, err, "the process died", "before the commit")
-	require.EqualValues(t, 1, b.reads(dead), "the failed change left nothing behind")
+	require.ErrorContains(t, err, "the process died", "the process must die before the commit")
+	require.EqualValues(t, 1, b.reads(dead), "the failed change must leave nothing behind")
 
 	b.run(b.instance(), true)
 	b.eventually("the change is finished", func() bool { return b.count(`audit WHERE action = 'hardware.replace'`) == 1 })
@@ -225,7 +225,7 @@ func TestReplaceIgnoresStoppedInstance(t *testing.T) {
 	two.stop()
 	require.Zero(t, b.count(`hardware_replica WHERE id = $1`, two.Replica))
 	b.replace(one, 1)
-	require.EqualValues(t, 1, b.reads(two), "without a lease it reads the rows")
+	require.EqualValues(t, 1, b.reads(two), "an instance without a lease must read the stored rows")
 }
 
 // Concurrent changes are serialized. Each has its own number and an audit row with the document it replaced.

@@ -35,7 +35,7 @@ func (s Store) Lock(ctx context.Context, tx pgx.Tx) (*Version, error) {
 	return s.held(ctx, tx, "UPDATE")
 }
 
-// Share is like Lock, but several transactions can have its lock at once. It is for transactions that only read the
+// Share is like Lock, but several transactions can hold its lock at once. It is for transactions that only read the
 // configuration.
 func (s Store) Share(ctx context.Context, tx pgx.Tx) (*Version, error) {
 	return s.held(ctx, tx, "SHARE")
@@ -93,8 +93,8 @@ func (s Store) Uses(ctx context.Context, q pg.Querier) ([]Use, error) {
 	return uses, nil
 }
 
-// Settle marks a configuration as settled. It returns who stored it, its document and the previous document. first is
-// false if it was already settled.
+// Settle marks a configuration as settled. It returns the actor who stored the configuration, its document and the
+// previous document. The result first is false if the configuration was already settled.
 func (s Store) Settle(ctx context.Context, tx pgx.Tx, number int64) (by audit.Actor, after, before json.RawMessage, first bool, err error) {
 	var actor []byte
 	err = tx.QueryRow(ctx, `UPDATE hardware_config SET settled_at = clock_timestamp() WHERE version = $1 AND settled_at IS NULL
@@ -111,7 +111,7 @@ func (s Store) Settle(ctx context.Context, tx pgx.Tx, number int64) (by audit.Ac
 	return by, after, before, true, nil
 }
 
-// Settled reports whether every instance has a configuration and its audit row is written.
+// Settled reports whether every instance has the configuration with this number and its audit row is written.
 func (s Store) Settled(ctx context.Context, q pg.Querier, number int64) (done bool, err error) {
 	err = q.QueryRow(ctx, `SELECT settled_at IS NOT NULL FROM hardware_config WHERE version = $1`, number).Scan(&done)
 	if err != nil {
@@ -121,7 +121,8 @@ func (s Store) Settled(ctx context.Context, q pg.Querier, number int64) (done bo
 }
 
 // Renew lets an instance serve its copy of a version until the lease ends. The transaction holds the shared lock of the
-// version, so a change either sees this lease and waits for it, or is already the version that the instance has.
+// version, so a change either sees this lease and waits for it, or has already stored the version that the instance
+// has.
 func (s Store) Renew(ctx context.Context, tx pgx.Tx, replica string, number int64, lease time.Duration) error {
 	_, err := tx.Exec(ctx, `INSERT INTO hardware_replica (id, version, until) VALUES ($1, $2, clock_timestamp() + $3)
 		ON CONFLICT (id) DO UPDATE SET version = excluded.version, until = excluded.until`, replica, number, lease)
@@ -143,7 +144,7 @@ func (s Store) Leave(ctx context.Context, q pg.Querier, replica string) error {
 // hour ago or earlier.
 func (s Store) Behind(ctx context.Context, q pg.Querier, number int64) (n int, err error) {
 	if _, err := q.Exec(ctx, `DELETE FROM hardware_replica WHERE until < clock_timestamp() - interval '1 hour'`); err != nil {
-		return 0, fmt.Errorf("delete old instances: %w", err)
+		return 0, fmt.Errorf("delete the expired leases of instances: %w", err)
 	}
 	err = q.QueryRow(ctx, `SELECT count(*) FROM hardware_replica WHERE version < $1 AND until > clock_timestamp()`, number).Scan(&n)
 	if err != nil {

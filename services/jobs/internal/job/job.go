@@ -13,6 +13,8 @@ package job
 import (
 	"slices"
 	"time"
+
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 )
 
 // State is the state of a job or an attempt.
@@ -79,8 +81,10 @@ const (
 	WaitAccountQuota = "account_quota"
 	WaitTeamQuota    = "team_quota"
 	WaitPoolCapacity = "pool_capacity"
-	WaitPriority     = "priority"
-	WaitBackoff      = "backoff"
+	// WaitIsolation: nodes of a suitable size are ready, but they do not isolate work as the pool requires.
+	WaitIsolation = "isolation"
+	WaitPriority  = "priority"
+	WaitBackoff   = "backoff"
 )
 
 // Pool is one part of a job's gang: nodes with the same role from one pool.
@@ -115,7 +119,7 @@ func SlotsOf(gpus int) int {
 	return 1
 }
 
-// Holds reports whether r has at least as much of each resource as need.
+// Holds reports whether the room has at least the needed amount of each resource.
 func (r Room) Holds(need Room) bool {
 	return r.GPUs >= need.GPUs && r.Slots >= need.Slots && r.CPUs >= need.CPUs && r.Memory >= need.Memory
 }
@@ -128,7 +132,7 @@ type Queue struct {
 	Since    time.Time `json:"since"`
 }
 
-// Signal is the last signal sent to the training: save for a pause, or stop.
+// Signal is the last signal sent to the training: to save a checkpoint before a pause, or to stop.
 type Signal struct {
 	ID       string     `json:"id"`
 	Deadline *time.Time `json:"deadline"`
@@ -194,15 +198,19 @@ type Job struct {
 	BackoffS   int    `db:"retry_backoff_s"` // seconds before the first retry; 0 means 1
 	RetryFrom  string `db:"retry_resume"`    // ResumeLatest or ResumeNone; empty means ResumeLatest
 	// Resumable means that the recipe saves its state and can resume from it.
-	Resumable           bool
-	CheckpointGraceS    int
-	CheckpointNeeded    bool // a pause requires a checkpoint
+	Resumable        bool
+	CheckpointGraceS int
+	CheckpointNeeded bool // a pause requires a checkpoint
+	// Protected means that the run reads protected data, so that messages of its processes are withheld.
+	Protected           bool
 	RunningS, StartingS int
 	QueueS              int `db:"queued_s"`
 	// OwnCommand means that the job runs the user's own command, which need not report its lifecycle.
 	OwnCommand bool
-	CreatedAt  time.Time
-	Seq        int64 // sequence number of the newest event
+	// NoNetwork means that the job runs without network access, and only on nodes that can ensure that.
+	NoNetwork bool
+	CreatedAt time.Time
+	Seq       int64 // sequence number of the newest event
 	Status
 }
 
@@ -256,3 +264,8 @@ type Attempt struct {
 
 // Over reports whether the attempt has ended.
 func (a *Attempt) Over() bool { return a.EndedAt != nil }
+
+// Collecting reports whether the processes of the attempt have ended while its output is still being delivered.
+func (a *Attempt) Collecting() bool {
+	return !a.Over() && gang.PhaseRank(a.Phase) >= gang.PhaseRank(gang.PhaseCollecting)
+}

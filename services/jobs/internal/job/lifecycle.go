@@ -41,8 +41,8 @@ func (j *Job) Withdraw(now time.Time) {
 }
 
 // Observe applies the executor's state to the job and the attempt. It returns the type of the resulting event, or an
-// empty string if the change has no event. A user's own command, which may never report, is running once its process
-// runs; RunningAt, the start of billing, still needs a report.
+// empty string if the change has no event. A user's own command may never report, so the job counts as running once
+// the process runs. Billing starts at RunningAt, which still needs a report.
 func (j *Job) Observe(a *Attempt, g gang.Gang, now time.Time) (event string) {
 	if a.Over() {
 		return ""
@@ -74,10 +74,10 @@ func (j *Job) start(a *Attempt, now time.Time) {
 	a.StartingAt, j.StartingAt = &now, &now
 }
 
-// Report applies a reported lifecycle event to the job's attempt. Events may be skipped but not reordered. These are
-// conflicts: starting after running, a different event after a terminal one, and any other event after the attempt has
-// ended. Otherwise, a repeated event changes nothing. Billing starts at now if the event is the attempt's first running
-// event.
+// Report applies a reported lifecycle event to the job's attempt. Events may be skipped but not reordered. Each of
+// these is a conflict: `starting` after `running`, a different event after a terminal event, and a new event after the
+// attempt has ended. Otherwise, a repeated event changes nothing. Billing starts at the given time if the event is the
+// attempt's first running event.
 func (j *Job) Report(a *Attempt, event, message string, now time.Time) (applied bool, err error) {
 	terminal := event == ReportSucceeded || event == ReportFailed
 	switch {
@@ -121,7 +121,7 @@ func (j *Job) reportRunning(a *Attempt, now time.Time) bool {
 	if j.State == Scheduled {
 		j.start(a, now)
 	}
-	if j.State == Starting { // a job that is being paused or stopped stays so
+	if j.State == Starting { // a job that is being paused or stopped keeps its state
 		j.State, a.State = Running, Running
 	}
 	return true

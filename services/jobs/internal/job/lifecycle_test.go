@@ -74,7 +74,7 @@ func TestFirstRunningReportStartsBilling(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, fixtures.Now(), *a.RunningAt)
 	require.Equal(t, fixtures.Now(), *j.RunningAt)
-	require.Nil(t, a.ExecutorRunningAt, "the executor has not reported running")
+	require.Nil(t, a.ExecutorRunningAt, "the training's report must not set the executor's time")
 }
 
 func TestJob_Report_endedAttemptOrUnknownEvent(t *testing.T) {
@@ -111,7 +111,7 @@ func TestStoppingJobStaysStoppingOnReport(t *testing.T) {
 	require.NotNil(t, a.RunningAt)
 	changed, err = j.Stop(job.ReasonAdminStop, fixtures.Now())
 	require.NoError(t, err)
-	require.False(t, changed, "a repeated stop changes nothing")
+	require.False(t, changed, "a repeated stop must change nothing")
 	require.Equal(t, job.ReasonUserStop, j.StopReason)
 }
 

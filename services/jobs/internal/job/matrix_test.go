@@ -15,10 +15,10 @@ import (
 )
 
 // matrix is the complete state machine: the state that each event (row) leads to from each state (column). `.` means
-// no change, `!` a conflict, `-` that the case cannot occur because no attempt is active. Prefixes of exit events:
-// last_ means no retries are left, never_ that the spec does not retry the reason, code_ that it retries exit code 1,
-// sent_x_ that the training reported x, saved_ that a checkpoint was registered, acked_ that it was also
-// acknowledged.
+// no change, `!` means a conflict, and `-` means that the case cannot occur because no attempt is active. An exit event
+// can have prefixes. With last_, no retries are left. With never_, the spec does not retry the reason. With code_, the
+// spec retries exit code 1. With sent_x_, the training has reported x. With saved_, a checkpoint was registered. With
+// acked_, a checkpoint was registered and acknowledged.
 const matrix = `
                             queued     scheduled  starting   running    pausing    paused     stopping   succeeded  failed     stopped
 place                       scheduled  .          .          .          .          .          .          .          .          .
@@ -154,11 +154,11 @@ func applyEvent(t *testing.T, event string, j *job.Job, a *job.Attempt) error {
 	case "checkpoint":
 		number := j.Attempt
 		require.Equal(t, !j.State.Terminal(), j.Register(saved(number, later())))
-		require.False(t, j.Register(saved(number, later())), "a repeat is not newer")
+		require.False(t, j.Register(saved(number, later())), "a repeated checkpoint must not count as newer")
 	case "ack":
 		if j.State == job.Pausing {
 			_, err := j.Ack("sig_1", later())
-			require.True(t, fault.HasCode(err, "checkpoint"), "no checkpoint is registered yet: %v", err)
+			require.True(t, fault.HasCode(err, "checkpoint"), "the acknowledgement must be refused before a checkpoint is registered: %v", err)
 			j.Register(saved(a.Number, later()))
 		}
 		_, err := j.Ack("sig_1", later())
@@ -210,7 +210,7 @@ func TestStateMachineMatrix(t *testing.T) {
 	t.Parallel()
 	lines := strings.Split(strings.TrimSpace(matrix), "\n")
 	states := strings.Fields(lines[0])
-	require.Len(t, states, len(job.States()), "every state has a column")
+	require.Len(t, states, len(job.States()), "every state must have a column")
 	for _, line := range lines[1:] {
 		cells := strings.Fields(line)
 		require.Len(t, cells, len(states)+1, line)
@@ -243,7 +243,7 @@ func checkCell(t *testing.T, from job.State, event, want string) {
 	switch want {
 	case "!":
 		require.True(t, fault.Is(err, fault.Conflict), "%v", err)
-		require.Equal(t, before.Status, j.Status, "a conflict changes nothing")
+		require.Equal(t, before.Status, j.Status, "a conflict must change nothing")
 		return
 	case ".":
 		want = string(from)
@@ -258,17 +258,17 @@ func checkCell(t *testing.T, from job.State, event, want string) {
 		require.Equal(t, job.WaitNew, j.Queue.Reason)
 		require.Equal(t, later(), j.Queue.Since)
 		require.Nil(t, j.NotBefore)
-		require.Nil(t, j.RunningAt, "the next attempt has not run yet")
+		require.Nil(t, j.RunningAt, "the running time must be cleared for the next attempt")
 		return
 	}
 	if j.State == job.Queued && from != job.Queued {
 		require.Equal(t, job.WaitBackoff, j.Queue.Reason)
 		require.True(t, later().Before(*j.NotBefore))
-		require.Nil(t, j.RunningAt, "the next attempt has not run yet")
-		require.Equal(t, 1, j.Attempt, "the attempt number grows at the next placement")
+		require.Nil(t, j.RunningAt, "the running time must be cleared for the next attempt")
+		require.Equal(t, 1, j.Attempt, "the attempt number must not grow before the next placement")
 	}
 	if from.Terminal() {
-		require.Equal(t, before.Status, j.Status, "an ended job does not change")
+		require.Equal(t, before.Status, j.Status, "an ended job must not change")
 	}
 }
 

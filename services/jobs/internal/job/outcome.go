@@ -68,7 +68,7 @@ func judgeExit(j *Job, a *Attempt, exit gang.Exit) Outcome {
 	case gang.ExitLost:
 		return again(j, ReasonExecutorLost, messageOr(exit, "the node lost the job's processes"))
 	case gang.ExitFetch:
-		return again(j, ReasonEnvBuild, messageOr(exit, "the job's files could not be fetched"))
+		return again(j, ReasonFetch, messageOr(exit, "the job's files could not be fetched"))
 	case gang.ExitEnvBuild:
 		return Outcome{State: Failed, Reason: ReasonEnvBuild, Message: messageOr(exit, "the job's environment could not be built")}
 	case gang.ExitOOMHost:
@@ -99,8 +99,8 @@ const (
 	lastBackoff  = time.Minute
 )
 
-// Backoff returns the delay before retry n. The first retry waits first seconds, at least 1; the delay then
-// doubles up to a minute, or stays at first if that is longer.
+// Backoff returns the delay before the n-th retry. The first delay is the given number of seconds, at least 1. Each
+// further delay is twice as long, up to a minute. If the first delay is longer than a minute, all delays are equal.
 func Backoff(n, first int) time.Duration {
 	d := max(firstBackoff, seconds(first))
 	last := max(lastBackoff, d)
@@ -173,8 +173,8 @@ func failureMessage(a *Attempt, exit gang.Exit) string {
 	return messageOr(exit, exitMessage(exit))
 }
 
-// StorableText makes text from an agent or a training storable: it keeps the last limit bytes and removes invalid
-// UTF-8 and NUL.
+// StorableText makes text from an agent or a training process storable: it keeps the end of a text, at most limit
+// bytes, and removes invalid UTF-8 and NUL.
 func StorableText(s string, limit int) string {
 	if len(s) > limit {
 		s = s[len(s)-limit:]

@@ -34,12 +34,12 @@ func TestJudge_outcomeTable(t *testing.T) {
 		"agent stopped, none left": {job.Running, "", gang.Exit{Code: -1, Reason: "stopped", Message: "ended with the agent"}, 4, job.Outcome{State: job.Queued, Reason: "executor_lost", Message: "ended with the agent", Planned: true}},
 		"lost":                     {job.Starting, "", gang.Exit{Code: -1, Reason: "lost"}, 1, job.Outcome{State: job.Queued, Reason: "executor_lost", Message: "the node lost the job's processes"}},
 		"lost, no attempts left":   {job.Starting, "", gang.Exit{Code: -1, Reason: "lost"}, 4, job.Outcome{State: job.Failed, Reason: "executor_lost", Message: "the node lost the job's processes"}},
-		"fetch":                    {job.Starting, "", gang.Exit{Code: -1, Reason: "fetch", Message: "no route"}, 1, job.Outcome{State: job.Queued, Reason: "env_build", Message: "no route"}},
+		"fetch":                    {job.Starting, "", gang.Exit{Code: -1, Reason: "fetch", Message: "no route"}, 1, job.Outcome{State: job.Queued, Reason: "fetch_failed", Message: "no route"}},
 		"environment":              {job.Starting, "", gang.Exit{Code: -1, Reason: "env_build", Message: "no numpy"}, 1, job.Outcome{State: job.Failed, Reason: "env_build", Message: "no numpy"}},
 		"out of memory":            {job.Running, "", gang.Exit{Code: -1, Signal: 9, Reason: "oom_host"}, 1, job.Outcome{State: job.Failed, Reason: "oom_host", Message: "the job exceeded its memory limit"}},
 		"command not started":      {job.Starting, "", gang.Exit{Code: -1, Reason: "start"}, 1, job.Outcome{State: job.Failed, Reason: "user_error", Message: "the job's command could not be started"}},
-		"stopping and succeeded":   {job.Stopping, "succeeded", gang.Exit{}, 1, job.Outcome{State: job.Stopped, Reason: "user_stop", Message: "stopped by its owner"}},
-		"stopping and lost":        {job.Stopping, "", gang.Exit{Code: -1, Reason: "lost"}, 1, job.Outcome{State: job.Stopped, Reason: "user_stop", Message: "stopped by its owner"}},
+		"stopping and succeeded":   {job.Stopping, "succeeded", gang.Exit{}, 1, job.Outcome{State: job.Stopped, Reason: "user_stop", Message: "stopped by its owner or an editor of its project"}},
+		"stopping and lost":        {job.Stopping, "", gang.Exit{Code: -1, Reason: "lost"}, 1, job.Outcome{State: job.Stopped, Reason: "user_stop", Message: "stopped by its owner or an editor of its project"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -62,8 +62,8 @@ func TestJob_End_requeuesOrFinishes(t *testing.T) {
 	j.End(a, gang.Exit{Code: -1, Reason: "lost"}, job.Outcome{State: job.Queued, Reason: "executor_lost"}, now)
 	require.Equal(t, job.Queued, j.State)
 	require.Equal(t, job.Failed, a.State)
-	require.Equal(t, 2, j.Attempt, "the attempt number grows at the next placement")
-	require.Equal(t, now.Add(time.Second), *j.NotBefore, "the backoff of the first retry")
+	require.Equal(t, 2, j.Attempt, "the attempt number must not grow before the next placement")
+	require.Equal(t, now.Add(time.Second), *j.NotBefore, "the first retry must wait one second")
 	require.Equal(t, 1, j.Retries)
 	require.Equal(t, job.WaitBackoff, j.Queue.Reason)
 	require.Nil(t, j.RunningAt)
@@ -106,7 +106,7 @@ func TestBackoff_growsToCap(t *testing.T) {
 	require.Equal(t, 10*time.Second, job.Backoff(1, 10))
 	require.Equal(t, 40*time.Second, job.Backoff(3, 10))
 	require.Equal(t, time.Minute, job.Backoff(4, 10))
-	require.Equal(t, time.Hour, job.Backoff(1, 3600), "a configured first delay above the cap is kept")
+	require.Equal(t, time.Hour, job.Backoff(1, 3600), "a configured first delay above the cap must be kept")
 	require.Equal(t, time.Hour, job.Backoff(9, 3600))
 }
 
@@ -114,5 +114,5 @@ func TestStorableText(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "tail", job.StorableText("a long text with a tail", 4))
 	require.Equal(t, "ab", job.StorableText("a\x00b\xff", 10))
-	require.Equal(t, "é", job.StorableText("éé", 3), "a character cut in half is dropped")
+	require.Equal(t, "é", job.StorableText("éé", 3), "a character that is cut in half must be dropped")
 }

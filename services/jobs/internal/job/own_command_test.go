@@ -64,12 +64,13 @@ func TestJob_Observe_ownCommandRunsWithItsProcess(t *testing.T) {
 			}
 			require.Equal(t, c.event, j.Observe(a, c.observed, fixtures.Now()))
 			require.Equal(t, []job.State{c.state, c.state}, []job.State{j.State, a.State})
-			require.Equal(t, c.before == job.ReportRunning, j.RunningAt != nil, "only a report starts billing")
+			require.Equal(t, c.before == job.ReportRunning, j.RunningAt != nil, "only a report must start billing")
 		})
 	}
 }
 
-// A command that reports is held to the order of the reports, also after its process was seen to run.
+// A command that reports its lifecycle must report the events in order, even after the executor has reported that its
+// process runs.
 func TestJob_Report_ownCommandAfterItsProcessRuns(t *testing.T) {
 	t.Parallel()
 	j, a := placed()
@@ -78,7 +79,7 @@ func TestJob_Report_ownCommandAfterItsProcessRuns(t *testing.T) {
 	applied, err := j.Report(a, job.ReportStarting, "", fixtures.Now())
 	require.NoError(t, err)
 	require.True(t, applied)
-	require.Equal(t, job.Running, j.State, "within an attempt a job never moves back")
+	require.Equal(t, job.Running, j.State, "a job must not move back within an attempt")
 	later := fixtures.Now().Add(time.Minute)
 	applied, err = j.Report(a, job.ReportRunning, "", later)
 	require.NoError(t, err)
@@ -101,5 +102,5 @@ func TestJob_Report_runningWhilePausingKeepsThePause(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, applied)
 	require.Equal(t, job.Pausing, j.State)
-	require.Equal(t, new(fixtures.Now()), j.RunningAt, "billing starts")
+	require.Equal(t, new(fixtures.Now()), j.RunningAt, "billing must start")
 }

@@ -73,7 +73,7 @@ func (j *Job) Ack(signalID string, now time.Time) (changed bool, err error) {
 	return true, nil
 }
 
-// GraceEnd is what happens to a pause that still waits for its checkpoint.
+// GraceEnd states what to do about a pause that waits for its checkpoint.
 type GraceEnd int
 
 // The values of GraceEnd.

@@ -46,7 +46,7 @@ func TestJob_Pause_preconditions(t *testing.T) {
 			require.Equal(t, job.PendingSignal{Signal: job.SignalCheckpoint, ID: "sig_1", Deadline: new(fixtures.Now().Add(time.Minute))}, j.CurrentSignal())
 			changed, err = j.Pause(a, "sig_2", fixtures.Now())
 			require.NoError(t, err)
-			require.False(t, changed, "a repeated pause changes nothing")
+			require.False(t, changed, "a repeated pause must change nothing")
 			require.Equal(t, "sig_1", j.CurrentSignal().ID)
 		})
 	}
@@ -57,12 +57,12 @@ func TestJob_Register_onlyNewerCheckpoint(t *testing.T) {
 	j, _ := jobIn(t, job.Running, 3)
 	first := saved(1, fixtures.Now().Add(time.Minute))
 	require.True(t, j.Register(first))
-	require.False(t, j.Register(saved(1, fixtures.Now())), "an older checkpoint that arrives late")
-	require.False(t, j.Register(first), "the same checkpoint again")
+	require.False(t, j.Register(saved(1, fixtures.Now())), "an older checkpoint that arrives late must be ignored")
+	require.False(t, j.Register(first), "the same checkpoint must not be recorded twice")
 	next := saved(2, fixtures.Now())
 	next.ArtifactID = "art_2"
-	require.True(t, j.Register(next), "a newer attempt's checkpoint, even with an earlier time")
-	require.False(t, j.Register(saved(1, fixtures.Now().Add(time.Hour))), "an older attempt's checkpoint")
+	require.True(t, j.Register(next), "a newer attempt's checkpoint must be recorded, even with an earlier time")
+	require.False(t, j.Register(saved(1, fixtures.Now().Add(time.Hour))), "an older attempt's checkpoint must be ignored")
 	require.Equal(t, "art_2", j.Checkpoint.ArtifactID)
 }
 
@@ -82,13 +82,13 @@ func TestPauseSignalsCheckpointThenPause(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, changed)
 	require.Equal(t, job.SignalPause, j.CurrentSignal().Signal)
-	require.NotEqual(t, "sig_1", j.CurrentSignal().ID, "the second signal needs a new ID, so that clients notice it")
+	require.NotEqual(t, "sig_1", j.CurrentSignal().ID, "the second signal must have a new ID, so that clients notice it")
 	acked := *j.Signal.AckedAt
 	changed, err = j.Ack(j.CurrentSignal().ID, later())
-	require.NoError(t, err, "the current signal can be acknowledged")
+	require.NoError(t, err, "acknowledging the current signal must succeed")
 	require.False(t, changed)
 	require.Equal(t, acked, *j.Signal.AckedAt)
-	require.Equal(t, job.GraceActive, j.GraceOver(later()), "the checkpoint was acknowledged")
+	require.Equal(t, job.GraceActive, j.GraceOver(later()), "the grace period must not apply once the checkpoint is acknowledged")
 	exit := gang.Exit{Code: -1, Signal: 15, Reason: gang.ExitStopped}
 	j.End(a, exit, job.Judge(j, a, exit), fixtures.Now())
 	require.Equal(t, job.Paused, j.State)
@@ -100,7 +100,7 @@ func TestPauseSignalsCheckpointThenPause(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, 2, next.Number)
 	require.Equal(t, "art_1", next.ResumedFrom)
-	require.Zero(t, j.Retries, "a pause does not count as a retry")
+	require.Zero(t, j.Retries, "a pause must not count as a retry")
 }
 
 func TestStopIsSignalled(t *testing.T) {
@@ -110,12 +110,12 @@ func TestStopIsSignalled(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, job.PendingSignal{Signal: job.SignalStop, ID: "stop.1", Deadline: new(fixtures.Now().Add(job.StopGrace))}, j.CurrentSignal())
 	_, err = j.Ack("sig_1", fixtures.Now())
-	require.True(t, fault.HasCode(err, "signal"), "the pause is over: %v", err)
+	require.True(t, fault.HasCode(err, "signal"), "the signal of a pause that is over must be refused: %v", err)
 	_, err = j.Ack("stop.1", fixtures.Now())
 	require.NoError(t, err)
 	exit := gang.Exit{}
 	j.End(a, exit, job.Judge(j, a, exit), fixtures.Now())
-	require.Equal(t, job.SignalStop, j.CurrentSignal().Signal, "the training of an ended job is signalled to stop")
+	require.Equal(t, job.SignalStop, j.CurrentSignal().Signal, "the training of an ended job must get the signal to stop")
 	changed, err := j.Ack(j.CurrentSignal().ID, later())
 	require.NoError(t, err)
 	require.False(t, changed)
@@ -131,7 +131,7 @@ func TestNextAttemptResumePoint(t *testing.T) {
 		lost := gang.Exit{Code: -1, Reason: gang.ExitLost}
 		j.End(a, lost, job.Judge(j, a, lost), fixtures.Now())
 		require.Equal(t, from == job.ResumeLatest, j.Checkpoint != nil)
-		require.Equal(t, from == job.ResumeLatest, j.Register(saved(1, later())), "a checkpoint that arrives after the end")
+		require.Equal(t, from == job.ResumeLatest, j.Register(saved(1, later())), "a checkpoint that arrives after the end must be recorded only if a retry may resume from it")
 		a, _ = j.Place("att_2", "nod_1", later())
 		require.Equal(t, from == job.ResumeLatest, a.ResumedFrom != "")
 		_, err := j.Report(a, job.ReportRunning, "", later())
@@ -150,12 +150,12 @@ func TestNextAttemptResumePoint(t *testing.T) {
 func TestEndReasons_complete(t *testing.T) {
 	t.Parallel()
 	reasons := job.EndReasons()
-	require.Len(t, reasons, 22, "the list of end reasons is closed")
+	require.Len(t, reasons, 11, "an end reason was added or removed")
 	for reason, end := range reasons {
 		require.True(t, end.State.Terminal(), reason)
 		require.Contains(t, []string{"", job.RetryInfra, job.RetryPreempted}, end.Class, reason)
 		if end.Class != "" {
-			require.Equal(t, job.Failed, end.State, "%s: a retried reason fails the job when no retries are left", reason)
+			require.Equal(t, job.Failed, end.State, "%s: a reason with a retry class must fail the job when no retries are left", reason)
 		}
 	}
 }

@@ -2,34 +2,25 @@ package job
 
 import "slices"
 
-// End reasons: why a job or an attempt ended. The list is closed: the API returns no other reasons. It includes
-// reasons that nothing produces yet.
+// End reasons: why a job or an attempt ended. The list is closed: the API returns no other reasons.
 const (
-	ReasonCompleted         = "completed"
-	ReasonUserError         = "user_error"
-	ReasonOOMHost           = "oom_host"
-	ReasonOOMGPU            = "oom_gpu"
-	ReasonGPUFault          = "gpu_fault"
-	ReasonNodeLost          = "node_lost"
-	ReasonImagePull         = "image_pull"
-	ReasonEnvBuild          = "env_build"
-	ReasonStartTimeout      = "start_timeout"
-	ReasonTimeLimit         = "time_limit"
-	ReasonBudget            = "budget"
-	ReasonStalled           = "stalled"
-	ReasonIdleGPU           = "idle_gpu"
-	ReasonPreempted         = "preempted"
-	ReasonDependencyFailed  = "dependency_failed"
-	ReasonQueueTimeout      = "queue_timeout"
-	ReasonExecutorLost      = "executor_lost"
-	ReasonIngestMisconfig   = "ingest_misconfigured"
-	ReasonApprovalDenied    = "approval_denied"
-	ReasonUserStop          = "user_stop"
-	ReasonAdminStop         = "admin_stop"
-	ReasonControlPlaneFault = "control_plane"
+	ReasonCompleted    = "completed"
+	ReasonUserError    = "user_error"
+	ReasonOOMHost      = "oom_host"
+	ReasonEnvBuild     = "env_build"
+	ReasonFetch        = "fetch_failed"
+	ReasonStartTimeout = "start_timeout"
+	ReasonTimeLimit    = "time_limit"
+	ReasonQueueTimeout = "queue_timeout"
+	ReasonExecutorLost = "executor_lost"
+	ReasonUserStop     = "user_stop"
+	ReasonAdminStop    = "admin_stop"
+	// ReasonSilent ends only runs without a job.
+	ReasonSilent = "silent"
 )
 
-// Retry classes: the kinds of ends that a spec can retry.
+// Retry classes: the kinds of ends that a spec can retry. No end reason has RetryPreempted, because
+// nothing preempts jobs yet.
 const (
 	RetryInfra     = "infra"
 	RetryPreempted = "preempted"
@@ -51,28 +42,17 @@ type EndReason struct {
 // EndReasons returns the state and the retry class of every end reason.
 func EndReasons() map[string]EndReason {
 	return map[string]EndReason{
-		ReasonCompleted:         {Succeeded, ""},
-		ReasonUserError:         {Failed, ""},
-		ReasonOOMHost:           {Failed, ""},
-		ReasonOOMGPU:            {Failed, ""},
-		ReasonGPUFault:          {Failed, RetryInfra},
-		ReasonNodeLost:          {Failed, RetryInfra},
-		ReasonImagePull:         {Failed, RetryInfra},
-		ReasonEnvBuild:          {Failed, RetryInfra},
-		ReasonStartTimeout:      {Stopped, ""},
-		ReasonTimeLimit:         {Stopped, ""},
-		ReasonBudget:            {Stopped, ""},
-		ReasonStalled:           {Failed, ""},
-		ReasonIdleGPU:           {Stopped, ""},
-		ReasonPreempted:         {Failed, RetryPreempted},
-		ReasonDependencyFailed:  {Failed, ""},
-		ReasonQueueTimeout:      {Failed, ""},
-		ReasonExecutorLost:      {Failed, RetryInfra},
-		ReasonIngestMisconfig:   {Failed, ""},
-		ReasonApprovalDenied:    {Stopped, ""},
-		ReasonUserStop:          {Stopped, ""},
-		ReasonAdminStop:         {Stopped, ""},
-		ReasonControlPlaneFault: {Failed, RetryInfra},
+		ReasonCompleted:    {Succeeded, ""},
+		ReasonUserError:    {Failed, ""},
+		ReasonOOMHost:      {Failed, ""},
+		ReasonEnvBuild:     {Failed, ""},
+		ReasonFetch:        {Failed, RetryInfra},
+		ReasonStartTimeout: {Stopped, ""},
+		ReasonTimeLimit:    {Stopped, ""},
+		ReasonQueueTimeout: {Failed, ""},
+		ReasonExecutorLost: {Failed, RetryInfra},
+		ReasonUserStop:     {Stopped, ""},
+		ReasonAdminStop:    {Stopped, ""},
 	}
 }
 

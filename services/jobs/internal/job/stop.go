@@ -70,7 +70,7 @@ func stopMessage(j *Job) string {
 	case ReasonAdminStop:
 		return "stopped by an admin"
 	}
-	return "stopped by its owner"
+	return "stopped by its owner or an editor of its project"
 }
 
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }

@@ -42,7 +42,7 @@ const jobColumns = `id, run_id, name, owner_id, owner_name, project_id, project,
 	queue_position, queue_reason, queue_detail, queued_at, not_before,
 	scheduled_at, starting_at, executor_running_at, running_at, ended_at,
 	retries, retry_on, retry_codes, retry_backoff_s, retry_resume, resumable, checkpoint_grace_s, checkpoint_needed,
-	checkpoint, signal_id, signal_deadline, signal_acked_at, paused_at`
+	checkpoint, signal_id, signal_deadline, signal_acked_at, paused_at, protected, no_network`
 
 // row is a row of the table job: a Job, with the columns of its queue status and its signal.
 type row struct {
@@ -69,7 +69,8 @@ func one(rows pgx.Rows, err error) (*Job, error) {
 	return r.job(), nil
 }
 
-// Get returns a job that the scope may see, without its template. Any other job gives the error of one that does not exist.
+// Get returns a job that callers with this scope may see, without its template. For any other job it returns the same
+// error as for one that does not exist.
 func (s *Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Job, error) {
 	j, err := one(q.Query(ctx, `SELECT `+shownColumns+` FROM job WHERE `+access.Visible+` AND id = $4`,
 		access.Args(scope, id)...))
@@ -82,7 +83,7 @@ func (s *Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id str
 	return j, nil
 }
 
-// OfRun returns the job of a run that the scope may see, without its template.
+// OfRun returns the job of a run, without its template, if callers with this scope may see the job.
 func (s *Store) OfRun(ctx context.Context, q pg.Querier, scope authn.Scope, runID string) (*Job, error) {
 	j, err := one(q.Query(ctx, `SELECT `+shownColumns+` FROM job WHERE `+access.Visible+` AND run_id = $4`,
 		access.Args(scope, runID)...))
@@ -111,6 +112,21 @@ func (s *Store) IDOfRun(ctx context.Context, q pg.Querier, runID string) (string
 // Look returns a job without a visibility check, for the service itself.
 func (s *Store) Look(ctx context.Context, q pg.Querier, id string) (*Job, error) {
 	return s.Get(ctx, q, access.ServiceScope(), id)
+}
+
+// SignalOf returns the job of a run with only the fields that its current signal needs: training processes poll for
+// the signal every few seconds, and the spec of a job can be a megabyte long.
+func (s *Store) SignalOf(ctx context.Context, q pg.Querier, runID string) (*Job, error) {
+	var j Job
+	err := q.QueryRow(ctx, `SELECT id, attempt, state, signal_id, signal_deadline, signal_acked_at FROM job WHERE run_id = $1`, runID).
+		Scan(&j.ID, &j.Attempt, &j.State, &j.Signal.ID, &j.Signal.Deadline, &j.Signal.AckedAt)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fault.Absentf("run", runID)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the signal of a run: %w", err)
+	}
+	return &j, nil
 }
 
 // Signalled maps the ID of each run that is pausing or stopping to the ID of its current signal.
@@ -147,7 +163,7 @@ func (s *Store) Lock(ctx context.Context, tx pgx.Tx, id string) (*Job, error) {
 	return j, nil
 }
 
-// Statuses returns the job's status after each event with a number greater than after, oldest first.
+// Statuses returns the job's status after each event whose number is greater than the given one, oldest first.
 func (s *Store) Statuses(ctx context.Context, q pg.Querier, id string, after int64, limit int) ([]Status, error) {
 	rows, err := q.Query(ctx, `SELECT data FROM event WHERE subject_kind = $1 AND subject_id = $2
 		ORDER BY seq LIMIT $3 OFFSET $4`, SubjectKind, id, limit, after)

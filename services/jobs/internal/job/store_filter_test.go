@@ -30,13 +30,13 @@ func (b *harness) fill(t *testing.T, like *job.Job, n int) {
 				CASE WHEN i % 1000 = 7 THEN 'rare' ELSE project END, visibility,
 				CASE WHEN i % 1000 = 7 THEN '{"rare": "x"}' ELSE jsonb_build_object('n', (i % 50)::text) END, priority, spec, spec_digest, template, pools,
 				gpus, retry_max, running_s, starting_s, queued_s, created_at - make_interval(secs => i),
-				CASE WHEN i % 1000 = 7 THEN 'pausing' ELSE 'queued' END, queued_at, seq
+				CASE WHEN i % 1000 = 7 THEN 'starting' ELSE 'queued' END, queued_at, seq
 			FROM job, generate_series($2::int, $3) i WHERE job.id = $1`, like.ID, from, min(from+chunk, n)-1)
 		require.NoError(t, err)
 	}
 }
 
-// Each filter alone, and a page far back, reads few of many jobs through an index.
+// Each single filter, and a page deep in the list, must use an index and read only few of many jobs.
 func TestStore_List_usesIndexesAtManyJobs(t *testing.T) {
 	t.Parallel()
 	b := newHarness(t)
@@ -50,7 +50,7 @@ func TestStore_List_usesIndexesAtManyJobs(t *testing.T) {
 		index  string
 		found  int
 	}{
-		"state":             {job.Filter{State: job.Pausing}, "job_state", 50},
+		"state":             {job.Filter{State: job.Starting}, "job_state", 50},
 		"project key":       {job.Filter{Project: "rare"}, "job_project_key", 50},
 		"project ID":        {job.Filter{Project: "prj_rare"}, "job_project", 50},
 		"owner":             {job.Filter{Owner: "rare"}, "job_owner_name", 50},
@@ -100,7 +100,7 @@ func TestStore_List_pagesAfterJob(t *testing.T) {
 			break
 		}
 	}
-	require.Equal(t, all, seen, "jobs that are added meanwhile do not shift the pages")
+	require.Equal(t, all, seen, "jobs that are added meanwhile must not shift the pages")
 
 	hidden := b.insert(t)
 	_, err = b.pool.Exec(t.Context(), `UPDATE job SET visibility = 'team' WHERE id = $1`, hidden.ID)
@@ -112,5 +112,5 @@ func TestStore_List_pagesAfterJob(t *testing.T) {
 		require.True(t, fault.Is(err, fault.Invalid), "%v", err)
 		texts = append(texts, fmt.Sprint(fault.From(err).Fields))
 	}
-	require.Equal(t, texts[0], texts[1], "a hidden job looks like a missing one")
+	require.Equal(t, texts[0], texts[1], "a hidden job must look like a missing one")
 }

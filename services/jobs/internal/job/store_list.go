@@ -2,10 +2,8 @@ package job
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 )
 
 // Filter selects jobs. Empty fields match every job.
@@ -26,72 +25,41 @@ type Filter struct {
 	Owner   string // user name
 	Labels  []string
 	Text    string
-	After   string // ID of a job: only the jobs behind it in the list
-}
-
-// selection is the WHERE condition of a list with its arguments. It contains only the filters that are given: Postgres
-// cannot use an index for a condition that an argument may switch off.
-type selection struct {
-	where string
-	args  []any
-}
-
-// arg adds an argument and returns its parameter.
-func (s *selection) arg(value any) string {
-	s.args = append(s.args, value)
-	return "$" + strconv.Itoa(len(s.args))
-}
-
-func (s *selection) and(condition ...string) {
-	s.where += " AND " + strings.Join(condition, "")
+	After   string // ID of a job: only the jobs that follow it in the list
 }
 
 // selection returns the condition for the filters other than After.
-func (f *Filter) selection(scope authn.Scope) (*selection, error) {
-	s := &selection{where: access.Visible, args: access.Args(scope)}
-	if f.State != "" {
-		s.and(`state = `, s.arg(f.State))
+func (f *Filter) selection(scope authn.Scope) (*db.Selection, error) {
+	s := db.Select(scope)
+	s.Equal(`state`, string(f.State))
+	if strings.HasPrefix(f.Project, string(id.Project)+"_") { // a key has no underscore
+		s.Equal(`project_id`, f.Project)
+	} else {
+		s.Equal(`project`, f.Project)
 	}
-	switch {
-	case strings.HasPrefix(f.Project, string(id.Project)+"_"): // a key has no underscore
-		s.and(`project_id = `, s.arg(f.Project))
-	case f.Project != "":
-		s.and(`project = `, s.arg(f.Project))
-	}
-	if f.Owner != "" {
-		s.and(`owner_name = `, s.arg(f.Owner))
-	}
+	s.Equal(`owner_name`, f.Owner)
 	if f.Text != "" {
-		name := s.arg(anywhere(f.Text))
-		exact := s.arg(f.Text)
-		s.and(`(lower(name) LIKE lower(`, name, `) OR id = `, exact, ` OR run_id = `, exact, `)`)
+		name := s.Arg(db.Anywhere(f.Text))
+		exact := s.Arg(f.Text)
+		s.And(`(lower(name) LIKE lower(`, name, `) OR id = `, exact, ` OR run_id = `, exact, `)`)
 	}
 	return s, f.labels(s)
 }
 
-// anywhere returns the LIKE pattern of the texts that contain text.
-func anywhere(text string) string {
-	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text) + "%"
-}
-
 // labels adds the label filters: name=value, or a name that matches any value.
-func (f *Filter) labels(s *selection) error {
+func (f *Filter) labels(s *db.Selection) error {
 	for _, l := range f.Labels {
-		name, value, paired := strings.Cut(l, "=")
-		if !paired {
-			s.and(`labels ? `, s.arg(name))
-			continue
-		}
-		pair, err := json.Marshal(map[string]string{name: value})
+		matches, err := s.Label(l)
 		if err != nil {
-			return fmt.Errorf("encode a label: %w", err)
+			return err
 		}
-		s.and(`labels @> `, s.arg(string(pair)), `::text::jsonb`)
+		s.And(matches)
 	}
 	return nil
 }
 
-// List returns the jobs that the scope may see and the filter matches, newest first, without their templates.
+// List returns the jobs that callers with this scope may see and that match the filter, newest first. It omits their
+// templates.
 func (s *Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, f Filter, p request.Page) ([]*Job, error) {
 	chosen, err := f.selection(scope)
 	if err != nil {
@@ -102,11 +70,11 @@ func (s *Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, f Fil
 		if err != nil {
 			return nil, err
 		}
-		chosen.and(`(created_at, id) < (`, chosen.arg(at), `, `, chosen.arg(f.After), `)`)
+		chosen.And(`(created_at, id) < (`, chosen.Arg(at), `, `, chosen.Arg(f.After), `)`)
 	}
-	limit, offset := chosen.arg(p.FetchLimit()), chosen.arg(p.Offset)
-	rows, err := q.Query(ctx, `SELECT `+shownColumns+` FROM job WHERE `+chosen.where+
-		` ORDER BY created_at DESC, id DESC LIMIT `+limit+` OFFSET `+offset, chosen.args...)
+	limit, offset := chosen.Arg(p.FetchLimit()), chosen.Arg(p.Offset)
+	rows, err := q.Query(ctx, `SELECT `+shownColumns+` FROM job WHERE `+chosen.Where+
+		` ORDER BY created_at DESC, id DESC LIMIT `+limit+` OFFSET `+offset, chosen.Args...)
 	if err != nil {
 		return nil, fmt.Errorf("list jobs: %w", err)
 	}
@@ -121,7 +89,7 @@ func (s *Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, f Fil
 	return jobs, nil
 }
 
-// createdAt returns when the job was created after which a page begins.
+// createdAt returns the creation time of the job after which a page begins.
 func (s *Store) createdAt(ctx context.Context, q pg.Querier, scope authn.Scope, jobID string) (at time.Time, err error) {
 	err = q.QueryRow(ctx, `SELECT created_at FROM job WHERE `+access.Visible+` AND id = $4`, access.Args(scope, jobID)...).Scan(&at)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -131,4 +99,118 @@ func (s *Store) createdAt(ctx context.Context, q pg.Querier, scope authn.Scope, 
 		return at, fmt.Errorf("find the job that ends the previous page: %w", err)
 	}
 	return at, nil
+}
+
+const attemptColumns = `id, job_id, number, state, node_id, held, end_reason, message, exit_code, phase,
+	reported_end, reported_message, created_at, starting_at, reported_starting_at, executor_running_at,
+	running_at, ended_at, listens_at, resumed_from`
+
+// Attempt returns one attempt of a job.
+func (s *Store) Attempt(ctx context.Context, q pg.Querier, jobID string, number int) (*Attempt, error) {
+	a, err := pg.One[Attempt](q.Query(ctx, `SELECT `+attemptColumns+` FROM attempt WHERE job_id = $1 AND number = $2`,
+		jobID, number))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fault.Absentf("attempt", fmt.Sprintf("%s/%d", jobID, number))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load attempt: %w", err)
+	}
+	return a, nil
+}
+
+// Attempts returns the attempts of a job, oldest first.
+func (s *Store) Attempts(ctx context.Context, q pg.Querier, jobID string, p request.Page) ([]*Attempt, error) {
+	rows, err := q.Query(ctx, `SELECT `+attemptColumns+` FROM attempt WHERE job_id = $1 ORDER BY number LIMIT $2 OFFSET $3`,
+		jobID, p.FetchLimit(), p.Offset)
+	if err != nil {
+		return nil, fmt.Errorf("list attempts: %w", err)
+	}
+	attempts, err := pg.All[Attempt](rows, nil)
+	if err != nil {
+		return nil, fmt.Errorf("read attempts: %w", err)
+	}
+	return attempts, nil
+}
+
+// InsertAttempt stores a new attempt of a locked job.
+func (s *Store) InsertAttempt(ctx context.Context, tx pgx.Tx, a *Attempt) error {
+	_, err := tx.Exec(ctx, `INSERT INTO attempt (id, job_id, number, state, node_id, held, created_at, resumed_from)
+		VALUES (@id, @job_id, @number, @state, @node_id, @held, @created_at, @resumed_from)`, pgx.StrictNamedArgs{
+		"id": a.ID, "job_id": a.JobID, "number": a.Number, "state": a.State, "node_id": a.NodeID, "held": a.Held,
+		"created_at": a.CreatedAt, "resumed_from": a.ResumedFrom,
+	})
+	if err != nil {
+		return fmt.Errorf("insert attempt: %w", err)
+	}
+	return nil
+}
+
+// SaveAttempt writes a changed attempt of a locked job. An attempt that has ended is a conflict.
+func (s *Store) SaveAttempt(ctx context.Context, tx pgx.Tx, a *Attempt) error {
+	tag, err := tx.Exec(ctx, `UPDATE attempt SET state = @state, end_reason = @end_reason, message = @message,
+			exit_code = @exit_code, phase = @phase, reported_end = @reported_end, reported_message = @reported_message,
+			starting_at = @starting_at, reported_starting_at = @reported_starting_at, executor_running_at = @executor_running_at,
+			running_at = @running_at, ended_at = @ended_at
+		WHERE id = @id AND ended_at IS NULL`, pgx.StrictNamedArgs{
+		"id": a.ID, "state": a.State, "end_reason": a.EndReason, "message": a.Message, "exit_code": a.ExitCode, "phase": a.Phase,
+		"reported_end": a.ReportedEnd, "reported_message": a.ReportedMessage, "starting_at": a.StartingAt,
+		"reported_starting_at": a.ReportedStartingAt, "executor_running_at": a.ExecutorRunningAt, "running_at": a.RunningAt,
+		"ended_at": a.EndedAt,
+	})
+	if err != nil {
+		return fmt.Errorf("save attempt: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return fault.New(fault.Conflict, "attempt_over", "attempt %d has ended", a.Number)
+	}
+	return nil
+}
+
+// Release clears the GPUs that an attempt holds and returns their number. A repeated call returns 0.
+func (s *Store) Release(ctx context.Context, tx pgx.Tx, attemptID string) (int, error) {
+	var held int
+	err := tx.QueryRow(ctx, `WITH before AS (SELECT id, held FROM attempt WHERE id = $1 AND held > 0 FOR UPDATE)
+		UPDATE attempt SET held = 0 FROM before WHERE attempt.id = before.id RETURNING before.held`, attemptID).Scan(&held)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("release the GPUs of an attempt: %w", err)
+	}
+	return held, nil
+}
+
+// DeleteAttempt deletes an attempt that never started.
+func (s *Store) DeleteAttempt(ctx context.Context, tx pgx.Tx, a *Attempt) error {
+	if _, err := tx.Exec(ctx, `DELETE FROM attempt WHERE id = $1 AND starting_at IS NULL AND ended_at IS NULL`, a.ID); err != nil {
+		return fmt.Errorf("delete attempt: %w", err)
+	}
+	return nil
+}
+
+// MarkListening records when an attempt's training first polled for signals. It does not lock the job: frequent polls
+// must not wait for state changes.
+func (s *Store) MarkListening(ctx context.Context, q pg.Querier, jobID string, number int) error {
+	_, err := q.Exec(ctx, `UPDATE attempt SET listens_at = clock_timestamp()
+		WHERE job_id = $1 AND number = $2 AND listens_at IS NULL AND ended_at IS NULL`, jobID, number)
+	if err != nil {
+		return fmt.Errorf("record that an attempt listens for signals: %w", err)
+	}
+	return nil
+}
+
+// ForgetDrain deletes the record that a drain requested a checkpoint from the job.
+func (*Store) ForgetDrain(ctx context.Context, q pg.Querier, jobID string) error {
+	if _, err := q.Exec(ctx, `DELETE FROM drain_pause WHERE job_id = $1`, jobID); err != nil {
+		return fmt.Errorf("forget the checkpoint request of a drain: %w", err)
+	}
+	return nil
+}
+
+// ProtectedDatasets returns the ids of the protected datasets that a run read.
+func (*Store) ProtectedDatasets(ctx context.Context, q pg.Querier, runID string) (ids []string, err error) {
+	if err := q.QueryRow(ctx, `SELECT protected_datasets FROM run WHERE id = $1`, runID).Scan(&ids); err != nil {
+		return nil, fmt.Errorf("look up the protected datasets of run %s: %w", runID, err)
+	}
+	return ids, nil
 }

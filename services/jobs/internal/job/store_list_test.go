@@ -41,7 +41,8 @@ func (r *countingRows) Next() bool {
 	return more
 }
 
-// Templates and, for signals, specs may have hundreds of kilobytes each.
+// Lists must not read templates, and queries for signals must read neither templates nor specs: each of these can have
+// hundreds of kilobytes.
 func TestStore_listsReadNoTemplates(t *testing.T) {
 	t.Parallel()
 	b := newHarness(t)
@@ -55,7 +56,7 @@ func TestStore_listsReadNoTemplates(t *testing.T) {
 	jobs, err := b.store.List(t.Context(), q, access.ServiceScope(), job.Filter{}, request.Page{Limit: 500})
 	require.NoError(t, err)
 	require.Len(t, jobs, 5)
-	require.JSONEq(t, `{"name":"n"}`, string(jobs[0].Spec), "the spec is part of the contract of the list")
+	require.JSONEq(t, `{"name":"n"}`, string(jobs[0].Spec), "the list must include the spec")
 	_, err = b.store.Look(t.Context(), q, jobs[0].ID)
 	require.NoError(t, err)
 	require.Less(t, q.bytes, large)

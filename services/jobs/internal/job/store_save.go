@@ -31,12 +31,12 @@ func (s *Store) Insert(ctx context.Context, tx pgx.Tx, j *Job, run RunFacts, cau
 			labels, priority, spec, spec_digest, template, pools, gpus, retry_max, running_s, starting_s, queued_s,
 			created_at, state, queue_reason, queued_at, seq, own_command, team_id,
 			visibility_version, retry_on, retry_codes, retry_backoff_s, retry_resume, resumable, checkpoint_grace_s, checkpoint_needed,
-			checkpoint)
+			checkpoint, protected, no_network)
 		VALUES (@id, @run_id, @name, @owner_id, @owner_name, @project_id, @project, @visibility, @labels, @priority, @spec,
 			@spec_digest, @template, @pools, @gpus, @retry_max, @running_s, @starting_s, @queued_s, @created_at, @state,
 			@queue_reason, @queued_at, @seq, @own_command, @team_id, @visibility_version, coalesce(@retry_on,
 			'{infra,preempted}'::text[]), coalesce(@retry_codes, '{}'::integer[]), @retry_backoff_s, @retry_resume, @resumable,
-			@checkpoint_grace_s, @checkpoint_needed, @checkpoint)`, pgx.StrictNamedArgs{
+			@checkpoint_grace_s, @checkpoint_needed, @checkpoint, @protected, @no_network)`, pgx.StrictNamedArgs{
 		"id": j.ID, "run_id": j.RunID, "name": j.Name, "owner_id": j.OwnerID, "owner_name": j.OwnerName, "project_id": j.ProjectID,
 		"project": j.Project, "visibility": j.Visibility, "labels": j.Labels, "priority": j.Priority, "spec": j.Spec,
 		"spec_digest": j.SpecDigest, "template": j.Template, "pools": j.Pools, "gpus": j.GPUs, "retry_max": j.RetryMax,
@@ -45,6 +45,7 @@ func (s *Store) Insert(ctx context.Context, tx pgx.Tx, j *Job, run RunFacts, cau
 		"visibility_version": j.VisibilityVersion, "retry_on": j.RetryOn, "retry_codes": j.RetryCodes,
 		"retry_backoff_s": max(1, j.BackoffS), "retry_resume": cmp.Or(j.RetryFrom, ResumeLatest), "resumable": j.Resumable,
 		"checkpoint_grace_s": max(1, j.CheckpointGraceS), "checkpoint_needed": j.CheckpointNeeded, "checkpoint": j.Checkpoint,
+		"protected": j.Protected, "no_network": j.NoNetwork,
 	})
 	if err != nil {
 		return fmt.Errorf("insert job: %w", err)
@@ -54,13 +55,16 @@ func (s *Store) Insert(ctx context.Context, tx pgx.Tx, j *Job, run RunFacts, cau
 		parents = run.Parents
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO run (id, job_id, name, owner_id, owner_name, project_id, project, visibility,
-			state, recipe_lock, bindings, recipe_digest, spec_digest, created_at, visibility_version, parents, protected)
+			state, recipe_lock, bindings, recipe_digest, spec_digest, created_at, visibility_version, parents, protected,
+			protected_datasets, disclosure)
 		VALUES (@id, @job_id, @name, @owner_id, @owner_name, @project_id, @project, @visibility, @state, @recipe_lock, @bindings,
-			@recipe_digest, @spec_digest, @created_at, @visibility_version, coalesce(@parents, '[]'::jsonb), @protected)`, pgx.StrictNamedArgs{
+			@recipe_digest, @spec_digest, @created_at, @visibility_version, coalesce(@parents, '[]'::jsonb), @protected,
+			coalesce(@protected_datasets, '{}'::text[]), @disclosure)`, pgx.StrictNamedArgs{
 		"id": j.RunID, "job_id": j.ID, "name": j.Name, "owner_id": j.OwnerID, "owner_name": j.OwnerName, "project_id": j.ProjectID,
 		"project": j.Project, "visibility": j.Visibility, "state": j.State, "recipe_lock": run.RecipeLock,
 		"bindings": run.Bindings, "recipe_digest": run.RecipeDigest, "spec_digest": j.SpecDigest, "created_at": j.CreatedAt,
-		"visibility_version": j.VisibilityVersion, "parents": parents, "protected": run.Protected,
+		"visibility_version": j.VisibilityVersion, "parents": parents, "protected": j.Protected,
+		"protected_datasets": run.ProtectedDatasets, "disclosure": run.Disclosure,
 	})
 	if err != nil {
 		return fmt.Errorf("insert run: %w", err)
@@ -68,13 +72,15 @@ func (s *Store) Insert(ctx context.Context, tx pgx.Tx, j *Job, run RunFacts, cau
 	return s.appendEvent(ctx, tx, j, "", cause)
 }
 
-// RunFacts are the permanent facts of a run that its job does not have.
+// RunFacts are the permanent facts of a run that are not stored with the job.
 type RunFacts struct {
 	RecipeLock   []byte
 	Bindings     []byte
 	RecipeDigest string
 	Parents      []Parent
-	Protected    bool // the run reads a protected dataset
+	// For a protected run: the ids of the protected datasets that it reads, and what it may report, as JSON.
+	ProtectedDatasets []string
+	Disclosure        []byte
 }
 
 // Save writes a changed job, its run and its event. The SQL rejects a state change that Edges does not allow,
@@ -119,16 +125,18 @@ func (s *Store) Save(ctx context.Context, tx pgx.Tx, j *Job, before State, cause
 	return s.appendEvent(ctx, tx, j, before, cause)
 }
 
-// SaveFacts writes the name, labels, priority and limits of a locked job, and the name of its run. The caller
-// must call Save afterwards.
+// SaveFacts writes the name, labels, priority and limits of a locked job. If the name of the job changes, its run gets
+// the new name; otherwise the run keeps a name of its own. The caller must call Save afterwards.
 func (s *Store) SaveFacts(ctx context.Context, tx pgx.Tx, j *Job) error {
-	_, err := tx.Exec(ctx, `UPDATE job SET name = $2, labels = $3, priority = $4, running_s = $5, starting_s = $6, queued_s = $7
+	_, err := tx.Exec(ctx, `UPDATE run SET name = $2, version = version + 1 WHERE id = $1 AND name <> $2
+		AND EXISTS (SELECT FROM job WHERE id = $3 AND name <> $2)`, j.RunID, j.Name, j.ID)
+	if err != nil {
+		return fmt.Errorf("save the changed fields of a run: %w", err)
+	}
+	_, err = tx.Exec(ctx, `UPDATE job SET name = $2, labels = $3, priority = $4, running_s = $5, starting_s = $6, queued_s = $7
 		WHERE id = $1`, j.ID, j.Name, j.Labels, j.Priority, j.RunningS, j.StartingS, j.QueueS)
 	if err != nil {
 		return fmt.Errorf("save the changed fields of a job: %w", err)
-	}
-	if _, err := tx.Exec(ctx, `UPDATE run SET name = $2 WHERE id = $1`, j.RunID, j.Name); err != nil {
-		return fmt.Errorf("save the changed fields of a run: %w", err)
 	}
 	return nil
 }

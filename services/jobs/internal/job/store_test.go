@@ -125,7 +125,7 @@ func TestStore_Save_enforcesEdges(t *testing.T) {
 		}
 	}
 	for _, from := range job.States() {
-		require.Equal(t, from.Terminal(), len(job.Edges()[from]) == 0, "a terminal state has no edges")
+		require.Equal(t, from.Terminal(), len(job.Edges()[from]) == 0, "only a terminal state must have no edges")
 	}
 }
 
@@ -141,7 +141,7 @@ func TestStore_Insert_roundTrip(t *testing.T) {
 	require.Empty(t, cmp.Diff(j, got))
 	b.tx(t, func(ctx context.Context, tx pgx.Tx) error {
 		locked, err := b.store.Lock(ctx, tx, j.ID)
-		require.Empty(t, cmp.Diff(&full, locked), "only Lock reads the template")
+		require.Empty(t, cmp.Diff(&full, locked), "the result of Lock must include the template")
 		return err
 	})
 	// The event carries every part of the status.
@@ -194,7 +194,7 @@ func TestJobEventNumbersHaveNoGapsUnderConcurrency(t *testing.T) {
 	for i, e := range events {
 		var status job.Status
 		require.NoError(t, json.Unmarshal(e.Data, &status))
-		require.Len(t, status.Message, i, "event %d carries the status of its own change", i+1)
+		require.Len(t, status.Message, i, "event %d must carry the status after its own change", i+1)
 	}
 	got, err := b.store.Get(t.Context(), b.pool, authn.Scope{Admin: true, Projects: []string{}}, j.ID)
 	require.NoError(t, err)

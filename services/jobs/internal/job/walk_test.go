@@ -32,16 +32,16 @@ func TestRandomEventsFollowEdges(t *testing.T) {
 			if j.State != before {
 				require.True(t, job.CanMove(before, j.State), "seed %d: %s to %s", seed, before, j.State)
 			}
-			require.Equal(t, j.State.Terminal(), j.EndedAt != nil, "seed %d", seed)
-			require.Equal(t, j.State.Terminal(), j.EndReason != "", "seed %d", seed)
-			require.LessOrEqual(t, j.Attempt, was+1, "seed %d", seed)
+			require.Equal(t, j.State.Terminal(), j.EndedAt != nil, "seed %d: only ended jobs must have an end time", seed)
+			require.Equal(t, j.State.Terminal(), j.EndReason != "", "seed %d: only ended jobs must have an end reason", seed)
+			require.LessOrEqual(t, j.Attempt, was+1, "seed %d: an attempt number was skipped", seed)
 			require.LessOrEqual(t, j.Retries, j.RetryMax, "seed %d: too many retries", seed)
-			require.Equal(t, j.State == job.Paused, j.PausedAt != nil, "seed %d", seed)
+			require.Equal(t, j.State == job.Paused, j.PausedAt != nil, "seed %d: only paused jobs must have a pause time", seed)
 			if j.State == job.Paused {
-				require.True(t, a.Over(), "seed %d: a paused job has no live attempt", seed)
+				require.True(t, a.Over(), "seed %d: a paused job must have no live attempt", seed)
 			}
 			if j.State.Placed() {
-				require.False(t, a.Over(), "seed %d: a placed job has a live attempt", seed)
+				require.False(t, a.Over(), "seed %d: a placed job must have a live attempt", seed)
 			}
 		}
 		ends[j.State]++

@@ -13,13 +13,16 @@ import (
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/canon"
+	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/admission"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/hardware"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 )
 
 // Admission admits submissions.
@@ -30,7 +33,9 @@ type Admission struct {
 	IDs    *id.Source
 	Rand   io.Reader
 	Trail  db.Recorder
-	// Hardware holds the configuration of hardware profiles that is locked while a job is admitted.
+	// Refused counts the jobs that the isolation gate refuses.
+	Refused *fleet.Refusals
+	// Hardware stores the hardware configuration, which is locked while a job is admitted.
 	Hardware hardware.Store
 }
 
@@ -55,6 +60,12 @@ func (a *Admission) submit(
 		return nil, err
 	}
 	if err := admission.Run(ctx, a.Inputs.Gates(), d); err != nil {
+		if fault.HasCode(err, admission.Isolation) {
+			a.Refused.Add(ctx, fleet.RefusedJob)
+		}
+		return nil, err
+	}
+	if err := a.Inputs.Files(ctx, d); err != nil {
 		return nil, err
 	}
 	j, facts, err := a.job(d)
@@ -98,11 +109,18 @@ func (a *Admission) job(d *admission.Draft) (*job.Job, job.RunFacts, error) {
 		StartingS: d.Spec.Limits.StartingS, QueueS: d.Spec.Limits.QueuedS, OwnCommand: len(d.Spec.Source.Command) > 0,
 		RetryOn: d.Spec.Retry.On, RetryCodes: d.Spec.Retry.ExitCodes, BackoffS: d.Spec.Retry.BackoffS, RetryFrom: d.Spec.Retry.Resume,
 		Resumable: d.Recipe.Resumable, CheckpointGraceS: d.Spec.Checkpoint.GraceS, CheckpointNeeded: d.Spec.Checkpoint.RequiredForPause,
+		NoNetwork: d.Spec.Network == jobspec.NetworkNone,
 	}
 	if j.Template, err = template(d, j.ID, j.RunID); err != nil {
 		return nil, job.RunFacts{}, err
 	}
-	facts := job.RunFacts{RecipeDigest: d.Recipe.Digest, Protected: d.Inputs.Protected}
+	facts := job.RunFacts{RecipeDigest: d.Recipe.Digest}
+	if j.Protected = d.Inputs.Protected; j.Protected {
+		facts.ProtectedDatasets = d.Inputs.ProtectedDatasets
+		if facts.Disclosure, err = json.Marshal(d.Recipe.Disclosure); err != nil {
+			return nil, facts, fmt.Errorf("encode the declarations of recipe %s: %w", d.Recipe.Name, err)
+		}
+	}
 	if facts.RecipeLock, err = canonicalOf(d.Spec.Recipe.Lock); err != nil {
 		return nil, facts, fmt.Errorf("encode the recipe's lock: %w", err)
 	}

@@ -26,7 +26,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// failing is a db.Recorder that records nothing and returns err.
+// failing is a db.Recorder that records nothing and returns the error in its field.
 type failing struct{ err error }
 
 func (f failing) Record(context.Context, pgx.Tx, string, string, string, any) error { return f.err }
@@ -43,6 +43,8 @@ func (o open) Resolve(ctx context.Context, name, _ string, b jobspec.Bindings) (
 		Name: name, Version: "1.0.0", Digest: "sha256:d1", State: "active", Framework: jobspec.Framework{RuntimeID: "np"},
 	}}}, err
 }
+
+func (open) Files(context.Context, *jobspec.Inputs) error { return nil }
 
 func (open) Bind(_ context.Context, b jobspec.Bindings) (*jobspec.Inputs, error) {
 	return &jobspec.Inputs{Datasets: []jobspec.Bound{{Name: "train", Ref: b.Datasets["train"]}}}, nil
@@ -149,16 +151,16 @@ func TestServer_SubmitJob_queuesJobWithoutHoldingGPUs(t *testing.T) {
 	require.NoError(t, id.Check(id.Job, got.GetId()))
 	require.NoError(t, id.Check(id.Run, got.GetRunId()))
 	require.Equal(t, jobsv1.JobState_JOB_STATE_QUEUED, got.GetState())
-	require.Equal(t, job.WaitNew, got.GetQueue().GetReason(), "the scheduler has not seen the job yet")
-	require.Equal(t, 3, rows(t, pool), "only job, run and event: the account holds GPUs only once the job is placed")
+	require.Equal(t, job.WaitNew, got.GetQueue().GetReason(), "a job that the scheduler has not seen must have the reason new")
+	require.Equal(t, 3, rows(t, pool), "a queued job must add only a job, a run and an event, and hold no GPUs")
 	again, err := (&Server{Admission: a}).SubmitJob(as(t.Context()), submission())
 	require.NoError(t, err)
-	require.NotEqual(t, got.GetId(), again.GetId(), "without a key each submission is a new job")
-	require.NotEqual(t, got.GetSpecDigest(), again.GetSpecDigest(), "each job draws its own seed")
+	require.NotEqual(t, got.GetId(), again.GetId(), "without an idempotency key, each submission must be a new job")
+	require.NotEqual(t, got.GetSpecDigest(), again.GetSpecDigest(), "each job must get its own seed")
 	seeded := submission(func(r *jobsv1.SubmitJobRequest) { r.Spec.Seed = new(int64(7)) })
 	one, err := (&Server{Admission: a}).SubmitJob(as(t.Context()), seeded)
 	require.NoError(t, err)
 	two, err := (&Server{Admission: a}).SubmitJob(as(t.Context()), seeded)
 	require.NoError(t, err)
-	require.Equal(t, one.GetSpecDigest(), two.GetSpecDigest(), "equal specs have equal digests")
+	require.Equal(t, one.GetSpecDigest(), two.GetSpecDigest(), "equal specs must have equal digests")
 }

@@ -57,7 +57,7 @@ func TestJobProtoFieldsAreFilled(t *testing.T) {
 func TestJobProtoEmptyFieldsAreNull(t *testing.T) {
 	t.Parallel()
 	m := ToProto(&job.Job{Status: job.Status{State: job.Running}})
-	require.Nil(t, m.GetQueue(), "a placed job has no queue status")
+	require.Nil(t, m.GetQueue(), "a placed job must have no queue status")
 	require.Nil(t, m.EndReason)
 	require.Nil(t, m.Message)
 	require.Nil(t, m.GetRunningAt())
@@ -72,7 +72,7 @@ func TestStateToProto(t *testing.T) {
 		require.Equal(t, "JOB_STATE_"+upper(string(s)), m.String())
 		seen[m] = true
 	}
-	require.Len(t, seen, len(jobsv1.JobState_name)-1, "all but UNSPECIFIED")
+	require.Len(t, seen, len(jobsv1.JobState_name)-1, "every state but UNSPECIFIED must be used")
 	require.Equal(t, jobsv1.JobState_JOB_STATE_UNSPECIFIED, StateToProto("x"))
 }
 

@@ -40,7 +40,7 @@ type Rows struct {
 	DB     *pgxpool.Pool
 	Fleets fleet.Store
 	Ledger quota.Ledger
-	// GiveUp is how long a node has been lost when its work is given up.
+	// GiveUp is the time from the loss of a node until its work is given up.
 	GiveUp time.Duration
 }
 
@@ -55,9 +55,15 @@ func (r *Rows) Pool(ctx context.Context, name string) (admission.PoolFacts, erro
 	if err != nil {
 		return admission.PoolFacts{}, err
 	}
-	facts := admission.PoolFacts{Known: known}
+	memory, err := r.Fleets.DefaultMemoryGB(ctx, r.DB, name)
+	if err != nil {
+		return admission.PoolFacts{}, err
+	}
+	facts := admission.PoolFacts{Known: known, MemoryGB: memory}
 	for _, n := range nodes {
-		facts.Nodes = append(facts.Nodes, admission.NodeFacts{ID: n.ID, Size: job.Room{GPUs: n.GPUs, CPUs: n.CPUs, Memory: n.MemoryBytes}})
+		facts.Nodes = append(facts.Nodes, admission.NodeFacts{
+			ID: n.ID, Size: job.Room{GPUs: n.GPUs, CPUs: n.CPUs, Memory: n.MemoryBytes}, Permitted: n.Isolates(name), ClosesNetwork: n.ClosesNetwork(),
+		})
 	}
 	return facts, nil
 }

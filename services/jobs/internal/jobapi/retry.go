@@ -31,17 +31,22 @@ func (s *Server) RetryJob(ctx context.Context, req *jobsv1.RetryJobRequest) (*jo
 		o := origin{}
 		if c := from.Checkpoint; c != nil {
 			held := *c
-			held.Attempt = 0 // lower than any attempt of the new job, whose checkpoints are newer
+			held.Attempt = 0 // lower than any attempt of the new job, so that the new job's checkpoints count as newer
 			o.checkpoint, parent.Step = &held, c.Step
 		}
 		o.parents = []job.Parent{parent}
+		if err != nil || !from.Protected {
+			return d, o, err
+		}
+		d.Inherited = &admission.Protection{}
+		d.Inherited.Datasets, err = s.Jobs.ProtectedDatasets(ctx, s.Pool, from.RunID)
 		return d, o, err
 	})
 	return created(ctx, j, err)
 }
 
 // CloneJob submits the spec of a job as a new job, with the overrides of the request. A caller who may not read the
-// values of its environment variables cannot clone it, because the clone would contain them.
+// values of the job's environment variables cannot clone it, because the clone would contain them.
 func (s *Server) CloneJob(ctx context.Context, req *jobsv1.CloneJobRequest) (*jobsv1.Job, error) {
 	from, err := s.get(ctx, req.GetJobId())
 	if err != nil {

@@ -21,12 +21,13 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 )
 
-// Mover changes jobs. It calls also in the transaction of the change. *lifecycle.Driver implements it.
+// Mover changes jobs. Its methods call the function extra in the transaction of the change. *lifecycle.Driver
+// implements Mover.
 type Mover interface {
-	Stop(ctx context.Context, jobID, reason string, force bool, cause job.Cause, also func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error)
-	Pause(ctx context.Context, jobID string, also func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error)
-	Resume(ctx context.Context, jobID string, also func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error)
-	Update(ctx context.Context, jobID string, change func(j *job.Job) error, also func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error)
+	Stop(ctx context.Context, jobID, reason string, force bool, cause job.Cause, extra func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error)
+	Pause(ctx context.Context, jobID string, extra func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error)
+	Resume(ctx context.Context, jobID string, extra func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error)
+	Update(ctx context.Context, jobID string, change func(j *job.Job) error, extra func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error)
 }
 
 // Server implements JobService.
@@ -39,6 +40,7 @@ type Server struct {
 	Trail     db.Recorder
 	Hub       *pg.NotifyHub
 	Clock     clock.Clock
+	Tables    *Tables
 }
 
 // SubmitJob runs every gate and admits the job, or refuses it and stores nothing. A repeated request with the same
@@ -108,17 +110,15 @@ func (s *Server) ListJobs(ctx context.Context, req *jobsv1.ListJobsRequest) (*jo
 	if err != nil {
 		return nil, err
 	}
-	state := job.State(req.GetState())
-	if state != "" && !slices.Contains(job.States(), state) {
-		return nil, fault.InvalidFields(fault.At(fault.TypeEnum, "Input should be a job state", "state"))
+	filter, err := filterOf(req)
+	if err != nil {
+		return nil, err
 	}
 	if req.After != nil {
 		if err := request.ID(id.Job, "after", req.GetAfter()); err != nil {
 			return nil, err
 		}
-	}
-	filter := job.Filter{
-		State: state, Project: req.GetProject(), Owner: req.GetOwner(), Labels: req.GetLabel(), Text: req.GetQ(), After: req.GetAfter(),
+		filter.After = req.GetAfter()
 	}
 	jobs, err := s.Jobs.List(ctx, s.Pool, authn.ScopeOf(ctx), filter, p)
 	if err != nil {
@@ -134,6 +134,26 @@ func (s *Server) ListJobs(ctx context.Context, req *jobsv1.ListJobsRequest) (*jo
 		resp.Jobs = append(resp.Jobs, m)
 	}
 	return resp, request.SetMore(ctx, more)
+}
+
+// filters are the filters of a request for a list or a table of jobs.
+type filters interface {
+	GetState() string
+	GetProject() string
+	GetOwner() string
+	GetLabel() []string
+	GetQ() string
+}
+
+// filterOf returns the filter of a request.
+func filterOf(req filters) (job.Filter, error) {
+	state := job.State(req.GetState())
+	if state != "" && !slices.Contains(job.States(), state) {
+		return job.Filter{}, fault.InvalidFields(fault.At(fault.TypeEnum, "Input should be a job state", "state"))
+	}
+	return job.Filter{
+		State: state, Project: req.GetProject(), Owner: req.GetOwner(), Labels: req.GetLabel(), Text: req.GetQ(),
+	}, nil
 }
 
 // ListJobEvents lists the events of a job, oldest first.

@@ -84,3 +84,27 @@ func (s *Server) ResumeJob(ctx context.Context, req *jobsv1.ResumeJobRequest) (*
 	}
 	return withStatus(ctx, j)
 }
+
+// UpdateJob changes the name, labels, priority and limits of a job.
+func (s *Server) UpdateJob(ctx context.Context, req *jobsv1.UpdateJobRequest) (*jobsv1.Job, error) {
+	j, err := s.editable(ctx, req.GetJobId())
+	if err != nil {
+		return nil, err
+	}
+	c := changesFromProto(req)
+	c.AllowLower, c.AllowUrgent = authn.CallerOf(ctx).IsAdmin(), authn.CallerOf(ctx).CanManageProject(j.ProjectID)
+	change := func(j *job.Job) error {
+		if err := request.CheckIfMatch(ctx, j.Seq); err != nil {
+			return err
+		}
+		return c.Apply(j)
+	}
+	fields := map[string]any{"name": req.GetName(), "labels": req.GetLabels(), "priority": req.GetPriority(), "limits": req.GetLimits()}
+	j, err = s.Mover.Update(ctx, j.ID, change, func(ctx context.Context, tx pgx.Tx) error {
+		return s.Trail.Record(ctx, tx, "job.update", job.SubjectKind, j.ID, fields)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return withETag(ctx, j)
+}

@@ -38,6 +38,7 @@ func TestTemplate_fillsAttemptSpec(t *testing.T) {
 	spec := jobspec.Spec{
 		Hparams: []byte(`{"b":2,"a":1}`), Env: map[string]string{"K": "V"}, Seed: new(int64(7)), Source: jobspec.Source{Command: []string{"c"}},
 		Resources: jobspec.Resources{Pools: []job.Pool{{Pool: "gpu", Nodes: 2, GPUsPerNode: 4, CPU: 8, MemoryGB: 16}}},
+		Network:   jobspec.NetworkNone,
 	}
 	d := &admission.Draft{
 		Spec: spec,
@@ -62,7 +63,7 @@ func TestTemplate_fillsAttemptSpec(t *testing.T) {
 		Command:     []string{"python", "-m", "x"}, Hparams: []byte(`{"b":2,"a":1}`), Env: map[string]string{"K": "V"},
 		Datasets: []*jobsv1.DatasetInput{{Name: "train", Ref: "ds/p/n@1", Digest: "sha256:t", Files: []*jobsv1.ObjectRef{{Path: "a", Uri: "blob://a", SizeBytes: 1, Sha256: "bb"}}}},
 		Model:    &jobsv1.ModelInput{Ref: "mdl/p/n@1", Digest: "sha256:m", Files: []*jobsv1.ObjectRef{{Path: "m", Uri: "blob://m"}}},
-		Limits:   &jobsv1.ResourceLimits{Cpus: 8, MemoryBytes: 16 << 30, Pids: 4096},
+		Limits:   &jobsv1.ResourceLimits{Cpus: 8, MemoryBytes: 16 << 30, Pids: 4096}, NoNetwork: true,
 	}
 	require.Empty(t, cmp.Diff(want, got, protocmp.Transform()))
 	for _, path := range unsetPaths(want.ProtoReflect(), "") {

@@ -10,7 +10,7 @@ import (
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 )
 
-// auth returns every project with version 5 of its visibility.
+// auth is a service in which every project exists, with version 5 of its visibility.
 type auth struct {
 	authpeerv1.ProjectServiceClient
 }
@@ -19,7 +19,7 @@ func (auth) GetProject(_ context.Context, in *authpeerv1.GetProjectRequest, _ ..
 	return &authpeerv1.Project{Id: "prj_1", Key: in.GetProject(), Visibility: "all", VisibilityVersion: 5}, nil
 }
 
-// The version shows whether a job was resolved before or after a change of the visibility.
+// The version shows whether the job's project was looked up before or after a change of its visibility.
 func TestServer_SubmitJob_storesVisibilityVersion(t *testing.T) {
 	t.Parallel()
 	a, pool := newAdmission(t)

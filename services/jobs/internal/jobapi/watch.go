@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// lookAgain is how often a watch polls in case a wake-up was lost.
+	// lookAgain is the interval at which a watch polls, in case a wake-up was lost.
 	lookAgain = 5 * time.Second
 	// watchBatch is how many changes one query reads.
 	watchBatch = 100
 )
 
-// WatchJob sends the job as it was after each change with a number greater than after. It returns after the change
-// that ended the job.
+// WatchJob sends, for each change, the job as it was then. It begins after the change whose number the request
+// contains, and returns after the change that ended the job.
 //
 // A lost wake-up delays a change but does not skip it. A start position past the last change is refused. If the
 // caller loses access to the job, because the job got another owner or its project was hidden, the watch ends with an
@@ -80,8 +80,8 @@ func (s *Server) find(ctx context.Context, name string) (*job.Job, error) {
 	return s.Jobs.OfRun(ctx, s.Pool, authn.ScopeOf(ctx), name)
 }
 
-// sendChanges sends the changes after seq, at most watchBatch. It returns how many it sent, and whether the last
-// one ended the job.
+// sendChanges sends the changes after the sequence number seq, at most watchBatch of them. It returns how many changes
+// it sent, and whether the last change ended the job.
 func (s *Server) sendChanges(
 	ctx context.Context, stream grpc.ServerStreamingServer[jobsv1.WatchJobResponse], j *job.Job, seq int64,
 ) (sent int64, ended bool, err error) {

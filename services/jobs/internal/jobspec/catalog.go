@@ -9,6 +9,8 @@ type Recipe struct {
 	RequiredDatasets             []string
 	Entrypoint                   []string // empty for custom/custom
 	Resumable                    bool     // the recipe saves a checkpoint on request and can resume from it
+	Trusted                      bool     // its jobs may read protected datasets
+	Disclosure                   *Disclosure
 	Package                      *Object
 	Environment                  *Environment
 }
@@ -52,5 +54,8 @@ type Inputs struct {
 	Datasets            []Bound
 	Model               *Bound
 	Unknown, Unreadable []string
-	Protected           bool // at least one of the datasets is protected
+	Protected           bool // at least one of the datasets is protected, or the model comes from a protected run
+	// ProtectedDatasets are the ids of the protected datasets. They make the run protected.
+	ProtectedDatasets []string
+	FilesApart        bool // the files are not included; Catalog.Files adds them
 }

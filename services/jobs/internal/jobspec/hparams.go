@@ -48,7 +48,7 @@ func CheckParams(rawSchema, rawParams []byte) error {
 // system.
 const schemaURL = "recipe:///params_schema"
 
-// compile compiles a schema. If raw is empty, the result accepts everything.
+// compile compiles a schema. An empty schema accepts everything.
 func compile(raw []byte) (*jsonschema.Schema, error) {
 	if len(raw) == 0 {
 		raw = []byte("{}")

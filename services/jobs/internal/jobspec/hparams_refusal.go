@@ -20,8 +20,8 @@ import (
 // mismatch is one way in which parameters do not match a schema. A mismatch of the object as a whole has no name.
 type mismatch struct{ name, text string }
 
-// refusal turns the error of a validation into a *ParamError. Of several mismatches it reports one: one of the whole
-// object if there is any, otherwise the one whose name sorts first. The library visits properties in random order.
+// refusal turns the error of a validation into a *ParamError. It reports a mismatch of the whole object if
+// there is one, otherwise the mismatch whose name sorts first, because the library visits properties in random order.
 func refusal(schema *jsonschema.Schema, params map[string]any, err error) error {
 	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {
@@ -36,8 +36,8 @@ func refusal(schema *jsonschema.Schema, params map[string]any, err error) error 
 func mismatches(schema *jsonschema.Schema, params map[string]any, e *jsonschema.ValidationError) []mismatch {
 	switch k := e.ErrorKind.(type) {
 	case *kind.Schema, *kind.Group, *kind.Reference, *kind.AllOf:
-		// Every cause is a mismatch. This does not hold for other kinds: of the alternatives of anyOf, for example, one
-		// would be enough.
+		// Every cause is a mismatch of its own. That is not true for other kinds of errors: anyOf, for example, has a
+		// cause for each alternative, although matching one alternative is enough.
 		all := make([]mismatch, 0, len(e.Causes))
 		for _, cause := range e.Causes {
 			all = append(all, mismatches(schema, params, cause)...)
@@ -66,7 +66,7 @@ func mismatches(schema *jsonschema.Schema, params map[string]any, e *jsonschema.
 	return []mismatch{{name, wrong(at, value, e.ErrorKind)}}
 }
 
-// wrong states what is wrong with a value. For other keywords it uses the text of the library.
+// wrong states what is wrong with a value. For a keyword that it does not handle, it uses the text of the library.
 func wrong(name string, value any, e jsonschema.ErrorKind) string {
 	switch k := e.(type) {
 	case *kind.Required:

@@ -54,10 +54,10 @@ func TestCheckParams(t *testing.T) {
 		}
 		require.EqualError(t, err, want, params)
 	}
-	require.NoError(t, CheckParams(nil, []byte(`{"anything": [1, "x", null]}`)), "without a schema anything is allowed")
+	require.NoError(t, CheckParams(nil, []byte(`{"anything": [1, "x", null]}`)), "without a schema, any parameters must be allowed")
 }
 
-// keywords uses parts of JSON Schema that no shipped recipe uses yet.
+// keywords is a schema that uses parts of JSON Schema that no shipped recipe uses yet.
 const keywords = `{
 	"minProperties": 1, "dependentRequired": {"optim.momentum": ["optim.name"]},
 	"$defs": {"share": {"type": "number", "exclusiveMinimum": 0, "maximum": 1}},
@@ -125,7 +125,7 @@ func FuzzCheckParams(f *testing.F) {
 	f.Add(`{"model.layers": 1e400}`)
 	f.Add(`{"data.mix": [0.5, 1e-99999999, 0.50], "model.heads": 3, "train.any": -1}`)
 	f.Fuzz(func(t *testing.T, params string) {
-		// CheckParams must not panic on any input, and report the same fault each time.
+		// CheckParams must not panic on any input, and must report the same fault each time.
 		for _, schema := range []string{testSchema, keywords} {
 			err := CheckParams([]byte(schema), []byte(params))
 			require.Equal(t, err, CheckParams([]byte(schema), []byte(params)))

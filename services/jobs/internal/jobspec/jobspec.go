@@ -41,7 +41,13 @@ type Spec struct {
 	Seed      *int64            `json:"seed"`
 	// Checkpoint controls how the job is paused.
 	Checkpoint Checkpoint `json:"checkpoint"`
+	// Network is NetworkNone or empty. An empty value is left out of the canonical form, because earlier releases
+	// stored the form without this field.
+	Network string `json:"network,omitempty"`
 }
+
+// NetworkNone is the network of a job that can reach only its own ports and the public listener of the platform.
+const NetworkNone = "none"
 
 // Source is the code and the command to run.
 type Source struct {
@@ -114,10 +120,13 @@ type Checkpoint struct {
 	RequiredForPause bool `json:"required_for_pause"`
 }
 
+// DefaultPriority is the priority of a job that requests none. Only owners of the project and admins may request a
+// higher priority, because it delays the jobs of all other users.
+const DefaultPriority = 50
+
 // The defaults of a spec.
 const (
 	defaultRole     = "trainer"
-	defaultPriority = 50
 	defaultRunningS = 86_400
 	defaultStartS   = 3_600
 	defaultQueuedS  = 604_800

@@ -1,6 +1,7 @@
 package jobspec
 
 import (
+	"fmt"
 	"slices"
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
@@ -8,8 +9,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// FromProto converts a submitted spec and sets its defaults. The seed remains unset: it is drawn when the submission is
-// admitted.
+// FromProto converts a submitted spec and sets its defaults. The seed remains unset: it is chosen when the submission
+// is admitted.
 func FromProto(m *jobsv1.JobSpec) (Spec, error) {
 	s := Spec{
 		Name: m.GetName(), Project: or(m.GetProject(), DefaultProject), Labels: notNil(m.GetLabels()), Notes: m.GetNotes(),
@@ -19,10 +20,11 @@ func FromProto(m *jobsv1.JobSpec) (Spec, error) {
 		Recipe:   RecipeRef{Name: m.GetRecipe().GetName(), Version: m.GetRecipe().GetVersion(), Lock: lockFromProto(m.GetRecipe().GetLock())},
 		Hparams:  m.GetHparams(),
 		Bindings: Bindings{Datasets: notNil(m.GetBindings().GetDatasets()), Model: m.GetBindings().GetModel()},
-		Env:      notNil(m.GetEnv()), Priority: defaultPriority, Seed: m.Seed,
+		Env:      notNil(m.GetEnv()), Priority: DefaultPriority, Seed: m.Seed,
 		Limits:     Limits{RunningS: defaultRunningS, StartingS: defaultStartS, QueuedS: defaultQueuedS},
 		Retry:      retryFromProto(m.GetRetry()),
 		Checkpoint: Checkpoint{GraceS: defaultGraceS, RequiredForPause: true},
+		Network:    m.GetNetwork(),
 	}
 	if m.GetImage() != nil {
 		s.Image = &Image{Ref: m.GetImage().GetRef()}
@@ -45,10 +47,13 @@ func FromProto(m *jobsv1.JobSpec) (Spec, error) {
 	for _, p := range m.GetResources().GetPools() {
 		s.Resources.Pools = append(s.Resources.Pools, poolFromProto(p))
 	}
+	if err := checkNetwork(&s); err != nil {
+		return s, err
+	}
 	return s, checkSeed(&s)
 }
 
-// Override replaces the fields of a spec that a clone request sets.
+// Override replaces a field of the spec for each field that is set in a clone request.
 func Override(s *Spec, m *jobsv1.CloneJobRequest) error {
 	s.Name, s.Project = or(m.GetName(), s.Name), or(m.GetProject(), s.Project)
 	if len(m.GetHparams()) > 0 {
@@ -68,6 +73,21 @@ func checkSeed(s *Spec) error {
 	return fault.InvalidFields(fault.Field{
 		Loc: []any{"spec", "seed"}, Type: fault.TypeLessThanEqual, Input: *s.Seed,
 		Msg: "Input should be less than or equal to 9007199254740991", Ctx: map[string]any{"le": maxSeed},
+	})
+}
+
+// checkNetwork rejects a job that has several nodes but no network, because its nodes could not reach each other.
+func checkNetwork(s *Spec) error {
+	nodes := 0
+	for _, p := range s.Resources.Pools {
+		nodes += p.Nodes
+	}
+	if s.Network != NetworkNone || nodes == 1 {
+		return nil
+	}
+	return fault.InvalidFields(fault.Field{
+		Loc: []any{"spec", "network"}, Type: fault.TypeValue, Input: s.Network,
+		Msg: fmt.Sprintf("Value error, a job without a network has 1 node, and this one requests %d; request 1 node, or leave network empty", nodes),
 	})
 }
 

@@ -24,11 +24,12 @@ func fullSpec() *jobsv1.JobSpec {
 		}},
 		Image: &jobsv1.Image{Ref: "ghcr.io/a"}, Hparams: []byte(`{"b":2,"a":1}`),
 		Bindings:  &jobsv1.Bindings{Datasets: map[string]string{"train": "ds/p/n@1"}, Model: "mdl/p/n@1"},
-		Resources: &jobsv1.Resources{Pools: []*jobsv1.PoolRequest{{Pool: "gpu", Role: "r", Nodes: new(int32(2)), GpusPerNode: new(int32(4)), Cpu: new(int32(8)), MemoryGb: new(int32(16)), Profile: "big"}}},
+		Resources: &jobsv1.Resources{Pools: []*jobsv1.PoolRequest{{Pool: "gpu", Role: "r", Nodes: new(int32(1)), GpusPerNode: new(int32(4)), Cpu: new(int32(8)), MemoryGb: new(int32(16)), Profile: "big"}}},
 		Env:       map[string]string{"K": "V"}, Priority: new(int32(0)), Seed: &seed,
 		Retry:      &jobsv1.Retry{Max: new(int32(0)), On: []string{"infra"}, ExitCodes: []int32{33}, BackoffS: new(int32(5)), Resume: "none"},
 		Checkpoint: &jobsv1.CheckpointPolicy{GraceS: new(int32(9)), RequiredForPause: new(false)},
 		Limits:     &jobsv1.Limits{RunningS: new(int32(1)), StartingS: new(int32(2)), QueuedS: new(int32(3))},
+		Network:    "none",
 	}
 }
 
@@ -55,7 +56,7 @@ func names(m protoreflect.Message, prefix string) (all, unset []string) {
 	return all, unset
 }
 
-// paths lists the members of a JSON document as JSON paths, like names.
+// paths lists the members of a JSON document as JSON paths, in the form that the function names uses.
 func paths(v any, prefix string, stop map[string]bool) []string {
 	var out []string
 	switch v := v.(type) {
@@ -88,15 +89,15 @@ func TestFromProtoKeepsEveryField(t *testing.T) {
 	var doc any
 	require.NoError(t, json.Unmarshal(form, &doc))
 	free := map[string]bool{"labels": true, "hparams": true, "env": true, "bindings.datasets": true}
-	require.ElementsMatch(t, all, paths(doc, "", free), "the stored spec has the API's fields under the same names")
+	require.ElementsMatch(t, all, paths(doc, "", free), "the stored spec must have the API's fields under the same names")
 	require.Equal(t, 0, spec.Priority)
 	require.Equal(t, Retry{Max: 0, On: []string{"infra"}, ExitCodes: []int32{33}, BackoffS: 5, Resume: "none"}, spec.Retry)
 	require.Equal(t, Checkpoint{GraceS: 9, RequiredForPause: false}, spec.Checkpoint)
-	require.Equal(t, job.Pool{Pool: "gpu", Role: "r", Nodes: 2, GPUsPerNode: 4, CPU: 8, MemoryGB: 16, Profile: "big"}, spec.Resources.Pools[0])
+	require.Equal(t, job.Pool{Pool: "gpu", Role: "r", Nodes: 1, GPUsPerNode: 4, CPU: 8, MemoryGB: 16, Profile: "big"}, spec.Resources.Pools[0])
 }
 
-// intersect returns zero, the fields that fullSpec sets to 0, if they are the only unset ones. Otherwise it returns a
-// message.
+// intersect returns the fields that fullSpec sets to 0, which are in the parameter zero, if they contain all unset
+// fields and no unknown ones. Otherwise it returns a message.
 func intersect(unset, zero, all []string) []string {
 	for _, u := range unset {
 		if !slices.Contains(zero, u) {
@@ -145,6 +146,22 @@ func TestSpec_Canonical_equalSpecs(t *testing.T) {
 	_, third, err := three.Canonical()
 	require.NoError(t, err)
 	require.NotEqual(t, first, third)
+}
+
+func TestFromProto_networkOfSeveralNodes(t *testing.T) {
+	t.Parallel()
+	m := fullSpec()
+	m.Resources.Pools = append(m.Resources.Pools, &jobsv1.PoolRequest{Pool: "cpu"})
+	_, err := FromProto(m)
+	require.True(t, fault.Is(err, fault.Invalid), "%v", err)
+	require.Contains(t, fault.From(err).Fields[0].Msg, "a job without a network has 1 node, and this one requests 2; request 1 node, or leave network empty")
+	require.Equal(t, []any{"spec", "network"}, fault.From(err).Fields[0].Loc)
+	m.Network = ""
+	spec, err := FromProto(m)
+	require.NoError(t, err)
+	form, _, err := spec.Canonical()
+	require.NoError(t, err)
+	require.NotContains(t, string(form), "network", "the form of a job with network access must be that of earlier releases")
 }
 
 func TestFromProtoSeedTooLarge(t *testing.T) {

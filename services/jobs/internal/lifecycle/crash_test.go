@@ -115,7 +115,7 @@ func TestReconciler_RunOnce_concurrentLeadersActOnce(t *testing.T) {
 	require.NoError(t, b.passErr(t.Context()))
 	require.Equal(t, 6, b.count(`event WHERE type = 'job.failed'`))
 	require.Equal(t, 1, b.count(`event WHERE type = 'node.lost'`))
-	require.Equal(t, 1, b.count(`work WHERE node_id = 'nod_1'`), "the node is lost but not fenced yet")
+	require.Equal(t, 1, b.count(`work WHERE node_id = 'nod_1'`), "the work must stay on a node that is lost but not fenced yet")
 	require.NoError(t, b.passErr(pg.WithOffset(t.Context(), 2*time.Minute)))
 	require.Equal(t, 1, b.count(`work WHERE node_id = '' AND waiting = 'starting'`))
 }

@@ -1,10 +1,10 @@
-// Package lifecycle changes jobs when something happens to their works. It applies the pure rules of packages job and
-// assignment to the rows, the quota ledger and the closing of the run. Each step is one transaction. The Reconciler
+// Package lifecycle changes jobs when something happens to their works. Packages job and assignment contain the rules;
+// this package updates the rows and the quota ledger and closes runs. Each step is one transaction. The Reconciler
 // periodically scans the rows and does what is due: it enforces the limits of jobs, marks nodes that sent nothing as
 // lost, and releases the works of fenced nodes. The next pass does whatever a crash or a lost wake-up left undone.
 //
-// Rows are always locked in this order: job, works of its current attempt, account, team, nodes by ID. The work of an
-// engine is locked after its node.
+// Rows are always locked in this order: job, works of its current attempt, account, team, nodes by ID, settings of
+// pools. The work of an engine is locked after its node.
 package lifecycle
 
 import (
@@ -18,6 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/assignment"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
@@ -61,7 +62,7 @@ func (d *Driver) open(ctx context.Context, tx pgx.Tx, jobID string) (*lockedJob,
 	return s, err
 }
 
-// step runs fn on a locked job in one transaction.
+// step runs the function fn on a locked job in one transaction.
 func (d *Driver) step(ctx context.Context, jobID string, fn func(ctx context.Context, tx pgx.Tx, s *lockedJob) error) error {
 	return pg.InTx(ctx, d.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		s, err := d.open(ctx, tx, jobID)
@@ -81,10 +82,19 @@ func (d *Driver) advance(ctx context.Context, tx pgx.Tx, s *lockedJob, cause job
 	cause.Type = s.job.Observe(s.attempt, gang, s.now)
 	changed := cause.Type != ""
 	if gang.Exit != nil {
-		out := job.Judge(s.job, s.attempt, *gang.Exit)
-		s.job.End(s.attempt, *gang.Exit, out, s.now)
+		exit := *gang.Exit
+		if s.job.Protected {
+			exit.Message = "" // it may quote what the processes printed
+		}
+		out := job.Judge(s.job, s.attempt, exit)
+		s.job.End(s.attempt, exit, out, s.now)
 		cause.Type, cause.Reason, cause.Message, changed = "", out.Reason, out.Message, true
 		if err := d.clear(ctx, tx, s); err != nil {
+			return err
+		}
+	}
+	if gang.Ended && gang.Exit == nil {
+		if err := d.freeQuota(ctx, tx, s); err != nil {
 			return err
 		}
 	}
@@ -102,7 +112,7 @@ func (d *Driver) advance(ctx context.Context, tx pgx.Tx, s *lockedJob, cause job
 	return d.Jobs.Save(ctx, tx, s.job, s.before, cause)
 }
 
-// clear releases the quota and the node resources of an ended attempt, and has the nodes remove its works.
+// clear releases the quota and the node resources of an ended attempt, and makes the nodes remove its works.
 func (d *Driver) clear(ctx context.Context, tx pgx.Tx, s *lockedJob) error {
 	if err := d.release(ctx, tx, s); err != nil {
 		return err
@@ -114,6 +124,15 @@ func (d *Driver) clear(ctx context.Context, tx pgx.Tx, s *lockedJob) error {
 		}
 	}
 	return nil
+}
+
+// freeQuota releases the quota of an attempt whose processes have ended while its output is still being delivered. It
+// wakes the scheduler. The nodes are free for other work at the same time (db.TakesRoom).
+func (d *Driver) freeQuota(ctx context.Context, tx pgx.Tx, s *lockedJob) error {
+	if err := d.release(ctx, tx, s); err != nil {
+		return err
+	}
+	return pg.Notify(ctx, tx, db.QueueTopic)
 }
 
 // release returns the GPUs of the attempt to the quota of the job's owner and team.

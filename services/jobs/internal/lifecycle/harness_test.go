@@ -63,8 +63,8 @@ func newHarness(t *testing.T, nodes int) *harness {
 	}
 	b.exec(`INSERT INTO fleet (id, name, kind, state, pools, created_at) VALUES ('flt_1', 'f', 'agent', 'active', '{gpu,cpu}', now())`)
 	for i := range nodes {
-		b.exec(`INSERT INTO node (id, fleet_id, name, state, cpus, memory_bytes, gpus, slots, limits, version, joined_at)
-			VALUES ($1, 'flt_1', $1, 'ready', 8, 0, 2, 8, '', '', now())`, fmt.Sprintf("nod_%d", i+1))
+		b.exec(`INSERT INTO node (id, fleet_id, name, state, cpus, memory_bytes, gpus, slots, limits, version, joined_at, boundary)
+			VALUES ($1, 'flt_1', $1, 'ready', 8, 0, 2, 8, '', '', now(), '{"kind": "own_user"}')`, fmt.Sprintf("nod_%d", i+1))
 	}
 	return b
 }
@@ -99,7 +99,7 @@ func (b *harness) submit(nodes, retryMax int) *job.Job {
 	return j
 }
 
-// placed submits a job and has the scheduler place it.
+// placed submits a job and lets the scheduler place it.
 func (b *harness) placed(nodes, retryMax int) *job.Job {
 	b.t.Helper()
 	j := b.submit(nodes, retryMax)
@@ -119,10 +119,12 @@ func (b *harness) schedule() {
 }
 
 // resumePoint returns the resume point in a work's spec.
-func resumePoint(t *testing.T, w *assignment.Work) *jobsv1.ResumePoint {
-	t.Helper()
+func (b *harness) resumePoint(w *assignment.Work) *jobsv1.ResumePoint {
+	b.t.Helper()
+	whole, err := b.driver.Works.Get(b.t.Context(), b.pool, w.ID)
+	require.NoError(b.t, err)
 	spec := &jobsv1.AttemptSpec{}
-	require.NoError(t, proto.Unmarshal(w.Spec, spec))
+	require.NoError(b.t, proto.Unmarshal(whole.Spec, spec))
 	return spec.GetResume()
 }
 

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,19 +12,20 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// Lose declares the works of a fenced node lost. Attempts are judged, and engines are unplaced. If the node comes
-// back, it has to remove those works. An attempt that no node ever acknowledged has not started, so its
-// placement is withdrawn and the job is queued again without counting the attempt.
-func (d *Driver) Lose(ctx context.Context, nodeID string) error {
-	return d.giveUp(ctx, nodeID, nodeSilent)
+// Lose declares the works of a fenced node lost, except for those whose lease was renewed at the given time or later.
+// For an attempt, job.Judge decides what this means; an engine is unplaced. A node that comes back must remove those
+// works. An attempt that no node ever acknowledged has not started, so its placement is withdrawn and the job is queued
+// again without counting the attempt.
+func (d *Driver) Lose(ctx context.Context, nodeID string, renewed time.Time) error {
+	return d.giveUp(ctx, nodeID, func(w *assignment.Work) bool { return !w.RenewedSince(renewed) && lose(nodeSilent)(w) })
 }
 
-// Abandon declares the works of a removed node lost, like Lose.
+// Abandon declares all works of a removed node lost, like Lose.
 func (d *Driver) Abandon(ctx context.Context, nodeID string) error {
-	return d.giveUp(ctx, nodeID, nodeRemoved)
+	return d.giveUp(ctx, nodeID, lose(nodeRemoved))
 }
 
-func (d *Driver) giveUp(ctx context.Context, nodeID, message string) error {
+func (d *Driver) giveUp(ctx context.Context, nodeID string, lose func(w *assignment.Work) bool) error {
 	works, err := d.Works.OnNode(ctx, d.Pool, nodeID)
 	if err != nil {
 		return err
@@ -37,7 +39,7 @@ func (d *Driver) giveUp(ctx context.Context, nodeID, message string) error {
 				continue
 			}
 		}
-		errs = append(errs, d.apply(ctx, w, nodeID, lose(message)))
+		errs = append(errs, d.apply(ctx, w, nodeID, lose))
 	}
 	return errors.Join(errs...)
 }
@@ -68,7 +70,7 @@ func (d *Driver) withdraw(ctx context.Context, w *assignment.Work) (done bool, e
 			return nil
 		}
 		for _, mine := range s.works {
-			if mine.Phase != gang.PhaseNone {
+			if mine.Phase != gang.PhaseNone || mine.RenewedAt != nil { // The node has started it, but has not reported that yet.
 				return nil
 			}
 		}

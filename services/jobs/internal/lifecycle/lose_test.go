@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/assignment"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
 func TestDriver_Lose_withdrawsUnacknowledgedPlacement(t *testing.T) {
@@ -24,17 +25,32 @@ func TestDriver_Lose_withdrawsUnacknowledgedPlacement(t *testing.T) {
 	w := b.works(j)[0]
 	b.exec(`INSERT INTO ingest_token (hash, job_id, run_id, attempt, work_id, created_at, expires_at)
 		VALUES (sha256('x'), $1, $2, 1, $3, now(), now() + interval '1 day')`, j.ID, j.RunID, w.ID)
-	require.NoError(t, b.driver.Lose(t.Context(), "nod_1"))
+	require.NoError(t, b.driver.Lose(t.Context(), "nod_1", clock.Real().Now()))
 	got := b.job(j)
 	require.Equal(t, job.Queued, got.State)
-	require.Zero(t, got.Attempt, "the attempt number is free again")
-	require.Nil(t, got.NotBefore, "there is no backoff")
+	require.Zero(t, got.Attempt, "the attempt number must be free again")
+	require.Nil(t, got.NotBefore, "a withdrawn placement must cause no backoff")
 	require.Empty(t, b.attempts(j))
 	require.Zero(t, b.count("work"))
 	require.Zero(t, b.count("ingest_token"))
 	require.Zero(t, b.held())
-	require.NoError(t, b.driver.Lose(t.Context(), "nod_1"), "a repeated call changes nothing")
+	require.NoError(t, b.driver.Lose(t.Context(), "nod_1", clock.Real().Now()), "a repeated call must succeed and change nothing")
 	require.Equal(t, got, b.job(j))
+}
+
+// The node has started the attempt, but stopped responding before it reported that.
+func TestDriver_Lose_doesNotWithdrawAttemptWithRenewedLease(t *testing.T) {
+	t.Parallel()
+	b := newHarness(t, 1)
+	j := b.placed(1, 1)
+	b.exec(`UPDATE work SET renewed_at = $2 WHERE job_id = $1`, j.ID, fixtures.Now())
+	require.NoError(t, b.driver.Lose(t.Context(), "nod_1", fixtures.Now()))
+	require.Equal(t, 1, b.job(j).Attempt)
+	require.NotEqual(t, job.Queued, b.job(j).State, "the attempt continues")
+	require.Equal(t, assignment.WantRunning, b.works(j)[0].Desired)
+	require.NoError(t, b.driver.Lose(t.Context(), "nod_1", fixtures.Now().Add(time.Second)))
+	require.Equal(t, job.Queued, b.job(j).State)
+	require.Equal(t, 1, b.job(j).Attempt, "a second copy must not have the number of the first")
 }
 
 func TestDriver_Lose_judgesAcknowledgedAttempt(t *testing.T) {
@@ -59,9 +75,9 @@ func TestDriver_Lose_judgesAcknowledgedAttempt(t *testing.T) {
 			if c.stop {
 				b.stop(j, job.ReasonUserStop)
 			}
-			require.NoError(t, b.driver.Lose(t.Context(), "nod_1"))
+			require.NoError(t, b.driver.Lose(t.Context(), "nod_1", clock.Real().Now()))
 			require.Equal(t, c.state, b.job(j).State)
-			require.Equal(t, 1, b.job(j).Attempt, "the attempt counts")
+			require.Equal(t, 1, b.job(j).Attempt, "an acknowledged attempt must count")
 			require.Equal(t, c.reason, b.attempts(j)[0].EndReason)
 			require.Zero(t, b.held())
 			w := b.works(j)[0]
@@ -80,8 +96,8 @@ func TestDriver_Lose_stopsRestOfGang(t *testing.T) {
 			j := b.placed(2, 1)
 			works := b.works(j)
 			b.observe(works[1].NodeID, seen(works[1], phase, nil))
-			require.NoError(t, b.driver.Lose(t.Context(), works[0].NodeID))
-			require.Equal(t, job.Starting, b.job(j).State, "rank 1 has acknowledged the attempt, so it is not withdrawn")
+			require.NoError(t, b.driver.Lose(t.Context(), works[0].NodeID, clock.Real().Now()))
+			require.Equal(t, job.Starting, b.job(j).State, "an attempt that one node has acknowledged must not be withdrawn")
 			require.Equal(t, assignment.WantStopped, b.works(j)[1].Desired)
 			b.observe(works[1].NodeID, seen(works[1], gang.PhaseExited, &gang.Exit{Code: -1, Signal: 15, Reason: gang.ExitStopped}))
 			require.Equal(t, job.Queued, b.job(j).State)
@@ -89,6 +105,25 @@ func TestDriver_Lose_stopsRestOfGang(t *testing.T) {
 			require.Zero(t, b.held())
 		})
 	}
+}
+
+// The agent of a node may be frozen while the shim, the process that supervises an attempt, still renews the attempt's
+// lease.
+func TestDriver_Lose_leavesAttemptsWithRenewedLease(t *testing.T) {
+	t.Parallel()
+	b := newHarness(t, 1)
+	silent, renewed := b.placed(1, 1), b.placed(1, 1)
+	for _, j := range []*job.Job{silent, renewed} {
+		b.observe("nod_1", seen(b.works(silent)[0], gang.PhaseRunning, nil), seen(b.works(renewed)[0], gang.PhaseRunning, nil))
+		b.exec(`UPDATE work SET renewed_at = $2 WHERE job_id = $1`, j.ID, fixtures.Now())
+	}
+	b.exec(`UPDATE work SET renewed_at = $2 WHERE job_id = $1`, silent.ID, fixtures.Now().Add(-time.Second))
+	require.NoError(t, b.driver.Lose(t.Context(), "nod_1", fixtures.Now()))
+	require.Equal(t, job.Queued, b.job(silent).State)
+	require.Equal(t, job.Starting, b.job(renewed).State)
+	require.Equal(t, assignment.WantRunning, b.works(renewed)[0].Desired)
+	require.NoError(t, b.driver.Abandon(t.Context(), "nod_1"), "a lease must not protect the work of a removed node")
+	require.Equal(t, job.Queued, b.job(renewed).State)
 }
 
 func TestDriver_Lose_unplacesEngines(t *testing.T) {
@@ -115,8 +150,14 @@ func TestDriver_Lose_unplacesEngines(t *testing.T) {
 				return b.driver.Works.Insert(ctx, tx, w)
 			}))
 			b.observe("nod_1", assignment.Observed{Key: w.Key, Phase: gang.PhaseRunning})
-			require.NoError(t, b.driver.Lose(t.Context(), "nod_1"))
+			b.exec(`UPDATE work SET renewed_at = $1`, fixtures.Now())
+			require.NoError(t, b.driver.Lose(t.Context(), "nod_1", fixtures.Now()))
 			got, err := b.driver.Works.Get(t.Context(), b.pool, "wrk_1")
+			require.NoError(t, err)
+			require.Equal(t, gang.PhaseRunning, got.Phase, "an engine whose lease was renewed must keep running")
+			require.Equal(t, "nod_1", got.NodeID)
+			require.NoError(t, b.driver.Lose(t.Context(), "nod_1", fixtures.Now().Add(time.Second)))
+			got, err = b.driver.Works.Get(t.Context(), b.pool, "wrk_1")
 			require.NoError(t, err)
 			require.Equal(t, c.node, got.NodeID)
 			require.Equal(t, c.waiting, got.Waiting)
@@ -136,7 +177,7 @@ func TestDriver_Stop(t *testing.T) {
 	waiting := b.submit(1, 0)
 	got, err := b.driver.Stop(t.Context(), waiting.ID, job.ReasonUserStop, false, by, also)
 	require.NoError(t, err)
-	require.Equal(t, job.Stopped, got.State, "a queued job has no processes")
+	require.Equal(t, job.Stopped, got.State, "a queued job must be stopped at once")
 	require.Equal(t, 1, ran)
 	require.Equal(t, 1, b.count(`event WHERE subject_id = $1 AND type = 'job.stopped' AND reason = 'user_stop' AND actor_id = 'usr_9'`, waiting.ID))
 	_, err = b.driver.Stop(t.Context(), waiting.ID, job.ReasonUserStop, false, by, also)
@@ -154,9 +195,9 @@ func TestDriver_Stop(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, job.Stopping, got.State)
 	}
-	require.Equal(t, 2, ran, "a repeated stop changes nothing")
+	require.Equal(t, 2, ran, "a repeated stop must not call extra again")
 	require.Equal(t, assignment.WantStopped, b.works(j)[0].Desired)
-	require.Equal(t, 1, b.held(), "the quota is held until the end is observed")
+	require.Equal(t, 1, b.held(), "the quota must be held until the end is observed")
 	_, err = b.driver.Stop(t.Context(), "job_none", job.ReasonUserStop, false, by, also)
 	require.True(t, fault.Is(err, fault.Absent))
 }

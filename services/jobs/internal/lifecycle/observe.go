@@ -27,13 +27,16 @@ func (d *Driver) Observe(ctx context.Context, nodeID string, report []assignment
 	}
 	byID := make(map[string]assignment.Observed, len(report))
 	for _, s := range report {
-		byID[s.ID] = s
+		// Keep the newest execution: the node may also report an older one that it is still ending.
+		if known, ok := byID[s.ID]; !ok || known.Fence < s.Fence || known.Fence == s.Fence && known.Generation < s.Generation {
+			byID[s.ID] = s
+		}
 	}
 	var errs []error
 	for _, w := range works {
 		update := missed(now)
 		if s, ok := byID[w.ID]; ok {
-			update = func(w *assignment.Work) bool { return w.Apply(s) }
+			update = func(w *assignment.Work) bool { return w.Apply(s) || w.Supersede(s) }
 		}
 		probe := *w
 		if !update(&probe) {
@@ -68,16 +71,33 @@ func (d *Driver) apply(ctx context.Context, w *assignment.Work, nodeID string, u
 func (d *Driver) applyAttempt(ctx context.Context, w *assignment.Work, nodeID string, update func(w *assignment.Work) bool) error {
 	return d.step(ctx, w.JobID, func(ctx context.Context, tx pgx.Tx, s *lockedJob) error {
 		for _, mine := range s.works {
+			before := mine.Detail
 			if mine.ID != w.ID || mine.NodeID != nodeID || !update(mine) {
 				continue
 			}
 			if err := d.Works.Save(ctx, tx, mine, mine.Key, mine.NodeID, s.now); err != nil {
 				return err
 			}
+			if err := d.recordFreeze(ctx, tx, s, before, mine); err != nil {
+				return err
+			}
 			return d.advance(ctx, tx, s, job.Cause{ActorKind: "agent", ActorID: nodeID})
 		}
 		return nil
 	})
+}
+
+// recordFreeze appends an event to the job if its work was frozen because the disk of the node is full, or if the work
+// continues.
+func (d *Driver) recordFreeze(ctx context.Context, tx pgx.Tx, s *lockedJob, before string, w *assignment.Work) error {
+	cause := job.Cause{ActorKind: "agent", ActorID: w.NodeID, Type: "job.thawed", Reason: "disk_full"}
+	if w.Detail == assignment.DetailFrozen {
+		cause.Type, cause.Message = "job.frozen", w.Detail
+	}
+	if s.attempt.Over() || (before == assignment.DetailFrozen) == (w.Detail == assignment.DetailFrozen) {
+		return nil
+	}
+	return d.Jobs.Save(ctx, tx, s.job, s.before, cause)
 }
 
 func (d *Driver) applyEngine(ctx context.Context, id, nodeID string, update func(w *assignment.Work) bool) error {

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/assignment"
@@ -32,8 +33,8 @@ func TestDriver_Observe_endReleasesEverything(t *testing.T) {
 		"out of memory":                  {exit: gang.Exit{Code: -1, Reason: gang.ExitOOMHost}, retries: 3, state: job.Failed, reason: job.ReasonOOMHost},
 		"environment not built":          {exit: gang.Exit{Code: -1, Reason: gang.ExitEnvBuild}, retries: 3, state: job.Failed, reason: job.ReasonEnvBuild},
 		"command not started":            {exit: gang.Exit{Code: -1, Reason: gang.ExitStart}, retries: 3, state: job.Failed, reason: job.ReasonUserError},
-		"fetch failed, retried":          {exit: gang.Exit{Code: -1, Reason: gang.ExitFetch}, retries: 1, state: job.Queued, reason: job.ReasonEnvBuild},
-		"fetch failed, no retries left":  {exit: gang.Exit{Code: -1, Reason: gang.ExitFetch}, state: job.Failed, reason: job.ReasonEnvBuild},
+		"fetch failed, retried":          {exit: gang.Exit{Code: -1, Reason: gang.ExitFetch}, retries: 1, state: job.Queued, reason: job.ReasonFetch},
+		"fetch failed, no retries left":  {exit: gang.Exit{Code: -1, Reason: gang.ExitFetch}, state: job.Failed, reason: job.ReasonFetch},
 		"lost, retried":                  {exit: gang.Exit{Code: -1, Reason: gang.ExitLost}, retries: 1, state: job.Queued, reason: job.ReasonExecutorLost},
 		"lost, no retries left":          {exit: gang.Exit{Code: -1, Reason: gang.ExitLost}, state: job.Failed, reason: job.ReasonExecutorLost},
 		"stopped by agent after failure": {reports: []string{"failed"}, exit: gang.Exit{Code: -1, Reason: gang.ExitStopped}, retries: 1, state: job.Queued, reason: job.ReasonExecutorLost},
@@ -71,7 +72,7 @@ func TestDriver_Observe_endReleasesEverything(t *testing.T) {
 			if c.state == job.Queued {
 				require.NotNil(t, got.NotBefore)
 				require.Equal(t, job.WaitBackoff, got.Queue.Reason)
-				require.Empty(t, b.closes.runs, "the run is not over")
+				require.Empty(t, b.closes.runs, "the run must not be closed before the job ends")
 				return
 			}
 			require.Equal(t, c.reason, got.EndReason)
@@ -158,12 +159,12 @@ func TestDriver_Observe_gangEndsTogether(t *testing.T) {
 			works := b.works(j)
 			require.Equal(t, 2, b.held())
 			b.observe(works[0].NodeID, seen(works[0], gang.PhaseRunning, nil))
-			require.Nil(t, b.job(j).ExecutorRunningAt, "only one of two nodes runs")
+			require.Nil(t, b.job(j).ExecutorRunningAt, "the job must not count as running while only one of two nodes runs")
 			b.observe(works[1].NodeID, seen(works[1], gang.PhaseRunning, nil))
 			require.NotNil(t, b.job(j).ExecutorRunningAt)
 
 			b.observe(works[0].NodeID, seen(works[0], gang.PhaseExited, &c.first))
-			require.Equal(t, job.Starting, b.job(j).State, "the attempt ends with its last node")
+			require.Equal(t, job.Starting, b.job(j).State, "the attempt must not end before its last node")
 			require.Equal(t, 2, b.held())
 			require.Equal(t, c.broke, b.works(j)[1].Desired == assignment.WantStopped)
 			b.observe(works[1].NodeID, seen(works[1], gang.PhaseExited, &c.second))
@@ -180,7 +181,7 @@ func TestDriver_Observe_missingStartedWorkIsLost(t *testing.T) {
 	b := newHarness(t, 1)
 	fresh := b.placed(1, 1)
 	b.observe("nod_1")
-	require.Equal(t, job.Scheduled, b.job(fresh).State, "the work is still on its way to the node")
+	require.Equal(t, job.Scheduled, b.job(fresh).State, "a work that may still be on its way to the node must not count as lost")
 	b.observe("nod_1", seen(b.works(fresh)[0], gang.PhaseRunning, nil))
 	b.observe("nod_1")
 	require.Equal(t, job.Queued, b.job(fresh).State)
@@ -207,5 +208,30 @@ func TestDriver_Observe_concurrentEndsCountOnce(t *testing.T) {
 	require.Equal(t, job.Succeeded, b.job(j).State)
 	require.Equal(t, 1, b.count(`event WHERE subject_id = $1 AND type = 'job.succeeded'`, j.ID))
 	require.Equal(t, []string{j.RunID}, b.closes.runs)
-	require.Equal(t, 1, b.held(), "the other job keeps its GPU")
+	require.Equal(t, 1, b.held(), "the other job must keep its GPU")
+}
+
+func TestDriver_Observe_recordsFullDisk(t *testing.T) {
+	t.Parallel()
+	b := newHarness(t, 1)
+	j := b.placed(1, 0)
+	w := b.works(j)[0]
+	running := seen(w, gang.PhaseRunning, nil)
+	b.observe("nod_1", running)
+	frozen := running
+	frozen.Detail = assignment.DetailFrozen
+	for range 2 {
+		b.observe("nod_1", frozen)
+	}
+	b.observe("nod_1", running)
+	rows, err := b.pool.Query(t.Context(), `SELECT type || ' ' || reason || ' ' || message FROM event
+		WHERE subject_id = $1 AND type IN ('job.frozen', 'job.thawed') ORDER BY seq`, j.ID)
+	require.NoError(t, err)
+	events, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	require.Equal(t, []string{"job.frozen disk_full frozen: the disk of the node is full", "job.thawed disk_full "}, events)
+	exit := gang.Exit{}
+	b.observe("nod_1", frozen)
+	b.observe("nod_1", seen(w, gang.PhaseExited, &exit))
+	require.Equal(t, job.Succeeded, b.job(j).State)
 }

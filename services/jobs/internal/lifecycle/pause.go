@@ -10,9 +10,9 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// Pause requests a checkpoint from a running job; its processes are stopped afterwards. also runs in the same
-// transaction if the job changed.
-func (d *Driver) Pause(ctx context.Context, jobID string, also func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error) {
+// Pause requests a checkpoint from a running job; its processes are stopped afterwards. If this changes the job, Pause
+// calls the function extra in the same transaction.
+func (d *Driver) Pause(ctx context.Context, jobID string, extra func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error) {
 	var paused *job.Job
 	err := d.step(ctx, jobID, func(ctx context.Context, tx pgx.Tx, s *lockedJob) error {
 		paused = s.job
@@ -26,13 +26,17 @@ func (d *Driver) Pause(ctx context.Context, jobID string, also func(ctx context.
 		if err := d.Jobs.Save(ctx, tx, s.job, s.before, job.Cause{}); err != nil {
 			return err
 		}
-		return also(ctx, tx)
+		// A drain resumes the jobs that it has paused. This pause is the caller's.
+		if err := d.Jobs.ForgetDrain(ctx, tx, jobID); err != nil {
+			return err
+		}
+		return extra(ctx, tx)
 	})
 	return paused, err
 }
 
-// Resume puts a paused job back into the queue. also runs in the same transaction.
-func (d *Driver) Resume(ctx context.Context, jobID string, also func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error) {
+// Resume puts a paused job back into the queue. It calls the function extra in the same transaction.
+func (d *Driver) Resume(ctx context.Context, jobID string, extra func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error) {
 	var resumed *job.Job
 	err := d.step(ctx, jobID, func(ctx context.Context, tx pgx.Tx, s *lockedJob) error {
 		resumed = s.job
@@ -42,7 +46,7 @@ func (d *Driver) Resume(ctx context.Context, jobID string, also func(ctx context
 		if err := d.Jobs.Save(ctx, tx, s.job, s.before, job.Cause{Type: "job.resumed"}); err != nil {
 			return err
 		}
-		return also(ctx, tx)
+		return extra(ctx, tx)
 	})
 	return resumed, err
 }
@@ -64,8 +68,8 @@ func (d *Driver) endGrace(ctx context.Context, tx pgx.Tx, s *lockedJob, end job.
 	return d.Jobs.Save(ctx, tx, s.job, s.before, job.Cause{Type: "job.pause_forced", Reason: "grace_over"})
 }
 
-// withCurrent runs fn on the locked job of a run. It returns a conflict if attempt is not the current attempt;
-// what prefixes the message.
+// withCurrent runs fn on the locked job of a run. It returns a conflict if the given attempt is not the current one.
+// The message of the conflict begins with the given text.
 func (d *Driver) withCurrent(
 	ctx context.Context, runID string, attempt int, what string, fn func(ctx context.Context, tx pgx.Tx, s *lockedJob) error,
 ) error {
@@ -115,11 +119,7 @@ func (d *Driver) Ack(ctx context.Context, runID string, attempt int, signalID st
 
 // Next returns the current signal to the training of an attempt, and records that the training polls for signals.
 func (d *Driver) Next(ctx context.Context, runID string, attempt int) (job.PendingSignal, error) {
-	jobID, err := d.Jobs.IDOfRun(ctx, d.Pool, runID)
-	if err != nil {
-		return job.PendingSignal{}, err
-	}
-	j, err := d.Jobs.Look(ctx, d.Pool, jobID)
+	j, err := d.Jobs.SignalOf(ctx, d.Pool, runID)
 	if err != nil {
 		return job.PendingSignal{}, err
 	}
@@ -127,7 +127,7 @@ func (d *Driver) Next(ctx context.Context, runID string, attempt int) (job.Pendi
 		return job.PendingSignal{}, fault.New(fault.Conflict, "stale_attempt",
 			"signal: attempt %d is not the run's current attempt %d", attempt, j.Attempt)
 	}
-	if err := d.Jobs.MarkListening(ctx, d.Pool, jobID, attempt); err != nil {
+	if err := d.Jobs.MarkListening(ctx, d.Pool, j.ID, attempt); err != nil {
 		return job.PendingSignal{}, err
 	}
 	return j.CurrentSignal(), nil

@@ -54,6 +54,20 @@ func (b *harness) passGrace(j *job.Job) {
 	require.NoError(b.t, b.driver.Enforce(b.t.Context(), j.ID))
 }
 
+// Training processes poll every few seconds, so a poll must read only the columns of the signal. The test makes other
+// columns of the job unreadable.
+func TestDriver_Next_readsOnlySignal(t *testing.T) {
+	t.Parallel()
+	b := newHarness(t, 1)
+	j := b.running(1, 0)
+	b.exec(`UPDATE job SET labels = '[1]', pools = '1' WHERE id = $1`, j.ID)
+	next, err := b.driver.Next(t.Context(), j.RunID, 1)
+	require.NoError(t, err)
+	require.Equal(t, job.PendingSignal{Signal: job.SignalNone}, next)
+	_, err = b.driver.Next(t.Context(), "run_unknown", 1)
+	require.True(t, fault.Is(err, fault.Absent), "%v", err)
+}
+
 // TestDriver_Pause_releasesGPUsAndResumesFromCheckpoint covers the whole sequence: pause requested,
 // checkpoint saved and acknowledged, processes ended, paused, resumed, placed again.
 func TestDriver_Pause_releasesGPUsAndResumesFromCheckpoint(t *testing.T) {
@@ -65,14 +79,14 @@ func TestDriver_Pause_releasesGPUsAndResumesFromCheckpoint(t *testing.T) {
 	require.Equal(t, job.PendingSignal{Signal: job.SignalNone}, next)
 	b.pause(j)
 	b.pause(j)
-	require.Equal(t, 2, b.held(), "a pausing job keeps its GPUs")
+	require.Equal(t, 2, b.held(), "a pausing job must keep its GPUs")
 	signal, err := b.driver.Next(t.Context(), j.RunID, 1)
 	require.NoError(t, err)
 	require.Equal(t, job.SignalCheckpoint, signal.Signal)
 	_, err = b.driver.Ack(t.Context(), j.RunID, 1, signal.ID)
-	require.True(t, fault.HasCode(err, "checkpoint"), "no checkpoint is registered: %v", err)
+	require.True(t, fault.HasCode(err, "checkpoint"), "the acknowledgement must be refused before a checkpoint is registered: %v", err)
 	for _, w := range b.works(j) {
-		require.Equal(t, assignment.WantRunning, w.Desired, "the work keeps running until a checkpoint is acknowledged")
+		require.Equal(t, assignment.WantRunning, w.Desired, "the work must keep running until a checkpoint is acknowledged")
 	}
 	b.register(j, checkpoint(1, "art_1"))
 	for range 2 {
@@ -83,18 +97,18 @@ func TestDriver_Pause_releasesGPUsAndResumesFromCheckpoint(t *testing.T) {
 	works := b.works(j)
 	require.Equal(t, assignment.WantStopped, works[0].Desired)
 	b.observe(works[0].NodeID, seen(works[0], gang.PhaseExited, &gang.Exit{Code: -1, Reason: gang.ExitStopped}))
-	require.Equal(t, job.Pausing, b.job(j).State, "the job is paused only when every process is gone")
+	require.Equal(t, job.Pausing, b.job(j).State, "the job must not be paused before every process is gone")
 	b.observe(works[1].NodeID, seen(works[1], gang.PhaseExited, &gang.Exit{}))
 	got := b.job(j)
 	require.Equal(t, job.Paused, got.State)
 	require.NotNil(t, got.PausedAt)
-	require.Zero(t, b.held(), "a paused job holds no GPU")
+	require.Zero(t, b.held(), "a paused job must hold no GPU")
 	b.balance()
 	require.Zero(t, b.count(`work WHERE job_id = $1 AND released_at IS NULL`, j.ID))
-	require.Empty(t, b.closes.runs, "the run is not over")
+	require.Empty(t, b.closes.runs, "the run of a paused job must not be closed")
 	require.Equal(t, 1, b.count(`event WHERE subject_id = $1 AND type = 'job.paused'`, j.ID))
 	_, err = b.driver.Report(t.Context(), j.RunID, 1, job.ReportRunning, "")
-	require.True(t, fault.Is(err, fault.Conflict), "the attempt is over: %v", err)
+	require.True(t, fault.Is(err, fault.Conflict), "an attempt that is over must be refused: %v", err)
 
 	_, err = b.driver.Resume(t.Context(), j.ID, nothing)
 	require.NoError(t, err)
@@ -106,8 +120,8 @@ func TestDriver_Pause_releasesGPUsAndResumesFromCheckpoint(t *testing.T) {
 	require.Equal(t, 2, got.Attempt)
 	require.Equal(t, 2, b.held())
 	for _, w := range b.works(j) {
-		require.Equal(t, "art_1", resumePoint(t, w).GetArtifactId())
-		require.Equal(t, "blob://runs/x/art_1.npz", resumePoint(t, w).GetFile().GetUri())
+		require.Equal(t, "art_1", b.resumePoint(w).GetArtifactId())
+		require.Equal(t, "blob://runs/x/art_1.npz", b.resumePoint(w).GetFile().GetUri())
 	}
 	require.Equal(t, []string{"", "art_1"}, []string{b.attempts(j)[0].ResumedFrom, b.attempts(j)[1].ResumedFrom})
 	_, err = b.driver.Next(t.Context(), j.RunID, 1)
@@ -119,7 +133,7 @@ func TestDriver_Pause_releasesGPUsAndResumesFromCheckpoint(t *testing.T) {
 
 func TestDriver_Enforce_pauseGraceOver(t *testing.T) {
 	t.Parallel()
-	for name, saved := range map[string]bool{"with a checkpoint": true, "without one": false} {
+	for name, saved := range map[string]bool{"with a checkpoint": true, "without a checkpoint": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newHarness(t, 1)
@@ -129,24 +143,24 @@ func TestDriver_Enforce_pauseGraceOver(t *testing.T) {
 			}
 			b.pause(j)
 			require.NoError(t, b.driver.Enforce(t.Context(), j.ID))
-			require.Equal(t, job.Pausing, b.job(j).State, "the grace period is not over")
+			require.Equal(t, job.Pausing, b.job(j).State, "the job must be pausing until the grace period is over")
 			b.passGrace(j)
 			w := b.works(j)[0]
 			if !saved {
-				require.Equal(t, job.Running, b.job(j).State, "without a checkpoint the pause is cancelled")
+				require.Equal(t, job.Running, b.job(j).State, "without a checkpoint, the pause must be cancelled")
 				require.Equal(t, assignment.WantRunning, w.Desired)
 				require.Equal(t, 1, b.count(`event WHERE subject_id = $1 AND type = 'job.pause_given_up' AND reason = 'no_checkpoint'`, j.ID))
 				b.pause(j)
-				require.Equal(t, job.Pausing, b.job(j).State, "the job can be paused again")
+				require.Equal(t, job.Pausing, b.job(j).State, "it must be possible to pause the job again")
 				return
 			}
-			require.Equal(t, job.Pausing, b.job(j).State, "the processes are not gone yet")
+			require.Equal(t, job.Pausing, b.job(j).State, "the job must be pausing until the processes are gone")
 			require.Equal(t, assignment.WantStopped, w.Desired)
 			seq := b.job(j).Seq
 			require.NoError(t, b.driver.Enforce(t.Context(), j.ID))
-			require.Equal(t, seq, b.job(j).Seq, "a repeated call changes nothing")
+			require.Equal(t, seq, b.job(j).Seq, "a repeated call must change nothing")
 			b.observe(w.NodeID, seen(w, gang.PhaseExited, &gang.Exit{Code: -1, Signal: 9, Reason: gang.ExitStopped}))
-			require.Equal(t, job.Paused, b.job(j).State, "the job resumes from the earlier checkpoint")
+			require.Equal(t, job.Paused, b.job(j).State, "the job must be paused; it resumes from the earlier checkpoint")
 		})
 	}
 }
@@ -166,8 +180,8 @@ func TestDriver_Stop_forceReachesNodes(t *testing.T) {
 	seq := b.job(j).Seq
 	stop(true)
 	stop(false)
-	require.True(t, b.works(j)[0].Force, "force is never taken back")
-	require.Equal(t, seq, b.job(j).Seq, "a repeated forced stop changes nothing")
+	require.True(t, b.works(j)[0].Force, "force must not be taken back")
+	require.Equal(t, seq, b.job(j).Seq, "a repeated forced stop must change nothing")
 	require.Equal(t, 1, b.count(`event WHERE subject_id = $1 AND type = 'job.stop_forced'`, j.ID))
 }
 
@@ -176,8 +190,8 @@ func TestDriver_Stop_pausedJobEndsAtOnce(t *testing.T) {
 	b := newHarness(t, 1)
 	j := b.running(1, 0)
 	b.pause(j)
-	require.NoError(t, b.driver.Lose(t.Context(), b.works(j)[0].NodeID))
-	require.Equal(t, job.Paused, b.job(j).State, "the loss of the node ends the processes")
+	require.NoError(t, b.driver.Lose(t.Context(), b.works(j)[0].NodeID, clock.Real().Now()))
+	require.Equal(t, job.Paused, b.job(j).State, "the loss of the node must complete the pause, because it ends the processes")
 	b.stop(j, job.ReasonUserStop)
 	got := b.job(j)
 	require.Equal(t, job.Stopped, got.State)
@@ -218,7 +232,7 @@ func TestDriver_Pause_racesWithEnds(t *testing.T) {
 		b.balance()
 		_, err := b.driver.Stop(t.Context(), j.ID, job.ReasonUserStop, false, job.Cause{}, nothing)
 		require.NoError(t, err)
-		require.Equal(t, job.Stopped, b.job(j).State, "no process is left, so the stop takes effect at once")
+		require.Equal(t, job.Stopped, b.job(j).State, "without a process, the stop must take effect at once")
 		require.Zero(t, b.held())
 	}
 }

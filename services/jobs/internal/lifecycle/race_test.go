@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/assignment"
@@ -60,7 +61,7 @@ func TestConcurrentStopEndAndLossEndJobOnce(t *testing.T) {
 					_, err := b.driver.Stop(t.Context(), j.ID, job.ReasonUserStop, false, job.Cause{}, func(context.Context, pgx.Tx) error { return nil })
 					return err
 				})
-				race(func() error { return b.driver.Lose(t.Context(), "nod_1") })
+				race(func() error { return b.driver.Lose(t.Context(), "nod_1", clock.Real().Now()) })
 				race(func() error {
 					_, err := b.driver.Report(t.Context(), j.RunID, 1, job.ReportSucceeded, "")
 					return err
@@ -161,7 +162,7 @@ func (b *harness) randomStep(r *rand.Rand, jobs []*job.Job, schedule func() erro
 		if r.IntN(3) > 0 {
 			return nil
 		}
-		return b.driver.Lose(ctx, node)
+		return b.driver.Lose(ctx, node, clock.Real().Now())
 	case 3: // a stop that crashes before the commit
 		_, err := b.driver.Stop(ctx, j.ID, job.ReasonUserStop, false, job.Cause{}, func(context.Context, pgx.Tx) error { return errCrash })
 		return err
@@ -181,7 +182,7 @@ func (b *harness) randomStep(r *rand.Rand, jobs []*job.Job, schedule func() erro
 	})
 }
 
-// nodeReports sends a report on all works of a node; what returns the report on each.
+// nodeReports sends a report on all works of a node. The given function returns the report on each work.
 func (b *harness) nodeReports(ctx context.Context, node string, what func(w *assignment.Work) assignment.Observed) error {
 	works, err := b.driver.Works.OnNode(ctx, b.pool, node)
 	if err != nil {
@@ -256,7 +257,7 @@ func TestDriver_Lose_concurrentCallsReleaseOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 6 {
 		wg.Go(func() {
-			if err := b.driver.Lose(t.Context(), "nod_1"); err != nil && !fault.Is(err, fault.Conflict) {
+			if err := b.driver.Lose(t.Context(), "nod_1", clock.Real().Now()); err != nil && !fault.Is(err, fault.Conflict) {
 				t.Error(err)
 			}
 		})
@@ -264,8 +265,8 @@ func TestDriver_Lose_concurrentCallsReleaseOnce(t *testing.T) {
 	wg.Wait()
 	require.Zero(t, b.held())
 	b.balance()
-	require.Equal(t, 1, b.job(begun).Attempt, "the started attempt counts")
-	require.Zero(t, b.job(fresh).Attempt, "the attempt that did not start does not count")
+	require.Equal(t, 1, b.job(begun).Attempt, "the started attempt must count")
+	require.Zero(t, b.job(fresh).Attempt, "the attempt that did not start must not count")
 	require.Equal(t, 1, b.count(`event WHERE subject_id = $1 AND reason = 'executor_lost'`, begun.ID))
 	require.Equal(t, 1, b.count(`event WHERE subject_id = $1 AND reason = 'executor_lost'`, fresh.ID))
 }

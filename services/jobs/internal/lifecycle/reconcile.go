@@ -15,39 +15,72 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 )
 
-// Reconciler does periodically what is due. RunOnce is one pass.
+// Reconciler periodically enforces the limits of jobs and gives up the work of silent and removed nodes. RunOnce is one
+// pass.
 type Reconciler struct {
 	Pool   *pgxpool.Pool
 	Driver *Driver
 	Nodes  *fleet.Liveness
 	Works  *assignment.Store
 	Clock  clock.Clock
-	// Lease is how long a node remains ready after its last message. Fence is how long after its last message its works
-	// are given up.
+	// Lease is how long a node remains ready after its last message. Fence is the time from the last message of a
+	// node until the node's works are given up.
 	Lease, Fence time.Duration
+	// Interval is the longest pause between two passes of a leader that can reach the database.
+	Interval time.Duration
 	// JoinPatience is how long a node that has joined may take to connect.
 	JoinPatience time.Duration
+
+	passed, resumed time.Time // the end of the last pass, and the start of the first one after an interruption
 }
 
-// RunOnce runs one pass. since is when this replica became the leader. Nodes are not declared lost until a lease
-// has passed since then, because nodes may have had no server to connect to before.
+// RunOnce runs one pass. This replica became the leader at the given time. The silence of a node counts only from then
+// on, because before that the node had no server to connect to. It does not count while the database is unreachable
+// either, because then no message of the node can be stored. So after a change of the leader or an outage of the
+// database, no node is declared lost before Lease has passed, and no work is given up before Fence has passed.
 func (r *Reconciler) RunOnce(ctx context.Context, since time.Time) error {
-	errs := []error{r.enforce(ctx), r.abandon(ctx)}
-	if clock.Since(r.Clock, since) >= r.Lease {
-		errs = append(errs, r.Nodes.Expire(ctx, r.Lease), r.Nodes.ExpireJoining(ctx, r.JoinPatience), r.fence(ctx))
-	}
-	errs = append(errs, r.Works.Purge(ctx, r.Pool))
-	return errors.Join(errs...)
-}
-
-// fence releases the works of nodes that have been silent for Fence. A node is marked as lost after it has been silent
-// for Lease, so it must then have been lost for Fence - Lease.
-func (r *Reconciler) fence(ctx context.Context) error {
-	nodes, err := r.Nodes.NodesToFence(ctx, max(0, r.Fence-r.Lease))
+	now, err := pg.Now(ctx, r.Pool)
 	if err != nil {
 		return err
 	}
-	return release(ctx, nodes, r.Driver.Lose)
+	heard := r.listening(since)
+	defer func() { r.passed = r.Clock.Now() }()
+	errs := []error{r.enforce(ctx, now), r.abandon(ctx)}
+	if heard >= r.Lease {
+		errs = append(errs, r.Nodes.Expire(ctx, r.Lease), r.Nodes.ExpireJoining(ctx, r.JoinPatience))
+	}
+	if heard >= max(r.Fence, r.Lease) {
+		errs = append(errs, r.fence(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// listening returns how long passes have reached the database without an interruption. This replica became the leader
+// at the given time; earlier time does not count. An interruption shorter than half of Fence does no harm, because
+// leases are renewed more often than that.
+func (r *Reconciler) listening(since time.Time) time.Duration {
+	if now := r.Clock.Now(); !r.passed.IsZero() && now.Sub(r.passed) > max(r.Lease, r.Fence/2)+r.Interval {
+		r.resumed = now
+	}
+	if r.resumed.After(since) {
+		since = r.resumed
+	}
+	return clock.Since(r.Clock, since)
+}
+
+// fence releases the works of nodes that have been silent for the time Fence, unless a work's lease was renewed. A node
+// counts as lost once it has been silent for the time Lease, so fence looks for nodes lost for Fence - Lease.
+func (r *Reconciler) fence(ctx context.Context) error {
+	now, err := pg.Now(ctx, r.Pool) // read after Expire, so that it is not earlier than any lost_at
+	if err != nil {
+		return err
+	}
+	renewed := now.Add(-r.Fence)
+	nodes, err := r.Nodes.NodesToFence(ctx, now.Add(-max(0, r.Fence-r.Lease)), renewed)
+	if err != nil {
+		return err
+	}
+	return release(ctx, nodes, func(ctx context.Context, nodeID string) error { return r.Driver.Lose(ctx, nodeID, renewed) })
 }
 
 // abandon releases the works of nodes that were removed.
@@ -73,15 +106,12 @@ func release(ctx context.Context, nodes []string, give func(ctx context.Context,
 const batch = 500
 
 // enforce handles jobs that have passed a limit. The driver checks each again under its lock.
-func (r *Reconciler) enforce(ctx context.Context) error {
-	now, err := pg.Now(ctx, r.Pool)
-	if err != nil {
-		return err
-	}
+func (r *Reconciler) enforce(ctx context.Context, now time.Time) error {
 	rows, err := r.Pool.Query(ctx, `SELECT id FROM job WHERE ended_at IS NULL AND (
 			(state = 'queued' AND queued_at + make_interval(secs => queued_s) <= $1)
 			OR (state = 'pausing' AND signal_acked_at IS NULL AND signal_deadline <= $1)
-			OR (state IN ('scheduled', 'starting', 'running') AND coalesce(
+			OR (state IN ('scheduled', 'starting', 'running') AND NOT EXISTS (SELECT FROM attempt a
+				WHERE a.job_id = job.id AND a.number = job.attempt AND a.phase IN ('collecting', 'exited')) AND coalesce(
 				coalesce(running_at, CASE WHEN own_command THEN executor_running_at END) + make_interval(secs => running_s),
 				scheduled_at + make_interval(secs => starting_s)) <= $1))
 		ORDER BY id LIMIT $2`, now, batch)

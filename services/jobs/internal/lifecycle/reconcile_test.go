@@ -65,7 +65,7 @@ func (b *reconcileHarness) count(from string) (n int) {
 	return n
 }
 
-// pass runs one pass after the given time, as a replica that has been the leader for led.
+// pass runs one pass after the given time, as a replica that has been the leader for the duration led.
 func (b *reconcileHarness) pass(after, led time.Duration) {
 	b.t.Helper()
 	require.NoError(b.t, b.r.RunOnce(pg.WithOffset(b.t.Context(), after), clock.Real().Now().Add(-led)))
@@ -87,9 +87,62 @@ func TestReconciler_RunOnce_silentNodeLostThenFenced(t *testing.T) {
 		{after: 200 * time.Second, led: time.Hour, lost: 1, unplace: 1},
 	} {
 		b.pass(step.after, step.led)
-		require.Equal(t, step.lost, b.count(`node WHERE state = 'lost'`), "after %s, led for %s", step.after, step.led)
-		require.Equal(t, step.unplace, b.count(`work WHERE node_id = '' AND waiting = 'starting'`), "after %s", step.after)
+		require.Equal(t, step.lost, b.count(`node WHERE state = 'lost'`), "wrong number of lost nodes after %s, if the replica has been the leader for %s", step.after, step.led)
+		require.Equal(t, step.unplace, b.count(`work WHERE node_id = '' AND waiting = 'starting'`), "wrong number of unplaced engines after %s", step.after)
 	}
+}
+
+// If the control plane was unavailable after a node was lost, the node may come back until Fence has passed again.
+func TestReconciler_RunOnce_silenceCountsFromStart(t *testing.T) {
+	t.Parallel()
+	b := newReconcileHarness(t)
+	b.pass(35*time.Second, time.Hour)
+	require.Equal(t, 1, b.count(`node WHERE state = 'lost'`))
+	b.pass(10*time.Minute, 40*time.Second)
+	require.Equal(t, 1, b.count(`work WHERE node_id = 'nod_1'`))
+	b.pass(10*time.Minute, 91*time.Second)
+	require.Equal(t, 1, b.count(`work WHERE node_id = ''`))
+}
+
+// While the database was unavailable, no message of a node could be stored.
+func TestReconciler_RunOnce_silenceCountsFromDatabaseReturn(t *testing.T) {
+	t.Parallel()
+	b := newReconcileHarness(t)
+	now := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
+	b.r.Clock = now
+	led := now.Now().Add(-time.Hour)
+	pass := func(after time.Duration) {
+		t.Helper()
+		require.NoError(t, b.r.RunOnce(pg.WithOffset(t.Context(), after), led))
+	}
+	pass(35 * time.Second)
+	require.Equal(t, 1, b.count(`node WHERE state = 'lost'`))
+	now.Advance(10 * time.Minute)
+	away, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.Error(t, b.r.RunOnce(away, led))
+	pass(11 * time.Minute)
+	for range 4 {
+		now.Advance(20 * time.Second)
+		pass(13 * time.Minute)
+		require.Equal(t, 1, b.count(`work WHERE node_id = 'nod_1'`))
+	}
+	now.Advance(20 * time.Second)
+	pass(13 * time.Minute)
+	require.Equal(t, 1, b.count(`work WHERE node_id = ''`))
+}
+
+func TestReconciler_RunOnce_leaseMayBeShorterThanInterval(t *testing.T) {
+	t.Parallel()
+	b := newReconcileHarness(t)
+	now := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
+	b.r.Clock, b.r.Interval, b.r.Lease = now, 10*time.Second, time.Second
+	led := now.Now().Add(-time.Hour)
+	for n := range 12 {
+		require.NoError(t, b.r.RunOnce(pg.WithOffset(t.Context(), time.Duration(n)*10*time.Second), led))
+		now.Advance(10 * time.Second)
+	}
+	require.Equal(t, 1, b.count(`work WHERE node_id = ''`))
 }
 
 func TestReconciler_RunOnce_fenceNotShorterThanLease(t *testing.T) {
@@ -138,17 +191,6 @@ func TestReconciler_RunOnce_enforcesPassedLimitsOnly(t *testing.T) {
 		var name, reason string
 		_, err = pgx.ForEachRow(rows, []any{&name, &reason}, func() error { got[name] = reason; return nil })
 		require.NoError(t, err)
-		require.Equal(t, step.want, got, "after %s", step.after)
+		require.Equal(t, step.want, got, "wrong states of jobs after %s", step.after)
 	}
-}
-
-func TestReconciler_RunOnce_purgesGoneEngines(t *testing.T) {
-	t.Parallel()
-	b := newReconcileHarness(t)
-	b.exec(`UPDATE work SET phase = 'gone', released_at = now(), updated_at = now() - interval '23 hours'`)
-	b.pass(0, 0)
-	require.Equal(t, 1, b.count("work"))
-	b.exec(`UPDATE work SET updated_at = now() - interval '25 hours'`)
-	b.pass(0, 0)
-	require.Zero(t, b.count("work"))
 }

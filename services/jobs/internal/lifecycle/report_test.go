@@ -50,7 +50,7 @@ func TestDriver_Report_events(t *testing.T) {
 				}
 				got := b.job(j)
 				require.Equal(t, s.state, got.State, s.event)
-				require.Equal(t, s.applied, got.Seq == before+1, "only an applied report appends an event")
+				require.Equal(t, s.applied, got.Seq == before+1, "only an applied report must append an event")
 				if s.applied {
 					require.Equal(t, 1, b.count(`event WHERE subject_id = $1 AND reason = $2 AND actor_kind = 'run' AND actor_id = $3`,
 						j.ID, "reported_"+s.event, j.RunID))
@@ -66,7 +66,7 @@ func TestDriver_Report_unknownRunOrAttempt(t *testing.T) {
 	_, err := b.driver.Report(t.Context(), "run_none", 1, "running", "")
 	require.True(t, fault.Is(err, fault.Absent), "%v", err)
 	_, err = b.driver.Report(t.Context(), b.submit(1, 0).RunID, 1, "running", "")
-	require.True(t, fault.HasCode(err, "stale_attempt"), "the job was never placed: %v", err)
+	require.True(t, fault.HasCode(err, "stale_attempt"), "a report for a job that was never placed must be refused: %v", err)
 }
 
 func TestDriver_Report_requeueClearsRunningTime(t *testing.T) {
@@ -77,8 +77,8 @@ func TestDriver_Report_requeueClearsRunningTime(t *testing.T) {
 	b.observe("nod_1", seen(b.works(j)[0], gang.PhaseExited, &gang.Exit{Code: -1, Reason: gang.ExitLost}))
 	require.Nil(t, b.job(j).RunningAt)
 	_, err := b.driver.Report(t.Context(), j.RunID, 1, job.ReportSucceeded, "")
-	require.True(t, fault.HasCode(err, "lifecycle"), "the attempt has ended: %v", err)
+	require.True(t, fault.HasCode(err, "lifecycle"), "a report after the end of the attempt must be refused: %v", err)
 	require.Equal(t, job.Queued, b.job(j).State)
 	require.Equal(t, 1, b.count(`run WHERE id = $1 AND started_at IS NOT NULL AND state = 'queued' AND attempts = 1`, j.RunID),
-		"the run keeps its first start time")
+		"the run must keep its first start time")
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// Stop stops a job for a reason. With force its processes get no grace period. A job that has already ended is a
-// conflict. If anything changed, Stop calls the parameter also in the same transaction.
+// Stop stops a job for a reason. With force its processes get no grace period. If the job has already ended, Stop
+// returns a conflict. If anything changed, Stop calls the function extra in the same transaction.
 func (d *Driver) Stop(
-	ctx context.Context, jobID, reason string, force bool, cause job.Cause, also func(ctx context.Context, tx pgx.Tx) error,
+	ctx context.Context, jobID, reason string, force bool, cause job.Cause, extra func(ctx context.Context, tx pgx.Tx) error,
 ) (*job.Job, error) {
 	var stopped *job.Job
 	err := d.step(ctx, jobID, func(ctx context.Context, tx pgx.Tx, s *lockedJob) error {
@@ -37,7 +37,7 @@ func (d *Driver) Stop(
 		if err := d.Jobs.Save(ctx, tx, s.job, s.before, cause); err != nil {
 			return err
 		}
-		return also(ctx, tx)
+		return extra(ctx, tx)
 	})
 	return stopped, err
 }
@@ -55,6 +55,9 @@ func (d *Driver) Enforce(ctx context.Context, jobID string) error {
 		}
 		if end := s.job.GraceOver(s.now); end != job.GraceActive {
 			return d.endGrace(ctx, tx, s, end)
+		}
+		if s.attempt != nil && s.attempt.Collecting() {
+			return nil // its processes ended within their limits
 		}
 		reason := s.job.Overdue(s.now)
 		if reason == "" {

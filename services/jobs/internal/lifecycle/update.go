@@ -8,9 +8,10 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// Update applies change to a locked job and saves it. also runs in the same transaction.
+// Update runs the function change on a locked job and saves the job. It calls the function extra in the same
+// transaction.
 func (d *Driver) Update(
-	ctx context.Context, jobID string, change func(j *job.Job) error, also func(ctx context.Context, tx pgx.Tx) error,
+	ctx context.Context, jobID string, change func(j *job.Job) error, extra func(ctx context.Context, tx pgx.Tx) error,
 ) (*job.Job, error) {
 	var updated *job.Job
 	err := d.step(ctx, jobID, func(ctx context.Context, tx pgx.Tx, s *lockedJob) error {
@@ -24,7 +25,7 @@ func (d *Driver) Update(
 		if err := d.Jobs.Save(ctx, tx, s.job, s.before, job.Cause{Type: "job.updated"}); err != nil {
 			return err
 		}
-		return also(ctx, tx)
+		return extra(ctx, tx)
 	})
 	return updated, err
 }

@@ -1,8 +1,9 @@
 // Package quota owns the GPU limits and holdings of accounts and teams. Each holder has one row, updated in the
-// transaction that places or ends an attempt. The GPUs of a user's placed engines count too; their rows in work are the
-// holding, and the transaction that places an engine locks the holder's row. The package promises that concurrent reservations never exceed a
-// holder's limit; a constraint of the table enforces this too. If a limit is lowered below the GPUs held, no attempt is
-// ended, but every new reservation fails.
+// transaction that places or ends an attempt. The GPUs of placed engines count too, for their owner and for the team of
+// their project. They are counted from the engines' rows in the table work, and the transaction that places an engine
+// locks the holders' rows. The package promises that concurrent reservations never exceed a holder's limit; a constraint
+// of the table enforces this too. If a limit is lowered below the GPUs held, no attempt is ended, but every new
+// reservation fails.
 package quota
 
 // Kind is a kind of holder.
@@ -14,7 +15,8 @@ const (
 	Team Kind = "team"
 )
 
-// Holder identifies whose quota an attempt uses: its owner's and, if its project belongs to a team, that team's.
+// Holder identifies the quotas that an attempt or an engine uses: the owner's quota and, if the project belongs to a
+// team, the team's quota.
 type Holder struct{ UserID, TeamID string }
 
 // Account is the limit and the holdings of a holder.
@@ -33,7 +35,7 @@ func (a Account) Admits(gpus int) bool { return gpus <= a.Limit }
 
 // Ledger reads and writes the holdings.
 type Ledger struct {
-	// Default is the limit of an account without its own limit, TeamDefault that of a team.
+	// Default is the limit of an account without its own limit. TeamDefault is the limit of a team without its own limit.
 	Default     int
 	TeamDefault int
 }

@@ -80,7 +80,7 @@ func TestGetQuotaOfCaller(t *testing.T) {
 	require.Equal(t, want.String(), got.String())
 	_, err = s.GetQuota(t.Context(), &jobsv1.GetQuotaRequest{})
 	require.True(t, fault.Is(err, fault.Unauthenticated))
-	peer := &quota.PeerServer{Pool: pool, Ledger: s.Ledger}
+	peer := quota.NewPeerServer(pool, s.Ledger)
 	account, err := peer.GetAccountQuota(t.Context(), &jobspeerv1.GetAccountQuotaRequest{UserId: "usr_1"})
 	require.NoError(t, err)
 	require.Equal(t, []int32{8, 3, 0, 5}, []int32{account.GetGpuLimit(), account.GetGpuHeld(), account.GetGpuQueued(), account.GetGpuAvailable()})
@@ -121,7 +121,7 @@ func TestPutQuotaAudited(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Unauthenticated))
 	var n int
 	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM account`).Scan(&n))
-	require.Equal(t, 2, n, "unknown subjects get no row")
+	require.Equal(t, 2, n, "unknown subjects must get no row")
 }
 
 // Jobs that wait for a limit are reconsidered as soon as the limit changes.
@@ -169,7 +169,7 @@ func TestListQuotasByName(t *testing.T) {
 	bob := (&jobsv1.Quota{SubjectKind: "users", Subject: "bob", GpuLimit: 8, GpuHeld: 5, GpuAvailable: 3}).String()
 	crew := (&jobsv1.Quota{SubjectKind: "teams", Subject: "crew", GpuLimit: 64, GpuHeld: 5, GpuAvailable: 59}).String()
 	one := int32(1)
-	require.Equal(t, []string{ann, bob}, list("users", nil), "holders that never held anything are listed too")
+	require.Equal(t, []string{ann, bob}, list("users", nil), "holders that never held anything must be listed, too")
 	require.Equal(t, []string{bob}, list("users", &one))
 	require.Equal(t, []string{crew}, list("teams", nil))
 	_, err = s.ListQuotas(t.Context(), &jobsv1.ListQuotasRequest{SubjectKind: "users", Limit: new(int32)})

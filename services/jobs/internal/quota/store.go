@@ -23,27 +23,43 @@ func (l Ledger) Team(ctx context.Context, q pg.Querier, teamID string) (Account,
 
 // Holding is like Accounts, but does not compute Queued.
 func (l Ledger) Holding(ctx context.Context, q pg.Querier, k Kind, ids []string) (map[string]Account, error) {
-	return l.read(ctx, q, k, ids, `SELECT NULL::text AS id, 0 AS gpus WHERE false`)
+	return l.read(ctx, q, k, ids, `0`)
 }
 
 // Accounts returns the accounts of holders of one kind.
 func (l Ledger) Accounts(ctx context.Context, q pg.Querier, k Kind, ids []string) (map[string]Account, error) {
-	waiting := `SELECT owner_id AS id, sum(gpus) AS gpus FROM job WHERE state = 'queued' AND owner_id = ANY($1) GROUP BY owner_id`
+	waiting := `(SELECT coalesce(sum(gpus), 0) FROM job WHERE state = 'queued' AND owner_id = wanted.id)`
 	if k == Team {
-		waiting = `SELECT team_id AS id, sum(gpus) AS gpus FROM job WHERE state = 'queued' AND team_id <> '' AND team_id = ANY($1) GROUP BY team_id`
+		waiting = `(SELECT coalesce(sum(gpus), 0) FROM job WHERE state = 'queued' AND team_id <> '' AND team_id = wanted.id)`
 	}
 	return l.read(ctx, q, k, ids, waiting)
 }
 
-// engineRows are the rows of work whose GPUs are held by engines. An engine holds its GPUs by its row alone: the column
-// held of account has those of attempts.
+// engineRows selects the engines that hold GPUs. Their GPUs are not part of the column account.held, which counts only
+// the GPUs of attempts.
 const engineRows = `work WHERE kind = 'engine' AND node_id <> '' AND released_at IS NULL AND gpus > 0`
 
+// enginesOf returns the SQL expression for the number of GPUs that the engines of a user, or of a team's projects,
+// hold. The parameter id is the SQL expression for the holder's id.
+func enginesOf(k Kind, id string) string {
+	if k == Team {
+		return `(SELECT coalesce(sum(gpus), 0) FROM ` + engineRows + ` AND team_id <> '' AND team_id = ` + id + `)`
+	}
+	return `(SELECT coalesce(sum(gpus), 0) FROM ` + engineRows + ` AND owner_id = ` + id + `)`
+}
+
+// read returns the accounts of holders. Each sum uses an index of its own: most callers read one account, and a join of
+// grouped rows would cost more to set up than to run. The parameter waiting is the SQL expression for Queued. A single
+// id is passed as text, not as an array: Postgres plans a statement with an array again at each call, which takes five
+// times as long as the execution.
 func (l Ledger) read(ctx context.Context, q pg.Querier, k Kind, ids []string, waiting string) (map[string]Account, error) {
-	rows, err := q.Query(ctx, `SELECT wanted.id, coalesce(a.set_limit, $2), coalesce(a.held, 0) + coalesce(e.gpus, 0), coalesce(w.gpus, 0)
-		FROM (SELECT DISTINCT unnest($1::text[]) AS id) wanted
-			LEFT JOIN account a ON a.user_id = wanted.id LEFT JOIN (`+waiting+`) w ON w.id = wanted.id
-			LEFT JOIN (SELECT owner_id AS id, sum(gpus) AS gpus FROM `+engineRows+` AND owner_id = ANY($1) GROUP BY owner_id) e ON e.id = wanted.id`, ids, l.otherwise(k))
+	wanted, of := `unnest($1::text[]) AS wanted (id)`, any(ids)
+	if len(ids) == 1 {
+		wanted, of = `(SELECT $1::text AS id) AS wanted`, ids[0]
+	}
+	rows, err := q.Query(ctx, `SELECT wanted.id, coalesce(a.set_limit, $2),
+			coalesce(a.held, 0) + `+enginesOf(k, `wanted.id`)+`, `+waiting+`
+		FROM `+wanted+` LEFT JOIN account a ON a.user_id = wanted.id`, of, l.otherwise(k))
 	if err != nil {
 		return nil, fmt.Errorf("read the accounts: %w", err)
 	}
@@ -79,25 +95,32 @@ func (l Ledger) reserve(ctx context.Context, tx pgx.Tx, k Kind, id string, gpus 
 		return false, err
 	}
 	tag, err := tx.Exec(ctx, `UPDATE account SET held = held + $2 WHERE user_id = $1
-			AND held + $2 + (SELECT coalesce(sum(gpus), 0) FROM `+engineRows+` AND owner_id = $1) <= coalesce(set_limit, $3)`,
-		id, gpus, l.otherwise(k))
+			AND held + $2 + `+enginesOf(k, `$1`)+` <= coalesce(set_limit, $3)`, id, gpus, l.otherwise(k))
 	if err != nil {
 		return false, fmt.Errorf("reserve quota: %w", err)
 	}
 	return tag.RowsAffected() == 1, nil
 }
 
-// ReserveEngine reports whether an engine's GPUs are within its owner's limit, and keeps the owner's row locked until
-// the transaction, which places the engine, ends.
-func (l Ledger) ReserveEngine(ctx context.Context, tx pgx.Tx, userID string, gpus int) (ok bool, err error) {
+// ReserveEngine reports whether an engine's GPUs are within the limits of its owner and team, and keeps their rows locked
+// until the transaction, which places the engine, ends.
+func (l Ledger) ReserveEngine(ctx context.Context, tx pgx.Tx, h Holder, gpus int) (bool, error) {
 	if gpus == 0 {
 		return true, nil
 	}
-	if err := l.lock(ctx, tx, User, userID); err != nil {
+	ok, err := l.reserveEngine(ctx, tx, User, h.UserID, gpus)
+	if err != nil || !ok || h.TeamID == "" {
+		return ok, err
+	}
+	return l.reserveEngine(ctx, tx, Team, h.TeamID, gpus)
+}
+
+func (l Ledger) reserveEngine(ctx context.Context, tx pgx.Tx, k Kind, id string, gpus int) (ok bool, err error) {
+	if err := l.lock(ctx, tx, k, id); err != nil {
 		return false, err
 	}
-	err = tx.QueryRow(ctx, `SELECT held + $2 + (SELECT coalesce(sum(gpus), 0) FROM `+engineRows+` AND owner_id = $1) <= coalesce(set_limit, $3)
-		FROM account WHERE user_id = $1`, userID, gpus, l.otherwise(User)).Scan(&ok)
+	err = tx.QueryRow(ctx, `SELECT held + $2 + `+enginesOf(k, `$1`)+` <= coalesce(set_limit, $3)
+		FROM account WHERE user_id = $1`, id, gpus, l.otherwise(k)).Scan(&ok)
 	if err != nil {
 		return false, fmt.Errorf("reserve quota for an engine: %w", err)
 	}

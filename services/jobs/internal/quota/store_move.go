@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// accountLimit is the name of the constraint that an account never holds more than its limit.
+// accountLimit is the name of the constraint that prevents an account from holding more GPUs than its limit.
 const accountLimit = "account_limit"
 
 // Move moves the GPUs that jobs hold from their former owner's account to the new owner's. It ends no attempt. If the

@@ -34,11 +34,11 @@ func TestLedger_Move(t *testing.T) {
 		require.True(t, ok)
 	}
 	require.NoError(t, move(t.Context(), pool, ledger, "usr_1", "usr_2", 6))
-	require.Equal(t, []int{0, 12}, []int{holds(t, pool, ledger, "usr_1"), holds(t, pool, ledger, "usr_2")}, "nothing is ended")
+	require.Equal(t, []int{0, 12}, []int{holds(t, pool, ledger, "usr_1"), holds(t, pool, ledger, "usr_2")}, "all GPUs must move, because no attempt is ended")
 	ok, err := reserve(t.Context(), pool, ledger, "usr_2", 1)
 	require.NoError(t, err)
-	require.False(t, ok, "nothing new is admitted above the limit")
-	require.NoError(t, move(t.Context(), pool, ledger, "usr_2", "usr_3", 12), "the target account needs no row")
+	require.False(t, ok, "no reservation above the limit must succeed")
+	require.NoError(t, move(t.Context(), pool, ledger, "usr_2", "usr_3", 12), "the target account must not need a row")
 	require.Equal(t, 12, holds(t, pool, ledger, "usr_3"))
 	require.NoError(t, move(t.Context(), pool, ledger, "usr_4", "usr_5", 0))
 }
@@ -52,8 +52,8 @@ func TestLedger_Move_ownLimit(t *testing.T) {
 	require.NoError(t, err)
 	err = move(t.Context(), pool, ledger, "usr_1", "usr_2", 6)
 	require.True(t, fault.Is(err, fault.Conflict) && fault.HasCode(err, "quota"), "%v", err)
-	require.Equal(t, []int{6, 1}, []int{holds(t, pool, ledger, "usr_1"), holds(t, pool, ledger, "usr_2")}, "nothing moved")
-	require.NoError(t, move(t.Context(), pool, ledger, "usr_1", "usr_2", 3), "a move up to the limit is allowed")
+	require.Equal(t, []int{6, 1}, []int{holds(t, pool, ledger, "usr_1"), holds(t, pool, ledger, "usr_2")}, "nothing must be moved")
+	require.NoError(t, move(t.Context(), pool, ledger, "usr_1", "usr_2", 3), "a move up to the limit must be allowed")
 }
 
 func TestLedger_Move_bothDirectionsConcurrently(t *testing.T) {

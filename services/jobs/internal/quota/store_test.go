@@ -64,7 +64,7 @@ func TestReserveConcurrentlyWithinLimit(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.EqualValues(t, 2, granted.Load(), "a limit of 8 allows two reservations of 3")
+	require.EqualValues(t, 2, granted.Load(), "a limit of 8 must allow two reservations of 3")
 	a, err := ledger.Account(t.Context(), pool, "usr_1")
 	require.NoError(t, err)
 	require.Equal(t, quota.Account{Limit: 8, Held: 6}, a)
@@ -82,7 +82,7 @@ func TestAccountTableConstraints(t *testing.T) {
 	_, err = pool.Exec(t.Context(), `UPDATE account SET held = held + 1`)
 	require.ErrorContains(t, err, "account_limit")
 	_, err = pool.Exec(t.Context(), `UPDATE account SET held = held - 3`)
-	require.Error(t, err, "holdings cannot be negative")
+	require.Error(t, err, "the table must refuse negative holdings")
 }
 
 func TestLoweredLimitKeepsHeldGPUs(t *testing.T) {
@@ -135,8 +135,25 @@ func TestReserveRolledBack(t *testing.T) {
 	require.Zero(t, a.Held)
 	ok, err := reserve(t.Context(), pool, ledger, "usr_2", 0)
 	require.NoError(t, err)
-	require.True(t, ok, "work without a GPU needs no account")
+	require.True(t, ok, "work without a GPU must not need an account")
 	var rows int
 	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM account`).Scan(&rows))
 	require.Zero(t, rows)
+}
+
+// Postgres takes several times as long to plan the statement as to run it.
+func TestLedger_Account_isPlannedOnce(t *testing.T) {
+	t.Parallel()
+	conn, err := newPool(t).Acquire(t.Context())
+	require.NoError(t, err)
+	defer conn.Release()
+	const calls, tries = 20, 5 // Postgres plans a prepared statement five times before it keeps a plan
+	for range calls {
+		_, err := quota.Ledger{}.Account(t.Context(), conn, "usr_1")
+		require.NoError(t, err)
+	}
+	var planned, kept int
+	require.NoError(t, conn.QueryRow(t.Context(), `SELECT custom_plans, generic_plans FROM pg_prepared_statements WHERE statement LIKE '%wanted%'`).
+		Scan(&planned, &kept))
+	require.Equal(t, []int{tries, calls - tries}, []int{planned, kept})
 }

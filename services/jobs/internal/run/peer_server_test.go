@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/ingesttoken"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/reporting"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/run"
 	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
@@ -30,19 +30,19 @@ func TestRunReadableWithoutJob(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
 	s := &run.Server{Pool: pool}
-	peer := &run.PeerServer{Pool: pool}
+	peer := &reporting.PeerServer{Pool: pool}
 	var jobs int
 	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM job`).Scan(&jobs))
-	require.Zero(t, jobs, "the job no longer exists")
-	_, err := pool.Exec(t.Context(), `UPDATE run SET job_id = NULL, started_at = created_at,
-		parents = '[{"kind": "retry", "run_id": "run_0", "step": 7}]' WHERE id = $1`, first)
+	require.Zero(t, jobs, "the job must no longer exist")
+	_, err := pool.Exec(t.Context(), `UPDATE run SET job_id = NULL, started_at = created_at, protected = true, protected_datasets = '{dst_1}',
+		parents = '[{"kind": "retry", "run_id": "run_0", "step": 7}]', tags = '{x}', labels = '{"a": "b"}', archived_at = now() WHERE id = $1`, first)
 	require.NoError(t, err)
 	got, err := s.GetRun(alice(t.Context()), &jobsv1.GetRunRequest{RunId: first})
 	require.NoError(t, err)
 	m := got.ProtoReflect()
 	for i := range m.Descriptor().Fields().Len() {
 		if f := m.Descriptor().Fields().Get(i); f.Name() != "job_id" {
-			require.True(t, isSet(m, f), "%s is set without the job", f.Name())
+			require.True(t, isSet(m, f), "%s must be set without the job", f.Name())
 		}
 	}
 	require.Nil(t, got.JobId)
@@ -50,6 +50,8 @@ func TestRunReadableWithoutJob(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "usr_a", owner.GetOwnerId())
 	require.Empty(t, owner.GetJobId())
+	require.True(t, owner.GetProtected())
+	require.Equal(t, []string{"dst_1"}, owner.GetProtectedDatasets())
 }
 
 // isSet reports whether a field is set. Numbers count as set even if they are zero.
@@ -82,11 +84,11 @@ func TestCloseRetriedForDays(t *testing.T) {
 	}
 	require.Greater(t, pause, 72*time.Hour)
 	q.err = errors.New("full")
-	require.ErrorIs(t, (&run.Closing{Queue: q}).CloseRun(t.Context(), nil, first), q.err, "the run's end is not committed without the queued close")
+	require.ErrorIs(t, (&run.Closing{Queue: q}).CloseRun(t.Context(), nil, first), q.err, "the run must not end if its close cannot be queued")
 }
 
 // grants creates a running job of two work items with a token each.
-func grants(t *testing.T, pool *pgxpool.Pool, tokens *ingesttoken.Store) (tok [2]secret.String) {
+func grants(t *testing.T, pool *pgxpool.Pool, tokens *reporting.Store) (tok [2]secret.String) {
 	t.Helper()
 	exec := func(sql string) {
 		_, err := pool.Exec(t.Context(), sql)
@@ -108,7 +110,7 @@ func grants(t *testing.T, pool *pgxpool.Pool, tokens *ingesttoken.Store) (tok [2
 			if err != nil {
 				return err
 			}
-			tok[i], _, err = tokens.Mint(ctx, tx, ingesttoken.Holder{WorkID: id, JobID: "job_1", RunID: fourth, Attempt: 1}, now)
+			tok[i], _, err = tokens.Mint(ctx, tx, reporting.Holder{WorkID: id, JobID: "job_1", RunID: fourth, Attempt: 1}, now)
 			return err
 		}))
 	}
@@ -119,9 +121,9 @@ func grants(t *testing.T, pool *pgxpool.Pool, tokens *ingesttoken.Store) (tok [2
 // at once.
 func TestResolveIngestTokenFollowsRows(t *testing.T) {
 	t.Parallel()
-	pool, tokens := newPool(t), &ingesttoken.Store{Rand: rand.Reader}
+	pool, tokens := newPool(t), &reporting.Store{Rand: rand.Reader}
 	tok := grants(t, pool, tokens)
-	peer := &run.PeerServer{Pool: pool, Tokens: tokens}
+	peer := &reporting.PeerServer{Pool: pool, Tokens: tokens}
 	resolve := func(after time.Duration, tok secret.String) (*jobspeerv1.IngestGrant, error) {
 		return peer.ResolveIngestToken(pg.WithOffset(t.Context(), after), &jobspeerv1.ResolveIngestTokenRequest{TokenHash: secret.Hash(tok.Reveal())})
 	}
@@ -141,12 +143,12 @@ func TestResolveIngestTokenFollowsRows(t *testing.T) {
 		require.True(t, fault.Is(err, fault.Unauthenticated), "%x: %v", hash, err)
 	}
 	_, err := resolve(30*24*time.Hour+time.Hour, tok[0])
-	require.True(t, fault.Is(err, fault.Unauthenticated), "after 30 days: %v", err)
+	require.True(t, fault.Is(err, fault.Unauthenticated), "a token must be refused after 30 days: %v", err)
 	_, err = pool.Exec(t.Context(), `UPDATE job SET attempt = 2, state = 'succeeded', ended_at = '2026-11-21', end_reason = 'completed'`)
 	require.NoError(t, err)
 	got, err := resolve(0, tok[0])
 	require.NoError(t, err)
-	require.False(t, got.GetCurrent(), "a newer attempt exists")
+	require.False(t, got.GetCurrent(), "the attempt must not be current once a newer one exists")
 	require.Equal(t, "2026-11-21", got.GetEndedAt().AsTime().Format(time.DateOnly))
 }
 

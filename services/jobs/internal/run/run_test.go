@@ -21,6 +21,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/reporting"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/run"
 	"github.com/signalbox-dev/signalbox/test/fixtures"
 	"github.com/signalbox-dev/signalbox/test/pgtest"
@@ -33,11 +34,19 @@ const (
 	fourth = "run_01jd000000000000000000000d"
 )
 
-// newPool creates four runs, oldest first: alice's in prj_1, bob's in prj_2, bob's visible to all, and alice's, which
-// has not ended.
+// newPool creates four runs, oldest first: one of alice in prj_1, one of bob in prj_2, one of bob that all users may
+// see, and one of alice that has not ended.
 func newPool(t *testing.T) *pgxpool.Pool {
 	t.Helper()
-	pool := pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations}).Pool("jobs")
+	pool, _ := newPools(t)
+	return pool
+}
+
+// newPools also returns the pool of the owner of the tables.
+func newPools(t *testing.T) (pool, owner *pgxpool.Pool) {
+	t.Helper()
+	cluster := pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations})
+	pool = cluster.Pool("jobs")
 	insert := func(n int, id, owner, project, visibility, state, reason string, ended *time.Time) {
 		_, err := pool.Exec(t.Context(), `INSERT INTO run (id, job_id, name, owner_id, owner_name, project_id, project, visibility,
 				state, attempts, recipe_lock, bindings, recipe_digest, spec_digest, end_reason, created_at, ended_at)
@@ -50,7 +59,7 @@ func newPool(t *testing.T) *pgxpool.Pool {
 	insert(2, second, "usr_b", "prj_2", "project", "failed", "user_error", &end)
 	insert(3, third, "usr_b", "prj_2", "all", "stopped", "user_stop", &end)
 	insert(4, fourth, "usr_a", "prj_1", "project", "running", "", nil)
-	return pool
+	return pool, cluster.OwnerPool("jobs")
 }
 
 func TestRunListVisibility(t *testing.T) {
@@ -70,7 +79,11 @@ func TestRunListVisibility(t *testing.T) {
 		"anonymous":               {authn.Scope{Projects: []string{}}, true, request.Page{Limit: 9}, []string{}},
 		"one more than the limit": {authn.Scope{Admin: true, Projects: []string{}}, true, request.Page{Limit: 1, Offset: 1}, []string{third, second}},
 	} {
-		got, err := store.List(t.Context(), pool, c.scope, c.live, c.page)
+		state := "finished"
+		if c.live {
+			state = ""
+		}
+		got, err := store.List(t.Context(), pool, c.scope, run.Filter{State: state}, c.page)
 		require.NoError(t, err)
 		ids := []string{}
 		for _, r := range got {
@@ -80,10 +93,10 @@ func TestRunListVisibility(t *testing.T) {
 		for _, id := range []string{first, second, third, fourth} {
 			_, err := store.Get(t.Context(), pool, c.scope, id)
 			_, byJob := store.Get(t.Context(), pool, c.scope, "job_"+id)
-			require.Equal(t, err == nil, byJob == nil, "%s: %s by its job's id", name, id)
+			require.Equal(t, err == nil, byJob == nil, "%s: Get must return the same result by the id of the job as by the id of the run %s", name, id)
 			require.True(t, err == nil || fault.Is(err, fault.Absent), "%v", err)
 			if c.live && c.page.Limit == 9 {
-				require.Equal(t, err == nil, contains(c.want, id), "%s: Get agrees with List: %s", name, id)
+				require.Equal(t, err == nil, contains(c.want, id), "%s: Get must agree with List about %s", name, id)
 			}
 		}
 	}
@@ -91,11 +104,6 @@ func TestRunListVisibility(t *testing.T) {
 
 func contains(ids []string, id string) bool {
 	return slices.Contains(ids, id)
-}
-
-func alice(ctx context.Context) context.Context {
-	ctx = authn.WithNeed(ctx, authn.NeedRead)
-	return authn.NewContext(ctx, &authn.Caller{Kind: authn.KindUser, Subject: "usr_a"})
 }
 
 func TestServerListAndGetRuns(t *testing.T) {
@@ -107,7 +115,7 @@ func TestServerListAndGetRuns(t *testing.T) {
 	require.Len(t, list.GetRuns(), 3)
 	live, ended := list.GetRuns()[0], list.GetRuns()[2]
 	require.Equal(t, jobsv1.JobState_JOB_STATE_RUNNING, live.GetState())
-	require.Nil(t, live.EndReason, "not ended")
+	require.Nil(t, live.EndReason, "a run that has not ended must have no end reason")
 	require.Nil(t, live.GetEndedAt())
 	require.Equal(t, "completed", ended.GetEndReason())
 	require.Equal(t, fixtures.Now().Add(time.Hour), ended.GetEndedAt().AsTime())
@@ -130,7 +138,7 @@ func TestServerListAndGetRuns(t *testing.T) {
 
 // reporter records the last message.
 type reporter struct {
-	run.Reporter
+	reporting.Reporter
 	message string
 }
 
@@ -146,7 +154,7 @@ func TestPeerServerOwnerAndLifecycle(t *testing.T) {
 	t.Parallel()
 	r := &reporter{}
 	pool := newPool(t)
-	s := &run.PeerServer{Pool: pool, Reporter: r}
+	s := &reporting.PeerServer{Pool: pool, Reporter: r}
 	_, err := pool.Exec(t.Context(), `UPDATE run SET visibility_version = 6`)
 	require.NoError(t, err)
 	for _, id := range []string{second, "job_" + second} {
@@ -160,7 +168,7 @@ func TestPeerServerOwnerAndLifecycle(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Absent))
 	readable := &jobspeerv1.GetRunOwnerRequest{Id: second, Readable: true}
 	_, err = s.GetRunOwner(t.Context(), readable)
-	require.True(t, fault.Is(err, fault.Absent), "a service may not read for itself")
+	require.True(t, fault.Is(err, fault.Absent), "a call without a user must be refused")
 	for subject, ok := range map[string]bool{"usr_b": true, "usr_none": false} {
 		ctx := authn.NewContext(t.Context(), &authn.Caller{Kind: authn.KindUser, Subject: subject, Role: authn.RoleOperator})
 		_, err = s.GetRunOwner(ctx, readable)
@@ -175,7 +183,7 @@ func TestPeerServerOwnerAndLifecycle(t *testing.T) {
 	resp, err := s.ReportLifecycle(t.Context(), &jobspeerv1.ReportLifecycleRequest{RunId: first, Attempt: 1, Message: string(long)})
 	require.NoError(t, err)
 	require.True(t, resp.GetApplied())
-	require.LessOrEqual(t, len(r.message), 4096, "the failure message is bounded")
+	require.LessOrEqual(t, len(r.message), 4096, "the failure message must be cut to 4096 bytes")
 	require.NotEmpty(t, r.message)
 	_, err = s.ReportLifecycle(t.Context(), &jobspeerv1.ReportLifecycleRequest{RunId: first, Attempt: 2})
 	require.True(t, fault.HasCode(err, "stale_attempt"))
@@ -208,9 +216,9 @@ func TestCloser_Work(t *testing.T) {
 	require.Equal(t, fixtures.Now().Add(time.Hour), in.requests[0].GetEndedAt().AsTime())
 	in.err = errors.New("unavailable")
 	require.ErrorIs(t, closing(second), in.err)
-	require.True(t, fault.Is(closing("run_none"), fault.Absent))
+	require.NoError(t, closing("run_none"), "the streams of a deleted run need no end")
 	for attempt, pause := range map[int]time.Duration{1: 2, 2: 4, 3: 8, 4: 15, 5: 15, 19_999: 15} {
 		next := c.NextRetry(&river.Job[run.CloseArgs]{JobRow: &rivertype.JobRow{Attempt: attempt}})
-		require.Equal(t, fixtures.Now().Add(pause*time.Second), next, "after try %d", attempt)
+		require.Equal(t, fixtures.Now().Add(pause*time.Second), next, "wrong time of the next try after try %d", attempt)
 	}
 }

@@ -10,14 +10,14 @@ import (
 
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/run"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/reporting"
 	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
 func TestListModelUsersOfLiveJobs(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
-	s := &run.PeerServer{Pool: pool}
+	s := &reporting.PeerServer{Pool: pool}
 	made := 0
 	job := func(asked, resolved, state string) string {
 		made++
@@ -45,13 +45,13 @@ func TestListModelUsersOfLiveJobs(t *testing.T) {
 	job(chat+"@1", chat+"@1", "succeeded")
 	job(chat+"-small@1", chat+"-small@1", "queued")
 	job("", "", "queued")
-	require.Equal(t, []string{one, alias}, users(chat+"@1"), "ended jobs do not count; an alias of the same version does")
-	require.Equal(t, []string{newest}, users(chat+"@2"), "latest means the version at submission")
+	require.Equal(t, []string{one, alias}, users(chat+"@1"), "only jobs that have not ended must be listed, including one with an alias of the same version")
+	require.Equal(t, []string{newest}, users(chat+"@2"), "latest must mean the version at submission")
 	require.Empty(t, users(chat+"@latest"))
-	require.Equal(t, []string{one, newest, alias}, users(chat), "any version")
+	require.Equal(t, []string{one, newest, alias}, users(chat), "without a version, every version must count")
 	require.Empty(t, users("mdl/search/cha"))
 	for range 30 {
 		job(chat+"@3", chat+"@3", "queued")
 	}
-	require.Len(t, users(chat+"@3"), 20, "the response is bounded")
+	require.Len(t, users(chat+"@3"), 20, "the response must have at most 20 jobs")
 }

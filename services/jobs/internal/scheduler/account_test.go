@@ -12,7 +12,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// many inserts copies of a job: n for each of the accounts from usr_<first>, all older than the job.
+// many inserts copies of a job: n for each of the given number of accounts, whose ids begin at usr_<first>. All copies
+// are older than the job.
 func (b *harness) many(like *job.Job, first, accounts, n int) {
 	b.t.Helper()
 	const chunk = 2000
@@ -27,7 +28,8 @@ func (b *harness) many(like *job.Job, first, accounts, n int) {
 	b.exec(`ANALYZE job`)
 }
 
-// An account with a long queue delays the job of another account by at most two passes, whatever its jobs wait for.
+// An account with a long queue delays a job of another account by at most two passes. What the queued jobs wait for
+// does not matter.
 func TestScheduler_RunOnce_longQueueHidesNoOtherAccount(t *testing.T) {
 	t.Parallel()
 	b := newHarness(t, 0, 4)
@@ -44,7 +46,8 @@ func TestScheduler_RunOnce_longQueueHidesNoOtherAccount(t *testing.T) {
 	require.Equal(t, 1, b.count(`job WHERE state = 'scheduled' AND id = '`+other.ID+`'`))
 }
 
-// The accounts share the lookahead. Each has at least leastJobs jobs read, and the first jobs of all accounts come first.
+// The accounts share the lookahead. At least leastJobs jobs of each account are read, and the first jobs of all
+// accounts come first.
 func TestWaitingJobsShareLookahead(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ accounts, jobs, most int }{
@@ -64,7 +67,7 @@ func TestWaitingJobsShareLookahead(t *testing.T) {
 				of[w.OwnerID]++
 				require.LessOrEqual(t, of[w.OwnerID], c.most)
 			}
-			require.Len(t, of, min(lookahead, c.accounts), "the jobs of every account are read")
+			require.Len(t, of, min(lookahead, c.accounts), "jobs of every account must be read")
 		})
 	}
 }

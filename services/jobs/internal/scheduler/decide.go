@@ -1,14 +1,14 @@
-// Package scheduler decides on which nodes waiting work is placed, and why the rest waits.
+// Package scheduler decides which nodes run the waiting work, and states why the rest waits.
 //
 // Plan is pure and makes all decisions. The scheduler only reads its input and carries out its decisions, each in a
 // transaction that checks the resources again. Concurrent schedulers therefore never place too much; at worst they
 // try the same placement twice.
 //
-// The order is fixed: engines by ID, then jobs by priority, submission time and ID. A pass considers only the first jobs
-// of each account (store.go), so that an account with a long queue does not hide the jobs of others. A gang is placed as a whole or
-// not at all. If a job fits a pool but the pool has no room yet, nothing behind the job is placed in that pool, so
-// that smaller jobs cannot delay it forever. Exception: if the blocked job lacks only CPUs or memory, a later job
-// that requests no CPU, memory or GPU may use a slot, provided one slot stays free on the node.
+// The order is fixed: engines by ID, then jobs by priority, submission time and ID. A pass considers only the first
+// jobs of each account (store.go), so that an account with a long queue does not hide the jobs of others. A gang is
+// placed as a whole or not at all. If a job fits a pool but the pool has no room yet, no later job is placed in that
+// pool, so that smaller jobs cannot delay the blocked job forever. Exception: if the blocked job lacks only CPUs or
+// memory, a later job that requests no CPU, memory or GPU may use a slot, provided one slot stays free on the node.
 //
 // A placement takes from its node the requested GPUs, CPUs and memory, and one slot if it requests no GPU. Work that
 // requests no CPU takes none, and can run on a node whose CPUs are all taken.
@@ -27,6 +27,7 @@ import (
 // Engine is the work of an engine that waits for placement.
 type Engine struct {
 	WorkID, OwnerID, Pool, Driver string
+	TeamID                        string // may be empty
 	GPUs, Slots                   int
 }
 
@@ -37,6 +38,7 @@ type Waiting struct {
 	Priority       int
 	SubmittedAt    time.Time
 	Pools          []job.Pool
+	NoNetwork      bool
 }
 
 // Account is the GPU limit of an owner or a team, and the GPUs that it holds.
@@ -53,6 +55,7 @@ type Place struct {
 type Decision struct {
 	JobID, WorkID string
 	OwnerID       string // of an engine
+	TeamID        string // of an engine
 	Places        []Place
 	Position      int
 	Reason        string
@@ -105,20 +108,36 @@ func first(a, b Waiting) int {
 func (p *plan) engine(e Engine) Decision {
 	want := job.Pool{Pool: e.Pool, Nodes: 1, GPUsPerNode: e.GPUs}
 	need := job.Room{GPUs: e.GPUs, Slots: e.Slots}
-	account := p.accounts[e.OwnerID]
-	if e.GPUs > 0 && account.Held+e.GPUs > account.Limit {
-		return Decision{WorkID: e.WorkID, OwnerID: e.OwnerID, Reason: job.WaitAccountQuota}
+	d := Decision{WorkID: e.WorkID, OwnerID: e.OwnerID, TeamID: e.TeamID}
+	for i, id := range holders(e.OwnerID, e.TeamID) {
+		if account := p.accounts[id]; e.GPUs > 0 && account.Held+e.GPUs > account.Limit {
+			d.Reason = quotaReasons()[i]
+			return d
+		}
 	}
 	for _, n := range p.candidates(want) {
 		if !n.fits(need) || (len(n.Drivers) > 0 && !slices.Contains(n.Drivers, e.Driver)) {
 			continue
 		}
 		n.take(need)
-		account.Held += e.GPUs
-		p.accounts[e.OwnerID] = account
-		return Decision{WorkID: e.WorkID, OwnerID: e.OwnerID, Places: []Place{{NodeID: n.ID, Pool: want}}}
+		p.charge(holders(e.OwnerID, e.TeamID), e.GPUs)
+		d.Places = []Place{{NodeID: n.ID, Pool: want}}
+		return d
 	}
-	return Decision{WorkID: e.WorkID, OwnerID: e.OwnerID, Reason: job.WaitPoolCapacity}
+	d.Reason = job.WaitPoolCapacity
+	if whole, _ := p.gang([]job.Pool{want}, empty, 0); whole == nil && p.refused(want) > 0 {
+		d.Reason = job.WaitIsolation
+	}
+	return d
+}
+
+// charge adds GPUs to the holdings of accounts.
+func (p *plan) charge(ids []string, gpus int) {
+	for _, id := range ids {
+		account := p.accounts[id]
+		account.Held += gpus
+		p.accounts[id] = account
+	}
 }
 
 func (p *plan) job(w Waiting) Decision {
@@ -141,7 +160,7 @@ func (p *plan) job(w Waiting) Decision {
 	if passed != "" {
 		spare = 1
 	}
-	places, short := p.gang(w.Pools, asItIs, spare)
+	places, short := p.gang(w.Pools, w.closing(asItIs), spare)
 	switch {
 	case places == nil && passed != "":
 		return p.reserved[passed].decision(passed)
@@ -151,34 +170,30 @@ func (p *plan) job(w Waiting) Decision {
 	for _, pl := range places {
 		p.node(pl.NodeID).take(pl.Pool.Need())
 	}
-	for _, id := range w.holders() {
-		account := p.accounts[id]
-		account.Held += demand
-		p.accounts[id] = account
-	}
+	p.charge(holders(w.OwnerID, w.TeamID), demand)
 	return Decision{Places: places}
 }
 
-// holders returns the IDs of the owner and the team whose quota the job counts against.
-func (w *Waiting) holders() []string {
-	if w.TeamID == "" {
-		return []string{w.OwnerID}
+// holders returns the IDs of the owner and the team whose quota a job or an engine counts against.
+func holders(owner, team string) []string {
+	if team == "" {
+		return []string{owner}
 	}
-	return []string{w.OwnerID, w.TeamID}
+	return []string{owner, team}
 }
+
+// quotaReasons returns the reasons for waiting if the quota of the owner or of the team has no room, in this order.
+func quotaReasons() []string { return []string{job.WaitAccountQuota, job.WaitTeamQuota} }
 
 // quota returns a decision with a reason if the quota of the owner or the team has no room for the job.
 func (p *plan) quota(w Waiting, demand int) Decision {
-	for i, id := range w.holders() {
+	for i, id := range holders(w.OwnerID, w.TeamID) {
 		account := p.accounts[id]
 		if demand == 0 || account.Held+demand <= account.Limit {
 			continue
 		}
-		reason, holder := job.WaitAccountQuota, "account"
-		if i > 0 {
-			reason, holder = job.WaitTeamQuota, "team"
-		}
-		return Decision{Reason: reason, Detail: fmt.Sprintf("the job needs %s, but the %s already holds %d of its %d",
+		holder := []string{"account", "team"}[i]
+		return Decision{Reason: quotaReasons()[i], Detail: fmt.Sprintf("the job needs %s, but the %s already holds %d of its %d",
 			plural(demand, "GPU"), holder, account.Held, account.Limit)}
 	}
 	return Decision{}
@@ -188,10 +203,19 @@ func (p *plan) quota(w Waiting, demand int) Decision {
 // the job's pools.
 func (p *plan) short(w Waiting, pool job.Pool) Decision {
 	if whole, lacking := p.gang(w.Pools, empty, 0); whole == nil {
+		if n := p.refused(lacking); n > 0 {
+			detail := fmt.Sprintf("pool %s has too few nodes that isolate the work they run: %s of a suitable size may not run the job; %s",
+				lacking.Pool, plural(n, "node"), needs(lacking))
+			return Decision{Reason: job.WaitIsolation, Detail: detail}
+		}
 		detail := "pool " + lacking.Pool + " has too few suitable ready nodes; " + needs(lacking)
 		return Decision{Reason: job.WaitPoolCapacity, Detail: detail}
 	}
-	idle, _ := p.gang(w.Pools, bulkFree, 0)
+	if whole, lacking := p.gang(w.Pools, w.closing(empty), 0); whole == nil {
+		detail := fmt.Sprintf("pool %s has too few nodes that can run a job without network access; %s", lacking.Pool, needs(lacking))
+		return Decision{Reason: job.WaitIsolation, Detail: detail}
+	}
+	idle, _ := p.gang(w.Pools, w.closing(bulkFree), 0)
 	for _, part := range w.Pools {
 		p.reserved[part.Pool] = reservation{jobID: w.JobID, bulk: idle != nil}
 	}
@@ -203,8 +227,8 @@ func light(pools []job.Pool) bool {
 	return !slices.ContainsFunc(pools, func(p job.Pool) bool { return p.GPUsPerNode > 0 || p.CPU > 0 || p.MemoryGB > 0 })
 }
 
-// gang finds a separate node for every rank, or returns the part of the gang that does not fit. It sees each node
-// through view, and leaves spare slots free on it.
+// gang finds a separate node for every rank, or returns the part of the gang that does not fit. The function view
+// determines the free resources of a node, and gang leaves at least the given number of slots free on it.
 func (p *plan) gang(pools []job.Pool, view func(Node) Node, spare int) (places []Place, lacking job.Pool) {
 	taken := map[string]bool{}
 	for _, pool := range pools {
@@ -246,6 +270,17 @@ func (p *plan) candidates(want job.Pool) []*Node {
 		return cmp.Or(cmp.Compare(a.GPUs, b.GPUs), cmp.Compare(b.SlotsFree, a.SlotsFree))
 	})
 	return nodes
+}
+
+// refused returns the number of nodes that would have room for a part of a gang if they were empty, but may not run
+// work of the pool.
+func (p *plan) refused(want job.Pool) (n int) {
+	for _, node := range p.nodes {
+		if bare := empty(*node); slices.Contains(node.Refused, want.Pool) && bare.fits(want.Need()) {
+			n++
+		}
+	}
+	return n
 }
 
 func (p *plan) node(id string) *Node {

@@ -68,11 +68,11 @@ func TestPlan_onlySlotWorkPassesJobLackingCPUs(t *testing.T) {
 	}{
 		"only a slot, two free":    {sized(1, 4, 2), part(0, 2, 0), part(0, 0, 0), ""},
 		"only a slot, one free":    {sized(1, 4, 1), part(0, 2, 0), part(0, 0, 0), reserved},
-		"ahead lacks memory":       {sized(2, 3, 2), part(0, 0, 4), part(0, 0, 0), ""},
+		"job ahead lacks memory":   {sized(2, 3, 2), part(0, 0, 4), part(0, 0, 0), ""},
 		"needs the free CPU":       {sized(1, 4, 2), part(0, 2, 0), part(0, 1, 0), reserved},
 		"needs memory":             {sized(1, 4, 2), part(0, 2, 0), part(0, 0, 1), reserved},
 		"needs the GPU":            {sized(1, 4, 2), part(1, 2, 0), part(1, 0, 0), reserved},
-		"ahead lacks GPU and CPUs": {func() scheduler.Node { n := sized(1, 4, 2); n.GPUsFree = 0; return n }(), part(1, 2, 0), part(0, 0, 0), reserved},
+		"job ahead lacks GPU, CPU": {func() scheduler.Node { n := sized(1, 4, 2); n.GPUsFree = 0; return n }(), part(1, 2, 0), part(0, 0, 0), reserved},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -59,9 +59,9 @@ func TestPlan_placesAndReasons(t *testing.T) {
 	require.Contains(t, got["job_huge"].Detail, "pool gpu has too few suitable ready nodes")
 	require.Equal(t, job.WaitPoolCapacity, got["job_wide"].Reason, "a gang must be placed as a whole")
 	require.Contains(t, got["job_wide"].Detail, "pool gpu is full")
-	require.Equal(t, job.WaitPriority, got["job_small"].Reason, "the job would delay the gang ahead")
+	require.Equal(t, job.WaitPriority, got["job_small"].Reason, "a job that would delay the gang ahead must wait")
 	require.Contains(t, got["job_small"].Detail, "job_wide")
-	require.Len(t, got["job_cpu"].Places, 1, "another pool is not affected")
+	require.Len(t, got["job_cpu"].Places, 1, "a job in another pool must be placed")
 }
 
 func TestPlan_enginesFirstAndByDriver(t *testing.T) {
@@ -152,7 +152,7 @@ func check(t *testing.T, seed uint64, nodes []scheduler.Node, jobs []scheduler.W
 	held := map[string]int{}
 	for _, w := range jobs {
 		d := got[w.JobID]
-		require.Equal(t, len(d.Places) == 0, d.Reason != "", "seed %d: either places or a reason", seed)
+		require.Equal(t, len(d.Places) == 0, d.Reason != "", "seed %d: a decision must have either places or a reason", seed)
 		if len(d.Places) == 0 {
 			continue
 		}
@@ -160,32 +160,32 @@ func check(t *testing.T, seed uint64, nodes []scheduler.Node, jobs []scheduler.W
 		for _, p := range w.Pools {
 			ranks += p.Nodes
 		}
-		require.Len(t, d.Places, ranks, "seed %d: the gang is not whole", seed)
+		require.Len(t, d.Places, ranks, "seed %d: the gang must be placed as a whole", seed)
 		for _, p := range d.Places {
 			n := free[p.NodeID]
-			require.Contains(t, n.Pools, p.Pool.Pool, "seed %d", seed)
-			require.False(t, own[p.NodeID], "seed %d: two ranks on one node", seed)
+			require.Contains(t, n.Pools, p.Pool.Pool, "seed %d: the node is not in the pool", seed)
+			require.False(t, own[p.NodeID], "seed %d: two ranks must not be on one node", seed)
 			own[p.NodeID] = true
 			n.GPUsFree -= p.Pool.GPUsPerNode
 			n.SlotsFree -= job.SlotsOf(p.Pool.GPUsPerNode)
-			require.GreaterOrEqual(t, n.GPUsFree, 0, "seed %d: oversubscribed", seed)
-			require.GreaterOrEqual(t, n.SlotsFree, 0, "seed %d: oversubscribed", seed)
+			require.GreaterOrEqual(t, n.GPUsFree, 0, "seed %d: the node is oversubscribed", seed)
+			require.GreaterOrEqual(t, n.SlotsFree, 0, "seed %d: the node is oversubscribed", seed)
 			n.CPUsFree -= p.Pool.CPU
 			n.MemoryFree -= int64(p.Pool.MemoryGB) << 30
-			require.GreaterOrEqual(t, n.CPUsFree, 0, "seed %d: oversubscribed", seed)
-			require.GreaterOrEqual(t, n.MemoryFree, int64(0), "seed %d: oversubscribed", seed)
+			require.GreaterOrEqual(t, n.CPUsFree, 0, "seed %d: the node is oversubscribed", seed)
+			require.GreaterOrEqual(t, n.MemoryFree, int64(0), "seed %d: the node is oversubscribed", seed)
 			free[p.NodeID] = n
 		}
 		held[w.OwnerID] += job.Demand(w.Pools)
 	}
 	for owner, n := range held {
 		if n > 0 {
-			require.LessOrEqual(t, accounts[owner].Held+n, accounts[owner].Limit, "seed %d", seed)
+			require.LessOrEqual(t, accounts[owner].Held+n, accounts[owner].Limit, "seed %d: the quota is exceeded", seed)
 		}
 	}
 }
 
-// TestPlan_wholeNodeJobDoesNotStarve has a job wait for a whole node while small jobs keep arriving.
+// TestPlan_wholeNodeJobDoesNotStarve makes a job wait for a whole node while small jobs keep arriving.
 func TestPlan_wholeNodeJobDoesNotStarve(t *testing.T) {
 	t.Parallel()
 	node := gpuNode("nod_1", 8)
@@ -215,4 +215,28 @@ func TestPlan_wholeNodeJobDoesNotStarve(t *testing.T) {
 		running = left
 	}
 	require.Fail(t, "the whole-node job was never placed")
+}
+
+// A job waits for isolation only if none of the nodes that may run work of the pool could ever run the job.
+func TestPlan_reasonIsolation(t *testing.T) {
+	t.Parallel()
+	refusing, full := gpuNode("nod_1", 8), gpuNode("nod_2", 8)
+	refusing.Pools, refusing.Refused = nil, []string{"gpu"}
+	full.GPUsFree = 0
+	engine := []scheduler.Engine{{WorkID: "wrk_1", OwnerID: "usr_1", Pool: "gpu", GPUs: 4}}
+	jobs := []scheduler.Waiting{{JobID: "job_1", OwnerID: "usr_1", Pools: []job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 4}}}}
+	accounts := map[string]scheduler.Account{"usr_1": {Limit: 64}}
+	for name, c := range map[string]struct {
+		nodes  []scheduler.Node
+		reason string
+	}{
+		"only the refusing node": {[]scheduler.Node{refusing}, job.WaitIsolation},
+		"another node is full":   {[]scheduler.Node{refusing, full}, job.WaitPoolCapacity},
+		"another node too small": {[]scheduler.Node{refusing, gpuNode("nod_2", 2)}, job.WaitIsolation},
+	} {
+		for _, d := range scheduler.Plan(c.nodes, engine, jobs, accounts) {
+			require.Empty(t, d.Places, name)
+			require.Equal(t, c.reason, d.Reason, "%s: %+v", name, d)
+		}
+	}
 }

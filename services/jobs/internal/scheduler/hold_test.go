@@ -16,8 +16,8 @@ func TestScheduler_RunOnce_heldNodesGetNoWork(t *testing.T) {
 	b := newHarness(t, 2, 2)
 	const nodes = 5
 	for i := range nodes {
-		b.exec(`INSERT INTO node (id, fleet_id, name, state, cpus, memory_bytes, gpus, slots, limits, version, joined_at)
-			VALUES ($1, 'flt_1', 'host', 'ready', 8, 0, 2, 2, '', '', now())`, fmt.Sprintf("nod_extra_%d", i))
+		b.exec(`INSERT INTO node (id, fleet_id, name, state, cpus, memory_bytes, gpus, slots, limits, version, joined_at, boundary)
+			VALUES ($1, 'flt_1', 'host', 'ready', 8, 0, 2, 2, '', '', now(), '{"kind": "own_user"}')`, fmt.Sprintf("nod_extra_%d", i))
 	}
 	draw := rand.New(rand.NewPCG(7, 7))
 	holds := []string{"", "cordoned", "draining", "drained"}

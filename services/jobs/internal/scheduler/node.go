@@ -10,13 +10,15 @@ import (
 // Node is a node with its total and free resources.
 type Node struct {
 	ID, Name            string
-	Pools               []string
-	GPUs, Slots         int // total
+	Pools               []string // the pools whose work the node may run
+	Refused             []string // its other pools
+	GPUs, Slots         int      // total
 	GPUsFree, SlotsFree int
 	CPUs, CPUsFree      int
 	MemoryBytes         int64 // total
 	MemoryFree          int64
 	Drivers             []string // engine drivers; if empty, any
+	ClosesNetwork       bool     // it can run work without network access
 }
 
 // These functions are the views of a node for plan.gang: asItIs with its free resources, bulkFree with all CPUs and
@@ -31,6 +33,17 @@ func bulkFree(n Node) Node {
 func empty(n Node) Node {
 	n.GPUsFree, n.SlotsFree = n.GPUs, n.Slots
 	return bulkFree(n)
+}
+
+// closing returns a view of the nodes for a job. If the job must run without network access, the view shows no room on
+// nodes that cannot ensure that.
+func (w Waiting) closing(view func(Node) Node) func(Node) Node {
+	return func(n Node) Node {
+		if w.NoNetwork && !n.ClosesNetwork {
+			return Node{}
+		}
+		return view(n)
+	}
 }
 
 func (n *Node) fits(need job.Room) bool {

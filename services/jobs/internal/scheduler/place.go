@@ -84,7 +84,7 @@ func (s *Scheduler) decide(ctx context.Context) (decisions []Decision, next time
 	return Plan(nodesOf(ready), engines, jobs, accounts), next, nil
 }
 
-// accounts returns the limits and holdings of the owners and teams of the jobs and of the owners of the engines, by ID.
+// accounts returns the limits and holdings of the owners and teams of the jobs and the engines, by ID.
 func (s *Scheduler) accounts(ctx context.Context, jobs []Waiting, engines []Engine) (map[string]Account, error) {
 	owners, teams := make([]string, 0, len(jobs)+len(engines)), []string{}
 	for _, w := range jobs {
@@ -95,6 +95,9 @@ func (s *Scheduler) accounts(ctx context.Context, jobs []Waiting, engines []Engi
 	}
 	for _, e := range engines {
 		owners = append(owners, e.OwnerID)
+		if e.TeamID != "" {
+			teams = append(teams, e.TeamID)
+		}
 	}
 	accounts := make(map[string]Account, len(jobs))
 	for kind, ids := range map[quota.Kind][]string{quota.User: owners, quota.Team: teams} {
@@ -119,13 +122,18 @@ func nodesOf(ready []*fleet.Node) []Node {
 
 func nodeOf(n *fleet.Node) Node {
 	return Node{
-		ID: n.ID, Name: n.Name, Pools: n.Pools, GPUs: n.GPUs, Slots: n.SlotsTotal, GPUsFree: n.GPUsFree,
+		ID: n.ID, Name: n.Name, Pools: n.Permitted, Refused: without(n.Pools, n.Permitted), GPUs: n.GPUs, Slots: n.SlotsTotal, GPUsFree: n.GPUsFree,
 		SlotsFree: n.SlotsFree, CPUs: n.CPUs, CPUsFree: n.CPUsFree, MemoryBytes: n.MemoryBytes, MemoryFree: n.MemoryFree,
-		Drivers: n.Drivers,
+		Drivers: n.Drivers, ClosesNetwork: n.ClosesNetwork(),
 	}
 }
 
-// errRaced ends a placement whose resources were taken after Plan had read them. The next pass decides again.
+// without returns the elements of the first list that are not in the second one.
+func without(all, some []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return slices.Contains(some, s) })
+}
+
+// errRaced ends a placement whose resources other work has taken since Plan read them. The next pass decides again.
 var errRaced = errors.New("the placement is out of date")
 
 // place carries out one decision in one transaction.
@@ -165,6 +173,9 @@ func (s *Scheduler) placeJob(ctx context.Context, tx pgx.Tx, d Decision) error {
 	if err != nil {
 		return err
 	}
+	if j.NoNetwork && slices.ContainsFunc(d.Places, func(p Place) bool { return !nodes[p.NodeID].ClosesNetwork }) {
+		return errRaced
+	}
 	before := j.State
 	attempt, ok := j.Place(s.IDs.New(id.Attempt), d.Places[0].NodeID, now)
 	if !ok {
@@ -194,8 +205,8 @@ func (s *Scheduler) placeJob(ctx context.Context, tx pgx.Tx, d Decision) error {
 }
 
 func (s *Scheduler) placeEngine(ctx context.Context, tx pgx.Tx, d Decision) error {
-	// The account is locked before the nodes, as for a job.
-	ok, err := s.Ledger.ReserveEngine(ctx, tx, d.OwnerID, d.Places[0].Pool.GPUsPerNode)
+	// The accounts are locked before the nodes, as for a job.
+	ok, err := s.Ledger.ReserveEngine(ctx, tx, quota.Holder{UserID: d.OwnerID, TeamID: d.TeamID}, d.Places[0].Pool.GPUsPerNode)
 	if err != nil {
 		return err
 	}
@@ -209,7 +220,7 @@ func (s *Scheduler) placeEngine(ctx context.Context, tx pgx.Tx, d Decision) erro
 	if err != nil {
 		return err
 	}
-	if w.NodeID != "" || w.Desired != assignment.WantRunning || w.GPUs != d.Places[0].Pool.GPUsPerNode || w.OwnerID != d.OwnerID {
+	if w.NodeID != "" || w.Desired != assignment.WantRunning || w.GPUs != d.Places[0].Pool.GPUsPerNode || w.OwnerID != d.OwnerID || w.Team() != d.TeamID {
 		return errRaced
 	}
 	now, err := pg.Now(ctx, tx)

@@ -45,16 +45,16 @@ func TestWaitingJobsShowPositionAndReason(t *testing.T) {
 	b.exec(`UPDATE job SET created_at = '2026-11-21'::timestamptz + make_interval(secs => array_position($1, id))`,
 		[]string{runs.ID, wide.ID, behind.ID, huge.ID, poor.ID, nowhere.ID})
 	b.pass()
-	require.Equal(t, 1, b.count(`job WHERE state = 'scheduled' AND queue_reason = '' AND queue_position = 0`), "a placed job has no queue reason")
+	require.Equal(t, 1, b.count(`job WHERE state = 'scheduled' AND queue_reason = '' AND queue_position = 0`), "a placed job must have no queue reason")
 	require.Equal(t, wait{2, job.WaitPoolCapacity, "pool gpu is full; the job needs 1 node with 2 GPUs"}, b.wait(wide))
 	require.Equal(t, wait{3, job.WaitPriority, "pool gpu is reserved for " + wide.ID + ", which is ahead in the queue"}, b.wait(behind))
 	require.Equal(t, job.WaitPriority, b.wait(huge).Reason)
 	require.Equal(t, wait{5, job.WaitAccountQuota, "the job needs 2 GPUs, but the account already holds 0 of its 1"}, b.wait(poor))
 	require.Equal(t, wait{6, job.WaitPoolCapacity, "pool tpu has too few suitable ready nodes; the job needs 1 node with 1 GPU"}, b.wait(nowhere))
 	b.pass()
-	require.Equal(t, 1, b.wait(wide).Position, "the queue moves up")
+	require.Equal(t, 1, b.wait(wide).Position, "the next job must move up in the queue")
 	require.Equal(t, 5, b.wait(nowhere).Position)
-	require.Equal(t, 6, b.count("event WHERE type = 'job.queued'"), "a queue reason has no event")
+	require.Equal(t, 6, b.count("event WHERE type = 'job.queued'"), "a new queue reason must not append an event")
 }
 
 // A pass over an unchanged queue writes no row, so that a long queue causes no constant writes.
@@ -145,7 +145,7 @@ func TestScheduler_RunOnce_onlySuitableReadyNodes(t *testing.T) {
 	b.exec(`UPDATE node SET memory_bytes = 1::bigint << 30, cpus = 2`)
 	b.submit(job.Pool{Pool: "gpu", GPUsPerNode: 1, CPU: 2, MemoryGB: 1})
 	b.pass()
-	require.Equal(t, 1, b.count("attempt"), "exactly enough resources suffice")
+	require.Equal(t, 1, b.count("attempt"), "exactly enough resources must suffice")
 }
 
 func TestScheduler_RunOnce_concurrentEnginePlacement(t *testing.T) {
@@ -193,7 +193,7 @@ func TestBackoffUsesDatabaseClock(t *testing.T) {
 	j := b.submit(job.Pool{Pool: "gpu", GPUsPerNode: 1})
 	b.exec(`UPDATE job SET not_before = clock_timestamp() + interval '1 hour', queue_reason = 'backoff', queue_detail = 'attempt 1 ended: executor_lost' WHERE id = $1`, j.ID)
 	b.pass()
-	require.Equal(t, wait{0, job.WaitBackoff, "attempt 1 ended: executor_lost"}, b.wait(j), "a pass does not read the job")
+	require.Equal(t, wait{0, job.WaitBackoff, "attempt 1 ended: executor_lost"}, b.wait(j), "a pass must not change the reason of a job in backoff")
 	_, err := b.scheduler().RunOnce(pg.WithOffset(t.Context(), 59*time.Minute))
 	require.NoError(t, err)
 	require.Zero(t, b.count("attempt"))

@@ -41,8 +41,8 @@ func newHarness(t *testing.T, gpus, slots int) *harness {
 		jobs: &job.Store{Events: event.NewLog(clock.Real(), ids, "jobs")}, node: ids.New(id.Node),
 	}
 	b.exec(`INSERT INTO fleet (id, name, kind, state, pools, created_at) VALUES ('flt_1', 'f', 'agent', 'active', '{gpu,cpu}', now())`)
-	b.exec(`INSERT INTO node (id, fleet_id, name, state, cpus, memory_bytes, gpus, slots, limits, version, joined_at)
-		VALUES ($1, 'flt_1', 'host', 'ready', 8, 0, $2, $3, '', '', now())`, b.node, gpus, slots)
+	b.exec(`INSERT INTO node (id, fleet_id, name, state, cpus, memory_bytes, gpus, slots, limits, version, joined_at, boundary)
+		VALUES ($1, 'flt_1', 'host', 'ready', 8, 0, $2, $3, '', '', now(), '{"kind": "own_user"}')`, b.node, gpus, slots)
 	return b
 }
 
@@ -92,6 +92,7 @@ func TestScheduler_place_outdatedDecision(t *testing.T) {
 		"node cordoned":  {1, `UPDATE node SET hold = 'cordoned'`},
 		"node draining":  {0, `UPDATE node SET hold = 'draining', drain_mode = 'wait'`},
 		"fleet draining": {1, `UPDATE fleet SET state = 'draining'`},
+		"not isolating":  {1, `UPDATE node SET boundary = '{"kind": "none", "required": true}'`},
 		"pool moved":     {1, `UPDATE fleet SET pools = '{other}'`},
 		"job stopped":    {1, `UPDATE job SET state = 'stopped', ended_at = now(), end_reason = 'user_stop'`},
 		"job in backoff": {1, `UPDATE job SET not_before = now() + interval '1 hour'`},
@@ -112,6 +113,32 @@ func TestScheduler_place_outdatedDecision(t *testing.T) {
 			require.Zero(t, b.count(`account WHERE held > 0`), "a failed placement must not hold GPUs")
 		})
 	}
+}
+
+// The scheduler carries out a decision while an admin changes the pool to require isolation. The decision was made
+// before the change.
+func TestScheduler_place_waitsForChangeOfIsolation(t *testing.T) {
+	t.Parallel()
+	b := newHarness(t, 1, 1)
+	b.exec(`UPDATE node SET boundary = '{"kind": "none", "required": false}'`)
+	b.exec(`INSERT INTO pool (name, isolation) VALUES ('gpu', 'none')`)
+	b.submit(job.Pool{Pool: "gpu", GPUsPerNode: 1})
+	s := b.scheduler()
+	decisions, _, err := s.decide(t.Context())
+	require.NoError(t, err)
+	require.Len(t, decisions[0].Places, 1)
+	tx, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), `UPDATE pool SET isolation = 'required'`)
+	require.NoError(t, err)
+	placed := make(chan error, 1)
+	go func() { placed <- s.place(t.Context(), decisions[0]) }()
+	require.Eventually(t, func() bool {
+		return b.count(`pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%FOR SHARE%'`) == 1
+	}, time.Minute, 5*time.Millisecond, "the placement must wait for the change")
+	require.NoError(t, tx.Commit(t.Context()))
+	require.NoError(t, <-placed)
+	require.Zero(t, b.count("attempt"))
 }
 
 func TestScheduler_RunOnce_concurrentSchedulers(t *testing.T) {

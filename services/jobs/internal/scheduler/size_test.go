@@ -17,8 +17,18 @@ func (b *harness) other(kind string, cpus int, memory int64) {
 		VALUES ('wrk_other', $1, 1, 1, 'running', now(), '', 'cpu', 0, 0, $2, $3, 'u', 'p', (SELECT id FROM node), now(), now())`, kind, cpus, memory)
 }
 
-func TestScheduler_RunOnce_CPUsStayTakenUntilRelease(t *testing.T) {
+func TestScheduler_RunOnce_CPUsStayTakenUntilProcessEnds(t *testing.T) {
 	t.Parallel()
+	for _, phase := range []string{"collecting", "exited"} {
+		t.Run(phase, func(t *testing.T) {
+			t.Parallel()
+			requireCPUsTakenUntil(t, phase)
+		})
+	}
+}
+
+func requireCPUsTakenUntil(t *testing.T, ended string) {
+	t.Helper()
 	b := newHarness(t, 0, 16)
 	b.exec(`UPDATE node SET cpus = 2, memory_bytes = 8::bigint << 30`)
 	for range 3 {
@@ -35,15 +45,15 @@ func TestScheduler_RunOnce_CPUsStayTakenUntilRelease(t *testing.T) {
 	b.exec(`INSERT INTO work (id, kind, generation, fence, desired, desired_at, spec, pool, gpus, slots, owner_id, project_id, waiting, created_at, updated_at)
 		VALUES ('wrk_engine', 'engine', 1, 1, 'running', now(), '', 'cpu', 0, 1, 'u', 'p', 'no_capacity', now(), now())`)
 	b.pass()
-	require.Equal(t, 2, b.count(`job WHERE state = 'scheduled'`), "a job that needs no CPU can run on the node")
-	require.Equal(t, 1, b.count(`work WHERE kind = 'engine' AND node_id <> ''`), "an engine can run on the node")
+	require.Equal(t, 2, b.count(`job WHERE state = 'scheduled'`), "a job that needs no CPU must be placed on the node")
+	require.Equal(t, 1, b.count(`work WHERE kind = 'engine' AND node_id <> ''`), "an engine must be placed on the node")
 
-	b.exec(`UPDATE work SET phase = 'exited' WHERE cpus = 2`)
+	b.exec(`UPDATE work SET phase = 'running' WHERE cpus = 2`)
 	b.pass()
-	require.Equal(t, 2, b.count(`job WHERE state = 'scheduled'`), "an exited work keeps its resources until it is released")
-	b.exec(`UPDATE work SET released_at = now() WHERE cpus = 2`)
+	require.Equal(t, 2, b.count(`job WHERE state = 'scheduled'`))
+	b.exec(`UPDATE work SET phase = $1 WHERE cpus = 2`, ended)
 	b.pass()
-	require.Equal(t, 1, b.count(`work WHERE cpus = 2 AND released_at IS NULL`), "exactly one next job must get the CPUs")
+	require.Equal(t, 1, b.count(`work WHERE cpus = 2 AND phase = ''`), "exactly one next job must get the CPUs")
 	require.Equal(t, 1, b.count(`job WHERE state = 'queued'`))
 }
 
@@ -93,6 +103,6 @@ func TestScheduler_RunOnce_concurrentSchedulersShareCPUs(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.Equal(t, 2, b.count(`work WHERE cpus = 3`), "two jobs with 3 CPUs fit into 8 CPUs")
+	require.Equal(t, 2, b.count(`work WHERE cpus = 3`), "two jobs with 3 CPUs each must fit into 8 CPUs")
 	require.Equal(t, 10, b.count(`work WHERE cpus = 0`), "jobs without CPUs must not be blocked")
 }

@@ -33,8 +33,8 @@ func waitingJobs(ctx context.Context, q pg.Querier, now time.Time) ([]Waiting, e
 			SELECT (SELECT j.owner_id FROM job j WHERE j.state = 'queued' AND j.owner_id > a.owner_id ORDER BY j.owner_id LIMIT 1)
 			FROM account a WHERE a.owner_id IS NOT NULL),
 		accounts AS MATERIALIZED (SELECT owner_id FROM account WHERE owner_id IS NOT NULL LIMIT $1)
-		SELECT w.id, w.owner_id, w.team_id, w.priority, w.created_at, w.pools FROM accounts a, LATERAL (
-			SELECT j.id, j.owner_id, j.team_id, j.priority, j.created_at, j.pools,
+		SELECT w.id, w.owner_id, w.team_id, w.priority, w.created_at, w.pools, w.no_network FROM accounts a, LATERAL (
+			SELECT j.id, j.owner_id, j.team_id, j.priority, j.created_at, j.pools, j.no_network,
 				row_number() OVER (ORDER BY j.priority DESC, j.created_at, j.id) AS turn
 			FROM job j WHERE j.state = 'queued' AND j.owner_id = a.owner_id AND (j.not_before IS NULL OR j.not_before <= $2)
 			ORDER BY j.priority DESC, j.created_at, j.id LIMIT (SELECT greatest($3, $4 / count(*)) FROM accounts)) w
@@ -43,7 +43,7 @@ func waitingJobs(ctx context.Context, q pg.Querier, now time.Time) ([]Waiting, e
 		return nil, fmt.Errorf("list waiting jobs: %w", err)
 	}
 	jobs, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (w Waiting, err error) {
-		err = row.Scan(&w.JobID, &w.OwnerID, &w.TeamID, &w.Priority, &w.SubmittedAt, &w.Pools)
+		err = row.Scan(&w.JobID, &w.OwnerID, &w.TeamID, &w.Priority, &w.SubmittedAt, &w.Pools, &w.NoNetwork)
 		return w, err
 	})
 	if err != nil {
@@ -67,13 +67,13 @@ func nextBackoff(ctx context.Context, q pg.Querier, now time.Time) (time.Time, e
 }
 
 func waitingEngines(ctx context.Context, q pg.Querier) ([]Engine, error) {
-	rows, err := q.Query(ctx, `SELECT id, owner_id, pool, driver, gpus, slots FROM work
+	rows, err := q.Query(ctx, `SELECT id, owner_id, coalesce(team_id, ''), pool, driver, gpus, slots FROM work
 		WHERE kind = 'engine' AND node_id = '' AND desired = 'running' ORDER BY id LIMIT $1`, lookahead)
 	if err != nil {
 		return nil, fmt.Errorf("list waiting engines: %w", err)
 	}
 	engines, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e Engine, err error) {
-		err = row.Scan(&e.WorkID, &e.OwnerID, &e.Pool, &e.Driver, &e.GPUs, &e.Slots)
+		err = row.Scan(&e.WorkID, &e.OwnerID, &e.TeamID, &e.Pool, &e.Driver, &e.GPUs, &e.Slots)
 		return e, err
 	})
 	if err != nil {
@@ -82,8 +82,8 @@ func waitingEngines(ctx context.Context, q pg.Querier) ([]Engine, error) {
 	return engines, nil
 }
 
-// explain stores why jobs wait. This is not a state change, so it appends no event, and it writes only changed
-// rows. It skips locked jobs until the next pass, so that two schedulers never wait for each other.
+// explain stores why jobs wait. This is not a state change, so explain appends no event. It writes only changed rows.
+// It skips locked jobs until the next pass, so that two schedulers never wait for each other.
 func explain(ctx context.Context, q pg.Querier, decisions []Decision) error {
 	ids, reasons, details := make([]string, len(decisions)), make([]string, len(decisions)), make([]string, len(decisions))
 	positions := make([]int32, len(decisions))
@@ -104,13 +104,19 @@ func explain(ctx context.Context, q pg.Querier, decisions []Decision) error {
 	return nil
 }
 
-// starve stores why engines wait, and wakes the watches of engines if that is new. Like explain it skips locked rows.
+// starve stores why engines wait, and wakes the watches of engines if a reason has changed. Like explain, it skips
+// locked rows.
 func starve(ctx context.Context, pool pg.Beginner, decisions []Decision) error {
 	ids, reasons := make([]string, len(decisions)), make([]string, len(decisions))
 	for i, d := range decisions {
 		ids[i], reasons[i] = d.WorkID, assignment.WaitCapacity
-		if d.Reason == job.WaitAccountQuota {
+		switch d.Reason {
+		case job.WaitAccountQuota:
 			reasons[i] = assignment.WaitQuota
+		case job.WaitTeamQuota:
+			reasons[i] = assignment.WaitTeamQuota
+		case job.WaitIsolation:
+			reasons[i] = assignment.WaitIsolation
 		}
 	}
 	return pg.InTx(ctx, pool, func(ctx context.Context, tx pgx.Tx) error {

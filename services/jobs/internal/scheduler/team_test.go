@@ -21,7 +21,7 @@ func TestPlan_accountAndTeamQuota(t *testing.T) {
 	}
 	accounts := map[string]Account{"ann": {Limit: 4}, "bob": {Limit: 4}, "crew": {Limit: 5, Held: 1}}
 	got := Plan(nodes, nil, []Waiting{
-		wants(0, "ann", "crew", 3), // leaves ann 1 and the team 1
+		wants(0, "ann", "crew", 3), // afterwards, ann and the team each have 1 GPU left
 		wants(1, "ann", "crew", 2), // the account is checked first
 		wants(2, "bob", "crew", 2),
 		wants(3, "bob", "", 2), // bob has room, and the job has no team

@@ -73,8 +73,12 @@ func (l *Live) Allowed(ctx context.Context, ownerID string, runs []*run.Run) (bo
 	return !slices.ContainsFunc(runs, func(r *run.Run) bool { return r.OwnerID != ownerID && !edits[r.ProjectID] }), nil
 }
 
-// Protected reports whether a run is bound to a protected dataset or to one that no longer exists.
+// Protected reports whether nothing of a run may be shared: it is protected, or bound to a dataset that has become
+// protected since then or no longer exists.
 func (l *Live) Protected(ctx context.Context, r *run.Run) (bool, error) {
+	if r.Protected {
+		return true, nil
+	}
 	var bound struct {
 		Datasets map[string]string `json:"datasets"`
 	}
@@ -116,16 +120,8 @@ func (l *Live) Config(ctx context.Context, r *run.Run) (*jobsv1.SharedConfig, er
 	return &jobsv1.SharedConfig{Recipe: name, RecipeVersion: version, Hparams: got.GetParams()}, nil
 }
 
-// Samples returns a page of the samples of one round, the last round if step is nil. It returns errGone if the run is
-// bound to a protected dataset.
+// Samples returns a page of the samples of one round, the last round if step is nil.
 func (l *Live) Samples(ctx context.Context, r *run.Run, step *int64, p request.Page) ([]*jobsv1.SharedSample, bool, error) {
-	protected, err := l.Protected(ctx, r)
-	if err != nil {
-		return nil, false, err
-	}
-	if protected {
-		return nil, false, errGone()
-	}
 	got, err := l.Reports.GetRunSamples(ctx, &ingestpeerv1.GetRunSamplesRequest{
 		RunId: r.ID, Step: step, Limit: int32(p.Limit), Offset: int32(p.Offset),
 	})

@@ -28,7 +28,7 @@ type pin struct {
 }
 
 // gather collects the content of a pinned link. It fails if a run has more than one page of series or if the content
-// exceeds MaxPin. Of the samples it takes one page of the last round.
+// exceeds MaxPin. Only one page of samples is collected, from the last round.
 func (l *Live) gather(ctx context.Context, s *Share, runs []*run.Run) ([]pin, error) {
 	var pins []pin
 	total := 0

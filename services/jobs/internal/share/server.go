@@ -101,7 +101,7 @@ func (s *Server) draft(ctx context.Context, req *jobsv1.CreateShareRequest) (*Sh
 	}
 	runs := make([]*run.Run, 0, len(share.Targets))
 	for _, target := range share.Targets {
-		r, err := s.target(ctx, target, share.Opens(Samples))
+		r, err := s.target(ctx, target)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -110,9 +110,8 @@ func (s *Server) draft(ctx context.Context, req *jobsv1.CreateShareRequest) (*Sh
 	return share, runs, nil
 }
 
-// target finds a run to be shared. The caller must see it and be allowed to change it, and its samples must be
-// shareable if they are requested.
-func (s *Server) target(ctx context.Context, target string, samples bool) (*run.Run, error) {
+// target finds a run to be shared. The caller must be allowed to see and change the run, which must not be protected.
+func (s *Server) target(ctx context.Context, target string) (*run.Run, error) {
 	scope := authn.ScopeOf(ctx)
 	r, err := s.Runs.Get(ctx, s.Pool, scope, target)
 	if err != nil {
@@ -121,20 +120,20 @@ func (s *Server) target(ctx context.Context, target string, samples bool) (*run.
 	if err := scope.Require(r.OwnerID, r.ProjectID, run.KindOfID(target), target); err != nil {
 		return nil, err
 	}
-	if !samples {
-		return r, nil
-	}
 	protected, err := s.Live.Protected(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	if protected {
-		return nil, fault.New(fault.Forbidden, "protected_dataset", "%s is bound to a protected dataset; its samples cannot be shared", target)
+		return nil, fault.New(fault.Forbidden, "protected_dataset", "%s cannot be shared, because it reads a protected dataset", target)
 	}
 	return r, nil
 }
 
 func (s *Server) keep(ctx context.Context, tx pgx.Tx, share *Share, hash []byte, pins []pin) error {
+	if err := s.Store.lockRuns(ctx, tx, share.Runs); err != nil {
+		return err
+	}
 	if err := s.Store.Insert(ctx, tx, share, hash); err != nil {
 		return err
 	}

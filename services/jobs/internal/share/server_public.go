@@ -22,8 +22,8 @@ type PublicServer struct {
 	Live  *Live
 }
 
-// open returns the link of a token and its runs if the link is valid and opens the field; every link opens field "".
-// It reads the rows on every call, so a link revoked on any instance ends at once.
+// open returns the link of a token, and the link's runs, if the link is valid and opens the field. Every link opens the
+// field "". open reads the rows on every call, so a link revoked on any instance ends at once.
 func (s *PublicServer) open(ctx context.Context, token, field string) (*Share, []*run.Run, error) {
 	hash, ok := secret.Parse(secret.KindShare, token)
 	if !ok {
@@ -53,10 +53,19 @@ func (s *PublicServer) open(ctx context.Context, token, field string) (*Share, [
 	if !allowed {
 		return nil, nil, errGone()
 	}
+	for _, r := range runs {
+		protected, err := s.Live.Protected(ctx, r)
+		if err != nil {
+			return nil, nil, err
+		}
+		if protected {
+			return nil, nil, errGone()
+		}
+	}
 	return share, runs, nil
 }
 
-// openRun is open for one run of the link, by its index; nil means the first run.
+// openRun calls open and returns one run of the link, by its index; nil means the first run.
 func (s *PublicServer) openRun(ctx context.Context, token, field string, index *int32) (share *Share, r *run.Run, at int, err error) {
 	share, runs, err := s.open(ctx, token, field)
 	if err != nil {
@@ -152,20 +161,12 @@ func (s *PublicServer) ListSharedSamples(
 	return &jobsv1.ListSharedSamplesResponse{Samples: samples}, request.SetMore(ctx, more)
 }
 
-// samples returns the run's current or pinned samples. Pinned samples are withheld too if a dataset of the run has
-// been protected since.
+// samples returns the run's current or pinned samples.
 func (s *PublicServer) samples(
 	ctx context.Context, share *Share, r *run.Run, at int, step *int64, p request.Page,
 ) ([]*jobsv1.SharedSample, bool, error) {
 	if !share.Pinned {
 		return s.Live.Samples(ctx, r, step, p)
-	}
-	protected, err := s.Live.Protected(ctx, r)
-	if err != nil {
-		return nil, false, err
-	}
-	if protected {
-		return nil, false, errGone()
 	}
 	return s.pins().Samples(ctx, share, at, step, p)
 }

@@ -3,13 +3,13 @@
 // It promises:
 //   - A link shows only copies of selected fields. They contain no id that opens another route, and no address,
 //     environment variable, log line or dataset record.
-//   - Samples of a run that is bound to a protected dataset are never shared.
+//   - Nothing of a run that reads a protected dataset is shared.
 //   - All links that show nothing give the same 404, whatever the reason.
 //   - A link ends with the first request after its revocation or expiry, or after its owner loses the right to
 //     change its targets.
 //   - Only the hash of the token is stored.
 //
-// share.go is pure; only store.go uses SQL. The public content uses the API's messages throughout: live.go builds
+// share.go is pure; only store.go and store_run.go use SQL. The public content uses the API's messages throughout: live.go builds
 // them from a run's current state, pin.go stores them, server_public.go returns them.
 package share
 
@@ -32,7 +32,7 @@ const (
 	Comparison Kind = "comparison"
 )
 
-// The fields that a link can open.
+// The fields that a link can open to everyone who has its token.
 const (
 	Metrics = "metrics"
 	Config  = "config"
@@ -42,7 +42,7 @@ const (
 const (
 	// MaxLive is the maximum number of links per user that are neither revoked nor expired.
 	MaxLive = 1000
-	// prefixLength is the length of the token prefix that its owner can see later.
+	// prefixLength is the length of the token prefix that the link's owner can see later.
 	prefixLength = 8
 )
 
@@ -108,6 +108,3 @@ func (s *Share) checkTargets() []fault.Field {
 	}
 	return faults
 }
-
-// errGone returns the response for a link that shows nothing. It is the same as the response for an unknown path.
-func errGone() error { return fault.New(fault.Absent, "", "Not Found") }

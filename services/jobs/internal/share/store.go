@@ -51,27 +51,6 @@ func (Store) Insert(ctx context.Context, tx pgx.Tx, s *Share, hash []byte) error
 	return nil
 }
 
-// InsertPin stores one part of a pinned link's content for one of its runs.
-func (Store) InsertPin(ctx context.Context, tx pgx.Tx, shareID string, run int, part string, data []byte) error {
-	_, err := tx.Exec(ctx, `INSERT INTO share_pin (share_id, run, part, data) VALUES ($1, $2, $3, $4)`, shareID, run, part, data)
-	if err != nil {
-		return fmt.Errorf("pin a link: %w", err)
-	}
-	return nil
-}
-
-// Pin returns one part of a pinned link's content, or errGone if that part is not stored.
-func (Store) Pin(ctx context.Context, q pg.Querier, shareID string, run int, part string) (data []byte, err error) {
-	err = q.QueryRow(ctx, `SELECT data FROM share_pin WHERE share_id = $1 AND run = $2 AND part = $3`, shareID, run, part).Scan(&data)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, errGone()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read a pinned link: %w", err)
-	}
-	return data, nil
-}
-
 // Live returns the link with a token's hash, or errGone if the link is revoked or expired.
 func (Store) Live(ctx context.Context, q pg.Querier, hash []byte) (*Share, error) {
 	s, err := pg.One[Share](q.Query(ctx, `SELECT `+columns+` FROM share WHERE hash = $1 AND revoked_at IS NULL
@@ -93,7 +72,7 @@ func (Store) CountView(ctx context.Context, q pg.Querier, id string) error {
 	return nil
 }
 
-// List returns a user's links, newest first; ownerID "" means all users.
+// List returns a user's links, newest first. An empty owner means all users.
 func (Store) List(ctx context.Context, q pg.Querier, ownerID string, p request.Page) ([]*Share, error) {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM share WHERE $1 = '' OR owner_id = $1
 		ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`, ownerID, p.FetchLimit(), p.Offset)
@@ -107,8 +86,8 @@ func (Store) List(ctx context.Context, q pg.Querier, ownerID string, p request.P
 	return shares, nil
 }
 
-// Revoke revokes a user's link and deletes its pinned content; ownerID "" means any user. first reports whether the
-// link was not revoked before.
+// Revoke revokes a user's link and deletes its pinned content. An empty owner means any user. The result first is false
+// if the link was already revoked.
 func (Store) Revoke(ctx context.Context, tx pgx.Tx, ownerID, id string, now time.Time) (first bool, err error) {
 	err = tx.QueryRow(ctx, `WITH old AS (SELECT id, revoked_at FROM share WHERE id = $1 AND ($2 = '' OR owner_id = $2) FOR UPDATE)
 		UPDATE share SET revoked_at = coalesce(old.revoked_at, $3) FROM old WHERE share.id = old.id

@@ -41,7 +41,7 @@ type harness struct {
 	server *transfer.Server
 }
 
-// newHarness creates one node with eight GPUs; limit is the default limit of an account.
+// newHarness creates one node with eight GPUs. Accounts have the given limit by default.
 func newHarness(t *testing.T, limit int) *harness {
 	t.Helper()
 	clk := clock.Real()
@@ -55,8 +55,8 @@ func newHarness(t *testing.T, limit int) *harness {
 		Pool: pool, Jobs: b.driver.Jobs, Ledger: b.driver.Ledger, Trail: &db.AuditTrail{Log: audit.NewLog(clk, ids, "jobs")},
 	}}
 	b.exec(`INSERT INTO fleet (id, name, kind, state, pools, created_at) VALUES ('flt_1', 'f', 'agent', 'active', '{gpu}', now())`)
-	b.exec(`INSERT INTO node (id, fleet_id, name, state, cpus, memory_bytes, gpus, slots, limits, version, joined_at)
-		VALUES ('nod_1', 'flt_1', 'nod_1', 'ready', 64, 0, 8, 64, '', '', now())`)
+	b.exec(`INSERT INTO node (id, fleet_id, name, state, cpus, memory_bytes, gpus, slots, limits, version, joined_at, boundary)
+		VALUES ('nod_1', 'flt_1', 'nod_1', 'ready', 64, 0, 8, 64, '', '', now(), '{"kind": "own_user"}')`)
 	return b
 }
 

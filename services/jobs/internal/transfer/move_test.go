@@ -39,7 +39,7 @@ func TestTransferOwned_movesEverythingOfUser(t *testing.T) {
 	require.Equal(t, "usr_3", b.job(other.ID).OwnerID)
 
 	b.end(held)
-	require.Equal(t, []int{0, 0}, []int{b.held("usr_1"), b.held("usr_2")}, "an ended job releases its GPUs to the account that holds them")
+	require.Equal(t, []int{0, 0}, []int{b.held("usr_1"), b.held("usr_2")}, "an ended job must release its GPUs to the account that holds them")
 }
 
 func TestTransferAppendsNoEventToEndedJob(t *testing.T) {
@@ -53,9 +53,9 @@ func TestTransferAppendsNoEventToEndedJob(t *testing.T) {
 	_, err := b.transfer("usr_1", "usr_2")
 	require.NoError(t, err)
 	require.Equal(t, before.Seq+1, b.job(live.ID).Seq)
-	require.Equal(t, last.Seq, b.job(ended.ID).Seq, "an ended job gets no more events")
+	require.Equal(t, last.Seq, b.job(ended.ID).Seq, "an ended job must get no more events")
 	const gapless = `event WHERE subject_kind = 'job' AND subject_id = $1`
-	require.EqualValues(t, b.job(live.ID).Seq, b.count(gapless, live.ID), "events are numbered without gaps")
+	require.EqualValues(t, b.job(live.ID).Seq, b.count(gapless, live.ID), "events must be numbered without gaps")
 	require.Equal(t, 1, b.count(`event WHERE subject_id = $1 AND type = $2 AND actor_id = 'usr_admin' AND message LIKE '%name of usr_2%'`,
 		live.ID, transfer.EventTransferred))
 	for _, id := range []string{live.ID, ended.ID} {
@@ -92,6 +92,38 @@ func TestTransferOverQuotaMovesNothing(t *testing.T) {
 	require.Equal(t, "job 1 run 1 ", b.owned("usr_1"))
 	require.Equal(t, []int{3, 0}, []int{b.held("usr_1"), b.held("usr_2")})
 	require.Zero(t, b.count(`audit WHERE action LIKE '%.transfer'`))
+}
+
+// A transaction transfers at most 500 jobs.
+func TestTransferInSteps(t *testing.T) {
+	t.Parallel()
+	b := newHarness(t, 8)
+	b.submit("usr_1", 2)
+	b.schedule()
+	b.exec(`INSERT INTO run SELECT (jsonb_populate_record(r, jsonb_build_object('id', r.id || n, 'job_id', r.job_id || n))).* FROM run r, generate_series(1, 1200) n`)
+	b.exec(`INSERT INTO job SELECT (jsonb_populate_record(j, jsonb_build_object('id', j.id || n, 'run_id', j.run_id || n,
+		'state', 'stopped', 'ended_at', now(), 'end_reason', 'user_stop'))).* FROM job j, generate_series(1, 1200) n`)
+	b.exec(`INSERT INTO run SELECT (jsonb_populate_record(r, jsonb_build_object('id', 'run_alone', 'job_id', NULL))).* FROM run r LIMIT 1`)
+	moved, err := b.transfer("usr_1", "usr_2")
+	require.NoError(t, err)
+	require.Equal(t, "job 1201 run 1202 ", moved)
+	require.Equal(t, "job 0 run 0 ", b.owned("usr_1"))
+	require.Equal(t, []int{0, 2}, []int{b.held("usr_1"), b.held("usr_2")})
+	require.Equal(t, 1201, b.count(`audit WHERE action = 'job.transfer'`))
+	require.Zero(t, b.count(`(SELECT count(*) AS n FROM job GROUP BY xmin::text) s WHERE n > 500`))
+}
+
+// A transaction transfers at most 500 engines.
+func TestTransferEnginesInSteps(t *testing.T) {
+	t.Parallel()
+	b := newHarness(t, 8)
+	b.exec(`INSERT INTO work (id, kind, generation, fence, desired, desired_at, spec, pool, gpus, slots, owner_id, project_id, created_at, updated_at)
+		SELECT 'wrk_' || n, 'engine', 1, 1, 'running', now(), '', 'gpu', 0, 1, CASE n WHEN 0 THEN 'usr_3' ELSE 'usr_1' END, 'prj_1', now(), now()
+		FROM generate_series(0, 1200) AS n`)
+	_, err := b.transfer("usr_1", "usr_2")
+	require.NoError(t, err)
+	require.Equal(t, []int{1200, 1}, []int{b.count(`work WHERE owner_id = 'usr_2'`), b.count(`work WHERE owner_id = 'usr_3'`)})
+	require.Zero(t, b.count(`(SELECT count(*) AS n FROM work WHERE owner_id = 'usr_2' GROUP BY xmin::text) s WHERE n > 500`))
 }
 
 // While jobs change concurrently, an account always holds exactly the GPUs that its attempts hold.
@@ -141,7 +173,7 @@ func TestTransferCountsHeldAfterLockingJobs(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool {
 		return b.count(`pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
-	}, time.Minute, time.Millisecond, "the transfer waits for the job")
+	}, time.Minute, time.Millisecond, "the transfer must wait for the lock on the job")
 	do(`UPDATE attempt SET held = 0 WHERE job_id = $1`)
 	do(`UPDATE account SET held = held - 3 WHERE user_id = (SELECT owner_id FROM job WHERE id = $1)`)
 	require.NoError(t, tx.Commit(t.Context()))

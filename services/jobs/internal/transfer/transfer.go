@@ -1,7 +1,7 @@
-// Package transfer transfers what a user owns in this service to another user: jobs and runs, the GPUs that they hold
-// and their work items. It promises that everything moves in one transaction, with an audit row for each job and run
-// and an event for each job that has not ended. Running jobs and engines continue. From then on, queued jobs count
-// against the new owner's quota.
+// Package transfer transfers what a user owns in this service to another user: jobs and runs, the GPUs that they hold and
+// their work items. A job moves with its run, its works and its GPUs in one transaction, with audit rows for job and run
+// and, if it has not ended, an event. Each transaction moves a bounded number of jobs, those that hold GPUs first, or of
+// engines. Running jobs and engines continue. From then on, queued jobs count against the new owner's quota.
 //
 // It also applies a project's visibility to the project's jobs and runs.
 package transfer

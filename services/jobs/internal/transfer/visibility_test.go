@@ -85,22 +85,23 @@ func TestSetProjectVisibility(t *testing.T) {
 	version, err = b.setVisibility("prj_1", "all", 1)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, version)
-	require.Equal(t, []bool{false, false}, b.seen(queued), "a version that was already applied changes nothing")
+	require.Equal(t, []bool{false, false}, b.seen(queued), "a version that was already applied must change nothing")
 
 	b.schedule()
-	require.Equal(t, job.Scheduled, b.job(queued.ID).State, "the job continues")
+	require.Equal(t, job.Scheduled, b.job(queued.ID).State, "the job must continue")
 	got, err := run.Store{}.Get(t.Context(), b.pool, authn.Scope{Admin: true, Projects: []string{}}, queued.RunID)
 	require.NoError(t, err)
-	require.EqualValues(t, 1, got.VisibilityVersion, "peers receive the version")
+	require.EqualValues(t, 1, got.VisibilityVersion, "peers must receive the version")
 	_, err = b.setVisibility("prj_1", "all", 2)
 	require.NoError(t, err)
 	for _, j := range []*job.Job{ended, queued, late} {
 		require.Equal(t, []bool{true, true}, b.seen(j))
 	}
-	require.Zero(t, b.count(`audit WHERE target_id = 'prj_1'`), "auth audits the change")
+	require.Zero(t, b.count(`audit WHERE target_id = 'prj_1'`), "the jobs service must not audit the change, because auth does")
 }
 
-// A job that is resolved before the change and inserted during it is hidden like the others.
+// If a project is hidden while a job is being submitted, the job is hidden too, although it was resolved before the
+// change and inserted during it.
 func TestJobVisibilityChangeDuringSubmission(t *testing.T) {
 	t.Parallel()
 	b := newHarness(t, 8)
@@ -113,9 +114,9 @@ func TestJobVisibilityChangeDuringSubmission(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool {
 		return b.count(`pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
-	}, time.Minute, time.Millisecond, "the change waits for the job")
+	}, time.Minute, time.Millisecond, "the change must wait for the lock on the job")
 	require.NoError(t, tx.Commit(t.Context()))
 	require.NoError(t, <-done)
 	require.Equal(t, []bool{false, false}, b.seen(j))
-	require.Equal(t, []bool{true, true}, b.seen(b.add(b.draft("prj_1", 2))), "the job was resolved at a newer version than the stored one")
+	require.Equal(t, []bool{true, true}, b.seen(b.add(b.draft("prj_1", 2))), "a job that was resolved at a newer version must keep its visibility")
 }

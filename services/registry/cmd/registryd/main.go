@@ -22,7 +22,7 @@ func main() {
 		}
 		svc, err := registry.New(ctx, *cfg, registry.Deps{
 			Pool: p.Pool, Projects: authpeerv1.NewProjectServiceClient(to["auth"]),
-			Runs: jobspeerv1.NewRunPeerServiceClient(to["jobs"]), Works: jobspeerv1.NewWorkPeerServiceClient(to["jobs"]),
+			Runs: jobspeerv1.NewRunPeerServiceClient(to["jobs"]), Lineage: jobspeerv1.NewRunLineagePeerServiceClient(to["jobs"]), Works: jobspeerv1.NewWorkPeerServiceClient(to["jobs"]),
 			RunData: ingestpeerv1.NewRunDataPeerServiceClient(to["ingest"]), Blobs: p.Blobs, Recipes: recipes.FS(),
 			Keyring: p.Keyring, Clock: p.Clock, IDs: p.IDs, Rand: p.Rand, Log: p.Log, Meter: p.Obs.Meter, PublicURL: p.PublicURL,
 		})

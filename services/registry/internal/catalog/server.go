@@ -1,18 +1,26 @@
-// Package catalog serves the jobs service: it lists recipes and resolves the references of a submission with the
-// permissions of its submitter.
+// Package catalog connects the objects of the registry with runs. It serves the jobs service: it lists recipes and
+// resolves the references in a submission with the permissions of the submitter. It shows users from what an object was
+// made. Each object of a lineage is read with the rights of the caller, from the service that owns it; of a hidden or
+// deleted object, a lineage shows only the kind. It also searches the objects of the registry by name and id, for
+// GET /api/search.
 package catalog
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
 
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/codepackage"
@@ -27,12 +35,32 @@ type Server struct {
 	registrypeerv1.UnimplementedCatalogPeerServiceServer
 
 	Pool     *pgxpool.Pool
+	Blobs    blob.Store
 	Recipes  recipe.Store
 	Seeder   *recipe.Seeder
 	Datasets dataset.Store
 	Models   model.Store
 	Bundles  codepackage.Store
 	Audit    *audit.Log
+	Log      *slog.Logger
+
+	missingPacks metric.Int64Counter
+}
+
+// New returns a Server; meters may be nil.
+func New(
+	pool *pgxpool.Pool, blobs blob.Store, seeder *recipe.Seeder, trail *audit.Log, log *slog.Logger, meters metric.MeterProvider,
+) (*Server, error) {
+	if meters == nil {
+		meters = noop.NewMeterProvider()
+	}
+	const name = "registry_dataset_packs_missing_total"
+	missing, err := meters.Meter("registry").Int64Counter(name,
+		metric.WithDescription("inputs of jobs whose files are downloaded one by one because a pack of the dataset is missing"))
+	if err != nil {
+		return nil, fmt.Errorf("create the counter %s: %w", name, err)
+	}
+	return &Server{Pool: pool, Blobs: blobs, Seeder: seeder, Audit: trail, Log: log, missingPacks: missing}, nil
 }
 
 // GetCatalogRecipe returns every version of a recipe.
@@ -60,8 +88,8 @@ func (s *Server) GetCatalogRecipe(
 	return out, nil
 }
 
-// ResolveSubmission returns the versions of a recipe, an accepted package and the resolved bindings. An unknown recipe
-// has no versions.
+// ResolveSubmission returns the versions of a recipe, an accepted package and the resolved bindings. The list of
+// versions is empty if the recipe is unknown.
 func (s *Server) ResolveSubmission(
 	ctx context.Context, in *registrypeerv1.ResolveSubmissionRequest,
 ) (*registrypeerv1.ResolveSubmissionResponse, error) {
@@ -79,21 +107,22 @@ func (s *Server) ResolveSubmission(
 	}
 	out.Versions = found.GetVersions()
 	out.Bindings, _, err = s.resolve(ctx, in.GetBindings())
+	out.Bindings = apart(in.GetBindings(), out.GetBindings())
 	return out, err
 }
 
 // ResolveBindings resolves references with the permissions of the end user on whose behalf the call is made. References
-// that are unknown, hidden or not ready form one list; references that the user sees but may not read form another. If
-// both are empty, it writes an audit entry for each protected dataset, in one transaction. Otherwise the submission is
-// refused, and no job reads the datasets.
+// that are unknown, not visible to the user or not ready form one list; references that the user can see but may not
+// read form another. If both lists are empty, it writes an audit entry for each protected dataset, in one transaction.
+// Otherwise the submission is refused, and no job reads the datasets.
 func (s *Server) ResolveBindings(
 	ctx context.Context, in *registrypeerv1.ResolveBindingsRequest,
 ) (*registrypeerv1.ResolveBindingsResponse, error) {
 	out, protected, err := s.resolve(ctx, in)
 	if err != nil || len(protected) == 0 || len(out.GetUnknown())+len(out.GetUnreadable()) > 0 {
-		return out, err
+		return apart(in, out), err
 	}
-	return out, pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
+	return apart(in, out), pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		for _, v := range protected {
 			err := s.Audit.Record(ctx, tx, audit.Entry{
 				Action: "dataset.bind", TargetKind: dataset.SubjectKind, TargetID: v.DatasetID,
@@ -107,7 +136,8 @@ func (s *Server) ResolveBindings(
 	})
 }
 
-// resolve resolves references and writes nothing. It also returns the versions of protected datasets among them.
+// resolve resolves references and writes nothing. It also returns those of the resolved versions whose datasets are
+// protected.
 func (s *Server) resolve(
 	ctx context.Context, in *registrypeerv1.ResolveBindingsRequest,
 ) (out *registrypeerv1.ResolveBindingsResponse, protected []*dataset.Version, err error) {
@@ -121,13 +151,18 @@ func (s *Server) resolve(
 			protected = append(protected, v)
 		}
 	}
-	if in.GetModel() == "" {
-		return out, protected, nil
+	if in.GetModel() != "" {
+		if err := s.resolveModel(ctx, in.GetModel(), out); err != nil {
+			return nil, nil, err
+		}
 	}
-	return out, protected, s.resolveModel(ctx, in.GetModel(), out)
+	// Two bindings, or a dataset and the model, may have the same dataset.
+	out.ProtectedDatasets = slices.Compact(slices.Sorted(slices.Values(out.GetProtectedDatasets())))
+	return out, protected, nil
 }
 
-// resolveDataset adds a reference to out. It returns the version if its dataset is protected.
+// resolveDataset resolves a reference and adds the result to out. It also returns the version if its dataset is
+// protected.
 func (s *Server) resolveDataset(
 	ctx context.Context, name, text string, out *registrypeerv1.ResolveBindingsResponse,
 ) (protected *dataset.Version, err error) {
@@ -146,16 +181,22 @@ func (s *Server) resolveDataset(
 	case !d.Readable(caller):
 		out.Unreadable = append(out.Unreadable, text)
 	default:
-		out.Datasets = append(out.Datasets, dataset.ToInput(name, d, v))
+		in, err := s.input(ctx, name, d, v)
+		if err != nil {
+			return nil, err
+		}
+		out.Datasets = append(out.Datasets, in)
 		if d.Protected {
 			out.Protected = true
+			out.ProtectedDatasets = append(out.ProtectedDatasets, d.ID)
 			return v, nil
 		}
 	}
 	return nil, nil
 }
 
-// ResolvePackage returns an accepted package. For any other package it returns the error that refuses it.
+// ResolvePackage returns an accepted package. For any other package it returns an error that states why jobs cannot use
+// the package.
 func (s *Server) ResolvePackage(
 	ctx context.Context, in *registrypeerv1.ResolvePackageRequest,
 ) (*registrypeerv1.ResolvePackageResponse, error) {
@@ -172,6 +213,17 @@ func (s *Server) ResolvePackage(
 	return &registrypeerv1.ResolvePackageResponse{Object: codepackage.ToObject(b)}, nil
 }
 
+// FindRunsInUse returns the requested runs from which a model version was registered.
+func (s *Server) FindRunsInUse(
+	ctx context.Context, in *registrypeerv1.FindRunsInUseRequest,
+) (*registrypeerv1.FindRunsInUseResponse, error) {
+	used, err := s.Models.RunsInUse(ctx, s.Pool, in.GetRunIds())
+	if err != nil {
+		return nil, err
+	}
+	return &registrypeerv1.FindRunsInUseResponse{RunIds: used}, nil
+}
+
 func (s *Server) resolveModel(ctx context.Context, text string, out *registrypeerv1.ResolveBindingsResponse) error {
 	r, ok := ref.Parse(ref.Model, text)
 	if !ok {
@@ -184,8 +236,16 @@ func (s *Server) resolveModel(ctx context.Context, text string, out *registrypee
 		return err
 	case v == nil:
 		out.Unknown = append(out.Unknown, text)
-	default:
-		out.Model = model.ToInput(m, v)
+		return nil
 	}
+	if err := v.CheckUse(ctx, s.Pool); fault.HasCode(err, dataset.CodeProtected) {
+		out.Unreadable = append(out.Unreadable, text)
+		return nil
+	} else if err != nil {
+		return err
+	}
+	out.Model = model.ToInput(m, v)
+	out.Protected = out.GetProtected() || v.Protected
+	out.ProtectedDatasets = append(out.ProtectedDatasets, v.ProtectedDatasets...)
 	return nil
 }

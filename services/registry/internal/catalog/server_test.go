@@ -49,6 +49,14 @@ func (s store) Put(_ context.Context, key string, r io.Reader, _ int64, _ string
 	return err
 }
 
+func (s store) Stat(_ context.Context, key string) (blob.Info, error) {
+	raw, ok := s.kept[key]
+	if !ok {
+		return blob.Info{}, blob.Absent(key)
+	}
+	return blob.Info{Key: key, Size: int64(len(raw))}, nil
+}
+
 const manifest = `{"api":"service/v1","name":"sft/tiny","version":"VERSION","title":"t","description":"d","state":"STATE","resumable":true,
 	"framework":{"name":"numpy","runtime_id":"np-1","image":"img@sha256:1"},"entrypoint":["python","-m","tiny"],"requirements":"requirements.txt",
 	"params_schema":{"type":"object"},"inputs":[{"name":"train","kind":"dataset","required":true}]}`
@@ -73,9 +81,9 @@ func open(t *testing.T) *harness {
 	pool := pgtest.New(t, pgtest.Schema{Name: "registry", Migrations: files}).Pool("registry")
 	d := &harness{t: t, kept: map[string][]byte{}}
 	clk := clock.NewFake(fixtures.Now())
-	d.Server = &catalog.Server{
-		Pool: pool, Seeder: d.seeder(pool, recipes("1.0", "active")), Audit: audit.NewLog(clk, id.NewSource(clk, rand.Reader), "registry"),
-	}
+	d.Server, err = catalog.New(pool, store{kept: d.kept}, d.seeder(pool, recipes("1.0", "active")),
+		audit.NewLog(clk, id.NewSource(clk, rand.Reader), "registry"), slog.New(slog.DiscardHandler), nil)
+	require.NoError(t, err)
 	return d
 }
 
@@ -148,7 +156,7 @@ func TestGetCatalogRecipe_unavailableUntilSeeded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := d.GetCatalogRecipe(ctx, &registrypeerv1.GetCatalogRecipeRequest{Name: "sft/tiny"})
-	require.True(t, fault.Is(err, fault.Unavailable) && fault.HasCode(err, "catalog"), "the recipe is not known yet, which differs from unknown: %v", err)
+	require.True(t, fault.Is(err, fault.Unavailable) && fault.HasCode(err, "catalog"), "before the catalog is seeded, a recipe must be unavailable, not absent: %v", err)
 	require.NoError(t, d.Seeder.RunOnce(t.Context()))
 	_, err = d.GetCatalogRecipe(t.Context(), &registrypeerv1.GetCatalogRecipeRequest{Name: "sft/tiny"})
 	require.NoError(t, err)
@@ -163,7 +171,7 @@ func TestGetCatalogRecipe_returnsAllVersions(t *testing.T) {
 	require.NoError(t, d.seeder(d.Pool, recipes("2.0", "withdrawn")).RunOnce(t.Context()))
 	out, err := d.GetCatalogRecipe(t.Context(), &registrypeerv1.GetCatalogRecipeRequest{Name: "sft/tiny"})
 	require.NoError(t, err)
-	require.Len(t, out.GetVersions(), 2, "all versions, because a job names the version it is locked to")
+	require.Len(t, out.GetVersions(), 2, "withdrawn versions too, because a job refers to the version in its lock")
 	require.Equal(t, []string{"active", "withdrawn"}, []string{out.GetVersions()[0].GetRecipe().GetState(), out.GetVersions()[1].GetRecipe().GetState()})
 	v := out.GetVersions()[0]
 	require.Equal(t, []string{"python", "-m", "tiny"}, v.GetEntrypoint(), "the entrypoint comes from the recipe")
@@ -211,7 +219,7 @@ func TestResolveBindings_permissions(t *testing.T) {
 		for _, in := range out.GetDatasets() {
 			bound = append(bound, in.GetName())
 		}
-		require.Equal(t, c.bound, bound, "%s: ordered by name", name)
+		require.Equal(t, c.bound, bound, "%s: the bindings must be ordered by name", name)
 		require.Equal(t, c.unknown, out.GetUnknown(), "%s: hidden, absent, not ready and malformed references form one list", name)
 		require.Equal(t, c.unreadable, out.GetUnreadable(), name)
 		require.Equal(t, name == "editor" || name == "owner", out.GetModel() != nil, name)
@@ -220,12 +228,12 @@ func TestResolveBindings_permissions(t *testing.T) {
 		require.NoError(t, d.Pool.QueryRow(t.Context(), `SELECT count(*) FROM audit WHERE action = 'dataset.bind' AND target_id = 'ds_guarded'`).Scan(&n))
 		return n
 	}
-	require.Zero(t, noted(), "a submission with a reference that is unknown or unreadable is refused and binds nothing")
+	require.Zero(t, noted(), "a submission with an unknown or unreadable reference must write no audit entry")
 	for range 2 {
 		_, err := d.ResolveBindings(as(t, "usr_1"), &registrypeerv1.ResolveBindingsRequest{Datasets: map[string]string{"b": ref("shown"), "c": ref("guarded")}})
 		require.NoError(t, err)
 	}
-	require.Equal(t, 2, noted(), "one entry each time the protected dataset is bound")
+	require.Equal(t, 2, noted(), "each binding of the protected dataset must write one audit entry")
 }
 
 func TestResolveSubmission_oneCallThatWritesNothing(t *testing.T) {
@@ -252,7 +260,7 @@ func TestResolveSubmission_oneCallThatWritesNothing(t *testing.T) {
 	require.Equal(t, []string{"ds/team/none@1"}, out.GetBindings().GetUnknown())
 	var rows int
 	require.NoError(t, d.Pool.QueryRow(t.Context(), `SELECT count(*) FROM audit`).Scan(&rows))
-	require.Zero(t, rows, "a submission may still be refused")
+	require.Zero(t, rows, "no audit entry must be written, because the submission may still be refused")
 
 	in.Recipe = "sft/none"
 	out, err = d.ResolveSubmission(as(t, "usr_1"), in)
@@ -264,7 +272,7 @@ func TestResolveSubmission_oneCallThatWritesNothing(t *testing.T) {
 	out, err = d.ResolveSubmission(as(t, "usr_9"), in)
 	require.NoError(t, err)
 	require.Nil(t, out.GetPackage())
-	require.Empty(t, out.GetBindings().GetDatasets(), "the rights are the caller's")
+	require.Empty(t, out.GetBindings().GetDatasets(), "the dataset must not be resolved for a caller who cannot see it")
 }
 
 func TestResolveBindings_exactInputs(t *testing.T) {

@@ -62,13 +62,13 @@ func (b *Bundle) Refusal() error {
 	}
 }
 
-// Refuse returns an error with the code of the package gate, archive.GatePackage.
+// Refuse returns an error with the code archive.GatePackage.
 func Refuse(format string, args ...any) error {
 	return fault.New(fault.Refused, archive.GatePackage, archive.GatePackage+": "+format, args...)
 }
 
-// judge inspects the bytes of a package and sets b's state to accepted or refused. It returns an error, and leaves the
-// state unchanged, if the bytes are missing or cannot be read.
+// judge inspects the bytes of a package and sets the state of b to accepted or refused. It returns an error, and leaves
+// the state unchanged, if the bytes are missing or cannot be read.
 func judge(ctx context.Context, blobs blob.Store, b *Bundle, limit int64) error {
 	body, info, err := blobs.Get(ctx, Key(b.ProjectID, b.SHA256))
 	if fault.Is(err, fault.Absent) {

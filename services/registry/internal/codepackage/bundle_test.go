@@ -34,6 +34,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/idempotency"
+	"github.com/signalbox-dev/signalbox/platform/retention"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/codepackage"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 	"github.com/signalbox-dev/signalbox/test/pgtest"
@@ -73,6 +74,10 @@ func open(t *testing.T) *harness {
 	d.Server = &codepackage.Server{
 		Pool: pool, Projects: projects{}, Blobs: blobs, Once: &idempotency.Once{Pool: pool, Keys: idempotency.New(clk)}, Events: event.NewLog(clk, ids, "registry"),
 		Audit: audit.NewLog(clk, ids, "registry"), Clock: clk, IDs: ids, MaxBytes: limit,
+		Log: slog.New(slog.DiscardHandler),
+		Unused: &retention.Sweeper{
+			Objects: blobs, Pool: pool, Prefix: db.ObjectPrefix, LockSQL: db.LockObjectsSQL, Unused: db.UnusedObjects,
+		},
 	}
 	return d
 }
@@ -88,8 +93,8 @@ func (h *headers) SetHeader(md metadata.MD) error {
 	return nil
 }
 
-// as returns the context of a call by subject, who has role in both projects, and the headers that the call sets. A key
-// that is not empty becomes the idempotency key.
+// as returns the context of a call by the given user, who has the given role in both projects, and the headers that the
+// call sets. If key is not empty, it becomes the idempotency key.
 func as(t *testing.T, subject, role, key string) (context.Context, *headers) {
 	t.Helper()
 	c := &authn.Caller{Kind: authn.KindUser, Subject: subject, Username: subject, Role: authn.RoleOperator}
@@ -104,7 +109,7 @@ func as(t *testing.T, subject, role, key string) (context.Context, *headers) {
 	return ctx, h
 }
 
-// packed returns a gzipped tar file. files alternates paths and contents.
+// packed returns a gzipped tar file. The arguments alternate between paths and contents.
 func packed(t *testing.T, files ...string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -212,7 +217,10 @@ func TestCommitPackage_inspectsOnce(t *testing.T) {
 			require.True(t, fault.Is(err, c.kind) && fault.HasCode(err, c.gate), "%s: %v", name, err)
 			require.ErrorContains(t, err, c.text)
 		}
-		err := d.resolved(p)
+		sum := sha256.Sum256(c.data)
+		_, err := d.Blobs.Stat(t.Context(), codepackage.Key("prj_team", hex.EncodeToString(sum[:])))
+		require.True(t, fault.Is(err, fault.Absent), "%s: a refused package leaves no object: %v", name, err)
+		err = d.resolved(p)
 		require.True(t, fault.Is(err, c.kind) && fault.HasCode(err, c.gate), "%s: a job gets the same error: %v", name, err)
 		ctx, _ := as(t, "usr_1", authn.ProjectViewer, "")
 		got, err := d.GetPackage(ctx, &registryv1.GetPackageRequest{PackageId: p.GetId()})

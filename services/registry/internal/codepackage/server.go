@@ -3,6 +3,7 @@ package codepackage
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 
 	"github.com/jackc/pgx/v5"
@@ -20,6 +21,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/platform/retention"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 )
 
@@ -36,8 +38,11 @@ type Server struct {
 	Audit    *audit.Log
 	Clock    clock.Clock
 	IDs      *id.Source
+	Log      *slog.Logger
 	// MaxBytes is the maximum size of an upload, and of the unpacked package.
 	MaxBytes int64
+	// Unused deletes the object of a package that was refused.
+	Unused *retention.Sweeper
 }
 
 // CreatePackage returns the upload URL of a new package, or the project's accepted package if it has the same bytes.
@@ -132,7 +137,7 @@ func (s *Server) CommitPackage(ctx context.Context, in *registryv1.CommitPackage
 }
 
 // settle inspects a package, stores the result and returns the stored package. If a concurrent call stored a result
-// first, settle returns that one.
+// first, settle returns the package with that result.
 func (s *Server) settle(ctx context.Context, b *Bundle) (*Bundle, error) {
 	if err := judge(ctx, s.Blobs, b, s.MaxBytes); err != nil {
 		return nil, err
@@ -146,6 +151,12 @@ func (s *Server) settle(ctx context.Context, b *Bundle) (*Bundle, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if b.State == StateRefused {
+		// If the removal fails, the sweep of unused objects deletes the object later.
+		if _, err := s.Unused.Remove(ctx, []string{Key(b.ProjectID, b.SHA256)}); err != nil {
+			s.Log.WarnContext(ctx, "could not delete the object of a refused package; the next sweep deletes it", "package", b.ID, "error", err.Error())
+		}
 	}
 	return s.Store.Get(ctx, s.Pool, authn.ScopeOf(ctx), b.ID)
 }

@@ -45,7 +45,7 @@ func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string
 	return b, nil
 }
 
-// Accepted returns the accepted package of a project with this digest, or nil if no package has it.
+// Accepted returns the accepted package of a project with the given digest, or nil if there is none.
 func (Store) Accepted(ctx context.Context, q pg.Querier, projectID, sha256 string) (*Bundle, error) {
 	b, err := pg.One[Bundle](q.Query(ctx, `SELECT `+columns+` FROM package WHERE project_id = $1 AND sha256 = $2 AND state = 'accepted'
 		ORDER BY created_at, id LIMIT 1`, projectID, sha256))

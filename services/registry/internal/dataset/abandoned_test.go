@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// held requires that user cannot take the name of a version.
+// held requires that the given user cannot take the name of a version.
 func (d *harness) held(user string, s *registryv1.Dataset, version string, files []*registryv1.ManifestFile) {
 	d.t.Helper()
 	_, err := d.begin(user, s, version, files)
@@ -97,7 +97,7 @@ func TestAbandonedUpload_concurrentTakeoverHasOneWinner(t *testing.T) {
 	require.Equal(t, 1, won)
 }
 
-// storeWithHook is an object store that calls do at the first Stat.
+// storeWithHook is an object store that calls the function do at the first Stat.
 type storeWithHook struct {
 	blob.Store
 

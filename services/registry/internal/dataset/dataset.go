@@ -1,8 +1,9 @@
 // Package dataset owns versioned datasets.
 //
-// A version is defined by its manifest. The bytes are stored in the object store by digest, separately for each project,
-// so that a project learns nothing about the data of another. A version becomes ready only when every object exists with
-// the size and the digest in the manifest. After that it never changes, except that it may be archived.
+// A version is defined by its manifest. The bytes are stored in the object store by digest, separately for each
+// project, so that a project learns nothing about the data of another project. A version becomes ready only when every
+// object exists with the size and the digest in the manifest. After that it never changes, except that it may be
+// archived.
 //
 // For a protected dataset, the API shows only the identity and the schema. It shows no files, records or file digests.
 // The audit log records every refused access and every use by a job.
@@ -13,12 +14,16 @@ package dataset
 
 import (
 	"encoding/json"
+	"fmt"
+	"math"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/canon"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
@@ -49,7 +54,7 @@ const (
 	SchemaNone     = "none"
 )
 
-// Dataset is a named series of versions.
+// Dataset is a named collection of versions.
 type Dataset struct {
 	access.Owner
 
@@ -75,7 +80,8 @@ func (d *Dataset) CheckViewable() error {
 	return fault.New(fault.Forbidden, CodeProtected, "dataset %s is protected: only its identity and its schema are visible", d.Name)
 }
 
-// Readable reports whether a job of the caller may read the records. The caller must be able to see the dataset.
+// Readable reports whether a job of the caller may read the records. It is called only if the caller can see the
+// dataset.
 func (d *Dataset) Readable(c *authn.Caller) bool {
 	return !d.Protected || c.CanEdit(d.UserID, d.ProjectID)
 }
@@ -89,27 +95,32 @@ type File struct {
 
 // Version is one version of a dataset.
 type Version struct {
-	ID          string
-	DatasetID   string
-	Version     string
-	State       State
-	Digest      string
-	Bytes       int64
-	Count       int    `db:"files"`
-	Manifest    []File `db:"-"`
+	ID        string
+	DatasetID string
+	Version   string
+	State     State
+	Digest    string
+	Bytes     int64
+	Count     int    `db:"files"`
+	Manifest  []File `db:"-"`
+	// Packs are the packs of the version. Alone holds the files that are in no pack. Jobs download both. Only
+	// LoadInputs and Packer.Pack set these two fields.
+	Packs       []Pack `db:"-"`
+	Alone       []File `db:"-"`
 	CreatorID   string
 	CreatedAt   time.Time
 	CommittedAt *time.Time
 	ArchivedAt  *time.Time
-	// Schema is the JSON Schema of the rows, nil if unknown.
+	// Schema is the JSON Schema of the rows, or nil if the schema is unknown.
 	Schema       json.RawMessage `db:"row_schema"`
 	SchemaSource string
 	SampledRows  int
 	// UploadUntil is when the most recently issued upload URLs expire. Go code only writes it; SQL statements compare
 	// it with the current time.
 	UploadUntil time.Time `db:"-"`
-	// Isolated means that the bytes are stored under keys of this dataset alone, because it was protected when the upload
-	// began. Otherwise knowing a digest would be enough to include the protected bytes in another dataset.
+	// Isolated means that the bytes are stored under keys that only this dataset uses, because the dataset was protected
+	// when the upload began. With shared keys, a user who knows a digest could include the protected bytes in another
+	// dataset.
 	Isolated bool `db:"apart"`
 }
 
@@ -141,4 +152,52 @@ func checkPath(p string) error {
 
 func refused(format string, args ...any) error {
 	return fault.New(fault.Refused, "manifest", format, args...)
+}
+
+// Manifest returns the files sorted by path, the digest of the whole list, and the total size in bytes. It returns an
+// error if the files cannot be stored in one folder or have more than limit bytes in total.
+func Manifest(files []File, limit int64) (sorted []File, digest string, total int64, err error) {
+	sorted = slices.Clone(files)
+	slices.SortFunc(sorted, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	for i, f := range sorted {
+		if err := checkPath(f.Path); err != nil {
+			return nil, "", 0, err
+		}
+		if i > 0 && sorted[i-1].Path == f.Path {
+			return nil, "", 0, refused("duplicate path %s", sorted[i-1].Path)
+		}
+		if f.Size > limit {
+			return nil, "", 0, fault.New(fault.TooLarge, "upload_too_large",
+				"file %s exceeds the limit of %d MiB for one upload; split it", f.Path, limit>>20)
+		}
+		if f.Size > math.MaxInt64-total {
+			return nil, "", 0, fault.New(fault.TooLarge, "upload_too_large", "the files together are too large")
+		}
+		total += f.Size
+	}
+	if err := checkFolders(sorted); err != nil {
+		return nil, "", 0, err
+	}
+	raw, err := json.Marshal(sorted)
+	if err != nil {
+		return nil, "", 0, fmt.Errorf("write a manifest: %w", err)
+	}
+	digest, err = canon.Digest(raw)
+	return sorted, digest, total, err
+}
+
+// checkFolders rejects a path that is both a file and a folder.
+func checkFolders(files []File) error {
+	names := make(map[string]bool, len(files))
+	for _, f := range files {
+		names[f.Path] = true
+	}
+	for _, f := range files {
+		for dir := path.Dir(f.Path); dir != "."; dir = path.Dir(dir) {
+			if names[dir] {
+				return refused("path %s is both a file and a folder", dir)
+			}
+		}
+	}
+	return nil
 }

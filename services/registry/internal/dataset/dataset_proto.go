@@ -45,10 +45,16 @@ func filesFromProto(files []*registryv1.ManifestFile) []File {
 	return out
 }
 
-// ToInput converts a version into an input of a job.
+// ToInput converts a version into an input of a job. LoadInputs must have been called on the version. The agent unpacks
+// the packs.
 func ToInput(name string, d *Dataset, v *Version) *jobsv1.DatasetInput {
 	in := &jobsv1.DatasetInput{Name: name, Ref: d.Ref(v.Version), Digest: v.Digest}
-	for _, f := range v.Manifest {
+	for _, p := range v.Packs {
+		in.Files = append(in.Files, &jobsv1.ObjectRef{
+			Path: p.SHA256 + ".tar", Uri: blob.URI(p.key(d)), SizeBytes: p.Size, Sha256: p.SHA256, Unpack: true,
+		})
+	}
+	for _, f := range v.Alone {
 		in.Files = append(in.Files, &jobsv1.ObjectRef{
 			Path: f.Path, Uri: blob.URI(v.key(d, f.SHA256)), SizeBytes: f.Size, Sha256: f.SHA256,
 		})

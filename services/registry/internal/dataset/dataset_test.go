@@ -27,6 +27,12 @@ func file(path string, size int64) dataset.File {
 	return dataset.File{Path: path, Size: size, SHA256: strings.Repeat("0", 64)}
 }
 
+func TestManifest_sumOverflows(t *testing.T) {
+	t.Parallel()
+	_, _, _, err := dataset.Manifest([]dataset.File{file("a", 1<<62), file("b", 1<<62)}, 1<<62)
+	require.True(t, fault.Is(err, fault.TooLarge), "%v", err)
+}
+
 func TestManifest(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -36,9 +42,8 @@ func TestManifest(t *testing.T) {
 	}{
 		"none":            {nil, "", ""},
 		"some":            {[]dataset.File{file("b/c", 1), file("a", 2), file("b/d", 3), file("b.c", 0)}, "", ""},
-		"at the limit":    {[]dataset.File{file("a", 60), file("b", 40)}, "", ""},
-		"over the limit":  {[]dataset.File{file("a", 60), file("b", 41)}, fault.TooLarge, "exceeds"},
-		"sum overflows":   {[]dataset.File{file("a", 1<<62), file("b", 1<<62)}, fault.TooLarge, "exceeds"},
+		"at the limit":    {[]dataset.File{file("a", 100), file("b", 100)}, "", ""},
+		"over the limit":  {[]dataset.File{file("a", 1), file("b", 101)}, fault.TooLarge, "file b exceeds"},
 		"duplicate":       {[]dataset.File{file("a", 1), file("b", 1), file("a", 2)}, fault.Refused, "duplicate path a"},
 		"file and folder": {[]dataset.File{file("a/b/c", 1), file("a", 1)}, fault.Refused, "a is both a file and a folder"},
 		"nested":          {[]dataset.File{file("a/b/c", 1), file("a/b", 1)}, fault.Refused, "a/b is both a file and a folder"},
@@ -135,7 +140,7 @@ func TestStore_visibility(t *testing.T) {
 		"stranger": {authn.Scope{UserID: "usr_2", Projects: []string{"prj_x"}}, []string{"ds_2"}},
 	}
 	for name, c := range cases {
-		found, err := s.List(t.Context(), pool, c.scope, "", request.Page{Limit: 50})
+		found, err := s.List(t.Context(), pool, c.scope, access.Filter{}, request.Page{Limit: 50})
 		require.NoError(t, err)
 		var ids []string
 		for _, d := range found {
@@ -146,9 +151,17 @@ func TestStore_visibility(t *testing.T) {
 		require.Equal(t, len(c.want) == 2, err == nil, name)
 		require.True(t, err == nil || fault.Is(err, fault.Absent), name)
 	}
-	none, err := s.List(t.Context(), pool, access.ServiceScope(), "other", request.Page{Limit: 50})
+	for f, want := range map[access.Filter]int{
+		{Name: "sums"}: 2, {Name: "sum"}: 0, {Name: "other"}: 0, {Text: "UM"}: 2, {Text: "%"}: 0, {Project: "team"}: 1, {Project: "prj_shown"}: 1,
+		{Project: "absent"}: 0, {Name: "sums", Project: "team", Text: "s"}: 1,
+	} {
+		found, err := s.List(t.Context(), pool, access.ServiceScope(), f, request.Page{Limit: 50})
+		require.NoError(t, err)
+		require.Len(t, found, want, "%+v", f)
+	}
+	hidden, err := s.List(t.Context(), pool, authn.Scope{UserID: "usr_2", Projects: []string{"prj_x"}}, access.Filter{Project: "team"}, request.Page{Limit: 50})
 	require.NoError(t, err)
-	require.Empty(t, none)
+	require.Empty(t, hidden, "a filter shows no row that the caller may not see")
 }
 
 func TestStore_Resolve_requiresReadyVersion(t *testing.T) {
@@ -190,7 +203,10 @@ func TestStore_Resolve_requiresReadyVersion(t *testing.T) {
 	}))
 	v.State, v.SchemaSource = dataset.StateReady, dataset.SchemaNone
 	for _, version := range []string{"1.0", "latest"} {
-		require.Empty(t, cmp.Diff(v, resolve(access.ServiceScope(), version)))
+		got := resolve(access.ServiceScope(), version)
+		require.Nil(t, got.Manifest, "a resolved version has no manifest")
+		got.Manifest = v.Manifest
+		require.Empty(t, cmp.Diff(v, got))
 		require.Nil(t, resolve(authn.Scope{UserID: "usr_2", Projects: []string{}}, version), "a hidden version looks absent")
 	}
 	require.Nil(t, resolve(access.ServiceScope(), "2.0"))

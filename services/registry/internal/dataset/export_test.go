@@ -19,3 +19,6 @@ func Infer(data string) string {
 	raw, _ := json.Marshal(schema)
 	return string(raw)
 }
+
+// Grouped returns the files of each pack and the files that are in no pack.
+func Grouped(files []File, limit int64) (groups [][]File, alone []File) { return grouped(files, limit) }

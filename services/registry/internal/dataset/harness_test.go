@@ -10,7 +10,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -47,16 +49,19 @@ type harness struct {
 	t     *testing.T
 	clock *clock.Fake
 	blobs *folder.FileStore
+	root  string // the folder of blobs
 	web   *httptest.Server
+	// protections lists the datasets whose runs were protected.
+	protections protections
 }
 
 func newHarness(t *testing.T) *harness {
 	t.Helper()
-	d := &harness{t: t, clock: clock.NewFake(fixtures.Now())}
+	d := &harness{t: t, clock: clock.NewFake(fixtures.Now()), root: t.TempDir()}
 	ids := id.NewSource(d.clock, rand.Reader)
 	var err error
 	d.blobs, err = folder.OpenFiles(folder.FileConfig{
-		Root: t.TempDir(), Limit: limit, PublicURL: func() string { return d.web.URL }, Clock: d.clock, IDs: ids, Log: slog.New(slog.DiscardHandler),
+		Root: d.root, Limit: limit, PublicURL: func() string { return d.web.URL }, Clock: d.clock, IDs: ids, Log: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.blobs.Close()) })
@@ -66,8 +71,17 @@ func newHarness(t *testing.T) *harness {
 	d.Server = &dataset.Server{
 		Pool: pool, Projects: projects{}, Blobs: d.blobs, Once: &idempotency.Once{Pool: pool, Keys: idempotency.New(d.clock)}, Clock: d.clock, IDs: ids,
 		Events: event.NewLog(d.clock, ids, "registry"), Audit: audit.NewLog(d.clock, ids, "registry"), MaxBytes: limit,
+		Packer: dataset.NewPacker(pool, d.blobs, d.clock, limit, time.Hour), Protections: &d.protections,
 	}
 	return d
+}
+
+// protections records the datasets that were protected.
+type protections []string
+
+func (p *protections) Protect(_ context.Context, _ pgx.Tx, datasetID, ref string) error {
+	*p = append(*p, datasetID+" "+ref)
+	return nil
 }
 
 // headers collects the headers that a call sets.
@@ -82,8 +96,8 @@ func (h *headers) SetHeader(md metadata.MD) error {
 	return nil
 }
 
-// as returns the context of a call by an editor of both projects, and the headers that the call sets. A key that is not
-// empty becomes the idempotency key.
+// as returns the context of a call by an editor of both projects, and the headers that the call sets. If key is not
+// empty, it becomes the idempotency key.
 func as(t *testing.T, subject, key string) (context.Context, *headers) {
 	t.Helper()
 	c := &authn.Caller{Kind: authn.KindUser, Subject: subject, Username: subject, Role: authn.RoleOperator, Projects: []authn.ProjectRole{
@@ -111,7 +125,7 @@ func sum(data string) string {
 	return hex.EncodeToString(s[:])
 }
 
-// of returns a manifest. files alternates paths and contents.
+// of returns a manifest. The arguments alternate between paths and contents.
 func of(files ...string) []*registryv1.ManifestFile {
 	var out []*registryv1.ManifestFile
 	for i := 0; i < len(files); i += 2 {
@@ -120,7 +134,7 @@ func of(files ...string) []*registryv1.ManifestFile {
 	return out
 }
 
-// begin creates a version, which is then uploading.
+// begin creates a version, whose state is then uploading.
 func (d *harness) begin(user string, s *registryv1.Dataset, version string, files []*registryv1.ManifestFile) (*registryv1.CreateDatasetVersionResponse, error) {
 	d.t.Helper()
 	ctx, _ := as(d.t, user, "")

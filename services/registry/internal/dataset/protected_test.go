@@ -33,6 +33,9 @@ func (d *harness) showing(s *registryv1.Dataset) map[string]func(context.Context
 		"download": func(ctx context.Context) (proto.Message, error) {
 			return d.SignDatasetDownload(ctx, &registryv1.SignDatasetDownloadRequest{DatasetId: id, Version: "v1", Path: "a"})
 		},
+		"downloads": func(ctx context.Context) (proto.Message, error) {
+			return d.ListDatasetDownloads(ctx, &registryv1.ListDatasetDownloadsRequest{DatasetId: id, Version: "v1"})
+		},
 		"preview": func(ctx context.Context) (proto.Message, error) {
 			return d.PreviewDatasetVersion(ctx, &registryv1.PreviewDatasetVersionRequest{DatasetId: id, Version: "v1"})
 		},
@@ -81,7 +84,7 @@ func TestProtectedDataset_showsOnlyIdentityAndSchema(t *testing.T) {
 	var noted int
 	require.NoError(t, d.Pool.QueryRow(t.Context(), `SELECT count(*) FROM audit WHERE action = 'dataset.access.refuse' AND target_id = $1
 		AND after->>'version' = 'v1' AND after->>'what' IN ('files', 'download', 'preview')`, s.GetId()).Scan(&noted))
-	require.Equal(t, refusals, noted, "the audit log has every refusal")
+	require.Equal(t, refusals, noted, "the audit log contains every refusal")
 	stranger := callerCtx(t, "usr_4", authn.RoleOperator)
 	for what, call := range d.showing(s) {
 		_, err := call(stranger)
@@ -124,6 +127,7 @@ func TestUpdateDataset_protectionIsPermanent(t *testing.T) {
 	got, err = update(new(true), nil)
 	require.NoError(t, err)
 	require.Equal(t, "words", got.GetDescription(), "the refused update changed nothing")
+	require.Equal(t, protections{s.GetId() + " ds/team/sums"}, d.protections, "its unfinished runs are protected once")
 	var audited int
 	require.NoError(t, d.Pool.QueryRow(t.Context(), `SELECT count(*) FROM audit WHERE action = 'dataset.update'`).Scan(&audited))
 	require.Equal(t, 2, audited, "updates without a change are not audited")
@@ -134,7 +138,7 @@ func TestUpdateDataset_protectionIsPermanent(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Forbidden), "%v", err)
 }
 
-// Bytes that were pushed before the dataset was protected remain under the project's shared keys.
+// Bytes that were pushed before the dataset was protected remain under the shared keys of its project.
 func TestProtectedDataset_protectedLaterStopsSharingBytes(t *testing.T) {
 	t.Parallel()
 	d := newHarness(t)
@@ -158,6 +162,17 @@ func TestProtectedDataset_protectedLaterStopsSharingBytes(t *testing.T) {
 	require.NoError(t, err, "uploading the bytes is allowed")
 }
 
+// get returns the body of a response.
+func get(t *testing.T, url string) string {
+	t.Helper()
+	resp, err := http.Get(url)
+	require.NoError(t, err)
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	return string(body)
+}
+
 func TestDatasetFilesDownloadAndPreview(t *testing.T) {
 	t.Parallel()
 	d := newHarness(t)
@@ -167,7 +182,7 @@ func TestDatasetFilesDownloadAndPreview(t *testing.T) {
 	require.NoError(t, err)
 	for what, call := range d.showing(s) {
 		_, err := call(ctx)
-		require.True(t, fault.Is(err, fault.Conflict) && fault.HasCode(err, "dataset_version_state"), "%s of an upload: %v", what, err)
+		require.True(t, fault.Is(err, fault.Conflict) && fault.HasCode(err, "dataset_version_state"), "%s of an uploading version must be a conflict: %v", what, err)
 	}
 	for i, data := range []string{planted + "\nno JSON\n" + `{"n": ` + strings.Repeat("1", 70<<10) + "}", "x", "y"} {
 		require.Less(t, d.put(made.GetUploads()[i], data), 300)
@@ -183,14 +198,17 @@ func TestDatasetFilesDownloadAndPreview(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, files.GetFiles())
 
+	links, err := d.ListDatasetDownloads(ctx, &registryv1.ListDatasetDownloadsRequest{DatasetId: s.GetId(), Version: "v1", Offset: new(int32(1))})
+	require.NoError(t, err)
+	require.Len(t, links.GetFiles(), 2)
+	for i, want := range []string{"x", "y"} {
+		f := links.GetFiles()[i]
+		require.Equal(t, []any{"b/" + string(rune('c'+i)), int64(1), sum(want), "GET"}, []any{f.GetPath(), f.GetSizeBytes(), f.GetSha256(), f.GetMethod()})
+		require.Equal(t, want, get(t, f.GetUrl()))
+	}
 	link, err := d.SignDatasetDownload(ctx, &registryv1.SignDatasetDownloadRequest{DatasetId: s.GetId(), Version: "v1", Path: "b/d"})
 	require.NoError(t, err)
-	resp, err := http.Get(link.GetUrl())
-	require.NoError(t, err)
-	body, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	require.Equal(t, []any{"y", int64(1), sum("y"), "GET"}, []any{string(body), link.GetSizeBytes(), link.GetSha256(), link.GetMethod()})
+	require.Equal(t, []any{"y", int64(1), sum("y"), "GET"}, []any{get(t, link.GetUrl()), link.GetSizeBytes(), link.GetSha256(), link.GetMethod()})
 	for _, path := range []string{"b", "b/", "z", "b/c/", "../b/d"} {
 		_, err := d.SignDatasetDownload(ctx, &registryv1.SignDatasetDownloadRequest{DatasetId: s.GetId(), Version: "v1", Path: path})
 		require.True(t, fault.Is(err, fault.Absent), "%s: %v", path, err)
@@ -312,7 +330,7 @@ func TestInfer(t *testing.T) {
 	}
 }
 
-// wide returns a row with n members whose names are data.
+// wide returns a row with n members. Their names differ, as in an object whose keys are data.
 func wide(n int) string {
 	row := map[string]int{}
 	for i := range n {

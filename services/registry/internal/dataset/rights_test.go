@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 )
 
-// callerCtx returns the context of a call by a user with these memberships.
+// callerCtx returns the context of a call by a user with the given role and project roles.
 func callerCtx(t *testing.T, subject, role string, in ...authn.ProjectRole) context.Context {
 	t.Helper()
 	ctx := authn.NewContext(t.Context(), &authn.Caller{Kind: authn.KindUser, Subject: subject, Username: subject, Role: role, Projects: in})

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// maxRead is how many bytes of a file are read for its first rows.
+	// maxRead is the maximum number of bytes that are read to find the first rows of a file.
 	maxRead = 4 << 20
 	// maxRow is the size of the largest row shown, in bytes.
 	maxRow = 64 << 10
@@ -30,7 +30,7 @@ type row struct {
 	wrong string
 }
 
-// rows returns the first rows of a file. more reports whether the file may have further rows.
+// rows returns the first rows of a file. The result more reports whether the file may have further rows.
 func (s *Server) rows(ctx context.Context, d *Dataset, v *Version, f File, limit int) (rows []row, more bool, err error) {
 	body, _, err := s.Blobs.Get(ctx, v.key(d, f.SHA256))
 	if fault.Is(err, fault.Absent) {
@@ -43,7 +43,7 @@ func (s *Server) rows(ctx context.Context, d *Dataset, v *Version, f File, limit
 	return firstRows(&io.LimitedReader{R: body, N: maxRead}, limit)
 }
 
-// firstRows reads at most limit lines, with values of at most maxShown bytes in total.
+// firstRows reads at most limit lines. Their values have at most maxShown bytes in total.
 func firstRows(r *io.LimitedReader, limit int) (rows []row, more bool, err error) {
 	lines := bufio.NewReaderSize(r, 64<<10)
 	total := 0

@@ -32,8 +32,10 @@ type Server struct {
 	Audit    *audit.Log
 	Clock    clock.Clock
 	IDs      *id.Source
-	// MaxBytes is the maximum total size of a version.
-	MaxBytes int64
+	// MaxBytes is the maximum size of one file.
+	MaxBytes    int64
+	Packer      *Packer
+	Protections Protections
 }
 
 // CreateDataset creates a dataset without versions.
@@ -75,7 +77,7 @@ func (s *Server) ListDatasets(ctx context.Context, in *registryv1.ListDatasetsRe
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.Store.List(ctx, s.Pool, authn.ScopeOf(ctx), in.GetName(), p)
+	found, err := s.Store.List(ctx, s.Pool, authn.ScopeOf(ctx), access.Filter{Name: in.GetName(), Project: in.GetProject(), Text: in.GetQ()}, p)
 	if err != nil {
 		return nil, err
 	}

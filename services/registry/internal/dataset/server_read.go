@@ -8,15 +8,17 @@ import (
 	"github.com/jackc/pgx/v5"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	commonv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/v1"
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // shown returns a committed version whose files the caller may view. It refuses access to protected datasets and
-// records the refusal in the audit log. what is the kind of access that the audit entry states.
+// records the refusal in the audit log. The argument what is the kind of access, for the audit entry.
 func (s *Server) shown(ctx context.Context, datasetID, version, what string) (*Dataset, *Version, error) {
 	d, err := s.get(ctx, datasetID)
 	if err != nil {
@@ -45,20 +47,67 @@ func (s *Server) shown(ctx context.Context, datasetID, version, what string) (*D
 
 // ListDatasetFiles lists the files of a version by path.
 func (s *Server) ListDatasetFiles(ctx context.Context, in *registryv1.ListDatasetFilesRequest) (*registryv1.ListDatasetFilesResponse, error) {
-	p, err := request.ReadPage(in.Limit, in.Offset)
+	_, _, files, err := s.files(ctx, in, in.Limit, in.Offset, "files")
 	if err != nil {
 		return nil, err
 	}
-	_, v, err := s.shown(ctx, in.GetDatasetId(), in.GetVersion(), "files")
+	return &registryv1.ListDatasetFilesResponse{Files: filesToProto(files)}, nil
+}
+
+// ListDatasetDownloads lists the files of a version by path, each with a signed URL.
+func (s *Server) ListDatasetDownloads(
+	ctx context.Context, in *registryv1.ListDatasetDownloadsRequest,
+) (*registryv1.ListDatasetDownloadsResponse, error) {
+	d, v, files, err := s.files(ctx, in, in.Limit, in.Offset, "download")
 	if err != nil {
 		return nil, err
+	}
+	out := &registryv1.ListDatasetDownloadsResponse{}
+	for _, f := range files {
+		one, err := Download(ctx, s.Blobs, f.Path, blob.Info{Key: v.key(d, f.SHA256), Size: f.Size, SHA256: f.SHA256})
+		if err != nil {
+			return nil, err
+		}
+		out.Files = append(out.Files, one)
+	}
+	return out, nil
+}
+
+// selection is a request for files of a version.
+type selection interface {
+	GetDatasetId() string
+	GetVersion() string
+}
+
+// files returns a page of the files of a version whose files the caller may view. The argument what is the kind of
+// access, for the audit entry of a refusal.
+func (s *Server) files(ctx context.Context, in selection, limit, offset *int32, what string) (*Dataset, *Version, []File, error) {
+	p, err := request.ReadPage(limit, offset)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	d, v, err := s.shown(ctx, in.GetDatasetId(), in.GetVersion(), what)
+	if err != nil {
+		return nil, nil, nil, err
 	}
 	from := min(p.Offset, len(v.Manifest))
 	files, more := request.CutPage(v.Manifest[from:min(from+p.FetchLimit(), len(v.Manifest))], p)
 	if err := request.SetTotal(ctx, len(v.Manifest)); err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
-	return &registryv1.ListDatasetFilesResponse{Files: filesToProto(files)}, request.SetMore(ctx, more)
+	return d, v, files, request.SetMore(ctx, more)
+}
+
+// Download returns the signed download of a file whose size and digest are known. It does not check that the object
+// exists.
+func Download(ctx context.Context, blobs blob.Store, path string, info blob.Info) (*commonv1.Download, error) {
+	signed, err := blobs.SignKnown(ctx, info, 0)
+	if err != nil {
+		return nil, fmt.Errorf("sign the download of %s: %w", path, err)
+	}
+	return &commonv1.Download{
+		Path: path, Url: signed.URL, Method: signed.Method, SizeBytes: info.Size, Sha256: info.SHA256, ExpiresAt: timestamppb.New(signed.ExpiresAt),
+	}, nil
 }
 
 // SignDatasetDownload returns a signed URL of one file.

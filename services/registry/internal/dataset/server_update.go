@@ -11,8 +11,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// UpdateDataset changes the description of a dataset or protects it. Protection cannot be removed: that would expose data
-// that was uploaded on the promise of protection.
+// Protections protects the unfinished runs of a dataset that the transaction tx protects.
+type Protections interface {
+	Protect(ctx context.Context, tx pgx.Tx, datasetID, ref string) error
+}
+
+// UpdateDataset changes the description of a dataset or protects it. Protection cannot be removed, because that would
+// expose data that was uploaded on the promise of protection.
 func (s *Server) UpdateDataset(ctx context.Context, in *registryv1.UpdateDatasetRequest) (*registryv1.Dataset, error) {
 	d, err := s.editable(ctx, in.GetDatasetId())
 	if err != nil {
@@ -25,8 +30,14 @@ func (s *Server) UpdateDataset(ctx context.Context, in *registryv1.UpdateDataset
 		return ToProto(d), nil
 	}
 	err = pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		was := d.Protected
 		if d, err = s.Store.Update(ctx, tx, d.ID, in.Description, in.GetProtected()); err != nil {
 			return err
+		}
+		if d.Protected && !was {
+			if err := s.Protections.Protect(ctx, tx, d.ID, "ds/"+d.Project+"/"+d.Name); err != nil {
+				return err
+			}
 		}
 		return s.record(ctx, tx, "dataset.update", d.ID, event.Event{Type: "updated"},
 			map[string]any{"description": d.Description, "protected": d.Protected})

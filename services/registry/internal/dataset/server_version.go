@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/jackc/pgx/v5"
-	"google.golang.org/protobuf/types/known/timestamppb"
+	"google.golang.org/protobuf/proto"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
@@ -19,9 +19,9 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
-// CreateDatasetVersion stores a manifest and returns upload URLs for its missing objects. While the version is uploading,
-// its creator may repeat the request with the same manifest and gets new URLs. Other users, and requests with another
-// manifest, can take over the name once the last URLs have expired.
+// CreateDatasetVersion stores a manifest and returns upload URLs for its missing objects. While the version is
+// uploading, its creator may repeat the request with the same manifest and gets new URLs. Other users, and requests
+// with another manifest, can take over the name once the last URLs have expired.
 func (s *Server) CreateDatasetVersion(
 	ctx context.Context, in *registryv1.CreateDatasetVersionRequest,
 ) (*registryv1.CreateDatasetVersionResponse, error) {
@@ -67,24 +67,19 @@ func (s *Server) CreateDatasetVersion(
 	if err != nil {
 		return nil, err
 	}
-	uploads, err := s.targets(ctx, d, v)
+	uploads, err := s.targets(ctx, d, v, maxResponse-proto.Size(kept))
 	if err != nil {
 		return nil, err
 	}
-	out := &registryv1.CreateDatasetVersionResponse{Version: kept}
-	for _, t := range uploads {
-		out.Uploads = append(out.Uploads, &registryv1.UploadTarget{
-			Path: t.Path, Url: t.URL, Method: t.Method, Headers: t.Headers, ExpiresAt: timestamppb.New(t.ExpiresAt),
-		})
-	}
+	out := &registryv1.CreateDatasetVersionResponse{Version: kept, Uploads: uploads}
 	if again {
 		return out, request.SetStatus(ctx, http.StatusOK)
 	}
 	return out, nil
 }
 
-// existsFirst returns a conflict if the version exists and is committed. Otherwise it returns wrong, the error in the
-// manifest of the request.
+// existsFirst returns a conflict if the version exists and is committed. Otherwise it returns the error wrong, which
+// describes a defect in the manifest of the request.
 func (s *Server) existsFirst(ctx context.Context, d *Dataset, version string, wrong error) error {
 	v, err := s.Store.Version(ctx, s.Pool, d.ID, version)
 	if err == nil && v.State != StateUploading {
@@ -100,8 +95,8 @@ func exists(d *Dataset, v *Version) error {
 // reasonLeft is the event reason for an abandoned upload that is replaced because its URLs have expired.
 const reasonLeft = "upload_expired"
 
-// resumable returns the stored version and renews its upload if want repeats the request that created it. Otherwise it
-// returns a conflict.
+// resumable returns the stored version and renews its upload if the request for want repeats the request that created
+// the stored version. Otherwise it returns a conflict.
 func (s *Server) resumable(ctx context.Context, tx pgx.Tx, d *Dataset, want *Version) (*Version, error) {
 	v, err := s.Store.Version(ctx, tx, d.ID, want.Version)
 	if err != nil {
@@ -136,7 +131,7 @@ func (s *Server) CommitDatasetVersion(
 		return nil, notReady(d, v)
 	case StateUploading:
 	}
-	if err := s.verify(ctx, d, v); err != nil {
+	if err := s.prepare(ctx, d, v); err != nil {
 		return nil, err
 	}
 	if err := s.learn(ctx, d, v); err != nil {
@@ -156,7 +151,7 @@ func (s *Server) CommitDatasetVersion(
 	return versionToProto(d, kept), nil
 }
 
-// commit makes a verified version ready. It does nothing if a concurrent call has already done so.
+// commit makes a verified version ready. It does nothing if a concurrent call has already made it ready.
 func (s *Server) commit(ctx context.Context, d *Dataset, v *Version) error {
 	return pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		now := s.Clock.Now()
@@ -169,4 +164,46 @@ func (s *Server) commit(ctx context.Context, d *Dataset, v *Version) error {
 			event.Event{Type: "version", From: string(StateUploading), To: string(StateReady), Message: v.Version},
 			map[string]any{"version": v.Version, "digest": v.Digest, "bytes": v.Bytes})
 	})
+}
+
+// prepare packs the small files of a version. It returns an error unless all objects exist with the size and the digest
+// in the manifest. The packs are saved before the remaining files are checked: if the request times out during the
+// check, a repeated request need not build them again.
+func (s *Server) prepare(ctx context.Context, d *Dataset, v *Version) error {
+	if err := s.Store.LoadInputs(ctx, s.Pool, v, true); err != nil {
+		return err
+	}
+	before := len(v.Packs)
+	if err := s.Packer.Pack(ctx, d, v); err != nil {
+		// Prefer the error that names a file whose upload is missing or differs.
+		if wrong := s.verify(ctx, d, v, v.Alone); wrong != nil {
+			return wrong
+		}
+		return err
+	}
+	if len(v.Packs) > before {
+		if err := s.Store.SavePacks(ctx, s.Pool, v); err != nil {
+			return err
+		}
+	}
+	return s.verify(ctx, d, v, v.Alone)
+}
+
+// verify returns an error unless the objects of the files exist with the size and the digest in the manifest.
+func (s *Server) verify(ctx context.Context, d *Dataset, v *Version, files []File) error {
+	found, err := s.objects(ctx, d, v, files)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		info := found[f.SHA256]
+		switch {
+		case info == nil:
+			return fault.New(fault.Refused, "object_missing", "file %s has not been uploaded", f.Path)
+		case info.Size != f.Size || info.SHA256 != f.SHA256:
+			return fault.New(fault.Refused, "object_differs", "file %s has %d bytes with sha256 %s; the manifest states %d bytes with sha256 %s",
+				f.Path, info.Size, info.SHA256, f.Size, f.SHA256)
+		}
+	}
+	return nil
 }

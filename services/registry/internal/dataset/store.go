@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -54,11 +55,10 @@ func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string
 	return d, nil
 }
 
-// List returns the datasets visible to the scope, newest first. If name is not empty, it returns only datasets of
-// that name.
-func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p request.Page) ([]*Dataset, error) {
-	rows, err := q.Query(ctx, `SELECT `+columns+` FROM dataset WHERE `+access.Visible+` AND ($4 = '' OR name = $4)
-		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, access.Args(scope, name, p.FetchLimit(), p.Offset)...)
+// List returns the datasets visible to the scope, newest first, if they match the filter.
+func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, f access.Filter, p request.Page) ([]*Dataset, error) {
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM dataset WHERE `+access.Filtered+`
+		ORDER BY created_at DESC, id DESC LIMIT $7 OFFSET $8`, f.Args(scope, p.FetchLimit(), p.Offset)...)
 	if err != nil {
 		return nil, fmt.Errorf("list datasets: %w", err)
 	}
@@ -69,17 +69,50 @@ func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name str
 	return found, nil
 }
 
-// Resolve finds a ready version by its reference. It returns nil values if no such version is visible.
+// Resolve finds a ready version by its reference, without its manifest. It returns nil values if no such version is
+// visible.
 func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Dataset, *Version, error) {
-	d, v, err := s.Find(ctx, q, scope, r)
+	d, v, err := s.find(ctx, q, scope, r, s.head)
 	if err != nil || v == nil || v.State != StateReady {
 		return nil, nil, err
 	}
 	return d, v, nil
 }
 
+// Guards reports whether the caller may change all given datasets, which are the protected datasets that a run read.
+// Only such callers may use the artifacts and models of the run. If ids is empty, the datasets are unknown, and Guards
+// returns true only for an administrator. An id may occur several times.
+func (Store) Guards(ctx context.Context, q pg.Querier, c *authn.Caller, ids []string) (bool, error) {
+	if len(ids) == 0 {
+		return c.Role == authn.RoleAdmin, nil
+	}
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+	rows, err := q.Query(ctx, `SELECT owner_id, project_id FROM dataset WHERE id = ANY($1)`, ids)
+	if err != nil {
+		return false, fmt.Errorf("look up protected datasets: %w", err)
+	}
+	type owner struct{ UserID, ProjectID string }
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[owner])
+	if err != nil {
+		return false, fmt.Errorf("look up protected datasets: %w", err)
+	}
+	for _, o := range found {
+		if !c.CanEdit(o.UserID, o.ProjectID) {
+			return false, nil
+		}
+	}
+	return len(found) == len(ids), nil
+}
+
 // Find finds a ready or archived version by its reference. It returns nil values if no such version is visible.
 func (s Store) Find(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Dataset, *Version, error) {
+	return s.find(ctx, q, scope, r, s.Version)
+}
+
+// load returns one version of a dataset.
+type load func(ctx context.Context, q pg.Querier, datasetID, version string) (*Version, error)
+
+func (Store) find(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref, one load) (*Dataset, *Version, error) {
 	d, err := pg.One[Dataset](q.Query(ctx, `SELECT `+columns+` FROM dataset WHERE `+access.Visible+` AND project = $4 AND name = $5`,
 		access.Args(scope, r.Project, r.Name)...))
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -88,9 +121,9 @@ func (s Store) Find(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.
 	if err != nil {
 		return nil, nil, fmt.Errorf("resolve a dataset: %w", err)
 	}
-	v, err := s.Version(ctx, q, d.ID, r.Version)
+	v, err := one(ctx, q, d.ID, r.Version)
 	if fault.Is(err, fault.Absent) && r.Version == ref.Latest && d.Latest != nil {
-		v, err = s.Version(ctx, q, d.ID, *d.Latest)
+		v, err = one(ctx, q, d.ID, *d.Latest)
 	}
 	if fault.Is(err, fault.Absent) || (err == nil && v.State != StateReady && v.State != StateArchived) {
 		return nil, nil, nil
@@ -101,10 +134,10 @@ func (s Store) Find(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.
 const versionColumns = `id, dataset_id, version, state, digest, files, bytes, creator_id, created_at, committed_at, archived_at,
 	row_schema, schema_source, sampled_rows, apart`
 
-// NameClaim is how InsertVersion obtained the name of a version.
+// NameClaim states how InsertVersion obtained the name of a version.
 type NameClaim string
 
-// The name was unused, taken over from an abandoned upload, or not available.
+// The results of a claim: the name was unused, was taken over from an abandoned upload, or is not available.
 const (
 	ClaimedNew       NameClaim = "fresh"
 	ClaimedAbandoned NameClaim = "left"
@@ -153,7 +186,8 @@ func (Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (NameClai
 	return how, nil
 }
 
-// RenewUpload stores when the new URLs of an upload expire. It returns false if the version is no longer uploading.
+// RenewUpload stores the time at which the new URLs of an upload expire. It returns false if the version is no longer
+// uploading.
 func (Store) RenewUpload(ctx context.Context, tx pgx.Tx, id string, until time.Time) (bool, error) {
 	tag, err := tx.Exec(ctx, `UPDATE dataset_version SET upload_until = greatest(upload_until, $2)
 		WHERE id = $1 AND state = 'uploading'`, id, until)
@@ -178,6 +212,47 @@ func (Store) Version(ctx context.Context, q pg.Querier, datasetID, version strin
 	}
 	v.Manifest = v.Files
 	return &v.Version, nil
+}
+
+// head returns one version without its manifest.
+func (Store) head(ctx context.Context, q pg.Querier, datasetID, version string) (*Version, error) {
+	v, err := pg.One[Version](q.Query(ctx, `SELECT `+versionColumns+` FROM dataset_version WHERE dataset_id = $1 AND version = $2`, datasetID, version))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fault.Absentf(VersionKind, version)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load a version of a dataset: %w", err)
+	}
+	return v, nil
+}
+
+// LoadInputs sets v.Packs and v.Alone, which jobs download. If packed is false or the version has no packs, v.Alone
+// holds all files.
+func (Store) LoadInputs(ctx context.Context, q pg.Querier, v *Version, packed bool) error {
+	v.Packs, v.Alone = nil, nil
+	err := q.QueryRow(ctx, `SELECT CASE WHEN $2 THEN packs END, CASE WHEN $2 AND packs IS NOT NULL THEN alone ELSE manifest END
+		FROM dataset_version WHERE id = $1`, v.ID, packed).Scan(&v.Packs, &v.Alone)
+	if err != nil {
+		return fmt.Errorf("load the files of a version of a dataset: %w", err)
+	}
+	return nil
+}
+
+// SavePacks stores the packs of an uploading version and its files that are in no pack.
+func (Store) SavePacks(ctx context.Context, q pg.Querier, v *Version) error {
+	packs, err := json.Marshal(v.Packs)
+	if err != nil {
+		return fmt.Errorf("encode the packs of a version: %w", err)
+	}
+	alone, err := json.Marshal(v.Alone)
+	if err != nil {
+		return fmt.Errorf("encode the packs of a version: %w", err)
+	}
+	_, err = q.Exec(ctx, `UPDATE dataset_version SET packs = $2, alone = $3 WHERE id = $1 AND state = 'uploading'`, v.ID, packs, alone)
+	if err != nil {
+		return fmt.Errorf("save the packs of a version: %w", err)
+	}
+	return nil
 }
 
 // Versions returns the versions of a dataset without their manifests, newest first.
@@ -230,8 +305,8 @@ func (Store) Update(ctx context.Context, tx pgx.Tx, id string, description *stri
 	return d, nil
 }
 
-// Archive archives a ready version and makes the most recently committed ready version the latest. It returns false if the
-// version is not ready.
+// Archive archives a ready version. The most recently committed other ready version becomes the latest. It returns
+// false if the version is not ready.
 func (Store) Archive(ctx context.Context, tx pgx.Tx, v *Version, at time.Time) (bool, error) {
 	tag, err := tx.Exec(ctx, `UPDATE dataset_version SET state = 'archived', archived_at = $2 WHERE id = $1 AND state = 'ready'`, v.ID, at)
 	if err != nil {

@@ -3,32 +3,36 @@ package dataset
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
+	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/rpc"
 )
 
 const (
-	// maxTargets is the maximum number of upload URLs in one response, which must fit into a gRPC message. A repeated
-	// request returns URLs for the objects that are still missing.
+	// maxTargets is the maximum number of uploads in one response. A repeated request returns URLs for the objects that
+	// are still missing.
 	maxTargets = 3000
+	// maxResponse is the maximum size of a response without its envelope. With long paths, a response has room for few
+	// uploads beside the list of all files. A list that a client can send leaves room for at least one.
+	maxResponse = rpc.MaxMessage - 32<<10
 	// atOnce is the maximum number of concurrent object lookups.
-	atOnce = 16
+	atOnce = 32
 )
 
-// Target is a signed upload of one object.
-type Target struct {
-	Path string
-	blob.Signed
-}
-
-// objects looks up each object of a version once and returns the results by digest. A missing object is nil.
-func (s *Server) objects(ctx context.Context, d *Dataset, v *Version) (map[string]*blob.Info, error) {
+// objects looks up the object of each digest in the files once and returns the results by digest. The result for a
+// missing object is nil.
+func (s *Server) objects(ctx context.Context, d *Dataset, v *Version, files []File) (map[string]*blob.Info, error) {
 	index := map[string]int{}
 	var sums []string
-	for _, f := range v.Manifest {
+	for _, f := range files {
 		if _, known := index[f.SHA256]; !known {
 			index[f.SHA256] = len(sums)
 			sums = append(sums, f.SHA256)
@@ -57,43 +61,41 @@ func (s *Server) objects(ctx context.Context, d *Dataset, v *Version) (map[strin
 	return found, nil
 }
 
-// targets returns one signed upload URL for each digest whose object is missing, for at most maxTargets digests.
-func (s *Server) targets(ctx context.Context, d *Dataset, v *Version) ([]Target, error) {
-	found, err := s.objects(ctx, d, v)
-	if err != nil {
-		return nil, err
-	}
-	var out []Target
+// targets returns one signed upload for each digest whose object is missing. They are at most maxTargets and, except for
+// the first one, at most room bytes. It looks up the objects in batches and stops at a limit.
+func (s *Server) targets(ctx context.Context, d *Dataset, v *Version, room int) ([]*registryv1.UploadTarget, error) {
+	var out []*registryv1.UploadTarget
 	signedFor := map[string]bool{}
-	for _, f := range v.Manifest {
-		if found[f.SHA256] != nil || signedFor[f.SHA256] || len(out) == maxTargets {
-			continue
-		}
-		signedFor[f.SHA256] = true
-		signed, err := s.Blobs.SignPut(ctx, v.key(d, f.SHA256), blob.SignOptions{Size: f.Size, SHA256: f.SHA256})
+	for files := range slices.Chunk(v.Manifest, maxTargets) {
+		found, err := s.objects(ctx, d, v, files)
 		if err != nil {
-			return nil, fmt.Errorf("sign an upload: %w", err)
+			return nil, err
 		}
-		out = append(out, Target{Path: f.Path, Signed: signed})
+		for _, f := range files {
+			if found[f.SHA256] != nil || signedFor[f.SHA256] {
+				continue
+			}
+			signedFor[f.SHA256] = true
+			signed, err := s.Blobs.SignPut(ctx, v.key(d, f.SHA256), blob.SignOptions{Size: f.Size, SHA256: f.SHA256})
+			if err != nil {
+				return nil, fmt.Errorf("sign an upload: %w", err)
+			}
+			t := &registryv1.UploadTarget{
+				Path: f.Path, Url: signed.URL, Method: signed.Method, Headers: signed.Headers, ExpiresAt: timestamppb.New(signed.ExpiresAt),
+			}
+			if room -= sizeInList(t); room < 0 && len(out) > 0 {
+				return out, nil
+			}
+			if out = append(out, t); len(out) == maxTargets {
+				return out, nil
+			}
+		}
 	}
 	return out, nil
 }
 
-// verify returns an error unless all objects exist with the size and the digest in the manifest.
-func (s *Server) verify(ctx context.Context, d *Dataset, v *Version) error {
-	found, err := s.objects(ctx, d, v)
-	if err != nil {
-		return err
-	}
-	for _, f := range v.Manifest {
-		info := found[f.SHA256]
-		switch {
-		case info == nil:
-			return fault.New(fault.Refused, "object_missing", "file %s has not been uploaded", f.Path)
-		case info.Size != f.Size || info.SHA256 != f.SHA256:
-			return fault.New(fault.Refused, "object_differs", "file %s has %d bytes with sha256 %s; the manifest states %d bytes with sha256 %s",
-				f.Path, info.Size, info.SHA256, f.Size, f.SHA256)
-		}
-	}
-	return nil
+// sizeInList returns how many bytes a message adds to a message that has a list of such messages.
+func sizeInList(m proto.Message) int {
+	const tag = 1
+	return tag + protowire.SizeBytes(proto.Size(m))
 }

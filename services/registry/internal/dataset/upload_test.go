@@ -1,23 +1,29 @@
 package dataset_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/blob"
+	folder "github.com/signalbox-dev/signalbox/platform/blob/objectstore"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/platform/rpc"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
 )
 
@@ -100,7 +106,7 @@ func TestCreateDatasetVersion_sizeLimit(t *testing.T) {
 		good  bool
 	}{
 		"one under": {[]int64{limit - 1}, true}, "at": {[]int64{limit}, true}, "one over": {[]int64{limit + 1}, false},
-		"together at": {[]int64{limit - 7, 7}, true}, "together over": {[]int64{limit - 7, 8}, false}, "empty": {[]int64{0, 0}, true},
+		"each at": {[]int64{limit, limit}, true}, "second over": {[]int64{7, limit + 1}, false}, "empty": {[]int64{0, 0}, true},
 		"past an int64": {[]int64{1<<63 - 1, 1<<63 - 1}, false},
 	} {
 		_, err := d.begin("usr_1", s, strings.ReplaceAll(name, " ", "-"), sized(c.sizes...))
@@ -196,7 +202,8 @@ func (d *harness) events(s *registryv1.Dataset) (out []string) {
 	return out
 }
 
-// audited lists the audit actions on a dataset, newest first, and requires that no other target has any.
+// audited lists the audit actions on a dataset, newest first, and requires that the audit log contains no action on
+// another target.
 func (d *harness) audited(s *registryv1.Dataset) (out []string) {
 	d.t.Helper()
 	found, err := audit.List(d.t.Context(), d.Pool, audit.Filter{}, request.Page{Limit: 50})
@@ -293,4 +300,82 @@ func TestDatasetVersion_objectStoreFailureIsNotMissingObject(t *testing.T) {
 	d.Blobs = d.blobs
 	_, err = d.commit("usr_1", s, "v1")
 	require.NoError(t, err)
+}
+
+// A response has room for 3,000 URLs. A client with more files repeats the request until the response contains no URLs.
+func TestCreateDatasetVersion_moreFilesThanURLs(t *testing.T) {
+	t.Parallel()
+	d := newHarness(t)
+	s := d.make("sums", "team")
+	const most, count = 3000, 3005
+	var pairs []string
+	for i := range count {
+		pairs = append(pairs, fmt.Sprintf("part-%05d", i), fmt.Sprint("text ", i))
+	}
+	var rounds []int
+	counted := &countedStore{Store: d.blobs}
+	d.Blobs = counted
+	for {
+		counted.looked.Store(0)
+		made, err := d.begin("usr_1", s, "v1", of(pairs...))
+		require.NoError(t, err)
+		require.EqualValues(t, count, made.GetVersion().GetFiles(), "each response describes the whole version")
+		if len(made.GetUploads()) == 0 {
+			break
+		}
+		if rounds = append(rounds, len(made.GetUploads())); len(rounds) == 1 {
+			require.EqualValues(t, most, counted.looked.Load(), "objects without a URL are not looked up")
+		}
+		var group errgroup.Group
+		group.SetLimit(16)
+		for _, u := range made.GetUploads() {
+			group.Go(func() error {
+				text := "text " + strconv.Itoa(number(u.GetPath()))
+				key := strings.TrimPrefix(strings.Split(u.GetUrl(), "?")[0], d.web.URL+folder.Prefix)
+				return d.blobs.Put(t.Context(), key, strings.NewReader(text), int64(len(text)), sum(text))
+			})
+		}
+		require.NoError(t, group.Wait())
+	}
+	require.Equal(t, []int{most, count - most}, rounds)
+	done, err := d.commit("usr_1", s, "v1")
+	require.NoError(t, err)
+	require.Equal(t, "ready", done.GetState())
+}
+
+// The uploads of files with long paths need more space than a message has, so a response has fewer of them.
+func TestCreateDatasetVersion_longPaths(t *testing.T) {
+	t.Parallel()
+	d := newHarness(t)
+	s := d.make("sums", "team")
+	const count = 3000
+	folder := strings.Repeat("0123456789/", 80)
+	var pairs []string
+	for i := range count {
+		pairs = append(pairs, fmt.Sprintf("%spart-%05d", folder, i), fmt.Sprint("text ", i))
+	}
+	made, err := d.begin("usr_1", s, "v1", of(pairs...))
+	require.NoError(t, err)
+	require.Less(t, proto.Size(made), rpc.MaxMessage)
+	require.NotEmpty(t, made.GetUploads())
+	require.Greater(t, proto.Size(made), rpc.MaxMessage*9/10, "a client must not need more requests than necessary")
+	require.EqualValues(t, count, made.GetVersion().GetFiles())
+}
+
+// countedStore counts the lookups of objects.
+type countedStore struct {
+	blob.Store
+
+	looked atomic.Int32
+}
+
+func (c *countedStore) Stat(ctx context.Context, key string) (blob.Info, error) {
+	c.looked.Add(1)
+	return c.Store.Stat(ctx, key)
+}
+
+// number returns the number in the name of a part.
+func number(path string) int {
+	n, _ := strconv.Atoi(strings.TrimPrefix(path, "part-"))
+	return n
 }

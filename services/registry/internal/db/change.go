@@ -9,8 +9,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/event"
 )
 
-// RecordChange writes the event and the audit entry of an action, both about the subject of e. after is the new state
-// of the subject, without secrets.
+// RecordChange writes the event and the audit entry of an action on the subject of e. The argument after is the new
+// state of the subject, without secrets.
 func RecordChange(ctx context.Context, tx pgx.Tx, events *event.Log, entries *audit.Log, action string, e event.Event, after any) error {
 	if _, err := events.Append(ctx, tx, e); err != nil {
 		return err

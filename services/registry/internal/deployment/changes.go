@@ -21,8 +21,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// Orders queues orders to the jobs service. Order adds one to tx; it is sent after the commit and makes jobs start or
-// end the revision's engine.
+// Orders queues orders to the jobs service. Order adds an order to the transaction tx. The order is sent after the
+// commit and makes the jobs service start or end the revision's engine.
 type Orders interface {
 	Order(ctx context.Context, tx pgx.Tx, revisionID string) error
 }
@@ -33,8 +33,8 @@ type RevisionObserver interface {
 	Moved(ctx context.Context, tx pgx.Tx, before, after *revision.Revision) error
 }
 
-// Changer changes deployments. It writes each change in one transaction with its event and, if the engine is affected, its
-// order to jobs.
+// Changer changes deployments. It writes each change in one transaction with its event. If the change affects the
+// engine, the transaction also contains the order to the jobs service.
 type Changer struct {
 	Pool      *pgxpool.Pool
 	Store     *Store
@@ -49,7 +49,7 @@ type Changer struct {
 	Clock    clock.Clock
 }
 
-// Create inserts a new deployment in tx.
+// Create inserts a new deployment in the transaction tx.
 func (b *Changer) Create(ctx context.Context, tx pgx.Tx, d *Deployment) error {
 	if err := b.Store.Insert(ctx, tx, d); err != nil {
 		return err
@@ -63,8 +63,8 @@ func (b *Changer) Create(ctx context.Context, tx pgx.Tx, d *Deployment) error {
 	return err
 }
 
-// CreateRevision inserts a new revision in tx and queues the order for its engine. From then on, the revision's model
-// version cannot be archived.
+// CreateRevision inserts a new revision in the transaction tx and queues the order for its engine. From then on, the
+// revision's model version cannot be archived.
 func (b *Changer) CreateRevision(ctx context.Context, tx pgx.Tx, r *revision.Revision) error {
 	if err := b.Models.Hold(ctx, tx, r.Source.ModelID, r.Source.Version); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (b *Changer) record(ctx context.Context, tx pgx.Tx, action, deploymentID st
 // prefixLength is the length of the token prefix that is shown to identify a token.
 const prefixLength = 8
 
-// Mint creates a token of a deployment in tx. Only its hash is stored.
+// Mint creates a token of a deployment in the transaction tx. Only the hash of the token is stored.
 func (b *Changer) Mint(ctx context.Context, tx pgx.Tx, ids *id.Source, random io.Reader, deploymentID, name string) (*deploytoken.Token, secret.String, error) {
 	text, err := secret.Mint(random, secret.KindDeployment)
 	if err != nil {
@@ -117,7 +117,7 @@ func (b *Changer) Mint(ctx context.Context, tx pgx.Tx, ids *id.Source, random io
 	return t, text, err
 }
 
-// Revoke revokes a token and returns the epoch from which it is revoked. A repeat returns the same epoch.
+// Revoke revokes a token and returns the epoch from which it is revoked. A repeated call returns the same epoch.
 func (b *Changer) Revoke(ctx context.Context, deploymentID, tokenID string) (from int64, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		t, err := b.Tokens.Lock(ctx, tx, deploymentID, tokenID)

@@ -28,7 +28,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// orders records which revisions were ordered. If fail is set, Order returns its result.
+// orders records which revisions were ordered. If the function fail is set, Order returns its result.
 type orders struct {
 	mu   sync.Mutex
 	of   []string
@@ -109,7 +109,7 @@ func (b *harness) candidate() *revision.Revision {
 	return r
 }
 
-// see applies an observation of a revision's work and returns the revision as stored afterwards.
+// see applies an observation of a revision's work. It returns the revision as stored afterwards.
 func (b *harness) see(r *revision.Revision, generation, fence int64, o revision.Observation) (*revision.Revision, bool) {
 	b.t.Helper()
 	o.WorkID, o.Generation, o.Fence = r.WorkID, generation, fence
@@ -204,7 +204,7 @@ func TestChanger_Observe_deadCandidateFails(t *testing.T) {
 	require.Equal(t, revision.Failed, again.State)
 	wanted, err := b.Observe(b.ctx, revision.Observation{WorkID: "wrk_unknown"})
 	require.NoError(t, err)
-	require.False(t, wanted, "an unknown work is not wanted")
+	require.False(t, wanted, "Observe must report an unknown work as not wanted")
 	r, err = b.Stop(b.ctx, b.d.ID, 1)
 	require.NoError(t, err)
 	require.Equal(t, revision.Stopped, r.State)

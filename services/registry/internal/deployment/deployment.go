@@ -1,10 +1,10 @@
 // Package deployment owns deployments and every change of them: their stable address, their revisions and the tokens of
 // their callers. Each change is written in one transaction with its event and audit row. A candidate never affects
-// traffic. A promotion switches traffic by changing one row. Every change that inference must see raises the snapshot
-// epoch in the same transaction.
+// traffic. A promotion switches traffic by changing one row. Every change that the inference service must see raises
+// the snapshot epoch in the same transaction.
 //
-// Packages revision and deploytoken own the rows of revisions and tokens. changes.go, observe.go, promote.go and
-// lifecycle.go contain the operations, and server*.go implement the RPCs. Only store.go contains SQL.
+// Packages revision and deploytoken own the rows of revisions and tokens. The files changes.go, observe.go, promote.go
+// and lifecycle.go contain the operations, and server*.go implement the RPCs. Only store.go contains SQL.
 package deployment
 
 import (
@@ -43,7 +43,8 @@ type Deployment struct {
 	PromotedID  *string `db:"promoted_revision_id"`
 	// PreviousID is the revision to which a rollback returns.
 	PreviousID *string `db:"previous_revision_id"`
-	// FormerIDs are the revisions to which further rollbacks return, the latest last. Use history, which repairs it.
+	// FormerIDs are the revisions to which further rollbacks return, the latest last. Read them with the method history:
+	// older versions of the registry update only PreviousID.
 	FormerIDs []string `db:"former_revision_ids"`
 	// PromotedNumber, PromotedState and PromotedReason describe the promoted revision.
 	PromotedNumber *int32
@@ -69,7 +70,7 @@ func (d *Deployment) promoted(revisionID string) bool {
 	return d.PromotedID != nil && *d.PromotedID == revisionID
 }
 
-// pending reports whether the revision is promoted as soon as it is ready.
+// pending reports whether the revision is the one that is promoted as soon as it is ready.
 func (d *Deployment) pending(revisionID string) bool {
 	return d.PendingID != nil && *d.PendingID == revisionID
 }
@@ -77,7 +78,7 @@ func (d *Deployment) pending(revisionID string) bool {
 // maxFormer is the maximum number of revisions that a deployment remembers for rollbacks.
 const maxFormer = 100
 
-// history returns the revisions that rollbacks return to, the latest last.
+// history returns the revisions to which rollbacks return, the latest last.
 func (d *Deployment) history() []string {
 	n := len(d.FormerIDs)
 	switch {
@@ -89,8 +90,8 @@ func (d *Deployment) history() []string {
 	return d.FormerIDs
 }
 
-// historyAfter returns the history after the promotion of a revision. A rollback shortens it, so that the next one
-// returns to the revision before.
+// historyAfter returns the history after the promotion of a revision. A rollback shortens the history, so that the next
+// rollback goes further back instead of forward again.
 func (d *Deployment) historyAfter(revisionID string, rollback bool) []string {
 	former := d.history()
 	for i := len(former) - 1; i >= 0 && rollback; i-- {
@@ -105,7 +106,8 @@ func (d *Deployment) historyAfter(revisionID string, rollback bool) []string {
 	return former[max(0, len(former)-maxFormer):]
 }
 
-// readiness returns whether calls are served, and why not. The codes are those that callers of the deployment receive.
+// readiness returns whether the deployment serves calls and, if not, the reason. Callers of the deployment receive the
+// same codes.
 func (d *Deployment) readiness() (ready bool, why *revision.Reason) {
 	switch {
 	case d.State == StateSuspended:

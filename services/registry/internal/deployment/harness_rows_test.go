@@ -32,7 +32,7 @@ func (b *harness) promotedRevision() *revision.Revision {
 	return r
 }
 
-// now returns the deployment as stored.
+// now returns the deployment as it is stored.
 func (b *harness) now() *Deployment {
 	b.t.Helper()
 	d, err := b.Store.Get(b.ctx, b.Pool, access.ServiceScope(), b.d.ID)
@@ -40,7 +40,7 @@ func (b *harness) now() *Deployment {
 	return d
 }
 
-// revision returns a revision as stored.
+// revision returns a revision as it is stored.
 func (b *harness) revision(number int32) *revision.Revision {
 	b.t.Helper()
 	r, err := b.Revisions.Get(b.ctx, b.Pool, b.d.ID, number)

@@ -14,6 +14,7 @@ import (
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
@@ -30,6 +31,16 @@ func (projects) Project(_ context.Context, key string) (*access.Project, error) 
 		return &access.Project{ID: "prj_1", Key: key, Visibility: "team"}, nil
 	}
 	return nil, nil //nolint:nilnil // nil means no such project
+}
+
+// pools refuses the pool whose name is "open".
+type pools struct{}
+
+func (pools) Check(_ context.Context, pool string) error {
+	if pool == "open" {
+		return fault.New(fault.Forbidden, "isolation", "isolation: refused")
+	}
+	return nil
 }
 
 // replicas records which epochs were awaited and how often Settle was called.
@@ -60,7 +71,7 @@ func newServerHarness(t *testing.T) *serverHarness {
 	b := open(t)
 	d := &serverHarness{harness: b, replicas: &replicas{}}
 	d.Server = &Server{
-		Pool: b.Pool, Changer: b.Changer, Store: b.Store, Revisions: b.Revisions, Projects: projects{}, Replicas: d.replicas,
+		Pool: b.Pool, Changer: b.Changer, Store: b.Store, Revisions: b.Revisions, Projects: projects{}, Replicas: d.replicas, Pools: pools{},
 		Once: &idempotency.Once{Pool: b.Pool, Keys: idempotency.New(b.clock)}, Clock: b.clock, IDs: b.ids, Rand: rand.Reader,
 		Probe: 2 * time.Minute, PublicURL: func() string { return "https://box.example/" },
 	}
@@ -116,8 +127,8 @@ func as(t *testing.T, c *authn.Caller, key string) (context.Context, *headers) {
 	return ctx, h
 }
 
-// person returns a caller. The functions below return the owner of the deployment, an editor and a viewer of the
-// team's project, a user without a role in it, and an admin.
+// person returns a caller. The functions below return the owner of the deployment, an editor and a viewer of the team's
+// project, a user without a role in that project, and an admin.
 func person(subject, role string, in ...authn.ProjectRole) *authn.Caller {
 	return &authn.Caller{Kind: authn.KindUser, Subject: subject, Username: subject, Role: role, Projects: in}
 }

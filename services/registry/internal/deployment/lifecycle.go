@@ -38,8 +38,8 @@ func (b *Changer) Describe(ctx context.Context, deploymentID, description string
 	return d, err
 }
 
-// Suspend suspends a deployment: from the returned epoch on, inference rejects its calls. The mode of a suspension can
-// change from ModeDrain to ModeCut, but not back.
+// Suspend suspends a deployment. From the returned epoch on, inference rejects calls of the deployment. The mode of a
+// suspension can change from ModeDrain to ModeCut, but not back.
 func (b *Changer) Suspend(ctx context.Context, deploymentID, mode string) (d *Deployment, from int64, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		if d, err = b.lock(ctx, tx, deploymentID); err != nil {
@@ -91,7 +91,7 @@ func (b *Changer) Resume(ctx context.Context, deploymentID string) (d *Deploymen
 }
 
 // Delete deletes a deployment that is suspended or has no promoted revision. It ends the engines and revokes the
-// tokens. It returns the epoch from which inference no longer knows the deployment.
+// tokens. From the returned epoch on, inference does not know the deployment.
 func (b *Changer) Delete(ctx context.Context, deploymentID string) (from int64, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		d, err := b.lock(ctx, tx, deploymentID)
@@ -167,7 +167,7 @@ func (b *Changer) start(ctx context.Context, tx pgx.Tx, r *revision.Revision) er
 	return b.record(ctx, tx, "deployment.revision.start", r.DeploymentID, stateEvent(&before, r), map[string]any{"revision": r.Number})
 }
 
-// Stop ends the engine of a revision that does not serve.
+// Stop ends the engine of a revision that serves no calls.
 func (b *Changer) Stop(ctx context.Context, deploymentID string, number int32) (r *revision.Revision, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		d, err := b.Store.Lock(ctx, tx, deploymentID)

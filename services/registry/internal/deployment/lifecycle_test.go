@@ -73,7 +73,7 @@ func TestChanger_Observe_readinessIsNotSticky(t *testing.T) {
 	again := serving()
 	again.Report.Probes = []byte(`{"n":2}`)
 	r, _ = b.see(r, 1, 1, again)
-	require.True(t, b.clock.Now().Equal(*r.ReadyAt), "ready again since now")
+	require.True(t, b.clock.Now().Equal(*r.ReadyAt), "ReadyAt must be the time of the latest readiness")
 	require.JSONEq(t, `{"n":1}`, string(r.Probes), "the probe report of the first readiness is kept")
 }
 
@@ -106,7 +106,7 @@ func TestChanger_Observe_ignoresStaleExecution(t *testing.T) {
 	r := b.candidate()
 	r, _ = b.see(r, 1, 5, serving())
 	for name, o := range map[string][2]int64{
-		"older fence": {1, 4}, "older generation": {0, 9}, "generation not ordered": {2, 6},
+		"older fence": {1, 4}, "older generation": {0, 9},
 	} {
 		before := b.everything()
 		now, wanted := b.see(r, o[0], o[1], died())
@@ -117,6 +117,22 @@ func TestChanger_Observe_ignoresStaleExecution(t *testing.T) {
 	r, _ = b.see(r, 1, 6, placed(revision.PhasePreparing, nil))
 	require.Equal(t, revision.NotReady, r.State, "an observation of a newer execution counts")
 	require.EqualValues(t, 6, r.Engine.Fence)
+}
+
+// The database has no order of this generation, because it was restored to an earlier state.
+func TestChanger_Observe_generationNotOrdered(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	r := b.candidate()
+	r, _ = b.see(r, 1, 5, serving())
+	r, wanted := b.see(r, 2, 6, serving())
+	require.True(t, wanted)
+	require.Equal(t, revision.NotReady, r.State)
+	require.Equal(t, "engine_lost", r.Reason.Code)
+	require.Equal(t, []int64{3, 6}, []int64{r.Generation, r.Engine.Fence})
+	require.Empty(t, r.Engine.Address, "the address must be cleared, because it may belong to another engine")
+	r, _ = b.see(r, 3, 7, serving())
+	require.Equal(t, revision.Ready, r.State)
 }
 
 func TestChanger_Observe_exitedEngineOrderedOnce(t *testing.T) {
@@ -150,7 +166,7 @@ func TestChanger_Observe_ignoresFinishedRevision(t *testing.T) {
 	for _, r := range []*revision.Revision{stopped, failed} {
 		for _, o := range []revision.Observation{serving(), died(), {}, placed(revision.PhaseGone, nil)} {
 			_, wanted := b.see(r, 1, 9, o)
-			require.False(t, wanted, "the engine is not wanted")
+			require.False(t, wanted, "the engine must not be wanted")
 		}
 	}
 	require.Equal(t, before, b.everything())
@@ -179,7 +195,7 @@ func TestRevisionStore_apiKeyBoundToRow(t *testing.T) {
 	other, err := secret.NewKeyring(secret.Key{ID: "k1", Bytes: []byte("another key of 32 bytes, all of it"[:32])})
 	require.NoError(t, err)
 	_, err = (&revision.Store{Keys: other}).ByID(b.ctx, b.Pool, one.ID)
-	require.Error(t, err, "another key cannot decrypt it")
+	require.Error(t, err, "another key must not decrypt the API key")
 }
 
 func TestRevisionStore_Save_roundTrip(t *testing.T) {
@@ -195,7 +211,7 @@ func TestRevisionStore_Save_roundTrip(t *testing.T) {
 	require.Equal(t, r, b.revision(1))
 	r.Engine, r.Reason, r.Probes, r.ReadyAt, r.Wanted = revision.Engine{}, nil, nil, nil, false
 	require.NoError(t, b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.Revisions.Save(ctx, tx, r, revision.Probing) }))
-	require.Equal(t, r, b.revision(1), "cleared fields are stored as cleared")
+	require.Equal(t, r, b.revision(1), "fields that were cleared are empty in the stored row")
 	for name, find := range map[string]func() (*revision.Revision, error){
 		"by id":   func() (*revision.Revision, error) { return b.Revisions.ByID(b.ctx, b.Pool, r.ID) },
 		"by work": func() (*revision.Revision, error) { return b.Revisions.ByWork(b.ctx, b.Pool, r.WorkID) },
@@ -215,7 +231,7 @@ func TestChanger_Observe_resumesInNewProcess(t *testing.T) {
 	next.Revisions = &revision.Store{Keys: b.Revisions.Keys}
 	wanted, err := next.Revisions.Wanted(b.ctx, b.Pool)
 	require.NoError(t, err)
-	require.Len(t, wanted, 1, "what shall run depends on the rows only")
+	require.Len(t, wanted, 1, "which engines must run depends only on the rows")
 	require.EqualValues(t, 2, wanted[0].Generation)
 	o := serving()
 	o.WorkID, o.Generation, o.Fence = r.WorkID, 2, 2

@@ -13,8 +13,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// Promote makes a ready revision the serving one by changing one row. Promoting it again changes nothing. A revision that
-// is not ready is a conflict, even if it is the promoted one.
+// Promote makes a ready revision the serving one by changing one row. If the revision is already promoted, nothing
+// changes. A revision that is not ready is a conflict, even if it is the promoted one.
 func (b *Changer) Promote(ctx context.Context, deploymentID string, number int32) (d *Deployment, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		if d, err = b.lock(ctx, tx, deploymentID); err != nil {
@@ -61,10 +61,9 @@ func (b *Changer) promote(ctx context.Context, tx pgx.Tx, action string, d *Depl
 // actionRollback is the audit action of promoting an earlier revision again.
 const actionRollback = "deployment.rollback"
 
-// Rollback promotes a revision that was promoted before; a nil number means the previous one. The next rollback then goes
-// to the revision before that one, never forward again. If the revision is not
-// ready, Rollback fails unless start is set. With start, the revision is promoted as soon as it is ready, and until
-// then the current one keeps serving.
+// Rollback promotes a revision that was promoted before; a nil number means the previous one. The next rollback then
+// goes further back, never forward again. If the revision is not ready, Rollback fails unless start is set. With start,
+// the revision is promoted as soon as it is ready, and until then the current one keeps serving.
 func (b *Changer) Rollback(ctx context.Context, deploymentID string, number *int32, start bool) (d *Deployment, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		if d, err = b.lock(ctx, tx, deploymentID); err != nil {

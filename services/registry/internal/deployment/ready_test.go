@@ -32,7 +32,8 @@ func TestServer_GetDeployment_ready(t *testing.T) {
 	require.Equal(t, "serving false starting/starting", state())
 }
 
-// The state table of the specification knows one response to the promotion of a revision that is not ready.
+// The specification defines one response to the promotion of a revision that is not ready: a conflict, even if the
+// revision is the promoted one.
 func TestServer_PromoteRevision_promotedButNotReady(t *testing.T) {
 	t.Parallel()
 	d := newServerHarness(t)
@@ -66,9 +67,9 @@ func TestDeployment_historyAfter(t *testing.T) {
 	require.Equal(t, []string{"1", "2", "3"}, d.historyAfter("4", false))
 	require.Equal(t, []string{"1"}, d.historyAfter("2", true))
 	require.Empty(t, d.historyAfter("1", true))
-	require.Equal(t, []string{"1", "2", "3"}, d.historyAfter("8", true), "the revision was rolled back from")
+	require.Equal(t, []string{"1", "2", "3"}, d.historyAfter("8", true), "a revision outside of the history leaves the history complete")
 	d.PreviousID = &other
-	require.Equal(t, []string{"9", "3"}, d.historyAfter("4", false), "an older version promoted 3 after 9")
+	require.Equal(t, []string{"9", "3"}, d.historyAfter("4", false), "an older version of the registry promoted revision 3 after revision 9")
 	for n := range 3 * maxFormer {
 		id := fmt.Sprint(n)
 		d.FormerIDs = d.historyAfter(id, false)

@@ -154,12 +154,12 @@ func TestServer_RevokeDeploymentToken_waitsForReplicas(t *testing.T) {
 	require.NoError(t, err)
 	for _, shown := range list.GetTokens() {
 		require.Nil(t, shown.Token)
-		require.Equal(t, shown.GetId() == token.ID, shown.GetRevokedAt() != nil, "a revoked token is listed with its revocation time")
+		require.Equal(t, shown.GetId() == token.ID, shown.GetRevokedAt() != nil, "only the revoked token must be listed with a revocation time")
 		require.NotContains(t, shown.String(), text.Reveal())
 	}
 	_, err = d.RevokeDeploymentToken(ctx, &registryv1.RevokeDeploymentTokenRequest{DeploymentId: d.d.ID, TokenId: "tok_01k00000000000000000000077"})
 	require.True(t, fault.Is(err, fault.Absent))
-	require.Len(t, d.replicas.awaited, 2, "an unknown token does not wait")
+	require.Len(t, d.replicas.awaited, 2, "the revocation of an unknown token must not wait")
 }
 
 func TestServer_grantsSettleBeforeResponse(t *testing.T) {

@@ -13,7 +13,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// method is a service method that acts on a deployment. call creates what the method needs on every call.
+// method is a service method that acts on a deployment. On every call, the function call first creates what the method
+// needs.
 type method struct {
 	writes bool
 	call   func(d *serverHarness, ctx context.Context, deploymentID string) error
@@ -136,7 +137,7 @@ func TestServer_rejectedCallWritesNothing(t *testing.T) {
 	for _, who := range []*authn.Caller{viewer(), stranger()} {
 		for name, m := range methods() {
 			if !m.writes || slices.Contains([]string{"PromoteRevision", "StopRevision", "StartRevision", "RollbackDeployment", "RevokeDeploymentToken"}, name) {
-				continue // These calls first create what they act on.
+				continue // the calls of these methods first create what the methods act on
 			}
 			before := d.everything()
 			ctx, _ := as(t, who, "k")

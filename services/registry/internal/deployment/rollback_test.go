@@ -32,7 +32,7 @@ func TestServer_RollbackDeployment_previousRevision(t *testing.T) {
 	require.True(t, fault.HasCode(err, "no_previous_revision"), "%v", err)
 	out, err = back(&bad.Number)
 	require.NoError(t, err)
-	require.Equal(t, []string{bad.ID, one.ID}, []string{out.GetPromotedRevisionId(), out.GetPreviousRevisionId()}, "a rollback to a named revision")
+	require.Equal(t, []string{bad.ID, one.ID}, []string{out.GetPromotedRevisionId(), out.GetPreviousRevisionId()}, "a rollback to a revision by its number")
 	out, err = back(&one.Number)
 	require.NoError(t, err)
 	require.Equal(t, one.Number, out.GetPromotedRevision())
@@ -67,17 +67,17 @@ func TestServer_RollbackDeployment_startsStoppedRevision(t *testing.T) {
 		require.Equal(t, []int32{two.Number, one.Number}, []int32{out.GetPromotedRevision(), out.GetPendingRevision()})
 	}
 	require.Equal(t, []string{"202", "202"}, sent.sent.Get("x-service-status"))
-	require.Equal(t, []string{one.ID}, d.orders.of[ordered:], "a repeat starts it only once")
+	require.Equal(t, []string{one.ID}, d.orders.of[ordered:], "a repeated rollback must not start the revision again")
 	require.Equal(t, before, d.epoch(), "the promoted revision keeps serving")
 	r := d.revision(one.Number)
 	require.Equal(t, []any{revision.Pending, int64(2), true}, []any{r.State, r.Generation, r.Wanted})
 	r, _ = d.see(r, 2, 1, placed(revision.PhaseRunning, nil))
-	require.Equal(t, revision.Starting, r.State, "it starts like any other revision")
+	require.Equal(t, revision.Starting, r.State, "the pending revision starts like any other revision")
 	d.see(r, 2, 1, serving())
 	now := d.now()
 	require.True(t, now.promoted(one.ID), "the pending revision is promoted when it is ready")
 	require.Nil(t, now.PendingID)
-	require.Nil(t, now.PreviousID, "no revision was promoted before it")
+	require.Nil(t, now.PreviousID, "no revision was promoted before revision 1")
 	require.Equal(t, before+1, d.epoch())
 }
 
@@ -159,4 +159,29 @@ func TestServer_StartRevision_once(t *testing.T) {
 	require.NoError(t, err)
 	_, err = start(r.Number)
 	require.True(t, fault.HasCode(err, "version_archived") && fault.Is(err, fault.Conflict), "%v", err)
+}
+
+// The fake pools refuse the pool whose name is "open".
+func TestServer_poolWithoutIsolation(t *testing.T) {
+	t.Parallel()
+	d := newServerHarness(t)
+	in := d.create()
+	in.Serving = &registryv1.Serving{Pool: "open"}
+	ctx, _ := as(t, owner(), "")
+	_, err := d.CreateRevision(ctx, in)
+	require.True(t, fault.Is(err, fault.Forbidden) && fault.HasCode(err, "isolation"), "%v", err)
+	var rows int
+	require.NoError(t, d.harness.Pool.QueryRow(t.Context(), `SELECT count(*) FROM revision`).Scan(&rows))
+	require.Zero(t, rows, "a refused revision leaves nothing")
+
+	r, err := d.CreateRevision(ctx, d.create())
+	require.NoError(t, err)
+	start := &registryv1.StartRevisionRequest{DeploymentId: d.d.ID, Number: r.GetNumber()}
+	d.exec(`UPDATE revision SET serving = jsonb_set(serving::jsonb, '{pool}', '"open"')::json`)
+	_, err = d.StartRevision(ctx, start)
+	require.True(t, fault.Is(err, fault.Conflict), "a revision that runs is not checked: %v", err)
+	_, err = d.StopRevision(ctx, &registryv1.StopRevisionRequest{DeploymentId: d.d.ID, Number: r.GetNumber()})
+	require.NoError(t, err)
+	_, err = d.StartRevision(ctx, start)
+	require.True(t, fault.HasCode(err, "isolation"), "%v", err)
 }

@@ -29,6 +29,12 @@ type Replicas interface {
 	Settle(ctx context.Context) error
 }
 
+// Pools refuses pools in which no node may run engines.
+type Pools interface {
+	// Check returns nil if the pool has or may get a node that may run engines, and otherwise the refusal.
+	Check(ctx context.Context, pool string) error
+}
+
 // Server implements DeploymentService.
 type Server struct {
 	registryv1.UnimplementedDeploymentServiceServer
@@ -41,6 +47,7 @@ type Server struct {
 	Models    model.Store
 	Projects  access.Projects
 	Replicas  Replicas
+	Pools     Pools
 	Once      *idempotency.Once
 	Clock     clock.Clock
 	IDs       *id.Source
@@ -78,7 +85,7 @@ func (s *Server) ListDeployments(ctx context.Context, in *registryv1.ListDeploym
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.Store.List(ctx, s.Pool, authn.ScopeOf(ctx), p)
+	found, err := s.Store.List(ctx, s.Pool, authn.ScopeOf(ctx), access.Filter{Project: in.GetProject(), Text: in.GetQ()}, p)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +167,8 @@ func (s *Server) UpdateDeployment(ctx context.Context, in *registryv1.UpdateDepl
 	return s.withETag(ctx, d)
 }
 
-// DeleteDeployment returns once no replica of inference that may still serve knows the deployment.
+// DeleteDeployment deletes a deployment. It returns when no replica of inference that may still serve knows the
+// deployment.
 func (s *Server) DeleteDeployment(ctx context.Context, in *registryv1.DeleteDeploymentRequest) (*emptypb.Empty, error) {
 	d, err := s.editable(ctx, in.GetDeploymentId())
 	if err != nil {
@@ -173,7 +181,8 @@ func (s *Server) DeleteDeployment(ctx context.Context, in *registryv1.DeleteDepl
 	return &emptypb.Empty{}, s.Replicas.Await(ctx, from)
 }
 
-// SuspendDeployment returns once every replica of inference that may still serve rejects the deployment's calls.
+// SuspendDeployment suspends a deployment. It returns when every replica of inference that may still serve rejects the
+// deployment's calls.
 func (s *Server) SuspendDeployment(ctx context.Context, in *registryv1.SuspendDeploymentRequest) (*registryv1.Deployment, error) {
 	d, err := s.editable(ctx, in.GetDeploymentId())
 	if err != nil {
@@ -205,8 +214,7 @@ func (s *Server) ResumeDeployment(ctx context.Context, in *registryv1.ResumeDepl
 	return s.switched(ctx, d)
 }
 
-// RollbackDeployment promotes a revision again that was promoted before. The status is 202 if that revision must start
-// first.
+// RollbackDeployment promotes a formerly promoted revision again. The status is 202 if that revision must start first.
 func (s *Server) RollbackDeployment(ctx context.Context, in *registryv1.RollbackDeploymentRequest) (*registryv1.Deployment, error) {
 	d, err := s.editable(ctx, in.GetDeploymentId())
 	if err != nil {

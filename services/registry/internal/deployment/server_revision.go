@@ -36,6 +36,9 @@ func (s *Server) CreateRevision(ctx context.Context, in *registryv1.CreateRevisi
 	if err != nil {
 		return nil, err
 	}
+	if err := s.Pools.Check(ctx, r.Serving.Pool); err != nil {
+		return nil, err
+	}
 	err = s.Once.Do(ctx, registryv1.DeploymentService_CreateRevision_FullMethodName, in, out, func(ctx context.Context, tx pgx.Tx) error {
 		if err := s.Changer.CreateRevision(ctx, tx, r); err != nil {
 			return err
@@ -60,7 +63,10 @@ func Source(ctx context.Context, q pg.Querier, models model.Store, in *registryv
 	if fault.Is(err, fault.Absent) {
 		return nil, nil, fault.New(fault.Refused, "source", "no such model version: version %d of %s", in.GetVersion(), in.GetModelId())
 	}
-	return m, v, err
+	if err != nil {
+		return nil, nil, err
+	}
+	return m, v, v.CheckUse(ctx, q)
 }
 
 // Candidate returns a new revision of a deployment that serves a version of a model.
@@ -77,7 +83,7 @@ func Candidate(ids *id.Source, now time.Time, probe time.Duration, d *Deployment
 		Plan: revision.Plan{
 			Model:       revision.File{Path: object.GetPath(), URI: object.GetUri(), Size: object.GetSizeBytes(), SHA256: object.GetSha256(), Packed: object.GetUnpack()},
 			ModelDigest: v.Digest, ServedNames: servedNames(d), Task: m.Task, ProbeS: int32(probe.Seconds()),
-			OwnerID: d.UserID, ProjectID: d.ProjectID,
+			OwnerID: d.UserID, ProjectID: d.ProjectID, Protected: v.Protected,
 		},
 	}
 	var err error
@@ -146,7 +152,16 @@ func (s *Server) StartRevision(ctx context.Context, in *registryv1.StartRevision
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.Changer.Start(ctx, d.ID, in.GetNumber())
+	r, err := s.Revisions.Get(ctx, s.Pool, d.ID, in.GetNumber())
+	if err != nil {
+		return nil, err
+	}
+	if r.Finished() { // Start refuses revisions that are not finished
+		if err := s.Pools.Check(ctx, r.Serving.Pool); err != nil {
+			return nil, err
+		}
+	}
+	r, err = s.Changer.Start(ctx, d.ID, in.GetNumber())
 	if err != nil {
 		return nil, err
 	}

@@ -66,8 +66,8 @@ func (s *Server) ListDeploymentTokens(
 	return out, request.SetMore(ctx, more)
 }
 
-// RevokeDeploymentToken returns once no replica of inference that may still serve accepts the token. A repeat waits
-// again.
+// RevokeDeploymentToken revokes a token. It returns when no replica of inference that may still serve accepts the
+// token. A repeated call waits again.
 func (s *Server) RevokeDeploymentToken(ctx context.Context, in *registryv1.RevokeDeploymentTokenRequest) (*emptypb.Empty, error) {
 	if err := request.ID(id.TokenRow, "token_id", in.GetTokenId()); err != nil {
 		return nil, err

@@ -84,17 +84,17 @@ func one(d *Deployment, err error, id string) (*Deployment, error) {
 }
 
 // List returns the deployments that are visible in the scope, newest first.
-func (*Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, p request.Page) ([]*Deployment, error) {
-	rows, err := q.Query(ctx, `SELECT `+columns+` FROM deployment d WHERE `+access.Visible+kept+`
-		ORDER BY created_at DESC, id DESC LIMIT $4 OFFSET $5`, access.Args(scope, p.FetchLimit(), p.Offset)...)
+func (*Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, f access.Filter, p request.Page) ([]*Deployment, error) {
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM deployment d WHERE `+access.Filtered+kept+`
+		ORDER BY created_at DESC, id DESC LIMIT $7 OFFSET $8`, f.Args(scope, p.FetchLimit(), p.Offset)...)
 	if err != nil {
 		return nil, fmt.Errorf("list deployments: %w", err)
 	}
 	return collect(rows)
 }
 
-// After returns deployments of every owner in order of their ids, for the snapshot of inference: at most limit of those
-// that follow the id after.
+// After returns a page of all deployments, for the snapshot of inference: at most limit deployments with ids greater
+// than the given id, in order of their ids.
 func (*Store) After(ctx context.Context, q pg.Querier, after string, limit int) ([]*Deployment, error) {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM deployment d WHERE id > $1`+kept+` ORDER BY id LIMIT $2`, after, limit)
 	if err != nil {
@@ -103,7 +103,7 @@ func (*Store) After(ctx context.Context, q pg.Querier, after string, limit int) 
 	return collect(rows)
 }
 
-// ByIDs returns the deployments with these ids, of every owner.
+// ByIDs returns the deployments with the given ids, of all owners.
 func (*Store) ByIDs(ctx context.Context, q pg.Querier, ids []string) ([]*Deployment, error) {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM deployment d WHERE id = ANY($1)`+kept, ids)
 	if err != nil {
@@ -120,8 +120,8 @@ func collect(rows pgx.Rows) ([]*Deployment, error) {
 	return found, nil
 }
 
-// Promote makes a revision the promoted one of a locked deployment, raises the route epoch and clears the pending revision.
-// former is the history of the deployment after that.
+// Promote makes a revision the promoted one of a locked deployment, increments the deployment's route epoch and clears
+// the pending revision. The argument former is the deployment's history after the promotion.
 func (*Store) Promote(ctx context.Context, tx pgx.Tx, d *Deployment, revisionID string, former []string) error {
 	tag, err := tx.Exec(ctx, `UPDATE deployment SET promoted_revision_id = $2, previous_revision_id = $4, former_revision_ids = $5,
 		route_epoch = route_epoch + 1, row_version = row_version + 1, pending_revision_id = NULL
@@ -172,7 +172,7 @@ func (d *Deployment) saved(rows int64, err error) error {
 	return nil
 }
 
-// Pending returns the ID of the deployment whose pending revision is revisionID, or "" if no deployment waits for it.
+// Pending returns the id of the deployment whose pending revision has the given id, or "" if there is none.
 func (*Store) Pending(ctx context.Context, q pg.Querier, revisionID string) (string, error) {
 	var id string
 	err := q.QueryRow(ctx, `SELECT id FROM deployment WHERE pending_revision_id = $1`+keptRow, revisionID).Scan(&id)

@@ -81,7 +81,7 @@ func TestChanger_Suspend_leavesRevisionsUnchanged(t *testing.T) {
 	_, err = d.Start(d.ctx, d.d.ID, one.Number)
 	require.NoError(t, err)
 	got, _ := d.see(d.revision(one.Number), 2, 1, serving())
-	require.Equal(t, revision.Ready, got.State, "the fence of the earlier generation does not count")
+	require.Equal(t, revision.Ready, got.State, "a fence of the earlier generation must not prevent an observation of the new generation")
 	_, err = d.Stop(d.ctx, d.d.ID, one.Number)
 	require.True(t, fault.HasCode(err, "revision_promoted"), "%v", err)
 }

@@ -39,8 +39,8 @@ func (b *harness) broken(table string) (mend func()) {
 type change struct {
 	prepare func(b *harness) func() error
 	tables  []string
-	// audit is the audit action of the operation, or empty if jobs caused it; raises reports whether it raises the
-	// epoch; orders is how many engine orders it queues.
+	// audit is the audit action of the operation, or empty if a report of the jobs service caused the operation. The field
+	// raises reports whether the operation raises the epoch, and orders is the number of engine orders that it queues.
 	audit  string
 	raises bool
 	orders int
@@ -144,11 +144,12 @@ func TestChanger_changesAreAtomic(t *testing.T) {
 	}
 }
 
-// audited checks that the audit log has a row of a user's change and no row of a change that jobs caused.
+// audited checks that a user's change has written an audit row, and that a change caused by a report of the jobs
+// service has not.
 func (c change) audited(t *testing.T, b *harness, before string) {
 	t.Helper()
 	if c.audit == "" {
-		require.Equal(t, before, b.everything()["audit"], "a report of jobs writes no audit row")
+		require.Equal(t, before, b.everything()["audit"], "a report of the jobs service must write no audit row")
 		return
 	}
 	rows, err := audit.List(b.ctx, b.Pool, audit.Filter{}, request.Page{Limit: 100})

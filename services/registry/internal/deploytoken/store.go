@@ -39,13 +39,13 @@ func (Store) List(ctx context.Context, q pg.Querier, deploymentID string, p requ
 	return many(ctx, q, `deployment_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`, deploymentID, p.FetchLimit(), p.Offset)
 }
 
-// Live returns the tokens that are not revoked, of every deployment, in order of their ids: at most limit of those that
-// follow the id after.
+// Live returns a page of the tokens of all deployments that are not revoked: at most limit tokens with ids greater than
+// the given id, in order of their ids.
 func (Store) Live(ctx context.Context, q pg.Querier, after string, limit int) ([]*Token, error) {
 	return many(ctx, q, `id > $1 AND revoked_at IS NULL ORDER BY id LIMIT $2`, after, limit)
 }
 
-// ByIDs returns the tokens with these ids, revoked or not.
+// ByIDs returns the tokens with the given ids, revoked or not.
 func (Store) ByIDs(ctx context.Context, q pg.Querier, ids []string) ([]*Token, error) {
 	return many(ctx, q, `id = ANY($1)`, ids)
 }
@@ -89,7 +89,7 @@ func (Store) Lock(ctx context.Context, tx pgx.Tx, deploymentID, tokenID string) 
 	return t, nil
 }
 
-// Revoke marks a token as revoked from an epoch on.
+// Revoke marks a token as revoked from the given epoch on.
 func (Store) Revoke(ctx context.Context, tx pgx.Tx, tokenID string, at time.Time, epoch int64) error {
 	tag, err := tx.Exec(ctx, `UPDATE deployment_token SET revoked_at = $2, revoked_epoch = $3
 		WHERE id = $1 AND revoked_at IS NULL`, tokenID, at, epoch)
@@ -102,7 +102,7 @@ func (Store) Revoke(ctx context.Context, tx pgx.Tx, tokenID string, at time.Time
 	return nil
 }
 
-// RevokeAll marks the tokens of a deployment that are not revoked yet as revoked from an epoch on.
+// RevokeAll marks all tokens of a deployment as revoked from the given epoch on, except those that are already revoked.
 func (Store) RevokeAll(ctx context.Context, tx pgx.Tx, deploymentID string, at time.Time, epoch int64) error {
 	_, err := tx.Exec(ctx, `UPDATE deployment_token SET revoked_at = $2, revoked_epoch = $3
 		WHERE deployment_id = $1 AND revoked_at IS NULL`, deploymentID, at, epoch)

@@ -7,10 +7,10 @@ package deploytoken
 
 import "time"
 
-// Kind is what errors call a token.
+// Kind is the name of tokens in errors.
 const Kind = "deployment token"
 
-// Token is the stored record of a token, which has a hash in place of its text.
+// Token is the stored record of a token. It contains the hash of the token instead of its text.
 type Token struct {
 	ID           string
 	DeploymentID string

@@ -29,7 +29,7 @@ func orderToProto(r *revision.Revision) *jobspeerv1.PutWorkRequest {
 }
 
 func goneToProto(workID string, generation int64) *jobspeerv1.PutWorkRequest {
-	// Use the next generation, because jobs rejects a different order of the same generation.
+	// Use the next generation, because the jobs service rejects a different order of the same generation.
 	return &jobspeerv1.PutWorkRequest{WorkId: workID, Generation: generation + 1, Desired: jobsv1.Desired_DESIRED_GONE}
 }
 
@@ -52,13 +52,13 @@ func specToProto(r *revision.Revision) *jobsv1.EngineSpec {
 	return spec
 }
 
-// observationFromProto converts the status of a work that jobs reports.
+// observationFromProto converts the status of a work, as reported by the jobs service.
 func observationFromProto(w *jobspeerv1.WorkStatus) revision.Observation {
 	o := revision.Observation{
 		WorkID: w.GetWorkId(), Generation: w.GetGeneration(), Fence: w.GetFence(), NodeID: w.GetNodeId(), Waiting: w.GetWaiting(),
 	}
 	seen := w.GetObserved()
-	// Ignore what was observed of an earlier execution.
+	// Ignore observations of an earlier execution.
 	if seen == nil || seen.GetGeneration() != w.GetGeneration() || seen.GetFence() != w.GetFence() {
 		return o
 	}
@@ -79,8 +79,8 @@ func observationFromProto(w *jobspeerv1.WorkStatus) revision.Observation {
 	return o
 }
 
-// words removes NUL bytes from the text of an agent or an engine. Postgres cannot store them, and the failing write
-// would end the stream for all engines after every retry.
+// words removes NUL bytes from the text of an agent or an engine. Postgres cannot store NUL bytes, so the write would
+// fail and end the stream for all engines, again after every retry.
 func words(s string) string { return strings.ReplaceAll(s, "\x00", "") }
 
 func phaseFromProto(p jobsv1.Phase) revision.Phase {

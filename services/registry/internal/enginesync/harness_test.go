@@ -22,6 +22,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/bgjob"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/secret"
@@ -41,6 +42,16 @@ type jobs struct {
 
 	mu     sync.Mutex
 	putErr error // error of PutWork, if set
+}
+
+func (j *jobs) CheckPool(_ context.Context, in *jobspeerv1.CheckPoolRequest, _ ...grpc.CallOption) (*jobspeerv1.CheckPoolResponse, error) {
+	switch in.GetPool() {
+	case "open":
+		return nil, fault.New(fault.Forbidden, "isolation", "isolation: refused")
+	case "older":
+		return nil, fault.New(fault.Unconfigured, "unknown_method", "unknown method CheckPool")
+	}
+	return &jobspeerv1.CheckPoolResponse{}, nil
 }
 
 func (j *jobs) PutWork(_ context.Context, in *jobspeerv1.PutWorkRequest, _ ...grpc.CallOption) (*jobspeerv1.PutWorkResponse, error) {
@@ -72,7 +83,7 @@ func (j *jobs) WatchWorks(ctx context.Context, _ *jobspeerv1.WatchWorksRequest, 
 	}
 }
 
-// stream is one watch: the statuses it delivers before it breaks.
+// stream is one watch, with the statuses that it delivers before it breaks.
 type stream struct {
 	grpc.ClientStream
 
@@ -176,7 +187,7 @@ func (b *harness) state(r *revision.Revision) revision.State {
 	return now.State
 }
 
-// ordered returns the next order that jobs receives.
+// ordered returns the next order that the fake jobs service receives.
 func (b *harness) ordered() *jobspeerv1.PutWorkRequest {
 	b.t.Helper()
 	select {
@@ -188,7 +199,7 @@ func (b *harness) ordered() *jobspeerv1.PutWorkRequest {
 	}
 }
 
-// seen returns the status that jobs reports for a revision's engine.
+// seen returns the status that the jobs service reports for a revision's engine.
 func seen(r *revision.Revision, phase jobsv1.Phase, report *jobsv1.EngineReport) *jobspeerv1.WorkStatus {
 	return &jobspeerv1.WorkStatus{
 		WorkId: r.WorkID, Generation: r.Generation, Fence: 1, NodeId: "nod_1",

@@ -1,6 +1,6 @@
 // Package enginesync connects revisions with the jobs service, which runs their engines. It sends the wanted state of
-// each engine to jobs, and applies the state that jobs observes to the revision. A lost message does no harm: an order
-// is repeated until jobs has it, and every watch begins with the state of all works.
+// each engine to the jobs service, and applies to the revision the state that the jobs service reports. A lost message
+// does no harm: an order is repeated until the jobs service has it, and every watch begins with the state of all works.
 package enginesync
 
 import (
@@ -30,7 +30,28 @@ type OrderArgs struct {
 // Kind implements river.JobArgs.
 func (OrderArgs) Kind() string { return "engine_order" }
 
-// Orders queues an order in the transaction of the change that needs it.
+// checkTimeout is the time limit for the check of a pool.
+const checkTimeout = 5 * time.Second
+
+// Pools lets the jobs service check a pool before an engine is ordered. It implements deployment.Pools.
+type Pools struct {
+	Works jobspeerv1.WorkPeerServiceClient
+}
+
+// Check returns the refusal of the jobs service if no node of the pool isolates works as the pool requires. During an
+// upgrade, the jobs service may still be an older version that lacks this call and runs engines on every node of a
+// pool. Check then returns nil.
+func (p *Pools) Check(ctx context.Context, pool string) error {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	_, err := p.Works.CheckPool(ctx, &jobspeerv1.CheckPoolRequest{Pool: pool})
+	if fault.Is(err, fault.Unconfigured) {
+		return nil
+	}
+	return err
+}
+
+// Orders queues orders. Each order is queued in the transaction of the change that needs it.
 type Orders struct {
 	Queue *bgjob.Client
 }
@@ -62,13 +83,13 @@ func (o *Orderer) Work(ctx context.Context, job *river.Job[OrderArgs]) error {
 	return o.put(ctx, r)
 }
 
-// put sends jobs the wanted state of a revision.
+// put sends the wanted state of a revision to the jobs service.
 func (o *Orderer) put(ctx context.Context, r *revision.Revision) error {
 	ctx, cancel := context.WithTimeout(ctx, OrderTimeout)
 	defer cancel()
 	_, err := o.Works.PutWork(ctx, orderToProto(r))
 	if fault.Is(err, fault.Conflict) {
-		return nil // Jobs already has a newer generation.
+		return nil // The jobs service already has a newer generation.
 	}
 	if err != nil {
 		return fmt.Errorf("order the engine of revision %s: %w", r.ID, err)
@@ -76,8 +97,8 @@ func (o *Orderer) put(ctx context.Context, r *revision.Revision) error {
 	return nil
 }
 
-// drop orders jobs to end a work that no revision wants. If a revision wants the work by now, drop sends the order of
-// that revision instead.
+// drop orders the jobs service to end a work that no revision wants. If a revision now wants the work, drop sends the
+// order of that revision instead.
 func (o *Orderer) drop(ctx context.Context, workID string, generation int64) error {
 	ctx, cancel := context.WithTimeout(ctx, OrderTimeout)
 	defer cancel()

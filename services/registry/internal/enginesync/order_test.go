@@ -10,6 +10,7 @@ import (
 
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
@@ -89,4 +90,12 @@ func TestPhaseFromProto_distinctPhases(t *testing.T) {
 		seen[p] = true
 	}
 	require.Equal(t, revision.PhaseNone, phaseFromProto(jobsv1.Phase(99)))
+}
+
+func TestPools_Check(t *testing.T) {
+	t.Parallel()
+	p := &Pools{Works: &jobs{}}
+	require.NoError(t, p.Check(t.Context(), "default"))
+	require.True(t, fault.HasCode(p.Check(t.Context(), "open"), "isolation"))
+	require.NoError(t, p.Check(t.Context(), "older"), "Check must accept the pool if the jobs service is older and does not know the call")
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// Watcher updates revisions to the state that jobs reports for their engines.
+// Watcher updates revisions to the states that the jobs service reports for their engines.
 type Watcher struct {
 	Works   jobspeerv1.WorkPeerServiceClient
 	Changer *deployment.Changer
@@ -46,7 +46,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// once reads one stream until it fails. synced reports whether the stream delivered the state of all works.
+// once reads one stream until it fails. The result synced reports whether the stream delivered the state of all works.
 func (w *Watcher) once(ctx context.Context) (synced bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -88,7 +88,8 @@ func (w *Watcher) observe(ctx context.Context, status *jobspeerv1.WorkStatus) er
 	return w.Orderer.drop(ctx, o.WorkID, o.Generation)
 }
 
-// reconcile repeats the orders of wanted works that jobs does not know or knows in an older generation.
+// reconcile repeats the orders of wanted works that are unknown to the jobs service or known to it in an older
+// generation.
 func (w *Watcher) reconcile(ctx context.Context, known map[string]int64) error {
 	revisions, err := w.Changer.Revisions.Wanted(ctx, w.Changer.Pool)
 	if err != nil {

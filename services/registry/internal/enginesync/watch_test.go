@@ -33,7 +33,7 @@ func TestWatcher_once_appliesStatuses(t *testing.T) {
 	require.True(t, whole)
 	require.Equal(t, revision.Starting, b.state(one))
 	require.Equal(t, revision.Ready, b.state(two))
-	require.Empty(t, b.jobs.orders, "jobs knows both works")
+	require.Empty(t, b.jobs.orders, "works that the jobs service knows must not be ordered")
 }
 
 func TestWatcher_once_ordersUnknownWorks(t *testing.T) {
@@ -80,6 +80,55 @@ func TestWatcher_once_endsUnwantedWorks(t *testing.T) {
 	require.Empty(t, b.jobs.orders, "a work that is gone needs no order")
 }
 
+// restoredOrders records which revisions are ordered.
+type restoredOrders struct{ all []string }
+
+func (o *restoredOrders) Order(_ context.Context, _ pgx.Tx, revisionID string) error {
+	o.all = append(o.all, revisionID)
+	return nil
+}
+
+// Only the registry's database was restored to an earlier state, so the jobs service has higher generations. It refuses
+// orders of lower generations.
+func TestWatcher_once_jobsIsAhead(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	orders := &restoredOrders{}
+	b.Changer.Orders = orders
+	served, pending, stopped, ended := b.revision(), b.revision(), b.revision(), b.revision()
+	_, err := b.pool.Exec(t.Context(), `UPDATE revision SET state = 'ready', ready_at = now() WHERE id = $1`, served.ID)
+	require.NoError(t, err)
+	_, err = b.Changer.Stop(t.Context(), b.d.ID, stopped.Number)
+	require.NoError(t, err)
+	orders.all = nil
+	ahead := func(r *revision.Revision) *revision.Revision {
+		return &revision.Revision{WorkID: r.WorkID, Generation: 3}
+	}
+	go func() {
+		b.jobs.streams <- brings(
+			seen(ahead(served), running, &jobsv1.EngineReport{Ready: true, Address: "http://127.0.0.1:1"}), seen(ahead(pending), running, nil),
+			seen(ahead(stopped), running, nil), seen(ended, jobsv1.Phase_PHASE_GONE, nil), synced())
+	}()
+	_, err = b.once(t.Context())
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	gone := b.ordered()
+	require.Equal(t, []any{stopped.WorkID, int64(4), jobsv1.Desired_DESIRED_GONE}, []any{gone.GetWorkId(), gone.GetGeneration(), gone.GetDesired()})
+	require.Equal(t, []string{served.ID, pending.ID, stopped.ID, ended.ID}, orders.all)
+	for r, state := range map[*revision.Revision]revision.State{served: revision.NotReady, pending: revision.Pending, stopped: revision.Stopped} {
+		now, err := b.Orderer.Revisions.ByID(t.Context(), b.pool, r.ID)
+		require.NoError(t, err)
+		require.Equal(t, []any{state, int64(4), ""}, []any{now.State, now.Generation, now.Engine.Address})
+	}
+	again := ahead(served)
+	again.Generation = 4
+	go func() {
+		b.jobs.streams <- brings(seen(again, running, &jobsv1.EngineReport{Ready: true}), synced())
+	}()
+	_, err = b.once(t.Context())
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.Equal(t, revision.Ready, b.state(served), "the engine is ready in its new generation")
+}
+
 func TestWatcher_Run_reopensBrokenStream(t *testing.T) {
 	t.Parallel()
 	b := open(t)
@@ -99,10 +148,10 @@ func TestWatcher_Run_reopensBrokenStream(t *testing.T) {
 	require.Equal(t, r.WorkID, b.ordered().GetWorkId())
 	b.jobs.refuse(errAway)
 	again(brings(synced()))
-	require.Empty(t, b.jobs.orders, "jobs rejected the order")
+	require.Empty(t, b.jobs.orders, "no order must be recorded, because the jobs service rejected it")
 	b.jobs.refuse(nil)
 	again(brings(synced()))
-	require.Equal(t, r.WorkID, b.ordered().GetWorkId(), "an order is repeated until jobs has it")
+	require.Equal(t, r.WorkID, b.ordered().GetWorkId(), "an order is repeated until the jobs service has it")
 	cancel()
 	require.ErrorIs(t, <-done, context.Canceled)
 }
@@ -150,7 +199,7 @@ func TestOrderer_Work_sendsCurrentRow(t *testing.T) {
 	b.jobs.refuse(errAway)
 	require.ErrorIs(t, work(r.ID), errAway, "the order is retried")
 	b.jobs.refuse(fault.New(fault.Conflict, "work_generation", "newer"))
-	require.NoError(t, work(r.ID), "jobs has a newer generation")
+	require.NoError(t, work(r.ID), "an order is not retried if the jobs service has a newer generation")
 	b.jobs.refuse(nil)
 	var cancelled *river.JobCancelError
 	require.ErrorAs(t, work("rev_none"), &cancelled, "an order without a row is not retried")

@@ -12,8 +12,8 @@ import (
 // maxTask is the size of the largest task, in bytes.
 const maxTask = 8 << 20
 
-// count reads a taskset and returns a description of what is wrong with it, or "". The description gives line numbers
-// and counts and never quotes a line. err is not nil only if reading fails.
+// count reads a taskset and returns a description of its first defect, or "". The description gives line numbers and
+// counts and never quotes a line. The error is non-nil only if reading fails.
 func (t Taskset) count(r io.Reader) (wrong string, err error) {
 	if t.Infinite {
 		_, err := io.Copy(io.Discard, r)
@@ -54,8 +54,8 @@ func splitOf(line []byte) (string, bool) {
 	return task.Split, ok
 }
 
-// compare compares the counts with the manifest. The description mentions only splits of the manifest, because the
-// split names in the taskset are confidential.
+// compare compares the counts with the manifest and returns a description of the first difference, or "". The
+// description names only splits of the manifest, because the split names in the taskset are confidential.
 func (t Taskset) compare(total int64, splits map[string]int64) string {
 	if total != int64(t.Count) {
 		return fmt.Sprintf("the taskset has %d tasks; the manifest states %d", total, t.Count)

@@ -1,8 +1,8 @@
 // Package environment owns the environments of agent reinforcement learning: versioned manifests (env/v1) with the code
 // and the taskset that they refer to.
 //
-// It promises that tasksets are write-only. They are stored under separate keys, for which no download URL is ever
-// signed. No response, event, audit entry, log line or reason quotes a task: only digest and counts are shown.
+// It promises that no client can read a taskset. Tasksets are stored under separate keys, for which no download URL is
+// ever signed. No response, event, audit entry, log line or reason quotes a task: only the digest and counts are shown.
 //
 // A version consists of its manifest and the digest of its package. Registering the same content again returns the same
 // version. A ready version never changes, except that it may be deprecated.
@@ -46,7 +46,7 @@ const (
 // MaxTaskset is the size of the largest taskset, in bytes. Validation reads all of it.
 const MaxTaskset = 1 << 30
 
-// Environment is a named series of versions.
+// Environment is a named collection of versions.
 type Environment struct {
 	access.Owner
 

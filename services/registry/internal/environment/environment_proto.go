@@ -38,8 +38,8 @@ func versionToProto(e *Environment, v *Version) (*registryv1.EnvironmentVersion,
 	return out, nil
 }
 
-// manifestFromProto returns the document that is stored and digested. It contains every member, so that absent and empty
-// members give the same digest. It has no 64-bit integers, which protojson would write as strings.
+// manifestFromProto returns the document that is stored and digested. It contains every member, so that absent and
+// empty members give the same digest. It has no 64-bit integers, which protojson would write as strings.
 func manifestFromProto(in *registryv1.EnvironmentManifest) (json.RawMessage, error) {
 	rewards := make([]Reward, 0, len(in.GetRewardComponents()))
 	for _, r := range in.GetRewardComponents() {

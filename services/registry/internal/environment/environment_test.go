@@ -164,7 +164,7 @@ func TestSignEnvironmentUpload_sizeLimit(t *testing.T) {
 	require.True(t, fault.Is(sign(environment.UploadTaskset, environment.MaxTaskset+1), fault.TooLarge), "tasksets have a limit of their own, because validation reads all of them")
 }
 
-// endless is a line of left bytes followed by an error.
+// endless is a reader of one line of the given length. After the line, it returns an error.
 type endless struct{ left int }
 
 func (e *endless) Read(p []byte) (int, error) {

@@ -43,7 +43,7 @@ func (projects) Project(_ context.Context, key string) (*access.Project, error) 
 	return &access.Project{ID: "prj_" + key, Key: key, Visibility: "team"}, nil
 }
 
-// queued collects the ids of the versions to be validated.
+// queued collects the ids of the versions whose validation was queued.
 type queued struct{ ids []string }
 
 func (q *queued) Validate(_ context.Context, _ pgx.Tx, id string) error {
@@ -115,8 +115,8 @@ func (h *headers) status() string {
 	return ""
 }
 
-// as returns the context of a call by subject, who has role in project team, and the headers that the call sets. A key that
-// is not empty becomes the idempotency key.
+// as returns the context of a call by the given user, who has the given role in project team, and the headers that the
+// call sets. If key is not empty, it becomes the idempotency key.
 func as(t *testing.T, subject, role, key string) (context.Context, *headers) {
 	t.Helper()
 	c := &authn.Caller{Kind: authn.KindUser, Subject: subject, Username: subject, Role: authn.RoleOperator}
@@ -169,7 +169,7 @@ func tasks(n int) string {
 	return strings.Repeat(`{"prompt": "planted", "split": "train"}`+"\n", n) + `{"prompt": "planted", "split": "test"}` + "\n"
 }
 
-// of returns a manifest for a taskset.
+// of returns a manifest for the given taskset.
 func of(taskset string, count int32, change ...func(*registryv1.EnvironmentManifest)) *registryv1.EnvironmentManifest {
 	m := &registryv1.EnvironmentManifest{
 		Api: "env/v1", Entry: "math:Env", Python: ">=3.11", Harness: &registryv1.EnvironmentHarness{Id: "verifiers", Version: "0.1"},
@@ -185,7 +185,7 @@ func of(taskset string, count int32, change ...func(*registryv1.EnvironmentManif
 
 type versionRequest = registryv1.CreateEnvironmentVersionRequest
 
-// register creates a version as usr_1. It also returns the HTTP status set by the call, "" for the default.
+// register creates a version as usr_1. It also returns the HTTP status that the call set, or "" for the default status.
 func (d *harness) register(e *registryv1.Environment, version string, m *registryv1.EnvironmentManifest, change ...func(*versionRequest)) (*registryv1.EnvironmentVersion, string, error) {
 	d.t.Helper()
 	return d.registerAs(e, "usr_1", "", version, m, change...)

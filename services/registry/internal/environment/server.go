@@ -2,6 +2,7 @@ package environment
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -42,6 +43,8 @@ type Server struct {
 	IDs      *id.Source
 	// MaxBytes is the size of the largest upload.
 	MaxBytes int64
+	// HoldFor is how long an uploaded object is kept before a version refers to it.
+	HoldFor time.Duration
 }
 
 // CreateEnvironment creates an environment without versions.
@@ -77,7 +80,7 @@ func (s *Server) ListEnvironments(ctx context.Context, in *registryv1.ListEnviro
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.Store.List(ctx, s.Pool, authn.ScopeOf(ctx), in.GetName(), p)
+	found, err := s.Store.List(ctx, s.Pool, authn.ScopeOf(ctx), access.Filter{Name: in.GetName(), Project: in.GetProject(), Text: in.GetQ()}, p)
 	if err != nil {
 		return nil, err
 	}

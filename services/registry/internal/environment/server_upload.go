@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
@@ -32,6 +33,9 @@ func (s *Server) SignEnvironmentUpload(
 	if in.GetSizeBytes() > limit {
 		return nil, fault.New(fault.TooLarge, "upload_too_large", "the %s exceeds the limit of %d MiB", in.GetKind(), limit>>20)
 	}
+	if err := db.HoldObjects(ctx, s.Pool, s.HoldFor, key); err != nil {
+		return nil, err
+	}
 	signed, err := s.Blobs.SignPut(ctx, key, blob.SignOptions{Size: in.GetSizeBytes(), SHA256: in.GetSha256()})
 	if err != nil {
 		return nil, fmt.Errorf("sign an upload: %w", err)
@@ -41,8 +45,8 @@ func (s *Server) SignEnvironmentUpload(
 	}, nil
 }
 
-// wanted returns the version that a request describes. Its state is validating if its bytes are already uploaded,
-// otherwise uploading.
+// wanted returns the version that a request describes. The state of the version is validating if its bytes are already
+// uploaded, otherwise uploading.
 func (s *Server) wanted(ctx context.Context, e *Environment, in *registryv1.CreateEnvironmentVersionRequest) (*Version, error) {
 	if err := ref.CheckVersionName(in.GetVersion()); err != nil {
 		return nil, err
@@ -65,13 +69,22 @@ func (s *Server) wanted(ctx context.Context, e *Environment, in *registryv1.Crea
 	return v, err
 }
 
-// uploaded reports whether the taskset and the package of a version are in the object store.
+// uploaded reports whether the taskset and the package of a version are in the object store. It also holds these
+// objects, so that they are not deleted before the version refers to them.
 func (s *Server) uploaded(ctx context.Context, e *Environment, v *Version) (bool, error) {
 	t, err := v.Taskset()
 	if err != nil {
 		return false, err
 	}
-	_, err = s.Blobs.Stat(ctx, TasksetKey(e.ProjectID, strings.TrimPrefix(t.Digest, "sha256:")))
+	taskset := TasksetKey(e.ProjectID, strings.TrimPrefix(t.Digest, "sha256:"))
+	keys := []string{taskset}
+	if v.Package.SHA256 != "" {
+		keys = append(keys, PackageKey(e.ProjectID, v.Package.SHA256))
+	}
+	if err := db.HoldObjects(ctx, s.Pool, s.HoldFor, keys...); err != nil {
+		return false, err
+	}
+	_, err = s.Blobs.Stat(ctx, taskset)
 	if err == nil && v.Package.SHA256 != "" {
 		var info blob.Info
 		info, err = s.Blobs.Stat(ctx, PackageKey(e.ProjectID, v.Package.SHA256))
@@ -88,8 +101,8 @@ func (s *Server) uploaded(ctx context.Context, e *Environment, v *Version) (bool
 	return true, nil
 }
 
-// register stores a new version, or continues the upload of an existing version with the same content. fresh is false for
-// an existing version.
+// register stores a new version, or continues the upload of an existing version with the same content. The result fresh
+// is false for an existing version.
 func (s *Server) register(ctx context.Context, tx pgx.Tx, e *Environment, v *Version) (kept *Version, fresh bool, err error) {
 	t, err := v.Taskset()
 	if err != nil {

@@ -23,7 +23,7 @@ const columns = `id, name, owner_id, owner_name, project_id, project, visibility
 
 const visible = access.Visible + ` AND deleted_at IS NULL`
 
-// Insert stores a new environment. It returns a conflict if the project already has an environment of that name.
+// Insert stores a new environment. It returns a conflict if the project already has an environment with that name.
 func (Store) Insert(ctx context.Context, tx pgx.Tx, e *Environment) error {
 	_, err := tx.Exec(ctx, `INSERT INTO environment (`+columns+`, visibility_version)
 		VALUES (@id, @name, @owner_id, @owner_name, @project_id, @project, @visibility, @description, @latest_version, @created_at,
@@ -53,11 +53,10 @@ func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string
 	return e, nil
 }
 
-// List returns the environments visible to the scope, newest first. If name is not empty, it returns only
-// environments of that name.
-func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p request.Page) ([]*Environment, error) {
-	rows, err := q.Query(ctx, `SELECT `+columns+` FROM environment WHERE `+visible+` AND ($4 = '' OR name = $4)
-		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, access.Args(scope, name, p.FetchLimit(), p.Offset)...)
+// List returns the environments visible to the scope, newest first, if they match the filter.
+func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, f access.Filter, p request.Page) ([]*Environment, error) {
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM environment WHERE `+access.Filtered+` AND deleted_at IS NULL
+		ORDER BY created_at DESC, id DESC LIMIT $7 OFFSET $8`, f.Args(scope, p.FetchLimit(), p.Offset)...)
 	if err != nil {
 		return nil, fmt.Errorf("list environments: %w", err)
 	}
@@ -80,7 +79,8 @@ func (Store) Describe(ctx context.Context, tx pgx.Tx, id, description string) (*
 	return e, nil
 }
 
-// Delete marks an environment as deleted. It returns an error of kind fault.Absent if another call has already done so.
+// Delete marks an environment as deleted. It returns an error of kind fault.Absent if the environment is already
+// deleted.
 func (Store) Delete(ctx context.Context, tx pgx.Tx, id string, at time.Time) error {
 	tag, err := tx.Exec(ctx, `UPDATE environment SET deleted_at = $2 WHERE id = $1 AND deleted_at IS NULL`, id, at)
 	if err != nil {
@@ -92,8 +92,8 @@ func (Store) Delete(ctx context.Context, tx pgx.Tx, id string, at time.Time) err
 	return nil
 }
 
-// Resolve finds a version by its reference. It accepts ready versions and deprecated ones; the deprecation appears only
-// in the status of applications bound to the version. It returns nil values if no such version is visible in the scope.
+// Resolve finds a ready or deprecated version by its reference. The status of an application shows whether its version
+// is deprecated. Resolve returns nil values if no such version is visible in the scope.
 func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Environment, *Version, error) {
 	e, err := pg.One[Environment](q.Query(ctx, `SELECT `+columns+` FROM environment WHERE `+visible+` AND project = $4 AND name = $5`,
 		access.Args(scope, r.Project, r.Name)...))

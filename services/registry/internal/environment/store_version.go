@@ -24,9 +24,9 @@ func scanVersion(row pgx.Row) (*Version, error) {
 	return v, err
 }
 
-// InsertVersion stores a new version. If the name is taken, it replaces the existing version only if that one is still
-// uploading, has another digest, and either has the same creator or was created before the time left. Otherwise
-// InsertVersion returns false.
+// InsertVersion stores a new version. If the name is taken, it replaces the existing version only if that version is
+// still uploading and has another digest, and if both versions have the same creator or the existing one was created
+// before the given time. Otherwise InsertVersion returns false.
 func (Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version, tasksetSHA256 string, left time.Time) (bool, error) {
 	tag, err := tx.Exec(ctx, `INSERT INTO environment_version AS old (`+versionColumns+`, taskset_sha256)
 		VALUES (@id, @environment_id, @version, @state, @reason, @digest, @manifest, @package_sha256, @package_bytes, @creator_id,
@@ -54,8 +54,8 @@ func (Store) Begin(ctx context.Context, tx pgx.Tx, v *Version) (bool, error) {
 	return tag.RowsAffected() == 1, nil
 }
 
-// Settle stores the result of a validation. It returns false if the version is not validating. A ready version becomes the
-// latest of its environment.
+// Settle stores the result of a validation. It returns false if the version is not validating. A ready version becomes
+// the latest of its environment.
 func (Store) Settle(ctx context.Context, tx pgx.Tx, v *Version, to State, reason string, at time.Time) (bool, error) {
 	tag, err := tx.Exec(ctx, `UPDATE environment_version SET state = $2, reason = $3,
 		ready_at = CASE WHEN $2 = 'ready' THEN $4::timestamptz END WHERE id = $1 AND state = 'validating'`, v.ID, to, reason, at)
@@ -72,8 +72,8 @@ func (Store) Settle(ctx context.Context, tx pgx.Tx, v *Version, to State, reason
 	return true, nil
 }
 
-// Deprecate deprecates a ready version and makes the most recent other ready version the latest. It returns false if the
-// version is not ready.
+// Deprecate deprecates a ready version. The most recent other ready version becomes the latest. The method returns
+// false if the version is not ready.
 func (Store) Deprecate(ctx context.Context, tx pgx.Tx, v *Version) (bool, error) {
 	tag, err := tx.Exec(ctx, `UPDATE environment_version SET state = 'deprecated' WHERE id = $1 AND state = 'ready'`, v.ID)
 	if err != nil {

@@ -64,7 +64,8 @@ func (w *Validator) Work(ctx context.Context, job *river.Job[ValidateArgs]) erro
 	return w.settle(ctx, e, v, wrong)
 }
 
-// settle makes the version ready, or invalid with the reason wrong.
+// settle makes the version ready if the text wrong is empty. Otherwise it makes the version invalid, with the text as
+// the reason.
 func (w *Validator) settle(ctx context.Context, e *Environment, v *Version, wrong string) error {
 	to := StateReady
 	if wrong != "" {
@@ -82,7 +83,7 @@ func (w *Validator) settle(ctx context.Context, e *Environment, v *Version, wron
 	})
 }
 
-// examine returns a description of what is wrong with the bytes of a version, or "".
+// examine returns a description of the first defect in the bytes of a version, or "".
 func (w *Validator) examine(ctx context.Context, e *Environment, v *Version) (wrong string, err error) {
 	if v.Package.SHA256 != "" {
 		if wrong, err = w.examinePackage(ctx, e, v); wrong != "" || err != nil {

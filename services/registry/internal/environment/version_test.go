@@ -94,7 +94,7 @@ func TestCreateEnvironmentVersion_replacesAbandonedUpload(t *testing.T) {
 	require.Empty(t, status, "the creator can replace the upload at once")
 	d.clock.Advance(blob.MaxExpires)
 	theirs, _, err := d.registerAs(e, "usr_2", "", "v1", of("other", 1))
-	require.NoError(t, err, "others can replace it once its URLs have expired")
+	require.NoError(t, err, "other users can replace the upload once its URLs have expired")
 	require.NotEqual(t, mine.GetId(), theirs.GetId())
 }
 

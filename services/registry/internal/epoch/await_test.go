@@ -17,7 +17,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
 )
 
-// waits returns a ledger with these replicas, which hold leases. Its waits poll only when the test moves the clock.
+// waits returns a ledger with the given replicas, which hold leases. Calls of Await poll only when the test moves the
+// clock.
 func waits(t *testing.T, replicas ...string) (*epoch.Ledger, *clock.Fake) {
 	t.Helper()
 	l, _ := open(t, time.Hour)
@@ -30,7 +31,7 @@ func waits(t *testing.T, replicas ...string) (*epoch.Ledger, *clock.Fake) {
 	return l, clk
 }
 
-// await starts a wait for an epoch and returns once the wait blocks.
+// await calls Await for an epoch in the background and returns when the call blocks.
 func await(t *testing.T, ctx context.Context, l *epoch.Ledger, clk *clock.Fake, e int64) <-chan error { //nolint:revive // t first
 	t.Helper()
 	done := make(chan error, 1)
@@ -67,7 +68,7 @@ func TestLedger_Await_endsWithLastAckOrLease(t *testing.T) {
 			done := await(t, t.Context(), l, clk, 2)
 			require.NoError(t, step(t.Context(), l))
 			if !strings.HasPrefix(name, "woken") {
-				clk.Advance(time.Second) // A wait polls after this time.
+				clk.Advance(time.Second) // Await polls after this time.
 			}
 			require.NoError(t, <-done)
 		})
@@ -118,8 +119,8 @@ func TestLedger_Settle_doesNotWaitForUnreachableReplica(t *testing.T) {
 	go func() { done <- l.Settle(ctx) }()
 	require.NoError(t, clk.Await(t.Context(), 1))
 	cancel()
-	require.NoError(t, <-done, "unlike a revocation, a grant guarantees nothing")
-	require.NoError(t, l.Settle(t.Context()), "Settle gives up by itself")
+	require.NoError(t, <-done, "Settle must not fail if its context ends while a replica is behind")
+	require.NoError(t, l.Settle(t.Context()), "Settle must give up after settleTime")
 }
 
 func TestLedger_databaseDownConfirmsNothing(t *testing.T) {

@@ -8,14 +8,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// MaxChanges is the maximum number of changed rows that ChangesBetween returns. It bounds its memory; sending the
-// complete state again is cheaper than more changes.
+// MaxChanges is the maximum number of changed rows that ChangesBetween returns. The limit bounds memory use; beyond it,
+// sending the complete state again is cheaper than sending the changes.
 const MaxChanges = 10_000
 
-// keepEpochs is the number of the latest epochs whose changes are kept.
+// keepEpochs is the number of epochs whose changes are kept, counted back from the latest epoch.
 const keepEpochs = 2 * MaxChanges
 
-// Changes are the rows that one epoch or several epochs have changed.
+// Changes are the rows that changed in one or more epochs.
 type Changes struct {
 	Deployments []string // ids of deployments that are new, changed or deleted
 	Tokens      []string // ids of tokens that are new or revoked
@@ -43,8 +43,9 @@ func (c Changes) store(ctx context.Context, tx pgx.Tx, epoch int64) error {
 	return nil
 }
 
-// ChangesBetween returns what was changed after the epoch from, up to and including the epoch to, each row once. known
-// is false if there are more than MaxChanges changes or if the changes of an epoch are not stored.
+// ChangesBetween returns the rows that changed in the epochs after the epoch from, up to and including the epoch to.
+// Each row occurs once. The result known is false if there are more than MaxChanges changes or if the changes of an
+// epoch are not stored.
 func ChangesBetween(ctx context.Context, q pg.Querier, from, to int64) (c Changes, known bool, err error) {
 	rows, err := q.Query(ctx, `SELECT epoch, deployment_id, token_id FROM snapshot_change WHERE epoch > $1 AND epoch <= $2
 		ORDER BY epoch LIMIT $3`, from, to, MaxChanges+1)

@@ -33,7 +33,7 @@ type Ledger struct {
 const (
 	// lookAgain is how often a wait polls the database, in case a wake-up was lost.
 	lookAgain = time.Second
-	// answerAhead is how long before its caller's deadline a wait returns its own error.
+	// answerAhead is the time by which Await returns its own error before the deadline of the caller.
 	answerAhead = 500 * time.Millisecond
 )
 
@@ -43,8 +43,9 @@ type Replica struct {
 	Until time.Time
 }
 
-// Await returns once every replica with a valid lease has acknowledged the epoch. It waits for an unreachable replica
-// until its lease expires. If ctx ends, or its deadline is near, Await returns a fault.Dependency error (502).
+// Await returns when every replica with a valid lease has acknowledged the epoch. It waits for an unreachable replica
+// until the lease of that replica expires. If ctx ends, or its deadline is near, Await returns a fault.Dependency error
+// (502).
 func (l *Ledger) Await(ctx context.Context, epoch int64) error {
 	changed := l.Hub.Wait(db.AcksTopic)
 	defer changed.Close()
@@ -78,9 +79,9 @@ func (l *Ledger) Await(ctx context.Context, epoch int64) error {
 // settleTime is the maximum time for which Settle waits.
 const settleTime = 2 * time.Second
 
-// Settle waits briefly until the replicas have acknowledged the current epoch, so that a new token or a promotion is usable
-// when the call that made it returns. Unlike Await it guarantees nothing: it gives up after settleTime, and an unreachable
-// replica learns of the change later.
+// Settle waits briefly until the replicas have acknowledged the current epoch. A new token or a promotion is then
+// usable when the call that made it returns. Unlike Await, Settle guarantees nothing: it gives up after settleTime, and
+// an unreachable replica learns of the change later.
 func (l *Ledger) Settle(ctx context.Context) error {
 	now, err := Current(ctx, l.Pool)
 	if err != nil {
@@ -95,7 +96,7 @@ func (l *Ledger) Settle(ctx context.Context) error {
 }
 
 // ahead returns a context that ends answerAhead before the deadline of ctx, which leaves time to return an error that
-// explains why.
+// explains the failure.
 func ahead(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -127,7 +128,7 @@ func unreached(behind []Replica) error {
 }
 
 // drift bounds how far the clocks of a replica and of Postgres may diverge during a lease: by 1/drift of the lease. NTP
-// slews a clock by at most 500 ppm, and either clock may be slewed.
+// slews a clock by at most 500 ppm, and the two clocks may be slewed in opposite directions.
 const drift = 1000
 
 // Granted is the result of a renewal.
@@ -139,8 +140,8 @@ type Granted struct {
 	Lease time.Duration
 }
 
-// Renew stores the epoch that a replica has applied and renews its lease. A change committed later sees the lease; a change
-// committed earlier is part of the returned epoch.
+// Renew stores the epoch that a replica has applied and renews its lease. Later changes wait for the lease; earlier
+// changes are part of the returned epoch.
 func (l *Ledger) Renew(ctx context.Context, replicaID string, acked int64) (Granted, error) {
 	if err := l.touch(ctx, replicaID, acked, true); err != nil {
 		return Granted{}, err
@@ -162,8 +163,8 @@ func noLease() error {
 // CodeReleased is the error code for a replica whose lease was released.
 const CodeReleased = "replica_released"
 
-// errReleased returns the error for a replica whose lease was released. Changes no longer wait for it, so it must not serve
-// under that id.
+// errReleased returns the error for a replica whose lease was released. Changes no longer wait for that replica, so it
+// must not serve under its old id.
 func errReleased() error {
 	return fault.New(fault.Refused, CodeReleased, "the lease of this replica was released; stop serving and register under another id")
 }

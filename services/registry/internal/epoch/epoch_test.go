@@ -36,7 +36,7 @@ func bump(t *testing.T, l *epoch.Ledger) (now int64) {
 func TestLedger_Await_allReplicasAcknowledged(t *testing.T) {
 	t.Parallel()
 	l, _ := open(t, time.Hour)
-	require.NoError(t, l.Await(t.Context(), 99), "there are no replicas")
+	require.NoError(t, l.Await(t.Context(), 99), "Await must return at once if there are no replicas")
 	for _, replica := range []string{"rep_1", "rep_2"} {
 		granted, err := l.Renew(t.Context(), replica, 0)
 		require.NoError(t, err)

@@ -56,7 +56,8 @@ func TestLedger_Renew_refusedAfterRelease(t *testing.T) {
 	}
 }
 
-// The renewal looks up its row before the release stores one, so only the guard in the INSERT can refuse it.
+// The renewal looks for the row of a release before the release has stored it, so only the guard in the INSERT can
+// refuse the renewal.
 func TestLedger_Renew_refusedByConcurrentRelease(t *testing.T) {
 	t.Parallel()
 	l, _ := open(t, time.Hour)
@@ -150,7 +151,7 @@ func TestLedger_Sweep_deletesReleasedReplicas(t *testing.T) {
 		return n
 	}
 	require.NoError(t, l.Sweep(pg.WithOffset(t.Context(), 23*time.Hour)))
-	require.Equal(t, 1, count(), "the row outlasts any renewal in flight")
+	require.Equal(t, 1, count(), "the row must be kept longer than any renewal is in flight")
 	require.NoError(t, l.Sweep(pg.WithOffset(t.Context(), 25*time.Hour)))
 	require.Zero(t, count())
 }

@@ -53,8 +53,8 @@ func (l *Ledger) Behind(ctx context.Context, epoch int64) ([]Replica, time.Time,
 	return found, now, nil
 }
 
-// touch stores an acknowledgement and, if renew is set, renews the lease. If the epoch is newer than the stored one,
-// touch wakes the calls that wait for it.
+// touch stores an acknowledgement and, if renew is set, renews the lease. If the acknowledged epoch is newer than the
+// stored one, touch wakes the calls that wait for that epoch.
 func (l *Ledger) touch(ctx context.Context, replicaID string, acked int64, renew bool) error {
 	return pg.InTx(ctx, l.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		var before int64
@@ -84,8 +84,8 @@ func (l *Ledger) touch(ctx context.Context, replicaID string, acked int64, renew
 	})
 }
 
-// grant renews a lease unless it was released. The guard in the statement also covers a release that is stored after touch
-// found no row.
+// grant renews a lease unless it was released. The condition in its statement also detects a release that is stored
+// after touch has found no row.
 func (l *Ledger) grant(ctx context.Context, tx pgx.Tx, replicaID string, acked int64) error {
 	// Read the clock after waiting for the row lock, never before.
 	now, err := pg.Now(ctx, tx)
@@ -104,8 +104,8 @@ func (l *Ledger) grant(ctx context.Context, tx pgx.Tx, replicaID string, acked i
 	return nil
 }
 
-// Release releases the leases of replicas that no longer serve: changes stop waiting for them. A replica without a row gets
-// one, so that a renewal still in flight is refused.
+// Release releases the leases of replicas that no longer serve, so that changes stop waiting for these replicas. A
+// replica without a row gets one, so that a renewal that is still in flight is refused.
 func (l *Ledger) Release(ctx context.Context, replicaIDs []string) error {
 	return pg.InTx(ctx, l.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		now, err := pg.Now(ctx, tx)

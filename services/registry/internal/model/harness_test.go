@@ -33,19 +33,20 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/idempotency"
 )
 
-// runs is a fake of the runs and their artifacts, by artifact ID. Each run ID stands for an owner and a visibility.
+// runs is a fake of runs with their artifacts; the keys are artifact IDs. Each run ID stands for an owner and a
+// visibility.
 type runs map[string]*Artifact
 
-func (runs) RunOwner(_ context.Context, runID string) (access.Owner, error) {
+func (runs) Origin(_ context.Context, runID string) (Origin, error) {
 	switch runID {
 	case "run_ann":
-		return access.Owner{UserID: "usr_1", ProjectID: "prj_1", Visibility: "team"}, nil
+		return Origin{Owner: access.Owner{UserID: "usr_1", ProjectID: "prj_1", Visibility: "team"}}, nil
 	case "run_else":
-		return access.Owner{UserID: "usr_9", ProjectID: "prj_9", Visibility: "team"}, nil
+		return Origin{Owner: access.Owner{UserID: "usr_9", ProjectID: "prj_9", Visibility: "team"}}, nil
 	case "run_shown":
-		return access.Owner{UserID: "usr_9", ProjectID: "prj_9", Visibility: "all"}, nil
+		return Origin{Owner: access.Owner{UserID: "usr_9", ProjectID: "prj_9", Visibility: "all"}}, nil
 	}
-	return access.Owner{}, fault.Absentf("run", runID)
+	return Origin{}, fault.Absentf("run", runID)
 }
 
 func (r runs) Artifact(_ context.Context, runID, artifactID string) (*Artifact, error) {
@@ -142,7 +143,7 @@ func weights(n int) []byte {
 	return append(append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...), make([]byte, n)...)
 }
 
-// model creates a model of ann in the team's project.
+// model creates a model in the team's project. The user ann owns the model.
 func (d *serverHarness) model(name string) *registryv1.Model {
 	d.t.Helper()
 	m, err := d.CreateModel(ann(d.t), &registryv1.CreateModelRequest{Name: name, Project: "team"})

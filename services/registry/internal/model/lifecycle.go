@@ -44,7 +44,8 @@ type Change struct {
 	Note        string
 }
 
-// Jobs lists the unfinished jobs that use a model version, or any version of the model if ref contains no version.
+// Jobs lists the unfinished jobs that use a model version. If the reference contains no version, it lists the jobs that
+// use any version of the model.
 type Jobs interface {
 	UsersOf(ctx context.Context, ref string) ([]string, error)
 }
@@ -172,8 +173,8 @@ func (s *Server) setAlias(ctx context.Context, tx pgx.Tx, m *Model, alias string
 	return s.changed(ctx, tx, c)
 }
 
-// within runs fn on a locked model and returns the model as changed. It returns an error if the request's If-Match
-// header states another version.
+// within runs fn on a locked model and returns the changed model. It returns an error if the request's If-Match header
+// states another version.
 func (s *Server) within(ctx context.Context, modelID string, fn func(ctx context.Context, tx pgx.Tx, m *Model) error) (m *Model, err error) {
 	err = pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		locked, err := s.Store.Lock(ctx, tx, modelID)

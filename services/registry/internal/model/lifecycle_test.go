@@ -37,7 +37,7 @@ func TestPromoteModelVersion_oneInProduction(t *testing.T) {
 	_, err = s.promote(2, false)
 	require.True(t, fault.HasCode(err, "version_archived") && fault.Is(err, fault.Conflict), "%v", err)
 	_, err = s.pool.Exec(t.Context(), `UPDATE model_version SET lifecycle = 'production' WHERE version = 1`)
-	require.ErrorContains(t, err, "model_version_production_key", "the database enforces it too")
+	require.ErrorContains(t, err, "model_version_production_key", "the database must also allow only one version in production")
 	_, err = s.pool.Exec(t.Context(), `UPDATE model_version SET status = 'rejected', status_reason = 'malformed header' WHERE version = 1`)
 	require.NoError(t, err)
 	_, err = s.promote(1, false)
@@ -123,12 +123,14 @@ func TestArchiveModelVersion_hidesFromResolve(t *testing.T) {
 	for word, want := range map[string]int32{"2": 0, "latest": 1, "champion": 0} {
 		require.Equal(t, want, resolve(word), word)
 	}
+	require.Equal(t, int32(1), s.now().GetLatestVersion(), "an archived version is not the latest one")
 	require.Equal(t, map[string]int32{"production": 1}, s.now().GetAliases(), "archiving deletes the aliases of the version")
 	require.Equal(t, []string{"archived 2", "alias_deleted 2 was 2 champion", "alias_set 2 champion", "promoted 1"}, s.history(nil))
 	v, err := s.UnarchiveModelVersion(ann(t), &registryv1.UnarchiveModelVersionRequest{ModelId: s.m.GetId(), Version: 2})
 	require.NoError(t, err)
 	require.Equal(t, "candidate", v.GetLifecycle())
 	require.Equal(t, int32(2), resolve("latest"))
+	require.Equal(t, int32(2), s.now().GetLatestVersion())
 	_, err = s.archive(1)
 	require.NoError(t, err, "the production version can be archived")
 	require.Empty(t, s.now().GetAliases())

@@ -1,6 +1,5 @@
 // Package model owns the models and their versions, which are registered from the artifacts of runs. A version consists
-// of the bytes of one artifact, identified by their digest, and the facts that the file header states. A version's
-// bytes never change, and registering the same bytes again gives the same version.
+// of the bytes of an artifact, which never change, and the facts in its header. A model has the same bytes only once.
 package model
 
 import (
@@ -27,7 +26,7 @@ const (
 	FormatSafetensors = "safetensors"
 )
 
-// Status is whether a version can be used.
+// Status states whether a version can be used.
 type Status string
 
 // The statuses of a version.
@@ -43,7 +42,7 @@ const (
 	lifecycleArchived   = "archived"
 )
 
-// Model is a named series of versions.
+// Model is a named collection of versions.
 type Model struct {
 	access.Owner
 
@@ -71,20 +70,32 @@ type Version struct {
 	Format       string
 	Digest       string
 	Size         int64 `db:"size_bytes"`
-	// URI is the location of the bytes, File their file name, Packed whether they are a tar file of a folder.
+	// URI is the location of the bytes, and File is their file name. Packed means that the bytes are a tar file of a
+	// folder.
 	URI       string
 	File      string
 	Packed    bool
 	Facts     json.RawMessage
 	CreatedAt time.Time
-	// CardDigest is the digest of the newest card, or nil if the model has no card.
+	// CardDigest is the digest of the newest revision of the version's card, or nil if the version has no card.
 	CardDigest *string
 	// PromotedBy is the user who last put the version into production.
 	PromotedBy *string
 	PromotedAt *time.Time
+	// Protected means that the version comes from a protected run. ProtectedDatasets are the ids of the datasets that the
+	// run read. Only users who may change all of them may use the version.
+	Protected         bool
+	ProtectedDatasets []string
 }
 
-// Artifact is an output of a run as ingest describes it.
+// Origin is what a version inherits from the run of its artifact.
+type Origin struct {
+	Owner             access.Owner
+	Protected         bool
+	ProtectedDatasets []string
+}
+
+// Artifact is an output of a run, as described by the ingest service.
 type Artifact struct {
 	ID, RunID, Kind, Format, Path string
 	Size                          int64

@@ -24,7 +24,7 @@ func versionToProto(m *Model, v *Version) *registryv1.ModelVersion {
 		Id: v.ID, ModelId: v.ModelID, Version: v.Number, Ref: m.Ref(v.Number), Status: string(v.Status),
 		Lifecycle: v.Lifecycle, Source: &registryv1.ModelSource{RunId: v.RunID, ArtifactId: v.ArtifactID},
 		Format: v.Format, Digest: v.Digest, SizeBytes: v.Size, Facts: v.Facts, CreatedAt: timestamppb.New(v.CreatedAt),
-		CardDigest: v.CardDigest, PromotedBy: v.PromotedBy,
+		CardDigest: v.CardDigest, PromotedBy: v.PromotedBy, Protected: v.Protected,
 	}
 	out.PromotedAt = request.OptionalTime(v.PromotedAt)
 	if v.StatusReason != "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// version returns a new version whose digest is made from sum.
+// version returns a new version whose digest is derived from sum.
 func version(id, sum string) *Version {
 	return &Version{
 		ID: id, ModelID: "mdl_1", Status: StatusReady, Lifecycle: lifecycleCandidate, Format: FormatGGUF, Digest: "sha256:" + strings.Repeat(sum, 64),
@@ -18,7 +18,7 @@ func version(id, sum string) *Version {
 	}
 }
 
-// registerTwice inserts first, and starts the insertion of second before the first one is committed.
+// registerTwice inserts the first version, and starts the insertion of the second one before the first is committed.
 func (b *harness) registerTwice(first, second *Version) (kept *Version, fresh bool) {
 	b.t.Helper()
 	tx, err := b.pool.Begin(b.t.Context())

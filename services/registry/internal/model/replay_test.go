@@ -13,7 +13,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 )
 
-// registered registers an artifact 20 times concurrently under one key and returns the status that all calls share.
+// registered registers an artifact 20 times concurrently with one idempotency key. It returns the status, which must be
+// the same for all calls.
 func (d *serverHarness) registered(m *registryv1.Model, artifactID, key string) string {
 	d.t.Helper()
 	const n = 20

@@ -32,7 +32,8 @@ func (s *Server) withETag(ctx context.Context, m *Model) (*registryv1.Model, err
 	return ToProto(m), request.SetETag(ctx, m.RowVersion)
 }
 
-// idle returns a conflict if unfinished jobs use the version with this number, or any version if number is 0.
+// idle returns a conflict if unfinished jobs use the version with the given number. For number 0, it returns a conflict
+// if they use any version.
 func (s *Server) idle(ctx context.Context, m *Model, number int32) error {
 	r, what := ref.Ref{Kind: ref.Model, Project: m.Project, Name: m.Name}, "model "+m.Name
 	if number != 0 {
@@ -149,7 +150,7 @@ func (s *Server) DeleteModelAlias(ctx context.Context, in *registryv1.DeleteMode
 	return &emptypb.Empty{}, err
 }
 
-// moves changes the lifecycle of a version with fn and returns the version as changed.
+// moves changes the lifecycle of a version with fn and returns the changed version.
 func (s *Server) moves(
 	ctx context.Context, modelID string, number int32, fn func(ctx context.Context, tx pgx.Tx, m *Model) error,
 ) (*registryv1.ModelVersion, error) {

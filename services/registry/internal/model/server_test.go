@@ -2,6 +2,10 @@ package model
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,7 +35,7 @@ func TestUpdateModel_ifMatch(t *testing.T) {
 	require.NoError(t, update(``))
 	_, err := s.UpdateModel(ann(t), &registryv1.UpdateModelRequest{ModelId: s.m.GetId()})
 	require.NoError(t, err)
-	require.Equal(t, text, s.now().GetDescription(), "a missing description keeps the old one")
+	require.Equal(t, text, s.now().GetDescription(), "a request without a description keeps the old description")
 }
 
 func TestModelServer_viewerCannotWrite(t *testing.T) {
@@ -84,6 +88,17 @@ func TestModelServer_viewerCannotWrite(t *testing.T) {
 	files, err = s.ListModelFiles(viewer, &registryv1.ListModelFilesRequest{ModelId: id, Version: 1, Offset: &offset})
 	require.NoError(t, err)
 	require.Empty(t, files.GetFiles())
+	links, err := s.ListModelDownloads(viewer, &registryv1.ListModelDownloadsRequest{ModelId: id, Version: 1})
+	require.NoError(t, err)
+	rec := httptest.NewRecorder()
+	s.blobs.Handler().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, links.GetFiles()[0].GetUrl(), nil))
+	require.Equal(t, []any{http.StatusOK, "model.safetensors"}, []any{rec.Code, links.GetFiles()[0].GetPath()})
+	require.Equal(t, links.GetFiles()[0].GetSha256(), fmt.Sprintf("%x", sha256.Sum256(rec.Body.Bytes())))
+	links, err = s.ListModelDownloads(viewer, &registryv1.ListModelDownloadsRequest{ModelId: id, Version: 1, Offset: &offset})
+	require.NoError(t, err)
+	require.Empty(t, links.GetFiles())
+	_, err = s.ListModelDownloads(stranger, &registryv1.ListModelDownloadsRequest{ModelId: id, Version: 1})
+	require.True(t, fault.Is(err, fault.Absent), "%v", err)
 }
 
 func TestPutModelCard_keepsRevisions(t *testing.T) {

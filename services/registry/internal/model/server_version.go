@@ -10,9 +10,13 @@ import (
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/idempotency"
+	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
 )
 
 // CreateModelVersion registers an artifact as a version. If the model already has a version with the same bytes, it
@@ -31,13 +35,13 @@ func (s *Server) CreateModelVersion(ctx context.Context, in *registryv1.CreateMo
 	if err := m.Require(authn.ScopeOf(ctx), SubjectKind, m.ID); err != nil {
 		return nil, err
 	}
-	a, err := s.artifact(ctx, in.GetSource().GetRunId(), in.GetSource().GetArtifactId())
+	a, from, err := s.artifact(ctx, in.GetSource().GetRunId(), in.GetSource().GetArtifactId())
 	if err != nil {
 		return nil, err
 	}
 	v, err := s.Store.ByDigest(ctx, s.Pool, m.ID, "sha256:"+a.SHA256)
 	if err == nil && v == nil {
-		v, err = s.examine(ctx, m, a)
+		v, err = s.examine(ctx, m, a, from)
 	}
 	if err != nil {
 		return nil, err
@@ -69,7 +73,7 @@ func existed() []byte {
 	return protowire.AppendVarint(protowire.AppendTag(nil, existedField, protowire.VarintType), 1)
 }
 
-// restoreStatus removes the mark from a response and sets status 200 if the response was marked.
+// restoreStatus removes existedField from a stored response, and sets status 200 if the response contained the field.
 func restoreStatus(ctx context.Context, out *registryv1.ModelVersion) error {
 	marked := bytes.Equal(out.ProtoReflect().GetUnknown(), existed())
 	out.ProtoReflect().SetUnknown(nil)
@@ -112,4 +116,47 @@ func (s *Server) GetModelVersion(ctx context.Context, in *registryv1.GetModelVer
 		return nil, err
 	}
 	return versionToProto(m, v), nil
+}
+
+// ListModelDownloads returns the files of a version, each with a signed URL. The weights of a protected run may contain
+// records, so it refuses their download to everyone and records the refusal in the audit log.
+func (s *Server) ListModelDownloads(ctx context.Context, in *registryv1.ListModelDownloadsRequest) (*registryv1.ListModelDownloadsResponse, error) {
+	p, err := request.ReadPage(in.Limit, in.Offset)
+	if err != nil {
+		return nil, err
+	}
+	m, v, err := s.version(ctx, in.GetModelId(), in.GetVersion())
+	if err != nil {
+		return nil, err
+	}
+	if v.Protected {
+		return nil, s.refuseDownload(ctx, m, v)
+	}
+	out := &registryv1.ListModelDownloadsResponse{}
+	if p.Offset > 0 {
+		return out, nil
+	}
+	o := ToObject(v)
+	key, ok := blob.ParseURI(o.GetUri())
+	if !ok {
+		return nil, notStored()
+	}
+	one, err := dataset.Download(ctx, s.Blobs, o.GetPath(), blob.Info{Key: key, Size: o.GetSizeBytes(), SHA256: o.GetSha256()})
+	if err != nil {
+		return nil, err
+	}
+	out.Files = append(out.Files, one)
+	return out, nil
+}
+
+// refuseDownload returns the error for the download of a protected version.
+func (s *Server) refuseDownload(ctx context.Context, m *Model, v *Version) error {
+	err := pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		return s.audit(ctx, tx, "model.access.refuse", m.ID, map[string]any{"version": v.Number, "what": "download"})
+	})
+	if err != nil {
+		return err
+	}
+	return fault.New(fault.Forbidden, dataset.CodeProtected,
+		"version %d of model %s comes from a protected run: it can be deployed, but not downloaded", v.Number, m.Name)
 }

@@ -58,10 +58,10 @@ func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string
 	return m, nil
 }
 
-// List returns the models that are visible in the scope, newest first. An empty name matches every model.
-func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p request.Page) ([]*Model, error) {
-	rows, err := q.Query(ctx, `SELECT `+shown+` FROM model WHERE `+access.Visible+` AND ($4 = '' OR name = $4)`+kept+`
-		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, access.Args(scope, name, p.FetchLimit(), p.Offset)...)
+// List returns the models that are visible in the scope, newest first, if they match the filter.
+func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, f access.Filter, p request.Page) ([]*Model, error) {
+	rows, err := q.Query(ctx, `SELECT `+shown+` FROM model WHERE `+access.Filtered+``+kept+`
+		ORDER BY created_at DESC, id DESC LIMIT $7 OFFSET $8`, f.Args(scope, p.FetchLimit(), p.Offset)...)
 	if err != nil {
 		return nil, fmt.Errorf("list models: %w", err)
 	}
@@ -88,7 +88,7 @@ func (Store) Lock(ctx context.Context, tx pgx.Tx, id string) (*Model, error) {
 	return m, nil
 }
 
-// Resolve is like Find, but returns nil for an archived version, which new jobs and revisions must not use.
+// Resolve is like Find, but returns nil values for an archived version, because new jobs and revisions must not use it.
 func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Model, *Version, error) {
 	m, v, err := s.Find(ctx, q, scope, r)
 	if err != nil || v == nil || v.Lifecycle == lifecycleArchived {
@@ -97,8 +97,8 @@ func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r r
 	return m, v, nil
 }
 
-// Find returns the ready version that a reference identifies by number or alias. It returns nil if no such version is
-// visible in the scope.
+// Find returns the ready version that a reference identifies by number or alias. It returns nil values if no such
+// version is visible in the scope.
 func (s Store) Find(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Model, *Version, error) {
 	m, err := pg.One[Model](q.Query(ctx, `SELECT `+shown+` FROM model WHERE `+access.Visible+` AND project = $4 AND name = $5`+kept,
 		access.Args(scope, r.Project, r.Name)...))
@@ -119,8 +119,8 @@ func (s Store) Find(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.
 	return m, v, err
 }
 
-// number returns the number of the version that word identifies. word is the version part of a reference: a number, an
-// alias or ref.Latest.
+// number returns the number of the version that a word identifies. The word is the version part of a reference: a
+// number, an alias or ref.Latest.
 func (s Store) number(ctx context.Context, q pg.Querier, m *Model, word string) (int32, bool, error) {
 	if word == ref.Latest {
 		return s.newest(ctx, q, m.ID)

@@ -27,12 +27,20 @@ func (Store) LockVersion(ctx context.Context, tx pgx.Tx, modelID string, number 
 	return v, nil
 }
 
-// SetLifecycle changes the lifecycle of a version from from to to. It returns a conflict if the lifecycle is no longer
-// from.
+// SetLifecycle changes the lifecycle of a version from one given state to another. It returns a conflict if the version
+// is no longer in the first state. The caller has locked the model. Its latest version is then the newest ready one that is not archived.
 func (Store) SetLifecycle(ctx context.Context, tx pgx.Tx, modelID string, number int32, from, to string) error {
 	tag, err := tx.Exec(ctx, `UPDATE model_version SET lifecycle = $4 WHERE model_id = $1 AND version = $2 AND lifecycle = $3`,
 		modelID, number, from, to)
-	return moved(tag.RowsAffected(), err)
+	if err := moved(tag.RowsAffected(), err); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `UPDATE model SET latest_version = (SELECT max(version) FROM model_version
+		WHERE model_id = $1 AND status = 'ready' AND lifecycle <> 'archived') WHERE id = $1`, modelID)
+	if err != nil {
+		return fmt.Errorf("set the latest version of a model: %w", err)
+	}
+	return nil
 }
 
 // SetProduction puts a ready candidate into production.
@@ -83,7 +91,7 @@ func (Store) Describe(ctx context.Context, tx pgx.Tx, modelID, description strin
 	return nil
 }
 
-// mostUsers is the maximum number of users of a version that are listed.
+// mostUsers is the maximum number of users in one list of the users of a version.
 const mostUsers = 20
 
 // Users returns up to mostUsers users of a model version, or of all versions if number is 0: the revisions of
@@ -137,7 +145,7 @@ func (Store) InsertChange(ctx context.Context, tx pgx.Tx, c *Change) error {
 	return nil
 }
 
-// History returns the history entries of a model, newest first. If by is set, later entries are left out.
+// History returns the history entries of a model, newest first. If by is not nil, entries later than *by are left out.
 func (Store) History(ctx context.Context, q pg.Querier, modelID string, by *time.Time, p request.Page) ([]*Change, error) {
 	rows, err := q.Query(ctx, `SELECT id, model_id, at, action, version, previous_version, coalesce(alias, ''), actor, note FROM model_history
 		WHERE model_id = $1 AND ($2::timestamptz IS NULL OR at <= $2) ORDER BY seq DESC LIMIT $3 OFFSET $4`, modelID, by, p.FetchLimit(), p.Offset)

@@ -66,7 +66,7 @@ func sums() *Model {
 	}
 }
 
-// add registers a version whose digest is made from sum.
+// add registers a version whose digest is derived from sum.
 func (b *harness) add(id, sum string, status Status) (kept *Version, fresh bool) {
 	b.t.Helper()
 	v := &Version{
@@ -107,7 +107,7 @@ func TestModelStore_InsertVersion_sameDigest(t *testing.T) {
 func TestModelStore_Resolve(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	require.Nil(t, b.resolve(access.ServiceScope(), "latest"), "a model without versions has no latest")
+	require.Nil(t, b.resolve(access.ServiceScope(), "latest"), "a model without versions has no latest version")
 	b.add("mv_1", "a", StatusReady)
 	b.add("mv_2", "b", StatusRejected)
 	cases := map[string]string{
@@ -140,10 +140,10 @@ func TestModelStore_Insert_nameUniquePerProject(t *testing.T) {
 	require.True(t, fault.HasCode(err, "model_exists"), "%v", err)
 	m.ProjectID, m.Project = "prj_2", "other"
 	require.NoError(t, b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.Insert(ctx, tx, m) }))
-	found, err := b.List(t.Context(), b.pool, access.ServiceScope(), "sums", request.Page{Limit: 50})
+	found, err := b.List(t.Context(), b.pool, access.ServiceScope(), access.Filter{Name: "sums"}, request.Page{Limit: 50})
 	require.NoError(t, err)
 	require.Len(t, found, 2)
-	found, err = b.List(t.Context(), b.pool, authn.Scope{UserID: "usr_9", Projects: []string{"prj_2"}}, "sums", request.Page{Limit: 50})
+	found, err = b.List(t.Context(), b.pool, authn.Scope{UserID: "usr_9", Projects: []string{"prj_2"}}, access.Filter{Name: "sums"}, request.Page{Limit: 50})
 	require.NoError(t, err)
 	require.Len(t, found, 1)
 	require.Equal(t, "mdl_2", found[0].ID)

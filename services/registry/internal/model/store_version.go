@@ -14,7 +14,7 @@ import (
 )
 
 const versionColumns = `id, model_id, version, status, status_reason, lifecycle, run_id, artifact_id, format, digest,
-	size_bytes, uri, file, packed, facts, created_at`
+	size_bytes, uri, file, packed, facts, created_at, protected, protected_datasets`
 
 // versionShown is the column list of reads.
 const versionShown = versionColumns + `, card_digest, promoted_by, promoted_at`
@@ -32,11 +32,11 @@ func (s Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (kept *
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO model_version (`+versionColumns+`)
 		VALUES (@id, @model_id, @version, @status, @status_reason, @lifecycle, @run_id, @artifact_id, @format, @digest,
-			@size_bytes, @uri, @file, @packed, @facts, @created_at)`, pgx.StrictNamedArgs{
+			@size_bytes, @uri, @file, @packed, @facts, @created_at, @protected, coalesce(@protected_datasets, '{}'::text[]))`, pgx.StrictNamedArgs{
 		"id": v.ID, "model_id": v.ModelID, "version": v.Number, "status": v.Status, "status_reason": v.StatusReason,
 		"lifecycle": v.Lifecycle, "run_id": v.RunID, "artifact_id": v.ArtifactID, "format": v.Format, "digest": v.Digest,
 		"size_bytes": v.Size, "uri": v.URI, "file": v.File, "packed": v.Packed, "facts": []byte(v.Facts),
-		"created_at": v.CreatedAt,
+		"created_at": v.CreatedAt, "protected": v.Protected, "protected_datasets": v.ProtectedDatasets,
 	})
 	if err != nil {
 		return nil, false, fmt.Errorf("insert a version of a model: %w", err)
@@ -50,7 +50,7 @@ func (s Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (kept *
 	return v, true, nil
 }
 
-// ByDigest returns the version of a model with this digest, or nil if no version has it.
+// ByDigest returns the version of a model with the given digest, or nil if there is none.
 func (Store) ByDigest(ctx context.Context, q pg.Querier, modelID, digest string) (*Version, error) {
 	v, err := pg.One[Version](q.Query(ctx, `SELECT `+versionShown+` FROM model_version WHERE model_id = $1 AND digest = $2`,
 		modelID, digest))
@@ -76,7 +76,8 @@ func (Store) Version(ctx context.Context, q pg.Querier, modelID string, number i
 	return v, nil
 }
 
-// Hold prevents a version from being archived until tx ends. In tx, the caller must record its use of the version.
+// Hold prevents a version from being archived until the transaction tx ends. The caller must record its use of the
+// version in tx.
 func (Store) Hold(ctx context.Context, tx pgx.Tx, modelID string, number int32) error {
 	var lifecycle string
 	err := tx.QueryRow(ctx, `SELECT lifecycle FROM model_version WHERE model_id = $1 AND version = $2 FOR SHARE`, modelID, number).Scan(&lifecycle)
@@ -103,4 +104,18 @@ func (Store) Versions(ctx context.Context, q pg.Querier, modelID string, p reque
 		return nil, fmt.Errorf("list versions of a model: %w", err)
 	}
 	return found, nil
+}
+
+// RunsInUse returns those of the given runs from which a model version was registered. It includes runs whose models
+// were deleted later.
+func (Store) RunsInUse(ctx context.Context, q pg.Querier, runs []string) ([]string, error) {
+	rows, err := q.Query(ctx, `SELECT DISTINCT run_id FROM model_version WHERE run_id = ANY($1)`, runs)
+	if err != nil {
+		return nil, fmt.Errorf("find the runs of models: %w", err)
+	}
+	used, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("find the runs of models: %w", err)
+	}
+	return used, nil
 }

@@ -18,13 +18,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Kind is what errors call a card.
+// Kind is the name of cards in errors.
 const Kind = "model card"
 
 const (
 	fence = "---"
-	// maxFront is the maximum size of the front matter in bytes. maxNodes limits the number of its values, and maxDepth
-	// their nesting.
+	// maxFront is the maximum size of the front matter in bytes. maxNodes is the maximum number of its values, and
+	// maxDepth the maximum depth of their nesting.
 	maxFront = 64 << 10
 	maxNodes = 10000
 	maxDepth = 32
@@ -79,7 +79,7 @@ func Read(content string) (*Card, error) {
 	return c, nil
 }
 
-// split returns the front matter of a text and the offset of the text after it.
+// split returns the front matter of a card and the offset of the text that follows it.
 func split(content string) (front string, at int, ok bool) {
 	first, rest, ok := strings.Cut(content, "\n")
 	if !ok || strings.TrimRight(first, " \t\r") != fence {
@@ -97,7 +97,8 @@ func split(content string) (front string, at int, ok bool) {
 	return "", 0, false
 }
 
-// plain converts a node into data that encoding/json can marshal. left is the number of values still allowed.
+// plain converts a node into data that encoding/json can marshal. The argument left is the number of values that are
+// still allowed.
 func plain(n *yaml.Node, depth int, left *int) (any, error) {
 	if *left--; *left < 0 || depth == 0 {
 		return nil, bad("Value error, front matter should have at most %d values, nested at most %d deep", maxNodes, maxDepth)
@@ -145,7 +146,7 @@ func mapping(n *yaml.Node, depth int, left *int) (any, error) {
 	return out, nil
 }
 
-// scalar converts a scalar into a string, a number, a boolean or nil. Timestamps and binary values stay text.
+// scalar converts a scalar into a string, a number, a boolean or nil. Timestamps and binary values remain text.
 func scalar(n *yaml.Node) (any, error) {
 	var v any
 	if n.Tag == "!!timestamp" || n.Tag == "!!binary" {

@@ -21,7 +21,7 @@ const maxRevisions = 1000
 
 const columns = `model_id, version, revision, content, front_matter, body_at, digest, author, created_at`
 
-// Get returns a revision of a card; revision 0 means the newest.
+// Get returns a revision of a card. Revision 0 means the newest one.
 func (Store) Get(ctx context.Context, q pg.Querier, modelID string, version, revision int32) (*Card, error) {
 	c, err := pg.One[Card](q.Query(ctx, `SELECT `+columns+` FROM model_card WHERE model_id = $1 AND version = $2 AND ($3 = 0 OR revision = $3)
 		ORDER BY revision DESC LIMIT 1`, modelID, version, revision))
@@ -35,8 +35,8 @@ func (Store) Get(ctx context.Context, q pg.Querier, modelID string, version, rev
 }
 
 // Put stores a card as the next revision of the version's card. If the text equals that of the newest revision, Put
-// returns that revision and fresh is false. If the request has an If-Match header, it must state the newest revision,
-// or 0 if the version has no card.
+// returns that revision and sets fresh to false. If the request has an If-Match header, the header must state the
+// newest revision, or 0 if the version has no card.
 func (s Store) Put(ctx context.Context, tx pgx.Tx, c *Card) (kept *Card, fresh bool, err error) {
 	var digest *string
 	err = tx.QueryRow(ctx, `SELECT card_revision, card_digest FROM model_version WHERE model_id = $1 AND version = $2 FOR UPDATE`,

@@ -26,7 +26,8 @@ func part(n int) string {
 	return string(safetensors(object(entry("a", "U8", fmt.Sprint(n), 0, n)), n))
 }
 
-// archive returns a tar file of these headers, each followed by the number of zero bytes that it states.
+// archive returns a tar file with the given headers. Each header is followed by the number of zero bytes that it
+// states.
 func archive(t *testing.T, headers ...tar.Header) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -149,8 +150,8 @@ func TestFolder_readsRegularFilesOnly(t *testing.T) {
 	}
 }
 
-// sparse returns a tar file with one file in GNU sparse format: it claims size bytes and consists of data followed by a
-// hole.
+// sparse returns a tar file with one file in GNU sparse format. The header states the given size; the content is data
+// followed by a hole.
 func sparse(t *testing.T, name, data string, size int64) []byte {
 	t.Helper()
 	record := func(key, value string) string {
@@ -210,7 +211,7 @@ func TestFolder_truncatedIsMalformed(t *testing.T) {
 	weights := 3*512 + len(part(700))
 	for n := 0; n < weights; n += 37 {
 		if n >= 512+len(llamaConfig) && n <= 1024 {
-			continue // A cut between two files is not detected there.
+			continue // A tar reader does not detect a cut between two files.
 		}
 		_, err := modelfile.Folder(bytes.NewReader(data[:n]), int64(len(data)))
 		require.ErrorIs(t, err, modelfile.ErrMalformed, "cut at %d", n)

@@ -13,9 +13,10 @@ const (
 	ggufMagic    = "GGUF"
 	ggufTokens   = "tokenizer.ggml.tokens" //nolint:gosec // the name of a value, not a credential
 	ggufTemplate = "tokenizer.chat_template"
-	// maxNesting is the maximum nesting of arrays.
+	// maxNesting is the maximum nesting depth of arrays.
 	maxNesting = 4
-	// maxName is the longest name of a value that the format allows. It is applied to tensor names too.
+	// maxName is the maximum length in bytes that the format allows for the name of a value. It is applied to tensor names
+	// too.
 	maxName = 1<<16 - 1
 )
 
@@ -47,12 +48,12 @@ type gguf struct {
 	facts Facts
 	// file is the size of the file, and limit the maximum size of the header.
 	file, limit int64
-	// keys and names hold the value and tensor names read so far. Duplicates are rejected because engines disagree on
-	// which one counts.
+	// keys and names hold the names of the values and the tensors read so far. Duplicates are rejected because engines
+	// disagree on which of two values they use.
 	keys, names map[string]struct{}
 }
 
-// GGUF reads the header of a GGUF file with size bytes.
+// GGUF reads the header of a GGUF file whose size in bytes is given.
 func GGUF(r io.Reader, size int64) (Facts, error) {
 	limit := min(size, maxHeader)
 	g := &gguf{
@@ -75,7 +76,7 @@ func GGUF(r io.Reader, size int64) (Facts, error) {
 		return Facts{}, err
 	}
 	if tensors > maxTensors || pairs > maxPairs {
-		return Facts{}, malformed("the header claims %d tensors and %d metadata values", tensors, pairs)
+		return Facts{}, malformed("the header states %d tensors and %d metadata values; at most %d and %d are allowed", tensors, pairs, maxTensors, maxPairs)
 	}
 	for range pairs {
 		if err := g.pair(); err != nil {
@@ -104,14 +105,14 @@ func (g *gguf) u64() (uint64, error) {
 	return binary.LittleEndian.Uint64(b[:]), err
 }
 
-// text reads a string. It skips a string longer than limit and returns "".
+// text reads a string. If the string is longer than limit bytes, text skips it and returns "".
 func (g *gguf) text(limit uint64) (string, error) {
 	n, err := g.u64()
 	if err != nil {
 		return "", err
 	}
 	if n > math.MaxInt64 {
-		return "", malformed("a string has %d bytes", n)
+		return "", malformed("a string cannot have %d bytes", n)
 	}
 	if n > limit {
 		return "", g.skip(int64(n))
@@ -123,14 +124,14 @@ func (g *gguf) text(limit uint64) (string, error) {
 	return string(b), nil
 }
 
-// name reads the name of a value or a tensor and adds it to known. It rejects names that are already there.
+// name reads the name of a value or a tensor and adds it to known. It rejects a name that known already contains.
 func (g *gguf) name(known map[string]struct{}) (string, error) {
 	n, err := g.u64()
 	if err != nil {
 		return "", err
 	}
 	if n > maxName {
-		return "", malformed("a name has %d bytes", n)
+		return "", malformed("a name has %d bytes; at most %d are allowed", n, maxName)
 	}
 	b := make([]byte, n)
 	if err := g.full(b); err != nil {
@@ -236,7 +237,7 @@ func (g *gguf) array(depth int) (int64, error) {
 		return 0, err
 	}
 	if depth == maxNesting || n > uint64(maxHeader) {
-		return 0, malformed("an array has %d elements at nesting depth %d", n, depth)
+		return 0, malformed("an array has too many elements (%d) or is nested too deeply (%d)", n, depth)
 	}
 	if w := ggufWidth(kind); w > 0 {
 		return int64(n), g.skip(int64(n) * w)

@@ -13,12 +13,12 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/modelfile"
 )
 
-// readGGUF reads a file with its true size.
+// readGGUF reads a file and states its true size.
 func readGGUF(g *gguf) (modelfile.Facts, error) {
 	return modelfile.GGUF(bytes.NewReader(g.Bytes()), int64(g.Len()))
 }
 
-// tensor adds an entry of one dimension.
+// tensor adds the entry of a tensor with one dimension.
 func (g *gguf) tensor(name string, elements uint64, kind uint32, offset uint64) *gguf {
 	return g.text(name).le(uint32(1), elements, kind, offset)
 }
@@ -29,7 +29,7 @@ func (g *gguf) weights(n int) *gguf {
 	return g
 }
 
-// kilobyte appends 1024 bytes of weights, so that the file cannot fail for being too short.
+// kilobyte appends 1024 bytes of weights, so that the file is never too short for its tensors.
 func (g *gguf) kilobyte() *gguf { return g.weights(1024) }
 
 func TestGGUF_rejectsDuplicateNames(t *testing.T) {

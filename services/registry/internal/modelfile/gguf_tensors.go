@@ -20,7 +20,7 @@ func (g *gguf) tensors(n uint64) error {
 		held[t.kind.name] += t.count
 		end = max(end, t.end)
 	}
-	// Padding may separate the header from the weights, so they have at most this many bytes.
+	// Padding may separate the header from the weights, so the weights have at most this many bytes.
 	if have := uint64(g.file - g.taken()); end > have {
 		return malformed("the tensors need %d bytes, but %d follow the header", end, have)
 	}
@@ -28,7 +28,7 @@ func (g *gguf) tensors(n uint64) error {
 	return nil
 }
 
-// ggufTensor is the number of elements of a tensor, the offset of its end, and the type of its elements.
+// ggufTensor describes a tensor by the number of its elements, the offset of its end, and the type of its elements.
 type ggufTensor struct {
 	count, end uint64
 	kind       ggufType
@@ -43,7 +43,7 @@ func (g *gguf) tensor() (t ggufTensor, err error) {
 		return t, err
 	}
 	if rank > maxDims {
-		return t, malformed("a tensor has %d dimensions", rank)
+		return t, malformed("a tensor has %d dimensions; at most %d are allowed", rank, maxDims)
 	}
 	dims := make([]uint64, rank)
 	for i := range dims {
@@ -72,13 +72,13 @@ func (g *gguf) tensor() (t ggufTensor, err error) {
 	return t, nil
 }
 
-// ggufType is a storage type: block elements are stored in size bytes.
+// ggufType is a storage type. It stores each block of elements in a fixed number of bytes.
 type ggufType struct {
 	name        string
-	block, size uint64
+	block, size uint64 // the elements of a block, and its bytes
 }
 
-// bytes returns the least number of bytes that count elements need, 0 for unknown types.
+// bytes returns the minimum number of bytes that the given number of elements needs. It returns 0 for unknown types.
 func (t ggufType) bytes(count uint64) uint64 {
 	if t.block == 0 {
 		return 0
@@ -89,8 +89,8 @@ func (t ggufType) bytes(count uint64) uint64 {
 	return count / t.block * t.size
 }
 
-// typeOf returns the storage type with a number of the GGUF format. A type that is not listed has the number as its
-// name.
+// typeOf returns the storage type that has the given number in the GGUF format. A type that is not listed has the
+// number as its name.
 func typeOf(kind uint32) ggufType {
 	switch kind {
 	case 0:

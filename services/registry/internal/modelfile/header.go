@@ -23,13 +23,12 @@ const (
 	maxTensors = 1 << 20
 	maxPairs   = 1 << 16
 	maxDims    = 8
-	// maxText is the maximum length of a string that is read, and maxWord of a string that is returned in Facts, in
-	// bytes.
+	// maxText is the maximum length of a string that is read, and maxWord that of a string in Facts, both in bytes.
 	maxText = 1 << 20
 	maxWord = 256
 )
 
-// Facts are the properties stated in a file's header. Properties that it does not state have the zero value.
+// Facts are the properties stated in a file's header. Properties that the header does not state have the zero value.
 type Facts struct {
 	Architecture       string `json:"architecture,omitempty"`
 	Name               string `json:"name,omitempty"`
@@ -41,6 +40,12 @@ type Facts struct {
 	BlockCount         int64  `json:"block_count,omitempty"`
 	VocabSize          int64  `json:"vocab_size,omitempty"`
 	ChatTemplateSHA256 string `json:"chat_template_sha256,omitempty"`
+}
+
+// Numbers returns the facts without the texts, because the writer of the file can put any information into a text.
+func (f Facts) Numbers() Facts {
+	f.Architecture, f.Name, f.Dtype, f.ChatTemplateSHA256 = "", "", "", ""
+	return f
 }
 
 func malformed(format string, args ...any) error {
@@ -108,7 +113,7 @@ func elements(dims []uint64) (uint64, bool) {
 	return n, true
 }
 
-// commonest returns the key with the highest count, or the smallest of several such keys.
+// commonest returns the key with the highest count. If several keys have this count, it returns the smallest of them.
 func commonest(counts map[string]uint64) string {
 	best, most := "", uint64(0)
 	for k, n := range counts {

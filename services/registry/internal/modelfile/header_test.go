@@ -158,7 +158,7 @@ func TestSafetensors(t *testing.T) {
 	}
 }
 
-// packed returns a tar file. files alternates names and contents.
+// packed returns a tar file. The arguments alternate between names and contents.
 func packed(tb testing.TB, files ...string) []byte {
 	tb.Helper()
 	var b bytes.Buffer

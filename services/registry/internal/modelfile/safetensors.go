@@ -16,7 +16,7 @@ import (
 const (
 	// metadataName is the only entry of a safetensors header that is not a tensor.
 	metadataName = "__metadata__"
-	// maxDtype is the length of the longest type name.
+	// maxDtype is the maximum length of a type name.
 	maxDtype = 32
 )
 
@@ -36,7 +36,7 @@ type shards struct {
 	held  map[string]uint64
 }
 
-// Safetensors reads the header of a safetensors file with size bytes.
+// Safetensors reads the header of a safetensors file whose size in bytes is given.
 func Safetensors(r io.Reader, size int64) (Facts, error) {
 	s := &shards{held: map[string]uint64{}}
 	if err := s.add(r, size); err != nil {
@@ -59,7 +59,7 @@ func (s *shards) add(r io.Reader, size int64) error {
 	}
 	n := binary.LittleEndian.Uint64(length[:])
 	if n < 2 || n > uint64(in.left) {
-		return malformed("not a safetensors file: the header has %d bytes", n)
+		return malformed("not a safetensors file: the header has %d bytes; it must fit into the file and into %d MiB", n, maxHeader>>20)
 	}
 	raw := make([]byte, n)
 	if err := in.full(raw); err != nil {
@@ -72,8 +72,8 @@ func (s *shards) add(r io.Reader, size int64) error {
 	return whole(spans, uint64(size)-8-n)
 }
 
-// entries decodes the header entry by entry. It returns an error if their number exceeds most. Decoding all of
-// it into a map would take many times its size in memory.
+// entries decodes the header entry by entry. It returns an error if there are more entries than the given maximum.
+// Decoding the whole header into a map would need many times the size of the header in memory.
 func (s *shards) entries(raw []byte, most int) ([]span, error) {
 	var spans []span
 	names := 0
@@ -105,7 +105,8 @@ func (s *shards) entries(raw []byte, most int) ([]span, error) {
 
 func noObject() error { return malformed("not a safetensors file: the header is not a JSON object") }
 
-// whole rejects tensors that do not fill the bytes after the header without gaps and overlaps.
+// whole rejects tensors that leave gaps in the bytes after the header, overlap, or do not extend to the end of the
+// file.
 func whole(spans []span, have uint64) error {
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end)) })
 	end := uint64(0)
@@ -144,7 +145,8 @@ func (s *shards) tensor(name string, raw json.RawMessage) (span, error) {
 	return at, nil
 }
 
-// width returns the size of an element in bytes, 0 for types that are unknown or not of whole bytes.
+// width returns the size of an element in bytes. It returns 0 for an unknown type and for a type whose elements are not
+// whole bytes.
 func width(dtype string) uint64 {
 	switch dtype {
 	case "F64", "I64", "U64":

@@ -23,7 +23,8 @@ func readSafetensors(data []byte) (modelfile.Facts, error) {
 	return modelfile.Safetensors(bytes.NewReader(data), int64(len(data)))
 }
 
-// hostile is a header followed by a number of bytes of weights. words is part of the error, "" if the file is valid.
+// hostile is a header followed by a number of bytes of weights. The field words is a part of the expected error, or ""
+// if the file is valid.
 type hostile struct {
 	header  string
 	weights int

@@ -19,8 +19,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// Changer changes sessions. It writes each change in one transaction with its event and, if engines are affected, the
-// orders to jobs.
+// Changer changes sessions. It writes each change in one transaction with its event. If the change affects engines, the
+// transaction also contains the orders to the jobs service.
 type Changer struct {
 	Pool      *pgxpool.Pool
 	Store     Store
@@ -32,7 +32,7 @@ type Changer struct {
 	Clock     clock.Clock
 }
 
-// Create inserts a new session in tx and orders its engines.
+// Create inserts a new session in the transaction tx and orders its engines.
 func (b *Changer) Create(ctx context.Context, tx pgx.Tx, s *Session, targets []*revision.Revision) error {
 	if err := b.Store.Insert(ctx, tx, s); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (b *Changer) Create(ctx context.Context, tx pgx.Tx, s *Session, targets []*
 	})
 }
 
-// Extend moves the expiry of a live session by a span, up to maxTTL after its creation.
+// Extend moves the expiry of a live session by the given duration, but never beyond maxTTL after its creation.
 func (b *Changer) Extend(ctx context.Context, sessionID string, by time.Duration) (s *Session, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		if s, err = b.Store.Lock(ctx, tx, sessionID); err != nil {
@@ -102,7 +102,7 @@ func (b *Changer) Stop(ctx context.Context, sessionID string) error {
 	})
 }
 
-// Expire ends the sessions whose time is over.
+// Expire ends the sessions that have reached their expiry or their idle timeout.
 func (b *Changer) Expire(ctx context.Context) error {
 	due, err := b.Store.Due(ctx, b.Pool, b.Clock.Now())
 	if err != nil {
@@ -132,7 +132,7 @@ func (b *Changer) Expire(ctx context.Context) error {
 }
 
 // Moved implements deployment.RevisionObserver. If a target fails, its session fails too. The caller has locked only
-// the revision. Moved therefore locks the session, and changes it only if another target has not ended it already.
+// the revision, so Moved locks the session. It changes the session only if another target has not already ended it.
 func (b *Changer) Moved(ctx context.Context, tx pgx.Tx, before, after *revision.Revision) error {
 	if before.State == after.State {
 		return nil

@@ -18,6 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/request"
@@ -62,6 +63,16 @@ type harness struct {
 	model  string
 }
 
+// pools refuses the pool whose name is "open".
+type pools struct{}
+
+func (pools) Check(_ context.Context, pool string) error {
+	if pool == "open" {
+		return fault.New(fault.Forbidden, "isolation", "isolation: refused")
+	}
+	return nil
+}
+
 func open(t *testing.T) *harness {
 	t.Helper()
 	files, err := db.Migrations()
@@ -75,7 +86,7 @@ func open(t *testing.T) *harness {
 	events, trail := event.NewLog(clk, ids, "registry"), audit.NewLog(clk, ids, "registry")
 	changer := &Changer{Pool: pool, Revisions: revisions, Orders: b.orders, Events: events, Audit: trail, Clock: clk}
 	b.Server = &Server{
-		Pool: pool, Changer: changer, Revisions: revisions, Projects: projects{}, Once: &idempotency.Once{Pool: pool, Keys: idempotency.New(clk)}, Clock: clk,
+		Pool: pool, Changer: changer, Revisions: revisions, Projects: projects{}, Pools: pools{}, Once: &idempotency.Once{Pool: pool, Keys: idempotency.New(clk)}, Clock: clk,
 		IDs: ids, Probe: time.Minute,
 	}
 	b.peer = &PeerServer{Server: b.Server}

@@ -1,12 +1,13 @@
-// Package playground owns the sessions in which users try models out: one engine for each target, for a limited time. A
-// session has no token and no stable address. It ends at its expiry, when it receives no call for its idle timeout,
-// when a user stops it, or when a target cannot serve. An ended session stays readable for 30 days.
+// Package playground owns the sessions in which users try models out. A session has one engine for each target, for a
+// limited time. It has no token and no stable address. It ends at its expiry, when it receives no call for its idle
+// timeout, when a user stops it, or when a target cannot serve. An ended session stays readable for 30 days.
 //
-// A call after the end of a session is rejected with the time of the end, even if the end is not stored yet. The
-// executor knows the deadline of an engine and ends the engine by itself. Each end is recorded once, with its event.
-// The engines are revisions that belong to a session instead of a deployment. Package revision owns their state.
+// A call after the end of a session is rejected with an error that states when the session ended, even if the end is
+// not stored yet. The executor knows the deadline of an engine and ends the engine without an order. Each end is
+// recorded once, with its event. The engines are revisions that belong to a session instead of a deployment. Package
+// revision owns their state.
 //
-// changes.go contains the operations, and server*.go implement the RPCs. Only store.go contains SQL.
+// The file changes.go contains the operations, and server*.go implement the RPCs. Only store.go contains SQL.
 package playground
 
 import (
@@ -20,7 +21,7 @@ import (
 // SubjectKind is what events, audit entries and errors call a session.
 const SubjectKind = "playground session"
 
-// The states of a session: first the stored ones, then those that are derived from the engines of a live session.
+// The states of a session. The first ones are stored; the others are derived from the engines of a live session.
 const (
 	stateLive    = "live"
 	stateExpired = "expired"
@@ -61,7 +62,7 @@ type Session struct {
 	EndedAt      *time.Time
 }
 
-// overAt returns when a live session ends without further calls, and why.
+// overAt returns the time at which a live session ends if it gets no further calls, and the reason.
 func (s *Session) overAt() (time.Time, string) {
 	if idle := s.LastActivity.Add(s.Idle); idle.Before(s.ExpiresAt) {
 		return idle, reasonIdle

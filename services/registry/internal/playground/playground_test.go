@@ -76,7 +76,7 @@ func TestPlaygroundSession_expires(t *testing.T) {
 	require.Equal(t, []string{"created ", "target_state ready", "ended expired"}, b.events(s), "the end is recorded once")
 	require.Equal(t, []string{r.ID, r.ID}, b.orders.of, "the engine is ended")
 	_, again := b.admit(b.ann(), s, 1)
-	require.Equal(t, fault.From(err).Text(), fault.From(again).Text(), "the recorded end is the time that the first error named")
+	require.Equal(t, fault.From(err).Text(), fault.From(again).Text(), "the recorded end is the time in the first error")
 
 	s = b.create(ttl(60, 600))
 	b.clock.Advance(time.Minute)

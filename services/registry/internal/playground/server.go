@@ -33,6 +33,7 @@ type Server struct {
 	Revisions *revision.Store
 	Models    model.Store
 	Projects  access.Projects
+	Pools     deployment.Pools
 	Once      *idempotency.Once
 	Clock     clock.Clock
 	IDs       *id.Source
@@ -92,6 +93,9 @@ func (s *Server) targets(ctx context.Context, session *Session, in []*registryv1
 		if err != nil {
 			return nil, err
 		}
+		if err := s.Pools.Check(ctx, r.Serving.Pool); err != nil {
+			return nil, err
+		}
 		r.Number, r.Deadline = int32(i+1), &session.ExpiresAt
 		out = append(out, r)
 	}
@@ -106,7 +110,7 @@ func (s *Server) ListPlaygroundSessions(
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.Store.List(ctx, s.Pool, authn.ScopeOf(ctx), p)
+	found, err := s.Store.List(ctx, s.Pool, authn.ScopeOf(ctx), in.GetProject(), p)
 	if err != nil {
 		return nil, err
 	}

@@ -39,8 +39,7 @@ func caller(ctx context.Context) (*authn.Caller, error) {
 	return c, nil
 }
 
-// AdmitCall returns the address of a target if the caller may call it now. The session's owner and the members of its
-// project may call it; other users who can see the session may not.
+// AdmitCall returns the address of a ready target. The caller must own the session or be a member of its project.
 func (s *PeerServer) AdmitCall(ctx context.Context, in *registrypeerv1.AdmitCallRequest) (*registrypeerv1.AdmitCallResponse, error) {
 	c, err := caller(ctx)
 	if err != nil {

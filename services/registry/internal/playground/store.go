@@ -84,9 +84,9 @@ func one(id string, rows pgx.Rows, err error) (*Session, error) {
 }
 
 // List returns the sessions that are visible in the scope, newest first.
-func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, p request.Page) ([]*Session, error) {
-	found, err := pg.All[row](q.Query(ctx, `SELECT `+columns+` FROM playground_session WHERE `+access.Visible+`
-		ORDER BY created_at DESC, id DESC LIMIT $4 OFFSET $5`, access.Args(scope, p.FetchLimit(), p.Offset)...))
+func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, project string, p request.Page) ([]*Session, error) {
+	found, err := pg.All[row](q.Query(ctx, `SELECT `+columns+` FROM playground_session WHERE `+access.Visible+` AND ($4 = '' OR $4 IN (project, project_id))
+		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, access.Args(scope, project, p.FetchLimit(), p.Offset)...))
 	if err != nil {
 		return nil, fmt.Errorf("list playground sessions: %w", err)
 	}
@@ -131,7 +131,7 @@ func (Store) End(ctx context.Context, tx pgx.Tx, s *Session) error {
 	return nil
 }
 
-// Due returns up to 100 live sessions whose time is over.
+// Due returns the ids of live sessions that have reached their expiry or their idle timeout, at most 100.
 func (Store) Due(ctx context.Context, q pg.Querier, now time.Time) ([]string, error) {
 	rows, err := q.Query(ctx, `SELECT id FROM playground_session WHERE state = 'live'
 		AND LEAST(expires_at, last_activity_at + make_interval(secs => idle_timeout_s)) <= $1 ORDER BY expires_at, id LIMIT 100`, now)
@@ -145,8 +145,8 @@ func (Store) Due(ctx context.Context, q pg.Querier, now time.Time) ([]string, er
 	return found, nil
 }
 
-// DeleteBefore deletes at most limit sessions that ended before a time, and the rows of their engines. It returns the
-// number of sessions.
+// DeleteBefore deletes at most limit sessions that ended before the given time, and the rows of their engines. It
+// returns the number of deleted sessions.
 func (Store) DeleteBefore(ctx context.Context, q pg.Querier, before time.Time, limit int) (int64, error) {
 	var sessions int64
 	err := q.QueryRow(ctx, `

@@ -1,6 +1,6 @@
-// Package recipe owns the recipe catalog: the recipes that are built into this binary. Job submissions are checked
-// against it. Each version has a digest, a tree in the object store and a lock document. The content identified by a
-// digest never changes.
+// Package recipe owns the recipe catalog, against which job submissions are checked. It contains the recipes that are
+// built into this binary. Each version of a recipe has a digest, a tree in the object store and a lock document. The
+// content identified by a digest never changes.
 package recipe
 
 import (
@@ -53,6 +53,18 @@ type Version struct {
 	TreeSHA256       string
 	TreeBytes        int64
 	LockedAt         time.Time
+	// Shipped means that a binary of the installation contains the version. TrustedDigest is the digest that an
+	// administrator trusts, or nil.
+	Shipped       bool
+	TrustedDigest *string
+}
+
+// customRecipe is the recipe that runs commands of users. It is never trusted.
+const customRecipe = "custom/custom"
+
+// Trusted reports whether jobs of the version may read protected datasets.
+func (v *Version) Trusted() bool {
+	return v.Name != customRecipe && (v.Shipped || v.TrustedDigest != nil && *v.TrustedDigest == v.Digest)
 }
 
 // read parses a manifest.
@@ -116,7 +128,7 @@ func CatalogDigest(versions []*Version) (string, error) {
 	return canon.Digest(raw)
 }
 
-// Newest returns the active version with the highest number, or nil if none is active.
+// Newest returns the active version with the highest number, or nil if no version is active.
 func Newest(versions []*Version) *Version {
 	var newest *Version
 	for _, v := range versions {

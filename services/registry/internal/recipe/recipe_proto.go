@@ -20,7 +20,7 @@ func ToProto(v *Version) *registryv1.Recipe {
 	return &registryv1.Recipe{
 		Name: v.Name, Version: v.Manifest.Version, Digest: v.Digest, Title: v.Title, Description: v.Description,
 		Framework: framework(v), ParamsSchema: v.ParamsSchema, ResourcesHint: v.ResourcesHint, Inputs: v.Inputs,
-		Outputs: v.Outputs, Metrics: v.Metrics, Resumable: v.Resumable, State: v.State,
+		Outputs: v.Outputs, Metrics: v.Metrics, Resumable: v.Resumable, State: v.State, Trusted: v.Trusted(),
 	}
 }
 
@@ -41,7 +41,7 @@ func lockToProto(v *Version, catalogDigest string) (*registryv1.RecipeLockDocume
 	}, nil
 }
 
-// ToCatalog converts a version for the jobs service, with all that jobs needs to admit and run a job.
+// ToCatalog converts a version for the jobs service, with everything that the service needs to admit and run a job.
 func ToCatalog(v *Version) (*registrypeerv1.CatalogRecipe, error) {
 	required, err := v.RequiredDatasets()
 	if err != nil {

@@ -176,7 +176,7 @@ func TestStore_catalog(t *testing.T) {
 	require.Equal(t, "sha256:other", kept[1].Digest)
 	_, err = s.Get(t.Context(), pool, "sft/tiny", "9")
 	require.True(t, fault.Is(err, fault.Absent))
-	some, err := s.List(t.Context(), pool, request.Page{Limit: 1, Offset: 1})
+	some, err := s.List(t.Context(), pool, request.Page{Limit: 1, Offset: 1}, &Contents{})
 	require.NoError(t, err)
 	require.Equal(t, "sft/tiny", some[0].Name)
 	none, err := s.VersionsOf(t.Context(), pool, "none")

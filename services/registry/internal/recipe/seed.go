@@ -52,7 +52,7 @@ func (s *Seeder) Run(ctx context.Context) error {
 	}
 }
 
-// RunOnce updates the catalog to the recipes in this binary. It may run at any time.
+// RunOnce updates the catalog to the recipes in this binary. It may be called at any time.
 func (s *Seeder) RunOnce(ctx context.Context) error {
 	all, err := readAll(s.Files, s.ManifestName)
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *Seeder) RunOnce(ctx context.Context) error {
 	return nil
 }
 
-// Await returns once the catalog is complete, so that a recipe is not reported as unknown before then.
+// Await returns when the catalog is complete, so that no recipe is reported as unknown before.
 func (s *Seeder) Await(ctx context.Context) error {
 	select {
 	case <-s.Done:

@@ -3,6 +3,7 @@ package recipe
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"log/slog"
@@ -18,10 +19,12 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/canon"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
@@ -67,7 +70,9 @@ func open(t *testing.T, files fstest.MapFS) *harness {
 	require.NoError(t, err)
 	pool := pgtest.New(t, pgtest.Schema{Name: "registry", Migrations: migrations}).Pool("registry")
 	d := &harness{t: t, clock: clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 123456000, time.UTC)), trees: &trees{kept: map[string]string{}}}
-	d.Server = &Server{Pool: pool, Seeder: d.seeder(pool, files)}
+	d.Server = &Server{
+		Pool: pool, Seeder: d.seeder(pool, files), Audit: audit.NewLog(d.clock, id.NewSource(d.clock, rand.Reader), "registry"),
+	}
 	return d
 }
 
@@ -77,7 +82,7 @@ func (d *harness) seeder(pool *pgxpool.Pool, files fstest.MapFS) *Seeder {
 	}
 }
 
-// ship seeds the catalog as a binary that contains these files would.
+// ship seeds the catalog as a binary with the given files would.
 func (d *harness) ship(files fstest.MapFS) {
 	d.t.Helper()
 	d.Seeder = d.seeder(d.Pool, files)
@@ -102,7 +107,7 @@ func TestSeeder_Run_retriesUntilObjectStoreAvailable(t *testing.T) {
 	require.NoError(t, d.clock.Await(t.Context(), 1))
 	var rows int
 	require.NoError(t, d.Pool.QueryRow(t.Context(), `SELECT count(*) FROM recipe`).Scan(&rows))
-	require.Zero(t, rows, "a row never names a missing tree")
+	require.Zero(t, rows, "no row may refer to a missing tree")
 	d.trees.fail(nil)
 	d.clock.Advance(mostPause)
 	require.NoError(t, d.Seeder.Await(t.Context()))
@@ -111,7 +116,7 @@ func TestSeeder_Run_retriesUntilObjectStoreAvailable(t *testing.T) {
 	require.Len(t, list.GetRecipes(), 2)
 	cancel()
 	require.NoError(t, <-done)
-	require.NoError(t, d.Seeder.RunOnce(t.Context()), "RunOnce may run at any time")
+	require.NoError(t, d.Seeder.RunOnce(t.Context()), "RunOnce must succeed at any time")
 }
 
 func TestRecipeServer_unavailableUntilSeeded(t *testing.T) {

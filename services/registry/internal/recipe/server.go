@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
@@ -17,7 +18,13 @@ type Server struct {
 	Pool   *pgxpool.Pool
 	Store  Store
 	Seeder *Seeder
+	Audit  *audit.Log
+
+	contents Contents
 }
+
+// SubjectKind is the kind of recipes in audit entries.
+const SubjectKind = "recipe"
 
 // ListRecipes lists every version in the catalog.
 func (s *Server) ListRecipes(ctx context.Context, in *registryv1.ListRecipesRequest) (*registryv1.ListRecipesResponse, error) {
@@ -28,7 +35,7 @@ func (s *Server) ListRecipes(ctx context.Context, in *registryv1.ListRecipesRequ
 	if err := s.Seeder.Await(ctx); err != nil {
 		return nil, err
 	}
-	found, err := s.Store.List(ctx, s.Pool, p)
+	found, err := s.Store.List(ctx, s.Pool, p, &s.contents)
 	if err != nil {
 		return nil, err
 	}

@@ -65,7 +65,8 @@ func readOne(files fs.FS, dir, manifestName string) (packed, error) {
 	return packed{Version: v, tree: tree}, nil
 }
 
-// pack writes the files of a folder to a tar file that depends only on their names and bytes.
+// pack writes the files of a folder to a tar file. The bytes of the tar file depend only on the names and contents of
+// the files.
 func pack(files fs.FS, dir string) ([]byte, error) {
 	root, err := fs.Sub(files, dir)
 	if err != nil {

@@ -19,11 +19,11 @@ const (
 	Rubric      Kind = "rub"
 )
 
-// Latest is the version that stands for the newest version in a reference.
+// Latest is the version in a reference to the newest version.
 const Latest = "latest"
 
-// CheckVersionName returns an error for the reserved version name Latest. A version of that name would be returned to callers that
-// request the newest version.
+// CheckVersionName returns an error for the reserved version name Latest. Callers that request the newest version would
+// otherwise get the version with that name.
 func CheckVersionName(version string) error {
 	if version != Latest {
 		return nil
@@ -47,14 +47,14 @@ func (r Ref) String() string {
 	return string(r.Kind) + "/" + r.Project + "/" + r.Name + "@" + r.Version
 }
 
-// Number returns the version as a number, for the kinds whose versions are positive integers. ok is false unless the
-// version is in canonical decimal form.
+// Number returns the version as a number, for the kinds whose versions are positive integers. The result ok is false
+// unless the version is in canonical decimal form.
 func (r Ref) Number() (n int32, ok bool) {
 	wide, err := strconv.ParseInt(r.Version, 10, 32)
 	return int32(wide), err == nil && wide > 0 && strconv.FormatInt(wide, 10) == r.Version
 }
 
-// Parse parses a reference of the given kind. ok is false if s is not a valid reference of this kind.
+// Parse parses a reference of the given kind. The result ok is false if s is not a valid reference of this kind.
 func Parse(kind Kind, s string) (r Ref, ok bool) {
 	rest, ok := strings.CutPrefix(s, string(kind)+"/")
 	if !ok {

@@ -20,15 +20,16 @@ const (
 	PhaseGone       Phase = "gone"
 )
 
-// The exit reasons after which jobs places a work again, because the engine did not cause them.
+// The exit reasons after which the jobs service places a work again, because the engine did not cause them.
 const (
 	exitStopped = "stopped"
 	exitLost    = "lost"
-	// exitDeadline is the exit at the work's deadline. The engine did not cause it either, but it is final.
+	// exitDeadline is the reason of an exit at the deadline of a work. The engine did not cause such an exit, but the work
+	// is not placed again.
 	exitDeadline = "deadline"
 )
 
-// Observation is what jobs reports about the engine of a revision.
+// Observation is what the jobs service reports about the engine of a revision.
 type Observation struct {
 	WorkID     string
 	Generation int64
@@ -42,7 +43,7 @@ type Observation struct {
 	Report     *Report
 }
 
-// Exit is how a work ended.
+// Exit describes how a work ended.
 type Exit struct {
 	Code, Signal    int32
 	Reason, Message string
@@ -57,7 +58,7 @@ type Report struct {
 	Probes                    json.RawMessage
 }
 
-// Verdict is the outcome of an observation for a revision.
+// Verdict is the effect of an observation on a revision.
 type Verdict struct {
 	State  State
 	Reason *Reason
@@ -66,8 +67,11 @@ type Verdict struct {
 }
 
 // Evaluate maps an observation to the state of the revision. A revision that was ready before is not_ready while its
-// engine does not run, and ready again when the engine is ready.
+// engine does not run, and ready again as soon as the engine is ready.
 func Evaluate(r *Revision, o Observation) Verdict {
+	if r.Plan.Protected {
+		o = o.withheld()
+	}
 	v := judge(r, o)
 	if r.served() && v.State != Ready {
 		v.State = NotReady
@@ -89,7 +93,7 @@ func judge(r *Revision, o Observation) Verdict {
 	return Verdict{State: Pending, Reason: &Reason{Phase: string(Pending), Code: "placed", Message: "the node has not started preparing yet"}}
 }
 
-// waiting returns why an engine is not placed on a node.
+// waiting returns the reason why an engine is not placed on a node yet.
 func waiting(r *Revision, o Observation) *Reason {
 	code := o.Waiting
 	switch code {
@@ -97,6 +101,10 @@ func waiting(r *Revision, o Observation) *Reason {
 		return Placing(r.Serving.Pool)
 	case waitQuota:
 		return &Reason{Phase: string(Pending), Code: waitQuota, Message: "the GPU quota of the deployment's owner does not allow the engine"}
+	case waitTeamQuota:
+		return &Reason{Phase: string(Pending), Code: waitTeamQuota, Message: "the GPU quota of the project's team does not allow the engine"}
+	case waitIsolation:
+		return &Reason{Phase: string(Pending), Code: waitIsolation, Message: "no node of pool " + r.Serving.Pool + " with room for the engine isolates works"}
 	case "":
 		code = "waiting"
 	}
@@ -121,7 +129,8 @@ func running(o Observation) Verdict {
 	}
 }
 
-// ended returns the verdict on a work that ended. If jobs will place the work again, the revision is pending.
+// ended returns the verdict on a work that ended. If the jobs service will place the work again, the revision is
+// pending.
 func ended(r *Revision, o Observation) Verdict {
 	if o.Phase == PhaseGone || o.Exit == nil || o.Exit.Reason == exitStopped || o.Exit.Reason == exitLost {
 		return Verdict{State: Pending, Reason: &Reason{
@@ -143,8 +152,8 @@ func ended(r *Revision, o Observation) Verdict {
 	return Verdict{State: Failed, Reason: reported(o, phase, code, o.Exit.Message), Again: r.served()}
 }
 
-// reported returns a reason with the agent's code, message and log. code and message are the defaults if the report has
-// none.
+// reported returns a reason with the code, the message and the log in the agent's report. The parameters code and
+// message are used if the report lacks them.
 func reported(o Observation, phase, code, message string) *Reason {
 	out := &Reason{Phase: phase, Code: code, Message: message}
 	if o.Report == nil {
@@ -160,8 +169,29 @@ func reported(o Observation, phase, code, message string) *Reason {
 	return out
 }
 
-// Note copies what was reported about the execution into the revision.
+// withheld returns the observation without the texts that the engine or its files could have influenced.
+func (o Observation) withheld() Observation {
+	o.Detail = ""
+	if o.Exit != nil {
+		exit := *o.Exit
+		if exit.Message != "" {
+			exit.Message = "the engine ended; its messages are withheld, because the model is protected"
+		}
+		o.Exit = &exit
+	}
+	if o.Report != nil {
+		report := *o.Report
+		report.Message, report.Log, report.Probes = "", "", nil
+		o.Report = &report
+	}
+	return o
+}
+
+// Note copies the reported facts about the execution into the revision.
 func (r *Revision) Note(o Observation) {
+	if r.Plan.Protected {
+		o = o.withheld()
+	}
 	r.Engine.Fence, r.Engine.NodeID, r.Engine.StartedAt = o.Fence, o.NodeID, o.RunningAt
 	if o.Report == nil || o.NodeID == "" {
 		r.Engine = Engine{Fence: o.Fence, NodeID: o.NodeID}
@@ -175,7 +205,7 @@ func (r *Revision) Note(o Observation) {
 	}
 }
 
-// Same reports whether a and b have equal stored state, so that nothing needs to be written.
+// Same reports whether the stored fields of two revisions are equal, so that nothing needs to be written.
 func Same(a, b *Revision) bool {
 	return a.State == b.State && a.Generation == b.Generation && sameReason(a.Reason, b.Reason) &&
 		a.Engine.Fence == b.Engine.Fence && a.Engine.NodeID == b.Engine.NodeID && a.Engine.PID == b.Engine.PID &&

@@ -1,6 +1,7 @@
 package revision_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -32,6 +33,7 @@ func TestEvaluate(t *testing.T) {
 	}{
 		"nothing known":      {revision.Observation{}, revision.Pending, revision.NotReady, "pending/waiting", false},
 		"not considered":     {revision.Observation{Waiting: "starting"}, revision.Pending, revision.NotReady, "pending/starting", false},
+		"no team quota":      {revision.Observation{Waiting: "team_quota"}, revision.Pending, revision.NotReady, "pending/team_quota", false},
 		"no quota":           {revision.Observation{Waiting: "account_quota"}, revision.Pending, revision.NotReady, "pending/account_quota", false},
 		"no capacity":        {revision.Observation{Waiting: "no_capacity"}, revision.Pending, revision.NotReady, "pending/no_capacity", false},
 		"placed":             {at(revision.PhaseNone, nil, nil), revision.Pending, revision.NotReady, "pending/placed", false},
@@ -70,6 +72,25 @@ func TestEvaluate(t *testing.T) {
 				require.Equal(t, c.reason, v.Reason.Short())
 			}
 		})
+	}
+}
+
+// An engine that serves a protected model may print texts of the model's file.
+func TestEvaluate_protectedModelWithholdsTexts(t *testing.T) {
+	t.Parallel()
+	report := &revision.Report{Phase: "failed", Code: "engine_exited", Message: "planted", Log: "planted", Probes: []byte(`{"text":"planted"}`)}
+	for name, seen := range map[string]revision.Observation{
+		"failed probe": at(revision.PhaseRunning, report, nil),
+		"exited":       at(revision.PhaseExited, report, &revision.Exit{Code: 1, Message: "planted"}),
+		"fetch failed": at(revision.PhaseExited, nil, &revision.Exit{Code: 1, Reason: "fetch", Message: "planted"}),
+		"preparing":    {NodeID: "nod_1", Phase: revision.PhasePreparing, Detail: "planted", Report: &revision.Report{Message: "planted"}},
+	} {
+		for _, protected := range []bool{false, true} {
+			r := &revision.Revision{Plan: revision.Plan{Protected: protected}}
+			v := revision.Evaluate(r, seen)
+			r.Note(seen)
+			require.Equal(t, !protected, strings.Contains(v.Reason.Text()+v.Reason.Log+string(r.Probes), "planted"), "%s: %v", name, v.Reason)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/canon"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
 )
 
@@ -28,6 +29,8 @@ type Plan struct {
 	ProbeS      int32    `json:"probe_deadline_s"`
 	OwnerID     string   `json:"owner_id"`
 	ProjectID   string   `json:"project_id"`
+	// Protected means that the model comes from a protected run, so that texts of its engine are withheld.
+	Protected bool `json:"protected,omitempty"`
 }
 
 // File is the object with the model's bytes.
@@ -39,7 +42,7 @@ type File struct {
 	Packed bool   `json:"packed"`
 }
 
-// WithDefaults returns s with defaults for the fields that the caller left out.
+// WithDefaults returns the settings with defaults for the fields that the caller left out.
 func (s Serving) WithDefaults() Serving {
 	if s.Engine == "" {
 		s.Engine = EngineLlamaCpp
@@ -66,6 +69,11 @@ func (s Serving) Check(v *model.Version) error {
 			v.Number, v.Format)
 	case s.Engine == EngineLlamaCpp && (len(s.Command) > 0 || s.Requirements != ""):
 		return refused("serving.command and serving.requirements belong to the engine command, not to llamacpp")
+	case s.Engine == EngineLlamaCpp:
+		return checkOptions(s.Args)
+	case s.Engine == EngineCommand && v.Protected:
+		return fault.New(fault.Forbidden, dataset.CodeProtected,
+			"version %d of the model is protected: only the engine llamacpp can serve it, because a command could print what it reads", v.Number)
 	case s.Engine == EngineCommand && (len(s.Command) == 0 || s.Command[0] == ""):
 		return refused("the engine \"command\" needs serving.command")
 	}
@@ -76,7 +84,7 @@ func refused(format string, args ...any) error {
 	return fault.New(fault.Refused, "engine", format, args...)
 }
 
-// Digest returns the digest of what is served and how.
+// Digest returns the digest of the served model version and its settings.
 func Digest(source Source, modelDigest string, s Serving) (string, error) {
 	raw, err := json.Marshal(map[string]any{
 		"source":  map[string]any{"model_id": source.ModelID, "version": source.Version, "digest": modelDigest},

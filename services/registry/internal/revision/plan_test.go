@@ -23,6 +23,7 @@ func TestServing_Check(t *testing.T) {
 		"safetensors":                {func(v *model.Version) { v.Format = model.FormatSafetensors }, revision.Serving{}, "register its gguf"},
 		"command with llamacpp":      {nil, revision.Serving{Command: []string{"serve"}}, "belong to the engine command"},
 		"requirements with llamacpp": {nil, revision.Serving{Requirements: "x"}, "belong to the engine command"},
+		"unknown option":             {nil, revision.Serving{Args: []string{"--flash-attn"}}, "no option \"--flash-attn\""},
 		"no command":                 {nil, revision.Serving{Engine: revision.EngineCommand}, "needs serving.command"},
 		"empty command":              {nil, revision.Serving{Engine: revision.EngineCommand, Command: []string{""}}, "needs serving.command"},
 	}
@@ -41,6 +42,15 @@ func TestServing_Check(t *testing.T) {
 	}
 }
 
+// A command could print the file of a protected model.
+func TestServing_Check_protectedModelNeedsLlamaCpp(t *testing.T) {
+	t.Parallel()
+	v := &model.Version{Number: 1, Status: model.StatusReady, Format: model.FormatGGUF, Protected: true}
+	require.NoError(t, revision.Serving{}.WithDefaults().Check(v))
+	err := revision.Serving{Engine: revision.EngineCommand, Command: []string{"serve"}}.WithDefaults().Check(v)
+	require.True(t, fault.Is(err, fault.Forbidden) && fault.HasCode(err, "dataset_protected"), "%v", err)
+}
+
 func TestRevisionDigest(t *testing.T) {
 	t.Parallel()
 	of := func(model string, s revision.Serving) string {
@@ -49,7 +59,7 @@ func TestRevisionDigest(t *testing.T) {
 		return d
 	}
 	plain := of("sha256:a", revision.Serving{})
-	require.Equal(t, plain, of("sha256:a", revision.Serving{Engine: revision.EngineLlamaCpp, Pool: "default", Args: []string{}}), "explicit defaults give the same digest")
+	require.Equal(t, plain, of("sha256:a", revision.Serving{Engine: revision.EngineLlamaCpp, Pool: "default", Args: []string{}}), "settings with explicit defaults have the same digest")
 	require.NotEqual(t, plain, of("sha256:b", revision.Serving{}))
 	require.NotEqual(t, plain, of("sha256:a", revision.Serving{Args: []string{"-c"}}))
 }

@@ -1,10 +1,11 @@
-// Package revision owns the revisions of deployments and the state of their engines: what a revision serves and how
-// (its plan, which never changes and has a digest), its state, and the current execution of its engine.
+// Package revision owns the revisions of deployments and the state of their engines. A revision has a plan, which
+// states what it serves and how, never changes and has a digest. It also has a state, and the current execution of its
+// engine.
 //
-// It promises that the observed state of a revision depends only on what jobs reports about its engine; that a revision
-// that was ready once never fails because its engine is lost; and that SQL rejects a change that is based on an
-// outdated state. revision.go, plan.go and observe.go are pure; only store*.go contain SQL, and only revision_proto.go
-// uses protobuf messages. Package deployment decides what a change means for traffic.
+// The package promises that the observed state of a revision depends only on what the jobs service reports about its
+// engine; that a revision that was ready once never fails because its engine is lost; and that SQL rejects a change
+// that is based on an outdated state. The files revision.go, plan.go and observe.go are pure; only store*.go contain
+// SQL, and only revision_proto.go uses protobuf messages. Package deployment decides what a change means for traffic.
 package revision
 
 import (
@@ -20,7 +21,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Kind is what errors call a revision.
+// Kind is the name of revisions in errors.
 const Kind = "revision"
 
 // State is the state of a revision.
@@ -38,7 +39,7 @@ const (
 	Stopped   State = "stopped"
 )
 
-// Reason is why a revision is not ready.
+// Reason states why a revision is not ready.
 type Reason struct {
 	Phase   string `json:"phase"`
 	Code    string `json:"code"`
@@ -98,7 +99,7 @@ type Revision struct {
 	CreatedAt  time.Time
 	ReadyAt    *time.Time
 	PromotedAt []time.Time
-	// Deadline is when the engine must end, or nil for no limit.
+	// Deadline is the time at which the engine must end, or nil for no limit.
 	Deadline *time.Time
 }
 
@@ -116,19 +117,21 @@ type Engine struct {
 // served reports whether the revision was ever ready. If so, a lost engine makes it not_ready, never failed.
 func (r *Revision) served() bool { return r.ReadyAt != nil }
 
-// Finished reports whether only a user can still change the state.
+// Finished reports whether only a user can change the state from now on.
 func (r *Revision) Finished() bool { return r.State == Stopped || r.State == Failed || !r.Wanted }
 
-// Placing returns the reason of a revision whose engine was ordered and not placed yet.
+// Placing returns the reason of a revision whose engine was ordered but is not placed yet.
 func Placing(pool string) *Reason {
 	return &Reason{Phase: string(Pending), Code: waitStart, Message: "the engine is starting; it is being placed on a node of pool " + pool}
 }
 
-// The reasons that the jobs service reports for an engine that the scheduler has not considered yet, and for one that its
-// owner's quota does not allow. waitStart is the code of Placing.
+// The codes with which the jobs service reports why an engine waits: the scheduler has not considered it yet, or the
+// quota of its owner or of its project's team does not allow it. waitStart is the code of Placing.
 const (
-	waitStart = "starting"
-	waitQuota = "account_quota"
+	waitStart     = "starting"
+	waitQuota     = "account_quota"
+	waitTeamQuota = "team_quota"
+	waitIsolation = "isolation"
 )
 
 // Restart resets a stopped or failed revision, so that a new engine is ordered. The revision goes through all states
@@ -137,6 +140,35 @@ func (r *Revision) Restart() {
 	r.State, r.Wanted, r.Generation, r.ReadyAt = Pending, true, r.Generation+1, nil
 	r.Engine = Engine{}
 	r.Reason = Placing(r.Serving.Pool)
+}
+
+// Runs reports whether the current engine is ready and is the execution with the given replica id at the given address.
+// Each start of an engine's process has a different address, even within one execution.
+func (r *Revision) Runs(replicaID, address string) bool {
+	return r.Wanted && r.State == Ready && r.Engine.Address == address && r.ReplicaID() == replicaID
+}
+
+// codeHung is the code of the reason that Replace sets.
+const codeHung = "engine_hung"
+
+// Replace requests another execution, because the current one does not respond.
+func (r *Revision) Replace(why string) {
+	r.State, r.Generation = NotReady, r.Generation+1
+	r.Engine = Engine{Fence: r.Engine.Fence, NodeID: r.Engine.NodeID}
+	r.Reason = &Reason{Phase: string(Starting), Code: codeHung, Message: why}
+}
+
+// Overtake begins a generation above the one that the jobs service reports. A wanted engine then starts again.
+func (r *Revision) Overtake(o Observation) {
+	r.Generation, r.Engine = o.Generation+1, Engine{Fence: o.Fence}
+	if r.Finished() {
+		return
+	}
+	r.State = Pending
+	if r.served() {
+		r.State = NotReady
+	}
+	r.Reason = &Reason{Phase: string(Pending), Code: "engine_lost", Message: "the database of the registry was restored to an earlier state; the engine will be placed again"}
 }
 
 // ReplicaID returns the ID of the current execution. Every placement gets another ID.

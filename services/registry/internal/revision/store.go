@@ -55,7 +55,7 @@ func (s *Store) scan(row pgx.Row) (*Revision, error) {
 	return r, nil
 }
 
-// Insert inserts a new revision under its deployment's next number.
+// Insert inserts a new revision with its deployment's next number.
 func (s *Store) Insert(ctx context.Context, tx pgx.Tx, r *Revision) error {
 	err := tx.QueryRow(ctx, `UPDATE deployment SET next_revision = next_revision + 1 WHERE id = $1 RETURNING next_revision - 1`,
 		r.DeploymentID).Scan(&r.Number)
@@ -65,7 +65,7 @@ func (s *Store) Insert(ctx context.Context, tx pgx.Tx, r *Revision) error {
 	return s.InsertNumbered(ctx, tx, r)
 }
 
-// InsertNumbered inserts a new revision under r.Number.
+// InsertNumbered inserts a new revision with the number r.Number.
 func (s *Store) InsertNumbered(ctx context.Context, tx pgx.Tx, r *Revision) error {
 	reason, err1 := json.Marshal(r.Reason)
 	serving, err2 := json.Marshal(r.Serving)
@@ -133,7 +133,8 @@ func (s *Store) List(ctx context.Context, q pg.Querier, deploymentID string, p r
 	return s.many(ctx, q, `deployment_id = $1 ORDER BY number DESC LIMIT $2 OFFSET $3`, deploymentID, p.FetchLimit(), p.Offset)
 }
 
-// Of returns the revisions of several deployments or sessions, ordered by number.
+// Of returns the revisions of several deployments or sessions, ordered by number. The keys of the map are the ids of
+// the deployments and sessions.
 func (s *Store) Of(ctx context.Context, q pg.Querier, holders []string) (map[string][]*Revision, error) {
 	found, err := s.many(ctx, q, `deployment_id = ANY($1) ORDER BY deployment_id, number`, holders)
 	if err != nil {
@@ -146,7 +147,7 @@ func (s *Store) Of(ctx context.Context, q pg.Querier, holders []string) (map[str
 	return out, nil
 }
 
-// ByIDs returns the revisions with these ids.
+// ByIDs returns the revisions with the given ids.
 func (s *Store) ByIDs(ctx context.Context, q pg.Querier, ids []string) ([]*Revision, error) {
 	return s.many(ctx, q, `id = ANY($1)`, ids)
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Save writes the mutable columns of a revision if its stored state is still from. Otherwise it returns a conflict.
+// Save writes the mutable columns of a revision if its stored state still equals the state from. Otherwise it returns a
+// conflict.
 func (s *Store) Save(ctx context.Context, tx pgx.Tx, r *Revision, from State) error {
 	var reason, probes, sealed []byte
 	if r.Reason != nil {

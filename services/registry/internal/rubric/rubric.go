@@ -36,7 +36,7 @@ const DefaultAggregation = "weighted_mean"
 // kindScale is the kind of criterion that has a scale.
 const kindScale = "judge_scale"
 
-// Rubric is a named series of versions.
+// Rubric is a named collection of versions.
 type Rubric struct {
 	access.Owner
 

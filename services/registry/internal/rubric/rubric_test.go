@@ -69,8 +69,8 @@ func (h *headers) SetHeader(md metadata.MD) error {
 	return nil
 }
 
-// as returns the context of a call by subject, who has role in project team, and the headers that the call sets. A key that
-// is not empty becomes the idempotency key.
+// as returns the context of a call by the given user, who has the given role in project team, and the headers that the
+// call sets. If key is not empty, it becomes the idempotency key.
 func as(t *testing.T, subject, role, key string) (context.Context, *headers) {
 	t.Helper()
 	c := &authn.Caller{Kind: authn.KindUser, Subject: subject, Username: subject, Role: authn.RoleOperator}
@@ -93,7 +93,7 @@ func (d *harness) make(name string) *registryv1.Rubric {
 	return r
 }
 
-// content returns valid content, modified by change.
+// content returns valid content to which the given functions are applied.
 func content(change ...func(*registryv1.RubricContent)) *registryv1.RubricContent {
 	c := &registryv1.RubricContent{
 		Instructions: "Be fair <and> short.", PassAt: new(0.5), Aggregation: "weighted_mean",
@@ -145,7 +145,7 @@ func TestCreateRubricVersion_sameContentReturnsExisting(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, proto.Equal(v, got), "%v\n%v", v, got)
 	again, status, err := d.draft(r, content(func(c *registryv1.RubricContent) { c.Aggregation = "" }), "")
-	require.NoError(t, err, "the default is equivalent to its explicit value")
+	require.NoError(t, err, "content with an explicit default value equals content without the value")
 	require.Equal(t, []any{"200", v.GetId()}, []any{status, again.GetId()})
 	next, status, err := d.draft(r, content(func(c *registryv1.RubricContent) { c.Criteria[0].Weight = 3 }), "k")
 	require.NoError(t, err)

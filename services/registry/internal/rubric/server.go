@@ -65,7 +65,7 @@ func (s *Server) ListRubrics(ctx context.Context, in *registryv1.ListRubricsRequ
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.Store.List(ctx, s.Pool, authn.ScopeOf(ctx), in.GetName(), p)
+	found, err := s.Store.List(ctx, s.Pool, authn.ScopeOf(ctx), access.Filter{Name: in.GetName(), Project: in.GetProject(), Text: in.GetQ()}, p)
 	if err != nil {
 		return nil, err
 	}

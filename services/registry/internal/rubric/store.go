@@ -19,7 +19,7 @@ type Store struct{}
 
 const columns = `id, name, owner_id, owner_name, project_id, project, visibility, description, current_version, created_at`
 
-// Insert stores a new rubric. It returns a conflict if the project already has a rubric of that name.
+// Insert stores a new rubric. It returns a conflict if the project already has a rubric with that name.
 func (Store) Insert(ctx context.Context, tx pgx.Tx, r *Rubric) error {
 	_, err := tx.Exec(ctx, `INSERT INTO rubric (`+columns+`, visibility_version)
 		VALUES (@id, @name, @owner_id, @owner_name, @project_id, @project, @visibility, @description, @current_version,
@@ -49,11 +49,10 @@ func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string
 	return r, nil
 }
 
-// List returns the rubrics visible to the scope, newest first. If name is not empty, it returns only rubrics of that
-// name.
-func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p request.Page) ([]*Rubric, error) {
-	rows, err := q.Query(ctx, `SELECT `+columns+` FROM rubric WHERE `+access.Visible+` AND ($4 = '' OR name = $4)
-		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, access.Args(scope, name, p.FetchLimit(), p.Offset)...)
+// List returns the rubrics visible to the scope, newest first, if they match the filter.
+func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, f access.Filter, p request.Page) ([]*Rubric, error) {
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM rubric WHERE `+access.Filtered+`
+		ORDER BY created_at DESC, id DESC LIMIT $7 OFFSET $8`, f.Args(scope, p.FetchLimit(), p.Offset)...)
 	if err != nil {
 		return nil, fmt.Errorf("list rubrics: %w", err)
 	}

@@ -19,8 +19,8 @@ import (
 
 const versionColumns = `id, rubric_id, version, status, digest, content, created_at, published_at`
 
-// InsertVersion stores a new draft under the next number. If the rubric already has a version with the same digest, it
-// returns that version and fresh is false.
+// InsertVersion stores a new draft with the next number. If the rubric already has a version with the same digest, it
+// returns that version and sets fresh to false.
 func (s Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version, content []byte) (kept *Version, fresh bool, err error) {
 	// The row lock serializes the numbering of versions.
 	err = tx.QueryRow(ctx, `SELECT next_version FROM rubric WHERE id = $1 FOR UPDATE`, v.RubricID).Scan(&v.Number)
@@ -45,8 +45,8 @@ func (s Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version, content
 	return v, true, nil
 }
 
-// Publish publishes a draft. It returns false if the version is already published. The current version of the rubric is the
-// highest published one.
+// Publish publishes a draft. It returns false if the version is already published. The current version of the rubric is
+// the highest published one.
 func (Store) Publish(ctx context.Context, tx pgx.Tx, v *Version, at time.Time) (bool, error) {
 	tag, err := tx.Exec(ctx, `UPDATE rubric_version SET status = 'published', published_at = $2 WHERE id = $1 AND status = 'draft'`, v.ID, at)
 	if err != nil {

@@ -187,7 +187,7 @@ func (b *harness) begin() *replica {
 	return r
 }
 
-// quiet checks that nothing was sent before: the next message is the response to this renewal.
+// quiet requests a renewal and checks that the next message is the response, so that nothing was sent before.
 func (r *replica) quiet(acked, renewal int64) *registrypeerv1.WatchResponse {
 	r.t.Helper()
 	r.request(acked, renewal)

@@ -22,7 +22,7 @@ func NewMetrics(meters metric.MeterProvider) (*Metrics, error) {
 	}
 	const name = "registry_snapshot_message_bytes"
 	size, err := meters.Meter("registry").Int64Histogram(name, metric.WithUnit("By"),
-		metric.WithDescription("sizes of the messages that tell the replicas of inference what to serve; the maximum of gRPC is the last bucket"),
+		metric.WithDescription("sizes of the messages that tell the replicas of inference what to serve; the last bucket ends at the maximum size of a gRPC message"),
 		metric.WithExplicitBucketBoundaries(1<<8, 1<<10, 1<<12, 1<<14, 1<<16, 1<<18, 1<<19, 1<<20, rpc.MaxMessage/2, rpc.MaxMessage))
 	if err != nil {
 		return nil, fmt.Errorf("create the histogram %s: %w", name, err)

@@ -8,7 +8,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deploytoken"
 )
 
-// partSize is the size in bytes above which a part is sent. A part exceeds it by at most one row.
+// partSize is the size in bytes above which a part is sent. A part exceeds this size by at most one row.
 const partSize = rpc.MaxMessage / 8
 
 // outbox collects rows and sends them in parts of bounded size. The last part remains in rest.
@@ -21,7 +21,7 @@ type outbox struct {
 // begin discards what has not been sent and begins a complete state.
 func (o *outbox) begin() { o.rest, o.size = &registrypeerv1.Snapshot{}, 0 }
 
-// proceed begins with changes of the state that was sent before.
+// proceed discards what has not been sent and begins with changes to the state that was sent before.
 func (o *outbox) proceed() { o.rest, o.size = &registrypeerv1.Snapshot{Continued: true}, 0 }
 
 func (o *outbox) deployment(d *registrypeerv1.ServedDeployment) error {
@@ -45,7 +45,7 @@ func (o *outbox) token(t *deploytoken.Token) error {
 	return o.grow(proto.Size(out))
 }
 
-// rowOverhead bounds the bytes of a row's tag and length in a message.
+// rowOverhead is the maximum number of bytes that the tag and the length of a row need in a message.
 const rowOverhead = 8
 
 func (o *outbox) grow(size int) error {

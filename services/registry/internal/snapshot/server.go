@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// lookAgain is how often a watch checks for news in case a wake-up was lost.
+// lookAgain is how often a watch checks for changes in case a wake-up was lost.
 const lookAgain = time.Second
 
 // Server implements SnapshotService.
@@ -33,9 +33,16 @@ type Server struct {
 	Hub       *pg.NotifyHub
 	Clock     clock.Clock
 	Metrics   *Metrics
+	// Changer replaces engines that hang.
+	Changer EngineReplacer
 }
 
-// Watch serves the stream of one replica until it ends.
+// EngineReplacer replaces an engine if it is the current one. deployment.Changer implements it.
+type EngineReplacer interface {
+	ReplaceEngine(ctx context.Context, hung deployment.Hung) (replaced bool, err error)
+}
+
+// Watch serves the stream of one replica until the stream ends.
 func (s *Server) Watch(stream watchStream) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
@@ -71,7 +78,8 @@ func (s *Server) Watch(stream watchStream) error {
 	}
 }
 
-// Release gives back the leases of replicas. If the wake-up is lost, waiting revocations notice at their next check.
+// Release gives back the leases of replicas. If the wake-up is lost, a revocation that waits notices the release at its
+// next check.
 func (s *Server) Release(ctx context.Context, in *registrypeerv1.ReleaseRequest) (*registrypeerv1.ReleaseResponse, error) {
 	for _, replica := range in.GetReplicaIds() {
 		if id.Check(id.Replica, replica) != nil {
@@ -82,6 +90,19 @@ func (s *Server) Release(ctx context.Context, in *registrypeerv1.ReleaseRequest)
 		return nil, err
 	}
 	return &registrypeerv1.ReleaseResponse{}, nil
+}
+
+// ReplaceEngine implements SnapshotService.
+func (s *Server) ReplaceEngine(
+	ctx context.Context, in *registrypeerv1.ReplaceEngineRequest,
+) (*registrypeerv1.ReplaceEngineResponse, error) {
+	replaced, err := s.Changer.ReplaceEngine(ctx, deployment.Hung{
+		RevisionID: in.GetRevisionId(), ReplicaID: in.GetReplicaId(), Address: in.GetAddress(), Silent: in.GetSilent().AsDuration(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &registrypeerv1.ReplaceEngineResponse{Replaced: replaced}, nil
 }
 
 // GetDeploymentOwner implements SnapshotService.

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
 )
 
-// fill inserts deployments and live tokens of them, as a large installation has.
+// fill inserts the given numbers of deployments and of live tokens.
 func (b *harness) fill(deployments, tokens int) {
 	b.t.Helper()
 	_, err := b.Pool.Exec(b.t.Context(), `INSERT INTO deployment (id, name, owner_id, owner_name, project_id, project, visibility, state, created_at)
@@ -87,10 +87,10 @@ func TestWatch_largeState(t *testing.T) {
 	token := b.change()
 	b.wake()
 	state.take(r)
-	require.Equal(t, token.ID, state.tokens[string(token.Hash)], "a new token works")
+	require.Equal(t, token.ID, state.tokens[string(token.Hash)], "the replica must receive a new token")
 	require.Len(t, state.tokens, tokens+1)
 	require.Equal(t, 1, state.messages)
-	require.Less(t, state.largest, 1<<10, "a change is as large as what has changed")
+	require.Less(t, state.largest, 1<<10, "a message with one change must be small")
 
 	from, err := b.changer.Revoke(t.Context(), b.d.ID, token.ID)
 	require.NoError(t, err)
@@ -107,7 +107,7 @@ func TestWatch_largeState(t *testing.T) {
 	require.NoError(t, <-acknowledged)
 }
 
-// More changes than a message of changes may name are sent as the complete state.
+// If more than MaxChanges rows have changed, the complete state is sent.
 func TestWatch_manyChangesSendCompleteState(t *testing.T) {
 	t.Parallel()
 	b := open(t)

@@ -1,11 +1,11 @@
-// Package snapshot sends the replicas of inference what to serve and until when they may serve it. A replica receives
-// the complete state when it connects, and afterwards only what has changed. Both are sent in messages of bounded size
-// and read from the database in pages, so that neither the number of deployments nor that of tokens has a limit. A
-// renewed lease is never sent before the state that was current when the lease was granted.
+// Package snapshot sends each replica of inference the state that it serves, and the time until which it may serve that
+// state. A replica receives the complete state when it connects, and afterwards only what has changed. Both are sent in
+// messages of bounded size and read from the database in pages, so that neither the number of deployments nor that of
+// tokens has a limit. A renewed lease is never sent before the state that was current when the lease was granted.
 //
 // The pages of a complete state are not read in one transaction: a row that changes meanwhile may be sent in its old or
-// its new state. Its change has a later epoch, so it is sent again with the changes that follow the pages, before the
-// replica uses any of them.
+// its new state. Its change has a later epoch, so the row is sent again with the changes that follow the pages, before
+// the replica uses any of the pages.
 package snapshot
 
 import (
@@ -64,7 +64,7 @@ func (r *reader) all(ctx context.Context, to *outbox) error {
 	})
 }
 
-// pages calls page with the last id of the page before until a page has less than pageRows rows.
+// pages calls page with the last id of the previous page until a page has fewer than pageRows rows.
 func pages(page func(after string) (last string, n int, err error)) error {
 	after, n := "", pageRows
 	for n == pageRows {
@@ -76,7 +76,7 @@ func pages(page func(after string) (last string, n int, err error)) error {
 	return nil
 }
 
-// changed sends the current state of the rows that have changed.
+// changed sends the current state of the given rows, which have changed.
 func (r *reader) changed(ctx context.Context, c epoch.Changes, to *outbox) error {
 	for ids := range slices.Chunk(c.Deployments, pageRows) {
 		if err := r.changedDeployments(ctx, ids, to); err != nil {

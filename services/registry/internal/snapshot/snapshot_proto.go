@@ -6,7 +6,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// deploymentToProto converts a deployment. promoted contains the promoted revisions by their ids.
+// deploymentToProto converts a deployment. The map promoted contains the promoted revisions by their ids.
 func deploymentToProto(d *deployment.Deployment, promoted map[string]*revision.Revision) *registrypeerv1.ServedDeployment {
 	out := &registrypeerv1.ServedDeployment{
 		Id: d.ID, Suspended: d.State == deployment.StateSuspended, OwnerId: d.UserID, ProjectId: d.ProjectID, Visibility: d.Visibility,
@@ -22,7 +22,10 @@ func revisionToProto(r *revision.Revision) *registrypeerv1.ServedRevision {
 	if r == nil {
 		return nil
 	}
-	out := &registrypeerv1.ServedRevision{Id: r.ID, Number: r.Number, Ready: r.State == revision.Ready}
+	out := &registrypeerv1.ServedRevision{Id: r.ID, Number: r.Number, Ready: r.State == revision.Ready, Task: r.Plan.Task}
+	if len(r.Plan.ServedNames) > 0 {
+		out.Model = r.Plan.ServedNames[0]
+	}
 	if r.Reason != nil {
 		out.Reason = r.Reason.Short()
 	}

@@ -23,8 +23,8 @@ type watch struct {
 	reader  reader
 	stream  watchStream
 	replica string
-	// sent is the epoch of the last state that was sent completely on this stream, 0 before the first. The replica
-	// applies messages in order, so everything that follows on the stream comes after that state.
+	// sent is the epoch of the last state that was sent completely on this stream, or 0 if there is none. The replica
+	// applies messages in order, so everything that is sent later is applied after that state.
 	sent int64
 }
 
@@ -33,14 +33,14 @@ func (s *Server) watch(stream watchStream) *watch {
 }
 
 // take stores the epoch that the replica has applied and grants a renewal. If the replica lacks the state that was
-// current at the grant, that state comes before the grant, so that a replica with a renewed lease never serves
+// current at the grant, that state is sent before the grant, so that a replica with a renewed lease never serves
 // outdated state.
 func (w *watch) take(ctx context.Context, in *registrypeerv1.WatchRequest) error {
 	if id.Check(id.Replica, in.GetReplicaId()) != nil || (w.replica != "" && w.replica != in.GetReplicaId()) {
 		return fault.New(fault.Refused, "replica", "a stream belongs to one replica; replica_id must be valid and must not change")
 	}
 	if !in.GetParts() {
-		return fault.New(fault.Refused, "replica_outdated", "the replica does not understand parts of a snapshot; upgrade inference to the version of the registry")
+		return fault.New(fault.Refused, "replica_outdated", "this replica of inference is older than the registry, which sends its state in parts; upgrade inference to the version of the registry")
 	}
 	w.replica = in.GetReplicaId()
 	if in.GetRenewal() == 0 {
@@ -57,7 +57,8 @@ func (w *watch) take(ctx context.Context, in *registrypeerv1.WatchRequest) error
 	return w.send(ctx, out)
 }
 
-// news sends what has changed, if anything has. A replica gets nothing before its first request.
+// news sends the changes since the last state that was sent, if there are any. A replica gets nothing before its first
+// request.
 func (w *watch) news(ctx context.Context) error {
 	if w.replica == "" {
 		return nil
@@ -69,12 +70,13 @@ func (w *watch) news(ctx context.Context) error {
 	return w.update(ctx, &registrypeerv1.WatchResponse{})
 }
 
-// maxTries is how often the complete state is sent if too much changes meanwhile.
+// maxTries is the maximum number of attempts of update to send a state while too many rows change.
 const maxTries = 3
 
 var errTooMany = errors.New("the state of inference changes faster than it can be sent")
 
-// update sends what the replica lacks of the current state. last is sent at the end, with the rest of the state.
+// update sends the part of the current state that the replica lacks. The message last is sent at the end, with the rest
+// of the state.
 func (w *watch) update(ctx context.Context, last *registrypeerv1.WatchResponse) error {
 	from := w.sent
 	out := &outbox{send: func(part *registrypeerv1.Snapshot) error {
@@ -110,8 +112,8 @@ func (w *watch) update(ctx context.Context, last *registrypeerv1.WatchResponse) 
 	return errTooMany
 }
 
-// changes sends what was changed after the epoch from, up to the current epoch, which it returns. known is false if it
-// sent nothing because the changes are not known or too many.
+// changes sends the changes after the given epoch, up to the current epoch, which it returns. The result known is false
+// if the changes are not known or too many; changes then sends nothing.
 func (w *watch) changes(ctx context.Context, from int64, out *outbox) (now int64, known bool, err error) {
 	if now, err = epoch.Current(ctx, w.Pool); err != nil {
 		return 0, false, err

@@ -91,7 +91,7 @@ func TestWatch_renewalCarriesRevocation(t *testing.T) {
 	from, err := b.changer.Revoke(t.Context(), b.d.ID, token.ID)
 	require.NoError(t, err)
 	renewed := r.quiet(from-1, 2)
-	require.NotNil(t, renewed.GetSnapshot(), "the snapshot comes with the lease, not after it")
+	require.NotNil(t, renewed.GetSnapshot(), "the snapshot must come together with the lease, not after the lease")
 	require.Equal(t, from, renewed.GetEpoch())
 	require.Equal(t, [][]byte{token.Hash}, renewed.GetSnapshot().GetRevokedHashes())
 }
@@ -150,8 +150,8 @@ func TestWatch_rejectsInvalidReplica(t *testing.T) {
 	require.Nil(t, other.quiet(b.now(), 2).GetSnapshot(), "other replicas keep their streams")
 }
 
-// A replica that applies the messages in order has exactly the tokens of the epoch, although the pages of the complete
-// state and the changes are read while tokens are created and revoked.
+// Tokens are created and revoked while the pages of the complete state and the changes are read. A replica that applies
+// the messages in order must nevertheless have exactly the tokens of the epoch.
 func TestWatch_changesDuringCompleteState(t *testing.T) {
 	t.Parallel()
 	b := open(t)
@@ -210,7 +210,7 @@ func TestWatch_servedStateOnly(t *testing.T) {
 	b.wake()
 	gone := r.next().GetSnapshot()
 	require.Equal(t, []string{b.d.ID}, gone.GetDeletedDeploymentIds())
-	require.Equal(t, [][]byte{token.Hash}, gone.GetRevokedHashes(), "its tokens are revoked")
+	require.Equal(t, [][]byte{token.Hash}, gone.GetRevokedHashes(), "the tokens of the deleted deployment must be revoked")
 	kept, err := b.GetDeploymentOwner(t.Context(), &registrypeerv1.GetDeploymentOwnerRequest{DeploymentId: b.d.ID})
 	require.NoError(t, err)
 	require.Equal(t, []string{"usr_1", "prj_1", "team"}, []string{kept.GetOwnerId(), kept.GetProjectId(), kept.GetVisibility()})
@@ -218,7 +218,7 @@ func TestWatch_servedStateOnly(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Absent), "%v", err)
 }
 
-// A version that does not record what it changes may run during an upgrade.
+// During an upgrade, a registry of an older version may run, which raises the epoch without recording what has changed.
 func TestWatch_unrecordedChangeSendsCompleteState(t *testing.T) {
 	t.Parallel()
 	b := open(t)

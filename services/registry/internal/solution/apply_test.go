@@ -162,7 +162,7 @@ func TestCreateSolutionApplication_idempotencyKey(t *testing.T) {
 	require.True(t, fault.HasCode(err, "idempotency_key") && fault.Is(err, fault.Conflict), "%v", err)
 }
 
-// A refused request must also leave no rows.
+// A refused request must leave no rows in any table.
 func TestCreateSolutionApplication_refusals(t *testing.T) {
 	t.Parallel()
 	d := open(t)

@@ -36,7 +36,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// projects knows every project but "nowhere". The id is derived from the key, and "closed" is archived.
+// projects knows every project except "nowhere". The id is derived from the key, and the project "closed" is archived.
 type projects struct{}
 
 func (projects) Project(_ context.Context, key string) (*access.Project, error) {
@@ -58,7 +58,7 @@ func (discard) Put(_ context.Context, _ string, r io.Reader, _ int64, _ string) 
 	return err
 }
 
-// harness is both servers with a catalog.
+// harness contains the servers of solutions and of applications, with a catalog.
 type harness struct {
 	*solution.Applications
 
@@ -220,8 +220,8 @@ func (h *headers) status() string {
 	return ""
 }
 
-// as returns the context of a call by subject, who has role in the projects team, closed and second, and the headers that
-// the call sets. A key that is not empty becomes the idempotency key.
+// as returns the context of a call by the given user, who has the given role in the projects team, closed and second,
+// and the headers that the call sets. If key is not empty, it becomes the idempotency key.
 func as(t *testing.T, subject, role, key string) (context.Context, *headers) {
 	t.Helper()
 	c := &authn.Caller{Kind: authn.KindUser, Subject: subject, Username: subject, Role: authn.RoleOperator}
@@ -241,7 +241,7 @@ func as(t *testing.T, subject, role, key string) (context.Context, *headers) {
 const manifest = `{"name":"support","version":"1.0","recipe":"sft/tiny@1.0","purpose":{"seats":3,"share":0.5,"for":"<all> & more"},` +
 	`"requirements":[{"gpus":8},{"note":"large"}],"toolchain":{"python":"3.12"}}`
 
-// validRequest returns a valid request, modified by change.
+// validRequest returns a valid request to which the given functions are applied.
 func validRequest(change ...func(*registryv1.CreateSolutionApplicationRequest)) *registryv1.CreateSolutionApplicationRequest {
 	in := &registryv1.CreateSolutionApplicationRequest{Project: "team", Solution: []byte(manifest), Bindings: &registryv1.SolutionBindings{
 		Model: new("mdl/team/base@1"), TrainDataset: new("ds/team/train@v1"), ValidationDataset: new("ds/team/held@v1"),

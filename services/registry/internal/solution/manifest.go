@@ -34,8 +34,8 @@ const (
 	maxTasks        = 100_000_000
 )
 
-// Read parses a manifest. field is the request field that contains it, for error messages. Member names are
-// case-sensitive.
+// Read parses a manifest. The parameter field is the name of the request field that contains the manifest, for error
+// messages. Member names are case-sensitive.
 func Read(raw json.RawMessage, field string) (*Manifest, error) {
 	digest, err := canon.Digest(raw)
 	if err != nil {
@@ -77,7 +77,7 @@ func (r *reading) fault(typ, msg string, at ...any) {
 	r.faults = append(r.faults, fault.At(typ, msg, append([]any{r.field}, at...)...))
 }
 
-// given returns the member with this name. ok is false if the member is missing or null.
+// given returns the member with the given name. The result ok is false if the member is missing or null.
 func (r *reading) given(name string) (json.RawMessage, bool) {
 	raw, ok := r.members[name]
 	return raw, ok && string(raw) != "null"

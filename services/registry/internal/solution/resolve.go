@@ -51,8 +51,8 @@ type found struct {
 	number  int32
 }
 
-// Resolve resolves bindings with the caller's permissions. References that are unknown, hidden, not ready or retired
-// all give the same error. If the caller can see but must not read an object, the error has kind fault.Forbidden.
+// Resolve resolves bindings with the permissions of the caller. Versions that are unknown, hidden, not ready or retired
+// cause the same error. If the caller can see but must not read an object, the error has kind fault.Forbidden.
 func (c *Catalog) Resolve(ctx context.Context, b Bindings) (*Resolved, error) {
 	out := &Resolved{Digests: map[string]string{}}
 	var unknown, unreadable []string
@@ -181,7 +181,7 @@ func (c *Catalog) rubric(ctx context.Context, r ref.Ref) (*found, error) {
 	return f, nil
 }
 
-// recipe finds the recipe of a manifest. It returns nil if the catalog has no recipe of that name and version.
+// recipe finds the recipe of a manifest. It returns nil if the catalog has no recipe with that name and version.
 func (c *Catalog) recipe(ctx context.Context, text string) (*found, error) {
 	if err := c.Seeder.Await(ctx); err != nil {
 		return nil, err

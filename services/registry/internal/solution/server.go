@@ -37,8 +37,8 @@ type Server struct {
 	*Deps
 }
 
-// CreateSolution stores a manifest under the name and the version that it states. If the same solution exists, it returns
-// that one.
+// CreateSolution stores a manifest with the name and the version that it states. If the same solution exists,
+// CreateSolution returns the existing one.
 func (s *Server) CreateSolution(ctx context.Context, in *registryv1.CreateSolutionRequest) (*registryv1.Solution, error) {
 	m, err := Read(in.GetManifest(), "manifest")
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *Server) ListSolutions(ctx context.Context, in *registryv1.ListSolutions
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.Store.List(ctx, s.Pool, authn.ScopeOf(ctx), in.GetName(), p)
+	found, err := s.Store.List(ctx, s.Pool, authn.ScopeOf(ctx), access.Filter{Name: in.GetName(), Project: in.GetProject(), Text: in.GetQ()}, p)
 	if err != nil {
 		return nil, err
 	}

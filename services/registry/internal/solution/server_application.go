@@ -26,7 +26,7 @@ type Applications struct {
 
 const createMethod = registryv1.SolutionApplicationService_CreateSolutionApplication_FullMethodName
 
-// CreateSolutionApplication applies a solution. If an identical application exists, it returns that one.
+// CreateSolutionApplication applies a solution. If an identical application exists, it returns the existing one.
 func (s *Applications) CreateSolutionApplication(
 	ctx context.Context, in *registryv1.CreateSolutionApplicationRequest,
 ) (*registryv1.SolutionApplicationOut, error) {

@@ -1,6 +1,6 @@
-// Package solution owns solutions and their applications. A solution is a manifest that a project stores under the name and
-// the version stated in it; it never changes. An application binds a solution to a model, two datasets, a taskset and a
-// rubric, and stores a snapshot: exact references and the digests in the catalog at that time.
+// Package solution owns solutions and their applications. A solution is a manifest that a project stores with the name
+// and the version stated in the manifest; it never changes. An application binds a solution to a model, two datasets, a
+// taskset and a rubric. It stores a snapshot: exact references and the digests in the catalog at that time.
 //
 // It promises:
 //   - Every binding of an application was in the catalog, and the applicant was allowed to read it.
@@ -65,7 +65,7 @@ type Application struct {
 	Solution string
 	Digest   string
 	Snapshot Snapshot
-	// Resolved are the digests to which the bindings resolved, by binding name.
+	// Resolved contains the digest to which each binding resolved, by binding name.
 	Resolved  map[string]string
 	CreatedAt time.Time
 }
@@ -128,7 +128,7 @@ func take(m *Manifest, r *Resolved, businessTasks []string) (Snapshot, error) {
 	return s, err
 }
 
-// cohort returns the digest of sorted ids, or "" if there are none.
+// cohort returns the digest of sorted ids, or "" for an empty list.
 func cohort(ids []string) (string, error) {
 	if len(ids) == 0 {
 		return "", nil
@@ -160,7 +160,7 @@ func (s *Snapshot) Sum() (digest string, raw []byte, err error) {
 	return digest, raw, nil
 }
 
-// split splits <name>@<version>. ok is false if text does not have this form.
+// split splits <name>@<version>. The result ok is false if the text does not have this form.
 func split(text string) (name, version string, ok bool) {
 	name, version, ok = strings.Cut(text, "@")
 	return name, version, ok && name != "" && version != "" && !strings.Contains(version, "@")

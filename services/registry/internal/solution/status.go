@@ -3,6 +3,7 @@ package solution
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
 )
@@ -36,12 +37,7 @@ type Status struct {
 
 // Drifted reports whether any binding differs from the snapshot.
 func (s *Status) Drifted() bool {
-	for _, b := range s.Bindings {
-		if b.Drift != DriftNone {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Bindings, func(b BindingStatus) bool { return b.Drift != DriftNone })
 }
 
 // Status compares the bindings of an application with the catalog, with the caller's permissions.

@@ -19,8 +19,8 @@ type Store struct{}
 
 const columns = `id, name, version, owner_id, owner_name, project_id, project, visibility, digest, manifest, created_at`
 
-// Put stores a solution. If the project already has the same manifest under that name and version, Put returns that
-// solution and fresh is false. Another manifest under the same name and version is a conflict.
+// Put stores a solution. If the project already has the same manifest with that name and version, Put returns the
+// stored solution and sets fresh to false. Another manifest with the same name and version is a conflict.
 func (Store) Put(ctx context.Context, tx pgx.Tx, s *Solution) (kept *Solution, fresh bool, err error) {
 	tag, err := tx.Exec(ctx, `INSERT INTO solution (`+columns+`, visibility_version)
 		VALUES (@id, @name, @version, @owner_id, @owner_name, @project_id, @project, @visibility, @digest, @manifest, @created_at,
@@ -58,7 +58,8 @@ func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string
 	return s, nil
 }
 
-// Named returns the solution of a project with this name and version, or nil if none is visible in the scope.
+// Named returns the solution of a project with the given name and version, or nil if no such solution is visible in the
+// scope.
 func (Store) Named(ctx context.Context, q pg.Querier, scope authn.Scope, projectID, name, version string) (*Solution, error) {
 	s, err := pg.One[Solution](q.Query(ctx, `SELECT `+columns+` FROM solution WHERE `+access.Visible+` AND project_id = $4 AND name = $5 AND version = $6`,
 		access.Args(scope, projectID, name, version)...))
@@ -71,11 +72,10 @@ func (Store) Named(ctx context.Context, q pg.Querier, scope authn.Scope, project
 	return s, nil
 }
 
-// List returns the solutions visible to the scope, newest first. If name is not empty, it returns only solutions of
-// that name.
-func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p request.Page) ([]*Solution, error) {
-	rows, err := q.Query(ctx, `SELECT `+columns+` FROM solution WHERE `+access.Visible+` AND ($4 = '' OR name = $4)
-		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, access.Args(scope, name, p.FetchLimit(), p.Offset)...)
+// List returns the solutions visible to the scope, newest first, if they match the filter.
+func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, f access.Filter, p request.Page) ([]*Solution, error) {
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM solution WHERE `+access.Filtered+`
+		ORDER BY created_at DESC, id DESC LIMIT $7 OFFSET $8`, f.Args(scope, p.FetchLimit(), p.Offset)...)
 	if err != nil {
 		return nil, fmt.Errorf("list solutions: %w", err)
 	}

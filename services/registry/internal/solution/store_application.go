@@ -17,7 +17,8 @@ import (
 
 const applicationColumns = `id, owner_id, owner_name, project_id, project, visibility, solution, digest, snapshot, resolved, created_at`
 
-// Apply stores an application. If the project already has an identical one, Apply returns it and fresh is false.
+// Apply stores an application. If the project already has an identical application, Apply returns that one and sets
+// fresh to false.
 func (Store) Apply(ctx context.Context, tx pgx.Tx, a *Application, snapshot []byte) (kept *Application, fresh bool, err error) {
 	resolved, err := json.Marshal(a.Resolved)
 	if err != nil {

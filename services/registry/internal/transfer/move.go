@@ -19,35 +19,55 @@ type Owners struct {
 	Audit  *audit.Log
 }
 
-// Transfer changes the owner of all objects of the user from. It returns the number of transferred objects of each
-// kind.
+// Transfer changes the owner of all objects of a user. It proceeds in steps that each change a bounded number of rows.
+// It returns the number of transferred objects of each kind. After an error, a repeated call continues the transfer.
 func (o *Owners) Transfer(ctx context.Context, from string, to Person) ([]Count, error) {
 	var moved []Count
-	err := pg.InTx(ctx, o.Pool, func(ctx context.Context, tx pgx.Tx) error {
-		moved = nil
-		var deployments []string
-		for _, k := range kinds() {
-			ids, err := k.transfer(ctx, tx, from, to)
+	for _, k := range kinds() {
+		c := Count{Kind: k.name}
+		for {
+			n, err := o.step(ctx, k, from, to)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			for _, id := range ids {
-				if err := o.record(ctx, tx, k, id, from, to); err != nil {
-					return err
-				}
+			if n == 0 {
+				break
 			}
-			moved = append(moved, Count{k.name, len(ids)})
-			if k.name == kindDeployment {
-				deployments = ids
-			}
+			c.Count += n
 		}
-		if err := transferPlans(ctx, tx, from, to.ID); err != nil {
+		moved = append(moved, c)
+	}
+	return moved, nil
+}
+
+// step transfers objects of one kind in one transaction, together with everything that belongs to the objects.
+func (o *Owners) step(ctx context.Context, k kind, from string, to Person) (n int, err error) {
+	err = pg.InTx(ctx, o.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		ids, err := k.transfer(ctx, tx, from, to)
+		if n = len(ids); err != nil || n == 0 {
 			return err
 		}
-		_, err := epoch.Bump(ctx, tx, epoch.ChangedDeployments(deployments...))
-		return err
+		for _, id := range ids {
+			if err := o.record(ctx, tx, k, id, from, to); err != nil {
+				return err
+			}
+		}
+		return o.engines(ctx, tx, k, ids, from, to)
 	})
-	return moved, err
+	return n, err
+}
+
+// engines makes the new owner the owner of the engines of transferred deployments and sessions. If deployments were
+// transferred, it also raises the epoch, so that inference gets the new owner.
+func (o *Owners) engines(ctx context.Context, tx pgx.Tx, k kind, ids []string, from string, to Person) error {
+	if k.name != kindDeployment && k.name != kindPlayground {
+		return nil
+	}
+	if err := transferPlans(ctx, tx, ids, from, to.ID); err != nil || k.name != kindDeployment {
+		return err
+	}
+	_, err := epoch.Bump(ctx, tx, epoch.ChangedDeployments(ids...))
+	return err
 }
 
 func (o *Owners) record(ctx context.Context, tx pgx.Tx, k kind, id, from string, to Person) error {

@@ -152,7 +152,7 @@ func TestTransferOwned_movesEverythingOfUser(t *testing.T) {
 	require.Equal(t, 2, b.count(`deployment_token WHERE revoked_at IS NULL`), "tokens remain valid")
 	after, err := epoch.Current(t.Context(), b.pool)
 	require.NoError(t, err)
-	require.Greater(t, after, before, "the epoch makes inference reload")
+	require.Greater(t, after, before, "the epoch must be raised so that inference gets the new owner")
 	require.Equal(t, 1, b.replicas.settled)
 }
 
@@ -192,17 +192,41 @@ func TestTransferOwned_updatesRevisionPlans(t *testing.T) {
 	require.Equal(t, 1, b.count(`revision WHERE plan->>'owner_id' = 'usr_3'`))
 }
 
-func TestTransferOwned_isAtomic(t *testing.T) {
+func TestTransferOwned_continuesAfterError(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	b.fill("usr_1")
-	_, err := b.base.OwnerPool("registry").Exec(t.Context(), `ALTER TABLE deployment ADD CONSTRAINT not_usr_2 CHECK (owner_id <> 'usr_2')`)
+	owner := b.base.OwnerPool("registry")
+	_, err := owner.Exec(t.Context(), `ALTER TABLE deployment ADD CONSTRAINT not_usr_2 CHECK (owner_id <> 'usr_2')`)
 	require.NoError(t, err)
 	_, err = b.transfer("usr_1", "usr_2")
 	require.Error(t, err)
-	require.Equal(t, []string{all, none}, []string{b.owned("usr_1"), b.owned("usr_2")})
-	require.Zero(t, b.count(`audit`)+b.count(`event`)+b.replicas.settled)
+	require.Equal(t, 1, b.count(`dataset WHERE owner_id = 'usr_2'`))
+	require.Equal(t, 1, b.count(`audit WHERE action = 'dataset.transfer'`), "what was transferred is recorded")
+	require.Equal(t, 1, b.count(`deployment WHERE owner_id = 'usr_1'`))
+	require.Zero(t, b.count(`audit WHERE action = 'deployment.transfer'`)+b.replicas.settled)
+	_, err = owner.Exec(t.Context(), `ALTER TABLE deployment DROP CONSTRAINT not_usr_2`)
+	require.NoError(t, err)
+	_, err = b.transfer("usr_1", "usr_2")
+	require.NoError(t, err)
+	require.Equal(t, []string{none, all}, []string{b.owned("usr_1"), b.owned("usr_2")})
+	require.Equal(t, 10, b.count(`audit`), "each object is transferred once")
 	b.replicas.err = errors.New("down")
-	_, err = b.transfer("usr_1", "usr_4")
+	_, err = b.transfer("usr_2", "usr_4")
 	require.ErrorIs(t, err, b.replicas.err)
+}
+
+// A transaction transfers at most 500 objects.
+func TestTransferOwned_inSteps(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	b.fill("usr_1")
+	_, err := b.pool.Exec(t.Context(), `INSERT INTO rubric SELECT (jsonb_populate_record(r, jsonb_build_object('id', 'rub_' || n, 'name', 'r' || n))).*
+		FROM rubric r, generate_series(1, 1200) n`)
+	require.NoError(t, err)
+	moved, err := b.transfer("usr_1", "usr_2")
+	require.NoError(t, err)
+	require.Contains(t, moved, "rubric 1201")
+	require.Equal(t, 1201, b.count(`audit WHERE action = 'rubric.transfer'`))
+	require.Equal(t, 500, b.count(`(SELECT count(*) AS n FROM rubric WHERE owner_id = 'usr_2' GROUP BY xmin::text ORDER BY n DESC LIMIT 1) s, generate_series(1, s.n)`))
 }

@@ -6,8 +6,8 @@ import (
 	commonpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1"
 )
 
-// Replicas waits for the inference replicas. Settle waits briefly until they have applied the current epoch. Await waits
-// until every replica with a valid lease has applied the given epoch.
+// Replicas waits for the inference replicas. Settle waits briefly until the replicas have applied the current epoch.
+// Await waits until every replica with a valid lease has applied the given epoch.
 type Replicas interface {
 	Settle(ctx context.Context) error
 	Await(ctx context.Context, epoch int64) error

@@ -10,10 +10,11 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/playground"
 )
 
-// kind is a table of objects with owners, and the statements that count and transfer them.
+// kind is a table of objects with owners, together with the statements that count and transfer the objects. One
+// transfer statement changes a bounded number of objects.
 type kind struct{ name, count, move string }
 
-// The kinds that have names of their own, which are the names of their tables.
+// The names of those kinds to which other code refers. They are also the names of their tables.
 const (
 	kindDeployment = "deployment"
 	kindPlayground = "playground_session"
@@ -32,39 +33,48 @@ func kinds() []kind {
 	return []kind{
 		{
 			"dataset", `SELECT count(*) FROM dataset WHERE owner_id = $1`,
-			`UPDATE dataset SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 RETURNING id`,
+			`UPDATE dataset SET owner_id = $2, owner_name = $3 WHERE owner_id = $1
+				AND id IN (SELECT id FROM dataset WHERE owner_id = $1 ORDER BY id LIMIT 500) RETURNING id`,
 		},
 		{
 			"model", `SELECT count(*) FROM model WHERE owner_id = $1 AND deleted_at IS NULL`,
-			`UPDATE model SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 AND deleted_at IS NULL RETURNING id`,
+			`UPDATE model SET owner_id = $2, owner_name = $3 WHERE owner_id = $1
+				AND id IN (SELECT id FROM model WHERE owner_id = $1 AND deleted_at IS NULL ORDER BY id LIMIT 500) RETURNING id`,
 		},
 		{
 			"package", `SELECT count(*) FROM package WHERE owner_id = $1`,
-			`UPDATE package SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 RETURNING id`,
+			`UPDATE package SET owner_id = $2, owner_name = $3 WHERE owner_id = $1
+				AND id IN (SELECT id FROM package WHERE owner_id = $1 ORDER BY id LIMIT 500) RETURNING id`,
 		},
 		{
 			"environment", `SELECT count(*) FROM environment WHERE owner_id = $1 AND deleted_at IS NULL`,
-			`UPDATE environment SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 AND deleted_at IS NULL RETURNING id`,
+			`UPDATE environment SET owner_id = $2, owner_name = $3 WHERE owner_id = $1
+				AND id IN (SELECT id FROM environment WHERE owner_id = $1 AND deleted_at IS NULL ORDER BY id LIMIT 500) RETURNING id`,
 		},
 		{
 			"rubric", `SELECT count(*) FROM rubric WHERE owner_id = $1`,
-			`UPDATE rubric SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 RETURNING id`,
+			`UPDATE rubric SET owner_id = $2, owner_name = $3 WHERE owner_id = $1
+				AND id IN (SELECT id FROM rubric WHERE owner_id = $1 ORDER BY id LIMIT 500) RETURNING id`,
 		},
 		{
 			"solution", `SELECT count(*) FROM solution WHERE owner_id = $1`,
-			`UPDATE solution SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 RETURNING id`,
+			`UPDATE solution SET owner_id = $2, owner_name = $3 WHERE owner_id = $1
+				AND id IN (SELECT id FROM solution WHERE owner_id = $1 ORDER BY id LIMIT 500) RETURNING id`,
 		},
 		{
 			"solution_application", `SELECT count(*) FROM solution_application WHERE owner_id = $1`,
-			`UPDATE solution_application SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 RETURNING id`,
+			`UPDATE solution_application SET owner_id = $2, owner_name = $3 WHERE owner_id = $1
+				AND id IN (SELECT id FROM solution_application WHERE owner_id = $1 ORDER BY id LIMIT 500) RETURNING id`,
 		},
 		{
 			kindDeployment, `SELECT count(*) FROM deployment WHERE owner_id = $1 AND deleted_at IS NULL`,
-			`UPDATE deployment SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 AND deleted_at IS NULL RETURNING id`,
+			`UPDATE deployment SET owner_id = $2, owner_name = $3 WHERE owner_id = $1
+				AND id IN (SELECT id FROM deployment WHERE owner_id = $1 AND deleted_at IS NULL ORDER BY id LIMIT 500) RETURNING id`,
 		},
 		{
 			kindPlayground, `SELECT count(*) FROM playground_session WHERE owner_id = $1`,
-			`UPDATE playground_session SET owner_id = $2, owner_name = $3 WHERE owner_id = $1 RETURNING id`,
+			`UPDATE playground_session SET owner_id = $2, owner_name = $3 WHERE owner_id = $1
+				AND id IN (SELECT id FROM playground_session WHERE owner_id = $1 ORDER BY id LIMIT 500) RETURNING id`,
 		},
 	}
 }
@@ -72,19 +82,20 @@ func kinds() []kind {
 func (k kind) transfer(ctx context.Context, tx pgx.Tx, from string, to Person) ([]string, error) {
 	rows, err := tx.Query(ctx, k.move, from, to.ID, to.Name)
 	if err != nil {
-		return nil, fmt.Errorf("transfer every %s: %w", k.name, err)
+		return nil, fmt.Errorf("transfer each %s: %w", k.name, err)
 	}
 	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		return nil, fmt.Errorf("transfer every %s: %w", k.name, err)
+		return nil, fmt.Errorf("transfer each %s: %w", k.name, err)
 	}
 	return ids, nil
 }
 
-// transferPlans changes the owner in the plans of revisions, so that engines that start later belong to the new owner.
-func transferPlans(ctx context.Context, tx pgx.Tx, from, to string) error {
-	_, err := tx.Exec(ctx, `UPDATE revision SET plan = jsonb_set(plan::jsonb, '{owner_id}', to_jsonb($2::text))::json
-		WHERE plan->>'owner_id' = $1`, from, to)
+// transferPlans changes the owner in the plans of all revisions of the given deployments or sessions, so that engines
+// that start later belong to the new owner.
+func transferPlans(ctx context.Context, tx pgx.Tx, of []string, from, to string) error {
+	_, err := tx.Exec(ctx, `UPDATE revision SET plan = jsonb_set(plan::jsonb, '{owner_id}', to_jsonb($3::text))::json
+		WHERE deployment_id = ANY($1) AND plan->>'owner_id' = $2`, of, from, to)
 	if err != nil {
 		return fmt.Errorf("transfer the plans of engines: %w", err)
 	}

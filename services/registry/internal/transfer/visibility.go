@@ -10,9 +10,9 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
 )
 
-// SetProjectVisibility applies a project's visibility to all objects in the project. It returns once every inference
-// replica has applied the change, because hidden deployments must no longer be reachable. A repeated call changes
-// nothing but waits again.
+// SetProjectVisibility applies a project's visibility to all objects in the project. It returns when every inference
+// replica has applied the change, because hidden deployments must no longer be reachable. A repeated call waits again,
+// but changes nothing.
 func (s *Server) SetProjectVisibility(
 	ctx context.Context, in *commonpeerv1.SetProjectVisibilityRequest,
 ) (*commonpeerv1.SetProjectVisibilityResponse, error) {

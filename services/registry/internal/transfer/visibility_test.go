@@ -75,8 +75,8 @@ func TestSetProjectVisibility(t *testing.T) {
 	before := b.epoch()
 	require.NoError(t, b.setVisibility("prj_1", "team", 1))
 	require.Equal(t, 7, b.visible())
-	require.Greater(t, b.epoch(), before, "the epoch makes inference reload")
-	require.Equal(t, []int64{b.epoch()}, b.replicas.awaited, "the call waits until inference has applied it")
+	require.Greater(t, b.epoch(), before, "the epoch must be raised so that inference gets the new visibility")
+	require.Equal(t, []int64{b.epoch()}, b.replicas.awaited, "the call waits until inference has applied the change")
 	b.add("late", "prj_1", 0)
 	require.Equal(t, 7, b.visible())
 	b.add("ahead", "prj_1", 2)
@@ -84,7 +84,7 @@ func TestSetProjectVisibility(t *testing.T) {
 	require.NoError(t, b.setVisibility("prj_1", "all", 2))
 	require.NoError(t, b.setVisibility("prj_1", "team", 1))
 	require.Equal(t, 28, b.visible(), "the highest version wins, regardless of the order of arrival")
-	require.Zero(t, b.count(`audit`), "auth writes the audit entry")
+	require.Zero(t, b.count(`audit`), "the registry writes no audit entry, because the auth service writes it")
 }
 
 func TestSetProjectVisibility_repeatWaitsAgain(t *testing.T) {
@@ -101,7 +101,7 @@ func TestSetProjectVisibility_repeatWaitsAgain(t *testing.T) {
 	require.Equal(t, []int64{changed, changed}, b.replicas.awaited)
 }
 
-// Rows that are resolved before the change and stored while it runs are hidden too.
+// Rows whose visibility was read before the change and that are stored while the change runs are hidden too.
 func TestSetProjectVisibility_coversConcurrentInserts(t *testing.T) {
 	t.Parallel()
 	b := open(t)

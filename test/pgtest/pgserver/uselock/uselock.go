@@ -1,5 +1,5 @@
-// Package uselock determines whether the shared test server is in use. Each test process holds a shared lock
-// on a file. The process that owns the server, pgserver, stops it only while it holds that lock exclusively.
+// Package uselock determines whether the shared test server is in use. Each test process holds a shared lock on a
+// file. The process pgserver owns the server and stops it only while pgserver holds that lock exclusively.
 package uselock
 
 import (
@@ -24,7 +24,7 @@ const (
 // Lock is a shared lock. The server is not stopped while a process has one.
 type Lock struct{ file *os.File }
 
-// Shared takes a shared lock. It waits while the owner of the server stops it.
+// Shared takes a shared lock. If the owner of the server is stopping the server, Shared waits.
 func Shared(ctx context.Context, dir string) (*Lock, error) {
 	f, err := lock(ctx, filepath.Join(dir, useFile), syscall.LOCK_SH)
 	if err != nil {
@@ -35,8 +35,8 @@ func Shared(ctx context.Context, dir string) (*Lock, error) {
 	return l, nil
 }
 
-// Release releases the lock and sets the file's modification time to the current time, which is the end of
-// the last use.
+// Release releases the lock and sets the file's modification time to the current time, so that it shows when the last
+// use ended.
 func (l *Lock) Release() {
 	l.touch()
 	unlockFile(l.file)
@@ -51,8 +51,8 @@ func unlockFile(f *os.File) {
 
 func (l *Lock) touch() { _, _ = l.file.WriteAt([]byte{'.'}, 0) }
 
-// TryExclusive takes the lock exclusively if no process has had a shared lock for d. The caller stops the
-// server and then calls done.
+// TryExclusive takes the lock exclusively if no process has had a shared lock for d. If ok is true, the caller stops
+// the server and then calls the function done.
 func TryExclusive(dir string, d time.Duration) (done func(), ok bool, err error) {
 	f, err := os.OpenFile(filepath.Join(dir, useFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -69,7 +69,8 @@ func TryExclusive(dir string, d time.Duration) (done func(), ok bool, err error)
 	return func() { unlockFile(f) }, true, nil
 }
 
-// Own makes the caller the owner of the server until it calls done. The lock file contains its process id.
+// Own makes the caller the owner of the server until the caller calls the function done. The lock file contains the
+// caller's process id.
 func Own(dir string) (done func(), err error) {
 	f, err := os.OpenFile(filepath.Join(dir, ownerFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -43,7 +43,7 @@ func TestTryExclusive_onlyWithoutRecentUse(t *testing.T) {
 	require.False(t, ok)
 	b.Release()
 	_, ok = tryExclusive(t, dir, time.Hour)
-	require.False(t, ok, "the last shared lock was released too recently")
+	require.False(t, ok, "the exclusive lock must not be available so soon after the last shared lock")
 	done, ok := tryExclusive(t, dir, 0)
 	require.True(t, ok)
 

@@ -1,6 +1,12 @@
 #!/bin/sh
 # A fake signalboxd for the demo's tests. $data/mode selects its behavior.
 # Arguments: --data DIR --listen ADDR --ready-file PATH
+# Or, for a sign-in link: link --data DIR --next PATH
+if [ "$1" = link ]; then
+	[ "$(cat "$3/mode")" = serves ] || exit 1
+	echo "$(cat "$3/address")/login?next=$5#link=lnk_demo"
+	exit
+fi
 data=$2 ready=$6
 mode=$(cat "$data/mode")
 echo "mode $mode, password file $SERVICE_BOOTSTRAP_ADMIN_PASSWORD_FILE"

@@ -144,13 +144,13 @@ func (x *AuthenticateResponse) GetValidUntil() *timestamppb.Timestamp {
 
 type WatchCallersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Random for each start of the gateway.
+	// A random id that the gateway generates when it starts.
 	GatewayId string `protobuf:"bytes,1,opt,name=gateway_id,json=gatewayId,proto3" json:"gateway_id,omitempty"`
-	// The epoch for which the gateway last dropped its cache; 0 before the first.
+	// The epoch for which the gateway last dropped its cache; 0 if it has not dropped its cache yet.
 	AckedEpoch int64 `protobuf:"varint,2,opt,name=acked_epoch,json=ackedEpoch,proto3" json:"acked_epoch,omitempty"`
-	// Number of the renewal that this message requests; it increases and is echoed in `renewed`. 0 requests none.
+	// The number of the lease renewal that this message requests, which rises during a stream; 0 requests no renewal.
 	Renewal int64 `protobuf:"varint,3,opt,name=renewal,proto3" json:"renewal,omitempty"`
-	// The gateway no longer uses its cache and gives the lease back. It is the last message.
+	// Whether the gateway has stopped using its cache and returns its lease. Such a message is the gateway's last one.
 	Leaving       bool `protobuf:"varint,4,opt,name=leaving,proto3" json:"leaving,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -217,7 +217,8 @@ func (x *WatchCallersRequest) GetLeaving() bool {
 type WatchCallersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Epoch int64                  `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// The renewal that this message grants, 0 for none: the lease runs for `lease` from the time of the request.
+	// The number of the renewal that this message grants; 0 if it grants none. The lease lasts for the duration `lease`,
+	// counted from the time at which the gateway requested the renewal.
 	Renewed       int64                `protobuf:"varint,2,opt,name=renewed,proto3" json:"renewed,omitempty"`
 	Lease         *durationpb.Duration `protobuf:"bytes,3,opt,name=lease,proto3" json:"lease,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -358,7 +359,7 @@ func (x *CallerKeys) GetKeys() []*CallerKey {
 type CallerKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Kid   string                 `protobuf:"bytes,1,opt,name=kid,proto3" json:"kid,omitempty"`
-	// 32 bytes, Ed25519.
+	// The Ed25519 public key, 32 bytes.
 	PublicKey     []byte `protobuf:"bytes,2,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -460,11 +461,11 @@ type Project struct {
 	Name  string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	// `all` if every user may read the project's objects; `team` if only its members and the members of its team may.
 	Visibility string `protobuf:"bytes,4,opt,name=visibility,proto3" json:"visibility,omitempty"`
-	// Id of its team; empty if it has none.
+	// Id of the project's team; empty if the project has no team.
 	TeamId string `protobuf:"bytes,5,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
-	// Nothing can be created or changed in an archived project.
+	// Whether the project is archived: nothing in it can be created or changed.
 	Archived bool `protobuf:"varint,6,opt,name=archived,proto3" json:"archived,omitempty"`
-	// Counts the changes of the visibility. A service that keeps a copy keeps the highest version.
+	// The number of changes of the visibility. A service that stores a copy of the visibility ignores older versions.
 	VisibilityVersion int64 `protobuf:"varint,7,opt,name=visibility_version,json=visibilityVersion,proto3" json:"visibility_version,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache

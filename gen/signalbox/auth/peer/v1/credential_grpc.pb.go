@@ -34,13 +34,13 @@ const (
 type CredentialServiceClient interface {
 	// Authenticate checks an access token and returns the signed caller identity, which later calls carry as
 	// `x-service-caller`. Without a token, the identity is that of an anonymous caller. If the token is not valid, the
-	// call fails with Unauthenticated. While the installation is in maintenance, it fails with Unavailable and the code
-	// `maintenance`, unless `in_maintenance` is set.
+	// call fails with Unauthenticated. While the installation is in maintenance, the call fails with Unavailable and the
+	// code `maintenance`, unless `in_maintenance` is set.
 	Authenticate(ctx context.Context, in *AuthenticateRequest, opts ...grpc.CallOption) (*AuthenticateResponse, error)
-	// WatchCallers is a gateway's stream for its cache of callers: the gateway sends what it has applied; auth sends the
-	// epoch, which increases with each change after which a cached caller may be outdated, and renews the lease under which
-	// the gateway may use its cache. A call that makes such a change returns once every gateway with a live lease has
-	// acknowledged the epoch.
+	// WatchCallers keeps a gateway's cache of callers current. Each change that may make a cached caller outdated
+	// increases the epoch. auth sends the new epoch, and the gateway acknowledges it after dropping its cache. auth also
+	// renews the lease without which the gateway may not use its cache. A call that makes such a change returns once
+	// every gateway with a live lease has acknowledged the new epoch.
 	WatchCallers(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WatchCallersRequest, WatchCallersResponse], error)
 	// GetCallerKeys returns the public keys that verify caller identities.
 	GetCallerKeys(ctx context.Context, in *GetCallerKeysRequest, opts ...grpc.CallOption) (*CallerKeys, error)
@@ -95,13 +95,13 @@ func (c *credentialServiceClient) GetCallerKeys(ctx context.Context, in *GetCall
 type CredentialServiceServer interface {
 	// Authenticate checks an access token and returns the signed caller identity, which later calls carry as
 	// `x-service-caller`. Without a token, the identity is that of an anonymous caller. If the token is not valid, the
-	// call fails with Unauthenticated. While the installation is in maintenance, it fails with Unavailable and the code
-	// `maintenance`, unless `in_maintenance` is set.
+	// call fails with Unauthenticated. While the installation is in maintenance, the call fails with Unavailable and the
+	// code `maintenance`, unless `in_maintenance` is set.
 	Authenticate(context.Context, *AuthenticateRequest) (*AuthenticateResponse, error)
-	// WatchCallers is a gateway's stream for its cache of callers: the gateway sends what it has applied; auth sends the
-	// epoch, which increases with each change after which a cached caller may be outdated, and renews the lease under which
-	// the gateway may use its cache. A call that makes such a change returns once every gateway with a live lease has
-	// acknowledged the epoch.
+	// WatchCallers keeps a gateway's cache of callers current. Each change that may make a cached caller outdated
+	// increases the epoch. auth sends the new epoch, and the gateway acknowledges it after dropping its cache. auth also
+	// renews the lease without which the gateway may not use its cache. A call that makes such a change returns once
+	// every gateway with a live lease has acknowledged the new epoch.
 	WatchCallers(grpc.BidiStreamingServer[WatchCallersRequest, WatchCallersResponse]) error
 	// GetCallerKeys returns the public keys that verify caller identities.
 	GetCallerKeys(context.Context, *GetCallerKeysRequest) (*CallerKeys, error)

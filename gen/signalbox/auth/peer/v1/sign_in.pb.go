@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/auth/peer/v1/sign_in.proto
 
-// What auth provides for the gateway's pages and for the form endpoints of the OAuth RFCs.
+// What the auth service provides for the gateway's pages and for the form endpoints of the OAuth RFCs.
 
 package authpeerv1
 
@@ -29,7 +29,7 @@ type BeginOidcRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The local path to open after the sign-in; `/` if empty.
 	Next string `protobuf:"bytes,1,opt,name=next,proto3" json:"next,omitempty"`
-	// The browser's address. Sign-ins are rate-limited by it.
+	// The browser's address. Sign-ins are rate-limited by this address.
 	ClientAddress string `protobuf:"bytes,2,opt,name=client_address,json=clientAddress,proto3" json:"client_address,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -136,7 +136,7 @@ type FinishOidcRequest struct {
 	State string                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
 	Code  string                 `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
 	Iss   string                 `protobuf:"bytes,3,opt,name=iss,proto3" json:"iss,omitempty"`
-	// The provider's error, if it refused.
+	// The provider's error code, if the provider refused the sign-in.
 	Error         string `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
 	Binding       string `protobuf:"bytes,5,opt,name=binding,proto3" json:"binding,omitempty"`
 	ClientAddress string `protobuf:"bytes,6,opt,name=client_address,json=clientAddress,proto3" json:"client_address,omitempty"`

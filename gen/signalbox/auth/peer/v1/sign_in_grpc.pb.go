@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/auth/peer/v1/sign_in.proto
 
-// What auth provides for the gateway's pages and for the form endpoints of the OAuth RFCs.
+// What the auth service provides for the gateway's pages and for the form endpoints of the OAuth RFCs.
 
 package authpeerv1
 
@@ -187,7 +187,7 @@ type OAuthPeerServiceClient interface {
 	IssueToken(ctx context.Context, in *IssueTokenRequest, opts ...grpc.CallOption) (*OAuthAnswer, error)
 	// RevokeToken implements RFC 7009. It also succeeds for an unknown token.
 	RevokeToken(ctx context.Context, in *RevokeTokenRequest, opts ...grpc.CallOption) (*OAuthAnswer, error)
-	// AuthorizeDevice implements RFC 8628 3.1.
+	// AuthorizeDevice implements section 3.1 of RFC 8628.
 	AuthorizeDevice(ctx context.Context, in *AuthorizeDeviceRequest, opts ...grpc.CallOption) (*OAuthAnswer, error)
 	// GetMetadata returns the documents of RFC 8414 and RFC 9728 and the JWK set, as JSON.
 	GetMetadata(ctx context.Context, in *GetMetadataRequest, opts ...grpc.CallOption) (*Metadata, error)
@@ -251,7 +251,7 @@ type OAuthPeerServiceServer interface {
 	IssueToken(context.Context, *IssueTokenRequest) (*OAuthAnswer, error)
 	// RevokeToken implements RFC 7009. It also succeeds for an unknown token.
 	RevokeToken(context.Context, *RevokeTokenRequest) (*OAuthAnswer, error)
-	// AuthorizeDevice implements RFC 8628 3.1.
+	// AuthorizeDevice implements section 3.1 of RFC 8628.
 	AuthorizeDevice(context.Context, *AuthorizeDeviceRequest) (*OAuthAnswer, error)
 	// GetMetadata returns the documents of RFC 8414 and RFC 9728 and the JWK set, as JSON.
 	GetMetadata(context.Context, *GetMetadataRequest) (*Metadata, error)

@@ -28,7 +28,7 @@ const (
 
 type ListAuditRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most 1000 if whole rows are requested.
+	// At most 1000 unless `keys` is set.
 	Limit      int32                  `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
 	BeforeAt   *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=before_at,json=beforeAt,proto3" json:"before_at,omitempty"`
 	BeforeId   string                 `protobuf:"bytes,3,opt,name=before_id,json=beforeId,proto3" json:"before_id,omitempty"`
@@ -200,7 +200,7 @@ type AuditRow struct {
 	Action        string                 `protobuf:"bytes,8,opt,name=action,proto3" json:"action,omitempty"`
 	TargetKind    string                 `protobuf:"bytes,9,opt,name=target_kind,json=targetKind,proto3" json:"target_kind,omitempty"`
 	TargetId      string                 `protobuf:"bytes,10,opt,name=target_id,json=targetId,proto3" json:"target_id,omitempty"`
-	// JSON; empty if there is no earlier state.
+	// The target's state before the action, as JSON; empty if there is none.
 	Before        []byte  `protobuf:"bytes,11,opt,name=before,proto3" json:"before,omitempty"`
 	After         []byte  `protobuf:"bytes,12,opt,name=after,proto3" json:"after,omitempty"`
 	RequestId     *string `protobuf:"bytes,13,opt,name=request_id,json=requestId,proto3,oneof" json:"request_id,omitempty"`

@@ -29,10 +29,10 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AuditPeerService is served by each service from its own schema.
+// AuditPeerService gives access to a service's audit log. Each service serves it from its own database schema.
 type AuditPeerServiceClient interface {
-	// ListAudit returns rows before a point in the order (at, id), newest first. A state that does not fit into the
-	// response is replaced by its length and its digest.
+	// ListAudit returns the rows that precede a given (at, id), newest first. A `before` or `after` value that does not
+	// fit into the response is replaced by its length and its digest.
 	ListAudit(ctx context.Context, in *ListAuditRequest, opts ...grpc.CallOption) (*ListAuditResponse, error)
 	// VerifyAudit compares the service's audit chain with its signed checkpoints.
 	VerifyAudit(ctx context.Context, in *VerifyAuditRequest, opts ...grpc.CallOption) (*AuditChain, error)
@@ -70,10 +70,10 @@ func (c *auditPeerServiceClient) VerifyAudit(ctx context.Context, in *VerifyAudi
 // All implementations must embed UnimplementedAuditPeerServiceServer
 // for forward compatibility.
 //
-// AuditPeerService is served by each service from its own schema.
+// AuditPeerService gives access to a service's audit log. Each service serves it from its own database schema.
 type AuditPeerServiceServer interface {
-	// ListAudit returns rows before a point in the order (at, id), newest first. A state that does not fit into the
-	// response is replaced by its length and its digest.
+	// ListAudit returns the rows that precede a given (at, id), newest first. A `before` or `after` value that does not
+	// fit into the response is replaced by its length and its digest.
 	ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error)
 	// VerifyAudit compares the service's audit chain with its signed checkpoints.
 	VerifyAudit(context.Context, *VerifyAuditRequest) (*AuditChain, error)

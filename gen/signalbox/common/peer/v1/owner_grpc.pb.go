@@ -34,8 +34,8 @@ const (
 type OwnerPeerServiceClient interface {
 	// CountOwned counts a user's objects by kind.
 	CountOwned(ctx context.Context, in *CountOwnedRequest, opts ...grpc.CallOption) (*OwnedCounts, error)
-	// TransferOwned transfers all objects of a user to another user in one transaction and returns their counts. A repeat
-	// transfers the objects that the user owns by then.
+	// TransferOwned transfers all objects of a user to another user, in transactions of bounded size, and returns their
+	// counts. A repeated call transfers the objects that the user still owns.
 	TransferOwned(ctx context.Context, in *TransferOwnedRequest, opts ...grpc.CallOption) (*OwnedCounts, error)
 	// SetProjectVisibility sets the visibility of all present and future objects of a project. If two changes arrive
 	// out of order, the higher version wins.
@@ -88,8 +88,8 @@ func (c *ownerPeerServiceClient) SetProjectVisibility(ctx context.Context, in *S
 type OwnerPeerServiceServer interface {
 	// CountOwned counts a user's objects by kind.
 	CountOwned(context.Context, *CountOwnedRequest) (*OwnedCounts, error)
-	// TransferOwned transfers all objects of a user to another user in one transaction and returns their counts. A repeat
-	// transfers the objects that the user owns by then.
+	// TransferOwned transfers all objects of a user to another user, in transactions of bounded size, and returns their
+	// counts. A repeated call transfers the objects that the user still owns.
 	TransferOwned(context.Context, *TransferOwnedRequest) (*OwnedCounts, error)
 	// SetProjectVisibility sets the visibility of all present and future objects of a project. If two changes arrive
 	// out of order, the higher version wins.

@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/ingest/peer/v1/run.proto
 
-// What ingest provides for the other services.
+// What the ingest service provides for the other services.
 
 package ingestpeerv1
 
@@ -360,6 +360,209 @@ func (x *GetRunSamplesResponse) GetMore() bool {
 	return false
 }
 
+type SummarizeRunRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	RunId string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The position of an earlier response. If the run has reported no metrics since, the response has none.
+	Position      int64 `protobuf:"varint,2,opt,name=position,proto3" json:"position,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SummarizeRunRequest) Reset() {
+	*x = SummarizeRunRequest{}
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SummarizeRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SummarizeRunRequest) ProtoMessage() {}
+
+func (x *SummarizeRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SummarizeRunRequest.ProtoReflect.Descriptor instead.
+func (*SummarizeRunRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *SummarizeRunRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *SummarizeRunRequest) GetPosition() int64 {
+	if x != nil {
+		return x.Position
+	}
+	return 0
+}
+
+type SummarizeRunResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How much the run has reported; it never decreases.
+	Position int64 `protobuf:"varint,1,opt,name=position,proto3" json:"position,omitempty"`
+	// Whether the run is closed, so that the next response would be the same.
+	Closed bool `protobuf:"varint,2,opt,name=closed,proto3" json:"closed,omitempty"`
+	// A JSON object.
+	Params []byte `protobuf:"bytes,3,opt,name=params,proto3" json:"params,omitempty"`
+	// Sorted by key; empty if the position is that of the request.
+	Metrics []*SummarizedMetric `protobuf:"bytes,4,rep,name=metrics,proto3" json:"metrics,omitempty"`
+	// Whether the run has more metrics.
+	More          bool `protobuf:"varint,5,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SummarizeRunResponse) Reset() {
+	*x = SummarizeRunResponse{}
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SummarizeRunResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SummarizeRunResponse) ProtoMessage() {}
+
+func (x *SummarizeRunResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SummarizeRunResponse.ProtoReflect.Descriptor instead.
+func (*SummarizeRunResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *SummarizeRunResponse) GetPosition() int64 {
+	if x != nil {
+		return x.Position
+	}
+	return 0
+}
+
+func (x *SummarizeRunResponse) GetClosed() bool {
+	if x != nil {
+		return x.Closed
+	}
+	return false
+}
+
+func (x *SummarizeRunResponse) GetParams() []byte {
+	if x != nil {
+		return x.Params
+	}
+	return nil
+}
+
+func (x *SummarizeRunResponse) GetMetrics() []*SummarizedMetric {
+	if x != nil {
+		return x.Metrics
+	}
+	return nil
+}
+
+func (x *SummarizeRunResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+type SummarizedMetric struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Key   string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Last  *float64               `protobuf:"fixed64,2,opt,name=last,proto3,oneof" json:"last,omitempty"`
+	// The lowest and the highest value, without NaN and infinities.
+	Min           *float64 `protobuf:"fixed64,3,opt,name=min,proto3,oneof" json:"min,omitempty"`
+	Max           *float64 `protobuf:"fixed64,4,opt,name=max,proto3,oneof" json:"max,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SummarizedMetric) Reset() {
+	*x = SummarizedMetric{}
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SummarizedMetric) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SummarizedMetric) ProtoMessage() {}
+
+func (x *SummarizedMetric) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SummarizedMetric.ProtoReflect.Descriptor instead.
+func (*SummarizedMetric) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *SummarizedMetric) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *SummarizedMetric) GetLast() float64 {
+	if x != nil && x.Last != nil {
+		return *x.Last
+	}
+	return 0
+}
+
+func (x *SummarizedMetric) GetMin() float64 {
+	if x != nil && x.Min != nil {
+		return *x.Min
+	}
+	return 0
+}
+
+func (x *SummarizedMetric) GetMax() float64 {
+	if x != nil && x.Max != nil {
+		return *x.Max
+	}
+	return 0
+}
+
 type CloseRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RunId string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
@@ -372,7 +575,7 @@ type CloseRunRequest struct {
 
 func (x *CloseRunRequest) Reset() {
 	*x = CloseRunRequest{}
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[6]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -384,7 +587,7 @@ func (x *CloseRunRequest) String() string {
 func (*CloseRunRequest) ProtoMessage() {}
 
 func (x *CloseRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[6]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -397,7 +600,7 @@ func (x *CloseRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRunRequest.ProtoReflect.Descriptor instead.
 func (*CloseRunRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{6}
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CloseRunRequest) GetRunId() string {
@@ -431,7 +634,7 @@ type CloseRunResponse struct {
 
 func (x *CloseRunResponse) Reset() {
 	*x = CloseRunResponse{}
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[7]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -443,7 +646,7 @@ func (x *CloseRunResponse) String() string {
 func (*CloseRunResponse) ProtoMessage() {}
 
 func (x *CloseRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[7]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -456,7 +659,7 @@ func (x *CloseRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRunResponse.ProtoReflect.Descriptor instead.
 func (*CloseRunResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{7}
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CloseRunResponse) GetClosed() bool {
@@ -464,6 +667,264 @@ func (x *CloseRunResponse) GetClosed() bool {
 		return x.Closed
 	}
 	return false
+}
+
+type ExpireRunsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RunIds        []string               `protobuf:"bytes,1,rep,name=run_ids,json=runIds,proto3" json:"run_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExpireRunsRequest) Reset() {
+	*x = ExpireRunsRequest{}
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExpireRunsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExpireRunsRequest) ProtoMessage() {}
+
+func (x *ExpireRunsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExpireRunsRequest.ProtoReflect.Descriptor instead.
+func (*ExpireRunsRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ExpireRunsRequest) GetRunIds() []string {
+	if x != nil {
+		return x.RunIds
+	}
+	return nil
+}
+
+type ExpireRunsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The runs whose data is being deleted, and the runs that have no data.
+	RunIds        []string `protobuf:"bytes,1,rep,name=run_ids,json=runIds,proto3" json:"run_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExpireRunsResponse) Reset() {
+	*x = ExpireRunsResponse{}
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExpireRunsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExpireRunsResponse) ProtoMessage() {}
+
+func (x *ExpireRunsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExpireRunsResponse.ProtoReflect.Descriptor instead.
+func (*ExpireRunsResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ExpireRunsResponse) GetRunIds() []string {
+	if x != nil {
+		return x.RunIds
+	}
+	return nil
+}
+
+type SealRunRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SealRunRequest) Reset() {
+	*x = SealRunRequest{}
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SealRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SealRunRequest) ProtoMessage() {}
+
+func (x *SealRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SealRunRequest.ProtoReflect.Descriptor instead.
+func (*SealRunRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *SealRunRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+type SealRunResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// False if a model may be about to be registered from an artifact of the run.
+	Sealed        bool `protobuf:"varint,1,opt,name=sealed,proto3" json:"sealed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SealRunResponse) Reset() {
+	*x = SealRunResponse{}
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SealRunResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SealRunResponse) ProtoMessage() {}
+
+func (x *SealRunResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SealRunResponse.ProtoReflect.Descriptor instead.
+func (*SealRunResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *SealRunResponse) GetSealed() bool {
+	if x != nil {
+		return x.Sealed
+	}
+	return false
+}
+
+type DeleteRunRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteRunRequest) Reset() {
+	*x = DeleteRunRequest{}
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteRunRequest) ProtoMessage() {}
+
+func (x *DeleteRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteRunRequest.ProtoReflect.Descriptor instead.
+func (*DeleteRunRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *DeleteRunRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+type DeleteRunResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteRunResponse) Reset() {
+	*x = DeleteRunResponse{}
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteRunResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteRunResponse) ProtoMessage() {}
+
+func (x *DeleteRunResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteRunResponse.ProtoReflect.Descriptor instead.
+func (*DeleteRunResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{16}
 }
 
 type GetArtifactRequest struct {
@@ -476,7 +937,7 @@ type GetArtifactRequest struct {
 
 func (x *GetArtifactRequest) Reset() {
 	*x = GetArtifactRequest{}
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[8]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -488,7 +949,7 @@ func (x *GetArtifactRequest) String() string {
 func (*GetArtifactRequest) ProtoMessage() {}
 
 func (x *GetArtifactRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[8]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -501,7 +962,7 @@ func (x *GetArtifactRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetArtifactRequest.ProtoReflect.Descriptor instead.
 func (*GetArtifactRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{8}
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetArtifactRequest) GetRunId() string {
@@ -531,7 +992,7 @@ type GetArtifactResponse struct {
 
 func (x *GetArtifactResponse) Reset() {
 	*x = GetArtifactResponse{}
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[9]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -543,7 +1004,7 @@ func (x *GetArtifactResponse) String() string {
 func (*GetArtifactResponse) ProtoMessage() {}
 
 func (x *GetArtifactResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[9]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -556,7 +1017,7 @@ func (x *GetArtifactResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetArtifactResponse.ProtoReflect.Descriptor instead.
 func (*GetArtifactResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{9}
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetArtifactResponse) GetArtifact() *v1.Artifact {
@@ -607,13 +1068,41 @@ const file_signalbox_ingest_peer_v1_run_proto_rawDesc = "" +
 	"\x05_step\"b\n" +
 	"\x15GetRunSamplesResponse\x125\n" +
 	"\asamples\x18\x01 \x03(\v2\x1b.signalbox.ingest.v1.SampleR\asamples\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\"~\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"\\\n" +
+	"\x13SummarizeRunRequest\x12 \n" +
+	"\x06run_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x05runId\x12#\n" +
+	"\bposition\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\bposition\"\xbc\x01\n" +
+	"\x14SummarizeRunResponse\x12\x1a\n" +
+	"\bposition\x18\x01 \x01(\x03R\bposition\x12\x16\n" +
+	"\x06closed\x18\x02 \x01(\bR\x06closed\x12\x16\n" +
+	"\x06params\x18\x03 \x01(\fR\x06params\x12D\n" +
+	"\ametrics\x18\x04 \x03(\v2*.signalbox.ingest.peer.v1.SummarizedMetricR\ametrics\x12\x12\n" +
+	"\x04more\x18\x05 \x01(\bR\x04more\"\x84\x01\n" +
+	"\x10SummarizedMetric\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x17\n" +
+	"\x04last\x18\x02 \x01(\x01H\x00R\x04last\x88\x01\x01\x12\x15\n" +
+	"\x03min\x18\x03 \x01(\x01H\x01R\x03min\x88\x01\x01\x12\x15\n" +
+	"\x03max\x18\x04 \x01(\x01H\x02R\x03max\x88\x01\x01B\a\n" +
+	"\x05_lastB\x06\n" +
+	"\x04_minB\x06\n" +
+	"\x04_max\"~\n" +
 	"\x0fCloseRunRequest\x12\x1e\n" +
 	"\x06run_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05runId\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x125\n" +
 	"\bended_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\"*\n" +
 	"\x10CloseRunResponse\x12\x16\n" +
-	"\x06closed\x18\x01 \x01(\bR\x06closed\"^\n" +
+	"\x06closed\x18\x01 \x01(\bR\x06closed\"@\n" +
+	"\x11ExpireRunsRequest\x12+\n" +
+	"\arun_ids\x18\x01 \x03(\tB\x12\xbaH\x0f\x92\x01\f\b\x01\x10d\"\x06r\x04\x10\x01\x18@R\x06runIds\"-\n" +
+	"\x12ExpireRunsResponse\x12\x17\n" +
+	"\arun_ids\x18\x01 \x03(\tR\x06runIds\"2\n" +
+	"\x0eSealRunRequest\x12 \n" +
+	"\x06run_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x05runId\")\n" +
+	"\x0fSealRunResponse\x12\x16\n" +
+	"\x06sealed\x18\x01 \x01(\bR\x06sealed\"4\n" +
+	"\x10DeleteRunRequest\x12 \n" +
+	"\x06run_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x05runId\"\x13\n" +
+	"\x11DeleteRunResponse\"^\n" +
 	"\x12GetArtifactRequest\x12\x1e\n" +
 	"\x06run_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05runId\x12(\n" +
 	"\vartifact_id\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\n" +
@@ -621,13 +1110,18 @@ const file_signalbox_ingest_peer_v1_run_proto_rawDesc = "" +
 	"\x13GetArtifactResponse\x129\n" +
 	"\bartifact\x18\x01 \x01(\v2\x1d.signalbox.ingest.v1.ArtifactR\bartifact\x12\x10\n" +
 	"\x03uri\x18\x02 \x01(\tR\x03uri\x12\x16\n" +
-	"\x06packed\x18\x03 \x01(\bR\x06packed2\x88\x05\n" +
+	"\x06packed\x18\x03 \x01(\bR\x06packed2\xe2\b\n" +
 	"\x12RunDataPeerService\x12p\n" +
-	"\bCloseRun\x12).signalbox.ingest.peer.v1.CloseRunRequest\x1a*.signalbox.ingest.peer.v1.CloseRunResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x02\x12}\n" +
+	"\bCloseRun\x12).signalbox.ingest.peer.v1.CloseRunRequest\x1a*.signalbox.ingest.peer.v1.CloseRunResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x02\x12v\n" +
+	"\n" +
+	"ExpireRuns\x12+.signalbox.ingest.peer.v1.ExpireRunsRequest\x1a,.signalbox.ingest.peer.v1.ExpireRunsResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x02\x12m\n" +
+	"\aSealRun\x12(.signalbox.ingest.peer.v1.SealRunRequest\x1a).signalbox.ingest.peer.v1.SealRunResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x02\x12s\n" +
+	"\tDeleteRun\x12*.signalbox.ingest.peer.v1.DeleteRunRequest\x1a+.signalbox.ingest.peer.v1.DeleteRunResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x02\x12}\n" +
 	"\vGetArtifact\x12,.signalbox.ingest.peer.v1.GetArtifactRequest\x1a-.signalbox.ingest.peer.v1.GetArtifactResponse\"\x11\xea\xc7\x18\n" +
-	"\x1a\bregistry\x90\x02\x01\x12\x7f\n" +
+	"\x1a\bregistry\x90\x02\x02\x12\x7f\n" +
 	"\rGetRunMetrics\x12..signalbox.ingest.peer.v1.GetRunMetricsRequest\x1a/.signalbox.ingest.peer.v1.GetRunMetricsResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\x7f\n" +
-	"\rGetRunHparams\x12..signalbox.ingest.peer.v1.GetRunHparamsRequest\x1a/.signalbox.ingest.peer.v1.GetRunHparamsResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\x7f\n" +
+	"\rGetRunHparams\x12..signalbox.ingest.peer.v1.GetRunHparamsRequest\x1a/.signalbox.ingest.peer.v1.GetRunHparamsResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12|\n" +
+	"\fSummarizeRun\x12-.signalbox.ingest.peer.v1.SummarizeRunRequest\x1a..signalbox.ingest.peer.v1.SummarizeRunResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\x7f\n" +
 	"\rGetRunSamples\x12..signalbox.ingest.peer.v1.GetRunSamplesRequest\x1a/.signalbox.ingest.peer.v1.GetRunSamplesResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01BNZLgithub.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1;ingestpeerv1b\x06proto3"
 
 var (
@@ -642,7 +1136,7 @@ func file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP() []byte {
 	return file_signalbox_ingest_peer_v1_run_proto_rawDescData
 }
 
-var file_signalbox_ingest_peer_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_signalbox_ingest_peer_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_signalbox_ingest_peer_v1_run_proto_goTypes = []any{
 	(*GetRunMetricsRequest)(nil),  // 0: signalbox.ingest.peer.v1.GetRunMetricsRequest
 	(*GetRunMetricsResponse)(nil), // 1: signalbox.ingest.peer.v1.GetRunMetricsResponse
@@ -650,35 +1144,53 @@ var file_signalbox_ingest_peer_v1_run_proto_goTypes = []any{
 	(*GetRunHparamsResponse)(nil), // 3: signalbox.ingest.peer.v1.GetRunHparamsResponse
 	(*GetRunSamplesRequest)(nil),  // 4: signalbox.ingest.peer.v1.GetRunSamplesRequest
 	(*GetRunSamplesResponse)(nil), // 5: signalbox.ingest.peer.v1.GetRunSamplesResponse
-	(*CloseRunRequest)(nil),       // 6: signalbox.ingest.peer.v1.CloseRunRequest
-	(*CloseRunResponse)(nil),      // 7: signalbox.ingest.peer.v1.CloseRunResponse
-	(*GetArtifactRequest)(nil),    // 8: signalbox.ingest.peer.v1.GetArtifactRequest
-	(*GetArtifactResponse)(nil),   // 9: signalbox.ingest.peer.v1.GetArtifactResponse
-	(*v1.MetricSeries)(nil),       // 10: signalbox.ingest.v1.MetricSeries
-	(*v1.Sample)(nil),             // 11: signalbox.ingest.v1.Sample
-	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
-	(*v1.Artifact)(nil),           // 13: signalbox.ingest.v1.Artifact
+	(*SummarizeRunRequest)(nil),   // 6: signalbox.ingest.peer.v1.SummarizeRunRequest
+	(*SummarizeRunResponse)(nil),  // 7: signalbox.ingest.peer.v1.SummarizeRunResponse
+	(*SummarizedMetric)(nil),      // 8: signalbox.ingest.peer.v1.SummarizedMetric
+	(*CloseRunRequest)(nil),       // 9: signalbox.ingest.peer.v1.CloseRunRequest
+	(*CloseRunResponse)(nil),      // 10: signalbox.ingest.peer.v1.CloseRunResponse
+	(*ExpireRunsRequest)(nil),     // 11: signalbox.ingest.peer.v1.ExpireRunsRequest
+	(*ExpireRunsResponse)(nil),    // 12: signalbox.ingest.peer.v1.ExpireRunsResponse
+	(*SealRunRequest)(nil),        // 13: signalbox.ingest.peer.v1.SealRunRequest
+	(*SealRunResponse)(nil),       // 14: signalbox.ingest.peer.v1.SealRunResponse
+	(*DeleteRunRequest)(nil),      // 15: signalbox.ingest.peer.v1.DeleteRunRequest
+	(*DeleteRunResponse)(nil),     // 16: signalbox.ingest.peer.v1.DeleteRunResponse
+	(*GetArtifactRequest)(nil),    // 17: signalbox.ingest.peer.v1.GetArtifactRequest
+	(*GetArtifactResponse)(nil),   // 18: signalbox.ingest.peer.v1.GetArtifactResponse
+	(*v1.MetricSeries)(nil),       // 19: signalbox.ingest.v1.MetricSeries
+	(*v1.Sample)(nil),             // 20: signalbox.ingest.v1.Sample
+	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(*v1.Artifact)(nil),           // 22: signalbox.ingest.v1.Artifact
 }
 var file_signalbox_ingest_peer_v1_run_proto_depIdxs = []int32{
-	10, // 0: signalbox.ingest.peer.v1.GetRunMetricsResponse.series:type_name -> signalbox.ingest.v1.MetricSeries
-	11, // 1: signalbox.ingest.peer.v1.GetRunSamplesResponse.samples:type_name -> signalbox.ingest.v1.Sample
-	12, // 2: signalbox.ingest.peer.v1.CloseRunRequest.ended_at:type_name -> google.protobuf.Timestamp
-	13, // 3: signalbox.ingest.peer.v1.GetArtifactResponse.artifact:type_name -> signalbox.ingest.v1.Artifact
-	6,  // 4: signalbox.ingest.peer.v1.RunDataPeerService.CloseRun:input_type -> signalbox.ingest.peer.v1.CloseRunRequest
-	8,  // 5: signalbox.ingest.peer.v1.RunDataPeerService.GetArtifact:input_type -> signalbox.ingest.peer.v1.GetArtifactRequest
-	0,  // 6: signalbox.ingest.peer.v1.RunDataPeerService.GetRunMetrics:input_type -> signalbox.ingest.peer.v1.GetRunMetricsRequest
-	2,  // 7: signalbox.ingest.peer.v1.RunDataPeerService.GetRunHparams:input_type -> signalbox.ingest.peer.v1.GetRunHparamsRequest
-	4,  // 8: signalbox.ingest.peer.v1.RunDataPeerService.GetRunSamples:input_type -> signalbox.ingest.peer.v1.GetRunSamplesRequest
-	7,  // 9: signalbox.ingest.peer.v1.RunDataPeerService.CloseRun:output_type -> signalbox.ingest.peer.v1.CloseRunResponse
-	9,  // 10: signalbox.ingest.peer.v1.RunDataPeerService.GetArtifact:output_type -> signalbox.ingest.peer.v1.GetArtifactResponse
-	1,  // 11: signalbox.ingest.peer.v1.RunDataPeerService.GetRunMetrics:output_type -> signalbox.ingest.peer.v1.GetRunMetricsResponse
-	3,  // 12: signalbox.ingest.peer.v1.RunDataPeerService.GetRunHparams:output_type -> signalbox.ingest.peer.v1.GetRunHparamsResponse
-	5,  // 13: signalbox.ingest.peer.v1.RunDataPeerService.GetRunSamples:output_type -> signalbox.ingest.peer.v1.GetRunSamplesResponse
-	9,  // [9:14] is the sub-list for method output_type
-	4,  // [4:9] is the sub-list for method input_type
-	4,  // [4:4] is the sub-list for extension type_name
-	4,  // [4:4] is the sub-list for extension extendee
-	0,  // [0:4] is the sub-list for field type_name
+	19, // 0: signalbox.ingest.peer.v1.GetRunMetricsResponse.series:type_name -> signalbox.ingest.v1.MetricSeries
+	20, // 1: signalbox.ingest.peer.v1.GetRunSamplesResponse.samples:type_name -> signalbox.ingest.v1.Sample
+	8,  // 2: signalbox.ingest.peer.v1.SummarizeRunResponse.metrics:type_name -> signalbox.ingest.peer.v1.SummarizedMetric
+	21, // 3: signalbox.ingest.peer.v1.CloseRunRequest.ended_at:type_name -> google.protobuf.Timestamp
+	22, // 4: signalbox.ingest.peer.v1.GetArtifactResponse.artifact:type_name -> signalbox.ingest.v1.Artifact
+	9,  // 5: signalbox.ingest.peer.v1.RunDataPeerService.CloseRun:input_type -> signalbox.ingest.peer.v1.CloseRunRequest
+	11, // 6: signalbox.ingest.peer.v1.RunDataPeerService.ExpireRuns:input_type -> signalbox.ingest.peer.v1.ExpireRunsRequest
+	13, // 7: signalbox.ingest.peer.v1.RunDataPeerService.SealRun:input_type -> signalbox.ingest.peer.v1.SealRunRequest
+	15, // 8: signalbox.ingest.peer.v1.RunDataPeerService.DeleteRun:input_type -> signalbox.ingest.peer.v1.DeleteRunRequest
+	17, // 9: signalbox.ingest.peer.v1.RunDataPeerService.GetArtifact:input_type -> signalbox.ingest.peer.v1.GetArtifactRequest
+	0,  // 10: signalbox.ingest.peer.v1.RunDataPeerService.GetRunMetrics:input_type -> signalbox.ingest.peer.v1.GetRunMetricsRequest
+	2,  // 11: signalbox.ingest.peer.v1.RunDataPeerService.GetRunHparams:input_type -> signalbox.ingest.peer.v1.GetRunHparamsRequest
+	6,  // 12: signalbox.ingest.peer.v1.RunDataPeerService.SummarizeRun:input_type -> signalbox.ingest.peer.v1.SummarizeRunRequest
+	4,  // 13: signalbox.ingest.peer.v1.RunDataPeerService.GetRunSamples:input_type -> signalbox.ingest.peer.v1.GetRunSamplesRequest
+	10, // 14: signalbox.ingest.peer.v1.RunDataPeerService.CloseRun:output_type -> signalbox.ingest.peer.v1.CloseRunResponse
+	12, // 15: signalbox.ingest.peer.v1.RunDataPeerService.ExpireRuns:output_type -> signalbox.ingest.peer.v1.ExpireRunsResponse
+	14, // 16: signalbox.ingest.peer.v1.RunDataPeerService.SealRun:output_type -> signalbox.ingest.peer.v1.SealRunResponse
+	16, // 17: signalbox.ingest.peer.v1.RunDataPeerService.DeleteRun:output_type -> signalbox.ingest.peer.v1.DeleteRunResponse
+	18, // 18: signalbox.ingest.peer.v1.RunDataPeerService.GetArtifact:output_type -> signalbox.ingest.peer.v1.GetArtifactResponse
+	1,  // 19: signalbox.ingest.peer.v1.RunDataPeerService.GetRunMetrics:output_type -> signalbox.ingest.peer.v1.GetRunMetricsResponse
+	3,  // 20: signalbox.ingest.peer.v1.RunDataPeerService.GetRunHparams:output_type -> signalbox.ingest.peer.v1.GetRunHparamsResponse
+	7,  // 21: signalbox.ingest.peer.v1.RunDataPeerService.SummarizeRun:output_type -> signalbox.ingest.peer.v1.SummarizeRunResponse
+	5,  // 22: signalbox.ingest.peer.v1.RunDataPeerService.GetRunSamples:output_type -> signalbox.ingest.peer.v1.GetRunSamplesResponse
+	14, // [14:23] is the sub-list for method output_type
+	5,  // [5:14] is the sub-list for method input_type
+	5,  // [5:5] is the sub-list for extension type_name
+	5,  // [5:5] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_ingest_peer_v1_run_proto_init() }
@@ -687,13 +1199,14 @@ func file_signalbox_ingest_peer_v1_run_proto_init() {
 		return
 	}
 	file_signalbox_ingest_peer_v1_run_proto_msgTypes[4].OneofWrappers = []any{}
+	file_signalbox_ingest_peer_v1_run_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_ingest_peer_v1_run_proto_rawDesc), len(file_signalbox_ingest_peer_v1_run_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/ingest/peer/v1/run.proto
 
-// What ingest provides for the other services.
+// What the ingest service provides for the other services.
 
 package ingestpeerv1
 
@@ -22,9 +22,13 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	RunDataPeerService_CloseRun_FullMethodName      = "/signalbox.ingest.peer.v1.RunDataPeerService/CloseRun"
+	RunDataPeerService_ExpireRuns_FullMethodName    = "/signalbox.ingest.peer.v1.RunDataPeerService/ExpireRuns"
+	RunDataPeerService_SealRun_FullMethodName       = "/signalbox.ingest.peer.v1.RunDataPeerService/SealRun"
+	RunDataPeerService_DeleteRun_FullMethodName     = "/signalbox.ingest.peer.v1.RunDataPeerService/DeleteRun"
 	RunDataPeerService_GetArtifact_FullMethodName   = "/signalbox.ingest.peer.v1.RunDataPeerService/GetArtifact"
 	RunDataPeerService_GetRunMetrics_FullMethodName = "/signalbox.ingest.peer.v1.RunDataPeerService/GetRunMetrics"
 	RunDataPeerService_GetRunHparams_FullMethodName = "/signalbox.ingest.peer.v1.RunDataPeerService/GetRunHparams"
+	RunDataPeerService_SummarizeRun_FullMethodName  = "/signalbox.ingest.peer.v1.RunDataPeerService/SummarizeRun"
 	RunDataPeerService_GetRunSamples_FullMethodName = "/signalbox.ingest.peer.v1.RunDataPeerService/GetRunSamples"
 )
 
@@ -35,15 +39,27 @@ const (
 // RunDataPeerService closes runs and serves run data to other services. It does not check access: a calling service
 // must first check that its user may see the run.
 type RunDataPeerServiceClient interface {
-	// CloseRun ends the run's streams with eof. Jobs calls it after the job has ended, and repeats the call until it
-	// succeeds.
+	// CloseRun ends the run's streams with eof. The jobs service calls it after the job has ended, and repeats the call
+	// until it succeeds.
 	CloseRun(ctx context.Context, in *CloseRunRequest, opts ...grpc.CallOption) (*CloseRunResponse, error)
-	// GetArtifact returns a registered artifact and the location of its bytes.
+	// ExpireRuns marks the data of closed runs for deletion. It leaves out a run if GetArtifact has recently returned one
+	// of the run's artifacts, because a model may be about to be registered from that artifact.
+	ExpireRuns(ctx context.Context, in *ExpireRunsRequest, opts ...grpc.CallOption) (*ExpireRunsResponse, error)
+	// SealRun makes GetArtifact fail for some time, because the run is about to be deleted.
+	SealRun(ctx context.Context, in *SealRunRequest, opts ...grpc.CallOption) (*SealRunResponse, error)
+	// DeleteRun hides a run at once and marks everything that the service stores about it for deletion. The jobs service
+	// calls it after it has deleted the run, and repeats the call until it succeeds.
+	DeleteRun(ctx context.Context, in *DeleteRunRequest, opts ...grpc.CallOption) (*DeleteRunResponse, error)
+	// GetArtifact returns a registered artifact and the location of its bytes. For some time afterwards, ExpireRuns does
+	// not mark the run's data for deletion.
 	GetArtifact(ctx context.Context, in *GetArtifactRequest, opts ...grpc.CallOption) (*GetArtifactResponse, error)
 	// GetRunMetrics returns a page of a run's metric series, sorted by key.
 	GetRunMetrics(ctx context.Context, in *GetRunMetricsRequest, opts ...grpc.CallOption) (*GetRunMetricsResponse, error)
 	// GetRunHparams returns the hyperparameters that a run reported.
 	GetRunHparams(ctx context.Context, in *GetRunHparamsRequest, opts ...grpc.CallOption) (*GetRunHparamsResponse, error)
+	// SummarizeRun returns the hyperparameters of a run and the summaries of its first 500 metrics, for searches in the
+	// jobs service.
+	SummarizeRun(ctx context.Context, in *SummarizeRunRequest, opts ...grpc.CallOption) (*SummarizeRunResponse, error)
 	// GetRunSamples returns a page of the samples of one validation round.
 	GetRunSamples(ctx context.Context, in *GetRunSamplesRequest, opts ...grpc.CallOption) (*GetRunSamplesResponse, error)
 }
@@ -60,6 +76,36 @@ func (c *runDataPeerServiceClient) CloseRun(ctx context.Context, in *CloseRunReq
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CloseRunResponse)
 	err := c.cc.Invoke(ctx, RunDataPeerService_CloseRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runDataPeerServiceClient) ExpireRuns(ctx context.Context, in *ExpireRunsRequest, opts ...grpc.CallOption) (*ExpireRunsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExpireRunsResponse)
+	err := c.cc.Invoke(ctx, RunDataPeerService_ExpireRuns_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runDataPeerServiceClient) SealRun(ctx context.Context, in *SealRunRequest, opts ...grpc.CallOption) (*SealRunResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SealRunResponse)
+	err := c.cc.Invoke(ctx, RunDataPeerService_SealRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runDataPeerServiceClient) DeleteRun(ctx context.Context, in *DeleteRunRequest, opts ...grpc.CallOption) (*DeleteRunResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeleteRunResponse)
+	err := c.cc.Invoke(ctx, RunDataPeerService_DeleteRun_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -96,6 +142,16 @@ func (c *runDataPeerServiceClient) GetRunHparams(ctx context.Context, in *GetRun
 	return out, nil
 }
 
+func (c *runDataPeerServiceClient) SummarizeRun(ctx context.Context, in *SummarizeRunRequest, opts ...grpc.CallOption) (*SummarizeRunResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SummarizeRunResponse)
+	err := c.cc.Invoke(ctx, RunDataPeerService_SummarizeRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *runDataPeerServiceClient) GetRunSamples(ctx context.Context, in *GetRunSamplesRequest, opts ...grpc.CallOption) (*GetRunSamplesResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetRunSamplesResponse)
@@ -113,15 +169,27 @@ func (c *runDataPeerServiceClient) GetRunSamples(ctx context.Context, in *GetRun
 // RunDataPeerService closes runs and serves run data to other services. It does not check access: a calling service
 // must first check that its user may see the run.
 type RunDataPeerServiceServer interface {
-	// CloseRun ends the run's streams with eof. Jobs calls it after the job has ended, and repeats the call until it
-	// succeeds.
+	// CloseRun ends the run's streams with eof. The jobs service calls it after the job has ended, and repeats the call
+	// until it succeeds.
 	CloseRun(context.Context, *CloseRunRequest) (*CloseRunResponse, error)
-	// GetArtifact returns a registered artifact and the location of its bytes.
+	// ExpireRuns marks the data of closed runs for deletion. It leaves out a run if GetArtifact has recently returned one
+	// of the run's artifacts, because a model may be about to be registered from that artifact.
+	ExpireRuns(context.Context, *ExpireRunsRequest) (*ExpireRunsResponse, error)
+	// SealRun makes GetArtifact fail for some time, because the run is about to be deleted.
+	SealRun(context.Context, *SealRunRequest) (*SealRunResponse, error)
+	// DeleteRun hides a run at once and marks everything that the service stores about it for deletion. The jobs service
+	// calls it after it has deleted the run, and repeats the call until it succeeds.
+	DeleteRun(context.Context, *DeleteRunRequest) (*DeleteRunResponse, error)
+	// GetArtifact returns a registered artifact and the location of its bytes. For some time afterwards, ExpireRuns does
+	// not mark the run's data for deletion.
 	GetArtifact(context.Context, *GetArtifactRequest) (*GetArtifactResponse, error)
 	// GetRunMetrics returns a page of a run's metric series, sorted by key.
 	GetRunMetrics(context.Context, *GetRunMetricsRequest) (*GetRunMetricsResponse, error)
 	// GetRunHparams returns the hyperparameters that a run reported.
 	GetRunHparams(context.Context, *GetRunHparamsRequest) (*GetRunHparamsResponse, error)
+	// SummarizeRun returns the hyperparameters of a run and the summaries of its first 500 metrics, for searches in the
+	// jobs service.
+	SummarizeRun(context.Context, *SummarizeRunRequest) (*SummarizeRunResponse, error)
 	// GetRunSamples returns a page of the samples of one validation round.
 	GetRunSamples(context.Context, *GetRunSamplesRequest) (*GetRunSamplesResponse, error)
 	mustEmbedUnimplementedRunDataPeerServiceServer()
@@ -137,6 +205,15 @@ type UnimplementedRunDataPeerServiceServer struct{}
 func (UnimplementedRunDataPeerServiceServer) CloseRun(context.Context, *CloseRunRequest) (*CloseRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CloseRun not implemented")
 }
+func (UnimplementedRunDataPeerServiceServer) ExpireRuns(context.Context, *ExpireRunsRequest) (*ExpireRunsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ExpireRuns not implemented")
+}
+func (UnimplementedRunDataPeerServiceServer) SealRun(context.Context, *SealRunRequest) (*SealRunResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SealRun not implemented")
+}
+func (UnimplementedRunDataPeerServiceServer) DeleteRun(context.Context, *DeleteRunRequest) (*DeleteRunResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteRun not implemented")
+}
 func (UnimplementedRunDataPeerServiceServer) GetArtifact(context.Context, *GetArtifactRequest) (*GetArtifactResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetArtifact not implemented")
 }
@@ -145,6 +222,9 @@ func (UnimplementedRunDataPeerServiceServer) GetRunMetrics(context.Context, *Get
 }
 func (UnimplementedRunDataPeerServiceServer) GetRunHparams(context.Context, *GetRunHparamsRequest) (*GetRunHparamsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetRunHparams not implemented")
+}
+func (UnimplementedRunDataPeerServiceServer) SummarizeRun(context.Context, *SummarizeRunRequest) (*SummarizeRunResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SummarizeRun not implemented")
 }
 func (UnimplementedRunDataPeerServiceServer) GetRunSamples(context.Context, *GetRunSamplesRequest) (*GetRunSamplesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetRunSamples not implemented")
@@ -184,6 +264,60 @@ func _RunDataPeerService_CloseRun_Handler(srv interface{}, ctx context.Context, 
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(RunDataPeerServiceServer).CloseRun(ctx, req.(*CloseRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunDataPeerService_ExpireRuns_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExpireRunsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunDataPeerServiceServer).ExpireRuns(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunDataPeerService_ExpireRuns_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunDataPeerServiceServer).ExpireRuns(ctx, req.(*ExpireRunsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunDataPeerService_SealRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SealRunRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunDataPeerServiceServer).SealRun(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunDataPeerService_SealRun_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunDataPeerServiceServer).SealRun(ctx, req.(*SealRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunDataPeerService_DeleteRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteRunRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunDataPeerServiceServer).DeleteRun(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunDataPeerService_DeleteRun_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunDataPeerServiceServer).DeleteRun(ctx, req.(*DeleteRunRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -242,6 +376,24 @@ func _RunDataPeerService_GetRunHparams_Handler(srv interface{}, ctx context.Cont
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunDataPeerService_SummarizeRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SummarizeRunRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunDataPeerServiceServer).SummarizeRun(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunDataPeerService_SummarizeRun_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunDataPeerServiceServer).SummarizeRun(ctx, req.(*SummarizeRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _RunDataPeerService_GetRunSamples_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetRunSamplesRequest)
 	if err := dec(in); err != nil {
@@ -272,6 +424,18 @@ var RunDataPeerService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _RunDataPeerService_CloseRun_Handler,
 		},
 		{
+			MethodName: "ExpireRuns",
+			Handler:    _RunDataPeerService_ExpireRuns_Handler,
+		},
+		{
+			MethodName: "SealRun",
+			Handler:    _RunDataPeerService_SealRun_Handler,
+		},
+		{
+			MethodName: "DeleteRun",
+			Handler:    _RunDataPeerService_DeleteRun_Handler,
+		},
+		{
 			MethodName: "GetArtifact",
 			Handler:    _RunDataPeerService_GetArtifact_Handler,
 		},
@@ -282,6 +446,10 @@ var RunDataPeerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetRunHparams",
 			Handler:    _RunDataPeerService_GetRunHparams_Handler,
+		},
+		{
+			MethodName: "SummarizeRun",
+			Handler:    _RunDataPeerService_SummarizeRun_Handler,
 		},
 		{
 			MethodName: "GetRunSamples",

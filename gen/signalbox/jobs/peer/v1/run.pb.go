@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/jobs/peer/v1/run.proto
 
-// What jobs provides for the other services.
+// What the jobs service provides for the other services.
 
 package jobspeerv1
 
@@ -75,16 +75,20 @@ type IngestGrant struct {
 	RunId   string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	JobId   string                 `protobuf:"bytes,2,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
 	Attempt int32                  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// The attempt runs in a container executor: local artifact paths are rejected.
+	// Whether the attempt runs in a container executor, so that local artifact paths are rejected.
 	Container bool `protobuf:"varint,4,opt,name=container,proto3" json:"container,omitempty"`
-	// The attempt is the run's current one.
+	// Whether the attempt is the run's current attempt.
 	Current bool `protobuf:"varint,5,opt,name=current,proto3" json:"current,omitempty"`
 	// When the run ended; null while it has not ended.
 	EndedAt   *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	Owner     *RunOwner              `protobuf:"bytes,8,opt,name=owner,proto3" json:"owner,omitempty"`
-	// The run reads a protected dataset: only lengths and rewards of its samples are stored.
-	Withhold      bool `protobuf:"varint,9,opt,name=withhold,proto3" json:"withhold,omitempty"`
+	// Whether the run is protected. Of its reports, only counts, lengths and the values that `disclosure` names are
+	// stored.
+	Withhold bool `protobuf:"varint,9,opt,name=withhold,proto3" json:"withhold,omitempty"`
+	// What a protected run may report. Unset if the run is not protected, or if it was admitted before disclosures
+	// existed; such a run may report nothing but counts and lengths.
+	Disclosure    *Disclosure `protobuf:"bytes,10,opt,name=disclosure,proto3" json:"disclosure,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -182,6 +186,130 @@ func (x *IngestGrant) GetWithhold() bool {
 	return false
 }
 
+func (x *IngestGrant) GetDisclosure() *Disclosure {
+	if x != nil {
+		return x.Disclosure
+	}
+	return nil
+}
+
+// Disclosure is what the recipe of a protected run declares. Only these names and values are stored.
+type Disclosure struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Keys of metrics.
+	Metrics []string          `protobuf:"bytes,1,rep,name=metrics,proto3" json:"metrics,omitempty"`
+	Params  []*DisclosedParam `protobuf:"bytes,2,rep,name=params,proto3" json:"params,omitempty"`
+	// Formats of artifacts.
+	Formats       []string `protobuf:"bytes,3,rep,name=formats,proto3" json:"formats,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Disclosure) Reset() {
+	*x = Disclosure{}
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Disclosure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Disclosure) ProtoMessage() {}
+
+func (x *Disclosure) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Disclosure.ProtoReflect.Descriptor instead.
+func (*Disclosure) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Disclosure) GetMetrics() []string {
+	if x != nil {
+		return x.Metrics
+	}
+	return nil
+}
+
+func (x *Disclosure) GetParams() []*DisclosedParam {
+	if x != nil {
+		return x.Params
+	}
+	return nil
+}
+
+func (x *Disclosure) GetFormats() []string {
+	if x != nil {
+		return x.Formats
+	}
+	return nil
+}
+
+// DisclosedParam is a hyperparameter. Its value is stored if it is a number, true, false or null.
+type DisclosedParam struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Key   string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// String values that are stored as well.
+	Values        []string `protobuf:"bytes,2,rep,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DisclosedParam) Reset() {
+	*x = DisclosedParam{}
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DisclosedParam) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DisclosedParam) ProtoMessage() {}
+
+func (x *DisclosedParam) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DisclosedParam.ProtoReflect.Descriptor instead.
+func (*DisclosedParam) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *DisclosedParam) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *DisclosedParam) GetValues() []string {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
 type ReportLifecycleRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	RunId   string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
@@ -190,7 +318,7 @@ type ReportLifecycleRequest struct {
 	Event string `protobuf:"bytes,3,opt,name=event,proto3" json:"event,omitempty"`
 	// The time by the reporter's clock. It is stored for display only.
 	Ts *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=ts,proto3" json:"ts,omitempty"`
-	// The reporter's error message of a failure.
+	// The reporter's error message if `event` is `failed`.
 	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -198,7 +326,7 @@ type ReportLifecycleRequest struct {
 
 func (x *ReportLifecycleRequest) Reset() {
 	*x = ReportLifecycleRequest{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[2]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -210,7 +338,7 @@ func (x *ReportLifecycleRequest) String() string {
 func (*ReportLifecycleRequest) ProtoMessage() {}
 
 func (x *ReportLifecycleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[2]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -223,7 +351,7 @@ func (x *ReportLifecycleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportLifecycleRequest.ProtoReflect.Descriptor instead.
 func (*ReportLifecycleRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{2}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ReportLifecycleRequest) GetRunId() string {
@@ -271,7 +399,7 @@ type ReportLifecycleResponse struct {
 
 func (x *ReportLifecycleResponse) Reset() {
 	*x = ReportLifecycleResponse{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[3]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -283,7 +411,7 @@ func (x *ReportLifecycleResponse) String() string {
 func (*ReportLifecycleResponse) ProtoMessage() {}
 
 func (x *ReportLifecycleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[3]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -296,7 +424,7 @@ func (x *ReportLifecycleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportLifecycleResponse.ProtoReflect.Descriptor instead.
 func (*ReportLifecycleResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{3}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ReportLifecycleResponse) GetApplied() bool {
@@ -313,12 +441,12 @@ type RecordCheckpointRequest struct {
 	ArtifactId string                 `protobuf:"bytes,3,opt,name=artifact_id,json=artifactId,proto3" json:"artifact_id,omitempty"`
 	Step       *int64                 `protobuf:"varint,4,opt,name=step,proto3,oneof" json:"step,omitempty"`
 	Format     string                 `protobuf:"bytes,5,opt,name=format,proto3" json:"format,omitempty"`
-	// blob://... key of the bytes.
+	// Location of the bytes, blob://<key>.
 	Uri       string `protobuf:"bytes,6,opt,name=uri,proto3" json:"uri,omitempty"`
 	SizeBytes int64  `protobuf:"varint,7,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
 	// Lower-case hex.
 	Sha256 string `protobuf:"bytes,8,opt,name=sha256,proto3" json:"sha256,omitempty"`
-	// The bytes are a tar file of a folder.
+	// Whether the bytes are a tar file of a folder.
 	Packed        bool                   `protobuf:"varint,9,opt,name=packed,proto3" json:"packed,omitempty"`
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -327,7 +455,7 @@ type RecordCheckpointRequest struct {
 
 func (x *RecordCheckpointRequest) Reset() {
 	*x = RecordCheckpointRequest{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[4]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -339,7 +467,7 @@ func (x *RecordCheckpointRequest) String() string {
 func (*RecordCheckpointRequest) ProtoMessage() {}
 
 func (x *RecordCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[4]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -352,7 +480,7 @@ func (x *RecordCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*RecordCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{4}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RecordCheckpointRequest) GetRunId() string {
@@ -433,7 +561,7 @@ type RecordCheckpointResponse struct {
 
 func (x *RecordCheckpointResponse) Reset() {
 	*x = RecordCheckpointResponse{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[5]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -445,7 +573,7 @@ func (x *RecordCheckpointResponse) String() string {
 func (*RecordCheckpointResponse) ProtoMessage() {}
 
 func (x *RecordCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[5]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -458,7 +586,7 @@ func (x *RecordCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*RecordCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{5}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{7}
 }
 
 type NextSignalRequest struct {
@@ -471,7 +599,7 @@ type NextSignalRequest struct {
 
 func (x *NextSignalRequest) Reset() {
 	*x = NextSignalRequest{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[6]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -483,7 +611,7 @@ func (x *NextSignalRequest) String() string {
 func (*NextSignalRequest) ProtoMessage() {}
 
 func (x *NextSignalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[6]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -496,7 +624,7 @@ func (x *NextSignalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextSignalRequest.ProtoReflect.Descriptor instead.
 func (*NextSignalRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{6}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *NextSignalRequest) GetRunId() string {
@@ -524,7 +652,7 @@ type AckSignalRequest struct {
 
 func (x *AckSignalRequest) Reset() {
 	*x = AckSignalRequest{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[7]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -536,7 +664,7 @@ func (x *AckSignalRequest) String() string {
 func (*AckSignalRequest) ProtoMessage() {}
 
 func (x *AckSignalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[7]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -549,7 +677,7 @@ func (x *AckSignalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AckSignalRequest.ProtoReflect.Descriptor instead.
 func (*AckSignalRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{7}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *AckSignalRequest) GetRunId() string {
@@ -575,8 +703,8 @@ func (x *AckSignalRequest) GetSignalId() string {
 
 type Signal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// `none`; `checkpoint`: save, register a checkpoint and acknowledge; `pause`: the checkpoint is saved, exit;
-	// `stop`: exit.
+	// `none`, or what the training must do. `checkpoint`: save and register a checkpoint, then acknowledge. `pause`:
+	// exit; the checkpoint is saved. `stop`: exit.
 	Signal string `protobuf:"bytes,1,opt,name=signal,proto3" json:"signal,omitempty"`
 	// Identifies this signal; empty with `none`.
 	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
@@ -588,7 +716,7 @@ type Signal struct {
 
 func (x *Signal) Reset() {
 	*x = Signal{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[8]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -600,7 +728,7 @@ func (x *Signal) String() string {
 func (*Signal) ProtoMessage() {}
 
 func (x *Signal) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[8]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -613,7 +741,7 @@ func (x *Signal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signal.ProtoReflect.Descriptor instead.
 func (*Signal) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{8}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Signal) GetSignal() string {
@@ -645,7 +773,7 @@ type WatchSignalsRequest struct {
 
 func (x *WatchSignalsRequest) Reset() {
 	*x = WatchSignalsRequest{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[9]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -657,7 +785,7 @@ func (x *WatchSignalsRequest) String() string {
 func (*WatchSignalsRequest) ProtoMessage() {}
 
 func (x *WatchSignalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[9]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -670,12 +798,12 @@ func (x *WatchSignalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchSignalsRequest.ProtoReflect.Descriptor instead.
 func (*WatchSignalsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{9}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{11}
 }
 
 type WatchSignalsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Run id to signal id.
+	// The ids of the current signals, by run id.
 	Signals       map[string]string `protobuf:"bytes,1,rep,name=signals,proto3" json:"signals,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -683,7 +811,7 @@ type WatchSignalsResponse struct {
 
 func (x *WatchSignalsResponse) Reset() {
 	*x = WatchSignalsResponse{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[10]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -695,7 +823,7 @@ func (x *WatchSignalsResponse) String() string {
 func (*WatchSignalsResponse) ProtoMessage() {}
 
 func (x *WatchSignalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[10]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -708,7 +836,7 @@ func (x *WatchSignalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchSignalsResponse.ProtoReflect.Descriptor instead.
 func (*WatchSignalsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{10}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WatchSignalsResponse) GetSignals() map[string]string {
@@ -722,7 +850,7 @@ type GetRunOwnerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A run's id or a job's id.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// The run of a caller who may not read it is absent: the same query finds neither a hidden nor an absent run.
+	// Whether a run that the caller of the request may not read is treated as a run that does not exist.
 	Readable      bool `protobuf:"varint,2,opt,name=readable,proto3" json:"readable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -730,7 +858,7 @@ type GetRunOwnerRequest struct {
 
 func (x *GetRunOwnerRequest) Reset() {
 	*x = GetRunOwnerRequest{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[11]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -742,7 +870,7 @@ func (x *GetRunOwnerRequest) String() string {
 func (*GetRunOwnerRequest) ProtoMessage() {}
 
 func (x *GetRunOwnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[11]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -755,7 +883,7 @@ func (x *GetRunOwnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunOwnerRequest.ProtoReflect.Descriptor instead.
 func (*GetRunOwnerRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{11}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetRunOwnerRequest) GetId() string {
@@ -781,15 +909,19 @@ type RunOwner struct {
 	Project   string                 `protobuf:"bytes,5,opt,name=project,proto3" json:"project,omitempty"`
 	// `private`, `team` or `all`.
 	Visibility string `protobuf:"bytes,6,opt,name=visibility,proto3" json:"visibility,omitempty"`
-	// The version of the project's visibility. A service that keeps a copy keeps the highest version.
+	// The version of the project's visibility. A service that stores a copy ignores older versions.
 	VisibilityVersion int64 `protobuf:"varint,7,opt,name=visibility_version,json=visibilityVersion,proto3" json:"visibility_version,omitempty"`
+	// Whether the run is protected: it read a protected dataset, or a model that comes from such a run.
+	Protected bool `protobuf:"varint,8,opt,name=protected,proto3" json:"protected,omitempty"`
+	// The ids of the protected datasets that the run read. Empty if the run was admitted before such ids were recorded.
+	ProtectedDatasets []string `protobuf:"bytes,9,rep,name=protected_datasets,json=protectedDatasets,proto3" json:"protected_datasets,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
 
 func (x *RunOwner) Reset() {
 	*x = RunOwner{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[12]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -801,7 +933,7 @@ func (x *RunOwner) String() string {
 func (*RunOwner) ProtoMessage() {}
 
 func (x *RunOwner) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[12]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -814,7 +946,7 @@ func (x *RunOwner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunOwner.ProtoReflect.Descriptor instead.
 func (*RunOwner) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{12}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RunOwner) GetRunId() string {
@@ -866,6 +998,20 @@ func (x *RunOwner) GetVisibilityVersion() int64 {
 	return 0
 }
 
+func (x *RunOwner) GetProtected() bool {
+	if x != nil {
+		return x.Protected
+	}
+	return false
+}
+
+func (x *RunOwner) GetProtectedDatasets() []string {
+	if x != nil {
+		return x.ProtectedDatasets
+	}
+	return nil
+}
+
 type GetAccountQuotaRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	UserId        string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
@@ -875,7 +1021,7 @@ type GetAccountQuotaRequest struct {
 
 func (x *GetAccountQuotaRequest) Reset() {
 	*x = GetAccountQuotaRequest{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[13]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -887,7 +1033,7 @@ func (x *GetAccountQuotaRequest) String() string {
 func (*GetAccountQuotaRequest) ProtoMessage() {}
 
 func (x *GetAccountQuotaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[13]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -900,7 +1046,7 @@ func (x *GetAccountQuotaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAccountQuotaRequest.ProtoReflect.Descriptor instead.
 func (*GetAccountQuotaRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{13}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetAccountQuotaRequest) GetUserId() string {
@@ -922,7 +1068,7 @@ type AccountQuota struct {
 
 func (x *AccountQuota) Reset() {
 	*x = AccountQuota{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[14]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -934,7 +1080,7 @@ func (x *AccountQuota) String() string {
 func (*AccountQuota) ProtoMessage() {}
 
 func (x *AccountQuota) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[14]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -947,7 +1093,7 @@ func (x *AccountQuota) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountQuota.ProtoReflect.Descriptor instead.
 func (*AccountQuota) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{14}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AccountQuota) GetGpuLimit() int32 {
@@ -978,9 +1124,107 @@ func (x *AccountQuota) GetGpuAvailable() int32 {
 	return 0
 }
 
+type ProtectRunsRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	DatasetId string                 `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
+	// ds/<project>/<name>, without a version.
+	Ref           string `protobuf:"bytes,2,opt,name=ref,proto3" json:"ref,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProtectRunsRequest) Reset() {
+	*x = ProtectRunsRequest{}
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProtectRunsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProtectRunsRequest) ProtoMessage() {}
+
+func (x *ProtectRunsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProtectRunsRequest.ProtoReflect.Descriptor instead.
+func (*ProtectRunsRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ProtectRunsRequest) GetDatasetId() string {
+	if x != nil {
+		return x.DatasetId
+	}
+	return ""
+}
+
+func (x *ProtectRunsRequest) GetRef() string {
+	if x != nil {
+		return x.Ref
+	}
+	return ""
+}
+
+type ProtectRunsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of runs that were not protected before.
+	Runs          int32 `protobuf:"varint,1,opt,name=runs,proto3" json:"runs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProtectRunsResponse) Reset() {
+	*x = ProtectRunsResponse{}
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProtectRunsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProtectRunsResponse) ProtoMessage() {}
+
+func (x *ProtectRunsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProtectRunsResponse.ProtoReflect.Descriptor instead.
+func (*ProtectRunsResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ProtectRunsResponse) GetRuns() int32 {
+	if x != nil {
+		return x.Runs
+	}
+	return 0
+}
+
 type ListModelUsersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// mdl/<project>/<name>@<version>; without @<version> any version of the model.
+	// mdl/<project>/<name>@<version>, or without @<version> for any version of the model.
 	Ref           string `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -988,7 +1232,7 @@ type ListModelUsersRequest struct {
 
 func (x *ListModelUsersRequest) Reset() {
 	*x = ListModelUsersRequest{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[15]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1000,7 +1244,7 @@ func (x *ListModelUsersRequest) String() string {
 func (*ListModelUsersRequest) ProtoMessage() {}
 
 func (x *ListModelUsersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[15]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1013,7 +1257,7 @@ func (x *ListModelUsersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelUsersRequest.ProtoReflect.Descriptor instead.
 func (*ListModelUsersRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{15}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListModelUsersRequest) GetRef() string {
@@ -1025,7 +1269,7 @@ func (x *ListModelUsersRequest) GetRef() string {
 
 type ListModelUsersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most 20.
+	// At most 20 jobs.
 	JobIds        []string `protobuf:"bytes,1,rep,name=job_ids,json=jobIds,proto3" json:"job_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1033,7 +1277,7 @@ type ListModelUsersResponse struct {
 
 func (x *ListModelUsersResponse) Reset() {
 	*x = ListModelUsersResponse{}
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[16]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1045,7 +1289,7 @@ func (x *ListModelUsersResponse) String() string {
 func (*ListModelUsersResponse) ProtoMessage() {}
 
 func (x *ListModelUsersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[16]
+	mi := &file_signalbox_jobs_peer_v1_run_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1058,7 +1302,7 @@ func (x *ListModelUsersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelUsersResponse.ProtoReflect.Descriptor instead.
 func (*ListModelUsersResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{16}
+	return file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListModelUsersResponse) GetJobIds() []string {
@@ -1075,7 +1319,7 @@ const file_signalbox_jobs_peer_v1_run_proto_rawDesc = "" +
 	" signalbox/jobs/peer/v1/run.proto\x12\x16signalbox.jobs.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/options/v1/options.proto\"C\n" +
 	"\x19ResolveIngestTokenRequest\x12&\n" +
 	"\n" +
-	"token_hash\x18\x01 \x01(\fB\a\xbaH\x04z\x02h R\ttokenHash\"\xd3\x02\n" +
+	"token_hash\x18\x01 \x01(\fB\a\xbaH\x04z\x02h R\ttokenHash\"\x97\x03\n" +
 	"\vIngestGrant\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x18\n" +
@@ -1086,7 +1330,19 @@ const file_signalbox_jobs_peer_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"expires_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x126\n" +
 	"\x05owner\x18\b \x01(\v2 .signalbox.jobs.peer.v1.RunOwnerR\x05owner\x12\x1a\n" +
-	"\bwithhold\x18\t \x01(\bR\bwithhold\"\xb7\x01\n" +
+	"\bwithhold\x18\t \x01(\bR\bwithhold\x12B\n" +
+	"\n" +
+	"disclosure\x18\n" +
+	" \x01(\v2\".signalbox.jobs.peer.v1.DisclosureR\n" +
+	"disclosure\"\x80\x01\n" +
+	"\n" +
+	"Disclosure\x12\x18\n" +
+	"\ametrics\x18\x01 \x03(\tR\ametrics\x12>\n" +
+	"\x06params\x18\x02 \x03(\v2&.signalbox.jobs.peer.v1.DisclosedParamR\x06params\x12\x18\n" +
+	"\aformats\x18\x03 \x03(\tR\aformats\":\n" +
+	"\x0eDisclosedParam\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x16\n" +
+	"\x06values\x18\x02 \x03(\tR\x06values\"\xb7\x01\n" +
 	"\x16ReportLifecycleRequest\x12\x1e\n" +
 	"\x06run_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05runId\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x1d\n" +
@@ -1131,7 +1387,7 @@ const file_signalbox_jobs_peer_v1_run_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"I\n" +
 	"\x12GetRunOwnerRequest\x12\x17\n" +
 	"\x02id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x02id\x12\x1a\n" +
-	"\breadable\x18\x02 \x01(\bR\breadable\"\xdb\x01\n" +
+	"\breadable\x18\x02 \x01(\bR\breadable\"\xa8\x02\n" +
 	"\bRunOwner\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x19\n" +
@@ -1142,7 +1398,9 @@ const file_signalbox_jobs_peer_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"visibility\x18\x06 \x01(\tR\n" +
 	"visibility\x12-\n" +
-	"\x12visibility_version\x18\a \x01(\x03R\x11visibilityVersion\":\n" +
+	"\x12visibility_version\x18\a \x01(\x03R\x11visibilityVersion\x12\x1c\n" +
+	"\tprotected\x18\b \x01(\bR\tprotected\x12-\n" +
+	"\x12protected_datasets\x18\t \x03(\tR\x11protectedDatasets\":\n" +
 	"\x16GetAccountQuotaRequest\x12 \n" +
 	"\auser_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06userId\"\x8a\x01\n" +
 	"\fAccountQuota\x12\x1b\n" +
@@ -1150,17 +1408,26 @@ const file_signalbox_jobs_peer_v1_run_proto_rawDesc = "" +
 	"\bgpu_held\x18\x02 \x01(\x05R\agpuHeld\x12\x1d\n" +
 	"\n" +
 	"gpu_queued\x18\x03 \x01(\x05R\tgpuQueued\x12#\n" +
-	"\rgpu_available\x18\x04 \x01(\x05R\fgpuAvailable\"5\n" +
+	"\rgpu_available\x18\x04 \x01(\x05R\fgpuAvailable\"\\\n" +
+	"\x12ProtectRunsRequest\x12(\n" +
+	"\n" +
+	"dataset_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\tdatasetId\x12\x1c\n" +
+	"\x03ref\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x04R\x03ref\")\n" +
+	"\x13ProtectRunsResponse\x12\x12\n" +
+	"\x04runs\x18\x01 \x01(\x05R\x04runs\"5\n" +
 	"\x15ListModelUsersRequest\x12\x1c\n" +
 	"\x03ref\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x04R\x03ref\"1\n" +
 	"\x16ListModelUsersResponse\x12\x17\n" +
-	"\ajob_ids\x18\x01 \x03(\tR\x06jobIds2\xe8\a\n" +
+	"\ajob_ids\x18\x01 \x03(\tR\x06jobIds2\xe3\b\n" +
 	"\x0eRunPeerService\x12}\n" +
 	"\x12ResolveIngestToken\x121.signalbox.jobs.peer.v1.ResolveIngestTokenRequest\x1a#.signalbox.jobs.peer.v1.IngestGrant\"\x0f\xea\xc7\x18\b\x1a\x06ingest\x90\x02\x01\x12\x83\x01\n" +
 	"\x0fReportLifecycle\x12..signalbox.jobs.peer.v1.ReportLifecycleRequest\x1a/.signalbox.jobs.peer.v1.ReportLifecycleResponse\"\x0f\xea\xc7\x18\b\x1a\x06ingest\x90\x02\x02\x12\x82\x01\n" +
 	"\x0eListModelUsers\x12-.signalbox.jobs.peer.v1.ListModelUsersRequest\x1a..signalbox.jobs.peer.v1.ListModelUsersResponse\"\x11\xea\xc7\x18\n" +
-	"\x1a\bregistry\x90\x02\x01\x12\x86\x01\n" +
+	"\x1a\bregistry\x90\x02\x01\x12y\n" +
+	"\vProtectRuns\x12*.signalbox.jobs.peer.v1.ProtectRunsRequest\x1a+.signalbox.jobs.peer.v1.ProtectRunsResponse\"\x11\xea\xc7\x18\n" +
+	"\x1a\bregistry\x90\x02\x02\x12\x86\x01\n" +
 	"\x10RecordCheckpoint\x12/.signalbox.jobs.peer.v1.RecordCheckpointRequest\x1a0.signalbox.jobs.peer.v1.RecordCheckpointResponse\"\x0f\xea\xc7\x18\b\x1a\x06ingest\x90\x02\x02\x12h\n" +
 	"\n" +
 	"NextSignal\x12).signalbox.jobs.peer.v1.NextSignalRequest\x1a\x1e.signalbox.jobs.peer.v1.Signal\"\x0f\xea\xc7\x18\b\x1a\x06ingest\x90\x02\x02\x12f\n" +
@@ -1182,59 +1449,67 @@ func file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP() []byte {
 	return file_signalbox_jobs_peer_v1_run_proto_rawDescData
 }
 
-var file_signalbox_jobs_peer_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_signalbox_jobs_peer_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_signalbox_jobs_peer_v1_run_proto_goTypes = []any{
 	(*ResolveIngestTokenRequest)(nil), // 0: signalbox.jobs.peer.v1.ResolveIngestTokenRequest
 	(*IngestGrant)(nil),               // 1: signalbox.jobs.peer.v1.IngestGrant
-	(*ReportLifecycleRequest)(nil),    // 2: signalbox.jobs.peer.v1.ReportLifecycleRequest
-	(*ReportLifecycleResponse)(nil),   // 3: signalbox.jobs.peer.v1.ReportLifecycleResponse
-	(*RecordCheckpointRequest)(nil),   // 4: signalbox.jobs.peer.v1.RecordCheckpointRequest
-	(*RecordCheckpointResponse)(nil),  // 5: signalbox.jobs.peer.v1.RecordCheckpointResponse
-	(*NextSignalRequest)(nil),         // 6: signalbox.jobs.peer.v1.NextSignalRequest
-	(*AckSignalRequest)(nil),          // 7: signalbox.jobs.peer.v1.AckSignalRequest
-	(*Signal)(nil),                    // 8: signalbox.jobs.peer.v1.Signal
-	(*WatchSignalsRequest)(nil),       // 9: signalbox.jobs.peer.v1.WatchSignalsRequest
-	(*WatchSignalsResponse)(nil),      // 10: signalbox.jobs.peer.v1.WatchSignalsResponse
-	(*GetRunOwnerRequest)(nil),        // 11: signalbox.jobs.peer.v1.GetRunOwnerRequest
-	(*RunOwner)(nil),                  // 12: signalbox.jobs.peer.v1.RunOwner
-	(*GetAccountQuotaRequest)(nil),    // 13: signalbox.jobs.peer.v1.GetAccountQuotaRequest
-	(*AccountQuota)(nil),              // 14: signalbox.jobs.peer.v1.AccountQuota
-	(*ListModelUsersRequest)(nil),     // 15: signalbox.jobs.peer.v1.ListModelUsersRequest
-	(*ListModelUsersResponse)(nil),    // 16: signalbox.jobs.peer.v1.ListModelUsersResponse
-	nil,                               // 17: signalbox.jobs.peer.v1.WatchSignalsResponse.SignalsEntry
-	(*timestamppb.Timestamp)(nil),     // 18: google.protobuf.Timestamp
+	(*Disclosure)(nil),                // 2: signalbox.jobs.peer.v1.Disclosure
+	(*DisclosedParam)(nil),            // 3: signalbox.jobs.peer.v1.DisclosedParam
+	(*ReportLifecycleRequest)(nil),    // 4: signalbox.jobs.peer.v1.ReportLifecycleRequest
+	(*ReportLifecycleResponse)(nil),   // 5: signalbox.jobs.peer.v1.ReportLifecycleResponse
+	(*RecordCheckpointRequest)(nil),   // 6: signalbox.jobs.peer.v1.RecordCheckpointRequest
+	(*RecordCheckpointResponse)(nil),  // 7: signalbox.jobs.peer.v1.RecordCheckpointResponse
+	(*NextSignalRequest)(nil),         // 8: signalbox.jobs.peer.v1.NextSignalRequest
+	(*AckSignalRequest)(nil),          // 9: signalbox.jobs.peer.v1.AckSignalRequest
+	(*Signal)(nil),                    // 10: signalbox.jobs.peer.v1.Signal
+	(*WatchSignalsRequest)(nil),       // 11: signalbox.jobs.peer.v1.WatchSignalsRequest
+	(*WatchSignalsResponse)(nil),      // 12: signalbox.jobs.peer.v1.WatchSignalsResponse
+	(*GetRunOwnerRequest)(nil),        // 13: signalbox.jobs.peer.v1.GetRunOwnerRequest
+	(*RunOwner)(nil),                  // 14: signalbox.jobs.peer.v1.RunOwner
+	(*GetAccountQuotaRequest)(nil),    // 15: signalbox.jobs.peer.v1.GetAccountQuotaRequest
+	(*AccountQuota)(nil),              // 16: signalbox.jobs.peer.v1.AccountQuota
+	(*ProtectRunsRequest)(nil),        // 17: signalbox.jobs.peer.v1.ProtectRunsRequest
+	(*ProtectRunsResponse)(nil),       // 18: signalbox.jobs.peer.v1.ProtectRunsResponse
+	(*ListModelUsersRequest)(nil),     // 19: signalbox.jobs.peer.v1.ListModelUsersRequest
+	(*ListModelUsersResponse)(nil),    // 20: signalbox.jobs.peer.v1.ListModelUsersResponse
+	nil,                               // 21: signalbox.jobs.peer.v1.WatchSignalsResponse.SignalsEntry
+	(*timestamppb.Timestamp)(nil),     // 22: google.protobuf.Timestamp
 }
 var file_signalbox_jobs_peer_v1_run_proto_depIdxs = []int32{
-	18, // 0: signalbox.jobs.peer.v1.IngestGrant.ended_at:type_name -> google.protobuf.Timestamp
-	18, // 1: signalbox.jobs.peer.v1.IngestGrant.expires_at:type_name -> google.protobuf.Timestamp
-	12, // 2: signalbox.jobs.peer.v1.IngestGrant.owner:type_name -> signalbox.jobs.peer.v1.RunOwner
-	18, // 3: signalbox.jobs.peer.v1.ReportLifecycleRequest.ts:type_name -> google.protobuf.Timestamp
-	18, // 4: signalbox.jobs.peer.v1.RecordCheckpointRequest.created_at:type_name -> google.protobuf.Timestamp
-	18, // 5: signalbox.jobs.peer.v1.Signal.deadline:type_name -> google.protobuf.Timestamp
-	17, // 6: signalbox.jobs.peer.v1.WatchSignalsResponse.signals:type_name -> signalbox.jobs.peer.v1.WatchSignalsResponse.SignalsEntry
-	0,  // 7: signalbox.jobs.peer.v1.RunPeerService.ResolveIngestToken:input_type -> signalbox.jobs.peer.v1.ResolveIngestTokenRequest
-	2,  // 8: signalbox.jobs.peer.v1.RunPeerService.ReportLifecycle:input_type -> signalbox.jobs.peer.v1.ReportLifecycleRequest
-	15, // 9: signalbox.jobs.peer.v1.RunPeerService.ListModelUsers:input_type -> signalbox.jobs.peer.v1.ListModelUsersRequest
-	4,  // 10: signalbox.jobs.peer.v1.RunPeerService.RecordCheckpoint:input_type -> signalbox.jobs.peer.v1.RecordCheckpointRequest
-	6,  // 11: signalbox.jobs.peer.v1.RunPeerService.NextSignal:input_type -> signalbox.jobs.peer.v1.NextSignalRequest
-	7,  // 12: signalbox.jobs.peer.v1.RunPeerService.AckSignal:input_type -> signalbox.jobs.peer.v1.AckSignalRequest
-	9,  // 13: signalbox.jobs.peer.v1.RunPeerService.WatchSignals:input_type -> signalbox.jobs.peer.v1.WatchSignalsRequest
-	11, // 14: signalbox.jobs.peer.v1.RunPeerService.GetRunOwner:input_type -> signalbox.jobs.peer.v1.GetRunOwnerRequest
-	13, // 15: signalbox.jobs.peer.v1.QuotaPeerService.GetAccountQuota:input_type -> signalbox.jobs.peer.v1.GetAccountQuotaRequest
-	1,  // 16: signalbox.jobs.peer.v1.RunPeerService.ResolveIngestToken:output_type -> signalbox.jobs.peer.v1.IngestGrant
-	3,  // 17: signalbox.jobs.peer.v1.RunPeerService.ReportLifecycle:output_type -> signalbox.jobs.peer.v1.ReportLifecycleResponse
-	16, // 18: signalbox.jobs.peer.v1.RunPeerService.ListModelUsers:output_type -> signalbox.jobs.peer.v1.ListModelUsersResponse
-	5,  // 19: signalbox.jobs.peer.v1.RunPeerService.RecordCheckpoint:output_type -> signalbox.jobs.peer.v1.RecordCheckpointResponse
-	8,  // 20: signalbox.jobs.peer.v1.RunPeerService.NextSignal:output_type -> signalbox.jobs.peer.v1.Signal
-	8,  // 21: signalbox.jobs.peer.v1.RunPeerService.AckSignal:output_type -> signalbox.jobs.peer.v1.Signal
-	10, // 22: signalbox.jobs.peer.v1.RunPeerService.WatchSignals:output_type -> signalbox.jobs.peer.v1.WatchSignalsResponse
-	12, // 23: signalbox.jobs.peer.v1.RunPeerService.GetRunOwner:output_type -> signalbox.jobs.peer.v1.RunOwner
-	14, // 24: signalbox.jobs.peer.v1.QuotaPeerService.GetAccountQuota:output_type -> signalbox.jobs.peer.v1.AccountQuota
-	16, // [16:25] is the sub-list for method output_type
-	7,  // [7:16] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	22, // 0: signalbox.jobs.peer.v1.IngestGrant.ended_at:type_name -> google.protobuf.Timestamp
+	22, // 1: signalbox.jobs.peer.v1.IngestGrant.expires_at:type_name -> google.protobuf.Timestamp
+	14, // 2: signalbox.jobs.peer.v1.IngestGrant.owner:type_name -> signalbox.jobs.peer.v1.RunOwner
+	2,  // 3: signalbox.jobs.peer.v1.IngestGrant.disclosure:type_name -> signalbox.jobs.peer.v1.Disclosure
+	3,  // 4: signalbox.jobs.peer.v1.Disclosure.params:type_name -> signalbox.jobs.peer.v1.DisclosedParam
+	22, // 5: signalbox.jobs.peer.v1.ReportLifecycleRequest.ts:type_name -> google.protobuf.Timestamp
+	22, // 6: signalbox.jobs.peer.v1.RecordCheckpointRequest.created_at:type_name -> google.protobuf.Timestamp
+	22, // 7: signalbox.jobs.peer.v1.Signal.deadline:type_name -> google.protobuf.Timestamp
+	21, // 8: signalbox.jobs.peer.v1.WatchSignalsResponse.signals:type_name -> signalbox.jobs.peer.v1.WatchSignalsResponse.SignalsEntry
+	0,  // 9: signalbox.jobs.peer.v1.RunPeerService.ResolveIngestToken:input_type -> signalbox.jobs.peer.v1.ResolveIngestTokenRequest
+	4,  // 10: signalbox.jobs.peer.v1.RunPeerService.ReportLifecycle:input_type -> signalbox.jobs.peer.v1.ReportLifecycleRequest
+	19, // 11: signalbox.jobs.peer.v1.RunPeerService.ListModelUsers:input_type -> signalbox.jobs.peer.v1.ListModelUsersRequest
+	17, // 12: signalbox.jobs.peer.v1.RunPeerService.ProtectRuns:input_type -> signalbox.jobs.peer.v1.ProtectRunsRequest
+	6,  // 13: signalbox.jobs.peer.v1.RunPeerService.RecordCheckpoint:input_type -> signalbox.jobs.peer.v1.RecordCheckpointRequest
+	8,  // 14: signalbox.jobs.peer.v1.RunPeerService.NextSignal:input_type -> signalbox.jobs.peer.v1.NextSignalRequest
+	9,  // 15: signalbox.jobs.peer.v1.RunPeerService.AckSignal:input_type -> signalbox.jobs.peer.v1.AckSignalRequest
+	11, // 16: signalbox.jobs.peer.v1.RunPeerService.WatchSignals:input_type -> signalbox.jobs.peer.v1.WatchSignalsRequest
+	13, // 17: signalbox.jobs.peer.v1.RunPeerService.GetRunOwner:input_type -> signalbox.jobs.peer.v1.GetRunOwnerRequest
+	15, // 18: signalbox.jobs.peer.v1.QuotaPeerService.GetAccountQuota:input_type -> signalbox.jobs.peer.v1.GetAccountQuotaRequest
+	1,  // 19: signalbox.jobs.peer.v1.RunPeerService.ResolveIngestToken:output_type -> signalbox.jobs.peer.v1.IngestGrant
+	5,  // 20: signalbox.jobs.peer.v1.RunPeerService.ReportLifecycle:output_type -> signalbox.jobs.peer.v1.ReportLifecycleResponse
+	20, // 21: signalbox.jobs.peer.v1.RunPeerService.ListModelUsers:output_type -> signalbox.jobs.peer.v1.ListModelUsersResponse
+	18, // 22: signalbox.jobs.peer.v1.RunPeerService.ProtectRuns:output_type -> signalbox.jobs.peer.v1.ProtectRunsResponse
+	7,  // 23: signalbox.jobs.peer.v1.RunPeerService.RecordCheckpoint:output_type -> signalbox.jobs.peer.v1.RecordCheckpointResponse
+	10, // 24: signalbox.jobs.peer.v1.RunPeerService.NextSignal:output_type -> signalbox.jobs.peer.v1.Signal
+	10, // 25: signalbox.jobs.peer.v1.RunPeerService.AckSignal:output_type -> signalbox.jobs.peer.v1.Signal
+	12, // 26: signalbox.jobs.peer.v1.RunPeerService.WatchSignals:output_type -> signalbox.jobs.peer.v1.WatchSignalsResponse
+	14, // 27: signalbox.jobs.peer.v1.RunPeerService.GetRunOwner:output_type -> signalbox.jobs.peer.v1.RunOwner
+	16, // 28: signalbox.jobs.peer.v1.QuotaPeerService.GetAccountQuota:output_type -> signalbox.jobs.peer.v1.AccountQuota
+	19, // [19:29] is the sub-list for method output_type
+	9,  // [9:19] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_jobs_peer_v1_run_proto_init() }
@@ -1242,14 +1517,14 @@ func file_signalbox_jobs_peer_v1_run_proto_init() {
 	if File_signalbox_jobs_peer_v1_run_proto != nil {
 		return
 	}
-	file_signalbox_jobs_peer_v1_run_proto_msgTypes[4].OneofWrappers = []any{}
+	file_signalbox_jobs_peer_v1_run_proto_msgTypes[6].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_jobs_peer_v1_run_proto_rawDesc), len(file_signalbox_jobs_peer_v1_run_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/jobs/peer/v1/run.proto
 
-// What jobs provides for the other services.
+// What the jobs service provides for the other services.
 
 package jobspeerv1
 
@@ -24,6 +24,7 @@ const (
 	RunPeerService_ResolveIngestToken_FullMethodName = "/signalbox.jobs.peer.v1.RunPeerService/ResolveIngestToken"
 	RunPeerService_ReportLifecycle_FullMethodName    = "/signalbox.jobs.peer.v1.RunPeerService/ReportLifecycle"
 	RunPeerService_ListModelUsers_FullMethodName     = "/signalbox.jobs.peer.v1.RunPeerService/ListModelUsers"
+	RunPeerService_ProtectRuns_FullMethodName        = "/signalbox.jobs.peer.v1.RunPeerService/ProtectRuns"
 	RunPeerService_RecordCheckpoint_FullMethodName   = "/signalbox.jobs.peer.v1.RunPeerService/RecordCheckpoint"
 	RunPeerService_NextSignal_FullMethodName         = "/signalbox.jobs.peer.v1.RunPeerService/NextSignal"
 	RunPeerService_AckSignal_FullMethodName          = "/signalbox.jobs.peer.v1.RunPeerService/AckSignal"
@@ -37,20 +38,24 @@ const (
 //
 // RunPeerService resolves the owners of runs for the other services and accepts the reports of trainings.
 type RunPeerServiceClient interface {
-	// ResolveIngestToken finds the attempt that a token belongs to, by the token's SHA-256. An unknown, revoked or
-	// expired token is Unauthenticated.
+	// ResolveIngestToken finds the attempt to which a token belongs, by the token's SHA-256. If the token is unknown,
+	// revoked or expired, the call fails with Unauthenticated.
 	ResolveIngestToken(ctx context.Context, in *ResolveIngestTokenRequest, opts ...grpc.CallOption) (*IngestGrant, error)
 	// ReportLifecycle applies a reported lifecycle event to its attempt, once.
 	ReportLifecycle(ctx context.Context, in *ReportLifecycleRequest, opts ...grpc.CallOption) (*ReportLifecycleResponse, error)
 	// ListModelUsers lists the unfinished jobs that start from a version of a model.
 	ListModelUsers(ctx context.Context, in *ListModelUsersRequest, opts ...grpc.CallOption) (*ListModelUsersResponse, error)
+	// ProtectRuns protects the unfinished runs that read a dataset. The registry calls it after the dataset has been
+	// protected.
+	ProtectRuns(ctx context.Context, in *ProtectRunsRequest, opts ...grpc.CallOption) (*ProtectRunsResponse, error)
 	// RecordCheckpoint records a registered checkpoint from which the run's next attempt can continue.
 	RecordCheckpoint(ctx context.Context, in *RecordCheckpointRequest, opts ...grpc.CallOption) (*RecordCheckpointResponse, error)
 	// NextSignal returns the run's current signal and records that its training polls for signals.
 	NextSignal(ctx context.Context, in *NextSignalRequest, opts ...grpc.CallOption) (*Signal, error)
 	// AckSignal records that the training has carried out a signal, and returns the next signal.
 	AckSignal(ctx context.Context, in *AckSignalRequest, opts ...grpc.CallOption) (*Signal, error)
-	// WatchSignals sends the complete map of runs with a signal, now and whenever it changes.
+	// WatchSignals sends the complete map from runs to their signals, first when the stream opens, then after each
+	// change.
 	WatchSignals(ctx context.Context, in *WatchSignalsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchSignalsResponse], error)
 	// GetRunOwner returns the owner of a run or a job, for access checks of other services.
 	GetRunOwner(ctx context.Context, in *GetRunOwnerRequest, opts ...grpc.CallOption) (*RunOwner, error)
@@ -88,6 +93,16 @@ func (c *runPeerServiceClient) ListModelUsers(ctx context.Context, in *ListModel
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListModelUsersResponse)
 	err := c.cc.Invoke(ctx, RunPeerService_ListModelUsers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runPeerServiceClient) ProtectRuns(ctx context.Context, in *ProtectRunsRequest, opts ...grpc.CallOption) (*ProtectRunsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ProtectRunsResponse)
+	err := c.cc.Invoke(ctx, RunPeerService_ProtectRuns_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -159,20 +174,24 @@ func (c *runPeerServiceClient) GetRunOwner(ctx context.Context, in *GetRunOwnerR
 //
 // RunPeerService resolves the owners of runs for the other services and accepts the reports of trainings.
 type RunPeerServiceServer interface {
-	// ResolveIngestToken finds the attempt that a token belongs to, by the token's SHA-256. An unknown, revoked or
-	// expired token is Unauthenticated.
+	// ResolveIngestToken finds the attempt to which a token belongs, by the token's SHA-256. If the token is unknown,
+	// revoked or expired, the call fails with Unauthenticated.
 	ResolveIngestToken(context.Context, *ResolveIngestTokenRequest) (*IngestGrant, error)
 	// ReportLifecycle applies a reported lifecycle event to its attempt, once.
 	ReportLifecycle(context.Context, *ReportLifecycleRequest) (*ReportLifecycleResponse, error)
 	// ListModelUsers lists the unfinished jobs that start from a version of a model.
 	ListModelUsers(context.Context, *ListModelUsersRequest) (*ListModelUsersResponse, error)
+	// ProtectRuns protects the unfinished runs that read a dataset. The registry calls it after the dataset has been
+	// protected.
+	ProtectRuns(context.Context, *ProtectRunsRequest) (*ProtectRunsResponse, error)
 	// RecordCheckpoint records a registered checkpoint from which the run's next attempt can continue.
 	RecordCheckpoint(context.Context, *RecordCheckpointRequest) (*RecordCheckpointResponse, error)
 	// NextSignal returns the run's current signal and records that its training polls for signals.
 	NextSignal(context.Context, *NextSignalRequest) (*Signal, error)
 	// AckSignal records that the training has carried out a signal, and returns the next signal.
 	AckSignal(context.Context, *AckSignalRequest) (*Signal, error)
-	// WatchSignals sends the complete map of runs with a signal, now and whenever it changes.
+	// WatchSignals sends the complete map from runs to their signals, first when the stream opens, then after each
+	// change.
 	WatchSignals(*WatchSignalsRequest, grpc.ServerStreamingServer[WatchSignalsResponse]) error
 	// GetRunOwner returns the owner of a run or a job, for access checks of other services.
 	GetRunOwner(context.Context, *GetRunOwnerRequest) (*RunOwner, error)
@@ -194,6 +213,9 @@ func (UnimplementedRunPeerServiceServer) ReportLifecycle(context.Context, *Repor
 }
 func (UnimplementedRunPeerServiceServer) ListModelUsers(context.Context, *ListModelUsersRequest) (*ListModelUsersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListModelUsers not implemented")
+}
+func (UnimplementedRunPeerServiceServer) ProtectRuns(context.Context, *ProtectRunsRequest) (*ProtectRunsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ProtectRuns not implemented")
 }
 func (UnimplementedRunPeerServiceServer) RecordCheckpoint(context.Context, *RecordCheckpointRequest) (*RecordCheckpointResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RecordCheckpoint not implemented")
@@ -281,6 +303,24 @@ func _RunPeerService_ListModelUsers_Handler(srv interface{}, ctx context.Context
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(RunPeerServiceServer).ListModelUsers(ctx, req.(*ListModelUsersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunPeerService_ProtectRuns_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ProtectRunsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunPeerServiceServer).ProtectRuns(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunPeerService_ProtectRuns_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunPeerServiceServer).ProtectRuns(ctx, req.(*ProtectRunsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -386,6 +426,10 @@ var RunPeerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListModelUsers",
 			Handler:    _RunPeerService_ListModelUsers_Handler,
+		},
+		{
+			MethodName: "ProtectRuns",
+			Handler:    _RunPeerService_ProtectRuns_Handler,
 		},
 		{
 			MethodName: "RecordCheckpoint",

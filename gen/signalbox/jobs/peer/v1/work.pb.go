@@ -30,12 +30,12 @@ type PutWorkRequest struct {
 	WorkId     string                 `protobuf:"bytes,1,opt,name=work_id,json=workId,proto3" json:"work_id,omitempty"`
 	Generation int64                  `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
 	Desired    v1.Desired             `protobuf:"varint,3,opt,name=desired,proto3,enum=signalbox.jobs.v1.Desired" json:"desired,omitempty"`
-	// The pool to place it in.
+	// The pool in which the engine is placed.
 	Pool      string         `protobuf:"bytes,4,opt,name=pool,proto3" json:"pool,omitempty"`
 	Engine    *v1.EngineSpec `protobuf:"bytes,5,opt,name=engine,proto3" json:"engine,omitempty"`
 	OwnerId   string         `protobuf:"bytes,6,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
 	ProjectId string         `protobuf:"bytes,7,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	// When the engine must have ended; its node enforces it by its own clock. It may change within a generation.
+	// When the engine must have ended, by the clock of its node. The deadline may change within a generation.
 	Deadline      *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -172,6 +172,86 @@ func (x *PutWorkResponse) GetChanged() bool {
 	return false
 }
 
+type CheckPoolRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pool          string                 `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckPoolRequest) Reset() {
+	*x = CheckPoolRequest{}
+	mi := &file_signalbox_jobs_peer_v1_work_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckPoolRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckPoolRequest) ProtoMessage() {}
+
+func (x *CheckPoolRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_peer_v1_work_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckPoolRequest.ProtoReflect.Descriptor instead.
+func (*CheckPoolRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_peer_v1_work_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *CheckPoolRequest) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+type CheckPoolResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckPoolResponse) Reset() {
+	*x = CheckPoolResponse{}
+	mi := &file_signalbox_jobs_peer_v1_work_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckPoolResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckPoolResponse) ProtoMessage() {}
+
+func (x *CheckPoolResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_peer_v1_work_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckPoolResponse.ProtoReflect.Descriptor instead.
+func (*CheckPoolResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_peer_v1_work_proto_rawDescGZIP(), []int{3}
+}
+
 type WatchWorksRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -180,7 +260,7 @@ type WatchWorksRequest struct {
 
 func (x *WatchWorksRequest) Reset() {
 	*x = WatchWorksRequest{}
-	mi := &file_signalbox_jobs_peer_v1_work_proto_msgTypes[2]
+	mi := &file_signalbox_jobs_peer_v1_work_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -192,7 +272,7 @@ func (x *WatchWorksRequest) String() string {
 func (*WatchWorksRequest) ProtoMessage() {}
 
 func (x *WatchWorksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_work_proto_msgTypes[2]
+	mi := &file_signalbox_jobs_peer_v1_work_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -205,7 +285,7 @@ func (x *WatchWorksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchWorksRequest.ProtoReflect.Descriptor instead.
 func (*WatchWorksRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_work_proto_rawDescGZIP(), []int{2}
+	return file_signalbox_jobs_peer_v1_work_proto_rawDescGZIP(), []int{4}
 }
 
 type WorkStatus struct {
@@ -213,9 +293,9 @@ type WorkStatus struct {
 	WorkId     string                 `protobuf:"bytes,1,opt,name=work_id,json=workId,proto3" json:"work_id,omitempty"`
 	Generation int64                  `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
 	Fence      int64                  `protobuf:"varint,3,opt,name=fence,proto3" json:"fence,omitempty"`
-	// The node that it is placed on; empty while it waits for a node.
+	// The node on which the work is placed; empty while the work waits for a node.
 	NodeId string `protobuf:"bytes,4,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	// Why it is not placed: `no_capacity`, ...
+	// Why the work is not placed: `no_capacity`, ...
 	Waiting  string           `protobuf:"bytes,5,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	Observed *v1.ObservedWork `protobuf:"bytes,6,opt,name=observed,proto3" json:"observed,omitempty"`
 	// Marks the end of the first, complete list.
@@ -226,7 +306,7 @@ type WorkStatus struct {
 
 func (x *WorkStatus) Reset() {
 	*x = WorkStatus{}
-	mi := &file_signalbox_jobs_peer_v1_work_proto_msgTypes[3]
+	mi := &file_signalbox_jobs_peer_v1_work_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -238,7 +318,7 @@ func (x *WorkStatus) String() string {
 func (*WorkStatus) ProtoMessage() {}
 
 func (x *WorkStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_peer_v1_work_proto_msgTypes[3]
+	mi := &file_signalbox_jobs_peer_v1_work_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -251,7 +331,7 @@ func (x *WorkStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkStatus.ProtoReflect.Descriptor instead.
 func (*WorkStatus) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_peer_v1_work_proto_rawDescGZIP(), []int{3}
+	return file_signalbox_jobs_peer_v1_work_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *WorkStatus) GetWorkId() string {
@@ -321,7 +401,10 @@ const file_signalbox_jobs_peer_v1_work_proto_rawDesc = "" +
 	"project_id\x18\a \x01(\tR\tprojectId\x126\n" +
 	"\bdeadline\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"+\n" +
 	"\x0fPutWorkResponse\x12\x18\n" +
-	"\achanged\x18\x01 \x01(\bR\achanged\"\x13\n" +
+	"\achanged\x18\x01 \x01(\bR\achanged\"&\n" +
+	"\x10CheckPoolRequest\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\"\x13\n" +
+	"\x11CheckPoolResponse\"\x13\n" +
 	"\x11WatchWorksRequest\"\xe3\x01\n" +
 	"\n" +
 	"WorkStatus\x12\x17\n" +
@@ -333,10 +416,12 @@ const file_signalbox_jobs_peer_v1_work_proto_rawDesc = "" +
 	"\anode_id\x18\x04 \x01(\tR\x06nodeId\x12\x18\n" +
 	"\awaiting\x18\x05 \x01(\tR\awaiting\x12;\n" +
 	"\bobserved\x18\x06 \x01(\v2\x1f.signalbox.jobs.v1.ObservedWorkR\bobserved\x12\x16\n" +
-	"\x06synced\x18\a \x01(\bR\x06synced2\xef\x01\n" +
+	"\x06synced\x18\a \x01(\bR\x06synced2\xe4\x02\n" +
 	"\x0fWorkPeerService\x12m\n" +
 	"\aPutWork\x12&.signalbox.jobs.peer.v1.PutWorkRequest\x1a'.signalbox.jobs.peer.v1.PutWorkResponse\"\x11\xea\xc7\x18\n" +
-	"\x1a\bregistry\x90\x02\x02\x12m\n" +
+	"\x1a\bregistry\x90\x02\x02\x12s\n" +
+	"\tCheckPool\x12(.signalbox.jobs.peer.v1.CheckPoolRequest\x1a).signalbox.jobs.peer.v1.CheckPoolResponse\"\x11\xea\xc7\x18\n" +
+	"\x1a\bregistry\x90\x02\x01\x12m\n" +
 	"\n" +
 	"WatchWorks\x12).signalbox.jobs.peer.v1.WatchWorksRequest\x1a\".signalbox.jobs.peer.v1.WorkStatus\"\x0e\xea\xc7\x18\n" +
 	"\x1a\bregistry0\x01BJZHgithub.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1;jobspeerv1b\x06proto3"
@@ -353,28 +438,32 @@ func file_signalbox_jobs_peer_v1_work_proto_rawDescGZIP() []byte {
 	return file_signalbox_jobs_peer_v1_work_proto_rawDescData
 }
 
-var file_signalbox_jobs_peer_v1_work_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_signalbox_jobs_peer_v1_work_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_signalbox_jobs_peer_v1_work_proto_goTypes = []any{
 	(*PutWorkRequest)(nil),        // 0: signalbox.jobs.peer.v1.PutWorkRequest
 	(*PutWorkResponse)(nil),       // 1: signalbox.jobs.peer.v1.PutWorkResponse
-	(*WatchWorksRequest)(nil),     // 2: signalbox.jobs.peer.v1.WatchWorksRequest
-	(*WorkStatus)(nil),            // 3: signalbox.jobs.peer.v1.WorkStatus
-	(v1.Desired)(0),               // 4: signalbox.jobs.v1.Desired
-	(*v1.EngineSpec)(nil),         // 5: signalbox.jobs.v1.EngineSpec
-	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
-	(*v1.ObservedWork)(nil),       // 7: signalbox.jobs.v1.ObservedWork
+	(*CheckPoolRequest)(nil),      // 2: signalbox.jobs.peer.v1.CheckPoolRequest
+	(*CheckPoolResponse)(nil),     // 3: signalbox.jobs.peer.v1.CheckPoolResponse
+	(*WatchWorksRequest)(nil),     // 4: signalbox.jobs.peer.v1.WatchWorksRequest
+	(*WorkStatus)(nil),            // 5: signalbox.jobs.peer.v1.WorkStatus
+	(v1.Desired)(0),               // 6: signalbox.jobs.v1.Desired
+	(*v1.EngineSpec)(nil),         // 7: signalbox.jobs.v1.EngineSpec
+	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	(*v1.ObservedWork)(nil),       // 9: signalbox.jobs.v1.ObservedWork
 }
 var file_signalbox_jobs_peer_v1_work_proto_depIdxs = []int32{
-	4, // 0: signalbox.jobs.peer.v1.PutWorkRequest.desired:type_name -> signalbox.jobs.v1.Desired
-	5, // 1: signalbox.jobs.peer.v1.PutWorkRequest.engine:type_name -> signalbox.jobs.v1.EngineSpec
-	6, // 2: signalbox.jobs.peer.v1.PutWorkRequest.deadline:type_name -> google.protobuf.Timestamp
-	7, // 3: signalbox.jobs.peer.v1.WorkStatus.observed:type_name -> signalbox.jobs.v1.ObservedWork
+	6, // 0: signalbox.jobs.peer.v1.PutWorkRequest.desired:type_name -> signalbox.jobs.v1.Desired
+	7, // 1: signalbox.jobs.peer.v1.PutWorkRequest.engine:type_name -> signalbox.jobs.v1.EngineSpec
+	8, // 2: signalbox.jobs.peer.v1.PutWorkRequest.deadline:type_name -> google.protobuf.Timestamp
+	9, // 3: signalbox.jobs.peer.v1.WorkStatus.observed:type_name -> signalbox.jobs.v1.ObservedWork
 	0, // 4: signalbox.jobs.peer.v1.WorkPeerService.PutWork:input_type -> signalbox.jobs.peer.v1.PutWorkRequest
-	2, // 5: signalbox.jobs.peer.v1.WorkPeerService.WatchWorks:input_type -> signalbox.jobs.peer.v1.WatchWorksRequest
-	1, // 6: signalbox.jobs.peer.v1.WorkPeerService.PutWork:output_type -> signalbox.jobs.peer.v1.PutWorkResponse
-	3, // 7: signalbox.jobs.peer.v1.WorkPeerService.WatchWorks:output_type -> signalbox.jobs.peer.v1.WorkStatus
-	6, // [6:8] is the sub-list for method output_type
-	4, // [4:6] is the sub-list for method input_type
+	2, // 5: signalbox.jobs.peer.v1.WorkPeerService.CheckPool:input_type -> signalbox.jobs.peer.v1.CheckPoolRequest
+	4, // 6: signalbox.jobs.peer.v1.WorkPeerService.WatchWorks:input_type -> signalbox.jobs.peer.v1.WatchWorksRequest
+	1, // 7: signalbox.jobs.peer.v1.WorkPeerService.PutWork:output_type -> signalbox.jobs.peer.v1.PutWorkResponse
+	3, // 8: signalbox.jobs.peer.v1.WorkPeerService.CheckPool:output_type -> signalbox.jobs.peer.v1.CheckPoolResponse
+	5, // 9: signalbox.jobs.peer.v1.WorkPeerService.WatchWorks:output_type -> signalbox.jobs.peer.v1.WorkStatus
+	7, // [7:10] is the sub-list for method output_type
+	4, // [4:7] is the sub-list for method input_type
 	4, // [4:4] is the sub-list for extension type_name
 	4, // [4:4] is the sub-list for extension extendee
 	0, // [0:4] is the sub-list for field type_name
@@ -391,7 +480,7 @@ func file_signalbox_jobs_peer_v1_work_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_jobs_peer_v1_work_proto_rawDesc), len(file_signalbox_jobs_peer_v1_work_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -20,6 +20,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	WorkPeerService_PutWork_FullMethodName    = "/signalbox.jobs.peer.v1.WorkPeerService/PutWork"
+	WorkPeerService_CheckPool_FullMethodName  = "/signalbox.jobs.peer.v1.WorkPeerService/CheckPool"
 	WorkPeerService_WatchWorks_FullMethodName = "/signalbox.jobs.peer.v1.WorkPeerService/WatchWorks"
 )
 
@@ -27,13 +28,16 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// WorkPeerService runs engines for the registry through the same agents as attempts.
+// WorkPeerService runs engines for the registry, on the same agents as the attempts of jobs.
 type WorkPeerServiceClient interface {
-	// PutWork creates or updates the work of an engine. It is idempotent by work_id and generation; an older generation
-	// is a conflict.
+	// PutWork creates or updates the work of an engine. It is idempotent by work_id and generation. An older generation
+	// fails with a conflict.
 	PutWork(ctx context.Context, in *PutWorkRequest, opts ...grpc.CallOption) (*PutWorkResponse, error)
-	// WatchWorks sends every known engine work, then each change. The list is complete, so a client that reopens the
-	// stream after an error misses nothing.
+	// CheckPool fails with the code `isolation` if the pool has nodes, but none of them may run its work because of how
+	// the nodes isolate work.
+	CheckPool(ctx context.Context, in *CheckPoolRequest, opts ...grpc.CallOption) (*CheckPoolResponse, error)
+	// WatchWorks sends the status of every engine's work, then each change. The first list is complete, so a client that
+	// reopens the stream after an error misses nothing.
 	WatchWorks(ctx context.Context, in *WatchWorksRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WorkStatus], error)
 }
 
@@ -49,6 +53,16 @@ func (c *workPeerServiceClient) PutWork(ctx context.Context, in *PutWorkRequest,
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(PutWorkResponse)
 	err := c.cc.Invoke(ctx, WorkPeerService_PutWork_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *workPeerServiceClient) CheckPool(ctx context.Context, in *CheckPoolRequest, opts ...grpc.CallOption) (*CheckPoolResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CheckPoolResponse)
+	err := c.cc.Invoke(ctx, WorkPeerService_CheckPool_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -78,13 +92,16 @@ type WorkPeerService_WatchWorksClient = grpc.ServerStreamingClient[WorkStatus]
 // All implementations must embed UnimplementedWorkPeerServiceServer
 // for forward compatibility.
 //
-// WorkPeerService runs engines for the registry through the same agents as attempts.
+// WorkPeerService runs engines for the registry, on the same agents as the attempts of jobs.
 type WorkPeerServiceServer interface {
-	// PutWork creates or updates the work of an engine. It is idempotent by work_id and generation; an older generation
-	// is a conflict.
+	// PutWork creates or updates the work of an engine. It is idempotent by work_id and generation. An older generation
+	// fails with a conflict.
 	PutWork(context.Context, *PutWorkRequest) (*PutWorkResponse, error)
-	// WatchWorks sends every known engine work, then each change. The list is complete, so a client that reopens the
-	// stream after an error misses nothing.
+	// CheckPool fails with the code `isolation` if the pool has nodes, but none of them may run its work because of how
+	// the nodes isolate work.
+	CheckPool(context.Context, *CheckPoolRequest) (*CheckPoolResponse, error)
+	// WatchWorks sends the status of every engine's work, then each change. The first list is complete, so a client that
+	// reopens the stream after an error misses nothing.
 	WatchWorks(*WatchWorksRequest, grpc.ServerStreamingServer[WorkStatus]) error
 	mustEmbedUnimplementedWorkPeerServiceServer()
 }
@@ -98,6 +115,9 @@ type UnimplementedWorkPeerServiceServer struct{}
 
 func (UnimplementedWorkPeerServiceServer) PutWork(context.Context, *PutWorkRequest) (*PutWorkResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PutWork not implemented")
+}
+func (UnimplementedWorkPeerServiceServer) CheckPool(context.Context, *CheckPoolRequest) (*CheckPoolResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CheckPool not implemented")
 }
 func (UnimplementedWorkPeerServiceServer) WatchWorks(*WatchWorksRequest, grpc.ServerStreamingServer[WorkStatus]) error {
 	return status.Error(codes.Unimplemented, "method WatchWorks not implemented")
@@ -141,6 +161,24 @@ func _WorkPeerService_PutWork_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _WorkPeerService_CheckPool_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CheckPoolRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(WorkPeerServiceServer).CheckPool(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: WorkPeerService_CheckPool_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(WorkPeerServiceServer).CheckPool(ctx, req.(*CheckPoolRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _WorkPeerService_WatchWorks_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(WatchWorksRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -162,6 +200,10 @@ var WorkPeerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "PutWork",
 			Handler:    _WorkPeerService_PutWork_Handler,
+		},
+		{
+			MethodName: "CheckPool",
+			Handler:    _WorkPeerService_CheckPool_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -27,11 +27,260 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type FindRunsInUseRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RunIds        []string               `protobuf:"bytes,1,rep,name=run_ids,json=runIds,proto3" json:"run_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindRunsInUseRequest) Reset() {
+	*x = FindRunsInUseRequest{}
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindRunsInUseRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindRunsInUseRequest) ProtoMessage() {}
+
+func (x *FindRunsInUseRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindRunsInUseRequest.ProtoReflect.Descriptor instead.
+func (*FindRunsInUseRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *FindRunsInUseRequest) GetRunIds() []string {
+	if x != nil {
+		return x.RunIds
+	}
+	return nil
+}
+
+type FindRunsInUseResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RunIds        []string               `protobuf:"bytes,1,rep,name=run_ids,json=runIds,proto3" json:"run_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindRunsInUseResponse) Reset() {
+	*x = FindRunsInUseResponse{}
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindRunsInUseResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindRunsInUseResponse) ProtoMessage() {}
+
+func (x *FindRunsInUseResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindRunsInUseResponse.ProtoReflect.Descriptor instead.
+func (*FindRunsInUseResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *FindRunsInUseResponse) GetRunIds() []string {
+	if x != nil {
+		return x.RunIds
+	}
+	return nil
+}
+
+type FindRunUsesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindRunUsesRequest) Reset() {
+	*x = FindRunUsesRequest{}
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindRunUsesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindRunUsesRequest) ProtoMessage() {}
+
+func (x *FindRunUsesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindRunUsesRequest.ProtoReflect.Descriptor instead.
+func (*FindRunUsesRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *FindRunUsesRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+type FindRunUsesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 100, and only those that the caller of the request may see.
+	Uses []*RunUse `protobuf:"bytes,1,rep,name=uses,proto3" json:"uses,omitempty"`
+	// How many others there are.
+	Hidden        int32 `protobuf:"varint,2,opt,name=hidden,proto3" json:"hidden,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindRunUsesResponse) Reset() {
+	*x = FindRunUsesResponse{}
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindRunUsesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindRunUsesResponse) ProtoMessage() {}
+
+func (x *FindRunUsesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindRunUsesResponse.ProtoReflect.Descriptor instead.
+func (*FindRunUsesResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *FindRunUsesResponse) GetUses() []*RunUse {
+	if x != nil {
+		return x.Uses
+	}
+	return nil
+}
+
+func (x *FindRunUsesResponse) GetHidden() int32 {
+	if x != nil {
+		return x.Hidden
+	}
+	return 0
+}
+
+type RunUse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// `model_version` or `deployment`.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Id of the model or of the deployment.
+	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	// `mdl/<project>/<name>@<version>`, or the name of the deployment.
+	Name          string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunUse) Reset() {
+	*x = RunUse{}
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunUse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunUse) ProtoMessage() {}
+
+func (x *RunUse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunUse.ProtoReflect.Descriptor instead.
+func (*RunUse) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *RunUse) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *RunUse) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *RunUse) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 type ResolveSubmissionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the recipe.
 	Recipe string `protobuf:"bytes,1,opt,name=recipe,proto3" json:"recipe,omitempty"`
-	// Empty for none.
+	// Empty if the submission has no package.
 	PackageId     string                  `protobuf:"bytes,2,opt,name=package_id,json=packageId,proto3" json:"package_id,omitempty"`
 	Bindings      *ResolveBindingsRequest `protobuf:"bytes,3,opt,name=bindings,proto3" json:"bindings,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -40,7 +289,7 @@ type ResolveSubmissionRequest struct {
 
 func (x *ResolveSubmissionRequest) Reset() {
 	*x = ResolveSubmissionRequest{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[0]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -52,7 +301,7 @@ func (x *ResolveSubmissionRequest) String() string {
 func (*ResolveSubmissionRequest) ProtoMessage() {}
 
 func (x *ResolveSubmissionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[0]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -65,7 +314,7 @@ func (x *ResolveSubmissionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveSubmissionRequest.ProtoReflect.Descriptor instead.
 func (*ResolveSubmissionRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{0}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ResolveSubmissionRequest) GetRecipe() string {
@@ -91,7 +340,7 @@ func (x *ResolveSubmissionRequest) GetBindings() *ResolveBindingsRequest {
 
 type ResolveSubmissionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Every version of the recipe; none if the catalog does not have the recipe.
+	// Every version of the recipe; empty if the catalog does not have the recipe.
 	Versions      []*CatalogRecipe         `protobuf:"bytes,1,rep,name=versions,proto3" json:"versions,omitempty"`
 	Package       *v1.ObjectRef            `protobuf:"bytes,2,opt,name=package,proto3" json:"package,omitempty"`
 	Bindings      *ResolveBindingsResponse `protobuf:"bytes,3,opt,name=bindings,proto3" json:"bindings,omitempty"`
@@ -101,7 +350,7 @@ type ResolveSubmissionResponse struct {
 
 func (x *ResolveSubmissionResponse) Reset() {
 	*x = ResolveSubmissionResponse{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[1]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -113,7 +362,7 @@ func (x *ResolveSubmissionResponse) String() string {
 func (*ResolveSubmissionResponse) ProtoMessage() {}
 
 func (x *ResolveSubmissionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[1]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -126,7 +375,7 @@ func (x *ResolveSubmissionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveSubmissionResponse.ProtoReflect.Descriptor instead.
 func (*ResolveSubmissionResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{1}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ResolveSubmissionResponse) GetVersions() []*CatalogRecipe {
@@ -159,7 +408,7 @@ type ResolvePackageRequest struct {
 
 func (x *ResolvePackageRequest) Reset() {
 	*x = ResolvePackageRequest{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[2]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -171,7 +420,7 @@ func (x *ResolvePackageRequest) String() string {
 func (*ResolvePackageRequest) ProtoMessage() {}
 
 func (x *ResolvePackageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[2]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -184,7 +433,7 @@ func (x *ResolvePackageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolvePackageRequest.ProtoReflect.Descriptor instead.
 func (*ResolvePackageRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{2}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ResolvePackageRequest) GetPackageId() string {
@@ -203,7 +452,7 @@ type ResolvePackageResponse struct {
 
 func (x *ResolvePackageResponse) Reset() {
 	*x = ResolvePackageResponse{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[3]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -215,7 +464,7 @@ func (x *ResolvePackageResponse) String() string {
 func (*ResolvePackageResponse) ProtoMessage() {}
 
 func (x *ResolvePackageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[3]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -228,7 +477,7 @@ func (x *ResolvePackageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolvePackageResponse.ProtoReflect.Descriptor instead.
 func (*ResolvePackageResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{3}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ResolvePackageResponse) GetObject() *v1.ObjectRef {
@@ -247,7 +496,7 @@ type FindProtectedRequest struct {
 
 func (x *FindProtectedRequest) Reset() {
 	*x = FindProtectedRequest{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[4]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -259,7 +508,7 @@ func (x *FindProtectedRequest) String() string {
 func (*FindProtectedRequest) ProtoMessage() {}
 
 func (x *FindProtectedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[4]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -272,7 +521,7 @@ func (x *FindProtectedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindProtectedRequest.ProtoReflect.Descriptor instead.
 func (*FindProtectedRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{4}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *FindProtectedRequest) GetRefs() []string {
@@ -291,7 +540,7 @@ type FindProtectedResponse struct {
 
 func (x *FindProtectedResponse) Reset() {
 	*x = FindProtectedResponse{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[5]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -303,7 +552,7 @@ func (x *FindProtectedResponse) String() string {
 func (*FindProtectedResponse) ProtoMessage() {}
 
 func (x *FindProtectedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[5]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -316,7 +565,7 @@ func (x *FindProtectedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindProtectedResponse.ProtoReflect.Descriptor instead.
 func (*FindProtectedResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{5}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *FindProtectedResponse) GetRefs() []string {
@@ -335,7 +584,7 @@ type GetCatalogRecipeRequest struct {
 
 func (x *GetCatalogRecipeRequest) Reset() {
 	*x = GetCatalogRecipeRequest{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[6]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -347,7 +596,7 @@ func (x *GetCatalogRecipeRequest) String() string {
 func (*GetCatalogRecipeRequest) ProtoMessage() {}
 
 func (x *GetCatalogRecipeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[6]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -360,7 +609,7 @@ func (x *GetCatalogRecipeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCatalogRecipeRequest.ProtoReflect.Descriptor instead.
 func (*GetCatalogRecipeRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{6}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetCatalogRecipeRequest) GetName() string {
@@ -379,7 +628,7 @@ type GetCatalogRecipeResponse struct {
 
 func (x *GetCatalogRecipeResponse) Reset() {
 	*x = GetCatalogRecipeResponse{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[7]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -391,7 +640,7 @@ func (x *GetCatalogRecipeResponse) String() string {
 func (*GetCatalogRecipeResponse) ProtoMessage() {}
 
 func (x *GetCatalogRecipeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[7]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -404,7 +653,7 @@ func (x *GetCatalogRecipeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCatalogRecipeResponse.ProtoReflect.Descriptor instead.
 func (*GetCatalogRecipeResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{7}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetCatalogRecipeResponse) GetVersions() []*CatalogRecipe {
@@ -429,7 +678,7 @@ type CatalogRecipe struct {
 
 func (x *CatalogRecipe) Reset() {
 	*x = CatalogRecipe{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[8]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -441,7 +690,7 @@ func (x *CatalogRecipe) String() string {
 func (*CatalogRecipe) ProtoMessage() {}
 
 func (x *CatalogRecipe) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[8]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -454,7 +703,7 @@ func (x *CatalogRecipe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatalogRecipe.ProtoReflect.Descriptor instead.
 func (*CatalogRecipe) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{8}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CatalogRecipe) GetRecipe() *v11.Recipe {
@@ -494,16 +743,19 @@ func (x *CatalogRecipe) GetRequiredDatasets() []string {
 
 type ResolveBindingsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Input name to reference.
-	Datasets      map[string]string `protobuf:"bytes,1,rep,name=datasets,proto3" json:"datasets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Model         string            `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
+	// The reference of each dataset input, by the name of the input.
+	Datasets map[string]string `protobuf:"bytes,1,rep,name=datasets,proto3" json:"datasets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Model    string            `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
+	// Whether the caller supports ListBindingFiles. If so, a response that would be too large omits the files and sets
+	// `files_apart`.
+	FilesApart    bool `protobuf:"varint,3,opt,name=files_apart,json=filesApart,proto3" json:"files_apart,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ResolveBindingsRequest) Reset() {
 	*x = ResolveBindingsRequest{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[9]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -515,7 +767,7 @@ func (x *ResolveBindingsRequest) String() string {
 func (*ResolveBindingsRequest) ProtoMessage() {}
 
 func (x *ResolveBindingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[9]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -528,7 +780,7 @@ func (x *ResolveBindingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveBindingsRequest.ProtoReflect.Descriptor instead.
 func (*ResolveBindingsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{9}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ResolveBindingsRequest) GetDatasets() map[string]string {
@@ -545,6 +797,129 @@ func (x *ResolveBindingsRequest) GetModel() string {
 	return ""
 }
 
+func (x *ResolveBindingsRequest) GetFilesApart() bool {
+	if x != nil {
+		return x.FilesApart
+	}
+	return false
+}
+
+type ListBindingFilesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The reference of each dataset input, by the name of the input.
+	Datasets      map[string]string `protobuf:"bytes,1,rep,name=datasets,proto3" json:"datasets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Model         string            `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListBindingFilesRequest) Reset() {
+	*x = ListBindingFilesRequest{}
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListBindingFilesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListBindingFilesRequest) ProtoMessage() {}
+
+func (x *ListBindingFilesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListBindingFilesRequest.ProtoReflect.Descriptor instead.
+func (*ListBindingFilesRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ListBindingFilesRequest) GetDatasets() map[string]string {
+	if x != nil {
+		return x.Datasets
+	}
+	return nil
+}
+
+func (x *ListBindingFilesRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+// BindingFiles is a part of the files of one input.
+type BindingFiles struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the dataset input; empty for the model.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Digest of the version that the files belong to.
+	Digest        string          `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	Files         []*v1.ObjectRef `protobuf:"bytes,3,rep,name=files,proto3" json:"files,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BindingFiles) Reset() {
+	*x = BindingFiles{}
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BindingFiles) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BindingFiles) ProtoMessage() {}
+
+func (x *BindingFiles) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BindingFiles.ProtoReflect.Descriptor instead.
+func (*BindingFiles) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *BindingFiles) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *BindingFiles) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *BindingFiles) GetFiles() []*v1.ObjectRef {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
 type ResolveBindingsResponse struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Datasets []*v1.DatasetInput     `protobuf:"bytes,1,rep,name=datasets,proto3" json:"datasets,omitempty"`
@@ -553,15 +928,19 @@ type ResolveBindingsResponse struct {
 	Unknown []string `protobuf:"bytes,3,rep,name=unknown,proto3" json:"unknown,omitempty"`
 	// References that the caller can see but not read.
 	Unreadable []string `protobuf:"bytes,4,rep,name=unreadable,proto3" json:"unreadable,omitempty"`
-	// One of the datasets is protected.
-	Protected     bool `protobuf:"varint,5,opt,name=protected,proto3" json:"protected,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Whether one of the datasets is protected, or the model comes from a run that read a protected dataset.
+	Protected bool `protobuf:"varint,5,opt,name=protected,proto3" json:"protected,omitempty"`
+	// Whether the inputs in this message have no files, because all files together are too large for one message.
+	FilesApart bool `protobuf:"varint,6,opt,name=files_apart,json=filesApart,proto3" json:"files_apart,omitempty"`
+	// The ids of the protected datasets among the inputs, and of the protected datasets that the model's run read.
+	ProtectedDatasets []string `protobuf:"bytes,7,rep,name=protected_datasets,json=protectedDatasets,proto3" json:"protected_datasets,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *ResolveBindingsResponse) Reset() {
 	*x = ResolveBindingsResponse{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[10]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -573,7 +952,7 @@ func (x *ResolveBindingsResponse) String() string {
 func (*ResolveBindingsResponse) ProtoMessage() {}
 
 func (x *ResolveBindingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[10]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -586,7 +965,7 @@ func (x *ResolveBindingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveBindingsResponse.ProtoReflect.Descriptor instead.
 func (*ResolveBindingsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{10}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ResolveBindingsResponse) GetDatasets() []*v1.DatasetInput {
@@ -624,11 +1003,38 @@ func (x *ResolveBindingsResponse) GetProtected() bool {
 	return false
 }
 
+func (x *ResolveBindingsResponse) GetFilesApart() bool {
+	if x != nil {
+		return x.FilesApart
+	}
+	return false
+}
+
+func (x *ResolveBindingsResponse) GetProtectedDatasets() []string {
+	if x != nil {
+		return x.ProtectedDatasets
+	}
+	return nil
+}
+
 var File_signalbox_registry_peer_v1_catalog_proto protoreflect.FileDescriptor
 
 const file_signalbox_registry_peer_v1_catalog_proto_rawDesc = "" +
 	"\n" +
-	"(signalbox/registry/peer/v1/catalog.proto\x12\x1asignalbox.registry.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1dsignalbox/jobs/v1/agent.proto\x1a\"signalbox/options/v1/options.proto\x1a\"signalbox/registry/v1/recipe.proto\"\xb4\x01\n" +
+	"(signalbox/registry/peer/v1/catalog.proto\x12\x1asignalbox.registry.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1dsignalbox/jobs/v1/agent.proto\x1a\"signalbox/options/v1/options.proto\x1a\"signalbox/registry/v1/recipe.proto\"C\n" +
+	"\x14FindRunsInUseRequest\x12+\n" +
+	"\arun_ids\x18\x01 \x03(\tB\x12\xbaH\x0f\x92\x01\f\b\x01\x10d\"\x06r\x04\x10\x01\x18@R\x06runIds\"0\n" +
+	"\x15FindRunsInUseResponse\x12\x17\n" +
+	"\arun_ids\x18\x01 \x03(\tR\x06runIds\"6\n" +
+	"\x12FindRunUsesRequest\x12 \n" +
+	"\x06run_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x05runId\"e\n" +
+	"\x13FindRunUsesResponse\x126\n" +
+	"\x04uses\x18\x01 \x03(\v2\".signalbox.registry.peer.v1.RunUseR\x04uses\x12\x16\n" +
+	"\x06hidden\x18\x02 \x01(\x05R\x06hidden\"@\n" +
+	"\x06RunUse\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\"\xb4\x01\n" +
 	"\x18ResolveSubmissionRequest\x12\x1f\n" +
 	"\x06recipe\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06recipe\x12'\n" +
 	"\n" +
@@ -659,13 +1065,25 @@ const file_signalbox_registry_peer_v1_catalog_proto_rawDesc = "" +
 	"entrypoint\x126\n" +
 	"\apackage\x18\x03 \x01(\v2\x1c.signalbox.jobs.v1.ObjectRefR\apackage\x12D\n" +
 	"\venvironment\x18\x04 \x01(\v2\".signalbox.jobs.v1.EnvironmentSpecR\venvironment\x12+\n" +
-	"\x11required_datasets\x18\x05 \x03(\tR\x10requiredDatasets\"\xc9\x01\n" +
+	"\x11required_datasets\x18\x05 \x03(\tR\x10requiredDatasets\"\xea\x01\n" +
 	"\x16ResolveBindingsRequest\x12\\\n" +
 	"\bdatasets\x18\x01 \x03(\v2@.signalbox.registry.peer.v1.ResolveBindingsRequest.DatasetsEntryR\bdatasets\x12\x14\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\x12\x1f\n" +
+	"\vfiles_apart\x18\x03 \x01(\bR\n" +
+	"filesApart\x1a;\n" +
+	"\rDatasetsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcb\x01\n" +
+	"\x17ListBindingFilesRequest\x12]\n" +
+	"\bdatasets\x18\x01 \x03(\v2A.signalbox.registry.peer.v1.ListBindingFilesRequest.DatasetsEntryR\bdatasets\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x1a;\n" +
 	"\rDatasetsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe3\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"n\n" +
+	"\fBindingFiles\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\tR\x06digest\x122\n" +
+	"\x05files\x18\x03 \x03(\v2\x1c.signalbox.jobs.v1.ObjectRefR\x05files\"\xb3\x02\n" +
 	"\x17ResolveBindingsResponse\x12;\n" +
 	"\bdatasets\x18\x01 \x03(\v2\x1f.signalbox.jobs.v1.DatasetInputR\bdatasets\x123\n" +
 	"\x05model\x18\x02 \x01(\v2\x1d.signalbox.jobs.v1.ModelInputR\x05model\x12\x18\n" +
@@ -673,12 +1091,18 @@ const file_signalbox_registry_peer_v1_catalog_proto_rawDesc = "" +
 	"\n" +
 	"unreadable\x18\x04 \x03(\tR\n" +
 	"unreadable\x12\x1c\n" +
-	"\tprotected\x18\x05 \x01(\bR\tprotected2\xd0\x05\n" +
+	"\tprotected\x18\x05 \x01(\bR\tprotected\x12\x1f\n" +
+	"\vfiles_apart\x18\x06 \x01(\bR\n" +
+	"filesApart\x12-\n" +
+	"\x12protected_datasets\x18\a \x03(\tR\x11protectedDatasets2\xda\b\n" +
 	"\x12CatalogPeerService\x12\x8f\x01\n" +
 	"\x11ResolveSubmission\x124.signalbox.registry.peer.v1.ResolveSubmissionRequest\x1a5.signalbox.registry.peer.v1.ResolveSubmissionResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\x8c\x01\n" +
 	"\x10GetCatalogRecipe\x123.signalbox.registry.peer.v1.GetCatalogRecipeRequest\x1a4.signalbox.registry.peer.v1.GetCatalogRecipeResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\x89\x01\n" +
-	"\x0fResolveBindings\x122.signalbox.registry.peer.v1.ResolveBindingsRequest\x1a3.signalbox.registry.peer.v1.ResolveBindingsResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\x83\x01\n" +
-	"\rFindProtected\x120.signalbox.registry.peer.v1.FindProtectedRequest\x1a1.signalbox.registry.peer.v1.FindProtectedResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\x86\x01\n" +
+	"\x0fResolveBindings\x122.signalbox.registry.peer.v1.ResolveBindingsRequest\x1a3.signalbox.registry.peer.v1.ResolveBindingsResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\x82\x01\n" +
+	"\x10ListBindingFiles\x123.signalbox.registry.peer.v1.ListBindingFilesRequest\x1a(.signalbox.registry.peer.v1.BindingFiles\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x010\x01\x12\x83\x01\n" +
+	"\rFindProtected\x120.signalbox.registry.peer.v1.FindProtectedRequest\x1a1.signalbox.registry.peer.v1.FindProtectedResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\x83\x01\n" +
+	"\rFindRunsInUse\x120.signalbox.registry.peer.v1.FindRunsInUseRequest\x1a1.signalbox.registry.peer.v1.FindRunsInUseResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12}\n" +
+	"\vFindRunUses\x12..signalbox.registry.peer.v1.FindRunUsesRequest\x1a/.signalbox.registry.peer.v1.FindRunUsesResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\x86\x01\n" +
 	"\x0eResolvePackage\x121.signalbox.registry.peer.v1.ResolvePackageRequest\x1a2.signalbox.registry.peer.v1.ResolvePackageResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01BRZPgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1;registrypeerv1b\x06proto3"
 
 var (
@@ -693,54 +1117,71 @@ func file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP() []byte {
 	return file_signalbox_registry_peer_v1_catalog_proto_rawDescData
 }
 
-var file_signalbox_registry_peer_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_signalbox_registry_peer_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_signalbox_registry_peer_v1_catalog_proto_goTypes = []any{
-	(*ResolveSubmissionRequest)(nil),  // 0: signalbox.registry.peer.v1.ResolveSubmissionRequest
-	(*ResolveSubmissionResponse)(nil), // 1: signalbox.registry.peer.v1.ResolveSubmissionResponse
-	(*ResolvePackageRequest)(nil),     // 2: signalbox.registry.peer.v1.ResolvePackageRequest
-	(*ResolvePackageResponse)(nil),    // 3: signalbox.registry.peer.v1.ResolvePackageResponse
-	(*FindProtectedRequest)(nil),      // 4: signalbox.registry.peer.v1.FindProtectedRequest
-	(*FindProtectedResponse)(nil),     // 5: signalbox.registry.peer.v1.FindProtectedResponse
-	(*GetCatalogRecipeRequest)(nil),   // 6: signalbox.registry.peer.v1.GetCatalogRecipeRequest
-	(*GetCatalogRecipeResponse)(nil),  // 7: signalbox.registry.peer.v1.GetCatalogRecipeResponse
-	(*CatalogRecipe)(nil),             // 8: signalbox.registry.peer.v1.CatalogRecipe
-	(*ResolveBindingsRequest)(nil),    // 9: signalbox.registry.peer.v1.ResolveBindingsRequest
-	(*ResolveBindingsResponse)(nil),   // 10: signalbox.registry.peer.v1.ResolveBindingsResponse
-	nil,                               // 11: signalbox.registry.peer.v1.ResolveBindingsRequest.DatasetsEntry
-	(*v1.ObjectRef)(nil),              // 12: signalbox.jobs.v1.ObjectRef
-	(*v11.Recipe)(nil),                // 13: signalbox.registry.v1.Recipe
-	(*v1.EnvironmentSpec)(nil),        // 14: signalbox.jobs.v1.EnvironmentSpec
-	(*v1.DatasetInput)(nil),           // 15: signalbox.jobs.v1.DatasetInput
-	(*v1.ModelInput)(nil),             // 16: signalbox.jobs.v1.ModelInput
+	(*FindRunsInUseRequest)(nil),      // 0: signalbox.registry.peer.v1.FindRunsInUseRequest
+	(*FindRunsInUseResponse)(nil),     // 1: signalbox.registry.peer.v1.FindRunsInUseResponse
+	(*FindRunUsesRequest)(nil),        // 2: signalbox.registry.peer.v1.FindRunUsesRequest
+	(*FindRunUsesResponse)(nil),       // 3: signalbox.registry.peer.v1.FindRunUsesResponse
+	(*RunUse)(nil),                    // 4: signalbox.registry.peer.v1.RunUse
+	(*ResolveSubmissionRequest)(nil),  // 5: signalbox.registry.peer.v1.ResolveSubmissionRequest
+	(*ResolveSubmissionResponse)(nil), // 6: signalbox.registry.peer.v1.ResolveSubmissionResponse
+	(*ResolvePackageRequest)(nil),     // 7: signalbox.registry.peer.v1.ResolvePackageRequest
+	(*ResolvePackageResponse)(nil),    // 8: signalbox.registry.peer.v1.ResolvePackageResponse
+	(*FindProtectedRequest)(nil),      // 9: signalbox.registry.peer.v1.FindProtectedRequest
+	(*FindProtectedResponse)(nil),     // 10: signalbox.registry.peer.v1.FindProtectedResponse
+	(*GetCatalogRecipeRequest)(nil),   // 11: signalbox.registry.peer.v1.GetCatalogRecipeRequest
+	(*GetCatalogRecipeResponse)(nil),  // 12: signalbox.registry.peer.v1.GetCatalogRecipeResponse
+	(*CatalogRecipe)(nil),             // 13: signalbox.registry.peer.v1.CatalogRecipe
+	(*ResolveBindingsRequest)(nil),    // 14: signalbox.registry.peer.v1.ResolveBindingsRequest
+	(*ListBindingFilesRequest)(nil),   // 15: signalbox.registry.peer.v1.ListBindingFilesRequest
+	(*BindingFiles)(nil),              // 16: signalbox.registry.peer.v1.BindingFiles
+	(*ResolveBindingsResponse)(nil),   // 17: signalbox.registry.peer.v1.ResolveBindingsResponse
+	nil,                               // 18: signalbox.registry.peer.v1.ResolveBindingsRequest.DatasetsEntry
+	nil,                               // 19: signalbox.registry.peer.v1.ListBindingFilesRequest.DatasetsEntry
+	(*v1.ObjectRef)(nil),              // 20: signalbox.jobs.v1.ObjectRef
+	(*v11.Recipe)(nil),                // 21: signalbox.registry.v1.Recipe
+	(*v1.EnvironmentSpec)(nil),        // 22: signalbox.jobs.v1.EnvironmentSpec
+	(*v1.DatasetInput)(nil),           // 23: signalbox.jobs.v1.DatasetInput
+	(*v1.ModelInput)(nil),             // 24: signalbox.jobs.v1.ModelInput
 }
 var file_signalbox_registry_peer_v1_catalog_proto_depIdxs = []int32{
-	9,  // 0: signalbox.registry.peer.v1.ResolveSubmissionRequest.bindings:type_name -> signalbox.registry.peer.v1.ResolveBindingsRequest
-	8,  // 1: signalbox.registry.peer.v1.ResolveSubmissionResponse.versions:type_name -> signalbox.registry.peer.v1.CatalogRecipe
-	12, // 2: signalbox.registry.peer.v1.ResolveSubmissionResponse.package:type_name -> signalbox.jobs.v1.ObjectRef
-	10, // 3: signalbox.registry.peer.v1.ResolveSubmissionResponse.bindings:type_name -> signalbox.registry.peer.v1.ResolveBindingsResponse
-	12, // 4: signalbox.registry.peer.v1.ResolvePackageResponse.object:type_name -> signalbox.jobs.v1.ObjectRef
-	8,  // 5: signalbox.registry.peer.v1.GetCatalogRecipeResponse.versions:type_name -> signalbox.registry.peer.v1.CatalogRecipe
-	13, // 6: signalbox.registry.peer.v1.CatalogRecipe.recipe:type_name -> signalbox.registry.v1.Recipe
-	12, // 7: signalbox.registry.peer.v1.CatalogRecipe.package:type_name -> signalbox.jobs.v1.ObjectRef
-	14, // 8: signalbox.registry.peer.v1.CatalogRecipe.environment:type_name -> signalbox.jobs.v1.EnvironmentSpec
-	11, // 9: signalbox.registry.peer.v1.ResolveBindingsRequest.datasets:type_name -> signalbox.registry.peer.v1.ResolveBindingsRequest.DatasetsEntry
-	15, // 10: signalbox.registry.peer.v1.ResolveBindingsResponse.datasets:type_name -> signalbox.jobs.v1.DatasetInput
-	16, // 11: signalbox.registry.peer.v1.ResolveBindingsResponse.model:type_name -> signalbox.jobs.v1.ModelInput
-	0,  // 12: signalbox.registry.peer.v1.CatalogPeerService.ResolveSubmission:input_type -> signalbox.registry.peer.v1.ResolveSubmissionRequest
-	6,  // 13: signalbox.registry.peer.v1.CatalogPeerService.GetCatalogRecipe:input_type -> signalbox.registry.peer.v1.GetCatalogRecipeRequest
-	9,  // 14: signalbox.registry.peer.v1.CatalogPeerService.ResolveBindings:input_type -> signalbox.registry.peer.v1.ResolveBindingsRequest
-	4,  // 15: signalbox.registry.peer.v1.CatalogPeerService.FindProtected:input_type -> signalbox.registry.peer.v1.FindProtectedRequest
-	2,  // 16: signalbox.registry.peer.v1.CatalogPeerService.ResolvePackage:input_type -> signalbox.registry.peer.v1.ResolvePackageRequest
-	1,  // 17: signalbox.registry.peer.v1.CatalogPeerService.ResolveSubmission:output_type -> signalbox.registry.peer.v1.ResolveSubmissionResponse
-	7,  // 18: signalbox.registry.peer.v1.CatalogPeerService.GetCatalogRecipe:output_type -> signalbox.registry.peer.v1.GetCatalogRecipeResponse
-	10, // 19: signalbox.registry.peer.v1.CatalogPeerService.ResolveBindings:output_type -> signalbox.registry.peer.v1.ResolveBindingsResponse
-	5,  // 20: signalbox.registry.peer.v1.CatalogPeerService.FindProtected:output_type -> signalbox.registry.peer.v1.FindProtectedResponse
-	3,  // 21: signalbox.registry.peer.v1.CatalogPeerService.ResolvePackage:output_type -> signalbox.registry.peer.v1.ResolvePackageResponse
-	17, // [17:22] is the sub-list for method output_type
-	12, // [12:17] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	4,  // 0: signalbox.registry.peer.v1.FindRunUsesResponse.uses:type_name -> signalbox.registry.peer.v1.RunUse
+	14, // 1: signalbox.registry.peer.v1.ResolveSubmissionRequest.bindings:type_name -> signalbox.registry.peer.v1.ResolveBindingsRequest
+	13, // 2: signalbox.registry.peer.v1.ResolveSubmissionResponse.versions:type_name -> signalbox.registry.peer.v1.CatalogRecipe
+	20, // 3: signalbox.registry.peer.v1.ResolveSubmissionResponse.package:type_name -> signalbox.jobs.v1.ObjectRef
+	17, // 4: signalbox.registry.peer.v1.ResolveSubmissionResponse.bindings:type_name -> signalbox.registry.peer.v1.ResolveBindingsResponse
+	20, // 5: signalbox.registry.peer.v1.ResolvePackageResponse.object:type_name -> signalbox.jobs.v1.ObjectRef
+	13, // 6: signalbox.registry.peer.v1.GetCatalogRecipeResponse.versions:type_name -> signalbox.registry.peer.v1.CatalogRecipe
+	21, // 7: signalbox.registry.peer.v1.CatalogRecipe.recipe:type_name -> signalbox.registry.v1.Recipe
+	20, // 8: signalbox.registry.peer.v1.CatalogRecipe.package:type_name -> signalbox.jobs.v1.ObjectRef
+	22, // 9: signalbox.registry.peer.v1.CatalogRecipe.environment:type_name -> signalbox.jobs.v1.EnvironmentSpec
+	18, // 10: signalbox.registry.peer.v1.ResolveBindingsRequest.datasets:type_name -> signalbox.registry.peer.v1.ResolveBindingsRequest.DatasetsEntry
+	19, // 11: signalbox.registry.peer.v1.ListBindingFilesRequest.datasets:type_name -> signalbox.registry.peer.v1.ListBindingFilesRequest.DatasetsEntry
+	20, // 12: signalbox.registry.peer.v1.BindingFiles.files:type_name -> signalbox.jobs.v1.ObjectRef
+	23, // 13: signalbox.registry.peer.v1.ResolveBindingsResponse.datasets:type_name -> signalbox.jobs.v1.DatasetInput
+	24, // 14: signalbox.registry.peer.v1.ResolveBindingsResponse.model:type_name -> signalbox.jobs.v1.ModelInput
+	5,  // 15: signalbox.registry.peer.v1.CatalogPeerService.ResolveSubmission:input_type -> signalbox.registry.peer.v1.ResolveSubmissionRequest
+	11, // 16: signalbox.registry.peer.v1.CatalogPeerService.GetCatalogRecipe:input_type -> signalbox.registry.peer.v1.GetCatalogRecipeRequest
+	14, // 17: signalbox.registry.peer.v1.CatalogPeerService.ResolveBindings:input_type -> signalbox.registry.peer.v1.ResolveBindingsRequest
+	15, // 18: signalbox.registry.peer.v1.CatalogPeerService.ListBindingFiles:input_type -> signalbox.registry.peer.v1.ListBindingFilesRequest
+	9,  // 19: signalbox.registry.peer.v1.CatalogPeerService.FindProtected:input_type -> signalbox.registry.peer.v1.FindProtectedRequest
+	0,  // 20: signalbox.registry.peer.v1.CatalogPeerService.FindRunsInUse:input_type -> signalbox.registry.peer.v1.FindRunsInUseRequest
+	2,  // 21: signalbox.registry.peer.v1.CatalogPeerService.FindRunUses:input_type -> signalbox.registry.peer.v1.FindRunUsesRequest
+	7,  // 22: signalbox.registry.peer.v1.CatalogPeerService.ResolvePackage:input_type -> signalbox.registry.peer.v1.ResolvePackageRequest
+	6,  // 23: signalbox.registry.peer.v1.CatalogPeerService.ResolveSubmission:output_type -> signalbox.registry.peer.v1.ResolveSubmissionResponse
+	12, // 24: signalbox.registry.peer.v1.CatalogPeerService.GetCatalogRecipe:output_type -> signalbox.registry.peer.v1.GetCatalogRecipeResponse
+	17, // 25: signalbox.registry.peer.v1.CatalogPeerService.ResolveBindings:output_type -> signalbox.registry.peer.v1.ResolveBindingsResponse
+	16, // 26: signalbox.registry.peer.v1.CatalogPeerService.ListBindingFiles:output_type -> signalbox.registry.peer.v1.BindingFiles
+	10, // 27: signalbox.registry.peer.v1.CatalogPeerService.FindProtected:output_type -> signalbox.registry.peer.v1.FindProtectedResponse
+	1,  // 28: signalbox.registry.peer.v1.CatalogPeerService.FindRunsInUse:output_type -> signalbox.registry.peer.v1.FindRunsInUseResponse
+	3,  // 29: signalbox.registry.peer.v1.CatalogPeerService.FindRunUses:output_type -> signalbox.registry.peer.v1.FindRunUsesResponse
+	8,  // 30: signalbox.registry.peer.v1.CatalogPeerService.ResolvePackage:output_type -> signalbox.registry.peer.v1.ResolvePackageResponse
+	23, // [23:31] is the sub-list for method output_type
+	15, // [15:23] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_registry_peer_v1_catalog_proto_init() }
@@ -754,7 +1195,7 @@ func file_signalbox_registry_peer_v1_catalog_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_registry_peer_v1_catalog_proto_rawDesc), len(file_signalbox_registry_peer_v1_catalog_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

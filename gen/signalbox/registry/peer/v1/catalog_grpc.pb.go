@@ -24,7 +24,10 @@ const (
 	CatalogPeerService_ResolveSubmission_FullMethodName = "/signalbox.registry.peer.v1.CatalogPeerService/ResolveSubmission"
 	CatalogPeerService_GetCatalogRecipe_FullMethodName  = "/signalbox.registry.peer.v1.CatalogPeerService/GetCatalogRecipe"
 	CatalogPeerService_ResolveBindings_FullMethodName   = "/signalbox.registry.peer.v1.CatalogPeerService/ResolveBindings"
+	CatalogPeerService_ListBindingFiles_FullMethodName  = "/signalbox.registry.peer.v1.CatalogPeerService/ListBindingFiles"
 	CatalogPeerService_FindProtected_FullMethodName     = "/signalbox.registry.peer.v1.CatalogPeerService/FindProtected"
+	CatalogPeerService_FindRunsInUse_FullMethodName     = "/signalbox.registry.peer.v1.CatalogPeerService/FindRunsInUse"
+	CatalogPeerService_FindRunUses_FullMethodName       = "/signalbox.registry.peer.v1.CatalogPeerService/FindRunUses"
 	CatalogPeerService_ResolvePackage_FullMethodName    = "/signalbox.registry.peer.v1.CatalogPeerService/ResolvePackage"
 )
 
@@ -36,20 +39,29 @@ const (
 type CatalogPeerServiceClient interface {
 	// ResolveSubmission returns everything in the registry that a submission refers to, with the access rights of the
 	// caller of the request. It writes nothing, so a submission that is refused leaves no trace. A package that is not
-	// accepted is refused as by ResolvePackage.
+	// accepted gets the same refusal as from ResolvePackage.
 	ResolveSubmission(ctx context.Context, in *ResolveSubmissionRequest, opts ...grpc.CallOption) (*ResolveSubmissionResponse, error)
 	// GetCatalogRecipe returns every version of a recipe. The list is empty if the catalog does not have the recipe.
-	// ResolveSubmission includes the list; during an upgrade, the previous version of jobs still calls GetCatalogRecipe.
+	// ResolveSubmission includes the list; during an upgrade, a jobs service of the previous version still calls
+	// GetCatalogRecipe.
 	GetCatalogRecipe(ctx context.Context, in *GetCatalogRecipeRequest, opts ...grpc.CallOption) (*GetCatalogRecipeResponse, error)
 	// ResolveBindings resolves references with the access rights of the caller of the request, and writes an audit entry
 	// for each protected dataset that a job is about to read.
 	ResolveBindings(ctx context.Context, in *ResolveBindingsRequest, opts ...grpc.CallOption) (*ResolveBindingsResponse, error)
+	// ListBindingFiles sends the files of the bound versions, with the access rights of the caller of the request. A
+	// large list takes several messages for one input. The call fails with a conflict if a reference cannot be resolved.
+	ListBindingFiles(ctx context.Context, in *ListBindingFilesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BindingFiles], error)
 	// FindProtected returns the references to datasets that are protected or do not exist. Results derived from them must
 	// not become public.
 	FindProtected(ctx context.Context, in *FindProtectedRequest, opts ...grpc.CallOption) (*FindProtectedResponse, error)
+	// FindRunsInUse returns the requested runs from which a model version was registered. The data of these runs is kept.
+	FindRunsInUse(ctx context.Context, in *FindRunsInUseRequest, opts ...grpc.CallOption) (*FindRunsInUseResponse, error)
+	// FindRunUses returns the versions of models that were registered from a run, and the deployments of these versions.
+	FindRunUses(ctx context.Context, in *FindRunUsesRequest, opts ...grpc.CallOption) (*FindRunUsesResponse, error)
 	// ResolvePackage returns an accepted package, with the access rights of the caller of the request. For any other
-	// package it returns the refusal of the responsible gate; an unknown package and a hidden one have the same text.
-	// ResolveSubmission includes it; during an upgrade, jobs of the previous version still calls it.
+	// package it returns the refusal of the gate that rejects it; an unknown package and a hidden one get the same text.
+	// ResolveSubmission does the same; during an upgrade, a jobs service of the previous version still calls
+	// ResolvePackage.
 	ResolvePackage(ctx context.Context, in *ResolvePackageRequest, opts ...grpc.CallOption) (*ResolvePackageResponse, error)
 }
 
@@ -91,10 +103,49 @@ func (c *catalogPeerServiceClient) ResolveBindings(ctx context.Context, in *Reso
 	return out, nil
 }
 
+func (c *catalogPeerServiceClient) ListBindingFiles(ctx context.Context, in *ListBindingFilesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BindingFiles], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &CatalogPeerService_ServiceDesc.Streams[0], CatalogPeerService_ListBindingFiles_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ListBindingFilesRequest, BindingFiles]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type CatalogPeerService_ListBindingFilesClient = grpc.ServerStreamingClient[BindingFiles]
+
 func (c *catalogPeerServiceClient) FindProtected(ctx context.Context, in *FindProtectedRequest, opts ...grpc.CallOption) (*FindProtectedResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(FindProtectedResponse)
 	err := c.cc.Invoke(ctx, CatalogPeerService_FindProtected_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *catalogPeerServiceClient) FindRunsInUse(ctx context.Context, in *FindRunsInUseRequest, opts ...grpc.CallOption) (*FindRunsInUseResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FindRunsInUseResponse)
+	err := c.cc.Invoke(ctx, CatalogPeerService_FindRunsInUse_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *catalogPeerServiceClient) FindRunUses(ctx context.Context, in *FindRunUsesRequest, opts ...grpc.CallOption) (*FindRunUsesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FindRunUsesResponse)
+	err := c.cc.Invoke(ctx, CatalogPeerService_FindRunUses_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -119,20 +170,29 @@ func (c *catalogPeerServiceClient) ResolvePackage(ctx context.Context, in *Resol
 type CatalogPeerServiceServer interface {
 	// ResolveSubmission returns everything in the registry that a submission refers to, with the access rights of the
 	// caller of the request. It writes nothing, so a submission that is refused leaves no trace. A package that is not
-	// accepted is refused as by ResolvePackage.
+	// accepted gets the same refusal as from ResolvePackage.
 	ResolveSubmission(context.Context, *ResolveSubmissionRequest) (*ResolveSubmissionResponse, error)
 	// GetCatalogRecipe returns every version of a recipe. The list is empty if the catalog does not have the recipe.
-	// ResolveSubmission includes the list; during an upgrade, the previous version of jobs still calls GetCatalogRecipe.
+	// ResolveSubmission includes the list; during an upgrade, a jobs service of the previous version still calls
+	// GetCatalogRecipe.
 	GetCatalogRecipe(context.Context, *GetCatalogRecipeRequest) (*GetCatalogRecipeResponse, error)
 	// ResolveBindings resolves references with the access rights of the caller of the request, and writes an audit entry
 	// for each protected dataset that a job is about to read.
 	ResolveBindings(context.Context, *ResolveBindingsRequest) (*ResolveBindingsResponse, error)
+	// ListBindingFiles sends the files of the bound versions, with the access rights of the caller of the request. A
+	// large list takes several messages for one input. The call fails with a conflict if a reference cannot be resolved.
+	ListBindingFiles(*ListBindingFilesRequest, grpc.ServerStreamingServer[BindingFiles]) error
 	// FindProtected returns the references to datasets that are protected or do not exist. Results derived from them must
 	// not become public.
 	FindProtected(context.Context, *FindProtectedRequest) (*FindProtectedResponse, error)
+	// FindRunsInUse returns the requested runs from which a model version was registered. The data of these runs is kept.
+	FindRunsInUse(context.Context, *FindRunsInUseRequest) (*FindRunsInUseResponse, error)
+	// FindRunUses returns the versions of models that were registered from a run, and the deployments of these versions.
+	FindRunUses(context.Context, *FindRunUsesRequest) (*FindRunUsesResponse, error)
 	// ResolvePackage returns an accepted package, with the access rights of the caller of the request. For any other
-	// package it returns the refusal of the responsible gate; an unknown package and a hidden one have the same text.
-	// ResolveSubmission includes it; during an upgrade, jobs of the previous version still calls it.
+	// package it returns the refusal of the gate that rejects it; an unknown package and a hidden one get the same text.
+	// ResolveSubmission does the same; during an upgrade, a jobs service of the previous version still calls
+	// ResolvePackage.
 	ResolvePackage(context.Context, *ResolvePackageRequest) (*ResolvePackageResponse, error)
 	mustEmbedUnimplementedCatalogPeerServiceServer()
 }
@@ -153,8 +213,17 @@ func (UnimplementedCatalogPeerServiceServer) GetCatalogRecipe(context.Context, *
 func (UnimplementedCatalogPeerServiceServer) ResolveBindings(context.Context, *ResolveBindingsRequest) (*ResolveBindingsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResolveBindings not implemented")
 }
+func (UnimplementedCatalogPeerServiceServer) ListBindingFiles(*ListBindingFilesRequest, grpc.ServerStreamingServer[BindingFiles]) error {
+	return status.Error(codes.Unimplemented, "method ListBindingFiles not implemented")
+}
 func (UnimplementedCatalogPeerServiceServer) FindProtected(context.Context, *FindProtectedRequest) (*FindProtectedResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method FindProtected not implemented")
+}
+func (UnimplementedCatalogPeerServiceServer) FindRunsInUse(context.Context, *FindRunsInUseRequest) (*FindRunsInUseResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method FindRunsInUse not implemented")
+}
+func (UnimplementedCatalogPeerServiceServer) FindRunUses(context.Context, *FindRunUsesRequest) (*FindRunUsesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method FindRunUses not implemented")
 }
 func (UnimplementedCatalogPeerServiceServer) ResolvePackage(context.Context, *ResolvePackageRequest) (*ResolvePackageResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResolvePackage not implemented")
@@ -234,6 +303,17 @@ func _CatalogPeerService_ResolveBindings_Handler(srv interface{}, ctx context.Co
 	return interceptor(ctx, in, info, handler)
 }
 
+func _CatalogPeerService_ListBindingFiles_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ListBindingFilesRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(CatalogPeerServiceServer).ListBindingFiles(m, &grpc.GenericServerStream[ListBindingFilesRequest, BindingFiles]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type CatalogPeerService_ListBindingFilesServer = grpc.ServerStreamingServer[BindingFiles]
+
 func _CatalogPeerService_FindProtected_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(FindProtectedRequest)
 	if err := dec(in); err != nil {
@@ -248,6 +328,42 @@ func _CatalogPeerService_FindProtected_Handler(srv interface{}, ctx context.Cont
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(CatalogPeerServiceServer).FindProtected(ctx, req.(*FindProtectedRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CatalogPeerService_FindRunsInUse_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FindRunsInUseRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CatalogPeerServiceServer).FindRunsInUse(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CatalogPeerService_FindRunsInUse_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CatalogPeerServiceServer).FindRunsInUse(ctx, req.(*FindRunsInUseRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CatalogPeerService_FindRunUses_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FindRunUsesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CatalogPeerServiceServer).FindRunUses(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CatalogPeerService_FindRunUses_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CatalogPeerServiceServer).FindRunUses(ctx, req.(*FindRunUsesRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -294,10 +410,24 @@ var CatalogPeerService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _CatalogPeerService_FindProtected_Handler,
 		},
 		{
+			MethodName: "FindRunsInUse",
+			Handler:    _CatalogPeerService_FindRunsInUse_Handler,
+		},
+		{
+			MethodName: "FindRunUses",
+			Handler:    _CatalogPeerService_FindRunUses_Handler,
+		},
+		{
 			MethodName: "ResolvePackage",
 			Handler:    _CatalogPeerService_ResolvePackage_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "ListBindingFiles",
+			Handler:       _CatalogPeerService_ListBindingFiles_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "signalbox/registry/peer/v1/catalog.proto",
 }

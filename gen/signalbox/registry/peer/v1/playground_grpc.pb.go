@@ -28,14 +28,15 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// PlaygroundPeerService decides for inference which calls of playground sessions to relay, and to which engine.
+// PlaygroundPeerService decides, for the inference service, which calls of playground sessions are relayed and to which
+// engine.
 type PlaygroundPeerServiceClient interface {
 	// AdmitCall returns the address of a target's engine, if the caller of the request may call it now.
 	AdmitCall(ctx context.Context, in *AdmitCallRequest, opts ...grpc.CallOption) (*AdmitCallResponse, error)
-	// KeepSession records that a session is in use. If the session has ended, it is a conflict that states the time of
-	// the end.
+	// KeepSession records that a session is in use. If the session has ended, the call fails with a conflict that states
+	// when it ended.
 	KeepSession(ctx context.Context, in *KeepSessionRequest, opts ...grpc.CallOption) (*KeepSessionResponse, error)
-	// SeeSession returns whether the caller of the request can see a session, also one that has ended.
+	// SeeSession succeeds if the caller of the request can see the session, even if the session has ended.
 	SeeSession(ctx context.Context, in *SeeSessionRequest, opts ...grpc.CallOption) (*SeeSessionResponse, error)
 }
 
@@ -81,14 +82,15 @@ func (c *playgroundPeerServiceClient) SeeSession(ctx context.Context, in *SeeSes
 // All implementations must embed UnimplementedPlaygroundPeerServiceServer
 // for forward compatibility.
 //
-// PlaygroundPeerService decides for inference which calls of playground sessions to relay, and to which engine.
+// PlaygroundPeerService decides, for the inference service, which calls of playground sessions are relayed and to which
+// engine.
 type PlaygroundPeerServiceServer interface {
 	// AdmitCall returns the address of a target's engine, if the caller of the request may call it now.
 	AdmitCall(context.Context, *AdmitCallRequest) (*AdmitCallResponse, error)
-	// KeepSession records that a session is in use. If the session has ended, it is a conflict that states the time of
-	// the end.
+	// KeepSession records that a session is in use. If the session has ended, the call fails with a conflict that states
+	// when it ended.
 	KeepSession(context.Context, *KeepSessionRequest) (*KeepSessionResponse, error)
-	// SeeSession returns whether the caller of the request can see a session, also one that has ended.
+	// SeeSession succeeds if the caller of the request can see the session, even if the session has ended.
 	SeeSession(context.Context, *SeeSessionRequest) (*SeeSessionResponse, error)
 	mustEmbedUnimplementedPlaygroundPeerServiceServer()
 }

@@ -24,6 +24,122 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type ReplaceEngineRequest struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	RevisionId string                 `protobuf:"bytes,1,opt,name=revision_id,json=revisionId,proto3" json:"revision_id,omitempty"`
+	// The id of the replica, as in ServedReplica.
+	ReplicaId string `protobuf:"bytes,2,opt,name=replica_id,json=replicaId,proto3" json:"replica_id,omitempty"`
+	// The address, as in ServedReplica. It differs for each start of the engine's process within an execution.
+	Address string `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
+	// The time since a call last received a byte from the engine.
+	Silent        *durationpb.Duration `protobuf:"bytes,4,opt,name=silent,proto3" json:"silent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplaceEngineRequest) Reset() {
+	*x = ReplaceEngineRequest{}
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplaceEngineRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplaceEngineRequest) ProtoMessage() {}
+
+func (x *ReplaceEngineRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplaceEngineRequest.ProtoReflect.Descriptor instead.
+func (*ReplaceEngineRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ReplaceEngineRequest) GetRevisionId() string {
+	if x != nil {
+		return x.RevisionId
+	}
+	return ""
+}
+
+func (x *ReplaceEngineRequest) GetReplicaId() string {
+	if x != nil {
+		return x.ReplicaId
+	}
+	return ""
+}
+
+func (x *ReplaceEngineRequest) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *ReplaceEngineRequest) GetSilent() *durationpb.Duration {
+	if x != nil {
+		return x.Silent
+	}
+	return nil
+}
+
+type ReplaceEngineResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// False if the engine is not the current one.
+	Replaced      bool `protobuf:"varint,1,opt,name=replaced,proto3" json:"replaced,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplaceEngineResponse) Reset() {
+	*x = ReplaceEngineResponse{}
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplaceEngineResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplaceEngineResponse) ProtoMessage() {}
+
+func (x *ReplaceEngineResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplaceEngineResponse.ProtoReflect.Descriptor instead.
+func (*ReplaceEngineResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ReplaceEngineResponse) GetReplaced() bool {
+	if x != nil {
+		return x.Replaced
+	}
+	return false
+}
+
 type GetDeploymentOwnerRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	DeploymentId  string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
@@ -33,7 +149,7 @@ type GetDeploymentOwnerRequest struct {
 
 func (x *GetDeploymentOwnerRequest) Reset() {
 	*x = GetDeploymentOwnerRequest{}
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[0]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -45,7 +161,7 @@ func (x *GetDeploymentOwnerRequest) String() string {
 func (*GetDeploymentOwnerRequest) ProtoMessage() {}
 
 func (x *GetDeploymentOwnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[0]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -58,7 +174,7 @@ func (x *GetDeploymentOwnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDeploymentOwnerRequest.ProtoReflect.Descriptor instead.
 func (*GetDeploymentOwnerRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{0}
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *GetDeploymentOwnerRequest) GetDeploymentId() string {
@@ -79,7 +195,7 @@ type DeploymentOwner struct {
 
 func (x *DeploymentOwner) Reset() {
 	*x = DeploymentOwner{}
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[1]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -91,7 +207,7 @@ func (x *DeploymentOwner) String() string {
 func (*DeploymentOwner) ProtoMessage() {}
 
 func (x *DeploymentOwner) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[1]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -104,7 +220,7 @@ func (x *DeploymentOwner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeploymentOwner.ProtoReflect.Descriptor instead.
 func (*DeploymentOwner) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{1}
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *DeploymentOwner) GetOwnerId() string {
@@ -137,7 +253,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[2]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -149,7 +265,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[2]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -162,7 +278,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{2}
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ReleaseRequest) GetReplicaIds() []string {
@@ -180,7 +296,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[3]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -192,7 +308,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[3]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -205,19 +321,19 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{3}
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{5}
 }
 
 type WatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Random for each start of the replica.
+	// A random id that the replica generates when it starts.
 	ReplicaId string `protobuf:"bytes,1,opt,name=replica_id,json=replicaId,proto3" json:"replica_id,omitempty"`
 	// The highest epoch in force at the replica; 0 at first.
 	AckedEpoch int64 `protobuf:"varint,2,opt,name=acked_epoch,json=ackedEpoch,proto3" json:"acked_epoch,omitempty"`
-	// Number of the renewal that this message requests; it increases and is echoed in `renewed`.
+	// The number of the lease renewal that this message requests, which rises during a stream; 0 requests no renewal.
 	Renewal int64 `protobuf:"varint,3,opt,name=renewal,proto3" json:"renewal,omitempty"`
-	// Whether the replica understands parts and changes. The registry rejects a replica that does not, because it would
-	// take a part for the complete state.
+	// Whether the replica understands parts and changes. The registry rejects a replica that does not, because such a
+	// replica would mistake a part for the complete state.
 	Parts         bool `protobuf:"varint,4,opt,name=parts,proto3" json:"parts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -225,7 +341,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[4]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -237,7 +353,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[4]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -250,7 +366,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{4}
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *WatchRequest) GetReplicaId() string {
@@ -287,7 +403,8 @@ type WatchResponse struct {
 	Epoch int64 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Absent in a message that only renews the lease.
 	Snapshot *Snapshot `protobuf:"bytes,2,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
-	// The renewal that this message grants, 0 for none: the lease runs for `lease` from the time of the request.
+	// The number of the renewal that this message grants; 0 if it grants none. The lease lasts for the duration `lease`,
+	// counted from the time at which the replica requested the renewal.
 	Renewed       int64                `protobuf:"varint,3,opt,name=renewed,proto3" json:"renewed,omitempty"`
 	Lease         *durationpb.Duration `protobuf:"bytes,4,opt,name=lease,proto3" json:"lease,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -296,7 +413,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[5]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -308,7 +425,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[5]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -321,7 +438,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{5}
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *WatchResponse) GetEpoch() int64 {
@@ -357,9 +474,10 @@ type Snapshot struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Deployments that are new or have changed.
 	Deployments []*ServedDeployment `protobuf:"bytes,1,rep,name=deployments,proto3" json:"deployments,omitempty"`
-	// Whether the message adds to what was sent before. Otherwise it is the first part of a complete state.
+	// Whether the message adds to what was sent before. If not, the message is the first part of a complete state.
 	Continued bool `protobuf:"varint,2,opt,name=continued,proto3" json:"continued,omitempty"`
-	// Whether more parts follow before the state of the epoch is complete. A replica acknowledges the last part.
+	// Whether more parts follow before the state of the epoch is complete. A replica acknowledges an epoch after the last
+	// part.
 	More bool `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
 	// Tokens that are new or have changed.
 	Tokens               []*ServedToken `protobuf:"bytes,4,rep,name=tokens,proto3" json:"tokens,omitempty"`
@@ -372,7 +490,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[6]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -384,7 +502,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[6]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -397,7 +515,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{6}
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Snapshot) GetDeployments() []*ServedDeployment {
@@ -448,12 +566,12 @@ type ServedDeployment struct {
 	Suspended bool                   `protobuf:"varint,2,opt,name=suspended,proto3" json:"suspended,omitempty"`
 	// Absent if no revision is promoted.
 	Promoted *ServedRevision `protobuf:"bytes,3,opt,name=promoted,proto3" json:"promoted,omitempty"`
-	// Only a registry that does not send parts puts tokens here. The others use `Snapshot.tokens`.
+	// Only set by a registry that does not send parts. A registry that sends parts uses `Snapshot.tokens`.
 	Tokens     []*ServedToken `protobuf:"bytes,4,rep,name=tokens,proto3" json:"tokens,omitempty"`
 	OwnerId    string         `protobuf:"bytes,5,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
 	ProjectId  string         `protobuf:"bytes,6,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	Visibility string         `protobuf:"bytes,7,opt,name=visibility,proto3" json:"visibility,omitempty"`
-	// While suspended: cut running calls too.
+	// Whether running calls are ended while the deployment is suspended.
 	Cut           bool `protobuf:"varint,8,opt,name=cut,proto3" json:"cut,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -461,7 +579,7 @@ type ServedDeployment struct {
 
 func (x *ServedDeployment) Reset() {
 	*x = ServedDeployment{}
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[7]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -473,7 +591,7 @@ func (x *ServedDeployment) String() string {
 func (*ServedDeployment) ProtoMessage() {}
 
 func (x *ServedDeployment) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[7]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -486,7 +604,7 @@ func (x *ServedDeployment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServedDeployment.ProtoReflect.Descriptor instead.
 func (*ServedDeployment) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{7}
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ServedDeployment) GetId() string {
@@ -550,16 +668,21 @@ type ServedRevision struct {
 	Id     string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Number int32                  `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
 	Ready  bool                   `protobuf:"varint,3,opt,name=ready,proto3" json:"ready,omitempty"`
-	// `<phase>/<code>` while not ready.
-	Reason        string           `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	Replicas      []*ServedReplica `protobuf:"bytes,5,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	// Why the revision is not ready, as `<phase>/<code>`.
+	Reason   string           `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	Replicas []*ServedReplica `protobuf:"bytes,5,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	// What a probe of the revision's engine must request: `chat`, `completion` or `embedding`. An older registry leaves
+	// it empty.
+	Task string `protobuf:"bytes,6,opt,name=task,proto3" json:"task,omitempty"`
+	// The model name that a probe must request.
+	Model         string `protobuf:"bytes,7,opt,name=model,proto3" json:"model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ServedRevision) Reset() {
 	*x = ServedRevision{}
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[8]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -571,7 +694,7 @@ func (x *ServedRevision) String() string {
 func (*ServedRevision) ProtoMessage() {}
 
 func (x *ServedRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[8]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -584,7 +707,7 @@ func (x *ServedRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServedRevision.ProtoReflect.Descriptor instead.
 func (*ServedRevision) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{8}
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ServedRevision) GetId() string {
@@ -622,13 +745,27 @@ func (x *ServedRevision) GetReplicas() []*ServedReplica {
 	return nil
 }
 
+func (x *ServedRevision) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *ServedRevision) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
 type ServedReplica struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// http://127.0.0.1:port or https://host:port
 	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
 	ApiKey  string `protobuf:"bytes,3,opt,name=api_key,json=apiKey,proto3" json:"api_key,omitempty"`
-	// The node that runs it. The server at an https address must authenticate as this node.
+	// The node that runs the engine. The server at an https address must authenticate as this node.
 	NodeId        string `protobuf:"bytes,4,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -636,7 +773,7 @@ type ServedReplica struct {
 
 func (x *ServedReplica) Reset() {
 	*x = ServedReplica{}
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[9]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -648,7 +785,7 @@ func (x *ServedReplica) String() string {
 func (*ServedReplica) ProtoMessage() {}
 
 func (x *ServedReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[9]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -661,7 +798,7 @@ func (x *ServedReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServedReplica.ProtoReflect.Descriptor instead.
 func (*ServedReplica) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{9}
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ServedReplica) GetId() string {
@@ -705,7 +842,7 @@ type ServedToken struct {
 
 func (x *ServedToken) Reset() {
 	*x = ServedToken{}
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[10]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -717,7 +854,7 @@ func (x *ServedToken) String() string {
 func (*ServedToken) ProtoMessage() {}
 
 func (x *ServedToken) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[10]
+	mi := &file_signalbox_registry_peer_v1_snapshot_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -730,7 +867,7 @@ func (x *ServedToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServedToken.ProtoReflect.Descriptor instead.
 func (*ServedToken) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{10}
+	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ServedToken) GetId() string {
@@ -765,7 +902,17 @@ var File_signalbox_registry_peer_v1_snapshot_proto protoreflect.FileDescriptor
 
 const file_signalbox_registry_peer_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
-	")signalbox/registry/peer/v1/snapshot.proto\x12\x1asignalbox.registry.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\"signalbox/options/v1/options.proto\"I\n" +
+	")signalbox/registry/peer/v1/snapshot.proto\x12\x1asignalbox.registry.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\"signalbox/options/v1/options.proto\"\xc5\x01\n" +
+	"\x14ReplaceEngineRequest\x12*\n" +
+	"\vrevision_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\n" +
+	"revisionId\x12(\n" +
+	"\n" +
+	"replica_id\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\treplicaId\x12$\n" +
+	"\aaddress\x18\x03 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x04R\aaddress\x121\n" +
+	"\x06silent\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x06silent\"3\n" +
+	"\x15ReplaceEngineResponse\x12\x1a\n" +
+	"\breplaced\x18\x01 \x01(\bR\breplaced\"I\n" +
 	"\x19GetDeploymentOwnerRequest\x12,\n" +
 	"\rdeployment_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18@R\fdeploymentId\"k\n" +
 	"\x0fDeploymentOwner\x12\x19\n" +
@@ -810,13 +957,15 @@ const file_signalbox_registry_peer_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"visibility\x18\a \x01(\tR\n" +
 	"visibility\x12\x10\n" +
-	"\x03cut\x18\b \x01(\bR\x03cut\"\xad\x01\n" +
+	"\x03cut\x18\b \x01(\bR\x03cut\"\xd7\x01\n" +
 	"\x0eServedRevision\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x05R\x06number\x12\x14\n" +
 	"\x05ready\x18\x03 \x01(\bR\x05ready\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12E\n" +
-	"\breplicas\x18\x05 \x03(\v2).signalbox.registry.peer.v1.ServedReplicaR\breplicas\"p\n" +
+	"\breplicas\x18\x05 \x03(\v2).signalbox.registry.peer.v1.ServedReplicaR\breplicas\x12\x12\n" +
+	"\x04task\x18\x06 \x01(\tR\x04task\x12\x14\n" +
+	"\x05model\x18\a \x01(\tR\x05model\"p\n" +
 	"\rServedReplica\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x1c\n" +
@@ -826,10 +975,11 @@ const file_signalbox_registry_peer_v1_snapshot_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
 	"\x04hash\x18\x03 \x01(\fR\x04hash\x12#\n" +
-	"\rdeployment_id\x18\x04 \x01(\tR\fdeploymentId2\x88\x03\n" +
+	"\rdeployment_id\x18\x04 \x01(\tR\fdeploymentId2\x90\x04\n" +
 	"\x0fSnapshotService\x12q\n" +
 	"\x05Watch\x12(.signalbox.registry.peer.v1.WatchRequest\x1a).signalbox.registry.peer.v1.WatchResponse\"\x0f\xea\xc7\x18\v\x1a\tinference(\x010\x01\x12s\n" +
-	"\aRelease\x12*.signalbox.registry.peer.v1.ReleaseRequest\x1a+.signalbox.registry.peer.v1.ReleaseResponse\"\x0f\xea\xc7\x18\v\x1a\tinference\x12\x8c\x01\n" +
+	"\aRelease\x12*.signalbox.registry.peer.v1.ReleaseRequest\x1a+.signalbox.registry.peer.v1.ReleaseResponse\"\x0f\xea\xc7\x18\v\x1a\tinference\x12\x85\x01\n" +
+	"\rReplaceEngine\x120.signalbox.registry.peer.v1.ReplaceEngineRequest\x1a1.signalbox.registry.peer.v1.ReplaceEngineResponse\"\x0f\xea\xc7\x18\v\x1a\tinference\x12\x8c\x01\n" +
 	"\x12GetDeploymentOwner\x125.signalbox.registry.peer.v1.GetDeploymentOwnerRequest\x1a+.signalbox.registry.peer.v1.DeploymentOwner\"\x12\xea\xc7\x18\v\x1a\tinference\x90\x02\x01BRZPgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1;registrypeerv1b\x06proto3"
 
 var (
@@ -844,40 +994,45 @@ func file_signalbox_registry_peer_v1_snapshot_proto_rawDescGZIP() []byte {
 	return file_signalbox_registry_peer_v1_snapshot_proto_rawDescData
 }
 
-var file_signalbox_registry_peer_v1_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_signalbox_registry_peer_v1_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_signalbox_registry_peer_v1_snapshot_proto_goTypes = []any{
-	(*GetDeploymentOwnerRequest)(nil), // 0: signalbox.registry.peer.v1.GetDeploymentOwnerRequest
-	(*DeploymentOwner)(nil),           // 1: signalbox.registry.peer.v1.DeploymentOwner
-	(*ReleaseRequest)(nil),            // 2: signalbox.registry.peer.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),           // 3: signalbox.registry.peer.v1.ReleaseResponse
-	(*WatchRequest)(nil),              // 4: signalbox.registry.peer.v1.WatchRequest
-	(*WatchResponse)(nil),             // 5: signalbox.registry.peer.v1.WatchResponse
-	(*Snapshot)(nil),                  // 6: signalbox.registry.peer.v1.Snapshot
-	(*ServedDeployment)(nil),          // 7: signalbox.registry.peer.v1.ServedDeployment
-	(*ServedRevision)(nil),            // 8: signalbox.registry.peer.v1.ServedRevision
-	(*ServedReplica)(nil),             // 9: signalbox.registry.peer.v1.ServedReplica
-	(*ServedToken)(nil),               // 10: signalbox.registry.peer.v1.ServedToken
-	(*durationpb.Duration)(nil),       // 11: google.protobuf.Duration
+	(*ReplaceEngineRequest)(nil),      // 0: signalbox.registry.peer.v1.ReplaceEngineRequest
+	(*ReplaceEngineResponse)(nil),     // 1: signalbox.registry.peer.v1.ReplaceEngineResponse
+	(*GetDeploymentOwnerRequest)(nil), // 2: signalbox.registry.peer.v1.GetDeploymentOwnerRequest
+	(*DeploymentOwner)(nil),           // 3: signalbox.registry.peer.v1.DeploymentOwner
+	(*ReleaseRequest)(nil),            // 4: signalbox.registry.peer.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),           // 5: signalbox.registry.peer.v1.ReleaseResponse
+	(*WatchRequest)(nil),              // 6: signalbox.registry.peer.v1.WatchRequest
+	(*WatchResponse)(nil),             // 7: signalbox.registry.peer.v1.WatchResponse
+	(*Snapshot)(nil),                  // 8: signalbox.registry.peer.v1.Snapshot
+	(*ServedDeployment)(nil),          // 9: signalbox.registry.peer.v1.ServedDeployment
+	(*ServedRevision)(nil),            // 10: signalbox.registry.peer.v1.ServedRevision
+	(*ServedReplica)(nil),             // 11: signalbox.registry.peer.v1.ServedReplica
+	(*ServedToken)(nil),               // 12: signalbox.registry.peer.v1.ServedToken
+	(*durationpb.Duration)(nil),       // 13: google.protobuf.Duration
 }
 var file_signalbox_registry_peer_v1_snapshot_proto_depIdxs = []int32{
-	6,  // 0: signalbox.registry.peer.v1.WatchResponse.snapshot:type_name -> signalbox.registry.peer.v1.Snapshot
-	11, // 1: signalbox.registry.peer.v1.WatchResponse.lease:type_name -> google.protobuf.Duration
-	7,  // 2: signalbox.registry.peer.v1.Snapshot.deployments:type_name -> signalbox.registry.peer.v1.ServedDeployment
-	10, // 3: signalbox.registry.peer.v1.Snapshot.tokens:type_name -> signalbox.registry.peer.v1.ServedToken
-	8,  // 4: signalbox.registry.peer.v1.ServedDeployment.promoted:type_name -> signalbox.registry.peer.v1.ServedRevision
-	10, // 5: signalbox.registry.peer.v1.ServedDeployment.tokens:type_name -> signalbox.registry.peer.v1.ServedToken
-	9,  // 6: signalbox.registry.peer.v1.ServedRevision.replicas:type_name -> signalbox.registry.peer.v1.ServedReplica
-	4,  // 7: signalbox.registry.peer.v1.SnapshotService.Watch:input_type -> signalbox.registry.peer.v1.WatchRequest
-	2,  // 8: signalbox.registry.peer.v1.SnapshotService.Release:input_type -> signalbox.registry.peer.v1.ReleaseRequest
-	0,  // 9: signalbox.registry.peer.v1.SnapshotService.GetDeploymentOwner:input_type -> signalbox.registry.peer.v1.GetDeploymentOwnerRequest
-	5,  // 10: signalbox.registry.peer.v1.SnapshotService.Watch:output_type -> signalbox.registry.peer.v1.WatchResponse
-	3,  // 11: signalbox.registry.peer.v1.SnapshotService.Release:output_type -> signalbox.registry.peer.v1.ReleaseResponse
-	1,  // 12: signalbox.registry.peer.v1.SnapshotService.GetDeploymentOwner:output_type -> signalbox.registry.peer.v1.DeploymentOwner
-	10, // [10:13] is the sub-list for method output_type
-	7,  // [7:10] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	13, // 0: signalbox.registry.peer.v1.ReplaceEngineRequest.silent:type_name -> google.protobuf.Duration
+	8,  // 1: signalbox.registry.peer.v1.WatchResponse.snapshot:type_name -> signalbox.registry.peer.v1.Snapshot
+	13, // 2: signalbox.registry.peer.v1.WatchResponse.lease:type_name -> google.protobuf.Duration
+	9,  // 3: signalbox.registry.peer.v1.Snapshot.deployments:type_name -> signalbox.registry.peer.v1.ServedDeployment
+	12, // 4: signalbox.registry.peer.v1.Snapshot.tokens:type_name -> signalbox.registry.peer.v1.ServedToken
+	10, // 5: signalbox.registry.peer.v1.ServedDeployment.promoted:type_name -> signalbox.registry.peer.v1.ServedRevision
+	12, // 6: signalbox.registry.peer.v1.ServedDeployment.tokens:type_name -> signalbox.registry.peer.v1.ServedToken
+	11, // 7: signalbox.registry.peer.v1.ServedRevision.replicas:type_name -> signalbox.registry.peer.v1.ServedReplica
+	6,  // 8: signalbox.registry.peer.v1.SnapshotService.Watch:input_type -> signalbox.registry.peer.v1.WatchRequest
+	4,  // 9: signalbox.registry.peer.v1.SnapshotService.Release:input_type -> signalbox.registry.peer.v1.ReleaseRequest
+	0,  // 10: signalbox.registry.peer.v1.SnapshotService.ReplaceEngine:input_type -> signalbox.registry.peer.v1.ReplaceEngineRequest
+	2,  // 11: signalbox.registry.peer.v1.SnapshotService.GetDeploymentOwner:input_type -> signalbox.registry.peer.v1.GetDeploymentOwnerRequest
+	7,  // 12: signalbox.registry.peer.v1.SnapshotService.Watch:output_type -> signalbox.registry.peer.v1.WatchResponse
+	5,  // 13: signalbox.registry.peer.v1.SnapshotService.Release:output_type -> signalbox.registry.peer.v1.ReleaseResponse
+	1,  // 14: signalbox.registry.peer.v1.SnapshotService.ReplaceEngine:output_type -> signalbox.registry.peer.v1.ReplaceEngineResponse
+	3,  // 15: signalbox.registry.peer.v1.SnapshotService.GetDeploymentOwner:output_type -> signalbox.registry.peer.v1.DeploymentOwner
+	12, // [12:16] is the sub-list for method output_type
+	8,  // [8:12] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_registry_peer_v1_snapshot_proto_init() }
@@ -891,7 +1046,7 @@ func file_signalbox_registry_peer_v1_snapshot_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_registry_peer_v1_snapshot_proto_rawDesc), len(file_signalbox_registry_peer_v1_snapshot_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

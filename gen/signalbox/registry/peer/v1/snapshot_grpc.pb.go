@@ -21,6 +21,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	SnapshotService_Watch_FullMethodName              = "/signalbox.registry.peer.v1.SnapshotService/Watch"
 	SnapshotService_Release_FullMethodName            = "/signalbox.registry.peer.v1.SnapshotService/Release"
+	SnapshotService_ReplaceEngine_FullMethodName      = "/signalbox.registry.peer.v1.SnapshotService/ReplaceEngine"
 	SnapshotService_GetDeploymentOwner_FullMethodName = "/signalbox.registry.peer.v1.SnapshotService/GetDeploymentOwner"
 )
 
@@ -31,15 +32,21 @@ const (
 // SnapshotService sends the inference replicas snapshots of what to serve, and grants the leases under which they
 // serve.
 type SnapshotServiceClient interface {
-	// Watch is a replica's only stream: the replica sends what it has applied; the registry sends the complete state in
-	// parts, afterwards the changes, and renews the lease. A revocation returns to its caller once every replica with a
-	// live lease has acknowledged the epoch that contains it.
+	// Watch is a replica's only stream. The registry sends the complete state in parts, then each change, and renews the
+	// replica's lease. The replica acknowledges each epoch that it has applied. A call that revokes access returns once
+	// every replica with a live lease has acknowledged the epoch that contains the revocation.
 	Watch(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WatchRequest, WatchResponse], error)
-	// Release returns the leases of replicas that serve no more and never will: the registry no longer waits for them and
-	// never grants them a lease again. A replica releases its own lease as its last action. It may also release the
-	// leases of its predecessors if it knows that their processes have ended. A repeated call changes nothing.
+	// Release gives back the leases of replicas that have stopped serving for good: the registry no longer waits for
+	// these replicas and never grants them a lease again. A replica releases its own lease as its last action. It may
+	// also release the leases of its predecessors if it knows that their processes have ended. A repeated call changes
+	// nothing.
 	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error)
-	// GetDeploymentOwner returns who may see a deployment, even if it is deleted: its traffic can still be read.
+	// ReplaceEngine reports an engine that hangs: no call got a byte from it for some time, and probes failed. The
+	// registry ends the engine and starts another engine in its place. A report on an engine that is no longer the
+	// current one changes nothing, so a report can be repeated.
+	ReplaceEngine(ctx context.Context, in *ReplaceEngineRequest, opts ...grpc.CallOption) (*ReplaceEngineResponse, error)
+	// GetDeploymentOwner returns who may see a deployment. It also accepts a deleted deployment, because the traffic of
+	// such a deployment can still be read.
 	GetDeploymentOwner(ctx context.Context, in *GetDeploymentOwnerRequest, opts ...grpc.CallOption) (*DeploymentOwner, error)
 }
 
@@ -74,6 +81,16 @@ func (c *snapshotServiceClient) Release(ctx context.Context, in *ReleaseRequest,
 	return out, nil
 }
 
+func (c *snapshotServiceClient) ReplaceEngine(ctx context.Context, in *ReplaceEngineRequest, opts ...grpc.CallOption) (*ReplaceEngineResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReplaceEngineResponse)
+	err := c.cc.Invoke(ctx, SnapshotService_ReplaceEngine_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *snapshotServiceClient) GetDeploymentOwner(ctx context.Context, in *GetDeploymentOwnerRequest, opts ...grpc.CallOption) (*DeploymentOwner, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DeploymentOwner)
@@ -91,15 +108,21 @@ func (c *snapshotServiceClient) GetDeploymentOwner(ctx context.Context, in *GetD
 // SnapshotService sends the inference replicas snapshots of what to serve, and grants the leases under which they
 // serve.
 type SnapshotServiceServer interface {
-	// Watch is a replica's only stream: the replica sends what it has applied; the registry sends the complete state in
-	// parts, afterwards the changes, and renews the lease. A revocation returns to its caller once every replica with a
-	// live lease has acknowledged the epoch that contains it.
+	// Watch is a replica's only stream. The registry sends the complete state in parts, then each change, and renews the
+	// replica's lease. The replica acknowledges each epoch that it has applied. A call that revokes access returns once
+	// every replica with a live lease has acknowledged the epoch that contains the revocation.
 	Watch(grpc.BidiStreamingServer[WatchRequest, WatchResponse]) error
-	// Release returns the leases of replicas that serve no more and never will: the registry no longer waits for them and
-	// never grants them a lease again. A replica releases its own lease as its last action. It may also release the
-	// leases of its predecessors if it knows that their processes have ended. A repeated call changes nothing.
+	// Release gives back the leases of replicas that have stopped serving for good: the registry no longer waits for
+	// these replicas and never grants them a lease again. A replica releases its own lease as its last action. It may
+	// also release the leases of its predecessors if it knows that their processes have ended. A repeated call changes
+	// nothing.
 	Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error)
-	// GetDeploymentOwner returns who may see a deployment, even if it is deleted: its traffic can still be read.
+	// ReplaceEngine reports an engine that hangs: no call got a byte from it for some time, and probes failed. The
+	// registry ends the engine and starts another engine in its place. A report on an engine that is no longer the
+	// current one changes nothing, so a report can be repeated.
+	ReplaceEngine(context.Context, *ReplaceEngineRequest) (*ReplaceEngineResponse, error)
+	// GetDeploymentOwner returns who may see a deployment. It also accepts a deleted deployment, because the traffic of
+	// such a deployment can still be read.
 	GetDeploymentOwner(context.Context, *GetDeploymentOwnerRequest) (*DeploymentOwner, error)
 	mustEmbedUnimplementedSnapshotServiceServer()
 }
@@ -116,6 +139,9 @@ func (UnimplementedSnapshotServiceServer) Watch(grpc.BidiStreamingServer[WatchRe
 }
 func (UnimplementedSnapshotServiceServer) Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Release not implemented")
+}
+func (UnimplementedSnapshotServiceServer) ReplaceEngine(context.Context, *ReplaceEngineRequest) (*ReplaceEngineResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReplaceEngine not implemented")
 }
 func (UnimplementedSnapshotServiceServer) GetDeploymentOwner(context.Context, *GetDeploymentOwnerRequest) (*DeploymentOwner, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetDeploymentOwner not implemented")
@@ -166,6 +192,24 @@ func _SnapshotService_Release_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SnapshotService_ReplaceEngine_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReplaceEngineRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SnapshotServiceServer).ReplaceEngine(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SnapshotService_ReplaceEngine_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SnapshotServiceServer).ReplaceEngine(ctx, req.(*ReplaceEngineRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SnapshotService_GetDeploymentOwner_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetDeploymentOwnerRequest)
 	if err := dec(in); err != nil {
@@ -194,6 +238,10 @@ var SnapshotService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Release",
 			Handler:    _SnapshotService_Release_Handler,
+		},
+		{
+			MethodName: "ReplaceEngine",
+			Handler:    _SnapshotService_ReplaceEngine_Handler,
 		},
 		{
 			MethodName: "GetDeploymentOwner",

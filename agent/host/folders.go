@@ -1,0 +1,276 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/agent/host/boundary"
+	"github.com/signalbox-dev/signalbox/agent/host/shim"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
+)
+
+// spoolName is the folder of the reports that are not delivered yet. It has a disk of its own, so that a work that fills
+// its other folders can still report.
+const spoolName = "spool"
+
+// diskOf returns the disk that contains the folder, if the work has disks.
+func (w *work) diskOf(folder string) boundary.Disk {
+	name, purpose := "disk", boundary.Scratch
+	if folder == spoolName {
+		name, purpose = "spool-disk", boundary.Reports
+	}
+	return boundary.Disk{Image: w.path(name + ".img"), Dir: w.path(name), Purpose: purpose}
+}
+
+// disks returns the disks of the folders, or none if the work has no disks.
+func (w *work) disks(folders []string) []boundary.Disk {
+	var all []boundary.Disk
+	for _, name := range folders {
+		if d := w.diskOf(name); exists(d.Image) && !slices.Contains(all, d) {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// mounted returns the path that a writable folder has while the boundary is created, see boundary.Disk.
+func (w *work) mounted(folder string) string {
+	if d := w.diskOf(folder); exists(d.Image) {
+		return filepath.Join(d.Dir, folder)
+	}
+	return w.path(folder)
+}
+
+// inFolder calls the function fn with a path of a writable folder. The path is valid only during the call.
+func (w *work) inFolder(folder string, fn func(dir string) error) error {
+	d := w.diskOf(folder)
+	if !exists(d.Image) {
+		return fn(w.path(folder))
+	}
+	root, err := d.Open()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	return fn(filepath.Join(root.Name(), folder))
+}
+
+// fullDisks returns a message that describes the exit of a command and names the full disks of the work, or "" if no
+// disk is full.
+func (w *work) fullDisks(exit shim.Exit) string {
+	words := []string{fmt.Sprintf("the command ended with exit code %d", exit.Code)}
+	if exit.Signal != 0 {
+		words[0] = fmt.Sprintf("the command was killed by signal %d", exit.Signal)
+	}
+	for _, d := range w.disks([]string{"work", spoolName}) {
+		u, err := d.Usage()
+		if err != nil || !u.Full() {
+			continue // The message is only a hint, so ignore the error.
+		}
+		what := "disk space"
+		if d.Purpose == boundary.Reports {
+			what = "disk space for undelivered reports"
+		}
+		words = append(words, fmt.Sprintf("the %s of the work was full: %d of %d bytes and %d of %d files were in use",
+			what, u.Bytes-u.FreeBytes, u.Bytes, u.Files-u.FreeFiles, u.Files))
+	}
+	if len(words) == 1 {
+		return ""
+	}
+	return strings.Join(words, "; ")
+}
+
+// createFolders creates the writable folders of a work before its processes are started for the first time. If the
+// machine can create disks, the folders are on new disks.
+func (w *work) createFolders(ctx context.Context, folders ...string) error {
+	for _, name := range folders {
+		if err := os.MkdirAll(w.path(name), 0o700); err != nil {
+			return fmt.Errorf("create the folder %s: %w", name, err)
+		}
+	}
+	if <-w.host.tried; w.host.mkfs == "" {
+		// Remove disks that an earlier agent may have created for the work.
+		return errors.Join(os.RemoveAll(w.diskOf("work").Image), os.RemoveAll(w.diskOf(spoolName).Image))
+	}
+	w.host.allotting.Lock()
+	defer w.host.allotting.Unlock()
+	rest, reports, err := w.diskSizes()
+	if err != nil {
+		return err
+	}
+	scratch := slices.DeleteFunc(slices.Clone(folders), func(name string) bool { return name == spoolName })
+	if len(scratch) < len(folders) {
+		if err := w.diskOf(spoolName).Create(ctx, w.host.mkfs, reports, spoolName); err != nil {
+			return err
+		}
+	}
+	return w.diskOf(scratch[0]).Create(ctx, w.host.mkfs, rest, scratch...)
+}
+
+// MinDisk is the smallest disk of a work in bytes.
+const MinDisk = 16 << 20
+
+// The size of the disk for reports is a sixteenth of the other disk's size, within these bounds.
+const (
+	minReports = 8 << 20
+	maxReports = 256 << 20
+)
+
+// diskSizes returns the sizes of new disks of the work. All disks together are never larger than the free space, and
+// each new work leaves nearly half of the free space or more to other works. The caller holds h.allotting.
+func (w *work) diskSizes() (scratch, reports int64, err error) {
+	images, err := filepath.Glob(filepath.Join(w.host.worksDir(), "*", "*.img"))
+	if err != nil {
+		return 0, 0, fmt.Errorf("list the disks of works: %w", err)
+	}
+	promised, err := boundary.Promised(slices.DeleteFunc(images, func(path string) bool { return filepath.Dir(path) == w.dir }))
+	if err != nil {
+		return 0, 0, err
+	}
+	available, err := localfile.Available(w.dir)
+	if err != nil {
+		return 0, 0, err
+	}
+	const half, eighth, reportPart, page = 2, 8, 16, 4096
+	free := available - promised
+	if scratch = free / eighth; w.host.cfg.WorkDisk > 0 {
+		scratch = min(w.host.cfg.WorkDisk, free/half)
+	}
+	if scratch < MinDisk {
+		return 0, 0, fmt.Errorf("%d bytes of the disk are free and not promised to other works, which is too little for another work; "+
+			"free disk space on the node", max(free, 0))
+	}
+	return scratch / page * page, min(max(scratch/reportPart, minReports), maxReports) / page * page, nil
+}
+
+// deliverSpool delivers the reports that are still in the attempt's spool because the attempt was killed or the control
+// plane was unreachable. It runs the Python reporter with the attempt's environment and limits; the reporter's output
+// goes into the log. The reporter is stopped when the work must be removed, when Shutdown is called or when the time of
+// collectTime has passed.
+func (w *work) deliverSpool(ctx context.Context) error {
+	dir := w.path("flush")
+	state, err := w.host.control.State(dir)
+	if err != nil {
+		return err
+	}
+	if state == shim.Never {
+		left, err := w.leftReports()
+		if err != nil || !left || closed(w.leaving) || closed(w.host.shutdown) {
+			return err
+		}
+		if err := w.launchFlush(ctx, dir); err != nil {
+			return err
+		}
+	}
+	left, err := w.collectTime()
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	awaiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		_, _, err := w.host.control.Await(awaiting, dir)
+		ended <- err
+	}()
+	timeout := w.host.deps.Clock.NewTimer(left)
+	defer timeout.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-w.leaving:
+	case <-w.host.shutdown:
+	case <-timeout.C():
+	}
+	err = w.host.control.Stop(dir, 0)
+	if err != nil {
+		cancel() // do not wait for a reporter that cannot be stopped
+	}
+	return errors.Join(err, <-ended)
+}
+
+// leftReports reports whether the spool may contain undelivered reports. A reporter that has delivered all
+// its reports removes its folder with the lock file.
+func (w *work) leftReports() (left bool, err error) {
+	if !w.usesSDK() {
+		return false, nil
+	}
+	err = w.inFolder(spoolName, func(dir string) error {
+		left = anyReporter(dir)
+		return nil
+	})
+	return left, err
+}
+
+// anyReporter reports whether a folder in the spool has a lock file.
+func anyReporter(spool string) bool {
+	folder, err := os.Open(spool)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = folder.Close() }()
+	const page = 1000 // the work may have left any number of files
+	for {
+		names, err := folder.Readdirnames(page)
+		for _, name := range names {
+			if lock, err := boundary.OpenRegular(spool, filepath.Join(name, "lock")); err == nil {
+				_ = lock.Close()
+				return true
+			}
+		}
+		if err != nil {
+			return false
+		}
+	}
+}
+
+// launchFlush starts the reporter with the attempt's environment, limits and boundary, but without its GPUs, because
+// other works may be using them.
+func (w *work) launchFlush(ctx context.Context, dir string) error {
+	start, err := shim.ReadStart(w.path("run"))
+	if err != nil {
+		return err
+	}
+	start.Isolation = start.Isolation.WithoutDevices(filepath.Join(dir, "root"))
+	if start.Isolation.On() {
+		// The control plane may have another address now.
+		if start.Isolation.Network, err = w.network(ctx, start.Isolation.Network); err != nil {
+			return err
+		}
+	}
+	for _, d := range w.disks([]string{spoolName}) {
+		if err := d.Release(); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "root"), 0o700); err != nil {
+		return fmt.Errorf("create the folder of the reporter: %w", err)
+	}
+	left, err := w.collectTime()
+	if err != nil {
+		return err
+	}
+	env, python := []string{"CUDA_VISIBLE_DEVICES="}, ""
+	for _, v := range start.Env {
+		name, value, _ := strings.Cut(v, "=")
+		switch name {
+		case "CUDA_VISIBLE_DEVICES", shim.MarkName:
+			continue
+		case "VIRTUAL_ENV":
+			python = filepath.Join(value, "bin", "python")
+		}
+		env = append(env, v)
+	}
+	// Python first looks for modules in the working folder and in the user's folder. The work could have put its own
+	// modules into both, so use neither.
+	start.Env, start.Path, start.Dir = env, python, "/"
+	start.Args = []string{python, "-s", "-m", "signalbox", "flush", "--timeout", strconv.Itoa(int(left / time.Second)), w.path("spool")}
+	return w.host.control.Launch(dir, start)
+}

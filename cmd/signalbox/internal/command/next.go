@@ -1,0 +1,41 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// linkTimeout is how long the server may take to create a sign-in link.
+const linkTimeout = 15 * time.Second
+
+// signInLink returns a link that signs in a browser on this machine and opens the job. If the server creates none, for
+// example because other machines can reach it, signInLink returns the address of the job.
+func (d *demo) signInLink(ctx context.Context) string {
+	page := "/jobs/" + d.loop.Job.ID
+	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, d.Server, "link", "--data", d.Data, "--next", page).Output()
+	if link := strings.TrimSpace(string(out)); err == nil && link != "" {
+		return link + "  (signed in by this link, once, within 10 minutes)"
+	}
+	return d.loop.Client.Base() + page
+}
+
+// next prints the console's address, the login and commands to try.
+func (d *demo) next(address string, p password, console string) {
+	fmt.Fprintf(d.Out, `
+  Console   %s
+  API       %s/api
+  Login     admin / %s   (%s)
+
+  Next:     curl -s %s/inference/%s/v1/chat/completions \
+              -H 'Authorization: Bearer %s' -H 'Content-Type: application/json' \
+              -d '{"model":"default","temperature":0,"messages":[{"role":"user","content":"27+46?"}]}'
+            curl -s %s/api/auth/login -H 'Content-Type: application/json' \
+              -d '{"username":"admin","password":"%s"}'
+  Stop:     Ctrl-C (everything is kept in %s)
+`, console, address, p.text.Reveal(), p.note(), address, d.loop.Deployment.ID, d.loop.Token.Reveal(), address, p.text.Reveal(), d.Data)
+}

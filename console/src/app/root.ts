@@ -1,0 +1,34 @@
+import { createRootRoute, lazyRouteComponent, retainSearchParams } from "@tanstack/react-router";
+import { session } from "@/auth/browser";
+import { text } from "@/lib/search";
+import { NotFound } from "./NotFound";
+import { RouteError } from "./RouteError";
+
+declare module "@tanstack/react-router" {
+  interface StaticDataRouteOption {
+    // crumb is what the breadcrumbs show for the route: a key of nav.* in src/i18n, or a function of its parameters.
+    crumb?: string | ((params: Record<string, string>) => string);
+    // A bare route needs no session and has no navigation, such as a public link.
+    bare?: boolean;
+  }
+}
+
+export type RootSearch = {
+  // The project that the lists are about. The switcher in the header sets it, and links keep it.
+  project?: string;
+};
+
+export const rootRoute = createRootRoute({
+  validateSearch: (search: Record<string, unknown>): RootSearch => ({ project: text(search.project, 64) }),
+  search: { middlewares: [retainSearchParams(["project"])] },
+  beforeLoad: async ({ matches }) => {
+    if (matches.at(-1)?.staticData.bare || session.token !== null) return;
+    if (await session.refresh()) return;
+    session.lose();
+    // The sign-in page is opening: show nothing until then.
+    await new Promise(() => undefined);
+  },
+  component: lazyRouteComponent(() => import("./Shell"), "Shell"),
+  errorComponent: RouteError,
+  notFoundComponent: NotFound,
+});

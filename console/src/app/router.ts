@@ -1,0 +1,29 @@
+import { createRouter } from "@tanstack/react-router";
+import { NotFound } from "./NotFound";
+import { Pending } from "./Pending";
+import { RouteError } from "./RouteError";
+import { rootRoute } from "./root";
+import { areas } from "./routes";
+
+type Areas = (typeof areas)[number];
+type Routes = Areas["routes"][number][];
+
+const routeTree = rootRoute.addChildren(areas.flatMap((a): Routes => [...a.routes]));
+
+export const router = createRouter({
+  routeTree,
+  defaultPreload: "intent",
+  defaultPreloadStaleTime: 0,
+  defaultPendingMs: 150,
+  defaultPendingMinMs: 0,
+  defaultPendingComponent: Pending,
+  defaultErrorComponent: RouteError,
+  defaultNotFoundComponent: NotFound,
+  scrollRestoration: true,
+});
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: typeof router;
+  }
+}

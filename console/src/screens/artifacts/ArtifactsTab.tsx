@@ -1,0 +1,46 @@
+import { useCallback, useState } from "react";
+import { useTranslation } from "react-i18next";
+import { EmptyState, ErrorPanel, LoadMore, Table } from "@/ui";
+import { ArtifactMenu } from "./ArtifactMenu";
+import { type Artifact, useArtifacts } from "./api";
+import { useArtifactColumns } from "./columns";
+import { RegisterDialog } from "./RegisterDialog";
+
+const idOf = (artifact: Artifact) => artifact.id;
+
+// ArtifactsTab lists what a run stored: checkpoints, exports, merged models and reports.
+export function ArtifactsTab({ runId, live }: { jobId?: string; runId: string; live: boolean }) {
+  const { t } = useTranslation("artifacts");
+  const list = useArtifacts(runId, live);
+  const columns = useArtifactColumns();
+  const [registering, setRegistering] = useState<Artifact | null>(null);
+  const menu = useCallback(
+    (artifact: Artifact) => <ArtifactMenu artifact={artifact} onRegister={setRegistering} />,
+    [],
+  );
+
+  if (list.error && list.rows.length === 0) return <ErrorPanel error={list.error} onRetry={list.refetch} />;
+  if (!list.pending && list.rows.length === 0)
+    return (
+      <EmptyState
+        title={t("empty")}
+        why={t("emptyWhy")}
+        command={'run.artifact("out/model", kind="hf_export", format="safetensors", step=step)'}
+        docs="/docs/reference/api"
+      />
+    );
+  return (
+    <div className="flex min-h-64 flex-1 flex-col pt-3">
+      <Table
+        label={t("title")}
+        rows={list.rows}
+        columns={columns}
+        rowId={idOf}
+        pending={list.pending}
+        menu={menu}
+        footer={<LoadMore more={list.more} busy={list.loadingMore} onMore={list.loadMore} />}
+      />
+      {registering ? <RegisterDialog artifact={registering} onClose={() => setRegistering(null)} /> : null}
+    </div>
+  );
+}

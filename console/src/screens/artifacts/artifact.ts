@@ -1,0 +1,31 @@
+import type { Artifact } from "./api";
+
+// isStored reports whether the platform has the bytes of an artifact and may send them: it has not those of a path on a
+// host, and it does not send those of a protected run. Both have no digest.
+export function isStored(artifact: Artifact): boolean {
+  return artifact.sha256 !== null;
+}
+
+// canRegister reports whether an artifact can become a version of a model. The server decides whether a user may do that.
+export function canRegister(artifact: Artifact): boolean {
+  return artifact.kind !== "eval_report" && ["gguf", "safetensors"].includes(artifact.format) && !onHost(artifact);
+}
+
+// onHost reports whether the path is one on the host of the run.
+function onHost(artifact: Artifact): boolean {
+  return artifact.path.startsWith("/");
+}
+
+// fileOf returns the last part of a path.
+export function fileOf(artifact: Artifact): string {
+  return artifact.path.slice(artifact.path.lastIndexOf("/") + 1) || artifact.path;
+}
+
+// nameFor returns a name for a model, from the name of a run: lower-case letters, digits and "-", "_" or "." inside.
+export function nameFor(run: string): string {
+  return run
+    .toLowerCase()
+    .replace(/[^a-z0-9._-]+/g, "-")
+    .replace(/^[^a-z0-9]+|[^a-z0-9]+$/g, "")
+    .slice(0, 64);
+}

@@ -1,0 +1,37 @@
+// @vitest-environment node
+import { expect, test } from "vitest";
+import type { Artifact } from "./api";
+import { canRegister, fileOf, isStored, nameFor } from "./artifact";
+
+const artifact = (part: Partial<Artifact>): Artifact => ({
+  id: "art_1",
+  run_id: "run_1",
+  attempt: 1,
+  kind: "hf_export",
+  format: "safetensors",
+  step: 5,
+  path: "blob://runs/run_1/1/hf_export/abc/model.safetensors",
+  size_bytes: 5,
+  sha256: "2cf2",
+  created_at: "2026-11-21T03:00:00+00:00",
+  ...part,
+});
+
+test("only weights that the platform has can become a model", () => {
+  expect(canRegister(artifact({}))).toBe(true);
+  expect(canRegister(artifact({ format: "gguf", kind: "checkpoint" }))).toBe(true);
+  expect(canRegister(artifact({ kind: "eval_report" }))).toBe(false);
+  expect(canRegister(artifact({ format: "json" }))).toBe(false);
+  expect(canRegister(artifact({ path: "/data/out/model.safetensors", sha256: null }))).toBe(false);
+});
+
+test("what the platform has not, or may not send, has no download", () => {
+  expect(isStored(artifact({}))).toBe(true);
+  expect(isStored(artifact({ sha256: null }))).toBe(false);
+});
+
+test("the name of a file and of a model", () => {
+  expect(fileOf(artifact({}))).toBe("model.safetensors");
+  expect(fileOf(artifact({ path: "checkpoint-5" }))).toBe("checkpoint-5");
+  expect(nameFor("  GRPO run #3 (März)! ")).toBe("grpo-run-3-m-rz");
+});

@@ -1,0 +1,69 @@
+import { RotateCcw } from "lucide-react";
+import type { ReactNode } from "react";
+import { useTranslation } from "react-i18next";
+import { Button, Checkbox, FilterBar } from "@/ui";
+import { AxisPicker } from "./AxisPicker";
+import type { ChartView } from "./view";
+
+type Props = {
+  view: ChartView;
+  onView: (change: Partial<ChartView>) => void;
+  onSearch: (key: string) => void;
+  // The metrics that can be the x axis.
+  keys?: readonly string[];
+  end?: ReactNode;
+};
+
+// ChartBar has the controls of all charts: which metrics, what the x axis is, smoothing and scales.
+export function ChartBar({ view, onView, onSearch, keys = [], end }: Props) {
+  const { t } = useTranslation("job");
+  const { x = "step", smooth = 0 } = view;
+  return (
+    <FilterBar
+      query={view.key ?? ""}
+      onQuery={onSearch}
+      placeholder={t("bar.search")}
+      end={
+        <>
+          {view.from !== undefined ? (
+            <Button
+              icon={<RotateCcw size={13} aria-hidden />}
+              onClick={() => onView({ from: undefined, to: undefined })}
+            >
+              {t("bar.reset")}
+            </Button>
+          ) : null}
+          {end}
+        </>
+      }
+    >
+      <AxisPicker view={view} onView={onView} keys={keys} />
+      <label className="inline-flex h-8 items-center gap-2 text-sm">
+        <span className="text-soft">{t("bar.smoothing")}</span>
+        <input
+          type="range"
+          min={0}
+          max={0.99}
+          step={0.01}
+          value={smooth}
+          onChange={(event) => onView({ smooth: Number(event.target.value) || undefined })}
+          className="w-24 accent-(--accent)"
+        />
+        <output className="tabular w-8 text-xs text-soft">{smooth.toFixed(2)}</output>
+      </label>
+      <Checkbox
+        showLabel
+        label={t("bar.logY")}
+        checked={view.logy === true}
+        onChange={(on) => onView({ logy: on || undefined })}
+      />
+      <Checkbox
+        showLabel
+        label={t("bar.logX")}
+        checked={view.logx === true}
+        disabled={x === "time"}
+        onChange={(on) => onView({ logx: on || undefined })}
+      />
+    </FilterBar>
+  );
+}

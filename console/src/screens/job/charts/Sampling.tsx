@@ -1,0 +1,20 @@
+import { useTranslation } from "react-i18next";
+import { formatNumber } from "@/lib/format";
+import { useFormats } from "@/lib/prefs";
+import type { Line } from "./plot-data";
+
+// Sampling shows how many of the points of the window the chart has, so that a chart never looks more exact than it is.
+export function Sampling({ lines }: { lines: readonly Line[] }) {
+  const { t } = useTranslation("job");
+  const { tag } = useFormats();
+  if (lines.length === 0) return null;
+  const total = lines.reduce((sum, { curve }) => sum + curve.total, 0);
+  const shown = lines.reduce((sum, { curve }) => sum + curve.x.length, 0);
+  const bucketed = lines.some(({ curve }) => curve.bucketed);
+  const text = bucketed
+    ? t("chart.sampled", { shown: formatNumber(shown, tag), total: formatNumber(total, tag) })
+    : total === 0
+      ? t("chart.empty")
+      : t("chart.all", { count: total, total: formatNumber(total, tag) });
+  return <p className="shrink-0 text-2xs text-soft">{text}</p>;
+}

@@ -1,0 +1,87 @@
+import { useTranslation } from "react-i18next";
+import type { Job } from "@/screens/jobs/job";
+import { Duration, ErrorNote, Nothing, Num, SkeletonLines, StateBadge, Time, UntrustedText } from "@/ui";
+import { type Attempt, useAttempts } from "../api";
+
+const head = "h-8 px-2.5 text-left text-xs font-medium whitespace-nowrap text-soft";
+const cell = "h-8 px-2.5 whitespace-nowrap";
+
+// Attempts is the table of a job's executions, newest first.
+export function Attempts({ job }: { job: Job }) {
+  const { t } = useTranslation("job");
+  const { data, error } = useAttempts(job);
+  if (error && !data) return <ErrorNote error={error} />;
+  if (!data) return <SkeletonLines lines={2} />;
+  if (data.length === 0) return <p className="text-soft">{t("attempts.none")}</p>;
+  const columns = ["number", "state", "node", "started", "duration", "exit", "end"] as const;
+  return (
+    <div
+      className="scroll-thin overflow-x-auto rounded-lg border bg-card"
+      role="group"
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
+      tabIndex={0}
+      aria-label={t("attempts.title")}
+    >
+      <table className="w-full text-sm">
+        <thead>
+          <tr className="border-b">
+            {columns.map((name) => (
+              <th key={name} scope="col" className={numeric(name) ? `${head} text-right` : head}>
+                {t(`attempts.${name}`)}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {data.toReversed().map((attempt) => (
+            <Row key={attempt.number} attempt={attempt} />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Row({ attempt }: { attempt: Attempt }) {
+  const { t } = useTranslation("job");
+  const end = attempt.end_reason
+    ? t(`end.${attempt.end_reason}`, { ns: "jobs", defaultValue: attempt.end_reason })
+    : "";
+  return (
+    <tr className="border-b last:border-b-0">
+      <td className={`${cell} text-right`}>
+        <Num value={attempt.number} />
+      </td>
+      <td className={cell}>
+        <StateBadge state={attempt.state} />
+        {attempt.phase && !attempt.ended_at ? (
+          <span className="ml-2 text-soft">{t(`phase.${attempt.phase}`, { defaultValue: attempt.phase })}</span>
+        ) : null}
+      </td>
+      <td className={`${cell} font-mono text-xs`}>{attempt.node_id ?? <Nothing />}</td>
+      <td className={`${cell} text-right`}>
+        <Time at={attempt.starting_at ?? attempt.created_at} />
+      </td>
+      <td className={`${cell} text-right`}>
+        <Duration from={attempt.starting_at} to={attempt.ended_at} />
+      </td>
+      <td className={`${cell} text-right`}>
+        <Num value={attempt.exit_code} />
+      </td>
+      <td className="h-8 min-w-64 px-2.5 py-1.5">
+        {end || attempt.message ? (
+          <span>
+            {end}{" "}
+            {attempt.message ? <UntrustedText text={attempt.message} longest={300} className="text-soft" /> : null}
+          </span>
+        ) : (
+          <Nothing />
+        )}
+      </td>
+    </tr>
+  );
+}
+
+function numeric(name: string): boolean {
+  return ["number", "started", "duration", "exit"].includes(name);
+}

@@ -1,0 +1,65 @@
+import { integer, oneOf, text } from "@/lib/search";
+
+// The levels of lines, from the lowest.
+export const levels = ["debug", "info", "warning", "error"] as const;
+export type Level = (typeof levels)[number];
+
+export type LogsView = {
+  // The regular expression to search for.
+  find?: string;
+  // Whether the letters' case matters.
+  case?: true;
+  // Whether only matching lines are shown.
+  only?: true;
+  rank?: number;
+  attempt?: number;
+  // Only lines of this level or a higher one.
+  level?: Level;
+  // When the lines arrived, in UTC to the second: 2026-11-25T03:00:00.
+  since?: string;
+  until?: string;
+  times?: true;
+  wrap?: true;
+};
+
+export function logsView(search: Record<string, unknown>): LogsView {
+  return {
+    find: text(search.find, 1000),
+    case: flag(search.case),
+    only: flag(search.only),
+    rank: integer(search.rank, 0, 2147483647),
+    attempt: integer(search.attempt, 1, 2147483647),
+    level: oneOf(search.level, levels),
+    since: moment(search.since),
+    until: moment(search.until),
+    times: flag(search.times),
+    wrap: flag(search.wrap),
+  };
+}
+
+function flag(value: unknown): true | undefined {
+  return value === true || value === "true" ? true : undefined;
+}
+
+function moment(value: unknown): string | undefined {
+  const time = text(value, 19);
+  if (!time || !/^[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9](:[0-5][0-9])?$/.test(time)) return undefined;
+  const whole = time.length === 16 ? `${time}:00` : time;
+  return Number.isNaN(Date.parse(`${whole}Z`)) ? undefined : whole;
+}
+
+export type Filters = { rank?: number; attempt?: number; level?: Level; since?: string; until?: string };
+
+// filtersOf returns the filters of a view as the API takes them, or null if there is none.
+export function filtersOf({ rank, attempt, level, since, until }: LogsView): Filters | null {
+  const set = [rank, attempt, level, since, until].some((value) => value !== undefined);
+  return set ? { rank, attempt, level, since: since && `${since}Z`, until: until && `${until}Z` } : null;
+}
+
+export const noFilters = { rank: undefined, attempt: undefined, level: undefined, since: undefined, until: undefined };
+
+// lineOf reads the number of a line from the fragment of an address, such as L123.
+export function lineOf(hash: string): number | null {
+  const found = /^#?L([1-9][0-9]{0,15})$/.exec(hash);
+  return found ? Number(found[1]) : null;
+}

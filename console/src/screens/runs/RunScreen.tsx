@@ -1,0 +1,56 @@
+import { useTranslation } from "react-i18next";
+import { useRun } from "@/screens/job/api";
+import { Identity } from "@/screens/job/Identity";
+import { Pending } from "@/screens/job/Pending";
+import { SpecTab } from "@/screens/job/SpecTab";
+import { TabFrame } from "@/screens/job/TabFrame";
+import { Badge, PageHeader, StateBadge } from "@/ui";
+import { runRoute } from "./area";
+import { EventsOfJob } from "./EventsOfJob";
+import { NotesTab } from "./NotesTab";
+import { RunActions } from "./RunActions";
+import { RunOverview } from "./RunOverview";
+
+const over = ["succeeded", "failed", "stopped"];
+
+// RunScreen is one run by its id. It opens also after its job was deleted.
+export function RunScreen() {
+  const { t } = useTranslation("runs");
+  const { id, tab } = runRoute.useParams();
+  const { data: run, error, refetch } = useRun(id, true);
+  if (!run) return <Pending id={id} error={error} onRetry={() => void refetch()} />;
+  return (
+    <>
+      <PageHeader
+        name={run.name}
+        lead={
+          <>
+            <StateBadge state={run.state} />
+            {run.archived ? <Badge>{t("archived")}</Badge> : null}
+          </>
+        }
+        actions={<RunActions run={run} />}
+      >
+        <Identity id={run.id} project={run.project} owner={run.owner} other={{ job: run.job_id }} />
+      </PageHeader>
+      <TabFrame
+        to="/runs/$id/{-$tab}"
+        id={run.id}
+        tab={tab}
+        about={{ jobId: run.job_id ?? undefined, runId: run.id, live: !over.includes(run.state) }}
+        own={{
+          overview: () => <RunOverview run={run} live={!over.includes(run.state)} />,
+          spec: () => (
+            <SpecTab
+              spec={{ recipe_lock: run.recipe_lock, bindings: run.bindings }}
+              digest={run.spec_digest}
+              name={run.name}
+            />
+          ),
+          events: () => <EventsOfJob id={run.job_id} live={!over.includes(run.state)} />,
+          notes: () => <NotesTab run={run} />,
+        }}
+      />
+    </>
+  );
+}

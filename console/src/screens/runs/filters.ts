@@ -1,0 +1,45 @@
+import { list, oneOf, text } from "@/lib/search";
+import { jobStates } from "@/screens/jobs/filters";
+
+export const runStates = ["all", "finished", ...jobStates] as const;
+export const sorts = ["created_at", "ended_at", "name"] as const;
+export const archivedChoices = ["false", "true", "all"] as const;
+
+export type RunsSearch = {
+  state?: (typeof runStates)[number];
+  owner?: string;
+  recipe?: string;
+  q?: string;
+  tag?: string[];
+  label?: string[];
+  archived?: (typeof archivedChoices)[number];
+  sort?: (typeof sorts)[number];
+};
+
+export function runsSearch(search: Record<string, unknown>): RunsSearch {
+  return {
+    state: oneOf(search.state, runStates),
+    owner: text(search.owner, 128),
+    recipe: text(search.recipe, 256),
+    q: text(search.q, 200),
+    tag: list(search.tag, 64, 16),
+    label: list(search.label, 256, 16),
+    archived: oneOf(String(search.archived), archivedChoices),
+    sort: oneOf(search.sort, sorts),
+  };
+}
+
+// noFilters removes what the filter bar can clear.
+export const noFilters: RunsSearch = {
+  state: undefined,
+  owner: undefined,
+  recipe: undefined,
+  q: undefined,
+  tag: undefined,
+  label: undefined,
+  archived: undefined,
+};
+
+export function filtered({ sort: _, ...filters }: RunsSearch): boolean {
+  return (Object.keys(noFilters) as (keyof typeof filters)[]).some((name) => filters[name] !== undefined);
+}

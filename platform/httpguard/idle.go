@@ -1,0 +1,92 @@
+package httpguard
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// minIdle is how long a connection must have been idle before a stopping server closes it. The time counts from the
+// last request on the connection or from the beginning of the stop, whichever is later. A client that reuses its
+// connections sends a request on each of them in this time, and the response to that request ends the connection. If
+// the server closed an idle connection at once, a request could already be on its way, and the client would have to
+// treat it as lost. nginx has keepalive_min_timeout for the same reason.
+// Clients repeat an ignored attempt to connect after a second; minIdle is longer, so that the server does not close
+// connections just when these clients return.
+const minIdle = 1500 * time.Millisecond
+
+// connections holds the open connections of a listener.
+type connections struct {
+	elapsed func() time.Duration
+	// changed holds a value if a connection has changed its state since the last value was received.
+	changed chan struct{}
+
+	mu   sync.Mutex
+	open map[*conn]use
+}
+
+// use is how a connection is used.
+type use struct {
+	// active is true from the first byte of a request until its response was sent.
+	active bool
+	// idleSince is the elapsed time at which the last request ended or, if there was none, the connection was accepted.
+	idleSince time.Duration
+}
+
+// set records the new state of a connection.
+func (s *connections) set(c *conn, state http.ConnState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch state {
+	case http.StateNew, http.StateIdle:
+		// A new connection counts as idle: net/http closes connections without a response if it reads their first request
+		// during a shutdown.
+		s.open[c] = use{idleSince: s.elapsed()}
+	case http.StateActive:
+		s.open[c] = use{active: true}
+	case http.StateHijacked, http.StateClosed:
+		c.over.Store(state == http.StateHijacked)
+		delete(s.open, c)
+	}
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// unused returns the time after which, without further requests, each connection has been idle for minIdle since the
+// stop began. The result active is true if a connection has an open request.
+func (s *connections) unused(began time.Duration) (longest time.Duration, active bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.elapsed()
+	for _, u := range s.open {
+		active = active || u.active
+		if !u.active {
+			longest = max(longest, minIdle-(now-max(began, u.idleSince)))
+		}
+	}
+	return longest, active
+}
+
+// awaitIdle waits until no connection has an open request and each has been idle for minIdle since the stop began, or
+// until ctx ends. It also waits for open requests because a stopping server closes their connections without announcing
+// this in the response.
+func (s *connections) awaitIdle(ctx context.Context, began time.Duration) {
+	for ctx.Err() == nil {
+		rest, active := s.unused(began)
+		if !active && rest <= 0 {
+			return
+		}
+		waiting, cancel := ctx, context.CancelFunc(func() {})
+		if !active {
+			waiting, cancel = context.WithTimeout(ctx, rest)
+		}
+		select {
+		case <-s.changed:
+		case <-waiting.Done():
+		}
+		cancel()
+	}
+}

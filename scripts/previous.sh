@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Builds the programs of an earlier commit, by default of the previous one, and prints the path of their folder.
+#   scripts/previous.sh [COMMIT]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+commit=$(git rev-parse --verify "${1:-HEAD^}^{commit}")
+out=$PWD/.cache/previous/$commit
+if [ ! -x "$out/signalbox-agent" ]; then
+  source=$(mktemp -d)
+  trap 'rm -rf "$source"' EXIT
+  git archive "$commit" | tar -x -C "$source"
+  mkdir -p "$out"
+  (cd "$source" && go build -o "$out/" ./cmd/... ./services/.../cmd/... ./gateway/cmd/... ./agent/cmd/...) >&2
+fi
+echo "$out"

@@ -1,0 +1,14 @@
+"""Prints the messages of the SDK to stderr."""
+
+from __future__ import annotations
+
+import sys
+
+
+def notice(words: object) -> None:
+    """Print one line with one write.
+
+    With PYTHONUNBUFFERED, print writes a text and the end of its line separately. What another thread or process writes in
+    between would become part of the line.
+    """
+    print(f"signalbox: {words}\n", end="", file=sys.stderr, flush=True)

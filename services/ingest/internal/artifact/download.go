@@ -1,0 +1,59 @@
+package artifact
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/blob"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+// Name returns the name of the stored file.
+func (a *Artifact) Name() string { return path.Base(a.Path) }
+
+// Downloads signs downloads of artifacts.
+type Downloads struct {
+	Pool  *pgxpool.Pool
+	Blobs interface {
+		SignKnown(ctx context.Context, info blob.Info, expires time.Duration) (blob.Signed, error)
+	}
+	Audit *audit.Log
+}
+
+// Sign returns a signed request that downloads the file of an artifact. The outputs of a protected run may contain
+// records of its datasets, so Sign refuses their download to everyone and records the refusal in the audit log.
+func (d *Downloads) Sign(ctx context.Context, a *Artifact) (blob.Signed, error) {
+	if a.Withheld {
+		return blob.Signed{}, d.refuse(ctx, a)
+	}
+	key, ok := blob.ParseURI(a.URI())
+	if !ok {
+		return blob.Signed{}, fault.New(fault.Refused, "artifact_not_stored",
+			"artifact %s is a path on the host of the run, not an uploaded file; copy it from the host", a.ID)
+	}
+	signed, err := d.Blobs.SignKnown(ctx, blob.Info{Key: key, Size: a.Size, SHA256: a.SHA256}, 0)
+	if err != nil {
+		return blob.Signed{}, fmt.Errorf("sign the download of artifact %s: %w", a.ID, err)
+	}
+	return signed, nil
+}
+
+func (d *Downloads) refuse(ctx context.Context, a *Artifact) error {
+	err := pg.InTx(ctx, d.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		return d.Audit.Record(ctx, tx, audit.Entry{
+			Action: "artifact.access.refuse", TargetKind: "artifact", TargetID: a.ID, After: map[string]any{"run_id": a.RunID, "what": "download"},
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("record a refused download: %w", err)
+	}
+	return fault.New(fault.Forbidden, "dataset_protected",
+		"artifact %s comes from a protected run: it can be registered as a model and deployed, but not downloaded", a.ID)
+}

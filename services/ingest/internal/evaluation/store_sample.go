@@ -1,0 +1,139 @@
+package evaluation
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/request"
+)
+
+// SampleQuery selects samples. A condition that is nil or empty matches every sample. Without Step, From, To and Prompt,
+// only the last round of the run is searched.
+type SampleQuery struct {
+	Step, From, To       *int64
+	MinReward, MaxReward *float64
+	Text                 string
+	Prompt               []byte
+}
+
+// maxSearched is the maximum number of samples in the rounds of a query with a condition that has no index.
+const maxSearched = 20_000
+
+// unindexed reports whether the samples of the rounds must be read to find those that match.
+func (q *SampleQuery) unindexed() bool {
+	return len(q.Prompt) == 0 && (q.Text != "" || q.MinReward != nil || q.MaxReward != nil)
+}
+
+// ofRounds selects the rounds of a query: $1 is the run, $2 to $4 are Step, From and To, and $5 reports whether only the
+// last round is searched.
+const ofRounds = `WITH searched AS MATERIALIZED (SELECT v.step, v.attempt` + visible + `
+	AND ($2::bigint IS NULL OR v.step = $2) AND ($3::bigint IS NULL OR v.step >= $3) AND ($4::bigint IS NULL OR v.step <= $4)
+	ORDER BY v.step DESC LIMIT CASE WHEN $5 THEN 1 END)`
+
+// rounds returns the arguments of ofRounds.
+func (q *SampleQuery) rounds(runID string) []any {
+	last := q.From == nil && q.To == nil && len(q.Prompt) == 0
+	return []any{runID, q.Step, q.From, q.To, last}
+}
+
+// Samples returns a page of the samples that match a query, in the order of their rounds and chunks, and whether another
+// page follows. It returns an Invalid fault if it would have to read too many samples.
+func (s *ValidationStore) Samples(ctx context.Context, runID string, q *SampleQuery, p request.Page) ([]Sample, bool, error) {
+	if err := s.checkSize(ctx, runID, q); err != nil {
+		return nil, false, err
+	}
+	samePrompt := ` AND $9::bytea IS NULL`
+	if len(q.Prompt) > 0 {
+		samePrompt = ` AND m.prompt = $9` // without OR, so that every plan can use the index
+	}
+	// The position of a sample in its round is the number of samples in the chunks before its own, plus its index.
+	rows, err := s.Pool.Query(ctx, ofRounds+` SELECT m.step, m.index + (SELECT coalesce(sum(c.samples), 0) FROM validation_chunk c
+			WHERE c.run_id = $1 AND c.attempt = m.attempt AND c.step = m.step AND c.chunk_index < m.chunk_index)::int,
+			m.user_text, m.assistant, m.env, m.reward, m.extra, m.prompt
+		FROM searched r JOIN sample m ON m.run_id = $1 AND m.attempt = r.attempt AND m.step = r.step
+		WHERE ($6::float8 IS NULL OR m.reward >= $6 AND m.reward <> 'NaN') AND ($7::float8 IS NULL OR m.reward <= $7)
+			AND ($8::text[] IS NULL OR m.user_text ILIKE ANY ($8) OR m.assistant ILIKE ANY ($8) OR m.env ILIKE ANY ($8))
+`+samePrompt+`
+		ORDER BY m.step, m.attempt, m.chunk_index, m.index LIMIT $10 OFFSET $11`,
+		append(q.rounds(runID), q.MinReward, q.MaxReward, patterns(q.Text), q.Prompt, p.FetchLimit(), p.Offset)...)
+	if err != nil {
+		return nil, false, fmt.Errorf("list samples: %w", err)
+	}
+	samples, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s Sample, err error) {
+		err = row.Scan(&s.Step, &s.Index, &s.User, &s.Assistant, &s.Env, &s.Reward, &s.Extra, &s.Prompt)
+		return s, err
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("list samples: %w", err)
+	}
+	samples, more := request.CutPage(samples, p)
+	return samples, more, nil
+}
+
+// checkSize returns an Invalid fault if the rounds of an unindexed query have too many samples.
+func (s *ValidationStore) checkSize(ctx context.Context, runID string, q *SampleQuery) error {
+	if !q.unindexed() {
+		return nil
+	}
+	var n int64
+	err := s.Pool.QueryRow(ctx, ofRounds+` SELECT coalesce(sum(c.samples), 0) FROM searched r
+		JOIN validation_chunk c ON c.run_id = $1 AND c.attempt = r.attempt AND c.step = r.step`, q.rounds(runID)...).Scan(&n)
+	if err != nil {
+		return fmt.Errorf("count the samples of rounds: %w", err)
+	}
+	if n <= maxSearched {
+		return nil
+	}
+	return fault.InvalidFields(fault.At(fault.TypeValue, fmt.Sprintf(
+		"Value error, the rounds have %d samples, and at most %d can be searched; select fewer rounds with from_step and to_step", n, maxSearched), "from_step"))
+}
+
+// patterns returns the patterns that find a text in JSON, or nil for the empty text. Some encoders write characters
+// outside ASCII as they are, others escape them.
+func patterns(text string) []string {
+	if text == "" {
+		return nil
+	}
+	var plain, escaped strings.Builder
+	for _, c := range text {
+		switch one := inJSON(c); {
+		case one != string(c):
+			plain.WriteString(one)
+			escaped.WriteString(one)
+		case c < utf8.RuneSelf:
+			plain.WriteRune(c)
+			escaped.WriteRune(c)
+		default:
+			plain.WriteRune(c)
+			for _, unit := range utf16.AppendRune(nil, c) {
+				fmt.Fprintf(&escaped, `\u%04x`, unit)
+			}
+		}
+	}
+	literal := strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
+	return []string{"%" + literal.Replace(plain.String()) + "%", "%" + literal.Replace(escaped.String()) + "%"}
+}
+
+// inJSON returns a character as JSON encoders must write it in a string.
+func inJSON(c rune) string {
+	switch {
+	case c == '"' || c == '\\':
+		return `\` + string(c)
+	case c == '\n':
+		return `\n`
+	case c == '\t':
+		return `\t`
+	case c == '\r':
+		return `\r`
+	case c < ' ':
+		return fmt.Sprintf(`\u%04x`, c)
+	default:
+		return string(c)
+	}
+}

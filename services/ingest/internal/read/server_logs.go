@@ -1,0 +1,136 @@
+package read
+
+import (
+	"context"
+
+	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/logs"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
+)
+
+// ListLogs implements RunDataService.
+func (s *Server) ListLogs(ctx context.Context, in *ingestv1.ListLogsRequest) (*ingestv1.ListLogsResponse, error) {
+	if err := checkPosition(in); err != nil {
+		return nil, err
+	}
+	id, p, err := s.begin(ctx, in, in.Limit, in.Offset)
+	if err != nil {
+		return nil, err
+	}
+	if in.GetTail() || in.Before != nil {
+		return s.lastLines(ctx, id, in.Before, p.Limit)
+	}
+	lines, err := s.lines(ctx, id, in.GetAfter()+int64(p.Offset), p.FetchLimit())
+	if err != nil {
+		return nil, err
+	}
+	lines, more := request.CutPage(lines, p)
+	return &ingestv1.ListLogsResponse{Lines: lineProtos(shorten(lines))}, request.SetMore(ctx, more)
+}
+
+// checkPosition returns a 422 error if a request combines parameters that exclude each other.
+func checkPosition(in *ingestv1.ListLogsRequest) error {
+	var fields []fault.Field
+	exclude := func(given bool, name, by string) {
+		if given {
+			fields = append(fields, fault.At(fault.TypeValue, "Value error, "+name+" cannot be combined with "+by, name))
+		}
+	}
+	switch {
+	case in.GetTail():
+		exclude(in.Before != nil, "before", "tail")
+		exclude(in.After != nil, "after", "tail")
+		exclude(in.Offset != nil, "offset", "tail")
+	case in.Before != nil:
+		exclude(in.After != nil, "after", "before")
+		exclude(in.Offset != nil, "offset", "before")
+	}
+	if len(fields) == 0 {
+		return nil
+	}
+	return fault.InvalidFields(fields...)
+}
+
+// lastLines returns the last lines whose numbers are less than before; nil stands for the end of the log.
+func (s *Server) lastLines(ctx context.Context, id string, before *int64, limit int) (*ingestv1.ListLogsResponse, error) {
+	p, err := s.Progress(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	last := p.LineSeq
+	if before != nil {
+		last = min(last, *before-1)
+	}
+	first := max(0, last-int64(limit))
+	lines, err := s.lines(ctx, id, first, int(last-first))
+	if err != nil {
+		return nil, err
+	}
+	return &ingestv1.ListLogsResponse{Lines: lineProtos(shorten(lines))}, nil
+}
+
+// lines returns the lines whose numbers are greater than after, at most limit of them.
+func (s *Server) lines(ctx context.Context, id string, after int64, limit int) ([]logs.Line, error) {
+	var lines []logs.Line
+	for len(lines) < limit {
+		more, err := s.Logs.Range(ctx, id, after, limit-len(lines))
+		if err != nil {
+			return nil, err
+		}
+		if len(more) == 0 {
+			break
+		}
+		lines = append(lines, more...)
+		after = lines[len(lines)-1].Seq
+	}
+	return lines, nil
+}
+
+// SearchLogs implements RunDataService.
+func (s *Server) SearchLogs(ctx context.Context, in *ingestv1.SearchLogsRequest) (*ingestv1.SearchLogsResponse, error) {
+	q, err := queryOf(in)
+	if err != nil {
+		return nil, err
+	}
+	id, err := s.Runs.Readable(ctx, in.GetId())
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.Progress(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	leave, err := s.Gate.Enter(ctx, run.CallerSearcher(ctx))
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	found, err := s.Logs.Search(ctx, id, p.LineSeq, q)
+	if err != nil {
+		return nil, err
+	}
+	return &ingestv1.SearchLogsResponse{
+		Lines: lineProtos(shorten(found.Lines)), Searched: found.Searched, Complete: found.Complete,
+	}, nil
+}
+
+// queryOf returns the query of a request, or a 422 error if its limit or its pattern is not valid.
+func queryOf(in *ingestv1.SearchLogsRequest) (*logs.Query, error) {
+	p, err := request.ReadPage(in.Limit, nil)
+	if err != nil {
+		return nil, err
+	}
+	q := &logs.Query{
+		Attempt: in.Attempt, Rank: in.Rank, Since: request.TimeOf(in.GetSince()), Until: request.TimeOf(in.GetUntil()),
+		After: in.GetAfter(), Limit: p.Limit, Level: logs.ParseLevel(in.GetLevel()),
+	}
+	if in.GetPattern() == "" {
+		return q, nil
+	}
+	if q.Pattern, err = logs.CompilePattern(in.GetPattern(), in.GetIgnoreCase()); err != nil {
+		return nil, fault.InvalidFields(fault.At(fault.TypeValue, "Value error, "+err.Error(), "pattern"))
+	}
+	return q, nil
+}

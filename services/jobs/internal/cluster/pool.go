@@ -1,0 +1,57 @@
+package cluster
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
+)
+
+// SubjectPool is the kind of the subject pool in the event and audit tables. Its id is the pool's name.
+const SubjectPool = "pool"
+
+// SetPool changes the settings of a pool and returns them. If they stay the same, it writes no event and no audit row.
+// The scheduler holds a shared lock on a pool's isolation while it places works. Once SetPool has changed the isolation
+// to required, no work is therefore placed under the old setting.
+func (o *Orders) SetPool(ctx context.Context, pool string, change func(Settings) Settings) (to Settings, err error) {
+	err = pg.InTx(ctx, o.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		from, err := o.Store.LockPool(ctx, tx, pool)
+		if err != nil {
+			return err
+		}
+		if to = change(from); to == from {
+			return nil
+		}
+		if err := o.Store.SavePool(ctx, tx, pool, from, to); err != nil {
+			return err
+		}
+		if err := o.recordPool(ctx, tx, pool, from, to); err != nil {
+			return err
+		}
+		return pg.Notify(ctx, tx, db.QueueTopic)
+	})
+	return to, err
+}
+
+// recordPool writes an event for each setting that changes, and the audit row.
+func (o *Orders) recordPool(ctx context.Context, tx pgx.Tx, pool string, from, to Settings) error {
+	for _, e := range []event.Event{
+		{Type: "pool.isolation", From: from.Isolation, To: to.Isolation},
+		{Type: "pool.default_memory", From: strconv.Itoa(from.MemoryGB), To: strconv.Itoa(to.MemoryGB)},
+		{Type: "pool.on_silence", From: from.OnSilence, To: to.OnSilence},
+	} {
+		if e.From == e.To {
+			continue
+		}
+		e.SubjectKind, e.SubjectID = SubjectPool, pool
+		if _, err := o.Events.Append(ctx, tx, e); err != nil {
+			return err
+		}
+	}
+	return o.Trail.Record(ctx, tx, "pool.update", SubjectPool, pool,
+		map[string]any{"isolation": to.Isolation, "default_memory_gb": to.MemoryGB, "on_silence": to.OnSilence})
+}

@@ -1,0 +1,2 @@
+-- +goose Up
+ALTER TABLE pool VALIDATE CONSTRAINT pool_on_silence;

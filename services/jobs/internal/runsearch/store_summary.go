@@ -1,0 +1,191 @@
+package runsearch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+// claim returns the runs whose reports are due: those that have started and whose copy is not complete. A run that was
+// tried less than a minute ago is due only if it has ended since.
+func (Store) claim(ctx context.Context, q pg.Querier) ([]*due, error) {
+	found, err := pg.All[due](q.Query(ctx, `WITH claimed AS (
+			UPDATE run SET summary_tried_at = clock_timestamp() WHERE id IN (
+				SELECT id FROM run WHERE NOT summary_final AND data_expired_at IS NULL AND (started_at IS NOT NULL OR ended_at IS NOT NULL)
+					AND (summary_tried_at IS NULL OR summary_tried_at < ended_at OR summary_tried_at < clock_timestamp() - $1::interval)
+				ORDER BY summary_tried_at NULLS FIRST, id LIMIT $2 FOR UPDATE SKIP LOCKED)
+			RETURNING id, summary_tried_at AS now
+		)
+		SELECT c.id, coalesce(s.position, 0) AS position, c.now FROM claimed c LEFT JOIN run_summary s ON s.run_id = c.id
+			ORDER BY c.id`, again, maxClaim))
+	if err != nil {
+		return nil, fmt.Errorf("find the runs to summarize: %w", err)
+	}
+	return found, nil
+}
+
+// putOff delays the next copy of a run.
+func (Store) putOff(ctx context.Context, q pg.Querier, runID string, pause time.Duration) error {
+	if _, err := q.Exec(ctx, `UPDATE run SET summary_tried_at = clock_timestamp() + $2::interval WHERE id = $1`, runID, pause); err != nil {
+		return fmt.Errorf("put off the summary of a run: %w", err)
+	}
+	return nil
+}
+
+// save stores a copy, unless a newer one is stored or the run was deleted.
+func (Store) save(ctx context.Context, tx pgx.Tx, s *summary) error {
+	tag, err := tx.Exec(ctx, `INSERT INTO run_summary AS s (run_id, position, as_of, hparams_left_out, metrics_left_out)
+			SELECT id, $2, $3, $4, $5 FROM run WHERE id = $1 FOR KEY SHARE
+		ON CONFLICT (run_id) DO UPDATE SET position = excluded.position, as_of = excluded.as_of, hparams_left_out = excluded.hparams_left_out,
+			metrics_left_out = CASE WHEN $6 THEN s.metrics_left_out ELSE excluded.metrics_left_out END
+		WHERE s.position <= excluded.position AND s.as_of <= excluded.as_of`,
+		s.runID, s.position, s.asOf, s.paramsLeftOut, s.metricsLeftOut, s.unchanged)
+	if err != nil {
+		return fmt.Errorf("store the summary of a run: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return nil
+	}
+	if err := saveParams(ctx, tx, s); err != nil {
+		return err
+	}
+	if !s.unchanged {
+		if err := saveMetrics(ctx, tx, s); err != nil {
+			return err
+		}
+	}
+	if !s.final {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, `UPDATE run SET summary_final = true WHERE id = $1 AND ended_at IS NOT NULL AND NOT summary_final`, s.runID); err != nil {
+		return fmt.Errorf("complete the summary of a run: %w", err)
+	}
+	return nil
+}
+
+func saveParams(ctx context.Context, tx pgx.Tx, s *summary) error {
+	if _, err := tx.Exec(ctx, `DELETE FROM run_hparam WHERE run_id = $1 AND NOT key = ANY($2::text[])`, s.runID, s.params); err != nil {
+		return fmt.Errorf("remove hyperparameters from the summary of a run: %w", err)
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO run_hparam AS h (run_id, key, value, number)
+			SELECT $1, n.* FROM unnest($2::text[], $3::text[], $4::double precision[]) n
+		ON CONFLICT (run_id, key) DO UPDATE SET value = excluded.value, number = excluded.number WHERE h.value <> excluded.value`,
+		s.runID, s.params, s.values, s.numbers)
+	if err != nil {
+		return fmt.Errorf("store the hyperparameters of a run: %w", err)
+	}
+	return nil
+}
+
+func saveMetrics(ctx context.Context, tx pgx.Tx, s *summary) error {
+	if _, err := tx.Exec(ctx, `DELETE FROM run_metric WHERE run_id = $1 AND NOT key = ANY($2::text[])`, s.runID, s.metrics); err != nil {
+		return fmt.Errorf("remove metrics from the summary of a run: %w", err)
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO run_metric AS m (run_id, key, last, min, max)
+			SELECT $1, n.* FROM unnest($2::text[], $3::double precision[], $4::double precision[], $5::double precision[]) n
+		ON CONFLICT (run_id, key) DO UPDATE SET last = excluded.last, min = excluded.min, max = excluded.max
+		WHERE (m.last, m.min, m.max) IS DISTINCT FROM (excluded.last, excluded.min, excluded.max)`,
+		s.runID, s.metrics, s.last, s.min, s.max)
+	if err != nil {
+		return fmt.Errorf("store the metrics of a run: %w", err)
+	}
+	return nil
+}
+
+// state is what is known of the copy of a run's reports.
+type state struct {
+	RunID          string
+	AsOf           time.Time
+	HparamsLeftOut int32
+	MetricsLeftOut bool
+}
+
+// states returns the states of the runs by run ID. The caller has checked that the user may read the runs.
+func (Store) states(ctx context.Context, q pg.Querier, runs []string) (map[string]*state, error) {
+	found, err := pg.All[state](q.Query(ctx, `SELECT run_id, as_of, hparams_left_out, metrics_left_out FROM run_summary WHERE run_id = ANY($1)`, runs))
+	if err != nil {
+		return nil, fmt.Errorf("read when runs were summarized: %w", err)
+	}
+	out := make(map[string]*state, len(found))
+	for _, c := range found {
+		out[c.RunID] = c
+	}
+	return out, nil
+}
+
+// values returns the columns of the runs, as JSON by run ID and column. The caller has checked that the user may read
+// the runs.
+func (Store) values(ctx context.Context, q pg.Querier, runs []string, columns map[string]fact) (map[string]map[string]json.RawMessage, error) {
+	out := make(map[string]map[string]json.RawMessage, len(runs))
+	for _, id := range runs {
+		out[id] = map[string]json.RawMessage{}
+	}
+	params, series := keysOf(columns)
+	if len(params) > 0 {
+		rows, err := q.Query(ctx, `SELECT run_id, key, value FROM run_hparam WHERE run_id = ANY($1) AND key = ANY($2)`, runs, params)
+		var id, key, value string
+		err = forEach(rows, err, []any{&id, &key, &value}, func() { out[id]["hparam."+key] = json.RawMessage(value) })
+		if err != nil {
+			return nil, fmt.Errorf("read the hyperparameters of runs: %w", err)
+		}
+	}
+	if len(series) > 0 {
+		rows, err := q.Query(ctx, `SELECT run_id, key, last, min, max FROM run_metric WHERE run_id = ANY($1) AND key = ANY($2)`, runs, series)
+		var id, key string
+		var last, low, high *float64
+		err = forEach(rows, err, []any{&id, &key, &last, &low, &high}, func() {
+			for column, x := range map[string]*float64{"last": last, "min": low, "max": high} {
+				if x != nil {
+					out[id]["metric."+key+"."+column] = number(*x)
+				}
+			}
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read the metrics of runs: %w", err)
+		}
+	}
+	return out, nil
+}
+
+func forEach(rows pgx.Rows, err error, into []any, fn func()) error {
+	if err != nil {
+		return err
+	}
+	_, err = pgx.ForEachRow(rows, into, func() error {
+		fn()
+		return nil
+	})
+	return err
+}
+
+func keysOf(columns map[string]fact) (params, series []string) {
+	for _, t := range columns {
+		if t.table == hparams {
+			params = append(params, t.key)
+		} else {
+			series = append(series, t.key)
+		}
+	}
+	return params, series
+}
+
+// number returns a number as JSON. NaN and the infinities are strings, as in all responses.
+func number(x float64) json.RawMessage {
+	if data, err := json.Marshal(x); err == nil {
+		return data
+	}
+	text := strconv.FormatFloat(x, 'g', -1, 64)
+	switch text {
+	case "+Inf":
+		text = "Infinity"
+	case "-Inf":
+		text = "-Infinity"
+	}
+	return json.RawMessage(strconv.Quote(text))
+}

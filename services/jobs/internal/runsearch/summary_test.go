@@ -1,0 +1,172 @@
+package runsearch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+
+	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
+)
+
+// reports is ingest: the reports of each run, by run ID.
+type reports struct {
+	ingestpeerv1.RunDataPeerServiceClient
+
+	runs  map[string]*ingestpeerv1.SummarizeRunResponse
+	err   error
+	asked []string
+	clock *clock.Fake
+	takes time.Duration // how long a response takes
+}
+
+func (r *reports) SummarizeRun(
+	_ context.Context, req *ingestpeerv1.SummarizeRunRequest, _ ...grpc.CallOption,
+) (*ingestpeerv1.SummarizeRunResponse, error) {
+	id := req.GetRunId()
+	r.clock.Advance(r.takes)
+	r.asked = append(r.asked, fmt.Sprintf("%s at %d", id[len(id)-1:], req.GetPosition()))
+	if out := r.runs[id]; out != nil {
+		return out, nil
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	return nil, fault.Absentf("run", id)
+}
+
+func loss(last float64) []*ingestpeerv1.SummarizedMetric {
+	return []*ingestpeerv1.SummarizedMetric{{Key: "loss", Last: &last, Min: &last, Max: &last}}
+}
+
+func (h *harness) copier(r *reports) (pass func() error) {
+	r.clock = clock.NewFake(fixtures.Now())
+	c := &Copier{Pool: h.pool, Ingest: r, Clock: r.clock}
+	return func() error {
+		r.asked = nil
+		return c.RunOnce(h.Context())
+	}
+}
+
+func (h *harness) values() string {
+	h.Helper()
+	resp := h.find(user(h.Context(), "alice"), &jobsv1.SearchRunsRequest{
+		Columns: []string{"hparam.lr", "hparam.n", "metric.loss.last", "metric.acc.max"}, Filter: []byte(`{"field":"id","value":"` + runID(4) + `"}`),
+	})
+	require.Len(h, resp.GetRuns(), 1)
+	return string(resp.GetRuns()[0].GetValues())
+}
+
+func TestCopier_RunOnce(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	live := &ingestpeerv1.SummarizeRunResponse{Position: 3, Params: []byte(`{"lr":0.1,"n":"x"}`), Metrics: loss(2)}
+	r := &reports{runs: map[string]*ingestpeerv1.SummarizeRunResponse{runID(1): {Closed: true}, runID(2): {Closed: true, Position: 1}, runID(4): live}}
+	pass := h.copier(r)
+	require.NoError(t, pass())
+	require.Equal(t, []string{"1 at 0", "2 at 0", "3 at 0", "4 at 0"}, r.asked)
+	require.JSONEq(t, `{"hparam.lr":0.1,"hparam.n":"x","metric.loss.last":2,"metric.acc.max":null}`, h.values())
+	require.NoError(t, pass())
+	require.Empty(t, r.asked, "none is due again at once")
+
+	later := `UPDATE run SET summary_tried_at = summary_tried_at - interval '61 seconds'`
+	h.exec(later)
+	*live = ingestpeerv1.SummarizeRunResponse{Position: 3, Params: []byte(`{"lr":0.2}`), Closed: true}
+	require.NoError(t, pass())
+	require.Equal(t, []string{"3 at 0", "4 at 3"}, r.asked, "the closed runs are complete")
+	require.JSONEq(t, `{"hparam.lr":0.2,"hparam.n":null,"metric.loss.last":2,"metric.acc.max":null}`, h.values(), "without new metrics, they stay")
+
+	h.exec(later)
+	*live = ingestpeerv1.SummarizeRunResponse{Position: 2, Params: []byte(`{}`), Closed: true}
+	require.NoError(t, pass())
+	require.Equal(t, []string{"3 at 0", "4 at 3"}, r.asked, "a run that has not ended is not complete")
+	require.JSONEq(t, `{"hparam.lr":0.2,"hparam.n":null,"metric.loss.last":2,"metric.acc.max":null}`, h.values(), "an older copy must change nothing")
+
+	h.exec(`UPDATE run SET ended_at = clock_timestamp() WHERE id = $1`, runID(4))
+	*live = ingestpeerv1.SummarizeRunResponse{Position: 5, Params: []byte(`{}`), Closed: true, Metrics: append(loss(1), &ingestpeerv1.SummarizedMetric{Key: "acc"})}
+	require.NoError(t, pass())
+	require.Equal(t, []string{"4 at 3"}, r.asked, "a run that ended is due at once")
+	require.JSONEq(t, `{"hparam.lr":null,"hparam.n":null,"metric.loss.last":1,"metric.acc.max":null}`, h.values())
+	h.exec(later)
+	require.NoError(t, pass())
+	require.Equal(t, []string{"3 at 0"}, r.asked)
+	h.exec(`DELETE FROM run WHERE id = $1`, runID(4))
+	var left int
+	require.NoError(t, h.pool.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM run_metric) + (SELECT count(*) FROM run_summary)`).Scan(&left))
+	require.Equal(t, 2, left, "the copy of a run is deleted with the run: only the summaries of the first two are left")
+}
+
+// The copies of a run are bounded, and what they lack is counted.
+func TestSummaryOf_bounds(t *testing.T) {
+	t.Parallel()
+	var params strings.Builder
+	for i := range 600 {
+		fmt.Fprintf(&params, `"p%d":%d,`, i, i)
+	}
+	out := &ingestpeerv1.SummarizeRunResponse{
+		Params:  []byte(`{` + params.String() + `"a\u0000":1,"b":"` + strings.Repeat("x", 600) + `","` + strings.Repeat("k", 257) + `":2}`),
+		Metrics: []*ingestpeerv1.SummarizedMetric{{Key: "ok"}, {Key: strings.Repeat("k", 257)}},
+	}
+	s, err := summaryOf(out, &due{})
+	require.NoError(t, err)
+	require.Len(t, s.params, maxParams)
+	require.Equal(t, 103, s.paramsLeftOut)
+	require.Equal(t, []string{"ok"}, s.metrics)
+	require.True(t, s.metricsLeftOut)
+	for in, want := range map[string]string{`"\u00e9<"`: `"é\u003c"`, `1e-3`: `1e-3`, `{"b":1,"a":[2]}`: `{"a":[2],"b":1}`, `null`: `null`, `1e999`: `1e999`} {
+		text, _ := normal([]byte(in))
+		require.Equal(t, want, text)
+	}
+}
+
+// While ingest is busy, a pass requests one run only. Any other failure leaves the other runs to the same pass.
+func TestCopier_RunOnce_failures(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	r := &reports{err: fault.New(fault.Unavailable, "charts_busy", "busy")}
+	pass := h.copier(r)
+	require.ErrorContains(t, pass(), "busy")
+	require.Len(t, r.asked, 1)
+	h.exec(`UPDATE run SET summary_tried_at = NULL`)
+	r.err = errors.New("broken")
+	require.ErrorContains(t, pass(), "broken")
+	require.Len(t, r.asked, 4)
+}
+
+// A pass copies all runs that are due, but claims no further ones after some seconds. A run whose copy takes long is
+// copied less often.
+func TestCopier_RunOnce_spares(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	for n := 5; n <= 35; n++ {
+		h.insert(n, "alice", "prj_1", "project", "running", nil)
+	}
+	r := &reports{}
+	pass := h.copier(r)
+	require.NoError(t, pass())
+	require.Len(t, r.asked, 35, "all runs are copied in one pass if it is fast")
+	h.exec(`UPDATE run SET summary_tried_at = NULL`)
+	r.takes = 900 * time.Millisecond
+	require.NoError(t, pass())
+	require.Len(t, r.asked, maxClaim)
+	h.exec(`UPDATE run SET summary_tried_at = CASE id WHEN $1 THEN NULL ELSE clock_timestamp() END`, runID(4))
+	r.takes = 7 * time.Second
+	require.NoError(t, pass())
+	require.Len(t, r.asked, 1)
+	h.exec(`UPDATE run SET summary_tried_at = summary_tried_at - interval '3 minutes'`)
+	r.takes = 0
+	require.NoError(t, pass())
+	require.Len(t, r.asked, 34, "the pause is twenty times seven seconds longer")
+	h.exec(`UPDATE run SET summary_tried_at = summary_tried_at - interval '1 minute'`)
+	require.NoError(t, pass())
+	require.Len(t, r.asked, 35)
+}

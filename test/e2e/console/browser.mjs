@@ -1,0 +1,109 @@
+// What the browser tests of the console share: a browser, profiles that record what their pages do, and the checks of
+// one page.
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+
+const packages = createRequire(process.env.NODE_MODULES + "/");
+const { chromium } = packages("playwright-core");
+const axe = readFileSync(packages.resolve("axe-core/axe.min.js"), "utf8");
+
+export const start = (executablePath) => chromium.launch({ executablePath, args: ["--no-sandbox"], timeout: 60_000 });
+
+// keysOf returns the keys of the texts below a folder that no sentence can equal: those with a dot.
+export function keysOf(folder) {
+  const keys = new Set();
+  const add = (texts, prefix) => {
+    for (const [name, text] of Object.entries(texts)) {
+      const key = prefix ? `${prefix}.${name}` : name;
+      if (typeof text === "object") add(text, key);
+      else if (key.includes(".")) keys.add(key);
+    }
+  };
+  for (const file of readdirSync(folder, { recursive: true })) {
+    const path = join(folder, file);
+    if (/(^|[/.])(en|zh)\.json$/.test(file) && statSync(path).isFile()) add(JSON.parse(readFileSync(path, "utf8")), "");
+  }
+  return keys;
+}
+
+// profile opens a new browser profile. It records everything that its pages must not do.
+export async function profile(browser, task, { scheme = "light", language = "en", width = 1280, height = 860 } = {}) {
+  const context = await browser.newContext({
+    colorScheme: scheme,
+    locale: language === "zh" ? "zh-CN" : "en-GB",
+    viewport: { width, height },
+    reducedMotion: "reduce",
+    permissions: ["clipboard-read", "clipboard-write"],
+  });
+  context.setDefaultTimeout(task.patience);
+  const seen = { console: [], policy: [], elsewhere: [], statuses: [] };
+  await context.exposeBinding("told", (_, what) => {
+    seen.policy.push(what);
+  });
+  await context.addInitScript(() => {
+    addEventListener("securitypolicyviolation", (e) => globalThis.told(`${e.effectiveDirective} ${e.blockedURI} ${e.sourceFile}`));
+  });
+  context.on("console", (m) => {
+    if (m.type() !== "error" && m.type() !== "warning") return;
+    seen.console.push(`${m.text()} (${new URL(m.location().url || task.url).pathname})`);
+  });
+  context.on("weberror", (e) => seen.console.push(String(e.error())));
+  context.on("request", (r) => {
+    if (!r.url().startsWith(task.url + "/") && !/^(data|blob):/.test(r.url())) seen.elsewhere.push(r.url());
+  });
+  context.on("response", (r) => {
+    if (r.status() >= 400) seen.statuses.push(`${r.status()} ${r.request().method()} ${new URL(r.url()).pathname}`);
+  });
+  const page = await context.newPage();
+  return { context, page, seen };
+}
+
+// signIn signs in on the login page and follows its link to the path.
+export async function signIn(page, task, path = "/jobs") {
+  await page.goto(`${task.url}/login?next=${encodeURIComponent(path)}`);
+  await page.locator("#username").fill(task.username);
+  await page.locator("#password").fill(task.password);
+  await page.keyboard.press("Enter");
+  await page.waitForURL((url) => url.pathname !== "/login");
+  await settle(page);
+}
+
+// settle waits until the screen has a heading and shows no place that waits for data.
+export async function settle(page) {
+  await page.locator("main h1").first().waitFor();
+  await page.waitForFunction(() => document.querySelectorAll("main .skeleton, main [aria-busy=true]").length === 0);
+  await page.evaluate(() => document.fonts.ready);
+}
+
+// faults returns the violations that axe finds on the page. The policy of the page does not apply to the debugger.
+export async function faults(context, page) {
+  const protocol = await context.newCDPSession(page);
+  await protocol.send("Runtime.evaluate", { expression: axe, allowUnsafeEvalBlockedByCSP: true });
+  const { result } = await protocol.send("Runtime.evaluate", {
+    expression: "axe.run().then((r) => JSON.stringify(r.violations.map((v) => v.id + ': ' + v.nodes.map((n) => n.html).join(' | ').slice(0, 600))))",
+    awaitPromise: true,
+    returnByValue: true,
+  });
+  await protocol.detach();
+  return JSON.parse(result.value);
+}
+
+// rawKeys returns the texts of the page that are keys of texts.
+export const rawKeys = (page, keys) =>
+  page.evaluate((all) => {
+    const known = new Set(all);
+    const found = [];
+    const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (walk.nextNode()) {
+      const text = walk.currentNode.textContent.trim();
+      if (known.has(text)) found.push(text);
+    }
+    for (const e of document.querySelectorAll("[aria-label],[title],[placeholder]")) {
+      for (const name of ["aria-label", "title", "placeholder"]) if (known.has(e.getAttribute(name))) found.push(e.getAttribute(name));
+    }
+    return found;
+  }, [...keys]);
+
+// wide returns by how many pixels the page is wider than the window.
+export const wide = (page) => page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);

@@ -1,0 +1,149 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/internal/e2eflow"
+	"github.com/signalbox-dev/signalbox/test/draw"
+	"github.com/signalbox-dev/signalbox/test/testenv"
+)
+
+// look is how a browser shows the console.
+type look struct {
+	Name     string `json:"name"`
+	Scheme   string `json:"scheme"`
+	Language string `json:"language"`
+	Width    int    `json:"width"`
+}
+
+// consoleRoute is an address of the console. Looks are the names of the looks in which the browser opens it.
+type consoleRoute struct {
+	Name  string   `json:"name"`
+	Path  string   `json:"path"`
+	Looks []string `json:"looks"`
+	// Ready selects an element that the browser waits for before it looks at the page.
+	Ready string `json:"ready,omitempty"`
+	// statuses are the error responses that the route must cause.
+	statuses []string
+}
+
+// consoleTask is the input of the programs in the folder console.
+type consoleTask struct {
+	URL      string            `json:"url"`
+	Chromium string            `json:"chromium"`
+	Out      string            `json:"out"`
+	Texts    string            `json:"texts"`
+	Username string            `json:"username"`
+	Password string            `json:"password"`
+	Patience int               `json:"patience"`
+	Looks    []look            `json:"looks,omitempty"`
+	Routes   []consoleRoute    `json:"routes,omitempty"`
+	IDs      map[string]string `json:"ids"`
+	Journeys []string          `json:"journeys,omitempty"`
+	Statuses []int             `json:"statuses,omitempty"`
+	Control  string            `json:"control,omitempty"`
+}
+
+// consoleVisit is what the browser saw on one route.
+type consoleVisit struct {
+	Route, Scheme, Language, Heading, Failed string
+	Width                                    int
+	Faults, Raw, Console, Policy, Elsewhere  []string
+	Statuses                                 []string
+	Wide                                     int
+}
+
+func consoleLooks() []look {
+	return []look{
+		{"light-en", "light", "en", 1280},
+		{"dark-en", "dark", "en", 1280},
+		{"light-zh", "light", "zh", 1280},
+		{"dark-zh", "dark", "zh", 1280},
+		{"phone", "light", "en", 390},
+	}
+}
+
+// consoleRoutes returns the routes of the console, with objects of the loop. Each is opened in one look, which the seed
+// selects, or in all looks in a long test and for make shots.
+func consoleRoutes(t *testing.T, l *e2eflow.Loop) []consoleRoute {
+	t.Helper()
+	var names []string
+	for _, l := range consoleLooks() {
+		names = append(names, l.Name)
+	}
+	routes := routeTable(l)
+	random := draw.New(t)
+	for i := range routes {
+		routes[i].Looks = names
+		if os.Getenv("SHOTS") != "all" {
+			routes[i].Looks = draw.Some(random, 1, names)
+		}
+	}
+	return routes
+}
+
+// TestConsole trains and serves a model, and then opens the console in Chromium.
+func TestConsole(t *testing.T) {
+	for kind, start := range testenv.DrawnKinds(t) {
+		t.Run(kind, func(t *testing.T) {
+			ctx := t.Context()
+			s := start(t, testenv.Options{})
+			l := train(ctx, t, s)
+			serve(ctx, t, s, l)
+			task := newConsoleTask(t, s, l)
+			t.Run("live job", func(t *testing.T) { requireLiveJob(ctx, t, s, task, l) })
+			t.Run("routes", func(t *testing.T) { requireRoutes(ctx, t, task, l) })
+			t.Run("journeys", func(t *testing.T) { requireJourneys(ctx, t, task) })
+			t.Run("states", func(t *testing.T) { requireStates(ctx, t, task) })
+			t.Run("reconnect", func(t *testing.T) { requireReconnect(ctx, t, s, task, l) })
+		})
+	}
+}
+
+func newConsoleTask(t *testing.T, s *testenv.Installation, l *e2eflow.Loop) consoleTask {
+	t.Helper()
+	out := filepath.Join(testenv.Root(t), ".cache", "shots")
+	return consoleTask{
+		URL: s.URL, Chromium: consoleTool(t, "chromium.sh"), Out: out, Texts: filepath.Join(testenv.Root(t), "console", "src"),
+		Username: "admin", Password: s.Password.Reveal(), Patience: int(time.Minute.Milliseconds()),
+		IDs: map[string]string{"job": l.Job.ID, "run": l.Job.RunID, "name": l.Name, "deployment": l.Deployment.ID},
+	}
+}
+
+// failedLoad is the line that Chromium writes for each error response.
+var failedLoad = regexp.MustCompile(`^Failed to load resource: the server responded with a status of (\d{3}) `)
+
+func requireRoutes(ctx context.Context, t *testing.T, task consoleTask, l *e2eflow.Loop) {
+	t.Helper()
+	task.Looks, task.Routes = consoleLooks(), consoleRoutes(t, l)
+	listed := map[string][]string{}
+	for _, r := range task.Routes {
+		listed[r.Name] = r.statuses
+	}
+	var visits []consoleVisit
+	drive(ctx, t, task, "routes.mjs", &visits)
+	require.GreaterOrEqual(t, len(visits), len(task.Routes))
+	for _, v := range visits {
+		t.Run(strings.Join([]string{v.Route, v.Scheme, v.Language}, " "), func(t *testing.T) {
+			require.Empty(t, v.Failed)
+			require.NotEmpty(t, v.Heading)
+			require.Empty(t, v.Faults, "axe must find no accessibility violations")
+			require.Empty(t, v.Raw, "the page must show no key of a text")
+			require.Empty(t, v.Policy, "the page must not violate its content security policy")
+			require.Empty(t, v.Elsewhere, "the page must send no request to another host")
+			require.Zero(t, v.Wide, "the page must not scroll horizontally")
+			require.ElementsMatch(t, listed[v.Route], v.Statuses, "the error responses")
+			for _, line := range v.Console {
+				require.Regexp(t, failedLoad, line, "the console must show no errors except those of the listed responses")
+			}
+		})
+	}
+}

@@ -1,0 +1,57 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/testenv"
+)
+
+// drive runs a program of the folder console and decodes its report.
+func drive(ctx context.Context, t *testing.T, task consoleTask, program string, report any) {
+	t.Helper()
+	cmd := newBrowserCommand(ctx, t, task, program)
+	out, err := cmd.Output()
+	decodeReport(t, cmd, out, err, report)
+}
+
+// newBrowserCommand returns the command for a program of the folder console. The program gets its task on standard
+// input, because any user can read arguments.
+func newBrowserCommand(ctx context.Context, t *testing.T, task consoleTask, program string) *exec.Cmd {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, consoleTool(t, "node.sh"), filepath.Join("console", program))
+	cmd.Env = append(os.Environ(), "NODE_MODULES="+consoleTool(t, "npm.sh", filepath.Join(testenv.Root(t), "test", "identity", "page")))
+	input, err := json.Marshal(task)
+	require.NoError(t, err)
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(input), &bytes.Buffer{}
+	return cmd
+}
+
+// decodeReport decodes the output of a command of newBrowserCommand, which must have succeeded.
+func decodeReport(t *testing.T, cmd *exec.Cmd, out []byte, err error, report any) {
+	t.Helper()
+	require.NoError(t, err, cmd.Stderr)
+	require.NoError(t, json.Unmarshal(out, report), string(out))
+}
+
+// consoleTool runs a script of scripts/tools and returns the path that it prints.
+func consoleTool(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(testenv.Root(t), "scripts", "tools", name), args...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, name)
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	return lines[len(lines)-1]
+}

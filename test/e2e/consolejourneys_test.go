@@ -1,0 +1,39 @@
+package e2e
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/draw"
+)
+
+// walk is what the browser saw on one journey. Faults are violations of the policy, requests to other hosts, and errors
+// that the journey does not expect.
+type walk struct {
+	Name, Failed string
+	Faults       []string
+	Seconds      float64
+}
+
+// consoleJourneys are the files of the folder console/journey, which describe them.
+func consoleJourneys() []string {
+	return []string{"first", "live", "compare", "serve", "playground", "share", "hardware", "phone", "untrusted"}
+}
+
+// requireJourneys walks journeys of users through the console: two that the seed selects, or all in a long test.
+func requireJourneys(ctx context.Context, t *testing.T, task consoleTask) {
+	t.Helper()
+	task.Journeys = draw.Some(draw.New(t), 2, consoleJourneys())
+	var walks []walk
+	drive(ctx, t, task, "journeys.mjs", &walks)
+	require.Len(t, walks, len(task.Journeys))
+	for _, w := range walks {
+		t.Run(w.Name, func(t *testing.T) {
+			t.Logf("%.1f s", w.Seconds)
+			require.Empty(t, w.Failed)
+			require.Empty(t, w.Faults)
+		})
+	}
+}

@@ -1,0 +1,189 @@
+"""Use more memory and processes than the job has, and print whether that was possible."""
+
+import _thread
+import json
+import mmap
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+
+with open(sys.argv[1]) as f:
+    at = json.load(f)  # the targets
+MIB = 1 << 20
+
+
+def memory(size):
+    """Allocate size bytes of memory and write to every page."""
+    block = bytearray(size)
+    for n in range(0, size, 4096):
+        block[n] = 1
+    return block
+
+
+def memory_together():
+    """Exceed the memory of the job with three processes that each stay below it."""
+    ready, others = os.pipe(), []
+
+    def killed(*_):
+        raise OSError("a process was killed")
+
+    signal.signal(signal.SIGCHLD, killed)
+    for _ in range(3):
+        pid = os.fork()
+        if pid == 0:
+            memory(500 * MIB)
+            os.write(ready[1], b"x")
+            signal.pause()
+        others.append(pid)
+    os.close(ready[1])
+    try:
+        for _ in others:
+            os.read(ready[0], 1)
+    finally:
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        for pid in others:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+
+def disk_space():
+    """Take four times the space of the job's disk, in every folder that the job can write to."""
+    made, taken = [], 0
+    try:
+        for folder in folders():
+            for size in [128, 32, 8, 2] * 4:
+                if taken >= 256:
+                    return
+                name = os.path.join(folder, f"large-{os.getpid()}-{len(made)}")
+                try:
+                    with open(name, "wb") as file:
+                        made.append(name)
+                        os.posix_fallocate(file.fileno(), 0, size * MIB)
+                        taken += size
+                except OSError:
+                    pass
+        raise OSError(f"only {taken} MiB")
+    finally:
+        for name in made:
+            os.unlink(name)
+
+
+def inodes():
+    """Create more files than the job's disk allows, in every folder that the job can write to."""
+    made = []
+    try:
+        for folder in folders():
+            try:
+                while len(made) < 20_000:
+                    name = os.path.join(folder, f"file-{os.getpid()}-{len(made)}")
+                    open(name, "x").close()
+                    made.append(name)
+            except OSError:
+                pass
+        if len(made) < 20_000:
+            raise OSError(f"only {len(made)} files")
+    finally:
+        for name in made:
+            os.unlink(name)
+
+
+def folders():
+    """Return the folders that the job can write to. Each may be on its own disk."""
+    return [os.environ["SERVICE_JOB_WORKDIR"], os.environ["SERVICE_JOB_SPOOL_DIR"], "/tmp", "/var/tmp", os.getcwd()]
+
+
+def shared_memory():
+    """Fill /dev/shm."""
+    name = at["fill"]
+    try:
+        with open(name, "wb") as file:
+            for _ in range(1200):
+                file.write(bytes(MIB))
+    finally:
+        os.unlink(name)
+
+
+def processes():
+    """Start more threads than a job may have processes and threads."""
+    wait = threading.Lock()
+    wait.acquire()
+    threading.stack_size(64 << 10)
+    try:
+        for _ in range(at["pids"] + 100):
+            _thread.start_new_thread(wait.acquire, ())
+    except RuntimeError as e:
+        raise OSError("no more threads") from e
+
+
+def shared(fd):
+    """Exceed the memory of the job with a shared mapping, which does not count as private memory."""
+    block = mmap.mmap(fd, 1300 * MIB)
+    for n in range(0, len(block), 4096):
+        block[n] = 1
+
+
+def file_in_memory():
+    """Exceed the memory of the job with an in-memory file."""
+    fd = os.memfd_create("large")
+    os.truncate(fd, 1300 * MIB)
+    shared(fd)
+
+
+def sockets():
+    """Exceed the memory of the job with allocated memory and the buffers of connections without a reader."""
+    block, taken, opened = memory(850 * MIB), 0, []
+    server = socket.create_server(("127.0.0.1", 0), backlog=200)
+    for _ in range(150):
+        client = socket.create_connection(server.getsockname())
+        opened += [client, server.accept()[0]]
+        client.setblocking(False)
+        waits = 0
+        while waits < 20:  # the kernel needs time to move data to the other end
+            try:
+                taken += client.send(bytes(MIB))
+            except BlockingIOError:
+                waits += 1
+                time.sleep(0.002)
+        if taken > 200 * MIB:
+            return
+    raise OSError(f"only {taken // MIB} MiB beside {len(block) // MIB}")
+
+
+WAYS = {
+    "memory of one process": lambda: memory(1300 * MIB),
+    "memory of several processes": memory_together,
+    "anonymous shared memory": lambda: shared(-1),
+    "file in memory": file_in_memory,
+    "memory of sockets": sockets,
+    "disk space": disk_space,
+    "inodes": inodes,
+    "processes and threads": processes,
+    "shared memory": shared_memory,
+}
+
+
+def main():
+    """Try one way after another, because each of them uses up a resource of the job."""
+    for name, way in WAYS.items():
+        print(f"way|{name}|trying|", flush=True)  # the kernel may end the whole job
+        pid = os.fork()
+        if pid == 0:
+            os.setsid()
+            try:
+                way()
+            except (OSError, MemoryError):
+                os._exit(1)
+            os._exit(0)
+        _, status = os.waitpid(pid, 0)
+        # The kernel kills a process instead of giving it the memory.
+        result = {0: "open", 1: "closed", -signal.SIGKILL: "closed"}.get(os.waitstatus_to_exitcode(status), "untried")
+        print(f"way|{name}|{result}|", flush=True)
+    print("way|end|end", flush=True)
+
+
+main()
