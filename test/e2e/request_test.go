@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -53,9 +54,15 @@ func (r reply) types(loc ...any) []string {
 	return out
 }
 
-// request sends a request with exactly this body. If body is empty, the request has no body.
+// requestLimit is the time within which a response must be complete.
+const requestLimit = time.Minute
+
+// request sends a request with exactly this body. If body is empty, the request has no body. It does not read the body
+// of an event stream, which has no end.
 func request(ctx context.Context, t *testing.T, s *testenv.Installation, token, method, path, body string) reply {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
 	var reader io.Reader
 	if body != "" {
 		reader = strings.NewReader(body)
@@ -69,10 +76,13 @@ func request(ctx context.Context, t *testing.T, s *testenv.Installation, token, 
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	resp, err := http.DefaultClient.Do(req)
-	require.NoError(t, err)
+	require.NoError(t, err, "%s %s", method, path)
 	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode == http.StatusOK && resp.Header.Get("Content-Type") == "text/event-stream" {
+		return reply{Status: resp.StatusCode}
+	}
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	require.NoError(t, err)
+	require.NoError(t, err, "%s %s: cannot read the body of the response with status %d", method, path, resp.StatusCode)
 	r := reply{Status: resp.StatusCode, Body: string(raw)}
 	if method == http.MethodHead || resp.StatusCode < 400 {
 		return r
