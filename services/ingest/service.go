@@ -72,6 +72,7 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 		if err != nil {
 			return nil, err
 		}
+		wakeup.UseLog(d.Log)
 		s.live = l
 	}
 	s.digestAge = time.Duration(cfg.DigestDays) * 24 * time.Hour
