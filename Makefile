@@ -15,7 +15,7 @@ VERSION = $(shell scripts/version.sh)
 help:
 	@echo "make demo    train, deploy and chat with a tiny model on this machine (DEMO=once exits after the chat)"
 	@echo "make dev     run signalboxd with its data in .signalbox/dev"
-	@echo "make test    all tests that CI runs; only a random part of each long test matrix (TEST_SEED=N repeats a run)"
+	@echo "make test    all tests that CI runs; only a part of each long test matrix (TEST_SEED=N draws another part)"
 	@echo "make test-long  all tests, with every row of each matrix"
 	@echo "make race    like make test, with the race detector"
 	@echo "make e2e     end-to-end tests with signalboxd and with one process per service"

@@ -2,7 +2,7 @@
 # Runs all tests. A missing tool or server is an error: no test is skipped. The script fetches tools,
 # servers and environments in the background while Go builds. A test that needs a tool runs the tool's
 # script, which waits for the installation.
-#   TEST_SEED=N    select the part of each long matrix that is tested (default: from the commit; each run prints its seed)
+#   TEST_SEED=N    select the part of each long matrix that is tested (default: 1, so that each run tests the same part)
 #   TEST_LONG=1    test every row of each matrix (make test-long)
 #   RACE=1         use the race detector
 set -euo pipefail
@@ -11,7 +11,7 @@ begun=$SECONDS
 read -r load1 load5 load15 _ < /proc/loadavg
 cpu() { awk '/^cpu / {print int(($2 + $3 + $4 + $7 + $8) / 100)}' /proc/stat; } # user, nice, system, interrupts
 spent=$(cpu)
-export TEST_SEED=${TEST_SEED:-$((16#$(git rev-parse --verify --quiet --short=7 HEAD || echo 1)))}
+export TEST_SEED=${TEST_SEED:-1}
 echo "load $load1 $load5 $load15 on $(nproc) cores; TEST_SEED=$TEST_SEED${TEST_LONG:+, every row of each matrix}"
 log=$PWD/.cache/log
 mkdir -p "$log"
@@ -83,15 +83,8 @@ part() {
   "$@" || failed+=("$name")
   echo "-- $name: $((SECONDS - t0)) s"
 }
-# Garbage collection takes a fifth of the time of compilers and linkers: let them collect only above 2 GiB. The tests
-# run without these settings. Vet runs in make lint.
+# See scripts/gotest.sh.
 compiler=(GOGC=off GOMEMLIMIT=2GiB)
-gotest() { # NAME ARGUMENT...: run go test and print the progress by package
-  local name=$1
-  shift
-  env "${compiler[@]}" go test -json -vet=off -exec 'env -u GOGC -u GOMEMLIMIT' "${flags[@]}" "$@" 2>&1 |
-    python3 scripts/progress.py "$log/$name.times"
-}
 # Tests write the SQL statements that they run into this folder, for the last part. The folder is kept between runs,
 # because Go does not repeat the tests of unchanged packages. A new folder has a new name, so Go repeats all tests.
 PGTEST_STATEMENTS=$(find "$PWD/.cache" -maxdepth 1 -name 'sql.*' -print -quit)
@@ -140,15 +133,14 @@ beside=$!
 # Test two packages at a time: a third one only slows the others down on two cores. Go starts them in this order. Tests
 # of installations wait for processes a third of the time, so spread the long ones: the other packages use that time.
 third=$(((${#packages[@]} + 2) / 3))
-part "packages" gotest packages -timeout 40m -p 2 -parallel 4 \
-  ./test/e2e "${packages[@]:0:third}" ./test/contract "${packages[@]:third:third}" ./test/identity \
-  "${packages[@]:2*third}" "${last[@]}" ./test/chaos "${installations[@]}"
+ordered=(./test/e2e "${packages[@]:0:third}" ./test/contract "${packages[@]:third:third}" ./test/identity
+  "${packages[@]:2*third}" "${last[@]}" ./test/chaos "${installations[@]}")
+part "packages" scripts/gotest.sh "$log/packages.json" "${ordered[*]}" -timeout 12m -p 2 -parallel 4 "${flags[@]}"
 wait "$beside" || failed+=("tools")
 wait "$python" || failed+=("Python")
 part "statements" env GOWORK=off go -C tools run ./sqlcover .. "$PGTEST_STATEMENTS"
 
-echo "-- ten slowest packages, in seconds"
-sort -rn "$log"/*.times | sed -n 1,10p
 echo "-- $((SECONDS - begun)) s, $(($(cpu) - spent)) CPU seconds of this machine, load at the start $load1; TEST_SEED=$TEST_SEED"
+scripts/test-report.py "$log/packages.json" || failed+=("packages without a failed test")
 for name in "${failed[@]}"; do echo "failed: $name" >&2; done
 [ "${#failed[@]}" -eq 0 ]
