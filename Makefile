@@ -19,7 +19,7 @@ help:
 	@echo "make build   build the programs with the console (CONSOLE=none leaves the console out)"
 	@echo "make console  build only the console, for the next make build"
 	@echo "make docs    build the documentation site, which the next make build serves at /docs"
-	@echo "make test    all tests that CI runs, with a random sample of each large test table (TEST_SEED=N repeats a sample)"
+	@echo "make test    all tests that CI runs, with a sample of each large test table (TEST_SEED=N draws another sample)"
 	@echo "make test-long  all tests, with every row of each table"
 	@echo "make race    like make test, with the race detector"
 	@echo "make e2e     end-to-end tests with signalboxd and with one process per service"

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for FUZZTIME (default 10m), two at a time. `scripts/fuzz.sh ci` runs only the
-# gateway's JSON decoder and encoder, for 30 s each by default. `scripts/fuzz.sh "./PACKAGE FuzzNAME"...` runs
+# Runs every fuzz target for FUZZTIME (default 10m), two at a time. `scripts/fuzz.sh "./PACKAGE FuzzNAME"...` runs
 # only these targets. go stores a failing input in the package's testdata/fuzz: commit it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,10 +10,7 @@ while IFS=: read -r file name; do
 done < <(git grep -oE '^func Fuzz[A-Za-z0-9]+' -- '*_test.go')
 [ "${#targets[@]}" = "$all" ]
 time=${FUZZTIME:-10m}
-if [ "${1:-}" = ci ]; then
-  time=${FUZZTIME:-30s}
-  targets=("./gateway/internal/restjson FuzzDecode" "./gateway/internal/restjson FuzzEncode")
-elif [ $# -gt 0 ]; then
+if [ $# -gt 0 ]; then
   targets=("$@")
 fi
 scripts/tools/postgres.sh > /dev/null

@@ -2,7 +2,7 @@
 # Runs all tests. A missing tool or server is an error: no test is skipped. The script fetches tools,
 # servers and environments in the background while Go builds. A test that needs a tool runs the tool's
 # script, which waits for the installation.
-#   TEST_SEED=N    selects the sample of each large test table (default: from the commit; each run prints its seed)
+#   TEST_SEED=N    selects the sample of each large test table (default: 1, so that each run has the same sample)
 #   TEST_LONG=1    tests every row of each table (make test-long)
 #   RACE=1         uses the race detector
 set -euo pipefail
@@ -11,7 +11,7 @@ begun=$SECONDS
 read -r load1 load5 load15 _ < /proc/loadavg
 cpu() { awk '/^cpu / {print int(($2 + $3 + $4 + $7 + $8) / 100)}' /proc/stat; } # user, nice, system, interrupts
 spent=$(cpu)
-export TEST_SEED=${TEST_SEED:-$((16#$(git rev-parse --verify --quiet --short=7 HEAD || echo 1)))}
+export TEST_SEED=${TEST_SEED:-1}
 echo "load $load1 $load5 $load15 on $(nproc) cores; TEST_SEED=$TEST_SEED${TEST_LONG:+, every row of each test table}"
 log=$PWD/.cache/log
 mkdir -p "$log"
@@ -84,15 +84,8 @@ part() {
   "$@" || failed+=("$name")
   echo "-- $name: $((SECONDS - t0)) s"
 }
-# Garbage collection takes a fifth of the time of compilers and linkers: let them collect only above 2 GiB. The tests
-# run without these settings. Vet runs in make lint.
+# See scripts/gotest.sh.
 compiler=(GOGC=off GOMEMLIMIT=2GiB)
-gotest() { # NAME ARGUMENT...: run go test and print the progress by package
-  local name=$1
-  shift
-  env "${compiler[@]}" go test -json -vet=off -exec 'env -u GOGC -u GOMEMLIMIT' "${flags[@]}" "$@" 2>&1 |
-    python3 scripts/progress.py "$log/$name.times" "$log/$name.failures"
-}
 # Tests write the SQL statements that they run into this folder, for the last part. The folder is kept between runs,
 # because Go does not repeat the tests of unchanged packages. A new folder has a new name, so Go repeats all tests.
 PGTEST_STATEMENTS=$(find "$PWD/.cache" -maxdepth 1 -name 'sql.*' -print -quit)
@@ -146,16 +139,14 @@ beside=$!
 # of installations wait for processes much of the time, so spread the long ones: the other packages use that time. The
 # longest ones start early, so that none of them runs alone at the end.
 third=$(((${#packages[@]} + 2) / 3))
-part "packages" gotest packages -timeout 40m -p 2 -parallel 4 \
-  ./test/e2e "${packages[@]:0:third}" ./test/chaos ./test/contract "${packages[@]:third:third}" ./test/identity \
-  "${packages[@]:2*third}" "${last[@]}" "${installations[@]}"
+ordered=(./test/e2e "${packages[@]:0:third}" ./test/chaos ./test/contract "${packages[@]:third:third}" ./test/identity
+  "${packages[@]:2*third}" "${last[@]}" "${installations[@]}")
+part "packages" scripts/gotest.sh "$log/packages.json" "${ordered[*]}" -timeout 12m -p 2 -parallel 4 "${flags[@]}"
 wait "$beside" || failed+=("tools or console")
 wait "$python" || failed+=("Python")
 part "statements" env GOWORK=off go -C tools run ./sqlcover .. "$PGTEST_STATEMENTS"
 
-echo "-- ten slowest packages, in seconds"
-sort -rn "$log"/*.times | sed -n 1,10p
 echo "-- $((SECONDS - begun)) s, $(($(cpu) - spent)) CPU seconds of this machine, load at the start $load1; TEST_SEED=$TEST_SEED"
-cat "$log"/*.failures # repeat the messages, because thousands of lines of logs may follow a failed test
+scripts/test-report.py "$log/packages.json" || failed+=("packages without a failed test")
 for name in "${failed[@]}"; do echo "failed: $name" >&2; done
 [ "${#failed[@]}" -eq 0 ]

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Checks that generated code matches the protos, the OpenAPI document is valid, the API is compatible with
-# its baseline, each go.mod and go.sum is tidy, all Go files are formatted, and commits have the form of CONTRIBUTING.md.
+# Checks that commits have the form of CONTRIBUTING.md, generated code matches the protos, the OpenAPI document is valid,
+# the API is compatible with its baseline, each go.mod and go.sum is tidy, and all Go files are formatted.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+scripts/commits.sh
 scripts/gen.sh
 if [ -n "$(git status --porcelain -- gen)" ]; then
   echo "generated code is not up to date: run make gen" >&2
@@ -19,5 +20,4 @@ while read -r module; do
 done < <(git ls-files -- go.mod '*/go.mod')
 unformatted=$(git ls-files -- '*.go' | grep -v '^gen/' | xargs gofmt -l)
 if [ -n "$unformatted" ]; then echo "not formatted: $unformatted" >&2; exit 1; fi
-scripts/commits.sh
-echo "verify: generated code, the OpenAPI document, modules, formatting and commits are in order"
+echo "verify: commits, generated code, the OpenAPI document, modules and formatting are in order"

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
@@ -50,12 +50,9 @@ func (s *server) signal(sig syscall.Signal) { _ = s.cmd.Process.Signal(sig) }
 
 // stat returns how often the server has run a command, or -1 if the server does not reply.
 func (s *server) stat(name string) int {
-	c, err := redis.DialContext(s.t.Context(), "tcp", s.addr)
-	if err != nil {
-		return -1
-	}
+	c := redis.NewClient(&redis.Options{Addr: s.addr, MaxRetries: -1})
 	defer func() { _ = c.Close() }()
-	info, err := redis.String(redis.DoContext(c, s.t.Context(), "INFO", "commandstats"))
+	info, err := c.Info(s.t.Context(), "commandstats").Result()
 	if err != nil {
 		return -1
 	}

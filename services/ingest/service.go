@@ -81,6 +81,7 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 		if err != nil {
 			return nil, err
 		}
+		follow.UseRedisLog(d.Log)
 		s.live = l
 	}
 	s.sweeper = &retention.Sweeper{

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/internal/e2eflow"
@@ -94,16 +94,9 @@ func (r *redisServer) info(t *testing.T) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	c, err := redis.DialContext(ctx, "tcp", r.addr)
-	if err != nil {
-		return ""
-	}
+	c := redis.NewClient(&redis.Options{Addr: r.addr, MaxRetries: -1})
 	defer func() { _ = c.Close() }()
-	info, err := redis.String(redis.DoContext(c, ctx, "INFO", "commandstats"))
-	if err != nil {
-		return ""
-	}
-	return info
+	return c.Info(ctx, "commandstats").Val()
 }
 
 // TestLoopWithRedis trains models while a Redis server is running, is killed, runs again and is frozen.

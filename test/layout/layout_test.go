@@ -1,5 +1,5 @@
 // Package layout checks the rules for this source tree: the imports between packages, package names, the
-// sizes of files, functions and packages, the share of tests, and that every package has a comment.
+// sizes of files, and that every package has a comment.
 // The linter depguard also reports forbidden imports, with their lines.
 package layout
 

@@ -8,41 +8,31 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// packagesMax is the maximum number of packages in the product. Generated code, packages for tests, and the packages
-// of developer tools (the Go module in tools) do not count.
-const packagesMax = 150
-
-// sameMeaning contains the names that several packages may have, because the name has the same meaning in
-// each.
-var sameMeaning = map[string]string{
-	"main":     "a program",
-	"db":       "the migrations of a service, and code for the database that its packages share",
-	"run":      "a training run, in jobs and in ingest",
-	"transfer": "moves the objects of a user to another user, in each service",
+// namespace returns the folder in which each package has a name of its own: a service, or platform. Elsewhere several
+// packages may have the same name.
+func namespace(dir string) string {
+	switch parts := strings.Split(dir, "/"); {
+	case parts[0] == "platform":
+		return "platform"
+	case parts[0] == "services" && len(parts) > 1:
+		return "services/" + parts[1]
+	default:
+		return ""
+	}
 }
 
-func TestPackagesAreFewAndNamedOnce(t *testing.T) {
+func TestPackages_namedOnce(t *testing.T) {
 	t.Parallel()
 	byName := map[string][]string{}
-	count := 0
 	for _, p := range list(t, "") {
 		dir := strings.TrimPrefix(p.ImportPath, module+"/")
-		if within(dir, "gen") {
-			continue
-		}
-		if !within(dir, "test") {
-			count++
-		}
-		byName[p.Name] = append(byName[p.Name], dir)
-	}
-	require.LessOrEqual(t, count, packagesMax, "merge packages that change together")
-	for name, dirs := range byName {
-		if len(dirs) > 1 {
-			slices.Sort(dirs)
-			require.Contains(t, sameMeaning, name, "rename all but one of %v", dirs)
+		if in := namespace(dir); in != "" && p.Name != "main" {
+			byName[in+" "+p.Name] = append(byName[in+" "+p.Name], dir)
 		}
 	}
-	for name := range sameMeaning {
-		require.Greater(t, len(byName[name]), 1, "remove the unused exception %s", name)
+	require.NotEmpty(t, byName)
+	for _, dirs := range byName {
+		slices.Sort(dirs)
+		require.Len(t, dirs, 1, "rename all but one of these packages")
 	}
 }

@@ -23,7 +23,7 @@ type server struct {
 	mu     sync.Mutex
 	conns  map[net.Conn]bool
 	subs   []net.Conn
-	silent bool // reads commands without replying
+	silent bool // reads commands without replying, except the first one of a connection
 	shut   bool // closes every connection at its first command
 }
 
@@ -102,6 +102,7 @@ func (s *server) respond(conn net.Conn, words []string) bool {
 	switch {
 	case s.shut:
 		return false
+	case words[0] == "hello": // the library's first command, which an older server does not know
 	case s.silent:
 		return true
 	case words[0] == "subscribe":

@@ -3,6 +3,7 @@ package follow
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/url"
 	"regexp"
@@ -10,7 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/process"
@@ -34,9 +36,9 @@ const (
 // the notifications of Postgres do. Redis stores no data: if it does not respond, Postgres still wakes the followers.
 // Publishing takes at most callTimeout. After breakAfter consecutive failures, nothing is published for breakFor.
 type Wakeups struct {
-	url   secret.String
-	clock clock.Clock
-	log   *slog.Logger
+	options *redis.Options
+	clock   clock.Clock
+	log     *slog.Logger
 
 	mu   sync.Mutex
 	runs map[string]bool // runs that are not published yet
@@ -63,14 +65,27 @@ func NewWakeups(address secret.String, clk clock.Clock, log *slog.Logger) (*Wake
 	if err := CheckRedis(address); err != nil {
 		return nil, err
 	}
-	return &Wakeups{url: address, clock: clk, log: log, runs: map[string]bool{}, news: make(chan struct{}, 1)}, nil
+	o, err := redis.ParseURL(address.Reveal())
+	if err != nil {
+		return nil, errors.New("SERVICE_REDIS_URL is not a valid Redis URL") // err may contain the password
+	}
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = callTimeout, callTimeout, callTimeout, callTimeout
+	o.MaxRetries, o.DialerRetries, o.PoolSize, o.ContextTimeoutEnabled = -1, 1, 1, true
+	// Send no commands of the library's own, such as its name and version, which some servers do not know.
+	o.Protocol, o.DisableIdentity = 2, true
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	return &Wakeups{options: o, clock: clk, log: log, runs: map[string]bool{}, news: make(chan struct{}, 1)}, nil
 }
 
-// dial connects to Redis. On the connection, a write takes at most callTimeout. A read also takes at most callTimeout,
-// unless the caller sets another timeout for the read.
-func (l *Wakeups) dial(ctx context.Context) (redis.Conn, error) {
-	return redis.DialURLContext(ctx, l.url.Reveal(), redis.DialConnectTimeout(callTimeout), redis.DialTLSHandshakeTimeout(callTimeout),
-		redis.DialReadTimeout(callTimeout), redis.DialWriteTimeout(callTimeout))
+// UseRedisLog sends the messages of the Redis library, which has one logger in a process, to log. It logs them at debug level:
+// Wakeups itself reports that Redis does not respond.
+func UseRedisLog(log *slog.Logger) { redis.SetLogger(libraryLog{log}) }
+
+type libraryLog struct{ log *slog.Logger }
+
+// Printf implements the logger of the Redis library.
+func (l libraryLog) Printf(ctx context.Context, format string, v ...any) {
+	l.log.DebugContext(ctx, "message of the Redis library", "text", fmt.Sprintf(format, v...))
 }
 
 // Notify queues runs that have new data, so that Run publishes them. It never blocks. If maxPending runs are queued,
@@ -98,9 +113,8 @@ func (l *Wakeups) Run(ctx context.Context, wake func(runs []string)) error {
 }
 
 func (l *Wakeups) publish(ctx context.Context) error {
-	// The pool holds the only connection that publish uses, and closes this connection after a failure.
-	pool := &redis.Pool{MaxIdle: 1, DialContext: l.dial}
-	defer func() { _ = pool.Close() }()
+	client := redis.NewClient(l.options)
+	defer func() { _ = client.Close() }()
 	for {
 		select {
 		case <-ctx.Done():
@@ -111,20 +125,14 @@ func (l *Wakeups) publish(ctx context.Context) error {
 		if len(runs) == 0 || l.open() {
 			continue
 		}
-		l.count(ctx, send(ctx, pool, runs))
+		l.count(ctx, send(ctx, client, runs))
 	}
 }
 
-func send(ctx context.Context, pool *redis.Pool, runs []string) error {
+func send(ctx context.Context, client *redis.Client, runs []string) error {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	conn, err := pool.GetContext(call)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close() }()
-	_, err = redis.DoContext(conn, call, "PUBLISH", channel, strings.Join(runs, ","))
-	return err
+	return client.Publish(call, channel, strings.Join(runs, ",")).Err()
 }
 
 func (l *Wakeups) take() []string {
@@ -156,9 +164,11 @@ func (l *Wakeups) count(ctx context.Context, err error) {
 
 // subscribe calls listen again and again, with a backoff after failures.
 func (l *Wakeups) subscribe(ctx context.Context, wake func(runs []string)) error {
+	client := redis.NewClient(l.options)
+	defer func() { _ = client.Close() }()
 	backoff := process.Backoff{Min: 200 * time.Millisecond, Max: 5 * time.Second, Jitter: 0.5}
 	for try := 0; ; try++ {
-		if l.listen(ctx, wake) {
+		if l.listen(ctx, client, wake) {
 			try = 0
 		}
 		if err := backoff.Wait(ctx, l.clock, try); err != nil {
@@ -168,12 +178,8 @@ func (l *Wakeups) subscribe(ctx context.Context, wake func(runs []string)) error
 }
 
 // listen calls wake for each message until the connection fails. It reports whether the subscription was established.
-func (l *Wakeups) listen(ctx context.Context, wake func(runs []string)) (established bool) {
-	conn, err := l.dial(ctx)
-	if err != nil {
-		return false
-	}
-	sub := redis.PubSubConn{Conn: conn}
+func (l *Wakeups) listen(ctx context.Context, client *redis.Client, wake func(runs []string)) (established bool) {
+	sub := client.Subscribe(ctx)
 	// If one worker fails, the other worker ends too: ping because its ctx is canceled, and receive because ping closes
 	// the connection.
 	_ = process.Group(ctx,
@@ -181,44 +187,47 @@ func (l *Wakeups) listen(ctx context.Context, wake func(runs []string)) (establi
 			defer func() { _ = sub.Close() }()
 			return l.ping(ctx, sub)
 		}},
-		process.Worker{Name: "receive", Run: func(context.Context) error {
-			established, err = receive(sub, wake)
+		process.Worker{Name: "receive", Run: func(ctx context.Context) error {
+			var err error
+			established, err = receive(ctx, sub, wake)
 			return err
 		}},
 	)
 	return established
 }
 
-// ping subscribes and then sends pings, until a write fails or ctx ends.
-func (l *Wakeups) ping(ctx context.Context, sub redis.PubSubConn) error {
-	if err := sub.Subscribe(channel); err != nil {
-		return err
-	}
+// ping sends pings, until a write fails or ctx ends.
+func (l *Wakeups) ping(ctx context.Context, sub *redis.PubSub) error {
 	for {
 		if err := clock.Sleep(ctx, l.clock, pingEvery); err != nil {
 			return err
 		}
-		if err := sub.Ping(""); err != nil {
+		if err := sub.Ping(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// receive calls wake for each message, until the connection fails or receives nothing for silentFor. It reports whether
-// Redis confirmed the subscription, which must happen before Redis replies to a ping.
-func receive(sub redis.PubSubConn, wake func(runs []string)) (established bool, err error) {
+// receive subscribes and calls wake for each message, until the connection fails or receives nothing for silentFor. It
+// reports whether Redis confirmed the subscription, which must happen before Redis replies to a ping.
+func receive(ctx context.Context, sub *redis.PubSub, wake func(runs []string)) (established bool, err error) {
+	if err := sub.Subscribe(ctx, channel); err != nil {
+		return false, err
+	}
 	for {
-		switch m := sub.ReceiveWithTimeout(silentFor).(type) {
-		case redis.Subscription:
+		message, err := sub.ReceiveTimeout(ctx, silentFor)
+		if err != nil {
+			return established, err
+		}
+		switch m := message.(type) {
+		case *redis.Subscription:
 			established = true
-		case redis.Message:
-			wake(strings.Split(string(m.Data), ","))
-		case redis.Pong:
+		case *redis.Message:
+			wake(strings.Split(m.Payload, ","))
+		case *redis.Pong:
 			if !established {
 				return false, errors.New("redis replied to a ping before it confirmed the subscription")
 			}
-		case error:
-			return established, m
 		}
 	}
 }
