@@ -61,9 +61,11 @@ const MarkName = "SERVICE_WORK_KEY"
 
 // Running is the content of run.json: the running processes.
 type Running struct {
-	Version   int       `json:"version"`
-	Shim      Identity  `json:"shim"`
-	Command   Identity  `json:"command"`
+	Version int      `json:"version"`
+	Shim    Identity `json:"shim"`
+	Command Identity `json:"command"`
+	// First is the first process inside the boundary, which ends after all others there. It is zero without a boundary.
+	First     Identity  `json:"first,omitzero"`
 	StartedAt time.Time `json:"started_at"`
 }
 

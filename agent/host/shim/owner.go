@@ -92,6 +92,11 @@ func (o *owner) begin() error {
 	if o.running.Command, err = Lookup(command); err != nil {
 		return err
 	}
+	if command != first {
+		if o.running.First, err = Lookup(first); err != nil {
+			return err
+		}
+	}
 	o.running.StartedAt = o.clock.Now()
 	if err := localfile.WriteJSON(runFile(o.dir), o.running, localfile.PrivateMode); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -35,7 +36,7 @@ func Lookup(pid int) (Identity, error) {
 	return Identity{PID: pid, Start: s.start, Boot: boot}, nil
 }
 
-// Alive reports whether the process is still running. A zombie is not running.
+// Alive reports whether a thread of the process is still running. A zombie is not running.
 func (i Identity) Alive() bool {
 	if i.PID <= 0 {
 		return false
@@ -45,7 +46,7 @@ func (i Identity) Alive() bool {
 		return false
 	}
 	s, err := readStat(i.PID)
-	return err == nil && s.start == i.Start && s.state != 'Z' && s.state != 'X'
+	return err == nil && s.start == i.Start && !s.ended()
 }
 
 // Signal sends sig to the process. It returns false if the process no longer exists.
@@ -103,18 +104,38 @@ func (i Identity) reap() {
 	_, _ = unix.Wait4(i.PID, &status, unix.WNOHANG, nil)
 }
 
+// stat is the state of a process, its parent, its number of threads and its start time in clock ticks since boot.
 type stat struct {
-	state byte
-	ppid  int
-	start uint64
+	state   byte
+	ppid    int
+	threads int
+	start   uint64
 }
 
+// ended reports whether no thread of the process is left.
+func (s stat) ended() bool { return s.state == 'Z' || s.state == 'X' }
+
+// readStat reads the state of a process. The kernel reports the state of the first thread, which may end before the
+// others: a program can end that thread alone, and after SIGKILL the threads end in any order. If only other
+// threads are left, readStat returns the state of one of them.
 func readStat(pid int) (stat, error) {
-	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	folder := "/proc/" + strconv.Itoa(pid)
+	raw, err := os.ReadFile(folder + "/stat")
 	if err != nil {
 		return stat{}, fmt.Errorf("read process %d: %w", pid, err)
 	}
-	return parseStat(raw)
+	s, err := parseStat(raw)
+	if err != nil || !s.ended() || s.threads <= 1 {
+		return s, err
+	}
+	threads, err := filepath.Glob(folder + "/task/*/stat")
+	for _, path := range threads {
+		raw, failed := os.ReadFile(path)
+		if thread, wrong := parseStat(raw); failed == nil && wrong == nil && !thread.ended() {
+			s.state = thread.state
+		}
+	}
+	return s, err
 }
 
 // parseStat parses the content of /proc/PID/stat. The name in parentheses may contain spaces and
@@ -125,7 +146,7 @@ func parseStat(raw []byte) (stat, error) {
 		return stat{}, errors.New("the stat line of the process has no name")
 	}
 	fields := strings.Fields(string(raw[end+1:]))
-	const startField = 19 // field 22 of the line, counted from the state
+	const threadsField, startField = 17, 19 // fields 20 and 22 of the line, counted from the state
 	if len(fields) <= startField || len(fields[0]) != 1 {
 		return stat{}, errors.New("the stat line of the process has too few fields")
 	}
@@ -133,11 +154,15 @@ func parseStat(raw []byte) (stat, error) {
 	if err != nil {
 		return stat{}, fmt.Errorf("parse the parent in the stat line of the process: %w", err)
 	}
+	threads, err := strconv.Atoi(fields[threadsField])
+	if err != nil {
+		return stat{}, fmt.Errorf("parse the threads in the stat line of the process: %w", err)
+	}
 	start, err := strconv.ParseUint(fields[startField], 10, 64)
 	if err != nil {
 		return stat{}, fmt.Errorf("parse the start time in the stat line of the process: %w", err)
 	}
-	return stat{state: fields[0][0], ppid: ppid, start: start}, nil
+	return stat{state: fields[0][0], ppid: ppid, threads: threads, start: start}, nil
 }
 
 func bootID() (string, error) {

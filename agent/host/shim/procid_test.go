@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -183,4 +184,28 @@ func TestLookup_ownProcess(t *testing.T) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	require.NoError(t, err)
 	require.Equal(t, strings.TrimSpace(string(boot)), first.Boot)
+}
+
+func TestIdentity_Alive_firstThreadEnded(t *testing.T) {
+	t.Parallel()
+	// exit ends only the calling thread, which is the first one of the process.
+	leader, output := group(t, `exec python3 -c '
+import ctypes, os, threading, time
+def rest():
+    while open("/proc/self/stat").read().split(")")[1].split()[0] != "Z": time.sleep(0.01)
+    print(os.getpid(), flush=True)
+    time.sleep(300)
+threading.Thread(target=rest).start()
+ctypes.CDLL(None).syscall(`+strconv.Itoa(syscall.SYS_EXIT)+`, 0)'`)
+	require.Equal(t, leader.PID, number(t, output))
+	require.True(t, leader.Alive(), "a process with another running thread must be alive")
+	require.Contains(t, Descendants(os.Getpid()), leader.PID)
+	require.True(t, leader.Signal(syscall.SIGSTOP))
+	require.Eventually(t, func() bool {
+		s, err := readStat(leader.PID)
+		return err == nil && s.state == 'T'
+	}, time.Minute, time.Millisecond, "the state must be that of the other thread")
+	require.True(t, leader.Signal(syscall.SIGKILL))
+	require.NoError(t, leader.Wait(t.Context()))
+	require.False(t, leader.Alive())
 }

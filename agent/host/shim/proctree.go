@@ -10,7 +10,7 @@ import (
 func Descendants(pid int) []int {
 	children := map[int][]int{}
 	for _, p := range all() {
-		if s, err := readStat(p); err == nil && s.state != 'Z' {
+		if s, err := readStat(p); err == nil && !s.ended() {
 			children[s.ppid] = append(children[s.ppid], p)
 		}
 	}
