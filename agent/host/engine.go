@@ -26,7 +26,7 @@ const maxFailures = 3
 // keepEngine keeps the engine running and restarts it after a failure, until the work must end or the
 // engine is given up.
 func (w *work) keepEngine(ctx context.Context) error {
-	for failures := 0; ; {
+	for failures, taken := 0, 0; ; {
 		e, exit, err := w.currentStart(ctx)
 		if err != nil {
 			return err
@@ -45,17 +45,23 @@ func (w *work) keepEngine(ctx context.Context) error {
 		case closed(w.host.shutdown):
 			return w.suspend(ctx)
 		}
-		failures++
 		if e.served {
-			failures = 1
+			failures, taken = 0, 0
 		}
-		if !w.hasServed() && (e.hopeless || failures >= maxFailures) {
+		pause := taken // The first time that the port is taken, restart the engine without delay.
+		if e.taken != nil {
+			taken++
+		} else {
+			failures++
+			pause = failures
+		}
+		if !w.hasServed() && (e.hopeless || failures >= maxFailures || taken >= maxTaken) {
 			return w.engineFailed(end)
 		}
-		if end.Reason == executor.ReasonStopped && !e.hopeless {
-			failures = 0 // An earlier agent stopped the engine at its shutdown: restart it without delay.
+		if e.taken == nil && end.Reason == executor.ReasonStopped && !e.hopeless {
+			failures, pause = 0, 0 // An earlier agent stopped the engine at its shutdown: restart it without delay.
 		}
-		if err := w.nextStart(ctx, failures); err != nil {
+		if err := w.nextStart(ctx, pause); err != nil {
 			return err
 		}
 	}
@@ -70,6 +76,8 @@ type engineStart struct {
 	served bool
 	// hopeless is true if the process ran but failed its probes.
 	hopeless bool
+	// taken is set if another process listens on the engine's port.
+	taken *portTakenError
 }
 
 // address is the content of the file address.json. An agent that adopts a start reads the engine's address
@@ -108,6 +116,7 @@ func (w *work) currentStart(ctx context.Context) (*engineStart, *executor.Exit, 
 		Address: a.Address, Key: secret.New(w.assignment.Key), Model: engine.ServedName(spec),
 		Names: append([]string{engine.DefaultName}, spec.ServedNames...), Task: spec.Task, Deadline: engine.Deadline(spec),
 	}}
+	e.target.Guard = e.leavePort
 	return e, nil, w.nowRunning(dir)
 }
 
@@ -116,6 +125,7 @@ func (w *work) currentStart(ctx context.Context) (*engineStart, *executor.Exit, 
 func (w *work) launchEngine(ctx context.Context, dir string) (*executor.Exit, error) {
 	prepared, cancel := w.whileWanted(ctx)
 	defer cancel()
+	defer w.releasePort()
 	start, err := w.readyEngine(prepared, dir)
 	if err == nil {
 		err = prepared.Err()
@@ -164,7 +174,7 @@ func (w *work) readyEngine(ctx context.Context, dir string) (shim.Start, error) 
 func (w *work) engineCommand(
 	ctx context.Context, spec executor.EngineSpec, driver engine.Driver, env pyenv.Environment, dir string,
 ) (shim.Start, error) {
-	port, err := w.host.freePort(ctx)
+	port, err := w.takePort(ctx)
 	if err != nil {
 		return shim.Start{}, err
 	}
@@ -196,6 +206,7 @@ func (w *work) engineCommand(
 	return shim.Start{
 		Path: c.Args[0], Args: c.Args, Env: append(flat(v), c.Env...), Dir: w.path("work"), Log: w.path("log"),
 		Limits: w.host.holder.Plan(w.groupName(), spec.Limits), Isolation: inside, Mark: w.mark(),
+		Hold: w.portLock,
 	}, nil
 }
 

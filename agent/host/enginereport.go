@@ -2,13 +2,9 @@ package host
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"math/big"
-	"net"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/agent/engine"
@@ -76,6 +72,9 @@ func (e *engineStart) follow(ctx context.Context) (executor.Exit, error) {
 		return executor.Exit{}, got.err
 	}
 	var hopeless *probeError
+	if e.lostPort(got.exit, watchErr) {
+		return got.exit, e.reportEnd(got.exit, nil)
+	}
 	if watchErr != nil && !errors.As(watchErr, &hopeless) && !errors.Is(watchErr, context.Canceled) {
 		return executor.Exit{}, watchErr
 	}
@@ -94,6 +93,9 @@ func (p *probeError) Error() string { return string(p.result.Code) + ": " + p.re
 // watch probes the engine, unless an earlier agent has found it ready, and then checks its port at each
 // interval. If the port is closed, it probes the engine again. It returns when ctx ends or the probes fail.
 func (e *engineStart) watch(ctx context.Context) error {
+	if err := e.leavePort(); err != nil {
+		return err
+	}
 	if !e.adopted() {
 		if err := e.probe(ctx); err != nil {
 			return err
@@ -107,6 +109,9 @@ func (e *engineStart) watch(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C():
+		}
+		if err := e.leavePort(); err != nil {
+			return err
 		}
 		if e.host.prober.Bound(ctx, e.target.Address) == nil || ctx.Err() != nil {
 			continue
@@ -138,6 +143,9 @@ func (e *engineStart) probe(ctx context.Context) error {
 	result := e.host.prober.Run(ctx, e.target)
 	if ctx.Err() != nil {
 		return ctx.Err()
+	}
+	if result.Unsafe != nil {
+		return result.Unsafe
 	}
 	err := e.report(func(r *executor.EngineReport) {
 		r.Probes, r.Code, r.Message = result.JSON(), result.Code, result.Message
@@ -179,6 +187,8 @@ func (e *engineStart) reportEnd(exit executor.Exit, hopeless *probeError) error 
 		r.Ready, r.Phase, r.PID, r.Address = false, executor.EngineStarting, 0, ""
 		r.LogExcerpt = logTail(e.path("log"))
 		switch {
+		case e.taken != nil:
+			r.Code, r.Message = executor.CodePortTaken, e.taken.Error()
 		case hopeless != nil:
 			r.Code, r.Message = hopeless.result.Code, hopeless.result.Message
 		case exit.Reason == executor.ReasonStopped:
@@ -275,23 +285,4 @@ func logTail(path string) string {
 const (
 	firstPort = 20000
 	ports     = 10000
-	portTries = 20
 )
-
-// freePort returns a random loopback port that is not in use at the moment.
-func (h *Host) freePort(ctx context.Context) (int, error) {
-	var taken error
-	for range portTries {
-		n, err := rand.Int(h.deps.Rand, big.NewInt(ports))
-		if err != nil {
-			return 0, fmt.Errorf("draw a port: %w", err)
-		}
-		port := firstPort + int(n.Int64())
-		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
-		if err == nil {
-			return port, l.Close()
-		}
-		taken = err
-	}
-	return 0, fmt.Errorf("find a free port in %d tries, the last one: %w", portTries, taken)
-}

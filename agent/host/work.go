@@ -32,6 +32,8 @@ type work struct {
 	// moved receives a value when the deadline has changed.
 	moved   chan struct{}
 	quieted sync.Once
+	// portLock is the lock of the port that takePort has chosen. Only the goroutine that keeps the work uses it.
+	portLock *os.File
 
 	mu         sync.Mutex
 	assignment assignment
