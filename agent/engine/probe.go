@@ -25,6 +25,9 @@ type Target struct {
 	// Task selects the request: `completion`, `embedding`, or `chat`, which is also the default.
 	Task     string
 	Deadline time.Duration
+	// Guard returns an error if the address is not safe: another process than the engine accepts the connections. Run
+	// calls it before it sends the key and before it judges a response. A nil Guard checks nothing.
+	Guard func() error
 }
 
 // Check is the result of one probe.
@@ -42,10 +45,13 @@ type Result struct {
 
 	Code    executor.Code `json:"-"`
 	Message string        `json:"-"`
+
+	// Unsafe is the error of the target's Guard. The result then states nothing about the engine.
+	Unsafe error `json:"-"`
 }
 
 // OK reports whether all required probes have passed.
-func (r Result) OK() bool { return r.Code == "" && len(r.Checks) > 0 }
+func (r Result) OK() bool { return r.Code == "" && r.Unsafe == nil && len(r.Checks) > 0 }
 
 // JSON returns the result as reported to the control plane. It contains no timestamps, so two results with the same
 // outcome differ at most in their durations.
@@ -102,6 +108,11 @@ func (p *Prober) Run(ctx context.Context, t Target) Result {
 	for _, s := range append(steps, step{"capabilities", "", w.capabilities}) {
 		began := p.clock.Now()
 		detail, err := s.run(ctx)
+		if t.Guard != nil {
+			if w.result.Unsafe = t.Guard(); w.result.Unsafe != nil {
+				break
+			}
+		}
 		check := Check{Name: s.name, OK: err == nil, Detail: detail, MS: clock.Since(p.clock, began).Milliseconds()}
 		if err != nil {
 			check.Detail = executor.Tail(err.Error(), executor.MaxMessage)

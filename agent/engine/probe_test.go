@@ -3,12 +3,14 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -272,6 +274,34 @@ func TestProber_Run_keyCheckedByStatus(t *testing.T) {
 		r := probe(t, engine, nil)
 		require.True(t, r.OK(), "the key check must not affect readiness")
 		require.Equal(t, want, r.Capabilities["key_checked"], "key_checked for status %d", status)
+	}
+}
+
+func TestProber_Run_guardStopsBeforeNextRequest(t *testing.T) {
+	t.Parallel()
+	other := errors.New("another process listens")
+	for safe, requests := range []int{0, 1, 2} {
+		engine, calls := script{}, 0
+		var seen atomic.Int32
+		for path, handle := range healthyEngine() {
+			engine[path] = func(w http.ResponseWriter, r *http.Request) {
+				seen.Add(1)
+				handle(w, r)
+			}
+		}
+		r := probe(t, engine, func(target *Target) {
+			target.Guard = func() error {
+				if calls++; calls > safe {
+					return other
+				}
+				return nil
+			}
+		})
+		require.EqualValues(t, requests, seen.Load())
+		require.ErrorIs(t, r.Unsafe, other)
+		require.False(t, r.OK())
+		require.Empty(t, r.Code)
+		require.Len(t, r.Checks, safe, "the last response must not be judged")
 	}
 }
 

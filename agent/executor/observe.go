@@ -81,6 +81,7 @@ type Code string
 const (
 	CodeEngineExited     Code = "engine_exited"
 	CodePortTimeout      Code = "port_timeout"
+	CodePortTaken        Code = "port_taken"
 	CodeModelNameMissing Code = "model_name_missing"
 	CodeWeightsMismatch  Code = "weights_mismatch"
 	CodeWeightsFetch     Code = "weights_fetch"

@@ -2,12 +2,10 @@ package host
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/netip"
 	"net/url"
@@ -32,7 +30,7 @@ const maxFailures = 3
 // keepEngine keeps the engine running and restarts it after a failure. It returns when the work must end or when it
 // gives up the engine.
 func (w *work) keepEngine(ctx context.Context) error {
-	for failures := 0; ; {
+	for failures, taken := 0, 0; ; {
 		e, exit, err := w.currentStart(ctx)
 		if err != nil {
 			return err
@@ -51,17 +49,23 @@ func (w *work) keepEngine(ctx context.Context) error {
 		case closed(w.host.shutdown):
 			return w.suspend(ctx)
 		}
-		failures++
 		if e.served {
-			failures = 1
+			failures, taken = 0, 0
 		}
-		if !w.hasServed() && (e.hopeless || failures >= maxFailures) {
+		pause := taken // The first time that the port is taken, restart the engine without delay.
+		if e.taken != nil {
+			taken++
+		} else {
+			failures++
+			pause = failures
+		}
+		if !w.hasServed() && (e.hopeless || failures >= maxFailures || taken >= maxTaken) {
 			return w.engineFailed(end)
 		}
-		if end.Reason == executor.ReasonStopped && !e.hopeless {
-			failures = 0 // An earlier agent stopped the engine when it shut down: restart the engine without delay.
+		if e.taken == nil && end.Reason == executor.ReasonStopped && !e.hopeless {
+			failures, pause = 0, 0 // An earlier agent stopped the engine when it shut down: restart the engine without delay.
 		}
-		if err := w.nextStart(ctx, failures); err != nil {
+		if err := w.nextStart(ctx, pause); err != nil {
 			return err
 		}
 	}
@@ -76,6 +80,8 @@ type engineStart struct {
 	served bool
 	// hopeless is true if the process ran but failed its probes in this start.
 	hopeless bool
+	// taken is set if another process listens on the engine's port.
+	taken *portTakenError
 }
 
 // address is the content of the file address.json. An agent that adopts a running engine reads the engine's address
@@ -114,6 +120,7 @@ func (w *work) currentStart(ctx context.Context) (*engineStart, *executor.Exit, 
 		Address: a.Address, Key: secret.New(w.assignment.Key), Model: engine.ServedName(spec),
 		Names: append([]string{engine.DefaultName}, spec.ServedNames...), Task: spec.Task, Deadline: engine.Deadline(spec),
 	}}
+	e.target.Guard = e.leavePort
 	return e, nil, w.nowRunning(dir)
 }
 
@@ -122,6 +129,7 @@ func (w *work) currentStart(ctx context.Context) (*engineStart, *executor.Exit, 
 func (w *work) launchEngine(ctx context.Context, dir string) (*executor.Exit, error) {
 	prepared, cancel := w.whileWanted(ctx)
 	defer cancel()
+	defer w.releasePort()
 	start, err := w.readyEngine(prepared, dir)
 	if err == nil {
 		err = prepared.Err()
@@ -168,7 +176,7 @@ func (w *work) readyEngine(ctx context.Context, dir string) (shim.Start, error) 
 func (w *work) engineCommand(
 	ctx context.Context, spec executor.EngineSpec, driver engine.Driver, env pyenv.Environment, dir string,
 ) (shim.Start, error) {
-	port, err := w.host.freePort(ctx)
+	port, err := w.takePort(ctx)
 	if err != nil {
 		return shim.Start{}, err
 	}
@@ -201,6 +209,7 @@ func (w *work) engineCommand(
 	return shim.Start{
 		Path: c.Args[0], Args: c.Args, Env: append(flat(v), c.Env...), Dir: w.path("work"), Log: w.path("log"), LogBounds: w.host.cfg.LogBounds,
 		Limits: w.host.plan(w.groupName(), spec.Limits), Isolation: inside, Mark: w.mark(),
+		Hold: w.portLock,
 	}, nil
 }
 
@@ -303,29 +312,10 @@ func (w *work) suspend(ctx context.Context) error {
 const (
 	firstPort = 20000
 	ports     = 3000
-	portTries = 20
 )
 
 func enginePorts() boundary.PortRange {
 	return boundary.PortRange{First: firstPort, Last: firstPort + ports - 1}
-}
-
-// freePort returns a random loopback port that is not in use at the moment.
-func (h *Host) freePort(ctx context.Context) (int, error) {
-	var taken error
-	for range portTries {
-		n, err := rand.Int(h.deps.Rand, big.NewInt(ports))
-		if err != nil {
-			return 0, fmt.Errorf("choose a random port: %w", err)
-		}
-		port := firstPort + int(n.Int64())
-		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
-		if err == nil {
-			return port, l.Close()
-		}
-		taken = err
-	}
-	return 0, fmt.Errorf("find a free port: %d tries failed, the last one with: %w", portTries, taken)
 }
 
 // ports returns the ports on which a work with the given boundary must not listen: those of the installation and of all

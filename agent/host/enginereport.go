@@ -79,6 +79,9 @@ func (e *engineStart) follow(ctx context.Context) (executor.Exit, error) {
 		return executor.Exit{}, got.err
 	}
 	var hopeless *probeError
+	if e.lostPort(got.exit, watchErr) {
+		return got.exit, e.reportEnd(got.exit, nil)
+	}
 	if watchErr != nil && !errors.As(watchErr, &hopeless) && !errors.Is(watchErr, context.Canceled) {
 		return executor.Exit{}, watchErr
 	}
@@ -97,6 +100,9 @@ func (p *probeError) Error() string { return string(p.result.Code) + ": " + p.re
 // watch probes the engine, unless an earlier agent has found it ready, and then checks its port at each
 // interval. If the port is closed, it probes the engine again. It returns when ctx ends or the probes fail.
 func (e *engineStart) watch(ctx context.Context) error {
+	if err := e.leavePort(); err != nil {
+		return err
+	}
 	if !e.adopted() {
 		if err := e.probe(ctx); err != nil {
 			return err
@@ -110,6 +116,9 @@ func (e *engineStart) watch(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C():
+		}
+		if err := e.leavePort(); err != nil {
+			return err
 		}
 		if e.host.prober.Bound(ctx, e.target.Address) == nil || ctx.Err() != nil {
 			continue
@@ -141,6 +150,9 @@ func (e *engineStart) probe(ctx context.Context) error {
 	result := e.host.prober.Run(ctx, e.target)
 	if ctx.Err() != nil {
 		return ctx.Err()
+	}
+	if result.Unsafe != nil {
+		return result.Unsafe
 	}
 	err := e.report(func(r *executor.EngineReport) {
 		r.Probes, r.Code, r.Message = result.JSON(), result.Code, result.Message
@@ -182,6 +194,8 @@ func (e *engineStart) reportEnd(exit executor.Exit, hopeless *probeError) error 
 		r.Ready, r.Phase, r.PID, r.Address = false, executor.EngineStarting, 0, ""
 		r.LogExcerpt = logTail(e.path("log"))
 		switch {
+		case e.taken != nil:
+			r.Code, r.Message = executor.CodePortTaken, e.taken.Error()
 		case hopeless != nil:
 			r.Code, r.Message = hopeless.result.Code, hopeless.result.Message
 		case exit.Reason == executor.ReasonStopped:

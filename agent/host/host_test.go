@@ -3,6 +3,7 @@ package host_test
 import (
 	"context"
 	"crypto/rand"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -42,6 +43,12 @@ func TestExecutorConformance(t *testing.T) {
 // executor as if its agent had been killed.
 func open(t *testing.T, dir string, p *executortest.ControlPlane, change func(*host.Config)) (*host.Host, func()) {
 	t.Helper()
+	return openRandom(t, dir, p, change, rand.Reader)
+}
+
+// openRandom is like open, with the given source of random numbers.
+func openRandom(t *testing.T, dir string, p *executortest.ControlPlane, change func(*host.Config), random io.Reader) (*host.Host, func()) {
+	t.Helper()
 	cfg := host.Config{
 		Data: dir, Environments: envCache(t), Exec: []string{os.Args[0], "shim"},
 		WorkUsers: boundary.Users{First: 200_000, Last: 265_535},
@@ -53,7 +60,7 @@ func open(t *testing.T, dir string, p *executortest.ControlPlane, change func(*h
 	sdk, err := pysdk.Files()
 	require.NoError(t, err)
 	h, err := host.New(cfg, host.Deps{
-		Downloader: p, Tokens: p, HTTP: &http.Client{}, Clock: clock.Real(), Rand: rand.Reader,
+		Downloader: p, Tokens: p, HTTP: &http.Client{}, Clock: clock.Real(), Rand: random,
 		SDK:    sdk,
 		Jitter: func() float64 { return 0 }, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})

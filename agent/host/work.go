@@ -38,6 +38,8 @@ type work struct {
 	quieted  sync.Once
 	// lastNetwork is the network of the engine's previous start. Only the goroutine that keeps the work uses it.
 	lastNetwork boundary.Network
+	// portLock is the lock of the port that takePort has chosen. Only the goroutine that keeps the work uses it.
+	portLock *os.File
 	// reaching is held while the network of the work is changed. It is locked before mu.
 	reaching sync.Mutex
 

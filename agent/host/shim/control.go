@@ -75,6 +75,9 @@ func (c Control) Launch(dir string, s Start) error {
 	cmd.Env = append([]string{"PATH=/usr/bin:/bin"}, c.connection()...)
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.ExtraFiles = []*os.File{lock}
+	if s.Hold != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, s.Hold)
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start the shim: %w", err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -57,6 +58,8 @@ type Start struct {
 	Isolation boundary.Isolation `json:"isolation,omitzero"`
 	// Mark is the value of the environment variable MarkName.
 	Mark string `json:"mark"`
+	// Hold is a file that the shim keeps open until it ends, or nil. The command does not receive it.
+	Hold *os.File `json:"-"`
 }
 
 // MarkName is the environment variable by which leftover processes of a work are found.

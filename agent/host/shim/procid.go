@@ -2,6 +2,7 @@ package shim
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -275,19 +276,24 @@ func Sweep(ctx context.Context, clk clock.Clock, dir string) error {
 	}
 	ending, deadline := map[Identity]bool{r.Command: true, r.First: true}, clk.Now().Add(endingTime)
 	for {
+		marked := WithVariable(MarkName, s.Mark) // before the kills, which remove the marks
 		left := s.Limits.Kill()
 		left = r.Command.SignalGroup(syscall.SIGKILL) || left
-		for _, p := range WithVariable(MarkName, s.Mark) {
+		for _, p := range marked {
 			left, ending[p] = p.Signal(syscall.SIGKILL) || left, true
 		}
 		maps.DeleteFunc(ending, func(p Identity, _ bool) bool { return !p.Alive() })
+		var busy error
 		if !left && len(ending) == 0 {
-			return s.Limits.Remove()
+			// A cgroup no longer lists a process that is ending, but it can be removed only after the end.
+			if busy = s.Limits.Remove(); busy == nil {
+				return nil
+			}
 		}
 		if left {
 			deadline = clk.Now().Add(endingTime)
 		} else if clk.Now().After(deadline) {
-			return fmt.Errorf("%d processes of %s were killed a minute ago, but the kernel has not ended them", len(ending), s.Mark)
+			return cmp.Or(busy, fmt.Errorf("%d processes of %s were killed a minute ago, but the kernel has not ended them", len(ending), s.Mark))
 		}
 		if err := clock.Sleep(ctx, clk, 10*time.Millisecond); err != nil {
 			return fmt.Errorf("end the remaining processes of %s: %w", s.Mark, err)

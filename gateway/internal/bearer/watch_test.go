@@ -5,8 +5,8 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -31,6 +31,7 @@ type watchHarness struct {
 	clock   *clock.Fake
 	mono    atomic.Int64
 	streams chan *fakeStream
+	last    *fakeStream // the last stream that next has returned
 	stop    func()
 }
 
@@ -52,7 +53,8 @@ func newWatchHarness(t *testing.T) *watchHarness {
 
 // WatchCallers implements bearer.Watched.
 func (h *watchHarness) WatchCallers(ctx context.Context, _ ...grpc.CallOption) (grpc.BidiStreamingClient[authpeerv1.WatchCallersRequest, authpeerv1.WatchCallersResponse], error) {
-	s := &fakeStream{ctx: ctx, up: make(chan *authpeerv1.WatchCallersRequest, 16), down: make(chan *authpeerv1.WatchCallersResponse), end: make(chan error, 1)}
+	s := &fakeStream{ctx: ctx, up: make(chan *authpeerv1.WatchCallersRequest, 16), down: make(chan *authpeerv1.WatchCallersResponse), ended: make(chan struct{})}
+	context.AfterFunc(h.t.Context(), func() { s.end(io.ErrClosedPipe) })
 	select {
 	case h.streams <- s:
 		return s, nil
@@ -61,24 +63,44 @@ func (h *watchHarness) WatchCallers(ctx context.Context, _ ...grpc.CallOption) (
 	}
 }
 
+// fakeStream is a stream of the watcher. The test receives the watcher's requests from up and sends responses to down.
 type fakeStream struct {
 	grpc.ClientStream
 
-	ctx  context.Context
-	up   chan *authpeerv1.WatchCallersRequest
-	down chan *authpeerv1.WatchCallersResponse
-	end  chan error
+	ctx   context.Context
+	up    chan *authpeerv1.WatchCallersRequest
+	down  chan *authpeerv1.WatchCallersResponse
+	once  sync.Once
+	err   error         // why the stream has ended; it is set before ended is closed
+	ended chan struct{} // closed by end
 }
 
-func (s *fakeStream) Send(in *authpeerv1.WatchCallersRequest) error { s.up <- in; return nil }
-func (s *fakeStream) CloseSend() error                              { s.end <- io.EOF; return nil }
+// end ends the stream. As on a stream of gRPC, Recv returns err from then on, and Send returns io.EOF.
+func (s *fakeStream) end(err error) { s.once.Do(func() { s.err = err; close(s.ended) }) }
+
+func (s *fakeStream) Send(in *authpeerv1.WatchCallersRequest) error {
+	select {
+	case <-s.ended:
+		return io.EOF
+	default:
+	}
+	select {
+	case s.up <- in:
+		return nil
+	case <-s.ended:
+	case <-s.ctx.Done():
+	}
+	return io.EOF
+}
+
+func (s *fakeStream) CloseSend() error { s.end(io.EOF); return nil }
 
 func (s *fakeStream) Recv() (*authpeerv1.WatchCallersResponse, error) {
 	select {
 	case out := <-s.down:
 		return out, nil
-	case err := <-s.end:
-		return nil, err
+	case <-s.ended:
+		return nil, s.err
 	case <-s.ctx.Done():
 		return nil, s.ctx.Err()
 	}
@@ -89,20 +111,26 @@ func (s *fakeStream) grant(epoch, renewal int64) {
 	s.down <- &authpeerv1.WatchCallersResponse{Epoch: epoch, Renewed: renewal, Lease: durationpb.New(5 * time.Second)}
 }
 
-// next returns the next stream that the watcher opens. It advances the clock until then, so that no pause of the
-// watcher delays the test.
+// next returns the next stream that the watcher opens. After an earlier stream has ended, next ends the pause of the
+// watcher.
 func (h *watchHarness) next() *fakeStream {
 	h.t.Helper()
-	for {
+	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
+	defer cancel()
+	if h.last != nil {
 		select {
-		case s := <-h.streams:
-			return s
-		default:
-			require.NoError(h.t, h.t.Context().Err())
-			h.clock.Advance(time.Second)
-			runtime.Gosched()
+		case <-h.last.ctx.Done(): // the watcher has stopped the ticker of this stream, so only its pause uses the clock
+		case <-ctx.Done():
 		}
+		require.NoError(h.t, h.clock.Await(ctx, 1), "the watcher must leave a stream that has ended and then pause")
+		h.clock.Advance(time.Second)
 	}
+	select {
+	case h.last = <-h.streams:
+	case <-ctx.Done():
+		require.FailNow(h.t, "the watcher must open a stream")
+	}
+	return h.last
 }
 
 // leased returns the next stream, on which auth has granted a lease at epoch 7.
@@ -192,7 +220,9 @@ func TestWatcher_expiredLeaseEndsCache(t *testing.T) {
 	again := <-s.up
 	s.grant(7, again.GetRenewal()-1)
 	s.grant(7, again.GetRenewal())
-	s.grant(7, 0) // by the time the watcher receives this response, it has processed the previous ones
+	// The watcher reads one response ahead. When it has read the second of these, it has processed the renewal.
+	s.grant(7, 0)
+	s.grant(7, 0)
 	require.Zero(t, h.calls(1), "the lease is valid, because its time counts from the request, and access has not changed")
 }
 
@@ -215,7 +245,8 @@ func TestWatcher_brokenStreamIsReopened(t *testing.T) {
 	h := newWatchHarness(t)
 	s := h.leased()
 	require.Equal(t, 1, h.calls(2))
-	s.end <- errors.New("broken")
+	s.end(errors.New("broken"))
+	<-s.ctx.Done()
 	require.Zero(t, h.calls(1), "the lease outlives the stream")
 	next := h.leased()
 	require.Equal(t, 1, h.calls(2), "the first message of a stream drops the cache")

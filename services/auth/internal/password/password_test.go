@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -70,12 +71,14 @@ func TestHasher_fullQueue(t *testing.T) {
 	h := cheap(t, 1)
 	var releases []func()
 	releases = append(releases, must(h.enter(t.Context())))
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	// One more waiter than the queue has places left. The waiter that is refused shows that the others have filled it.
 	waiters := make(chan error, waiting)
-	for range waiting - 1 {
+	for range waiting {
 		go func() { _, err := h.enter(ctx); waiters <- err }()
 	}
-	require.Eventually(t, func() bool { return !h.queue.TryAcquire(1) || func() bool { h.queue.Release(1); return false }() }, waitFor, tick)
+	require.ErrorIs(t, <-waiters, ErrBusy)
 	_, err := h.enter(t.Context())
 	require.ErrorIs(t, err, ErrBusy)
 	cancel()
@@ -130,11 +133,6 @@ func TestHasher_Check_foreignHash(t *testing.T) {
 	_, err := cheap(t, 1).Check(t.Context(), "$2y$10$abc", secret.New("x"))
 	require.ErrorIs(t, err, errStored)
 }
-
-const (
-	waitFor = 5 * 1e9
-	tick    = 1e6
-)
 
 func must(f func(), err error) func() {
 	if err != nil {

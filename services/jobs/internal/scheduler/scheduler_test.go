@@ -26,6 +26,7 @@ import (
 
 type harness struct {
 	t    *testing.T
+	db   *pgtest.DB
 	pool *pgxpool.Pool
 	ids  *id.Source
 	jobs *job.Store
@@ -36,8 +37,9 @@ type harness struct {
 func newHarness(t *testing.T, gpus, slots int) *harness {
 	t.Helper()
 	ids := id.NewSource(clock.Real(), rand.Reader)
+	database := pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations})
 	b := &harness{
-		t: t, pool: pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations}).Pool("jobs"), ids: ids,
+		t: t, db: database, pool: database.Pool("jobs"), ids: ids,
 		jobs: &job.Store{Events: event.NewLog(clock.Real(), ids, "jobs")}, node: ids.New(id.Node),
 	}
 	b.exec(`INSERT INTO fleet (id, name, kind, state, pools, created_at) VALUES ('flt_1', 'f', 'agent', 'active', '{gpu,cpu}', now())`)
@@ -49,6 +51,13 @@ func newHarness(t *testing.T, gpus, slots int) *harness {
 func (b *harness) exec(sql string, args ...any) {
 	b.t.Helper()
 	_, err := b.pool.Exec(b.t.Context(), sql, args...)
+	require.NoError(b.t, err)
+}
+
+// analyze collects statistics about the jobs. If a role that does not own the table runs ANALYZE, Postgres only warns.
+func (b *harness) analyze() {
+	b.t.Helper()
+	_, err := b.db.OwnerPool("jobs").Exec(b.t.Context(), `ANALYZE job`)
 	require.NoError(b.t, err)
 }
 

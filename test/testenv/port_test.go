@@ -1,0 +1,21 @@
+package testenv
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestFreePorts_lockedUntilTestEnds(t *testing.T) {
+	t.Parallel()
+	var ports []string
+	t.Run("use", func(t *testing.T) {
+		ports = freePorts(t, 3)
+		for _, port := range ports {
+			require.False(t, lockPort(t, port), port)
+		}
+	})
+	for _, port := range ports {
+		require.True(t, lockPort(t, port), port)
+	}
+}
