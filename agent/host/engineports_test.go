@@ -22,24 +22,25 @@ import (
 )
 
 // fewPorts is a source of random numbers with a repeatable part: reads of two bytes, with which a host chooses a port.
-// They select one of the first ports of engines.
+// They select one of n ports of engines, from the given one on.
 type fewPorts struct {
 	mu   sync.Mutex
 	rand *rand.Rand
+	from int
+	n    int
 }
 
-// The first port of engines, and the number of ports that fewPorts selects.
-const (
-	firstPort     = 20_000
-	fewPortsRange = 1024
-)
+// firstPort is the first port of engines. The number 0 selects it.
+const firstPort = 20_000
 
-func newFewPorts() *fewPorts { return &fewPorts{rand: rand.New(rand.NewPCG(1, 2))} }
+func newFewPorts(from, n int) *fewPorts {
+	return &fewPorts{rand: rand.New(rand.NewPCG(1, 2)), from: from, n: n}
+}
 
 func (f *fewPorts) next() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.rand.IntN(fewPortsRange)
+	return f.from + f.rand.IntN(f.n)
 }
 
 func (f *fewPorts) Read(p []byte) (int, error) {
@@ -88,16 +89,16 @@ func occupy(t *testing.T, way, port int) bool {
 // use the first of these ports. A long run starts 500 engines while other programs use up to 250 further ports.
 func TestEngine_portsOfTwoAgents(t *testing.T) {
 	t.Parallel()
-	const ways, engines = 6, 10
+	const ways, engines, ports = 6, 10, 1024
 	waves, others := 1, 0
 	if draw.Whole() {
 		waves, others = 25, 250
 	}
-	used, drawn, further := map[int]string{}, newFewPorts(), rand.New(rand.NewPCG(3, 4))
+	used, drawn, further := map[int]string{}, newFewPorts(0, ports), rand.New(rand.NewPCG(3, 4))
 	for n := range ways + others {
 		port := firstPort + drawn.next()
 		if n >= ways {
-			port = firstPort + further.IntN(fewPortsRange)
+			port = firstPort + further.IntN(ports)
 		}
 		if occupy(t, n%ways, port) {
 			used[port] = "another program"
@@ -105,7 +106,7 @@ func TestEngine_portsOfTwoAgents(t *testing.T) {
 	}
 	agents := make([]*fakeEngine, 2)
 	for n := range agents {
-		agents[n] = newAgent(t, newFewPorts())
+		agents[n] = newAgent(t, newFewPorts(0, ports))
 	}
 	for wave := range waves {
 		wanted := maps.Clone(used)
