@@ -39,8 +39,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.answer(200, json.dumps({"choices": [{"message": {"content": "x"}}]}))
 class Server(http.server.ThreadingHTTPServer):
     allow_reuse_address, allow_reuse_port = "address" in options, "port" in options
-if mode == "hang" or (mode != "serve" and mode != "close" and not os.path.exists("started")):
-    open("started", "w").close(); print("engine begins", flush=True)
+if mode == "hang" or (mode in ("load", "exit") and not os.path.exists(os.path.join(os.path.dirname(sys.argv[0]), "loaded"))):
+    print("engine begins", flush=True)
     while mode == "exit":
         with socket.socket() as s: s.bind((host, port))
         time.sleep(0.005)
@@ -135,8 +135,9 @@ func TestEngine_portTakenBeforeItListens(t *testing.T) {
 			f := newPortEngine(t, mode)
 			f.apply(f.work)
 			port := f.chosenPort(0)
-			log := filepath.Join(f.dir, "works", f.work.Key.String(), "log")
-			f.until("the first process has created its file", func() bool { raw, _ := os.ReadFile(log); return len(raw) > 0 })
+			dir := filepath.Join(f.dir, "works", f.work.Key.String())
+			f.until("the first process is loading", func() bool { raw, _ := os.ReadFile(filepath.Join(dir, "log")); return len(raw) > 0 })
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "model", "loaded"), nil, 0o644)) // the next process listens
 			requests := f.stranger(port)
 			r := f.ready(executor.EngineReport{})
 			require.Equal(t, 1, r.Restarts)

@@ -2,6 +2,7 @@ package pgtest
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net/url"
 	"os"
@@ -52,13 +53,19 @@ var collected = sync.OnceValues(func() (*statements, error) {
 		return nil, fmt.Errorf("find the path of the tested package: the program has no build information")
 	}
 	tested := strings.TrimSuffix(strings.TrimPrefix(info.Path, module), ".test")
-	return collect(filepath.Join(folder, url.PathEscape(tested)))
+	part := flag.Lookup("test.run")
+	return collect(filepath.Join(folder, url.PathEscape(tested)), part != nil && part.Value.String() != "")
 })
 
-// collect replaces the file. It avoids os.OpenFile, because `go test` treats a file that a test opens as an input, and
+// collect replaces the file, or adds to it if keep is true: a failed test that runs again must not remove what the others
+// have written. It avoids os.OpenFile, because `go test` treats a file that a test opens as an input, and
 // does not cache the result of a test whose inputs have just changed.
-func collect(path string) (*statements, error) {
-	fd, err := syscall.Open(path, syscall.O_WRONLY|syscall.O_CREAT|syscall.O_TRUNC|syscall.O_APPEND|syscall.O_CLOEXEC, 0o644)
+func collect(path string, keep bool) (*statements, error) {
+	mode := syscall.O_TRUNC
+	if keep {
+		mode = 0
+	}
+	fd, err := syscall.Open(path, syscall.O_WRONLY|mode|syscall.O_CREAT|syscall.O_APPEND|syscall.O_CLOEXEC, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("open the file of statements %s: %w", path, err)
 	}

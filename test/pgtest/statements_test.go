@@ -14,13 +14,27 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
+func TestCollect_partOfTheTestsKeepsTheFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "statements")
+	for _, sql := range []string{"SELECT 1", "SELECT 2"} {
+		s, err := collect(path, true)
+		require.NoError(t, err)
+		s.add(sql)
+		require.NoError(t, s.file.Close())
+	}
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{`"SELECT 1"`, `"SELECT 2"`}, strings.Split(strings.TrimSpace(string(raw)), "\n"))
+}
+
 // TestStatements_writesEachOnce also checks that statements are written as in the source, with their named arguments.
 func TestStatements_writesEachOnce(t *testing.T) {
 	t.Parallel()
 	db := New(t, Schema{Name: "jobs"})
 	path := filepath.Join(t.TempDir(), "statements")
 	require.NoError(t, os.WriteFile(path, []byte("old\n"), 0o600))
-	s, err := collect(path)
+	s, err := collect(path, false)
 	require.NoError(t, err)
 	ctx := pg.WithTracer(t.Context(), s)
 	pool, err := pg.Open(ctx, pg.Config{URL: db.OwnerURL("jobs"), AllowUnsafe: true}, "jobs", slog.New(slog.DiscardHandler))
