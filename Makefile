@@ -11,7 +11,7 @@ CHAOS_KILLS ?= 50
 LISTEN ?= 127.0.0.1:8080
 GO_PACKAGES = ./...
 
-.PHONY: fuzz breaks help demo dev test test-long gen fmt lint race e2e identity bench scale chaos soak verify build console console-check docs python-test accept-api schemathesis shots
+.PHONY: fuzz breaks help demo dev test test-long gen fmt lint race e2e identity bench scale chaos soak stress verify build console console-check docs python-test accept-api schemathesis shots
 
 help:
 	@echo "make demo    train, deploy and chat with a tiny model on this machine (DEMO=once exits after the chat)"
@@ -21,6 +21,7 @@ help:
 	@echo "make docs    build the documentation site, which the next make build serves at /docs"
 	@echo "make test    all tests that CI runs, with a sample of each large test table (TEST_SEED=N draws another sample)"
 	@echo "make test-long  all tests, with every row of each table"
+	@echo "make stress  the tests of each package again and again beside two busy loops, then all tests once (some two hours)"
 	@echo "make race    like make test, with the race detector"
 	@echo "make e2e     end-to-end tests with signalboxd and with one process per service"
 	@echo "make chaos   kill each process in each stage of training and serving; restart and kill all parts CHAOS_FAULTS (200) times, the database CHAOS_KILLS (50) times"
@@ -67,7 +68,10 @@ test:
 	@scripts/test.sh
 
 test-long:
-	@TEST_LONG=1 scripts/test.sh
+	@TEST_LONG=1 TEST_SEED=$${TEST_SEED:-$$RANDOM} scripts/test.sh
+
+stress:
+	@scripts/stress.sh
 
 race:
 	@RACE=1 scripts/test.sh

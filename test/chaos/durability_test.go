@@ -84,7 +84,7 @@ func TestSplitInstallation_lossyDatabase(t *testing.T) {
 		require.NoError(t, err)
 		return a.Status, string(a.Body)
 	}
-	for _, setting := range draw.Some(draw.New(t), 1, []string{"fsync", "full_page_writes"}) {
+	for _, setting := range draw.Some(draw.New(t), 1, []string{"fsync", "full_page_writes"}, draw.Itself) {
 		alter(ctx, t, conn, `ALTER SYSTEM SET `+setting+` = off`)
 		s.Until(ctx, "writes are refused", func() bool {
 			status, body := create()

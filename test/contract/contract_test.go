@@ -84,7 +84,7 @@ func TestContract(t *testing.T) {
 			w := newHarness(t, testenv.Kinds()[kind](t, testenv.Options{Env: settings()}))
 			some := all
 			if kind == "split" {
-				some = draw.OneIn(draw.New(t), splitShare, all)
+				some = draw.Routes(t, splitShare, all, func(g *exchange.Golden) string { return g.Name }, func(g *exchange.Golden) []string { return g.Routes })
 			}
 			for start, end := 0, 0; start < len(some); start = end {
 				area, _, _ := strings.Cut(some[start].Name, "/")
@@ -141,7 +141,7 @@ func (w *harness) runGolden(t *testing.T, g *exchange.Golden) {
 	target.Vars = map[string]string{}
 	require.NoError(t, once.Run(t.Context(), target))
 	captured := target.Vars
-	for _, rt := range draw.OneIn(draw.New(t), routeShare, selected(t, g.Each)) {
+	for _, rt := range draw.Table(t, routeShare, selected(t, g.Each)) {
 		t.Run(rt.Method+" "+strings.TrimPrefix(rt.Pattern, "/"), func(t *testing.T) {
 			target.Vars = maps.Clone(captured)
 			maps.Copy(target.Vars, routeVars(t, rt))

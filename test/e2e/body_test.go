@@ -40,7 +40,7 @@ const routeShare = 10
 // drawnRoutes returns the random selection of routes that a test calls.
 func drawnRoutes(t *testing.T) []route.Route {
 	t.Helper()
-	return draw.OneIn(draw.New(t), routeShare, route.Table())
+	return draw.Table(t, routeShare, route.Table())
 }
 
 // TestEveryRoute sends requests that must be rejected to every route of an installation.

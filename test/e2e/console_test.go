@@ -84,7 +84,7 @@ func consoleRoutes(t *testing.T, l *e2eflow.Loop) []consoleRoute {
 	for i := range routes {
 		routes[i].Looks = names
 		if os.Getenv("SHOTS") != "all" {
-			routes[i].Looks = draw.Some(random, 1, names)
+			routes[i].Looks = draw.Some(random, 1, names, func(look string) string { return routes[i].Path + " " + look })
 		}
 	}
 	return routes

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -19,7 +20,7 @@ import (
 // Each status is shown on three pages; the seed selects three statuses.
 func requireStates(ctx context.Context, t *testing.T, task consoleTask) {
 	t.Helper()
-	task.Statuses = draw.Some(draw.New(t), 3, []int{400, 403, 404, 409, 422, 429, 500, 502, 503})
+	task.Statuses = draw.Some(draw.New(t), 3, []int{400, 403, 404, 409, 422, 429, 500, 502, 503}, strconv.Itoa)
 	var saw struct{ Problems []string }
 	drive(ctx, t, task, "states.mjs", &saw)
 	require.Empty(t, saw.Problems)

@@ -25,7 +25,7 @@ func consoleJourneys() []string {
 // requireJourneys walks journeys of users through the console: two that the seed selects, or all in a long test.
 func requireJourneys(ctx context.Context, t *testing.T, task consoleTask) {
 	t.Helper()
-	task.Journeys = draw.Some(draw.New(t), 2, consoleJourneys())
+	task.Journeys = draw.Some(draw.New(t), 2, consoleJourneys(), draw.Itself)
 	var walks []walk
 	drive(ctx, t, task, "journeys.mjs", &walks)
 	require.Len(t, walks, len(task.Journeys))

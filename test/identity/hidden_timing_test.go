@@ -78,7 +78,7 @@ func (w *harness) requireSameTimes(t *testing.T) {
 	t.Helper()
 	all := rules(t).hiddenRows()
 	require.Greater(t, len(all), 100)
-	rows := draw.Some(draw.New(t), timedRoutes, all)
+	rows := draw.Some(draw.New(t), timedRoutes, all, row.name)
 	for _, r := range rows {
 		t.Run(r.name(), func(t *testing.T) {
 			first := w.sample(t.Context(), t, r)

@@ -118,7 +118,7 @@ func (w *harness) requireCredentialPlaces(ctx context.Context, t *testing.T) {
 	p := w.makeCredentials(ctx, t)
 	var requests atomic.Int64
 	all := rules(t).rows
-	rows := draw.OneIn(draw.New(t), rowShare, all)
+	rows := draw.Routes(t, rowShare, all, row.name, row.routes)
 	t.Run("routes", func(t *testing.T) {
 		for _, r := range rows {
 			t.Run(r.name(), func(t *testing.T) {

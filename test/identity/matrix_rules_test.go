@@ -41,6 +41,9 @@ func (r row) name() string {
 	return r.method + " " + r.path
 }
 
+// routes returns the route of the row, for draw.Routes.
+func (r row) routes() []string { return []string{r.method + " " + r.path} }
+
 // table is the authorization table, parsed.
 type table struct {
 	rules map[string]rule

@@ -38,7 +38,7 @@ func (w *harness) routes(ctx context.Context, t *testing.T) {
 	t.Helper()
 	table := rules(t)
 	requests := 0
-	rows := draw.OneIn(draw.New(t), rowShare, table.rows)
+	rows := draw.Routes(t, rowShare, table.rows, row.name, row.routes)
 	for _, r := range rows {
 		t.Run(r.name(), func(t *testing.T) {
 			results := map[string]string{}

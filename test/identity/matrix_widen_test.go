@@ -125,10 +125,10 @@ func (w *harness) requireCellsFail(ctx context.Context, t *testing.T, file strin
 	w.Program(buildChangeable(t))
 	killed, checked := 0, map[string]bool{}
 	picker := draw.New(t)
-	for _, c := range draw.Some(picker, changesDrawn, changes()) {
+	for _, c := range draw.Some(picker, changesDrawn, changes(), func(c change) string { return c.name }) {
 		for _, helping := range []bool{false, true} {
 			options := changedOptions(t, c, helping)
-			drawn := draw.OneIn(picker, rowShare, slices.Sorted(maps.Keys(options)))
+			drawn := draw.OneIn(picker, rowShare, slices.Sorted(maps.Keys(options)), func(rpc string) string { return c.name + ": " + rpc })
 			maps.DeleteFunc(options, func(rpc string, _ *optionsv1.Access) bool { return !slices.Contains(drawn, rpc) })
 			if len(options) == 0 {
 				continue

@@ -95,7 +95,7 @@ func (w *peerNetwork) requireUserMethods(ctx context.Context, t *testing.T) {
 		"an unsigned caller": {unsigned(t, foreignCallerToken(t))},
 	}
 	good := w.callerOf(ctx, t, access)
-	table := draw.OneIn(draw.New(t), rowShare, route.Table())
+	table := draw.Table(t, rowShare, route.Table())
 	for _, who := range services() {
 		want, tokens := "refused", maps.Clone(bad)
 		if who == "gateway" {

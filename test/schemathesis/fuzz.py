@@ -9,6 +9,7 @@ response statuses of each operation.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import random
 import sys
@@ -46,6 +47,8 @@ from good import GOOD, Good
 
 Operation = APIOperation[Any, Any, Any, Any]
 Request = Any  # a case of schemathesis
+
+BASELINE = Path(__file__).parents[2] / "proto" / "baseline" / "openapi.json"
 
 CHECKS = [status_code_conformance, content_type_conformance, response_headers_conformance, response_schema_conformance]
 
@@ -118,9 +121,10 @@ class Run:
         if chosen:
             self.operations = [o for o in self.operations if chosen in self.id(o)]
         self.operations.sort(key=self.turn)
-        #: The operations that receive random requests: one in `share`. All operations receive their valid request.
-        count = -(-len(self.operations) // share)
-        self.drawn = {self.id(o) for o in random.Random(drawn_by).sample(self.operations, count)}
+        #: The operations that receive random requests: about one in `share`, drawn by a hash of their own id so that a new
+        #: operation does not redraw the others, and those that the baseline lacks. All operations receive their valid request.
+        known = {o.get("operationId") for path in json.loads(BASELINE.read_text())["paths"].values() for o in path.values()}
+        self.drawn = {name for name in map(self.id, self.operations) if name not in known or self.rank(drawn_by, name) % share == 0}
         self.statuses: dict[str, Counter[int]] = defaultdict(Counter)
         self.kinds: dict[str, Counter[str]] = defaultdict(Counter)
         self.failures: Counter[str] = Counter()
@@ -130,6 +134,10 @@ class Run:
         self.real: dict[str, dict[str, str]] = {}
         #: The number of operations that were skipped because the time limit was reached.
         self.cut = 0
+
+    @staticmethod
+    def rank(seed: int, name: str) -> int:
+        return int.from_bytes(hashlib.sha256(f"{seed} {name}".encode()).digest()[:8], "big")
 
     @staticmethod
     def id(operation: Operation) -> str:

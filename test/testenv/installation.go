@@ -84,7 +84,7 @@ func Kinds() map[string]Start { return map[string]Start{"single": Single, "split
 func DrawnKinds(t testing.TB) map[string]Start {
 	t.Helper()
 	all, drawn := Kinds(), map[string]Start{}
-	for _, name := range draw.Some(draw.New(t), 1, slices.Sorted(maps.Keys(all))) {
+	for _, name := range draw.Some(draw.New(t), 1, slices.Sorted(maps.Keys(all)), draw.Itself) {
 		drawn[name] = all[name]
 	}
 	return drawn
