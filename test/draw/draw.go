@@ -53,7 +53,7 @@ func New(t testing.TB) Picker {
 	return Picker{whole: Whole(), seed: Seed(t), test: t.Name()}
 }
 
-// Rank returns a number that depends on the seed, the test and the name of a row. The rows of one matrix must have
+// rank returns a number that depends on the seed, the test and the name of a row. The rows of one matrix must have
 // different names. Two pickers of one test, with different names of rows, are independent.
 func (p Picker) rank(name string) uint64 {
 	h := fnv.New64a()

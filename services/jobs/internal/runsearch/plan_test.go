@@ -44,41 +44,40 @@ func TestStore_search_usesIndexesAtManyRuns(t *testing.T) {
 	for name, c := range map[string]struct {
 		filter, sort string
 		after        *place
-		index        string
 		found        int
 	}{
-		"all":              {"", "", nil, "run_shown", 50},
-		"all, deep":        {"", "", &place{ID: deep}, "run_shown", 50},
-		"started":          {"", "started_at", nil, "run_started_order", 50},
-		"ended":            {"", "ended_at", &place{ID: deep}, "run_ended_order", 50},
-		"by name":          {"", "name", &place{ID: deep}, "run_name_order", 50},
-		"by owner":         {"", "owner", &place{ID: deep}, "run_owner_order", 50},
-		"by project":       {"", "project", &place{ID: deep}, "run_project_order", 50},
-		"by state":         {"", "state", &place{ID: deep}, "run_state_order", 50},
-		"by recipe":        {"", "recipe", &place{ID: deep}, "run_recipe_order", 50},
-		"by metric":        {"", "metric.loss.last", nil, "run_metric_last", 50},
-		"by metric, deep":  {"", "metric.loss.min", &place{ID: deep, Value: "3000"}, "run_metric_min", 50},
-		"by hparam":        {"", "hparam.lr", &place{ID: deep, Value: "9e4"}, "run_hparam_number", 50},
-		"no such metric":   {"", "metric.none.last", nil, "run_pkey", 50},
-		"id":               {`{"field":"id","value":"` + deep + `"}`, "", nil, "run_pkey", 1},
-		"owner":            {`{"field":"owner","value":"rare"}`, "", nil, "run_owner", 50},
-		"project":          {`{"field":"project","value":"rare"}`, "", nil, "run_project", 50},
-		"recipe":           {`{"field":"recipe","value":"rare/one"}`, "", nil, "run_recipe", 50},
-		"state":            {`{"field":"state","value":"running"}`, "", nil, "run_state", 1},
-		"tag":              {`{"field":"tag","value":"rare"}`, "", nil, "run_tags", 50},
-		"label":            {`{"field":"label.rare","value":"x"}`, "", nil, "run_labels", 50},
-		"name":             {`{"field":"name","op":"contains","value":"rare on"}`, "", nil, "run_name_part", 50},
-		"two owners":       {`{"field":"owner","op":"in","value":["rare","none"]}`, "", nil, "run_owner", 50},
-		"hparam number":    {`{"field":"hparam.lr","op":"lt","value":20}`, "", nil, "run_hparam_number", 19},
-		"hparam text":      {`{"field":"hparam.name","value":"v7"}`, "", nil, "run_hparam_value", 50},
-		"metric":           {`{"field":"metric.loss.max","op":"le","value":30}`, "", nil, "run_metric_max", 30},
-		"metric and order": {`{"field":"metric.loss.max","op":"le","value":30}`, "hparam.lr", nil, "run_metric_max", 30},
+		"all":              {"", "", nil, 50},
+		"all, deep":        {"", "", &place{ID: deep}, 50},
+		"started":          {"", "started_at", nil, 50},
+		"ended":            {"", "ended_at", &place{ID: deep}, 50},
+		"by name":          {"", "name", &place{ID: deep}, 50},
+		"by owner":         {"", "owner", &place{ID: deep}, 50},
+		"by project":       {"", "project", &place{ID: deep}, 50},
+		"by state":         {"", "state", &place{ID: deep}, 50},
+		"by recipe":        {"", "recipe", &place{ID: deep}, 50},
+		"by metric":        {"", "metric.loss.last", nil, 50},
+		"by metric, deep":  {"", "metric.loss.min", &place{ID: deep, Value: "3000"}, 50},
+		"by hparam":        {"", "hparam.lr", &place{ID: deep, Value: "9e4"}, 50},
+		"no such metric":   {"", "metric.none.last", nil, 50},
+		"id":               {`{"field":"id","value":"` + deep + `"}`, "", nil, 1},
+		"owner":            {`{"field":"owner","value":"rare"}`, "", nil, 50},
+		"project":          {`{"field":"project","value":"rare"}`, "", nil, 50},
+		"recipe":           {`{"field":"recipe","value":"rare/one"}`, "", nil, 50},
+		"state":            {`{"field":"state","value":"running"}`, "", nil, 1},
+		"tag":              {`{"field":"tag","value":"rare"}`, "", nil, 50},
+		"label":            {`{"field":"label.rare","value":"x"}`, "", nil, 50},
+		"name":             {`{"field":"name","op":"contains","value":"rare on"}`, "", nil, 50},
+		"two owners":       {`{"field":"owner","op":"in","value":["rare","none"]}`, "", nil, 50},
+		"hparam number":    {`{"field":"hparam.lr","op":"lt","value":20}`, "", nil, 19},
+		"hparam text":      {`{"field":"hparam.name","value":"v7"}`, "", nil, 50},
+		"metric":           {`{"field":"metric.loss.max","op":"le","value":30}`, "", nil, 30},
+		"metric and order": {`{"field":"metric.loss.max","op":"le","value":30}`, "hparam.lr", nil, 30},
 	} {
 		o, err := orderOf(c.sort, "")
 		require.NoError(t, err, name)
 		q := &query{filter: []byte(c.filter), order: o, after: c.after, limit: 50}
 		var took time.Duration
-		plan := pgtest.Explain(t, h.pool, func(db pg.Querier) error {
+		reads := pgtest.Measure(t, h.pool, func(db pg.Querier) error {
 			began := time.Now()
 			hits, err := Store{}.search(t.Context(), db, access.ServiceScope(), q)
 			took = time.Since(began)
@@ -86,10 +85,10 @@ func TestStore_search_usesIndexesAtManyRuns(t *testing.T) {
 			return err
 		})
 		t.Logf("%s: %v", name, took.Round(time.Millisecond))
-		require.Contains(t, plan, c.index, "%s: %s", name, plan)
 		for _, table := range []string{"run", "run_hparam", "run_metric"} {
-			require.NotContains(t, plan, "Seq Scan on "+table+" ", "%s: %s", name, plan)
+			require.NotContains(t, reads.Whole, table, "%s: %s", name, reads.Plan)
 		}
+		require.LessOrEqual(t, reads.Rows, 1000, "%s: %s", name, reads.Plan)
 	}
 	plan := pgtest.Explain(t, h.pool, func(db pg.Querier) error {
 		due, err := Store{}.claim(t.Context(), db)
