@@ -23,7 +23,7 @@ help:
 	@echo "make test-long  all tests, with every row of each table"
 	@echo "make stress  the tests of each package again and again beside two busy loops, then all tests once (some two hours)"
 	@echo "make race    like make test, with the race detector"
-	@echo "make e2e     end-to-end tests with signalboxd and with one process per service"
+	@echo "make e2e     end-to-end tests with signalboxd and with one process per service: training, serving, the console, the guides, ways out"
 	@echo "make chaos   kill each process in each stage of training and serving; restart and kill all parts CHAOS_FAULTS (200) times, the database CHAOS_KILLS (50) times"
 	@echo "make soak    load an installation for SOAK (default 60m), with all retention ages divided by 1,000, and check that it does not grow"
 	@echo "make schemathesis  50 random requests, valid and invalid, to every API operation"
@@ -78,7 +78,7 @@ race:
 
 e2e: build
 	@scripts/tools/postgres.sh > /dev/null
-	@go test -count=1 -timeout 20m ./test/e2e/...
+	@go test -count=1 -timeout 20m ./test/e2e ./test/console ./test/guide ./test/waysout
 
 soak: build
 	@scripts/tools/postgres.sh > /dev/null

@@ -117,7 +117,7 @@ mapfile -t tested < <(go list -f '{{.ImportPath}} {{join .Imports " "}} {{join .
 packages=() last=() installations=()
 for line in "${tested[@]}"; do
   case $line in
-    */test/e2e\ * | */test/contract\ * | */test/identity\ * | */test/chaos\ *) ;; # the command below names these
+    */test/console\ * | */test/guide\ * | */test/waysout\ * | */test/e2e\ * | */test/contract\ * | */test/identity\ * | */test/chaos\ *) ;; # the command below names these
     */test/load\ *) ;; # has only benchmarks
     */test/testenv\ * | *\ */test/testenv*) installations+=("${line%% *}") ;;
     *\ */test/blobtest*) last+=("${line%% *}") ;;
@@ -139,8 +139,8 @@ beside=$!
 # of installations wait for processes much of the time, so spread the long ones: the other packages use that time. The
 # longest ones start early, so that none of them runs alone at the end.
 third=$(((${#packages[@]} + 2) / 3))
-ordered=(./test/e2e "${packages[@]:0:third}" ./test/chaos ./test/contract "${packages[@]:third:third}" ./test/identity
-  "${packages[@]:2*third}" "${last[@]}" "${installations[@]}")
+ordered=(./test/e2e ./test/console "${packages[@]:0:third}" ./test/chaos ./test/guide "${packages[@]:third:third}" ./test/contract
+  ./test/waysout ./test/identity "${packages[@]:2*third}" "${last[@]}" "${installations[@]}")
 part "packages" scripts/gotest.sh "$log/packages.json" "${ordered[*]}" -timeout 12m -p 2 -parallel 4 "${flags[@]}"
 wait "$beside" || failed+=("tools or console")
 wait "$python" || failed+=("Python")

@@ -34,7 +34,7 @@ func TestJob_atItsDiskLimit(t *testing.T) {
 		dir = filepath.Dir(path)
 		return path != ""
 	})
-	train(ctx, t, s)
+	testenv.Train(ctx, t, s)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "end"), nil, 0o600), "an empty file needs no space")
 	e := awaitEnd(ctx, t, s, l)
 	require.Equal(t, "user_error", e.EndReason)

@@ -32,7 +32,7 @@ func serveWithSecondEngine(ctx context.Context, t *testing.T, s *testenv.Install
 	require.NoError(t, second.AwaitReady(ctx), s.Tail())
 	require.NoError(t, second.Promote(ctx))
 	require.NoError(t, second.MakeToken(ctx, "application"))
-	q := solvedQuestion(ctx, t, l)
+	q := testenv.SolvedQuestion(ctx, t, l)
 	answer, err := second.Chat(ctx, q.Question)
 	require.NoError(t, err, s.Tail())
 	require.Equal(t, q.Expected, answer)

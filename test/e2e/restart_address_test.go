@@ -69,7 +69,7 @@ func TestRestart_atAnotherAddress(t *testing.T) {
 	ends := startWaitingJob(ctx, t, s, "ending", "sh", "-c", ending)
 
 	former := s.URL
-	killAll(t, s)
+	testenv.KillAll(t, s)
 	ends.release(t)
 	s.Until(ctx, "the command has ended", func() bool { return s.Find("over", func(string) bool { return true }) != "" })
 	s.Listen(s.FreeAddress())
@@ -95,7 +95,7 @@ func TestRestart_atAnotherAddress(t *testing.T) {
 	c.End(ctx)
 
 	last := s.URL
-	killAll(t, s)
+	testenv.KillAll(t, s)
 	s.Listen("127.0.0.1:0")
 	s.StartSingle()
 	require.Equal(t, last, s.URL)

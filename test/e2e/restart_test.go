@@ -31,15 +31,15 @@ func TestRestarts(t *testing.T) {
 	}
 	single := (*testenv.Installation).StartSingle
 	ways := map[string]map[string]way{
-		"single": {"Ctrl-C": {interrupt, single, false}, "SIGTERM": {terminate, single, true}, "kill": {killAll, single, true}},
-		"split":  {"Ctrl-C": {interruptAll, startAll, true}, "kill": {killAll, startAll, true}},
+		"single": {"Ctrl-C": {interrupt, single, false}, "SIGTERM": {terminate, single, true}, "kill": {testenv.KillAll, single, true}},
+		"split":  {"Ctrl-C": {interruptAll, testenv.StartAll, true}, "kill": {testenv.KillAll, testenv.StartAll, true}},
 	}
 	for kind, start := range testenv.DrawnKinds(t) {
 		t.Run(kind, func(t *testing.T) {
 			ctx := t.Context()
 			s := start(t, testenv.Options{})
-			l := train(ctx, t, s)
-			q := serve(ctx, t, s, l)
+			l := testenv.Train(ctx, t, s)
+			q := testenv.Serve(ctx, t, s, l)
 			_, err := l.AwaitTraffic(ctx, 1)
 			require.NoError(t, err)
 			parameters := createOtherObjects(t, l)
@@ -106,14 +106,6 @@ func terminate(t *testing.T, s *testenv.Installation) {
 	require.LessOrEqual(t, time.Since(began), stopLimit, p.Tail())
 }
 
-// killAll kills every process.
-func killAll(t *testing.T, s *testenv.Installation) {
-	t.Helper()
-	for _, name := range s.Order {
-		s.Processes[name].Kill()
-	}
-}
-
 // interruptAll interrupts the processes in the reverse order of their start. Each must end before the next.
 func interruptAll(t *testing.T, s *testenv.Installation) {
 	t.Helper()
@@ -124,14 +116,6 @@ func interruptAll(t *testing.T, s *testenv.Installation) {
 		require.NoError(t, p.Err(), "%s: %s", name, p.Tail())
 		t.Logf("%s stopped in %s", name, took)
 	}
-}
-
-// startAll starts every process again with the same configuration.
-func startAll(s *testenv.Installation) {
-	for _, name := range s.Order {
-		s.Processes[name].Start()
-	}
-	s.AwaitServing()
 }
 
 func trafficPath(l *e2eflow.Loop) string {

@@ -61,7 +61,7 @@ func TestTokenRevocation_ignoresDeadReplicas(t *testing.T) {
 	ways := map[string]map[string]func(s *testenv.Installation){
 		"single": {
 			"ctrl-c": func(s *testenv.Installation) { interrupt(t, s); s.StartSingle() },
-			"kill":   func(s *testenv.Installation) { killAll(t, s); s.StartSingle() },
+			"kill":   func(s *testenv.Installation) { testenv.KillAll(t, s); s.StartSingle() },
 		},
 		"split": {
 			"ctrl-c": one(func(p *testenv.Process) { _, ok := p.Stop(testenv.StageTimeout); require.True(t, ok, p.Tail()) }),

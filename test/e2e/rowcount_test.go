@@ -17,20 +17,11 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// folder returns the path of a folder with data of the installation. With a single process, this is `single` in the
-// data folder of signalboxd. With one process per service, it is `split` in the folder of the installation.
-func folder(s *testenv.Installation, single, split string) string {
-	if s.Processes["signalboxd"] != nil {
-		return filepath.Join(s.Dir, "data", single)
-	}
-	return filepath.Join(s.Dir, split)
-}
-
 // database connects to the installation's database as the superuser, to check data that the API does not
 // show.
 func database(ctx context.Context, t *testing.T, s *testenv.Installation) *pgx.Conn {
 	t.Helper()
-	dir := folder(s, "postgres", "postgres")
+	dir := s.DataFolder("postgres", "postgres")
 	password, err := os.ReadFile(filepath.Join(dir, "password"))
 	require.NoError(t, err)
 	pid, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))
@@ -91,7 +82,7 @@ func settledCounts(ctx context.Context, t *testing.T, s *testenv.Installation, c
 func objects(t *testing.T, s *testenv.Installation) []string {
 	t.Helper()
 	var found []string
-	err := filepath.WalkDir(folder(s, "objects", "lib/objects"), func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(s.DataFolder("objects", "lib/objects"), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			found = append(found, path)
 		}

@@ -32,8 +32,8 @@ func TestLoopOnS3(t *testing.T) {
 		"SERVICE_BLOB_S3_REGION": c.Region, "SERVICE_BLOB_S3_ACCESS_KEY": c.AccessKey,
 		"SERVICE_BLOB_S3_SECRET_KEY": c.SecretKey.Reveal(), "SERVICE_BLOB_S3_PLAINTEXT": "true", "SERVICE_BLOB_S3_PATH_STYLE": "true",
 	}})
-	l := train(ctx, t, s)
-	serve(ctx, t, s, l)
+	l := testenv.Train(ctx, t, s)
+	testenv.Serve(ctx, t, s, l)
 	keys := bucket(ctx, t, c)
 	for _, prefix := range []string{"recipes/", "projects/", "runs/" + l.Job.RunID + "/"} {
 		require.Contains(t, keys, prefix, "the objects must be in the bucket")
@@ -105,8 +105,8 @@ func TestLoopWithRedis(t *testing.T) {
 	r := newRedis(t)
 	s := testenv.Single(t, testenv.Options{Env: map[string]string{"SERVICE_REDIS_URL": "redis://" + r.addr + "/0"}})
 	t.Run("running", func(t *testing.T) {
-		l := train(ctx, t, s)
-		serve(ctx, t, s, l)
+		l := testenv.Train(ctx, t, s)
+		testenv.Serve(ctx, t, s, l)
 		info := r.info(t)
 		require.Contains(t, info, "cmdstat_publish:calls=", "the installation must use Redis")
 		t.Logf("redis: %s", strings.Join(strings.Fields(info), " "))

@@ -1,4 +1,4 @@
-package e2e
+package console
 
 import (
 	"context"
@@ -48,11 +48,11 @@ func requireReconnect(ctx context.Context, t *testing.T, s *testenv.Installation
 	browser.Go(func() { out, err = c.Output(); asked <- struct{}{} })
 	<-asked
 	if err == nil {
-		killAll(t, s)
+		testenv.KillAll(t, s)
 		if s.Postgres == nil {
 			s.StartSingle()
 		} else {
-			startAll(s)
+			testenv.StartAll(s)
 		}
 	}
 	close(back)

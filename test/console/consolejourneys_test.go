@@ -1,4 +1,4 @@
-package e2e
+package console
 
 import (
 	"context"
@@ -17,7 +17,7 @@ type walk struct {
 	Seconds      float64
 }
 
-// consoleJourneys are the files of the folder console/journey, which describe them.
+// consoleJourneys are the files of the folder journey, which describe them.
 func consoleJourneys() []string {
 	return []string{"first", "live", "compare", "serve", "playground", "share", "hardware", "phone", "untrusted"}
 }

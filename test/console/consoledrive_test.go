@@ -1,4 +1,4 @@
-package e2e
+package console
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// drive runs a program of the folder console and decodes its report.
+// drive runs a program of this folder and decodes its report.
 func drive(ctx context.Context, t *testing.T, task consoleTask, program string, report any) {
 	t.Helper()
 	cmd := newBrowserCommand(ctx, t, task, program)
@@ -24,13 +24,13 @@ func drive(ctx context.Context, t *testing.T, task consoleTask, program string, 
 	decodeReport(t, cmd, out, err, report)
 }
 
-// newBrowserCommand returns the command for a program of the folder console. The program gets its task on standard
+// newBrowserCommand returns the command for a program of this folder. The program gets its task on standard
 // input, because any user can read arguments.
 func newBrowserCommand(ctx context.Context, t *testing.T, task consoleTask, program string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	t.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, consoleTool(t, "node.sh"), filepath.Join("console", program))
+	cmd := exec.CommandContext(ctx, consoleTool(t, "node.sh"), program)
 	cmd.Env = append(os.Environ(), "NODE_MODULES="+consoleTool(t, "npm.sh", filepath.Join(testenv.Root(t), "test", "identity", "page")))
 	input, err := json.Marshal(task)
 	require.NoError(t, err)

@@ -1,4 +1,5 @@
-package e2e
+// Package waysout tries the ways to escape from a work of a whole installation.
+package waysout
 
 import (
 	"context"

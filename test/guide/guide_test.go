@@ -1,4 +1,5 @@
-package e2e
+// Package guide runs the commands of the guides in docs/guide against an installation.
+package guide
 
 import (
 	"os"

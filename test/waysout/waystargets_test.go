@@ -1,4 +1,4 @@
-package e2e
+package waysout
 
 import (
 	"encoding/json"
@@ -40,8 +40,8 @@ func (h *waysHarness) target(victim string) {
 		"agent": agent, "node_key": filepath.Join(agent, "node", "**", "*.pem"), "objects": filepath.Join(agent, "objects", "planted"),
 		"keyring": h.at("keys/keyring", "secrets/keyring"), "ca": filepath.Join(h.at("keys/ca", "ca"), "*"),
 		"audit_key": h.at("keys/audit", "secrets/audit-key"), "blob_key": h.at("keys/blobs", "secrets/blob-key"),
-		"audit":    folder(h.Installation, "audit", "lib/audit"),
-		"password": filepath.Join(folder(h.Installation, "postgres", "postgres"), "password"),
+		"audit":    h.DataFolder("audit", "lib/audit"),
+		"password": filepath.Join(h.DataFolder("postgres", "postgres"), "password"),
 		"agents":   portIn(server.Setting("SERVICE_JOBS_AGENT_LISTEN")),
 	})
 	h.T.Cleanup(func() { _ = os.Remove(filepath.Join("/dev/shm", "fill-"+filepath.Base(h.scripts))) })
@@ -96,7 +96,7 @@ func portIn(address string) int {
 // database finds the files and the port of the database server.
 func (h *waysHarness) database() {
 	h.T.Helper()
-	data := filepath.Join(folder(h.Installation, "postgres", "postgres"), "data")
+	data := filepath.Join(h.DataFolder("postgres", "postgres"), "data")
 	raw, err := os.ReadFile(filepath.Join(data, "postmaster.pid"))
 	require.NoError(h.T, err)
 	h.known["database_files"] = data

@@ -1,4 +1,4 @@
-package e2e
+package waysout
 
 // way is a way by which the code of a work may escape: it reaches something that a work must not reach, or exceeds a
 // limit.

@@ -1,4 +1,6 @@
-package e2e
+// Package console opens the web console of whole installations in Chromium. The programs for Node beside it drive the
+// browser.
+package console
 
 import (
 	"context"
@@ -35,7 +37,7 @@ type consoleRoute struct {
 	statuses []string
 }
 
-// consoleTask is the input of the programs in the folder console.
+// consoleTask is the input of the programs in this folder.
 type consoleTask struct {
 	URL      string            `json:"url"`
 	Chromium string            `json:"chromium"`
@@ -96,8 +98,8 @@ func TestConsole(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			ctx := t.Context()
 			s := start(t, testenv.Options{})
-			l := train(ctx, t, s)
-			serve(ctx, t, s, l)
+			l := testenv.Train(ctx, t, s)
+			testenv.Serve(ctx, t, s, l)
 			task := newConsoleTask(t, s, l)
 			t.Run("live job", func(t *testing.T) { requireLiveJob(ctx, t, s, task, l) })
 			t.Run("routes", func(t *testing.T) { requireRoutes(ctx, t, task, l) })
