@@ -27,9 +27,8 @@ type work struct {
 	started bool
 	// before contains a channel for each older execution of the work. Each is closed when that execution is removed.
 	before []<-chan struct{}
-	// Each channel is closed when its condition becomes true. stopping: the work must end. killing: it must end
-	// at once. leaving: it must be removed. quiet: none of its processes is left. removed: its folder was
-	// removed.
+	// Each channel is closed when its condition becomes true. stopping: the work must end. killing: it must end at once.
+	// leaving: it must be removed. quiet: none of its processes is left. removed: its folder was removed.
 	stopping, killing, leaving, quiet, removed chan struct{}
 	// moved receives a value when the work's deadline has changed.
 	moved chan struct{}

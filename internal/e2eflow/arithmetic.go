@@ -17,8 +17,8 @@ type Lesson struct {
 }
 
 // TwoDigits is the task that the demo's model learns. Training takes half a minute and reaches an exact match of 0.98
-// on the 20% of the pairs that are held out. With most seeds it ends after 600 to 900 steps, but some seeds need more
-// than the recipe's 1,000.
+// on the 20% of the pairs that are held out. With most seeds it ends after 600 to 900 steps, but some need more than
+// the recipe's 1,000.
 func TwoDigits() Lesson {
 	return Lesson{Digits: 2, Pairs: 4000, Hparams: map[string]any{"train.max_steps": 1500}}
 }

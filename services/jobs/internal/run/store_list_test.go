@@ -180,19 +180,22 @@ func TestStore_List_usesIndexesAtManyRuns(t *testing.T) {
 			require.LessOrEqual(t, reads.Rows, 500, "%s: %s", name, reads.Plan)
 		}
 	}
-	for name, read := range map[string]func(q pg.Querier) error{
-		"get by job": func(q pg.Querier) error {
+	for name, c := range map[string]struct {
+		rows int
+		read func(q pg.Querier) error
+	}{
+		"get by job": {500, func(q pg.Querier) error {
 			_, err := run.Store{}.Get(t.Context(), q, access.ServiceScope(), "job_"+first)
 			return err
-		},
-		"tags": func(q pg.Querier) error {
+		}},
+		"tags": {20_000, func(q pg.Querier) error { // the tags of at most 10,000 runs are counted
 			_, err := run.Store{}.Tags(t.Context(), q, access.ServiceScope(), "prj_1", "", request.Page{Limit: 50})
 			return err
-		},
+		}},
 	} {
-		reads := pgtest.Measure(t, h.pool, read)
+		reads := pgtest.Measure(t, h.pool, c.read)
 		require.NotContains(t, reads.Whole, "run", "%s: %s", name, reads.Plan)
-		require.LessOrEqual(t, reads.Rows, 500, "%s: %s", name, reads.Plan)
+		require.LessOrEqual(t, reads.Rows, c.rows, "%s: %s", name, reads.Plan)
 	}
 }
 
