@@ -14,6 +14,8 @@ scripts/tools/redis.sh > /dev/null
 scripts/tools/s3server.sh > /dev/null
 dir=$(mktemp -d "${TMPDIR:-/dev/shm}/signalbox-stress.XXXXXX")
 chmod 755 "$dir" # some tests run as another user
+mkdir -p "$dir/tmp" && chmod 755 "$dir/tmp"
+export TMPDIR=$dir/tmp
 loops=()
 clean() { kill "${loops[@]}" 2> /dev/null || true; rm -rf "$dir"; }
 trap clean EXIT
@@ -40,7 +42,7 @@ again() {
   if [ "$red" -gt 0 ]; then failed+=("$name ($red of $runs runs)"); fi
 }
 unit=$(go list -f '{{.ImportPath}} {{.Dir}} {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}' "${@:-./...}" |
-  grep -v -e '/gen/' -e '/test/testenv' | cut -d' ' -f1,2)
+  awk '$1 !~ "/gen/" && $0 !~ "/test/testenv( |$)" {print $1, $2}')
 while read -r package folder; do again "$package" "$folder"; done <<< "$unit"
 if [ $# = 0 ]; then
   TEST_RERUNS=0 scripts/test.sh || failed+=("all tests, TEST_SEED=$TEST_SEED")
