@@ -79,11 +79,11 @@ func (p *Packer) Pack(ctx context.Context, d *Dataset, v *Version) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(packsAtOnce)
 	for i, files := range groups {
-		if ctx.Err() != nil || p.clock.Now().After(end) {
+		if ctx.Err() != nil {
 			break
 		}
 		group.Go(func() (err error) {
-			packs[i], err = p.build(ctx, d, v, files)
+			packs[i], err = p.build(ctx, d, v, files, end)
 			return err
 		})
 	}
@@ -143,13 +143,17 @@ func (f File) ends(limit int64) bool {
 	return err == nil && int64(draw) < f.packed()*all/(limit/2)
 }
 
-// build stores the pack of the files. It returns an error if a file does not match the manifest.
-func (p *Packer) build(ctx context.Context, d *Dataset, v *Version, files []File) (*Pack, error) {
+// build stores the pack of the files. It returns nil if its turn comes after end, and an error if a file does not match
+// the manifest.
+func (p *Packer) build(ctx context.Context, d *Dataset, v *Version, files []File, end time.Time) (*Pack, error) {
 	select {
 	case p.slots <- struct{}{}:
 		defer func() { <-p.slots }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
+	}
+	if p.clock.Now().After(end) {
+		return nil, nil
 	}
 	contents, err := p.read(ctx, d, v, files)
 	if err != nil {
