@@ -28,7 +28,7 @@ func (h *harness) reads(d *registryv1.Deployment, ds *registryv1.Dataset, m stri
 	}
 	recipes, err := h.recipes.ListRecipes(ctx, &registryv1.ListRecipesRequest{})
 	keep("recipes", recipes, err)
-	lock, err := h.recipes.GetRecipeLock(ctx, &registryv1.GetRecipeLockRequest{Namespace: "demo", Name: "chat-tiny", Version: "1.1.2"})
+	lock, err := h.recipes.GetRecipeLock(ctx, &registryv1.GetRecipeLockRequest{Namespace: "demo", Name: "chat-tiny", Version: "1.1.3"})
 	keep("lock", lock, err)
 	datasets, err := h.datasets.ListDatasets(ctx, &registryv1.ListDatasetsRequest{})
 	keep("datasets", datasets, err)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import json
 from dataclasses import dataclass
@@ -37,7 +38,8 @@ def load(folder: Path) -> list[Row]:
     answers: dict[str, str] = {}
     for file in files:
         # Do not use splitlines: it also splits at U+2028, which may occur inside a JSON string.
-        for number, line in enumerate(file.read_bytes().split(b"\n"), start=1):
+        # Some editors begin a file with a byte order mark, which is not a part of the first row.
+        for number, line in enumerate(file.read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
             if not line.strip():
                 continue
             row = _parse(line, f"{file.name}:{number}")

@@ -61,6 +61,11 @@ def test_line_separator_in_a_string_does_not_end_the_row(tmp_path: Path) -> None
     assert data.load(tmp_path) == [data.Row("a\u2028b", "c\x85")]
 
 
+def test_byte_order_mark_is_skipped(tmp_path: Path) -> None:
+    (tmp_path / "train.jsonl").write_text('{"question": "1+1?", "answer": "2"}\n', encoding="utf-8-sig")
+    assert data.load(tmp_path) == [data.Row("1+1?", "2")]
+
+
 def test_split_holds_out_the_given_fraction() -> None:
     train, held_out = data.split(ROWS, 0.2, 0)
     assert (len(train), len(held_out)) == (80, 20)

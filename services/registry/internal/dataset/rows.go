@@ -13,6 +13,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/canon"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/textfile"
 )
 
 const (
@@ -43,9 +44,11 @@ func (s *Server) rows(ctx context.Context, d *Dataset, v *Version, f File, limit
 	return firstRows(&io.LimitedReader{R: body, N: maxRead}, limit)
 }
 
-// firstRows reads at most limit lines. Their values have at most maxShown bytes in total.
+// firstRows reads at most limit lines. Their values have at most maxShown bytes in total. A byte order mark, with which
+// some editors begin a file, is not a part of the first line.
 func firstRows(r *io.LimitedReader, limit int) (rows []row, more bool, err error) {
 	lines := bufio.NewReaderSize(r, 64<<10)
+	textfile.SkipByteOrderMark(lines)
 	total := 0
 	for {
 		line, err := lines.ReadBytes('\n')

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/signalbox-dev/signalbox/platform/textfile"
 )
 
 // maxTask is the size of the largest task, in bytes.
@@ -20,6 +22,7 @@ func (t Taskset) count(r io.Reader) (wrong string, err error) {
 		return "", err
 	}
 	lines := bufio.NewReaderSize(r, 64<<10)
+	textfile.SkipByteOrderMark(lines)
 	var total int64
 	splits := map[string]int64{}
 	for n := 1; ; n++ {

@@ -188,4 +188,7 @@ func TestTaskset_count_stopsAtLineLimit(t *testing.T) {
 	wrong, err = environment.Count(environment.Taskset{Count: 2}, bufio.NewReader(strings.NewReader("\n {} \r\n\n{}")))
 	require.NoError(t, err)
 	require.Empty(t, wrong, "empty lines are skipped, and the last line needs no newline")
+	wrong, err = environment.Count(environment.Taskset{Count: 1}, strings.NewReader("\ufeff{}\n"))
+	require.NoError(t, err)
+	require.Empty(t, wrong, "a byte order mark is not a part of the first line")
 }

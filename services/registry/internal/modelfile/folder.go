@@ -2,12 +2,15 @@ package modelfile
 
 import (
 	"archive/tar"
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"path"
 	"strings"
+
+	"github.com/signalbox-dev/signalbox/platform/textfile"
 )
 
 const (
@@ -82,7 +85,9 @@ func (f *folder) configuration(r io.Reader, size int64) error {
 	if size > maxConfig {
 		return malformed("config.json has %d bytes; at most %d are allowed", size, maxConfig)
 	}
-	raw, err := io.ReadAll(io.LimitReader(r, maxConfig))
+	text := bufio.NewReader(io.LimitReader(r, maxConfig))
+	textfile.SkipByteOrderMark(text)
+	raw, err := io.ReadAll(text)
 	if err != nil {
 		return notTar(err)
 	}

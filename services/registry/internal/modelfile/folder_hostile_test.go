@@ -95,6 +95,8 @@ func TestFolder_config(t *testing.T) {
 			modelfile.Facts{Architecture: "llama"},
 			"",
 		},
+		"byte order mark": {"\ufeff" + `{"model_type":"llama"}`, modelfile.Facts{Architecture: "llama"}, ""},
+
 		"empty":          {`{}`, modelfile.Facts{}, ""},
 		"name too long":  {`{"model_type":"` + strings.Repeat("x", 257) + `"}`, modelfile.Facts{}, ""},
 		"name at bound":  {`{"model_type":"` + strings.Repeat("x", 256) + `"}`, modelfile.Facts{Architecture: strings.Repeat("x", 256)}, ""},
