@@ -1,6 +1,7 @@
 package jobs_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -276,6 +277,8 @@ type fakeIngest struct {
 	mu     sync.Mutex
 	fails  int
 	loss   float64 // the loss of every run; 0 means 0.5
+	params string  // the hyperparameters of every run; "" means a learning rate
+	answer string  // the model's part of the sample of every run, in JSON; "" means a text
 	closed chan *ingestpeerv1.CloseRunRequest
 }
 
@@ -347,7 +350,7 @@ func (f *fakeIngest) report(_ string, value float64) {
 func (f *fakeIngest) GetRunHparams(
 	context.Context, *ingestpeerv1.GetRunHparamsRequest, ...grpc.CallOption,
 ) (*ingestpeerv1.GetRunHparamsResponse, error) {
-	return &ingestpeerv1.GetRunHparamsResponse{Params: []byte(`{"optim.lr":0.1}`)}, nil
+	return &ingestpeerv1.GetRunHparamsResponse{Params: []byte(cmp.Or(f.params, `{"optim.lr":0.1}`))}, nil
 }
 
 // GetRunSamples returns one sample for any run.
@@ -355,6 +358,6 @@ func (f *fakeIngest) GetRunSamples(
 	context.Context, *ingestpeerv1.GetRunSamplesRequest, ...grpc.CallOption,
 ) (*ingestpeerv1.GetRunSamplesResponse, error) {
 	return &ingestpeerv1.GetRunSamplesResponse{Samples: []*ingestv1.Sample{{
-		Step: 7, User: []byte(`"shown question"`), Assistant: []byte(`"shown answer"`), Env: []byte(`"hidden env"`), Extra: []byte(`{"hidden":1}`),
+		Step: 7, User: []byte(`"shown question"`), Assistant: []byte(cmp.Or(f.answer, `"shown answer"`)), Env: []byte(`"hidden env"`), Extra: []byte(`{"hidden":1}`),
 	}}}, nil
 }

@@ -99,6 +99,7 @@ func (s *PublicServer) GetShared(ctx context.Context, req *jobsv1.GetSharedReque
 		if err != nil {
 			return nil, err
 		}
+		maskRun(one)
 		m.Runs = append(m.Runs, one)
 	}
 	return m, s.Store.CountView(ctx, s.Pool, share.ID)
@@ -135,11 +136,16 @@ func (s *PublicServer) GetSharedConfig(ctx context.Context, req *jobsv1.GetShare
 	if err != nil {
 		return nil, err
 	}
-	if !share.Pinned {
-		return s.Live.Config(ctx, r)
-	}
 	m := &jobsv1.SharedConfig{}
-	return m, s.pins().read(ctx, share, at, Config, m)
+	if share.Pinned {
+		err = s.pins().read(ctx, share, at, Config, m)
+	} else {
+		m, err = s.Live.Config(ctx, r)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m, maskConfig(m)
 }
 
 // ListSharedSamples lists validation samples of one run.
@@ -156,6 +162,9 @@ func (s *PublicServer) ListSharedSamples(
 	}
 	samples, more, err := s.samples(ctx, share, r, at, req.Step, p)
 	if err != nil {
+		return nil, err
+	}
+	if err := maskSamples(samples); err != nil {
 		return nil, err
 	}
 	return &jobsv1.ListSharedSamplesResponse{Samples: samples}, request.SetMore(ctx, more)
