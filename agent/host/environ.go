@@ -99,8 +99,8 @@ func allowed(name, value string) error {
 	if !regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`).MatchString(name) || slices.Contains(exact, upper) || (isReserved && !gang(name)) {
 		return fmt.Errorf("environment variable %q is not allowed", name)
 	}
-	if strings.ContainsAny(value, "\x00\n\r") {
-		return fmt.Errorf("environment variable %q must not contain a line break or NUL in its value", name)
+	if strings.ContainsRune(value, 0) {
+		return fmt.Errorf("environment variable %q must not contain NUL in its value", name)
 	}
 	return nil
 }

@@ -22,9 +22,8 @@ func TestEnvironmentVariableAllowed(t *testing.T) {
 	} {
 		require.Error(t, allowed(name, "x"), name)
 	}
-	for _, value := range []string{"a\nb", "a\rb", "a\x00b"} {
-		require.Error(t, allowed("A", value))
-	}
+	require.NoError(t, allowed("A", "-----BEGIN KEY-----\r\nx\n"))
+	require.Error(t, allowed("A", "a\x00b"))
 }
 
 func TestEnded_keepsFirstReason(t *testing.T) {

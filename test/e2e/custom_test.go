@@ -31,7 +31,7 @@ func commandSpec(ctx context.Context, t *testing.T, l *e2eflow.Loop, command ...
 		"source":    map[string]any{"command": append([]string{}, command...)},
 		"recipe":    map[string]any{"name": custom, "version": version, "lock": lock},
 		"hparams":   map[string]any{"greeting": "hello"},
-		"env":       map[string]string{"MY_WORD": "of mine"},
+		"env":       map[string]string{"MY_WORD": "of mine", "MY_KEY": "first line\nsecond line\n"},
 		"resources": map[string]any{"pools": []any{map[string]any{"pool": "default"}}},
 	}}
 }
@@ -77,14 +77,14 @@ func customCommands(t *testing.T, s *testenv.Installation) {
 	ctx := t.Context()
 	t.Run("succeeds", func(t *testing.T) {
 		l := s.Loop(ctx)
-		submitCommand(ctx, t, l, "sh", "-c", `cat "$SERVICE_JOB_HPARAMS_FILE"; echo; echo "word $MY_WORD"; echo "a secret: ${HOME_OF_THE_TEST:-none}" >&2`)
+		submitCommand(ctx, t, l, "sh", "-c", `cat "$SERVICE_JOB_HPARAMS_FILE"; echo; echo "word $MY_WORD"; printf %s "$MY_KEY"; echo "a secret: ${HOME_OF_THE_TEST:-none}" >&2`)
 		e := awaitEnd(ctx, t, s, l)
 		require.Equal(t, "succeeded", e.State, e.Message)
 		require.Equal(t, "completed", e.EndReason)
 		require.Equal(t, []string{"no_terminal_report"}, e.Warnings)
 		require.Nil(t, e.RunningAt, "the command sent no report, so no time is billed")
 		require.Contains(t, e.log, `"greeting"`)
-		require.Contains(t, e.log, "word of mine")
+		require.Contains(t, e.log, "word of mine\nfirst line\nsecond line\n")
 		require.Contains(t, e.log, "a secret: none")
 		require.Len(t, e.attempts, 1)
 		require.Equal(t, 0, *e.attempts[0].ExitCode)

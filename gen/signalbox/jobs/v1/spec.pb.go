@@ -48,7 +48,7 @@ type JobSpec struct {
 	Resources *Resources `protobuf:"bytes,10,opt,name=resources,proto3" json:"resources,omitempty"`
 	// Environment variables of the training. Variables that the platform reserves, or that control the dynamic loader,
 	// the interpreter or the shell, are refused. A name has at most 128 letters, digits and underscores; a value has at
-	// most 32 KiB and no line break. Only the job's owner, editors of its project and admins see the values; others see
+	// most 32 KiB and no NUL. Only the job's owner, editors of its project and admins see the values; others see
 	// `***`.
 	Env map[string]string `protobuf:"bytes,11,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// 0 to 100; 50 if unset. Only owners of the project and admins may set a value above 50.

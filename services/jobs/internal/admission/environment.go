@@ -22,8 +22,8 @@ func checkEnvironment(d *Draft) error {
 			return Refuse(Environment, "%s is reserved by the platform and cannot be set", name)
 		case len(value) > maxEnvValue:
 			return Refuse(Environment, "the value of %s is longer than %d bytes", name, maxEnvValue)
-		case strings.ContainsAny(value, "\x00\n\r"):
-			return Refuse(Environment, "the value of %s contains a line break or NUL", name)
+		case strings.ContainsRune(value, 0):
+			return Refuse(Environment, "the value of %s contains NUL", name)
 		}
 	}
 	return nil
