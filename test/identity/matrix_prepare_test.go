@@ -81,6 +81,7 @@ func (w *harness) needs() map[string]preparation {
 		"GET /api/fleets/{fleet_id}":                                      w.fleet,
 		"POST /api/fleets/{fleet_id}/join-tokens":                         w.fleet,
 		"POST /api/datasets/{dataset_id}/versions/{version}/commit":       w.upload,
+		"DELETE /api/datasets/{dataset_id}/versions/{version}":            w.upload,
 		"DELETE /api/environments/{environment_id}":                       w.spare("environment"),
 
 		"POST /api/environments/{environment_id}/versions/{version}/deprecate": w.waitingVersion,

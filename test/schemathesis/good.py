@@ -160,6 +160,7 @@ body("createDataset", lambda h: {"name": h.unique("d"), "project": h["project"]}
 GOOD["createDatasetVersion"] = lambda h: Good(path={"dataset_id": dataset(h)}, body=manifest(LINE, "v2"))
 GOOD["commitDatasetVersion"] = lambda h: Good(path={"dataset_id": pushed(h, False), "version": "v1"})
 GOOD["archiveDatasetVersion"] = lambda h: Good(path={"dataset_id": pushed(h), "version": "v1"})
+GOOD["deleteDatasetVersion"] = lambda h: Good(path={"dataset_id": pushed(h, False), "version": "v1"})
 GOOD["updateDataset"] = lambda h: Good(path={"dataset_id": dataset(h)}, body={"description": "d"})
 GOOD["signDatasetDownload"] = lambda h: Good(path={"dataset_id": h["dataset"], "version": "v1"}, body={"path": "a.jsonl"})
 

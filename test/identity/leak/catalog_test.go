@@ -76,6 +76,10 @@ func (h *installation) catalog(ctx context.Context, t *testing.T) {
 	h.do(ctx, t, http.MethodPatch, dataset, map[string]any{"description": "held out"}, nil)
 	h.do(ctx, t, http.MethodPost, dataset+"/versions/v1/download-url", map[string]any{"path": "a.jsonl"}, nil)
 	h.do(ctx, t, http.MethodPost, dataset+"/versions/v1/archive", nil, nil)
+	h.do(ctx, t, http.MethodPost, dataset+"/versions", map[string]any{
+		"version": "v2", "files": []any{map[string]any{"path": "a", "size_bytes": 0, "sha256": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}},
+	}, nil)
+	h.do(ctx, t, http.MethodDelete, dataset+"/versions/v2", nil, nil)
 	h.uploadPackage(ctx, t)
 }
 

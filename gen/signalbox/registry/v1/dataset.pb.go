@@ -13,6 +13,7 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	emptypb "google.golang.org/protobuf/types/known/emptypb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -1007,7 +1008,9 @@ type CommitDatasetVersionRequest struct {
 	// Id of the dataset, `ds_...`.
 	DatasetId string `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
 	// Name of the version.
-	Version       string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	// Digest of the version, as it was when the caller began the upload; not checked if empty.
+	Digest        string `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1056,6 +1059,68 @@ func (x *CommitDatasetVersionRequest) GetVersion() string {
 	return ""
 }
 
+func (x *CommitDatasetVersionRequest) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+// DeleteDatasetVersionRequest identifies a version.
+type DeleteDatasetVersionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the dataset, `ds_...`.
+	DatasetId string `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
+	// Name of the version.
+	Version       string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteDatasetVersionRequest) Reset() {
+	*x = DeleteDatasetVersionRequest{}
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteDatasetVersionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteDatasetVersionRequest) ProtoMessage() {}
+
+func (x *DeleteDatasetVersionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteDatasetVersionRequest.ProtoReflect.Descriptor instead.
+func (*DeleteDatasetVersionRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *DeleteDatasetVersionRequest) GetDatasetId() string {
+	if x != nil {
+		return x.DatasetId
+	}
+	return ""
+}
+
+func (x *DeleteDatasetVersionRequest) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
 // UpdateDatasetRequest contains the changes of a dataset.
 type UpdateDatasetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1071,7 +1136,7 @@ type UpdateDatasetRequest struct {
 
 func (x *UpdateDatasetRequest) Reset() {
 	*x = UpdateDatasetRequest{}
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[14]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1083,7 +1148,7 @@ func (x *UpdateDatasetRequest) String() string {
 func (*UpdateDatasetRequest) ProtoMessage() {}
 
 func (x *UpdateDatasetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[14]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1096,7 +1161,7 @@ func (x *UpdateDatasetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateDatasetRequest.ProtoReflect.Descriptor instead.
 func (*UpdateDatasetRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{14}
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *UpdateDatasetRequest) GetDatasetId() string {
@@ -1133,7 +1198,7 @@ type ArchiveDatasetVersionRequest struct {
 
 func (x *ArchiveDatasetVersionRequest) Reset() {
 	*x = ArchiveDatasetVersionRequest{}
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[15]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1145,7 +1210,7 @@ func (x *ArchiveDatasetVersionRequest) String() string {
 func (*ArchiveDatasetVersionRequest) ProtoMessage() {}
 
 func (x *ArchiveDatasetVersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[15]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1158,7 +1223,7 @@ func (x *ArchiveDatasetVersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArchiveDatasetVersionRequest.ProtoReflect.Descriptor instead.
 func (*ArchiveDatasetVersionRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{15}
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ArchiveDatasetVersionRequest) GetDatasetId() string {
@@ -1192,7 +1257,7 @@ type ListDatasetFilesRequest struct {
 
 func (x *ListDatasetFilesRequest) Reset() {
 	*x = ListDatasetFilesRequest{}
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[16]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1204,7 +1269,7 @@ func (x *ListDatasetFilesRequest) String() string {
 func (*ListDatasetFilesRequest) ProtoMessage() {}
 
 func (x *ListDatasetFilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[16]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1217,7 +1282,7 @@ func (x *ListDatasetFilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDatasetFilesRequest.ProtoReflect.Descriptor instead.
 func (*ListDatasetFilesRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{16}
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListDatasetFilesRequest) GetDatasetId() string {
@@ -1259,7 +1324,7 @@ type ListDatasetFilesResponse struct {
 
 func (x *ListDatasetFilesResponse) Reset() {
 	*x = ListDatasetFilesResponse{}
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[17]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1271,7 +1336,7 @@ func (x *ListDatasetFilesResponse) String() string {
 func (*ListDatasetFilesResponse) ProtoMessage() {}
 
 func (x *ListDatasetFilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[17]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1284,7 +1349,7 @@ func (x *ListDatasetFilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDatasetFilesResponse.ProtoReflect.Descriptor instead.
 func (*ListDatasetFilesResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{17}
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListDatasetFilesResponse) GetFiles() []*ManifestFile {
@@ -1311,7 +1376,7 @@ type ListDatasetDownloadsRequest struct {
 
 func (x *ListDatasetDownloadsRequest) Reset() {
 	*x = ListDatasetDownloadsRequest{}
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[18]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1323,7 +1388,7 @@ func (x *ListDatasetDownloadsRequest) String() string {
 func (*ListDatasetDownloadsRequest) ProtoMessage() {}
 
 func (x *ListDatasetDownloadsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[18]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1336,7 +1401,7 @@ func (x *ListDatasetDownloadsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDatasetDownloadsRequest.ProtoReflect.Descriptor instead.
 func (*ListDatasetDownloadsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{18}
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListDatasetDownloadsRequest) GetDatasetId() string {
@@ -1378,7 +1443,7 @@ type ListDatasetDownloadsResponse struct {
 
 func (x *ListDatasetDownloadsResponse) Reset() {
 	*x = ListDatasetDownloadsResponse{}
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[19]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1390,7 +1455,7 @@ func (x *ListDatasetDownloadsResponse) String() string {
 func (*ListDatasetDownloadsResponse) ProtoMessage() {}
 
 func (x *ListDatasetDownloadsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[19]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1403,7 +1468,7 @@ func (x *ListDatasetDownloadsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDatasetDownloadsResponse.ProtoReflect.Descriptor instead.
 func (*ListDatasetDownloadsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{19}
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListDatasetDownloadsResponse) GetFiles() []*v1.Download {
@@ -1428,7 +1493,7 @@ type SignDatasetDownloadRequest struct {
 
 func (x *SignDatasetDownloadRequest) Reset() {
 	*x = SignDatasetDownloadRequest{}
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[20]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1440,7 +1505,7 @@ func (x *SignDatasetDownloadRequest) String() string {
 func (*SignDatasetDownloadRequest) ProtoMessage() {}
 
 func (x *SignDatasetDownloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[20]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1453,7 +1518,7 @@ func (x *SignDatasetDownloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignDatasetDownloadRequest.ProtoReflect.Descriptor instead.
 func (*SignDatasetDownloadRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{20}
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SignDatasetDownloadRequest) GetDatasetId() string {
@@ -1498,7 +1563,7 @@ type DatasetDownload struct {
 
 func (x *DatasetDownload) Reset() {
 	*x = DatasetDownload{}
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[21]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1510,7 +1575,7 @@ func (x *DatasetDownload) String() string {
 func (*DatasetDownload) ProtoMessage() {}
 
 func (x *DatasetDownload) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[21]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1523,7 +1588,7 @@ func (x *DatasetDownload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DatasetDownload.ProtoReflect.Descriptor instead.
 func (*DatasetDownload) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{21}
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DatasetDownload) GetPath() string {
@@ -1575,7 +1640,7 @@ type PreviewDatasetVersionRequest struct {
 	DatasetId string `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
 	// Name of the version.
 	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
-	// The maximum number of rows; 20 if absent.
+	// The maximum number of rows; by default 20.
 	Limit         *int32 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1583,7 +1648,7 @@ type PreviewDatasetVersionRequest struct {
 
 func (x *PreviewDatasetVersionRequest) Reset() {
 	*x = PreviewDatasetVersionRequest{}
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[22]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1595,7 +1660,7 @@ func (x *PreviewDatasetVersionRequest) String() string {
 func (*PreviewDatasetVersionRequest) ProtoMessage() {}
 
 func (x *PreviewDatasetVersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[22]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1608,7 +1673,7 @@ func (x *PreviewDatasetVersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviewDatasetVersionRequest.ProtoReflect.Descriptor instead.
 func (*PreviewDatasetVersionRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{22}
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PreviewDatasetVersionRequest) GetDatasetId() string {
@@ -1647,7 +1712,7 @@ type DatasetPreview struct {
 
 func (x *DatasetPreview) Reset() {
 	*x = DatasetPreview{}
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[23]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1659,7 +1724,7 @@ func (x *DatasetPreview) String() string {
 func (*DatasetPreview) ProtoMessage() {}
 
 func (x *DatasetPreview) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[23]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1672,7 +1737,7 @@ func (x *DatasetPreview) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DatasetPreview.ProtoReflect.Descriptor instead.
 func (*DatasetPreview) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{23}
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DatasetPreview) GetPath() string {
@@ -1711,7 +1776,7 @@ type DatasetRow struct {
 
 func (x *DatasetRow) Reset() {
 	*x = DatasetRow{}
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[24]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1723,7 +1788,7 @@ func (x *DatasetRow) String() string {
 func (*DatasetRow) ProtoMessage() {}
 
 func (x *DatasetRow) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[24]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1736,7 +1801,7 @@ func (x *DatasetRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DatasetRow.ProtoReflect.Descriptor instead.
 func (*DatasetRow) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{24}
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *DatasetRow) GetLine() int32 {
@@ -1773,7 +1838,7 @@ type GetDatasetSchemaRequest struct {
 
 func (x *GetDatasetSchemaRequest) Reset() {
 	*x = GetDatasetSchemaRequest{}
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[25]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1785,7 +1850,7 @@ func (x *GetDatasetSchemaRequest) String() string {
 func (*GetDatasetSchemaRequest) ProtoMessage() {}
 
 func (x *GetDatasetSchemaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[25]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1798,7 +1863,7 @@ func (x *GetDatasetSchemaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDatasetSchemaRequest.ProtoReflect.Descriptor instead.
 func (*GetDatasetSchemaRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{25}
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetDatasetSchemaRequest) GetDatasetId() string {
@@ -1839,7 +1904,7 @@ type DatasetSchema struct {
 
 func (x *DatasetSchema) Reset() {
 	*x = DatasetSchema{}
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[26]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1851,7 +1916,7 @@ func (x *DatasetSchema) String() string {
 func (*DatasetSchema) ProtoMessage() {}
 
 func (x *DatasetSchema) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[26]
+	mi := &file_signalbox_registry_v1_dataset_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1864,7 +1929,7 @@ func (x *DatasetSchema) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DatasetSchema.ProtoReflect.Descriptor instead.
 func (*DatasetSchema) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{26}
+	return file_signalbox_registry_v1_dataset_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *DatasetSchema) GetDatasetId() string {
@@ -1920,7 +1985,7 @@ var File_signalbox_registry_v1_dataset_proto protoreflect.FileDescriptor
 
 const file_signalbox_registry_v1_dataset_proto_rawDesc = "" +
 	"\n" +
-	"#signalbox/registry/v1/dataset.proto\x12\x15signalbox.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/common/v1/download.proto\x1a\"signalbox/options/v1/options.proto\"\xcf\x02\n" +
+	"#signalbox/registry/v1/dataset.proto\x12\x15signalbox.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/common/v1/download.proto\x1a\"signalbox/options/v1/options.proto\"\xcf\x02\n" +
 	"\aDataset\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
@@ -2018,8 +2083,13 @@ const file_signalbox_registry_v1_dataset_proto_rawDesc = "" +
 	"\x18GetDatasetVersionRequest\x12&\n" +
 	"\n" +
 	"dataset_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\tdatasetId\x12#\n" +
-	"\aversion\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aversion\"j\n" +
+	"\aversion\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aversion\"\x8c\x01\n" +
 	"\x1bCommitDatasetVersionRequest\x12&\n" +
+	"\n" +
+	"dataset_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\tdatasetId\x12#\n" +
+	"\aversion\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aversion\x12 \n" +
+	"\x06digest\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\x06digest\"j\n" +
+	"\x1bDeleteDatasetVersionRequest\x12&\n" +
 	"\n" +
 	"dataset_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\tdatasetId\x12#\n" +
 	"\aversion\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aversion\"\xb0\x01\n" +
@@ -2100,7 +2170,7 @@ const file_signalbox_registry_v1_dataset_proto_rawDesc = "" +
 	"\x06format\x18\x04 \x01(\tR\x06format\x12\x16\n" +
 	"\x06source\x18\x05 \x01(\tR\x06source\x12\x1c\n" +
 	"\x06schema\x18\x06 \x01(\fB\x04\xf0\xc7\x18\x01R\x06schema\x12!\n" +
-	"\fsampled_rows\x18\a \x01(\x05R\vsampledRows2\xda\x14\n" +
+	"\fsampled_rows\x18\a \x01(\x05R\vsampledRows2\x8a\x16\n" +
 	"\x0eDatasetService\x12\x8a\x01\n" +
 	"\rCreateDataset\x12+.signalbox.registry.v1.CreateDatasetRequest\x1a\x1e.signalbox.registry.v1.Dataset\",\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
 	"\x04\x90\x03\x99\x03\x82\xd3\xe4\x93\x02\x12:\x01*\"\r/api/datasets\x12\x95\x01\n" +
@@ -2118,7 +2188,9 @@ const file_signalbox_registry_v1_dataset_proto_rawDesc = "" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x02/\x12-/api/datasets/{dataset_id}/versions/{version}\x90\x02\x01\x12\xc7\x01\n" +
 	"\x14CommitDatasetVersion\x122.signalbox.registry.v1.CommitDatasetVersionRequest\x1a%.signalbox.registry.v1.DatasetVersion\"T\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\n" +
 	"\n" +
-	"\b\x90\x03\x94\x03\x99\x03\xf6\x03\x82\xd3\xe4\x93\x026\"4/api/datasets/{dataset_id}/versions/{version}/commit\x12\x97\x01\n" +
+	"\b\x90\x03\x94\x03\x99\x03\xf6\x03\x82\xd3\xe4\x93\x026\"4/api/datasets/{dataset_id}/versions/{version}/commit\x12\xad\x01\n" +
+	"\x14DeleteDatasetVersion\x122.signalbox.registry.v1.DeleteDatasetVersionRequest\x1a\x16.google.protobuf.Empty\"I\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
+	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02/*-/api/datasets/{dataset_id}/versions/{version}\x12\x97\x01\n" +
 	"\rUpdateDataset\x12+.signalbox.registry.v1.UpdateDatasetRequest\x1a\x1e.signalbox.registry.v1.Dataset\"9\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
 	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02\x1f:\x01*2\x1a/api/datasets/{dataset_id}\x12\xc6\x01\n" +
 	"\x15ArchiveDatasetVersion\x123.signalbox.registry.v1.ArchiveDatasetVersionRequest\x1a%.signalbox.registry.v1.DatasetVersion\"Q\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
@@ -2147,7 +2219,7 @@ func file_signalbox_registry_v1_dataset_proto_rawDescGZIP() []byte {
 	return file_signalbox_registry_v1_dataset_proto_rawDescData
 }
 
-var file_signalbox_registry_v1_dataset_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_signalbox_registry_v1_dataset_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_signalbox_registry_v1_dataset_proto_goTypes = []any{
 	(*Dataset)(nil),                      // 0: signalbox.registry.v1.Dataset
 	(*DatasetVersion)(nil),               // 1: signalbox.registry.v1.DatasetVersion
@@ -2163,40 +2235,42 @@ var file_signalbox_registry_v1_dataset_proto_goTypes = []any{
 	(*ListDatasetVersionsResponse)(nil),  // 11: signalbox.registry.v1.ListDatasetVersionsResponse
 	(*GetDatasetVersionRequest)(nil),     // 12: signalbox.registry.v1.GetDatasetVersionRequest
 	(*CommitDatasetVersionRequest)(nil),  // 13: signalbox.registry.v1.CommitDatasetVersionRequest
-	(*UpdateDatasetRequest)(nil),         // 14: signalbox.registry.v1.UpdateDatasetRequest
-	(*ArchiveDatasetVersionRequest)(nil), // 15: signalbox.registry.v1.ArchiveDatasetVersionRequest
-	(*ListDatasetFilesRequest)(nil),      // 16: signalbox.registry.v1.ListDatasetFilesRequest
-	(*ListDatasetFilesResponse)(nil),     // 17: signalbox.registry.v1.ListDatasetFilesResponse
-	(*ListDatasetDownloadsRequest)(nil),  // 18: signalbox.registry.v1.ListDatasetDownloadsRequest
-	(*ListDatasetDownloadsResponse)(nil), // 19: signalbox.registry.v1.ListDatasetDownloadsResponse
-	(*SignDatasetDownloadRequest)(nil),   // 20: signalbox.registry.v1.SignDatasetDownloadRequest
-	(*DatasetDownload)(nil),              // 21: signalbox.registry.v1.DatasetDownload
-	(*PreviewDatasetVersionRequest)(nil), // 22: signalbox.registry.v1.PreviewDatasetVersionRequest
-	(*DatasetPreview)(nil),               // 23: signalbox.registry.v1.DatasetPreview
-	(*DatasetRow)(nil),                   // 24: signalbox.registry.v1.DatasetRow
-	(*GetDatasetSchemaRequest)(nil),      // 25: signalbox.registry.v1.GetDatasetSchemaRequest
-	(*DatasetSchema)(nil),                // 26: signalbox.registry.v1.DatasetSchema
-	nil,                                  // 27: signalbox.registry.v1.UploadTarget.HeadersEntry
-	(*timestamppb.Timestamp)(nil),        // 28: google.protobuf.Timestamp
-	(*v1.Download)(nil),                  // 29: signalbox.common.v1.Download
+	(*DeleteDatasetVersionRequest)(nil),  // 14: signalbox.registry.v1.DeleteDatasetVersionRequest
+	(*UpdateDatasetRequest)(nil),         // 15: signalbox.registry.v1.UpdateDatasetRequest
+	(*ArchiveDatasetVersionRequest)(nil), // 16: signalbox.registry.v1.ArchiveDatasetVersionRequest
+	(*ListDatasetFilesRequest)(nil),      // 17: signalbox.registry.v1.ListDatasetFilesRequest
+	(*ListDatasetFilesResponse)(nil),     // 18: signalbox.registry.v1.ListDatasetFilesResponse
+	(*ListDatasetDownloadsRequest)(nil),  // 19: signalbox.registry.v1.ListDatasetDownloadsRequest
+	(*ListDatasetDownloadsResponse)(nil), // 20: signalbox.registry.v1.ListDatasetDownloadsResponse
+	(*SignDatasetDownloadRequest)(nil),   // 21: signalbox.registry.v1.SignDatasetDownloadRequest
+	(*DatasetDownload)(nil),              // 22: signalbox.registry.v1.DatasetDownload
+	(*PreviewDatasetVersionRequest)(nil), // 23: signalbox.registry.v1.PreviewDatasetVersionRequest
+	(*DatasetPreview)(nil),               // 24: signalbox.registry.v1.DatasetPreview
+	(*DatasetRow)(nil),                   // 25: signalbox.registry.v1.DatasetRow
+	(*GetDatasetSchemaRequest)(nil),      // 26: signalbox.registry.v1.GetDatasetSchemaRequest
+	(*DatasetSchema)(nil),                // 27: signalbox.registry.v1.DatasetSchema
+	nil,                                  // 28: signalbox.registry.v1.UploadTarget.HeadersEntry
+	(*timestamppb.Timestamp)(nil),        // 29: google.protobuf.Timestamp
+	(*v1.Download)(nil),                  // 30: signalbox.common.v1.Download
+	(*emptypb.Empty)(nil),                // 31: google.protobuf.Empty
 }
 var file_signalbox_registry_v1_dataset_proto_depIdxs = []int32{
-	28, // 0: signalbox.registry.v1.Dataset.created_at:type_name -> google.protobuf.Timestamp
+	29, // 0: signalbox.registry.v1.Dataset.created_at:type_name -> google.protobuf.Timestamp
 	2,  // 1: signalbox.registry.v1.DatasetVersion.manifest:type_name -> signalbox.registry.v1.ManifestFile
-	28, // 2: signalbox.registry.v1.DatasetVersion.created_at:type_name -> google.protobuf.Timestamp
-	28, // 3: signalbox.registry.v1.DatasetVersion.committed_at:type_name -> google.protobuf.Timestamp
-	28, // 4: signalbox.registry.v1.DatasetVersion.archived_at:type_name -> google.protobuf.Timestamp
-	27, // 5: signalbox.registry.v1.UploadTarget.headers:type_name -> signalbox.registry.v1.UploadTarget.HeadersEntry
-	28, // 6: signalbox.registry.v1.UploadTarget.expires_at:type_name -> google.protobuf.Timestamp
+	29, // 2: signalbox.registry.v1.DatasetVersion.created_at:type_name -> google.protobuf.Timestamp
+	29, // 3: signalbox.registry.v1.DatasetVersion.committed_at:type_name -> google.protobuf.Timestamp
+	29, // 4: signalbox.registry.v1.DatasetVersion.archived_at:type_name -> google.protobuf.Timestamp
+	28, // 5: signalbox.registry.v1.UploadTarget.headers:type_name -> signalbox.registry.v1.UploadTarget.HeadersEntry
+	29, // 6: signalbox.registry.v1.UploadTarget.expires_at:type_name -> google.protobuf.Timestamp
 	0,  // 7: signalbox.registry.v1.ListDatasetsResponse.datasets:type_name -> signalbox.registry.v1.Dataset
 	2,  // 8: signalbox.registry.v1.CreateDatasetVersionRequest.files:type_name -> signalbox.registry.v1.ManifestFile
 	1,  // 9: signalbox.registry.v1.CreateDatasetVersionResponse.version:type_name -> signalbox.registry.v1.DatasetVersion
 	3,  // 10: signalbox.registry.v1.CreateDatasetVersionResponse.uploads:type_name -> signalbox.registry.v1.UploadTarget
 	1,  // 11: signalbox.registry.v1.ListDatasetVersionsResponse.versions:type_name -> signalbox.registry.v1.DatasetVersion
 	2,  // 12: signalbox.registry.v1.ListDatasetFilesResponse.files:type_name -> signalbox.registry.v1.ManifestFile
-	29, // 13: signalbox.registry.v1.ListDatasetDownloadsResponse.files:type_name -> signalbox.common.v1.Download
-	28, // 14: signalbox.registry.v1.DatasetDownload.expires_at:type_name -> google.protobuf.Timestamp
-	24, // 15: signalbox.registry.v1.DatasetPreview.rows:type_name -> signalbox.registry.v1.DatasetRow
+	30, // 13: signalbox.registry.v1.ListDatasetDownloadsResponse.files:type_name -> signalbox.common.v1.Download
+	29, // 14: signalbox.registry.v1.DatasetDownload.expires_at:type_name -> google.protobuf.Timestamp
+	25, // 15: signalbox.registry.v1.DatasetPreview.rows:type_name -> signalbox.registry.v1.DatasetRow
 	4,  // 16: signalbox.registry.v1.DatasetService.CreateDataset:input_type -> signalbox.registry.v1.CreateDatasetRequest
 	5,  // 17: signalbox.registry.v1.DatasetService.ListDatasets:input_type -> signalbox.registry.v1.ListDatasetsRequest
 	7,  // 18: signalbox.registry.v1.DatasetService.GetDataset:input_type -> signalbox.registry.v1.GetDatasetRequest
@@ -2204,29 +2278,31 @@ var file_signalbox_registry_v1_dataset_proto_depIdxs = []int32{
 	10, // 20: signalbox.registry.v1.DatasetService.ListDatasetVersions:input_type -> signalbox.registry.v1.ListDatasetVersionsRequest
 	12, // 21: signalbox.registry.v1.DatasetService.GetDatasetVersion:input_type -> signalbox.registry.v1.GetDatasetVersionRequest
 	13, // 22: signalbox.registry.v1.DatasetService.CommitDatasetVersion:input_type -> signalbox.registry.v1.CommitDatasetVersionRequest
-	14, // 23: signalbox.registry.v1.DatasetService.UpdateDataset:input_type -> signalbox.registry.v1.UpdateDatasetRequest
-	15, // 24: signalbox.registry.v1.DatasetService.ArchiveDatasetVersion:input_type -> signalbox.registry.v1.ArchiveDatasetVersionRequest
-	16, // 25: signalbox.registry.v1.DatasetService.ListDatasetFiles:input_type -> signalbox.registry.v1.ListDatasetFilesRequest
-	18, // 26: signalbox.registry.v1.DatasetService.ListDatasetDownloads:input_type -> signalbox.registry.v1.ListDatasetDownloadsRequest
-	20, // 27: signalbox.registry.v1.DatasetService.SignDatasetDownload:input_type -> signalbox.registry.v1.SignDatasetDownloadRequest
-	22, // 28: signalbox.registry.v1.DatasetService.PreviewDatasetVersion:input_type -> signalbox.registry.v1.PreviewDatasetVersionRequest
-	25, // 29: signalbox.registry.v1.DatasetService.GetDatasetSchema:input_type -> signalbox.registry.v1.GetDatasetSchemaRequest
-	0,  // 30: signalbox.registry.v1.DatasetService.CreateDataset:output_type -> signalbox.registry.v1.Dataset
-	6,  // 31: signalbox.registry.v1.DatasetService.ListDatasets:output_type -> signalbox.registry.v1.ListDatasetsResponse
-	0,  // 32: signalbox.registry.v1.DatasetService.GetDataset:output_type -> signalbox.registry.v1.Dataset
-	9,  // 33: signalbox.registry.v1.DatasetService.CreateDatasetVersion:output_type -> signalbox.registry.v1.CreateDatasetVersionResponse
-	11, // 34: signalbox.registry.v1.DatasetService.ListDatasetVersions:output_type -> signalbox.registry.v1.ListDatasetVersionsResponse
-	1,  // 35: signalbox.registry.v1.DatasetService.GetDatasetVersion:output_type -> signalbox.registry.v1.DatasetVersion
-	1,  // 36: signalbox.registry.v1.DatasetService.CommitDatasetVersion:output_type -> signalbox.registry.v1.DatasetVersion
-	0,  // 37: signalbox.registry.v1.DatasetService.UpdateDataset:output_type -> signalbox.registry.v1.Dataset
-	1,  // 38: signalbox.registry.v1.DatasetService.ArchiveDatasetVersion:output_type -> signalbox.registry.v1.DatasetVersion
-	17, // 39: signalbox.registry.v1.DatasetService.ListDatasetFiles:output_type -> signalbox.registry.v1.ListDatasetFilesResponse
-	19, // 40: signalbox.registry.v1.DatasetService.ListDatasetDownloads:output_type -> signalbox.registry.v1.ListDatasetDownloadsResponse
-	21, // 41: signalbox.registry.v1.DatasetService.SignDatasetDownload:output_type -> signalbox.registry.v1.DatasetDownload
-	23, // 42: signalbox.registry.v1.DatasetService.PreviewDatasetVersion:output_type -> signalbox.registry.v1.DatasetPreview
-	26, // 43: signalbox.registry.v1.DatasetService.GetDatasetSchema:output_type -> signalbox.registry.v1.DatasetSchema
-	30, // [30:44] is the sub-list for method output_type
-	16, // [16:30] is the sub-list for method input_type
+	14, // 23: signalbox.registry.v1.DatasetService.DeleteDatasetVersion:input_type -> signalbox.registry.v1.DeleteDatasetVersionRequest
+	15, // 24: signalbox.registry.v1.DatasetService.UpdateDataset:input_type -> signalbox.registry.v1.UpdateDatasetRequest
+	16, // 25: signalbox.registry.v1.DatasetService.ArchiveDatasetVersion:input_type -> signalbox.registry.v1.ArchiveDatasetVersionRequest
+	17, // 26: signalbox.registry.v1.DatasetService.ListDatasetFiles:input_type -> signalbox.registry.v1.ListDatasetFilesRequest
+	19, // 27: signalbox.registry.v1.DatasetService.ListDatasetDownloads:input_type -> signalbox.registry.v1.ListDatasetDownloadsRequest
+	21, // 28: signalbox.registry.v1.DatasetService.SignDatasetDownload:input_type -> signalbox.registry.v1.SignDatasetDownloadRequest
+	23, // 29: signalbox.registry.v1.DatasetService.PreviewDatasetVersion:input_type -> signalbox.registry.v1.PreviewDatasetVersionRequest
+	26, // 30: signalbox.registry.v1.DatasetService.GetDatasetSchema:input_type -> signalbox.registry.v1.GetDatasetSchemaRequest
+	0,  // 31: signalbox.registry.v1.DatasetService.CreateDataset:output_type -> signalbox.registry.v1.Dataset
+	6,  // 32: signalbox.registry.v1.DatasetService.ListDatasets:output_type -> signalbox.registry.v1.ListDatasetsResponse
+	0,  // 33: signalbox.registry.v1.DatasetService.GetDataset:output_type -> signalbox.registry.v1.Dataset
+	9,  // 34: signalbox.registry.v1.DatasetService.CreateDatasetVersion:output_type -> signalbox.registry.v1.CreateDatasetVersionResponse
+	11, // 35: signalbox.registry.v1.DatasetService.ListDatasetVersions:output_type -> signalbox.registry.v1.ListDatasetVersionsResponse
+	1,  // 36: signalbox.registry.v1.DatasetService.GetDatasetVersion:output_type -> signalbox.registry.v1.DatasetVersion
+	1,  // 37: signalbox.registry.v1.DatasetService.CommitDatasetVersion:output_type -> signalbox.registry.v1.DatasetVersion
+	31, // 38: signalbox.registry.v1.DatasetService.DeleteDatasetVersion:output_type -> google.protobuf.Empty
+	0,  // 39: signalbox.registry.v1.DatasetService.UpdateDataset:output_type -> signalbox.registry.v1.Dataset
+	1,  // 40: signalbox.registry.v1.DatasetService.ArchiveDatasetVersion:output_type -> signalbox.registry.v1.DatasetVersion
+	18, // 41: signalbox.registry.v1.DatasetService.ListDatasetFiles:output_type -> signalbox.registry.v1.ListDatasetFilesResponse
+	20, // 42: signalbox.registry.v1.DatasetService.ListDatasetDownloads:output_type -> signalbox.registry.v1.ListDatasetDownloadsResponse
+	22, // 43: signalbox.registry.v1.DatasetService.SignDatasetDownload:output_type -> signalbox.registry.v1.DatasetDownload
+	24, // 44: signalbox.registry.v1.DatasetService.PreviewDatasetVersion:output_type -> signalbox.registry.v1.DatasetPreview
+	27, // 45: signalbox.registry.v1.DatasetService.GetDatasetSchema:output_type -> signalbox.registry.v1.DatasetSchema
+	31, // [31:46] is the sub-list for method output_type
+	16, // [16:31] is the sub-list for method input_type
 	16, // [16:16] is the sub-list for extension type_name
 	16, // [16:16] is the sub-list for extension extendee
 	0,  // [0:16] is the sub-list for field type_name
@@ -2240,18 +2316,18 @@ func file_signalbox_registry_v1_dataset_proto_init() {
 	file_signalbox_registry_v1_dataset_proto_msgTypes[0].OneofWrappers = []any{}
 	file_signalbox_registry_v1_dataset_proto_msgTypes[5].OneofWrappers = []any{}
 	file_signalbox_registry_v1_dataset_proto_msgTypes[10].OneofWrappers = []any{}
-	file_signalbox_registry_v1_dataset_proto_msgTypes[14].OneofWrappers = []any{}
-	file_signalbox_registry_v1_dataset_proto_msgTypes[16].OneofWrappers = []any{}
-	file_signalbox_registry_v1_dataset_proto_msgTypes[18].OneofWrappers = []any{}
-	file_signalbox_registry_v1_dataset_proto_msgTypes[22].OneofWrappers = []any{}
-	file_signalbox_registry_v1_dataset_proto_msgTypes[24].OneofWrappers = []any{}
+	file_signalbox_registry_v1_dataset_proto_msgTypes[15].OneofWrappers = []any{}
+	file_signalbox_registry_v1_dataset_proto_msgTypes[17].OneofWrappers = []any{}
+	file_signalbox_registry_v1_dataset_proto_msgTypes[19].OneofWrappers = []any{}
+	file_signalbox_registry_v1_dataset_proto_msgTypes[23].OneofWrappers = []any{}
+	file_signalbox_registry_v1_dataset_proto_msgTypes[25].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_registry_v1_dataset_proto_rawDesc), len(file_signalbox_registry_v1_dataset_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -11,6 +11,7 @@ import (
 	grpc "google.golang.org/grpc"
 	codes "google.golang.org/grpc/codes"
 	status "google.golang.org/grpc/status"
+	emptypb "google.golang.org/protobuf/types/known/emptypb"
 )
 
 // This is a compile-time assertion to ensure that this generated file
@@ -26,6 +27,7 @@ const (
 	DatasetService_ListDatasetVersions_FullMethodName   = "/signalbox.registry.v1.DatasetService/ListDatasetVersions"
 	DatasetService_GetDatasetVersion_FullMethodName     = "/signalbox.registry.v1.DatasetService/GetDatasetVersion"
 	DatasetService_CommitDatasetVersion_FullMethodName  = "/signalbox.registry.v1.DatasetService/CommitDatasetVersion"
+	DatasetService_DeleteDatasetVersion_FullMethodName  = "/signalbox.registry.v1.DatasetService/DeleteDatasetVersion"
 	DatasetService_UpdateDataset_FullMethodName         = "/signalbox.registry.v1.DatasetService/UpdateDataset"
 	DatasetService_ArchiveDatasetVersion_FullMethodName = "/signalbox.registry.v1.DatasetService/ArchiveDatasetVersion"
 	DatasetService_ListDatasetFiles_FullMethodName      = "/signalbox.registry.v1.DatasetService/ListDatasetFiles"
@@ -49,9 +51,9 @@ type DatasetServiceClient interface {
 	GetDataset(ctx context.Context, in *GetDatasetRequest, opts ...grpc.CallOption) (*Dataset, error)
 	// CreateDatasetVersion accepts the manifest and returns a signed URL for each missing object, but at most 3,000, and
 	// fewer if paths are long. If more objects are missing, repeat the request after these uploads, until `uploads` is
-	// empty. Only the creator of the version can repeat the request, and only with the same files; the status is then
-	// 200. If the version is committed, or another upload uses its name and the last upload URLs of that upload have not
-	// expired, the request fails with a conflict.
+	// empty. If the creator of an uploading version repeats the request with the same files, the status is 200; with
+	// other files, the request replaces the version. If the version is committed, or another user's upload has its name
+	// and the last upload URLs of that upload have not expired, the request fails with a conflict.
 	CreateDatasetVersion(ctx context.Context, in *CreateDatasetVersionRequest, opts ...grpc.CallOption) (*CreateDatasetVersionResponse, error)
 	// ListDatasetVersions lists the versions of a dataset in any state, newest first.
 	ListDatasetVersions(ctx context.Context, in *ListDatasetVersionsRequest, opts ...grpc.CallOption) (*ListDatasetVersionsResponse, error)
@@ -59,8 +61,11 @@ type DatasetServiceClient interface {
 	GetDatasetVersion(ctx context.Context, in *GetDatasetVersionRequest, opts ...grpc.CallOption) (*DatasetVersion, error)
 	// CommitDatasetVersion verifies the size and the SHA-256 of every object and makes the version ready. If an object is
 	// missing or differs, the call fails and can be repeated after the upload. A call for a ready version returns it
-	// unchanged.
+	// unchanged. With `digest`, the call fails with a conflict if the version has other files.
 	CommitDatasetVersion(ctx context.Context, in *CommitDatasetVersionRequest, opts ...grpc.CallOption) (*DatasetVersion, error)
+	// DeleteDatasetVersion deletes a version that is still uploading; its name can be used again. A committed version is
+	// never deleted.
+	DeleteDatasetVersion(ctx context.Context, in *DeleteDatasetVersionRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	// UpdateDataset changes a dataset's description and settings. Protection can be set but never removed. Protecting a
 	// dataset also protects the unfinished runs that read it.
 	UpdateDataset(ctx context.Context, in *UpdateDatasetRequest, opts ...grpc.CallOption) (*Dataset, error)
@@ -162,6 +167,16 @@ func (c *datasetServiceClient) CommitDatasetVersion(ctx context.Context, in *Com
 	return out, nil
 }
 
+func (c *datasetServiceClient) DeleteDatasetVersion(ctx context.Context, in *DeleteDatasetVersionRequest, opts ...grpc.CallOption) (*emptypb.Empty, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(emptypb.Empty)
+	err := c.cc.Invoke(ctx, DatasetService_DeleteDatasetVersion_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *datasetServiceClient) UpdateDataset(ctx context.Context, in *UpdateDatasetRequest, opts ...grpc.CallOption) (*Dataset, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Dataset)
@@ -246,9 +261,9 @@ type DatasetServiceServer interface {
 	GetDataset(context.Context, *GetDatasetRequest) (*Dataset, error)
 	// CreateDatasetVersion accepts the manifest and returns a signed URL for each missing object, but at most 3,000, and
 	// fewer if paths are long. If more objects are missing, repeat the request after these uploads, until `uploads` is
-	// empty. Only the creator of the version can repeat the request, and only with the same files; the status is then
-	// 200. If the version is committed, or another upload uses its name and the last upload URLs of that upload have not
-	// expired, the request fails with a conflict.
+	// empty. If the creator of an uploading version repeats the request with the same files, the status is 200; with
+	// other files, the request replaces the version. If the version is committed, or another user's upload has its name
+	// and the last upload URLs of that upload have not expired, the request fails with a conflict.
 	CreateDatasetVersion(context.Context, *CreateDatasetVersionRequest) (*CreateDatasetVersionResponse, error)
 	// ListDatasetVersions lists the versions of a dataset in any state, newest first.
 	ListDatasetVersions(context.Context, *ListDatasetVersionsRequest) (*ListDatasetVersionsResponse, error)
@@ -256,8 +271,11 @@ type DatasetServiceServer interface {
 	GetDatasetVersion(context.Context, *GetDatasetVersionRequest) (*DatasetVersion, error)
 	// CommitDatasetVersion verifies the size and the SHA-256 of every object and makes the version ready. If an object is
 	// missing or differs, the call fails and can be repeated after the upload. A call for a ready version returns it
-	// unchanged.
+	// unchanged. With `digest`, the call fails with a conflict if the version has other files.
 	CommitDatasetVersion(context.Context, *CommitDatasetVersionRequest) (*DatasetVersion, error)
+	// DeleteDatasetVersion deletes a version that is still uploading; its name can be used again. A committed version is
+	// never deleted.
+	DeleteDatasetVersion(context.Context, *DeleteDatasetVersionRequest) (*emptypb.Empty, error)
 	// UpdateDataset changes a dataset's description and settings. Protection can be set but never removed. Protecting a
 	// dataset also protects the unfinished runs that read it.
 	UpdateDataset(context.Context, *UpdateDatasetRequest) (*Dataset, error)
@@ -309,6 +327,9 @@ func (UnimplementedDatasetServiceServer) GetDatasetVersion(context.Context, *Get
 }
 func (UnimplementedDatasetServiceServer) CommitDatasetVersion(context.Context, *CommitDatasetVersionRequest) (*DatasetVersion, error) {
 	return nil, status.Error(codes.Unimplemented, "method CommitDatasetVersion not implemented")
+}
+func (UnimplementedDatasetServiceServer) DeleteDatasetVersion(context.Context, *DeleteDatasetVersionRequest) (*emptypb.Empty, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteDatasetVersion not implemented")
 }
 func (UnimplementedDatasetServiceServer) UpdateDataset(context.Context, *UpdateDatasetRequest) (*Dataset, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpdateDataset not implemented")
@@ -478,6 +499,24 @@ func _DatasetService_CommitDatasetVersion_Handler(srv interface{}, ctx context.C
 	return interceptor(ctx, in, info, handler)
 }
 
+func _DatasetService_DeleteDatasetVersion_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteDatasetVersionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DatasetServiceServer).DeleteDatasetVersion(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DatasetService_DeleteDatasetVersion_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DatasetServiceServer).DeleteDatasetVersion(ctx, req.(*DeleteDatasetVersionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _DatasetService_UpdateDataset_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(UpdateDatasetRequest)
 	if err := dec(in); err != nil {
@@ -638,6 +677,10 @@ var DatasetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CommitDatasetVersion",
 			Handler:    _DatasetService_CommitDatasetVersion_Handler,
+		},
+		{
+			MethodName: "DeleteDatasetVersion",
+			Handler:    _DatasetService_DeleteDatasetVersion_Handler,
 		},
 		{
 			MethodName: "UpdateDataset",

@@ -30,7 +30,6 @@ func TestAbandonedUpload_reservesNameUntilURLsExpire(t *testing.T) {
 	require.Less(t, d.put(left.GetUploads()[0], "hello"), 300)
 	d.clock.Advance(blob.MaxExpires - time.Second)
 	d.held("usr_2", s, "v1", of("a", "other"))
-	d.held("usr_1", s, "v1", of("a", "other"))
 	d.clock.Advance(time.Second)
 	taken, err := d.begin("usr_2", s, "v1", of("a", "other"))
 	require.NoError(t, err)
@@ -78,7 +77,7 @@ func TestAbandonedUpload_concurrentTakeoverHasOneWinner(t *testing.T) {
 	errs := make([]error, 8)
 	var wg sync.WaitGroup
 	for i := range errs {
-		ctx, _ := as(t, "usr_2", "")
+		ctx, _ := as(t, "usr_other"+string(rune('a'+i)), "")
 		wg.Go(func() {
 			_, errs[i] = d.CreateDatasetVersion(ctx, &registryv1.CreateDatasetVersionRequest{
 				DatasetId: s.GetId(), Version: "v1", Files: of("a", string(rune('a'+i))),
@@ -95,6 +94,55 @@ func TestAbandonedUpload_concurrentTakeoverHasOneWinner(t *testing.T) {
 		require.True(t, fault.HasCode(err, "dataset_version_exists"), "%v", err)
 	}
 	require.Equal(t, 1, won)
+}
+
+func TestCreateDatasetVersion_creatorReplacesManifest(t *testing.T) {
+	t.Parallel()
+	d := newHarness(t)
+	s := d.make("sums", "team")
+	wrong, err := d.begin("usr_2", s, "v1", of("a", "hello"))
+	require.NoError(t, err)
+	right, err := d.begin("usr_2", s, "v1", of("a", "other"))
+	require.NoError(t, err)
+	require.NotEqual(t, wrong.GetVersion().GetId(), right.GetVersion().GetId())
+	require.Less(t, d.put(right.GetUploads()[0], "other"), 300)
+	ctx, _ := as(t, "usr_2", "")
+	_, err = d.CommitDatasetVersion(ctx, &registryv1.CommitDatasetVersionRequest{
+		DatasetId: s.GetId(), Version: "v1", Digest: wrong.GetVersion().GetDigest(),
+	})
+	require.True(t, fault.Is(err, fault.Conflict) && fault.HasCode(err, "dataset_version_differs"), "%v", err)
+	ready, err := d.CommitDatasetVersion(ctx, &registryv1.CommitDatasetVersionRequest{
+		DatasetId: s.GetId(), Version: "v1", Digest: right.GetVersion().GetDigest(),
+	})
+	require.NoError(t, err)
+	require.Equal(t, "ready", ready.GetState())
+	d.held("usr_2", s, "v1", of("a", "hello"))
+	require.Equal(t, []string{"created>", "version>uploading", "version>uploading", "version>ready"}, d.events(s))
+}
+
+func TestDeleteDatasetVersion(t *testing.T) {
+	t.Parallel()
+	d := newHarness(t)
+	s := d.make("sums", "team")
+	begun, err := d.begin("usr_2", s, "v1", of("a", "hello"))
+	require.NoError(t, err)
+	require.Less(t, d.put(begun.GetUploads()[0], "hello"), 300)
+	ctx, _ := as(t, "usr_1", "")
+	request := &registryv1.DeleteDatasetVersionRequest{DatasetId: s.GetId(), Version: "v1"}
+	_, err = d.DeleteDatasetVersion(ctx, request)
+	require.NoError(t, err)
+	_, err = d.DeleteDatasetVersion(ctx, request)
+	require.True(t, fault.Is(err, fault.Absent), "%v", err)
+	_, err = d.commit("usr_2", s, "v1")
+	require.True(t, fault.Is(err, fault.Absent), "%v", err)
+	d.push(s, "v1", "other")
+	_, err = d.DeleteDatasetVersion(ctx, request)
+	require.True(t, fault.Is(err, fault.Conflict) && fault.HasCode(err, "dataset_version_state"), "%v", err)
+	kept, err := d.GetDatasetVersion(ctx, &registryv1.GetDatasetVersionRequest{DatasetId: s.GetId(), Version: "v1"})
+	require.NoError(t, err)
+	require.Equal(t, "ready", kept.GetState())
+	require.Equal(t, []string{"created>", "version>uploading", "version>deleted", "version>uploading", "version>ready"}, d.events(s))
+	require.Contains(t, d.audited(s), "dataset.version.delete")
 }
 
 // storeWithHook is an object store that calls the function do at the first Stat.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/event"
@@ -79,6 +80,32 @@ func (s *Server) ArchiveDatasetVersion(
 		return nil, notReady(d, v)
 	}
 	return versionToProto(d, v), nil
+}
+
+// DeleteDatasetVersion deletes a version that is still uploading. Its objects are deleted later, because no row refers to
+// them.
+func (s *Server) DeleteDatasetVersion(ctx context.Context, in *registryv1.DeleteDatasetVersionRequest) (*emptypb.Empty, error) {
+	d, err := s.editable(ctx, in.GetDatasetId())
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.Store.Version(ctx, s.Pool, d.ID, in.GetVersion())
+	if err != nil {
+		return nil, err
+	}
+	return &emptypb.Empty{}, pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		done, err := s.Store.Delete(ctx, tx, v.ID)
+		if err != nil {
+			return err
+		}
+		if !done {
+			return fault.New(fault.Conflict, "dataset_version_state",
+				"version %s of dataset %s is committed and cannot be deleted; archive it instead", v.Version, d.Name)
+		}
+		return s.record(ctx, tx, "dataset.version.delete", d.ID,
+			event.Event{Type: "version", From: string(StateUploading), To: "deleted", Message: v.Version},
+			map[string]any{"version": v.Version, "digest": v.Digest})
+	})
 }
 
 func notReady(d *Dataset, v *Version) error {

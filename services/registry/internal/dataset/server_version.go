@@ -20,8 +20,8 @@ import (
 )
 
 // CreateDatasetVersion stores a manifest and returns upload URLs for its missing objects. While the version is
-// uploading, its creator may repeat the request with the same manifest and gets new URLs. Other users, and requests
-// with another manifest, can take over the name once the last URLs have expired.
+// uploading, its creator may repeat the request: with the same manifest, the response has new URLs; another manifest
+// replaces the version. Other users can take over the name once the last URLs have expired.
 func (s *Server) CreateDatasetVersion(
 	ctx context.Context, in *registryv1.CreateDatasetVersionRequest,
 ) (*registryv1.CreateDatasetVersionResponse, error) {
@@ -59,8 +59,12 @@ func (s *Server) CreateDatasetVersion(
 		}
 		idempotency.Set(kept, versionToProto(d, v))
 		e := event.Event{Type: "version", To: string(v.State), Message: v.Version}
-		if how == ClaimedAbandoned {
+		switch how {
+		case ClaimedAbandoned:
 			e.From, e.Reason = string(StateUploading), reasonLeft
+		case ClaimedOwn:
+			e.From, e.Reason = string(StateUploading), reasonReplaced
+		case ClaimedNew, ClaimedNot:
 		}
 		return s.record(ctx, tx, "dataset.version.create", d.ID, e, map[string]any{"version": v.Version, "digest": v.Digest, "bytes": v.Bytes})
 	})
@@ -92,8 +96,12 @@ func exists(d *Dataset, v *Version) error {
 	return fault.New(fault.Conflict, "dataset_version_exists", "version %s of dataset %s already exists", v.Version, d.Name)
 }
 
-// reasonLeft is the event reason for an abandoned upload that is replaced because its URLs have expired.
-const reasonLeft = "upload_expired"
+// reasonLeft is the event reason for an abandoned upload that is replaced because its URLs have expired, and
+// reasonReplaced for an upload that its creator replaces.
+const (
+	reasonLeft     = "upload_expired"
+	reasonReplaced = "manifest_replaced"
+)
 
 // resumable returns the stored version and renews its upload if the request for want repeats the request that created
 // the stored version. Otherwise it returns a conflict.
@@ -123,6 +131,10 @@ func (s *Server) CommitDatasetVersion(
 	v, err := s.Store.Version(ctx, s.Pool, d.ID, in.GetVersion())
 	if err != nil {
 		return nil, err
+	}
+	if in.GetDigest() != "" && in.GetDigest() != v.Digest {
+		return nil, fault.New(fault.Conflict, "dataset_version_differs",
+			"version %s of dataset %s has the digest %s, not %s: another upload has replaced its files", v.Version, d.Name, v.Digest, in.GetDigest())
 	}
 	switch v.State {
 	case StateReady:

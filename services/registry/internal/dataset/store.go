@@ -137,18 +137,20 @@ const versionColumns = `id, dataset_id, version, state, digest, files, bytes, cr
 // NameClaim states how InsertVersion obtained the name of a version.
 type NameClaim string
 
-// The results of a claim: the name was unused, was taken over from an abandoned upload, or is not available.
+// The results of a claim: the name was unused, was taken over from another user's abandoned upload or from an upload of
+// the same user, or is not available.
 const (
 	ClaimedNew       NameClaim = "fresh"
 	ClaimedAbandoned NameClaim = "left"
+	ClaimedOwn       NameClaim = "own"
 	ClaimedNot       NameClaim = ""
 )
 
 // InsertVersion stores a new version under its name.
 //
-// If an upload already has the name and its URLs had expired by v.CreatedAt, InsertVersion replaces that upload. It
-// does not replace an upload with the same creator and digest, because the request is then a repeat, which resumes the
-// upload. A replacement changes the row's id, so that a commit of the former upload finds no row.
+// If an upload already has the name, InsertVersion replaces it if it has the same creator, or if its URLs had expired by
+// v.CreatedAt. It does not replace an upload with the same creator and digest, because the request is then a repeat,
+// which resumes the upload. A replacement changes the row's id, so that a commit of the former upload finds no row.
 //
 // It also sets v.Isolated if another dataset of the project is protected but still has one of the files under a shared
 // key, because that file was uploaded before the dataset was protected.
@@ -172,9 +174,11 @@ func (Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (NameClai
 			bytes = @bytes, creator_id = @creator_id, created_at = @created_at, committed_at = @committed_at,
 			row_schema = @row_schema, schema_source = @schema_source, sampled_rows = @sampled_rows, apart = excluded.apart,
 			manifest = @manifest, upload_until = @upload_until
-		WHERE left_behind.state = 'uploading' AND left_behind.upload_until <= @created_at
-			AND (left_behind.creator_id, left_behind.digest) IS DISTINCT FROM (@creator_id, @digest)
-		RETURNING CASE WHEN xmax = 0 THEN 'fresh' ELSE 'left' END, apart`, pgx.StrictNamedArgs{
+		WHERE left_behind.state = 'uploading' AND CASE WHEN left_behind.creator_id = @creator_id
+			THEN left_behind.digest <> @digest ELSE left_behind.upload_until <= @created_at END
+		RETURNING CASE WHEN xmax = 0 THEN 'fresh' WHEN EXISTS (SELECT FROM dataset_version before
+			WHERE before.dataset_id = @dataset_id AND before.version = @version AND before.creator_id <> @creator_id)
+			THEN 'left' ELSE 'own' END, apart`, pgx.StrictNamedArgs{
 		"id": v.ID, "dataset_id": v.DatasetID, "version": v.Version, "state": v.State, "digest": v.Digest, "files": v.Count,
 		"bytes": v.Bytes, "creator_id": v.CreatorID, "created_at": v.CreatedAt, "committed_at": v.CommittedAt,
 		"archived_at": v.ArchivedAt, "row_schema": orNull(v.Schema), "schema_source": cmp.Or(v.SchemaSource, SchemaNone),
@@ -290,6 +294,15 @@ func orNull(raw json.RawMessage) []byte {
 		return nil
 	}
 	return raw
+}
+
+// Delete deletes a version that is still uploading. It returns false if the version is no longer uploading.
+func (Store) Delete(ctx context.Context, tx pgx.Tx, id string) (bool, error) {
+	tag, err := tx.Exec(ctx, `DELETE FROM dataset_version WHERE id = $1 AND state = 'uploading'`, id)
+	if err != nil {
+		return false, fmt.Errorf("delete a version of a dataset: %w", err)
+	}
+	return tag.RowsAffected() == 1, nil
 }
 
 // Update changes the description of a dataset and protects it if protected is set. It never removes protection.
