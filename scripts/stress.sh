@@ -32,7 +32,7 @@ again() {
   until=$((SECONDS + seconds))
   while [ "$runs" = 0 ] || [ "$SECONDS" -lt "$until" ]; do
     runs=$((runs + 1))
-    if ! (cd "$2" && "$dir/test" -test.timeout 5m -test.parallel 4) > "$dir/output" 2>&1; then
+    if ! (cd "$2" && "$dir/test" -test.timeout 12m -test.parallel 4) > "$dir/output" 2>&1; then
       red=$((red + 1))
       sed "s#^#$name: #" "$dir/output" | tail -n 200
     fi

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -95,35 +96,24 @@ func TestExport_Parquet(t *testing.T) {
 	require.Empty(t, rows)
 }
 
-// Another implementation of Parquet reads the same values. The test needs a Python with pyarrow or duckdb.
-func TestExport_Parquet_readByOthers(t *testing.T) {
+// Another implementation of Parquet reads the same values.
+func TestExport_Parquet_readByDuckDB(t *testing.T) {
 	t.Parallel()
-	python := os.Getenv("PYTHON")
-	if python == "" {
-		python = "python3"
-	}
+	root, err := filepath.Abs("../../../..")
+	require.NoError(t, err)
+	script := filepath.Join(root, "scripts/tools/venv.sh")
+	python, err := exec.CommandContext(t.Context(), script, "duckdb", "services/ingest/internal/httpapi/testdata/duckdb.lock").Output()
+	require.NoError(t, err, script)
 	file := filepath.Join(t.TempDir(), "points.parquet")
 	require.NoError(t, os.WriteFile(file, write(t, formatParquet, "train/loss", oddPoints()), 0o600))
 	const read = `
-import sys
-try:
-    import pyarrow.parquet as pq
-    rows = [(r["key"], r["step"], r["value"], r["time"].isoformat(), r["attempt"]) for r in pq.read_table(sys.argv[1]).to_pylist()]
-except ImportError:
-    try:
-        import duckdb
-    except ImportError:
-        sys.exit(77)
-    duckdb.sql("SET TimeZone = 'UTC'")
-    rows = [(k, s, v, t, a) for k, s, v, t, a in duckdb.sql(
-        f"SELECT key, step, value, strftime(time, '%Y-%m-%dT%H:%M:%S.%f') || '+00:00', attempt FROM '{sys.argv[1]}'").fetchall()]
-for r in rows:
-    print(*r)
+import sys, duckdb
+duckdb.sql("SET TimeZone = 'UTC'")
+for row in duckdb.sql(
+    f"SELECT key, step, value, strftime(time, '%Y-%m-%dT%H:%M:%S.%f') || '+00:00', attempt FROM '{sys.argv[1]}'").fetchall():
+    print(*row)
 `
-	out, err := exec.CommandContext(t.Context(), python, "-c", read, file).CombinedOutput()
-	if err != nil && bytes.Contains([]byte(err.Error()), []byte("exit status 77")) {
-		t.Skip("python3 has neither pyarrow nor duckdb")
-	}
+	out, err := exec.CommandContext(t.Context(), strings.TrimSpace(string(python)), "-c", read, file).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	want := ""
 	for i, value := range []string{"0.1", "-2.5", "nan", "inf", "-inf", "5e-324", "1.7976931348623157e+308", "-0.0"} {
