@@ -141,7 +141,7 @@ func pemParts(s string) (found []part) {
 	}
 }
 
-// jwtParts finds JSON web tokens: base64url parts that are joined by dots, of which the first is a JSON object.
+// jwtParts finds JSON web tokens: base64url parts that are joined by dots. The first one is a JSON object.
 func jwtParts(s string) (found []part) {
 	const begin = "eyJ"
 	for from := 0; ; {

@@ -6,8 +6,8 @@ import (
 	"bytes"
 )
 
-// SkipByteOrderMark skips the byte order mark of UTF-8 at the current position of r, with which some editors and
-// spreadsheets begin a file. It is no part of the text.
+// SkipByteOrderMark skips the byte order mark of UTF-8 at the current position of r. Some editors and spreadsheets begin
+// a file with it, but it does not belong to the text.
 func SkipByteOrderMark(r *bufio.Reader) {
 	mark := []byte("\ufeff")
 	// An error of Peek occurs again at the next read.
