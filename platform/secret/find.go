@@ -26,7 +26,14 @@ const (
 )
 
 func shapes() []shape {
-	all := []shape{
+	own := []string{
+		KindIngest, KindDeployment, KindRefresh, KindFleetJoin, KindShare, KindDevice, KindCode, KindLease, KindLink,
+	}
+	all := make([]shape, 0, len(own))
+	for _, kind := range own {
+		all = append(all, shape{begin: kind + "_", chars: base62, least: ownLeast})
+	}
+	return append(all, []shape{
 		{begin: "sk-", chars: wordlike},
 		{begin: "hf_", chars: base62},
 		{begin: "gh?_", chars: base62},
@@ -35,13 +42,7 @@ func shapes() []shape {
 		{begin: "xox?-", chars: base62 + "-"},
 		{begin: "AKIA", chars: upper, least: short},
 		{begin: "AIza", chars: wordlike, least: long},
-	}
-	for _, kind := range []string{
-		KindIngest, KindDeployment, KindRefresh, KindFleetJoin, KindShare, KindDevice, KindCode, KindLease, KindLink,
-	} {
-		all = append(all, shape{begin: kind + "_", chars: base62, least: ownLeast})
-	}
-	return all
+	}...)
 }
 
 // part is a part of a text, s[from:to].

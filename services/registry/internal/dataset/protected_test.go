@@ -320,8 +320,10 @@ func TestInfer(t *testing.T) {
 		"nulls":        {`{"a":null}` + "\n" + `{"a":1,"b":true}`, `{"type":"object","properties":{"a":{"type":["integer","null"]},"b":{"type":["boolean"]}},"required":["a"]}`},
 		"object":       {`{"a":{"secret":1},"b":-1e3}`, `{"type":"object","properties":{"a":{"type":["object"]},"b":{"type":["number"]}},"required":["a","b"]}`},
 		"keys as data": {wide(300), ""},
-		"byte order mark": {"\ufeff" + `{"a":1}` + "\n" + `{"a":2}` + "\n",
-			`{"type":"object","properties":{"a":{"type":["integer"]}},"required":["a"]}`},
+		"byte order mark": {
+			"\ufeff" + `{"a":1}` + "\n" + `{"a":2}` + "\n",
+			`{"type":"object","properties":{"a":{"type":["integer"]}},"required":["a"]}`,
+		},
 		"byte order mark alone":     {"\ufeff", ""},
 		"byte order mark elsewhere": {"{}\n\ufeff{}\n", ""},
 	} {
