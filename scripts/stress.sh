@@ -32,7 +32,8 @@ again() {
   until=$((SECONDS + seconds))
   while [ "$runs" = 0 ] || [ "$SECONDS" -lt "$until" ]; do
     runs=$((runs + 1))
-    if ! (cd "$2" && "$dir/test" -test.timeout 12m -test.parallel 4) > "$dir/output" 2>&1; then
+    # A shell's background job ignores SIGINT; programs that the tests start must not inherit this.
+    if ! (cd "$2" && env --default-signal "$dir/test" -test.timeout 12m -test.parallel 4) > "$dir/output" 2>&1; then
       red=$((red + 1))
       sed "s#^#$name: #" "$dir/output" | tail -n 200
     fi
