@@ -60,7 +60,7 @@ func (a *attempt) reach(phase executor.Phase) executor.Observation {
 			o = all[0]
 		}
 		return o.Phase == phase
-	}, time.Minute, 5*time.Millisecond, "phase %s not reached", phase)
+	}, 3*time.Minute, 5*time.Millisecond, "phase %s not reached", phase) // an attempt may build an environment
 	return o
 }
 

@@ -74,7 +74,7 @@ func (b *harness) apply(works ...executor.Work) {
 	require.NoError(b, b.x.Apply(context.Background(), works))
 }
 
-const timeout = time.Minute
+const timeout = 3 * time.Minute
 
 // until waits until the condition is true. It fails the test after the time limit.
 func (b *harness) until(what string, condition func() bool) {
