@@ -119,6 +119,7 @@ func toObservation(o executor.Observation) *jobsv1.ObservedWork {
 	p := &jobsv1.ObservedWork{
 		WorkId: o.WorkID, Generation: o.Generation, Fence: o.Fence, Phase: toPhase(o.Phase), Detail: o.Detail,
 		PreparingAt: request.NonZeroTime(o.PreparingAt), RunningAt: request.NonZeroTime(o.RunningAt), ExitedAt: request.NonZeroTime(o.ExitedAt),
+		Uncollected: o.Uncollected,
 	}
 	if e := o.Exit; e != nil {
 		p.Exit = &jobsv1.Exit{

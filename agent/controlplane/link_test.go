@@ -182,7 +182,7 @@ func TestToObservation_allFields(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(100, 0).UTC()
 	p := toObservation(executor.Observation{
-		Key: key(), Phase: executor.PhaseExited, Detail: "d", PreparingAt: now, RunningAt: now, ExitedAt: now,
+		Key: key(), Phase: executor.PhaseExited, Detail: "d", PreparingAt: now, RunningAt: now, ExitedAt: now, Uncollected: true,
 		Exit: &executor.Exit{Code: -1, Signal: 9, Reason: executor.ReasonOOM, Message: "m"},
 		Engine: &executor.EngineReport{
 			Address: "a", APIKey: secret.New("k"), PID: 1, Ready: true, Phase: executor.EngineReady, Code: "c", Message: "m",

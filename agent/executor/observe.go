@@ -55,11 +55,13 @@ type Observation struct {
 	Key
 	Phase Phase `json:"phase"`
 	// Detail describes the current step in words.
-	Detail      string        `json:"detail,omitempty"`
-	PreparingAt time.Time     `json:"preparing_at"`
-	RunningAt   time.Time     `json:"running_at"`
-	ExitedAt    time.Time     `json:"exited_at"`
-	Exit        *Exit         `json:"exit,omitempty"`
+	Detail      string    `json:"detail,omitempty"`
+	PreparingAt time.Time `json:"preparing_at"`
+	RunningAt   time.Time `json:"running_at"`
+	ExitedAt    time.Time `json:"exited_at"`
+	Exit        *Exit     `json:"exit,omitempty"`
+	// Uncollected means that not all of the log and the reports of an exited attempt were delivered.
+	Uncollected bool          `json:"uncollected,omitempty"`
 	Engine      *EngineReport `json:"engine,omitempty"`
 }
 

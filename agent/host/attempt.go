@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -16,8 +15,6 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/host/logship"
 	"github.com/signalbox-dev/signalbox/agent/host/pyenv"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
-	"github.com/signalbox-dev/signalbox/platform/clock"
-	"github.com/signalbox-dev/signalbox/platform/localfile"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
@@ -67,59 +64,6 @@ func (w *work) attend(ctx context.Context, dir string) error {
 		return err
 	}
 	return w.collect(ctx, exit, s)
-}
-
-// collect delivers the remaining reports and the rest of the log within the time limit, and then records
-// the exit.
-func (w *work) collect(ctx context.Context, exit executor.Exit, s *shipment) error {
-	if err := w.deliverSpool(ctx); err != nil && ctx.Err() == nil {
-		w.host.deps.Log.WarnContext(ctx, "cannot deliver the remaining reports", "work", w.key.String(), "error", err.Error())
-	}
-	w.markQuiet()
-	close(s.ended)
-	left, err := w.collectTime()
-	if err != nil {
-		return err
-	}
-	timeout := w.host.deps.Clock.NewTimer(left)
-	defer timeout.Stop()
-	select {
-	case <-s.done:
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if s.err != nil {
-			w.host.deps.Log.WarnContext(ctx, "cannot deliver the rest of the log", "work", w.key.String(), "error", s.err.Error())
-		}
-	case <-timeout.C():
-		w.host.deps.Log.WarnContext(ctx, "the time to deliver the rest of the log has passed", "work", w.key.String())
-	case <-w.leaving:
-	}
-	s.join()
-	return w.exited(exit)
-}
-
-// collecting records when the delivery of the rest of the log began.
-type collecting struct {
-	Since time.Time `json:"since"`
-}
-
-// lastTry is the minimum time that an agent has after its start to deliver the rest of a log, unless
-// CollectTimeout is shorter. It applies even if the machine was off for longer than CollectTimeout.
-const lastTry = time.Minute
-
-// collectTime returns the time left to deliver the rest of the log. CollectTimeout counts from the first
-// call, even if the agent was restarted since. Each restart may extend the time by up to lastTry.
-func (w *work) collectTime() (time.Duration, error) {
-	var c collecting
-	err := localfile.ReadJSON(w.path("collecting.json"), &c)
-	if errors.Is(err, fs.ErrNotExist) {
-		c.Since = w.host.deps.Clock.Now()
-		err = localfile.WriteJSON(w.path("collecting.json"), c, localfile.PrivateMode)
-	}
-	whole := w.host.cfg.CollectTimeout
-	left := whole - clock.Since(w.host.deps.Clock, c.Since)
-	return min(whole, max(left, lastTry)), err
 }
 
 // shipment is a running delivery of a log.

@@ -100,6 +100,7 @@ func TestCollecting_timeoutWhileLogsRefused(t *testing.T) {
 	a.apply()
 	o := a.reach(executor.PhaseExited)
 	require.Equal(t, executor.Exit{}, *o.Exit)
+	require.True(t, o.Uncollected)
 	text, _ := a.plane.Logs(a.work.Key)
 	require.Empty(t, text)
 }
@@ -116,6 +117,7 @@ func TestCollecting_continuesAfterRestart(t *testing.T) {
 	a.host, a.stop = open(t, a.dir, a.plane, isolate(nil))
 	after := a.reach(executor.PhaseExited)
 	require.Equal(t, before.ExitedAt, after.ExitedAt)
+	require.False(t, after.Uncollected)
 	text, sound := a.plane.Logs(a.work.Key)
 	require.Equal(t, "x\n", text)
 	require.True(t, sound)

@@ -255,24 +255,11 @@ func (w *work) abandon(ctx context.Context, cause error) {
 			_, _, _ = w.host.control.Await(ctx, dir)
 		}
 	}
-	err := w.exited(executor.Exit{Code: -1, Reason: executor.ReasonLost, Message: executor.Tail(cause.Error(), executor.MaxMessage)})
+	lost := executor.Exit{Code: -1, Reason: executor.ReasonLost, Message: executor.Tail(cause.Error(), executor.MaxMessage)}
+	err := w.exitedAfter(lost, w.assignment.Work.Kind == executor.KindEngine)
 	if err != nil {
 		w.host.deps.Log.ErrorContext(ctx, "cannot save the end of the work", "work", w.key.String(), "error", err.Error())
 	}
-}
-
-// exited records the exit, unless an exit is already recorded. Only the phase `gone` may follow.
-func (w *work) exited(exit executor.Exit) error {
-	exit = w.withDeadlineReason(exit)
-	return w.see(func(o *executor.Observation) {
-		o.Phase, o.Detail = executor.PhaseExited, ""
-		if o.Exit == nil {
-			o.Exit = &exit
-		}
-		if o.ExitedAt.IsZero() {
-			o.ExitedAt = w.host.deps.Clock.Now()
-		}
-	})
 }
 
 // runDirs returns the folders in which shims of this work may run.

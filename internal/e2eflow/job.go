@@ -132,6 +132,9 @@ type Point struct {
 // if needed.
 func (l *Loop) FollowLogs(ctx context.Context, handle func(LogLine)) error {
 	return l.follow(ctx, "/api/jobs/"+l.Job.ID+"/logs/stream", func(e client.Event) error {
+		if e.Name == "partial" {
+			return nil // the line comes when it is finished
+		}
 		var line LogLine
 		if err := json.Unmarshal([]byte(e.Data), &line); err != nil {
 			return fmt.Errorf("decode a log line: %w", err)

@@ -252,6 +252,16 @@ func (t *training) attempt(n int32) {
 	h.jobs.grants[string(secret.Hash(t.token))] = t.grant
 }
 
+// again mints another token for the same attempt, whose grant is not cached yet.
+func (t *training) again() {
+	token, err := secret.Mint(rand.Reader, secret.KindIngest)
+	require.NoError(t.r.h.t, err)
+	t.r.h.jobs.mu.Lock()
+	defer t.r.h.jobs.mu.Unlock()
+	t.token = token.Reveal()
+	t.r.h.jobs.grants[string(secret.Hash(t.token))] = t.grant
+}
+
 // response is a recorded HTTP response.
 type response struct {
 	status int

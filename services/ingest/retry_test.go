@@ -67,7 +67,8 @@ func TestReplacedAttempt_rejectedOnceNewAttemptReports(t *testing.T) {
 	old := *run // the grant of the old token remains cached for a while
 	run.attempt(2)
 	run.post("lifecycle", "", `"event":"running","ts":`+ts)
-	a := old.call(http.MethodPost, "metrics", "", one)
+	require.Equal(t, http.StatusOK, old.call(http.MethodPost, "metrics", "", one).status, "the points are stored already")
+	a := old.call(http.MethodPost, "metrics", "", run.body(points(point("a", 2, 1))))
 	require.Equal(t, http.StatusConflict, a.status, "%s", a.body)
 	require.Equal(t, "attempt_replaced", a.json(t)["code"])
 	require.Equal(t, 1, count(t, h, "metric_batch"))

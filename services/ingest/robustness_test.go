@@ -105,32 +105,57 @@ func TestConcurrentRequests_storedWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-func TestGracePeriod_checkedPerRequest(t *testing.T) {
+// After the end of its run, an attempt may only repeat what is stored: a request with its number, or equal metrics and
+// hyperparameters. The same holds for an attempt that another one has replaced, and before ingest has learned from jobs
+// that the run has ended.
+func TestEndedRun_acceptsOnlyRepeats(t *testing.T) {
 	t.Parallel()
 	h := open(t)
-	run := h.replica(ingest.Config{}).train()
-	run.post("metrics", "w:1", points(point("a", 1, 1)))
-	h.jobs.mu.Lock()
-	run.grant.EndedAt = timestamppb.New(h.clock.Now().Add(-14 * time.Minute))
-	h.jobs.mu.Unlock()
-	late := *run
-	late.attempt(1) // another token of the same attempt, whose grant is not cached yet
-	late.grant.EndedAt = timestamppb.New(h.clock.Now().Add(-14 * time.Minute))
-	require.InDelta(t, 1, late.post("metrics", "w:1", points(point("a", 1, 1)))["inserted"], 0)
-	late.post("logs", "w:1", `"chunks":["late\n"]`)
-	over := *run
-	over.attempt(1)
-	over.grant.EndedAt = timestamppb.New(h.clock.Now().Add(-15*time.Minute - time.Second))
-	for path, bodies := range bodyPairs() {
-		if path == "lifecycle" {
-			continue
+	for name, end := range map[string]func(run *training){
+		"closed": func(run *training) { run.close() },
+		"ended in jobs": func(run *training) {
+			h.jobs.mu.Lock()
+			run.grant.EndedAt = timestamppb.New(h.clock.Now())
+			h.jobs.mu.Unlock()
+			run.again()
+		},
+		"replaced": func(run *training) {
+			next := *run
+			next.attempt(2)
+			next.post("logs", "v:1", `"chunks":["newer\n"]`)
+		},
+	} {
+		run := h.replica(ingest.Config{}).train()
+		for path, bodies := range bodyPairs() {
+			run.post(path, "w:1", bodies[0])
 		}
-		a := over.call(http.MethodPost, path, "", over.body(bodies[0]))
-		require.Equal(t, http.StatusConflict, a.status, path)
-		require.Equal(t, "run_closed", a.json(t)["code"], path)
+		run.post("metrics", "", points(point("b", 5, `"NaN"`), point("c", 6, 2.5)))
+		run.post("hparams", "", `"params":{"lr":0.5,"name":"x"}`)
+		before := len(run.lines())
+		end(run)
+		again := func(path, key, body string, status int, why string) {
+			a := run.call(http.MethodPost, path, key, run.body(body))
+			require.Equal(t, status, a.status, "%s: %s %s: %s", name, path, why, a.body)
+		}
+		for path, bodies := range bodyPairs() {
+			again(path, "w:1", bodies[0], http.StatusOK, "repeated")
+			if path != "lifecycle" {
+				again(path, "w:2", bodies[1], http.StatusConflict, "new")
+				again(path, "", bodies[1], http.StatusConflict, "new without a number")
+			}
+		}
+		again("metrics", "", points(point("b", 5, `"NaN"`)), http.StatusOK, "equal")
+		again("metrics", "v:9", points(point("c", 6, 2.5), point("b", 5, `"NaN"`)), http.StatusOK, "equal with another number")
+		again("metrics", "", points(point("b", 5, 1), point("c", 6, 2.5)), http.StatusConflict, "with another value")
+		again("metrics", "", points(point("c", 7, 2.5)), http.StatusConflict, "at another step")
+		again("metrics", "", points(point("d", 6, 2.5)), http.StatusConflict, "of another key")
+		again("hparams", "", `"params":{"name":"x"}`, http.StatusOK, "equal")
+		again("hparams", "", `"params":{"name":"x","new":1}`, http.StatusConflict, "with a new name")
+		again("hparams", "", `"params":{"lr":0.25}`, http.StatusConflict, "with another value")
+		added := map[string]int{"closed": 1, "replaced": 2}[name] // the open line was finished, and the newer attempt has one
+		require.Len(t, run.lines(), before+added, name)
+		require.EqualValues(t, 1, run.watermark()["logs"]["w"], name)
 	}
-	require.Equal(t, []string{"1 late"}, run.lines())
-	require.EqualValues(t, 1, over.watermark()["logs"]["w"])
 }
 
 func TestIngestToken_expiredOrRevoked(t *testing.T) {

@@ -63,7 +63,7 @@ func (s *Service) wire() error {
 	s.handler = &httpapi.Handler{
 		Grants: ingesttoken.NewChecker(d.Clock, s.grant), Store: s.commit, Marks: marks{s.commit, d.Pool}, Keys: metric.NewKeys(),
 		Registrar: &artifact.Registrar{Blobs: d.Blobs, Holds: s.holds()}, Artifacts: s.artifacts(), Note: s.quota.Note(), Lifecycle: s.lifecycle, Checkpoint: s.checkpoint, Signals: s.signals, Ack: s.ack,
-		Withheld: withheld, Classify: pg.Classify, Clock: d.Clock, IDs: d.IDs, Log: d.Log,
+		Points: metrics, HParams: s.public.Hparams, Withheld: withheld, Classify: pg.Classify, IDs: d.IDs, Log: d.Log,
 	}
 	s.download = &httpapi.LogDownload{
 		Readable: runs.Admitted, Progress: s.rows.Progress, Logs: lines, Classify: pg.Classify, Clock: d.Clock, IDs: d.IDs, Log: d.Log,

@@ -71,6 +71,37 @@ func TestFailedCloseRetriedAfterRestart(t *testing.T) {
 	}
 }
 
+// The job ends after its run is closed. Until then it keeps its state, even if the service is restarted.
+func TestEndWaitsForClosingAcrossRestart(t *testing.T) {
+	t.Parallel()
+	w := newHarness(t)
+	a := w.join(w.fleet("cpu"), cpuNode())
+	j := w.submit()
+	work := a.attempt()
+	a.see(work, jobsv1.Phase_PHASE_RUNNING)
+	w.ingest.mu.Lock()
+	w.ingest.fails = 1 << 30
+	w.ingest.mu.Unlock()
+	a.exit(work, 0, "", "")
+	a.wait("desired gone", func(works []*jobsv1.Work) bool {
+		return len(works) == 1 && works[0].GetDesired() == jobsv1.Desired_DESIRED_GONE
+	})
+	got := w.get(j.GetId())
+	require.Equal(t, jobsv1.JobState_JOB_STATE_STARTING, got.GetState())
+	require.Nil(t, got.GetEndedAt())
+	require.Nil(t, got.Collected)
+	w.stop()
+	w.ingest.mu.Lock()
+	w.ingest.fails = 0
+	w.ingest.mu.Unlock()
+	w.start()
+	ended := w.await(j.GetId(), jobsv1.JobState_JOB_STATE_SUCCEEDED)
+	require.True(t, ended.GetCollected())
+	closed := <-w.ingest.closed
+	require.Equal(t, "succeeded", closed.GetState())
+	require.Equal(t, ended.GetEndedAt().AsTime(), closed.GetEndedAt().AsTime())
+}
+
 func TestShortNodeSilenceKeepsAttempt(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t)

@@ -48,6 +48,7 @@ type Service struct {
 	runs     *jobrun.Server
 	searches *runsearch.Server
 	outside  *reporting.Outside
+	closer   *jobrun.Closer
 	reports  *reporting.Server
 	deletion *jobrun.DeleteServer
 	// age returns how long ago the service was created.
@@ -79,8 +80,8 @@ func Migrations() fs.FS { return db.Migrations }
 func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	s := &Service{cfg: cfg, deps: d, hub: pg.NewNotifyHub(), age: clock.Monotonic()}
 	workers := river.NewWorkers()
-	closer := &jobrun.Closer{Pool: d.Pool, Ingest: d.RunData, Clock: d.Clock}
-	if err := river.AddWorkerSafely(workers, closer); err != nil {
+	s.closer = &jobrun.Closer{Pool: d.Pool, Ingest: d.RunData, Clock: d.Clock}
+	if err := river.AddWorkerSafely(workers, s.closer); err != nil {
 		return nil, err
 	}
 	if err := river.AddWorkerSafely(workers, &jobrun.Deleter{Ingest: d.RunData, Clock: d.Clock}); err != nil {

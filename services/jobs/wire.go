@@ -61,6 +61,8 @@ func (s *Service) wire(refused *fleet.Refusals) {
 	s.runs = &jobrun.Server{Pool: d.Pool, Projects: d.Projects, Clock: d.Clock, Events: events, Trail: tracks}
 	s.searches = &runsearch.Server{Pool: d.Pool}
 	s.copier = &runsearch.Copier{Pool: d.Pool, Ingest: d.RunData, Clock: d.Clock}
+	s.closer.Ends, s.closer.Project = []jobrun.Ends{s.driver, s.outside}, s.copier.CopyRun
+	s.outside.Finish = s.closer.Close
 	s.share(repeats, events, tracks)
 }
 

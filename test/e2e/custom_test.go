@@ -110,6 +110,8 @@ func customCommands(t *testing.T, s *testenv.Installation) {
 	})
 	t.Run("uses the Python reporter", func(t *testing.T) { reportingCommand(ctx, t, s) })
 	t.Run("prints many lines", func(t *testing.T) { requirePrintedLines(ctx, t, s) })
+	t.Run("last lines", func(t *testing.T) { lastLines(ctx, t, s) })
+	t.Run("progress bar", func(t *testing.T) { progressBar(ctx, t, s) })
 	t.Run("process group killed", func(t *testing.T) { killProcessGroup(ctx, t, s) })
 	t.Run("stopped", func(t *testing.T) { stoppedCommand(ctx, t, s) })
 	t.Run("no command", func(t *testing.T) {

@@ -83,7 +83,7 @@ type Exit struct {
 	Signal int `json:"signal,omitempty"`
 	// OOM is true if the kernel killed a process of the work because of its memory limit.
 	OOM bool `json:"oom,omitempty"`
-	// Stopped is true if a stop was requested.
+	// Stopped is true if a stop was requested before the command had ended.
 	Stopped bool `json:"stopped,omitempty"`
 	// Cause is set if the shim itself stopped the command, and Message states why.
 	Cause   Cause  `json:"cause,omitempty"`

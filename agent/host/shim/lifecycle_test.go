@@ -341,3 +341,27 @@ func TestControl_Stop_forkBomb(t *testing.T) {
 		require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "process %d must have ended", pid)
 	}
 }
+
+// A stop that comes after the end of the command does not count, even if the shim notices both at the same time.
+func TestShim_stopAfterEndDoesNotCount(t *testing.T) {
+	t.Parallel()
+	for n := range 8 {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
+			t.Parallel()
+			b := script(t, "echo begun; while [ ! -e go ]; do sleep 0.01; done; exit 3")
+			b.launch()
+			b.awaitLine("begun")
+			r, err := b.Running(b.dir)
+			require.NoError(t, err)
+			require.True(t, r.Shim.Signal(syscall.SIGSTOP))
+			require.NoError(t, os.WriteFile(filepath.Join(b.dir, "go"), nil, 0o600))
+			require.Eventually(t, func() bool { return !r.Command.Alive() }, time.Minute, 5*time.Millisecond)
+			require.NoError(t, b.Stop(b.dir, 0))
+			require.True(t, r.Shim.Signal(syscall.SIGCONT))
+			exit, found := b.ends()
+			require.True(t, found)
+			require.Equal(t, 3, exit.Code)
+			require.False(t, exit.Stopped)
+		})
+	}
+}

@@ -44,6 +44,8 @@ type owner struct {
 	first  int
 	inside *os.File
 
+	// stopping means that a stop was requested. stopped means that the command had not ended by itself before.
+	stopping bool
 	stopped  bool
 	cause    Cause
 	reason   string
@@ -235,7 +237,7 @@ func (o *owner) follow() unix.WaitStatus {
 		case <-o.signals:
 			o.terminate(kill, defaultGrace, math.MaxInt64)
 		case l := <-o.leave:
-			if !o.stopped {
+			if !o.stopping {
 				o.cause, o.reason = l.cause, l.reason
 			}
 			o.terminate(kill, l.grace, l.grace)
@@ -260,15 +262,18 @@ func (o *owner) terminate(kill clock.Timer, grace, most time.Duration) {
 		s.Grace = grace
 	}
 	s.Grace = min(s.Grace, most)
-	if !o.stopped {
-		o.running.Command.SignalGroup(syscall.SIGTERM)
+	if !o.stopping {
+		o.stopped = o.running.Command.SignalGroup(syscall.SIGTERM)
+	}
+	if !o.stopped { // the command has ended by itself
+		o.cause, o.reason = "", ""
 	}
 	at := o.clock.Now().Add(s.Grace)
-	if !o.stopped || at.Before(o.killAt) {
+	if !o.stopping || at.Before(o.killAt) {
 		o.killAt = at
 		kill.Reset(max(s.Grace, time.Millisecond))
 	}
-	o.stopped = true
+	o.stopping = true
 }
 
 const defaultGrace = 10 * time.Second

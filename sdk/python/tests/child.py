@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import select
 import signal
 import sys
 import time
@@ -96,6 +97,20 @@ def capture(_: str) -> None:
         os.write(1, "caf\u00e9 no newline".encode())
 
 
+def capture_bar(_: str) -> None:
+    """Overwrite a line until the control plane has shown it twice, and write another line meanwhile."""
+    with signalbox.init(policy=QUICK) as run:
+        run.capture_output()
+        for n in range(1, 1000):
+            os.write(2, f"\rEpoch 1: {n}%".encode())
+            if n == 20:
+                print("beside")
+                run.text("reported")
+            if sys.stdin in select.select([sys.stdin], [], [], 0.1)[0]:
+                break
+        os.write(2, b"\rEpoch 1: done")
+
+
 def capture_flood(count: str) -> None:
     """Write more output than fits into a pipe, while network failures print warnings to the captured stderr."""
     with signalbox.init(policy=QUICK, on_error="warn") as run:
@@ -115,5 +130,6 @@ if __name__ == "__main__":
         "forgot": forgot,
         "forks": forks,
         "capture": capture,
+        "capture_bar": capture_bar,
         "capture_flood": capture_flood,
     }[mode](argument)

@@ -19,6 +19,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Deque, Dict, List, Optional, Tuple
 from urllib.parse import parse_qs, urlsplit
 
+from signalbox.capture import fold
+
 Key = Tuple[str, str, int]  # stream, writer, seq
 TOKEN = "ing_test"
 
@@ -110,6 +112,10 @@ class Control:
     def lines(self) -> str:
         """Return the stored log."""
         return "".join("".join(body["chunks"]) for body in self.bodies("logs"))
+
+    def screen(self) -> List[str]:
+        """Return the lines of the log as a terminal shows them."""
+        return [fold(line) for line in self.lines().rstrip("\n").split("\n")]
 
     def events(self) -> List[str]:
         """Return the stored lifecycle events."""

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections import deque
 from pathlib import Path
 from typing import Any, List
@@ -17,6 +18,7 @@ import pytest
 import signalbox.__main__ as command
 from conftest import QUICK, Env, Start
 from control import Control
+from signalbox.capture import fold, overwritten
 
 HERE = Path(__file__).parent
 
@@ -26,6 +28,7 @@ def spawn(env: Env, *words: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, str(HERE / "child.py"), *words],
         env={**os.environ, **env, "PYTHONPATH": paths},
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -98,13 +101,36 @@ def test_captured_output_goes_to_log_and_terminal(control: Control, env: Env, un
     # In text mode, Popen converts \r to \n.
     assert out == "from print\nfrom child\nstep 1\nstep 2\nstep 3\ncaf\u00e9 no newline"
     assert err == "from stderr\n"
-    assert sorted(control.lines().splitlines()) == [
+    assert sorted(control.screen()) == [
         "caf\u00e9 no newline",
         "from child",
         "from print",
         "from stderr",
         "step 3",
     ]
+
+
+def test_unfinished_line_is_shown_and_replaced(control: Control, env: Env) -> None:
+    began = time.monotonic()
+    child = spawn(env, "capture_bar")
+    while control.lines().count("\rEpoch 1: ") < 3:
+        assert child.poll() is None and time.monotonic() - began < 60
+        time.sleep(0.02)
+    code, out, err = ended(child)
+    assert code == 0, err
+    assert err.count("Epoch 1:") > 20, "the terminal gets every update"
+    assert control.lines().count("Epoch 1:") < time.monotonic() - began + 3, "the log gets one a second"
+    *lines, last = control.screen()
+    assert sorted(lines) == ["beside", "reported"] and last == "Epoch 1: done"
+
+
+def test_line_of_a_long_progress_bar_stays_one() -> None:
+    rest = ""
+    for n in range(10_000):
+        rest = overwritten(rest + f"\rstep {n}")
+        assert len(rest) < 20
+    assert fold(rest) == "step 9999"
+    assert overwritten("a\r") == "a\r" and overwritten("a\rb\r\r") == "b\r" and overwritten("ab") == "ab"
 
 
 def test_notice_is_one_write() -> None:

@@ -111,7 +111,8 @@ export function LogView({ lines, view, selected, marked, onSelect, following, on
   );
 }
 
-function useTime(): (at: string) => string {
+// useTime returns a function that formats the time of a line.
+export function useTime(): (at: string) => string {
   const { tag, zone } = useFormats();
   const format = useFormat(tag, zone);
   return useCallback((at) => format.format(Date.parse(at)), [format]);

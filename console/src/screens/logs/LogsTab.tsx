@@ -7,6 +7,7 @@ import { FollowPill } from "./FollowPill";
 import { LogStatus } from "./LogStatus";
 import { LogToolbar } from "./LogToolbar";
 import { LogView, type LogViewHandle } from "./LogView";
+import { PartialLines } from "./PartialLines";
 import { type Conditions, mostFound, useFound } from "./use-found";
 import { useKeys } from "./use-keys";
 import { useLog } from "./use-log";
@@ -87,7 +88,7 @@ export function LogsTab({ runId, live }: { jobId?: string; runId: string; live: 
       ) : null}
       <ReconnectingBar state={log.stream} />
       <div className="relative min-h-64 flex-1 border-t">
-        {log.count === 0 ? (
+        {log.count === 0 && log.partial.length === 0 ? (
           <EmptyState title={t("empty")} why={t("emptyWhy")} command="print('hello')" docs="/docs/reference/api#logs" />
         ) : (
           <LogView
@@ -110,6 +111,7 @@ export function LogsTab({ runId, live }: { jobId?: string; runId: string; live: 
         ) : null}
         <FollowPill shown={!following && lines.count > seen && seen > 0} count={lines.count - seen} onClick={end} />
       </div>
+      <PartialLines lines={conditions ? [] : log.partial} view={view} />
       <LogStatus log={log} filtered={conditions ? filtered : null} live={live} />
     </div>
   );

@@ -1,4 +1,5 @@
 import { useCallback, useEffect, useMemo, useReducer, useRef, useState } from "react";
+import type { Schemas } from "@/api/client";
 import { read } from "@/api/read";
 import type { StreamEvent, StreamState } from "@/api/stream";
 import { useEventStream } from "@/api/use-event-stream";
@@ -13,6 +14,8 @@ export type Log = Lines & {
   stream: StreamState;
   // complete means that no line will follow.
   complete: boolean;
+  // partial are the lines that are not finished yet, such as a progress bar.
+  partial: readonly LogLine[];
 };
 
 // A page that was passed by fast scrolling is not read.
@@ -27,6 +30,7 @@ export function useLog(runId: string): Log {
   const [from, setFrom] = useState<number | null>(null);
   const [error, setError] = useState<unknown>(null);
   const [complete, setComplete] = useState(false);
+  const [partial, setPartial] = useState<readonly LogLine[]>([]);
   const [attempt, retry] = useReducer((n: number) => n + 1, 0);
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: a new attempt reads again
@@ -34,6 +38,7 @@ export function useLog(runId: string): Log {
     const stop = new AbortController();
     setFrom(null);
     setComplete(false);
+    setPartial([]);
     setError(null);
     read<LogLine[]>(path, { tail: true, limit: pageSize }, stop.signal).then(
       (lines) => {
@@ -51,11 +56,16 @@ export function useLog(runId: string): Log {
     useCallback(
       (event: StreamEvent) => {
         if (event.event === "line") put(event.data as LogLine);
+        if (event.event === "partial") setPartial((event.data as Schemas["PartialLines"]).lines);
         if (event.event === "eof") setComplete(true);
       },
       [put],
     ),
   );
+  // A stream that is opened again sends the unfinished lines, but nothing if there are none any more.
+  useEffect(() => {
+    if (state !== "open") setPartial([]);
+  }, [state]);
   const need = usePageReader(path, store, changed, setError);
   return {
     version,
@@ -68,6 +78,7 @@ export function useLog(runId: string): Log {
     retry,
     stream: from === null ? "connecting" : state,
     complete,
+    partial,
   };
 }
 

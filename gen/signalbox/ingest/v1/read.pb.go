@@ -42,7 +42,11 @@ type ListLogsRequest struct {
 	// allowed.
 	Before *int64 `protobuf:"varint,5,opt,name=before,proto3,oneof" json:"before,omitempty"`
 	// The last `limit` lines of the log. With `tail`, none of `after`, `before` and `offset` is allowed.
-	Tail          *bool `protobuf:"varint,6,opt,name=tail,proto3,oneof" json:"tail,omitempty"`
+	Tail *bool `protobuf:"varint,6,opt,name=tail,proto3,oneof" json:"tail,omitempty"`
+	// Whether a page that reaches the end of the log also has the lines that are not finished yet, such as a progress bar:
+	// after its other lines, in addition to `limit`, at most 32 with `seq` 0. Of a text with more than 4 KiB, only the end
+	// is sent.
+	Partial       *bool `protobuf:"varint,7,opt,name=partial,proto3,oneof" json:"partial,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -119,6 +123,13 @@ func (x *ListLogsRequest) GetTail() bool {
 	return false
 }
 
+func (x *ListLogsRequest) GetPartial() bool {
+	if x != nil && x.Partial != nil {
+		return *x.Partial
+	}
+	return false
+}
+
 // ListLogsResponse is a page of lines.
 type ListLogsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -168,11 +179,11 @@ func (x *ListLogsResponse) GetLines() []*LogLine {
 // LogLine is one line of a run's log.
 type LogLine struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Number of the line within the run, from 1, without gaps.
+	// Number of the line within the run, from 1, without gaps; 0 if the line is not finished yet.
 	Seq int64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
 	// Number of the attempt that wrote the line.
 	Attempt int32 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// When the line arrived.
+	// When the line arrived; of a line that is not finished yet, when its text last changed.
 	Ts *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=ts,proto3" json:"ts,omitempty"`
 	// The text, without the line break. A line with more than 64 KiB is split into several. Of a line that carriage
 	// returns have overwritten, only the last text is stored.
@@ -2025,13 +2036,14 @@ func (x *FollowLogsRequest) GetAfter() int64 {
 	return 0
 }
 
-// FollowLogsResponse is a line, or the end of the log.
+// FollowLogsResponse is a line, the unfinished lines, or the end of the log.
 type FollowLogsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Event:
 	//
 	//	*FollowLogsResponse_Line
 	//	*FollowLogsResponse_Eof
+	//	*FollowLogsResponse_Partial
 	Event         isFollowLogsResponse_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2092,6 +2104,15 @@ func (x *FollowLogsResponse) GetEof() *Eof {
 	return nil
 }
 
+func (x *FollowLogsResponse) GetPartial() *PartialLines {
+	if x != nil {
+		if x, ok := x.Event.(*FollowLogsResponse_Partial); ok {
+			return x.Partial
+		}
+	}
+	return nil
+}
+
 type isFollowLogsResponse_Event interface {
 	isFollowLogsResponse_Event()
 }
@@ -2106,9 +2127,72 @@ type FollowLogsResponse_Eof struct {
 	Eof *Eof `protobuf:"bytes,2,opt,name=eof,proto3,oneof"`
 }
 
+type FollowLogsResponse_Partial struct {
+	// The lines that are not finished yet, such as a progress bar. The event replaces all earlier ones of its kind. It is
+	// sent after the last line when they have changed, at most about once a second.
+	Partial *PartialLines `protobuf:"bytes,3,opt,name=partial,proto3,oneof"`
+}
+
 func (*FollowLogsResponse_Line) isFollowLogsResponse_Event() {}
 
 func (*FollowLogsResponse_Eof) isFollowLogsResponse_Event() {}
+
+func (*FollowLogsResponse_Partial) isFollowLogsResponse_Event() {}
+
+// PartialLines are the lines of a run that are not finished yet.
+type PartialLines struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Sequence number of the last line; 0 if there is none.
+	Seq int64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	// At most one line for each writer, and at most 32; their `seq` is 0. Empty if no line is unfinished any more.
+	Lines         []*LogLine `protobuf:"bytes,2,rep,name=lines,proto3" json:"lines,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PartialLines) Reset() {
+	*x = PartialLines{}
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PartialLines) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PartialLines) ProtoMessage() {}
+
+func (x *PartialLines) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PartialLines.ProtoReflect.Descriptor instead.
+func (*PartialLines) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *PartialLines) GetSeq() int64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *PartialLines) GetLines() []*LogLine {
+	if x != nil {
+		return x.Lines
+	}
+	return nil
+}
 
 // FollowMetricsRequest names a run and the position from which its metrics are sent.
 type FollowMetricsRequest struct {
@@ -2124,7 +2208,7 @@ type FollowMetricsRequest struct {
 
 func (x *FollowMetricsRequest) Reset() {
 	*x = FollowMetricsRequest{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[26]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2136,7 +2220,7 @@ func (x *FollowMetricsRequest) String() string {
 func (*FollowMetricsRequest) ProtoMessage() {}
 
 func (x *FollowMetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[26]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2149,7 +2233,7 @@ func (x *FollowMetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowMetricsRequest.ProtoReflect.Descriptor instead.
 func (*FollowMetricsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{26}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FollowMetricsRequest) GetId() string {
@@ -2180,7 +2264,7 @@ type FollowMetricsResponse struct {
 
 func (x *FollowMetricsResponse) Reset() {
 	*x = FollowMetricsResponse{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[27]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2192,7 +2276,7 @@ func (x *FollowMetricsResponse) String() string {
 func (*FollowMetricsResponse) ProtoMessage() {}
 
 func (x *FollowMetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[27]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2205,7 +2289,7 @@ func (x *FollowMetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowMetricsResponse.ProtoReflect.Descriptor instead.
 func (*FollowMetricsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{27}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *FollowMetricsResponse) GetEvent() isFollowMetricsResponse_Event {
@@ -2265,7 +2349,7 @@ type MetricBatch struct {
 
 func (x *MetricBatch) Reset() {
 	*x = MetricBatch{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[28]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2277,7 +2361,7 @@ func (x *MetricBatch) String() string {
 func (*MetricBatch) ProtoMessage() {}
 
 func (x *MetricBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[28]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2290,7 +2374,7 @@ func (x *MetricBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricBatch.ProtoReflect.Descriptor instead.
 func (*MetricBatch) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{28}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *MetricBatch) GetSeq() int64 {
@@ -2324,7 +2408,7 @@ type KeyedPoint struct {
 
 func (x *KeyedPoint) Reset() {
 	*x = KeyedPoint{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[29]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2336,7 +2420,7 @@ func (x *KeyedPoint) String() string {
 func (*KeyedPoint) ProtoMessage() {}
 
 func (x *KeyedPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[29]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2349,7 +2433,7 @@ func (x *KeyedPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyedPoint.ProtoReflect.Descriptor instead.
 func (*KeyedPoint) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{29}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *KeyedPoint) GetKey() string {
@@ -2393,7 +2477,7 @@ type Eof struct {
 
 func (x *Eof) Reset() {
 	*x = Eof{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[30]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2405,7 +2489,7 @@ func (x *Eof) String() string {
 func (*Eof) ProtoMessage() {}
 
 func (x *Eof) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[30]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2418,7 +2502,7 @@ func (x *Eof) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Eof.ProtoReflect.Descriptor instead.
 func (*Eof) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{30}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Eof) GetSeq() int64 {
@@ -2439,7 +2523,7 @@ var File_signalbox_ingest_v1_read_proto protoreflect.FileDescriptor
 
 const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\n" +
-	"\x1esignalbox/ingest/v1/read.proto\x12\x13signalbox.ingest.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/ingest/v1/download.proto\x1a!signalbox/ingest/v1/machine.proto\x1a\x1fsignalbox/ingest/v1/score.proto\x1a\"signalbox/options/v1/options.proto\"\xa5\x02\n" +
+	"\x1esignalbox/ingest/v1/read.proto\x12\x13signalbox.ingest.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/ingest/v1/download.proto\x1a!signalbox/ingest/v1/machine.proto\x1a\x1fsignalbox/ingest/v1/score.proto\x1a\"signalbox/options/v1/options.proto\"\xd0\x02\n" +
 	"\x0fListLogsRequest\x12\x19\n" +
 	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12%\n" +
 	"\x05limit\x18\x02 \x01(\x05B\n" +
@@ -2447,12 +2531,15 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x06offset\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01\x12+\n" +
 	"\x05after\x18\x04 \x01(\x03B\x10\xbaH\r\"\v\x18\xff\xff\xff\xff\xff\xff\xff\x0f(\x00H\x02R\x05after\x88\x01\x01\x12-\n" +
 	"\x06before\x18\x05 \x01(\x03B\x10\xbaH\r\"\v\x18\xff\xff\xff\xff\xff\xff\xff\x0f(\x01H\x03R\x06before\x88\x01\x01\x12\x17\n" +
-	"\x04tail\x18\x06 \x01(\bH\x04R\x04tail\x88\x01\x01B\b\n" +
+	"\x04tail\x18\x06 \x01(\bH\x04R\x04tail\x88\x01\x01\x12\x1d\n" +
+	"\apartial\x18\a \x01(\bH\x05R\apartial\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
 	"\a_offsetB\b\n" +
 	"\x06_afterB\t\n" +
 	"\a_beforeB\a\n" +
-	"\x05_tail\"F\n" +
+	"\x05_tailB\n" +
+	"\n" +
+	"\b_partial\"F\n" +
 	"\x10ListLogsResponse\x122\n" +
 	"\x05lines\x18\x01 \x03(\v2\x1c.signalbox.ingest.v1.LogLineR\x05lines\"\x97\x01\n" +
 	"\aLogLine\x12\x10\n" +
@@ -2653,11 +2740,15 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\a_sha256\"D\n" +
 	"\x11FollowLogsRequest\x12\x19\n" +
 	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12\x14\n" +
-	"\x05after\x18\x02 \x01(\x03R\x05after\"\x7f\n" +
+	"\x05after\x18\x02 \x01(\x03R\x05after\"\xbe\x01\n" +
 	"\x12FollowLogsResponse\x122\n" +
 	"\x04line\x18\x01 \x01(\v2\x1c.signalbox.ingest.v1.LogLineH\x00R\x04line\x12,\n" +
-	"\x03eof\x18\x02 \x01(\v2\x18.signalbox.ingest.v1.EofH\x00R\x03eofB\a\n" +
-	"\x05event\"G\n" +
+	"\x03eof\x18\x02 \x01(\v2\x18.signalbox.ingest.v1.EofH\x00R\x03eof\x12=\n" +
+	"\apartial\x18\x03 \x01(\v2!.signalbox.ingest.v1.PartialLinesH\x00R\apartialB\a\n" +
+	"\x05event\"T\n" +
+	"\fPartialLines\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x03R\x03seq\x122\n" +
+	"\x05lines\x18\x02 \x03(\v2\x1c.signalbox.ingest.v1.LogLineR\x05lines\"G\n" +
 	"\x14FollowMetricsRequest\x12\x19\n" +
 	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\x03R\x05after\"\x88\x01\n" +
@@ -2726,7 +2817,7 @@ func file_signalbox_ingest_v1_read_proto_rawDescGZIP() []byte {
 	return file_signalbox_ingest_v1_read_proto_rawDescData
 }
 
-var file_signalbox_ingest_v1_read_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_signalbox_ingest_v1_read_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_signalbox_ingest_v1_read_proto_goTypes = []any{
 	(*ListLogsRequest)(nil),               // 0: signalbox.ingest.v1.ListLogsRequest
 	(*ListLogsResponse)(nil),              // 1: signalbox.ingest.v1.ListLogsResponse
@@ -2754,89 +2845,92 @@ var file_signalbox_ingest_v1_read_proto_goTypes = []any{
 	(*Artifact)(nil),                      // 23: signalbox.ingest.v1.Artifact
 	(*FollowLogsRequest)(nil),             // 24: signalbox.ingest.v1.FollowLogsRequest
 	(*FollowLogsResponse)(nil),            // 25: signalbox.ingest.v1.FollowLogsResponse
-	(*FollowMetricsRequest)(nil),          // 26: signalbox.ingest.v1.FollowMetricsRequest
-	(*FollowMetricsResponse)(nil),         // 27: signalbox.ingest.v1.FollowMetricsResponse
-	(*MetricBatch)(nil),                   // 28: signalbox.ingest.v1.MetricBatch
-	(*KeyedPoint)(nil),                    // 29: signalbox.ingest.v1.KeyedPoint
-	(*Eof)(nil),                           // 30: signalbox.ingest.v1.Eof
-	(*timestamppb.Timestamp)(nil),         // 31: google.protobuf.Timestamp
-	(*ListHparamChangesRequest)(nil),      // 32: signalbox.ingest.v1.ListHparamChangesRequest
-	(*GetEnvironmentRequest)(nil),         // 33: signalbox.ingest.v1.GetEnvironmentRequest
-	(*ListNodesRequest)(nil),              // 34: signalbox.ingest.v1.ListNodesRequest
-	(*ListHardwareRequest)(nil),           // 35: signalbox.ingest.v1.ListHardwareRequest
-	(*ListBenchmarksRequest)(nil),         // 36: signalbox.ingest.v1.ListBenchmarksRequest
-	(*ListArtifactDownloadsRequest)(nil),  // 37: signalbox.ingest.v1.ListArtifactDownloadsRequest
-	(*ListHparamChangesResponse)(nil),     // 38: signalbox.ingest.v1.ListHparamChangesResponse
-	(*Environment)(nil),                   // 39: signalbox.ingest.v1.Environment
-	(*ListNodesResponse)(nil),             // 40: signalbox.ingest.v1.ListNodesResponse
-	(*ListHardwareResponse)(nil),          // 41: signalbox.ingest.v1.ListHardwareResponse
-	(*ListBenchmarksResponse)(nil),        // 42: signalbox.ingest.v1.ListBenchmarksResponse
-	(*ListArtifactDownloadsResponse)(nil), // 43: signalbox.ingest.v1.ListArtifactDownloadsResponse
+	(*PartialLines)(nil),                  // 26: signalbox.ingest.v1.PartialLines
+	(*FollowMetricsRequest)(nil),          // 27: signalbox.ingest.v1.FollowMetricsRequest
+	(*FollowMetricsResponse)(nil),         // 28: signalbox.ingest.v1.FollowMetricsResponse
+	(*MetricBatch)(nil),                   // 29: signalbox.ingest.v1.MetricBatch
+	(*KeyedPoint)(nil),                    // 30: signalbox.ingest.v1.KeyedPoint
+	(*Eof)(nil),                           // 31: signalbox.ingest.v1.Eof
+	(*timestamppb.Timestamp)(nil),         // 32: google.protobuf.Timestamp
+	(*ListHparamChangesRequest)(nil),      // 33: signalbox.ingest.v1.ListHparamChangesRequest
+	(*GetEnvironmentRequest)(nil),         // 34: signalbox.ingest.v1.GetEnvironmentRequest
+	(*ListNodesRequest)(nil),              // 35: signalbox.ingest.v1.ListNodesRequest
+	(*ListHardwareRequest)(nil),           // 36: signalbox.ingest.v1.ListHardwareRequest
+	(*ListBenchmarksRequest)(nil),         // 37: signalbox.ingest.v1.ListBenchmarksRequest
+	(*ListArtifactDownloadsRequest)(nil),  // 38: signalbox.ingest.v1.ListArtifactDownloadsRequest
+	(*ListHparamChangesResponse)(nil),     // 39: signalbox.ingest.v1.ListHparamChangesResponse
+	(*Environment)(nil),                   // 40: signalbox.ingest.v1.Environment
+	(*ListNodesResponse)(nil),             // 41: signalbox.ingest.v1.ListNodesResponse
+	(*ListHardwareResponse)(nil),          // 42: signalbox.ingest.v1.ListHardwareResponse
+	(*ListBenchmarksResponse)(nil),        // 43: signalbox.ingest.v1.ListBenchmarksResponse
+	(*ListArtifactDownloadsResponse)(nil), // 44: signalbox.ingest.v1.ListArtifactDownloadsResponse
 }
 var file_signalbox_ingest_v1_read_proto_depIdxs = []int32{
 	2,  // 0: signalbox.ingest.v1.ListLogsResponse.lines:type_name -> signalbox.ingest.v1.LogLine
-	31, // 1: signalbox.ingest.v1.LogLine.ts:type_name -> google.protobuf.Timestamp
-	31, // 2: signalbox.ingest.v1.SearchLogsRequest.since:type_name -> google.protobuf.Timestamp
-	31, // 3: signalbox.ingest.v1.SearchLogsRequest.until:type_name -> google.protobuf.Timestamp
+	32, // 1: signalbox.ingest.v1.LogLine.ts:type_name -> google.protobuf.Timestamp
+	32, // 2: signalbox.ingest.v1.SearchLogsRequest.since:type_name -> google.protobuf.Timestamp
+	32, // 3: signalbox.ingest.v1.SearchLogsRequest.until:type_name -> google.protobuf.Timestamp
 	2,  // 4: signalbox.ingest.v1.SearchLogsResponse.lines:type_name -> signalbox.ingest.v1.LogLine
 	7,  // 5: signalbox.ingest.v1.ListMetricsResponse.series:type_name -> signalbox.ingest.v1.MetricSeries
 	9,  // 6: signalbox.ingest.v1.MetricSeries.points:type_name -> signalbox.ingest.v1.MetricPoint
 	8,  // 7: signalbox.ingest.v1.MetricSeries.buckets:type_name -> signalbox.ingest.v1.MetricBucket
 	9,  // 8: signalbox.ingest.v1.MetricSeries.first:type_name -> signalbox.ingest.v1.MetricPoint
 	9,  // 9: signalbox.ingest.v1.MetricSeries.last:type_name -> signalbox.ingest.v1.MetricPoint
-	31, // 10: signalbox.ingest.v1.MetricPoint.ts:type_name -> google.protobuf.Timestamp
+	32, // 10: signalbox.ingest.v1.MetricPoint.ts:type_name -> google.protobuf.Timestamp
 	12, // 11: signalbox.ingest.v1.ListMetricSummariesResponse.summaries:type_name -> signalbox.ingest.v1.MetricSummary
 	9,  // 12: signalbox.ingest.v1.MetricSummary.latest:type_name -> signalbox.ingest.v1.MetricPoint
 	9,  // 13: signalbox.ingest.v1.MetricSummary.min:type_name -> signalbox.ingest.v1.MetricPoint
 	9,  // 14: signalbox.ingest.v1.MetricSummary.max:type_name -> signalbox.ingest.v1.MetricPoint
 	17, // 15: signalbox.ingest.v1.ListValidationsResponse.rounds:type_name -> signalbox.ingest.v1.ValidationRound
-	31, // 16: signalbox.ingest.v1.ValidationRound.ts:type_name -> google.protobuf.Timestamp
+	32, // 16: signalbox.ingest.v1.ValidationRound.ts:type_name -> google.protobuf.Timestamp
 	20, // 17: signalbox.ingest.v1.ListSamplesResponse.samples:type_name -> signalbox.ingest.v1.Sample
 	23, // 18: signalbox.ingest.v1.ListArtifactsResponse.artifacts:type_name -> signalbox.ingest.v1.Artifact
-	31, // 19: signalbox.ingest.v1.Artifact.created_at:type_name -> google.protobuf.Timestamp
+	32, // 19: signalbox.ingest.v1.Artifact.created_at:type_name -> google.protobuf.Timestamp
 	2,  // 20: signalbox.ingest.v1.FollowLogsResponse.line:type_name -> signalbox.ingest.v1.LogLine
-	30, // 21: signalbox.ingest.v1.FollowLogsResponse.eof:type_name -> signalbox.ingest.v1.Eof
-	28, // 22: signalbox.ingest.v1.FollowMetricsResponse.batch:type_name -> signalbox.ingest.v1.MetricBatch
-	30, // 23: signalbox.ingest.v1.FollowMetricsResponse.eof:type_name -> signalbox.ingest.v1.Eof
-	29, // 24: signalbox.ingest.v1.MetricBatch.points:type_name -> signalbox.ingest.v1.KeyedPoint
-	31, // 25: signalbox.ingest.v1.KeyedPoint.ts:type_name -> google.protobuf.Timestamp
-	0,  // 26: signalbox.ingest.v1.RunDataService.ListLogs:input_type -> signalbox.ingest.v1.ListLogsRequest
-	3,  // 27: signalbox.ingest.v1.RunDataService.SearchLogs:input_type -> signalbox.ingest.v1.SearchLogsRequest
-	5,  // 28: signalbox.ingest.v1.RunDataService.ListMetrics:input_type -> signalbox.ingest.v1.ListMetricsRequest
-	10, // 29: signalbox.ingest.v1.RunDataService.ListMetricSummaries:input_type -> signalbox.ingest.v1.ListMetricSummariesRequest
-	13, // 30: signalbox.ingest.v1.RunDataService.GetHparams:input_type -> signalbox.ingest.v1.GetHparamsRequest
-	32, // 31: signalbox.ingest.v1.RunDataService.ListHparamChanges:input_type -> signalbox.ingest.v1.ListHparamChangesRequest
-	33, // 32: signalbox.ingest.v1.RunDataService.GetEnvironment:input_type -> signalbox.ingest.v1.GetEnvironmentRequest
-	34, // 33: signalbox.ingest.v1.RunDataService.ListNodes:input_type -> signalbox.ingest.v1.ListNodesRequest
-	35, // 34: signalbox.ingest.v1.RunDataService.ListHardware:input_type -> signalbox.ingest.v1.ListHardwareRequest
-	36, // 35: signalbox.ingest.v1.RunDataService.ListBenchmarks:input_type -> signalbox.ingest.v1.ListBenchmarksRequest
-	15, // 36: signalbox.ingest.v1.RunDataService.ListValidations:input_type -> signalbox.ingest.v1.ListValidationsRequest
-	18, // 37: signalbox.ingest.v1.RunDataService.ListSamples:input_type -> signalbox.ingest.v1.ListSamplesRequest
-	21, // 38: signalbox.ingest.v1.RunDataService.ListArtifacts:input_type -> signalbox.ingest.v1.ListArtifactsRequest
-	37, // 39: signalbox.ingest.v1.RunDataService.ListArtifactDownloads:input_type -> signalbox.ingest.v1.ListArtifactDownloadsRequest
-	24, // 40: signalbox.ingest.v1.RunDataService.FollowLogs:input_type -> signalbox.ingest.v1.FollowLogsRequest
-	26, // 41: signalbox.ingest.v1.RunDataService.FollowMetrics:input_type -> signalbox.ingest.v1.FollowMetricsRequest
-	1,  // 42: signalbox.ingest.v1.RunDataService.ListLogs:output_type -> signalbox.ingest.v1.ListLogsResponse
-	4,  // 43: signalbox.ingest.v1.RunDataService.SearchLogs:output_type -> signalbox.ingest.v1.SearchLogsResponse
-	6,  // 44: signalbox.ingest.v1.RunDataService.ListMetrics:output_type -> signalbox.ingest.v1.ListMetricsResponse
-	11, // 45: signalbox.ingest.v1.RunDataService.ListMetricSummaries:output_type -> signalbox.ingest.v1.ListMetricSummariesResponse
-	14, // 46: signalbox.ingest.v1.RunDataService.GetHparams:output_type -> signalbox.ingest.v1.Hparams
-	38, // 47: signalbox.ingest.v1.RunDataService.ListHparamChanges:output_type -> signalbox.ingest.v1.ListHparamChangesResponse
-	39, // 48: signalbox.ingest.v1.RunDataService.GetEnvironment:output_type -> signalbox.ingest.v1.Environment
-	40, // 49: signalbox.ingest.v1.RunDataService.ListNodes:output_type -> signalbox.ingest.v1.ListNodesResponse
-	41, // 50: signalbox.ingest.v1.RunDataService.ListHardware:output_type -> signalbox.ingest.v1.ListHardwareResponse
-	42, // 51: signalbox.ingest.v1.RunDataService.ListBenchmarks:output_type -> signalbox.ingest.v1.ListBenchmarksResponse
-	16, // 52: signalbox.ingest.v1.RunDataService.ListValidations:output_type -> signalbox.ingest.v1.ListValidationsResponse
-	19, // 53: signalbox.ingest.v1.RunDataService.ListSamples:output_type -> signalbox.ingest.v1.ListSamplesResponse
-	22, // 54: signalbox.ingest.v1.RunDataService.ListArtifacts:output_type -> signalbox.ingest.v1.ListArtifactsResponse
-	43, // 55: signalbox.ingest.v1.RunDataService.ListArtifactDownloads:output_type -> signalbox.ingest.v1.ListArtifactDownloadsResponse
-	25, // 56: signalbox.ingest.v1.RunDataService.FollowLogs:output_type -> signalbox.ingest.v1.FollowLogsResponse
-	27, // 57: signalbox.ingest.v1.RunDataService.FollowMetrics:output_type -> signalbox.ingest.v1.FollowMetricsResponse
-	42, // [42:58] is the sub-list for method output_type
-	26, // [26:42] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	31, // 21: signalbox.ingest.v1.FollowLogsResponse.eof:type_name -> signalbox.ingest.v1.Eof
+	26, // 22: signalbox.ingest.v1.FollowLogsResponse.partial:type_name -> signalbox.ingest.v1.PartialLines
+	2,  // 23: signalbox.ingest.v1.PartialLines.lines:type_name -> signalbox.ingest.v1.LogLine
+	29, // 24: signalbox.ingest.v1.FollowMetricsResponse.batch:type_name -> signalbox.ingest.v1.MetricBatch
+	31, // 25: signalbox.ingest.v1.FollowMetricsResponse.eof:type_name -> signalbox.ingest.v1.Eof
+	30, // 26: signalbox.ingest.v1.MetricBatch.points:type_name -> signalbox.ingest.v1.KeyedPoint
+	32, // 27: signalbox.ingest.v1.KeyedPoint.ts:type_name -> google.protobuf.Timestamp
+	0,  // 28: signalbox.ingest.v1.RunDataService.ListLogs:input_type -> signalbox.ingest.v1.ListLogsRequest
+	3,  // 29: signalbox.ingest.v1.RunDataService.SearchLogs:input_type -> signalbox.ingest.v1.SearchLogsRequest
+	5,  // 30: signalbox.ingest.v1.RunDataService.ListMetrics:input_type -> signalbox.ingest.v1.ListMetricsRequest
+	10, // 31: signalbox.ingest.v1.RunDataService.ListMetricSummaries:input_type -> signalbox.ingest.v1.ListMetricSummariesRequest
+	13, // 32: signalbox.ingest.v1.RunDataService.GetHparams:input_type -> signalbox.ingest.v1.GetHparamsRequest
+	33, // 33: signalbox.ingest.v1.RunDataService.ListHparamChanges:input_type -> signalbox.ingest.v1.ListHparamChangesRequest
+	34, // 34: signalbox.ingest.v1.RunDataService.GetEnvironment:input_type -> signalbox.ingest.v1.GetEnvironmentRequest
+	35, // 35: signalbox.ingest.v1.RunDataService.ListNodes:input_type -> signalbox.ingest.v1.ListNodesRequest
+	36, // 36: signalbox.ingest.v1.RunDataService.ListHardware:input_type -> signalbox.ingest.v1.ListHardwareRequest
+	37, // 37: signalbox.ingest.v1.RunDataService.ListBenchmarks:input_type -> signalbox.ingest.v1.ListBenchmarksRequest
+	15, // 38: signalbox.ingest.v1.RunDataService.ListValidations:input_type -> signalbox.ingest.v1.ListValidationsRequest
+	18, // 39: signalbox.ingest.v1.RunDataService.ListSamples:input_type -> signalbox.ingest.v1.ListSamplesRequest
+	21, // 40: signalbox.ingest.v1.RunDataService.ListArtifacts:input_type -> signalbox.ingest.v1.ListArtifactsRequest
+	38, // 41: signalbox.ingest.v1.RunDataService.ListArtifactDownloads:input_type -> signalbox.ingest.v1.ListArtifactDownloadsRequest
+	24, // 42: signalbox.ingest.v1.RunDataService.FollowLogs:input_type -> signalbox.ingest.v1.FollowLogsRequest
+	27, // 43: signalbox.ingest.v1.RunDataService.FollowMetrics:input_type -> signalbox.ingest.v1.FollowMetricsRequest
+	1,  // 44: signalbox.ingest.v1.RunDataService.ListLogs:output_type -> signalbox.ingest.v1.ListLogsResponse
+	4,  // 45: signalbox.ingest.v1.RunDataService.SearchLogs:output_type -> signalbox.ingest.v1.SearchLogsResponse
+	6,  // 46: signalbox.ingest.v1.RunDataService.ListMetrics:output_type -> signalbox.ingest.v1.ListMetricsResponse
+	11, // 47: signalbox.ingest.v1.RunDataService.ListMetricSummaries:output_type -> signalbox.ingest.v1.ListMetricSummariesResponse
+	14, // 48: signalbox.ingest.v1.RunDataService.GetHparams:output_type -> signalbox.ingest.v1.Hparams
+	39, // 49: signalbox.ingest.v1.RunDataService.ListHparamChanges:output_type -> signalbox.ingest.v1.ListHparamChangesResponse
+	40, // 50: signalbox.ingest.v1.RunDataService.GetEnvironment:output_type -> signalbox.ingest.v1.Environment
+	41, // 51: signalbox.ingest.v1.RunDataService.ListNodes:output_type -> signalbox.ingest.v1.ListNodesResponse
+	42, // 52: signalbox.ingest.v1.RunDataService.ListHardware:output_type -> signalbox.ingest.v1.ListHardwareResponse
+	43, // 53: signalbox.ingest.v1.RunDataService.ListBenchmarks:output_type -> signalbox.ingest.v1.ListBenchmarksResponse
+	16, // 54: signalbox.ingest.v1.RunDataService.ListValidations:output_type -> signalbox.ingest.v1.ListValidationsResponse
+	19, // 55: signalbox.ingest.v1.RunDataService.ListSamples:output_type -> signalbox.ingest.v1.ListSamplesResponse
+	22, // 56: signalbox.ingest.v1.RunDataService.ListArtifacts:output_type -> signalbox.ingest.v1.ListArtifactsResponse
+	44, // 57: signalbox.ingest.v1.RunDataService.ListArtifactDownloads:output_type -> signalbox.ingest.v1.ListArtifactDownloadsResponse
+	25, // 58: signalbox.ingest.v1.RunDataService.FollowLogs:output_type -> signalbox.ingest.v1.FollowLogsResponse
+	28, // 59: signalbox.ingest.v1.RunDataService.FollowMetrics:output_type -> signalbox.ingest.v1.FollowMetricsResponse
+	44, // [44:60] is the sub-list for method output_type
+	28, // [28:44] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_ingest_v1_read_proto_init() }
@@ -2863,8 +2957,9 @@ func file_signalbox_ingest_v1_read_proto_init() {
 	file_signalbox_ingest_v1_read_proto_msgTypes[25].OneofWrappers = []any{
 		(*FollowLogsResponse_Line)(nil),
 		(*FollowLogsResponse_Eof)(nil),
+		(*FollowLogsResponse_Partial)(nil),
 	}
-	file_signalbox_ingest_v1_read_proto_msgTypes[27].OneofWrappers = []any{
+	file_signalbox_ingest_v1_read_proto_msgTypes[28].OneofWrappers = []any{
 		(*FollowMetricsResponse_Batch)(nil),
 		(*FollowMetricsResponse_Eof)(nil),
 	}
@@ -2874,7 +2969,7 @@ func file_signalbox_ingest_v1_read_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_ingest_v1_read_proto_rawDesc), len(file_signalbox_ingest_v1_read_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   31,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -140,7 +140,7 @@ const (
 	Phase_PHASE_RUNNING Phase = 3
 	// The process group has ended; logs and reports are still being delivered. The attempt takes no capacity any more.
 	Phase_PHASE_COLLECTING Phase = 4
-	// Everything is delivered; `exit` is set.
+	// Everything is delivered, unless `uncollected` is set; `exit` is set.
 	Phase_PHASE_EXITED Phase = 5
 	// The node has forgotten the work, and none of its processes is left.
 	Phase_PHASE_GONE Phase = 6
@@ -1361,10 +1361,13 @@ type ObservedWork struct {
 	Detail      string                 `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`
 	PreparingAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=preparing_at,json=preparingAt,proto3" json:"preparing_at,omitempty"`
 	// When the process group was started.
-	RunningAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=running_at,json=runningAt,proto3" json:"running_at,omitempty"`
-	ExitedAt      *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=exited_at,json=exitedAt,proto3" json:"exited_at,omitempty"`
-	Exit          *Exit                  `protobuf:"bytes,9,opt,name=exit,proto3" json:"exit,omitempty"`
-	Engine        *EngineReport          `protobuf:"bytes,10,opt,name=engine,proto3" json:"engine,omitempty"`
+	RunningAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=running_at,json=runningAt,proto3" json:"running_at,omitempty"`
+	ExitedAt  *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=exited_at,json=exitedAt,proto3" json:"exited_at,omitempty"`
+	Exit      *Exit                  `protobuf:"bytes,9,opt,name=exit,proto3" json:"exit,omitempty"`
+	Engine    *EngineReport          `protobuf:"bytes,10,opt,name=engine,proto3" json:"engine,omitempty"`
+	// With PHASE_EXITED: not all logs and reports of the attempt were delivered, because the time for it has passed or the
+	// delivery failed.
+	Uncollected   bool `protobuf:"varint,11,opt,name=uncollected,proto3" json:"uncollected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1467,6 +1470,13 @@ func (x *ObservedWork) GetEngine() *EngineReport {
 		return x.Engine
 	}
 	return nil
+}
+
+func (x *ObservedWork) GetUncollected() bool {
+	if x != nil {
+		return x.Uncollected
+	}
+	return false
 }
 
 // Exit describes how a work ended.
@@ -2743,7 +2753,7 @@ const file_signalbox_jobs_v1_agent_proto_rawDesc = "" +
 	"\bboundary\x18\x06 \x01(\v2\x1f.signalbox.jobs.v1.NodeBoundaryR\bboundary\"\v\n" +
 	"\tHeartbeat\"F\n" +
 	"\rObservedWorks\x125\n" +
-	"\x05works\x18\x01 \x03(\v2\x1f.signalbox.jobs.v1.ObservedWorkR\x05works\"\xbe\x03\n" +
+	"\x05works\x18\x01 \x03(\v2\x1f.signalbox.jobs.v1.ObservedWorkR\x05works\"\xe0\x03\n" +
 	"\fObservedWork\x12\x17\n" +
 	"\awork_id\x18\x01 \x01(\tR\x06workId\x12\x1e\n" +
 	"\n" +
@@ -2758,7 +2768,8 @@ const file_signalbox_jobs_v1_agent_proto_rawDesc = "" +
 	"\texited_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\bexitedAt\x12+\n" +
 	"\x04exit\x18\t \x01(\v2\x17.signalbox.jobs.v1.ExitR\x04exit\x127\n" +
 	"\x06engine\x18\n" +
-	" \x01(\v2\x1f.signalbox.jobs.v1.EngineReportR\x06engine\"d\n" +
+	" \x01(\v2\x1f.signalbox.jobs.v1.EngineReportR\x06engine\x12 \n" +
+	"\vuncollected\x18\v \x01(\bR\vuncollected\"d\n" +
 	"\x04Exit\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\x05R\x06signal\x12\x16\n" +

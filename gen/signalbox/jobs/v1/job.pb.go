@@ -288,7 +288,11 @@ type Job struct {
 	// attempt of a job whose `retry.resume` is `none` removes it.
 	Checkpoint *Checkpoint `protobuf:"bytes,24,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
 	// Increases with each change. It is the ETag of the job, which UpdateJob compares with If-Match.
-	Version       int64 `protobuf:"varint,25,opt,name=version,proto3" json:"version,omitempty"`
+	Version int64 `protobuf:"varint,25,opt,name=version,proto3" json:"version,omitempty"`
+	// Whether all output and reports of the newest attempt were delivered before the job ended. If false, a part is
+	// missing or comes later: the node was lost, or the time for the delivery had passed. Null while the job has not ended,
+	// and if it ended before this field existed.
+	Collected     *bool `protobuf:"varint,26,opt,name=collected,proto3,oneof" json:"collected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -498,6 +502,13 @@ func (x *Job) GetVersion() int64 {
 	return 0
 }
 
+func (x *Job) GetCollected() bool {
+	if x != nil && x.Collected != nil {
+		return *x.Collected
+	}
+	return false
+}
+
 // Checkpoint is a registered artifact from which training can continue.
 type Checkpoint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -705,7 +716,10 @@ type Attempt struct {
 	// attempt any more. Null before the first report.
 	Phase *string `protobuf:"bytes,12,opt,name=phase,proto3,oneof" json:"phase,omitempty"`
 	// Id of the artifact from which the attempt started, `art_...`; null if it started from the beginning.
-	ResumedFrom   *string `protobuf:"bytes,13,opt,name=resumed_from,json=resumedFrom,proto3,oneof" json:"resumed_from,omitempty"`
+	ResumedFrom *string `protobuf:"bytes,13,opt,name=resumed_from,json=resumedFrom,proto3,oneof" json:"resumed_from,omitempty"`
+	// Whether all output and reports of the attempt were delivered before it ended. Null while the attempt has not ended,
+	// and if it ended before this field existed.
+	Collected     *bool `protobuf:"varint,14,opt,name=collected,proto3,oneof" json:"collected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -829,6 +843,13 @@ func (x *Attempt) GetResumedFrom() string {
 		return *x.ResumedFrom
 	}
 	return ""
+}
+
+func (x *Attempt) GetCollected() bool {
+	if x != nil && x.Collected != nil {
+		return *x.Collected
+	}
+	return false
 }
 
 // ListJobsRequest selects a page of jobs. Filters are combined: a job must satisfy all of them.
@@ -2164,7 +2185,7 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\x04spec\x18\x02 \x01(\v2\x1a.signalbox.jobs.v1.JobSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"j\n" +
 	"\x13PreflightJobRequest\x12\x1b\n" +
 	"\x03api\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x03api\x126\n" +
-	"\x04spec\x18\x02 \x01(\v2\x1a.signalbox.jobs.v1.JobSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\xf5\b\n" +
+	"\x04spec\x18\x02 \x01(\v2\x1a.signalbox.jobs.v1.JobSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\xa6\t\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x12\n" +
@@ -2198,13 +2219,16 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\n" +
 	"checkpoint\x18\x18 \x01(\v2\x1d.signalbox.jobs.v1.CheckpointR\n" +
 	"checkpoint\x12\x18\n" +
-	"\aversion\x18\x19 \x01(\x03R\aversion\x1a9\n" +
+	"\aversion\x18\x19 \x01(\x03R\aversion\x12!\n" +
+	"\tcollected\x18\x1a \x01(\bH\x02R\tcollected\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\r\n" +
 	"\v_end_reasonB\n" +
 	"\n" +
-	"\b_message\"\xdb\x01\n" +
+	"\b_messageB\f\n" +
+	"\n" +
+	"_collected\"\xdb\x01\n" +
 	"\n" +
 	"Checkpoint\x12\x1f\n" +
 	"\vartifact_id\x18\x01 \x01(\tR\n" +
@@ -2221,7 +2245,7 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\bposition\x18\x01 \x01(\x05R\bposition\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12#\n" +
 	"\rreason_detail\x18\x03 \x01(\tR\freasonDetail\x120\n" +
-	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\x83\x05\n" +
+	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xb4\x05\n" +
 	"\aAttempt\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x05R\x06number\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x1c\n" +
@@ -2240,7 +2264,8 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\trunningAt\x125\n" +
 	"\bended_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12\x19\n" +
 	"\x05phase\x18\f \x01(\tH\x04R\x05phase\x88\x01\x01\x12&\n" +
-	"\fresumed_from\x18\r \x01(\tH\x05R\vresumedFrom\x88\x01\x01B\n" +
+	"\fresumed_from\x18\r \x01(\tH\x05R\vresumedFrom\x88\x01\x01\x12!\n" +
+	"\tcollected\x18\x0e \x01(\bH\x06R\tcollected\x88\x01\x01B\n" +
 	"\n" +
 	"\b_node_idB\r\n" +
 	"\v_end_reasonB\n" +
@@ -2249,7 +2274,9 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\n" +
 	"_exit_codeB\b\n" +
 	"\x06_phaseB\x0f\n" +
-	"\r_resumed_from\"\x8a\x03\n" +
+	"\r_resumed_fromB\f\n" +
+	"\n" +
+	"_collected\"\x8a\x03\n" +
 	"\x0fListJobsRequest\x12%\n" +
 	"\x05limit\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +

@@ -5,25 +5,37 @@ from __future__ import annotations
 import codecs
 import io
 import os
+import select
 import sys
 import threading
-from typing import Callable, List
+import time
+from typing import Callable, List, Optional
 
 STOP_TIMEOUT = 2.0  # seconds to wait for a child that keeps the pipe open
+SHOW_AFTER = 1.0  # seconds after which the text of an unfinished line, such as a progress bar, goes into the log
+MAX_LINE = 65536  # characters after which a line is split
+MAX_SHOWN = 4096  # characters of an unfinished line that go into the log
 
 
 class Capture:
-    """Replaces descriptors 1 and 2 by pipes. A thread for each pipe copies to the original target and to the log."""
+    """Replaces descriptors 1 and 2 by pipes. A thread for each pipe copies to the original target and to the log.
+
+    `emit` gets pieces of text with their line breaks, as a terminal would get them.
+    """
 
     def __init__(self, emit: Callable[[str], None]) -> None:
-        self._emit = emit
+        self._screen = _Screen(emit)
         self._tees: List[_Tee] = []
 
     def start(self) -> None:
         """Start copying. Python's output becomes line-buffered, to stay in order with the output of children."""
         _flush_streams()
         _buffer_lines()
-        self._tees = [_Tee(fd, self._emit) for fd in (1, 2)]
+        self._tees = [_Tee(fd, self._screen) for fd in (1, 2)]
+
+    def line(self, text: str) -> None:
+        """Write a line that was not captured to the log."""
+        self._screen.line(text)
 
     def drain(self) -> None:
         """Flush Python's buffers."""
@@ -37,10 +49,37 @@ class Capture:
         self._tees = []
 
 
-class _Tee:
-    def __init__(self, fd: int, emit: Callable[[str], None]) -> None:
-        self._fd = fd
+class _Screen:
+    """Writes whole lines and the unfinished line of one of the pipes to the log, so that they do not mix."""
+
+    def __init__(self, emit: Callable[[str], None]) -> None:
         self._emit = emit
+        self._lock = threading.Lock()
+        self._open = ""  # the unfinished line at the end of the log
+
+    def line(self, text: str) -> None:
+        """Write a line. It overwrites an unfinished line, which is written again when its text changes."""
+        with self._lock:
+            self._emit(self._overwrite() + fold(text) + "\n")
+
+    def show(self, text: str) -> None:
+        """Write the text of an unfinished line in place of the one before."""
+        shown = fold(text)[-MAX_SHOWN:]
+        with self._lock:
+            if shown and shown != self._open:
+                self._emit(self._overwrite() + shown)
+                self._open = shown
+
+    def _overwrite(self) -> str:
+        start = "\r" if self._open else ""
+        self._open = ""
+        return start
+
+
+class _Tee:
+    def __init__(self, fd: int, screen: _Screen) -> None:
+        self._fd = fd
+        self._screen = screen
         self._saved = os.dup(fd)
         self._read, write = os.pipe()
         os.dup2(write, fd)
@@ -55,21 +94,47 @@ class _Tee:
     def _copy(self) -> None:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         rest = ""
+        due: Optional[float] = None  # when the rest is shown; None if it is empty or was shown
         while True:
+            if due is not None and not self._readable(due - time.monotonic()):
+                self._screen.show(rest)
+                due = None
             data = os.read(self._read, 65536)
             _write_all(self._saved, data)
             *lines, rest = (rest + decoder.decode(data, final=not data)).split("\n")
             for line in lines:
-                self._emit(fold(line))
+                self._screen.line(line)
             if not data:
                 break
-            if len(rest) > 65536:
-                self._emit(fold(rest))
+            rest = overwritten(rest)
+            if len(rest) > MAX_LINE:
+                self._screen.line(rest)
                 rest = ""
+            if not rest:
+                due = None
+            elif due is None:
+                due = time.monotonic() + SHOW_AFTER
         if rest:
-            self._emit(fold(rest))
+            self._screen.line(rest)
         os.close(self._read)
         os.close(self._saved)
+
+    def _readable(self, seconds: float) -> bool:
+        """Wait for output, and return whether there is some. Without `poll`, return True at once."""
+        if not hasattr(select, "poll"):
+            return True
+        if seconds <= 0:
+            return False
+        poll = select.poll()
+        poll.register(self._read, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+
+
+def overwritten(rest: str) -> str:
+    """Return an unfinished line without its beginning that carriage returns have overwritten."""
+    if "\r" not in rest:
+        return rest
+    return fold(rest) + ("\r" if rest.endswith("\r") else "")
 
 
 def fold(line: str) -> str:

@@ -100,7 +100,18 @@ class Run:
     def text(self, line: str) -> None:
         """Write a line to the run's log. Never raises: the log must not harm the run."""
         try:
-            whole = f"{line}\n".replace("\x00", "\ufffd")
+            capture = self._capture
+            if capture is None:
+                self._write(f"{line}\n")
+            else:
+                capture.line(f"{line}")
+        except Exception:
+            return
+
+    def _write(self, text: str) -> None:
+        """Write a piece of output to the run's log."""
+        try:
+            whole = text.replace("\x00", "\ufffd")
             pieces = [whole[i : i + LOG_PIECE] for i in range(0, len(whole), LOG_PIECE)]
             self._sink.put("logs", [(encode(piece), 1) for piece in pieces])
         except Exception:
@@ -110,7 +121,7 @@ class Run:
         """Start copying standard output and standard error, including those of child processes, to the run's log."""
         with self._lock:
             if self._capture is None:
-                self._capture = Capture(self.text)
+                self._capture = Capture(self._write)
                 self._capture.start()
 
     def artifact(self, path: "str | os.PathLike[str]", kind: str, format: str, step: int) -> str:

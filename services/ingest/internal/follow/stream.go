@@ -10,13 +10,16 @@ import (
 
 // Page holds the events that follow a position of a stream, in order. Owner is the owner of the run, read before the
 // events. Last is the position of the last event. End reports that no more events will follow; State is then the final
-// state of the run.
+// state of the run. Notes are events without a position, which a page without other events may have. They stand for
+// something that changes: NoteKey identifies its present value, and is empty for the value that needs no events.
 type Page[E any] struct {
-	Owner  run.Owner
-	Events []E
-	Last   int64
-	End    bool
-	State  string
+	Owner   run.Owner
+	Events  []E
+	Last    int64
+	End     bool
+	State   string
+	Notes   []E
+	NoteKey string
 }
 
 // Read is a function that reads the page after the given position from the store.
@@ -52,16 +55,23 @@ func NewStreams[E any](hub *Hub, read Read[E]) *Streams[E] {
 
 // Follow passes every page after a position to the function send, until the stream ends, ctx ends, or a read or send
 // fails. It reads pages until a page is empty, and then waits for the next wake-up before it reads again. An empty page
-// is also sent: it confirms that the position is valid and states the current owner of the run. At the end of the
-// stream, Follow returns nil. send may block.
+// is also sent: it confirms that the position is valid and states the current owner of the run. The notes of a page are
+// sent only if their key has changed. At the end of the stream, Follow returns nil. send may block.
 func (s *Streams[E]) Follow(ctx context.Context, runID string, after int64, send func(Page[E]) error) error {
 	s.hub.join(runID)
 	defer s.hub.leave(runID)
+	noted := ""
 	for {
 		round, next := s.hub.round(runID)
 		page, err := s.page(ctx, place{runID, after}, round)
 		if err != nil {
 			return err
+		}
+		if page.NoteKey == noted {
+			page.Notes = nil
+		}
+		if len(page.Events) == 0 {
+			noted = page.NoteKey
 		}
 		if err := send(page); err != nil || page.End {
 			return err

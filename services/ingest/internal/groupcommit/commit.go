@@ -72,7 +72,10 @@ type Item struct {
 	// Over is called instead of Write if the item would make the run exceed the limit of the item's kind of data. The
 	// request of the item then succeeds, but no row is added for the number in Key. If Over is nil, the request is refused.
 	Over Write
-	// Unfenced items are stored even if a newer attempt has replaced the attempt of the item.
+	// Fence is the error for an item that may not be stored unless it is a repeat, or nil.
+	Fence error
+	// Unfenced items are stored even if Fence is set, a newer attempt has replaced the attempt of the item, or the run is
+	// closed.
 	Unfenced bool
 }
 
@@ -86,6 +89,8 @@ type Run struct {
 	// that changes them replaces the pointer.
 	Scores, Rollouts *int32
 	Now              time.Time
+	// Closed means that the run accepts no new reports.
+	Closed bool
 	// LogCut means that the log already has the line which states that the rest is not stored.
 	LogCut bool
 	// Memo passes values between the writes of one group. Flush clears it.

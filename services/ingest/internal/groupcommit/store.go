@@ -61,7 +61,7 @@ type group struct {
 }
 
 const lockSQL = `SELECT id, attempt, line_seq, batch_seq, key_count, score_count, rollout_count,
-		report_bytes, point_bytes, log_bytes, artifact_bytes, log_cut FROM run
+		report_bytes, point_bytes, log_bytes, artifact_bytes, log_cut, closed_at IS NOT NULL FROM run
 	WHERE id = ANY($1) AND expired_at IS NULL ORDER BY id FOR NO KEY UPDATE`
 
 // load locks the runs, and reads the marks of the writers and the digests of the requests. It locks in the order of the
@@ -93,7 +93,7 @@ func (g *group) scanRuns(rows pgx.Rows) error {
 	for rows.Next() {
 		r := &Run{Memo: map[any]any{}}
 		err := rows.Scan(&r.ID, &r.Attempt, &r.LineSeq, &r.BatchSeq, &r.Keys, &r.Scores, &r.Rollouts,
-			&r.size[Reports], &r.size[Points], &r.size[Log], &r.size[Artifacts], &r.LogCut)
+			&r.size[Reports], &r.size[Points], &r.size[Log], &r.size[Artifacts], &r.LogCut, &r.Closed)
 		if err != nil {
 			return err
 		}
@@ -103,16 +103,16 @@ func (g *group) scanRuns(rows pgx.Rows) error {
 }
 
 // stage writes an item that is not stored yet, and marks its number as stored. The result refuses the item, without a
-// change, if the run has no row or its data has expired, if a newer attempt has replaced the attempt of an item that is
-// not Unfenced, if the run has reached its limit, or if the item's write refuses it. err is an error after which the
-// transaction cannot continue.
+// change, if the run has no row or its data has expired, if an item that is not Unfenced has a Fence, its attempt was
+// replaced or the run is closed, if the run has reached its limit, or if the item's write refuses it. err is an error
+// after which the transaction cannot continue.
 func (g *group) stage(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, w *waiting, c *Committer) (res result, err error) {
 	r := g.runs[w.RunID]
 	if r == nil {
 		return result{err: fault.Absentf("run", w.RunID)}, nil
 	}
-	if w.Attempt < r.Attempt && !w.Unfenced {
-		return result{err: replaced(w, r)}, nil
+	if reason := fenced(w, r); reason != nil {
+		return result{err: reason}, nil
 	}
 	write, over := w.Write, c.quota.exceeded(r, &w.Item)
 	if over {
@@ -143,8 +143,29 @@ func (g *group) stage(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, w *waiti
 	return result{}, &itemError{w, err}
 }
 
-func replaced(w *waiting, r *Run) error {
-	return fault.New(fault.Conflict, "attempt_replaced", "attempt %d has been replaced by attempt %d and can no longer report", w.Attempt, r.Attempt)
+// fenced returns the error for a new item that its attempt may not report any more.
+func fenced(w *waiting, r *Run) error {
+	switch {
+	case w.Unfenced:
+		return nil
+	case w.Attempt < r.Attempt:
+		return fault.New(fault.Conflict, CodeReplaced, "attempt %d has been replaced by attempt %d and can no longer report", w.Attempt, r.Attempt)
+	case r.Closed:
+		return Closed()
+	}
+	return w.Fence
+}
+
+// CodeReplaced is the code of the error for reports of an attempt that was replaced. CodeClosed is the code of the error
+// for reports of a run that is closed.
+const (
+	CodeReplaced = "attempt_replaced"
+	CodeClosed   = "run_closed"
+)
+
+// Closed returns the error for a new report of a run that has ended.
+func Closed() error {
+	return fault.New(fault.Conflict, CodeClosed, "the run has ended; it accepts no new reports")
 }
 
 // done marks the number of an item as stored. If the run has reached its limit, no row is added for the number.

@@ -46,7 +46,10 @@ func (h *Handler) artifact(ctx context.Context, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.may(r, p.RunID); err != nil {
+	if err := r.grant.Run(p.RunID); err != nil {
+		return nil, err
+	}
+	if err := r.grant.Fence(); err != nil && r.key.Seq == 0 {
 		return nil, err
 	}
 	withheld := 0
@@ -94,7 +97,10 @@ func (h *Handler) uploadURL(ctx context.Context, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.may(r, u.RunID); err != nil {
+	if err := r.grant.Run(u.RunID); err != nil {
+		return nil, err
+	}
+	if err := r.grant.Fence(); err != nil {
 		return nil, err
 	}
 	u.Attempt = r.grant.Attempt

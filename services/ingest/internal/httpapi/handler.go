@@ -13,11 +13,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/obs"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/ingesttoken"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
@@ -50,6 +50,18 @@ type Registered interface {
 	Find(ctx context.Context, a *artifact.Artifact) (*artifact.Artifact, error)
 }
 
+// Points knows the stored points.
+type Points interface {
+	// Has reports whether an attempt has reported all of the given points.
+	Has(ctx context.Context, runID string, attempt int32, c *decode.Columns) (bool, error)
+}
+
+// HParams knows the stored hyperparameters.
+type HParams interface {
+	// Has reports whether the run has all of the given hyperparameters.
+	Has(ctx context.Context, runID string, params []report.Param) (bool, error)
+}
+
 // Handler serves /api/ingest. All fields are required.
 type Handler struct {
 	Grants *ingesttoken.Checker
@@ -58,6 +70,8 @@ type Handler struct {
 	Note      []byte
 	Marks     Marks
 	Keys      *metric.Keys
+	Points    Points
+	HParams   HParams
 	Registrar *artifact.Registrar
 	Artifacts Registered
 	// Lifecycle sends a reported event to the jobs service.
@@ -71,7 +85,6 @@ type Handler struct {
 	Withheld func(ctx context.Context, kind string, parts int)
 	// Classify converts the error of a library to a fault of the matching kind.
 	Classify func(error) error
-	Clock    clock.Clock
 	IDs      *id.Source
 	Log      *slog.Logger
 

@@ -24,6 +24,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/ingesttoken"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
@@ -58,7 +59,8 @@ func newHarness(t *testing.T) *harness {
 	p.grant.Owner.RunID = "run_1"
 	p.handler = &Handler{
 		Grants: ingesttoken.NewChecker(clk, p.resolve), Store: p, Marks: p, Keys: metric.NewKeys(), Registrar: &artifact.Registrar{Blobs: p, Holds: p},
-		Artifacts: p, Lifecycle: p.lifecycle, Classify: func(err error) error { return err }, Clock: clk,
+		Artifacts: p, Lifecycle: p.lifecycle, Classify: func(err error) error { return err },
+		Points: &nothing{}, HParams: &noHParams{},
 		IDs: id.NewSource(clk, rand.Reader), Log: slog.New(slog.NewTextHandler(&p.log, nil)),
 	}
 	return p
@@ -85,8 +87,21 @@ func (p *harness) Store(_ context.Context, item groupcommit.Item) (bool, error) 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.items = append(p.items, item)
+	if item.Fence != nil && !item.Unfenced {
+		err = item.Fence
+	}
 	return false, err
 }
+
+// nothing has no points, and noHParams no hyperparameters.
+type (
+	nothing   struct{}
+	noHParams struct{}
+)
+
+func (*nothing) Has(context.Context, string, int32, *decode.Columns) (bool, error) { return false, nil }
+
+func (*noHParams) Has(context.Context, string, []report.Param) (bool, error) { return false, nil }
 
 func (p *harness) Claim(_ context.Context, item *groupcommit.Item) (bool, error) {
 	p.mu.Lock()
@@ -220,7 +235,7 @@ func TestHandler_endedAttemptReportsLifecycleOnly(t *testing.T) {
 		ended   time.Duration // how long ago the run ended, or 0 if it has not ended
 		code    string
 	}{
-		"running": {true, 0, ""}, "just ended": {true, 15 * time.Minute, ""}, "ended long ago": {true, 15*time.Minute + time.Microsecond, "run_closed"},
+		"running": {true, 0, ""}, "just ended": {true, time.Microsecond, "run_closed"}, "ended long ago": {true, time.Hour, "run_closed"},
 		"replaced": {false, 0, "attempt_replaced"}, "replaced and ended": {false, time.Minute, "attempt_replaced"},
 	} {
 		p := newHarness(t)

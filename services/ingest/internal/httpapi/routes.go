@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 
+	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/evaluation"
@@ -21,14 +22,6 @@ type stored struct {
 type inserted struct {
 	OK       bool `json:"ok"`
 	Inserted int  `json:"inserted"`
-}
-
-// may returns an error if the token belongs to another run or if its attempt may no longer report.
-func (h *Handler) may(r *request, runID string) error {
-	if err := r.grant.Run(runID); err != nil {
-		return err
-	}
-	return r.grant.May(h.Clock.Now())
 }
 
 // lifecycle sends the event to the jobs service, which decides whether the event is valid. The request is marked as
@@ -62,6 +55,18 @@ func (h *Handler) lifecycle(ctx context.Context, r *request) (any, error) {
 	return stored{true}, nil
 }
 
+// repeatable returns the error of a report, or nil if the report was refused only because its attempt was replaced or the
+// run is closed, and everything that it contains is stored: a client that has lost the response repeats the report.
+func (*Handler) repeatable(err error, has func() (bool, error)) error {
+	if !fault.HasCode(err, groupcommit.CodeReplaced) && !fault.HasCode(err, groupcommit.CodeClosed) {
+		return err
+	}
+	if known, failed := has(); known || failed != nil {
+		return failed
+	}
+	return err
+}
+
 // store stores a report. The parameter withheld is the number of its parts that were withheld; a repeated report does
 // not count them again.
 func (h *Handler) store(ctx context.Context, item groupcommit.Item, withheld int) error {
@@ -82,7 +87,7 @@ func (h *Handler) metrics(ctx context.Context, r *request) (any, error) {
 		h.columns.Put(c)
 		return nil, err
 	}
-	if err := h.may(r, c.RunID); err != nil {
+	if err := r.grant.Run(c.RunID); err != nil {
 		h.columns.Put(c)
 		return nil, err
 	}
@@ -92,7 +97,8 @@ func (h *Handler) metrics(ctx context.Context, r *request) (any, error) {
 	}
 	withheld -= c.Len()
 	item := r.sized("metrics", groupcommit.Points, c.Len()*metric.PointSize, metric.Write(h.Keys, c))
-	if err := h.store(ctx, item, withheld); err != nil {
+	err := h.repeatable(h.store(ctx, item, withheld), func() (bool, error) { return h.Points.Has(ctx, c.RunID, r.grant.Attempt, c) })
+	if err != nil {
 		return nil, err // c must not be reused, because the committer may still read it
 	}
 	n := c.Len()
@@ -105,14 +111,15 @@ func (h *Handler) hparams(ctx context.Context, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.may(r, p.RunID); err != nil {
+	if err := r.grant.Run(p.RunID); err != nil {
 		return nil, err
 	}
 	withheld := 0
 	if d := r.grant.Withhold; d != nil {
 		withheld = p.Withhold(d)
 	}
-	err = h.store(ctx, r.item("hparams", len(p.Params), run.WriteHParams(p.Params)), withheld)
+	err = h.repeatable(h.store(ctx, r.item("hparams", len(p.Params), run.WriteHParams(p.Params)), withheld),
+		func() (bool, error) { return h.HParams.Has(ctx, p.RunID, p.Params) })
 	return stored{true}, err
 }
 
@@ -121,7 +128,7 @@ func (h *Handler) validation(ctx context.Context, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.may(r, p.RunID); err != nil {
+	if err := r.grant.Run(p.RunID); err != nil {
 		return nil, err
 	}
 	withheld := 0
@@ -137,7 +144,7 @@ func (h *Handler) logs(ctx context.Context, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.may(r, p.RunID); err != nil {
+	if err := r.grant.Run(p.RunID); err != nil {
 		return nil, err
 	}
 	withheld := 0
@@ -161,7 +168,7 @@ func (h *Handler) record(stream string, read func([]byte) (*report.Records, erro
 		if err != nil {
 			return nil, err
 		}
-		if err := h.may(r, p.RunID); err != nil {
+		if err := r.grant.Run(p.RunID); err != nil {
 			return nil, err
 		}
 		withheld := 0
@@ -178,7 +185,7 @@ func (h *Handler) hardware(ctx context.Context, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.may(r, p.RunID); err != nil {
+	if err := r.grant.Run(p.RunID); err != nil {
 		return nil, err
 	}
 	withheld := 0
@@ -196,7 +203,7 @@ func (h *Handler) benchmark(ctx context.Context, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.may(r, p.RunID); err != nil {
+	if err := r.grant.Run(p.RunID); err != nil {
 		return nil, err
 	}
 	withheld := 0

@@ -11,6 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
@@ -27,19 +28,24 @@ type Grant struct {
 	ExpiresAt time.Time
 }
 
-// grace is how long the last attempt of a run may report after the end of the run.
-const grace = 15 * time.Minute
-
-// May returns an error if the attempt may report nothing but lifecycle events: if a newer attempt has replaced it, or
-// if the run ended more than grace ago.
-func (g *Grant) May(now time.Time) error {
-	if !g.Current {
-		return fault.New(fault.Conflict, "attempt_replaced", "attempt %d has been replaced and can no longer report", g.Attempt)
+// Fence returns an error if the attempt may report nothing new but lifecycle events: if a newer attempt has replaced it,
+// or if the run has ended. What it has reported before may be repeated.
+func (g *Grant) Fence() error {
+	if err := g.Replaced(); err != nil {
+		return err
 	}
-	if g.EndedAt != nil && now.Sub(*g.EndedAt) > grace {
-		return fault.New(fault.Conflict, "run_closed", "the run ended more than 15 minutes ago; it accepts no more reports")
+	if g.EndedAt != nil {
+		return groupcommit.Closed()
 	}
 	return nil
+}
+
+// Replaced returns an error if a newer attempt has replaced the attempt.
+func (g *Grant) Replaced() error {
+	if g.Current {
+		return nil
+	}
+	return fault.New(fault.Conflict, groupcommit.CodeReplaced, "attempt %d has been replaced and can no longer report", g.Attempt)
 }
 
 // Run returns an error if the token is not for the run.

@@ -128,12 +128,12 @@ func TestCache_get_panicLeavesNoEntry(t *testing.T) {
 	require.Empty(t, c.entries)
 }
 
-func TestGrant_May_untilEndOfGrace(t *testing.T) {
+func TestGrant_Fence_untilEndOfRun(t *testing.T) {
 	t.Parallel()
-	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
-	at := func(d time.Duration) *time.Time { t := now.Add(-d); return &t }
-	require.NoError(t, (&Grant{Current: true}).May(now))
-	require.NoError(t, (&Grant{Current: true, EndedAt: at(15 * time.Minute)}).May(now))
-	require.True(t, fault.Is((&Grant{Current: true, EndedAt: at(15*time.Minute + 1)}).May(now), fault.Conflict))
-	require.True(t, fault.Is((&Grant{}).May(now), fault.Conflict))
+	ended := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+	require.NoError(t, (&Grant{Current: true}).Fence())
+	require.True(t, fault.HasCode((&Grant{Current: true, EndedAt: &ended}).Fence(), "run_closed"))
+	require.True(t, fault.HasCode((&Grant{}).Fence(), "attempt_replaced"))
+	require.NoError(t, (&Grant{Current: true, EndedAt: &ended}).Replaced())
+	require.True(t, fault.HasCode((&Grant{EndedAt: &ended}).Replaced(), "attempt_replaced"))
 }

@@ -14,12 +14,13 @@ const MaxLine = 64 << 10
 
 // Split splits output into lines, as a terminal would show them; see the function shown. The parameter tail is the
 // beginning of the first line. The result rest is the text after the last newline, which is the tail of the next call.
+// It has only what a terminal still shows of that line, so the updates of a progress bar do not add up.
 func Split(tail []byte, pieces []string) (lines [][]byte, rest []byte) {
 	open := append([]byte{}, tail...)
 	for _, piece := range pieces {
 		for {
 			before, after, ended := strings.Cut(piece, "\n")
-			open = append(open, before...)
+			open = overwritten(append(open, before...))
 			for len(open) > MaxLine {
 				n := whole(open[:MaxLine])
 				lines = append(lines, bytes.Clone(open[:n]))
@@ -33,6 +34,19 @@ func Split(tail []byte, pieces []string) (lines [][]byte, rest []byte) {
 		}
 	}
 	return lines, open
+}
+
+// overwritten removes the beginning of an unfinished line that carriage returns have overwritten. Carriage returns at its
+// end stay, as one: the text that follows overwrites the line.
+func overwritten(open []byte) []byte {
+	if bytes.IndexByte(open, '\r') < 0 {
+		return open
+	}
+	line := shown(open)
+	if open[len(open)-1] == '\r' {
+		line = append(line, '\r')
+	}
+	return line
 }
 
 // whole returns the length of b without an incomplete UTF-8 character at its end.

@@ -26,14 +26,18 @@ func TestSplit_textIntoLines(t *testing.T) {
 		lines  []string
 		rest   string
 	}{
-		"no pieces":          {"", nil, []string{}, ""},
-		"whole lines":        {"", []string{"a\n", "b\n"}, []string{"a", "b"}, ""},
-		"line across pieces": {"x", []string{"a", "b\nc", "d"}, []string{"xab"}, "cd"},
-		"empty lines":        {"", []string{"\n\na\n\n"}, []string{"", "", "a", ""}, ""},
-		"carriage returns":   {"", []string{"10%\r20%\r30%\nwin\r\n"}, []string{"30%", "win"}, ""},
-		"NUL":                {"", []string{"a\x00b\n"}, []string{"a\x00b"}, ""},
-		"unfinished tail":    {"ta", []string{"il"}, []string{}, "tail"},
-		"finished tail":      {"tail", []string{"\n"}, []string{"tail"}, ""},
+		"no pieces":           {"", nil, []string{}, ""},
+		"whole lines":         {"", []string{"a\n", "b\n"}, []string{"a", "b"}, ""},
+		"line across pieces":  {"x", []string{"a", "b\nc", "d"}, []string{"xab"}, "cd"},
+		"empty lines":         {"", []string{"\n\na\n\n"}, []string{"", "", "a", ""}, ""},
+		"carriage returns":    {"", []string{"10%\r20%\r30%\nwin\r\n"}, []string{"30%", "win"}, ""},
+		"NUL":                 {"", []string{"a\x00b\n"}, []string{"a\x00b"}, ""},
+		"unfinished tail":     {"ta", []string{"il"}, []string{}, "tail"},
+		"finished tail":       {"tail", []string{"\n"}, []string{"tail"}, ""},
+		"overwritten tail":    {"10%", []string{"\r20%\r30%"}, []string{}, "30%"},
+		"overwritten later":   {"10%\r", []string{"20%\r", "\r"}, []string{}, "20%\r"},
+		"overwritten at last": {"10%\r", []string{"20%\n"}, []string{"20%"}, ""},
+		"cursor at the start": {"", []string{"10%\r"}, []string{}, "10%\r"},
 	}
 	for name, c := range cases {
 		lines, rest := Split([]byte(c.tail), c.pieces)
@@ -71,6 +75,22 @@ func TestSplit_cutsLongLinesBetweenCharacters(t *testing.T) {
 		require.True(t, utf8.Valid(l))
 	}
 	require.Equal(t, "x"+long, string(bytes.Join(lines, nil)))
+}
+
+// A progress bar is one line, however long it runs.
+func TestSplit_progressBarIsOneLine(t *testing.T) {
+	t.Parallel()
+	update := "\rEpoch 1: " + strings.Repeat("#", 100)
+	var tail []byte
+	for range 5000 {
+		var lines [][]byte
+		lines, tail = Split(tail, []string{update, update})
+		require.Empty(t, lines)
+		require.Less(t, len(tail), len(update))
+	}
+	lines, tail := Split(tail, []string{strings.Repeat(update, 1000) + " done\nnext"})
+	require.Equal(t, []string{update[1:] + " done"}, texts(lines))
+	require.Equal(t, "next", string(tail))
 }
 
 func TestChunks_boundsSize(t *testing.T) {

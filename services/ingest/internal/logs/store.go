@@ -55,7 +55,7 @@ func Write(key groupcommit.Key, rank *int32, pieces []string) groupcommit.Write 
 		lines, rest := Split(t.data, pieces)
 		insert(batch, r, r.Attempt, rank, lines)
 		t.attempt, t.rank, t.data = r.Attempt, rank, rest
-		keep(batch, r.ID, writer, t, len(before) > 0)
+		keep(batch, r, writer, t, len(before) > 0)
 		return nil
 	}
 }
@@ -89,13 +89,14 @@ func load(ctx context.Context, tx pgx.Tx, r *groupcommit.Run, writer string) (*t
 
 // keep queues the statement that stores the unfinished line of a writer, or deletes the stored line if t is empty. The
 // parameter was states whether a line is stored.
-func keep(batch *pgx.Batch, runID, writer string, t *tail, was bool) {
+func keep(batch *pgx.Batch, r *groupcommit.Run, writer string, t *tail, was bool) {
 	switch {
 	case len(t.data) > 0:
-		batch.Queue(`INSERT INTO log_tail (run_id, writer, attempt, rank, data) VALUES ($1, $2, $3, $4, $5)
-			ON CONFLICT (run_id, writer) DO UPDATE SET attempt = $3, rank = $4, data = $5`, runID, writer, t.attempt, t.rank, t.data)
+		batch.Queue(`INSERT INTO log_tail (run_id, writer, attempt, rank, data, updated_at) VALUES ($1, $2, $3, $4, $5, $6)
+			ON CONFLICT (run_id, writer) DO UPDATE SET attempt = $3, rank = $4, data = $5, updated_at = $6`,
+			r.ID, writer, t.attempt, t.rank, t.data, r.Now)
 	case was:
-		batch.Queue(`DELETE FROM log_tail WHERE run_id = $1 AND writer = $2`, runID, writer)
+		batch.Queue(`DELETE FROM log_tail WHERE run_id = $1 AND writer = $2`, r.ID, writer)
 	}
 }
 

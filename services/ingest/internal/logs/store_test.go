@@ -219,3 +219,39 @@ func TestStore_Range_boundsBytes(t *testing.T) {
 		}
 	}
 }
+
+func TestStore_Partial(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	rank := int32(3)
+	require.NoError(t, b.group(1,
+		Write(groupcommit.Key{Writer: "w", Seq: 1}, &rank, []string{"whole\n10%\r20%"}), writeOf("v", 1, "no rank\r"), writeOf("u", 1, "whole\n"),
+		writeOf("x", 1, strings.Repeat("é", maxPartialText))))
+	s := &Store{Pool: b.pool, Clock: clock.Real()}
+	found, err := s.Partial(t.Context(), b.run.ID)
+	require.NoError(t, err)
+	for i := range found {
+		require.True(t, b.run.Now.Equal(found[i].At))
+		found[i].At = time.Time{}
+	}
+	require.Equal(t, []Line{
+		{Attempt: 1, Text: "no rank"}, {Attempt: 1, Text: strings.Repeat("é", maxPartialText/2)}, {Attempt: 1, Rank: &rank, Text: "20%"},
+	}, found)
+	b.exec(`UPDATE log_tail SET updated_at = NULL WHERE writer = 'w'`) // as an earlier version stored it
+	for n := range maxPartial + 5 {
+		require.NoError(t, b.group(1, writeOf(fmt.Sprintf("y%d", n), 1, "more")))
+	}
+	found, err = s.Partial(t.Context(), b.run.ID)
+	require.NoError(t, err)
+	require.Len(t, found, maxPartial)
+	require.NoError(t, b.group(1, End))
+	found, err = s.Partial(t.Context(), b.run.ID)
+	require.NoError(t, err)
+	require.Empty(t, found)
+}
+
+func (b *harness) exec(sql string) {
+	b.t.Helper()
+	_, err := b.pool.Exec(b.t.Context(), sql)
+	require.NoError(b.t, err)
+}

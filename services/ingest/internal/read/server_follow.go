@@ -2,6 +2,8 @@ package read
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -20,7 +22,8 @@ const followed = 500
 // Progress loads the progress of a run.
 type Progress func(ctx context.Context, runID string) (run.Progress, error)
 
-// LogPages returns a function that reads log lines for followers. The function rejects a position after the last line.
+// LogPages returns a function that reads log lines for followers. The function rejects a position after the last line. If
+// there are no lines after the position, the unfinished lines are the page's note.
 func LogPages(progress Progress, store *logs.Store) follow.Read[*ingestv1.FollowLogsResponse] {
 	return func(ctx context.Context, runID string, after int64) (follow.Page[*ingestv1.FollowLogsResponse], error) {
 		page := follow.Page[*ingestv1.FollowLogsResponse]{Last: after}
@@ -29,8 +32,11 @@ func LogPages(progress Progress, store *logs.Store) follow.Read[*ingestv1.Follow
 		if err == nil {
 			page.Owner, err = p.Owner, request.StreamPosition(after, p.LineSeq)
 		}
-		if err != nil || (p.LineSeq <= after && p.ClosedAt == nil) {
+		if err != nil {
 			return page, err
+		}
+		if p.LineSeq <= after && p.ClosedAt == nil {
+			return notePartial(ctx, page, runID, store)
 		}
 		lines, err := store.Range(ctx, runID, after, followed)
 		if err != nil {
@@ -49,6 +55,27 @@ func LogPages(progress Progress, store *logs.Store) follow.Read[*ingestv1.Follow
 		}
 		return page, nil
 	}
+}
+
+// notePartial adds the unfinished lines of a run to a page without lines.
+func notePartial(
+	ctx context.Context, page follow.Page[*ingestv1.FollowLogsResponse], runID string, store *logs.Store,
+) (follow.Page[*ingestv1.FollowLogsResponse], error) {
+	lines, err := store.Partial(ctx, runID)
+	if err != nil {
+		return page, err
+	}
+	partial := &ingestv1.PartialLines{Seq: page.Last, Lines: lineProtos(lines)}
+	page.Notes = []*ingestv1.FollowLogsResponse{{Event: &ingestv1.FollowLogsResponse_Partial{Partial: partial}}}
+	for i := range lines {
+		l := &lines[i]
+		rank := int32(-1)
+		if l.Rank != nil {
+			rank = *l.Rank
+		}
+		page.NoteKey += fmt.Sprintf("%d %d %q\n", l.Attempt, rank, l.Text)
+	}
+	return page, nil
 }
 
 // MetricPages returns a function that reads metric batches for followers. The function rejects a position after the
@@ -116,7 +143,7 @@ func sender[M any](stream grpc.ServerStreamingServer[M], name string) func(follo
 			}
 			opened = true
 		}
-		for _, event := range page.Events {
+		for _, event := range slices.Concat(page.Events, page.Notes) {
 			if err := stream.Send(event); err != nil {
 				return err
 			}

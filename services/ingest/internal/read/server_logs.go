@@ -20,14 +20,31 @@ func (s *Server) ListLogs(ctx context.Context, in *ingestv1.ListLogsRequest) (*i
 		return nil, err
 	}
 	if in.GetTail() || in.Before != nil {
-		return s.lastLines(ctx, id, in.Before, p.Limit)
+		out, err := s.lastLines(ctx, id, in.Before, p.Limit)
+		if err != nil || in.Before != nil || !in.GetPartial() {
+			return out, err
+		}
+		return out, s.addPartial(ctx, id, out)
 	}
 	lines, err := s.lines(ctx, id, in.GetAfter()+int64(p.Offset), p.FetchLimit())
 	if err != nil {
 		return nil, err
 	}
 	lines, more := request.CutPage(lines, p)
-	return &ingestv1.ListLogsResponse{Lines: lineProtos(shorten(lines))}, request.SetMore(ctx, more)
+	out := &ingestv1.ListLogsResponse{Lines: lineProtos(shorten(lines))}
+	if in.GetPartial() && !more {
+		if err := s.addPartial(ctx, id, out); err != nil {
+			return nil, err
+		}
+	}
+	return out, request.SetMore(ctx, more)
+}
+
+// addPartial adds the unfinished lines of a run to a page that ends with its last line.
+func (s *Server) addPartial(ctx context.Context, id string, out *ingestv1.ListLogsResponse) error {
+	partial, err := s.Logs.Partial(ctx, id)
+	out.Lines = append(out.Lines, lineProtos(partial)...)
+	return err
 }
 
 // checkPosition returns a 422 error if a request combines parameters that exclude each other.

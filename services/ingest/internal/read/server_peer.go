@@ -81,7 +81,7 @@ func (s *PeerServer) CloseRun(ctx context.Context, in *ingestpeerv1.CloseRunRequ
 			if err != nil {
 				return err
 			}
-			r.Fresh = r.Fresh || first
+			r.Fresh, r.Closed = r.Fresh || first, true
 			r.Committed(func() { closed <- first })
 			return nil
 		},

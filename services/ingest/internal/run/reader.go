@@ -26,6 +26,9 @@ func CallerSearcher(ctx context.Context) Reader {
 // ShareReader returns the reader that stands for all share links to a run.
 func ShareReader(runID string) Reader { return Reader{name: runID, shared: true} }
 
+// ReportReader returns the reader that stands for the reports of a run.
+func ReportReader(runID string) Reader { return Reader{name: runID} }
+
 // busy returns the error for a call of the reader that a gate refuses.
 func (r Reader) busy() error {
 	if r.searches {

@@ -103,6 +103,21 @@ func (s *HParamStore) Get(ctx context.Context, runID string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
+// Has reports whether the run has all of the given hyperparameters with these values.
+func (s *HParamStore) Has(ctx context.Context, runID string, params []report.Param) (bool, error) {
+	keys, values := make([][]byte, len(params)), make([]string, len(params))
+	for i, p := range params {
+		keys[i], values[i] = []byte(p.Key), string(p.Value)
+	}
+	var missing bool
+	err := s.Pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM unnest($2::bytea[], $3::text[]) n(key, value)
+		WHERE NOT EXISTS (SELECT FROM hparam h WHERE h.run_id = $1 AND h.key = n.key AND h.value = n.value))`, runID, keys, values).Scan(&missing)
+	if err != nil {
+		return false, fmt.Errorf("look for hyperparameters: %w", err)
+	}
+	return !missing, nil
+}
+
 // Differing is a hyperparameter with its values as JSON, by run. Shortened are the runs whose values were cut.
 type Differing struct {
 	Key       string

@@ -25,7 +25,7 @@ const (
 	columns = common + `, spec`
 	head    = common + `, NULL::bytea AS spec`
 	common  = `id, generation, fence, phase, detail, preparing_at, running_at, exited_at,
-	exit_code, exit_signal, exit_reason, exit_message, engine, engine_key,
+	exit_code, exit_signal, exit_reason, exit_message, uncollected, engine, engine_key,
 	kind, desired, desired_at, pool, gpus, slots, cpus, memory_bytes, owner_id, project_id, node_id, waiting,
 	job_id, attempt, rank, nnodes, role, master, driver, created_at, updated_at, released_at, force, deadline, renewed_at, team_id`
 )

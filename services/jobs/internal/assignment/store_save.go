@@ -51,7 +51,7 @@ func (s *Store) Save(ctx context.Context, tx pgx.Tx, w *Work, before Key, before
 	}
 	tag, err := tx.Exec(ctx, `UPDATE work SET generation = @generation, fence = @fence, phase = @phase, detail = @detail,
 			preparing_at = @preparing_at, running_at = @running_at, exited_at = @exited_at, exit_code = @exit_code,
-			exit_signal = @exit_signal, exit_reason = @exit_reason, exit_message = @exit_message, engine = @engine,
+			exit_signal = @exit_signal, exit_reason = @exit_reason, exit_message = @exit_message, uncollected = @uncollected, engine = @engine,
 			engine_key = @engine_key, desired = @desired, desired_at = @desired_at, spec = COALESCE(@spec, spec), pool = @pool, gpus = @gpus,
 			slots = @slots, driver = @driver, node_id = @node_id, waiting = @waiting, released_at = @released_at,
 			updated_at = @updated_at, force = @force, deadline = @deadline, team_id = @team_id,
@@ -60,7 +60,7 @@ func (s *Store) Save(ctx context.Context, tx pgx.Tx, w *Work, before Key, before
 		WHERE id = @id AND generation = @before_generation AND fence = @before_fence`, pgx.StrictNamedArgs{
 		"id": w.ID, "before_generation": before.Generation, "before_fence": before.Fence, "generation": w.Generation,
 		"fence": w.Fence, "phase": w.Phase, "detail": w.Detail, "preparing_at": w.PreparingAt, "running_at": w.RunningAt,
-		"exited_at": w.ExitedAt, "exit_code": code, "exit_signal": signal, "exit_reason": reason, "exit_message": message,
+		"exited_at": w.ExitedAt, "exit_code": code, "exit_signal": signal, "exit_reason": reason, "exit_message": message, "uncollected": w.Uncollected,
 		"engine": w.Engine, "engine_key": sealed, "desired": w.Desired, "desired_at": w.DesiredAt, "spec": w.Spec, "pool": w.Pool,
 		"gpus": w.GPUs, "slots": w.Slots, "driver": w.Driver, "node_id": w.NodeID, "waiting": w.Waiting,
 		"released_at": w.ReleasedAt, "updated_at": now, "force": w.Force, "deadline": w.Deadline, "team_id": w.TeamID,

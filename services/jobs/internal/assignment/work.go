@@ -68,7 +68,9 @@ type Observed struct {
 	PreparingAt *time.Time
 	RunningAt   *time.Time
 	ExitedAt    *time.Time
-	Exit        *gang.Exit    `db:"-"`
+	Exit        *gang.Exit `db:"-"`
+	// Uncollected means that the node has not delivered all output and reports of an ended attempt.
+	Uncollected bool
 	Engine      []byte        // the serialized EngineReport without its API key
 	EngineKey   secret.String `db:"-"`
 }
@@ -172,7 +174,7 @@ func (w *Work) Apply(s Observed) bool {
 		s.Exit = nil // an attempt has not ended until all its output is delivered
 	}
 	if w.Kind == Attempt && s.Exit == nil && gang.PhaseRank(s.Phase) >= gang.PhaseRank(gang.PhaseExited) {
-		s.Exit = lostExit()
+		s.Exit, s.Uncollected = lostExit(), true
 	}
 	if s.PreparingAt == nil {
 		s.PreparingAt = w.PreparingAt
@@ -212,7 +214,7 @@ func (w *Work) Miss(now time.Time) bool {
 	}
 	w.Phase = gang.PhaseGone
 	if w.Exit == nil {
-		w.Exit = lostExit()
+		w.Exit, w.Uncollected = lostExit(), w.Kind == Attempt
 	}
 	return true
 }
@@ -240,6 +242,7 @@ func lostExit() *gang.Exit { return &gang.Exit{Code: -1, Reason: gang.ExitLost} 
 func same(a, b Observed) bool {
 	return a.Phase == b.Phase && a.Detail == b.Detail && sameTime(a.PreparingAt, b.PreparingAt) &&
 		sameTime(a.RunningAt, b.RunningAt) && sameTime(a.ExitedAt, b.ExitedAt) && sameExit(a.Exit, b.Exit) &&
+		a.Uncollected == b.Uncollected &&
 		bytes.Equal(a.Engine, b.Engine) && a.EngineKey.Equal(b.EngineKey)
 }
 

@@ -151,6 +151,7 @@ func seenFromProto(o *jobsv1.ObservedWork) (Observed, error) {
 		Key:   Key{ID: o.GetWorkId(), Generation: o.GetGeneration(), Fence: o.GetFence()},
 		Phase: phaseFromProto(o.GetPhase()), Detail: cut(o.GetDetail()),
 		PreparingAt: request.StorableTime(o.GetPreparingAt()), RunningAt: request.StorableTime(o.GetRunningAt()), ExitedAt: request.StorableTime(o.GetExitedAt()),
+		Uncollected: o.GetUncollected(),
 	}
 	if e := o.GetExit(); e != nil {
 		s.Exit = &gang.Exit{Code: int(e.GetCode()), Signal: int(e.GetSignal()), Reason: cut(e.GetReason()), Message: cut(e.GetMessage())}
@@ -173,6 +174,7 @@ func seenToProto(s Observed) (*jobsv1.ObservedWork, error) {
 	o := &jobsv1.ObservedWork{
 		WorkId: s.ID, Generation: s.Generation, Fence: s.Fence, Phase: phaseToProto(s.Phase), Detail: s.Detail,
 		PreparingAt: request.OptionalTime(s.PreparingAt), RunningAt: request.OptionalTime(s.RunningAt), ExitedAt: request.OptionalTime(s.ExitedAt),
+		Uncollected: s.Uncollected,
 	}
 	if s.Exit != nil {
 		o.Exit = &jobsv1.Exit{

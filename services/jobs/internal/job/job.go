@@ -57,7 +57,7 @@ func Edges() map[State][]State {
 		Running:   {Queued, Pausing, Stopping, Succeeded, Failed},
 		Pausing:   {Queued, Running, Paused, Stopping, Succeeded, Failed},
 		Paused:    {Queued, Stopped},
-		Stopping:  {Stopped},
+		Stopping:  {Stopped, Succeeded, Failed},
 	}
 }
 
@@ -154,12 +154,15 @@ type Status struct {
 	Signal     Signal     `db:"-" json:"signal"`
 	PausedAt   *time.Time `json:"paused_at"`
 	// Checkpoint is the newest checkpoint that training can resume from.
-	Checkpoint        *Checkpoint `json:"checkpoint"`
-	ScheduledAt       *time.Time  `json:"scheduled_at"`
-	StartingAt        *time.Time  `json:"starting_at"`
-	ExecutorRunningAt *time.Time  `json:"executor_running_at"`
-	RunningAt         *time.Time  `json:"running_at"`
-	EndedAt           *time.Time  `json:"ended_at"`
+	Checkpoint *Checkpoint `json:"checkpoint"`
+	// Collected reports whether all output and reports of the last attempt were delivered before its end. It is nil while
+	// the attempt has not ended.
+	Collected         *bool      `json:"collected"`
+	ScheduledAt       *time.Time `json:"scheduled_at"`
+	StartingAt        *time.Time `json:"starting_at"`
+	ExecutorRunningAt *time.Time `json:"executor_running_at"`
+	RunningAt         *time.Time `json:"running_at"`
+	EndedAt           *time.Time `json:"ended_at"`
 }
 
 // Parent is the run that another run was created from.
@@ -253,6 +256,13 @@ type Attempt struct {
 	// ResumedFrom is the checkpoint artifact that the attempt started from, or empty.
 	ResumedFrom string
 
+	// Closing is the decided end of the attempt, until the run is closed. It is nil before the decision.
+	Closing *Closing
+	// Collected reports whether all output and reports were delivered before the attempt ended; nil before its end.
+	Collected *bool
+	// HeardSignal is the ID of the newest signal that the training has received, or empty.
+	HeardSignal string
+
 	CreatedAt          time.Time
 	StartingAt         *time.Time
 	ReportedStartingAt *time.Time
@@ -265,7 +275,8 @@ type Attempt struct {
 // Over reports whether the attempt has ended.
 func (a *Attempt) Over() bool { return a.EndedAt != nil }
 
-// Collecting reports whether the processes of the attempt have ended while its output is still being delivered.
+// Collecting reports whether the processes of the attempt have ended while its output is still being delivered, or its
+// run is being closed. A nil attempt is not.
 func (a *Attempt) Collecting() bool {
-	return !a.Over() && gang.PhaseRank(a.Phase) >= gang.PhaseRank(gang.PhaseCollecting)
+	return a != nil && !a.Over() && gang.PhaseRank(a.Phase) >= gang.PhaseRank(gang.PhaseCollecting)
 }

@@ -22,7 +22,7 @@ func (j *Job) Place(attemptID, nodeID string, now time.Time) (*Attempt, bool) {
 		return nil, false
 	}
 	j.State, j.Attempt = Scheduled, j.Attempt+1
-	j.ScheduledAt, j.NotBefore = &now, nil
+	j.ScheduledAt, j.NotBefore, j.Collected = &now, nil, nil
 	j.Queue = Queue{Since: j.Queue.Since}
 	a := &Attempt{
 		ID: attemptID, JobID: j.ID, Number: j.Attempt, State: Scheduled, NodeID: nodeID,
@@ -85,7 +85,7 @@ func (j *Job) Report(a *Attempt, event, message string, now time.Time) (applied 
 		return false, nil
 	case a.ReportedEnd != "":
 		return false, lifecycleConflict("%s was already reported; %s cannot follow", a.ReportedEnd, event)
-	case a.Over():
+	case a.Over() || a.Closing != nil:
 		return false, lifecycleConflict("attempt %d has ended; %s cannot follow", a.Number, event)
 	case terminal:
 		a.ReportedEnd, a.ReportedMessage = event, message

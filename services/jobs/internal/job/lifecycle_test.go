@@ -101,7 +101,7 @@ func TestJob_Report_endedAttemptOrUnknownEvent(t *testing.T) {
 func TestStoppingJobStaysStoppingOnReport(t *testing.T) {
 	t.Parallel()
 	j, a := placed()
-	changed, err := j.Stop(job.ReasonUserStop, fixtures.Now())
+	changed, err := j.Stop(a, job.ReasonUserStop, fixtures.Now())
 	require.NoError(t, err)
 	require.True(t, changed)
 	require.Equal(t, job.Stopping, j.State)
@@ -109,23 +109,50 @@ func TestStoppingJobStaysStoppingOnReport(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, job.Stopping, j.State)
 	require.NotNil(t, a.RunningAt)
-	changed, err = j.Stop(job.ReasonAdminStop, fixtures.Now())
+	changed, err = j.Stop(a, job.ReasonAdminStop, fixtures.Now())
 	require.NoError(t, err)
 	require.False(t, changed, "a repeated stop must change nothing")
 	require.Equal(t, job.ReasonUserStop, j.StopReason)
 }
 
+// A stop that comes when the processes have ended sends no signal, so it does not change how the job ends. It prevents
+// another attempt.
+func TestJob_Stop_endedProcesses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		exit gang.Exit
+		want job.State
+	}{
+		"exit 0":          {gang.Exit{}, job.Succeeded},
+		"exit 1":          {gang.Exit{Code: 1}, job.Failed},
+		"out of memory":   {gang.Exit{Code: -1, Reason: gang.ExitOOMHost}, job.Failed},
+		"node lost":       {gang.Exit{Code: -1, Reason: gang.ExitLost}, job.Stopped},
+		"stopped before":  {gang.Exit{Code: -1, Reason: gang.ExitStopped}, job.Stopped},
+		"another attempt": {gang.Exit{Code: 3}, job.Stopped},
+	} {
+		j, a := placed()
+		j.RetryMax, j.RetryCodes = 1, []int32{3}
+		a.Phase, a.HeardSignal = gang.PhaseCollecting, "stop.1"
+		changed, err := j.Stop(a, job.ReasonUserStop, fixtures.Now())
+		require.NoError(t, err)
+		require.True(t, changed)
+		require.Equal(t, job.SignalNone, j.CurrentSignal().Signal, name)
+		j.End(a, c.exit, job.Judge(j, a, c.exit), fixtures.Now())
+		require.Equal(t, c.want, j.State, name)
+	}
+}
+
 func TestJob_Stop_queuedOrEndedJob(t *testing.T) {
 	t.Parallel()
 	j := &job.Job{ID: "job_1", Status: job.Status{State: job.Queued}}
-	_, err := j.Stop(job.ReasonUserStop, fixtures.Now())
+	_, err := j.Stop(nil, job.ReasonUserStop, fixtures.Now())
 	require.NoError(t, err)
 	require.Equal(t, job.Stopped, j.State)
 	require.Equal(t, job.ReasonUserStop, j.EndReason)
 	require.NotNil(t, j.EndedAt)
 	for _, state := range []job.State{job.Succeeded, job.Failed, job.Stopped} {
 		j.State = state
-		_, err = j.Stop(job.ReasonUserStop, fixtures.Now())
+		_, err = j.Stop(nil, job.ReasonUserStop, fixtures.Now())
 		require.True(t, fault.Is(err, fault.Conflict))
 		require.Contains(t, fault.From(err).Text(), string(state))
 	}

@@ -17,8 +17,9 @@ import (
 // matrix is the complete state machine: the state that each event (row) leads to from each state (column). `.` means
 // no change, `!` means a conflict, and `-` means that the case cannot occur because no attempt is active. An exit event
 // can have prefixes. With last_, no retries are left. With never_, the spec does not retry the reason. With code_, the
-// spec retries exit code 1. With sent_x_, the training has reported x. With saved_, a checkpoint was registered. With
-// acked_, a checkpoint was registered and acknowledged.
+// spec retries exit code 1. With sent_x_, the training has reported x. With heard_, the training has received the current
+// signal. With saved_, it has received the signal and registered a checkpoint; with alone_saved_, only the latter. With
+// acked_, the checkpoint was also acknowledged. With ended_, the processes had ended before the event.
 const matrix = `
                             queued     scheduled  starting   running    pausing    paused     stopping   succeeded  failed     stopped
 place                       scheduled  .          .          .          .          .          .          .          .          .
@@ -38,17 +39,22 @@ report_failed               -          .          .          .          .       
 seen_pending                -          .          .          .          .          .          .          .          .          .
 seen_preparing              -          starting   .          .          .          .          .          .          .          .
 seen_running                -          starting   .          .          .          .          .          .          .          .
-exit_0                      -          succeeded  succeeded  succeeded  succeeded  -          stopped    -          -          -
-exit_1                      -          failed     failed     failed     failed     -          stopped    -          -          -
-exit_signal                 -          failed     failed     failed     failed     -          stopped    -          -          -
+exit_0                      -          succeeded  succeeded  succeeded  succeeded  -          succeeded  -          -          -
+exit_1                      -          failed     failed     failed     failed     -          failed     -          -          -
+exit_signal                 -          failed     failed     failed     failed     -          failed     -          -          -
 exit_lost                   -          queued     queued     queued     paused     -          stopped    -          -          -
 exit_stopped                -          queued     queued     queued     paused     -          stopped    -          -          -
 exit_fetch                  -          queued     queued     queued     queued     -          stopped    -          -          -
-exit_env_build              -          failed     failed     failed     failed     -          stopped    -          -          -
-exit_oom_host               -          failed     failed     failed     failed     -          stopped    -          -          -
-exit_start                  -          failed     failed     failed     failed     -          stopped    -          -          -
-saved_exit_0                -          succeeded  succeeded  succeeded  paused     -          stopped    -          -          -
-saved_exit_1                -          failed     failed     failed     failed     -          stopped    -          -          -
+exit_env_build              -          failed     failed     failed     failed     -          failed     -          -          -
+exit_oom_host               -          failed     failed     failed     failed     -          failed     -          -          -
+exit_start                  -          failed     failed     failed     failed     -          failed     -          -          -
+saved_exit_0                -          succeeded  succeeded  succeeded  paused     -          succeeded  -          -          -
+saved_exit_1                -          failed     failed     failed     failed     -          failed     -          -          -
+alone_saved_exit_0          -          succeeded  succeeded  succeeded  succeeded  -          succeeded  -          -          -
+heard_exit_0                -          succeeded  succeeded  succeeded  succeeded  -          stopped    -          -          -
+heard_exit_1                -          failed     failed     failed     failed     -          stopped    -          -          -
+heard_sent_succeeded_exit_0 -          succeeded  succeeded  succeeded  succeeded  -          stopped    -          -          -
+ended_pause                 -          !          !          !          .          -          !          -          -          -
 acked_exit_0                -          -          -          -          paused     -          -          -          -          -
 acked_exit_1                -          -          -          -          paused     -          -          -          -          -
 acked_exit_signal           -          -          -          -          paused     -          -          -          -          -
@@ -56,15 +62,15 @@ acked_exit_oom_host         -          -          -          -          paused  
 acked_sent_failed_exit_1    -          -          -          -          paused     -          -          -          -          -
 acked_sent_succeeded_exit_0 -          -          -          -          succeeded  -          -          -          -          -
 last_exit_lost              -          failed     failed     failed     paused     -          stopped    -          -          -
-last_exit_fetch             -          failed     failed     failed     failed     -          stopped    -          -          -
+last_exit_fetch             -          failed     failed     failed     failed     -          failed     -          -          -
 last_exit_stopped           -          queued     queued     queued     paused     -          stopped    -          -          -
 never_exit_lost             -          failed     failed     failed     paused     -          stopped    -          -          -
 code_exit_1                 -          queued     queued     queued     queued     -          stopped    -          -          -
-code_last_exit_1            -          failed     failed     failed     failed     -          stopped    -          -          -
-code_sent_failed_exit_1     -          failed     failed     failed     failed     -          stopped    -          -          -
-sent_succeeded_exit_1       -          succeeded  succeeded  succeeded  succeeded  -          stopped    -          -          -
+code_last_exit_1            -          failed     failed     failed     failed     -          failed     -          -          -
+code_sent_failed_exit_1     -          failed     failed     failed     failed     -          failed     -          -          -
+sent_succeeded_exit_1       -          succeeded  succeeded  succeeded  succeeded  -          succeeded  -          -          -
 sent_succeeded_exit_lost    -          succeeded  succeeded  succeeded  succeeded  -          stopped    -          -          -
-sent_failed_exit_0          -          failed     failed     failed     failed     -          stopped    -          -          -
+sent_failed_exit_0          -          failed     failed     failed     failed     -          failed     -          -          -
 sent_failed_exit_stopped    -          queued     queued     queued     paused     -          stopped    -          -          -
 `
 
@@ -98,13 +104,16 @@ func jobIn(t *testing.T, state job.State, retryMax int) (*job.Job, *job.Attempt)
 		j.End(a, exit, job.Judge(j, a, exit), fixtures.Now())
 	}
 	if state == job.Stopping || state == job.Stopped {
-		_, err := j.Stop(job.ReasonUserStop, fixtures.Now())
+		_, err := j.Stop(a, job.ReasonUserStop, fixtures.Now())
 		require.NoError(t, err)
 	}
 	if state.Terminal() {
 		exit := gang.Exit{}
 		if state == job.Failed {
 			exit.Code = 1
+		}
+		if state == job.Stopped {
+			exit = gang.Exit{Code: -1, Reason: gang.ExitStopped}
 		}
 		j.End(a, exit, job.Judge(j, a, exit), fixtures.Now())
 	}
@@ -127,12 +136,25 @@ func applyEvent(t *testing.T, event string, j *job.Job, a *job.Attempt) error {
 	if rest, ok := strings.CutPrefix(event, "code_"); ok {
 		j.RetryCodes, event = []int32{1}, rest
 	}
+	if rest, ok := strings.CutPrefix(event, "ended_"); ok {
+		a.Phase, event = gang.PhaseCollecting, rest
+	}
+	if rest, ok := strings.CutPrefix(event, "heard_"); ok {
+		a.HeardSignal, event = j.CurrentSignal().ID, rest
+	}
+	if rest, ok := strings.CutPrefix(event, "alone_saved_"); ok {
+		require.True(t, j.Register(saved(a.Number, fixtures.Now().Add(time.Second))))
+		event = rest
+	}
 	for _, saves := range []string{"saved_", "acked_"} {
 		rest, ok := strings.CutPrefix(event, saves)
 		if !ok {
 			continue
 		}
 		require.Equal(t, !j.State.Terminal(), j.Register(saved(a.Number, fixtures.Now().Add(time.Second))))
+		if j.State == job.Pausing {
+			a.HeardSignal = j.CurrentSignal().ID
+		}
 		if saves == "acked_" {
 			_, err := j.Ack("sig_1", fixtures.Now().Add(time.Second))
 			require.NoError(t, err)
@@ -179,13 +201,13 @@ func applyEvent(t *testing.T, event string, j *job.Job, a *job.Attempt) error {
 		_, ok := j.Place("att_2", "nod_2", later())
 		require.Equal(t, j.State == job.Scheduled && j.Attempt == 1 && a == nil, ok)
 	case "stop":
-		_, err := j.Stop(job.ReasonUserStop, later())
+		_, err := j.Stop(a, job.ReasonUserStop, later())
 		return err
 	case "expire":
 		j.ExpireQueue(later())
 	case "overdue":
 		if reason := j.Overdue(later()); reason != "" {
-			_, err := j.Stop(reason, later())
+			_, err := j.Stop(a, reason, later())
 			return err
 		}
 	case "report":

@@ -28,7 +28,7 @@ type Outcome struct {
 
 // Judge decides what an ended attempt means for its job. The training reports an end and the executor reports
 // an exit; neither is sufficient alone. The first rule that applies decides:
-//   - a job that is stopping ends as stopped, whatever the process reported;
+//   - judgeStop decides about a job that is stopping;
 //   - judgePause decides about a job that is pausing;
 //   - a reported success counts, because a crash during teardown does not undo it;
 //   - an attempt that its agent stopped is queued again without counting as a retry, even if the training reported a
@@ -36,11 +36,18 @@ type Outcome struct {
 //   - a reported failure takes precedence over any exit code;
 //   - without a report the exit code decides.
 func Judge(j *Job, a *Attempt, exit gang.Exit) Outcome {
-	switch {
-	case j.State == Stopping:
-		return Outcome{State: Stopped, Reason: j.StopReason, Message: stopMessage(j)}
-	case j.State == Pausing:
+	if j.State == Stopping {
+		return judgeStop(j, a, exit)
+	}
+	if j.State == Pausing {
 		return judgePause(j, a, exit)
+	}
+	return judgeEnd(j, a, exit)
+}
+
+// judgeEnd decides the outcome of an attempt whose job is neither stopping nor pausing.
+func judgeEnd(j *Job, a *Attempt, exit gang.Exit) Outcome {
+	switch {
 	case a.ReportedEnd == string(Succeeded):
 		return succeeded(exit)
 	case exit.Reason == gang.ExitStopped:
@@ -147,6 +154,10 @@ func (j *Job) End(a *Attempt, exit gang.Exit, out Outcome, now time.Time) {
 func (j *Job) finish(to State, reason, message string, now time.Time) {
 	j.State, j.EndReason, j.Message, j.EndedAt, j.NotBefore, j.PausedAt = to, reason, message, &now, nil, nil
 	j.Queue = Queue{Since: j.Queue.Since}
+	if j.Collected == nil { // the job had no attempt
+		all := true
+		j.Collected = &all
+	}
 }
 
 func messageOr(exit gang.Exit, otherwise string) string {

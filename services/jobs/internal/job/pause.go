@@ -46,6 +46,8 @@ func (j *Job) Pause(a *Attempt, signalID string, now time.Time) (changed bool, e
 		return false, nil
 	case j.State != Running:
 		return false, fault.New(fault.Conflict, "job_state", "only a running job can be paused: job %s is %s", j.ID, j.State)
+	case a.Collecting():
+		return false, fault.New(fault.Conflict, "job_state", "only a running job can be paused: the processes of job %s have ended", j.ID)
 	case j.CheckpointNeeded && j.Checkpoint == nil && !j.Resumable && a.ListensAt == nil:
 		return false, fault.New(fault.Conflict, "checkpoint",
 			"checkpoint: job %s has no checkpoint to resume from and does not listen for signals; a pause would lose its work", j.ID)
@@ -122,11 +124,12 @@ func (j *Job) forgetAttempt() {
 }
 
 // judgePause decides the outcome of an attempt whose job is pausing. The job is paused if the training acknowledged
-// the checkpoint, the agent stopped or lost the attempt, or the attempt exited cleanly after it saved a checkpoint.
-// Otherwise the end counts as it would without the pause. Reported success takes precedence.
+// the checkpoint, the agent stopped or lost the attempt, or the attempt exited cleanly after it had received the request
+// and saved a checkpoint. Otherwise the end counts as it would without the pause: the command ended by itself. Reported
+// success takes precedence.
 func judgePause(j *Job, a *Attempt, exit gang.Exit) Outcome {
 	taken := exit.Reason == gang.ExitStopped || exit.Reason == gang.ExitLost
-	clean := a.ReportedEnd == "" && exit.Code == 0 && exit.Signal == 0 && exit.Reason == ""
+	clean := a.ReportedEnd == "" && exit.Code == 0 && exit.Signal == 0 && exit.Reason == "" && a.HeardSignal == j.Signal.ID
 	switch {
 	case a.ReportedEnd == string(Succeeded):
 		return succeeded(exit)
@@ -167,7 +170,7 @@ func (j *Job) CurrentSignal() PendingSignal {
 		return PendingSignal{Signal: SignalCheckpoint, ID: j.Signal.ID, Deadline: j.Signal.Deadline}
 	case j.State == Pausing:
 		return PendingSignal{Signal: SignalPause, ID: j.Signal.ID + pauseSuffix, Deadline: j.Signal.Deadline}
-	case j.State == Stopping:
+	case j.State == Stopping && j.Signal.ID != "":
 		return PendingSignal{Signal: SignalStop, ID: j.Signal.ID, Deadline: j.Signal.Deadline}
 	case j.State.Terminal():
 		return PendingSignal{Signal: SignalStop, ID: string(j.State)}

@@ -106,7 +106,7 @@ func TestPauseSignalsCheckpointThenPause(t *testing.T) {
 func TestStopIsSignalled(t *testing.T) {
 	t.Parallel()
 	j, a := jobIn(t, job.Pausing, 0)
-	_, err := j.Stop(job.ReasonUserStop, fixtures.Now())
+	_, err := j.Stop(a, job.ReasonUserStop, fixtures.Now())
 	require.NoError(t, err)
 	require.Equal(t, job.PendingSignal{Signal: job.SignalStop, ID: "stop.1", Deadline: new(fixtures.Now().Add(job.StopGrace))}, j.CurrentSignal())
 	_, err = j.Ack("sig_1", fixtures.Now())

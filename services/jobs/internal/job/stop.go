@@ -5,15 +5,17 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 )
 
 // StopGrace is how long the processes of an attempt have to exit by themselves.
 const StopGrace = 30 * time.Second
 
 // Stop stops a job. A queued or paused job ends at once, because it has no processes. A placed job is stopping
-// until the executor confirms that no process is left. A repeated call while the job is stopping changes
-// nothing; a job that has ended is a conflict.
-func (j *Job) Stop(reason string, now time.Time) (changed bool, err error) {
+// until the executor confirms that no process is left. It gets no signal if its processes have ended already; judgeStop
+// then decides as if the job were not stopping. A repeated call while the job is stopping changes nothing; a job that has
+// ended is a conflict. The attempt is nil if the job was never placed.
+func (j *Job) Stop(a *Attempt, reason string, now time.Time) (changed bool, err error) {
 	switch {
 	case j.State.Terminal():
 		return false, fault.New(fault.Conflict, "job_ended", "job %s has already ended: it is %s", j.ID, j.State)
@@ -25,9 +27,27 @@ func (j *Job) Stop(reason string, now time.Time) (changed bool, err error) {
 		return true, nil
 	}
 	j.State, j.StopReason = Stopping, reason
+	if j.Signal = (Signal{}); a.Collecting() {
+		return true, nil
+	}
 	deadline := now.Add(StopGrace)
 	j.Signal = Signal{ID: fmt.Sprintf("stop.%d", j.Attempt), Deadline: &deadline}
 	return true, nil
+}
+
+// judgeStop decides the outcome of an attempt whose job is stopping. The job is stopped if the agent or the training has
+// received the signal to stop before the command ended. Otherwise the end counts as it would without the stop, but the
+// job gets no further attempt.
+func judgeStop(j *Job, a *Attempt, exit gang.Exit) Outcome {
+	stopped := Outcome{State: Stopped, Reason: j.StopReason, Message: stopMessage(j)}
+	heard := j.Signal.AckedAt != nil || j.Signal.ID != "" && a.HeardSignal == j.Signal.ID
+	if heard || exit.Reason == gang.ExitStopped || exit.Reason == gang.ExitLost {
+		return stopped
+	}
+	if out := judgeEnd(j, a, exit); out.State.Terminal() {
+		return out
+	}
+	return stopped
 }
 
 // ExpireQueue fails a job that has waited longer than its queue limit. It reports whether it did.

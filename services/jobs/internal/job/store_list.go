@@ -103,7 +103,7 @@ func (s *Store) createdAt(ctx context.Context, q pg.Querier, scope authn.Scope, 
 
 const attemptColumns = `id, job_id, number, state, node_id, held, end_reason, message, exit_code, phase,
 	reported_end, reported_message, created_at, starting_at, reported_starting_at, executor_running_at,
-	running_at, ended_at, listens_at, resumed_from`
+	running_at, ended_at, listens_at, resumed_from, closing, collected, heard_signal`
 
 // Attempt returns one attempt of a job.
 func (s *Store) Attempt(ctx context.Context, q pg.Querier, jobID string, number int) (*Attempt, error) {
@@ -132,6 +132,20 @@ func (s *Store) Attempts(ctx context.Context, q pg.Querier, jobID string, p requ
 	return attempts, nil
 }
 
+// Closing returns the decided end of the current attempt of a run's job, or nil if there is none.
+func (s *Store) Closing(ctx context.Context, q pg.Querier, runID string) (*Closing, error) {
+	var c *Closing
+	err := q.QueryRow(ctx, `SELECT a.closing FROM job j JOIN attempt a ON a.job_id = j.id AND a.number = j.attempt
+		WHERE j.run_id = $1 AND a.ended_at IS NULL`, runID).Scan(&c)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil //nolint:nilnil // nil means that no end is decided
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the decided end of a run: %w", err)
+	}
+	return c, nil
+}
+
 // InsertAttempt stores a new attempt of a locked job.
 func (s *Store) InsertAttempt(ctx context.Context, tx pgx.Tx, a *Attempt) error {
 	_, err := tx.Exec(ctx, `INSERT INTO attempt (id, job_id, number, state, node_id, held, created_at, resumed_from)
@@ -150,12 +164,12 @@ func (s *Store) SaveAttempt(ctx context.Context, tx pgx.Tx, a *Attempt) error {
 	tag, err := tx.Exec(ctx, `UPDATE attempt SET state = @state, end_reason = @end_reason, message = @message,
 			exit_code = @exit_code, phase = @phase, reported_end = @reported_end, reported_message = @reported_message,
 			starting_at = @starting_at, reported_starting_at = @reported_starting_at, executor_running_at = @executor_running_at,
-			running_at = @running_at, ended_at = @ended_at
+			running_at = @running_at, ended_at = @ended_at, closing = @closing, collected = @collected
 		WHERE id = @id AND ended_at IS NULL`, pgx.StrictNamedArgs{
 		"id": a.ID, "state": a.State, "end_reason": a.EndReason, "message": a.Message, "exit_code": a.ExitCode, "phase": a.Phase,
 		"reported_end": a.ReportedEnd, "reported_message": a.ReportedMessage, "starting_at": a.StartingAt,
 		"reported_starting_at": a.ReportedStartingAt, "executor_running_at": a.ExecutorRunningAt, "running_at": a.RunningAt,
-		"ended_at": a.EndedAt,
+		"ended_at": a.EndedAt, "closing": a.Closing, "collected": a.Collected,
 	})
 	if err != nil {
 		return fmt.Errorf("save attempt: %w", err)
@@ -188,11 +202,11 @@ func (s *Store) DeleteAttempt(ctx context.Context, tx pgx.Tx, a *Attempt) error 
 	return nil
 }
 
-// MarkListening records when an attempt's training first polled for signals. It does not lock the job: frequent polls
-// must not wait for state changes.
-func (s *Store) MarkListening(ctx context.Context, q pg.Querier, jobID string, number int) error {
-	_, err := q.Exec(ctx, `UPDATE attempt SET listens_at = clock_timestamp()
-		WHERE job_id = $1 AND number = $2 AND listens_at IS NULL AND ended_at IS NULL`, jobID, number)
+// MarkListening records when an attempt's training first polled for signals, and the newest signal that it has received.
+// It does not lock the job: frequent polls must not wait for state changes.
+func (s *Store) MarkListening(ctx context.Context, q pg.Querier, jobID string, number int, signalID string) error {
+	_, err := q.Exec(ctx, `UPDATE attempt SET listens_at = coalesce(listens_at, clock_timestamp()), heard_signal = $3
+		WHERE job_id = $1 AND number = $2 AND (listens_at IS NULL OR heard_signal <> $3) AND ended_at IS NULL`, jobID, number, signalID)
 	if err != nil {
 		return fmt.Errorf("record that an attempt listens for signals: %w", err)
 	}

@@ -22,6 +22,8 @@ type Cause struct {
 	ActorID   string
 	Reason    string
 	Message   string
+	// Closed means that the closing of the job's run is queued already.
+	Closed bool
 }
 
 // Insert stores a new job with its run and its first event.
@@ -95,7 +97,7 @@ func (s *Store) Save(ctx context.Context, tx pgx.Tx, j *Job, before State, cause
 			queue_detail = @queue_detail, queued_at = @queued_at, not_before = @not_before, scheduled_at = @scheduled_at,
 			starting_at = @starting_at, executor_running_at = @executor_running_at, running_at = @running_at, ended_at = @ended_at,
 			retries = @retries, signal_id = @signal_id, signal_deadline = @signal_deadline, signal_acked_at = @signal_acked_at,
-			paused_at = @paused_at, checkpoint = @checkpoint, seq = seq + 1
+			paused_at = @paused_at, checkpoint = @checkpoint, collected = @collected, seq = seq + 1
 		WHERE id = @id AND state = ANY(@from) AND seq = @seq RETURNING seq`, pgx.StrictNamedArgs{
 		"id": j.ID, "from": from, "seq": j.Seq, "state": j.State, "end_reason": j.EndReason, "message": j.Message,
 		"warnings": notNil(j.Warnings), "attempt": j.Attempt, "stop_reason": j.StopReason, "queue_position": j.Queue.Position,
@@ -103,7 +105,7 @@ func (s *Store) Save(ctx context.Context, tx pgx.Tx, j *Job, before State, cause
 		"scheduled_at": j.ScheduledAt, "starting_at": j.StartingAt, "executor_running_at": j.ExecutorRunningAt,
 		"running_at": j.RunningAt, "ended_at": j.EndedAt, "retries": j.Retries, "signal_id": j.Signal.ID,
 		"signal_deadline": j.Signal.Deadline, "signal_acked_at": j.Signal.AckedAt, "paused_at": j.PausedAt,
-		"checkpoint": j.Checkpoint,
+		"checkpoint": j.Checkpoint, "collected": j.Collected,
 	}).Scan(&j.Seq)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return fault.New(fault.Conflict, "job_state", "job %s cannot become %s from its current state", j.ID, j.State)
@@ -117,7 +119,7 @@ func (s *Store) Save(ctx context.Context, tx pgx.Tx, j *Job, before State, cause
 	if err != nil {
 		return fmt.Errorf("save run: %w", err)
 	}
-	if j.State.Terminal() {
+	if j.State.Terminal() && !cause.Closed {
 		if err := s.Closer.CloseRun(ctx, tx, j.RunID); err != nil {
 			return fmt.Errorf("queue the closing of a run: %w", err)
 		}

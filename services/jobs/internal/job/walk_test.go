@@ -75,7 +75,7 @@ func step(r *rand.Rand, j *job.Job, a *job.Attempt, now time.Time) *job.Attempt 
 		}
 	case 6:
 		if r.IntN(6) == 0 {
-			_, _ = j.Stop(job.ReasonUserStop, now)
+			_, _ = j.Stop(a, job.ReasonUserStop, now)
 		}
 	case 9:
 		if a != nil && !a.Over() {
@@ -94,7 +94,7 @@ func step(r *rand.Rand, j *job.Job, a *job.Attempt, now time.Time) *job.Attempt 
 		j.ExpireQueue(now)
 	case 8:
 		if reason := j.Overdue(now); reason != "" {
-			_, _ = j.Stop(reason, now)
+			_, _ = j.Stop(a, reason, now)
 		}
 	}
 	return a

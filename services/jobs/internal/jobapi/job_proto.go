@@ -44,6 +44,9 @@ func ToProto(j *job.Job) *jobsv1.Job {
 		PausedAt: request.OptionalTime(j.PausedAt), Priority: int32(j.Priority), Checkpoint: checkpointToProto(j.Checkpoint), Version: j.Seq,
 		Limits: limitsToProto(j),
 	}
+	if j.State.Terminal() {
+		m.Collected = j.Collected
+	}
 	if j.State == job.Queued {
 		m.Queue = &jobsv1.QueueStatus{
 			Position: int32(j.Queue.Position), Reason: j.Queue.Reason, ReasonDetail: j.Queue.Detail,
@@ -90,6 +93,7 @@ func attemptToProto(a *job.Attempt) *jobsv1.Attempt {
 		Message: request.NonEmpty(a.Message), CreatedAt: timestamppb.New(a.CreatedAt), StartingAt: request.OptionalTime(a.StartingAt),
 		ExecutorRunningAt: request.OptionalTime(a.ExecutorRunningAt), RunningAt: request.OptionalTime(a.RunningAt), EndedAt: request.OptionalTime(a.EndedAt),
 		Phase: request.NonEmpty(a.Phase), ResumedFrom: request.NonEmpty(a.ResumedFrom),
+		Collected: a.Collected,
 	}
 	if a.ExitCode != nil {
 		code := int32(*a.ExitCode)

@@ -1,6 +1,7 @@
 // Package lifecycle changes jobs when something happens to their works. Packages job and assignment contain the rules;
-// this package updates the rows and the quota ledger and closes runs. Each step is one transaction. The Reconciler
-// periodically scans the rows and does what is due: it enforces the limits of jobs, marks nodes that sent nothing as
+// this package updates the rows and the quota ledger and closes runs. Each step is one transaction. A job ends in two
+// steps: when its nodes have delivered what they could, its end is decided; when the streams of its run are closed, it
+// gets its final state. The Reconciler periodically scans the rows and does what is due: it enforces the limits of jobs, marks nodes that sent nothing as
 // lost, and releases the works of fenced nodes. The next pass does whatever a crash or a lost wake-up left undone.
 //
 // Rows are always locked in this order: job, works of its current attempt, account, team, nodes by ID, settings of
@@ -10,6 +11,7 @@ package lifecycle
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -75,23 +77,18 @@ func (d *Driver) step(ctx context.Context, jobID string, fn func(ctx context.Con
 
 // advance updates the job and the attempt from the current state of the works, and saves both.
 func (d *Driver) advance(ctx context.Context, tx pgx.Tx, s *lockedJob, cause job.Cause) error {
-	if s.attempt.Over() {
+	if s.attempt.Over() || s.attempt.Closing != nil {
 		return nil
 	}
 	gang := gang.Combine(seen(s.works))
 	cause.Type = s.job.Observe(s.attempt, gang, s.now)
 	changed := cause.Type != ""
 	if gang.Exit != nil {
-		exit := *gang.Exit
-		if s.job.Protected {
-			exit.Message = "" // it may quote what the processes printed
-		}
-		out := job.Judge(s.job, s.attempt, exit)
-		s.job.End(s.attempt, exit, out, s.now)
-		cause.Type, cause.Reason, cause.Message, changed = "", out.Reason, out.Message, true
-		if err := d.clear(ctx, tx, s); err != nil {
+		ended, err := d.end(ctx, tx, s, *gang.Exit, &cause)
+		if err != nil {
 			return err
 		}
+		changed = changed || ended
 	}
 	if gang.Ended && gang.Exit == nil {
 		if err := d.freeQuota(ctx, tx, s); err != nil {
@@ -110,6 +107,44 @@ func (d *Driver) advance(ctx context.Context, tx pgx.Tx, s *lockedJob, cause job
 		return nil
 	}
 	return d.Jobs.Save(ctx, tx, s.job, s.before, cause)
+}
+
+// end ends an attempt whose nodes have delivered what they could, and releases what it holds. It reports whether the
+// attempt has ended: if its end is that of the job, the run is closed first, and Commit then ends both.
+func (d *Driver) end(ctx context.Context, tx pgx.Tx, s *lockedJob, exit gang.Exit, cause *job.Cause) (ended bool, err error) {
+	if s.job.Protected {
+		exit.Message = "" // it may quote what the processes printed
+	}
+	if err := d.clear(ctx, tx, s); err != nil {
+		return false, err
+	}
+	out := job.Judge(s.job, s.attempt, exit)
+	if out.State.Terminal() {
+		s.attempt.Closing = &job.Closing{
+			Exit: exit, Outcome: out, At: s.now, Until: job.CloseUntil(lastExit(s.works), s.now), Collected: collected(s.works),
+			ActorKind: cause.ActorKind, ActorID: cause.ActorID,
+		}
+		return false, d.Jobs.Closer.CloseRun(ctx, tx, s.job.RunID)
+	}
+	s.job.End(s.attempt, exit, out, s.now)
+	s.job.Collect(s.attempt, collected(s.works))
+	cause.Type, cause.Reason, cause.Message = "", out.Reason, out.Message
+	return true, nil
+}
+
+// collected reports whether the nodes have delivered all output and reports of the works.
+func collected(works []*assignment.Work) bool {
+	return !slices.ContainsFunc(works, func(w *assignment.Work) bool { return w.Uncollected })
+}
+
+// lastExit returns when the last of the works ended by the clock of its node, or nil if that is not known.
+func lastExit(works []*assignment.Work) (last *time.Time) {
+	for _, w := range works {
+		if w.ExitedAt != nil && (last == nil || w.ExitedAt.After(*last)) {
+			last = w.ExitedAt
+		}
+	}
+	return last
 }
 
 // clear releases the quota and the node resources of an ended attempt, and makes the nodes remove its works.

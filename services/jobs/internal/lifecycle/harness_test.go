@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -41,6 +42,12 @@ func (c *closes) CloseRun(_ context.Context, _ pgx.Tx, runID string) error {
 	defer c.mu.Unlock()
 	c.runs = append(c.runs, runID)
 	return nil
+}
+
+func (c *closes) all() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.runs)
 }
 
 type harness struct {
@@ -173,9 +180,19 @@ func seen(w *assignment.Work, phase string, exit *gang.Exit) assignment.Observed
 	return s
 }
 
+// observe passes the report of a node to the driver, and ends the jobs whose end it has decided.
 func (b *harness) observe(node string, report ...assignment.Observed) {
 	b.t.Helper()
 	require.NoError(b.t, b.driver.Observe(b.t.Context(), node, report))
+	b.commit()
+}
+
+// commit ends the runs whose closing was queued, as if ingest had closed them.
+func (b *harness) commit() {
+	b.t.Helper()
+	for _, runID := range b.closes.all() {
+		require.NoError(b.t, b.driver.Commit(b.t.Context(), runID, true))
+	}
 }
 
 func (b *harness) report(j *job.Job, event string) {

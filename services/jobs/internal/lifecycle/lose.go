@@ -58,6 +58,7 @@ func lose(message string) func(w *assignment.Work) bool {
 		w.Phase = gang.PhaseGone
 		if w.Exit == nil {
 			w.Exit = &gang.Exit{Code: -1, Reason: gang.ExitLost, Message: message}
+			w.Uncollected = w.Kind == assignment.Attempt
 		}
 		return true
 	}

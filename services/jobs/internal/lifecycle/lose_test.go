@@ -76,6 +76,7 @@ func TestDriver_Lose_judgesAcknowledgedAttempt(t *testing.T) {
 				b.stop(j, job.ReasonUserStop)
 			}
 			require.NoError(t, b.driver.Lose(t.Context(), "nod_1", clock.Real().Now()))
+			b.commit()
 			require.Equal(t, c.state, b.job(j).State)
 			require.Equal(t, 1, b.job(j).Attempt, "an acknowledged attempt must count")
 			require.Equal(t, c.reason, b.attempts(j)[0].EndReason)

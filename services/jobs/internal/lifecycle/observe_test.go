@@ -39,8 +39,9 @@ func TestDriver_Observe_endReleasesEverything(t *testing.T) {
 		"lost, no retries left":          {exit: gang.Exit{Code: -1, Reason: gang.ExitLost}, state: job.Failed, reason: job.ReasonExecutorLost},
 		"stopped by agent after failure": {reports: []string{"failed"}, exit: gang.Exit{Code: -1, Reason: gang.ExitStopped}, retries: 1, state: job.Queued, reason: job.ReasonExecutorLost},
 		"stopped by agent, no retries":   {exit: gang.Exit{Code: -1, Reason: gang.ExitStopped}, state: job.Queued, reason: job.ReasonExecutorLost},
-		"stopped by owner":               {stop: job.ReasonUserStop, exit: gang.Exit{Code: -1, Signal: 15}, retries: 3, state: job.Stopped, reason: job.ReasonUserStop},
-		"stopped by admin after success": {stop: job.ReasonAdminStop, reports: []string{"succeeded"}, state: job.Stopped, reason: job.ReasonAdminStop},
+		"stopped by owner":               {stop: job.ReasonUserStop, exit: gang.Exit{Code: -1, Signal: 15, Reason: gang.ExitStopped}, retries: 3, state: job.Stopped, reason: job.ReasonUserStop},
+		"stopped by admin after success": {stop: job.ReasonAdminStop, reports: []string{"succeeded"}, exit: gang.Exit{Reason: gang.ExitStopped}, state: job.Stopped, reason: job.ReasonAdminStop},
+		"ended by itself before a stop":  {stop: job.ReasonUserStop, state: job.Succeeded, reason: job.ReasonCompleted, warns: []string{job.WarnNoReport}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -203,6 +204,10 @@ func TestDriver_Observe_concurrentEndsCountOnce(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+	wg.Wait()
+	for range 3 {
+		wg.Go(b.commit)
 	}
 	wg.Wait()
 	require.Equal(t, job.Succeeded, b.job(j).State)

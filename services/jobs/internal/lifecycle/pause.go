@@ -127,8 +127,6 @@ func (d *Driver) Next(ctx context.Context, runID string, attempt int) (job.Pendi
 		return job.PendingSignal{}, fault.New(fault.Conflict, "stale_attempt",
 			"signal: attempt %d is not the run's current attempt %d", attempt, j.Attempt)
 	}
-	if err := d.Jobs.MarkListening(ctx, d.Pool, j.ID, attempt); err != nil {
-		return job.PendingSignal{}, err
-	}
-	return j.CurrentSignal(), nil
+	signal := j.CurrentSignal()
+	return signal, d.Jobs.MarkListening(ctx, d.Pool, j.ID, attempt, signal.ID)
 }

@@ -68,6 +68,7 @@ func TestConcurrentStopEndAndLossEndJobOnce(t *testing.T) {
 				})
 			}
 			wg.Wait()
+			b.commit()
 			got := b.job(j)
 			require.True(t, got.State.Terminal(), "the job must have ended: %s", got.State)
 			require.Equal(t, 1, b.count(`event WHERE subject_id = $1 AND type IN ('job.succeeded', 'job.failed', 'job.stopped')`, j.ID))
@@ -206,6 +207,7 @@ func (b *harness) endAll(jobs []*job.Job, schedule func() error) {
 				return seen(w, gang.PhaseExited, &gang.Exit{})
 			}))
 		}
+		b.commit()
 	}
 	for _, j := range jobs {
 		require.True(b.t, b.job(j).State.Terminal())
@@ -229,7 +231,7 @@ func TestInterruptedStepIsCompletedByNextReport(t *testing.T) {
 	require.Nil(t, b.works(j)[0].Exit)
 	require.Zero(t, b.count(`event WHERE subject_id = $1 AND type = 'job.succeeded'`, j.ID))
 	b.balance()
-	require.NoError(t, b.driver.Observe(t.Context(), "nod_1", ended))
+	b.observe("nod_1", ended...)
 	require.Equal(t, job.Succeeded, b.job(j).State)
 	require.Zero(t, b.held())
 	b.balance()

@@ -18,7 +18,7 @@ func (d *Driver) Stop(
 	var stopped *job.Job
 	err := d.step(ctx, jobID, func(ctx context.Context, tx pgx.Tx, s *lockedJob) error {
 		stopped = s.job
-		changed, err := s.job.Stop(reason, s.now)
+		changed, err := s.job.Stop(s.attempt, reason, s.now)
 		if err != nil {
 			return err
 		}
@@ -53,17 +53,17 @@ func (d *Driver) Enforce(ctx context.Context, jobID string) error {
 		if s.job.ExpireQueue(s.now) {
 			return d.Jobs.Save(ctx, tx, s.job, s.before, job.Cause{})
 		}
+		if s.attempt.Collecting() {
+			return nil // its processes ended within their limits
+		}
 		if end := s.job.GraceOver(s.now); end != job.GraceActive {
 			return d.endGrace(ctx, tx, s, end)
-		}
-		if s.attempt != nil && s.attempt.Collecting() {
-			return nil // its processes ended within their limits
 		}
 		reason := s.job.Overdue(s.now)
 		if reason == "" {
 			return nil
 		}
-		if _, err := s.job.Stop(reason, s.now); err != nil {
+		if _, err := s.job.Stop(s.attempt, reason, s.now); err != nil {
 			return err
 		}
 		if err := d.halt(ctx, tx, s, false); err != nil {

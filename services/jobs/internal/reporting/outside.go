@@ -26,11 +26,14 @@ type outside struct {
 	EndedAt   *time.Time
 	SilenceS  int32
 	HeardAt   time.Time
+	// Closing is the decided end of the run, until its streams are closed. It is nil before the decision.
+	Closing *job.Closing
 }
 
 // report applies a lifecycle event by the rules for attempts of jobs: events may be skipped but not reordered, a repeated
-// event changes nothing, and only the same event may follow the one that ended the run.
-func (o *outside) report(event string, now time.Time) (applied bool, err error) {
+// event changes nothing, and only the same event may follow the one that ended the run. An event that ends the run
+// decides its end.
+func (o *outside) report(event, message string, now time.Time) (applied bool, err error) {
 	ends := map[string]string{job.ReportSucceeded: job.ReasonCompleted, job.ReportFailed: job.ReasonUserError}
 	if event != job.ReportStarting && event != job.ReportRunning && ends[event] == "" {
 		return false, fault.InvalidFields(fault.At(fault.TypeEnum, "Input should be 'starting', 'running', 'succeeded' or 'failed'", "event"))
@@ -40,13 +43,28 @@ func (o *outside) report(event string, now time.Time) (applied bool, err error) 
 		return false, nil
 	case ends[o.Reported] != "" || o.Reported == job.ReportRunning && event == job.ReportStarting:
 		return false, fault.New(fault.Conflict, "lifecycle", "lifecycle: %s was already reported; %s cannot follow", o.Reported, event)
-	case o.EndedAt != nil:
+	case o.EndedAt != nil || o.Closing != nil:
 		return false, fault.New(fault.Conflict, "lifecycle", "lifecycle: the run has ended; %s cannot follow", event)
 	}
 	if o.Reported = event; ends[event] != "" {
-		o.State, o.EndReason, o.EndedAt = event, ends[event], &now
+		o.decide(job.Outcome{State: job.State(event), Reason: ends[event], Message: message}, now)
+		o.Closing.ActorKind, o.Closing.ActorID = "run", o.ID
 	}
 	return true, nil
+}
+
+func (o *outside) decide(out job.Outcome, now time.Time) {
+	o.Closing = &job.Closing{Outcome: out, At: now, Until: job.CloseUntil(&now, now), Collected: true}
+}
+
+// conclude ends the run as decided, and returns the reason for the event.
+func (o *outside) conclude() (reason string) {
+	out := o.Closing.Outcome
+	o.State, o.EndReason, o.EndedAt = string(out.State), out.Reason, &o.Closing.At
+	if o.Reported == o.State {
+		return "reported_" + o.State
+	}
+	return out.Reason
 }
 
 // silent reports whether no request with the run's token has arrived for too long. The time before since does not count,
@@ -56,10 +74,10 @@ func (o *outside) silent(now, since time.Time) bool {
 	if heard.Before(since) {
 		heard = since
 	}
-	return o.EndedAt == nil && now.Sub(heard) > time.Duration(o.SilenceS)*time.Second+noticed
+	return o.EndedAt == nil && o.Closing == nil && now.Sub(heard) > time.Duration(o.SilenceS)*time.Second+noticed
 }
 
-// fall ends a silent run.
+// fall decides the end of a silent run.
 func (o *outside) fall(now time.Time) {
-	o.State, o.EndReason, o.EndedAt = string(job.Failed), job.ReasonSilent, &now
+	o.decide(job.Outcome{State: job.Failed, Reason: job.ReasonSilent, Message: "the run has reported nothing for too long"}, now)
 }

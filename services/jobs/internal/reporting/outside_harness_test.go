@@ -69,7 +69,16 @@ func (h *outsideHarness) resolve(ctx context.Context, made *jobsv1.CreatedRun) (
 	return h.peer.ResolveIngestToken(ctx, &jobspeerv1.ResolveIngestTokenRequest{TokenHash: secret.Hash(made.GetToken())})
 }
 
+// finish ends the runs whose closing was queued, as if ingest had closed them.
+func (h *outsideHarness) finish() {
+	h.Helper()
+	for _, runID := range h.closed {
+		require.NoError(h, h.outside.Commit(h.Context(), runID, true))
+	}
+}
+
 func (h *outsideHarness) report(made *jobsv1.CreatedRun, name string) (bool, error) {
+	defer h.finish()
 	out, err := h.peer.ReportLifecycle(h.Context(), &jobspeerv1.ReportLifecycleRequest{RunId: made.GetRun().GetId(), Attempt: 1, Event: name, Message: "why"})
 	return out.GetApplied(), err
 }

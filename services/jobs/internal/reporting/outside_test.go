@@ -1,6 +1,7 @@
 package reporting_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -67,6 +68,37 @@ func TestPeerServer_outsideRunHasNoSignals(t *testing.T) {
 	}
 }
 
+// The event that ends a run takes effect when the streams of the run are closed.
+func TestOutside_Commit_afterClosing(t *testing.T) {
+	t.Parallel()
+	h := newOutsideHarness(t)
+	id := h.create(&jobsv1.CreateRunRequest{Name: "n"}).GetRun().GetId()
+	var states []string
+	h.outside.Finish = func(ctx context.Context, runID string) error {
+		states = append(states, h.text(`SELECT state FROM run WHERE id = $1`, runID))
+		end, err := h.outside.Decided(ctx, runID)
+		require.NoError(t, err)
+		require.Equal(t, "failed", string(end.Outcome.State))
+		return h.outside.Commit(ctx, runID, true)
+	}
+	for range 2 {
+		_, err := h.outside.Report(t.Context(), id, "failed", "why")
+		require.NoError(t, err)
+	}
+	_, err := h.outside.Report(t.Context(), id, "succeeded", "")
+	require.True(t, fault.HasCode(err, "lifecycle"), "%v", err)
+	require.Equal(t, []string{"running"}, states)
+	require.Equal(t, "failed user_error", h.text(`SELECT state || ' ' || end_reason FROM run WHERE id = $1 AND ended_at IS NOT NULL`, id))
+	require.Equal(t, closed{id}, h.closed)
+	require.Equal(t, "reported_failed why", h.text(`SELECT reason || ' ' || message FROM event WHERE subject_id = $1 AND type = 'run.failed'`, id))
+	for _, other := range []string{id, "run_none"} {
+		end, err := h.outside.Decided(t.Context(), other)
+		require.NoError(t, err)
+		require.Nil(t, end)
+		require.NoError(t, h.outside.Commit(t.Context(), other, true))
+	}
+}
+
 func TestOutside_EndSilent(t *testing.T) {
 	t.Parallel()
 	h := newOutsideHarness(t)
@@ -79,6 +111,7 @@ func TestOutside_EndSilent(t *testing.T) {
 	h.closed = nil
 	end := func(after time.Duration, since time.Time) {
 		require.NoError(t, h.outside.EndSilent(pg.WithOffset(t.Context(), after), since))
+		h.finish()
 	}
 	states := func() string { return h.text(`SELECT string_agg(name || ':' || state, ' ' ORDER BY name) FROM run`) }
 	const all = "busy:running ended:succeeded quiet:running usual:running"

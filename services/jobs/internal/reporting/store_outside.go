@@ -48,7 +48,7 @@ func (outsideStore) insert(ctx context.Context, tx pgx.Tx, r *run.Run) error {
 
 // lock locks a run without a job. For every other run it returns a 404 error.
 func (outsideStore) lock(ctx context.Context, tx pgx.Tx, runID string) (*outside, error) {
-	o, err := pg.One[outside](tx.Query(ctx, `SELECT id, state, reported, end_reason, ended_at, silence_s, heard_at FROM run
+	o, err := pg.One[outside](tx.Query(ctx, `SELECT id, state, reported, end_reason, ended_at, silence_s, heard_at, closing FROM run
 		WHERE id = $1 AND silence_s IS NOT NULL FOR UPDATE`, runID))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf("run", runID)
@@ -59,10 +59,23 @@ func (outsideStore) lock(ctx context.Context, tx pgx.Tx, runID string) (*outside
 	return o, nil
 }
 
+// closing returns the decided end of a run without a job that has not ended, or nil if there is none.
+func (outsideStore) closing(ctx context.Context, q pg.Querier, runID string) (*job.Closing, error) {
+	var c *job.Closing
+	err := q.QueryRow(ctx, `SELECT closing FROM run WHERE id = $1 AND silence_s IS NOT NULL AND ended_at IS NULL`, runID).Scan(&c)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil //nolint:nilnil // nil means that no end is decided
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the decided end of run %s: %w", runID, err)
+	}
+	return c, nil
+}
+
 // save writes a locked run that was running.
 func (outsideStore) save(ctx context.Context, tx pgx.Tx, o *outside) error {
-	tag, err := tx.Exec(ctx, `UPDATE run SET state = $2, reported = $3, end_reason = $4, ended_at = $5
-		WHERE id = $1 AND state = $6 AND ended_at IS NULL`, o.ID, o.State, o.Reported, o.EndReason, o.EndedAt, job.Running)
+	tag, err := tx.Exec(ctx, `UPDATE run SET state = $2, reported = $3, end_reason = $4, ended_at = $5, closing = $7
+		WHERE id = $1 AND state = $6 AND ended_at IS NULL`, o.ID, o.State, o.Reported, o.EndReason, o.EndedAt, job.Running, o.Closing)
 	if err != nil {
 		return fmt.Errorf("save run %s: %w", o.ID, err)
 	}

@@ -30,7 +30,7 @@ func (outsideStore) hear(ctx context.Context, q pg.Querier, runID string, now ti
 // quiet returns up to limit runs that were not heard for longer than their silence, the longest silent first. The time
 // before since does not count.
 func (outsideStore) quiet(ctx context.Context, q pg.Querier, now, since time.Time, limit int) ([]string, error) {
-	rows, err := q.Query(ctx, `SELECT id FROM run WHERE silence_s IS NOT NULL AND ended_at IS NULL
+	rows, err := q.Query(ctx, `SELECT id FROM run WHERE silence_s IS NOT NULL AND ended_at IS NULL AND closing IS NULL
 		AND greatest(heard_at, $2::timestamptz) < $1::timestamptz - make_interval(secs => silence_s) ORDER BY heard_at, id LIMIT $3`,
 		now.Add(-noticed), since, limit)
 	if err != nil {

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
 // CloseArgs are the arguments of the queue job that closes a run's streams.
@@ -40,37 +42,96 @@ type Closing struct{ Queue Inserter }
 // readers of a run would wait forever.
 const closeTries = 20_000
 
-// CloseRun queues the closing of a run in the transaction that ends it.
+// CloseRun queues the closing of a run, in the transaction that decides about its end or ends it.
 func (c *Closing) CloseRun(ctx context.Context, tx pgx.Tx, runID string) error {
 	_, err := c.Queue.InsertTx(ctx, tx, CloseArgs{RunID: runID}, &river.InsertOpts{MaxAttempts: closeTries})
 	return err
 }
 
-// Closer sets eof on the streams of ended runs. The call to ingest is idempotent.
+// Ends knows the ends of runs that are decided, but wait until the streams of the run are closed.
+type Ends interface {
+	// Decided returns the decided end of a run, or nil if there is none.
+	Decided(ctx context.Context, runID string) (*job.Closing, error)
+	// Commit ends the run as decided. The parameter closed reports whether its streams are closed. Without a decided end,
+	// Commit changes nothing.
+	Commit(ctx context.Context, runID string, closed bool) error
+}
+
+// Closer closes the streams of runs and then ends the runs, so that what a run has reported is complete when it has
+// ended. Some runs have ended already, because they had no process. All steps are idempotent.
 type Closer struct {
 	river.WorkerDefaults[CloseArgs]
 	Pool   *pgxpool.Pool
 	Runs   Store
 	Ingest ingestpeerv1.RunDataPeerServiceClient
 	Clock  clock.Clock
+	// Ends are consulted in their order.
+	Ends []Ends
+	// Project copies what the run has reported, for searches. Its errors are ignored, because it is tried again later.
+	Project func(ctx context.Context, runID string) error
 }
 
 // Work closes one run.
 func (c *Closer) Work(ctx context.Context, j *river.Job[CloseArgs]) error {
-	r, err := c.Runs.Get(ctx, c.Pool, authn.Scope{Admin: true, Projects: []string{}}, j.Args.RunID)
+	return c.Close(ctx, j.Args.RunID)
+}
+
+// Close closes the streams of a run and then ends the run as decided. If the streams cannot be closed and the time for
+// that has passed, the run ends without that; Close then still returns the error, so that it is called again.
+func (c *Closer) Close(ctx context.Context, runID string) error {
+	r, err := c.Runs.Get(ctx, c.Pool, authn.Scope{Admin: true, Projects: []string{}}, runID)
 	if fault.Is(err, fault.Absent) {
 		return nil // the run was deleted, with its streams
 	}
 	if err != nil {
 		return err
 	}
-	_, err = c.Ingest.CloseRun(ctx, &ingestpeerv1.CloseRunRequest{
-		RunId: r.ID, State: r.State, EndedAt: timestamppb.New(*r.EndedAt),
-	})
+	ends, end, err := c.decided(ctx, runID)
 	if err != nil {
-		return fmt.Errorf("close run %s: %w", r.ID, err)
+		return err
 	}
-	return nil
+	state, at := r.State, r.EndedAt
+	if end != nil {
+		state, at = string(end.Outcome.State), &end.At
+	}
+	if at == nil {
+		return nil
+	}
+	_, err = c.Ingest.CloseRun(ctx, &ingestpeerv1.CloseRunRequest{RunId: r.ID, State: state, EndedAt: timestamppb.New(*at)})
+	if err != nil {
+		err = fmt.Errorf("close run %s: %w", r.ID, err)
+	}
+	if end == nil {
+		return err
+	}
+	if err != nil && c.Clock.Now().Before(end.Until) {
+		return err
+	}
+	if err == nil {
+		c.project(ctx, runID)
+	}
+	return errors.Join(err, ends.Commit(context.WithoutCancel(ctx), runID, err == nil))
+}
+
+func (c *Closer) decided(ctx context.Context, runID string) (Ends, *job.Closing, error) {
+	for _, ends := range c.Ends {
+		if end, err := ends.Decided(ctx, runID); end != nil || err != nil {
+			return ends, end, err
+		}
+	}
+	return nil, nil, nil
+}
+
+// projectTime limits the copy of what a run has reported, which takes long only for a run with very many points.
+const projectTime = 2 * time.Second
+
+func (c *Closer) project(ctx context.Context, runID string) {
+	if c.Project == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, projectTime)
+	defer cancel()
+	_ = c.Project(ctx, runID)
 }
 
 // CloseTimeout is the time limit of one try. If a crash interrupts a try, the next one begins soon after this time.

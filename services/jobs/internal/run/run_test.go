@@ -3,6 +3,7 @@ package run_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/reporting"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/run"
 	"github.com/signalbox-dev/signalbox/test/fixtures"
@@ -221,4 +223,55 @@ func TestCloser_Work(t *testing.T) {
 		next := c.NextRetry(&river.Job[run.CloseArgs]{JobRow: &rivertype.JobRow{Attempt: attempt}})
 		require.Equal(t, fixtures.Now().Add(pause*time.Second), next, "wrong time of the next try after try %d", attempt)
 	}
+}
+
+// ends are the decided ends of runs. It records what is committed, after the requests that were sent before.
+type ends struct {
+	decided   map[string]*job.Closing
+	committed []string
+	in        *ingest
+}
+
+func (e *ends) Decided(_ context.Context, runID string) (*job.Closing, error) {
+	return e.decided[runID], nil
+}
+
+func (e *ends) Commit(_ context.Context, runID string, closed bool) error {
+	e.committed = append(e.committed, fmt.Sprintf("%s closed=%v after %d requests", runID, closed, len(e.in.requests)))
+	delete(e.decided, runID)
+	return nil
+}
+
+// A run ends after its streams are closed. If they cannot be closed in time, it ends without that, and the closing is
+// tried again.
+func TestCloser_Close_thenEnds(t *testing.T) {
+	t.Parallel()
+	in, clk := &ingest{}, clock.NewFake(fixtures.Now())
+	others, decided := &ends{in: in}, &ends{in: in, decided: map[string]*job.Closing{}}
+	projected := 0
+	c := &run.Closer{
+		Pool: newPool(t), Ingest: in, Clock: clk, Ends: []run.Ends{others, decided},
+		Project: func(context.Context, string) error { projected++; return errors.New("busy") },
+	}
+	decide := func() {
+		decided.decided[fourth] = &job.Closing{Outcome: job.Outcome{State: job.Succeeded}, At: fixtures.Now(), Until: fixtures.Now().Add(time.Minute)}
+	}
+	require.NoError(t, c.Close(t.Context(), fourth), "the run has not ended, so there is nothing to close")
+	require.Empty(t, in.requests)
+	decide()
+	require.NoError(t, c.Close(t.Context(), fourth))
+	require.Equal(t, "succeeded", in.requests[0].GetState())
+	require.Equal(t, fixtures.Now(), in.requests[0].GetEndedAt().AsTime())
+	require.Equal(t, []string{fourth + " closed=true after 1 requests"}, decided.committed)
+	require.Equal(t, 1, projected)
+
+	decide()
+	in.err = errors.New("unavailable")
+	require.ErrorIs(t, c.Close(t.Context(), fourth), in.err)
+	require.Len(t, decided.committed, 1, "there is time left")
+	clk.Advance(time.Minute)
+	require.ErrorIs(t, c.Close(t.Context(), fourth), in.err, "the streams must still be closed later")
+	require.Equal(t, fourth+" closed=false after 3 requests", decided.committed[1])
+	require.Empty(t, others.committed)
+	require.Equal(t, 1, projected)
 }

@@ -30,6 +30,16 @@ func (Store) claim(ctx context.Context, q pg.Querier) ([]*due, error) {
 	return found, nil
 }
 
+// position returns a run with the position of its last copy.
+func (Store) position(ctx context.Context, q pg.Querier, runID string) (*due, error) {
+	d, err := pg.One[due](q.Query(ctx, `SELECT $1::text AS id, coalesce((SELECT position FROM run_summary WHERE run_id = $1), 0) AS position,
+		clock_timestamp() AS now`, runID))
+	if err != nil {
+		return nil, fmt.Errorf("read the position of the summary of a run: %w", err)
+	}
+	return d, nil
+}
+
 // putOff delays the next copy of a run.
 func (Store) putOff(ctx context.Context, q pg.Querier, runID string, pause time.Duration) error {
 	if _, err := q.Exec(ctx, `UPDATE run SET summary_tried_at = clock_timestamp() + $2::interval WHERE id = $1`, runID, pause); err != nil {

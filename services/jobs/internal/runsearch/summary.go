@@ -79,6 +79,15 @@ func (c *Copier) measured(ctx context.Context, d *due) error {
 	return err
 }
 
+// CopyRun copies the reports of one run.
+func (c *Copier) CopyRun(ctx context.Context, runID string) error {
+	d, err := c.Store.position(ctx, c.Pool, runID)
+	if err != nil {
+		return err
+	}
+	return c.copy(ctx, d)
+}
+
 func (c *Copier) copy(ctx context.Context, d *due) error {
 	call, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
