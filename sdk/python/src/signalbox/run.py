@@ -8,7 +8,7 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Type
 
-from . import flatten
+from . import flatten, limits
 from .capture import Capture
 from .control_signals import CHECKPOINT, PAUSE, STOP, Callback, Paused
 from .errors import SignalboxError
@@ -93,7 +93,7 @@ class Run:
         """Report a validation round with its samples. A large round is sent in several requests."""
         from . import samples as shapes
 
-        at, limit = flatten.step_of(step), self._policy.chunk_bytes
+        at, limit = flatten.step_of(step), min(self._policy.chunk_bytes, limits.BULK_BYTES // 2)
         rounds = shapes.chunks(at, samples, avg_reward, accuracy, limit)
         self._report("validation", [(chunk, 1) for chunk in rounds])
 
@@ -240,7 +240,8 @@ class Run:
         """
         from . import evaluation as shapes
 
-        self._report("benchmark", shapes.requests(name, rollouts, version, evaluation, self._policy.chunk_bytes))
+        limit = min(self._policy.chunk_bytes, limits.BULK_BYTES // 2)
+        self._report("benchmark", shapes.requests(name, rollouts, version, evaluation, limit))
 
     def flush(self, timeout: float = 60.0) -> bool:
         """Wait until all reports so far are settled. Return False after the timeout or if the token is refused."""
@@ -324,6 +325,11 @@ class Run:
             self._say(err)
 
     def _say(self, err: BaseException) -> None:
+        """Print an error, but a refusal only once: finish and, if the token was refused, each call returns it again."""
+        if isinstance(err, SignalboxError):
+            if err.said:
+                return
+            err.said = True
         notice(err)
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import threading
 import time
-from typing import Any, Dict, Optional, Protocol, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Protocol, Sequence, Tuple
 
+from . import limits
 from .config import Config
 from .control_signals import ControlSignals, NoSignals
 from .errors import UndeliveredError
+from .notices import notice
 from .outbox import Outbox
 from .policy import Policy
 from .wire import encode
@@ -56,8 +58,12 @@ class Online:
         self._signals = ControlSignals(config, policy)
 
     def put(self, stream: str, items: Items) -> int:
-        """Write the reports to the spool and return."""
-        return self.box.put(stream, items)
+        """Write the reports to the spool and return. Raises IngestError if one is too large; the others are written."""
+        fitting, found = limits.fit(stream, items)
+        last = self.box.put(stream, fitting)
+        if found:
+            raise limits.refusal(stream, found)
+        return last
 
     def settle(self, n: int) -> None:
         """Wait until report n is settled, even if the control plane restarts meanwhile.
@@ -92,10 +98,13 @@ class Online:
         delivered = self.box.flush(timeout, stuck=False) or self.box.owed(logs=False) == 0
         left = timeout - (time.monotonic() - began)
         self.box.flush(max(0.0, min(left, self._policy.log_timeout)))
-        failure = None if delivered else self.box.undelivered()
+        failure: Optional[Exception] = None if delivered else self.box.undelivered()
         self.box.close()
-        if failure is None and self.box.refused:
-            return self.box.refused[0]
+        refused: List[Exception] = list(self.box.unraised())
+        if failure is None:
+            failure = refused.pop(0) if refused else self.box.refusal
+        for error in refused:  # only one error can be raised; no refusal may go unnoticed
+            notice(error)
         return failure
 
 

@@ -61,10 +61,9 @@ class Upload:
                 reply = self._transport.get("artifact/upload-url", query)
                 if reply.ok:
                     ticket = _ticket(reply)
-                    status, content = self._put(ticket, file, size)
-                    if 200 <= status < 300:
+                    reply = self._put(ticket, file, size)
+                    if reply.ok:
                         return str(ticket["object_uri"])
-                    reply = Reply(status, content)
                     refusals += not reply.transient
                 elif not reply.transient:
                     refusals = REFUSALS
@@ -79,7 +78,7 @@ class Upload:
                 raise UndeliveredError(0, None, fault, file)
             time.sleep(pause)
 
-    def _put(self, ticket: Dict[str, Any], file: str, size: int) -> Any:
+    def _put(self, ticket: Dict[str, Any], file: str, size: int) -> Reply:
         url = urljoin(self._config.current(), str(ticket["url"]))
         headers = {str(k): str(v) for k, v in (ticket.get("headers") or {}).items()}
         with open(file, "rb") as content:
