@@ -71,7 +71,6 @@ func (g *Gateway) serveREST(w http.ResponseWriter, r *http.Request) {
 	}
 	if own := g.own[c.Handler]; own != nil {
 		g.serveOwn(w, r, c, own)
-		middleware.Linger(r)
 		return
 	}
 	if c.Kind == route.Stream {
@@ -83,7 +82,6 @@ func (g *Gateway) serveREST(w http.ResponseWriter, r *http.Request) {
 	if err := g.serveCall(w, r, c); err != nil {
 		g.fail(w, r, err)
 	}
-	middleware.Linger(r)
 }
 
 // admit checks the request's origin and credential and returns the context for its calls.

@@ -16,8 +16,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// maxBody is the maximum number of bytes that are read from a response body.
-const maxBody = 32 << 20
+const (
+	// maxBody is the maximum number of bytes that are read from a response body.
+	maxBody = 32 << 20
+	// maxUnasked is the largest upload, in bytes, that is sent without waiting for the server's consent. A store that
+	// refuses a larger one would close the connection while the body is being sent, and its response could be lost.
+	maxUnasked = 1 << 20
+)
 
 // Client calls one installation with one credential.
 type Client struct {
@@ -165,6 +170,9 @@ func (c *Client) Upload(ctx context.Context, method, target string, headers map[
 	}
 	for k, v := range headers {
 		req.Header.Set(k, v)
+	}
+	if len(body) > maxUnasked {
+		req.Header.Set("Expect", "100-continue") // net/http sends the body after a second if there is no response
 	}
 	// The signed URL is the credential: the bearer token must not reach the object store.
 	resp, err := c.http.Do(req)

@@ -1,11 +1,13 @@
 package client
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -195,4 +197,31 @@ func TestClient_Follow_eventWithoutData(t *testing.T) {
 	require.ErrorIs(t, err, ErrUnexpectedEnd)
 	require.Equal(t, "5", last)
 	require.Equal(t, []Event{{ID: "1", Data: "a"}, {Data: "b"}}, seen, "an event does not inherit an earlier ID")
+}
+
+// A store that refuses an upload may reset the connection at once, as S3 servers do.
+func TestClient_Upload_seesRefusalOfLargeBody(t *testing.T) {
+	t.Parallel()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if _, err = http.ReadRequest(bufio.NewReader(conn)); err == nil {
+				_, _ = io.WriteString(conn, "HTTP/1.1 403 Forbidden\r\nContent-Length: 8\r\nConnection: close\r\n\r\nexpired\n")
+			}
+			_ = conn.(*net.TCPConn).SetLinger(0)
+			_ = conn.Close()
+		}
+	}()
+	for range 20 {
+		err := New("", nil).Upload(t.Context(), http.MethodPut, "http://"+l.Addr().String()+"/x", nil, make([]byte, 8<<20))
+		var refused *Error
+		require.ErrorAs(t, err, &refused)
+		require.Equal(t, 403, refused.Status)
+	}
 }

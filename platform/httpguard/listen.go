@@ -10,6 +10,9 @@
 //
 // It also lets a server stop without resetting the connections that wait to be accepted (see Listener.Settle).
 //
+// It also lets a client that is still sending a request see the response that refuses it: before a connection is closed,
+// the rest of the request is read and discarded, within bounds of bytes and time (see linger).
+//
 // It promises to change nothing else: responses of handlers, HTTP/2 frames and the bytes of upgraded
 // connections pass unchanged.
 package httpguard
@@ -36,6 +39,7 @@ import (
 func JSONErrors(l net.Listener, newID func() string) *Listener {
 	return &Listener{
 		Listener: l, newID: newID, settled: make(chan struct{}), closed: make(chan struct{}),
+		linger:      linger{bytes: lingerBytes, time: lingerTime, pause: lingerPause},
 		connections: connections{open: map[*conn]use{}, changed: make(chan struct{}, 1), elapsed: clock.Monotonic()},
 	}
 }
@@ -58,6 +62,7 @@ type Listener struct {
 	settledOnce sync.Once
 	closed      chan struct{}
 	close       sync.Once
+	linger      linger
 
 	connections connections
 }
@@ -77,7 +82,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	if !ok {
 		return c, nil // for example a TLS connection, whose type net/http must see
 	}
-	return &conn{TCPConn: tcp, rewriter: rewriter{newID: l.newID}, connections: &l.connections}, nil
+	return &conn{TCPConn: tcp, rewriter: rewriter{newID: l.newID}, connections: &l.connections, linger: l.linger, closed: l.closed}, nil
 }
 
 // conn embeds *net.TCPConn and not net.Conn, because net/http also uses its sendfile and CloseWrite.
@@ -86,6 +91,9 @@ type conn struct {
 	rewriter
 	reader      checkedReader
 	connections *connections
+	linger      linger
+	lingered    atomic.Bool
+	closed      <-chan struct{} // closed with the listener
 }
 
 // Read implements net.Conn.

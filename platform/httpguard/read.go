@@ -27,6 +27,9 @@ type checkedReader struct {
 	opaque  bool // all further bytes are delivered unchecked
 	broken  bool // the current body is malformed
 
+	// sending reports whether the client is still sending: the end of the current body has not arrived, or the end of
+	// the request is unknown because it is malformed.
+	sending  atomic.Bool
 	reason   atomic.Pointer[string] // why a head was rejected
 	replaced bool                   // malformed has been delivered instead of the head
 }
@@ -93,6 +96,9 @@ func (r *checkedReader) kept(used, n int) int {
 // scan returns how many bytes at the beginning of b may be delivered: everything but an incomplete head. b begins with the
 // first byte that scan did not count in its last call.
 func (r *checkedReader) scan(b []byte) (used int) {
+	defer func() {
+		r.sending.Store(!r.opaque && (r.left > 0 || r.chunked != nil || r.broken || r.reason.Load() != nil))
+	}()
 	for used < len(b) && !r.broken && r.reason.Load() == nil {
 		rest := b[used:]
 		switch {
@@ -142,4 +148,10 @@ func (r *checkedReader) head(b []byte) int {
 		r.chunked = newChunks()
 	}
 	return end
+}
+
+// pass takes further bytes of a request that nothing reads any longer, and reports whether the request has ended.
+func (r *checkedReader) pass(b []byte) (ended bool) {
+	r.scan(b)
+	return !r.sending.Load()
 }

@@ -42,15 +42,17 @@ func TestLogDownload(t *testing.T) {
 	nobody.Header.Del("X-Service-Caller")
 	require.Equal(t, http.StatusUnauthorized, r.serve(nobody).status)
 	for rest, status := range map[string]int{
-		"run_x/logs/download":                                http.StatusUnprocessableEntity,
-		"run_01k00000000000000000000001/logs/download":       http.StatusNotFound,
-		run.run + "/logs/download?rank=-1":                   http.StatusUnprocessableEntity,
-		run.run + "/logs/download?attempt=x":                 http.StatusUnprocessableEntity,
-		run.run + "/logs/download?since=yesterday":           http.StatusUnprocessableEntity,
-		run.run + "/logs/download?labels=yes":                http.StatusUnprocessableEntity,
-		run.run + "/logs/download?limit=5":                   http.StatusUnprocessableEntity,
-		run.run + "/logs/download?after=9007199254740992":    http.StatusUnprocessableEntity,
-		run.run + "/logs/download?until=2026-11-21T00:00:00": http.StatusUnprocessableEntity,
+		"run_x/logs/download":                                                                      http.StatusUnprocessableEntity,
+		"run_01k00000000000000000000001/logs/download":                                             http.StatusNotFound,
+		run.run + "/logs/download?rank=-1":                                                         http.StatusUnprocessableEntity,
+		run.run + "/logs/download?attempt=x":                                                       http.StatusUnprocessableEntity,
+		run.run + "/logs/download?since=yesterday":                                                 http.StatusUnprocessableEntity,
+		run.run + "/logs/download?since=2026-11-26+21:00:00":                                       http.StatusUnprocessableEntity, // no offset
+		run.run + "/logs/download?since=2000-11-26+21:00:00-0330&until=2000-11-26T21:00:00%2B0000": http.StatusOK,
+		run.run + "/logs/download?labels=yes":                                                      http.StatusUnprocessableEntity,
+		run.run + "/logs/download?limit=5":                                                         http.StatusUnprocessableEntity,
+		run.run + "/logs/download?after=9007199254740992":                                          http.StatusUnprocessableEntity,
+		run.run + "/logs/download?until=2026-11-21T00:00:00":                                       http.StatusUnprocessableEntity,
 	} {
 		require.Equal(t, status, r.serve(run.requestAs("usr_owner", rest)).status, rest)
 	}

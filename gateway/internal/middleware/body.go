@@ -1,7 +1,6 @@
 package middleware
 
 import (
-	"io"
 	"net/http"
 
 	"google.golang.org/protobuf/types/known/emptypb"
@@ -39,16 +38,4 @@ func Body(w http.ResponseWriter, r *http.Request, m *router.Match, codec *restjs
 		return nil, bodyFault(err)
 	}
 	return nil, nil
-}
-
-// maxLinger is the maximum number of bytes of a refused body that Linger reads.
-const maxLinger = 4 * MaxBody
-
-// Linger reads and discards the rest of a body, up to maxLinger. If the server closed the connection
-// while the client still sends, the client would get a reset instead of its response. A body that waits for
-// 100 Continue is not read.
-func Linger(r *http.Request) {
-	if r.Body != nil && r.Header.Get("Expect") == "" {
-		_, _ = io.CopyN(io.Discard, r.Body, maxLinger) // an error no longer matters: the response is written
-	}
 }

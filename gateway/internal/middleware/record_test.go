@@ -112,13 +112,3 @@ func (b neverEnding) Read(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
-
-func TestLingerIsBounded(t *testing.T) {
-	t.Parallel()
-	r := httptest.NewRequest("POST", "/", neverEnding('x'))
-	middleware.Linger(r) // must return
-	waiting := httptest.NewRequest("POST", "/", iotest.ErrReader(errors.New("must not be read")))
-	waiting.Header.Set("Expect", "100-continue")
-	middleware.Linger(waiting)
-	middleware.Linger(&http.Request{})
-}

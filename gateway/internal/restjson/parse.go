@@ -9,6 +9,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/gateway/internal/scalar"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/timestamp"
 )
 
 // none builds the results of a method that has read no valid value. Its error is nil if the reader can continue after
@@ -118,13 +119,13 @@ func (r *reader) integer(kind protoreflect.Kind) (protoreflect.Value, bool, erro
 	}
 	v, ok := scalar.Integer(kind, text)
 	if !ok {
-		return none(r.fault(fault.TypeIntParsing, "Input should be an integer that fits its range"))
+		return none(r.fault(fault.TypeIntParsing, "Input should be an integer "+scalar.Range(kind)))
 	}
 	return v, true, nil
 }
 
 func (r *reader) time(m protoreflect.Message) (bool, error) {
-	const msg = "Input should be a time with an offset, such as 2026-11-21T03:00:00.123456+00:00"
+	const msg = "Input should be a time with an offset, such as " + timestamp.Example
 	if r.peek() != '"' {
 		return false, r.wrong(fault.TypeDatetime, msg)
 	}

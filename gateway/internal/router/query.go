@@ -13,6 +13,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/gateway/internal/scalar"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/timestamp"
 )
 
 const maxQueryFaults = 50
@@ -88,7 +89,7 @@ func (p *parameter) word(value string) (word, typ, msg string) {
 	case protoreflect.MessageKind:
 		t, ok := scalar.Time(value)
 		if !ok {
-			return "", fault.TypeDatetime, "Input should be a time with an offset, such as 2026-11-21T03:00:00.123456+00:00"
+			return "", fault.TypeDatetime, "Input should be a time with an offset, such as " + timestamp.Example
 		}
 		return t.Format(time.RFC3339Nano), "", ""
 	default:

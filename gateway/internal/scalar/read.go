@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/signalbox-dev/signalbox/platform/timestamp"
 )
 
 // Integer parses text as a decimal integer of the given kind. It returns false if text is invalid or out of range.
@@ -29,6 +31,23 @@ func Integer(kind protoreflect.Kind, text string) (protoreflect.Value, bool) {
 	}
 }
 
+// Range describes the integers of a kind, for error messages.
+func Range(kind protoreflect.Kind) string {
+	var low int64
+	var high uint64
+	switch kind {
+	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
+		low, high = math.MinInt32, math.MaxInt32
+	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
+		high = math.MaxUint32
+	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
+		high = math.MaxUint64
+	default:
+		low, high = math.MinInt64, math.MaxInt64
+	}
+	return "from " + strconv.FormatInt(low, 10) + " to " + strconv.FormatUint(high, 10)
+}
+
 // MapKey parses the name of a JSON member as the key of a map. It accepts a key only in the form in which the API
 // writes it; otherwise one object could contain the same key in two forms.
 func MapKey(kind protoreflect.Kind, name string) (protoreflect.MapKey, bool) {
@@ -46,29 +65,13 @@ func MapKey(kind protoreflect.Kind, name string) (protoreflect.MapKey, bool) {
 	}
 }
 
-// Time parses an RFC 3339 time in the range of a Timestamp, with T and Z in upper case and without leap seconds.
-// time.Parse alone accepts more.
+// Time parses a time in the range of a Timestamp, in a form that package timestamp accepts.
 func Time(s string) (time.Time, bool) {
-	const shape = "0000-00-00T00:00:00"
-	if len(s) < len(shape)+1 || strings.Contains(s, ",") {
+	t, ok := timestamp.Parse(s)
+	if !ok || t.Unix() < minSeconds || t.Unix() > maxSeconds {
 		return time.Time{}, false
 	}
-	for i, b := range []byte(shape) {
-		if b == '0' && (s[i] < '0' || s[i] > '9') || b != '0' && s[i] != b {
-			return time.Time{}, false
-		}
-	}
-	t, err := time.Parse(time.RFC3339Nano, s)
-	if err != nil || !offset(s) || t.Unix() < minSeconds || t.Unix() > maxSeconds {
-		return time.Time{}, false
-	}
-	return t.UTC(), true
-}
-
-// offset reports whether the offset at the end of a time is valid; time.Parse also accepts +24:00 and +00:60.
-func offset(s string) bool {
-	n := len(s)
-	return s[n-1] == 'Z' || s[n-5:n-3] <= "23" && s[n-2:] <= "59"
+	return t, true
 }
 
 // Finite reports whether the number in the given text is in the range of a float64, which all JSON parsers support.

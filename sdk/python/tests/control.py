@@ -12,6 +12,7 @@ import hashlib
 import json
 import random
 import socket
+import struct
 import threading
 import time
 from collections import defaultdict, deque
@@ -42,6 +43,11 @@ class Control:
         self.paths: List[str] = []  # the paths of the POST requests
         self.script: Deque[str] = deque()  # faults for the next ingest requests, in order
         self.script_for: Dict[str, Deque[str]] = defaultdict(deque)  # faults for the next requests of each route
+        self.early: Dict[str, str] = {}  # how the requests of each route are cut: see _Handler._cut
+        self.early_once: Dict[str, str] = {}  # the same for one request of each route
+        self.cuts = 0  # the number of requests that were cut
+        self.narrow = False  # use small buffers, so that a client is still sending when its request is cut
+        self.over = threading.Event()
         self.chaos: Optional[random.Random] = None
         self.refuse: Dict[str, Tuple[int, Any]] = {}  # the status and detail with which each stream is refused
         self.refusal_code = "invalid"  # the code of these responses
@@ -61,6 +67,9 @@ class Control:
         """Start the server and return the endpoint. After a restart, the port is the same."""
         server = _Server(("127.0.0.1", self.port), _Handler)
         server.control = self
+        if self.narrow:
+            server.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self.over.clear()
         self.port = server.server_address[1]
         self._server = server
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
@@ -69,6 +78,7 @@ class Control:
     def stop(self) -> None:
         """Close the listener and all connections abruptly, as if the process was killed."""
         server, self._server = self._server, None
+        self.over.set()
         if server is not None:
             server.shutdown()
             server.server_close()
@@ -142,6 +152,13 @@ class Control:
                 return ""
             return self.chaos.choice(FAULTS) if self.chaos.random() < 0.5 else ""
 
+    def cut(self, route: str) -> str:
+        """Return how the next request of the route is cut, or "" if it is not."""
+        with self.lock:
+            how = self.early_once.pop(route, "") or self.early.get(route, "")
+            self.cuts += bool(how)
+            return how
+
     def store(self, stream: str, key: str, body: bytes) -> Tuple[int, Any]:
         """Store a request unless it is a repetition. Return the status and body of the response."""
         writer, _, seq = key.partition(":")
@@ -205,6 +222,8 @@ class _Handler(BaseHTTPRequestHandler):
         control, path = self.server.control, urlsplit(self.path).path
         route = ROUTES.get(path, path.rpartition("/")[2])
         control.paths.append(path)
+        if how := control.cut(route):
+            return self._cut(how)
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if len(body) < int(self.headers["Content-Length"]):
             return self._drop()  # the client was killed while it was sending
@@ -233,6 +252,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         control, parts = self.server.control, urlsplit(self.path)
+        how = control.cut("upload-url" if parts.path.endswith("/upload-url") else parts.path.rpartition("/")[2])
+        if how:
+            return self._cut(how)
+        if self.headers["Authorization"] != f"Bearer {TOKEN}":
+            return self._answer(401, {"detail": "no such token"})
         if parts.path.endswith("/watermark"):
             return self._watermark(control)
         if parts.path.endswith("/signals"):
@@ -253,6 +277,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_PUT(self) -> None:
         control, name = self.server.control, urlsplit(self.path).path.rpartition("/")[2]
+        if how := control.cut("put"):
+            return self._cut(how)
         fault = control.fault("put")
         if fault in ("drop", "413"):  # both close the connection before the body is read
             self.close_connection = True
@@ -293,8 +319,23 @@ class _Handler(BaseHTTPRequestHandler):
         with contextlib.suppress(OSError):
             self.connection.shutdown(socket.SHUT_RDWR)
 
+    def _cut(self, how: str) -> None:
+        """Read a part of the body, and then reset the connection as a real server does that does not read the rest.
+
+        `how` is the status of a response that is sent first, "half STATUS" for half of this response, or "silent" for
+        none. The connection stays open after "hang", which sends none, and "stall STATUS", which sends half.
+        """
+        self.close_connection = True
+        self.rfile.read(min(int(self.headers["Content-Length"] or 0) // 2, 2048))
+        mode, _, status = how.rpartition(" ")
+        if status.isdigit():
+            self._answer(int(status), {"detail": "refused early"}, half=bool(mode))
+        if how == "hang" or mode == "stall":
+            self.server.control.over.wait(30)
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
     def _answer(
-        self, status: int, answer: Any, kind: str = "application/json", retry: bool = False
+        self, status: int, answer: Any, kind: str = "application/json", retry: bool = False, half: bool = False
     ) -> None:
         content = json.dumps(answer).encode()
         self.send_response(status)
@@ -303,4 +344,4 @@ class _Handler(BaseHTTPRequestHandler):
         if retry:
             self.send_header("Retry-After", self.server.control.retry_after)
         self.end_headers()
-        self.wfile.write(content)
+        self.wfile.write(content[: len(content) // 2] if half else content)

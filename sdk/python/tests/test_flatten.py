@@ -107,7 +107,7 @@ def test_step_must_be_integer(step: Any) -> None:
 
 def test_step_must_fit_64_bits() -> None:
     assert flatten.step_of(2**63 - 1) == 2**63 - 1
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="from -9223372036854775808 to 9223372036854775807"):
         flatten.step_of(2**63)
 
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/timestamp"
 )
 
 // restoredOptions are the flags of the command `restored`.
@@ -38,9 +39,13 @@ func restoredFlags(f *flag.FlagSet, auditDir string) *restoredOptions {
 		o.journals = append(o.journals, v)
 		return nil
 	})
-	f.Func("stopped-at", "time at which the installation stopped", func(v string) (err error) {
-		o.stopped, err = time.Parse(time.RFC3339, v)
-		return err
+	f.Func("stopped-at", "time at which the installation stopped", func(v string) error {
+		at, ok := timestamp.Parse(v)
+		if !ok {
+			return errors.New("not a time with an offset, such as " + timestamp.Example)
+		}
+		o.stopped = at
+		return nil
 	})
 	return o
 }

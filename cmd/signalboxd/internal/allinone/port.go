@@ -14,6 +14,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/internal/boot"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/httpguard"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 )
@@ -73,7 +74,7 @@ func (d *daemon) refuse(ctx context.Context) error {
 		return fmt.Errorf("encode the version: %w", err)
 	}
 	server := &http.Server{
-		ReadTimeout: refuseTimeout, WriteTimeout: refuseTimeout, MaxHeaderBytes: 64 << 10,
+		ReadTimeout: refuseTimeout, WriteTimeout: refuseTimeout, MaxHeaderBytes: 64 << 10, ConnState: httpguard.State,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch r.URL.Path {
 			case "/healthz":
@@ -90,7 +91,8 @@ func (d *daemon) refuse(ctx context.Context) error {
 		}),
 	}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
-	if err := server.Serve(lent{tcp}); err != nil && ctx.Err() == nil {
+	guarded := httpguard.JSONErrors(lent{tcp}, func() string { return d.ids.New(id.Request) })
+	if err := server.Serve(guarded); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("refuse requests: %w", err)
 	}
 	return tcp.SetDeadline(time.Time{})

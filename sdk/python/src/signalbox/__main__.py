@@ -41,11 +41,12 @@ def _flush(folder: str, timeout: float, policy: Policy) -> int:
     print(f"signalbox: {found - owed - box.dropped} of {found} report(s) delivered")
     for name in left_alone:
         print(f"signalbox: {name}: skipped, because it is in use, belongs to another run or is not a spool", file=sys.stderr)
-    for error in box.refused:
+    refused = box.unraised()
+    for error in refused:
         print(f"signalbox: refused: {error}", file=sys.stderr)
     if owed:
         print(f"signalbox: {box.closed_by or box.fault or 'the timeout expired'}", file=sys.stderr)
-    return 1 if owed or box.refused or box.dropped or left_alone else 0
+    return 1 if owed or refused or box.dropped or left_alone else 0
 
 
 if __name__ == "__main__":

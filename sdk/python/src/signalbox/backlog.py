@@ -2,7 +2,7 @@
 
 Reports of a stream are sent in the order of the calls, one request at a time. Only lifecycle and artifact reports
 wait for other streams: until all earlier reports are settled (delivered or refused), except those of a log stream
-that keeps failing.
+that keeps failing, or of a stream of an earlier process that keeps failing.
 The classes are not thread-safe; the outbox uses them with its lock held.
 """
 
@@ -21,6 +21,8 @@ from .wire import BARRIERS, LISTS, STREAMS, body
 FOREVER = float("inf")
 # After this many failures in a row, other streams no longer wait for the log, because the log must never harm a run.
 LOG_PATIENCE = 3
+# After this many failures in a row, later processes no longer wait for this stream of an earlier one.
+EARLIER_PATIENCE = 8
 
 
 class Batch(NamedTuple):
@@ -42,6 +44,8 @@ class Lane:
         self.size = 0
         self.born = 0.0  # when the oldest pending report arrived, in monotonic seconds
         self.failures = 0
+        self.lost = 0  # requests in a row that got no response
+        self.denials = 0  # requests in a row that were refused with 401 or 403, although the token is valid
         self.not_before = 0.0
 
     def add(self, record: Record, now: float) -> None:
@@ -62,6 +66,11 @@ class Lane:
     def stuck(self) -> bool:
         """Return whether other streams no longer wait for this lane."""
         return self.stream == "logs" and self.failures >= LOG_PATIENCE
+
+    @property
+    def passed(self) -> bool:
+        """Return whether later processes no longer wait for this lane."""
+        return self.stuck or (self.stream not in BARRIERS and self.failures + self.lost >= EARLIER_PATIENCE)
 
     def owed(self) -> int:
         """Return the number of unsettled reports."""
@@ -123,10 +132,13 @@ class Backlog:
         return record.n
 
     def next_lane(self, now: float, earlier_done: bool) -> Optional[Lane]:
-        """Return the due lane with the oldest report; None if no lane is due."""
+        """Return the due lane with the oldest report; None if no lane is due.
+
+        A lane whose last request got no response comes after the others: it may be the only one that gets none.
+        """
         ready = [x for x in self.lanes.values() if x.due(self._policy, self.urgent) <= now]
         ready = [x for x in ready if self._free(x, earlier_done)]
-        return min(ready, key=Lane.oldest, default=None)
+        return min(ready, key=lambda x: (x.lost, x.oldest()), default=None)
 
     def wake_at(self, earlier_done: bool) -> float:
         """Return when the next lane is due, in monotonic seconds. A response may make a lane due earlier."""
@@ -166,7 +178,7 @@ class Backlog:
     def answered(self, lane: Lane, status: int) -> None:
         """Mark the lane's first request as settled, also in the spool."""
         batch = lane.batches.popleft()
-        lane.failures, lane.not_before = 0, 0.0
+        lane.failures, lane.lost, lane.denials, lane.not_before = 0, 0, 0, 0.0
         # If the disk is full, the record is lost: a replay then repeats the request, which is harmless.
         with contextlib.suppress(SpoolError, OSError):
             self.spool.settle(lane.stream, batch.seq, status)
@@ -186,6 +198,10 @@ class Backlog:
         """
         lanes = (x for x in self.lanes.values() if with_stuck or not x.stuck)
         return min(x.oldest() for x in lanes)
+
+    def lets_pass(self) -> bool:
+        """Return whether the events of later processes may be sent: all reports are settled, or their streams fail."""
+        return all(x.passed or x.oldest() == FOREVER for x in self.lanes.values())
 
     def owed(self, logs: bool = True) -> int:
         """Return the number of unsettled reports. Without `logs`, do not count log lines."""

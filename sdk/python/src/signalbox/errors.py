@@ -8,6 +8,8 @@ from typing import Optional
 class SignalboxError(Exception):
     """Base class of all errors of this package."""
 
+    said = False  # True once on_error="warn" has printed the error
+
 
 class ConfigError(SignalboxError):
     """The SERVICE_JOB_* environment is missing or inconsistent."""
@@ -26,7 +28,10 @@ class Unreachable(SignalboxError):
 
 
 class IngestError(SignalboxError):
-    """The control plane permanently refused a request (3xx, 4xx except 408 and 429, or 501)."""
+    """The control plane permanently refused a request (3xx, 4xx except 408 and 429, or 501).
+
+    A report that is too large for a request was not sent; its status is 413.
+    """
 
     def __init__(self, route: str, status: int, detail: str) -> None:
         super().__init__(f"{route}: HTTP {status}: {detail}")

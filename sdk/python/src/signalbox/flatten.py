@@ -61,7 +61,7 @@ def step_of(step: Any) -> int:
         raise TypeError("step must be an integer, not a bool")
     whole = operator.index(step)
     if not -_INT64 <= whole < _INT64:
-        raise ValueError("step must fit into 64 bits")
+        raise ValueError(f"step must be from {-_INT64} to {_INT64 - 1}; it is {whole}")
     return whole
 
 

@@ -11,7 +11,8 @@ import contextlib
 import os
 import threading
 import time
-from typing import List, Optional, Sequence, Set, Tuple
+from collections import deque
+from typing import Deque, List, Optional, Sequence, Set, Tuple
 
 from . import forks
 from .backlog import FOREVER, Backlog
@@ -25,6 +26,10 @@ from .spool import Spool
 from .transport import Transport, warm
 
 
+# The number of refusals that are kept until they are raised or printed. Further ones are only counted.
+MAX_REFUSED = 1000
+
+
 class Outbox:
     """The reports of one process for one run."""
 
@@ -34,7 +39,10 @@ class Outbox:
         self.policy = policy
         self.cond = threading.Condition()
         self.backlogs: List[Backlog] = []  # adopted backlogs first, the backlog of this process last
-        self.refused: List[IngestError] = []
+        # The refusals that were not raised or printed yet, of the control plane or because the spool cannot be read.
+        self.refused: Deque[SignalboxError] = deque()
+        self.refusal: Optional[SignalboxError] = None  # the first refusal
+        self._more = 0  # refusals beyond MAX_REFUSED
         self.closed_by: Optional[IngestError] = None  # set if the control plane refused the token
         self.fault: Optional[str] = None  # the last network error
         self.paused_until = 0.0
@@ -43,7 +51,6 @@ class Outbox:
         self.stopping = False
         self._notices: List[str] = []
         self.own: Optional[Backlog] = None  # the backlog of this process; all others are adopted
-        self._raised = 0
         self._temporary = temporary
         self._warned = False
         self.dropped = 0  # reports that the control plane refused and that are not an error of the training
@@ -125,9 +132,24 @@ class Outbox:
         with self.cond:
             if self.closed_by is not None:
                 raise self.closed_by
-            if self._raised < len(self.refused):
-                self._raised += 1
-                raise self.refused[self._raised - 1]
+            if self.refused:
+                raise self.refused.popleft()
+
+    def refuse(self, error: SignalboxError) -> None:
+        """Keep the refusal of a report until it is raised or printed. The caller holds the lock."""
+        self.refusal = self.refusal or error
+        if len(self.refused) < MAX_REFUSED:
+            self.refused.append(error)
+        else:
+            self._more += 1
+
+    def unraised(self) -> List[SignalboxError]:
+        """Return the refusals that were not raised or printed yet. The caller must raise or print them."""
+        with self.cond:
+            found, more = list(self.refused), self._more
+            self.refused.clear()
+            self._more = 0
+        return found + [SignalboxError(f"{more} more report(s) were refused")] * bool(more)
 
     def close(self) -> int:
         """Stop the sender and release the spools. Delete the spools whose reports are all settled.
@@ -242,7 +264,8 @@ class Outbox:
         self.cond = threading.Condition()
         for backlog in self.backlogs:
             backlog.spool.close(remove=False)
-        self.backlogs, self.refused = [], []
-        self.own, self._thread, self._raised = None, None, 0
+        self.backlogs = []
+        self.refused.clear()
+        self.own, self._thread, self.refusal, self._more = None, None, None, 0
         self.paused_until, self.outages, self.wake_time = 0.0, 0, FOREVER
         self._temporary = False

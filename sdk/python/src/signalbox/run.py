@@ -8,7 +8,7 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Type
 
-from . import flatten
+from . import flatten, limits
 from .capture import Capture
 from .control_signals import CHECKPOINT, PAUSE, STOP, Callback, Paused
 from .errors import SignalboxError
@@ -93,7 +93,7 @@ class Run:
         """Report a validation round with its samples. A large round is sent in several requests."""
         from . import samples as shapes
 
-        at, limit = flatten.step_of(step), self._policy.chunk_bytes
+        at, limit = flatten.step_of(step), min(self._policy.chunk_bytes, limits.BULK_BYTES // 2)
         rounds = shapes.chunks(at, samples, avg_reward, accuracy, limit)
         self._report("validation", [(chunk, 1) for chunk in rounds])
 
@@ -127,6 +127,7 @@ class Run:
     def artifact(self, path: "str | os.PathLike[str]", kind: str, format: str, step: int) -> str:
         """Upload a file, or a folder as a tar, and register it as an artifact.
 
+        The artifact's `name` is the path, relative to SERVICE_JOB_WORKDIR if it is inside; that of a folder ends in .tar.
         Return its object URI, or its path if the run is offline. With on_error="warn", return "" after an error.
         """
         if kind not in KINDS:
@@ -139,7 +140,8 @@ class Run:
         refuse_sensitive(os.path.basename(os.path.normpath(local)))
         packed = pack(local) if os.path.isdir(local) else None
         try:
-            return self._store(packed or local, kind, format, at)
+            name = os.path.normpath(local) + ".tar" if packed else local
+            return self._store(packed or local, name, kind, format, at)
         except (SignalboxError, OSError) as err:
             if isinstance(err, OSError) or not self._warns:
                 raise
@@ -149,9 +151,9 @@ class Run:
             if packed is not None:
                 os.unlink(packed)
 
-    def _store(self, file: str, kind: str, format: str, step: int) -> str:
+    def _store(self, file: str, name: str, kind: str, format: str, step: int) -> str:
         self._sink.check()
-        stored = self._sink.upload(file, kind)
+        stored = self._sink.upload(file, kind, name)
         fields = {"kind": kind, "format": format, "step": step, **stored}
         n = self._sink.put("artifact", [(encode(fields), 1)])
         self._sink.settle(n)
@@ -251,7 +253,8 @@ class Run:
         """
         from . import evaluation as shapes
 
-        self._report("benchmark", shapes.requests(name, rollouts, version, evaluation, self._policy.chunk_bytes))
+        limit = min(self._policy.chunk_bytes, limits.BULK_BYTES // 2)
+        self._report("benchmark", shapes.requests(name, rollouts, version, evaluation, limit))
 
     def flush(self, timeout: float = 60.0) -> bool:
         """Wait until all reports so far are settled. Return False after the timeout or if the token is refused."""
@@ -335,6 +338,11 @@ class Run:
             self._say(err)
 
     def _say(self, err: BaseException) -> None:
+        """Print an error, but a refusal only once: finish and, if the token was refused, each call returns it again."""
+        if isinstance(err, SignalboxError):
+            if err.said:
+                return
+            err.said = True
         notice(err)
 
 

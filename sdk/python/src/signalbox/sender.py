@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
 
 from .backlog import FOREVER, Backlog, Batch, Lane
-from .errors import IngestError, Unreachable
+from .errors import IngestError, SpoolError, Unreachable
 from .policy import backoff, draw
 from .transport import Reply, Transport, words
 from .wire import ROUTES, code, detail
@@ -16,8 +16,14 @@ if TYPE_CHECKING:
     from .outbox import Outbox
 
 Job = Tuple[Backlog, Lane, Batch, bytes]
-# Statuses that refuse the token: no later report of this process can succeed.
+# Statuses that refuse the token, or one report. If they refuse the token, no later report of this process can succeed.
 CREDENTIAL = (401, 403)
+# If the token is valid, a report that is refused with one of these statuses is tried this often.
+DENIALS = 3
+# The watermark only saves requests. After this many requests for it without a response, reports are sent without it.
+MARK_TRIES = 3
+# A report that cannot be read from the spool is tried this often, because a network file system may recover.
+READ_TRIES = 10
 # Codes with which reports beyond a limit of the run are refused. The training continues without these reports.
 LIMITS = ("points_limit", "reports_limit")
 
@@ -29,6 +35,7 @@ class Sender:
         self._box = outbox
         self._transport = transport
         self._synced = time.monotonic()
+        self._unmarked = 0  # requests for the watermark in a row that got no response
 
     def run(self) -> None:
         """Send requests until the outbox stops. This is the main function of the thread."""
@@ -74,14 +81,40 @@ class Sender:
         return None
 
     def _due(self, now: float) -> Optional[Job]:
-        earlier_done = True
+        while (due := self._next_lane(now)) is not None:
+            backlog, lane = due
+            batch = backlog.plan(lane, now)
+            try:
+                return backlog, lane, batch, backlog.body(batch)
+            except (SpoolError, OSError) as err:
+                self._unreadable(backlog, lane, batch, err, now)
+        return None
+
+    def _next_lane(self, now: float) -> Optional[Tuple[Backlog, Lane]]:
+        """Return a due lane of the first backlog. A lane whose last request got no response comes after all others."""
+        earlier_done, found = True, []
         for backlog in self._box.backlogs:
             lane = backlog.next_lane(now, earlier_done)
             if lane is not None:
-                batch = backlog.plan(lane, now)
-                return backlog, lane, batch, backlog.body(batch)
-            earlier_done = earlier_done and backlog.oldest(with_stuck=False) == FOREVER
-        return None
+                found.append((backlog, lane))
+            earlier_done = earlier_done and backlog.lets_pass()
+        return min(found, key=lambda due: due[1].lost, default=None)
+
+    def _unreadable(self, backlog: Backlog, lane: Lane, batch: Batch, err: Exception, now: float) -> None:
+        """Try later to read a request from the spool. If it is truncated or was tried often enough, give it up."""
+        box = self._box
+        lane.failures += 1
+        lane.not_before = now + backoff(box.policy, lane.failures, draw())
+        if not isinstance(err, SpoolError) and lane.failures < READ_TRIES:
+            box.fault = words(err)
+            return
+        text = f"{len(batch.records)} report(s) of {batch.stream} cannot be read from the spool and are lost ({err})"
+        if batch.stream == "logs":
+            box.drop("unreadable logs", len(batch.records), text)
+        else:
+            box.refuse(SpoolError(text))
+        self._settled(backlog, lane, 0)
+        box.cond.notify_all()
 
     def _wake(self) -> float:
         box, earlier_done, wake = self._box, True, FOREVER
@@ -89,7 +122,7 @@ class Sender:
             return wake
         for backlog in box.backlogs:
             wake = min(wake, backlog.wake_at(earlier_done))
-            earlier_done = earlier_done and backlog.oldest(with_stuck=False) == FOREVER
+            earlier_done = earlier_done and backlog.lets_pass()
         return wake
 
     def _deliver(self, job: Job) -> None:
@@ -97,25 +130,39 @@ class Sender:
         box, route = self._box, ROUTES.get(batch.stream, batch.stream)
         try:
             reply = self._transport.post(route, backlog.key(batch), content)
+            denied = reply.status in CREDENTIAL and self._denied()
         except Exception as err:  # the thread must survive any error and try again
-            self._unreachable(str(err) if isinstance(err, Unreachable) else words(err))
+            self._unreachable(str(err) if isinstance(err, Unreachable) else words(err), lane)
             return
         with box.cond:
             if backlog not in box.backlogs:
                 return  # the outbox was closed meanwhile; the report stays in the spool
-            box.outages = 0
-            self._answer(backlog, lane, batch, reply)
+            box.outages = lane.lost = 0
+            self._answer(backlog, lane, batch, reply, denied)
             box.cond.notify_all()
+
+    def _denied(self) -> bool:
+        """Return whether the control plane refuses the token itself, and not only one report.
+
+        Raises Unreachable if it cannot say so now.
+        """
+        reply = self._transport.get("watermark", {"run_id": self._box.config.run_id})
+        if reply.transient:
+            raise Unreachable(f"watermark: HTTP {reply.status}: {detail(reply.body)}")
+        return reply.status in CREDENTIAL
 
     def _ask(self, adopted: List[Backlog]) -> None:
         """Get the watermarks of adopted writers, and skip the requests that the control plane has already stored."""
         box = self._box
+        marks: Dict[str, Dict[str, int]] = {}
         try:
-            reply = self._transport.get("watermark", {"run_id": box.config.run_id})
+            marks = _marks(self._transport.get("watermark", {"run_id": box.config.run_id}))
         except Exception as err:
-            self._unreachable(str(err) if isinstance(err, Unreachable) else words(err))
-            return
-        marks = _marks(reply)
+            self._unmarked += 1
+            if self._unmarked < MARK_TRIES:
+                self._unreachable(str(err) if isinstance(err, Unreachable) else words(err))
+                return
+        self._unmarked = 0
         with box.cond:
             for backlog in adopted:
                 backlog.unasked = False
@@ -124,18 +171,28 @@ class Sender:
                     box.retire(backlog)
             box.cond.notify_all()
 
-    def _unreachable(self, fault: str) -> None:
+    def _unreachable(self, fault: str, lane: Optional[Lane] = None) -> None:
+        """Pause all streams, or only the lane if it is the only one whose requests get no response."""
         box = self._box
         with box.cond:
             box.fault = fault
             box.warn_once(f"cannot reach {box.config.endpoint} ({fault})")
+            if lane is not None:
+                lane.lost += 1
+                if lane.lost > 1 and not box.outages:
+                    lane.failures += 1
+                    lane.not_before = time.monotonic() + backoff(box.policy, lane.failures, draw())
+                    return
             box.outages += 1
             delay = backoff(box.policy, box.outages, draw())
             box.paused_until = time.monotonic() + delay
 
-    def _answer(self, backlog: Backlog, lane: Lane, batch: Batch, reply: Reply) -> None:
-        box = self._box
-        if reply.transient:
+    def _answer(self, backlog: Backlog, lane: Lane, batch: Batch, reply: Reply, denied: bool) -> None:
+        box, again = self._box, reply.transient
+        if reply.status in CREDENTIAL and not denied:
+            lane.denials += 1
+            again = lane.denials < DENIALS
+        if again:
             lane.failures += 1
             delay = backoff(box.policy, lane.failures, draw())
             lane.not_before = time.monotonic() + max(delay, reply.retry_after or 0.0)
@@ -144,13 +201,16 @@ class Sender:
             return
         if not reply.ok:
             error = IngestError(batch.stream, reply.status, detail(reply.body))
-            if reply.status in CREDENTIAL:
+            if denied:
                 box.closed_by = error
                 return
             self._refused(backlog, batch, error, reply)
-        backlog.answered(lane, reply.status)
-        if backlog is not box.own and backlog.owed() == 0:
-            box.retire(backlog)
+        self._settled(backlog, lane, reply.status)
+
+    def _settled(self, backlog: Backlog, lane: Lane, status: int) -> None:
+        backlog.answered(lane, status)
+        if backlog is not self._box.own and backlog.owed() == 0:
+            self._box.retire(backlog)
 
     def _refused(self, backlog: Backlog, batch: Batch, error: IngestError, reply: Reply) -> None:
         box = self._box
@@ -162,7 +222,7 @@ class Sender:
         elif batch.stream == "lifecycle" and backlog is not box.own and error.status == 409:
             box.warn(f"a report of an earlier process was refused ({error})")
         else:
-            box.refused.append(error)
+            box.refuse(error)
 
     def _sync(self) -> None:
         """Sync the spools to the disk every policy.sync_every seconds, which bounds the loss at a power failure."""

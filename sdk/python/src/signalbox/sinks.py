@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import threading
 import time
-from typing import Any, Dict, Optional, Protocol, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Protocol, Sequence, Tuple
 
+from . import limits
 from .config import Config
 from .control_signals import ControlSignals, NoSignals
 from .errors import UndeliveredError
+from .notices import notice
 from .outbox import Outbox
 from .policy import Policy
 from .wire import encode
@@ -32,8 +34,8 @@ class Sink(Protocol):
     def flush(self, timeout: float) -> bool:
         """Wait until all reports so far are settled. Return False after the timeout or if the token is refused."""
 
-    def upload(self, file: str, kind: str) -> Dict[str, Any]:
-        """Upload a file to the store; return {"path", "size_bytes"}."""
+    def upload(self, file: str, kind: str, name: str) -> Dict[str, Any]:
+        """Upload a file to the store as the output `name`, a path; return {"path", "size_bytes"}."""
 
     def signals(self) -> "ControlSignals | NoSignals":
         """Return the signals of the run."""
@@ -56,8 +58,12 @@ class Online:
         self._signals = ControlSignals(config, policy)
 
     def put(self, stream: str, items: Items) -> int:
-        """Write the reports to the spool and return."""
-        return self.box.put(stream, items)
+        """Write the reports to the spool and return. Raises IngestError if one is too large; the others are written."""
+        fitting, found = limits.fit(stream, items)
+        last = self.box.put(stream, fitting)
+        if found:
+            raise limits.refusal(stream, found)
+        return last
 
     def settle(self, n: int) -> None:
         """Wait until report n is settled, even if the control plane restarts meanwhile.
@@ -74,11 +80,11 @@ class Online:
         """Wait until all reports so far are settled. Return False after the timeout or if the token is refused."""
         return self.box.flush(timeout)
 
-    def upload(self, file: str, kind: str) -> Dict[str, Any]:
+    def upload(self, file: str, kind: str, name: str) -> Dict[str, Any]:
         """Upload through the signed URL."""
         from .upload import Upload
 
-        return Upload(self._config, self._policy).send(file, kind)
+        return Upload(self._config, self._policy).send(file, kind, name)
 
     def signals(self) -> ControlSignals:
         """Return the signals from the control plane."""
@@ -92,10 +98,13 @@ class Online:
         delivered = self.box.flush(timeout, stuck=False) or self.box.owed(logs=False) == 0
         left = timeout - (time.monotonic() - began)
         self.box.flush(max(0.0, min(left, self._policy.log_timeout)))
-        failure = None if delivered else self.box.undelivered()
+        failure: Optional[Exception] = None if delivered else self.box.undelivered()
         self.box.close()
-        if failure is None and self.box.refused:
-            return self.box.refused[0]
+        refused: List[Exception] = list(self.box.unraised())
+        if failure is None:
+            failure = refused.pop(0) if refused else self.box.refusal
+        for error in refused:  # only one error can be raised; no refusal may go unnoticed
+            notice(error)
         return failure
 
 
@@ -128,7 +137,7 @@ class Offline:
         """Return at once."""
         return True
 
-    def upload(self, file: str, kind: str) -> Dict[str, Any]:
+    def upload(self, file: str, kind: str, name: str) -> Dict[str, Any]:
         """Return the local path: nothing is uploaded."""
         from .pack import digest
 

@@ -15,14 +15,19 @@ if TYPE_CHECKING:
 
 AGENT = "signalbox-python/0.1.0"
 MAX_RETRY_AFTER = 300.0  # seconds; longer values are reduced to this, because callers would time out first
+# Seconds to wait for the response of a server that has ended the connection before it read the whole request. The
+# response was sent before the connection ended.
+EARLY = 2.0
+MAX_REPLY = 16 * 1024 * 1024  # bytes of a response; further bytes are not read
 
 
 class Reply(NamedTuple):
-    """A response: the status, the body, and Retry-After in seconds if present."""
+    """A response: the status, the body, Retry-After in seconds if present, and the Content-Type."""
 
     status: int
     body: bytes
     retry_after: Optional[float] = None
+    kind: str = ""
 
     @property
     def ok(self) -> bool:
@@ -77,7 +82,7 @@ class Transport:
             "User-Agent": AGENT,
             **extra,
         }
-        fresh = self._conn is None
+        fresh = self._conn is None or self._conn.sock is None
         try:
             return self._exchange(method, target, content, headers)
         except (http.client.HTTPException, OSError) as err:
@@ -103,8 +108,7 @@ class Transport:
     ) -> Reply:
         if self._conn is None:
             self._conn = connection(self.endpoint, self._timeout)
-        self._conn.request(method, target, body=content, headers=headers)
-        return _reply(self._conn.getresponse())
+        return _plausible(exchange(self._conn, method, target, content, headers))
 
 
 def warm() -> None:
@@ -131,7 +135,7 @@ def connection(address: str, timeout: float) -> http.client.HTTPConnection:
 
 def put(
     url: str, headers: Mapping[str, str], content: Any, size: int, timeout: float
-) -> Tuple[int, bytes]:
+) -> Reply:
     """PUT `size` bytes from a file to a signed URL, on a separate connection."""
     import http.client
 
@@ -143,29 +147,83 @@ def put(
     sent["Content-Length"] = str(size)
     sent.setdefault("User-Agent", AGENT)
     try:
-        try:
-            conn.request("PUT", target, body=content, headers=sent)
-        except (BrokenPipeError, ConnectionResetError):
-            # The server may have responded (413, 403) before it read the whole body: use that response.
-            if conn.sock is None:
-                raise
-        response = conn.getresponse()
-        return response.status, response.read(65536)
+        return exchange(conn, "PUT", target, content, sent)
     except (http.client.HTTPException, OSError) as err:
         raise Unreachable(words(err)) from err
     finally:
         conn.close()
 
 
-def _reply(response: http.client.HTTPResponse) -> Reply:
-    content = response.read()
-    wait = _wait(response.getheader("Retry-After", ""))
-    status = response.status
-    kind = response.getheader("Content-Type", "")
-    if 200 <= status < 300 and content and "json" not in kind:
-        # A page of a proxy is not a response of the control plane.
-        status = 502
-    return Reply(status, content, wait)
+def exchange(
+    conn: http.client.HTTPConnection, method: str, target: str, content: Any, headers: Dict[str, str]
+) -> Reply:
+    """Send a request and return the response. Close the connection if it cannot carry another request.
+
+    A server may refuse a request before it has read the whole body (413, 401), and close the connection. Sending the
+    rest of the body then fails, but the response has arrived and is returned. Raises OSError or HTTPException if there
+    is no usable response.
+    """
+    try:
+        conn.request(method, target, body=content, headers=headers)
+    except OSError as err:
+        try:
+            return _early(conn, err)
+        finally:
+            conn.close()
+    reply, whole = _reply(conn.getresponse())
+    if not whole:
+        conn.close()
+    return reply
+
+
+def _early(conn: http.client.HTTPConnection, fault: OSError) -> Reply:
+    """Return the refusal of a server that ended the connection before it read the whole request.
+
+    Raise `fault`, the error of sending, if there is none. A success does not count, because the server cannot have read
+    the request.
+    """
+    import http.client
+
+    if conn.sock is None:  # the connection could not be opened
+        raise fault
+    conn.sock.settimeout(EARLY)
+    try:
+        reply, _ = _reply(conn.getresponse())
+    except (http.client.HTTPException, OSError):
+        raise fault from None
+    if reply.ok:
+        raise fault
+    return reply
+
+
+def _reply(response: http.client.HTTPResponse) -> Tuple[Reply, bool]:
+    """Read the body of a response. Return the response, and whether the body is complete.
+
+    The status and the headers of a refusal say enough, so a part of its body suffices. A success must be complete.
+    """
+    import http.client
+
+    most = MAX_REPLY if response.length is None else min(response.length, MAX_REPLY)
+    try:
+        content = response.read(most)
+        whole = not response.length and len(content) < MAX_REPLY
+    except http.client.IncompleteRead as err:
+        content, whole = err.partial, False
+    except OSError:
+        if response.status < 300:
+            raise
+        content, whole = b"", False
+    if response.status < 300 and not whole:
+        raise http.client.IncompleteRead(content)
+    kind = response.getheader("Content-Type") or ""
+    return Reply(response.status, content, _wait(response.getheader("Retry-After") or ""), kind), whole
+
+
+def _plausible(reply: Reply) -> Reply:
+    """Return the response, or a 502 if it is a page of a proxy and not a response of the control plane."""
+    if reply.ok and reply.body and "json" not in reply.kind:
+        return reply._replace(status=502)
+    return reply
 
 
 def _wait(after: str) -> Optional[float]:

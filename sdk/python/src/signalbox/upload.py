@@ -29,13 +29,13 @@ class Upload:
         self._policy = policy
         self._transport = Transport(config, policy.request_timeout)
 
-    def send(self, file: str, kind: str) -> Dict[str, Any]:
-        """Upload `file`; return {"path": object URI, "size_bytes": int}."""
+    def send(self, file: str, kind: str, name: str) -> Dict[str, Any]:
+        """Upload `file` as the output `name`, a path; return {"path": object URI, "size_bytes": int}."""
         size, sha256 = digest(file)
         query = {
             "run_id": self._config.run_id,
             "kind": kind,
-            "path": self._name(file),
+            "path": self._name(name),
             "size_bytes": size,
             "sha256": sha256,
         }
@@ -44,13 +44,13 @@ class Upload:
         finally:
             self._transport.close()
 
-    def _name(self, file: str) -> str:
-        """Return the file's name for the store: relative to the working folder if it is inside."""
-        full = os.path.abspath(file)
+    def _name(self, path: str) -> str:
+        """Return the path as the artifact keeps it: relative to the working folder if it is inside, in UTF-8."""
+        full = os.path.abspath(path)
         root = os.path.abspath(self._config.workdir) if self._config.workdir else ""
-        if root and full.startswith(root + os.sep):
-            return os.path.relpath(full, root).replace(os.sep, "/")
-        return os.path.basename(full)
+        inside = bool(root) and full.startswith(root + os.sep)
+        name = os.path.relpath(full, root).replace(os.sep, "/") if inside else os.path.basename(full)
+        return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
     def _until_stored(self, file: str, size: int, query: Dict[str, object]) -> str:
         deadline = time.monotonic() + self._policy.settle_timeout
@@ -61,10 +61,9 @@ class Upload:
                 reply = self._transport.get("artifact/upload-url", query)
                 if reply.ok:
                     ticket = _ticket(reply)
-                    status, content = self._put(ticket, file, size)
-                    if 200 <= status < 300:
+                    reply = self._put(ticket, file, size)
+                    if reply.ok:
                         return str(ticket["object_uri"])
-                    reply = Reply(status, content)
                     refusals += not reply.transient
                 elif not reply.transient:
                     refusals = REFUSALS
@@ -79,7 +78,7 @@ class Upload:
                 raise UndeliveredError(0, None, fault, file)
             time.sleep(pause)
 
-    def _put(self, ticket: Dict[str, Any], file: str, size: int) -> Any:
+    def _put(self, ticket: Dict[str, Any], file: str, size: int) -> Reply:
         url = urljoin(self._config.current(), str(ticket["url"]))
         headers = {str(k): str(v) for k, v in (ticket.get("headers") or {}).items()}
         with open(file, "rb") as content:

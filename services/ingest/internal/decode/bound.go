@@ -51,7 +51,7 @@ func (r *Reader) Bounded(low, high int) string {
 // IntIn reads an integer between low and high, inclusive.
 func (r *Reader) IntIn(low, high int64) int64 {
 	before := len(r.faults)
-	n := r.Int()
+	n, _ := r.integer() // a number beyond 64 bits is beyond the bounds, too
 	switch {
 	case len(r.faults) > before || r.broken:
 	case n < low:

@@ -1,12 +1,14 @@
 package decode_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -43,6 +45,33 @@ func TestReader_Int_acceptsIntegersOnly(t *testing.T) {
 		require.Len(t, got, 1, body)
 		require.True(t, strings.HasSuffix(got[0], " "+want), "%s: %s", body, got[0])
 		require.Equal(t, want != "json_invalid", got[0] == "body "+want, "%s: %s", body, got[0])
+	}
+}
+
+// The error for a number beyond 64 bits names the range.
+func TestReader_Int_namesRange(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{"9223372036854775808", "-9223372036854775809", "1" + strings.Repeat("0", 400)} {
+		err := decode.Body([]byte(body), func(r *decode.Reader) { r.Int() })
+		f, ok := errors.AsType[*fault.Error](err)
+		require.True(t, ok, body)
+		require.Equal(t, "Input should be an integer from -9223372036854775808 to 9223372036854775807", f.Fields[0].Msg)
+	}
+}
+
+func TestReader_Time_formsOfPython(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]time.Time{
+		`"2026-11-26 21:00:00+00:00"`:       time.Date(2026, 11, 26, 21, 0, 0, 0, time.UTC),
+		`"2026-11-26 21:00:00.123456-0330"`: time.Date(2026, 11, 27, 0, 30, 0, 123456000, time.UTC),
+		`"2026-11-26T21:00:00-0330"`:        time.Date(2026, 11, 27, 0, 30, 0, 0, time.UTC),
+	} {
+		var got time.Time
+		require.Empty(t, read(t, body, func(r *decode.Reader) { got = r.Time() }), body)
+		require.Equal(t, want, got, body)
+		var c decode.Columns
+		require.NoError(t, decode.Metrics([]byte(`{"run_id":"r","points":[{"key":"k","step":1,"value":1,"ts":`+body+`}]}`), &c), body)
+		require.Equal(t, 1, c.Len())
 	}
 }
 
@@ -90,7 +119,7 @@ func TestReader_Time_requiresOffset(t *testing.T) {
 		require.Equal(t, want, got, body)
 	}
 	for _, body := range []string{
-		`""`, `"2026-11-21"`, `"2026-11-21T09:33:00"`, `"2026-11-21 09:33:00Z"`, `"2026-02-30T00:00:00Z"`, `"2025-02-29T00:00:00Z"`, `"2026-13-01T00:00:00Z"`,
+		`""`, `"2026-11-21"`, `"2026-11-21T09:33:00"`, `"2026-11-21  09:33:00Z"`, `"2026-02-30T00:00:00Z"`, `"2025-02-29T00:00:00Z"`, `"2026-13-01T00:00:00Z"`,
 		`"2026-11-21T24:00:00Z"`, `"2026-11-21T09:60:00Z"`, `"2026-11-21T09:33:60Z"`, `"0000-01-01T00:00:00Z"`, `"0001-01-01T00:00:00+01:00"`,
 		`"9999-12-31T23:59:59-01:00"`, `"-2026-11-21T09:33:00Z"`, `"12026-11-21T09:33:00Z"`, `"2026-11-21T09:33:00Z "`, `"now"`, "1764000000", "null", "[]", "{}", "true",
 	} {
@@ -167,6 +196,8 @@ func TestReader_boundsAreInclusive(t *testing.T) {
 		{`7`, text(2, 4), []string{"body string_type"}},
 		{`-2`, whole(-2, 3), nil},
 		{`-3`, whole(-2, 3), []string{"body greater_than_equal"}},
+		{`-9223372036854775809`, whole(-2, 3), []string{"body greater_than_equal"}},
+		{`9223372036854775808`, whole(-2, 3), []string{"body less_than_equal"}},
 		{`3`, whole(-2, 3), nil},
 		{`4`, whole(-2, 3), []string{"body less_than_equal"}},
 		{`"3"`, whole(-2, 3), []string{"body int_type"}},

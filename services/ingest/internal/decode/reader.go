@@ -5,6 +5,7 @@
 package decode
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/timestamp"
 )
 
 const (
@@ -249,20 +251,33 @@ func (r *Reader) String() string {
 
 // Int reads a 64-bit integer without fraction, exponent or quotes.
 func (r *Reader) Int() int64 {
+	n, within := r.integer()
+	if !within {
+		r.Wrong(fault.TypeIntParsing, fmt.Sprintf("Input should be an integer from %d to %d", math.MinInt64, math.MaxInt64))
+	}
+	return n
+}
+
+// integer reads an integer without fraction, exponent or quotes. If it does not fit into 64 bits, within is false and n
+// is the nearest number that does.
+func (r *Reader) integer() (n int64, within bool) {
 	if _, odd := r.special(); odd {
 		r.Wrong(fault.TypeIntType, "Input should be a valid integer")
-		return 0
+		return 0, true
 	}
 	raw, ok := r.number()
 	if !ok {
 		r.mistyped(fault.TypeIntType, "Input should be a valid integer")
-		return 0
+		return 0, true
 	}
 	n, err := strconv.ParseInt(string(raw), 10, 64)
+	if errors.Is(err, strconv.ErrRange) {
+		return n, false
+	}
 	if err != nil {
 		r.Wrong(fault.TypeIntParsing, "Input should be a valid integer")
 	}
-	return n
+	return n, true
 }
 
 const notFinite = "Input should be a number that a double can hold"
@@ -317,16 +332,18 @@ func (r *Reader) Bool() bool {
 // Null reads null if it comes next, and reports whether it read null.
 func (r *Reader) Null() bool { return r.literal("null") }
 
-// Time reads an RFC 3339 timestamp and returns it in UTC, truncated to microseconds.
+const notTime = "Input should be a timestamp with an offset, such as " + timestamp.Example
+
+// Time reads a time in a form that package timestamp accepts, and returns it in UTC, truncated to microseconds.
 func (r *Reader) Time() time.Time {
 	if r.peek() != '"' {
-		r.mistyped(fault.TypeDatetime, "Input should be a timestamp with an offset")
+		r.mistyped(fault.TypeDatetime, notTime)
 		return time.Time{}
 	}
 	s, _ := r.text()
-	t, err := time.Parse(time.RFC3339Nano, s)
-	if t = t.UTC(); err != nil || t.Year() < 1 || t.Year() > 9999 {
-		r.Wrong(fault.TypeDatetime, "Input should be a timestamp with an offset")
+	t, ok := timestamp.Parse(s)
+	if !ok || t.Year() < 1 || t.Year() > 9999 {
+		r.Wrong(fault.TypeDatetime, notTime)
 		return time.Time{}
 	}
 	return t.Truncate(time.Microsecond)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/timestamp"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/logs"
 )
 
@@ -68,9 +69,9 @@ func logQuery(u *url.URL) (q *logs.Query, labeled bool, err error) {
 		if values[name] == "" {
 			return nil
 		}
-		t, err := time.Parse(time.RFC3339Nano, values[name])
-		if err != nil {
-			wrong(fault.TypeDatetime, "Input should be a time as in RFC 3339, such as 2026-01-31T08:00:00Z", name)
+		t, ok := timestamp.Parse(values[name])
+		if !ok {
+			wrong(fault.TypeDatetime, "Input should be a time with an offset, such as "+timestamp.Example, name)
 		}
 		return &t
 	}

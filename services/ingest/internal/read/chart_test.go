@@ -27,6 +27,7 @@ func TestWindowOf_readsBothAxes(t *testing.T) {
 		{"step", "-5", "9223372036854775807", metric.Window{Axis: metric.Steps, From: -5, To: math.MaxInt64}},
 		{"time", "", "", metric.All(metric.Times)},
 		{"time", "2026-11-21T09:00:00.000001Z", "2026-11-21T10:00:00.000001+01:00", metric.Window{Axis: metric.Times, From: at, To: at}},
+		{"time", "2026-11-21 05:30:00.000001-0330", "2026-11-21 09:00:00.000001+00:00", metric.Window{Axis: metric.Times, From: at, To: at}},
 		{"time", "2026-11-21T09:00:00.0000001Z", "2026-11-21T09:00:00.0000019Z", metric.Window{Axis: metric.Times, From: at, To: at}},
 	} {
 		in := &ingestv1.ListMetricsRequest{Points: &points}

@@ -9,6 +9,7 @@ import (
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/platform/timestamp"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
 )
 
@@ -171,7 +172,7 @@ func kindOf(axis metric.Axis) string {
 	if axis == metric.Times {
 		return "an RFC 3339 time"
 	}
-	return "a step: a decimal number of 64 bits"
+	return "a step: an integer from " + strconv.Itoa(math.MinInt64) + " to " + strconv.Itoa(math.MaxInt64)
 }
 
 // position parses a position on an axis. Times are rounded to microseconds; up states whether they are rounded up.
@@ -180,8 +181,8 @@ func position(text string, axis metric.Axis, up bool) (x int64, ok bool) {
 		x, err := strconv.ParseInt(text, 10, 64)
 		return x, err == nil
 	}
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
+	at, ok := timestamp.Parse(text)
+	if !ok {
 		return 0, false
 	}
 	x = at.UnixMicro()

@@ -39,6 +39,7 @@ func TestServer_SearchRuns_filters(t *testing.T) {
 		`{"field":"ended_at","op":"exists"}`:                                                           "321",
 		`{"not":{"field":"ended_at","op":"ge","value":"2026-01-01T00:00:00Z"}}`:                        "4",
 		`{"field":"created_at","op":"lt","value":"2000-01-01T00:00:00Z"}`:                              "",
+		`{"field":"created_at","op":"lt","value":"2000-01-01 00:00:00-0330"}`:                          "",
 		`{"field":"hparam.optim.lr","value":0.01}`:                                                     "2",
 		`{"field":"hparam.optim.lr","op":"le","value":1e-3}`:                                           "1",
 		`{"field":"hparam.optim.lr","op":"ne","value":0.01}`:                                           "431",

@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"math"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/timestamp"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 )
 
@@ -131,8 +131,8 @@ func (f *filter) time(c comparison, loc []any) string {
 		return f.exists(column+` IS NOT NULL`, c, loc)
 	}
 	text, _ := c.value.(string)
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil || sign(c.op) == "" || at.Year() < 1 || at.Year() > 9999 {
+	at, ok := timestamp.Parse(text)
+	if !ok || sign(c.op) == "" || at.Year() < 1 || at.Year() > 9999 {
 		return f.fault(loc, fault.TypeDatetime, "%s can be compared by eq, lt, le, gt, ge with an RFC 3339 time, and by exists", c.field)
 	}
 	return `(` + column + ` ` + sign(c.op) + ` ` + f.Arg(at) + ` AND ` + column + ` IS NOT NULL)`
