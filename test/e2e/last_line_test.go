@@ -24,9 +24,9 @@ func lastLines(ctx context.Context, t *testing.T, s *testenv.Installation) {
 	if draw.Whole() {
 		jobs = 40
 	}
-	loops := make([]*e2eflow.Loop, jobs)
+	loops, first := make([]*e2eflow.Loop, jobs), s.Loop(ctx)
 	for n := range loops {
-		loops[n] = s.Loop(ctx)
+		loops[n] = &e2eflow.Loop{Client: first.Client, Clock: first.Clock, Name: first.Name + "-" + strconv.Itoa(n), Timeout: first.Timeout}
 		submitCommand(ctx, t, loops[n], "python", "-c",
 			"import sys, time; time.sleep(1); print('hello'); sys.stdout.write('final loss="+strconv.Itoa(n)+"')")
 	}

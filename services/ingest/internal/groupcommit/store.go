@@ -112,7 +112,7 @@ func (g *group) stage(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, w *waiti
 		return result{err: fault.Absentf("run", w.RunID)}, nil
 	}
 	if reason := fenced(w, r); reason != nil {
-		return result{err: reason}, nil
+		return result{err: reason}, nil //nolint:nilerr // the transaction continues without the item
 	}
 	write, over := w.Write, c.quota.exceeded(r, &w.Item)
 	if over {

@@ -44,7 +44,7 @@ func ToProto(j *job.Job) *jobsv1.Job {
 		PausedAt: request.OptionalTime(j.PausedAt), Priority: int32(j.Priority), Checkpoint: checkpointToProto(j.Checkpoint), Version: j.Seq,
 		Limits: limitsToProto(j),
 	}
-	if j.State.Terminal() {
+	if j.EndedAt != nil {
 		m.Collected = j.Collected
 	}
 	if j.State == job.Queued {

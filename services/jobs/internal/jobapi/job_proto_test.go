@@ -36,6 +36,7 @@ func TestJobProtoFieldsAreFilled(t *testing.T) {
 			Queue:       job.Queue{Position: 1, Reason: "r", Detail: "d", Since: now},
 			ScheduledAt: &now, StartingAt: &now, ExecutorRunningAt: &now, RunningAt: &now, EndedAt: &now, PausedAt: &now,
 			Checkpoint: &job.Checkpoint{ArtifactID: "art_1", Attempt: 1, Step: &step, Format: "npz", Size: 1, CreatedAt: now},
+			Collected:  new(false),
 		},
 		Priority: 50, Seq: 3, RunningS: 1, StartingS: 2, QueueS: 3,
 	}
@@ -47,7 +48,7 @@ func TestJobProtoFieldsAreFilled(t *testing.T) {
 	a := &job.Attempt{
 		Number: 1, State: job.Failed, NodeID: "nod_1", EndReason: "r", Message: "m", ExitCode: &code, Phase: gang.PhaseExited,
 		CreatedAt: now, StartingAt: &now, ExecutorRunningAt: &now, RunningAt: &now, EndedAt: &now,
-		ResumedFrom: "art_1",
+		ResumedFrom: "art_1", Collected: new(false),
 	}
 	require.Empty(t, unset(attemptToProto(a)))
 	e := event.Event{ID: "evt_1", At: now, Type: "t", ActorKind: "user", ActorID: "usr_1", From: "a", To: "b", Reason: "r", Message: "m"}
@@ -56,7 +57,8 @@ func TestJobProtoFieldsAreFilled(t *testing.T) {
 
 func TestJobProtoEmptyFieldsAreNull(t *testing.T) {
 	t.Parallel()
-	m := ToProto(&job.Job{Status: job.Status{State: job.Running}})
+	m := ToProto(&job.Job{Status: job.Status{State: job.Running, Collected: new(true)}})
+	require.Nil(t, m.Collected, "it is known only at the end")
 	require.Nil(t, m.GetQueue(), "a placed job must have no queue status")
 	require.Nil(t, m.EndReason)
 	require.Nil(t, m.Message)

@@ -105,6 +105,21 @@ func TestCopier_RunOnce(t *testing.T) {
 	require.Equal(t, 2, left, "the copy of a run is deleted with the run: only the summaries of the first two are left")
 }
 
+// The copy that is made when a run is closed has all of its reports, although the run has not ended yet.
+func TestCopier_CopyRun(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	last := &ingestpeerv1.SummarizeRunResponse{Position: 7, Closed: true, Metrics: loss(0.5)}
+	r := &reports{runs: map[string]*ingestpeerv1.SummarizeRunResponse{runID(4): last}, clock: clock.NewFake(fixtures.Now())}
+	c := &Copier{Pool: h.pool, Ingest: r, Clock: r.clock}
+	for range 2 {
+		require.NoError(t, c.CopyRun(t.Context(), runID(4)))
+		require.JSONEq(t, `{"hparam.lr":null,"hparam.n":null,"metric.loss.last":0.5,"metric.acc.max":null}`, h.values())
+	}
+	require.Equal(t, []string{"4 at 0", "4 at 7"}, r.asked)
+	require.NoError(t, c.CopyRun(t.Context(), runID(3)), "a run that has reported nothing has no summary")
+}
+
 // The copies of a run are bounded, and what they lack is counted.
 func TestSummaryOf_bounds(t *testing.T) {
 	t.Parallel()

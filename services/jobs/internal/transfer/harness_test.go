@@ -116,6 +116,7 @@ func (b *harness) end(j *job.Job) {
 	require.NoError(b.t, b.driver.Observe(b.t.Context(), "nod_1", []assignment.Observed{{
 		Key: key, Phase: gang.PhaseExited, PreparingAt: &at, RunningAt: &at, Exit: &gang.Exit{},
 	}}))
+	require.NoError(b.t, b.driver.Commit(b.t.Context(), j.RunID, true))
 }
 
 func (b *harness) held(userID string) int {

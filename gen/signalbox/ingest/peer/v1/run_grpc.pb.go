@@ -39,8 +39,8 @@ const (
 // RunDataPeerService closes runs and serves run data to other services. It does not check access: a calling service
 // must first check that its user may see the run.
 type RunDataPeerServiceClient interface {
-	// CloseRun ends the run's streams with eof. The jobs service calls it after the job has ended, and repeats the call
-	// until it succeeds.
+	// CloseRun ends the run's streams with eof. From then on, only repeats of stored reports are accepted. The jobs service
+	// calls it when the end of the run is decided, ends the run afterwards, and repeats the call until it succeeds.
 	CloseRun(ctx context.Context, in *CloseRunRequest, opts ...grpc.CallOption) (*CloseRunResponse, error)
 	// ExpireRuns marks the data of closed runs for deletion. It leaves out a run if GetArtifact has recently returned one
 	// of the run's artifacts, because a model may be about to be registered from that artifact.
@@ -169,8 +169,8 @@ func (c *runDataPeerServiceClient) GetRunSamples(ctx context.Context, in *GetRun
 // RunDataPeerService closes runs and serves run data to other services. It does not check access: a calling service
 // must first check that its user may see the run.
 type RunDataPeerServiceServer interface {
-	// CloseRun ends the run's streams with eof. The jobs service calls it after the job has ended, and repeats the call
-	// until it succeeds.
+	// CloseRun ends the run's streams with eof. From then on, only repeats of stored reports are accepted. The jobs service
+	// calls it when the end of the run is decided, ends the run afterwards, and repeats the call until it succeeds.
 	CloseRun(context.Context, *CloseRunRequest) (*CloseRunResponse, error)
 	// ExpireRuns marks the data of closed runs for deletion. It leaves out a run if GetArtifact has recently returned one
 	// of the run's artifacts, because a model may be about to be registered from that artifact.
