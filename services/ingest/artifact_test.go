@@ -153,3 +153,51 @@ func TestRegisterArtifact_foreignPathsRejected(t *testing.T) {
 	huge := "artifact/upload-url?kind=checkpoint&path=x&size_bytes=2000000&sha256=" + strings.Repeat("a", 64) + "&run_id=" + run.run
 	require.Equal(t, http.StatusRequestEntityTooLarge, run.call(http.MethodGet, huge, "", "").status)
 }
+
+// The key of an object has only ASCII characters, but the artifact keeps the path as it was given.
+func TestArtifact_keepsGivenPath(t *testing.T) {
+	t.Parallel()
+	r := open(t).replica(ingest.Config{})
+	run := r.train()
+	given := []string{"モデル/重み.safetensors", "データ/数字.safetensors", "out/a.bin", "other/a.bin", "a b+c.tar", `c:\out\m.gguf`, "モデル/重み.safetensors"}
+	ids := map[string]string{}
+	for _, path := range given {
+		uri := run.upload("checkpoint", path, []byte("weights"))
+		got := run.post("artifact", "", fmt.Sprintf(`"kind":"checkpoint","path":%q,"format":"safetensors","step":1`, uri))
+		require.Equal(t, path, got["name"], "the response has the path as given")
+		require.Equal(t, uri, got["path"])
+		if before, ok := ids[path]; ok {
+			require.Equal(t, before, got["id"], "the same output is registered once")
+		}
+		ids[path] = got["id"].(string)
+	}
+	require.Len(t, ids, 6)
+	list, err := r.public.ListArtifacts(t.Context(), &ingestv1.ListArtifactsRequest{Id: run.run})
+	require.NoError(t, err)
+	var names, files []string
+	for _, a := range list.GetArtifacts() {
+		names = append(names, a.GetName())
+		d, err := r.public.ListArtifactDownloads(t.Context(), &ingestv1.ListArtifactDownloadsRequest{Id: run.run, ArtifactId: a.GetId()})
+		require.NoError(t, err)
+		files = append(files, d.GetFiles()[0].GetPath())
+	}
+	require.Equal(t, given[:6], names)
+	require.Equal(t, []string{"重み.safetensors", "数字.safetensors", "a.bin", "a.bin", "a b+c.tar", "m.gguf"}, files)
+
+	local := run.post("artifact", "", `"kind":"eval_report","path":"/data/報告/r.json","format":"json"`)
+	require.Equal(t, "/data/報告/r.json", local["name"])
+	bad := run.call(http.MethodGet, "artifact/upload-url?kind=checkpoint&path=%ff&size_bytes=1&sha256="+strings.Repeat("a", 64)+"&run_id="+run.run, "", "")
+	require.Equal(t, []string{"query.path value_error"}, problems(t, bad))
+}
+
+// An object that an earlier version held or registered has no path.
+func TestArtifact_ofEarlierVersionHasNameOfObject(t *testing.T) {
+	t.Parallel()
+	r := open(t).replica(ingest.Config{})
+	run := r.train()
+	uri := run.upload("checkpoint", "out/m.gguf", []byte("weights"))
+	_, err := r.h.db.Pool(ingest.Name).Exec(t.Context(), `UPDATE object_hold SET name = NULL`)
+	require.NoError(t, err)
+	a := run.post("artifact", "", fmt.Sprintf(`"kind":"checkpoint","path":%q,"format":"gguf"`, uri))
+	require.Equal(t, "m.gguf", a["name"])
+}

@@ -45,6 +45,29 @@ def test_upload_url_request(control: Control, start: Start, env: Env, tmp_path: 
 
 
 @pytest.mark.parametrize(
+    ("name", "sent"),
+    [
+        ("\u30e2\u30c7\u30eb/\u91cd\u307f.safetensors", "\u30e2\u30c7\u30eb/\u91cd\u307f.safetensors"),
+        ("out/a b+c&d=%41.bin", "out/a b+c&d=%41.bin"),
+        ("out/\udcff.bin", "out/\ufffd.bin"),  # the name of the file is not UTF-8
+        ("\u30e2\u30c7\u30eb/", "\u30e2\u30c7\u30eb.tar"),
+        ("out/ckpt", "out/ckpt.tar"),
+    ],
+)
+def test_artifact_keeps_its_name(control: Control, start: Start, env: Env, tmp_path: Path, name: str, sent: str) -> None:
+    env["SERVICE_JOB_WORKDIR"] = str(tmp_path)
+    if sent.endswith(".tar"):
+        weights(tmp_path / name)
+    else:
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_bytes(b"abc")
+    with start() as run:
+        for _ in range(2):
+            run.artifact(os.path.join(str(tmp_path), name), kind="checkpoint", format="x", step=3)
+    assert [ticket["path"] for ticket in control.tickets] == [[sent]] * 2
+
+
+@pytest.mark.parametrize(
     "faults",
     [
         {"put": ["drop"] * 3},

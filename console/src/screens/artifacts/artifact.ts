@@ -16,8 +16,9 @@ function onHost(artifact: Artifact): boolean {
   return artifact.path.startsWith("/");
 }
 
-// fileOf returns the last part of a path.
+// fileOf returns the name of an artifact: its path as the training gave it, or the last part of a path on the host.
 export function fileOf(artifact: Artifact): string {
+  if (!onHost(artifact)) return artifact.name;
   return artifact.path.slice(artifact.path.lastIndexOf("/") + 1) || artifact.path;
 }
 

@@ -10,7 +10,8 @@ const artifact = (part: Partial<Artifact>): Artifact => ({
   kind: "hf_export",
   format: "safetensors",
   step: 5,
-  path: "blob://runs/run_1/1/hf_export/abc/model.safetensors",
+  path: "blob://runs/run_1/1/hf_export/abc/__.safetensors",
+  name: "モデル/重み.safetensors",
   size_bytes: 5,
   sha256: "2cf2",
   created_at: "2026-11-21T03:00:00+00:00",
@@ -31,7 +32,8 @@ test("what the platform has not, or may not send, has no download", () => {
 });
 
 test("the name of a file and of a model", () => {
-  expect(fileOf(artifact({}))).toBe("model.safetensors");
-  expect(fileOf(artifact({ path: "checkpoint-5" }))).toBe("checkpoint-5");
+  expect(fileOf(artifact({}))).toBe("モデル/重み.safetensors");
+  expect(fileOf(artifact({ path: "checkpoint-5", name: "checkpoint-5" }))).toBe("checkpoint-5");
+  expect(fileOf(artifact({ path: "/data/out/m.gguf", name: "/data/out/m.gguf" }))).toBe("m.gguf");
   expect(nameFor("  GRPO run #3 (März)! ")).toBe("grpo-run-3-m-rz");
 });

@@ -1864,7 +1864,10 @@ type Artifact struct {
 	// and for an artifact of a protected run.
 	Sha256 *string `protobuf:"bytes,9,opt,name=sha256,proto3,oneof" json:"sha256,omitempty"`
 	// When the artifact was registered.
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// Path of the file or folder as it was given when the upload URL was requested, such as `out/model.safetensors`, with
+	// `.tar` if it is a folder; or the path on the host. Of a protected run, the same as `path`.
+	Name          string `protobuf:"bytes,11,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1967,6 +1970,13 @@ func (x *Artifact) GetCreatedAt() *timestamppb.Timestamp {
 		return x.CreatedAt
 	}
 	return nil
+}
+
+func (x *Artifact) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
 }
 
 // FollowLogsRequest names a run and the position from which its log is sent.
@@ -2634,7 +2644,7 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x06_limitB\t\n" +
 	"\a_offset\"T\n" +
 	"\x15ListArtifactsResponse\x12;\n" +
-	"\tartifacts\x18\x01 \x03(\v2\x1d.signalbox.ingest.v1.ArtifactR\tartifacts\"\xaf\x02\n" +
+	"\tartifacts\x18\x01 \x03(\v2\x1d.signalbox.ingest.v1.ArtifactR\tartifacts\"\xc3\x02\n" +
 	"\bArtifact\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x18\n" +
@@ -2648,7 +2658,8 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x06sha256\x18\t \x01(\tH\x01R\x06sha256\x88\x01\x01\x129\n" +
 	"\n" +
 	"created_at\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAtB\a\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x12\n" +
+	"\x04name\x18\v \x01(\tR\x04nameB\a\n" +
 	"\x05_stepB\t\n" +
 	"\a_sha256\"D\n" +
 	"\x11FollowLogsRequest\x12\x19\n" +

@@ -116,6 +116,7 @@ class Run:
     def artifact(self, path: "str | os.PathLike[str]", kind: str, format: str, step: int) -> str:
         """Upload a file, or a folder as a tar, and register it as an artifact.
 
+        The artifact's `name` is the path, relative to SERVICE_JOB_WORKDIR if it is inside; that of a folder ends in .tar.
         Return its object URI, or its path if the run is offline. With on_error="warn", return "" after an error.
         """
         if kind not in KINDS:
@@ -128,7 +129,8 @@ class Run:
         refuse_sensitive(os.path.basename(os.path.normpath(local)))
         packed = pack(local) if os.path.isdir(local) else None
         try:
-            return self._store(packed or local, kind, format, at)
+            name = os.path.normpath(local) + ".tar" if packed else local
+            return self._store(packed or local, name, kind, format, at)
         except (SignalboxError, OSError) as err:
             if isinstance(err, OSError) or not self._warns:
                 raise
@@ -138,9 +140,9 @@ class Run:
             if packed is not None:
                 os.unlink(packed)
 
-    def _store(self, file: str, kind: str, format: str, step: int) -> str:
+    def _store(self, file: str, name: str, kind: str, format: str, step: int) -> str:
         self._sink.check()
-        stored = self._sink.upload(file, kind)
+        stored = self._sink.upload(file, kind, name)
         fields = {"kind": kind, "format": format, "step": step, **stored}
         n = self._sink.put("artifact", [(encode(fields), 1)])
         self._sink.settle(n)

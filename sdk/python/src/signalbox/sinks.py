@@ -34,8 +34,8 @@ class Sink(Protocol):
     def flush(self, timeout: float) -> bool:
         """Wait until all reports so far are settled. Return False after the timeout or if the token is refused."""
 
-    def upload(self, file: str, kind: str) -> Dict[str, Any]:
-        """Upload a file to the store; return {"path", "size_bytes"}."""
+    def upload(self, file: str, kind: str, name: str) -> Dict[str, Any]:
+        """Upload a file to the store as the output `name`, a path; return {"path", "size_bytes"}."""
 
     def signals(self) -> "ControlSignals | NoSignals":
         """Return the signals of the run."""
@@ -80,11 +80,11 @@ class Online:
         """Wait until all reports so far are settled. Return False after the timeout or if the token is refused."""
         return self.box.flush(timeout)
 
-    def upload(self, file: str, kind: str) -> Dict[str, Any]:
+    def upload(self, file: str, kind: str, name: str) -> Dict[str, Any]:
         """Upload through the signed URL."""
         from .upload import Upload
 
-        return Upload(self._config, self._policy).send(file, kind)
+        return Upload(self._config, self._policy).send(file, kind, name)
 
     def signals(self) -> ControlSignals:
         """Return the signals from the control plane."""
@@ -137,7 +137,7 @@ class Offline:
         """Return at once."""
         return True
 
-    def upload(self, file: str, kind: str) -> Dict[str, Any]:
+    def upload(self, file: str, kind: str, name: str) -> Dict[str, Any]:
         """Return the local path: nothing is uploaded."""
         from .pack import digest
 

@@ -29,13 +29,13 @@ class Upload:
         self._policy = policy
         self._transport = Transport(config, policy.request_timeout)
 
-    def send(self, file: str, kind: str) -> Dict[str, Any]:
-        """Upload `file`; return {"path": object URI, "size_bytes": int}."""
+    def send(self, file: str, kind: str, name: str) -> Dict[str, Any]:
+        """Upload `file` as the output `name`, a path; return {"path": object URI, "size_bytes": int}."""
         size, sha256 = digest(file)
         query = {
             "run_id": self._config.run_id,
             "kind": kind,
-            "path": self._name(file),
+            "path": self._name(name),
             "size_bytes": size,
             "sha256": sha256,
         }
@@ -44,13 +44,13 @@ class Upload:
         finally:
             self._transport.close()
 
-    def _name(self, file: str) -> str:
-        """Return the file's name for the store: relative to the working folder if it is inside."""
-        full = os.path.abspath(file)
+    def _name(self, path: str) -> str:
+        """Return the path as the artifact keeps it: relative to the working folder if it is inside, in UTF-8."""
+        full = os.path.abspath(path)
         root = os.path.abspath(self._config.workdir) if self._config.workdir else ""
-        if root and full.startswith(root + os.sep):
-            return os.path.relpath(full, root).replace(os.sep, "/")
-        return os.path.basename(full)
+        inside = bool(root) and full.startswith(root + os.sep)
+        name = os.path.relpath(full, root).replace(os.sep, "/") if inside else os.path.basename(full)
+        return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
     def _until_stored(self, file: str, size: int, query: Dict[str, object]) -> str:
         deadline = time.monotonic() + self._policy.settle_timeout

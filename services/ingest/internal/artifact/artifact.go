@@ -6,6 +6,9 @@ package artifact
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"path"
 	"strconv"
@@ -24,6 +27,7 @@ type Artifact struct {
 	Kind, Format string
 	Step         *int64
 	Path         string
+	Given        string // path as the client gave it to the upload URL; empty for a path on a host
 	Size         int64  `db:"size_bytes"`
 	SHA256       string // empty for a path on a host
 	CreatedAt    time.Time
@@ -40,6 +44,20 @@ func (a *Artifact) Shown() string {
 		return a.Kind
 	}
 	return a.Kind + "-" + strconv.FormatInt(*a.Step, 10)
+}
+
+// Title returns the relative path that the client gave for the artifact, as users see it. For a path on a host it is
+// that path. For an artifact of an earlier version it is the name of the object.
+func (a *Artifact) Title() string {
+	switch {
+	case a.Withheld:
+		return a.Shown()
+	case a.Given != "":
+		return a.Given
+	case a.SHA256 == "":
+		return a.Path
+	}
+	return path.Base(a.Path)
 }
 
 // URI returns the location of the bytes, or "" if the platform does not have them.
@@ -69,11 +87,19 @@ type Upload struct {
 	Path    string
 	Size    int64
 	SHA256  string
+
+	// apart means that another upload with the same bytes has the key, but another path.
+	apart bool
 }
 
 // Key returns the object key of the upload.
 func (u *Upload) Key() string {
-	return strings.Join([]string{prefix(u.RunID) + strconv.Itoa(int(u.Attempt)), u.Kind, u.SHA256, name(u.Path)}, "/")
+	last := name(u.Path)
+	if u.apart {
+		sum := sha256.Sum256([]byte(u.Path))
+		last = hex.EncodeToString(sum[:8]) + "-" + last
+	}
+	return strings.Join([]string{prefix(u.RunID) + strconv.Itoa(int(u.Attempt)), u.Kind, u.SHA256, last}, "/")
 }
 
 // prefix returns the prefix of a run's object keys. It ends in a slash, so that run_1 does not match the keys of
@@ -114,8 +140,13 @@ type Blobs interface {
 // Holder protects objects from deletion while no artifact refers to them yet. *Holds implements it.
 type Holder interface {
 	Extend(ctx context.Context, key string) (held bool, err error)
-	Hold(ctx context.Context, runID, key string, size int64) error
+	// Hold also stores the path that the client gave for the object, unless it is empty, and returns the stored one. It
+	// returns errTaken if the object has another path.
+	Hold(ctx context.Context, runID, key, given string, size int64) (stored string, err error)
 }
+
+// errTaken means that the object of a key has another path.
+var errTaken = errors.New("the object has another path")
 
 // Registrar checks artifacts before they are registered.
 type Registrar struct {
@@ -124,13 +155,21 @@ type Registrar struct {
 }
 
 // URL returns a signed request with which the client uploads the object that u describes. If the upload would exceed
-// what the run may upload, URL returns a Refused fault.
+// what the run may upload, URL returns a Refused fault. The key of u may then differ: two outputs with the same bytes
+// whose paths differ have different keys, so that both are registered.
 func (r *Registrar) URL(ctx context.Context, u *Upload) (blob.Signed, error) {
-	signed, err := r.Blobs.SignPut(ctx, u.Key(), blob.SignOptions{Size: u.Size, SHA256: u.SHA256})
-	if err != nil {
-		return blob.Signed{}, err
+	for {
+		signed, err := r.Blobs.SignPut(ctx, u.Key(), blob.SignOptions{Size: u.Size, SHA256: u.SHA256})
+		if err != nil {
+			return blob.Signed{}, err
+		}
+		_, err = r.Holds.Hold(ctx, u.RunID, u.Key(), u.Path, u.Size)
+		if errors.Is(err, errTaken) && !u.apart {
+			u.apart = true
+			continue
+		}
+		return signed, err
 	}
-	return signed, r.Holds.Hold(ctx, u.RunID, u.Key(), u.Size)
 }
 
 // Inspect returns the artifact that a report describes, without an id. The path in the report must name an object that
@@ -168,7 +207,7 @@ func (r *Registrar) Inspect(ctx context.Context, p *report.Artifact, container b
 	if p.Size != nil && *p.Size != info.Size {
 		return nil, refused("size_mismatch", "artifact: the object has %d bytes, but size_bytes is %d", info.Size, *p.Size)
 	}
-	if err := r.Holds.Hold(ctx, p.RunID, key, info.Size); err != nil {
+	if a.Given, err = r.Holds.Hold(ctx, p.RunID, key, "", info.Size); err != nil {
 		return nil, err
 	}
 	if !held { // without an earlier hold, the object may have been deleted before the new one began

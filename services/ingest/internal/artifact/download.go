@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,8 +16,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// Name returns the name of the stored file.
-func (a *Artifact) Name() string { return path.Base(a.Path) }
+// Name returns the name of the stored file: the last part of the path that the client gave.
+func (a *Artifact) Name() string {
+	if given := path.Base(strings.ReplaceAll(a.Given, `\`, "/")); strings.Trim(given, "./") != "" {
+		return given
+	}
+	return path.Base(a.Path)
+}
 
 // Downloads signs downloads of artifacts.
 type Downloads struct {

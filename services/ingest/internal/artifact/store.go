@@ -13,18 +13,18 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
 )
 
-const columns = `id, run_id, attempt, kind, format, step, path, size_bytes, coalesce(sha256, '') AS sha256, created_at, withheld`
+const columns = `id, run_id, attempt, kind, format, step, path, coalesce(name, '') AS given, size_bytes, coalesce(sha256, '') AS sha256, created_at, withheld`
 
 // Write registers an artifact under a new id. If the run already has an artifact with the same kind, path and step,
 // Write leaves that artifact unchanged.
 func Write(a *Artifact, newID string) groupcommit.Write {
 	return func(ctx context.Context, tx pgx.Tx, _ *pgx.Batch, r *groupcommit.Run) error {
 		_, err := tx.Exec(ctx, `INSERT INTO artifact (id, run_id, attempt, kind, format, step, path, size_bytes, sha256, created_at,
-				withheld)
-			VALUES (@id, @run_id, @attempt, @kind, @format, @step, @path, @size_bytes, nullif(@sha256, ''), @created_at, @withheld)
+				withheld, name)
+			VALUES (@id, @run_id, @attempt, @kind, @format, @step, @path, @size_bytes, nullif(@sha256, ''), @created_at, @withheld, nullif(@name, ''))
 			ON CONFLICT (run_id, kind, path, step) DO NOTHING`, pgx.StrictNamedArgs{
 			"id": newID, "run_id": r.ID, "attempt": r.Attempt, "kind": a.Kind, "format": a.Format, "step": a.Step, "path": a.Path,
-			"size_bytes": a.Size, "sha256": a.SHA256, "created_at": r.Now, "withheld": a.Withheld,
+			"size_bytes": a.Size, "sha256": a.SHA256, "created_at": r.Now, "withheld": a.Withheld, "name": a.Given,
 		})
 		if err != nil {
 			return fmt.Errorf("register an artifact: %w", err)

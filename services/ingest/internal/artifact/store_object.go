@@ -58,17 +58,26 @@ func (h *Holds) Extend(ctx context.Context, key string) (held bool, err error) {
 
 // Hold protects an object from deletion for a while, and adds its size to the total size of the run's artifacts, unless
 // the size was added before. If the total would then exceed the run's limit, Hold returns a Refused fault and changes
-// nothing.
-func (h *Holds) Hold(ctx context.Context, runID, key string, size int64) error {
-	return pg.InTx(ctx, h.Pool, func(ctx context.Context, tx pgx.Tx) error {
+// nothing. It stores the path that the client gave for the object, unless it is empty, and returns the stored path. If
+// the object, or an artifact with it, has another path, it returns errTaken and changes nothing.
+func (h *Holds) Hold(ctx context.Context, runID, key, given string, size int64) (stored string, err error) {
+	err = pg.InTx(ctx, h.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		// The size of a registered object was added before, even if its hold has been deleted since.
 		var added *int64
-		err := tx.QueryRow(ctx, `INSERT INTO object_hold AS h (key, held_until) VALUES ($1, clock_timestamp() + $2::interval)
-			ON CONFLICT (key) DO UPDATE SET held_until = greatest(h.held_until, excluded.held_until)
-			RETURNING coalesce(h.bytes, (SELECT size_bytes FROM artifact a WHERE a.run_id = $3 AND a.path = 'blob://' || $1 LIMIT 1))`,
-			key, h.For, runID).Scan(&added)
+		var known *string
+		err := tx.QueryRow(ctx, `INSERT INTO object_hold AS h (key, held_until, name) VALUES ($1, clock_timestamp() + $2::interval, nullif($4, ''))
+			ON CONFLICT (key) DO UPDATE SET held_until = greatest(h.held_until, excluded.held_until), name = coalesce(h.name, excluded.name)
+			RETURNING coalesce(h.bytes, (SELECT size_bytes FROM artifact a WHERE a.run_id = $3 AND a.path = 'blob://' || $1 LIMIT 1)),
+				coalesce(h.name, ''), (SELECT name FROM artifact a WHERE a.run_id = $3 AND a.path = 'blob://' || $1 LIMIT 1)`,
+			key, h.For, runID, given).Scan(&added, &stored, &known)
 		if err != nil {
 			return fmt.Errorf("hold an object: %w", err)
+		}
+		if given != "" && (stored != given || known != nil && *known != given) {
+			return errTaken
+		}
+		if stored == "" && known != nil {
+			stored = *known
 		}
 		more := size + groupcommit.ArtifactCost
 		if added != nil {
@@ -88,6 +97,7 @@ func (h *Holds) Hold(ctx context.Context, runID, key string, size int64) error {
 		}
 		return nil
 	})
+	return stored, err
 }
 
 // DeleteBefore deletes the holds that ended before the given time, at most limit of them. It returns how many it

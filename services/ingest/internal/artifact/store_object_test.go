@@ -23,9 +23,9 @@ func (h *heldKeys) Extend(_ context.Context, key string) (bool, error) {
 }
 
 // Hold implements Holder.
-func (h *heldKeys) Hold(_ context.Context, _, key string, _ int64) error {
+func (h *heldKeys) Hold(_ context.Context, _, key, given string, _ int64) (string, error) {
 	*h = append(*h, key)
-	return nil
+	return given, nil
 }
 
 // addRun inserts the row of run_1.
@@ -48,9 +48,10 @@ func TestUnusedObjects_neitherRegisteredNorHeld(t *testing.T) {
 		dir+"registered", dir+"other")
 	require.NoError(t, err)
 	holds := &Holds{Pool: pool, For: time.Hour, Quota: &groupcommit.Quota{}}
-	require.NoError(t, holds.Hold(t.Context(), "run_1", dir+"held", 1))
-	require.NoError(t, holds.Hold(t.Context(), "run_1", dir+"held", 1))
-	require.NoError(t, holds.Hold(t.Context(), "run_1", dir+"ended", 1))
+	for _, name := range []string{"held", "held", "ended"} {
+		_, err = holds.Hold(t.Context(), "run_1", dir+name, name, 1)
+		require.NoError(t, err)
+	}
 	_, err = pool.Exec(t.Context(), `UPDATE object_hold SET held_until = now() - interval '2 days' WHERE key LIKE '%ended'`)
 	require.NoError(t, err)
 	unused, err := UnusedObjects(t.Context(), pool, []string{dir + "registered", dir + "held", dir + "ended", dir + "other"})

@@ -28,6 +28,7 @@ type registered struct {
 	Format    string  `json:"format"`
 	Step      *int64  `json:"step"`
 	Path      string  `json:"path"`
+	Name      string  `json:"name"` // the path as the client gave it
 	Size      int64   `json:"size_bytes"`
 	SHA256    *string `json:"sha256"` // null for a path on a host
 	CreatedAt instant `json:"created_at"`
@@ -72,7 +73,7 @@ func (h *Handler) artifact(ctx context.Context, r *request) (any, error) {
 	}
 	return registered{
 		OK: true, ID: a.ID, RunID: a.RunID, Attempt: a.Attempt, Kind: a.Kind, Format: a.Format, Step: a.Step,
-		Path: a.Path, Size: a.Size, SHA256: a.Digest(), CreatedAt: instant(a.CreatedAt),
+		Path: a.Path, Name: a.Title(), Size: a.Size, SHA256: a.Digest(), CreatedAt: instant(a.CreatedAt),
 	}, nil
 }
 
@@ -128,6 +129,9 @@ func upload(q map[string]string) (*artifact.Upload, error) {
 	}
 	if utf8.RuneCountInString(u.Path) > maxPath {
 		wrong(fault.TypeStringLong, "String should have at most 4096 characters", "path")
+	}
+	if !utf8.ValidString(u.Path) {
+		wrong(fault.TypeValue, "String should be valid UTF-8", "path")
 	}
 	if strings.IndexByte(u.Path, 0) >= 0 {
 		wrong(fault.TypeValue, "String should not contain NUL", "path")

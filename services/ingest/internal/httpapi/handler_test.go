@@ -115,7 +115,9 @@ func (p *harness) SignPut(_ context.Context, key string, o blob.SignOptions) (bl
 
 func (p *harness) Extend(context.Context, string) (bool, error) { return true, p.failing("extend") }
 
-func (p *harness) Hold(context.Context, string, string, int64) error { return p.failing("hold") }
+func (p *harness) Hold(_ context.Context, _, _, given string, _ int64) (string, error) {
+	return given, p.failing("hold")
+}
 
 func (p *harness) lifecycle(_ context.Context, _ *ingesttoken.Grant, event *report.Lifecycle) error {
 	err := p.failing("lifecycle")

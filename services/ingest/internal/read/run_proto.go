@@ -171,7 +171,7 @@ func shownArtifactProto(a *artifact.Artifact) *ingestv1.Artifact {
 
 func artifactProto(a *artifact.Artifact) *ingestv1.Artifact {
 	return &ingestv1.Artifact{
-		Id: a.ID, RunId: a.RunID, Attempt: a.Attempt, Kind: a.Kind, Format: a.Format, Step: a.Step, Path: a.Path,
+		Id: a.ID, RunId: a.RunID, Attempt: a.Attempt, Kind: a.Kind, Format: a.Format, Step: a.Step, Path: a.Path, Name: a.Title(),
 		SizeBytes: a.Size, Sha256: a.Digest(), CreatedAt: timestamppb.New(a.CreatedAt),
 	}
 }
