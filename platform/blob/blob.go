@@ -37,6 +37,9 @@ type Info struct {
 	Size     int64
 	SHA256   string // lower-case hex; empty in results of List
 	Modified time.Time
+	// Name is the file name under which clients save a download that SignKnown signs. If it is empty, that is the last
+	// segment of the key. Stores do not know it.
+	Name string
 }
 
 // SignOptions describes the only bytes that a signed upload may contain.

@@ -164,7 +164,7 @@ func TestArtifact_keepsGivenPath(t *testing.T) {
 	for _, path := range given {
 		uri := run.upload("checkpoint", path, []byte("weights"))
 		got := run.post("artifact", "", fmt.Sprintf(`"kind":"checkpoint","path":%q,"format":"safetensors","step":1`, uri))
-		require.Equal(t, path, got["name"], "the answer shows the path as given")
+		require.Equal(t, path, got["name"], "the response has the path as given")
 		require.Equal(t, uri, got["path"])
 		if before, ok := ids[path]; ok {
 			require.Equal(t, before, got["id"], "the same output is registered once")

@@ -110,9 +110,16 @@ func signedGetOfKnownObject(t *testing.T, f Harness) {
 	require.NoError(t, err)
 	signed, err := f.Store.SignKnown(t.Context(), info, time.Minute)
 	require.NoError(t, err)
-	status, _, got := send(t, signed, nil)
+	status, h, got := send(t, signed, nil)
 	require.Equal(t, http.StatusOK, status)
 	require.True(t, bytes.Equal(body, got))
+	require.Equal(t, `attachment; filename="known"`, h.Get("Content-Disposition"))
+	info.Name = "重み \"5\".bin"
+	signed, err = f.Store.SignKnown(t.Context(), info, time.Minute)
+	require.NoError(t, err)
+	status, h, _ = send(t, signed, nil)
+	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, `attachment; filename="__ _5_.bin"; filename*=UTF-8''%E9%87%8D%E3%81%BF%20%225%22.bin`, h.Get("Content-Disposition"))
 	info.Key = "down/missing"
 	signed, err = f.Store.SignKnown(t.Context(), info, time.Minute)
 	require.NoError(t, err, "the store must sign the URL without looking for the object")

@@ -60,6 +60,7 @@ func everyRoute(t *testing.T, s *testenv.Installation) {
 	t.Run("body on a route without one", func(t *testing.T) { unwantedBodies(ctx, t, s, c) })
 	t.Run("malformed path ids", func(t *testing.T) { malformedIDs(ctx, t, s, c) })
 	t.Run("bad queries", func(t *testing.T) { badQueries(ctx, t, s, c) })
+	t.Run("refusals of large bodies", func(t *testing.T) { earlyRefusals(ctx, t, s, c) })
 }
 
 // badBodies sends invalid bodies to every route that accepts a body.

@@ -1,6 +1,7 @@
 package objectstore
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/hex"
@@ -75,7 +76,7 @@ func (s *FileStore) download(w http.ResponseWriter, r *http.Request) error {
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/octet-stream")
-	h.Set("Content-Disposition", `attachment; filename="`+path.Base(g.key)+`"`)
+	h.Set("Content-Disposition", blob.Disposition(cmp.Or(g.name, path.Base(g.key))))
 	h.Set("ETag", `"`+info.SHA256+`"`)
 	if sum, err := hex.DecodeString(info.SHA256); err == nil {
 		// RFC 9530: the digest of the whole object, even if the response contains only a part of it.

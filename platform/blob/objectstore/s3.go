@@ -1,6 +1,7 @@
 package objectstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -11,6 +12,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"path"
 	"strconv"
 	"strings"
 	"sync"
@@ -274,7 +276,7 @@ func (s *S3Store) SignGet(ctx context.Context, key string, expires time.Duration
 	if _, err := s.Stat(ctx, key); err != nil {
 		return blob.Signed{}, err
 	}
-	return s.signGet(ctx, key, expires)
+	return s.signGet(ctx, blob.Info{Key: key}, expires)
 }
 
 // SignKnown implements blob.Store. The server is not called: the signature is computed here.
@@ -282,16 +284,16 @@ func (s *S3Store) SignKnown(ctx context.Context, info blob.Info, expires time.Du
 	if err := blob.CheckKey(info.Key); err != nil {
 		return blob.Signed{}, err
 	}
-	return s.signGet(ctx, info.Key, expires)
+	return s.signGet(ctx, info, expires)
 }
 
-func (s *S3Store) signGet(ctx context.Context, key string, expires time.Duration) (blob.Signed, error) {
+func (s *S3Store) signGet(ctx context.Context, info blob.Info, expires time.Duration) (blob.Signed, error) {
 	query := url.Values{
 		"response-content-type":        {"application/octet-stream"},
-		"response-content-disposition": {`attachment; filename="` + key[strings.LastIndexByte(key, '/')+1:] + `"`},
+		"response-content-disposition": {blob.Disposition(cmp.Or(info.Name, path.Base(info.Key)))},
 		"response-cache-control":       {"private, no-store"},
 	}
-	return s.sign(ctx, http.MethodGet, key, expires, query, map[string]string{})
+	return s.sign(ctx, http.MethodGet, info.Key, expires, query, map[string]string{})
 }
 
 func (s *S3Store) sign(

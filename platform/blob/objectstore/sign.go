@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
@@ -82,11 +83,15 @@ func (s *FileStore) makeKey() error {
 type grant struct {
 	method, key, sha256 string
 	size, expires       int64
+	name                string // the file name of a download; empty means that of the key
 }
 
 func (s *FileStore) signature(g grant) string {
 	mac := hmac.New(sha256.New, s.key)
 	_, _ = fmt.Fprintf(mac, "signalbox blob v1\n%s\n%s\n%d\n%d\n%s", g.method, g.key, g.expires, g.size, g.sha256)
+	if g.name != "" {
+		_, _ = io.WriteString(mac, "\n"+g.name)
+	}
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
@@ -96,6 +101,9 @@ func (s *FileStore) sign(g grant, lifetime time.Duration) blob.Signed {
 	query := url.Values{
 		"expires": {strconv.FormatInt(g.expires, 10)}, "size": {strconv.FormatInt(g.size, 10)},
 		"sha256": {g.sha256}, "signature": {s.signature(g)},
+	}
+	if g.name != "" {
+		query.Set("name", g.name)
 	}
 	return blob.Signed{
 		URL: s.config.PublicURL() + Prefix + g.key + "?" + query.Encode(), Method: g.method,
@@ -130,7 +138,11 @@ func (s *FileStore) SignKnown(_ context.Context, info blob.Info, expires time.Du
 	if err := s.checkKnown(info); err != nil {
 		return blob.Signed{}, err
 	}
-	return s.sign(grant{method: http.MethodGet, key: info.Key, size: info.Size, sha256: info.SHA256}, expires), nil
+	g := grant{method: http.MethodGet, key: info.Key, size: info.Size, sha256: info.SHA256}
+	if info.Name != path.Base(info.Key) {
+		g.name = info.Name
+	}
+	return s.sign(g, expires), nil
 }
 
 // granted checks the signature of a request and returns what it permits. An expired signature is reported as such
@@ -142,7 +154,7 @@ func (s *FileStore) granted(r *http.Request) (grant, error) {
 	}
 	refused := fault.New(fault.Forbidden, CodeSignature, "the signature does not match the request")
 	key, ok := strings.CutPrefix(r.URL.EscapedPath(), Prefix)
-	if err != nil || !ok || blob.CheckKey(key) != nil || len(query) != 4 {
+	if err != nil || !ok || blob.CheckKey(key) != nil || len(query) != 4 && (len(query) != 5 || query.Get("name") == "") {
 		return grant{}, refused
 	}
 	for _, values := range query {
@@ -150,7 +162,7 @@ func (s *FileStore) granted(r *http.Request) (grant, error) {
 			return grant{}, refused
 		}
 	}
-	g := grant{method: r.Method, key: key, sha256: query.Get("sha256")}
+	g := grant{method: r.Method, key: key, sha256: query.Get("sha256"), name: query.Get("name")}
 	var bad [2]error
 	g.expires, bad[0] = number(query.Get("expires"))
 	g.size, bad[1] = number(query.Get("size"))

@@ -44,7 +44,7 @@ func (d *Downloads) Sign(ctx context.Context, a *Artifact) (blob.Signed, error) 
 		return blob.Signed{}, fault.New(fault.Refused, "artifact_not_stored",
 			"artifact %s is a path on the host of the run, not an uploaded file; copy it from the host", a.ID)
 	}
-	signed, err := d.Blobs.SignKnown(ctx, blob.Info{Key: key, Size: a.Size, SHA256: a.SHA256}, 0)
+	signed, err := d.Blobs.SignKnown(ctx, blob.Info{Key: key, Size: a.Size, SHA256: a.SHA256, Name: a.Name()}, 0)
 	if err != nil {
 		return blob.Signed{}, fmt.Errorf("sign the download of artifact %s: %w", a.ID, err)
 	}

@@ -30,7 +30,7 @@ func TestHandler_responsesHaveContractFields(t *testing.T) {
 		{"POST", "artifact", `"kind":"checkpoint","path":"/p","format":"f","size_bytes":3`, `{"ok":true,"id":"","run_id":"run_1","attempt":0,"kind":"checkpoint",
 			"format":"f","step":null,"path":"/p","name":"/p","size_bytes":3,"sha256":null,"created_at":"0001-01-01T00:00:00.000000+00:00"}`},
 		{"POST", "artifact", `"kind":"checkpoint","path":"/p","format":"f","step":-7`, `{"ok":true,"id":"","run_id":"run_1","attempt":0,"kind":"checkpoint",
-			"format":"f","step":-7,"path":"/p","size_bytes":0,"sha256":null,"created_at":"0001-01-01T00:00:00.000000+00:00"}`},
+			"format":"f","step":-7,"path":"/p","name":"/p","size_bytes":0,"sha256":null,"created_at":"0001-01-01T00:00:00.000000+00:00"}`},
 		{"GET", "watermark?run_id=run_1", "", `{"logs":{"w":3}}`},
 		{"GET", "artifact/upload-url?run_id=run_1&kind=checkpoint&path=m.gguf&size_bytes=4&sha256=" + sum, "", `{"method":"PUT","headers":{},
 			"url":"http://blobs/runs/run_1/2/checkpoint/` + sum + `/m.gguf","object_uri":"blob://runs/run_1/2/checkpoint/` + sum + `/m.gguf",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sort"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -98,9 +99,13 @@ func (s *Server) files(ctx context.Context, in selection, limit, offset *int32, 
 	return d, v, files, request.SetMore(ctx, more)
 }
 
+// fileName returns the last part of a path, under which clients save a download. Keys of objects have digests instead.
+func fileName(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+
 // Download returns the signed download of a file whose size and digest are known. It does not check that the object
 // exists.
 func Download(ctx context.Context, blobs blob.Store, path string, info blob.Info) (*commonv1.Download, error) {
+	info.Name = fileName(path)
 	signed, err := blobs.SignKnown(ctx, info, 0)
 	if err != nil {
 		return nil, fmt.Errorf("sign the download of %s: %w", path, err)
@@ -120,7 +125,12 @@ func (s *Server) SignDatasetDownload(ctx context.Context, in *registryv1.SignDat
 	if !ok {
 		return nil, fault.Absentf("dataset file", in.GetPath())
 	}
-	signed, err := s.Blobs.SignGet(ctx, v.key(d, f.SHA256), 0)
+	info, err := s.Blobs.Stat(ctx, v.key(d, f.SHA256))
+	if err != nil {
+		return nil, fmt.Errorf("sign a download: %w", err)
+	}
+	info.Name = fileName(f.Path)
+	signed, err := s.Blobs.SignKnown(ctx, info, 0)
 	if err != nil {
 		return nil, fmt.Errorf("sign a download: %w", err)
 	}
