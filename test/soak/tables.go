@@ -117,7 +117,7 @@ func ingestTables() []Table {
 		out = append(out, Table{Name: "ingest." + name, Rule: rule, Setting: runData})
 	}
 	return append(out, append(
-		kept(record, "ingest.run", "ingest.hparam", "ingest.validation_round", "ingest.benchmark_score", "ingest.evaluation"),
+		kept(record, "ingest.run", "ingest.hparam", "ingest.validation_round", "ingest.attempt_step", "ingest.benchmark_score", "ingest.evaluation"),
 		kept(few, "ingest.project_visibility")...)...)
 }
 

@@ -87,8 +87,8 @@ type Prompt struct {
 func (s *ValidationStore) Prompts(ctx context.Context, runID string, step *int64) ([]Prompt, error) {
 	var attempt int32
 	var at int64
-	err := s.Pool.QueryRow(ctx, `SELECT v.step, v.attempt`+visible+` AND ($2::bigint IS NULL OR v.step = $2)
-		ORDER BY v.step DESC LIMIT 1`, runID, step).Scan(&at, &attempt)
+	err := s.Pool.QueryRow(ctx, `SELECT v.step, v.attempt`+visible("$3")+` AND ($2::bigint IS NULL OR v.step = $2)
+		ORDER BY v.step DESC LIMIT 1`, runID, step, 0).Scan(&at, &attempt)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}

@@ -30,6 +30,7 @@ func WriteValidation(v *report.Validation) groupcommit.Write {
 		if tag.RowsAffected() == 0 {
 			return otherTotal(ctx, tx, v, r)
 		}
+		r.ReportSteps(batch, v.Step)
 		rewarded, sum := rewards(v.Samples)
 		batch.Queue(`INSERT INTO validation_chunk (run_id, attempt, step, chunk_index, samples, rewarded, reward_sum)
 			VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (run_id, attempt, step, chunk_index)
@@ -101,7 +102,7 @@ type Round struct {
 // JSON, or nil if not reported.
 type Sample struct {
 	Step                        int64
-	Index                       int32
+	Attempt, Index              int32
 	User, Assistant, Env, Extra []byte
 	Reward                      *float64
 	Prompt                      []byte // a digest of User, or nil
@@ -110,18 +111,28 @@ type Sample struct {
 // ValidationStore reads rounds and their samples.
 type ValidationStore struct{ Pool pg.Querier }
 
-// visible excludes a round if a newer attempt reported a round of the same or an earlier step.
-const visible = ` FROM validation_round v WHERE v.run_id = $1 AND NOT EXISTS (SELECT 1 FROM validation_round n
-	WHERE n.run_id = $1 AND n.attempt > v.attempt AND n.step <= v.step)`
+// AllAttempts selects the rounds of all attempts.
+const AllAttempts = -1
 
-// Rounds returns a page of a run's rounds, ordered by step, and whether another page follows.
-func (s *ValidationStore) Rounds(ctx context.Context, runID string, p request.Page) ([]Round, bool, error) {
+// visible selects the rounds of a run that readers see. The given parameter of the statement is an attempt whose rounds
+// are selected, AllAttempts, or 0: then a round is left out if a newer attempt hides its step (the view attempt_bound) or
+// has reported a round of the same step.
+func visible(attempt string) string {
+	return ` FROM validation_round v WHERE v.run_id = $1 AND CASE ` + attempt + `::int WHEN -1 THEN true
+		WHEN 0 THEN NOT EXISTS (SELECT FROM attempt_bound b WHERE b.run_id = $1 AND b.attempt > v.attempt AND b.hidden_from <= v.step)
+			AND NOT EXISTS (SELECT FROM validation_round n WHERE n.run_id = $1 AND n.attempt > v.attempt AND n.step = v.step)
+		ELSE v.attempt = ` + attempt + ` END`
+}
+
+// Rounds returns a page of a run's rounds, ordered by step and attempt, and whether another page follows. The attempt is
+// one of the run, AllAttempts, or 0 for the rounds that newer attempts do not hide.
+func (s *ValidationStore) Rounds(ctx context.Context, runID string, attempt int32, p request.Page) ([]Round, bool, error) {
 	rows, err := s.Pool.Query(ctx, `SELECT v.step, v.attempt, v.avg_reward, v.accuracy, v.total_chunks, v.created_at,
 			(SELECT count(*) FROM validation_chunk c WHERE c.run_id = $1 AND c.attempt = v.attempt AND c.step = v.step),
 			(SELECT coalesce(sum(c.samples), 0) FROM validation_chunk c WHERE c.run_id = $1 AND c.attempt = v.attempt AND c.step = v.step),
 			(SELECT sum(c.reward_sum) / nullif(sum(c.rewarded), 0) FROM validation_chunk c
 				WHERE c.run_id = $1 AND c.attempt = v.attempt AND c.step = v.step HAVING bool_and(c.rewarded IS NOT NULL))`+
-		visible+` ORDER BY v.step, v.attempt LIMIT $2 OFFSET $3`, runID, p.FetchLimit(), p.Offset)
+		visible("$4")+` ORDER BY v.step, v.attempt LIMIT $2 OFFSET $3`, runID, p.FetchLimit(), p.Offset, attempt)
 	if err != nil {
 		return nil, false, fmt.Errorf("list validation rounds: %w", err)
 	}

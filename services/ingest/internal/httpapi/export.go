@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
@@ -49,7 +50,7 @@ type MetricExport struct {
 
 // exporter passes the points of a run to visit. *metric.Store implements it.
 type exporter interface {
-	Export(ctx context.Context, runID string, keys []string, visit func(key string, p metric.Seen) error) error
+	Export(ctx context.Context, runID string, keys []string, attempt int32, visit func(key string, p metric.Seen) error) error
 }
 
 // Match returns the id in the path of an export, and false for any other path.
@@ -66,7 +67,7 @@ func (e *MetricExport) serve(ctx context.Context, w *fileResponse, r *http.Reque
 	if err != nil {
 		return err
 	}
-	format, keys, err := exportQuery(r.URL)
+	format, keys, attempt, err := exportQuery(r.URL)
 	if err != nil {
 		return err
 	}
@@ -86,7 +87,7 @@ func (e *MetricExport) serve(ctx context.Context, w *fileResponse, r *http.Reque
 	}
 	defer file.close()
 	out := newTable(format, file)
-	if err := e.Metrics.Export(authn.NewContext(ctx, caller), runID, keys, out.add); err != nil {
+	if err := e.Metrics.Export(authn.NewContext(ctx, caller), runID, keys, attempt, out.add); err != nil {
 		return err
 	}
 	if err := out.close(); err != nil {
@@ -97,25 +98,36 @@ func (e *MetricExport) serve(ctx context.Context, w *fileResponse, r *http.Reque
 }
 
 // exportQuery reads the query of an export.
-func exportQuery(u *url.URL) (format string, keys []string, err error) {
+func exportQuery(u *url.URL) (format string, keys []string, attempt int32, err error) {
 	values, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return "", nil, fault.InvalidFields(fault.At(fault.TypeValue, "Input should be a valid query string", "query"))
+		return "", nil, 0, fault.InvalidFields(fault.At(fault.TypeValue, "Input should be a valid query string", "query"))
 	}
 	keys = values["keys"]
 	values.Del("keys")
-	rest, err := readQuery(&url.URL{RawQuery: values.Encode()}, "format?")
+	rest, err := readQuery(&url.URL{RawQuery: values.Encode()}, "format?", "attempt?")
 	if err != nil {
-		return "", nil, err
+		return "", nil, 0, err
 	}
 	if format = rest["format"]; format == "" {
 		format = formatCSV
 	}
 	if mediaTypes()[format] == "" {
-		return "", nil, fault.InvalidFields(fault.At(fault.TypeEnum, "Input should be csv or parquet", "query", "format"))
+		return "", nil, 0, fault.InvalidFields(fault.At(fault.TypeEnum, "Input should be csv or parquet", "query", "format"))
 	}
 	if len(keys) > maxExportKeys {
-		return "", nil, fault.InvalidFields(fault.At(fault.TypeLong, "List should have at most 100 items", "query", "keys"))
+		return "", nil, 0, fault.InvalidFields(fault.At(fault.TypeLong, "List should have at most 100 items", "query", "keys"))
 	}
-	return format, keys, nil
+	switch text := rest["attempt"]; text {
+	case "":
+	case "all":
+		attempt = metric.AllAttempts
+	default:
+		n, err := strconv.ParseInt(text, 10, 32)
+		if err != nil || n < 1 {
+			return "", nil, 0, fault.InvalidFields(fault.At(fault.TypeValue, "Value error, attempt must be a number from 1, or all", "query", "attempt"))
+		}
+		attempt = int32(n)
+	}
+	return format, keys, attempt, nil
 }

@@ -50,7 +50,7 @@ func (r *request) item(stream string, rows int, write groupcommit.Write) groupco
 // sized is like item, for a report whose data has the given kind and size.
 func (r *request) sized(stream string, kind groupcommit.Kind, size int, write groupcommit.Write) groupcommit.Item {
 	return groupcommit.Item{
-		RunID: r.grant.Owner.RunID, Attempt: r.grant.Attempt, Stream: stream, Key: r.key, Former: r.former, Digest: r.digest, Write: write,
+		RunID: r.grant.Owner.RunID, Attempt: r.grant.Attempt, ResumeStep: r.grant.ResumeStep, Stream: stream, Key: r.key, Former: r.former, Digest: r.digest, Write: write,
 		Kind: kind, Size: int64(size) + groupcommit.Cost,
 	}
 }

@@ -20,6 +20,10 @@ type Store struct {
 	gate *run.Gate
 	// The limits of what the reading of charts holds in memory: recentSteps, maxLate, maxClean and maxJoined.
 	recent, late, clean, joined int
+	// attempt is the attempt whose points are read; 0 for those that newer attempts do not hide. The maximum sizes of
+	// responses are divided by parts.
+	attempt int32
+	parts   int
 }
 
 type database interface {
@@ -29,7 +33,7 @@ type database interface {
 
 // NewStore returns a store. The gate admits the calls that read points.
 func NewStore(pool database, gate *run.Gate) *Store {
-	return &Store{pool: pool, gate: gate, recent: recentSteps, late: maxLate, clean: maxClean, joined: maxJoined}
+	return &Store{pool: pool, gate: gate, recent: recentSteps, late: maxLate, clean: maxClean, joined: maxJoined, parts: 1}
 }
 
 // Series holds the points of one key.
@@ -41,6 +45,9 @@ type Series struct {
 // maxPoints is the maximum number of points in one response, so that the response fits into a gRPC message. List holds
 // at most twice as many while it reads.
 const maxPoints = 90_000
+
+// room returns the maximum number of points of each of n series.
+func (s *Store) room(n int) int { return maxPoints / s.parts / n }
 
 // List returns a page of a run's series, sorted by key. If keys is not empty, it returns only the series with these
 // keys. more reports whether another page follows. Series that are too long for one response are thinned. List reads
@@ -72,14 +79,14 @@ func (s *Store) list(
 	ids = ids[:len(series)]
 	wanted := make(views, slices.Max(ids)+1)
 	for _, id := range ids {
-		wanted[id] = newView(maxPoints / len(series))
+		wanted[id] = newView(s.room(len(series)))
 	}
 	err = s.snapshot(ctx, func(ctx context.Context, db pg.Querier) error { return s.read(ctx, db, runID, ids, wanted) })
 	if err != nil {
 		return nil, false, err
 	}
 	for i, id := range ids {
-		series[i].Points = wanted[id].seen(maxPoints / len(series))
+		series[i].Points = wanted[id].seen(s.room(len(series)))
 	}
 	return series, more, nil
 }
@@ -108,7 +115,7 @@ func (s *Store) Joined(ctx context.Context, runID string, keys []string, x strin
 	}
 	defer leave()
 	ids = append(ids[:len(series):len(series)], of[runID].ids...)
-	most := s.joined / len(ids)
+	most := s.joined / len(ids) / s.parts
 	wanted := make(views, slices.Max(ids)+1)
 	for _, id := range ids {
 		wanted[id] = newView(most)
@@ -185,7 +192,7 @@ func (w views) of(key int32) *view {
 func (w views) has(key int32) bool { return w.of(key) != nil }
 
 // read adds the run's points to their views, in the order in which they were stored. If the run has several attempts,
-// read first finds the points that newer attempts hide: a long series is thinned while it is read, and hidden points
+// read first finds out which points newer attempts hide: a long series is thinned while it is read, and hidden points
 // must not take part in that.
 func (s *Store) read(ctx context.Context, db pg.Querier, runID string, ids []int32, wanted views) error {
 	var attempt int32
@@ -194,25 +201,20 @@ func (s *Store) read(ctx context.Context, db pg.Querier, runID string, ids []int
 	if err != nil {
 		return fmt.Errorf("load the position of the metrics: %w", err)
 	}
-	if attempt > 1 {
-		began := func(attempt int32, p Point) { wanted.of(p.Key).began(attempt, p.Step) }
-		if err := scan(ctx, wanted.has, began, db, attemptsSQL, runID, last); err != nil {
-			return err
-		}
-		if err := attemptsOfBlocks(ctx, db, runID, ids, began); err != nil {
-			return err
-		}
-		for _, v := range wanted {
-			if v != nil {
-				v.seal()
-			}
+	shown, err := s.attemptsOf(ctx, db, runID, attempt)
+	if err != nil {
+		return err
+	}
+	for _, v := range wanted {
+		if v != nil {
+			v.attempts = shown
 		}
 	}
 	add := func(attempt int32, p Point) { wanted.of(p.Key).add(attempt, p) }
 	if err := addBlocks(ctx, db, runID, ids, wanted); err != nil {
 		return err
 	}
-	return scan(ctx, wanted.has, add, db, forwardSQL, runID, last)
+	return scan(ctx, wanted.has, add, db, runID, last)
 }
 
 // addBlocks adds the points of blocks to their views: of each step of a key and an attempt, the last report last.
@@ -244,18 +246,15 @@ func (s *Store) snapshot(ctx context.Context, fn func(ctx context.Context, db pg
 	return pg.InTxWith(ctx, s.pool, opts, func(ctx context.Context, tx pgx.Tx) error { return fn(ctx, tx) })
 }
 
-// The statements that scan reads a run's rows with, up to a row's number.
-const (
-	attemptsSQL = `SELECT attempt, data FROM metric_batch WHERE run_id = $1 AND seq <= $2 AND attempt > 1`
-	forwardSQL  = `SELECT attempt, data FROM metric_batch WHERE run_id = $1 AND seq <= $2 ORDER BY seq`
-)
+// forwardSQL is the statement that scan reads a run's rows with, up to a row's number.
+const forwardSQL = `SELECT attempt, data FROM metric_batch WHERE run_id = $1 AND seq <= $2 ORDER BY seq`
 
 // scan passes every point of a wanted key to visit. The points are in the rows of a query that selects attempt and
 // data.
 func scan(
-	ctx context.Context, wanted func(key int32) bool, visit func(attempt int32, p Point), q pg.Querier, sql, runID string, last int64,
+	ctx context.Context, wanted func(key int32) bool, visit func(attempt int32, p Point), q pg.Querier, runID string, last int64,
 ) error {
-	rows, err := q.Query(ctx, sql, runID, last)
+	rows, err := q.Query(ctx, forwardSQL, runID, last)
 	if err != nil {
 		return fmt.Errorf("read metrics: %w", err)
 	}

@@ -136,7 +136,7 @@ func sampleProtos(samples []evaluation.Sample) []*ingestv1.Sample {
 	out := make([]*ingestv1.Sample, len(samples))
 	for i, s := range samples {
 		out[i] = &ingestv1.Sample{
-			Step: s.Step, Index: s.Index, User: shown(s.User, text), Assistant: shown(s.Assistant, text),
+			Step: s.Step, Attempt: s.Attempt, Index: s.Index, User: shown(s.User, text), Assistant: shown(s.Assistant, text),
 			Env: shown(s.Env, text), Reward: s.Reward, Extra: shown(s.Extra, extra),
 		}
 		if s.Prompt != nil {

@@ -252,6 +252,7 @@ type Attempt struct {
 
 	// ResumedFrom is the checkpoint artifact that the attempt started from, or empty.
 	ResumedFrom string
+	ResumedStep *int64 // of that checkpoint, or nil
 
 	CreatedAt          time.Time
 	StartingAt         *time.Time
