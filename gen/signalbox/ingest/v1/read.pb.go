@@ -467,7 +467,10 @@ type ListMetricsRequest struct {
 	// Only the points of this attempt, a number from 1, or `all`: a series for each attempt that has reported the key. Without
 	// it, the points that newer attempts do not hide: a newer attempt hides the points of older attempts beyond the step at
 	// which it resumed, and of two points with the same step the newer one counts.
-	Attempt       *string `protobuf:"bytes,9,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
+	Attempt *string `protobuf:"bytes,9,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
+	// Only the points that the process with this rank reported. Without it, those of rank 0; a key that rank 0 never reported is
+	// that of the lowest rank that reported it.
+	Rank          *int32 `protobuf:"varint,10,opt,name=rank,proto3,oneof" json:"rank,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -565,6 +568,13 @@ func (x *ListMetricsRequest) GetAttempt() string {
 	return ""
 }
 
+func (x *ListMetricsRequest) GetRank() int32 {
+	if x != nil && x.Rank != nil {
+		return *x.Rank
+	}
+	return 0
+}
+
 // ListMetricsResponse is a page of series.
 type ListMetricsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -627,7 +637,9 @@ type MetricSeries struct {
 	// The last point of the window; null if there is none, or if the request has no `points`.
 	Last *MetricPoint `protobuf:"bytes,6,opt,name=last,proto3" json:"last,omitempty"`
 	// The attempt whose points these are; null if the request has no `attempt`.
-	Attempt       *int32 `protobuf:"varint,7,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
+	Attempt *int32 `protobuf:"varint,7,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
+	// The rank of the process that reported the points.
+	Rank          int32 `protobuf:"varint,8,opt,name=rank,proto3" json:"rank,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -707,6 +719,13 @@ func (x *MetricSeries) GetLast() *MetricPoint {
 func (x *MetricSeries) GetAttempt() int32 {
 	if x != nil && x.Attempt != nil {
 		return *x.Attempt
+	}
+	return 0
+}
+
+func (x *MetricSeries) GetRank() int32 {
+	if x != nil {
+		return x.Rank
 	}
 	return 0
 }
@@ -925,7 +944,10 @@ type ListMetricSummariesRequest struct {
 	// The number of series to skip.
 	Offset *int32 `protobuf:"varint,4,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	// Only the points of this attempt, a number from 1, or `all`, as in ListMetrics.
-	Attempt       *string `protobuf:"bytes,5,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
+	Attempt *string `protobuf:"bytes,5,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
+	// Only the points that the process with this rank reported. Without it, those of rank 0; a key that rank 0 never reported is
+	// that of the lowest rank that reported it.
+	Rank          *int32 `protobuf:"varint,6,opt,name=rank,proto3,oneof" json:"rank,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -995,6 +1017,13 @@ func (x *ListMetricSummariesRequest) GetAttempt() string {
 	return ""
 }
 
+func (x *ListMetricSummariesRequest) GetRank() int32 {
+	if x != nil && x.Rank != nil {
+		return *x.Rank
+	}
+	return 0
+}
+
 // ListMetricSummariesResponse is a page of summaries.
 type ListMetricSummariesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1058,7 +1087,9 @@ type MetricSummary struct {
 	// The point with the highest value, in the same way.
 	Max *MetricPoint `protobuf:"bytes,6,opt,name=max,proto3" json:"max,omitempty"`
 	// The attempt whose points these are; null if the request has no `attempt`.
-	Attempt       *int32 `protobuf:"varint,7,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
+	Attempt *int32 `protobuf:"varint,7,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
+	// The rank of the process that reported the points.
+	Rank          int32 `protobuf:"varint,8,opt,name=rank,proto3" json:"rank,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1142,11 +1173,21 @@ func (x *MetricSummary) GetAttempt() int32 {
 	return 0
 }
 
+func (x *MetricSummary) GetRank() int32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
 // GetHparamsRequest names a run.
 type GetHparamsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the run, `run_...`, or of its job, `job_...`.
-	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Only the hyperparameters that the process with this rank reported. Without it, those of rank 0; a key that rank 0 never reported is
+	// that of the lowest rank that reported it.
+	Rank          *int32 `protobuf:"varint,2,opt,name=rank,proto3,oneof" json:"rank,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1186,6 +1227,13 @@ func (x *GetHparamsRequest) GetId() string {
 		return x.Id
 	}
 	return ""
+}
+
+func (x *GetHparamsRequest) GetRank() int32 {
+	if x != nil && x.Rank != nil {
+		return *x.Rank
+	}
+	return 0
 }
 
 // Hparams are the hyperparameters of a run.
@@ -1255,7 +1303,9 @@ type ListValidationsRequest struct {
 	Offset *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	// Only the rounds of this attempt, a number from 1, or `all`. Without it, those that newer attempts do not hide: a newer
 	// attempt hides the rounds of older attempts beyond the step at which it resumed, and those of steps of its own rounds.
-	Attempt       *string `protobuf:"bytes,4,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
+	Attempt *string `protobuf:"bytes,4,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
+	// Only the rounds that the process with this rank reported. Without it, those of the lowest rank that reported a round.
+	Rank          *int32 `protobuf:"varint,5,opt,name=rank,proto3,oneof" json:"rank,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1316,6 +1366,13 @@ func (x *ListValidationsRequest) GetAttempt() string {
 		return *x.Attempt
 	}
 	return ""
+}
+
+func (x *ListValidationsRequest) GetRank() int32 {
+	if x != nil && x.Rank != nil {
+		return *x.Rank
+	}
+	return 0
 }
 
 // ListValidationsResponse is a page of validation rounds.
@@ -1387,7 +1444,9 @@ type ValidationRound struct {
 	Ts *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=ts,proto3" json:"ts,omitempty"`
 	// The mean of the samples' rewards, without NaN and infinities; null if no sample has another reward, and for rounds
 	// that were reported to an earlier version of Signalbox.
-	MeanReward    *float64 `protobuf:"fixed64,10,opt,name=mean_reward,json=meanReward,proto3,oneof" json:"mean_reward,omitempty"`
+	MeanReward *float64 `protobuf:"fixed64,10,opt,name=mean_reward,json=meanReward,proto3,oneof" json:"mean_reward,omitempty"`
+	// The rank of the process that reported the round.
+	Rank          int32 `protobuf:"varint,11,opt,name=rank,proto3" json:"rank,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1492,6 +1551,13 @@ func (x *ValidationRound) GetMeanReward() float64 {
 	return 0
 }
 
+func (x *ValidationRound) GetRank() int32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
 // ListSamplesRequest selects a page of the samples of one round.
 type ListSamplesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1517,7 +1583,9 @@ type ListSamplesRequest struct {
 	// Only samples with this `prompt`, of all rounds unless the request has a step or a range.
 	Prompt *string `protobuf:"bytes,10,opt,name=prompt,proto3,oneof" json:"prompt,omitempty"`
 	// Only samples of this attempt, a number from 1, or `all`, as in ListValidations.
-	Attempt       *string `protobuf:"bytes,11,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
+	Attempt *string `protobuf:"bytes,11,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
+	// Only samples that the process with this rank reported. Without it, those of the lowest rank that reported a round.
+	Rank          *int32 `protobuf:"varint,12,opt,name=rank,proto3,oneof" json:"rank,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1629,6 +1697,13 @@ func (x *ListSamplesRequest) GetAttempt() string {
 	return ""
 }
 
+func (x *ListSamplesRequest) GetRank() int32 {
+	if x != nil && x.Rank != nil {
+		return *x.Rank
+	}
+	return 0
+}
+
 // ListSamplesResponse is a page of samples.
 type ListSamplesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1696,7 +1771,9 @@ type Sample struct {
 	// samples that were reported to an earlier version of Signalbox.
 	Prompt *string `protobuf:"bytes,8,opt,name=prompt,proto3,oneof" json:"prompt,omitempty"`
 	// Number of the attempt that reported the sample.
-	Attempt       int32 `protobuf:"varint,9,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Attempt int32 `protobuf:"varint,9,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// The rank of the process that reported the sample.
+	Rank          int32 `protobuf:"varint,10,opt,name=rank,proto3" json:"rank,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1790,6 +1867,13 @@ func (x *Sample) GetPrompt() string {
 func (x *Sample) GetAttempt() int32 {
 	if x != nil {
 		return x.Attempt
+	}
+	return 0
+}
+
+func (x *Sample) GetRank() int32 {
+	if x != nil {
+		return x.Rank
 	}
 	return 0
 }
@@ -2554,7 +2638,7 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x12SearchLogsResponse\x122\n" +
 	"\x05lines\x18\x01 \x03(\v2\x1c.signalbox.ingest.v1.LogLineR\x05lines\x12\x1a\n" +
 	"\bsearched\x18\x02 \x01(\x03R\bsearched\x12\x1a\n" +
-	"\bcomplete\x18\x03 \x01(\bR\bcomplete\"\xb2\x03\n" +
+	"\bcomplete\x18\x03 \x01(\bR\bcomplete\"\xe2\x03\n" +
 	"\x12ListMetricsRequest\x12\x19\n" +
 	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12#\n" +
 	"\x04keys\x18\x02 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10d\"\x05r\x03\x18\x80\bR\x04keys\x12%\n" +
@@ -2567,7 +2651,9 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\bH\x03R\x01x\x88\x01\x01\x12\"\n" +
 	"\x04from\x18\a \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18(H\x04R\x04from\x88\x01\x01\x12\x1e\n" +
 	"\x02to\x18\b \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18(H\x05R\x02to\x88\x01\x01\x12=\n" +
-	"\aattempt\x18\t \x01(\tB\x1e\xbaH\x1br\x192\x17^(all|[1-9][0-9]{0,8})$H\x06R\aattempt\x88\x01\x01B\b\n" +
+	"\aattempt\x18\t \x01(\tB\x1e\xbaH\x1br\x192\x17^(all|[1-9][0-9]{0,8})$H\x06R\aattempt\x88\x01\x01\x12%\n" +
+	"\x04rank\x18\n" +
+	" \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x80\x80\b(\x00H\aR\x04rank\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
 	"\a_offsetB\t\n" +
 	"\a_pointsB\x04\n" +
@@ -2575,9 +2661,10 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x05_fromB\x05\n" +
 	"\x03_toB\n" +
 	"\n" +
-	"\b_attempt\"P\n" +
+	"\b_attemptB\a\n" +
+	"\x05_rank\"P\n" +
 	"\x13ListMetricsResponse\x129\n" +
-	"\x06series\x18\x01 \x03(\v2!.signalbox.ingest.v1.MetricSeriesR\x06series\"\xd5\x02\n" +
+	"\x06series\x18\x01 \x03(\v2!.signalbox.ingest.v1.MetricSeriesR\x06series\"\xe9\x02\n" +
 	"\fMetricSeries\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x128\n" +
 	"\x06points\x18\x02 \x03(\v2 .signalbox.ingest.v1.MetricPointR\x06points\x12;\n" +
@@ -2585,7 +2672,8 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x05count\x18\x04 \x01(\x03H\x00R\x05count\x88\x01\x01\x126\n" +
 	"\x05first\x18\x05 \x01(\v2 .signalbox.ingest.v1.MetricPointR\x05first\x124\n" +
 	"\x04last\x18\x06 \x01(\v2 .signalbox.ingest.v1.MetricPointR\x04last\x12\x1d\n" +
-	"\aattempt\x18\a \x01(\x05H\x01R\aattempt\x88\x01\x01B\b\n" +
+	"\aattempt\x18\a \x01(\x05H\x01R\aattempt\x88\x01\x01\x12\x12\n" +
+	"\x04rank\x18\b \x01(\x05R\x04rankB\b\n" +
 	"\x06_countB\n" +
 	"\n" +
 	"\b_attempt\"\x8a\x02\n" +
@@ -2609,20 +2697,22 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x04step\x18\x01 \x01(\x03R\x04step\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value\x12*\n" +
 	"\x02ts\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02ts\x12\x18\n" +
-	"\aattempt\x18\x04 \x01(\x05R\aattempt\"\x8d\x02\n" +
+	"\aattempt\x18\x04 \x01(\x05R\aattempt\"\xbd\x02\n" +
 	"\x1aListMetricSummariesRequest\x12\x19\n" +
 	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12#\n" +
 	"\x04keys\x18\x02 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10d\"\x05r\x03\x18\x80\bR\x04keys\x12%\n" +
 	"\x05limit\x18\x03 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
 	"\x06offset\x18\x04 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01\x12=\n" +
-	"\aattempt\x18\x05 \x01(\tB\x1e\xbaH\x1br\x192\x17^(all|[1-9][0-9]{0,8})$H\x02R\aattempt\x88\x01\x01B\b\n" +
+	"\aattempt\x18\x05 \x01(\tB\x1e\xbaH\x1br\x192\x17^(all|[1-9][0-9]{0,8})$H\x02R\aattempt\x88\x01\x01\x12%\n" +
+	"\x04rank\x18\x06 \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x80\x80\b(\x00H\x03R\x04rank\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
 	"\a_offsetB\n" +
 	"\n" +
-	"\b_attempt\"_\n" +
+	"\b_attemptB\a\n" +
+	"\x05_rank\"_\n" +
 	"\x1bListMetricSummariesResponse\x12@\n" +
-	"\tsummaries\x18\x01 \x03(\v2\".signalbox.ingest.v1.MetricSummaryR\tsummaries\"\x96\x02\n" +
+	"\tsummaries\x18\x01 \x03(\v2\".signalbox.ingest.v1.MetricSummaryR\tsummaries\"\xaa\x02\n" +
 	"\rMetricSummary\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x10\n" +
@@ -2630,26 +2720,31 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x06latest\x18\x04 \x01(\v2 .signalbox.ingest.v1.MetricPointR\x06latest\x122\n" +
 	"\x03min\x18\x05 \x01(\v2 .signalbox.ingest.v1.MetricPointR\x03min\x122\n" +
 	"\x03max\x18\x06 \x01(\v2 .signalbox.ingest.v1.MetricPointR\x03max\x12\x1d\n" +
-	"\aattempt\x18\a \x01(\x05H\x00R\aattempt\x88\x01\x01B\n" +
+	"\aattempt\x18\a \x01(\x05H\x00R\aattempt\x88\x01\x01\x12\x12\n" +
+	"\x04rank\x18\b \x01(\x05R\x04rankB\n" +
 	"\n" +
-	"\b_attempt\".\n" +
+	"\b_attempt\"^\n" +
 	"\x11GetHparamsRequest\x12\x19\n" +
-	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\">\n" +
+	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12%\n" +
+	"\x04rank\x18\x02 \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x80\x80\b(\x00H\x00R\x04rank\x88\x01\x01B\a\n" +
+	"\x05_rank\">\n" +
 	"\aHparams\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1c\n" +
-	"\x06params\x18\x02 \x01(\fB\x04\xf0\xc7\x18\x01R\x06params\"\xe4\x01\n" +
+	"\x06params\x18\x02 \x01(\fB\x04\xf0\xc7\x18\x01R\x06params\"\x94\x02\n" +
 	"\x16ListValidationsRequest\x12\x19\n" +
 	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12%\n" +
 	"\x05limit\x18\x02 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
 	"\x06offset\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01\x12=\n" +
-	"\aattempt\x18\x04 \x01(\tB\x1e\xbaH\x1br\x192\x17^(all|[1-9][0-9]{0,8})$H\x02R\aattempt\x88\x01\x01B\b\n" +
+	"\aattempt\x18\x04 \x01(\tB\x1e\xbaH\x1br\x192\x17^(all|[1-9][0-9]{0,8})$H\x02R\aattempt\x88\x01\x01\x12%\n" +
+	"\x04rank\x18\x05 \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x80\x80\b(\x00H\x03R\x04rank\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
 	"\a_offsetB\n" +
 	"\n" +
-	"\b_attempt\"W\n" +
+	"\b_attemptB\a\n" +
+	"\x05_rank\"W\n" +
 	"\x17ListValidationsResponse\x12<\n" +
-	"\x06rounds\x18\x01 \x03(\v2$.signalbox.ingest.v1.ValidationRoundR\x06rounds\"\xf3\x02\n" +
+	"\x06rounds\x18\x01 \x03(\v2$.signalbox.ingest.v1.ValidationRoundR\x06rounds\"\x87\x03\n" +
 	"\x0fValidationRound\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x03R\x04step\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\"\n" +
@@ -2663,10 +2758,11 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x02ts\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x02ts\x12$\n" +
 	"\vmean_reward\x18\n" +
 	" \x01(\x01H\x02R\n" +
-	"meanReward\x88\x01\x01B\r\n" +
+	"meanReward\x88\x01\x01\x12\x12\n" +
+	"\x04rank\x18\v \x01(\x05R\x04rankB\r\n" +
 	"\v_avg_rewardB\v\n" +
 	"\t_accuracyB\x0e\n" +
-	"\f_mean_reward\"\xc1\x04\n" +
+	"\f_mean_reward\"\xf1\x04\n" +
 	"\x12ListSamplesRequest\x12\x19\n" +
 	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12\x17\n" +
 	"\x04step\x18\x02 \x01(\x03H\x00R\x04step\x88\x01\x01\x12%\n" +
@@ -2683,7 +2779,9 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\xe8\aH\aR\x04text\x88\x01\x01\x122\n" +
 	"\x06prompt\x18\n" +
 	" \x01(\tB\x15\xbaH\x12r\x102\x0e^[0-9a-f]{32}$H\bR\x06prompt\x88\x01\x01\x12=\n" +
-	"\aattempt\x18\v \x01(\tB\x1e\xbaH\x1br\x192\x17^(all|[1-9][0-9]{0,8})$H\tR\aattempt\x88\x01\x01B\a\n" +
+	"\aattempt\x18\v \x01(\tB\x1e\xbaH\x1br\x192\x17^(all|[1-9][0-9]{0,8})$H\tR\aattempt\x88\x01\x01\x12%\n" +
+	"\x04rank\x18\f \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x80\x80\b(\x00H\n" +
+	"R\x04rank\x88\x01\x01B\a\n" +
 	"\x05_stepB\b\n" +
 	"\x06_limitB\t\n" +
 	"\a_offsetB\f\n" +
@@ -2696,9 +2794,10 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x05_textB\t\n" +
 	"\a_promptB\n" +
 	"\n" +
-	"\b_attempt\"L\n" +
+	"\b_attemptB\a\n" +
+	"\x05_rank\"L\n" +
 	"\x13ListSamplesResponse\x125\n" +
-	"\asamples\x18\x01 \x03(\v2\x1b.signalbox.ingest.v1.SampleR\asamples\"\x8e\x02\n" +
+	"\asamples\x18\x01 \x03(\v2\x1b.signalbox.ingest.v1.SampleR\asamples\"\xa2\x02\n" +
 	"\x06Sample\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x03R\x04step\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x05R\x05index\x12\x18\n" +
@@ -2708,7 +2807,9 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x06reward\x18\x06 \x01(\x01H\x00R\x06reward\x88\x01\x01\x12\x1a\n" +
 	"\x05extra\x18\a \x01(\fB\x04\xf0\xc7\x18\x01R\x05extra\x12\x1b\n" +
 	"\x06prompt\x18\b \x01(\tH\x01R\x06prompt\x88\x01\x01\x12\x18\n" +
-	"\aattempt\x18\t \x01(\x05R\aattemptB\t\n" +
+	"\aattempt\x18\t \x01(\x05R\aattempt\x12\x12\n" +
+	"\x04rank\x18\n" +
+	" \x01(\x05R\x04rankB\t\n" +
 	"\a_rewardB\t\n" +
 	"\a_prompt\"\x97\x01\n" +
 	"\x14ListArtifactsRequest\x12\x19\n" +
@@ -2940,6 +3041,7 @@ func file_signalbox_ingest_v1_read_proto_init() {
 	file_signalbox_ingest_v1_read_proto_msgTypes[8].OneofWrappers = []any{}
 	file_signalbox_ingest_v1_read_proto_msgTypes[10].OneofWrappers = []any{}
 	file_signalbox_ingest_v1_read_proto_msgTypes[12].OneofWrappers = []any{}
+	file_signalbox_ingest_v1_read_proto_msgTypes[13].OneofWrappers = []any{}
 	file_signalbox_ingest_v1_read_proto_msgTypes[15].OneofWrappers = []any{}
 	file_signalbox_ingest_v1_read_proto_msgTypes[17].OneofWrappers = []any{}
 	file_signalbox_ingest_v1_read_proto_msgTypes[18].OneofWrappers = []any{}

@@ -65,7 +65,7 @@ func chunk(step int64, index, total int32, users ...string) groupcommit.Write {
 
 func (b *harness) rounds(p request.Page) ([]Round, bool) {
 	b.t.Helper()
-	rounds, more, err := (&ValidationStore{Pool: b.pool}).Rounds(b.t.Context(), "run_1", 0, p)
+	rounds, more, err := (&ValidationStore{Pool: b.pool}).Rounds(b.t.Context(), "run_1", 0, nil, p)
 	require.NoError(b.t, err)
 	return rounds, more
 }

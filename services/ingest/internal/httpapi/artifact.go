@@ -46,7 +46,7 @@ func (h *Handler) artifact(ctx context.Context, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.may(r, p.RunID); err != nil {
+	if err := h.may(r, p.RunID, p.Rank); err != nil {
 		return nil, err
 	}
 	withheld := 0
@@ -94,7 +94,7 @@ func (h *Handler) uploadURL(ctx context.Context, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.may(r, u.RunID); err != nil {
+	if err := h.may(r, u.RunID, nil); err != nil {
 		return nil, err
 	}
 	u.Attempt = r.grant.Attempt
@@ -157,7 +157,11 @@ func (h *Handler) watermark(ctx context.Context, r *request) (any, error) {
 	if err := r.grant.Run(q["run_id"]); err != nil {
 		return nil, err
 	}
-	return h.Marks.Watermark(ctx, q["run_id"])
+	marks, err := h.Marks.Watermark(ctx, q["run_id"])
+	if err != nil {
+		return nil, err
+	}
+	return marksOf(marks, r.rank), nil
 }
 
 // readQuery reads the query of a URL, which must contain each of the given names exactly once and no other name. A name

@@ -168,6 +168,9 @@ func (h *Handler) dispatch(ctx context.Context, w http.ResponseWriter, r *http.R
 	if req.key, err = idempotencyKey(r.Header); err != nil {
 		return nil, err
 	}
+	if req.rank, err = rankHeader(r.Header); err != nil {
+		return nil, err
+	}
 	if req.grant.Withhold != nil && req.key.Seq > 0 {
 		req.former = req.key.Writer
 		req.key.Writer = report.WithheldWriter(req.grant.Owner.RunID, req.former)

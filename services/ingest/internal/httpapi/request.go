@@ -34,6 +34,8 @@ type request struct {
 	grant *ingesttoken.Grant
 	http  *http.Request
 	key   groupcommit.Key
+	// rank is the rank of the reporting process, or nil if the request does not state it.
+	rank *int32
 	// former is the name that the writer of a protected run gave itself. It is not stored.
 	former string
 	// digest is the digest of the body. It is set only if the request has an Idempotency-Key.

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
@@ -23,9 +24,13 @@ type inserted struct {
 	Inserted int  `json:"inserted"`
 }
 
-// may returns an error if the token belongs to another run or if its attempt may no longer report.
-func (h *Handler) may(r *request, runID string) error {
+// may returns an error if the token belongs to another run, if its attempt may no longer report, or if the body and the
+// header of the request state different ranks.
+func (h *Handler) may(r *request, runID string, rank *int32) error {
 	if err := r.grant.Run(runID); err != nil {
+		return err
+	}
+	if err := r.identify(rank); err != nil {
 		return err
 	}
 	return r.grant.May(h.Clock.Now())
@@ -40,6 +45,12 @@ func (h *Handler) lifecycle(ctx context.Context, r *request) (any, error) {
 	}
 	if err := r.grant.Run(event.RunID); err != nil {
 		return nil, err
+	}
+	if err := r.identify(event.Rank); err != nil {
+		return nil, err
+	}
+	if rank, ok := r.other(); ok {
+		return h.recordLifecycle(ctx, r, rank, event)
 	}
 	item := r.item("lifecycle", 0, nil)
 	if r.key.Seq > 0 {
@@ -82,7 +93,7 @@ func (h *Handler) metrics(ctx context.Context, r *request) (any, error) {
 		h.columns.Put(c)
 		return nil, err
 	}
-	if err := h.may(r, c.RunID); err != nil {
+	if err := h.may(r, c.RunID, c.Rank); err != nil {
 		h.columns.Put(c)
 		return nil, err
 	}
@@ -91,6 +102,7 @@ func (h *Handler) metrics(ctx context.Context, r *request) (any, error) {
 		c.Keep(d.Declares)
 	}
 	withheld -= c.Len()
+	c.Rank = r.rank
 	item := r.sized("metrics", groupcommit.Points, c.Len()*metric.PointSize, metric.Write(h.Keys, c))
 	if err := h.store(ctx, item, withheld); err != nil {
 		return nil, err // c must not be reused, because the committer may still read it
@@ -105,14 +117,15 @@ func (h *Handler) hparams(ctx context.Context, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.may(r, p.RunID); err != nil {
+	if err := h.may(r, p.RunID, p.Rank); err != nil {
 		return nil, err
 	}
 	withheld := 0
 	if d := r.grant.Withhold; d != nil {
 		withheld = p.Withhold(d)
 	}
-	err = h.store(ctx, r.item("hparams", len(p.Params), run.WriteHParams(p.Params)), withheld)
+	rank, _ := r.other()
+	err = h.store(ctx, r.item("hparams", len(p.Params), run.WriteHParams(p.Params, rank)), withheld)
 	return stored{true}, err
 }
 
@@ -121,13 +134,14 @@ func (h *Handler) validation(ctx context.Context, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.may(r, p.RunID); err != nil {
+	if err := h.may(r, p.RunID, p.Rank); err != nil {
 		return nil, err
 	}
 	withheld := 0
 	if r.grant.Withhold != nil {
 		withheld = p.Withhold()
 	}
+	p.Rank = r.rank
 	err = h.store(ctx, r.item("validation", len(p.Samples), evaluation.WriteValidation(p)), withheld)
 	return stored{true}, err
 }
@@ -137,7 +151,7 @@ func (h *Handler) logs(ctx context.Context, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.may(r, p.RunID); err != nil {
+	if err := h.may(r, p.RunID, p.Rank); err != nil {
 		return nil, err
 	}
 	withheld := 0
@@ -148,7 +162,7 @@ func (h *Handler) logs(ctx context.Context, r *request) (any, error) {
 	for _, chunk := range p.Chunks {
 		size += len(chunk)
 	}
-	item := r.sized("logs", groupcommit.Log, size, logs.Write(r.key, p.Rank, p.Chunks))
+	item := r.sized("logs", groupcommit.Log, size, logs.Write(r.key, r.rank, p.Chunks))
 	item.Over = logs.Cut(h.Note)
 	err = h.store(ctx, item, withheld)
 	return stored{true}, err
@@ -161,12 +175,15 @@ func (h *Handler) record(stream string, read func([]byte) (*report.Records, erro
 		if err != nil {
 			return nil, err
 		}
-		if err := h.may(r, p.RunID); err != nil {
+		if err := h.may(r, p.RunID, p.Rank); err != nil {
 			return nil, err
 		}
 		withheld := 0
 		if r.grant.Withhold != nil {
 			withheld = p.Withhold()
+		}
+		if rank, ok := r.other(); ok && stream == report.Environment {
+			p.Items[0].Key += fmt.Sprintf("/%08d", rank) // nodes have their own ranks
 		}
 		err = h.store(ctx, r.item(stream, len(p.Items), report.WriteRaw(stream, p.Items)), withheld)
 		return stored{true}, err
@@ -178,7 +195,7 @@ func (h *Handler) hardware(ctx context.Context, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.may(r, p.RunID); err != nil {
+	if err := h.may(r, p.RunID, p.Rank); err != nil {
 		return nil, err
 	}
 	withheld := 0
@@ -196,13 +213,14 @@ func (h *Handler) benchmark(ctx context.Context, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.may(r, p.RunID); err != nil {
+	if err := h.may(r, p.RunID, p.Rank); err != nil {
 		return nil, err
 	}
 	withheld := 0
 	if d := r.grant.Withhold; d != nil {
 		withheld = p.Withhold(d)
 	}
+	p.Rank = r.rank
 	err = h.store(ctx, r.item("benchmark", len(p.Rollouts), groupcommit.All(evaluation.WriteScore(p, h.IDs.New(id.Score)), evaluation.Write(p))), withheld)
 	return stored{true}, err
 }

@@ -56,7 +56,7 @@ func (h *Handler) signals(ctx context.Context, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.may(r, q["run_id"]); err != nil {
+	if err := h.may(r, q["run_id"], nil); err != nil {
 		return nil, err
 	}
 	s, err := h.Signals.Await(ctx, run.ControlWaiter{RunID: q["run_id"], Attempt: r.grant.Attempt, After: q["after"]}, wait)
@@ -91,7 +91,7 @@ func (h *Handler) ack(ctx context.Context, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.may(r, p.RunID); err != nil {
+	if err := h.may(r, p.RunID, p.Rank); err != nil {
 		return nil, err
 	}
 	next, err := h.Ack(ctx, r.grant, p.ID)

@@ -21,7 +21,7 @@ import (
 func (b *harness) exported(s *Store, runID string, keys ...string) (points map[string][]Seen, order []string) {
 	b.t.Helper()
 	points = map[string][]Seen{}
-	err := s.Export(b.t.Context(), runID, keys, 0, func(key string, p Seen) error {
+	err := s.Export(b.t.Context(), runID, keys, 0, nil, func(key string, p Seen) error {
 		if len(order) == 0 || order[len(order)-1] != key {
 			order = append(order, key)
 		}
@@ -75,7 +75,7 @@ func TestStore_Export_stopsAtFirstError(t *testing.T) {
 	d := &drawn{id: "stopped", keys: [2]reports{drawReports(draw, 500, 0), drawReports(draw, 500, 0)}}
 	d.store(b, draw)
 	broken, calls := errors.New("broken pipe"), 0
-	err := NewStore(b.pool, run.NewGate()).Export(t.Context(), d.id, nil, 0, func(string, Seen) error {
+	err := NewStore(b.pool, run.NewGate()).Export(t.Context(), d.id, nil, 0, nil, func(string, Seen) error {
 		if calls++; calls == 3 {
 			return broken
 		}
@@ -96,7 +96,7 @@ func TestStore_Export_failsIfRunIsDeleted(t *testing.T) {
 	store := NewStore(b.pool, run.NewGate())
 	expire := func(keys ...string) (last string, err error) {
 		once := false
-		err = store.Export(t.Context(), d.id, keys, 0, func(key string, _ Seen) error {
+		err = store.Export(t.Context(), d.id, keys, 0, nil, func(key string, _ Seen) error {
 			if last = key; once {
 				return nil
 			}
@@ -118,7 +118,7 @@ func TestStore_Export_failsIfRunIsDeleted(t *testing.T) {
 	absent(err)
 	b.exec(`DELETE FROM metric_batch`)
 	b.exec(`DELETE FROM metric_key`)
-	absent(store.Export(t.Context(), d.id, nil, 0, func(string, Seen) error { return nil }))
+	absent(store.Export(t.Context(), d.id, nil, 0, nil, func(string, Seen) error { return nil }))
 }
 
 // Each series reads all rows, so the number of series is limited while a run has many.
@@ -135,7 +135,7 @@ func TestStore_Export_refusesManyKeysOfRows(t *testing.T) {
 	}
 	store, enough := NewStore(b.pool, run.NewGate()), errors.New("the export has begun")
 	export := func(keys ...string) error {
-		return store.Export(t.Context(), d.id, keys, 0, func(string, Seen) error { return enough })
+		return store.Export(t.Context(), d.id, keys, 0, nil, func(string, Seen) error { return enough })
 	}
 	keys(maxExportKeys)
 	require.ErrorIs(t, export(), enough)
@@ -193,7 +193,7 @@ func TestStore_Export_waitsAndHasTime(t *testing.T) {
 		leave = append(leave, l)
 	}
 	export := func(ctx context.Context) (points int, err error) {
-		err = store.Export(ctx, d.id, nil, 0, func(string, Seen) error {
+		err = store.Export(ctx, d.id, nil, 0, nil, func(string, Seen) error {
 			reading, _ := gate.Load()
 			require.Positive(t, reading)
 			points++

@@ -9,12 +9,12 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// Showing returns a store that reads only the points of one attempt. With attempt 0, it reads those that newer attempts
-// do not hide. The responses of a store are at most one of parts as large as usual, so that a caller can join the
+// Showing returns a store that reads only the points of one attempt and one rank. With attempt 0, it reads those that newer
+// attempts do not hide; with rank nil, those of the lowest rank that has reported a key. The responses of a store are at most one of parts as large as usual, so that a caller can join the
 // responses of several stores.
-func (s *Store) Showing(attempt int32, parts int) *Store {
+func (s *Store) Showing(attempt int32, rank *int32, parts int) *Store {
 	shown := *s
-	shown.attempt, shown.parts = attempt, parts
+	shown.attempt, shown.rank, shown.parts = attempt, rank, parts
 	return &shown
 }
 

@@ -177,7 +177,7 @@ func (s *Store) newReading(runID string, ids []int32, series []Series, w Window,
 	ids = ids[:len(series)]
 	all := make(plots, slices.Max(ids)+1)
 	for i := range series {
-		all[ids[i]] = newPlot(series[i].Key, w, min(most, s.MaxBuckets(len(series))), min(s.recent, maxRecent/len(series)))
+		all[ids[i]] = newPlot(series[i], w, min(most, s.MaxBuckets(len(series))), min(s.recent, maxRecent/len(series)))
 	}
 	r := &reading{store: s, runID: runID, plots: all, keys: ids, axis: w.Axis, from: w.From, to: w.To}
 	if w.Axis == Times {

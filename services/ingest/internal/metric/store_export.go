@@ -18,11 +18,12 @@ const exportTime = 10 * time.Minute
 const maxExportKeys = 256
 
 // Export passes every point that readers see to visit, series by series in the order of their keys, each in the order of
-// its steps. If keys is not empty, it passes only the series with these keys. With an attempt, it passes only its points;
+// its steps. If keys is not empty, it passes only the series with these keys. With an attempt or a rank, it passes only their points;
 // with AllAttempts, the points of each attempt, one attempt after another for each key. It stops at the first error of visit, and
 // returns an Absent fault if the run's points are deleted before the end. The memory that it uses does not depend on the
 // number of points. It waits like Charts, for each series.
-func (s *Store) Export(ctx context.Context, runID string, keys []string, attempt int32, visit func(key string, p Seen) error) error {
+func (s *Store) Export(ctx context.Context, runID string, keys []string, attempt int32, rank *int32, visit func(key string, p Seen) error) error {
+	s = s.Showing(0, rank, 1)
 	attempts, err := s.exported(ctx, runID, attempt)
 	if err != nil {
 		return err
@@ -36,7 +37,7 @@ func (s *Store) Export(ctx context.Context, runID string, keys []string, attempt
 	}
 	for i, id := range ids {
 		for _, one := range attempts {
-			if err := s.Showing(one, 1).export(ctx, runID, id, func(p Seen) error { return visit(series[i].Key, p) }); err != nil {
+			if err := s.Showing(one, s.rank, 1).export(ctx, runID, id, func(p Seen) error { return visit(series[i].Key, p) }); err != nil {
 				return err
 			}
 		}

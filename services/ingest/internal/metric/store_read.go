@@ -24,6 +24,8 @@ type Store struct {
 	// responses are divided by parts.
 	attempt int32
 	parts   int
+	// rank is the process whose points are read; nil for the lowest rank that has a key.
+	rank *int32
 }
 
 type database interface {
@@ -39,6 +41,7 @@ func NewStore(pool database, gate *run.Gate) *Store {
 // Series holds the points of one key.
 type Series struct {
 	Key    string
+	Rank   int32 // of the process that reported the points
 	Points []Seen
 }
 
@@ -160,8 +163,8 @@ func (s *Store) keys(ctx context.Context, runID string, keys []string, p request
 	for _, key := range keys {
 		only = append(only, []byte(key))
 	}
-	rows, err := s.pool.Query(ctx, `SELECT id, key FROM metric_key WHERE run_id = $1 AND ($2::bytea[] IS NULL OR key = ANY($2))
-		ORDER BY key LIMIT $3 OFFSET $4`, runID, only, p.FetchLimit(), p.Offset)
+	rows, err := s.pool.Query(ctx, `SELECT DISTINCT ON (key) id, key, rank FROM metric_key WHERE run_id = $1 AND ($2::bytea[] IS NULL OR key = ANY($2))
+		AND ($5::int IS NULL OR rank = $5) ORDER BY key, rank LIMIT $3 OFFSET $4`, runID, only, p.FetchLimit(), p.Offset, s.rank)
 	if err != nil {
 		return nil, nil, fmt.Errorf("list metric keys: %w", err)
 	}
@@ -169,12 +172,12 @@ func (s *Store) keys(ctx context.Context, runID string, keys []string, p request
 	var ids []int32
 	var series []Series
 	for rows.Next() {
-		var id int32
+		var id, rank int32
 		var key []byte
-		if err := rows.Scan(&id, &key); err != nil {
+		if err := rows.Scan(&id, &key, &rank); err != nil {
 			return nil, nil, fmt.Errorf("list metric keys: %w", err)
 		}
-		ids, series = append(ids, id), append(series, Series{Key: string(key)})
+		ids, series = append(ids, id), append(series, Series{Key: string(key), Rank: rank})
 	}
 	return ids, series, rows.Err()
 }
@@ -276,95 +279,4 @@ func scan(
 		return fmt.Errorf("read metrics: %w", err)
 	}
 	return nil
-}
-
-// Batch holds the points of one row of metric_batch, with the names of their keys.
-type Batch struct {
-	Seq    int64
-	Points []KeyedPoint
-}
-
-// KeyedPoint is a point with the name of its key.
-type KeyedPoint struct {
-	Key string
-	Point
-}
-
-// The constant followed is the maximum number of batches that After returns from rows, and rebuilt from a segment, which
-// has to be read as a whole. If these have more than followedPoints points, After returns only the first ones, but at
-// least one.
-const (
-	followed       = 64
-	rebuilt        = 4096
-	followedPoints = 50_000
-)
-
-// After returns the next batches whose numbers are greater than seq, in order. It returns at most as many as the
-// constants followed and rebuilt state. Batches whose points were moved into blocks are made again.
-func (s *Store) After(ctx context.Context, runID string, seq int64) ([]Batch, error) {
-	batches, err := s.rowsAfter(ctx, runID, seq)
-	if err != nil {
-		return nil, err
-	}
-	if len(batches) == 0 || batches[0].Seq > seq+1 {
-		err := s.snapshot(ctx, func(ctx context.Context, db pg.Querier) error {
-			moved, err := rebuild(ctx, db, runID, seq)
-			if len(moved) > 0 {
-				batches = moved
-			}
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	if len(batches) == 0 {
-		return nil, nil
-	}
-	// Load the keys after the batches, so that they include the keys of all batches.
-	names, err := loadKeys(ctx, s.pool, runID, 0, MaxKeys)
-	if err != nil {
-		return nil, err
-	}
-	for _, b := range batches {
-		for i := range b.Points {
-			id := b.Points[i].Point.Key
-			if id < 1 || int(id) > len(names) {
-				return nil, errBatch
-			}
-			b.Points[i].Key = names[id-1]
-		}
-	}
-	return batches, nil
-}
-
-func (s *Store) rowsAfter(ctx context.Context, runID string, seq int64) ([]Batch, error) {
-	rows, err := s.pool.Query(ctx, `SELECT seq, data FROM metric_batch WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3`,
-		runID, seq, followed)
-	if err != nil {
-		return nil, fmt.Errorf("read metric batches: %w", err)
-	}
-	defer rows.Close()
-	var raw pgtype.DriverBytes
-	var batches []Batch
-	for total := 0; total < followedPoints && rows.Next(); total += len(batches[len(batches)-1].Points) {
-		var b Batch
-		if err := rows.Scan(&b.Seq, &raw); err != nil {
-			return nil, fmt.Errorf("read metric batches: %w", err)
-		}
-		points, err := Unpack(raw, nil, nil)
-		if err != nil {
-			return nil, err
-		}
-		b.Points = make([]KeyedPoint, len(points))
-		for i, p := range points {
-			b.Points[i].Point = p
-		}
-		batches = append(batches, b)
-	}
-	rows.Close()
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read metric batches: %w", err)
-	}
-	return batches, nil
 }

@@ -31,7 +31,7 @@ func (s *Server) ListMetrics(ctx context.Context, in *ingestv1.ListMetricsReques
 	var more bool
 	for _, attempt := range shown {
 		var series []*ingestv1.MetricSeries
-		if series, more, err = read(ctx, s.Metrics.Showing(attempt, len(shown)), id, p); err != nil {
+		if series, more, err = read(ctx, s.Metrics.Showing(attempt, in.Rank, len(shown)), id, p); err != nil {
 			return nil, err
 		}
 		for _, one := range series {
@@ -130,7 +130,7 @@ func joined(in *ingestv1.ListMetricsRequest, low, high float64) seriesReader {
 		out := make([]*ingestv1.MetricSeries, len(series))
 		most := min(int(in.GetPoints()), from.MaxBuckets(len(series)))
 		for i := range series {
-			out[i] = joinedProto(series[i].Key, joinSeries(series[i].Points, over, low, high), most)
+			out[i] = joinedProto(&series[i], joinSeries(series[i].Points, over, low, high), most)
 			series[i].Points = nil // the memory can be used again
 		}
 		return out, more, nil
@@ -153,7 +153,7 @@ func (s *Server) ListMetricSummaries(
 	var more bool
 	for _, attempt := range shown {
 		var charts []metric.Chart
-		charts, more, err = s.Metrics.Showing(attempt, len(shown)).Charts(ctx, id, in.GetKeys(), metric.All(metric.Steps), 0, p)
+		charts, more, err = s.Metrics.Showing(attempt, in.Rank, len(shown)).Charts(ctx, id, in.GetKeys(), metric.All(metric.Steps), 0, p)
 		if err != nil {
 			return nil, err
 		}
@@ -174,7 +174,7 @@ func (s *Server) ListMetricSummaries(
 }
 
 func chartProto(c *metric.Chart, axis metric.Axis) *ingestv1.MetricSeries {
-	out := &ingestv1.MetricSeries{Key: c.Key, Count: new(c.Count)}
+	out := &ingestv1.MetricSeries{Key: c.Key, Rank: c.Rank, Count: new(c.Count)}
 	if c.Count > 0 {
 		out.First, out.Last = pointProto(&c.First), pointProto(&c.Last)
 	}
@@ -200,7 +200,7 @@ func pointProto(p *metric.Seen) *ingestv1.MetricPoint {
 }
 
 func summaryProto(c *metric.Chart) *ingestv1.MetricSummary {
-	out := &ingestv1.MetricSummary{Key: c.Key, Count: c.Count, Nan: c.Odd}
+	out := &ingestv1.MetricSummary{Key: c.Key, Rank: c.Rank, Count: c.Count, Nan: c.Odd}
 	if c.Count > 0 {
 		out.Latest = pointProto(&c.Last)
 	}

@@ -48,6 +48,8 @@ func erasing() []string {
 		`DELETE FROM attempt_step WHERE ctid IN (SELECT ctid FROM attempt_step WHERE run_id = $1 LIMIT $2)`,
 		`DELETE FROM hparam WHERE ctid IN (SELECT ctid FROM hparam WHERE run_id = $1 LIMIT $2)`,
 		`DELETE FROM validation_round WHERE ctid IN (SELECT ctid FROM validation_round WHERE run_id = $1 LIMIT $2)`,
+		`DELETE FROM rank_hparam WHERE ctid IN (SELECT ctid FROM rank_hparam WHERE run_id = $1 LIMIT $2)`,
+		`DELETE FROM rank_validation_round WHERE ctid IN (SELECT ctid FROM rank_validation_round WHERE run_id = $1 LIMIT $2)`,
 		`DELETE FROM benchmark_score WHERE ctid IN (SELECT ctid FROM benchmark_score WHERE run_id = $1 LIMIT $2)`,
 		`DELETE FROM evaluation WHERE ctid IN (SELECT ctid FROM evaluation WHERE run_id = $1 LIMIT $2)`,
 	)
