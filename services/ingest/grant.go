@@ -35,6 +35,7 @@ func (s *Service) grant(ctx context.Context, hash []byte) (*ingesttoken.Grant, e
 	}
 	out := &ingesttoken.Grant{
 		Owner: *ownerOf(g.GetOwner()), Attempt: g.GetAttempt(), Container: g.GetContainer(), Current: g.GetCurrent(), Withhold: disclosureOf(g),
+		ResumeStep: g.ResumeStep,
 	}
 	out.Owner.RunID, out.Owner.JobID = g.GetRunId(), g.GetJobId()
 	out.EndedAt, out.ExpiresAt = request.TimeOf(g.GetEndedAt()), request.TimeOrZero(g.GetExpiresAt())

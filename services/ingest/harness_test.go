@@ -278,12 +278,16 @@ func (a response) json(t *testing.T) map[string]any {
 
 // call sends a request with the run's token.
 func (t *training) call(method, path, key, body string) response {
+	return t.r.serve(t.request(method, path, key, body))
+}
+
+func (t *training) request(method, path, key, body string) *http.Request {
 	req := httptest.NewRequest(method, "/api/ingest/"+path, bytes.NewReader([]byte(body)))
 	req.Header.Set("Authorization", "Bearer "+t.token)
 	if key != "" {
 		req.Header.Set("Idempotency-Key", key)
 	}
-	return t.r.serve(req)
+	return req
 }
 
 func (r *replica) serve(req *http.Request) response {

@@ -39,7 +39,7 @@ func (h *harness) stored() string {
 	var all strings.Builder
 	for _, table := range []string{
 		"run", "mark", "ahead", "request_digest", "metric_key", "metric_batch", "log_chunk", "log_tail", "hparam", "hparam_history",
-		"validation_round", "validation_chunk", "sample", "artifact", "record", "hardware_series", "hardware_batch", "benchmark_score", "evaluation", "rollout",
+		"validation_round", "validation_chunk", "sample", "rank_validation_round", "rank_validation_chunk", "rank_sample", "rank_hparam", "attempt_step", "artifact", "record", "hardware_series", "hardware_batch", "benchmark_score", "evaluation", "rollout",
 	} {
 		var rows string
 		err := h.db.Pool(ingest.Name).QueryRow(h.t.Context(), `SELECT coalesce(string_agg(t::text, E'\n' ORDER BY t::text), '') FROM `+table+` t`).Scan(&rows)

@@ -111,13 +111,14 @@ func ingestTables() []Table {
 	}
 	for _, name := range []string{
 		"mark", "ahead", "metric_key", "metric_batch", "metric_segment", "metric_block", "metric_summary", "metric_hot",
-		"log_chunk", "log_tail", "hparam_history", "validation_chunk", "sample", "record",
+		"log_chunk", "log_tail", "hparam_history", "validation_chunk", "sample", "rank_validation_chunk", "rank_sample", "record",
 		"hardware_series", "hardware_batch", "rollout",
 	} {
 		out = append(out, Table{Name: "ingest." + name, Rule: rule, Setting: runData})
 	}
 	return append(out, append(
-		kept(record, "ingest.run", "ingest.hparam", "ingest.validation_round", "ingest.benchmark_score", "ingest.evaluation"),
+		kept(record, "ingest.run", "ingest.hparam", "ingest.rank_hparam", "ingest.validation_round", "ingest.rank_validation_round", "ingest.attempt_step",
+			"ingest.benchmark_score", "ingest.evaluation"),
 		kept(few, "ingest.project_visibility")...)...)
 }
 

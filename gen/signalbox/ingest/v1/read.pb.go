@@ -474,7 +474,14 @@ type ListMetricsRequest struct {
 	// Only points whose `x` is at least this: a step, an RFC 3339 time if `x` is `time`, or a decimal number if it is a key.
 	From *string `protobuf:"bytes,7,opt,name=from,proto3,oneof" json:"from,omitempty"`
 	// Only points whose `x` is at most this: a step, an RFC 3339 time if `x` is `time`, or a decimal number if it is a key.
-	To            *string `protobuf:"bytes,8,opt,name=to,proto3,oneof" json:"to,omitempty"`
+	To *string `protobuf:"bytes,8,opt,name=to,proto3,oneof" json:"to,omitempty"`
+	// Only the points of this attempt, a number from 1, or `all`: a series for each attempt that has reported the key. Without
+	// it, the points that newer attempts do not hide: a newer attempt hides the points of older attempts beyond the step at
+	// which it resumed, and of two points with the same step the newer one counts.
+	Attempt *string `protobuf:"bytes,9,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
+	// Only the points that the process with this rank reported. Without it, those of rank 0; a key that rank 0 never reported is
+	// that of the lowest rank that reported it.
+	Rank          *int32 `protobuf:"varint,10,opt,name=rank,proto3,oneof" json:"rank,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -565,6 +572,20 @@ func (x *ListMetricsRequest) GetTo() string {
 	return ""
 }
 
+func (x *ListMetricsRequest) GetAttempt() string {
+	if x != nil && x.Attempt != nil {
+		return *x.Attempt
+	}
+	return ""
+}
+
+func (x *ListMetricsRequest) GetRank() int32 {
+	if x != nil && x.Rank != nil {
+		return *x.Rank
+	}
+	return 0
+}
+
 // ListMetricsResponse is a page of series.
 type ListMetricsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -625,7 +646,11 @@ type MetricSeries struct {
 	// The first point of the window; null if there is none, or if the request has no `points`.
 	First *MetricPoint `protobuf:"bytes,5,opt,name=first,proto3" json:"first,omitempty"`
 	// The last point of the window; null if there is none, or if the request has no `points`.
-	Last          *MetricPoint `protobuf:"bytes,6,opt,name=last,proto3" json:"last,omitempty"`
+	Last *MetricPoint `protobuf:"bytes,6,opt,name=last,proto3" json:"last,omitempty"`
+	// The attempt whose points these are; null if the request has no `attempt`.
+	Attempt *int32 `protobuf:"varint,7,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
+	// The rank of the process that reported the points.
+	Rank          int32 `protobuf:"varint,8,opt,name=rank,proto3" json:"rank,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -700,6 +725,20 @@ func (x *MetricSeries) GetLast() *MetricPoint {
 		return x.Last
 	}
 	return nil
+}
+
+func (x *MetricSeries) GetAttempt() int32 {
+	if x != nil && x.Attempt != nil {
+		return *x.Attempt
+	}
+	return 0
+}
+
+func (x *MetricSeries) GetRank() int32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
 }
 
 // MetricBucket summarizes the points of a part of the window. Its texts can be sent as `from` and `to`, to read only
@@ -914,7 +953,12 @@ type ListMetricSummariesRequest struct {
 	// The maximum number of series.
 	Limit *int32 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	// The number of series to skip.
-	Offset        *int32 `protobuf:"varint,4,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	Offset *int32 `protobuf:"varint,4,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	// Only the points of this attempt, a number from 1, or `all`, as in ListMetrics.
+	Attempt *string `protobuf:"bytes,5,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
+	// Only the points that the process with this rank reported. Without it, those of rank 0; a key that rank 0 never reported is
+	// that of the lowest rank that reported it.
+	Rank          *int32 `protobuf:"varint,6,opt,name=rank,proto3,oneof" json:"rank,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -973,6 +1017,20 @@ func (x *ListMetricSummariesRequest) GetLimit() int32 {
 func (x *ListMetricSummariesRequest) GetOffset() int32 {
 	if x != nil && x.Offset != nil {
 		return *x.Offset
+	}
+	return 0
+}
+
+func (x *ListMetricSummariesRequest) GetAttempt() string {
+	if x != nil && x.Attempt != nil {
+		return *x.Attempt
+	}
+	return ""
+}
+
+func (x *ListMetricSummariesRequest) GetRank() int32 {
+	if x != nil && x.Rank != nil {
+		return *x.Rank
 	}
 	return 0
 }
@@ -1038,7 +1096,11 @@ type MetricSummary struct {
 	// points it is the one with the lowest step.
 	Min *MetricPoint `protobuf:"bytes,5,opt,name=min,proto3" json:"min,omitempty"`
 	// The point with the highest value, in the same way.
-	Max           *MetricPoint `protobuf:"bytes,6,opt,name=max,proto3" json:"max,omitempty"`
+	Max *MetricPoint `protobuf:"bytes,6,opt,name=max,proto3" json:"max,omitempty"`
+	// The attempt whose points these are; null if the request has no `attempt`.
+	Attempt *int32 `protobuf:"varint,7,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
+	// The rank of the process that reported the points.
+	Rank          int32 `protobuf:"varint,8,opt,name=rank,proto3" json:"rank,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1115,11 +1177,28 @@ func (x *MetricSummary) GetMax() *MetricPoint {
 	return nil
 }
 
+func (x *MetricSummary) GetAttempt() int32 {
+	if x != nil && x.Attempt != nil {
+		return *x.Attempt
+	}
+	return 0
+}
+
+func (x *MetricSummary) GetRank() int32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
 // GetHparamsRequest names a run.
 type GetHparamsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the run, `run_...`, or of its job, `job_...`.
-	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Only the hyperparameters that the process with this rank reported. Without it, those of rank 0; a key that rank 0 never reported is
+	// that of the lowest rank that reported it.
+	Rank          *int32 `protobuf:"varint,2,opt,name=rank,proto3,oneof" json:"rank,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1159,6 +1238,13 @@ func (x *GetHparamsRequest) GetId() string {
 		return x.Id
 	}
 	return ""
+}
+
+func (x *GetHparamsRequest) GetRank() int32 {
+	if x != nil && x.Rank != nil {
+		return *x.Rank
+	}
+	return 0
 }
 
 // Hparams are the hyperparameters of a run.
@@ -1225,7 +1311,12 @@ type ListValidationsRequest struct {
 	// The maximum number of rows.
 	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	// The number of rows to skip.
-	Offset        *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	Offset *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	// Only the rounds of this attempt, a number from 1, or `all`. Without it, those that newer attempts do not hide: a newer
+	// attempt hides the rounds of older attempts beyond the step at which it resumed, and those of steps of its own rounds.
+	Attempt *string `protobuf:"bytes,4,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
+	// Only the rounds that the process with this rank reported. Without it, those of the lowest rank that reported a round.
+	Rank          *int32 `protobuf:"varint,5,opt,name=rank,proto3,oneof" json:"rank,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1281,10 +1372,24 @@ func (x *ListValidationsRequest) GetOffset() int32 {
 	return 0
 }
 
+func (x *ListValidationsRequest) GetAttempt() string {
+	if x != nil && x.Attempt != nil {
+		return *x.Attempt
+	}
+	return ""
+}
+
+func (x *ListValidationsRequest) GetRank() int32 {
+	if x != nil && x.Rank != nil {
+		return *x.Rank
+	}
+	return 0
+}
+
 // ListValidationsResponse is a page of validation rounds.
 type ListValidationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The rounds, sorted by step.
+	// The rounds, sorted by step and attempt.
 	Rounds        []*ValidationRound `protobuf:"bytes,1,rep,name=rounds,proto3" json:"rounds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1350,7 +1455,9 @@ type ValidationRound struct {
 	Ts *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=ts,proto3" json:"ts,omitempty"`
 	// The mean of the samples' rewards, without NaN and infinities; null if no sample has another reward, and for rounds
 	// that were reported to an earlier version of Signalbox.
-	MeanReward    *float64 `protobuf:"fixed64,10,opt,name=mean_reward,json=meanReward,proto3,oneof" json:"mean_reward,omitempty"`
+	MeanReward *float64 `protobuf:"fixed64,10,opt,name=mean_reward,json=meanReward,proto3,oneof" json:"mean_reward,omitempty"`
+	// The rank of the process that reported the round.
+	Rank          int32 `protobuf:"varint,11,opt,name=rank,proto3" json:"rank,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1455,6 +1562,13 @@ func (x *ValidationRound) GetMeanReward() float64 {
 	return 0
 }
 
+func (x *ValidationRound) GetRank() int32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
 // ListSamplesRequest selects a page of the samples of one round.
 type ListSamplesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1478,7 +1592,11 @@ type ListSamplesRequest struct {
 	// each other. Names of members in their JSON match, too.
 	Text *string `protobuf:"bytes,9,opt,name=text,proto3,oneof" json:"text,omitempty"`
 	// Only samples with this `prompt`, of all rounds unless the request has a step or a range.
-	Prompt        *string `protobuf:"bytes,10,opt,name=prompt,proto3,oneof" json:"prompt,omitempty"`
+	Prompt *string `protobuf:"bytes,10,opt,name=prompt,proto3,oneof" json:"prompt,omitempty"`
+	// Only samples of this attempt, a number from 1, or `all`, as in ListValidations.
+	Attempt *string `protobuf:"bytes,11,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
+	// Only samples that the process with this rank reported. Without it, those of the lowest rank that reported a round.
+	Rank          *int32 `protobuf:"varint,12,opt,name=rank,proto3,oneof" json:"rank,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1583,6 +1701,20 @@ func (x *ListSamplesRequest) GetPrompt() string {
 	return ""
 }
 
+func (x *ListSamplesRequest) GetAttempt() string {
+	if x != nil && x.Attempt != nil {
+		return *x.Attempt
+	}
+	return ""
+}
+
+func (x *ListSamplesRequest) GetRank() int32 {
+	if x != nil && x.Rank != nil {
+		return *x.Rank
+	}
+	return 0
+}
+
 // ListSamplesResponse is a page of samples.
 type ListSamplesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1648,7 +1780,11 @@ type Sample struct {
 	Extra []byte `protobuf:"bytes,7,opt,name=extra,proto3" json:"extra,omitempty"`
 	// A digest of `user`, the same for equal texts, to find the same prompt in other rounds. Null without `user`, and for
 	// samples that were reported to an earlier version of Signalbox.
-	Prompt        *string `protobuf:"bytes,8,opt,name=prompt,proto3,oneof" json:"prompt,omitempty"`
+	Prompt *string `protobuf:"bytes,8,opt,name=prompt,proto3,oneof" json:"prompt,omitempty"`
+	// Number of the attempt that reported the sample.
+	Attempt int32 `protobuf:"varint,9,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// The rank of the process that reported the sample.
+	Rank          int32 `protobuf:"varint,10,opt,name=rank,proto3" json:"rank,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1737,6 +1873,20 @@ func (x *Sample) GetPrompt() string {
 		return *x.Prompt
 	}
 	return ""
+}
+
+func (x *Sample) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *Sample) GetRank() int32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
 }
 
 // ListArtifactsRequest selects a page of a run's artifacts.
@@ -2585,7 +2735,7 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x12SearchLogsResponse\x122\n" +
 	"\x05lines\x18\x01 \x03(\v2\x1c.signalbox.ingest.v1.LogLineR\x05lines\x12\x1a\n" +
 	"\bsearched\x18\x02 \x01(\x03R\bsearched\x12\x1a\n" +
-	"\bcomplete\x18\x03 \x01(\bR\bcomplete\"\xe7\x02\n" +
+	"\bcomplete\x18\x03 \x01(\bR\bcomplete\"\xe2\x03\n" +
 	"\x12ListMetricsRequest\x12\x19\n" +
 	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12#\n" +
 	"\x04keys\x18\x02 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10d\"\x05r\x03\x18\x80\bR\x04keys\x12%\n" +
@@ -2597,23 +2747,33 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x01x\x18\x06 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\bH\x03R\x01x\x88\x01\x01\x12\"\n" +
 	"\x04from\x18\a \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18(H\x04R\x04from\x88\x01\x01\x12\x1e\n" +
-	"\x02to\x18\b \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18(H\x05R\x02to\x88\x01\x01B\b\n" +
+	"\x02to\x18\b \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18(H\x05R\x02to\x88\x01\x01\x12=\n" +
+	"\aattempt\x18\t \x01(\tB\x1e\xbaH\x1br\x192\x17^(all|[1-9][0-9]{0,8})$H\x06R\aattempt\x88\x01\x01\x12%\n" +
+	"\x04rank\x18\n" +
+	" \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x80\x80\b(\x00H\aR\x04rank\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
 	"\a_offsetB\t\n" +
 	"\a_pointsB\x04\n" +
 	"\x02_xB\a\n" +
 	"\x05_fromB\x05\n" +
-	"\x03_to\"P\n" +
+	"\x03_toB\n" +
+	"\n" +
+	"\b_attemptB\a\n" +
+	"\x05_rank\"P\n" +
 	"\x13ListMetricsResponse\x129\n" +
-	"\x06series\x18\x01 \x03(\v2!.signalbox.ingest.v1.MetricSeriesR\x06series\"\xaa\x02\n" +
+	"\x06series\x18\x01 \x03(\v2!.signalbox.ingest.v1.MetricSeriesR\x06series\"\xe9\x02\n" +
 	"\fMetricSeries\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x128\n" +
 	"\x06points\x18\x02 \x03(\v2 .signalbox.ingest.v1.MetricPointR\x06points\x12;\n" +
 	"\abuckets\x18\x03 \x03(\v2!.signalbox.ingest.v1.MetricBucketR\abuckets\x12\x19\n" +
 	"\x05count\x18\x04 \x01(\x03H\x00R\x05count\x88\x01\x01\x126\n" +
 	"\x05first\x18\x05 \x01(\v2 .signalbox.ingest.v1.MetricPointR\x05first\x124\n" +
-	"\x04last\x18\x06 \x01(\v2 .signalbox.ingest.v1.MetricPointR\x04lastB\b\n" +
-	"\x06_count\"\x8a\x02\n" +
+	"\x04last\x18\x06 \x01(\v2 .signalbox.ingest.v1.MetricPointR\x04last\x12\x1d\n" +
+	"\aattempt\x18\a \x01(\x05H\x01R\aattempt\x88\x01\x01\x12\x12\n" +
+	"\x04rank\x18\b \x01(\x05R\x04rankB\b\n" +
+	"\x06_countB\n" +
+	"\n" +
+	"\b_attempt\"\x8a\x02\n" +
 	"\fMetricBucket\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x1d\n" +
@@ -2634,38 +2794,54 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x04step\x18\x01 \x01(\x03R\x04step\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value\x12*\n" +
 	"\x02ts\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02ts\x12\x18\n" +
-	"\aattempt\x18\x04 \x01(\x05R\aattempt\"\xc2\x01\n" +
+	"\aattempt\x18\x04 \x01(\x05R\aattempt\"\xbd\x02\n" +
 	"\x1aListMetricSummariesRequest\x12\x19\n" +
 	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12#\n" +
 	"\x04keys\x18\x02 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10d\"\x05r\x03\x18\x80\bR\x04keys\x12%\n" +
 	"\x05limit\x18\x03 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
-	"\x06offset\x18\x04 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01B\b\n" +
+	"\x06offset\x18\x04 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01\x12=\n" +
+	"\aattempt\x18\x05 \x01(\tB\x1e\xbaH\x1br\x192\x17^(all|[1-9][0-9]{0,8})$H\x02R\aattempt\x88\x01\x01\x12%\n" +
+	"\x04rank\x18\x06 \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x80\x80\b(\x00H\x03R\x04rank\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
-	"\a_offset\"_\n" +
+	"\a_offsetB\n" +
+	"\n" +
+	"\b_attemptB\a\n" +
+	"\x05_rank\"_\n" +
 	"\x1bListMetricSummariesResponse\x12@\n" +
-	"\tsummaries\x18\x01 \x03(\v2\".signalbox.ingest.v1.MetricSummaryR\tsummaries\"\xeb\x01\n" +
+	"\tsummaries\x18\x01 \x03(\v2\".signalbox.ingest.v1.MetricSummaryR\tsummaries\"\xaa\x02\n" +
 	"\rMetricSummary\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x10\n" +
 	"\x03nan\x18\x03 \x01(\x03R\x03nan\x128\n" +
 	"\x06latest\x18\x04 \x01(\v2 .signalbox.ingest.v1.MetricPointR\x06latest\x122\n" +
 	"\x03min\x18\x05 \x01(\v2 .signalbox.ingest.v1.MetricPointR\x03min\x122\n" +
-	"\x03max\x18\x06 \x01(\v2 .signalbox.ingest.v1.MetricPointR\x03max\".\n" +
+	"\x03max\x18\x06 \x01(\v2 .signalbox.ingest.v1.MetricPointR\x03max\x12\x1d\n" +
+	"\aattempt\x18\a \x01(\x05H\x00R\aattempt\x88\x01\x01\x12\x12\n" +
+	"\x04rank\x18\b \x01(\x05R\x04rankB\n" +
+	"\n" +
+	"\b_attempt\"^\n" +
 	"\x11GetHparamsRequest\x12\x19\n" +
-	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\">\n" +
+	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12%\n" +
+	"\x04rank\x18\x02 \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x80\x80\b(\x00H\x00R\x04rank\x88\x01\x01B\a\n" +
+	"\x05_rank\">\n" +
 	"\aHparams\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1c\n" +
-	"\x06params\x18\x02 \x01(\fB\x04\xf0\xc7\x18\x01R\x06params\"\x99\x01\n" +
+	"\x06params\x18\x02 \x01(\fB\x04\xf0\xc7\x18\x01R\x06params\"\x94\x02\n" +
 	"\x16ListValidationsRequest\x12\x19\n" +
 	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12%\n" +
 	"\x05limit\x18\x02 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
-	"\x06offset\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01B\b\n" +
+	"\x06offset\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01\x12=\n" +
+	"\aattempt\x18\x04 \x01(\tB\x1e\xbaH\x1br\x192\x17^(all|[1-9][0-9]{0,8})$H\x02R\aattempt\x88\x01\x01\x12%\n" +
+	"\x04rank\x18\x05 \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x80\x80\b(\x00H\x03R\x04rank\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
-	"\a_offset\"W\n" +
+	"\a_offsetB\n" +
+	"\n" +
+	"\b_attemptB\a\n" +
+	"\x05_rank\"W\n" +
 	"\x17ListValidationsResponse\x12<\n" +
-	"\x06rounds\x18\x01 \x03(\v2$.signalbox.ingest.v1.ValidationRoundR\x06rounds\"\xf3\x02\n" +
+	"\x06rounds\x18\x01 \x03(\v2$.signalbox.ingest.v1.ValidationRoundR\x06rounds\"\x87\x03\n" +
 	"\x0fValidationRound\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x03R\x04step\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\"\n" +
@@ -2679,10 +2855,11 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x02ts\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x02ts\x12$\n" +
 	"\vmean_reward\x18\n" +
 	" \x01(\x01H\x02R\n" +
-	"meanReward\x88\x01\x01B\r\n" +
+	"meanReward\x88\x01\x01\x12\x12\n" +
+	"\x04rank\x18\v \x01(\x05R\x04rankB\r\n" +
 	"\v_avg_rewardB\v\n" +
 	"\t_accuracyB\x0e\n" +
-	"\f_mean_reward\"\xf6\x03\n" +
+	"\f_mean_reward\"\xf1\x04\n" +
 	"\x12ListSamplesRequest\x12\x19\n" +
 	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12\x17\n" +
 	"\x04step\x18\x02 \x01(\x03H\x00R\x04step\x88\x01\x01\x12%\n" +
@@ -2698,7 +2875,10 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x04text\x18\t \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xe8\aH\aR\x04text\x88\x01\x01\x122\n" +
 	"\x06prompt\x18\n" +
-	" \x01(\tB\x15\xbaH\x12r\x102\x0e^[0-9a-f]{32}$H\bR\x06prompt\x88\x01\x01B\a\n" +
+	" \x01(\tB\x15\xbaH\x12r\x102\x0e^[0-9a-f]{32}$H\bR\x06prompt\x88\x01\x01\x12=\n" +
+	"\aattempt\x18\v \x01(\tB\x1e\xbaH\x1br\x192\x17^(all|[1-9][0-9]{0,8})$H\tR\aattempt\x88\x01\x01\x12%\n" +
+	"\x04rank\x18\f \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x80\x80\b(\x00H\n" +
+	"R\x04rank\x88\x01\x01B\a\n" +
 	"\x05_stepB\b\n" +
 	"\x06_limitB\t\n" +
 	"\a_offsetB\f\n" +
@@ -2709,9 +2889,12 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\v_min_rewardB\r\n" +
 	"\v_max_rewardB\a\n" +
 	"\x05_textB\t\n" +
-	"\a_prompt\"L\n" +
+	"\a_promptB\n" +
+	"\n" +
+	"\b_attemptB\a\n" +
+	"\x05_rank\"L\n" +
 	"\x13ListSamplesResponse\x125\n" +
-	"\asamples\x18\x01 \x03(\v2\x1b.signalbox.ingest.v1.SampleR\asamples\"\xf4\x01\n" +
+	"\asamples\x18\x01 \x03(\v2\x1b.signalbox.ingest.v1.SampleR\asamples\"\xa2\x02\n" +
 	"\x06Sample\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x03R\x04step\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x05R\x05index\x12\x18\n" +
@@ -2720,7 +2903,10 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x03env\x18\x05 \x01(\fB\x04\xf0\xc7\x18\x01R\x03env\x12\x1b\n" +
 	"\x06reward\x18\x06 \x01(\x01H\x00R\x06reward\x88\x01\x01\x12\x1a\n" +
 	"\x05extra\x18\a \x01(\fB\x04\xf0\xc7\x18\x01R\x05extra\x12\x1b\n" +
-	"\x06prompt\x18\b \x01(\tH\x01R\x06prompt\x88\x01\x01B\t\n" +
+	"\x06prompt\x18\b \x01(\tH\x01R\x06prompt\x88\x01\x01\x12\x18\n" +
+	"\aattempt\x18\t \x01(\x05R\aattempt\x12\x12\n" +
+	"\x04rank\x18\n" +
+	" \x01(\x05R\x04rankB\t\n" +
 	"\a_rewardB\t\n" +
 	"\a_prompt\"\x97\x01\n" +
 	"\x14ListArtifactsRequest\x12\x19\n" +
@@ -2959,6 +3145,8 @@ func file_signalbox_ingest_v1_read_proto_init() {
 	file_signalbox_ingest_v1_read_proto_msgTypes[7].OneofWrappers = []any{}
 	file_signalbox_ingest_v1_read_proto_msgTypes[8].OneofWrappers = []any{}
 	file_signalbox_ingest_v1_read_proto_msgTypes[10].OneofWrappers = []any{}
+	file_signalbox_ingest_v1_read_proto_msgTypes[12].OneofWrappers = []any{}
+	file_signalbox_ingest_v1_read_proto_msgTypes[13].OneofWrappers = []any{}
 	file_signalbox_ingest_v1_read_proto_msgTypes[15].OneofWrappers = []any{}
 	file_signalbox_ingest_v1_read_proto_msgTypes[17].OneofWrappers = []any{}
 	file_signalbox_ingest_v1_read_proto_msgTypes[18].OneofWrappers = []any{}

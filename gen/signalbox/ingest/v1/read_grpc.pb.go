@@ -78,8 +78,8 @@ type RunDataServiceClient interface {
 	ListHardware(ctx context.Context, in *ListHardwareRequest, opts ...grpc.CallOption) (*ListHardwareResponse, error)
 	// ListBenchmarks lists the scores that the run reported, in the order of their reports.
 	ListBenchmarks(ctx context.Context, in *ListBenchmarksRequest, opts ...grpc.CallOption) (*ListBenchmarksResponse, error)
-	// ListValidations lists validation rounds, sorted by step. If a newer attempt reported the same or an earlier step,
-	// the round of the older attempt is left out.
+	// ListValidations lists validation rounds, sorted by step. Rounds that a newer attempt hides are left out, unless the
+	// request has an `attempt`.
 	ListValidations(ctx context.Context, in *ListValidationsRequest, opts ...grpc.CallOption) (*ListValidationsResponse, error)
 	// ListSamples lists the samples of one validation round: the last round, unless the request has a step, a range of
 	// steps or a prompt. With a range or a prompt, it lists those of several rounds, sorted by step. With a condition on
@@ -326,8 +326,8 @@ type RunDataServiceServer interface {
 	ListHardware(context.Context, *ListHardwareRequest) (*ListHardwareResponse, error)
 	// ListBenchmarks lists the scores that the run reported, in the order of their reports.
 	ListBenchmarks(context.Context, *ListBenchmarksRequest) (*ListBenchmarksResponse, error)
-	// ListValidations lists validation rounds, sorted by step. If a newer attempt reported the same or an earlier step,
-	// the round of the older attempt is left out.
+	// ListValidations lists validation rounds, sorted by step. Rounds that a newer attempt hides are left out, unless the
+	// request has an `attempt`.
 	ListValidations(context.Context, *ListValidationsRequest) (*ListValidationsResponse, error)
 	// ListSamples lists the samples of one validation round: the last round, unless the request has a step, a range of
 	// steps or a prompt. With a range or a prompt, it lists those of several rounds, sorted by step. With a condition on

@@ -173,7 +173,7 @@ class Backlog:
     def body(self, batch: Batch) -> bytes:
         """Return the body of the request, read from the spool."""
         fragments = [self.spool.read(record) for record in batch.records]
-        return body(self.spool.run_id, batch.stream, fragments)
+        return body(self.spool.run_id, batch.stream, fragments, self.spool.rank)
 
     def answered(self, lane: Lane, status: int) -> None:
         """Mark the lane's first request as settled, also in the spool."""

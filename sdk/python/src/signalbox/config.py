@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from .errors import ConfigError
 
 MOST = 4096  # maximum number of characters of an address
+MAX_RANK = 1 << 24
 
 
 class Config(NamedTuple):
@@ -22,6 +23,7 @@ class Config(NamedTuple):
     local_dir: Optional[str]
     endpoint_file: Optional[str] = None
     resume_from: Optional[str] = None
+    rank: int = 0  # of this process among those of the training
 
     def __repr__(self) -> str:
         return f"Config(enabled={self.enabled}, endpoint={self.endpoint!r}, run_id={self.run_id!r})"
@@ -58,10 +60,16 @@ def load(env: Mapping[str, str]) -> Config:
         local_dir=env.get("SERVICE_JOB_DIR") or None,
         endpoint_file=env.get("SERVICE_JOB_ENDPOINT_FILE") or None,
         resume_from=env.get("SERVICE_JOB_RESUME_FROM") or None,
+        rank=_rank(env.get("RANK", "")),
     )
     if config.enabled:
         _check(config)
     return config
+
+
+def _rank(text: str) -> int:
+    """Return the rank that a launcher such as torchrun has set; 0 if there is none or if it is invalid."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 and int(text) <= MAX_RANK else 0
 
 
 def _check(config: Config) -> None:

@@ -222,7 +222,7 @@ class Outbox:
             os.makedirs(self.root, mode=0o700, exist_ok=True)
             if adopting:
                 self.adopt_orphans()
-            spool = Spool.create(self.root, self.config.run_id, self.policy.segment_bytes)
+            spool = Spool.create(self.root, self.config.run_id, self.policy.segment_bytes, self.config.rank)
             self.own = Backlog(spool, self.policy)
             self.backlogs.append(self.own)
             self._start()

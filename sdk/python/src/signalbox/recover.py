@@ -127,7 +127,9 @@ class _Scan:
     def _header(self, head: Dict[str, object]) -> None:
         known = head.get("v") == VERSION and isinstance(head.get("run_id"), str)
         self.run_id = str(head["run_id"]) if known else None
-        n, seqs = head.get("next_n"), head.get("next_seq")
+        n, seqs, rank = head.get("next_n"), head.get("next_seq"), head.get("rank")
+        if isinstance(rank, int):  # absent in a spool of an earlier version
+            self.spool.rank = rank
         if isinstance(n, int):
             self.spool.next_n = max(self.spool.next_n, n)
         if isinstance(seqs, dict):

@@ -3,7 +3,7 @@
 A writer is a folder `<root>/<uuid4 hex>` with segments `00000001.log` and up, and a `lock` that
 its process holds until it ends. A segment consists of lines of `<crc32, 8 hex> <kind> <rest>`:
 
-    H <json>                         run_id, and the counters at the moment the segment began
+    H <json>                         run_id, the rank of the process, and the counters at the moment the segment began
     R <n> <stream> <count> <json>    a report, in the order of the calls; count is the number of its points
     B <stream> <seq> <first> <last> <k>   a request: the stream's k reports with numbers from first to last
     A <stream> <seq> <status>        its response: delivered (2xx) or permanently refused
@@ -80,6 +80,7 @@ class Spool:
         self.folder = folder
         self.writer = writer
         self.run_id = run_id
+        self.rank = 0  # of the process that wrote the reports
         self.segments: Dict[int, Segment] = {}
         self.next_n = 0
         self.next_seq: Dict[str, int] = {}
@@ -88,7 +89,7 @@ class Spool:
         self._limit = limit
 
     @classmethod
-    def create(cls, root: str, run_id: str, limit: int) -> Spool:
+    def create(cls, root: str, run_id: str, limit: int, rank: int = 0) -> Spool:
         """Create a writer. Its folder gets its final name only after it is locked."""
         import uuid
 
@@ -101,6 +102,7 @@ class Spool:
             hold(lock)
             os.rename(hidden, folder)
             spool = cls(folder, writer, run_id, lock, limit)
+            spool.rank = rank
             spool._rotate()
         except OSError as err:
             raise SpoolError(f"cannot open a spool in {root}: {err}") from err
@@ -178,6 +180,7 @@ class Spool:
         head = {
             "v": VERSION,
             "run_id": self.run_id,
+            "rank": self.rank,
             "next_n": self.next_n,
             "next_seq": self.next_seq,
         }

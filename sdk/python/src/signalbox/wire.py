@@ -71,9 +71,11 @@ def finite(value: Any) -> Any:
     return finite(listed()) if callable(listed) else str(value)
 
 
-def body(run_id: str, stream: str, fragments: Sequence[bytes]) -> bytes:
-    """Return the body of one request. The same fragments always give the same bytes."""
+def body(run_id: str, stream: str, fragments: Sequence[bytes], rank: int = 0) -> bytes:
+    """Return the body of one request. The same fragments and rank always give the same bytes."""
     head = b'{"run_id":' + encode(run_id) + b","
+    if rank > 0:
+        head += b'"rank":%d,' % rank
     field = LISTS.get(stream)
     if field is None:
         (only,) = fragments

@@ -9,7 +9,7 @@ import (
 )
 
 // scanner reads the common form of a metrics request. Its methods return false for all other input, for example a
-// syntax error, an escape, a duplicate name, the name rank, a time that is not in UTC, NaN or a number out of range. A
+// syntax error, an escape, a duplicate name, a time that is not in UTC, NaN or a number out of range. A
 // Reader then reads the body instead.
 type scanner struct {
 	data []byte
@@ -32,11 +32,16 @@ func fast(data []byte, into *Columns) bool {
 		case string(name) == "points" && seen&2 == 0:
 			seen |= 2
 			return s.points(into)
+		case string(name) == "rank" && seen&4 == 0:
+			seen |= 4
+			rank, ok := s.integer()
+			into.Rank = new(int32(rank))
+			return ok && rank >= 0 && rank <= MaxRank
 		}
 		return false
 	})
 	s.space()
-	return ok && seen == 3 && s.pos == len(data)
+	return ok && seen&3 == 3 && s.pos == len(data)
 }
 
 func (s *scanner) space() {

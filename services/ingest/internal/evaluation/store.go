@@ -21,7 +21,8 @@ import (
 const maxRollouts = 100_000
 
 // Write stores the evaluation and the rollouts of a benchmark payload. A reported value replaces the value of an
-// earlier payload, and a rollout replaces the earlier rollout with the same task and number. A run evaluates only one
+// earlier payload, and a rollout replaces the earlier rollout with the same task and number, unless
+// a lower rank of the attempt reported that one. A run evaluates only one
 // benchmark: Write refuses a payload with another name, and a payload with which the run would have more than
 // maxRollouts rollouts.
 func Write(b *report.Benchmark) groupcommit.Write {
@@ -41,7 +42,7 @@ func Write(b *report.Benchmark) groupcommit.Write {
 			return err
 		}
 		r.Rollouts = total
-		return storeRollouts(ctx, tx, b.Rollouts, r)
+		return storeRollouts(ctx, tx, b, r)
 	}
 }
 
@@ -134,19 +135,20 @@ func merge(object []byte, parts map[string][]byte) (string, error) {
 	return out.String(), nil
 }
 
-const rolloutSQL = `INSERT INTO rollout AS o (run_id, attempt, reported_at, task, number, reward, passed, masked, parts, task_group,
+const rolloutSQL = `INSERT INTO rollout AS o (run_id, attempt, reported_at, rank, task, number, reward, passed, masked, parts, task_group,
 		turns, tool_calls, prompt_tokens, completion_tokens, cost, seconds, stop, error, trace)
-	SELECT $1, $2, $3, * FROM unnest($4::text[], $5::int[], $6::float8[], $7::bool[], $8::bool[], $9::text[], $10::text[],
+	SELECT $1, $2, $3, $20::int, * FROM unnest($4::text[], $5::int[], $6::float8[], $7::bool[], $8::bool[], $9::text[], $10::text[],
 		$11::int[], $12::int[], $13::bigint[], $14::bigint[], $15::float8[], $16::float8[], $17::text[], $18::text[], $19::text[])
-	ON CONFLICT (run_id, task, number) DO UPDATE SET attempt = excluded.attempt, reported_at = excluded.reported_at,
+	ON CONFLICT (run_id, task, number) DO UPDATE SET attempt = excluded.attempt, reported_at = excluded.reported_at, rank = excluded.rank,
 		reward = excluded.reward, passed = excluded.passed, masked = excluded.masked, parts = excluded.parts,
 		task_group = excluded.task_group, turns = excluded.turns, tool_calls = excluded.tool_calls,
 		prompt_tokens = excluded.prompt_tokens, completion_tokens = excluded.completion_tokens, cost = excluded.cost,
 		seconds = excluded.seconds, stop = excluded.stop, error = excluded.error, trace = excluded.trace
-	WHERE o.attempt <= excluded.attempt`
+	WHERE o.attempt < excluded.attempt OR o.attempt = excluded.attempt AND o.rank >= excluded.rank`
 
 // storeRollouts writes all rollouts of a request in one statement, to which it passes one slice per column.
-func storeRollouts(ctx context.Context, tx pgx.Tx, rollouts []report.Rollout, r *groupcommit.Run) error {
+func storeRollouts(ctx context.Context, tx pgx.Tx, b *report.Benchmark, r *groupcommit.Run) error {
+	rollouts := b.Rollouts
 	n := len(rollouts)
 	if n == 0 {
 		return nil
@@ -173,7 +175,7 @@ func storeRollouts(ctx context.Context, tx pgx.Tx, rollouts []report.Rollout, r 
 		c.promptTok, c.completionTok = append(c.promptTok, o.PromptTokens), append(c.completionTok, o.CompletionTokens)
 	}
 	_, err := tx.Exec(ctx, rolloutSQL, r.ID, r.Attempt, r.Now, c.task, c.number, c.reward, c.passed, c.masked, c.parts, c.group,
-		c.turns, c.calls, c.promptTok, c.completionTok, c.cost, c.seconds, c.stop, c.error, c.trace)
+		c.turns, c.calls, c.promptTok, c.completionTok, c.cost, c.seconds, c.stop, c.error, c.trace, value(b.Rank))
 	if err != nil {
 		return fmt.Errorf("store rollouts: %w", err)
 	}

@@ -77,6 +77,7 @@ const maxRound = 200
 type Prompt struct {
 	Digest  [32]byte
 	attempt int32
+	rank    int32
 	step    int64
 	chunk   int32
 	index   int32
@@ -85,25 +86,26 @@ type Prompt struct {
 // Prompts returns the prompts of the first samples of a round, in their order, each once. If step is nil, the round is
 // the last one of the run.
 func (s *ValidationStore) Prompts(ctx context.Context, runID string, step *int64) ([]Prompt, error) {
-	var attempt int32
+	var attempt, rank int32
 	var at int64
-	err := s.Pool.QueryRow(ctx, `SELECT v.step, v.attempt`+visible+` AND ($2::bigint IS NULL OR v.step = $2)
-		ORDER BY v.step DESC LIMIT 1`, runID, step).Scan(&at, &attempt)
+	err := s.Pool.QueryRow(ctx, `SELECT v.step, v.attempt, v.rank`+visible("$3", "NULL")+` AND ($2::bigint IS NULL OR v.step = $2)
+		ORDER BY v.step DESC LIMIT 1`, runID, step, 0).Scan(&at, &attempt, &rank)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("find a validation round: %w", err)
 	}
-	rows, err := s.Pool.Query(ctx, `SELECT sha256(convert_to(user_text, 'UTF8')), chunk_index, index FROM sample
-		WHERE run_id = $1 AND attempt = $2 AND step = $3 AND user_text IS NOT NULL ORDER BY chunk_index, index LIMIT $4`, runID, attempt, at, maxRound)
+	rows, err := s.Pool.Query(ctx, `SELECT sha256(convert_to(user_text, 'UTF8')), chunk_index, index FROM every_sample
+		WHERE run_id = $1 AND attempt = $2 AND rank = $5 AND step = $3 AND user_text IS NOT NULL ORDER BY chunk_index, index LIMIT $4`,
+		runID, attempt, at, maxRound, rank)
 	if err != nil {
 		return nil, fmt.Errorf("list the prompts of a round: %w", err)
 	}
 	var found []Prompt
 	seen := map[[32]byte]bool{}
 	var digest []byte
-	p := Prompt{attempt: attempt, step: at}
+	p := Prompt{attempt: attempt, rank: rank, step: at}
 	_, err = pgx.ForEachRow(rows, []any{&digest, &p.chunk, &p.index}, func() error {
 		if copy(p.Digest[:], digest); !seen[p.Digest] {
 			found = append(found, p)
@@ -121,9 +123,9 @@ func (s *ValidationStore) Prompts(ctx context.Context, runID string, step *int64
 // left out.
 func (s *ValidationStore) Sample(ctx context.Context, runID string, p Prompt, most int) (*Sample, error) {
 	out := &Sample{Step: p.step}
-	err := s.Pool.QueryRow(ctx, `SELECT left(user_text, $6), left(assistant, $6), reward FROM sample
-		WHERE run_id = $1 AND attempt = $2 AND step = $3 AND chunk_index = $4 AND index = $5`,
-		runID, p.attempt, p.step, p.chunk, p.index, most).Scan(&out.User, &out.Assistant, &out.Reward)
+	err := s.Pool.QueryRow(ctx, `SELECT left(user_text, $6), left(assistant, $6), reward FROM every_sample
+		WHERE run_id = $1 AND attempt = $2 AND rank = $7 AND step = $3 AND chunk_index = $4 AND index = $5`,
+		runID, p.attempt, p.step, p.chunk, p.index, most, p.rank).Scan(&out.User, &out.Assistant, &out.Reward)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil //nolint:nilnil // nil means that the sample was replaced meanwhile
 	}

@@ -20,6 +20,8 @@ type SampleQuery struct {
 	MinReward, MaxReward *float64
 	Text                 string
 	Prompt               []byte
+	Attempt              int32  // an attempt, AllAttempts, or 0 for the rounds that newer attempts do not hide
+	Rank                 *int32 // nil for the lowest one that has reported a round
 }
 
 // maxSearched is the maximum number of samples in the rounds of a query with a condition that has no index.
@@ -30,16 +32,18 @@ func (q *SampleQuery) unindexed() bool {
 	return len(q.Prompt) == 0 && (q.Text != "" || q.MinReward != nil || q.MaxReward != nil)
 }
 
-// ofRounds selects the rounds of a query: $1 is the run, $2 to $4 are Step, From and To, and $5 reports whether only the
-// last round is searched.
-const ofRounds = `WITH searched AS MATERIALIZED (SELECT v.step, v.attempt` + visible + `
-	AND ($2::bigint IS NULL OR v.step = $2) AND ($3::bigint IS NULL OR v.step >= $3) AND ($4::bigint IS NULL OR v.step <= $4)
-	ORDER BY v.step DESC LIMIT CASE WHEN $5 THEN 1 END)`
+// ofRounds selects the rounds of a query: $1 is the run, $2 to $4 are Step, From and To, $5 reports whether only the last
+// step is searched, and $6 and $7 are Attempt and Rank.
+func ofRounds() string {
+	return `WITH found AS (SELECT v.step, v.attempt, v.rank` + visible("$6", "$7") + `
+		AND ($2::bigint IS NULL OR v.step = $2) AND ($3::bigint IS NULL OR v.step >= $3) AND ($4::bigint IS NULL OR v.step <= $4)),
+	searched AS MATERIALIZED (SELECT step, attempt, rank FROM found WHERE NOT $5 OR step = (SELECT max(step) FROM found))`
+}
 
 // rounds returns the arguments of ofRounds.
 func (q *SampleQuery) rounds(runID string) []any {
 	last := q.From == nil && q.To == nil && len(q.Prompt) == 0
-	return []any{runID, q.Step, q.From, q.To, last}
+	return []any{runID, q.Step, q.From, q.To, last, q.Attempt, q.Rank}
 }
 
 // Samples returns a page of the samples that match a query, in the order of their rounds and chunks, and whether another
@@ -48,25 +52,25 @@ func (s *ValidationStore) Samples(ctx context.Context, runID string, q *SampleQu
 	if err := s.checkSize(ctx, runID, q); err != nil {
 		return nil, false, err
 	}
-	samePrompt := ` AND $9::bytea IS NULL`
+	samePrompt := ` AND $11::bytea IS NULL`
 	if len(q.Prompt) > 0 {
-		samePrompt = ` AND m.prompt = $9` // without OR, so that every plan can use the index
+		samePrompt = ` AND m.prompt = $11` // without OR, so that every plan can use the index
 	}
 	// The position of a sample in its round is the number of samples in the chunks before its own, plus its index.
-	rows, err := s.Pool.Query(ctx, ofRounds+` SELECT m.step, m.index + (SELECT coalesce(sum(c.samples), 0) FROM validation_chunk c
-			WHERE c.run_id = $1 AND c.attempt = m.attempt AND c.step = m.step AND c.chunk_index < m.chunk_index)::int,
+	rows, err := s.Pool.Query(ctx, ofRounds()+` SELECT m.step, m.attempt, m.rank, m.index + (SELECT coalesce(sum(c.samples), 0) FROM every_validation_chunk c
+			WHERE c.run_id = $1 AND c.attempt = m.attempt AND c.rank = m.rank AND c.step = m.step AND c.chunk_index < m.chunk_index)::int,
 			m.user_text, m.assistant, m.env, m.reward, m.extra, m.prompt
-		FROM searched r JOIN sample m ON m.run_id = $1 AND m.attempt = r.attempt AND m.step = r.step
-		WHERE ($6::float8 IS NULL OR m.reward >= $6 AND m.reward <> 'NaN') AND ($7::float8 IS NULL OR m.reward <= $7)
-			AND ($8::text[] IS NULL OR m.user_text ILIKE ANY ($8) OR m.assistant ILIKE ANY ($8) OR m.env ILIKE ANY ($8))
+		FROM searched r JOIN every_sample m ON m.run_id = $1 AND m.attempt = r.attempt AND m.rank = r.rank AND m.step = r.step
+		WHERE ($8::float8 IS NULL OR m.reward >= $8 AND m.reward <> 'NaN') AND ($9::float8 IS NULL OR m.reward <= $9)
+			AND ($10::text[] IS NULL OR m.user_text ILIKE ANY ($10) OR m.assistant ILIKE ANY ($10) OR m.env ILIKE ANY ($10))
 `+samePrompt+`
-		ORDER BY m.step, m.attempt, m.chunk_index, m.index LIMIT $10 OFFSET $11`,
+		ORDER BY m.step, m.attempt, m.chunk_index, m.index LIMIT $12 OFFSET $13`,
 		append(q.rounds(runID), q.MinReward, q.MaxReward, patterns(q.Text), q.Prompt, p.FetchLimit(), p.Offset)...)
 	if err != nil {
 		return nil, false, fmt.Errorf("list samples: %w", err)
 	}
 	samples, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s Sample, err error) {
-		err = row.Scan(&s.Step, &s.Index, &s.User, &s.Assistant, &s.Env, &s.Reward, &s.Extra, &s.Prompt)
+		err = row.Scan(&s.Step, &s.Attempt, &s.Rank, &s.Index, &s.User, &s.Assistant, &s.Env, &s.Reward, &s.Extra, &s.Prompt)
 		return s, err
 	})
 	if err != nil {
@@ -82,8 +86,8 @@ func (s *ValidationStore) checkSize(ctx context.Context, runID string, q *Sample
 		return nil
 	}
 	var n int64
-	err := s.Pool.QueryRow(ctx, ofRounds+` SELECT coalesce(sum(c.samples), 0) FROM searched r
-		JOIN validation_chunk c ON c.run_id = $1 AND c.attempt = r.attempt AND c.step = r.step`, q.rounds(runID)...).Scan(&n)
+	err := s.Pool.QueryRow(ctx, ofRounds()+` SELECT coalesce(sum(c.samples), 0) FROM searched r
+		JOIN every_validation_chunk c ON c.run_id = $1 AND c.attempt = r.attempt AND c.rank = r.rank AND c.step = r.step`, q.rounds(runID)...).Scan(&n)
 	if err != nil {
 		return fmt.Errorf("count the samples of rounds: %w", err)
 	}

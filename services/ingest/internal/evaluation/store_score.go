@@ -33,12 +33,12 @@ func WriteScore(b *report.Benchmark, newID string) groupcommit.Write {
 		}
 		r.Scores = new(stored + 1)
 		batch.Queue(`INSERT INTO benchmark_score (run_id, id, attempt, name, version, metric, value, n, stderr,
-				config_digest, samples_uri, created_at)
+				config_digest, samples_uri, created_at, rank)
 			VALUES (@run_id, @id, @attempt, @name, nullif(@version, ''), @metric, @value, @n, @stderr, nullif(@config_digest, ''),
-				nullif(@samples_uri, ''), @created_at)`, pgx.StrictNamedArgs{
+				nullif(@samples_uri, ''), @created_at, @rank)`, pgx.StrictNamedArgs{
 			"run_id": r.ID, "id": newID, "attempt": r.Attempt, "name": b.Name, "version": b.Version, "metric": s.Metric,
 			"value": s.Value, "n": s.N, "stderr": s.Stderr, "config_digest": s.ConfigDigest, "samples_uri": s.SamplesURI,
-			"created_at": r.Now,
+			"created_at": r.Now, "rank": value(b.Rank),
 		})
 		return nil
 	}
@@ -90,10 +90,11 @@ func (s *ScoreStore) List(ctx context.Context, runID string, p request.Page) ([]
 // maxNamed is the maximum number of metrics that Newest returns.
 const maxNamed = 100
 
-// Newest returns the newest score that a run reported for each metric of a benchmark, ordered by metric name.
+// Newest returns, for each metric of a benchmark, the newest score of the lowest rank that reported one, ordered by metric
+// name.
 func (s *ScoreStore) Newest(ctx context.Context, runID, name string) ([]Score, error) {
 	return s.collect(ctx, `SELECT DISTINCT ON (metric) id, attempt, name, version, metric, value, n, stderr, config_digest, samples_uri,
-		created_at FROM benchmark_score WHERE run_id = $1 AND name = $2 ORDER BY metric, created_at DESC, id DESC LIMIT $3`,
+		created_at FROM benchmark_score WHERE run_id = $1 AND name = $2 ORDER BY metric, rank, created_at DESC, id DESC LIMIT $3`,
 		runID, name, maxNamed)
 }
 

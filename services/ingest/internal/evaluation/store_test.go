@@ -65,7 +65,7 @@ func chunk(step int64, index, total int32, users ...string) groupcommit.Write {
 
 func (b *harness) rounds(p request.Page) ([]Round, bool) {
 	b.t.Helper()
-	rounds, more, err := (&ValidationStore{Pool: b.pool}).Rounds(b.t.Context(), "run_1", p)
+	rounds, more, err := (&ValidationStore{Pool: b.pool}).Rounds(b.t.Context(), "run_1", 0, nil, p)
 	require.NoError(b.t, err)
 	return rounds, more
 }
@@ -161,6 +161,6 @@ func TestValidationStore_Samples_verbatim(t *testing.T) {
 	got, _, err := (&ValidationStore{Pool: b.pool}).Samples(t.Context(), "run_1", &SampleQuery{}, all())
 	require.NoError(t, err)
 	require.Equal(t, []Sample{
-		{Step: 7, User: in.User, Assistant: in.Assistant, Extra: in.Extra, Reward: &reward, Prompt: promptOf(in.User)}, {Step: 7, Index: 1},
+		{Step: 7, Attempt: 1, User: in.User, Assistant: in.Assistant, Extra: in.Extra, Reward: &reward, Prompt: promptOf(in.User)}, {Step: 7, Attempt: 1, Index: 1},
 	}, got)
 }

@@ -16,30 +16,35 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 
-// WriteValidation stores one chunk of a round. A repeated chunk replaces the earlier chunk. The first chunk determines
-// the number of chunks in the round: WriteValidation refuses a later chunk with another total.
+// WriteValidation stores one chunk of a round of a rank. A repeated chunk replaces the earlier chunk. The first chunk
+// determines the number of chunks in the round: WriteValidation refuses a later chunk with another total.
 func WriteValidation(v *report.Validation) groupcommit.Write {
 	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
-		tag, err := tx.Exec(ctx, `INSERT INTO validation_round AS v (run_id, attempt, step, total_chunks, avg_reward, accuracy, created_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (run_id, attempt, step) DO UPDATE
+		rank, of := value(v.Rank), "" // the beginning of the names of the rank's tables
+		if rank > 0 {
+			of = "rank_"
+		}
+		tag, err := tx.Exec(ctx, `INSERT INTO `+of+`validation_round AS v (run_id, attempt, rank, step, total_chunks, avg_reward, accuracy, created_at)
+			VALUES ($1, $2, $8, $3, $4, $5, $6, $7) ON CONFLICT ON CONSTRAINT `+of+`validation_round_pkey DO UPDATE
 			SET avg_reward = coalesce($5, v.avg_reward), accuracy = coalesce($6, v.accuracy) WHERE v.total_chunks = $4`,
-			r.ID, r.Attempt, v.Step, v.Total, v.AvgReward, v.Accuracy, r.Now)
+			r.ID, r.Attempt, v.Step, v.Total, v.AvgReward, v.Accuracy, r.Now, rank)
 		if err != nil {
 			return fmt.Errorf("store a validation round: %w", err)
 		}
 		if tag.RowsAffected() == 0 {
 			return otherTotal(ctx, tx, v, r)
 		}
+		r.ReportSteps(batch, v.Step)
 		rewarded, sum := rewards(v.Samples)
-		batch.Queue(`INSERT INTO validation_chunk (run_id, attempt, step, chunk_index, samples, rewarded, reward_sum)
-			VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (run_id, attempt, step, chunk_index)
-			DO UPDATE SET samples = $5, rewarded = $6, reward_sum = $7`, r.ID, r.Attempt, v.Step, v.Chunk, len(v.Samples), rewarded, sum)
-		batch.Queue(`DELETE FROM sample WHERE run_id = $1 AND attempt = $2 AND step = $3 AND chunk_index = $4`,
-			r.ID, r.Attempt, v.Step, v.Chunk)
+		batch.Queue(`INSERT INTO `+of+`validation_chunk (run_id, attempt, rank, step, chunk_index, samples, rewarded, reward_sum)
+			VALUES ($1, $2, $8, $3, $4, $5, $6, $7) ON CONFLICT ON CONSTRAINT `+of+`validation_chunk_pkey
+			DO UPDATE SET samples = $5, rewarded = $6, reward_sum = $7`, r.ID, r.Attempt, v.Step, v.Chunk, len(v.Samples), rewarded, sum, rank)
+		batch.Queue(`DELETE FROM `+of+`sample WHERE run_id = $1 AND attempt = $2 AND rank = $5 AND step = $3 AND chunk_index = $4`,
+			r.ID, r.Attempt, v.Step, v.Chunk, rank)
 		for i, s := range v.Samples {
-			batch.Queue(`INSERT INTO sample (run_id, attempt, step, chunk_index, index, user_text, assistant, env, reward, extra, prompt)
-				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`, r.ID, r.Attempt, v.Step, v.Chunk, i,
-				text(s.User), text(s.Assistant), text(s.Env), s.Reward, text(s.Extra), promptOf(s.User))
+			batch.Queue(`INSERT INTO `+of+`sample (run_id, attempt, rank, step, chunk_index, index, user_text, assistant, env, reward, extra, prompt)
+				VALUES ($1, $2, $12, $3, $4, $5, $6, $7, $8, $9, $10, $11)`, r.ID, r.Attempt, v.Step, v.Chunk, i,
+				text(s.User), text(s.Assistant), text(s.Env), s.Reward, text(s.Extra), promptOf(s.User), rank)
 		}
 		return nil
 	}
@@ -48,8 +53,8 @@ func WriteValidation(v *report.Validation) groupcommit.Write {
 // otherTotal returns the refusal of a chunk whose total differs from the total of its round.
 func otherTotal(ctx context.Context, tx pgx.Tx, v *report.Validation, r *groupcommit.Run) error {
 	var total int32
-	err := tx.QueryRow(ctx, `SELECT total_chunks FROM validation_round WHERE run_id = $1 AND attempt = $2 AND step = $3`,
-		r.ID, r.Attempt, v.Step).Scan(&total)
+	err := tx.QueryRow(ctx, `SELECT total_chunks FROM every_validation_round WHERE run_id = $1 AND attempt = $2 AND step = $3 AND rank = $4`,
+		r.ID, r.Attempt, v.Step, value(v.Rank)).Scan(&total)
 	if err != nil {
 		return fmt.Errorf("load a validation round: %w", err)
 	}
@@ -90,7 +95,7 @@ func text(raw []byte) *string {
 // Round is a validation round with the number of samples and chunks that have arrived.
 type Round struct {
 	Step                   int64
-	Attempt                int32
+	Attempt, Rank          int32
 	AvgReward, Accuracy    *float64
 	Samples, Chunks, Total int32
 	At                     time.Time
@@ -101,7 +106,7 @@ type Round struct {
 // JSON, or nil if not reported.
 type Sample struct {
 	Step                        int64
-	Index                       int32
+	Attempt, Rank, Index        int32
 	User, Assistant, Env, Extra []byte
 	Reward                      *float64
 	Prompt                      []byte // a digest of User, or nil
@@ -110,23 +115,36 @@ type Sample struct {
 // ValidationStore reads rounds and their samples.
 type ValidationStore struct{ Pool pg.Querier }
 
-// visible excludes a round if a newer attempt reported a round of the same or an earlier step.
-const visible = ` FROM validation_round v WHERE v.run_id = $1 AND NOT EXISTS (SELECT 1 FROM validation_round n
-	WHERE n.run_id = $1 AND n.attempt > v.attempt AND n.step <= v.step)`
+// AllAttempts selects the rounds of all attempts.
+const AllAttempts = -1
 
-// Rounds returns a page of a run's rounds, ordered by step, and whether another page follows.
-func (s *ValidationStore) Rounds(ctx context.Context, runID string, p request.Page) ([]Round, bool, error) {
-	rows, err := s.Pool.Query(ctx, `SELECT v.step, v.attempt, v.avg_reward, v.accuracy, v.total_chunks, v.created_at,
-			(SELECT count(*) FROM validation_chunk c WHERE c.run_id = $1 AND c.attempt = v.attempt AND c.step = v.step),
-			(SELECT coalesce(sum(c.samples), 0) FROM validation_chunk c WHERE c.run_id = $1 AND c.attempt = v.attempt AND c.step = v.step),
-			(SELECT sum(c.reward_sum) / nullif(sum(c.rewarded), 0) FROM validation_chunk c
-				WHERE c.run_id = $1 AND c.attempt = v.attempt AND c.step = v.step HAVING bool_and(c.rewarded IS NOT NULL))`+
-		visible+` ORDER BY v.step, v.attempt LIMIT $2 OFFSET $3`, runID, p.FetchLimit(), p.Offset)
+// visible selects the rounds of a run that readers see. The given parameters of the statement are an attempt and a rank.
+// Of attempt 0, a round is left out if a newer attempt hides its step (the view attempt_bound) or has reported a round of
+// the same step; AllAttempts selects all. If the rank is null, it is the lowest one that has reported a round.
+func visible(attempt, rank string) string {
+	return ` FROM every_validation_round v WHERE v.run_id = $1
+		AND v.rank = coalesce(` + rank + `::int, (SELECT min(o.rank) FROM every_validation_round o WHERE o.run_id = $1))
+		AND CASE ` + attempt + `::int WHEN -1 THEN true
+		WHEN 0 THEN NOT EXISTS (SELECT FROM attempt_bound b WHERE b.run_id = $1 AND b.attempt > v.attempt AND b.hidden_from <= v.step)
+			AND NOT EXISTS (SELECT FROM every_validation_round n WHERE n.run_id = $1 AND n.attempt > v.attempt AND n.rank = v.rank AND n.step = v.step)
+		ELSE v.attempt = ` + attempt + ` END`
+}
+
+// Rounds returns a page of a run's rounds, ordered by step and attempt, and whether another page follows. The attempt is
+// one of the run, AllAttempts, or 0 for the rounds that newer attempts do not hide. If rank is nil,
+// the rounds are those of the lowest rank that has reported one.
+func (s *ValidationStore) Rounds(ctx context.Context, runID string, attempt int32, rank *int32, p request.Page) ([]Round, bool, error) {
+	rows, err := s.Pool.Query(ctx, `SELECT v.step, v.attempt, v.rank, v.avg_reward, v.accuracy, v.total_chunks, v.created_at,
+			(SELECT count(*) FROM every_validation_chunk c WHERE c.run_id = $1 AND c.attempt = v.attempt AND c.rank = v.rank AND c.step = v.step),
+			(SELECT coalesce(sum(c.samples), 0) FROM every_validation_chunk c WHERE c.run_id = $1 AND c.attempt = v.attempt AND c.rank = v.rank AND c.step = v.step),
+			(SELECT sum(c.reward_sum) / nullif(sum(c.rewarded), 0) FROM every_validation_chunk c
+				WHERE c.run_id = $1 AND c.attempt = v.attempt AND c.rank = v.rank AND c.step = v.step HAVING bool_and(c.rewarded IS NOT NULL))`+
+		visible("$4", "$5")+` ORDER BY v.step, v.attempt LIMIT $2 OFFSET $3`, runID, p.FetchLimit(), p.Offset, attempt, rank)
 	if err != nil {
 		return nil, false, fmt.Errorf("list validation rounds: %w", err)
 	}
 	rounds, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r Round, err error) {
-		err = row.Scan(&r.Step, &r.Attempt, &r.AvgReward, &r.Accuracy, &r.Total, &r.At, &r.Chunks, &r.Samples, &r.MeanReward)
+		err = row.Scan(&r.Step, &r.Attempt, &r.Rank, &r.AvgReward, &r.Accuracy, &r.Total, &r.At, &r.Chunks, &r.Samples, &r.MeanReward)
 		return r, err
 	})
 	if err != nil {

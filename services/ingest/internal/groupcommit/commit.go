@@ -57,8 +57,10 @@ func All(writes ...Write) Write {
 type Item struct {
 	RunID   string
 	Attempt int32
-	Stream  string
-	Key     Key
+	// ResumeStep is the step of the checkpoint with which the platform started the attempt, or nil.
+	ResumeStep *int64
+	Stream     string
+	Key        Key
 	// Former is the name under which earlier requests of the writer may be stored, if it was not Key.Writer. Their rows
 	// are renamed, so that their numbers stay known.
 	Former string
@@ -83,6 +85,7 @@ type Item struct {
 type Run struct {
 	ID                string
 	Attempt           int32
+	ResumeStep        *int64 // of the current item
 	LineSeq, BatchSeq int64
 	Keys              int32
 	// Scores and Rollouts are the numbers of stored scores and rollouts, or nil if they have not been counted yet. A write

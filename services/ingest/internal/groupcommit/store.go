@@ -121,7 +121,7 @@ func (g *group) stage(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, w *waiti
 		}
 	}
 	before, queued := *r, batch.Len()
-	r.Attempt, r.Now, r.flushed = max(r.Attempt, w.Attempt), c.clock.Now(), false
+	r.Attempt, r.ResumeStep, r.Now, r.flushed = max(r.Attempt, w.Attempt), w.ResumeStep, c.clock.Now(), false
 	if write != nil {
 		err = write(ctx, tx, batch, r)
 	}

@@ -47,7 +47,7 @@ func (h *Handler) artifact(ctx context.Context, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.grant.Run(p.RunID); err != nil {
+	if err := r.may(p.RunID, p.Rank); err != nil {
 		return nil, err
 	}
 	if err := r.grant.Fence(); err != nil && r.key.Seq == 0 {
@@ -98,7 +98,7 @@ func (h *Handler) uploadURL(ctx context.Context, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.grant.Run(u.RunID); err != nil {
+	if err := r.may(u.RunID, nil); err != nil {
 		return nil, err
 	}
 	if err := r.grant.Fence(); err != nil {
@@ -167,7 +167,11 @@ func (h *Handler) watermark(ctx context.Context, r *request) (any, error) {
 	if err := r.grant.Run(q["run_id"]); err != nil {
 		return nil, err
 	}
-	return h.Marks.Watermark(ctx, q["run_id"])
+	marks, err := h.Marks.Watermark(ctx, q["run_id"])
+	if err != nil {
+		return nil, err
+	}
+	return marksOf(marks, r.rank), nil
 }
 
 // readQuery reads the query of a URL, which must contain each of the given names exactly once and no other name. A name

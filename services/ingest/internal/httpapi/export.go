@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
@@ -49,7 +50,7 @@ type MetricExport struct {
 
 // exporter passes the points of a run to visit. *metric.Store implements it.
 type exporter interface {
-	Export(ctx context.Context, runID string, keys []string, visit func(key string, p metric.Seen) error) error
+	Export(ctx context.Context, runID string, keys []string, attempt int32, rank *int32, visit func(key string, p metric.Seen) error) error
 }
 
 // Match returns the id in the path of an export, and false for any other path.
@@ -66,7 +67,7 @@ func (e *MetricExport) serve(ctx context.Context, w *fileResponse, r *http.Reque
 	if err != nil {
 		return err
 	}
-	format, keys, err := exportQuery(r.URL)
+	q, err := exportQuery(r.URL)
 	if err != nil {
 		return err
 	}
@@ -85,37 +86,58 @@ func (e *MetricExport) serve(ctx context.Context, w *fileResponse, r *http.Reque
 		return err
 	}
 	defer file.close()
-	out := newTable(format, file)
-	if err := e.Metrics.Export(authn.NewContext(ctx, caller), runID, keys, out.add); err != nil {
+	out := newTable(q.format, file)
+	if err := e.Metrics.Export(authn.NewContext(ctx, caller), runID, q.keys, q.attempt, q.rank, out.add); err != nil {
 		return err
 	}
 	if err := out.close(); err != nil {
 		return err
 	}
-	w.name, w.mediaType = runID+"."+format, mediaTypes()[format]
+	w.name, w.mediaType = runID+"."+q.format, mediaTypes()[q.format]
 	return file.send(w)
 }
 
+// exported states what an export contains.
+type exported struct {
+	format  string
+	keys    []string // all if empty
+	attempt int32    // metric.AllAttempts for all, 0 for the points that newer attempts do not hide
+	rank    *int32   // nil for the lowest rank that has a key
+}
+
 // exportQuery reads the query of an export.
-func exportQuery(u *url.URL) (format string, keys []string, err error) {
+func exportQuery(u *url.URL) (*exported, error) {
 	values, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return "", nil, fault.InvalidFields(fault.At(fault.TypeValue, "Input should be a valid query string", "query"))
+		return nil, fault.InvalidFields(fault.At(fault.TypeValue, "Input should be a valid query string", "query"))
 	}
-	keys = values["keys"]
+	q := &exported{keys: values["keys"]}
 	values.Del("keys")
-	rest, err := readQuery(&url.URL{RawQuery: values.Encode()}, "format?")
+	rest, err := readQuery(&url.URL{RawQuery: values.Encode()}, "format?", "attempt?", "rank?")
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
-	if format = rest["format"]; format == "" {
-		format = formatCSV
+	if q.format = cmp.Or(rest["format"], formatCSV); mediaTypes()[q.format] == "" {
+		return nil, fault.InvalidFields(fault.At(fault.TypeEnum, "Input should be csv or parquet", "query", "format"))
 	}
-	if mediaTypes()[format] == "" {
-		return "", nil, fault.InvalidFields(fault.At(fault.TypeEnum, "Input should be csv or parquet", "query", "format"))
+	if len(q.keys) > maxExportKeys {
+		return nil, fault.InvalidFields(fault.At(fault.TypeLong, "List should have at most 100 items", "query", "keys"))
 	}
-	if len(keys) > maxExportKeys {
-		return "", nil, fault.InvalidFields(fault.At(fault.TypeLong, "List should have at most 100 items", "query", "keys"))
+	if text := rest["attempt"]; text == "all" {
+		q.attempt = metric.AllAttempts
+	} else if text != "" {
+		n, err := strconv.ParseInt(text, 10, 32)
+		if err != nil || n < 1 {
+			return nil, fault.InvalidFields(fault.At(fault.TypeValue, "Value error, attempt must be a number from 1, or all", "query", "attempt"))
+		}
+		q.attempt = int32(n)
 	}
-	return format, keys, nil
+	if text := rest["rank"]; text != "" {
+		n, err := strconv.ParseInt(text, 10, 32)
+		if err != nil || n < 0 {
+			return nil, fault.InvalidFields(fault.At(fault.TypeValue, "Value error, rank must be a number from 0", "query", "rank"))
+		}
+		q.rank = new(int32(n))
+	}
+	return q, nil
 }

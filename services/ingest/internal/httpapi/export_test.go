@@ -141,7 +141,7 @@ type exports struct {
 	caller  string
 }
 
-func (e *exports) Export(ctx context.Context, _ string, _ []string, visit func(key string, p metric.Seen) error) error {
+func (e *exports) Export(ctx context.Context, _ string, _ []string, _ int32, _ *int32, visit func(key string, p metric.Seen) error) error {
 	e.caller = authn.CallerOf(ctx).Subject
 	for i := range e.points {
 		if err := visit("loss", metric.Seen{Step: int64(i), Value: float64(i) / 3}); err != nil {

@@ -59,7 +59,7 @@ type Points interface {
 // HParams knows the stored hyperparameters.
 type HParams interface {
 	// Has reports whether the run has all of the given hyperparameters.
-	Has(ctx context.Context, runID string, params []report.Param) (bool, error)
+	Has(ctx context.Context, runID string, rank int32, params []report.Param) (bool, error)
 }
 
 // Handler serves /api/ingest. All fields are required.
@@ -179,6 +179,9 @@ func (h *Handler) dispatch(ctx context.Context, w http.ResponseWriter, r *http.R
 		return nil, err
 	}
 	if req.key, err = idempotencyKey(r.Header); err != nil {
+		return nil, err
+	}
+	if req.rank, err = rankHeader(r.Header); err != nil {
 		return nil, err
 	}
 	if req.grant.Withhold != nil && req.key.Seq > 0 {

@@ -34,6 +34,8 @@ type request struct {
 	grant *ingesttoken.Grant
 	http  *http.Request
 	key   groupcommit.Key
+	// rank is the rank of the reporting process, or nil if the request does not state it.
+	rank *int32
 	// former is the name that the writer of a protected run gave itself. It is not stored.
 	former string
 	// digest is the digest of the body. It is set only if the request has an Idempotency-Key.
@@ -50,8 +52,8 @@ func (r *request) item(stream string, rows int, write groupcommit.Write) groupco
 // sized is like item, for a report whose data has the given kind and size.
 func (r *request) sized(stream string, kind groupcommit.Kind, size int, write groupcommit.Write) groupcommit.Item {
 	return groupcommit.Item{
-		RunID: r.grant.Owner.RunID, Attempt: r.grant.Attempt, Stream: stream, Key: r.key, Former: r.former, Digest: r.digest, Write: write,
-		Kind: kind, Size: int64(size) + groupcommit.Cost, Fence: r.grant.Fence(),
+		RunID: r.grant.Owner.RunID, Attempt: r.grant.Attempt, ResumeStep: r.grant.ResumeStep, Stream: stream, Key: r.key, Former: r.former,
+		Digest: r.digest, Write: write, Kind: kind, Size: int64(size) + groupcommit.Cost, Fence: r.grant.Fence(),
 	}
 }
 

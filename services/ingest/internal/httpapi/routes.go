@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
@@ -24,6 +25,15 @@ type inserted struct {
 	Inserted int  `json:"inserted"`
 }
 
+// may returns an error if the token belongs to another run, or if the body and the header of the request state different
+// ranks.
+func (r *request) may(runID string, rank *int32) error {
+	if err := r.grant.Run(runID); err != nil {
+		return err
+	}
+	return r.identify(rank)
+}
+
 // lifecycle sends the event to the jobs service, which decides whether the event is valid. The request is marked as
 // stored only after the jobs service has accepted the event.
 func (h *Handler) lifecycle(ctx context.Context, r *request) (any, error) {
@@ -33,6 +43,12 @@ func (h *Handler) lifecycle(ctx context.Context, r *request) (any, error) {
 	}
 	if err := r.grant.Run(event.RunID); err != nil {
 		return nil, err
+	}
+	if err := r.identify(event.Rank); err != nil {
+		return nil, err
+	}
+	if rank, ok := r.other(); ok {
+		return h.recordLifecycle(ctx, r, rank, event)
 	}
 	item := r.item("lifecycle", 0, nil)
 	if r.key.Seq > 0 {
@@ -87,7 +103,7 @@ func (h *Handler) metrics(ctx context.Context, r *request) (any, error) {
 		h.columns.Put(c)
 		return nil, err
 	}
-	if err := r.grant.Run(c.RunID); err != nil {
+	if err := r.may(c.RunID, c.Rank); err != nil {
 		h.columns.Put(c)
 		return nil, err
 	}
@@ -96,6 +112,7 @@ func (h *Handler) metrics(ctx context.Context, r *request) (any, error) {
 		c.Keep(d.Declares)
 	}
 	withheld -= c.Len()
+	c.Rank = r.rank
 	item := r.sized("metrics", groupcommit.Points, c.Len()*metric.PointSize, metric.Write(h.Keys, c))
 	err := h.repeatable(h.store(ctx, item, withheld), func() (bool, error) { return h.Points.Has(ctx, c.RunID, r.grant.Attempt, c) })
 	if err != nil {
@@ -111,15 +128,16 @@ func (h *Handler) hparams(ctx context.Context, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.grant.Run(p.RunID); err != nil {
+	if err := r.may(p.RunID, p.Rank); err != nil {
 		return nil, err
 	}
 	withheld := 0
 	if d := r.grant.Withhold; d != nil {
 		withheld = p.Withhold(d)
 	}
-	err = h.repeatable(h.store(ctx, r.item("hparams", len(p.Params), run.WriteHParams(p.Params)), withheld),
-		func() (bool, error) { return h.HParams.Has(ctx, p.RunID, p.Params) })
+	rank, _ := r.other()
+	err = h.repeatable(h.store(ctx, r.item("hparams", len(p.Params), run.WriteHParams(p.Params, rank)), withheld),
+		func() (bool, error) { return h.HParams.Has(ctx, p.RunID, rank, p.Params) })
 	return stored{true}, err
 }
 
@@ -128,13 +146,14 @@ func (h *Handler) validation(ctx context.Context, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.grant.Run(p.RunID); err != nil {
+	if err := r.may(p.RunID, p.Rank); err != nil {
 		return nil, err
 	}
 	withheld := 0
 	if r.grant.Withhold != nil {
 		withheld = p.Withhold()
 	}
+	p.Rank = r.rank
 	err = h.store(ctx, r.item("validation", len(p.Samples), evaluation.WriteValidation(p)), withheld)
 	return stored{true}, err
 }
@@ -144,7 +163,7 @@ func (h *Handler) logs(ctx context.Context, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.grant.Run(p.RunID); err != nil {
+	if err := r.may(p.RunID, p.Rank); err != nil {
 		return nil, err
 	}
 	withheld := 0
@@ -155,7 +174,7 @@ func (h *Handler) logs(ctx context.Context, r *request) (any, error) {
 	for _, chunk := range p.Chunks {
 		size += len(chunk)
 	}
-	item := r.sized("logs", groupcommit.Log, size, logs.Write(r.key, p.Rank, p.Chunks))
+	item := r.sized("logs", groupcommit.Log, size, logs.Write(r.key, r.rank, p.Chunks))
 	item.Over = logs.Cut(h.Note)
 	err = h.store(ctx, item, withheld)
 	return stored{true}, err
@@ -168,12 +187,15 @@ func (h *Handler) record(stream string, read func([]byte) (*report.Records, erro
 		if err != nil {
 			return nil, err
 		}
-		if err := r.grant.Run(p.RunID); err != nil {
+		if err := r.may(p.RunID, p.Rank); err != nil {
 			return nil, err
 		}
 		withheld := 0
 		if r.grant.Withhold != nil {
 			withheld = p.Withhold()
+		}
+		if rank, ok := r.other(); ok && stream == report.Environment {
+			p.Items[0].Key += fmt.Sprintf("/%08d", rank) // nodes have their own ranks
 		}
 		err = h.store(ctx, r.item(stream, len(p.Items), report.WriteRaw(stream, p.Items)), withheld)
 		return stored{true}, err
@@ -185,7 +207,7 @@ func (h *Handler) hardware(ctx context.Context, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.grant.Run(p.RunID); err != nil {
+	if err := r.may(p.RunID, p.Rank); err != nil {
 		return nil, err
 	}
 	withheld := 0
@@ -203,13 +225,14 @@ func (h *Handler) benchmark(ctx context.Context, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.grant.Run(p.RunID); err != nil {
+	if err := r.may(p.RunID, p.Rank); err != nil {
 		return nil, err
 	}
 	withheld := 0
 	if d := r.grant.Withhold; d != nil {
 		withheld = p.Withhold(d)
 	}
+	p.Rank = r.rank
 	err = h.store(ctx, r.item("benchmark", len(p.Rollouts), groupcommit.All(evaluation.WriteScore(p, h.IDs.New(id.Score)), evaluation.Write(p))), withheld)
 	return stored{true}, err
 }

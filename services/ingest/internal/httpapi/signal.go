@@ -47,8 +47,8 @@ type acked struct {
 
 // mayHear returns an error if the token belongs to another run, or if its attempt gets no signals any more. After the end
 // of the run the attempt gets the signal to stop.
-func (r *request) mayHear(runID string) error {
-	if err := r.grant.Run(runID); err != nil {
+func (r *request) mayHear(runID string, rank *int32) error {
+	if err := r.may(runID, rank); err != nil {
 		return err
 	}
 	return r.grant.Replaced()
@@ -65,7 +65,7 @@ func (h *Handler) signals(ctx context.Context, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.mayHear(q["run_id"]); err != nil {
+	if err := r.mayHear(q["run_id"], nil); err != nil {
 		return nil, err
 	}
 	s, err := h.Signals.Await(ctx, run.ControlWaiter{RunID: q["run_id"], Attempt: r.grant.Attempt, After: q["after"]}, wait)
@@ -100,7 +100,7 @@ func (h *Handler) ack(ctx context.Context, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.mayHear(p.RunID); err != nil {
+	if err := r.mayHear(p.RunID, p.Rank); err != nil {
 		return nil, err
 	}
 	next, err := h.Ack(ctx, r.grant, p.ID)

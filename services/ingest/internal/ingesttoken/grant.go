@@ -23,9 +23,11 @@ type Grant struct {
 	Container bool
 	Current   bool
 	// Withhold is what a protected run may report. It is nil if the run is not protected.
-	Withhold  *report.Disclosure
-	EndedAt   *time.Time
-	ExpiresAt time.Time
+	Withhold *report.Disclosure
+	// ResumeStep is the step of the checkpoint with which the platform started the attempt, or nil.
+	ResumeStep *int64
+	EndedAt    *time.Time
+	ExpiresAt  time.Time
 }
 
 // Fence returns an error if the attempt may report nothing new but lifecycle events: if a newer attempt has replaced it,

@@ -198,7 +198,8 @@ type Bucket struct {
 
 // Chart is a summary of the points of a key within a window.
 type Chart struct {
-	Key string
+	Key  string
+	Rank int32 // of the process that reported the points
 	Stats
 	// Points are the points, sorted by position, if there are not too many.
 	Points []Seen
@@ -222,8 +223,8 @@ type plot struct {
 	buckets []Bucket // empty unless there are more than most points
 }
 
-func newPlot(key string, w Window, most, room int) *plot {
-	return &plot{window: w, most: most, recent: recent{room: room}, low: math.MaxInt64, high: math.MinInt64, blocks: newBlockRange(), chart: Chart{Key: key}}
+func newPlot(of Series, w Window, most, room int) *plot {
+	return &plot{window: w, most: most, recent: recent{room: room}, low: math.MaxInt64, high: math.MinInt64, blocks: newBlockRange(), chart: Chart{Key: of.Key, Rank: of.Rank}}
 }
 
 // survey measures a point. If only the Stats are wanted, it adds the point at once: usually no step is reported twice, so

@@ -26,7 +26,7 @@ func TestStore_Joined_returnsAllPoints(t *testing.T) {
 		require.True(t, more)
 		require.Len(t, series, 1)
 		for k, got := range [][]Seen{series[0].Points, over} {
-			want := d.keys[k].seenIn(All(Steps))
+			want := d.seenIn(k, All(Steps))
 			require.Len(t, got, len(want))
 			for i := range want {
 				sameSeen(t, want[i], got[i])
@@ -36,7 +36,7 @@ func TestStore_Joined_returnsAllPoints(t *testing.T) {
 	}
 	_, _, _, err := store.Joined(t.Context(), d.id, []string{"a"}, "none", page)
 	require.True(t, fault.HasCode(err, "chart_axis") && fault.Is(err, fault.Refused), "%v", err)
-	store.joined = 2 * (len(d.keys[0].seenIn(All(Steps))) - 1)
+	store.joined = 2 * (len(d.seenIn(0, All(Steps))) - 1)
 	_, _, _, err = store.Joined(t.Context(), d.id, []string{"a"}, "b", page)
 	require.True(t, fault.HasCode(err, "chart_points") && fault.Is(err, fault.Refused), "%v", err)
 	series, _, _, err := store.Joined(t.Context(), d.id, []string{"none"}, "b", page)

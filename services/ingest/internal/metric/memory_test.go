@@ -24,6 +24,7 @@ func (b *harness) fill(runID string, keys, steps int) {
 		batch.Queue(`INSERT INTO run (id, job_id, owner_id, project_id, project, visibility, created_at, attempt, batch_seq, key_count)
 			VALUES ($1, 'job', 'usr', 'prj', 'team', 'team', now(), 2, $2, $3)`, runID, steps/perRow, keys)
 		batch.Queue(`INSERT INTO metric_key (run_id, id, key) SELECT $1, n, convert_to('key ' || n, 'UTF8') FROM generate_series(1, $2) n`, runID, keys)
+		batch.Queue(`INSERT INTO attempt_step (run_id, attempt, low_step) VALUES ($1, 2, $2)`, runID, steps/2)
 		points := make([]Point, 0, keys*perRow)
 		for row := range steps / perRow {
 			points = points[:0]

@@ -100,7 +100,7 @@ func TestThin_keepsExtremes(t *testing.T) {
 
 func TestPlot_add_outsideOfMeasuredRange(t *testing.T) {
 	t.Parallel()
-	p := newPlot("a", All(Steps), 5, 1)
+	p := newPlot(Series{Key: "a"}, All(Steps), 5, 1)
 	p.measure(Seen{Step: 3})
 	p.measure(Seen{Step: 90})
 	for step := range int64(100) {

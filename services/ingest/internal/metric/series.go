@@ -25,59 +25,7 @@ type view struct {
 	attempts
 }
 
-// attempts knows which points of a key are hidden by newer attempts.
-type attempts struct {
-	// lows holds the lowest step of each attempt, until seal is called. bounds then holds, for each attempt, the lowest
-	// step of this and all newer attempts, sorted by attempt.
-	lows   map[int32]int64
-	bounds []bound
-}
-
-// bound hides the points of older attempts whose step is low or greater.
-type bound struct {
-	attempt int32
-	low     int64
-}
-
 func newView(room int) *view { return &view{room: room} }
-
-// began records that an attempt has reported a step. Before any point is added, began must be called for all points of
-// all attempts except the oldest, and then seal must be called.
-func (a *attempts) began(attempt int32, step int64) {
-	if a.lows == nil {
-		a.lows = map[int32]int64{}
-	}
-	if low, ok := a.lows[attempt]; !ok || step < low {
-		a.lows[attempt] = step
-	}
-}
-
-func (a *attempts) seal() {
-	a.bounds = make([]bound, 0, len(a.lows))
-	for attempt, low := range a.lows {
-		a.bounds = append(a.bounds, bound{attempt, low})
-	}
-	slices.SortFunc(a.bounds, func(x, y bound) int { return cmp.Compare(x.attempt, y.attempt) })
-	for i := len(a.bounds) - 2; i >= 0; i-- {
-		a.bounds[i].low = min(a.bounds[i].low, a.bounds[i+1].low)
-	}
-	a.lows = nil
-}
-
-// hidden reports whether a newer attempt has reported the same step or an earlier one.
-func (a *attempts) hidden(attempt int32, step int64) bool {
-	if len(a.bounds) == 0 {
-		return false
-	}
-	at := a.after(attempt)
-	return at < len(a.bounds) && step >= a.bounds[at].low
-}
-
-// after returns the index of the first bound of a newer attempt.
-func (a *attempts) after(attempt int32) int {
-	at, _ := slices.BinarySearchFunc(a.bounds, attempt+1, func(b bound, attempt int32) int { return cmp.Compare(b.attempt, attempt) })
-	return at
-}
 
 // add adds a point unless it is hidden. It replaces an earlier point of the same step.
 func (v *view) add(attempt int32, p Point) {
@@ -96,7 +44,7 @@ func (v *view) add(attempt int32, p Point) {
 
 // addColumns adds the points of a block.
 func (v *view) addColumns(attempt int32, c *blockPoints) {
-	if len(v.bounds) > 0 {
+	if v.selects() {
 		for i, step := range c.steps {
 			v.add(attempt, Point{Step: step, Value: c.values[i], Micros: c.micros[i]})
 		}

@@ -1,6 +1,7 @@
 package metric
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -20,27 +21,41 @@ type reported struct {
 
 func (r *reports) add(attempt int32, p Point) { *r = append(*r, reported{attempt, p}) }
 
+// hiddenFrom returns the lowest step that each attempt hides if it resumed without a checkpoint.
+func hiddenFrom(keys ...reports) map[int32]int64 {
+	out := map[int32]int64{}
+	for _, r := range keys {
+		for _, p := range r {
+			if low, ok := out[p.attempt]; p.attempt > 1 && (!ok || p.Step < low) {
+				out[p.attempt] = p.Step
+			}
+		}
+	}
+	return out
+}
+
 // view returns a view with the given room, to which the points were added.
 func (r *reports) view(room int) *view {
 	v := newView(room)
-	for _, p := range *r {
-		if p.attempt > 1 {
-			v.began(p.attempt, p.Step)
-		}
+	for attempt, low := range hiddenFrom(*r) {
+		v.bounds = append(v.bounds, bound{attempt, low})
 	}
-	v.seal()
+	v.bounds = sealed(v.bounds)
 	for _, p := range *r {
 		v.add(p.attempt, p.Point)
 	}
 	return v
 }
 
-// seenByDefinition is a direct implementation of the definition: a point is visible unless a newer attempt reported the
-// same step or an earlier one, or a later report has the same attempt and step.
-func (r *reports) seenByDefinition() map[int64]Seen {
+// seenByDefinition is a direct implementation of the definition: a point is visible unless a newer attempt hides its step,
+// or a later report has the same step.
+func (r *reports) seenByDefinition(hiddenFrom map[int32]int64) map[int64]Seen {
 	out := map[int64]Seen{}
 	for _, p := range *r {
-		hidden := slices.ContainsFunc(*r, func(o reported) bool { return o.attempt > p.attempt && o.Step <= p.Step })
+		hidden := false
+		for attempt, low := range hiddenFrom {
+			hidden = hidden || attempt > p.attempt && p.Step >= low
+		}
 		if !hidden {
 			out[p.Step] = Seen{Step: p.Step, Value: p.Value, Micros: p.Micros, Attempt: p.attempt}
 		}
@@ -64,7 +79,8 @@ func TestView_seen_matchesDefinition(t *testing.T) {
 		for range draw.IntN(30) {
 			r.add(int32(1+draw.IntN(4)), Point{Step: int64(draw.IntN(12) - 4), Value: draw.Float64()})
 		}
-		want := r.seenByDefinition()
+		slices.SortStableFunc(r, func(x, y reported) int { return cmp.Compare(x.attempt, y.attempt) }) // an older attempt can no longer report
+		want := r.seenByDefinition(hiddenFrom(r))
 		for _, room := range []int{16, 100} { // 16 steps exist, so a view of this size stays complete
 			got := r.view(room).seen(room)
 			require.Len(t, got, len(want))
@@ -186,16 +202,16 @@ func TestKeys_get_returnsCopyAndIsBounded(t *testing.T) {
 	t.Parallel()
 	k := NewKeys()
 	d := k.get("run_0")
-	d.add([]string{"a"})
+	d.add([]seriesName{{0, "a"}})
 	require.Empty(t, k.get("run_0").names, "keys are cached only by put")
 	k.put("run_0", d)
 	again := k.get("run_0")
-	again.add([]string{"b"})
-	require.Equal(t, []string{"a"}, k.get("run_0").names)
-	require.Equal(t, map[string]int32{"a": 1, "b": 2}, again.ids)
+	again.add([]seriesName{{0, "b"}})
+	require.Equal(t, []seriesName{{0, "a"}}, k.get("run_0").names)
+	require.Equal(t, map[seriesName]int32{{0, "a"}: 1, {0, "b"}: 2}, again.ids)
 	for i := range maxRemembered + 50 {
 		k.put(fmt.Sprintf("run_%d", i), d)
 		require.LessOrEqual(t, len(k.runs), maxRemembered)
 	}
-	require.Equal(t, []string{"a"}, k.get(fmt.Sprintf("run_%d", maxRemembered+49)).names, "the run that was stored last is cached")
+	require.Equal(t, []seriesName{{0, "a"}}, k.get(fmt.Sprintf("run_%d", maxRemembered+49)).names, "the run that was stored last is cached")
 }

@@ -70,7 +70,7 @@ func TestScanBlocks_keepsOrderOfReports(t *testing.T) {
 		}
 		require.NoError(t, scanBlocks(t.Context(), visit, b.pool, `SELECT first_seq, key, attempt, low_index, high_index, data
 			FROM metric_block WHERE run_id = $1 AND key = ANY($2) ORDER BY first_seq, key, low_index`, d.id, []int32{1, 2}))
-		require.NoError(t, scan(t.Context(), func(int32) bool { return true }, visit, b.pool, forwardSQL, d.id, 1<<40))
+		require.NoError(t, scan(t.Context(), func(int32) bool { return true }, visit, b.pool, d.id, 1<<40))
 		return all
 	}
 	want := read()

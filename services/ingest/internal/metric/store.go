@@ -6,21 +6,21 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
-// MaxKeys is the maximum number of metric keys of a run.
-const MaxKeys = 10_000
+// MaxKeys is the maximum number of metric keys that a rank of a run reports, and MaxSeries that of all ranks together.
+const (
+	MaxKeys   = 10_000
+	MaxSeries = 100_000
+)
 
 // maxBatchText is the approximate maximum size, in bytes, that the points of a row and the names of their keys have in
 // a message. It ensures that the points of a row fit into one gRPC message.
@@ -35,10 +35,15 @@ func Write(keys *Keys, c *decode.Columns) groupcommit.Write {
 		if c.Len() == 0 {
 			return nil
 		}
-		ids, err := keys.resolve(ctx, tx, batch, r, c.Names)
+		var rank int32
+		if c.Rank != nil {
+			rank = *c.Rank
+		}
+		ids, err := keys.resolve(ctx, tx, batch, r, rank, c.Names)
 		if err != nil {
 			return err
 		}
+		r.ReportSteps(batch, slices.Min(c.Step))
 		points := make([]Point, 0, c.Len())
 		text := 0
 		for i := range c.Key {
@@ -67,8 +72,8 @@ func insert(batch *pgx.Batch, r *groupcommit.Run, rank *int32, points []Point) {
 
 // resolve returns the ids of names and adds the names that are new. The caller holds the lock on the run. Ids have no
 // gaps and never change, so the cached keys are complete if their number equals the number in the run's row. resolve
-// refuses the names if the run would then have more than MaxKeys keys.
-func (k *Keys) resolve(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run, names []string) ([]int32, error) {
+// refuses the names if the rank would then have more than MaxKeys keys, or the run more than MaxSeries.
+func (k *Keys) resolve(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run, rank int32, names []string) ([]int32, error) {
 	d, err := k.known(ctx, tx, r)
 	if err != nil {
 		return nil, err
@@ -76,31 +81,33 @@ func (k *Keys) resolve(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *grou
 	ids := make([]int32, len(names))
 	fresh := 0
 	for _, name := range names {
-		if _, ok := d.ids[name]; !ok {
+		if _, ok := d.ids[seriesName{rank, name}]; !ok {
 			fresh++
 		}
 	}
-	if int(r.Keys)+fresh > MaxKeys {
+	if d.counts[rank]+fresh > MaxKeys {
 		return nil, groupcommit.Refuse(fault.New(fault.Refused, "metric_keys", "metrics: a run has at most %d keys", MaxKeys))
+	}
+	if fresh > 0 && int(r.Keys)+fresh > MaxSeries {
+		return nil, groupcommit.Refuse(fault.New(fault.Refused, "metric_keys", "metrics: the ranks of a run have at most %d keys together", MaxSeries))
 	}
 	var added []int32
 	for i, name := range names {
-		if id, ok := d.ids[name]; ok {
+		if id, ok := d.ids[seriesName{rank, name}]; ok {
 			ids[i] = id
 			continue
 		}
 		r.Keys++
 		ids[i] = r.Keys
-		d.ids[name] = r.Keys
-		d.names = append(d.names, name)
+		d.add([]seriesName{{rank, name}})
 		added = append(added, r.Keys)
 	}
 	if len(added) > 0 {
 		texts := make([][]byte, len(added))
 		for i, id := range added {
-			texts[i] = []byte(d.names[id-1])
+			texts[i] = []byte(d.names[id-1].key)
 		}
-		batch.Queue(`INSERT INTO metric_key (run_id, id, key) SELECT $1, unnest($2::int[]), unnest($3::bytea[])`, r.ID, added, texts)
+		batch.Queue(`INSERT INTO metric_key (run_id, id, key, rank) SELECT $1, unnest($2::int[]), unnest($3::bytea[]), $4`, r.ID, added, texts, rank)
 	}
 	return ids, nil
 }
@@ -118,7 +125,7 @@ func (k *Keys) known(ctx context.Context, tx pgx.Tx, r *groupcommit.Run) (*dicti
 		d = newDictionary() // the run's row was deleted and created again
 	}
 	if len(d.names) < int(r.Keys) {
-		more, err := loadKeys(ctx, tx, r.ID, int32(len(d.names)), MaxKeys)
+		more, err := loadKeys(ctx, tx, r.ID, int32(len(d.names)), MaxSeries)
 		if err != nil {
 			return nil, err
 		}
@@ -131,20 +138,21 @@ func (k *Keys) known(ctx context.Context, tx pgx.Tx, r *groupcommit.Run) (*dicti
 
 // loadKeys returns the first keys of a run whose ids are greater than the given one, at most limit of them, sorted by
 // id.
-func loadKeys(ctx context.Context, q pg.Querier, runID string, after int32, limit int) ([]string, error) {
-	rows, err := q.Query(ctx, `SELECT key FROM metric_key WHERE run_id = $1 AND id > $2 ORDER BY id LIMIT $3`, runID, after, limit)
+func loadKeys(ctx context.Context, q pg.Querier, runID string, after int32, limit int) ([]seriesName, error) {
+	rows, err := q.Query(ctx, `SELECT rank, key FROM metric_key WHERE run_id = $1 AND id > $2 ORDER BY id LIMIT $3`, runID, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("load metric keys: %w", err)
 	}
-	keys, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
+	keys, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (n seriesName, err error) {
+		var key []byte
+		err = row.Scan(&n.rank, &key)
+		n.key = string(key)
+		return n, err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("load metric keys: %w", err)
 	}
-	out := make([]string, len(keys))
-	for i, key := range keys {
-		out[i] = string(key)
-	}
-	return slices.Clip(out), nil
+	return slices.Clip(keys), nil
 }
 
 // Keys caches the metric keys of runs that report, so that most requests need not load them.
@@ -156,18 +164,28 @@ type Keys struct {
 // NewKeys returns an empty cache.
 func NewKeys() *Keys { return &Keys{runs: map[string]*dictionary{}} }
 
-// dictionary holds the keys of a run. The key with id i is names[i-1].
-type dictionary struct {
-	names []string
-	ids   map[string]int32
+// seriesName identifies a series of a run: the rank of the process that reports it, and its key.
+type seriesName struct {
+	rank int32
+	key  string
 }
 
-func newDictionary() *dictionary { return &dictionary{ids: map[string]int32{}} }
+// dictionary holds the keys of a run. The key with id i is names[i-1]. counts holds the number of keys of each rank.
+type dictionary struct {
+	names  []seriesName
+	ids    map[seriesName]int32
+	counts map[int32]int
+}
 
-func (d *dictionary) add(names []string) {
+func newDictionary() *dictionary {
+	return &dictionary{ids: map[seriesName]int32{}, counts: map[int32]int{}}
+}
+
+func (d *dictionary) add(names []seriesName) {
 	for _, name := range names {
 		d.names = append(d.names, name)
 		d.ids[name] = int32(len(d.names))
+		d.counts[name.rank]++
 	}
 }
 
@@ -183,7 +201,7 @@ func (k *Keys) get(runID string) *dictionary {
 	if d == nil {
 		return newDictionary()
 	}
-	return &dictionary{names: slices.Clone(d.names), ids: maps.Clone(d.ids)}
+	return &dictionary{names: slices.Clone(d.names), ids: maps.Clone(d.ids), counts: maps.Clone(d.counts)}
 }
 
 func (k *Keys) put(runID string, d *dictionary) {
@@ -204,13 +222,15 @@ type runKeys struct {
 	series []Series
 }
 
-// keysOf returns those of the given keys that each run has, sorted by key.
+// keysOf returns those of the given keys that each run has, sorted by key. A key is that of the lowest rank that has it,
+// unless the store shows one rank.
 func (s *Store) keysOf(ctx context.Context, runs, keys []string) (map[string]*runKeys, error) {
 	only := make([][]byte, len(keys))
 	for i, key := range keys {
 		only[i] = []byte(key)
 	}
-	rows, err := s.pool.Query(ctx, `SELECT run_id, id, key FROM metric_key WHERE run_id = ANY($1) AND key = ANY($2) ORDER BY key`, runs, only)
+	rows, err := s.pool.Query(ctx, `SELECT DISTINCT ON (run_id, key) run_id, id, key, rank FROM metric_key
+		WHERE run_id = ANY($1) AND key = ANY($2) AND ($3::int IS NULL OR rank = $3) ORDER BY run_id, key, rank`, runs, only, s.rank)
 	if err != nil {
 		return nil, fmt.Errorf("list the metric keys of runs: %w", err)
 	}
@@ -218,12 +238,13 @@ func (s *Store) keysOf(ctx context.Context, runs, keys []string) (map[string]*ru
 	var runID string
 	var id int32
 	var key []byte
-	_, err = pgx.ForEachRow(rows, []any{&runID, &id, &key}, func() error {
+	var rank int32
+	_, err = pgx.ForEachRow(rows, []any{&runID, &id, &key, &rank}, func() error {
 		if found[runID] == nil {
 			found[runID] = &runKeys{}
 		}
 		of := found[runID]
-		of.ids, of.series = append(of.ids, id), append(of.series, Series{Key: string(key)})
+		of.ids, of.series = append(of.ids, id), append(of.series, Series{Key: string(key), Rank: rank})
 		return nil
 	})
 	if err != nil {
@@ -322,77 +343,4 @@ func add(ctx context.Context, tx pgx.Tx, runID string, fresh []name, last int32,
 		return fmt.Errorf("add hardware series: %w", err)
 	}
 	return nil
-}
-
-// exportTime is the maximum duration of the export of one series, which holds a snapshot of the database.
-const exportTime = 10 * time.Minute
-
-// maxExportKeys is the maximum number of series of an export that each read many points in rows.
-const maxExportKeys = 256
-
-// Export passes every point that readers see to visit, series by series in the order of their keys, each in the order of
-// its steps. If keys is not empty, it passes only the series with these keys. It stops at the first error of visit, and
-// returns an Absent fault if the run's points are deleted before the end. The memory that it uses does not depend on the
-// number of points. It waits like Charts, for each series.
-func (s *Store) Export(ctx context.Context, runID string, keys []string, visit func(key string, p Seen) error) error {
-	ids, series, err := s.keys(ctx, runID, keys, request.Page{Limit: MaxKeys})
-	if err == nil && len(ids) > maxExportKeys {
-		err = s.exportable(ctx, runID, len(ids))
-	}
-	if err != nil {
-		return err
-	}
-	for i, id := range ids {
-		if err := s.export(ctx, runID, id, func(p Seen) error { return visit(series[i].Key, p) }); err != nil {
-			return err
-		}
-	}
-	return begin(ctx, s.pool, []*reading{{runID: runID, whole: true}}) // the keys may have been deleted before the first series
-}
-
-// exportable refuses an export of many keys whose series would each read too many points in rows. It permits as many as
-// the compactor leaves in the rows of a closed run.
-func (s *Store) exportable(ctx context.Context, runID string, keys int) error {
-	var many bool
-	err := s.pool.QueryRow(ctx, `SELECT (SELECT coalesce(sum(points), 0) FROM metric_batch WHERE run_id = $1)
-		>= $2::bigint * (SELECT count(*) FROM metric_key WHERE run_id = $1)`, runID, leastBlock).Scan(&many)
-	if err != nil {
-		return fmt.Errorf("count the metrics to export: %w", err)
-	}
-	if many {
-		return fault.New(fault.Refused, "export_keys", "%d keys, more than %d, can be exported when the run has ended and is compacted; name fewer with keys", keys, maxExportKeys)
-	}
-	return nil
-}
-
-func (s *Store) export(ctx context.Context, runID string, key int32, visit func(p Seen) error) error {
-	leave, err := s.gate.Enter(ctx, run.CallerReader(ctx))
-	if err != nil {
-		return err
-	}
-	defer leave()
-	ctx, cancel := context.WithTimeout(ctx, exportTime)
-	defer cancel()
-	var failed error
-	err = s.snapshot(ctx, func(ctx context.Context, db pg.Querier) error {
-		if _, err := db.Exec(ctx, fmt.Sprintf(`SET LOCAL statement_timeout = %d`, exportTime.Milliseconds())); err != nil {
-			return fmt.Errorf("permit an export its time: %w", err)
-		}
-		r := s.newReading(runID, []int32{key}, make([]Series, 1), All(Steps), 1)
-		r.whole = true
-		if err := begin(ctx, db, []*reading{r}); err != nil {
-			return err
-		}
-		return r.inOrder(ctx, func(p Seen) {
-			if failed == nil {
-				if failed = visit(p); failed != nil {
-					cancel()
-				}
-			}
-		})
-	})
-	if failed != nil {
-		return failed
-	}
-	return err
 }

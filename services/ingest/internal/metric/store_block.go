@@ -160,14 +160,6 @@ func (s *sorting) close() {
 	}
 }
 
-// visible returns the highest visible step of an attempt that is at most the given step. A lower step must be visible.
-func (a *attempts) visible(attempt int32, step int64) int64 {
-	if at := a.after(attempt); at < len(a.bounds) && step >= a.bounds[at].low {
-		return a.bounds[at].low - 1
-	}
-	return step
-}
-
 const headsSQL = `SELECT ` + headColumns + ` FROM metric_block b
 	WHERE b.run_id = $1 AND b.key = ANY($2) AND b.high_step >= $3 AND b.low_step <= $4 ORDER BY b.key, b.low_step`
 

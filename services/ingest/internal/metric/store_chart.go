@@ -161,10 +161,9 @@ type reading struct {
 	axis  Axis
 	// from and to are the steps that the window may contain.
 	from, to int64
-	attempt  int32 // the run's last attempt
-	blocks   bool  // the run has blocks
-	folded   bool  // some of them are in summaries
-	fetched  bool  // unsorted has the blocks of the plots
+	blocks   bool // the run has blocks
+	folded   bool // some of them are in summaries
+	fetched  bool // unsorted has the blocks of the plots
 	unsorted []head
 	dirty    []blockID // sorted
 	clean    []head
@@ -178,7 +177,7 @@ func (s *Store) newReading(runID string, ids []int32, series []Series, w Window,
 	ids = ids[:len(series)]
 	all := make(plots, slices.Max(ids)+1)
 	for i := range series {
-		all[ids[i]] = newPlot(series[i].Key, w, min(most, MaxBuckets/len(series)), min(s.recent, maxRecent/len(series)))
+		all[ids[i]] = newPlot(series[i], w, min(most, s.MaxBuckets(len(series))), min(s.recent, maxRecent/len(series)))
 	}
 	r := &reading{store: s, runID: runID, plots: all, keys: ids, axis: w.Axis, from: w.From, to: w.To}
 	if w.Axis == Times {
@@ -211,12 +210,17 @@ func begin(ctx context.Context, db pg.Querier, all []*reading) error {
 	var id string
 	var at reading
 	var expired bool
-	tag, err := pgx.ForEachRow(rows, []any{&id, &at.attempt, &at.last, &at.blocks, &at.folded, &at.rows, &expired}, func() error {
+	var last int32
+	var retried []string
+	tag, err := pgx.ForEachRow(rows, []any{&id, &last, &at.last, &at.blocks, &at.folded, &at.rows, &expired}, func() error {
 		r := of[id]
 		if r.whole && expired {
 			return fault.New(fault.Absent, "metrics_deleted", "the metrics of run %s were deleted during the export, or before it", id)
 		}
-		r.db, r.attempt, r.last, r.blocks, r.folded, r.rows = db, at.attempt, at.last, at.blocks, at.folded && r.axis == Steps, at.rows
+		if last > 1 && r.store.attempt == 0 {
+			retried = append(retried, id)
+		}
+		r.db, r.last, r.blocks, r.folded, r.rows = db, at.last, at.blocks, at.folded && r.axis == Steps, at.rows
 		return nil
 	})
 	if err == nil && tag.RowsAffected() < int64(len(of)) {
@@ -225,21 +229,16 @@ func begin(ctx context.Context, db pg.Querier, all []*reading) error {
 	if err != nil {
 		return fmt.Errorf("load the position of the metrics: %w", err)
 	}
-	return nil
+	bounds, err := boundsOf(ctx, db, retried)
+	for id, r := range of {
+		shown := attempts{bounds: bounds[id], only: r.store.attempt}
+		r.plots.each(func(p *plot) { p.attempts = shown })
+	}
+	return err
 }
 
-// prepare finds out which points are hidden and which blocks are clean.
+// prepare finds out which blocks are clean.
 func (r *reading) prepare(ctx context.Context) error {
-	if r.attempt > 1 {
-		began := func(attempt int32, p Point) { r.plots[p.Key].began(attempt, p.Step) }
-		if err := scan(ctx, r.plots.has, began, r.db, attemptsSQL, r.runID, r.last); err != nil {
-			return err
-		}
-		if err := attemptsOfBlocks(ctx, r.db, r.runID, r.keys, began); err != nil {
-			return err
-		}
-		r.plots.each(func(p *plot) { p.seal() })
-	}
 	if !r.blocks || r.whole {
 		return nil
 	}
@@ -250,7 +249,7 @@ func (r *reading) prepare(ctx context.Context) error {
 			if p := r.plots[at.Key]; !p.hidden(attempt, at.Step) {
 				p.blocks.rowLow, p.blocks.rowHigh = min(p.blocks.rowLow, at.Step), max(p.blocks.rowHigh, at.Step)
 			}
-		}, r.db, forwardSQL, r.runID, r.last)
+		}, r.db, r.runID, r.last)
 		if err != nil {
 			return err
 		}
@@ -273,7 +272,7 @@ func (r *reading) scan(ctx context.Context, visit func(attempt int32, p Point)) 
 	if !r.rows {
 		return nil
 	}
-	return scan(ctx, r.plots.has, visit, r.db, forwardSQL, r.runID, r.last)
+	return scan(ctx, r.plots.has, visit, r.db, r.runID, r.last)
 }
 
 // read passes the visible points of the run to out, in the order of their steps as far as recent can put them in order,

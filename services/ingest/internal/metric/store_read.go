@@ -20,6 +20,12 @@ type Store struct {
 	gate *run.Gate
 	// The limits of what the reading of charts holds in memory: recentSteps, maxLate, maxClean and maxJoined.
 	recent, late, clean, joined int
+	// attempt is the attempt whose points are read; 0 for those that newer attempts do not hide. The maximum sizes of
+	// responses are divided by parts.
+	attempt int32
+	parts   int
+	// rank is the process whose points are read; nil for the lowest rank that has a key.
+	rank *int32
 }
 
 type database interface {
@@ -29,18 +35,22 @@ type database interface {
 
 // NewStore returns a store. The gate admits the calls that read points.
 func NewStore(pool database, gate *run.Gate) *Store {
-	return &Store{pool: pool, gate: gate, recent: recentSteps, late: maxLate, clean: maxClean, joined: maxJoined}
+	return &Store{pool: pool, gate: gate, recent: recentSteps, late: maxLate, clean: maxClean, joined: maxJoined, parts: 1}
 }
 
 // Series holds the points of one key.
 type Series struct {
 	Key    string
+	Rank   int32 // of the process that reported the points
 	Points []Seen
 }
 
 // maxPoints is the maximum number of points in one response, so that the response fits into a gRPC message. List holds
 // at most twice as many while it reads.
 const maxPoints = 90_000
+
+// room returns the maximum number of points of each of n series.
+func (s *Store) room(n int) int { return maxPoints / s.parts / n }
 
 // List returns a page of a run's series, sorted by key. If keys is not empty, it returns only the series with these
 // keys. more reports whether another page follows. Series that are too long for one response are thinned. List reads
@@ -72,14 +82,14 @@ func (s *Store) list(
 	ids = ids[:len(series)]
 	wanted := make(views, slices.Max(ids)+1)
 	for _, id := range ids {
-		wanted[id] = newView(maxPoints / len(series))
+		wanted[id] = newView(s.room(len(series)))
 	}
 	err = s.snapshot(ctx, func(ctx context.Context, db pg.Querier) error { return s.read(ctx, db, runID, ids, wanted) })
 	if err != nil {
 		return nil, false, err
 	}
 	for i, id := range ids {
-		series[i].Points = wanted[id].seen(maxPoints / len(series))
+		series[i].Points = wanted[id].seen(s.room(len(series)))
 	}
 	return series, more, nil
 }
@@ -108,7 +118,7 @@ func (s *Store) Joined(ctx context.Context, runID string, keys []string, x strin
 	}
 	defer leave()
 	ids = append(ids[:len(series):len(series)], of[runID].ids...)
-	most := s.joined / len(ids)
+	most := s.joined / len(ids) / s.parts
 	wanted := make(views, slices.Max(ids)+1)
 	for _, id := range ids {
 		wanted[id] = newView(most)
@@ -153,8 +163,8 @@ func (s *Store) keys(ctx context.Context, runID string, keys []string, p request
 	for _, key := range keys {
 		only = append(only, []byte(key))
 	}
-	rows, err := s.pool.Query(ctx, `SELECT id, key FROM metric_key WHERE run_id = $1 AND ($2::bytea[] IS NULL OR key = ANY($2))
-		ORDER BY key LIMIT $3 OFFSET $4`, runID, only, p.FetchLimit(), p.Offset)
+	rows, err := s.pool.Query(ctx, `SELECT DISTINCT ON (key) id, key, rank FROM metric_key WHERE run_id = $1 AND ($2::bytea[] IS NULL OR key = ANY($2))
+		AND ($5::int IS NULL OR rank = $5) ORDER BY key, rank LIMIT $3 OFFSET $4`, runID, only, p.FetchLimit(), p.Offset, s.rank)
 	if err != nil {
 		return nil, nil, fmt.Errorf("list metric keys: %w", err)
 	}
@@ -162,12 +172,12 @@ func (s *Store) keys(ctx context.Context, runID string, keys []string, p request
 	var ids []int32
 	var series []Series
 	for rows.Next() {
-		var id int32
+		var id, rank int32
 		var key []byte
-		if err := rows.Scan(&id, &key); err != nil {
+		if err := rows.Scan(&id, &key, &rank); err != nil {
 			return nil, nil, fmt.Errorf("list metric keys: %w", err)
 		}
-		ids, series = append(ids, id), append(series, Series{Key: string(key)})
+		ids, series = append(ids, id), append(series, Series{Key: string(key), Rank: rank})
 	}
 	return ids, series, rows.Err()
 }
@@ -185,7 +195,7 @@ func (w views) of(key int32) *view {
 func (w views) has(key int32) bool { return w.of(key) != nil }
 
 // read adds the run's points to their views, in the order in which they were stored. If the run has several attempts,
-// read first finds the points that newer attempts hide: a long series is thinned while it is read, and hidden points
+// read first finds out which points newer attempts hide: a long series is thinned while it is read, and hidden points
 // must not take part in that.
 func (s *Store) read(ctx context.Context, db pg.Querier, runID string, ids []int32, wanted views) error {
 	var attempt int32
@@ -194,25 +204,20 @@ func (s *Store) read(ctx context.Context, db pg.Querier, runID string, ids []int
 	if err != nil {
 		return fmt.Errorf("load the position of the metrics: %w", err)
 	}
-	if attempt > 1 {
-		began := func(attempt int32, p Point) { wanted.of(p.Key).began(attempt, p.Step) }
-		if err := scan(ctx, wanted.has, began, db, attemptsSQL, runID, last); err != nil {
-			return err
-		}
-		if err := attemptsOfBlocks(ctx, db, runID, ids, began); err != nil {
-			return err
-		}
-		for _, v := range wanted {
-			if v != nil {
-				v.seal()
-			}
+	shown, err := s.attemptsOf(ctx, db, runID, attempt)
+	if err != nil {
+		return err
+	}
+	for _, v := range wanted {
+		if v != nil {
+			v.attempts = shown
 		}
 	}
 	add := func(attempt int32, p Point) { wanted.of(p.Key).add(attempt, p) }
 	if err := addBlocks(ctx, db, runID, ids, wanted); err != nil {
 		return err
 	}
-	return scan(ctx, wanted.has, add, db, forwardSQL, runID, last)
+	return scan(ctx, wanted.has, add, db, runID, last)
 }
 
 // addBlocks adds the points of blocks to their views: of each step of a key and an attempt, the last report last.
@@ -244,18 +249,15 @@ func (s *Store) snapshot(ctx context.Context, fn func(ctx context.Context, db pg
 	return pg.InTxWith(ctx, s.pool, opts, func(ctx context.Context, tx pgx.Tx) error { return fn(ctx, tx) })
 }
 
-// The statements that scan reads a run's rows with, up to a row's number.
-const (
-	attemptsSQL = `SELECT attempt, data FROM metric_batch WHERE run_id = $1 AND seq <= $2 AND attempt > 1`
-	forwardSQL  = `SELECT attempt, data FROM metric_batch WHERE run_id = $1 AND seq <= $2 ORDER BY seq`
-)
+// forwardSQL is the statement that scan reads a run's rows with, up to a row's number.
+const forwardSQL = `SELECT attempt, data FROM metric_batch WHERE run_id = $1 AND seq <= $2 ORDER BY seq`
 
 // scan passes every point of a wanted key to visit. The points are in the rows of a query that selects attempt and
 // data.
 func scan(
-	ctx context.Context, wanted func(key int32) bool, visit func(attempt int32, p Point), q pg.Querier, sql, runID string, last int64,
+	ctx context.Context, wanted func(key int32) bool, visit func(attempt int32, p Point), q pg.Querier, runID string, last int64,
 ) error {
-	rows, err := q.Query(ctx, sql, runID, last)
+	rows, err := q.Query(ctx, forwardSQL, runID, last)
 	if err != nil {
 		return fmt.Errorf("read metrics: %w", err)
 	}
@@ -277,95 +279,4 @@ func scan(
 		return fmt.Errorf("read metrics: %w", err)
 	}
 	return nil
-}
-
-// Batch holds the points of one row of metric_batch, with the names of their keys.
-type Batch struct {
-	Seq    int64
-	Points []KeyedPoint
-}
-
-// KeyedPoint is a point with the name of its key.
-type KeyedPoint struct {
-	Key string
-	Point
-}
-
-// The constant followed is the maximum number of batches that After returns from rows, and rebuilt from a segment, which
-// has to be read as a whole. If these have more than followedPoints points, After returns only the first ones, but at
-// least one.
-const (
-	followed       = 64
-	rebuilt        = 4096
-	followedPoints = 50_000
-)
-
-// After returns the next batches whose numbers are greater than seq, in order. It returns at most as many as the
-// constants followed and rebuilt state. Batches whose points were moved into blocks are made again.
-func (s *Store) After(ctx context.Context, runID string, seq int64) ([]Batch, error) {
-	batches, err := s.rowsAfter(ctx, runID, seq)
-	if err != nil {
-		return nil, err
-	}
-	if len(batches) == 0 || batches[0].Seq > seq+1 {
-		err := s.snapshot(ctx, func(ctx context.Context, db pg.Querier) error {
-			moved, err := rebuild(ctx, db, runID, seq)
-			if len(moved) > 0 {
-				batches = moved
-			}
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	if len(batches) == 0 {
-		return nil, nil
-	}
-	// Load the keys after the batches, so that they include the keys of all batches.
-	names, err := loadKeys(ctx, s.pool, runID, 0, MaxKeys)
-	if err != nil {
-		return nil, err
-	}
-	for _, b := range batches {
-		for i := range b.Points {
-			id := b.Points[i].Point.Key
-			if id < 1 || int(id) > len(names) {
-				return nil, errBatch
-			}
-			b.Points[i].Key = names[id-1]
-		}
-	}
-	return batches, nil
-}
-
-func (s *Store) rowsAfter(ctx context.Context, runID string, seq int64) ([]Batch, error) {
-	rows, err := s.pool.Query(ctx, `SELECT seq, data FROM metric_batch WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3`,
-		runID, seq, followed)
-	if err != nil {
-		return nil, fmt.Errorf("read metric batches: %w", err)
-	}
-	defer rows.Close()
-	var raw pgtype.DriverBytes
-	var batches []Batch
-	for total := 0; total < followedPoints && rows.Next(); total += len(batches[len(batches)-1].Points) {
-		var b Batch
-		if err := rows.Scan(&b.Seq, &raw); err != nil {
-			return nil, fmt.Errorf("read metric batches: %w", err)
-		}
-		points, err := Unpack(raw, nil, nil)
-		if err != nil {
-			return nil, err
-		}
-		b.Points = make([]KeyedPoint, len(points))
-		for i, p := range points {
-			b.Points[i].Point = p
-		}
-		batches = append(batches, b)
-	}
-	rows.Close()
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read metric batches: %w", err)
-	}
-	return batches, nil
 }

@@ -37,13 +37,18 @@ type missing struct {
 
 func (m *missing) found(p Point) { delete(m.places, placeOf(p.Key, p.Step, p.Value)) }
 
-// Has reports whether an attempt has reported all points of a request, with the same values. Their times may differ. It
-// returns false for a request without points. Has reads the run's rows and blocks one after another, and waits like List while too many calls read.
+// Has reports whether the rank of an attempt has reported all points of a request, with the same values. Their times may
+// differ. It returns false for a request without points. Has reads the run's rows and blocks one after another, and waits
+// like List while too many calls read.
 func (s *Store) Has(ctx context.Context, runID string, attempt int32, c *decode.Columns) (bool, error) {
 	if c.Len() == 0 {
 		return false, nil
 	}
-	ids, series, err := s.keys(ctx, runID, c.Names, request.Page{Limit: len(c.Names)})
+	rank := new(int32)
+	if c.Rank != nil {
+		rank = c.Rank
+	}
+	ids, series, err := s.Showing(attempt, rank, 1).keys(ctx, runID, c.Names, request.Page{Limit: len(c.Names)})
 	if err != nil || len(series) < len(c.Names) {
 		return false, err
 	}
@@ -77,7 +82,7 @@ func (m *missing) look(ctx context.Context, db pg.Querier, runID string, attempt
 			m.found(p)
 		}
 	}
-	if err := scan(ctx, has, visit, db, forwardSQL, runID, math.MaxInt64); err != nil || len(m.places) == 0 {
+	if err := scan(ctx, has, visit, db, runID, math.MaxInt64); err != nil || len(m.places) == 0 {
 		return err
 	}
 	rows, err := db.Query(ctx, `SELECT key, data FROM metric_block WHERE run_id = $1 AND key = ANY($2) AND attempt = $3

@@ -318,25 +318,6 @@ func scanBlocks(ctx context.Context, visit func(attempt int32, p Point), db pg.Q
 	return nil
 }
 
-// attemptsOfBlocks passes the lowest step of each newer attempt and key in blocks to began.
-func attemptsOfBlocks(ctx context.Context, db pg.Querier, runID string, keys []int32, began func(attempt int32, p Point)) error {
-	rows, err := db.Query(ctx, `SELECT key, attempt, min(low_step) FROM metric_block WHERE run_id = $1 AND key = ANY($2) AND attempt > 1
-		GROUP BY key, attempt`, runID, keys)
-	if err != nil {
-		return fmt.Errorf("read the attempts of metrics: %w", err)
-	}
-	var attempt int32
-	var p Point
-	_, err = pgx.ForEachRow(rows, []any{&p.Key, &attempt, &p.Step}, func() error {
-		began(attempt, p)
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("read the attempts of metrics: %w", err)
-	}
-	return nil
-}
-
 // blockPoints are the last reports of the steps of a block, column by column.
 type blockPoints struct {
 	steps, micros []int64

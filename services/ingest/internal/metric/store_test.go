@@ -108,7 +108,7 @@ func TestStore_List_laterPointAndNewerAttemptWin(t *testing.T) {
 	require.NoError(t, b.put(1, columns("lr", 9, 0.1)))
 	require.Equal(t, []string{"loss 1 1.5/1", "loss 2 2.5/1", "loss 4 4/1", "lr 9 0.1/1"}, b.allPoints())
 	require.NoError(t, b.put(2, columns("loss", 3, 3.0)))
-	require.Equal(t, []string{"loss 1 1.5/1", "loss 2 2.5/1", "loss 3 3/2", "lr 9 0.1/1"}, b.allPoints(), "from the lowest step of the newer attempt on, the key's older points are hidden")
+	require.Equal(t, []string{"loss 1 1.5/1", "loss 2 2.5/1", "loss 3 3/2"}, b.allPoints(), "from the lowest step of the newer attempt on, the older points of every key are hidden")
 	require.NoError(t, b.put(3, columns("loss", -5, 0.0)))
 	require.Equal(t, []string{"loss -5 0/3"}, b.allPoints("loss"))
 	var kept int

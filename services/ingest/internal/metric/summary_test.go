@@ -69,7 +69,7 @@ func TestStore_Charts_readsFewSummaries(t *testing.T) {
 				w := []Window{All(Steps), All(Times), drawWindow(draw, d.keys[0]), drawWindow(draw, d.keys[0])}[i]
 				got, _, err := store.Charts(t.Context(), name, []string{"a"}, w, most, request.Page{Limit: 2})
 				require.NoError(t, err)
-				if want := d.keys[0].seenIn(w); most > 0 {
+				if want := d.seenIn(0, w); most > 0 {
 					sameChart(t, want, w, most, &got[0])
 				} else if len(want) > 0 {
 					sameStats(t, want, &got[0].Stats)
@@ -113,7 +113,7 @@ func TestStore_Charts_summaryIsReplaced(t *testing.T) {
 			require.NoError(t, err)
 			require.Empty(t, got[0])
 			for k := range got[1] {
-				sameChart(t, d.keys[k].seenIn(All(Steps)), All(Steps), most, &got[1][k])
+				sameChart(t, d.seenIn(k, All(Steps)), All(Steps), most, &got[1][k])
 			}
 		}
 	}
@@ -173,7 +173,7 @@ func TestStore_ChartsOf_severalRuns(t *testing.T) {
 				}
 				require.Len(t, got[i], 2)
 				for k := range got[i] {
-					sameChart(t, all[name].keys[k].seenIn(All(Steps)), All(Steps), most, &got[i][k])
+					sameChart(t, all[name].seenIn(k, All(Steps)), All(Steps), most, &got[i][k])
 				}
 			}
 		}

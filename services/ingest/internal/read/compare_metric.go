@@ -139,8 +139,8 @@ func joinSeries(points, over []metric.Seen, from, to float64) []pair {
 
 // joinedProto divides points into at most the given number of buckets of equal width, or into one for each x if there are
 // few points.
-func joinedProto(key string, points []pair, most int) *ingestv1.MetricSeries {
-	out := &ingestv1.MetricSeries{Key: key, Count: new(int64(len(points)))}
+func joinedProto(of *metric.Series, points []pair, most int) *ingestv1.MetricSeries {
+	out := &ingestv1.MetricSeries{Key: of.Key, Rank: of.Rank, Count: new(int64(len(points)))}
 	if len(points) == 0 {
 		return out
 	}

@@ -57,7 +57,7 @@ func (c *compared) params(n int, params ...string) {
 	for i := 0; i < len(params); i += 2 {
 		list = append(list, report.Param{Key: params[i], Value: []byte(params[i+1])})
 	}
-	c.write(compareRun(n), run.WriteHParams(list))
+	c.write(compareRun(n), run.WriteHParams(list, 0))
 }
 
 // series reports one point per step from first to last, whose value is the step times factor.

@@ -48,7 +48,7 @@ func TestJoinedProto_matchesDefinition(t *testing.T) {
 				want = append(want, p)
 			}
 		}
-		sameJoined(t, want, at, joinedProto("loss", joinSeries(points, over, from, to), 5+draw.IntN(60)))
+		sameJoined(t, want, at, joinedProto(&metric.Series{Key: "loss"}, joinSeries(points, over, from, to), 5+draw.IntN(60)))
 	}
 }
 

@@ -93,7 +93,7 @@ func seriesProto(s *metric.Series) (*ingestv1.MetricSeries, error) {
 		encoded = protowire.AppendTag(encoded, number, protowire.BytesType)
 		encoded = protowire.AppendBytes(encoded, point)
 	}
-	out := &ingestv1.MetricSeries{Key: s.Key}
+	out := &ingestv1.MetricSeries{Key: s.Key, Rank: s.Rank}
 	out.ProtoReflect().SetUnknown(encoded)
 	return out, nil
 }
@@ -108,7 +108,7 @@ func batchProto(b *metric.Batch) *ingestv1.MetricBatch {
 
 func roundProto(r *evaluation.Round) *ingestv1.ValidationRound {
 	return &ingestv1.ValidationRound{
-		Step: r.Step, Attempt: r.Attempt, AvgReward: r.AvgReward, Accuracy: r.Accuracy, Samples: r.Samples,
+		Step: r.Step, Attempt: r.Attempt, Rank: r.Rank, AvgReward: r.AvgReward, Accuracy: r.Accuracy, Samples: r.Samples,
 		Chunks: r.Chunks, TotalChunks: r.Total, Complete: r.Chunks == r.Total, Ts: timestamppb.New(r.At), MeanReward: r.MeanReward,
 	}
 }
@@ -136,7 +136,7 @@ func sampleProtos(samples []evaluation.Sample) []*ingestv1.Sample {
 	out := make([]*ingestv1.Sample, len(samples))
 	for i, s := range samples {
 		out[i] = &ingestv1.Sample{
-			Step: s.Step, Index: s.Index, User: shown(s.User, text), Assistant: shown(s.Assistant, text),
+			Step: s.Step, Attempt: s.Attempt, Rank: s.Rank, Index: s.Index, User: shown(s.User, text), Assistant: shown(s.Assistant, text),
 			Env: shown(s.Env, text), Reward: s.Reward, Extra: shown(s.Extra, extra),
 		}
 		if s.Prompt != nil {

@@ -62,7 +62,7 @@ func (s *Server) GetHparams(ctx context.Context, in *ingestv1.GetHparamsRequest)
 	if err != nil {
 		return nil, err
 	}
-	params, err := s.Hparams.Get(ctx, id)
+	params, err := s.Hparams.Get(ctx, id, in.Rank)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (s *Server) ListValidations(ctx context.Context, in *ingestv1.ListValidatio
 	if err != nil {
 		return nil, err
 	}
-	rounds, more, err := s.Validations.Rounds(ctx, id, p)
+	rounds, more, err := s.Validations.Rounds(ctx, id, attemptOf(in.GetAttempt()), in.Rank, p)
 	if err != nil {
 		return nil, err
 	}
@@ -114,6 +114,7 @@ func (s *Server) ListSamples(ctx context.Context, in *ingestv1.ListSamplesReques
 func sampleQuery(in *ingestv1.ListSamplesRequest) (*evaluation.SampleQuery, error) {
 	q := &evaluation.SampleQuery{
 		Step: in.Step, From: in.FromStep, To: in.ToStep, MinReward: in.MinReward, MaxReward: in.MaxReward, Text: in.GetText(),
+		Attempt: attemptOf(in.GetAttempt()), Rank: in.Rank,
 	}
 	if q.Step != nil && (q.From != nil || q.To != nil) {
 		return nil, fault.InvalidFields(fault.At(fault.TypeValue, "Value error, step cannot be combined with from_step and to_step", "step"))

@@ -1,24 +1,21 @@
 package read
 
 import (
+	"cmp"
 	"context"
-	"math"
+	"fmt"
+	"slices"
 	"strconv"
-	"time"
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/request"
-	"github.com/signalbox-dev/signalbox/platform/timestamp"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
 )
 
 // ListMetrics implements RunDataService.
 func (s *Server) ListMetrics(ctx context.Context, in *ingestv1.ListMetricsRequest) (*ingestv1.ListMetricsResponse, error) {
-	if x := in.GetX(); x != "" && x != "step" && x != "time" {
-		return s.joined(ctx, in)
-	}
-	w, err := windowOf(in)
+	read, err := seriesReaderOf(in)
 	if err != nil {
 		return nil, err
 	}
@@ -26,33 +23,118 @@ func (s *Server) ListMetrics(ctx context.Context, in *ingestv1.ListMetricsReques
 	if err != nil {
 		return nil, err
 	}
-	if in.Points != nil {
-		return s.charts(ctx, id, in, w, p)
-	}
-	series, more, err := s.Metrics.List(ctx, id, in.GetKeys(), p)
+	shown, err := s.attempts(ctx, id, in.GetAttempt(), p)
 	if err != nil {
 		return nil, err
 	}
 	out := &ingestv1.ListMetricsResponse{}
-	if out.Series, err = seriesProtos(series); err != nil {
-		return nil, err
+	var more bool
+	for _, attempt := range shown {
+		var series []*ingestv1.MetricSeries
+		if series, more, err = read(ctx, s.Metrics.Showing(attempt, in.Rank, len(shown)), id, p); err != nil {
+			return nil, err
+		}
+		for _, one := range series {
+			if attempt > 0 {
+				one.Attempt = &attempt
+			}
+			if attempt == 0 || len(one.GetPoints())+len(one.GetBuckets())+len(one.ProtoReflect().GetUnknown()) > 0 {
+				out.Series = append(out.Series, one)
+			}
+		}
+	}
+	if len(shown) > 1 {
+		slices.SortStableFunc(out.GetSeries(), func(a, b *ingestv1.MetricSeries) int { return cmp.Compare(a.GetKey(), b.GetKey()) })
 	}
 	return out, request.SetMore(ctx, more)
 }
 
-func (s *Server) charts(
-	ctx context.Context, id string, in *ingestv1.ListMetricsRequest, w metric.Window, p request.Page,
-) (*ingestv1.ListMetricsResponse, error) {
-	charts, more, err := s.Metrics.Charts(ctx, id, in.GetKeys(), w, int(in.GetPoints()), p)
+// attempts returns the attempts whose points a request selects. Each has series of its own. Attempt 0 stands for
+// the points that newer attempts do not hide. It returns a 422 error if a page would have too many series.
+func (s *Server) attempts(ctx context.Context, id, selected string, p request.Page) ([]int32, error) {
+	attempt := attemptOf(selected)
+	if attempt != metric.AllAttempts {
+		return []int32{attempt}, nil
+	}
+	progress, err := s.Progress(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	out := &ingestv1.ListMetricsResponse{Series: make([]*ingestv1.MetricSeries, len(charts))}
-	for i := range charts {
-		out.Series[i] = chartProto(&charts[i], w.Axis)
-		charts[i] = metric.Chart{} // the memory can be used again
+	last := max(1, progress.Attempt)
+	if most := request.MaxLimit / p.Limit; int(last) > most {
+		return nil, fault.InvalidFields(fault.At(fault.TypeValue, fmt.Sprintf(
+			"Value error, a page of %d keys has the series of at most %d attempts, and the run has %d; name one attempt, or use a lower limit", p.Limit, most, last), "attempt"))
 	}
-	return out, request.SetMore(ctx, more)
+	all := make([]int32, last)
+	for i := range all {
+		all[i] = int32(i) + 1
+	}
+	return all, nil
+}
+
+// attemptOf returns the attempt that a request selects; 0 if it selects none, and metric.AllAttempts for all.
+func attemptOf(selected string) int32 {
+	if selected == "all" {
+		return metric.AllAttempts
+	}
+	n, _ := strconv.ParseInt(selected, 10, 32) // the contract admits only numbers of at most nine digits
+	return int32(n)
+}
+
+// seriesReader returns a page of the series that a store shows.
+type seriesReader func(ctx context.Context, from *metric.Store, id string, p request.Page) ([]*ingestv1.MetricSeries, bool, error)
+
+// seriesReaderOf returns the reader for a request, or a 422 error if its window is not valid.
+func seriesReaderOf(in *ingestv1.ListMetricsRequest) (seriesReader, error) {
+	if x := in.GetX(); x != "" && x != "step" && x != "time" {
+		from, to, err := valuesOf(in)
+		return joined(in, from, to), err
+	}
+	w, err := windowOf(in)
+	if in.Points != nil {
+		return charts(in, w), err
+	}
+	return func(ctx context.Context, from *metric.Store, id string, p request.Page) ([]*ingestv1.MetricSeries, bool, error) {
+		series, more, err := from.List(ctx, id, in.GetKeys(), p)
+		if err != nil {
+			return nil, false, err
+		}
+		protos, err := seriesProtos(series)
+		return protos, more, err
+	}, err
+}
+
+// charts returns the reader of charts whose x axis is the step or the time.
+func charts(in *ingestv1.ListMetricsRequest, w metric.Window) seriesReader {
+	return func(ctx context.Context, from *metric.Store, id string, p request.Page) ([]*ingestv1.MetricSeries, bool, error) {
+		charts, more, err := from.Charts(ctx, id, in.GetKeys(), w, int(in.GetPoints()), p)
+		if err != nil {
+			return nil, false, err
+		}
+		out := make([]*ingestv1.MetricSeries, len(charts))
+		for i := range charts {
+			out[i] = chartProto(&charts[i], w.Axis)
+			charts[i] = metric.Chart{} // the memory can be used again
+		}
+		return out, more, nil
+	}
+}
+
+// joined returns the reader of charts whose x axis is another series.
+func joined(in *ingestv1.ListMetricsRequest, low, high float64) seriesReader {
+	return func(ctx context.Context, from *metric.Store, id string, p request.Page) ([]*ingestv1.MetricSeries, bool, error) {
+		series, over, more, err := from.Joined(ctx, id, in.GetKeys(), in.GetX(), p)
+		if err != nil {
+			return nil, false, err
+		}
+		out := make([]*ingestv1.MetricSeries, len(series))
+		most := min(int(in.GetPoints()), from.MaxBuckets(len(series)))
+		for i := range series {
+			out[i] = joinedProto(&series[i], joinSeries(series[i].Points, over, low, high), most)
+			series[i].Points = nil // the memory can be used again
+		}
+		return out, more, nil
+	}
 }
 
 // ListMetricSummaries implements RunDataService.
@@ -63,145 +145,36 @@ func (s *Server) ListMetricSummaries(
 	if err != nil {
 		return nil, err
 	}
-	charts, more, err := s.Metrics.Charts(ctx, id, in.GetKeys(), metric.All(metric.Steps), 0, p)
+	shown, err := s.attempts(ctx, id, in.GetAttempt(), p)
 	if err != nil {
 		return nil, err
 	}
-	out := &ingestv1.ListMetricSummariesResponse{Summaries: make([]*ingestv1.MetricSummary, len(charts))}
-	for i := range charts {
-		out.Summaries[i] = summaryProto(&charts[i])
-	}
-	return out, request.SetMore(ctx, more)
-}
-
-// joined returns charts whose x axis is another series.
-func (s *Server) joined(ctx context.Context, in *ingestv1.ListMetricsRequest) (*ingestv1.ListMetricsResponse, error) {
-	from, to, err := valuesOf(in)
-	if err != nil {
-		return nil, err
-	}
-	id, p, err := s.begin(ctx, in, in.Limit, in.Offset)
-	if err != nil {
-		return nil, err
-	}
-	series, over, more, err := s.Metrics.Joined(ctx, id, in.GetKeys(), in.GetX(), p)
-	if err != nil {
-		return nil, err
-	}
-	out := &ingestv1.ListMetricsResponse{}
-	most := min(int(in.GetPoints()), metric.MaxBuckets/max(1, len(series)))
-	for i := range series {
-		out.Series = append(out.Series, joinedProto(series[i].Key, joinSeries(series[i].Points, over, from, to), most))
-		series[i].Points = nil // the memory can be used again
-	}
-	return out, request.SetMore(ctx, more)
-}
-
-// valuesOf returns the window of a request whose x is a series.
-func valuesOf(in *ingestv1.ListMetricsRequest) (from, to float64, err error) {
-	from, to = math.Inf(-1), math.Inf(1)
-	var fields []fault.Field
-	wrong := func(name, problem string) {
-		fields = append(fields, fault.At(fault.TypeValue, "Value error, "+name+" "+problem, name))
-	}
-	if in.Points == nil {
-		wrong("x", "requires points")
-	}
-	for _, bound := range []struct {
-		name string
-		text *string
-		into *float64
-	}{{"from", in.From, &from}, {"to", in.To, &to}} { //nolint:protogetter // nil means that the bound is absent
-		switch {
-		case bound.text == nil:
-		case in.Points == nil:
-			wrong(bound.name, "requires points")
-		default:
-			v, err := strconv.ParseFloat(*bound.text, 64)
-			if err != nil || math.IsNaN(v) {
-				wrong(bound.name, "is not a decimal number")
+	out := &ingestv1.ListMetricSummariesResponse{}
+	var more bool
+	for _, attempt := range shown {
+		var charts []metric.Chart
+		charts, more, err = s.Metrics.Showing(attempt, in.Rank, len(shown)).Charts(ctx, id, in.GetKeys(), metric.All(metric.Steps), 0, p)
+		if err != nil {
+			return nil, err
+		}
+		for i := range charts {
+			one := summaryProto(&charts[i])
+			if attempt > 0 {
+				one.Attempt = &attempt
 			}
-			*bound.into = v
+			if attempt == 0 || one.GetCount() > 0 {
+				out.Summaries = append(out.Summaries, one)
+			}
 		}
 	}
-	if len(fields) == 0 && from > to {
-		wrong("to", "must not be less than from")
+	if len(shown) > 1 {
+		slices.SortStableFunc(out.GetSummaries(), func(a, b *ingestv1.MetricSummary) int { return cmp.Compare(a.GetKey(), b.GetKey()) })
 	}
-	if len(fields) > 0 {
-		return 0, 0, fault.InvalidFields(fields...)
-	}
-	return from, to, nil
-}
-
-// windowOf returns the window of a request whose x is not a series. It returns a 422 error if the window is not valid.
-func windowOf(in *ingestv1.ListMetricsRequest) (metric.Window, error) {
-	w := metric.All(metric.Steps)
-	var fields []fault.Field
-	wrong := func(name, problem string) {
-		fields = append(fields, fault.At(fault.TypeValue, "Value error, "+problem, name))
-	}
-	if in.GetX() == "time" {
-		w.Axis = metric.Times
-	}
-	for _, bound := range []struct {
-		name, text string
-		into       *int64
-	}{{"x", in.GetX(), nil}, {"from", in.GetFrom(), &w.From}, {"to", in.GetTo(), &w.To}} {
-		switch {
-		case bound.text == "":
-		case in.Points == nil:
-			wrong(bound.name, bound.name+" requires points")
-		case bound.into != nil:
-			x, ok := position(bound.text, w.Axis, bound.name == "from")
-			if !ok {
-				wrong(bound.name, bound.name+" is not "+kindOf(w.Axis))
-			}
-			*bound.into = x
-		}
-	}
-	if len(fields) == 0 && w.From > w.To {
-		wrong("to", "to must not be less than from")
-	}
-	if len(fields) > 0 {
-		return w, fault.InvalidFields(fields...)
-	}
-	return w, nil
-}
-
-func kindOf(axis metric.Axis) string {
-	if axis == metric.Times {
-		return "an RFC 3339 time"
-	}
-	return "a step: an integer from " + strconv.Itoa(math.MinInt64) + " to " + strconv.Itoa(math.MaxInt64)
-}
-
-// position parses a position on an axis. Times are rounded to microseconds; up states whether they are rounded up.
-func position(text string, axis metric.Axis, up bool) (x int64, ok bool) {
-	if axis == metric.Steps {
-		x, err := strconv.ParseInt(text, 10, 64)
-		return x, err == nil
-	}
-	at, ok := timestamp.Parse(text)
-	if !ok {
-		return 0, false
-	}
-	x = at.UnixMicro()
-	if up && at.Nanosecond()%int(time.Microsecond) != 0 {
-		x++
-	}
-	return x, true
-}
-
-// positionText is the opposite of position.
-func positionText(x int64, axis metric.Axis) string {
-	if axis == metric.Times {
-		return time.UnixMicro(x).UTC().Format("2006-01-02T15:04:05.000000-07:00")
-	}
-	return strconv.FormatInt(x, 10)
+	return out, request.SetMore(ctx, more)
 }
 
 func chartProto(c *metric.Chart, axis metric.Axis) *ingestv1.MetricSeries {
-	out := &ingestv1.MetricSeries{Key: c.Key, Count: new(c.Count)}
+	out := &ingestv1.MetricSeries{Key: c.Key, Rank: c.Rank, Count: new(c.Count)}
 	if c.Count > 0 {
 		out.First, out.Last = pointProto(&c.First), pointProto(&c.Last)
 	}
@@ -227,7 +200,7 @@ func pointProto(p *metric.Seen) *ingestv1.MetricPoint {
 }
 
 func summaryProto(c *metric.Chart) *ingestv1.MetricSummary {
-	out := &ingestv1.MetricSummary{Key: c.Key, Count: c.Count, Nan: c.Odd}
+	out := &ingestv1.MetricSummary{Key: c.Key, Rank: c.Rank, Count: c.Count, Nan: c.Odd}
 	if c.Count > 0 {
 		out.Latest = pointProto(&c.Last)
 	}

@@ -110,7 +110,7 @@ func (s *PeerServer) GetRunMetrics(
 func (s *PeerServer) GetRunHparams(
 	ctx context.Context, in *ingestpeerv1.GetRunHparamsRequest,
 ) (*ingestpeerv1.GetRunHparamsResponse, error) {
-	params, err := s.Hparams.Get(ctx, in.GetRunId())
+	params, err := s.Hparams.Get(ctx, in.GetRunId(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -139,8 +139,8 @@ func (s *PeerServer) SummarizeRun(ctx context.Context, in *ingestpeerv1.Summariz
 	if err != nil {
 		return nil, err
 	}
-	out := &ingestpeerv1.SummarizeRunResponse{Position: p.BatchSeq, Closed: p.ClosedAt != nil}
-	if out.Params, err = s.Hparams.Get(ctx, in.GetRunId()); err != nil || p.BatchSeq == in.GetPosition() {
+	out := &ingestpeerv1.SummarizeRunResponse{Position: p.Position(), Closed: p.ClosedAt != nil}
+	if out.Params, err = s.Hparams.Get(ctx, in.GetRunId(), nil); err != nil || out.GetPosition() == in.GetPosition() {
 		return out, err
 	}
 	charts, more, err := s.Metrics.Charts(ctx, in.GetRunId(), nil, metric.All(metric.Steps), 0, request.Page{Limit: maxSummaries})

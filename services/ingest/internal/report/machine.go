@@ -19,6 +19,7 @@ type HardwarePoint struct {
 // Hardware is a hardware payload.
 type Hardware struct {
 	RunID  string
+	Rank   *int32
 	Points []HardwarePoint
 }
 
@@ -26,7 +27,7 @@ type Hardware struct {
 func ReadHardware(data []byte) (*Hardware, error) {
 	var p Hardware
 	return &p, decode.Body(data, func(r *decode.Reader) {
-		r.Object(with(r, &p.RunID, decode.Fields{"points": func() {
+		r.Object(with(r, &p.RunID, &p.Rank, decode.Fields{"points": func() {
 			r.List(maxHardware, func(int) { p.Points = append(p.Points, hardware(r)) })
 		}}), "run_id", "points")
 	})
@@ -70,6 +71,7 @@ type Item struct {
 // Records is a payload that is stored unchanged: the environment or the nodes of a run.
 type Records struct {
 	RunID string
+	Rank  *int32
 	Items []Item
 }
 
@@ -77,13 +79,13 @@ type Records struct {
 func ReadEnvironment(data []byte) (*Records, error) {
 	var p Records
 	return &p, decode.Body(data, func(r *decode.Reader) {
-		p.Items = []Item{{Key: "environment", Body: r.Span(func() { environment(r, &p.RunID) })}}
+		p.Items = []Item{{Key: Environment, Body: r.Span(func() { environment(r, &p) })}}
 	})
 }
 
-func environment(r *decode.Reader, runID *string) {
+func environment(r *decode.Reader, p *Records) {
 	described := func() { word(r, maxDescribed) }
-	r.Object(with(r, runID, decode.Fields{
+	r.Object(with(r, &p.RunID, &p.Rank, decode.Fields{
 		"python": described, "cuda": described, "driver": described, "nccl": described, "os": described,
 		"packages": func() {
 			if !r.Null() {
@@ -110,7 +112,7 @@ func ReadNodes(data []byte) (*Records, error) {
 	var p Records
 	return &p, decode.Body(data, func(r *decode.Reader) {
 		seen := map[int64]bool{}
-		r.Object(with(r, &p.RunID, decode.Fields{"nodes": func() {
+		r.Object(with(r, &p.RunID, &p.Rank, decode.Fields{"nodes": func() {
 			r.List(maxNodes, func(int) {
 				var rank int64
 				before := r.Faults()

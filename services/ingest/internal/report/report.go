@@ -38,6 +38,7 @@ const (
 // Lifecycle is a reported lifecycle event of an attempt.
 type Lifecycle struct {
 	RunID   string
+	Rank    *int32
 	Event   string
 	At      time.Time
 	Message string
@@ -48,7 +49,7 @@ type Lifecycle struct {
 func ReadLifecycle(data []byte) (*Lifecycle, error) {
 	var p Lifecycle
 	return &p, decode.Body(data, func(r *decode.Reader) {
-		r.Object(with(r, &p.RunID, decode.Fields{
+		r.Object(with(r, &p.RunID, &p.Rank, decode.Fields{
 			"event":   func() { p.Event = r.Enum("starting", "running", "succeeded", "failed") },
 			"ts":      func() { p.At = r.Time() },
 			"message": func() { p.Message = value(decode.Optional(r, func() string { return r.Bounded(0, maxMessage) })) },
@@ -65,6 +66,7 @@ type Param struct {
 // Hparams are hyperparameters to merge into those of the run.
 type Hparams struct {
 	RunID  string
+	Rank   *int32
 	Params []Param
 }
 
@@ -72,7 +74,7 @@ type Hparams struct {
 func ReadHparams(data []byte) (*Hparams, error) {
 	var p Hparams
 	return &p, decode.Body(data, func(r *decode.Reader) {
-		r.Object(with(r, &p.RunID, decode.Fields{"params": func() {
+		r.Object(with(r, &p.RunID, &p.Rank, decode.Fields{"params": func() {
 			r.Entries(maxParams, 1, maxParamKey, func(key string) { p.Params = append(p.Params, Param{key, leaf(r)}) })
 		}}), "run_id", "params")
 	})
@@ -97,18 +99,17 @@ type Logs struct {
 func ReadLogs(data []byte) (*Logs, error) {
 	var p Logs
 	return &p, decode.Body(data, func(r *decode.Reader) {
-		fields := with(r, &p.RunID, decode.Fields{
+		r.Object(with(r, &p.RunID, &p.Rank, decode.Fields{
 			"chunks": func() { r.List(maxChunks, func(int) { p.Chunks = append(p.Chunks, r.String()) }) },
 			"eof":    func() { _ = decode.Optional(r, r.Bool) },
-		})
-		fields["rank"] = func() { p.Rank = r.Rank() }
-		r.Object(fields, "run_id", "chunks")
+		}), "run_id", "chunks")
 	})
 }
 
 // Artifact is an output to register.
 type Artifact struct {
 	RunID  string
+	Rank   *int32
 	Kind   string
 	Path   string
 	Format string
@@ -126,7 +127,7 @@ func Kinds() []string { return []string{KindCheckpoint, "hf_export", "eval_repor
 func ReadArtifact(data []byte) (*Artifact, error) {
 	var p Artifact
 	return &p, decode.Body(data, func(r *decode.Reader) {
-		r.Object(with(r, &p.RunID, decode.Fields{
+		r.Object(with(r, &p.RunID, &p.Rank, decode.Fields{
 			"kind":       func() { p.Kind = r.Enum(Kinds()...) },
 			"path":       func() { p.Path = r.Text(1, maxPath) },
 			"format":     func() { p.Format = r.Text(1, maxWord) },
@@ -137,9 +138,9 @@ func ReadArtifact(data []byte) (*Artifact, error) {
 }
 
 // with adds the fields that every payload has, run_id and rank.
-func with(r *decode.Reader, runID *string, fields decode.Fields) decode.Fields {
+func with(r *decode.Reader, runID *string, rank **int32, fields decode.Fields) decode.Fields {
 	fields["run_id"] = func() { *runID = r.RunID() }
-	fields["rank"] = func() { r.Rank() }
+	fields["rank"] = func() { *rank = r.Rank() }
 	return fields
 }
 

@@ -21,6 +21,7 @@ type Score struct {
 // evaluation, and rollouts of that evaluation.
 type Benchmark struct {
 	RunID, Name, Version string
+	Rank                 *int32
 	// Score is nil if the payload has no score.
 	Score      *Score
 	Evaluation *Evaluation
@@ -38,7 +39,7 @@ func ReadBenchmark(data []byte) (*Benchmark, error) {
 		named := func(name string, read func()) func() {
 			return func() { given[name] = true; read() }
 		}
-		r.Object(with(r, &p.RunID, decode.Fields{
+		r.Object(with(r, &p.RunID, &p.Rank, decode.Fields{
 			"name":          func() { p.Name = r.Text(1, maxWord) },
 			"version":       func() { p.Version = label(r) },
 			"metric":        named("metric", func() { s.Metric = r.Text(1, maxWord) }),

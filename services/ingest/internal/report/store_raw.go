@@ -42,10 +42,10 @@ type RawStore struct{ Pool pg.Querier }
 
 const columns = `SELECT attempt, body, created_at FROM record WHERE run_id = $1 AND stream = $2`
 
-// Environment returns the environment that the given attempt reported. If attempt is nil, it returns the environment of
-// the newest attempt that reported an environment. It returns nil if no such environment was reported.
+// Environment returns the environment that the lowest rank of the given attempt reported. If attempt is nil, it returns
+// that of the newest attempt that reported an environment. It returns nil if no such environment was reported.
 func (s *RawStore) Environment(ctx context.Context, runID string, attempt *int32) (*RawRecord, error) {
-	found, err := s.collect(ctx, columns+` AND ($3::int IS NULL OR attempt = $3) ORDER BY attempt DESC LIMIT 1`, runID, Environment, attempt)
+	found, err := s.collect(ctx, columns+` AND ($3::int IS NULL OR attempt = $3) ORDER BY attempt DESC, item LIMIT 1`, runID, Environment, attempt)
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ type Sample struct {
 // Validation is one chunk of a validation round.
 type Validation struct {
 	RunID     string
+	Rank      *int32 // of the reporting process; nil for 0
 	Step      int64
 	Samples   []Sample
 	AvgReward *float64
@@ -27,7 +28,7 @@ func ReadValidation(data []byte) (*Validation, error) {
 	p := Validation{Total: 1}
 	var chunk, total *int64
 	err := decode.Body(data, func(r *decode.Reader) {
-		r.Object(with(r, &p.RunID, decode.Fields{
+		r.Object(with(r, &p.RunID, &p.Rank, decode.Fields{
 			"step":         func() { p.Step = r.Int() },
 			"samples":      func() { r.List(maxSamples, func(int) { p.Samples = append(p.Samples, sample(r)) }) },
 			"avg_reward":   func() { p.AvgReward = decode.Optional(r, r.Float) },

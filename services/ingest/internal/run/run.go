@@ -30,10 +30,16 @@ type Owner struct {
 // Progress holds the last positions of a run's streams, the owner of the run and its end, read together.
 type Progress struct {
 	Owner             Owner
+	Attempt           int32 // the newest that has reported
 	LineSeq, BatchSeq int64
+	// Resumed is the number of attempts that hide points of older attempts.
+	Resumed           int64
 	ClosedAt, EndedAt *time.Time
 	State             string
 }
+
+// Position is a number that grows whenever the metrics that readers see may have changed.
+func (p *Progress) Position() int64 { return p.BatchSeq + p.Resumed }
 
 // Rows reads and writes the rows of runs.
 type Rows interface {

@@ -61,10 +61,11 @@ func (s *Store) Upsert(ctx context.Context, o *Owner) error {
 func (s *Store) Progress(ctx context.Context, runID string) (Progress, error) {
 	var p Progress
 	var state *string
-	err := s.Pool.QueryRow(ctx, `SELECT id, job_id, owner_id, project_id, project, visibility, line_seq, batch_seq, closed_at, ended_at, state
+	err := s.Pool.QueryRow(ctx, `SELECT id, job_id, owner_id, project_id, project, visibility, attempt, line_seq, batch_seq, closed_at, ended_at, state,
+			(SELECT count(*) FROM attempt_step a WHERE a.run_id = run.id)
 		FROM run WHERE id = $1 AND deleted_at IS NULL`, runID).
 		Scan(&p.Owner.RunID, &p.Owner.JobID, &p.Owner.OwnerID, &p.Owner.ProjectID, &p.Owner.Project, &p.Owner.Visibility,
-			&p.LineSeq, &p.BatchSeq, &p.ClosedAt, &p.EndedAt, &state)
+			&p.Attempt, &p.LineSeq, &p.BatchSeq, &p.ClosedAt, &p.EndedAt, &state, &p.Resumed)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return p, fault.Absentf("run", runID)
 	}

@@ -45,8 +45,11 @@ func (e *Expiry) Delete(ctx context.Context, runID string) error {
 // erasing returns the statements that delete all rows of a deleted run except its own, in the form of clearing.
 func erasing() []string {
 	return append(clearing(),
+		`DELETE FROM attempt_step WHERE ctid IN (SELECT ctid FROM attempt_step WHERE run_id = $1 LIMIT $2)`,
 		`DELETE FROM hparam WHERE ctid IN (SELECT ctid FROM hparam WHERE run_id = $1 LIMIT $2)`,
 		`DELETE FROM validation_round WHERE ctid IN (SELECT ctid FROM validation_round WHERE run_id = $1 LIMIT $2)`,
+		`DELETE FROM rank_hparam WHERE ctid IN (SELECT ctid FROM rank_hparam WHERE run_id = $1 LIMIT $2)`,
+		`DELETE FROM rank_validation_round WHERE ctid IN (SELECT ctid FROM rank_validation_round WHERE run_id = $1 LIMIT $2)`,
 		`DELETE FROM benchmark_score WHERE ctid IN (SELECT ctid FROM benchmark_score WHERE run_id = $1 LIMIT $2)`,
 		`DELETE FROM evaluation WHERE ctid IN (SELECT ctid FROM evaluation WHERE run_id = $1 LIMIT $2)`,
 	)

@@ -27,6 +27,9 @@ func TestExpiry_ClearDeleted_leavesNothing(t *testing.T) {
 	inserts := bulk()
 	inserts["hparam"] = `(run_id, key, value, attempt, updated_at) VALUES ($1, $2::int::text::bytea, '1', 1, now())`
 	inserts["validation_round"] = `(run_id, attempt, step, total_chunks, created_at) VALUES ($1, 1, $2, 1, now())`
+	inserts["attempt_step"] = `(run_id, attempt, low_step) VALUES ($1, $2, 1)`
+	inserts["rank_hparam"] = `(run_id, rank, key, value, attempt, updated_at) VALUES ($1, 1, $2::int::text::bytea, '1', 1, now())`
+	inserts["rank_validation_round"] = `(run_id, attempt, rank, step, total_chunks, created_at) VALUES ($1, 1, 1, $2, 1, now())`
 	inserts["metric_hot"] = `(run_id, due) SELECT $1, now() WHERE $2 = 0`
 	for _, id := range []string{"gone", "kept"} {
 		exec(`INSERT INTO run (id, job_id, owner_id, project_id, project, visibility, created_at, closed_at) VALUES ($1, 'job_' || $1, 'u', 'p', 'p', 'team', now(), now())`, id)

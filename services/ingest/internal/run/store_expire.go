@@ -69,6 +69,8 @@ func clearing() []string {
 		`DELETE FROM log_tail WHERE ctid IN (SELECT ctid FROM log_tail WHERE run_id = $1 LIMIT $2)`,
 		`DELETE FROM sample WHERE ctid IN (SELECT ctid FROM sample WHERE run_id = $1 LIMIT $2)`,
 		`DELETE FROM validation_chunk WHERE ctid IN (SELECT ctid FROM validation_chunk WHERE run_id = $1 LIMIT $2)`,
+		`DELETE FROM rank_sample WHERE ctid IN (SELECT ctid FROM rank_sample WHERE run_id = $1 LIMIT $2)`,
+		`DELETE FROM rank_validation_chunk WHERE ctid IN (SELECT ctid FROM rank_validation_chunk WHERE run_id = $1 LIMIT $2)`,
 		`DELETE FROM hardware_batch WHERE ctid IN (SELECT ctid FROM hardware_batch WHERE run_id = $1 LIMIT $2)`,
 		`DELETE FROM hardware_series WHERE ctid IN (SELECT ctid FROM hardware_series WHERE run_id = $1 LIMIT $2)`,
 		`DELETE FROM rollout WHERE ctid IN (SELECT ctid FROM rollout WHERE run_id = $1 LIMIT $2)`,

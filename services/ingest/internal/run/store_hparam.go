@@ -24,16 +24,20 @@ const (
 	maxText  = 1 << 20
 )
 
-// WriteHParams merges hyperparameters into those of the run. A value that is replaced by a different value is added to
-// the history. WriteHParams refuses the hyperparameters if the run would then exceed maxTotal or maxText.
-func WriteHParams(params []report.Param) groupcommit.Write {
+// WriteHParams merges hyperparameters into those of a rank of the run. A value of rank 0 that is replaced by a different
+// value is added to the history. WriteHParams refuses the hyperparameters if the rank, or what readers see of all ranks,
+// would then exceed maxTotal or maxText.
+func WriteHParams(params []report.Param, rank int32) groupcommit.Write {
 	return func(ctx context.Context, tx pgx.Tx, _ *pgx.Batch, r *groupcommit.Run) error {
 		keys, values := make([][]byte, len(params)), make([]string, len(params))
 		for i, p := range params {
 			keys[i], values[i] = []byte(p.Key), string(p.Value)
 		}
-		if err := check(ctx, tx, r.ID, keys, values); err != nil {
+		if err := check(ctx, tx, r.ID, rank, keys, values); err != nil {
 			return err
+		}
+		if rank > 0 {
+			return mergeOfRank(ctx, tx, r, rank, keys, values)
 		}
 		_, err := tx.Exec(ctx, `INSERT INTO hparam_history (run_id, key, value, attempt, updated_at, replaced_at)
 			SELECT h.run_id, h.key, h.value, h.attempt, h.updated_at, $4 FROM hparam h
@@ -53,13 +57,33 @@ func WriteHParams(params []report.Param) groupcommit.Write {
 	}
 }
 
-// check refuses hyperparameters if the run would then have too many. It measures them before they are stored, because a
-// write must refuse before it changes a row.
-func check(ctx context.Context, tx pgx.Tx, runID string, keys [][]byte, values []string) error {
+// mergeOfRank merges hyperparameters into those of a rank that is not 0.
+func mergeOfRank(ctx context.Context, tx pgx.Tx, r *groupcommit.Run, rank int32, keys [][]byte, values []string) error {
+	_, err := tx.Exec(ctx, `INSERT INTO rank_hparam AS h (run_id, rank, key, value, attempt, updated_at)
+		SELECT $1, $6, n.key, n.value, $4, $5 FROM unnest($2::bytea[], $3::text[]) n(key, value)
+		ON CONFLICT (run_id, rank, key) DO UPDATE SET value = excluded.value, attempt = $4, updated_at = $5
+		WHERE h.value <> excluded.value`, r.ID, keys, values, r.Attempt, r.Now, rank)
+	if err != nil {
+		return fmt.Errorf("merge the hyperparameters of a rank: %w", err)
+	}
+	return nil
+}
+
+// check refuses hyperparameters if the rank, or what readers see of all ranks, would then have too many. It measures them
+// before they are stored, because a write must refuse before it changes a row.
+func check(ctx context.Context, tx pgx.Tx, runID string, rank int32, keys [][]byte, values []string) error {
 	var count, size int64
 	err := tx.QueryRow(ctx, `SELECT count(*), coalesce(sum(length(key) + octet_length(value)), 0) FROM (
-			SELECT key, value FROM hparam WHERE run_id = $1 AND NOT key = ANY($2::bytea[])
-			UNION ALL SELECT * FROM unnest($2::bytea[], $3::text[])) merged`, runID, keys, values).Scan(&count, &size)
+			SELECT key, value FROM every_hparam WHERE run_id = $1 AND rank = $4 AND NOT key = ANY($2::bytea[])
+			UNION ALL SELECT * FROM unnest($2::bytea[], $3::text[])) merged`, runID, keys, values, rank).Scan(&count, &size)
+	if err == nil && rank > 0 && count <= maxTotal && size <= maxText {
+		// The ranks usually report the same hyperparameters, so that those of all ranks need not be measured.
+		err = tx.QueryRow(ctx, `SELECT count(*), coalesce(sum(length(key) + octet_length(value)), 0) FROM (
+				SELECT key, value FROM shown_hparam WHERE run_id = $1 AND NOT key = ANY($2::bytea[])
+				UNION ALL SELECT * FROM unnest($2::bytea[], $3::text[])) merged
+			WHERE EXISTS (SELECT FROM unnest($2::bytea[]) n(key) WHERE NOT EXISTS (SELECT FROM hparam h WHERE h.run_id = $1 AND h.key = n.key))`,
+			runID, keys, values).Scan(&count, &size)
+	}
 	if err != nil {
 		return fmt.Errorf("measure hyperparameters: %w", err)
 	}
@@ -73,9 +97,14 @@ func check(ctx context.Context, tx pgx.Tx, runID string, keys [][]byte, values [
 // HParamStore reads hyperparameters.
 type HParamStore struct{ Pool pg.Querier }
 
-// Get returns a run's hyperparameters as one JSON object, sorted by name.
-func (s *HParamStore) Get(ctx context.Context, runID string) ([]byte, error) {
-	rows, err := s.Pool.Query(ctx, `SELECT key, value FROM hparam WHERE run_id = $1 ORDER BY key`, runID)
+// Get returns the hyperparameters of a rank of a run as one JSON object, sorted by name. If rank is nil, each is that of the
+// lowest rank that reported it.
+func (s *HParamStore) Get(ctx context.Context, runID string, rank *int32) ([]byte, error) {
+	sql, args := `SELECT key, value FROM shown_hparam WHERE run_id = $1 ORDER BY key`, []any{runID}
+	if rank != nil {
+		sql, args = `SELECT key, value FROM every_hparam WHERE run_id = $1 AND rank = $2 ORDER BY key`, append(args, *rank)
+	}
+	rows, err := s.Pool.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read hyperparameters: %w", err)
 	}
@@ -103,15 +132,16 @@ func (s *HParamStore) Get(ctx context.Context, runID string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Has reports whether the run has all of the given hyperparameters with these values.
-func (s *HParamStore) Has(ctx context.Context, runID string, params []report.Param) (bool, error) {
+// Has reports whether a rank of the run has all of the given hyperparameters with these values.
+func (s *HParamStore) Has(ctx context.Context, runID string, rank int32, params []report.Param) (bool, error) {
 	keys, values := make([][]byte, len(params)), make([]string, len(params))
 	for i, p := range params {
 		keys[i], values[i] = []byte(p.Key), string(p.Value)
 	}
 	var missing bool
 	err := s.Pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM unnest($2::bytea[], $3::text[]) n(key, value)
-		WHERE NOT EXISTS (SELECT FROM hparam h WHERE h.run_id = $1 AND h.key = n.key AND h.value = n.value))`, runID, keys, values).Scan(&missing)
+		WHERE NOT EXISTS (SELECT FROM every_hparam h WHERE h.run_id = $1 AND h.rank = $4 AND h.key = n.key AND h.value = n.value))`,
+		runID, keys, values, rank).Scan(&missing)
 	if err != nil {
 		return false, fmt.Errorf("look for hyperparameters: %w", err)
 	}
@@ -132,9 +162,9 @@ const maxShown = 4096
 // with at most room bytes of values. more reports whether there are others.
 func (s *HParamStore) Differing(ctx context.Context, runs []string, limit, room int) (found []Differing, more bool, err error) {
 	rows, err := s.Pool.Query(ctx, `SELECT h.key, h.run_id, left(h.value, $4) FROM (
-			SELECT key FROM hparam WHERE run_id = ANY($1) GROUP BY key
+			SELECT key FROM shown_hparam WHERE run_id = ANY($1) GROUP BY key
 			HAVING count(*) < cardinality($1::text[]) OR count(DISTINCT value) > 1 ORDER BY key LIMIT $3 + 1
-		) d JOIN hparam h ON h.key = d.key AND h.run_id = ANY($2) ORDER BY h.key, h.run_id`, runs, runs, limit, maxShown+1)
+		) d JOIN shown_hparam h ON h.key = d.key AND h.run_id = ANY($2) ORDER BY h.key, h.run_id`, runs, runs, limit, maxShown+1)
 	if err != nil {
 		return nil, false, fmt.Errorf("compare hyperparameters: %w", err)
 	}

@@ -61,12 +61,12 @@ func params(pairs ...string) groupcommit.Write {
 	for i := 0; i < len(pairs); i += 2 {
 		out = append(out, report.Param{Key: pairs[i], Value: []byte(pairs[i+1])})
 	}
-	return WriteHParams(out)
+	return WriteHParams(out, 0)
 }
 
 func (b *harness) get() string {
 	b.t.Helper()
-	raw, err := (&HParamStore{Pool: b.pool}).Get(b.t.Context(), b.run.ID)
+	raw, err := (&HParamStore{Pool: b.pool}).Get(b.t.Context(), b.run.ID, nil)
 	require.NoError(b.t, err)
 	return string(raw)
 }

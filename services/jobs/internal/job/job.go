@@ -255,6 +255,7 @@ type Attempt struct {
 
 	// ResumedFrom is the checkpoint artifact that the attempt started from, or empty.
 	ResumedFrom string
+	ResumedStep *int64 // of that checkpoint, or nil
 
 	// Closing is the decided end of the attempt, until the run is closed. It is nil before the decision.
 	Closing *Closing

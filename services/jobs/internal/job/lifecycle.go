@@ -29,7 +29,7 @@ func (j *Job) Place(attemptID, nodeID string, now time.Time) (*Attempt, bool) {
 		Held: j.GPUs, CreatedAt: now,
 	}
 	if j.Checkpoint != nil {
-		a.ResumedFrom = j.Checkpoint.ArtifactID
+		a.ResumedFrom, a.ResumedStep = j.Checkpoint.ArtifactID, j.Checkpoint.Step
 	}
 	return a, true
 }

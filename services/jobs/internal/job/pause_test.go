@@ -100,6 +100,7 @@ func TestPauseSignalsCheckpointThenPause(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, 2, next.Number)
 	require.Equal(t, "art_1", next.ResumedFrom)
+	require.Equal(t, j.Checkpoint.Step, next.ResumedStep)
 	require.Zero(t, j.Retries, "a pause must not count as a retry")
 }
 

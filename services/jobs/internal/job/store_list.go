@@ -103,7 +103,7 @@ func (s *Store) createdAt(ctx context.Context, q pg.Querier, scope authn.Scope, 
 
 const attemptColumns = `id, job_id, number, state, node_id, held, end_reason, message, exit_code, phase,
 	reported_end, reported_message, created_at, starting_at, reported_starting_at, executor_running_at,
-	running_at, ended_at, listens_at, resumed_from, closing, collected, heard_signal`
+	running_at, ended_at, listens_at, resumed_from, closing, collected, heard_signal, resumed_step`
 
 // Attempt returns one attempt of a job.
 func (s *Store) Attempt(ctx context.Context, q pg.Querier, jobID string, number int) (*Attempt, error) {
@@ -148,10 +148,10 @@ func (s *Store) Closing(ctx context.Context, q pg.Querier, runID string) (*Closi
 
 // InsertAttempt stores a new attempt of a locked job.
 func (s *Store) InsertAttempt(ctx context.Context, tx pgx.Tx, a *Attempt) error {
-	_, err := tx.Exec(ctx, `INSERT INTO attempt (id, job_id, number, state, node_id, held, created_at, resumed_from)
-		VALUES (@id, @job_id, @number, @state, @node_id, @held, @created_at, @resumed_from)`, pgx.StrictNamedArgs{
+	_, err := tx.Exec(ctx, `INSERT INTO attempt (id, job_id, number, state, node_id, held, created_at, resumed_from, resumed_step)
+		VALUES (@id, @job_id, @number, @state, @node_id, @held, @created_at, @resumed_from, @resumed_step)`, pgx.StrictNamedArgs{
 		"id": a.ID, "job_id": a.JobID, "number": a.Number, "state": a.State, "node_id": a.NodeID, "held": a.Held,
-		"created_at": a.CreatedAt, "resumed_from": a.ResumedFrom,
+		"created_at": a.CreatedAt, "resumed_from": a.ResumedFrom, "resumed_step": a.ResumedStep,
 	})
 	if err != nil {
 		return fmt.Errorf("insert attempt: %w", err)

@@ -124,6 +124,8 @@ func TestDriver_Pause_releasesGPUsAndResumesFromCheckpoint(t *testing.T) {
 		require.Equal(t, "blob://runs/x/art_1.npz", b.resumePoint(w).GetFile().GetUri())
 	}
 	require.Equal(t, []string{"", "art_1"}, []string{b.attempts(j)[0].ResumedFrom, b.attempts(j)[1].ResumedFrom})
+	require.Nil(t, b.attempts(j)[0].ResumedStep)
+	require.Equal(t, got.Checkpoint.Step, b.attempts(j)[1].ResumedStep)
 	_, err = b.driver.Next(t.Context(), j.RunID, 1)
 	require.True(t, fault.HasCode(err, "stale_attempt"), "%v", err)
 	_, err = b.driver.Ack(t.Context(), j.RunID, 1, signal.ID)

@@ -69,7 +69,7 @@ func (s *PeerServer) ResolveIngestToken(
 			RunId: g.RunID, JobId: g.JobID, OwnerId: g.OwnerID, ProjectId: g.ProjectID, Project: g.Project, Visibility: g.Visibility,
 			VisibilityVersion: g.VisibilityVersion,
 		},
-		Withhold: g.Withhold, Disclosure: disclosureToProto(g.Disclosure),
+		Withhold: g.Withhold, Disclosure: disclosureToProto(g.Disclosure), ResumeStep: g.ResumeStep,
 	}, nil
 }
 

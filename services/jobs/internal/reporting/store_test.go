@@ -133,6 +133,20 @@ func TestStore_Resolve_grantFields(t *testing.T) {
 	}
 }
 
+func TestStore_Resolve_resumeStep(t *testing.T) {
+	t.Parallel()
+	b := newHarness(t)
+	tok, _ := b.mint(holder(), fixtures.Now())
+	got, err := b.resolve(tok, fixtures.Now())
+	require.NoError(t, err)
+	require.Nil(t, got.ResumeStep)
+	b.exec(`INSERT INTO attempt (id, job_id, number, state, created_at, resumed_from, resumed_step)
+		SELECT 'att_1', job_id, attempt, 'running', now(), 'art_1', 40 FROM ingest_token ON CONFLICT (job_id, number) DO UPDATE SET resumed_step = 40`)
+	got, err = b.resolve(tok, fixtures.Now())
+	require.NoError(t, err)
+	require.EqualValues(t, 40, *got.ResumeStep)
+}
+
 func TestGangMembersHaveSeparateTokens(t *testing.T) {
 	t.Parallel()
 	b := newHarness(t)

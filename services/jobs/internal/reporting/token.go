@@ -21,7 +21,9 @@ type Grant struct {
 	Attempt   int
 	Current   bool // the attempt is the job's newest
 	Container bool // the attempt runs on a fleet of kind kubernetes or slurm
-	Withhold  bool // the run is protected
+	// ResumeStep is the step of the checkpoint with which the attempt was started, or nil.
+	ResumeStep *int64
+	Withhold   bool // the run is protected
 	// Disclosure is what a protected run may report. It is nil for other runs and for runs that may report nothing.
 	Disclosure *jobspec.Disclosure
 	EndedAt    *time.Time // when the run ended, nil if it has not ended

@@ -88,7 +88,9 @@ type IngestGrant struct {
 	Withhold bool `protobuf:"varint,9,opt,name=withhold,proto3" json:"withhold,omitempty"`
 	// What a protected run may report. Unset if the run is not protected, or if it was admitted before disclosures
 	// existed; such a run may report nothing but counts and lengths.
-	Disclosure    *Disclosure `protobuf:"bytes,10,opt,name=disclosure,proto3" json:"disclosure,omitempty"`
+	Disclosure *Disclosure `protobuf:"bytes,10,opt,name=disclosure,proto3" json:"disclosure,omitempty"`
+	// The step of the checkpoint with which the attempt was started; unset if there was none or if it has no step.
+	ResumeStep    *int64 `protobuf:"varint,11,opt,name=resume_step,json=resumeStep,proto3,oneof" json:"resume_step,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -191,6 +193,13 @@ func (x *IngestGrant) GetDisclosure() *Disclosure {
 		return x.Disclosure
 	}
 	return nil
+}
+
+func (x *IngestGrant) GetResumeStep() int64 {
+	if x != nil && x.ResumeStep != nil {
+		return *x.ResumeStep
+	}
+	return 0
 }
 
 // Disclosure is what the recipe of a protected run declares. Only these names and values are stored.
@@ -1319,7 +1328,7 @@ const file_signalbox_jobs_peer_v1_run_proto_rawDesc = "" +
 	" signalbox/jobs/peer/v1/run.proto\x12\x16signalbox.jobs.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/options/v1/options.proto\"C\n" +
 	"\x19ResolveIngestTokenRequest\x12&\n" +
 	"\n" +
-	"token_hash\x18\x01 \x01(\fB\a\xbaH\x04z\x02h R\ttokenHash\"\x97\x03\n" +
+	"token_hash\x18\x01 \x01(\fB\a\xbaH\x04z\x02h R\ttokenHash\"\xcd\x03\n" +
 	"\vIngestGrant\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x18\n" +
@@ -1334,7 +1343,10 @@ const file_signalbox_jobs_peer_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"disclosure\x18\n" +
 	" \x01(\v2\".signalbox.jobs.peer.v1.DisclosureR\n" +
-	"disclosure\"\x80\x01\n" +
+	"disclosure\x12$\n" +
+	"\vresume_step\x18\v \x01(\x03H\x00R\n" +
+	"resumeStep\x88\x01\x01B\x0e\n" +
+	"\f_resume_step\"\x80\x01\n" +
 	"\n" +
 	"Disclosure\x12\x18\n" +
 	"\ametrics\x18\x01 \x03(\tR\ametrics\x12>\n" +
@@ -1517,6 +1529,7 @@ func file_signalbox_jobs_peer_v1_run_proto_init() {
 	if File_signalbox_jobs_peer_v1_run_proto != nil {
 		return
 	}
+	file_signalbox_jobs_peer_v1_run_proto_msgTypes[1].OneofWrappers = []any{}
 	file_signalbox_jobs_peer_v1_run_proto_msgTypes[6].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

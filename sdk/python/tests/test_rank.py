@@ -1,0 +1,54 @@
+"""The rank of the process, which is part of what identifies its reports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import QUICK, Env, Start
+from control import Control
+from signalbox.config import load
+from signalbox.outbox import Outbox
+
+
+@pytest.mark.parametrize(
+    ("given", "rank"),
+    [(None, 0), ("0", 0), ("3", 3), ("16777216", 16777216), ("16777217", 0), ("-1", 0), ("x", 0), ("", 0), ("\u0663", 0)],
+)
+def test_rank_is_read_from_environment(env: Env, given: "str | None", rank: int) -> None:
+    if given is not None:
+        env["RANK"] = given
+    assert load(env).rank == rank
+
+
+def test_every_report_has_rank(control: Control, start: Start, env: Env) -> None:
+    env["RANK"] = "3"
+    with start() as run:
+        run.running()
+        run.log({"loss": 1.0}, step=1)
+        run.hparams({"lr": 1})
+        run.validation(1, [{"user": "x"}])
+        run.text("hello")
+    for stream in ("lifecycle", "metrics", "hparams", "validation", "logs"):
+        bodies = control.bodies(stream)
+        assert bodies and all(body["rank"] == 3 for body in bodies), stream
+
+
+def test_first_process_sends_no_rank(control: Control, start: Start, env: Env) -> None:
+    env["RANK"] = "0"
+    with start() as run:
+        run.log({"loss": 1.0}, step=1)
+    assert all("rank" not in body for body in control.bodies("metrics"))
+
+
+def test_adopted_reports_keep_their_rank(control: Control, start: Start, env: Env, tmp_path: Path) -> None:
+    root = env["SERVICE_JOB_SPOOL_DIR"]
+    control.stop()
+    ended = Outbox(load({**env, "RANK": "5"}), root, QUICK)
+    ended.put("metrics", [(b'{"key":"loss","step":1,"value":1,"ts":"2026-11-21T03:00:00Z"}', 1)])
+    ended.close()
+    control.start()
+    with start() as run:
+        assert run.flush()
+    (body,) = control.bodies("metrics")
+    assert body["rank"] == 5
