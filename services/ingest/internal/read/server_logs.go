@@ -2,6 +2,7 @@ package read
 
 import (
 	"context"
+	"strconv"
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
@@ -27,7 +28,8 @@ func (s *Server) ListLogs(ctx context.Context, in *ingestv1.ListLogsRequest) (*i
 		return nil, err
 	}
 	lines, more := request.CutPage(lines, p)
-	return &ingestv1.ListLogsResponse{Lines: lineProtos(shorten(lines))}, request.SetMore(ctx, more)
+	return &ingestv1.ListLogsResponse{Lines: shortLineProtos(lines)},
+		request.SetNextAfter(ctx, more, lines, func(l *logs.Line) string { return strconv.FormatInt(l.Seq, 10) })
 }
 
 // checkPosition returns a 422 error if a request combines parameters that exclude each other.
@@ -68,7 +70,7 @@ func (s *Server) lastLines(ctx context.Context, id string, before *int64, limit 
 	if err != nil {
 		return nil, err
 	}
-	return &ingestv1.ListLogsResponse{Lines: lineProtos(shorten(lines))}, nil
+	return &ingestv1.ListLogsResponse{Lines: shortLineProtos(lines)}, nil
 }
 
 // lines returns the lines whose numbers are greater than after, at most limit of them.
@@ -112,7 +114,7 @@ func (s *Server) SearchLogs(ctx context.Context, in *ingestv1.SearchLogsRequest)
 		return nil, err
 	}
 	return &ingestv1.SearchLogsResponse{
-		Lines: lineProtos(shorten(found.Lines)), Searched: found.Searched, Complete: found.Complete,
+		Lines: shortLineProtos(found.Lines), Searched: found.Searched, Complete: found.Complete,
 	}, nil
 }
 
