@@ -108,8 +108,12 @@ func (l *Log) Record(ctx context.Context, tx pgx.Tx, e Entry) error {
 	if e.Actor != nil {
 		actor = *e.Actor
 	}
+	rowID, at := l.ids.New(id.Audit), l.clock.Now()
+	if made := id.Time(rowID); at.Sub(made).Abs() < time.Second {
+		at = made // so that the id is a position in lists
+	}
 	_, err = tx.Exec(ctx, insert, pgx.StrictNamedArgs{
-		"id": l.ids.New(id.Audit), "at": l.clock.Now(), "actor_kind": actor.Kind, "actor_id": actor.ID, "actor_name": actor.Name,
+		"id": rowID, "at": at, "actor_kind": actor.Kind, "actor_id": actor.ID, "actor_name": actor.Name,
 		"session_id": actor.SessionID, "client_addr": actor.ClientAddr, "action": e.Action, "target_kind": e.TargetKind,
 		"target_id": e.TargetID, "before": before, "after": after, "request_id": actor.RequestID,
 	})

@@ -146,7 +146,7 @@ func TestLog_Record_rowContent(t *testing.T) {
 	all, err := audit.List(t.Context(), b.pool, audit.Filter{}, request.Page{Limit: 10})
 	require.NoError(t, err)
 	ada := audit.Actor{Kind: "user", ID: "usr_1", Name: "ada", SessionID: "ses_1", ClientAddr: "192.0.2.1", RequestID: "req_1"}
-	start := b.clock.Now().Add(-2 * time.Second)
+	start := b.clock.Now().Add(-2 * time.Second).Truncate(time.Millisecond) // the time in the id
 	want := []audit.Row{
 		{Seq: 3, At: start.Add(2 * time.Second), Actor: ada, Action: "hardware.set", TargetKind: "config", TargetID: "1"},
 		{

@@ -83,8 +83,13 @@ func (l *Log) actor(ctx context.Context) (kind, subject string) {
 
 // List returns the events of a subject, oldest first.
 func List(ctx context.Context, q pg.Querier, kind, subject string, p request.Page) ([]Event, error) {
-	return collect(ctx, q, `SELECT `+columns+` FROM event WHERE subject_kind = $1 AND subject_id = $2
-		ORDER BY seq LIMIT $3 OFFSET $4`, kind, subject, p.Limit, p.Offset)
+	return ListAfter(ctx, q, kind, subject, 0, p)
+}
+
+// ListAfter returns a page of the events of a subject whose Seq is greater than the given one, oldest first.
+func ListAfter(ctx context.Context, q pg.Querier, kind, subject string, after int64, p request.Page) ([]Event, error) {
+	return collect(ctx, q, `SELECT `+columns+` FROM event WHERE subject_kind = $1 AND subject_id = $2 AND seq > $5
+		ORDER BY seq LIMIT $3 OFFSET $4`, kind, subject, p.Limit, p.Offset, after)
 }
 
 // After returns the events of a subject whose Seq is greater than the given one, oldest first, up to the given limit or

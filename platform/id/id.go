@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/oklog/ulid/v2"
 
@@ -89,6 +90,20 @@ func Check(p Prefix, s string) error {
 		return fmt.Errorf("%w: must be %s_ and a lower-case ULID of %d characters", ErrMalformed, p, length)
 	}
 	return nil
+}
+
+// Time returns the time at which an id was made, as its first characters state it in milliseconds. The result is the zero
+// time for a string that is not an id.
+func Time(s string) time.Time {
+	at := strings.LastIndexByte(s, '_')
+	if at < 0 || Check(Prefix(s[:at]), s) != nil {
+		return time.Time{}
+	}
+	u, err := ulid.ParseStrict(strings.ToUpper(s[at+1:]))
+	if err != nil {
+		return time.Time{}
+	}
+	return ulid.Time(u.Time()).UTC()
 }
 
 // Source generates ids. It is safe for concurrent use.

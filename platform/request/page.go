@@ -77,18 +77,24 @@ func CutPage[T any](rows []T, p Page) (shown []T, more bool) {
 }
 
 // SetPageHeaders sets the Link header if there is a next page, and the header with the total number of rows unless the
-// total is negative. The parameter target is the URL of the request; the link contains only its path and query.
-func SetPageHeaders(h http.Header, target *url.URL, p Page, more bool, total int) {
+// total is negative. The parameter target is the URL of the request; the link contains only its path and query. If after is
+// not empty, the next page begins after that position, and otherwise at an offset.
+func SetPageHeaders(h http.Header, target *url.URL, p Page, more bool, total int, after string) {
 	if total >= 0 {
 		h.Set(HeaderTotal, strconv.Itoa(total))
 	}
 	next, ok := p.Next()
-	if !more || !ok {
+	if !more || !ok && after == "" {
 		return
 	}
 	query := target.Query()
 	query.Set("limit", strconv.Itoa(next.Limit))
-	query.Set("offset", strconv.Itoa(next.Offset))
+	if after != "" {
+		query.Del("offset")
+		query.Set(afterField, after)
+	} else {
+		query.Set("offset", strconv.Itoa(next.Offset))
+	}
 	link := url.URL{Path: target.Path, RawPath: target.RawPath, RawQuery: query.Encode()}
 	h.Set(HeaderLink, "<"+link.String()+`>; rel="next"`)
 }

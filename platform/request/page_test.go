@@ -74,7 +74,7 @@ func TestSetPageHeaders(t *testing.T) {
 		target, err := url.Parse(c.target)
 		require.NoError(t, err)
 		h := http.Header{}
-		request.SetPageHeaders(h, target, c.page, c.more, c.total)
+		request.SetPageHeaders(h, target, c.page, c.more, c.total, "")
 		require.Equal(t, c.link, h.Get("Link"), name)
 		require.Equal(t, c.count, h.Get("X-Total-Count"), name)
 	}

@@ -35,7 +35,7 @@ func TestSetPageHeaders_linksVisitEveryRowOnce(t *testing.T) {
 			shown, more := request.CutPage(rows(c.total, p), p)
 			seen = append(seen, shown...)
 			h := http.Header{}
-			request.SetPageHeaders(h, target, p, more, c.total)
+			request.SetPageHeaders(h, target, p, more, c.total, "")
 			require.Equal(t, fmt.Sprint(c.total), h.Get(request.HeaderTotal))
 			target = nil
 			if text := h.Get(request.HeaderLink); text != "" {
@@ -93,7 +93,7 @@ func TestSetPageHeaders_escapesRequestURL(t *testing.T) {
 		{Scheme: "http", Host: "evil.example", User: url.User("x"), Path: "/api/jobs", Fragment: "top"},
 	} {
 		h := http.Header{}
-		request.SetPageHeaders(h, target, request.Page{Limit: 5}, true, -1)
+		request.SetPageHeaders(h, target, request.Page{Limit: 5}, true, -1, "")
 		text := h.Get(request.HeaderLink)
 		require.Regexp(t, `^</[^<>"\s]*>; rel="next"$`, text)
 		require.NotContains(t, text, "evil.example")

@@ -12,10 +12,11 @@ export function byOffset<T>(rows: T[], size: number, offset: number): Page<T, nu
   return { rows: rows.slice(0, size), next: rows.length > size ? offset + size : null };
 }
 
-// byKey does the same for a list that continues after the id of its last row.
-export function byKey<T extends { id: string }>(rows: T[], size: number): Page<T, string> {
+// byKey does the same for a list, newest first, that continues after the position of its last row.
+export function byKey<T extends { id: string; created_at: string }>(rows: T[], size: number): Page<T, string> {
   const shown = rows.slice(0, size);
-  return { rows: shown, next: rows.length > size ? (shown.at(-1)?.id ?? null) : null };
+  const last = shown.at(-1);
+  return { rows: shown, next: rows.length > size && last ? `${last.created_at}~${last.id}` : null };
 }
 
 export type Pages<T> = {

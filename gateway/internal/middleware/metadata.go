@@ -18,6 +18,7 @@ const (
 	metadataStatus    = "x-service-status"
 	metadataMore      = "x-service-more"
 	metadataTotal     = "x-service-total"
+	metadataAfter     = "x-service-after"
 	metadataSetCookie = "x-service-set-cookie"
 )
 
@@ -86,7 +87,11 @@ func listHeaders(h http.Header, c *Call, md metadata.MD) {
 	}
 	p, err := request.NewPage(bound(c, "limit"), bound(c, "offset"))
 	if err == nil {
-		request.SetPageHeaders(h, c.URL, p, more, total)
+		after := ""
+		if given := md.Get(metadataAfter); len(given) > 0 {
+			after = given[0]
+		}
+		request.SetPageHeaders(h, c.URL, p, more, total, after)
 	}
 }
 

@@ -91,13 +91,17 @@ func TestForwardSetsListHeaders(t *testing.T) {
 	for name, tc := range map[string]struct {
 		target, more, total string
 		link, count         string
+		after               string
 	}{
-		"more":             {"/api/jobs?limit=10&offset=20&state=queued", "true", "", "limit=10&offset=30&state=queued", ""},
-		"more, by default": {"/api/jobs", "true", "", "offset=50", ""},
-		"the end":          {"/api/jobs?limit=10", "false", "12", "", "12"},
-		"more and a count": {"/api/jobs?limit=1", "true", "7", "offset=1", "7"},
-		"no metadata":      {"/api/jobs", "", "", "", ""},
-		"invalid count":    {"/api/jobs", "", "many", "", ""},
+		"more":                     {"/api/jobs?limit=10&offset=20&state=queued", "true", "", "limit=10&offset=30&state=queued", "", ""},
+		"more, by default":         {"/api/jobs", "true", "", "offset=50", "", ""},
+		"the end":                  {"/api/jobs?limit=10", "false", "12", "", "12", ""},
+		"more and a count":         {"/api/jobs?limit=1", "true", "7", "offset=1", "7", ""},
+		"no metadata":              {"/api/jobs", "", "", "", "", ""},
+		"invalid count":            {"/api/jobs", "", "many", "", "", ""},
+		"after a position":         {"/api/jobs?limit=10&offset=20&after=old&q=x", "true", "", "after=job_1~x&limit=10&q=x", "", "job_1~x"},
+		"after, past the offsets":  {"/api/jobs?offset=100000", "true", "", "after=5", "", "5"},
+		"after, but the last page": {"/api/jobs?limit=10", "", "", "", "", "5"},
 	} {
 		var pairs []string
 		if tc.more != "" {
@@ -105,6 +109,9 @@ func TestForwardSetsListHeaders(t *testing.T) {
 		}
 		if tc.total != "" {
 			pairs = append(pairs, "x-service-total", tc.total)
+		}
+		if tc.after != "" {
+			pairs = append(pairs, "x-service-after", tc.after)
 		}
 		w, err := forwarded(t, "jobs", tc.target, 200, pairs...)
 		require.NoError(t, err)

@@ -559,7 +559,11 @@ type ListAuditRequest struct {
 	// Only rows from this time on.
 	Since *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=since,proto3" json:"since,omitempty"`
 	// Only rows from before this time.
-	Until         *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=until,proto3" json:"until,omitempty"`
+	Until *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=until,proto3" json:"until,omitempty"`
+	// The position of the last row of the previous page, after which the list continues: the value in the `Link` of that page,
+	// or the `id` of its last row. Unlike with `offset`, no row is shown twice while others are added, and every page costs the
+	// same. The row need not exist any more.
+	After         *string `protobuf:"bytes,9,opt,name=after,proto3,oneof" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -648,6 +652,13 @@ func (x *ListAuditRequest) GetUntil() *timestamppb.Timestamp {
 		return x.Until
 	}
 	return nil
+}
+
+func (x *ListAuditRequest) GetAfter() string {
+	if x != nil && x.After != nil {
+		return *x.After
+	}
+	return ""
 }
 
 // ListAuditResponse is a page of the audit log.
@@ -1085,7 +1096,7 @@ const file_signalbox_auth_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"changed_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12\x1d\n" +
 	"\n" +
-	"changed_by\x18\x04 \x01(\tR\tchangedBy\"\xb5\x03\n" +
+	"changed_by\x18\x04 \x01(\tR\tchangedBy\"\xe6\x03\n" +
 	"\x10ListAuditRequest\x12%\n" +
 	"\x05limit\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
@@ -1096,14 +1107,17 @@ const file_signalbox_auth_v1_admin_proto_rawDesc = "" +
 	"targetKind\x88\x01\x01\x12)\n" +
 	"\ttarget_id\x18\x06 \x01(\tB\a\xbaH\x04r\x02\x18@H\x05R\btargetId\x88\x01\x01\x120\n" +
 	"\x05since\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
-	"\x05until\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x05untilB\b\n" +
+	"\x05until\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12%\n" +
+	"\x05after\x18\t \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x01H\x06R\x05after\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
 	"\a_offsetB\b\n" +
 	"\x06_actorB\t\n" +
 	"\a_actionB\x0e\n" +
 	"\f_target_kindB\f\n" +
 	"\n" +
-	"_target_id\"D\n" +
+	"_target_idB\b\n" +
+	"\x06_after\"D\n" +
 	"\x11ListAuditResponse\x12/\n" +
 	"\x04rows\x18\x01 \x03(\v2\x1b.signalbox.auth.v1.AuditRowR\x04rows\"\x94\x04\n" +
 	"\bAuditRow\x12\x0e\n" +

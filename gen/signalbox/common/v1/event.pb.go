@@ -44,7 +44,9 @@ type Event struct {
 	// The cause, for programs.
 	Reason *string `protobuf:"bytes,8,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	// The cause, for people.
-	Message       *string `protobuf:"bytes,9,opt,name=message,proto3,oneof" json:"message,omitempty"`
+	Message *string `protobuf:"bytes,9,opt,name=message,proto3,oneof" json:"message,omitempty"`
+	// Number of the event, greater than that of earlier events of the resource: the position for `after`.
+	Seq           int64 `protobuf:"varint,10,opt,name=seq,proto3" json:"seq,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -142,11 +144,18 @@ func (x *Event) GetMessage() string {
 	return ""
 }
 
+func (x *Event) GetSeq() int64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
 var File_signalbox_common_v1_event_proto protoreflect.FileDescriptor
 
 const file_signalbox_common_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x1fsignalbox/common/v1/event.proto\x12\x13signalbox.common.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb4\x02\n" +
+	"\x1fsignalbox/common/v1/event.proto\x12\x13signalbox.common.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc6\x02\n" +
 	"\x05Event\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
 	"\x02ts\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02ts\x12\x12\n" +
@@ -157,7 +166,9 @@ const file_signalbox_common_v1_event_proto_rawDesc = "" +
 	"\x04from\x18\x06 \x01(\tH\x01R\x04from\x88\x01\x01\x12\x13\n" +
 	"\x02to\x18\a \x01(\tH\x02R\x02to\x88\x01\x01\x12\x1b\n" +
 	"\x06reason\x18\b \x01(\tH\x03R\x06reason\x88\x01\x01\x12\x1d\n" +
-	"\amessage\x18\t \x01(\tH\x04R\amessage\x88\x01\x01B\v\n" +
+	"\amessage\x18\t \x01(\tH\x04R\amessage\x88\x01\x01\x12\x10\n" +
+	"\x03seq\x18\n" +
+	" \x01(\x03R\x03seqB\v\n" +
 	"\t_actor_idB\a\n" +
 	"\x05_fromB\x05\n" +
 	"\x03_toB\t\n" +

@@ -49,7 +49,8 @@ type Call struct {
 	ReplicaId string `protobuf:"bytes,8,opt,name=replica_id,json=replicaId,proto3" json:"replica_id,omitempty"`
 	// HTTP method of the request.
 	Method string `protobuf:"bytes,9,opt,name=method,proto3" json:"method,omitempty"`
-	// Path of the request on the engine, such as `/v1/chat/completions`, without the query; at most 512 bytes.
+	// Path of the request on the engine, such as `/v1/chat/completions`, without the query; at most 512 bytes,
+	// and a longer one ends in `…`.
 	Path string `protobuf:"bytes,10,opt,name=path,proto3" json:"path,omitempty"`
 	// HTTP status of the response: that of the engine, or that of the error which the caller got instead. 101 for an open
 	// WebSocket, and 499 if the caller disconnected before there was a response.
@@ -323,7 +324,11 @@ type ListTrafficRequest struct {
 	// Only calls to the revision with this number.
 	Revision *int32 `protobuf:"varint,9,opt,name=revision,proto3,oneof" json:"revision,omitempty"`
 	// Only calls that took at least this long, in milliseconds.
-	MinLatencyMs  *float64 `protobuf:"fixed64,10,opt,name=min_latency_ms,json=minLatencyMs,proto3,oneof" json:"min_latency_ms,omitempty"`
+	MinLatencyMs *float64 `protobuf:"fixed64,10,opt,name=min_latency_ms,json=minLatencyMs,proto3,oneof" json:"min_latency_ms,omitempty"`
+	// The position of the last row of the previous page, after which the list continues: the value in the `Link` of that page,
+	// or the `request_id` of its last row. Unlike with `offset`, no row is shown twice while others are added, and every page costs the
+	// same. The row need not exist any more.
+	After         *string `protobuf:"bytes,11,opt,name=after,proto3,oneof" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -426,6 +431,13 @@ func (x *ListTrafficRequest) GetMinLatencyMs() float64 {
 		return *x.MinLatencyMs
 	}
 	return 0
+}
+
+func (x *ListTrafficRequest) GetAfter() string {
+	if x != nil && x.After != nil {
+		return *x.After
+	}
+	return ""
 }
 
 // ListTrafficResponse is a page of the calls of a deployment.
@@ -901,7 +913,7 @@ const file_signalbox_inference_v1_traffic_proto_rawDesc = "" +
 	"\n" +
 	"\b_ttft_msB\x11\n" +
 	"\x0f_request_framesB\x12\n" +
-	"\x10_response_frames\"\xd4\x05\n" +
+	"\x10_response_frames\"\x85\x06\n" +
 	"\x12ListTrafficRequest\x12,\n" +
 	"\rdeployment_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\fdeploymentId\x12%\n" +
 	"\x05limit\x18\x02 \x01(\x05B\n" +
@@ -915,7 +927,9 @@ const file_signalbox_inference_v1_traffic_proto_rawDesc = "" +
 	"lease_overR\tsuspendedR\fclient_errorR\x04idleR\bdrainingH\x04R\aoutcome\x88\x01\x01\x12(\n" +
 	"\brevision\x18\t \x01(\x05B\a\xbaH\x04\x1a\x02(\x01H\x05R\brevision\x88\x01\x01\x12B\n" +
 	"\x0emin_latency_ms\x18\n" +
-	" \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00p\x99\x94A)\x00\x00\x00\x00\x00\x00\x00\x00H\x06R\fminLatencyMs\x88\x01\x01B\b\n" +
+	" \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00p\x99\x94A)\x00\x00\x00\x00\x00\x00\x00\x00H\x06R\fminLatencyMs\x88\x01\x01\x12%\n" +
+	"\x05after\x18\v \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x01H\aR\x05after\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
 	"\a_offsetB\b\n" +
 	"\x06_tokenB\t\n" +
@@ -923,7 +937,8 @@ const file_signalbox_inference_v1_traffic_proto_rawDesc = "" +
 	"\n" +
 	"\b_outcomeB\v\n" +
 	"\t_revisionB\x11\n" +
-	"\x0f_min_latency_ms\"I\n" +
+	"\x0f_min_latency_msB\b\n" +
+	"\x06_after\"I\n" +
 	"\x13ListTrafficResponse\x122\n" +
 	"\x05calls\x18\x01 \x03(\v2\x1c.signalbox.inference.v1.CallR\x05calls\"f\n" +
 	"\x0eGetCallRequest\x12,\n" +

@@ -244,7 +244,9 @@ type ComparedHparam struct {
 	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	// The values by run id, without the runs that lack the hyperparameter. If the JSON of a value has more than 4,096
 	// characters, the value is a string with their beginning and `…`.
-	Values        []byte `protobuf:"bytes,2,opt,name=values,proto3" json:"values,omitempty"`
+	Values []byte `protobuf:"bytes,2,opt,name=values,proto3" json:"values,omitempty"`
+	// The ids of the runs whose values were cut.
+	Truncated     []string `protobuf:"bytes,3,rep,name=truncated,proto3" json:"truncated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -289,6 +291,13 @@ func (x *ComparedHparam) GetKey() string {
 func (x *ComparedHparam) GetValues() []byte {
 	if x != nil {
 		return x.Values
+	}
+	return nil
+}
+
+func (x *ComparedHparam) GetTruncated() []string {
+	if x != nil {
+		return x.Truncated
 	}
 	return nil
 }
@@ -518,7 +527,9 @@ type ComparedPrompt struct {
 	// The first 2,000 characters of the prompt.
 	Prompt string `protobuf:"bytes,1,opt,name=prompt,proto3" json:"prompt,omitempty"`
 	// One sample of each run that has one, in the order of `run_ids`.
-	Samples       []*ComparedSample `protobuf:"bytes,2,rep,name=samples,proto3" json:"samples,omitempty"`
+	Samples []*ComparedSample `protobuf:"bytes,2,rep,name=samples,proto3" json:"samples,omitempty"`
+	// Whether the prompt was cut.
+	Truncated     bool `protobuf:"varint,3,opt,name=truncated,proto3" json:"truncated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -567,6 +578,13 @@ func (x *ComparedPrompt) GetSamples() []*ComparedSample {
 	return nil
 }
 
+func (x *ComparedPrompt) GetTruncated() bool {
+	if x != nil {
+		return x.Truncated
+	}
+	return false
+}
+
 // ComparedSample is the response of a run to a prompt.
 type ComparedSample struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -577,7 +595,9 @@ type ComparedSample struct {
 	// The beginning of the response; if it was cut, it ends in `…`. Null if none was reported.
 	Assistant *string `protobuf:"bytes,3,opt,name=assistant,proto3,oneof" json:"assistant,omitempty"`
 	// The reward; null if none was reported.
-	Reward        *float64 `protobuf:"fixed64,4,opt,name=reward,proto3,oneof" json:"reward,omitempty"`
+	Reward *float64 `protobuf:"fixed64,4,opt,name=reward,proto3,oneof" json:"reward,omitempty"`
+	// Whether the response was cut. The list of the run's samples has it as a whole.
+	Truncated     bool `protobuf:"varint,5,opt,name=truncated,proto3" json:"truncated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -640,6 +660,13 @@ func (x *ComparedSample) GetReward() float64 {
 	return 0
 }
 
+func (x *ComparedSample) GetTruncated() bool {
+	if x != nil {
+		return x.Truncated
+	}
+	return false
+}
+
 var File_signalbox_ingest_v1_compare_proto protoreflect.FileDescriptor
 
 const file_signalbox_ingest_v1_compare_proto_rawDesc = "" +
@@ -667,10 +694,11 @@ const file_signalbox_ingest_v1_compare_proto_rawDesc = "" +
 	"\fmore_hparams\x18\x05 \x01(\bR\vmoreHparams\x12=\n" +
 	"\ametrics\x18\x06 \x03(\v2#.signalbox.ingest.v1.ComparedMetricR\ametrics\x12!\n" +
 	"\fmore_metrics\x18\a \x01(\bR\vmoreMetrics\x12=\n" +
-	"\aprompts\x18\b \x03(\v2#.signalbox.ingest.v1.ComparedPromptR\aprompts\"@\n" +
+	"\aprompts\x18\b \x03(\v2#.signalbox.ingest.v1.ComparedPromptR\aprompts\"^\n" +
 	"\x0eComparedHparam\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x1c\n" +
-	"\x06values\x18\x02 \x01(\fB\x04\xf0\xc7\x18\x01R\x06values\"\x90\x01\n" +
+	"\x06values\x18\x02 \x01(\fB\x04\xf0\xc7\x18\x01R\x06values\x12\x1c\n" +
+	"\ttruncated\x18\x03 \x03(\tR\ttruncated\"\x90\x01\n" +
 	"\x0eComparedMetric\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x127\n" +
 	"\x04runs\x18\x02 \x03(\v2#.signalbox.ingest.v1.ComparedSeriesR\x04runs\x123\n" +
@@ -686,15 +714,17 @@ const file_signalbox_ingest_v1_compare_proto_rawDesc = "" +
 	"\x0eComparedSeries\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12<\n" +
 	"\asummary\x18\x02 \x01(\v2\".signalbox.ingest.v1.MetricSummaryR\asummary\x129\n" +
-	"\x06series\x18\x03 \x01(\v2!.signalbox.ingest.v1.MetricSeriesR\x06series\"g\n" +
+	"\x06series\x18\x03 \x01(\v2!.signalbox.ingest.v1.MetricSeriesR\x06series\"\x85\x01\n" +
 	"\x0eComparedPrompt\x12\x16\n" +
 	"\x06prompt\x18\x01 \x01(\tR\x06prompt\x12=\n" +
-	"\asamples\x18\x02 \x03(\v2#.signalbox.ingest.v1.ComparedSampleR\asamples\"\x94\x01\n" +
+	"\asamples\x18\x02 \x03(\v2#.signalbox.ingest.v1.ComparedSampleR\asamples\x12\x1c\n" +
+	"\ttruncated\x18\x03 \x01(\bR\ttruncated\"\xb2\x01\n" +
 	"\x0eComparedSample\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x03R\x04step\x12!\n" +
 	"\tassistant\x18\x03 \x01(\tH\x00R\tassistant\x88\x01\x01\x12\x1b\n" +
-	"\x06reward\x18\x04 \x01(\x01H\x01R\x06reward\x88\x01\x01B\f\n" +
+	"\x06reward\x18\x04 \x01(\x01H\x01R\x06reward\x88\x01\x01\x12\x1c\n" +
+	"\ttruncated\x18\x05 \x01(\bR\ttruncatedB\f\n" +
 	"\n" +
 	"_assistantB\t\n" +
 	"\a_reward2\xa2\x01\n" +

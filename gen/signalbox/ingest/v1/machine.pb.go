@@ -604,7 +604,9 @@ type HardwareSeries struct {
 	// Celsius.
 	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
 	// Ordered by time.
-	Points        []*HardwarePoint `protobuf:"bytes,4,rep,name=points,proto3" json:"points,omitempty"`
+	Points []*HardwarePoint `protobuf:"bytes,4,rep,name=points,proto3" json:"points,omitempty"`
+	// The number of samples that are missing in `points`, because the series has more than the request permits.
+	Omitted       int64 `protobuf:"varint,5,opt,name=omitted,proto3" json:"omitted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -665,6 +667,13 @@ func (x *HardwareSeries) GetPoints() []*HardwarePoint {
 		return x.Points
 	}
 	return nil
+}
+
+func (x *HardwareSeries) GetOmitted() int64 {
+	if x != nil {
+		return x.Omitted
+	}
+	return 0
 }
 
 // HardwarePoint is one sample.
@@ -799,12 +808,13 @@ const file_signalbox_ingest_v1_machine_proto_rawDesc = "" +
 	"\x06_limitB\t\n" +
 	"\a_offset\"S\n" +
 	"\x14ListHardwareResponse\x12;\n" +
-	"\x06series\x18\x01 \x03(\v2#.signalbox.ingest.v1.HardwareSeriesR\x06series\"\x9f\x01\n" +
+	"\x06series\x18\x01 \x03(\v2#.signalbox.ingest.v1.HardwareSeriesR\x06series\"\xb9\x01\n" +
 	"\x0eHardwareSeries\x12\x17\n" +
 	"\x04node\x18\x01 \x01(\tH\x00R\x04node\x88\x01\x01\x12\x15\n" +
 	"\x03gpu\x18\x02 \x01(\tH\x01R\x03gpu\x88\x01\x01\x12\x10\n" +
 	"\x03key\x18\x03 \x01(\tR\x03key\x12:\n" +
-	"\x06points\x18\x04 \x03(\v2\".signalbox.ingest.v1.HardwarePointR\x06pointsB\a\n" +
+	"\x06points\x18\x04 \x03(\v2\".signalbox.ingest.v1.HardwarePointR\x06points\x12\x18\n" +
+	"\aomitted\x18\x05 \x01(\x03R\aomittedB\a\n" +
 	"\x05_nodeB\x06\n" +
 	"\x04_gpu\"k\n" +
 	"\rHardwarePoint\x12*\n" +

@@ -189,7 +189,9 @@ type LogLine struct {
 	// returns have overwritten, only the last text is stored.
 	Text string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
 	// The rank of the process that wrote the line; null if the report had no rank.
-	Rank          *int32 `protobuf:"varint,5,opt,name=rank,proto3,oneof" json:"rank,omitempty"`
+	Rank *int32 `protobuf:"varint,5,opt,name=rank,proto3,oneof" json:"rank,omitempty"`
+	// Whether the text was cut, because the page has no room for it. With a lower `limit`, it is complete.
+	Truncated     bool `protobuf:"varint,6,opt,name=truncated,proto3" json:"truncated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -257,6 +259,13 @@ func (x *LogLine) GetRank() int32 {
 		return *x.Rank
 	}
 	return 0
+}
+
+func (x *LogLine) GetTruncated() bool {
+	if x != nil {
+		return x.Truncated
+	}
+	return false
 }
 
 // SearchLogsRequest states which lines of a run are searched for. All conditions must be met.
@@ -650,7 +659,11 @@ type MetricSeries struct {
 	// The attempt whose points these are; null if the request has no `attempt`.
 	Attempt *int32 `protobuf:"varint,7,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
 	// The rank of the process that reported the points.
-	Rank          int32 `protobuf:"varint,8,opt,name=rank,proto3" json:"rank,omitempty"`
+	Rank int32 `protobuf:"varint,8,opt,name=rank,proto3" json:"rank,omitempty"`
+	// The number of points that are missing in `points`, because a response has room for 90,000 points, in equal shares of its
+	// series. The series keeps its first and last point and, between them, the lowest and highest values. If steps were
+	// reported several times, the number may be too high. Null if the request has `points`, whose buckets omit nothing.
+	Omitted       *int64 `protobuf:"varint,9,opt,name=omitted,proto3,oneof" json:"omitted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -737,6 +750,13 @@ func (x *MetricSeries) GetAttempt() int32 {
 func (x *MetricSeries) GetRank() int32 {
 	if x != nil {
 		return x.Rank
+	}
+	return 0
+}
+
+func (x *MetricSeries) GetOmitted() int64 {
+	if x != nil && x.Omitted != nil {
+		return *x.Omitted
 	}
 	return 0
 }
@@ -1596,7 +1616,15 @@ type ListSamplesRequest struct {
 	// Only samples of this attempt, a number from 1, or `all`, as in ListValidations.
 	Attempt *string `protobuf:"bytes,11,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
 	// Only samples that the process with this rank reported. Without it, those of the lowest rank that reported a round.
-	Rank          *int32 `protobuf:"varint,12,opt,name=rank,proto3,oneof" json:"rank,omitempty"`
+	Rank *int32 `protobuf:"varint,12,opt,name=rank,proto3,oneof" json:"rank,omitempty"`
+	// The list continues after the sample with this `id`, the last one of the previous page. Unlike with `offset`, no sample is
+	// shown twice while others are reported.
+	After *string `protobuf:"bytes,13,opt,name=after,proto3,oneof" json:"after,omitempty"`
+	// Texts without the characters before this one, counted from 0: the `text_next` of a truncated sample. Values that are not
+	// strings are then strings with a part of their JSON.
+	TextFrom *int64 `protobuf:"varint,14,opt,name=text_from,json=textFrom,proto3,oneof" json:"text_from,omitempty"`
+	// Only the sample with this `id`.
+	Sample        *string `protobuf:"bytes,15,opt,name=sample,proto3,oneof" json:"sample,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1715,6 +1743,27 @@ func (x *ListSamplesRequest) GetRank() int32 {
 	return 0
 }
 
+func (x *ListSamplesRequest) GetAfter() string {
+	if x != nil && x.After != nil {
+		return *x.After
+	}
+	return ""
+}
+
+func (x *ListSamplesRequest) GetTextFrom() int64 {
+	if x != nil && x.TextFrom != nil {
+		return *x.TextFrom
+	}
+	return 0
+}
+
+func (x *ListSamplesRequest) GetSample() string {
+	if x != nil && x.Sample != nil {
+		return *x.Sample
+	}
+	return ""
+}
+
 // ListSamplesResponse is a page of samples.
 type ListSamplesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1784,7 +1833,13 @@ type Sample struct {
 	// Number of the attempt that reported the sample.
 	Attempt int32 `protobuf:"varint,9,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// The rank of the process that reported the sample.
-	Rank          int32 `protobuf:"varint,10,opt,name=rank,proto3" json:"rank,omitempty"`
+	Rank int32 `protobuf:"varint,10,opt,name=rank,proto3" json:"rank,omitempty"`
+	// Identifies the sample within the run and the rank: the position for `after`.
+	Id string `protobuf:"bytes,11,opt,name=id,proto3" json:"id,omitempty"`
+	// Whether a text was cut, because the response has no room for it. Each text that was cut is a string that ends in `…`.
+	Truncated bool `protobuf:"varint,12,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	// If the sample is truncated, the character at which the texts continue: the rest is read with `sample` and `text_from`.
+	TextNext      *int64 `protobuf:"varint,13,opt,name=text_next,json=textNext,proto3,oneof" json:"text_next,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1885,6 +1940,27 @@ func (x *Sample) GetAttempt() int32 {
 func (x *Sample) GetRank() int32 {
 	if x != nil {
 		return x.Rank
+	}
+	return 0
+}
+
+func (x *Sample) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Sample) GetTruncated() bool {
+	if x != nil {
+		return x.Truncated
+	}
+	return false
+}
+
+func (x *Sample) GetTextNext() int64 {
+	if x != nil && x.TextNext != nil {
+		return *x.TextNext
 	}
 	return 0
 }
@@ -2701,13 +2777,14 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\n" +
 	"\b_partial\"F\n" +
 	"\x10ListLogsResponse\x122\n" +
-	"\x05lines\x18\x01 \x03(\v2\x1c.signalbox.ingest.v1.LogLineR\x05lines\"\x97\x01\n" +
+	"\x05lines\x18\x01 \x03(\v2\x1c.signalbox.ingest.v1.LogLineR\x05lines\"\xb5\x01\n" +
 	"\aLogLine\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12*\n" +
 	"\x02ts\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02ts\x12\x12\n" +
 	"\x04text\x18\x04 \x01(\tR\x04text\x12\x17\n" +
-	"\x04rank\x18\x05 \x01(\x05H\x00R\x04rank\x88\x01\x01B\a\n" +
+	"\x04rank\x18\x05 \x01(\x05H\x00R\x04rank\x88\x01\x01\x12\x1c\n" +
+	"\ttruncated\x18\x06 \x01(\bR\ttruncatedB\a\n" +
 	"\x05_rank\"\x8d\x04\n" +
 	"\x11SearchLogsRequest\x12\x19\n" +
 	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12'\n" +
@@ -2761,7 +2838,7 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\b_attemptB\a\n" +
 	"\x05_rank\"P\n" +
 	"\x13ListMetricsResponse\x129\n" +
-	"\x06series\x18\x01 \x03(\v2!.signalbox.ingest.v1.MetricSeriesR\x06series\"\xe9\x02\n" +
+	"\x06series\x18\x01 \x03(\v2!.signalbox.ingest.v1.MetricSeriesR\x06series\"\x94\x03\n" +
 	"\fMetricSeries\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x128\n" +
 	"\x06points\x18\x02 \x03(\v2 .signalbox.ingest.v1.MetricPointR\x06points\x12;\n" +
@@ -2770,10 +2847,13 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x05first\x18\x05 \x01(\v2 .signalbox.ingest.v1.MetricPointR\x05first\x124\n" +
 	"\x04last\x18\x06 \x01(\v2 .signalbox.ingest.v1.MetricPointR\x04last\x12\x1d\n" +
 	"\aattempt\x18\a \x01(\x05H\x01R\aattempt\x88\x01\x01\x12\x12\n" +
-	"\x04rank\x18\b \x01(\x05R\x04rankB\b\n" +
+	"\x04rank\x18\b \x01(\x05R\x04rank\x12\x1d\n" +
+	"\aomitted\x18\t \x01(\x03H\x02R\aomitted\x88\x01\x01B\b\n" +
 	"\x06_countB\n" +
 	"\n" +
-	"\b_attempt\"\x8a\x02\n" +
+	"\b_attemptB\n" +
+	"\n" +
+	"\b_omitted\"\x8a\x02\n" +
 	"\fMetricBucket\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x1d\n" +
@@ -2859,7 +2939,7 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x04rank\x18\v \x01(\x05R\x04rankB\r\n" +
 	"\v_avg_rewardB\v\n" +
 	"\t_accuracyB\x0e\n" +
-	"\f_mean_reward\"\xf1\x04\n" +
+	"\f_mean_reward\"\x92\x06\n" +
 	"\x12ListSamplesRequest\x12\x19\n" +
 	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12\x17\n" +
 	"\x04step\x18\x02 \x01(\x03H\x00R\x04step\x88\x01\x01\x12%\n" +
@@ -2878,7 +2958,10 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	" \x01(\tB\x15\xbaH\x12r\x102\x0e^[0-9a-f]{32}$H\bR\x06prompt\x88\x01\x01\x12=\n" +
 	"\aattempt\x18\v \x01(\tB\x1e\xbaH\x1br\x192\x17^(all|[1-9][0-9]{0,8})$H\tR\aattempt\x88\x01\x01\x12%\n" +
 	"\x04rank\x18\f \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x80\x80\b(\x00H\n" +
-	"R\x04rank\x88\x01\x01B\a\n" +
+	"R\x04rank\x88\x01\x01\x12$\n" +
+	"\x05after\x18\r \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\vR\x05after\x88\x01\x01\x12.\n" +
+	"\ttext_from\x18\x0e \x01(\x03B\f\xbaH\t\"\a\x18\x80\xc2\xd7/(\x00H\fR\btextFrom\x88\x01\x01\x12&\n" +
+	"\x06sample\x18\x0f \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\rR\x06sample\x88\x01\x01B\a\n" +
 	"\x05_stepB\b\n" +
 	"\x06_limitB\t\n" +
 	"\a_offsetB\f\n" +
@@ -2892,9 +2975,13 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\a_promptB\n" +
 	"\n" +
 	"\b_attemptB\a\n" +
-	"\x05_rank\"L\n" +
+	"\x05_rankB\b\n" +
+	"\x06_afterB\f\n" +
+	"\n" +
+	"_text_fromB\t\n" +
+	"\a_sample\"L\n" +
 	"\x13ListSamplesResponse\x125\n" +
-	"\asamples\x18\x01 \x03(\v2\x1b.signalbox.ingest.v1.SampleR\asamples\"\xa2\x02\n" +
+	"\asamples\x18\x01 \x03(\v2\x1b.signalbox.ingest.v1.SampleR\asamples\"\x80\x03\n" +
 	"\x06Sample\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x03R\x04step\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x05R\x05index\x12\x18\n" +
@@ -2906,9 +2993,14 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x06prompt\x18\b \x01(\tH\x01R\x06prompt\x88\x01\x01\x12\x18\n" +
 	"\aattempt\x18\t \x01(\x05R\aattempt\x12\x12\n" +
 	"\x04rank\x18\n" +
-	" \x01(\x05R\x04rankB\t\n" +
+	" \x01(\x05R\x04rank\x12\x0e\n" +
+	"\x02id\x18\v \x01(\tR\x02id\x12\x1c\n" +
+	"\ttruncated\x18\f \x01(\bR\ttruncated\x12 \n" +
+	"\ttext_next\x18\r \x01(\x03H\x02R\btextNext\x88\x01\x01B\t\n" +
 	"\a_rewardB\t\n" +
-	"\a_prompt\"\x97\x01\n" +
+	"\a_promptB\f\n" +
+	"\n" +
+	"_text_next\"\x97\x01\n" +
 	"\x14ListArtifactsRequest\x12\x19\n" +
 	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12%\n" +
 	"\x05limit\x18\x02 \x01(\x05B\n" +

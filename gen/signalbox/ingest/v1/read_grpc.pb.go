@@ -47,8 +47,8 @@ const (
 // (`job_...`).
 type RunDataServiceClient interface {
 	// ListLogs lists lines in the order of their arrival. Without `after`, `before` and `tail`, it begins with the first
-	// line. In a protected run, an `x` replaces each character. If a page exceeds 3 MiB, long lines are cut and end in
-	// `…`; with a lower `limit`, they are complete.
+	// line. In a protected run, an `x` replaces each character. If a page exceeds 3 MiB, long lines are cut, end in `…`
+	// and are `truncated`; with a lower `limit`, they are complete.
 	ListLogs(ctx context.Context, in *ListLogsRequest, opts ...grpc.CallOption) (*ListLogsResponse, error)
 	// SearchLogs returns the lines that match a pattern and the other conditions of the request, in the order of their
 	// arrival. One call searches a limited part of a long log: `complete` is false if more lines are left, and the next
@@ -66,7 +66,8 @@ type RunDataServiceClient interface {
 	// recipe declares.
 	GetHparams(ctx context.Context, in *GetHparamsRequest, opts ...grpc.CallOption) (*Hparams, error)
 	// ListHparamChanges lists the hyperparameter values that later reports replaced, newest change first. If a page
-	// exceeds 3 MiB, long values are cut to strings that end in `…`; with a lower `limit`, they are complete.
+	// exceeds 3 MiB, long values are cut to strings that end in `…` and are `truncated`; with a lower `limit`, they are
+	// complete.
 	ListHparamChanges(ctx context.Context, in *ListHparamChangesRequest, opts ...grpc.CallOption) (*ListHparamChangesResponse, error)
 	// GetEnvironment returns the static description of the run's environment. If none was reported, all fields except
 	// `run_id` are null.
@@ -84,7 +85,9 @@ type RunDataServiceClient interface {
 	// ListSamples lists the samples of one validation round: the last round, unless the request has a step, a range of
 	// steps or a prompt. With a range or a prompt, it lists those of several rounds, sorted by step. With a condition on
 	// texts or rewards, the rounds may have at most 20,000 samples in total. If the run reads a protected dataset, a sample has only its reward and, in `extra.withheld`, the lengths of its parts in
-	// characters. If a page exceeds 3 MiB, long texts are cut and end in `…`; with a lower `limit`, they are complete.
+	// characters. If a page exceeds 3 MiB, long texts are cut and end in `…`, and
+	// `truncated` is set. A page with one sample has room for nearly 4 MiB; longer texts are read in parts, with `sample` and
+	// `text_from`. The sizes are those of the texts, however the report escaped their characters.
 	ListSamples(ctx context.Context, in *ListSamplesRequest, opts ...grpc.CallOption) (*ListSamplesResponse, error)
 	// ListArtifacts lists artifacts in the order in which they were registered. The path of an artifact of a protected
 	// run is `<kind>-<step>`, or `<kind>` without a step, and its digest is null.
@@ -295,8 +298,8 @@ type RunDataService_FollowMetricsClient = grpc.ServerStreamingClient[FollowMetri
 // (`job_...`).
 type RunDataServiceServer interface {
 	// ListLogs lists lines in the order of their arrival. Without `after`, `before` and `tail`, it begins with the first
-	// line. In a protected run, an `x` replaces each character. If a page exceeds 3 MiB, long lines are cut and end in
-	// `…`; with a lower `limit`, they are complete.
+	// line. In a protected run, an `x` replaces each character. If a page exceeds 3 MiB, long lines are cut, end in `…`
+	// and are `truncated`; with a lower `limit`, they are complete.
 	ListLogs(context.Context, *ListLogsRequest) (*ListLogsResponse, error)
 	// SearchLogs returns the lines that match a pattern and the other conditions of the request, in the order of their
 	// arrival. One call searches a limited part of a long log: `complete` is false if more lines are left, and the next
@@ -314,7 +317,8 @@ type RunDataServiceServer interface {
 	// recipe declares.
 	GetHparams(context.Context, *GetHparamsRequest) (*Hparams, error)
 	// ListHparamChanges lists the hyperparameter values that later reports replaced, newest change first. If a page
-	// exceeds 3 MiB, long values are cut to strings that end in `…`; with a lower `limit`, they are complete.
+	// exceeds 3 MiB, long values are cut to strings that end in `…` and are `truncated`; with a lower `limit`, they are
+	// complete.
 	ListHparamChanges(context.Context, *ListHparamChangesRequest) (*ListHparamChangesResponse, error)
 	// GetEnvironment returns the static description of the run's environment. If none was reported, all fields except
 	// `run_id` are null.
@@ -332,7 +336,9 @@ type RunDataServiceServer interface {
 	// ListSamples lists the samples of one validation round: the last round, unless the request has a step, a range of
 	// steps or a prompt. With a range or a prompt, it lists those of several rounds, sorted by step. With a condition on
 	// texts or rewards, the rounds may have at most 20,000 samples in total. If the run reads a protected dataset, a sample has only its reward and, in `extra.withheld`, the lengths of its parts in
-	// characters. If a page exceeds 3 MiB, long texts are cut and end in `…`; with a lower `limit`, they are complete.
+	// characters. If a page exceeds 3 MiB, long texts are cut and end in `…`, and
+	// `truncated` is set. A page with one sample has room for nearly 4 MiB; longer texts are read in parts, with `sample` and
+	// `text_from`. The sizes are those of the texts, however the report escaped their characters.
 	ListSamples(context.Context, *ListSamplesRequest) (*ListSamplesResponse, error)
 	// ListArtifacts lists artifacts in the order in which they were registered. The path of an artifact of a protected
 	// run is `<kind>-<step>`, or `<kind>` without a step, and its digest is null.

@@ -388,14 +388,16 @@ type HparamChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Key of the hyperparameter.
 	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// The replaced value. If a page exceeds 3 MiB, long values are strings that end in `…`.
+	// The replaced value. If a page exceeds 3 MiB, long values are strings that end in `…`, and `truncated` is set.
 	Value []byte `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
 	// Number of the attempt that reported the replaced value.
 	Attempt int32 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// When the replaced value was reported.
 	ReportedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=reported_at,json=reportedAt,proto3" json:"reported_at,omitempty"`
 	// When the value was replaced.
-	ReplacedAt    *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=replaced_at,json=replacedAt,proto3" json:"replaced_at,omitempty"`
+	ReplacedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=replaced_at,json=replacedAt,proto3" json:"replaced_at,omitempty"`
+	// Whether the value was cut, because the page has no room for it. With a lower `limit`, it is complete.
+	Truncated     bool `protobuf:"varint,6,opt,name=truncated,proto3" json:"truncated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -465,6 +467,13 @@ func (x *HparamChange) GetReplacedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *HparamChange) GetTruncated() bool {
+	if x != nil {
+		return x.Truncated
+	}
+	return false
+}
+
 var File_signalbox_ingest_v1_score_proto protoreflect.FileDescriptor
 
 const file_signalbox_ingest_v1_score_proto_rawDesc = "" +
@@ -508,7 +517,7 @@ const file_signalbox_ingest_v1_score_proto_rawDesc = "" +
 	"\x06_limitB\t\n" +
 	"\a_offset\"X\n" +
 	"\x19ListHparamChangesResponse\x12;\n" +
-	"\achanges\x18\x01 \x03(\v2!.signalbox.ingest.v1.HparamChangeR\achanges\"\xd0\x01\n" +
+	"\achanges\x18\x01 \x03(\v2!.signalbox.ingest.v1.HparamChangeR\achanges\"\xee\x01\n" +
 	"\fHparamChange\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x1a\n" +
 	"\x05value\x18\x02 \x01(\fB\x04\xf0\xc7\x18\x01R\x05value\x12\x18\n" +
@@ -516,7 +525,8 @@ const file_signalbox_ingest_v1_score_proto_rawDesc = "" +
 	"\vreported_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"reportedAt\x12;\n" +
 	"\vreplaced_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"replacedAtBEZCgithub.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1;ingestv1b\x06proto3"
+	"replacedAt\x12\x1c\n" +
+	"\ttruncated\x18\x06 \x01(\bR\ttruncatedBEZCgithub.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1;ingestv1b\x06proto3"
 
 var (
 	file_signalbox_ingest_v1_score_proto_rawDescOnce sync.Once

@@ -243,7 +243,7 @@ type Job struct {
 	// docs/reference/errors.md explains them.
 	EndReason *string `protobuf:"bytes,5,opt,name=end_reason,json=endReason,proto3,oneof" json:"end_reason,omitempty"`
 	// What happened, as text; null while the job has not ended, and if it succeeded. If the run is protected, the text
-	// contains nothing that its processes reported or printed.
+	// contains nothing that its processes reported or printed. Of a text with more than 4,096 bytes, it is the end, after `…`.
 	Message *string `protobuf:"bytes,6,opt,name=message,proto3,oneof" json:"message,omitempty"`
 	// Key of the project.
 	Project string `protobuf:"bytes,7,opt,name=project,proto3" json:"project,omitempty"`
@@ -869,8 +869,9 @@ type ListJobsRequest struct {
 	Label []string `protobuf:"bytes,6,rep,name=label,proto3" json:"label,omitempty"`
 	// Only jobs whose name contains this text, ignoring case, or whose id or run id equals this text.
 	Q *string `protobuf:"bytes,7,opt,name=q,proto3,oneof" json:"q,omitempty"`
-	// The id of the last job of the previous page: the list continues after it. Unlike with `offset`, every page costs
-	// the same, and jobs that are added meanwhile do not shift the pages.
+	// The position of the last job of the previous page, after which the list continues: the id of the job, or the value in the
+	// `Link` of that page. Unlike with `offset`, every page costs the same, and no job is shown twice while others are added.
+	// The job need not exist any more.
 	After         *string `protobuf:"bytes,8,opt,name=after,proto3,oneof" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1558,7 +1559,10 @@ type ListJobEventsRequest struct {
 	// The maximum number of rows.
 	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	// The number of rows to skip.
-	Offset        *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	Offset *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	// The list continues after the event with this `seq`, the last one of the previous page. Unlike with `offset`, no event is
+	// shown twice while others are added.
+	After         *int64 `protobuf:"varint,4,opt,name=after,proto3,oneof" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1610,6 +1614,13 @@ func (x *ListJobEventsRequest) GetLimit() int32 {
 func (x *ListJobEventsRequest) GetOffset() int32 {
 	if x != nil && x.Offset != nil {
 		return *x.Offset
+	}
+	return 0
+}
+
+func (x *ListJobEventsRequest) GetAfter() int64 {
+	if x != nil && x.After != nil {
+		return *x.After
 	}
 	return 0
 }
@@ -2276,7 +2287,7 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\x06_phaseB\x0f\n" +
 	"\r_resumed_fromB\f\n" +
 	"\n" +
-	"_collected\"\x8a\x03\n" +
+	"_collected\"\x8b\x03\n" +
 	"\x0fListJobsRequest\x12%\n" +
 	"\x05limit\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
@@ -2287,8 +2298,9 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01H\x04R\x05owner\x88\x01\x01\x12'\n" +
 	"\x05label\x18\x06 \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x10\"\ar\x05\x10\x01\x18\x80\x02R\x05label\x12\x1d\n" +
 	"\x01q\x18\a \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x05R\x01q\x88\x01\x01\x12$\n" +
-	"\x05after\x18\b \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x06R\x05after\x88\x01\x01B\b\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x05R\x01q\x88\x01\x01\x12%\n" +
+	"\x05after\x18\b \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x01H\x06R\x05after\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
 	"\a_offsetB\b\n" +
 	"\x06_stateB\n" +
@@ -2346,14 +2358,16 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\arefusal\x18\x04 \x01(\x05H\x01R\arefusal\x88\x01\x01B\t\n" +
 	"\a_detailB\n" +
 	"\n" +
-	"\b_refusal\"\x9c\x01\n" +
+	"\b_refusal\"\xd3\x01\n" +
 	"\x14ListJobEventsRequest\x12\x1e\n" +
 	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\x12%\n" +
 	"\x05limit\x18\x02 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
-	"\x06offset\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01B\b\n" +
+	"\x06offset\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01\x12+\n" +
+	"\x05after\x18\x04 \x01(\x03B\x10\xbaH\r\"\v\x18\xff\xff\xff\xff\xff\xff\xff\x0f(\x00H\x02R\x05after\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
-	"\a_offset\"K\n" +
+	"\a_offsetB\b\n" +
+	"\x06_after\"K\n" +
 	"\x15ListJobEventsResponse\x122\n" +
 	"\x06events\x18\x01 \x03(\v2\x1a.signalbox.common.v1.EventR\x06events\"\x9b\x01\n" +
 	"\x13ListAttemptsRequest\x12\x1e\n" +

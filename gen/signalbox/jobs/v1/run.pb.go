@@ -505,8 +505,9 @@ type ListRunsRequest struct {
 	// `created_at` (the default): newest first. `ended_at`: runs that have not ended first, then the last ended.
 	// `name`: in alphabetical order, ignoring case.
 	Sort *string `protobuf:"bytes,14,opt,name=sort,proto3,oneof" json:"sort,omitempty"`
-	// The id of the last run of the previous page: the list continues after it. Unlike with `offset`, every page costs
-	// the same, and runs that are added meanwhile do not shift the pages.
+	// The position of the last run of the previous page, after which the list continues: the id of the run, or the value in the
+	// `Link` of that page. Unlike with `offset`, every page costs the same, and no run is shown twice while others are added.
+	// The run need not exist any more. In the orders `name` and `ended_at`, only the value in the `Link` is valid.
 	After         *string `protobuf:"bytes,15,opt,name=after,proto3,oneof" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1164,7 +1165,7 @@ const file_signalbox_jobs_v1_run_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x17\n" +
 	"\x04step\x18\x03 \x01(\x03H\x00R\x04step\x88\x01\x01B\a\n" +
-	"\x05_step\"\x94\a\n" +
+	"\x05_step\"\x95\a\n" +
 	"\x0fListRunsRequest\x12%\n" +
 	"\x05limit\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
@@ -1186,8 +1187,9 @@ const file_signalbox_jobs_v1_run_proto_rawDesc = "" +
 	"\rcreated_after\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\fcreatedAfter\x12A\n" +
 	"\x0ecreated_before\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\rcreatedBefore\x12<\n" +
 	"\x04sort\x18\x0e \x01(\tB#\xbaH r\x1eR\x00R\n" +
-	"created_atR\x04nameR\bended_atH\tR\x04sort\x88\x01\x01\x12$\n" +
-	"\x05after\x18\x0f \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\n" +
+	"created_atR\x04nameR\bended_atH\tR\x04sort\x88\x01\x01\x12%\n" +
+	"\x05after\x18\x0f \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\bH\n" +
 	"R\x05after\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
 	"\a_offsetB\b\n" +

@@ -887,7 +887,9 @@ type SharedSeries struct {
 	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	// The points, sorted by step. Of a step that was reported several times, only the last value is included. A long
 	// series is thinned: it keeps its first and last point and, between them, the lowest and highest values.
-	Points        []*SharedPoint `protobuf:"bytes,2,rep,name=points,proto3" json:"points,omitempty"`
+	Points []*SharedPoint `protobuf:"bytes,2,rep,name=points,proto3" json:"points,omitempty"`
+	// The number of points that are missing in `points`; 0 for a pinned link that is older than this field.
+	Omitted       int64 `protobuf:"varint,3,opt,name=omitted,proto3" json:"omitted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -934,6 +936,13 @@ func (x *SharedSeries) GetPoints() []*SharedPoint {
 		return x.Points
 	}
 	return nil
+}
+
+func (x *SharedSeries) GetOmitted() int64 {
+	if x != nil {
+		return x.Omitted
+	}
+	return 0
 }
 
 // SharedPoint is one value of a metric.
@@ -1415,10 +1424,11 @@ const file_signalbox_jobs_v1_share_proto_rawDesc = "" +
 	"\x06_limitB\t\n" +
 	"\a_offset\"T\n" +
 	"\x19ListSharedMetricsResponse\x127\n" +
-	"\x06series\x18\x01 \x03(\v2\x1f.signalbox.jobs.v1.SharedSeriesR\x06series\"X\n" +
+	"\x06series\x18\x01 \x03(\v2\x1f.signalbox.jobs.v1.SharedSeriesR\x06series\"r\n" +
 	"\fSharedSeries\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x126\n" +
-	"\x06points\x18\x02 \x03(\v2\x1e.signalbox.jobs.v1.SharedPointR\x06points\"c\n" +
+	"\x06points\x18\x02 \x03(\v2\x1e.signalbox.jobs.v1.SharedPointR\x06points\x12\x18\n" +
+	"\aomitted\x18\x03 \x01(\x03R\aomitted\"c\n" +
 	"\vSharedPoint\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x03R\x04step\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value\x12*\n" +

@@ -1299,7 +1299,10 @@ type ListDeploymentEventsRequest struct {
 	// The maximum number of rows.
 	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	// The number of rows to skip.
-	Offset        *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	Offset *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	// The list continues after the event with this `seq`, the last one of the previous page. Unlike with `offset`, no event is
+	// shown twice while others are added.
+	After         *int64 `protobuf:"varint,4,opt,name=after,proto3,oneof" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1351,6 +1354,13 @@ func (x *ListDeploymentEventsRequest) GetLimit() int32 {
 func (x *ListDeploymentEventsRequest) GetOffset() int32 {
 	if x != nil && x.Offset != nil {
 		return *x.Offset
+	}
+	return 0
+}
+
+func (x *ListDeploymentEventsRequest) GetAfter() int64 {
+	if x != nil && x.After != nil {
+		return *x.After
 	}
 	return 0
 }
@@ -2136,14 +2146,16 @@ const file_signalbox_registry_v1_deployment_proto_rawDesc = "" +
 	"\vto_revision\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01H\x00R\n" +
 	"toRevision\x88\x01\x01\x12\x14\n" +
 	"\x05start\x18\x03 \x01(\bR\x05startB\x0e\n" +
-	"\f_to_revision\"\xb1\x01\n" +
+	"\f_to_revision\"\xe8\x01\n" +
 	"\x1bListDeploymentEventsRequest\x12,\n" +
 	"\rdeployment_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\fdeploymentId\x12%\n" +
 	"\x05limit\x18\x02 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
-	"\x06offset\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01B\b\n" +
+	"\x06offset\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01\x12+\n" +
+	"\x05after\x18\x04 \x01(\x03B\x10\xbaH\r\"\v\x18\xff\xff\xff\xff\xff\xff\xff\x0f(\x00H\x02R\x05after\x88\x01\x01B\b\n" +
 	"\x06_limitB\t\n" +
-	"\a_offset\"R\n" +
+	"\a_offsetB\b\n" +
+	"\x06_after\"R\n" +
 	"\x1cListDeploymentEventsResponse\x122\n" +
 	"\x06events\x18\x01 \x03(\v2\x1a.signalbox.common.v1.EventR\x06events\"\xc6\x01\n" +
 	"\x15CreateRevisionRequest\x12,\n" +

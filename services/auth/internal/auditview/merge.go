@@ -11,8 +11,9 @@ import (
 type merge struct {
 	trail   *Trail
 	filter  audit.Filter
-	want    int // the maximum value of walked
-	walked  int // number of positions passed
+	after   audit.Point // the position after which the walk begins
+	want    int         // the maximum value of walked
+	walked  int         // number of positions passed
 	cursors []*cursor
 }
 
@@ -37,7 +38,7 @@ type part struct {
 func (m *merge) open(ctx context.Context) error {
 	m.cursors = make([]*cursor, len(m.trail.Names))
 	return m.trail.each(ctx, func(ctx context.Context, i int, s Source) error {
-		m.cursors[i] = &cursor{name: m.trail.Names[i], source: s}
+		m.cursors[i] = &cursor{name: m.trail.Names[i], source: s, last: m.after}
 		return m.fill(ctx, m.cursors[i])
 	})
 }

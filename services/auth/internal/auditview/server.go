@@ -8,6 +8,7 @@ import (
 
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
@@ -28,7 +29,11 @@ func (s *Server) ListAudit(ctx context.Context, in *authv1.ListAuditRequest) (*a
 		Actor: in.GetActor(), Action: in.GetAction(), TargetKind: in.GetTargetKind(), TargetID: in.GetTargetId(),
 		From: request.TimeOrZero(in.GetSince()), To: request.TimeOrZero(in.GetUntil()),
 	}
-	rows, more, err := s.Trail.List(ctx, f, p)
+	var after audit.Point
+	if after.At, after.ID, err = request.ReadTimePosition(id.Audit, in.After); err != nil {
+		return nil, err
+	}
+	rows, more, err := s.Trail.List(ctx, f, after, p)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +41,7 @@ func (s *Server) ListAudit(ctx context.Context, in *authv1.ListAuditRequest) (*a
 	for i := range rows {
 		out.Rows = append(out.Rows, toProto(&rows[i]))
 	}
-	return out, request.SetMore(ctx, more)
+	return out, request.SetNextAfter(ctx, more, rows, func(r *Row) string { return request.TimePosition(r.At, r.ID) })
 }
 
 // VerifyAudit implements AuditService.

@@ -56,10 +56,10 @@ const maxPoints = 10_000
 // maxStates limits the total size, in bytes, of the fields Before and After in the rows of a page.
 const maxStates = 2 << 20
 
-// List returns a page of the merged rows, newest first. It finds the page by the positions of the rows, and reads
+// List returns a page of the merged rows that come after a position, newest first. It finds the page by the positions of the rows, and reads
 // only the rows of the page in full.
-func (t *Trail) List(ctx context.Context, f audit.Filter, p request.Page) (rows []Row, more bool, err error) {
-	m := &merge{trail: t, filter: f, want: p.Offset + p.FetchLimit()}
+func (t *Trail) List(ctx context.Context, f audit.Filter, after audit.Point, p request.Page) (rows []Row, more bool, err error) {
+	m := &merge{trail: t, filter: f, after: after, want: p.Offset + p.FetchLimit()}
 	if err := m.open(ctx); err != nil {
 		return nil, false, err
 	}

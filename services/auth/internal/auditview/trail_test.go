@@ -90,7 +90,7 @@ func TestTrail_List_pages(t *testing.T) {
 	t.Parallel()
 	const n = 60
 	h := newFilledHarness(t, n)
-	all, more, err := h.List(t.Context(), audit.Filter{}, request.Page{Limit: 500})
+	all, more, err := h.List(t.Context(), audit.Filter{}, audit.Point{}, request.Page{Limit: 500})
 	require.NoError(t, err)
 	require.False(t, more)
 	require.Len(t, all, n)
@@ -99,7 +99,7 @@ func TestTrail_List_pages(t *testing.T) {
 	}
 	for _, limit := range []int{1, 7, 20, 59, 60, 61} {
 		for offset := 0; offset < n+2; offset += 1 + limit/3 {
-			got, more, err := h.List(t.Context(), audit.Filter{}, request.Page{Limit: limit, Offset: offset})
+			got, more, err := h.List(t.Context(), audit.Filter{}, audit.Point{}, request.Page{Limit: limit, Offset: offset})
 			require.NoError(t, err)
 			want := all[min(offset, n):min(offset+limit, n)]
 			require.Equal(t, len(want), len(got), "limit %d, offset %d", limit, offset)
@@ -107,7 +107,27 @@ func TestTrail_List_pages(t *testing.T) {
 			require.Equal(t, offset+limit < n, more, "limit %d, offset %d", limit, offset)
 		}
 	}
-	odd, more, err := h.List(t.Context(), audit.Filter{Action: "b"}, request.Page{Limit: 10, Offset: 5})
+	var walked []string
+	for after := (audit.Point{}); ; { // rows are added while the pages are read
+		got, more, err := h.List(t.Context(), audit.Filter{}, after, request.Page{Limit: 7})
+		require.NoError(t, err)
+		for _, r := range got {
+			walked = append(walked, r.TargetID)
+		}
+		if !more {
+			break
+		}
+		text := request.TimePosition(got[6].At, got[6].ID)
+		after.At, after.ID, err = request.ReadTimePosition(id.Audit, &text)
+		require.NoError(t, err)
+		h.clock.Advance(time.Second)
+		h.record(t, h.Names[0], audit.Entry{Action: "c", TargetKind: "k", TargetID: "new"})
+	}
+	require.Len(t, walked, n)
+	for i, r := range all {
+		require.Equal(t, r.TargetID, walked[i])
+	}
+	odd, more, err := h.List(t.Context(), audit.Filter{Action: "b"}, audit.Point{}, request.Page{Limit: 10, Offset: 5})
 	require.NoError(t, err)
 	require.True(t, more)
 	for i, r := range odd {
@@ -128,7 +148,7 @@ func TestTrail_List_deepPage(t *testing.T) {
 	}
 	last := 3*each - 1
 	for _, offset := range []int{0, maxPoints - 1, 3*maxPoints + 5, last - 9} {
-		got, more, err := h.List(t.Context(), audit.Filter{}, request.Page{Limit: 10, Offset: offset})
+		got, more, err := h.List(t.Context(), audit.Filter{}, audit.Point{}, request.Page{Limit: 10, Offset: offset})
 		require.NoError(t, err)
 		require.Len(t, got, 10)
 		for i, r := range got {

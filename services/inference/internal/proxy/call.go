@@ -13,6 +13,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/routing"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
@@ -65,11 +66,21 @@ func (p *Proxy) exchange(ctx context.Context, w http.ResponseWriter, r *http.Req
 	e := &exchange{Proxy: p, a: a, began: p.Clock.Now(), caller: newCaller(ctx, w, p.Idle)}
 	rev := a.deployment.Promoted
 	e.rec = &traffic.Call{
-		RequestID: a.requestID, At: e.began, DeploymentID: a.deployment.ID, RevisionID: rev.ID, RevisionNumber: rev.Number,
+		RequestID: a.requestID, At: startOf(a.requestID, e.began), DeploymentID: a.deployment.ID, RevisionID: rev.ID, RevisionNumber: rev.Number,
 		TokenID: a.token.ID, TokenName: a.token.Name, Method: r.Method, Path: cut(a.target.Path, 512),
 		UsageSource: traffic.UsageNone, RequestBytes: max(r.ContentLength, 0),
 	}
 	return e
+}
+
+// startOf returns the time at which a call is recorded: that of its id, so that the id is a position in lists, unless the
+// caller chose the id of another time.
+func startOf(requestID string, began time.Time) time.Time {
+	const handling = 100 * time.Millisecond // at most, from the id to the proxy
+	if at := id.Time(requestID); !at.After(began) && began.Sub(at) < handling {
+		return at
+	}
+	return began
 }
 
 // prepare reads a small body completely. A large body, or one of unknown length, is streamed.

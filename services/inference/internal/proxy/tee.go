@@ -115,11 +115,12 @@ func short(s string, n int) *string {
 	return &s
 }
 
-// cut shortens a text to n bytes and removes what a text column cannot store.
+// cut shortens a text to n bytes, with the mark … at its end, and removes what a text column cannot store.
 func cut(s string, n int) string {
+	const mark = "…"
 	s = strings.ReplaceAll(s, "\x00", "")
 	if len(s) > n {
-		s = s[:n]
+		return strings.ToValidUTF8(s[:n-len(mark)], "") + mark
 	}
 	return strings.ToValidUTF8(s, "")
 }

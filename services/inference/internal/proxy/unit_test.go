@@ -143,8 +143,8 @@ func TestReadRequest(t *testing.T) {
 func TestCut(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "abc", cut("abc", 3))
-	require.Equal(t, "ab", cut("abc", 2))
-	require.Equal(t, "a", cut("aü", 2), "a character must not be split")
+	require.Equal(t, "ab…", cut("abcdef", 5), "what is cut is marked")
+	require.Equal(t, "a…", cut("aüüü", 5), "a character must not be split")
 	require.Equal(t, "ab", cut("a\x00b\xff", 9))
 }
 

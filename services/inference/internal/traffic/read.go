@@ -23,6 +23,10 @@ type Filter struct {
 	Revision *int32
 	// MinLatency is in milliseconds.
 	MinLatency *float64
+	// AfterTime and After are the time and the request id of a position in the list: only the calls that follow it are
+	// listed.
+	AfterTime time.Time
+	After     string
 }
 
 // statuses returns the lowest and highest status that the filter selects.
@@ -51,8 +55,9 @@ func (f Filter) args(deployment string, more ...any) []any {
 // List returns a page of a deployment's calls, newest first. If more calls follow, it returns one call more than the
 // page size.
 func (s *Store) List(ctx context.Context, deployment string, f Filter, p request.Page) ([]*Call, error) {
-	rows, err := s.Pool.Query(ctx, `SELECT `+strings.Join(columns(), ", ")+where+` ORDER BY at DESC, request_id DESC LIMIT $10 OFFSET $11`,
-		f.args(deployment, p.FetchLimit(), p.Offset)...)
+	rows, err := s.Pool.Query(ctx, `SELECT `+strings.Join(columns(), ", ")+where+
+		` AND ($12 = '' OR at <= $13 AND (at, request_id) < ($13, $12)) ORDER BY at DESC, request_id DESC LIMIT $10 OFFSET $11`,
+		f.args(deployment, p.FetchLimit(), p.Offset, f.After, f.AfterTime)...)
 	if err != nil {
 		return nil, fmt.Errorf("list calls: %w", err)
 	}

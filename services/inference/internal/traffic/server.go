@@ -84,6 +84,10 @@ func (s *Server) ListTraffic(ctx context.Context, in *inferencev1.ListTrafficReq
 	if err != nil {
 		return nil, err
 	}
+	at, last, err := request.ReadTimePosition(id.Request, in.After)
+	if err != nil {
+		return nil, err
+	}
 	if err := s.seen(ctx, in.GetDeploymentId()); err != nil {
 		return nil, err
 	}
@@ -91,7 +95,7 @@ func (s *Server) ListTraffic(ctx context.Context, in *inferencev1.ListTrafficReq
 	err = s.Reads.do(ctx, func() (err error) {
 		rows, err = s.Store.List(ctx, in.GetDeploymentId(), Filter{
 			Token: in.GetToken(), Outcome: in.GetOutcome(), Status: in.GetStatus(), From: request.TimeOf(in.GetFrom()), To: request.TimeOf(in.GetTo()),
-			Revision: in.Revision, MinLatency: in.MinLatencyMs,
+			Revision: in.Revision, MinLatency: in.MinLatencyMs, AfterTime: at, After: last,
 		}, p)
 		return err
 	})
@@ -103,7 +107,7 @@ func (s *Server) ListTraffic(ctx context.Context, in *inferencev1.ListTrafficReq
 	for _, call := range calls {
 		out.Calls = append(out.Calls, call.proto())
 	}
-	return out, request.SetMore(ctx, more)
+	return out, request.SetNextAfter(ctx, more, calls, func(c **Call) string { return request.TimePosition((*c).At, (*c).RequestID) })
 }
 
 // GetCall implements TrafficService.

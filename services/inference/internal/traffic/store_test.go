@@ -240,6 +240,8 @@ func TestStore_List_filters(t *testing.T) {
 		"all": {Filter{}, []int{3, 2, 1, 0}}, "token": {Filter{Token: "tok_1"}, []int{3, 1}}, "status": {Filter{Status: "404"}, []int{1}},
 		"status class": {Filter{Status: "5xx"}, []int{3}}, "status class without calls": {Filter{Status: "3xx"}, nil}, "outcome": {Filter{Outcome: Unreachable}, []int{3}},
 		"from": {Filter{From: at(2)}, []int{3, 2}}, "to": {Filter{To: at(2)}, []int{1, 0}}, "revision": {Filter{Revision: &two}, []int{3, 1}},
+		"after a call":    {Filter{AfterTime: all[2].At, After: all[2].RequestID}, []int{1, 0}},
+		"after no call":   {Filter{AfterTime: all[2].At, After: "req_"}, []int{1, 0}},
 		"minimum latency": {Filter{MinLatency: &slow}, []int{3, 2}}, "combined": {Filter{Token: "tok_1", Status: "5xx", From: at(1), To: at(4), Revision: &two}, []int{3}},
 	} {
 		got, err := s.List(t.Context(), "dep_a", c.filter, request.Page{Limit: 10})

@@ -22,6 +22,26 @@ type SampleQuery struct {
 	Prompt               []byte
 	Attempt              int32  // an attempt, AllAttempts, or 0 for the rounds that newer attempts do not hide
 	Rank                 *int32 // nil for the lowest one that has reported a round
+	After                *SamplePosition
+	Only                 *SamplePosition // only this sample
+}
+
+// SamplePosition identifies a sample of a rank, and its place in lists.
+type SamplePosition struct {
+	Step                  int64
+	Attempt, Chunk, Index int32
+}
+
+// String returns the text of a position.
+func (p SamplePosition) String() string {
+	return fmt.Sprintf("%d.%d.%d.%d", p.Step, p.Attempt, p.Chunk, p.Index)
+}
+
+// ParseSamplePosition is the opposite of String.
+func ParseSamplePosition(text string) (*SamplePosition, bool) {
+	var p SamplePosition
+	n, err := fmt.Sscanf(text, "%d.%d.%d.%d", &p.Step, &p.Attempt, &p.Chunk, &p.Index)
+	return &p, n == 4 && err == nil && p.String() == text
 }
 
 // maxSearched is the maximum number of samples in the rounds of a query with a condition that has no index.
@@ -56,21 +76,35 @@ func (s *ValidationStore) Samples(ctx context.Context, runID string, q *SampleQu
 	if len(q.Prompt) > 0 {
 		samePrompt = ` AND m.prompt = $11` // without OR, so that every plan can use the index
 	}
+	var step *int64 // of the position
+	after := SamplePosition{}
+	if q.After != nil {
+		after = *q.After
+		step = &after.Step
+	}
+	var chunk, index *int32 // of the only sample
+	if q.Only != nil {
+		chunk, index = &q.Only.Chunk, &q.Only.Index
+	}
 	// The position of a sample in its round is the number of samples in the chunks before its own, plus its index.
-	rows, err := s.Pool.Query(ctx, ofRounds()+` SELECT m.step, m.attempt, m.rank, m.index + (SELECT coalesce(sum(c.samples), 0) FROM every_validation_chunk c
+	rows, err := s.Pool.Query(ctx, ofRounds()+` SELECT m.step, m.attempt, m.rank, m.chunk_index, m.index, m.index + (SELECT coalesce(sum(c.samples), 0) FROM every_validation_chunk c
 			WHERE c.run_id = $1 AND c.attempt = m.attempt AND c.rank = m.rank AND c.step = m.step AND c.chunk_index < m.chunk_index)::int,
 			m.user_text, m.assistant, m.env, m.reward, m.extra, m.prompt
 		FROM searched r JOIN every_sample m ON m.run_id = $1 AND m.attempt = r.attempt AND m.rank = r.rank AND m.step = r.step
 		WHERE ($8::float8 IS NULL OR m.reward >= $8 AND m.reward <> 'NaN') AND ($9::float8 IS NULL OR m.reward <= $9)
 			AND ($10::text[] IS NULL OR m.user_text ILIKE ANY ($10) OR m.assistant ILIKE ANY ($10) OR m.env ILIKE ANY ($10))
 `+samePrompt+`
+			AND ($14::bigint IS NULL OR (m.step, m.attempt, m.chunk_index, m.index) > ($14, $15::int, $16::int, $17::int))
+			AND ($18::int IS NULL OR m.chunk_index = $18 AND m.index = $19)
 		ORDER BY m.step, m.attempt, m.chunk_index, m.index LIMIT $12 OFFSET $13`,
-		append(q.rounds(runID), q.MinReward, q.MaxReward, patterns(q.Text), q.Prompt, p.FetchLimit(), p.Offset)...)
+		append(q.rounds(runID), q.MinReward, q.MaxReward, patterns(q.Text), q.Prompt, p.FetchLimit(), p.Offset,
+			step, after.Attempt, after.Chunk, after.Index, chunk, index)...)
 	if err != nil {
 		return nil, false, fmt.Errorf("list samples: %w", err)
 	}
 	samples, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s Sample, err error) {
-		err = row.Scan(&s.Step, &s.Attempt, &s.Rank, &s.Index, &s.User, &s.Assistant, &s.Env, &s.Reward, &s.Extra, &s.Prompt)
+		err = row.Scan(&s.Step, &s.Attempt, &s.Rank, &s.Place.Chunk, &s.Place.Index, &s.Index, &s.User, &s.Assistant, &s.Env, &s.Reward, &s.Extra, &s.Prompt)
+		s.Place.Step, s.Place.Attempt = s.Step, s.Attempt
 		return s, err
 	})
 	if err != nil {

@@ -161,6 +161,10 @@ func TestValidationStore_Samples_verbatim(t *testing.T) {
 	got, _, err := (&ValidationStore{Pool: b.pool}).Samples(t.Context(), "run_1", &SampleQuery{}, all())
 	require.NoError(t, err)
 	require.Equal(t, []Sample{
-		{Step: 7, Attempt: 1, User: in.User, Assistant: in.Assistant, Extra: in.Extra, Reward: &reward, Prompt: promptOf(in.User)}, {Step: 7, Attempt: 1, Index: 1},
+		{
+			Step: 7, Attempt: 1, User: in.User, Assistant: in.Assistant, Extra: in.Extra, Reward: &reward, Prompt: promptOf(in.User),
+			Place: SamplePosition{Step: 7, Attempt: 1},
+		},
+		{Step: 7, Attempt: 1, Index: 1, Place: SamplePosition{Step: 7, Attempt: 1, Index: 1}},
 	}, got)
 }

@@ -107,6 +107,7 @@ type Round struct {
 type Sample struct {
 	Step                        int64
 	Attempt, Rank, Index        int32
+	Place                       SamplePosition
 	User, Assistant, Env, Extra []byte
 	Reward                      *float64
 	Prompt                      []byte // a digest of User, or nil

@@ -170,6 +170,14 @@ func (r *recent) rest() []Seen {
 	return rest
 }
 
+// Omitted returns the number of points that Thin has removed from a series.
+func Omitted(points []Seen) (n int64) {
+	for i := range points {
+		n += int64(points[i].more)
+	}
+	return n
+}
+
 // Thin reduces points to at most the given number, which must be at least 5, and reuses their memory. It keeps the
 // first and the last point and, of each section between them, the lowest, the highest and the last NaN. Each section
 // represents about the same number of reported points, including those that an earlier call has removed. Thin returns

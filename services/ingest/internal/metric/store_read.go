@@ -40,9 +40,11 @@ func NewStore(pool database, gate *run.Gate) *Store {
 
 // Series holds the points of one key.
 type Series struct {
-	Key    string
-	Rank   int32 // of the process that reported the points
-	Points []Seen
+	Key  string
+	Rank int32 // of the process that reported the points
+	// Omitted is the number of points that were left out because the response has no room for them.
+	Omitted int64
+	Points  []Seen
 }
 
 // maxPoints is the maximum number of points in one response, so that the response fits into a gRPC message. List holds
@@ -90,6 +92,7 @@ func (s *Store) list(
 	}
 	for i, id := range ids {
 		series[i].Points = wanted[id].seen(s.room(len(series)))
+		series[i].Omitted = Omitted(series[i].Points)
 	}
 	return series, more, nil
 }

@@ -2,7 +2,6 @@ package read
 
 import (
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -20,41 +19,49 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
 )
 
-// maxText is the approximate maximum size, in bytes, of the texts in one response. gRPC limits a message to 4 MiB.
-const maxText = 3 << 20
+// maxText is the approximate maximum size, in bytes, of the texts in one response, and maxAlone that of the texts of the
+// only sample of a response. gRPC limits a message to 4 MiB.
+const (
+	maxText  = 3 << 20
+	maxAlone = 4<<20 - 64<<10
+)
 
 // cut marks shortened text.
 const cut = "…"
 
-// shorten cuts the longest lines of a page, so that all lines of the page fit into one response. Live streams send the
-// full lines.
-func shorten(lines []logs.Line) []logs.Line {
+// shorten cuts the longest lines of a page, so that all lines of the page fit into one response. It returns which lines it
+// has cut. Live streams send the full lines.
+func shorten(lines []logs.Line) (cutLines []bool) {
+	cutLines = make([]bool, len(lines))
 	total := 0
 	for _, l := range lines {
 		total += len(l.Text)
 	}
 	if total <= maxText {
-		return lines
+		return cutLines
 	}
 	share := maxText / len(lines)
 	for i := range lines {
 		if t := lines[i].Text; len(t) > share {
-			lines[i].Text = strings.ToValidUTF8(t[:share], "") + cut
+			lines[i].Text, cutLines[i] = strings.ToValidUTF8(t[:share], "")+cut, true
 		}
 	}
-	return lines
+	return cutLines
+}
+
+// shortLineProtos converts the lines of one response.
+func shortLineProtos(lines []logs.Line) []*ingestv1.LogLine {
+	cutLines := shorten(lines)
+	out := make([]*ingestv1.LogLine, len(lines))
+	for i := range lines {
+		out[i] = lineProto(&lines[i])
+		out[i].Truncated = cutLines[i]
+	}
+	return out
 }
 
 func lineProto(l *logs.Line) *ingestv1.LogLine {
 	return &ingestv1.LogLine{Seq: l.Seq, Attempt: l.Attempt, Ts: timestamppb.New(l.At), Text: l.Text, Rank: l.Rank}
-}
-
-func lineProtos(lines []logs.Line) []*ingestv1.LogLine {
-	out := make([]*ingestv1.LogLine, len(lines))
-	for i := range lines {
-		out[i] = lineProto(&lines[i])
-	}
-	return out
 }
 
 func micros(us int64) *timestamppb.Timestamp { return timestamppb.New(time.UnixMicro(us)) }
@@ -93,7 +100,7 @@ func seriesProto(s *metric.Series) (*ingestv1.MetricSeries, error) {
 		encoded = protowire.AppendTag(encoded, number, protowire.BytesType)
 		encoded = protowire.AppendBytes(encoded, point)
 	}
-	out := &ingestv1.MetricSeries{Key: s.Key, Rank: s.Rank}
+	out := &ingestv1.MetricSeries{Key: s.Key, Rank: s.Rank, Omitted: &s.Omitted}
 	out.ProtoReflect().SetUnknown(encoded)
 	return out, nil
 }
@@ -113,51 +120,39 @@ func roundProto(r *evaluation.Round) *ingestv1.ValidationRound {
 	}
 }
 
-// maxExtra is the part of a response, in bytes, that is reserved for the extra fields of samples.
-const maxExtra = 2 << 20
-
-// sampleProtos converts the samples of one response. If the samples do not fit into maxText, long texts are cut at
-// their end. The service does not interpret the field extra, so it is cut only if the extra fields of all samples
-// exceed maxExtra.
-func sampleProtos(samples []evaluation.Sample) []*ingestv1.Sample {
-	texts, extras := 0, 0
-	for _, s := range samples {
-		texts += len(s.User) + len(s.Assistant) + len(s.Env)
-		extras += len(s.Extra)
+// sampleProtos converts the samples of one response. Their texts begin at the given character. If they do not fit into the
+// response, the longest ones are cut at their end. The service does not interpret the field extra, so it is cut only if the
+// extra fields of all samples exceed two thirds of the room.
+func sampleProtos(samples []evaluation.Sample, from int) []*ingestv1.Sample {
+	texts, extras := make([]*text, 0, 3*len(samples)), make([]*text, 0, len(samples))
+	needed := 0
+	for i := range samples {
+		s := &samples[i]
+		texts = append(texts, newText(s.User, from), newText(s.Assistant, from), newText(s.Env, from))
+		extras = append(extras, newText(s.Extra, from))
+		needed += extras[i].size()
 	}
-	text, extra := texts, extras
-	if texts+extras > maxText {
-		const fields = 3
-		if extras > maxExtra {
-			extra = maxExtra / len(samples)
-		}
-		text = (maxText - min(extras, maxExtra)) / len(samples) / fields
+	room := maxText
+	if len(samples) == 1 {
+		room = maxAlone
 	}
+	extra := level(extras, room/3*2)
+	most := level(texts, room-min(needed, room/3*2))
 	out := make([]*ingestv1.Sample, len(samples))
 	for i, s := range samples {
 		out[i] = &ingestv1.Sample{
-			Step: s.Step, Attempt: s.Attempt, Rank: s.Rank, Index: s.Index, User: shown(s.User, text), Assistant: shown(s.Assistant, text),
-			Env: shown(s.Env, text), Reward: s.Reward, Extra: shown(s.Extra, extra),
+			Id: s.Place.String(), Step: s.Step, Attempt: s.Attempt, Rank: s.Rank, Index: s.Index, Reward: s.Reward,
 		}
+		user, assistant, env := texts[3*i], texts[3*i+1], texts[3*i+2]
+		if next, cut := cutTogether([]*text{user, assistant, env, extras[i]}, most, most, most, extra); cut {
+			out[i].Truncated, out[i].TextNext = true, new(int64(from+next))
+		}
+		out[i].User, out[i].Assistant, out[i].Env, out[i].Extra = user.json(), assistant.json(), env.json(), extras[i].json()
 		if s.Prompt != nil {
 			out[i].Prompt = new(hex.EncodeToString(s.Prompt))
 		}
 	}
 	return out
-}
-
-// shown returns the given JSON. If the JSON is longer than the given maximum, shown instead returns a JSON string that
-// contains its beginning and ends with the mark "…".
-func shown(raw []byte, most int) []byte {
-	if len(raw) <= most {
-		return raw
-	}
-	const quoting = 3 // in a JSON string, text with quotation marks can be twice as long, or longer
-	text, err := json.Marshal(strings.ToValidUTF8(string(raw[:most/quoting]), "") + cut)
-	if err != nil {
-		return nil
-	}
-	return text
 }
 
 // shownArtifactProto converts an artifact for users.

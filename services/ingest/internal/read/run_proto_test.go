@@ -33,27 +33,29 @@ func TestShorten_cutsLongestLines(t *testing.T) {
 		}
 		lines = append(lines, logs.Line{Seq: int64(i + 1), Text: text})
 	}
-	got := shorten(lines)
+	got := shortLineProtos(lines)
 	require.Len(t, got, 500)
 	for i, l := range got {
-		require.True(t, utf8.ValidString(l.Text))
+		require.True(t, utf8.ValidString(l.GetText()))
+		require.Equal(t, i%2 == 0, l.GetTruncated())
 		if i%2 == 1 {
-			require.Equal(t, "short", l.Text)
+			require.Equal(t, "short", l.GetText())
 			continue
 		}
-		require.True(t, strings.HasSuffix(l.Text, cut))
-		require.Less(t, len(l.Text), len(long))
+		require.True(t, strings.HasSuffix(l.GetText(), cut))
+		require.Less(t, len(l.GetText()), len(long))
 	}
-	require.Less(t, proto.Size(&ingestv1.ListLogsResponse{Lines: lineProtos(got)}), mostMessage)
+	require.Less(t, proto.Size(&ingestv1.ListLogsResponse{Lines: got}), mostMessage)
 }
 
 func TestShorten_keepsWhatFits(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", logs.MaxLine)
-	got := shorten([]logs.Line{{Seq: 1, Text: long}, {Seq: 2, Text: "y"}})
-	require.Equal(t, long, got[0].Text)
-	require.Empty(t, shorten(nil))
-	samples := sampleProtos([]evaluation.Sample{{User: []byte(`"` + long + `"`)}})
+	got := shortLineProtos([]logs.Line{{Seq: 1, Text: long}, {Seq: 2, Text: "y"}})
+	require.Equal(t, long, got[0].GetText())
+	require.False(t, got[0].GetTruncated())
+	require.Empty(t, shortLineProtos(nil))
+	samples := sampleProtos([]evaluation.Sample{{User: []byte(`"` + long + `"`)}}, 0)
 	require.Len(t, samples[0].GetUser(), len(long)+2)
 	require.Nil(t, samples[0].GetEnv())
 }
@@ -65,13 +67,15 @@ func TestSampleProtos_longTextsShortened(t *testing.T) {
 	for i := range 20 {
 		samples = append(samples, evaluation.Sample{Step: 5, Index: int32(i), User: []byte(`"q"`), Assistant: long})
 	}
-	got := sampleProtos(samples)
+	got := sampleProtos(samples, 0)
 	for _, s := range got {
 		require.JSONEq(t, `"q"`, string(s.GetUser()), "short values are not changed")
 		var text string
 		require.NoError(t, json.Unmarshal(s.GetAssistant(), &text))
 		require.True(t, strings.HasSuffix(text, cut))
 		require.True(t, strings.HasPrefix(string(long), strings.TrimSuffix(text, cut)))
+		require.True(t, s.GetTruncated())
+		require.EqualValues(t, utf8.RuneCountInString(text)-1, s.GetTextNext())
 	}
 	require.Less(t, proto.Size(&ingestv1.ListSamplesResponse{Samples: got}), mostMessage)
 }
@@ -85,35 +89,19 @@ func TestSampleProtos_extraKeptWhole(t *testing.T) {
 	for range 20 {
 		samples = append(samples, evaluation.Sample{User: text, Extra: extra})
 	}
-	got := sampleProtos(samples)
+	got := sampleProtos(samples, 0)
 	for _, s := range got {
 		require.Equal(t, extra, s.GetExtra())
 		require.Contains(t, string(s.GetUser()), cut)
+		require.True(t, s.GetTruncated())
 	}
 	require.Less(t, proto.Size(&ingestv1.ListSamplesResponse{Samples: got}), mostMessage)
 	for range 20 {
 		samples = append(samples, evaluation.Sample{User: text, Extra: extra})
 	}
-	got = sampleProtos(samples)
+	got = sampleProtos(samples, 0)
 	require.Contains(t, string(got[0].GetExtra()), cut, "extra is cut if it does not fit in one response")
 	require.Less(t, proto.Size(&ingestv1.ListSamplesResponse{Samples: got}), mostMessage)
-}
-
-func TestShown_cutsLongJSON(t *testing.T) {
-	t.Parallel()
-	cases := map[string]struct {
-		raw, want string
-		most      int
-	}{
-		"fits":          {`"abc"`, `"abc"`, 5},
-		"too long":      {`"abcdefghi"`, `"\"ab…"`, 9},
-		"inside a rune": {`"aü-------"`, `"\"a…"`, 9},
-		"no room":       {`"abc"`, `"…"`, 0},
-		"empty value":   {``, ``, 0},
-	}
-	for name, c := range cases {
-		require.Equal(t, c.want, string(shown([]byte(c.raw), c.most)), name)
-	}
 }
 
 func TestRoundProto_complete(t *testing.T) {
@@ -130,7 +118,7 @@ func TestRoundProto_complete(t *testing.T) {
 func TestSeriesProto_timesAndKeys(t *testing.T) {
 	t.Parallel()
 	points := []metric.Seen{{Step: 1, Value: 2.5, Micros: 1_000_001, Attempt: 3}, {}, {Step: -1, Value: math.NaN(), Micros: -1, Attempt: 1}}
-	want := &ingestv1.MetricSeries{Key: "loss", Points: []*ingestv1.MetricPoint{
+	want := &ingestv1.MetricSeries{Key: "loss", Omitted: new(int64(0)), Points: []*ingestv1.MetricPoint{
 		{Step: 1, Value: 2.5, Ts: timestamppb.New(time.UnixMicro(1_000_001)), Attempt: 3},
 		{Ts: timestamppb.New(time.UnixMicro(0))},
 		{Step: -1, Value: math.NaN(), Ts: timestamppb.New(time.UnixMicro(-1)), Attempt: 1},

@@ -107,7 +107,8 @@ func (s *Server) ListSamples(ctx context.Context, in *ingestv1.ListSamplesReques
 	if err != nil {
 		return nil, err
 	}
-	return &ingestv1.ListSamplesResponse{Samples: sampleProtos(samples)}, request.SetMore(ctx, more)
+	return &ingestv1.ListSamplesResponse{Samples: sampleProtos(samples, int(in.GetTextFrom()))},
+		request.SetNextAfter(ctx, more, samples, func(s *evaluation.Sample) string { return s.Place.String() })
 }
 
 // sampleQuery returns the query of a request, or a 422 error if its conditions exclude each other.
@@ -118,6 +119,19 @@ func sampleQuery(in *ingestv1.ListSamplesRequest) (*evaluation.SampleQuery, erro
 	}
 	if q.Step != nil && (q.From != nil || q.To != nil) {
 		return nil, fault.InvalidFields(fault.At(fault.TypeValue, "Value error, step cannot be combined with from_step and to_step", "step"))
+	}
+	if in.After != nil {
+		var ok bool
+		if q.After, ok = evaluation.ParseSamplePosition(in.GetAfter()); !ok {
+			return nil, fault.InvalidFields(fault.At(fault.TypeStringPattern, "Input should be the id of a sample", "after"))
+		}
+	}
+	if in.Sample != nil {
+		var ok bool
+		if q.Only, ok = evaluation.ParseSamplePosition(in.GetSample()); !ok {
+			return nil, fault.InvalidFields(fault.At(fault.TypeStringPattern, "Input should be the id of a sample", "sample"))
+		}
+		q.Step, q.From, q.To, q.Attempt = &q.Only.Step, nil, nil, q.Only.Attempt
 	}
 	if in.Prompt == nil {
 		return q, nil

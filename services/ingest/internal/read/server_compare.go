@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -99,7 +100,7 @@ func (s *CompareServer) params(ctx context.Context, out *ingestv1.RunComparison)
 		if err != nil {
 			return fmt.Errorf("encode hyperparameters: %w", err)
 		}
-		out.Hparams = append(out.Hparams, &ingestv1.ComparedHparam{Key: d.Key, Values: data})
+		out.Hparams = append(out.Hparams, &ingestv1.ComparedHparam{Key: d.Key, Values: data, Truncated: slices.Sorted(maps.Keys(d.Shortened))})
 	}
 	return nil
 }
@@ -158,7 +159,7 @@ func (s *CompareServer) prompts(ctx context.Context, in *ingestv1.CompareRunsReq
 			samples[p.Digest][runID] = p
 		}
 	}
-	most := min(2000, maxText/4/len(runs)/int(in.GetPrompts())) // a character may take four bytes
+	most := min(shownPrompt, maxText/4/len(runs)/int(in.GetPrompts())) // a character may take four bytes
 	for _, digest := range order {
 		if len(out.GetPrompts()) == int(in.GetPrompts()) {
 			break
@@ -172,17 +173,19 @@ func (s *CompareServer) prompts(ctx context.Context, in *ingestv1.CompareRunsReq
 			if !ok {
 				continue
 			}
-			sample, err := s.Validations.Sample(ctx, runID, p, 2000)
+			sample, err := s.Validations.Sample(ctx, runID, p, shownPrompt*longestChar)
 			if err != nil {
 				return err
 			}
 			if sample == nil {
 				continue
 			}
-			compared.Prompt = plain(sample.User, 2000)
+			compared.Prompt, compared.Truncated = plain(sample.User, shownPrompt)
 			one := &ingestv1.ComparedSample{RunId: runID, Step: sample.Step, Reward: sample.Reward}
 			if sample.Assistant != nil {
-				one.Assistant = new(plain(sample.Assistant, most))
+				var text string
+				text, one.Truncated = plain(sample.Assistant, most)
+				one.Assistant = &text
 			}
 			compared.Samples = append(compared.Samples, one)
 		}
@@ -191,23 +194,29 @@ func (s *CompareServer) prompts(ctx context.Context, in *ingestv1.CompareRunsReq
 	return nil
 }
 
-// plain returns the text of the beginning of a JSON value: that of a string, or else the JSON itself. If the value or its
-// text is not complete, it ends in cut.
-func plain(value []byte, most int) string {
-	var text string
+// shownPrompt is the maximum number of characters of a prompt in a comparison, and longestChar is the number of characters
+// of JSON that encoders write for one character at most: two escapes.
+const (
+	shownPrompt = 2000
+	longestChar = len(`\ud83d\ude00`)
+)
+
+// plain returns the text of the beginning of a JSON value: that of a string, or else the JSON itself, in which only those
+// characters are escaped that must be. If the value or its text is not complete, plain reports that and adds cut.
+func plain(value []byte, most int) (text string, truncated bool) {
 	switch {
 	case len(value) == 0 || value[0] != '"':
-		text = string(value)
-		if !json.Valid(value) {
-			text += cut
-		}
+		text, truncated = string(unescaped(value)), !json.Valid(value)
 	case json.Unmarshal(value, &text) != nil:
-		text = uncut(value) + cut
+		text, truncated = uncut(value), true
 	}
-	if utf8.RuneCountInString(text) <= most {
-		return text
+	if utf8.RuneCountInString(text) > most {
+		text, truncated = string([]rune(text)[:most]), true
 	}
-	return strings.TrimSuffix(string([]rune(text)[:most]), cut) + cut
+	if truncated {
+		text += cut
+	}
+	return text, truncated
 }
 
 // uncut returns the text of the beginning of a JSON string, whose last escape may be incomplete.

@@ -65,7 +65,7 @@ func notePartial(
 	if err != nil {
 		return page, err
 	}
-	partial := &ingestv1.PartialLines{Seq: page.Last, Lines: lineProtos(lines)}
+	partial := &ingestv1.PartialLines{Seq: page.Last, Lines: shortLineProtos(lines)}
 	page.Notes = []*ingestv1.FollowLogsResponse{{Event: &ingestv1.FollowLogsResponse_Partial{Partial: partial}}}
 	for i := range lines {
 		l := &lines[i]

@@ -2,6 +2,7 @@ package read
 
 import (
 	"context"
+	"strconv"
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
@@ -31,19 +32,19 @@ func (s *Server) ListLogs(ctx context.Context, in *ingestv1.ListLogsRequest) (*i
 		return nil, err
 	}
 	lines, more := request.CutPage(lines, p)
-	out := &ingestv1.ListLogsResponse{Lines: lineProtos(shorten(lines))}
+	out := &ingestv1.ListLogsResponse{Lines: shortLineProtos(lines)}
 	if in.GetPartial() && !more {
 		if err := s.addPartial(ctx, id, out); err != nil {
 			return nil, err
 		}
 	}
-	return out, request.SetMore(ctx, more)
+	return out, request.SetNextAfter(ctx, more, lines, func(l *logs.Line) string { return strconv.FormatInt(l.Seq, 10) })
 }
 
 // addPartial adds the unfinished lines of a run to a page that ends with its last line.
 func (s *Server) addPartial(ctx context.Context, id string, out *ingestv1.ListLogsResponse) error {
 	partial, err := s.Logs.Partial(ctx, id)
-	out.Lines = append(out.Lines, lineProtos(partial)...)
+	out.Lines = append(out.Lines, shortLineProtos(partial)...)
 	return err
 }
 
@@ -85,7 +86,7 @@ func (s *Server) lastLines(ctx context.Context, id string, before *int64, limit 
 	if err != nil {
 		return nil, err
 	}
-	return &ingestv1.ListLogsResponse{Lines: lineProtos(shorten(lines))}, nil
+	return &ingestv1.ListLogsResponse{Lines: shortLineProtos(lines)}, nil
 }
 
 // lines returns the lines whose numbers are greater than after, at most limit of them.
@@ -129,7 +130,7 @@ func (s *Server) SearchLogs(ctx context.Context, in *ingestv1.SearchLogsRequest)
 		return nil, err
 	}
 	return &ingestv1.SearchLogsResponse{
-		Lines: lineProtos(shorten(found.Lines)), Searched: found.Searched, Complete: found.Complete,
+		Lines: shortLineProtos(found.Lines), Searched: found.Searched, Complete: found.Complete,
 	}, nil
 }
 

@@ -105,18 +105,16 @@ func (s *Server) ListHparamChanges(
 		return nil, err
 	}
 	out := &ingestv1.ListHparamChangesResponse{}
-	total := 0
+	values := make([]*text, len(changes))
 	for i := range changes {
-		total += len(changes[i].Value)
+		values[i] = newText(changes[i].Value, 0)
 	}
+	most := level(values, maxText)
 	for i := range changes {
 		c := &changes[i]
-		most := len(c.Value)
-		if total > maxText {
-			most = maxText / len(changes)
-		}
+		_, cut := cutTogether(values[i:i+1], most)
 		out.Changes = append(out.Changes, &ingestv1.HparamChange{
-			Key: c.Key, Value: shown(c.Value, most), Attempt: c.Attempt,
+			Key: c.Key, Value: values[i].json(), Truncated: cut, Attempt: c.Attempt,
 			ReportedAt: timestamppb.New(c.ReportedAt), ReplacedAt: timestamppb.New(c.ReplacedAt),
 		})
 	}
@@ -156,7 +154,7 @@ func nodeProto(r *report.RawRecord) (*ingestv1.NodeEnvironment, error) {
 }
 
 func hardwareProto(s *HardwareSeries) *ingestv1.HardwareSeries {
-	out := &ingestv1.HardwareSeries{Node: request.NonEmpty(s.Node), Gpu: request.NonEmpty(s.GPU), Key: s.Key, Points: make([]*ingestv1.HardwarePoint, len(s.Points))}
+	out := &ingestv1.HardwareSeries{Node: request.NonEmpty(s.Node), Gpu: request.NonEmpty(s.GPU), Key: s.Key, Omitted: s.Omitted, Points: make([]*ingestv1.HardwarePoint, len(s.Points))}
 	for i, p := range s.Points {
 		out.Points[i] = &ingestv1.HardwarePoint{Ts: timestamppb.New(p.At), Value: p.Value, Attempt: p.Attempt}
 	}

@@ -126,7 +126,7 @@ func (s *PeerServer) GetRunSamples(
 	if err != nil {
 		return nil, err
 	}
-	return &ingestpeerv1.GetRunSamplesResponse{Samples: sampleProtos(samples), More: more}, nil
+	return &ingestpeerv1.GetRunSamplesResponse{Samples: sampleProtos(samples, 0), More: more}, nil
 }
 
 // maxSummaries is the maximum number of metrics in a summary of a run.

@@ -26,6 +26,7 @@ type HardwareSample struct {
 type HardwareSeries struct {
 	Node, GPU, Key string
 	Points         []HardwareSample
+	Omitted        int64 // number of samples that Points lacks, because there are too many
 }
 
 // HardwareStore reads hardware samples.
@@ -61,7 +62,9 @@ func (s *HardwareStore) List(ctx context.Context, runID string, ask HardwareQuer
 		return nil, false, err
 	}
 	for i := range found {
-		for _, seen := range kept[ids[i]].thinned(most) {
+		points := kept[ids[i]].thinned(most)
+		found[i].Omitted = metric.Omitted(points)
+		for _, seen := range points {
 			found[i].Points = append(found[i].Points, HardwareSample{At: time.UnixMicro(seen.Micros).UTC(), Value: seen.Value, Attempt: seen.Attempt})
 		}
 	}

@@ -185,10 +185,12 @@ func failureMessage(a *Attempt, exit gang.Exit) string {
 }
 
 // StorableText makes text from an agent or a training process storable: it keeps the end of a text, at most limit
-// bytes, and removes invalid UTF-8 and NUL.
+// bytes, after the mark … if the beginning is missing. It removes invalid UTF-8 and NUL.
 func StorableText(s string, limit int) string {
+	const mark = "…"
+	beginning := ""
 	if len(s) > limit {
-		s = s[len(s)-limit:]
+		s, beginning = s[len(s)-limit+len(mark):], mark
 	}
-	return strings.ReplaceAll(strings.ToValidUTF8(s, ""), "\x00", "")
+	return beginning + strings.ReplaceAll(strings.ToValidUTF8(s, ""), "\x00", "")
 }

@@ -113,7 +113,9 @@ func TestBackoff_growsToCap(t *testing.T) {
 
 func TestStorableText(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "tail", job.StorableText("a long text with a tail", 4))
+	require.Equal(t, "…tail", job.StorableText("a long text with a tail", 7), "a text without its beginning is marked")
+	require.Equal(t, "whole", job.StorableText("whole", 5))
 	require.Equal(t, "ab", job.StorableText("a\x00b\xff", 10))
-	require.Equal(t, "é", job.StorableText("éé", 3), "a character that is cut in half must be dropped")
+	require.Equal(t, "…é", job.StorableText("ééé", 5), "a character that is cut in half must be dropped")
+	require.Equal(t, "…", job.StorableText("aéé", 4), "a character that is cut in half must be dropped")
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
@@ -25,7 +24,9 @@ type Filter struct {
 	Owner   string // user name
 	Labels  []string
 	Text    string
-	After   string // ID of a job: only the jobs that follow it in the list
+	// AfterTime and After are the time and the ID of a position in the list: only the jobs that follow it are listed.
+	AfterTime time.Time
+	After     string
 }
 
 // selection returns the condition for the filters other than After.
@@ -66,11 +67,7 @@ func (s *Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, f Fil
 		return nil, err
 	}
 	if f.After != "" {
-		at, err := s.createdAt(ctx, q, scope, f.After)
-		if err != nil {
-			return nil, err
-		}
-		chosen.And(`(created_at, id) < (`, chosen.Arg(at), `, `, chosen.Arg(f.After), `)`)
+		chosen.And(`(created_at, id) < (`, chosen.Arg(f.AfterTime), `, `, chosen.Arg(f.After), `)`)
 	}
 	limit, offset := chosen.Arg(p.FetchLimit()), chosen.Arg(p.Offset)
 	rows, err := q.Query(ctx, `SELECT `+shownColumns+` FROM job WHERE `+chosen.Where+
@@ -87,18 +84,6 @@ func (s *Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, f Fil
 		jobs[i] = r.job()
 	}
 	return jobs, nil
-}
-
-// createdAt returns the creation time of the job after which a page begins.
-func (s *Store) createdAt(ctx context.Context, q pg.Querier, scope authn.Scope, jobID string) (at time.Time, err error) {
-	err = q.QueryRow(ctx, `SELECT created_at FROM job WHERE `+access.Visible+` AND id = $4`, access.Args(scope, jobID)...).Scan(&at)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return at, fault.InvalidFields(fault.At(fault.TypeValue, "There is no such job", "after"))
-	}
-	if err != nil {
-		return at, fmt.Errorf("find the job that ends the previous page: %w", err)
-	}
-	return at, nil
 }
 
 const attemptColumns = `id, job_id, number, state, node_id, held, end_reason, message, exit_code, phase,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 )
@@ -52,6 +53,10 @@ func (s *Store) Insert(ctx context.Context, tx pgx.Tx, j *Job, run RunFacts, cau
 	if err != nil {
 		return fmt.Errorf("insert job: %w", err)
 	}
+	created := j.CreatedAt
+	if created.Equal(id.Time(j.ID)) {
+		created = id.Time(j.RunID) // for the same reason as that of the job
+	}
 	var parents any // NULL if there are none
 	if len(run.Parents) > 0 {
 		parents = run.Parents
@@ -64,7 +69,7 @@ func (s *Store) Insert(ctx context.Context, tx pgx.Tx, j *Job, run RunFacts, cau
 			coalesce(@protected_datasets, '{}'::text[]), @disclosure)`, pgx.StrictNamedArgs{
 		"id": j.RunID, "job_id": j.ID, "name": j.Name, "owner_id": j.OwnerID, "owner_name": j.OwnerName, "project_id": j.ProjectID,
 		"project": j.Project, "visibility": j.Visibility, "state": j.State, "recipe_lock": run.RecipeLock,
-		"bindings": run.Bindings, "recipe_digest": run.RecipeDigest, "spec_digest": j.SpecDigest, "created_at": j.CreatedAt,
+		"bindings": run.Bindings, "recipe_digest": run.RecipeDigest, "spec_digest": j.SpecDigest, "created_at": created,
 		"visibility_version": j.VisibilityVersion, "parents": parents, "protected": j.Protected,
 		"protected_datasets": run.ProtectedDatasets, "disclosure": run.Disclosure,
 	})

@@ -135,7 +135,7 @@ func (a *Admission) admit(ctx context.Context, tx pgx.Tx, j *job.Job, facts job.
 	if err != nil {
 		return err
 	}
-	j.CreatedAt = now
+	j.CreatedAt = id.Time(j.ID) // so that the id is a position in lists
 	j.Status = job.Status{State: job.Queued, Checkpoint: j.Checkpoint, Queue: job.Queue{Reason: job.WaitNew, Since: now}}
 	if err := a.holdProfiles(ctx, tx, j); err != nil {
 		return err

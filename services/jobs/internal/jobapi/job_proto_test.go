@@ -51,7 +51,7 @@ func TestJobProtoFieldsAreFilled(t *testing.T) {
 		ResumedFrom: "art_1", Collected: new(false),
 	}
 	require.Empty(t, unset(attemptToProto(a)))
-	e := event.Event{ID: "evt_1", At: now, Type: "t", ActorKind: "user", ActorID: "usr_1", From: "a", To: "b", Reason: "r", Message: "m"}
+	e := event.Event{ID: "evt_1", At: now, Type: "t", ActorKind: "user", ActorID: "usr_1", From: "a", To: "b", Reason: "r", Message: "m", Seq: 1}
 	require.Empty(t, unset(eventToProto(e)))
 }
 

@@ -3,6 +3,7 @@ package jobapi
 import (
 	"context"
 	"slices"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -114,11 +115,8 @@ func (s *Server) ListJobs(ctx context.Context, req *jobsv1.ListJobsRequest) (*jo
 	if err != nil {
 		return nil, err
 	}
-	if req.After != nil {
-		if err := request.ID(id.Job, "after", req.GetAfter()); err != nil {
-			return nil, err
-		}
-		filter.After = req.GetAfter()
+	if filter.AfterTime, filter.After, err = request.ReadTimePosition(id.Job, req.After); err != nil {
+		return nil, err
 	}
 	jobs, err := s.Jobs.List(ctx, s.Pool, authn.ScopeOf(ctx), filter, p)
 	if err != nil {
@@ -133,7 +131,7 @@ func (s *Server) ListJobs(ctx context.Context, req *jobsv1.ListJobsRequest) (*jo
 		}
 		resp.Jobs = append(resp.Jobs, m)
 	}
-	return resp, request.SetMore(ctx, more)
+	return resp, request.SetNextAfter(ctx, more, jobs, func(j **job.Job) string { return request.TimePosition((*j).CreatedAt, (*j).ID) })
 }
 
 // filters are the filters of a request for a list or a table of jobs.
@@ -167,7 +165,7 @@ func (s *Server) ListJobEvents(ctx context.Context, req *jobsv1.ListJobEventsReq
 		return nil, err
 	}
 	ask := request.Page{Limit: p.FetchLimit(), Offset: p.Offset}
-	events, err := event.List(ctx, s.Pool, job.SubjectKind, j.ID, ask)
+	events, err := event.ListAfter(ctx, s.Pool, job.SubjectKind, j.ID, req.GetAfter(), ask)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +174,7 @@ func (s *Server) ListJobEvents(ctx context.Context, req *jobsv1.ListJobEventsReq
 	for _, e := range events {
 		resp.Events = append(resp.Events, eventToProto(e))
 	}
-	return resp, request.SetMore(ctx, more)
+	return resp, request.SetNextAfter(ctx, more, events, func(e *event.Event) string { return strconv.FormatInt(e.Seq, 10) })
 }
 
 // ListAttempts lists the attempts of a job, oldest first.

@@ -88,7 +88,7 @@ func (s *Server) create(ctx context.Context, tx pgx.Tx, r *run.Run) (token secre
 	if err != nil {
 		return token, nil, err
 	}
-	r.CreatedAt, r.StartedAt = now, &now
+	r.CreatedAt, r.StartedAt = id.Time(r.ID), &now // the id is a position in lists
 	if err := s.store.insert(ctx, tx, r); err != nil {
 		return token, nil, err
 	}

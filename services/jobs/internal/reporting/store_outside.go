@@ -33,12 +33,12 @@ func (outsideStore) insert(ctx context.Context, tx pgx.Tx, r *run.Run) error {
 	_, err = tx.Exec(ctx, `INSERT INTO run (id, name, owner_id, owner_name, project_id, project, visibility, visibility_version, state,
 			attempts, recipe_lock, bindings, recipe_digest, spec_digest, created_at, started_at, heard_at, silence_s, tags, labels)
 		VALUES (@id, @name, @owner_id, @owner_name, @project_id, @project, @visibility, @visibility_version, @state,
-			@attempts, '{}', '{}', '', '', @created_at, @created_at, @created_at, @silence_s, coalesce(@tags, '{}'::text[]),
+			@attempts, '{}', '{}', '', '', @created_at, @heard_at, @heard_at, @silence_s, coalesce(@tags, '{}'::text[]),
 			coalesce(@labels, '{}'::jsonb))`,
 		pgx.StrictNamedArgs{
 			"id": r.ID, "name": r.Name, "owner_id": r.OwnerID, "owner_name": r.OwnerName, "project_id": r.ProjectID, "project": r.Project,
 			"visibility": r.Visibility, "visibility_version": r.VisibilityVersion, "state": r.State, "attempts": r.Attempts,
-			"created_at": r.CreatedAt, "silence_s": r.SilenceS, "tags": r.Tags, "labels": r.Labels,
+			"created_at": r.CreatedAt, "heard_at": r.StartedAt, "silence_s": r.SilenceS, "tags": r.Tags, "labels": r.Labels,
 		})
 	if err != nil {
 		return fmt.Errorf("insert a run without a job: %w", err)

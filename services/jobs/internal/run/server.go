@@ -13,7 +13,6 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
@@ -51,22 +50,20 @@ func (s *Server) ListRuns(ctx context.Context, req *jobsv1.ListRunsRequest) (*jo
 	for _, r := range runs {
 		resp.Runs = append(resp.Runs, ToProto(r))
 	}
-	return resp, request.SetMore(ctx, more)
+	return resp, request.SetNextAfter(ctx, more, runs, func(r **Run) string { return filter.Position(*r) })
 }
 
 func filterFromProto(req *jobsv1.ListRunsRequest) (Filter, error) {
 	f := Filter{
 		State: cmp.Or(req.GetState(), finished), Project: req.GetProject(), Owner: req.GetOwner(), Recipe: req.GetRecipe(), Text: req.GetQ(),
 		Labels: req.GetLabel(), Protected: req.Protected, Archived: req.GetArchived(), CreatedFrom: request.TimeOf(req.GetCreatedAfter()),
-		CreatedTo: request.TimeOf(req.GetCreatedBefore()), Sort: req.GetSort(), After: req.GetAfter(),
+		CreatedTo: request.TimeOf(req.GetCreatedBefore()), Sort: req.GetSort(),
 	}
 	if f.State == "all" {
 		f.State = ""
 	}
-	if req.After != nil {
-		if err := request.ID(id.Run, "after", f.After); err != nil {
-			return f, err
-		}
+	if err := f.SetAfter(req.After); err != nil {
+		return f, err
 	}
 	for i, given := range req.GetTag() {
 		tag, ok := NormalTag(given)

@@ -19,6 +19,7 @@ func TestServer_ListRuns_filters(t *testing.T) {
 	h := newHarness(t)
 	h.describe()
 	at := timestamppb.New(fixtures.Now().Add(4 * time.Minute))
+	const missing = "run_01jd000000000000000000000z"
 	for name, c := range map[string]struct {
 		req  *jobsv1.ListRunsRequest
 		want []string
@@ -38,7 +39,8 @@ func TestServer_ListRuns_filters(t *testing.T) {
 		"created after":  {&jobsv1.ListRunsRequest{CreatedAfter: at, State: new("all")}, []string{fourth}},
 		"created before": {&jobsv1.ListRunsRequest{CreatedBefore: at, State: new("all")}, []string{first}},
 		"sort":           {&jobsv1.ListRunsRequest{Sort: new("name"), State: new("all")}, []string{fourth, first}},
-		"after":          {&jobsv1.ListRunsRequest{After: new(fourth), State: new("all")}, []string{first}},
+		"after":          {&jobsv1.ListRunsRequest{After: new("2026-12-01T00:00:00Z~" + missing), State: new("all")}, []string{fourth, first}},
+		"after all":      {&jobsv1.ListRunsRequest{After: new("2001-01-01T00:00:00Z~" + fourth), State: new("all")}, nil},
 	} {
 		list, err := h.server.ListRuns(alice(t.Context()), c.req)
 		require.NoError(t, err, name)
@@ -56,7 +58,8 @@ func TestServer_ListRuns_filters(t *testing.T) {
 	require.Nil(t, r.Notes)
 	require.EqualValues(t, 1, r.GetVersion())
 	for name, req := range map[string]*jobsv1.ListRunsRequest{
-		"malformed ID": {After: new("job_x")}, "unknown ID": {After: new("run_01jd000000000000000000000z")}, "bad tag": {Tag: []string{"a,b"}},
+		"malformed ID": {After: new("job_x")}, "ID in another order": {After: new(fourth), Sort: new("name")},
+		"no time": {After: new("x~" + fourth)}, "no time of an end": {After: new("x~" + fourth), Sort: new("ended_at")}, "bad tag": {Tag: []string{"a,b"}},
 	} {
 		_, err := h.server.ListRuns(alice(t.Context()), req)
 		require.True(t, fault.Is(err, fault.Invalid), "%s: %v", name, err)

@@ -2,16 +2,12 @@ package run
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
-	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
@@ -31,7 +27,45 @@ type Filter struct {
 	Archived               string // "true", "all", or "" for runs that are not archived
 	CreatedFrom, CreatedTo *time.Time
 	Sort                   string // "name", "ended_at", or "" for the newest first
-	After                  string // ID of a run: only the runs that follow it in the list
+	// After is the ID of a run, and AfterKey its key in the order: only the runs that follow this position are listed.
+	AfterKey, After string
+}
+
+// Position returns the position of a run in the list, for After of the next page.
+func (f *Filter) Position(r *Run) string {
+	switch f.Sort {
+	case "name":
+		return request.KeyPosition(r.Name, r.ID)
+	case "ended_at":
+		if r.EndedAt == nil {
+			return request.KeyPosition("infinity", r.ID)
+		}
+		return request.KeyPosition(r.EndedAt.UTC().Format(time.RFC3339Nano), r.ID)
+	default:
+		return request.TimePosition(r.CreatedAt, r.ID)
+	}
+}
+
+// SetAfter sets the position after which the list begins, or returns a 422 error.
+func (f *Filter) SetAfter(after *string) (err error) {
+	var at time.Time
+	switch {
+	case after == nil:
+		return nil
+	case f.Sort == "name":
+		f.AfterKey, f.After, err = request.ReadKeyPosition(id.Run, after)
+		return err
+	case f.Sort == "ended_at" && strings.HasPrefix(*after, "infinity~"):
+		f.AfterKey, f.After, err = request.ReadKeyPosition(id.Run, after)
+		return err
+	case f.Sort == "ended_at":
+		if _, _, err = request.ReadKeyPosition(id.Run, after); err != nil {
+			return err
+		}
+	}
+	at, f.After, err = request.ReadTimePosition(id.Run, after)
+	f.AfterKey = at.UTC().Format(time.RFC3339Nano)
+	return err
 }
 
 // finished is the state filter of runs that have ended.
@@ -39,18 +73,18 @@ const finished = "finished"
 
 // order is a sequence of runs. The ID decides between runs with the same key.
 type order struct {
-	key, typ         string // an SQL expression with an index, and its type
+	key, value       string // an SQL expression with an index, and the expression of the same value for an argument
 	direction, after string // of the key and the ID; the comparison with which the following runs are found
 }
 
 func (f *Filter) order() order {
 	switch f.Sort {
 	case "name":
-		return order{key: `lower(name)`, typ: `text`, direction: ``, after: `>`}
+		return order{key: `lower(name)`, value: `lower(%s::text)`, direction: ``, after: `>`}
 	case "ended_at":
-		return order{key: `coalesce(ended_at, 'infinity'::timestamptz)`, typ: `timestamptz`, direction: ` DESC`, after: `<`}
+		return order{key: `coalesce(ended_at, 'infinity'::timestamptz)`, value: `%s::text::timestamptz`, direction: ` DESC`, after: `<`}
 	default:
-		return order{key: `created_at`, typ: `timestamptz`, direction: ` DESC`, after: `<`}
+		return order{key: `created_at`, value: `%s::text::timestamptz`, direction: ` DESC`, after: `<`}
 	}
 }
 
@@ -127,11 +161,7 @@ func (s Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, f Filt
 	}
 	o := f.order()
 	if f.After != "" {
-		key, err := s.keyOf(ctx, q, scope, o, f.After)
-		if err != nil {
-			return nil, err
-		}
-		chosen.And(`(`+o.key+`, id) `+o.after+` (`, chosen.Arg(key), `::text::`, o.typ, `, `, chosen.Arg(f.After), `)`)
+		chosen.And(`(`+o.key+`, id) `+o.after+` (`, fmt.Sprintf(o.value, chosen.Arg(f.AfterKey)), `, `, chosen.Arg(f.After), `)`)
 	}
 	limit, offset := chosen.Arg(p.FetchLimit()), chosen.Arg(p.Offset)
 	runs, err := pg.All[Run](q.Query(ctx, `SELECT `+shownColumns+`, NULL::text AS notes FROM run WHERE `+chosen.Where+
@@ -154,18 +184,6 @@ func (Store) Many(ctx context.Context, q pg.Querier, scope authn.Scope, ids []st
 		byID[r.ID] = r
 	}
 	return byID, nil
-}
-
-// keyOf returns the key of the run after which a page begins, as text.
-func (s Store) keyOf(ctx context.Context, q pg.Querier, scope authn.Scope, o order, runID string) (key string, err error) {
-	err = q.QueryRow(ctx, `SELECT (`+o.key+`)::text FROM run WHERE `+access.Visible+` AND id = $4`, access.Args(scope, runID)...).Scan(&key)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return "", fault.InvalidFields(fault.At(fault.TypeValue, "There is no such run", "after"))
-	}
-	if err != nil {
-		return "", fmt.Errorf("find the run that ends the previous page: %w", err)
-	}
-	return key, nil
 }
 
 // TagCount is a tag with the number of runs that have it.

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/access"
-	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/run"
@@ -95,8 +94,9 @@ func TestStore_List_pagesAfterRun(t *testing.T) {
 			runs, err := run.Store{}.List(t.Context(), h.pool, access.ServiceScope(), f, request.Page{Limit: 1})
 			require.NoError(t, err)
 			require.NotEmpty(t, runs, "%s: %s", sort, seen)
-			f.After = runs[0].ID
+			require.NoError(t, f.SetAfter(new(f.Position(runs[0]))))
 			seen += f.After[len(f.After)-1:]
+			h.exec(`UPDATE run SET visibility = 'team' WHERE id = $1`, f.After) // the position is not looked up
 		}
 		require.Equal(t, want, seen, sort)
 		require.Empty(t, h.list(f), "no run must follow the last one")
@@ -104,9 +104,11 @@ func TestStore_List_pagesAfterRun(t *testing.T) {
 	stranger := access.ServiceScope()
 	stranger.Admin = false
 	for _, after := range []string{first, "run_01jd000000000000000000000z"} { // a hidden run must look like a missing one
-		_, err := run.Store{}.List(t.Context(), h.pool, stranger, run.Filter{After: after}, request.Page{Limit: 1})
-		require.True(t, fault.Is(err, fault.Invalid), "%v", err)
-		require.Equal(t, "There is no such run", fault.From(err).Fields[0].Msg)
+		f := run.Filter{Archived: "all"}
+		require.NoError(t, f.SetAfter(&after))
+		runs, err := run.Store{}.List(t.Context(), h.pool, stranger, f, request.Page{Limit: 1})
+		require.NoError(t, err)
+		require.Empty(t, runs)
 	}
 }
 
@@ -135,6 +137,8 @@ func TestStore_List_usesIndexesAtManyRuns(t *testing.T) {
 	h := newHarness(t)
 	h.fill(100_000)
 	const deep = "run_90000"
+	var created, ended, named string
+	require.NoError(t, h.pool.QueryRow(t.Context(), `SELECT created_at::text, ended_at::text, name FROM run WHERE id = $1`, deep).Scan(&created, &ended, &named))
 	for name, c := range map[string]struct {
 		filter run.Filter
 		found  int
@@ -156,14 +160,14 @@ func TestStore_List_usesIndexesAtManyRuns(t *testing.T) {
 		"run ID":                  {run.Filter{Text: first}, 1},
 		"job ID":                  {run.Filter{Text: "job_" + first}, 1},
 		"no such text":            {run.Filter{Text: "rare%one"}, 0},
-		"after a run":             {run.Filter{After: deep}, 50},
+		"after a run":             {run.Filter{AfterKey: created, After: deep}, 50},
 		"created before":          {run.Filter{CreatedTo: new(fixtures.Now().Add(-90_000 * time.Second))}, 50},
 		"created after":           {run.Filter{CreatedFrom: new(fixtures.Now().Add(-time.Minute))}, 50},
 		"by name":                 {run.Filter{Sort: "name"}, 50},
-		"by name after a run":     {run.Filter{Sort: "name", After: deep}, 50},
+		"by name after a run":     {run.Filter{Sort: "name", AfterKey: named, After: deep}, 50},
 		"by end":                  {run.Filter{Sort: "ended_at"}, 50},
-		"by end after a run":      {run.Filter{Sort: "ended_at", After: deep}, 50},
-		"finished after a run":    {run.Filter{State: "finished", After: deep}, 50},
+		"by end after a run":      {run.Filter{Sort: "ended_at", AfterKey: ended, After: deep}, 50},
+		"finished after a run":    {run.Filter{State: "finished", AfterKey: created, After: deep}, 50},
 		"rare project by name":    {run.Filter{Project: "rare", Sort: "name"}, 50},
 		"tag of a rare project":   {run.Filter{Project: "rare", Tags: []string{"rare"}}, 50},
 		"owner's runs in a state": {run.Filter{Owner: "rare", State: "failed"}, 50},

@@ -56,7 +56,7 @@ func recipeOf(r *run.Run) (name, version string, err error) {
 func seriesFromReports(in []*ingestv1.MetricSeries) []*jobsv1.SharedSeries {
 	out := make([]*jobsv1.SharedSeries, len(in))
 	for i, s := range in {
-		out[i] = &jobsv1.SharedSeries{Key: s.GetKey(), Points: make([]*jobsv1.SharedPoint, len(s.GetPoints()))}
+		out[i] = &jobsv1.SharedSeries{Key: s.GetKey(), Omitted: s.GetOmitted(), Points: make([]*jobsv1.SharedPoint, len(s.GetPoints()))}
 		for n, p := range s.GetPoints() {
 			out[i].Points[n] = &jobsv1.SharedPoint{Step: p.GetStep(), Value: p.GetValue(), Ts: p.GetTs()}
 		}

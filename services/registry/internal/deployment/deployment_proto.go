@@ -28,7 +28,7 @@ func (s *Server) toProto(d *Deployment) *registryv1.Deployment {
 
 func eventToProto(e event.Event) *commonv1.Event {
 	return &commonv1.Event{
-		Id: e.ID, Ts: timestamppb.New(e.At), Type: e.Type, ActorKind: e.ActorKind, ActorId: request.NonEmpty(e.ActorID),
+		Id: e.ID, Seq: e.Seq, Ts: timestamppb.New(e.At), Type: e.Type, ActorKind: e.ActorKind, ActorId: request.NonEmpty(e.ActorID),
 		From: request.NonEmpty(e.From), To: request.NonEmpty(e.To), Reason: request.NonEmpty(e.Reason), Message: request.NonEmpty(e.Message),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -139,7 +140,7 @@ func (s *Server) ListDeploymentEvents(
 	if err != nil {
 		return nil, err
 	}
-	found, err := event.List(ctx, s.Pool, SubjectKind, d.ID, request.Page{Limit: p.FetchLimit(), Offset: p.Offset})
+	found, err := event.ListAfter(ctx, s.Pool, SubjectKind, d.ID, in.GetAfter(), request.Page{Limit: p.FetchLimit(), Offset: p.Offset})
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +149,7 @@ func (s *Server) ListDeploymentEvents(
 	for _, e := range found {
 		out.Events = append(out.Events, eventToProto(e))
 	}
-	return out, request.SetMore(ctx, more)
+	return out, request.SetNextAfter(ctx, more, found, func(e *event.Event) string { return strconv.FormatInt(e.Seq, 10) })
 }
 
 // UpdateDeployment changes the description of a deployment.
