@@ -19,7 +19,7 @@ type Grant struct {
 	JobID     string
 	RunID     string
 	Attempt   int
-	Current   bool // the attempt is the job's newest
+	Current   bool // the attempt is the job's newest, and has not ended unless the job has
 	Container bool // the attempt runs on a fleet of kind kubernetes or slurm
 	Withhold  bool // the run is protected
 	// Disclosure is what a protected run may report. It is nil for other runs and for runs that may report nothing.
