@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
@@ -89,4 +90,23 @@ func TestFollowLogs_unfinishedLines(t *testing.T) {
 	run.close()
 	require.Equal(t, "line 4 end", next())
 	require.Equal(t, "eof 4", next())
+}
+
+// The unfinished lines of an ended attempt are finished. The run stays open for the next attempt.
+func TestCloseRun_ofAttemptFinishesItsLines(t *testing.T) {
+	t.Parallel()
+	r := open(t).replica(ingest.Config{})
+	run := r.train()
+	run.post("logs", "w:1", `"chunks":["a\nopen"]`)
+	later := *run
+	later.attempt(2)
+	later.post("logs", "v:2", `"chunks":["newer"]`) // its first request has not arrived
+	for range 2 {
+		out, err := r.peer.CloseRun(t.Context(), &ingestpeerv1.CloseRunRequest{RunId: run.run, Attempt: 1})
+		require.NoError(t, err)
+		require.False(t, out.GetClosed())
+		require.Equal(t, []string{"1 a", "2 open", "0 newer"}, run.partial(&ingestv1.ListLogsRequest{}))
+	}
+	later.post("logs", "v:3", `"chunks":["\n"]`)
+	require.Equal(t, []string{"1 a", "1 open", "2 newer"}, run.lines())
 }

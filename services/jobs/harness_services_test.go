@@ -291,7 +291,9 @@ func (f *fakeIngest) CloseRun(
 		f.fails--
 		return nil, fault.New(fault.Unavailable, "", "ingest is unavailable")
 	}
-	f.closed <- req
+	if req.GetAttempt() == 0 { // otherwise the run stays open
+		f.closed <- req
+	}
 	return &ingestpeerv1.CloseRunResponse{Closed: true}, nil
 }
 

@@ -33,14 +33,15 @@ func (s *Service) wire(refused *fleet.Refusals) {
 	repeats := &idempotency.Once{Pool: d.Pool, Keys: idempotency.New(d.Clock)}
 	ledger := quota.Ledger{Default: s.cfg.DefaultGPULimit, TeamDefault: s.cfg.DefaultTeamGPULimit}
 	tokens := &reporting.Store{Rand: d.Rand}
-	jobs := &job.Store{Events: events, Closer: &jobrun.Closing{Queue: s.queue}}
+	closing := &jobrun.Closing{Queue: s.queue}
+	jobs := &job.Store{Events: events, Closer: closing}
 	works := &assignment.Store{Keys: d.Keyring}
 
 	s.liveness = fleet.NewLiveness(d.Pool, events, s.cfg.NodeSlots)
 	s.registrar = &fleet.Registrar{
 		Pool: d.Pool, Clock: d.Clock, IDs: d.IDs, Rand: d.Rand, CA: d.CA, Events: events, Trail: tracks, Slots: s.cfg.NodeSlots,
 	}
-	s.driver = &lifecycle.Driver{Pool: d.Pool, Jobs: jobs, Works: works, Ledger: ledger, IDs: d.IDs}
+	s.driver = &lifecycle.Driver{Pool: d.Pool, Jobs: jobs, Works: works, Ledger: ledger, IDs: d.IDs, Lines: closing}
 	s.orders = &cluster.Orders{Pool: d.Pool, Events: events, Trail: tracks, Evictor: s.driver}
 	s.hardware = &hardware.Copy{
 		Pool: d.Pool, Hub: s.hub, Clock: d.Clock, Mono: clock.Monotonic(), Replica: d.IDs.New(id.Replica), Log: d.Log,

@@ -43,6 +43,7 @@ type finalState struct {
 	Message   string   `json:"message"`
 	Warnings  []string `json:"warnings"`
 	RunningAt *string  `json:"running_at"`
+	Collected *bool    `json:"collected"`
 	attempts  []attempt
 	log       string
 }

@@ -101,6 +101,7 @@ def test_captured_output_goes_to_log_and_terminal(control: Control, env: Env, un
     # In text mode, Popen converts \r to \n.
     assert out == "from print\nfrom child\nstep 1\nstep 2\nstep 3\ncaf\u00e9 no newline"
     assert err == "from stderr\n"
+    assert control.order[-1][0] == "lifecycle", "the report that ends the run must be the last one"
     assert sorted(control.screen()) == [
         "caf\u00e9 no newline",
         "from child",

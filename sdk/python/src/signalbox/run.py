@@ -118,7 +118,10 @@ class Run:
             return
 
     def capture_output(self) -> None:
-        """Start copying standard output and standard error, including those of child processes, to the run's log."""
+        """Start copying standard output and standard error, including those of child processes, to the run's log.
+
+        The copy ends before the run reports that it has succeeded or failed, because that report is its last one.
+        """
         with self._lock:
             if self._capture is None:
                 self._capture = Capture(self._write)
@@ -270,10 +273,7 @@ class Run:
             if self._finished:
                 return 0
             self._finished = True
-        if self._sampler is not None:
-            self._sampler.stop()
-        if self._capture is not None:
-            self._capture.stop()
+        self._stop()
         failure = self._sink.close(timeout)
         if failure is None:
             return 0
@@ -281,6 +281,13 @@ class Run:
             raise failure
         self._say(failure)
         return undelivered(failure)
+
+    def _stop(self) -> None:
+        """Stop the threads that report by themselves: those of the captured output and of the hardware samples."""
+        if self._sampler is not None:
+            self._sampler.stop()
+        if self._capture is not None:
+            self._capture.stop()
 
     def __enter__(self) -> "Run":
         return self
@@ -314,7 +321,8 @@ class Run:
             self._ended = event
             if self._sink.signals().leaving():
                 return  # a paused run has not ended: the next attempt continues it
-        if self._capture is not None:
+            self._stop()  # the control plane accepts no reports after this one
+        elif self._capture is not None:
             self._capture.drain()
         self._report("lifecycle", [(encode({"event": event, "ts": now()}), 1)], settle=True)
 

@@ -30,8 +30,8 @@ type Grant struct {
 	ExpiresAt  time.Time
 }
 
-// Fence returns an error if the attempt may report nothing new but lifecycle events: if a newer attempt has replaced it,
-// or if the run has ended. What it has reported before may be repeated.
+// Fence returns an error if the attempt may report nothing new but lifecycle events: if it has ended, or if the run has
+// ended. What it has reported before may be repeated.
 func (g *Grant) Fence() error {
 	if err := g.Replaced(); err != nil {
 		return err
@@ -42,12 +42,12 @@ func (g *Grant) Fence() error {
 	return nil
 }
 
-// Replaced returns an error if a newer attempt has replaced the attempt.
+// Replaced returns an error if a newer attempt has replaced the attempt, or will.
 func (g *Grant) Replaced() error {
 	if g.Current {
 		return nil
 	}
-	return fault.New(fault.Conflict, groupcommit.CodeReplaced, "attempt %d has been replaced and can no longer report", g.Attempt)
+	return fault.New(fault.Conflict, groupcommit.CodeReplaced, "attempt %d has ended or was replaced, and can no longer report", g.Attempt)
 }
 
 // Run returns an error if the token is not for the run.

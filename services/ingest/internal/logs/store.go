@@ -114,6 +114,13 @@ func End(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) e
 	return endUpTo(ctx, tx, batch, r, r.Attempt)
 }
 
+// EndUpTo returns a write that finishes the unfinished lines of all attempts up to the given one.
+func EndUpTo(last int32) groupcommit.Write {
+	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
+		return endUpTo(ctx, tx, batch, r, last)
+	}
+}
+
 // endUpTo finishes the unfinished lines of all attempts up to the given one, including lines that this group wrote.
 func endUpTo(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run, last int32) error {
 	if err := r.Flush(ctx, tx, batch); err != nil {

@@ -63,11 +63,14 @@ func (s *PeerServer) DeleteRun(ctx context.Context, in *ingestpeerv1.DeleteRunRe
 }
 
 // CloseRun implements RunDataPeerService. It finishes unfinished lines and ends the streams with eof, even if the run
-// never reported. Only the first call has an effect.
+// never reported. Only the first call has an effect. A call for an attempt does not end the streams.
 func (s *PeerServer) CloseRun(ctx context.Context, in *ingestpeerv1.CloseRunRequest) (*ingestpeerv1.CloseRunResponse, error) {
 	o, err := s.Runs.Find(ctx, in.GetRunId())
 	if err != nil {
 		return nil, err
+	}
+	if in.GetAttempt() > 0 {
+		return &ingestpeerv1.CloseRunResponse{}, s.endAttempt(ctx, o.RunID, in.GetAttempt())
 	}
 	ended := request.TimeOf(in.GetEndedAt())
 	closed := make(chan bool, 1)
@@ -90,6 +93,12 @@ func (s *PeerServer) CloseRun(ctx context.Context, in *ingestpeerv1.CloseRunRequ
 		return nil, err
 	}
 	return &ingestpeerv1.CloseRunResponse{Closed: <-closed}, nil
+}
+
+// endAttempt finishes the unfinished lines of the attempts of a run up to the given one.
+func (s *PeerServer) endAttempt(ctx context.Context, runID string, attempt int32) error {
+	_, err := s.Store.Store(ctx, groupcommit.Item{RunID: runID, Unfenced: true, Write: logs.EndUpTo(attempt)})
+	return err
 }
 
 // GetRunMetrics implements RunDataPeerService.

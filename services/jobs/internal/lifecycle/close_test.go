@@ -2,6 +2,7 @@ package lifecycle_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -100,16 +101,28 @@ func TestDriver_Commit_collected(t *testing.T) {
 	}
 }
 
-// An attempt that is followed by another one ends at once. Its job has not ended, so the run stays open.
+// endings records the attempts whose lines are finished.
+type endings []string
+
+func (e *endings) EndAttempt(_ context.Context, _ pgx.Tx, runID string, attempt int) error {
+	*e = append(*e, fmt.Sprintf("%s/%d", runID, attempt))
+	return nil
+}
+
+// An attempt that is followed by another one ends at once. Its job has not ended, so the run stays open, and only the
+// attempt's lines are finished.
 func TestDriver_Observe_requeueWaitsForNothing(t *testing.T) {
 	t.Parallel()
 	b := newHarness(t, 1)
+	lines := &endings{}
+	b.driver.Lines = lines
 	j := b.placed(1, 1)
 	b.observe("nod_1", seen(b.works(j)[0], gang.PhaseRunning, nil))
 	require.NoError(t, b.driver.Lose(t.Context(), "nod_1", clock.Real().Now()))
 	require.Equal(t, job.Queued, b.job(j).State)
 	require.False(t, *b.attempts(j)[0].Collected)
 	require.Empty(t, b.closes.all())
+	require.Equal(t, endings{j.RunID + "/1"}, *lines)
 	require.NoError(t, b.driver.Commit(t.Context(), j.RunID, true))
 	require.Equal(t, job.Queued, b.job(j).State)
 	b.stop(j, job.ReasonUserStop)

@@ -33,6 +33,13 @@ type Driver struct {
 	Works  *assignment.Store
 	Ledger quota.Ledger
 	IDs    *id.Source
+	// Lines finishes the lines of ended attempts; nil in tests that do not need it.
+	Lines AttemptEnder
+}
+
+// AttemptEnder queues that the unfinished lines of an ended attempt are finished, if its run stays open.
+type AttemptEnder interface {
+	EndAttempt(ctx context.Context, tx pgx.Tx, runID string, attempt int) error
 }
 
 // lockedJob holds a locked job, its current attempt, and the works of that attempt.
@@ -129,7 +136,10 @@ func (d *Driver) end(ctx context.Context, tx pgx.Tx, s *lockedJob, exit gang.Exi
 	s.job.End(s.attempt, exit, out, s.now)
 	s.job.Collect(s.attempt, collected(s.works))
 	cause.Type, cause.Reason, cause.Message = "", out.Reason, out.Message
-	return true, nil
+	if d.Lines == nil {
+		return true, nil
+	}
+	return true, d.Lines.EndAttempt(ctx, tx, s.job.RunID, s.attempt.Number)
 }
 
 // collected reports whether the nodes have delivered all output and reports of the works.

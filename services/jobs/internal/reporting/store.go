@@ -45,7 +45,8 @@ func (s *Store) Mint(ctx context.Context, tx pgx.Tx, h Holder, now time.Time) (s
 // Resolve returns the grant of a token. Unknown, revoked and expired tokens give the same error.
 func (s *Store) Resolve(ctx context.Context, q pg.Querier, hash []byte, now time.Time) (*Grant, error) {
 	var g Grant
-	err := q.QueryRow(ctx, `SELECT t.job_id, t.run_id, t.attempt, t.expires_at, t.attempt = coalesce(j.attempt, r.attempts),
+	err := q.QueryRow(ctx, `SELECT t.job_id, t.run_id, t.attempt, t.expires_at,
+			t.attempt = coalesce(j.attempt, r.attempts) AND (a.ended_at IS NULL OR j.ended_at IS NOT NULL),
 			CASE WHEN j.id IS NULL THEN r.ended_at ELSE j.ended_at END, coalesce(j.owner_id, r.owner_id), coalesce(j.project_id, r.project_id),
 			coalesce(j.project, r.project), coalesce(j.visibility, r.visibility), coalesce(j.visibility_version, r.visibility_version),
 			coalesce(f.kind <> 'agent', false), coalesce(j.protected, false) OR coalesce(r.protected, false), r.disclosure, a.resumed_step

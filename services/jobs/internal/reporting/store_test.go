@@ -114,6 +114,7 @@ func TestStore_Resolve_grantFields(t *testing.T) {
 	}{
 		"unchanged":        {`SELECT 1`, true, false, false},
 		"newer attempt":    {`UPDATE job SET attempt = 2`, false, false, false},
+		"ended attempt":    {`INSERT INTO attempt (id, job_id, number, state, created_at, ended_at) SELECT 'att_1', id, attempt, 'paused', now(), now() FROM job`, false, false, false},
 		"ended run":        {`UPDATE job SET state = 'succeeded', ended_at = now(), end_reason = 'completed'`, true, false, true},
 		"kubernetes fleet": {`UPDATE fleet SET kind = 'kubernetes'`, true, true, false},
 		"slurm fleet":      {`UPDATE fleet SET kind = 'slurm'`, true, true, false},

@@ -19,7 +19,7 @@ type Grant struct {
 	JobID     string
 	RunID     string
 	Attempt   int
-	Current   bool // the attempt is the job's newest
+	Current   bool // the attempt is the job's newest, and has not ended unless the job has
 	Container bool // the attempt runs on a fleet of kind kubernetes or slurm
 	// ResumeStep is the step of the checkpoint with which the attempt was started, or nil.
 	ResumeStep *int64

@@ -22,9 +22,11 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// CloseArgs are the arguments of the queue job that closes a run's streams.
+// CloseArgs are the arguments of the queue job that closes a run's streams. With an attempt, the run stays open, and only
+// the unfinished lines of its attempts up to this one are finished.
 type CloseArgs struct {
-	RunID string `json:"run_id"`
+	RunID   string `json:"run_id"`
+	Attempt int    `json:"attempt,omitempty"`
 }
 
 // Kind implements river.JobArgs.
@@ -45,6 +47,13 @@ const closeTries = 20_000
 // CloseRun queues the closing of a run, in the transaction that decides about its end or ends it.
 func (c *Closing) CloseRun(ctx context.Context, tx pgx.Tx, runID string) error {
 	_, err := c.Queue.InsertTx(ctx, tx, CloseArgs{RunID: runID}, &river.InsertOpts{MaxAttempts: closeTries})
+	return err
+}
+
+// EndAttempt queues that the unfinished lines of an attempt are finished, in the transaction that ends the attempt. Its
+// run stays open.
+func (c *Closing) EndAttempt(ctx context.Context, tx pgx.Tx, runID string, attempt int) error {
+	_, err := c.Queue.InsertTx(ctx, tx, CloseArgs{RunID: runID, Attempt: attempt}, &river.InsertOpts{MaxAttempts: closeTries})
 	return err
 }
 
@@ -71,9 +80,16 @@ type Closer struct {
 	Project func(ctx context.Context, runID string) error
 }
 
-// Work closes one run.
+// Work closes one run, or finishes the lines of one of its attempts.
 func (c *Closer) Work(ctx context.Context, j *river.Job[CloseArgs]) error {
-	return c.Close(ctx, j.Args.RunID)
+	if j.Args.Attempt == 0 {
+		return c.Close(ctx, j.Args.RunID)
+	}
+	_, err := c.Ingest.CloseRun(ctx, &ingestpeerv1.CloseRunRequest{RunId: j.Args.RunID, Attempt: int32(j.Args.Attempt)})
+	if err != nil && !fault.Is(err, fault.Absent) { // a deleted run has no lines
+		return fmt.Errorf("end attempt %d of run %s: %w", j.Args.Attempt, j.Args.RunID, err)
+	}
+	return nil
 }
 
 // Close closes the streams of a run and then ends the run as decided. If the streams cannot be closed and the time for

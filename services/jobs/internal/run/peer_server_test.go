@@ -83,6 +83,8 @@ func TestCloseRetriedForDays(t *testing.T) {
 		pause += c.NextRetry(&river.Job[run.CloseArgs]{JobRow: &rivertype.JobRow{Attempt: attempt}}).Sub(fixtures.Now())
 	}
 	require.Greater(t, pause, 72*time.Hour)
+	require.NoError(t, (&run.Closing{Queue: q}).EndAttempt(t.Context(), nil, first, 2))
+	require.Equal(t, run.CloseArgs{RunID: first, Attempt: 2}, q.args[1])
 	q.err = errors.New("full")
 	require.ErrorIs(t, (&run.Closing{Queue: q}).CloseRun(t.Context(), nil, first), q.err, "the run must not end if its close cannot be queued")
 }

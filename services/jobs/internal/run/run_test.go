@@ -219,6 +219,12 @@ func TestCloser_Work(t *testing.T) {
 	in.err = errors.New("unavailable")
 	require.ErrorIs(t, closing(second), in.err)
 	require.NoError(t, closing("run_none"), "the streams of a deleted run need no end")
+	ending := &river.Job[run.CloseArgs]{JobRow: &rivertype.JobRow{}, Args: run.CloseArgs{RunID: fourth, Attempt: 3}}
+	require.ErrorIs(t, c.Work(t.Context(), ending), in.err)
+	in.err = fault.Absentf("run", fourth)
+	require.NoError(t, c.Work(t.Context(), ending))
+	require.EqualValues(t, 3, in.requests[len(in.requests)-1].GetAttempt())
+	require.Empty(t, in.requests[len(in.requests)-1].GetState(), "the run has not ended")
 	for attempt, pause := range map[int]time.Duration{1: 2, 2: 4, 3: 8, 4: 15, 5: 15, 19_999: 15} {
 		next := c.NextRetry(&river.Job[run.CloseArgs]{JobRow: &rivertype.JobRow{Attempt: attempt}})
 		require.Equal(t, fixtures.Now().Add(pause*time.Second), next, "wrong time of the next try after try %d", attempt)

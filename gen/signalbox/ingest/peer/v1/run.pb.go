@@ -567,8 +567,11 @@ type CloseRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RunId string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// `succeeded`, `failed` or `stopped`.
-	State         string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
-	EndedAt       *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	State   string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	EndedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	// If set, the run stays open, and only the unfinished lines of the attempts up to this one are finished, because these
+	// attempts have ended.
+	Attempt       int32 `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -624,9 +627,16 @@ func (x *CloseRunRequest) GetEndedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *CloseRunRequest) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
 type CloseRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// False if an earlier call has closed the run.
+	// False if an earlier call has closed the run, and if the request names an attempt.
 	Closed        bool `protobuf:"varint,1,opt,name=closed,proto3" json:"closed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1085,11 +1095,12 @@ const file_signalbox_ingest_peer_v1_run_proto_rawDesc = "" +
 	"\x03max\x18\x04 \x01(\x01H\x02R\x03max\x88\x01\x01B\a\n" +
 	"\x05_lastB\x06\n" +
 	"\x04_minB\x06\n" +
-	"\x04_max\"~\n" +
+	"\x04_max\"\x98\x01\n" +
 	"\x0fCloseRunRequest\x12\x1e\n" +
 	"\x06run_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05runId\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x125\n" +
-	"\bended_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\"*\n" +
+	"\bended_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12\x18\n" +
+	"\aattempt\x18\x04 \x01(\x05R\aattempt\"*\n" +
 	"\x10CloseRunResponse\x12\x16\n" +
 	"\x06closed\x18\x01 \x01(\bR\x06closed\"@\n" +
 	"\x11ExpireRunsRequest\x12+\n" +

@@ -77,7 +77,7 @@ type IngestGrant struct {
 	Attempt int32                  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// Whether the attempt runs in a container executor, so that local artifact paths are rejected.
 	Container bool `protobuf:"varint,4,opt,name=container,proto3" json:"container,omitempty"`
-	// Whether the attempt is the run's current attempt.
+	// Whether the attempt is the run's current attempt, and has not ended unless the run has.
 	Current bool `protobuf:"varint,5,opt,name=current,proto3" json:"current,omitempty"`
 	// When the run ended; null while it has not ended.
 	EndedAt   *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
