@@ -109,3 +109,24 @@ func TestRefusalsOfHandlersReachSendingClient(t *testing.T) {
 		})
 	}
 }
+
+// In HTTP/2 the server ends the stream after the response, without an error.
+func TestRefusalOverHTTP2ReachesSendingClient(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	transport := &http.Transport{Protocols: &protocols}
+	t.Cleanup(transport.CloseIdleConnections)
+	for target, want := range map[string]int{"/api/jobs": 401, "/api/nope": 404, "/inference/d/v1/%00": 400} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+target, strings.NewReader(strings.Repeat(" ", bodySize)))
+		require.NoError(t, err)
+		resp, err := transport.RoundTrip(req)
+		require.NoError(t, err, target)
+		_, err = io.Copy(io.Discard, resp.Body)
+		require.NoError(t, err, target)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, want, resp.StatusCode, target)
+		require.Equal(t, 2, resp.ProtoMajor, target)
+	}
+}

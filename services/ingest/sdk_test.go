@@ -100,8 +100,8 @@ from signalbox import limits
 
 def train(step):
     run, errors = signalbox.init(), []
-    for call in (lambda: run.hparams({"lr": step, "prompt": "x" * 8_500_000}),
-                 lambda: run.validation(step, [{"user": "x" * 9_000_000}]),
+    for call in (lambda: run.hparams({"lr": step, "prompt": "x" * 8_500_000}), run.flush,
+                 lambda: run.validation(step, [{"user": "x" * 9_000_000}]), run.flush,
                  lambda: run.log({"m": 1.0}, step=step), run.flush, run.finish):
         try:
             call()
