@@ -214,6 +214,16 @@ func TestRank_lifecycleOfOthersIsRecordedOnly(t *testing.T) {
 	h.jobs.mu.Unlock()
 	require.Equal(t, []string{"starting:"}, reported)
 	require.Equal(t, 2, count(t, h, "record"))
+	stored := func() (bodies string) {
+		require.NoError(t, h.db.Pool(ingest.Name).QueryRow(t.Context(), `SELECT coalesce(string_agg(body, ' '), '') FROM record WHERE stream = 'lifecycle'`).Scan(&bodies))
+		return bodies
+	}
+	run.post("lifecycle", "", `"rank":3,"event":"failed","ts":"2026-11-21T03:00:00Z","message":"planted in the open"`)
+	require.Contains(t, stored(), "planted in the open")
+	run = r.train()
+	run.protect()
+	run.post("lifecycle", "", `"rank":1,"event":"failed","ts":"2026-11-21T03:00:00Z","message":"planted in a protected run"`)
+	require.NotContains(t, stored(), "protected run", "the message of a protected run is not stored")
 }
 
 func TestRank_environmentOfLowestRank(t *testing.T) {

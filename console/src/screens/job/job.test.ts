@@ -38,6 +38,7 @@ it("puts the samples of all devices on one time axis", () => {
     gpu,
     key: "util",
     points: values.map((value, minute) => ({ ts: at(minute), value, attempt: 1 })),
+    omitted: 0,
   });
   const map = heat([series("10", 0, 50, 100, 20), series("9", 5)], "util", 4);
   expect(map.rows.map((row) => row.gpu)).toEqual(["9", "10"]);

@@ -8,7 +8,14 @@ import { rowHeight, scaleOf, visibleRange } from "./position";
 import { type LogLine, LogStore, pageSize } from "./store";
 import { filtersOf, lineOf, logsView } from "./view";
 
-const line = (seq: number): LogLine => ({ seq, attempt: 1, ts: null, text: `line ${seq}`, rank: null });
+const line = (seq: number): LogLine => ({
+  seq,
+  attempt: 1,
+  ts: null,
+  text: `line ${seq}`,
+  rank: null,
+  truncated: false,
+});
 const lines = (first: number, last: number) => Array.from({ length: last - first + 1 }, (_, at) => line(first + at));
 
 test("a store knows which pages of a log it lacks", () => {

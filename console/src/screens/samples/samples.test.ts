@@ -15,6 +15,11 @@ const sample = (part: Partial<Sample>): Sample => ({
   reward: null,
   extra: null,
   prompt: null,
+  attempt: 1,
+  rank: 0,
+  id: "1.1.0.0",
+  truncated: false,
+  text_next: null,
   ...part,
 });
 

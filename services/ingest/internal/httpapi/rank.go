@@ -1,12 +1,13 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
@@ -63,7 +64,19 @@ func (r *request) other() (rank int32, ok bool) {
 // recordLifecycle stores the event of a process that is not the first one of its training. Only the events of rank 0
 // change the state of a job.
 func (h *Handler) recordLifecycle(ctx context.Context, r *request, rank int32, event *report.Lifecycle) (any, error) {
-	item := report.Item{Key: fmt.Sprintf("%08d/%s", rank, event.Event), Body: bytes.Clone(r.body)}
+	recorded := struct {
+		Event   string    `json:"event"`
+		At      time.Time `json:"ts"`
+		Message string    `json:"message,omitempty"`
+	}{event.Event, event.At, event.Message}
+	if r.grant.Withhold != nil {
+		recorded.Message = "" // it may contain records of the protected dataset
+	}
+	body, err := json.Marshal(recorded)
+	if err != nil {
+		return nil, fmt.Errorf("encode a lifecycle event: %w", err)
+	}
+	item := report.Item{Key: fmt.Sprintf("%08d/%s", rank, event.Event), Body: body}
 	kept := r.item("lifecycle", 1, report.WriteRaw("lifecycle", []report.Item{item}))
 	kept.Over = groupcommit.All() // as for rank 0, the event is never refused because of a limit
 	return stored{true}, h.store(ctx, kept, 0)
