@@ -101,7 +101,9 @@ type (
 
 func (*nothing) Has(context.Context, string, int32, *decode.Columns) (bool, error) { return false, nil }
 
-func (*noHParams) Has(context.Context, string, int32, []report.Param) (bool, error) { return false, nil }
+func (*noHParams) Has(context.Context, string, int32, []report.Param) (bool, error) {
+	return false, nil
+}
 
 func (p *harness) Claim(_ context.Context, item *groupcommit.Item) (bool, error) {
 	p.mu.Lock()
