@@ -10,8 +10,9 @@ import (
 type shape struct {
 	begin string
 	chars string
-	// least is the minimum number of characters after the beginning. If it is 0, they are at least long, or at least
-	// short with a digit among them, so that ordinary words with the same beginning are not taken for credentials.
+	// least is the minimum number of characters after the beginning. If it is 0, there are at least short ones with a
+	// digit among them, or long ones in a row without a dash, so that ordinary words with the same beginning are not
+	// taken for credentials.
 	least int
 }
 
@@ -104,7 +105,8 @@ func (h shape) match(s string) int {
 	n := count(rest, h.chars)
 	enough := n >= h.least
 	if h.least == 0 {
-		enough = n >= long || n >= short && strings.ContainsAny(rest[:n], "0123456789")
+		enough = n >= short && strings.ContainsAny(rest[:n], "0123456789") ||
+			slices.ContainsFunc(strings.Split(rest[:n], "-"), func(word string) bool { return len(word) >= long })
 	}
 	if !enough {
 		return 0
@@ -112,8 +114,23 @@ func (h shape) match(s string) int {
 	return len(h.begin) + n
 }
 
-// continues reports whether the character before s[at] is a letter or a digit.
-func continues(s string, at int) bool { return at > 0 && strings.IndexByte(base62, s[at-1]) >= 0 }
+// continues reports whether the character before s[at] is a letter or a digit, and not the end of an escape sequence of
+// JSON such as \n or \u000a: a text may be JSON that is a string of JSON.
+func continues(s string, at int) bool {
+	if at == 0 || strings.IndexByte(base62, s[at-1]) < 0 {
+		return false
+	}
+	const hexDigits = "0123456789abcdefABCDEF"
+	escaped := func(end int) bool { // whether s[end] follows an odd number of backslashes
+		before := s[:end]
+		return (len(before)-len(strings.TrimRight(before, `\`)))%2 == 1
+	}
+	if strings.IndexByte("bfnrt", s[at-1]) >= 0 && escaped(at-1) {
+		return false
+	}
+	const unicode = 4
+	return !(at > unicode+1 && s[at-unicode-1] == 'u' && count(s[at-unicode:at], hexDigits) == unicode && escaped(at-unicode-1))
+}
 
 // count returns how many bytes at the beginning of s are among chars.
 func count(s, chars string) int {

@@ -96,8 +96,10 @@ func keyName(name string) bool {
 			continue
 		}
 		before, _ := utf8.DecodeLastRuneInString(name[:at])
-		inWord := unicode.IsUpper(before) || unicode.IsLower(before) && !unicode.IsUpper(rune(name[at]))
-		if at == 0 || !inWord {
+		// A word begins after a character that is not a letter, or with an upper-case letter: of hfToken, or, before a
+		// lower-case one, of HFToken.
+		upper := unicode.IsUpper(rune(name[at])) && (unicode.IsLower(before) || unicode.IsLower(rune(name[at+1])))
+		if at == 0 || !unicode.IsUpper(before) && !unicode.IsLower(before) || upper {
 			return true
 		}
 	}
