@@ -83,7 +83,7 @@ var preparing = map[string]func(*harness){
 	},
 	"forbidden variable is rejected": func(b *harness) {
 		for name, value := range map[string]string{
-			"LD_PRELOAD": "x", "SERVICE_JOB_TOKEN": "x", "PATH": "x", "PYTHONPATH": "x", "NVIDIA_X": "x", "A": "one\ntwo", "9": "x",
+			"LD_PRELOAD": "x", "SERVICE_JOB_TOKEN": "x", "PATH": "x", "PYTHONPATH": "x", "NVIDIA_X": "x", "A": "one\x00two", "9": "x",
 		} {
 			w := b.shell("w"+strings.ToLower(name), "true")
 			w.Attempt.Env = map[string]string{name: value}

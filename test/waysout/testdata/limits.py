@@ -25,7 +25,7 @@ def memory(size):
 
 def memory_together():
     """Exceed the memory of the job with three processes that each stay below it."""
-    ready, others = os.pipe(), []
+    ready, again, others = os.pipe(), os.pipe(), []
 
     def killed(*_):
         raise OSError("a process was killed")
@@ -36,10 +36,16 @@ def memory_together():
         if pid == 0:
             memory(500 * MIB)
             os.write(ready[1], b"x")
+            os.read(again[0], 1)
+            os.write(ready[1], b"x")
             signal.pause()
         others.append(pid)
     os.close(ready[1])
     try:
+        for _ in others:
+            os.read(ready[0], 1)
+        # The memory of a killed process is free before its parent learns of its end, so ask each process once more.
+        os.write(again[1], b"x" * len(others))
         for _ in others:
             os.read(ready[0], 1)
     finally:
