@@ -226,6 +226,33 @@ func TestRank_lifecycleOfOthersIsRecordedOnly(t *testing.T) {
 	require.NotContains(t, stored(), "protected run", "the message of a protected run is not stored")
 }
 
+// The processes of a training end one after another, so those of other ranks may report their end after rank 0 has closed
+// the run, or while the next attempt is already reporting.
+func TestRank_lifecycleOfOthersAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	r := h.replica(ingest.Config{})
+	run := r.train()
+	event := func(of *training, rank int, event, key string) {
+		of.post("lifecycle", key, fmt.Sprintf(`"rank":%d,"event":"%s","ts":"2026-11-21T03:00:00Z"`, rank, event))
+	}
+	first := *run
+	run.attempt(2)
+	run.post("metrics", "", points(point("loss", 1, 1)))
+	event(&first, 1, "failed", "u:1")
+	event(run, 0, "succeeded", "v:1")
+	_, err := r.peer.CloseRun(t.Context(), &ingestpeerv1.CloseRunRequest{RunId: run.run, State: "succeeded"})
+	require.NoError(t, err)
+	event(run, 1, "succeeded", "w:1")
+	event(run, 1, "succeeded", "w:1")
+	event(run, 2, "failed", "")
+	var items string
+	require.NoError(t, h.db.Pool(ingest.Name).QueryRow(t.Context(), `SELECT string_agg(attempt || ':' || item, ' ' ORDER BY attempt, item)
+		FROM record WHERE stream = 'lifecycle'`).Scan(&items))
+	require.Equal(t, "1:00000001/failed 2:00000001/succeeded 2:00000002/failed", items)
+	require.Equal(t, http.StatusConflict, run.call(http.MethodPost, "metrics", "", run.body(`"rank":1,`+points(point("loss", 2, 1)))).status)
+}
+
 func TestRank_environmentOfLowestRank(t *testing.T) {
 	t.Parallel()
 	r := open(t).replica(ingest.Config{})
