@@ -12,13 +12,17 @@ import tempfile
 import time
 from collections import deque
 from pathlib import Path
-from typing import Any, List
+from typing import Any, Dict, List
 
 import pytest
 import signalbox.__main__ as command
 from conftest import QUICK, Env, Start
 from control import Control
-from signalbox.capture import fold, overwritten
+from signalbox.capture import _Screen, fold, overwritten
+from signalbox.config import load
+from signalbox.control_signals import ControlSignals
+from signalbox.run import Run
+from signalbox.sinks import Offline
 
 HERE = Path(__file__).parent
 
@@ -123,6 +127,29 @@ def test_unfinished_line_is_shown_and_replaced(control: Control, env: Env) -> No
     assert control.lines().count("Epoch 1:") < time.monotonic() - began + 3, "the log gets one a second"
     *lines, last = control.screen()
     assert sorted(lines) == ["beside", "reported"] and last == "Epoch 1: done"
+
+
+def test_forked_child_writes_to_log(control: Control, env: Env) -> None:
+    code, _, err = ended(spawn(env, "capture_fork"))
+    assert code == 0, err
+    assert sorted(control.screen()) == ["failed: on purpose", "from child", "from parent"]
+
+
+@pytest.mark.parametrize("held", ["offline", "signals", "run", "log"])
+def test_forked_child_has_free_locks(env: Env, held: str) -> None:
+    """A thread of the parent holds a lock during the fork. It does not exist in the child, so it never releases it."""
+    things: Dict[str, Any] = {
+        "offline": Offline(load({"SERVICE_JOB_ENABLED": "0"})),
+        "signals": ControlSignals(load(env), QUICK),
+        "run": Run(Offline(load({"SERVICE_JOB_ENABLED": "0"})), QUICK, "raise"),
+        "log": _Screen(lambda text: None),
+    }
+    lock = things[held]._lock
+    with lock:
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0 if things[held]._lock.acquire(blocking=False) else 1)
+    assert os.waitpid(pid, 0)[1] == 0
 
 
 def test_line_of_a_long_progress_bar_stays_one() -> None:

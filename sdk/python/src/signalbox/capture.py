@@ -11,6 +11,8 @@ import threading
 import time
 from typing import Callable, List, Optional
 
+from . import forks
+
 STOP_TIMEOUT = 2.0  # seconds to wait for a child that keeps the pipe open
 SHOW_AFTER = 1.0  # seconds after which the text of an unfinished line, such as a progress bar, goes into the log
 MAX_LINE = 65536  # characters after which a line is split
@@ -56,6 +58,12 @@ class _Screen:
         self._emit = emit
         self._lock = threading.Lock()
         self._open = ""  # the unfinished line at the end of the log
+        forks.renew(self)
+
+    def after_fork_in_child(self) -> None:
+        """Replace the lock, which a thread holds while it waits for the outbox. The child's log begins with no line."""
+        self._lock = threading.Lock()
+        self._open = ""
 
     def line(self, text: str) -> None:
         """Write a line. It overwrites an unfinished line, which is written again when its text changes."""

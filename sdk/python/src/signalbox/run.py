@@ -8,7 +8,7 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Type
 
-from . import flatten, limits
+from . import flatten, forks, limits
 from .capture import Capture
 from .control_signals import CHECKPOINT, PAUSE, STOP, Callback, Paused
 from .errors import SignalboxError
@@ -46,6 +46,11 @@ class Run:
         self._lock = threading.Lock()
         #: The checkpoint to continue from, a file or a folder; None to start from the beginning.
         self.resume_from = resume_from
+        forks.renew(self)
+
+    def after_fork_in_child(self) -> None:
+        """Replace the lock, which another thread may have held."""
+        self._lock = threading.Lock()
 
     def starting(self) -> None:
         """Report that preparation begins. Returns once the control plane has stored the report."""
