@@ -99,15 +99,15 @@ def capture(_: str) -> None:
 
 
 def capture_bar(_: str) -> None:
-    """Overwrite a line until the control plane has shown it twice, and write another line meanwhile."""
+    """Overwrite a line until stdin is closed, and write other lines meanwhile."""
     with signalbox.init(policy=QUICK) as run:
         run.capture_output()
-        for n in range(1, 1000):
+        for n in range(1, 3000):
             os.write(2, f"\rEpoch 1: {n}%".encode())
             if n == 20:
                 print("beside")
                 run.text("reported")
-            if sys.stdin in select.select([sys.stdin], [], [], 0.1)[0]:
+            if sys.stdin in select.select([sys.stdin], [], [], 0.02)[0]:
                 break
         os.write(2, b"\rEpoch 1: done")
 
