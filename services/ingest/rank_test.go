@@ -196,6 +196,26 @@ func TestRank_numbersOfWritersAreApart(t *testing.T) {
 	require.JSONEq(t, `{"metrics":{"w":2,"v":1}}`, string(r.serve(req).body))
 }
 
+// Earlier versions stored numbered requests of all ranks under the name that the writer gave itself.
+func TestRank_requestsOfEarlierVersionsStayKnown(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	run := h.replica(ingest.Config{}).train()
+	run.post("logs", "w:1", `"rank":1,"chunks":["a\n"]`)
+	run.post("logs", "w:3", `"rank":1,"chunks":["c\n"]`)
+	for _, table := range []string{"mark", "ahead", "request_digest"} {
+		_, err := h.db.Pool(ingest.Name).Exec(t.Context(), `UPDATE `+table+` SET writer = 'w'`)
+		require.NoError(t, err)
+	}
+	run.post("logs", "w:1", `"rank":1,"chunks":["a\n"]`)
+	run.post("logs", "w:3", `"rank":1,"chunks":["c\n"]`)
+	require.Equal(t, []string{"1 a", "1 c"}, run.lines(), "a repeat is not stored again")
+	run.post("logs", "w:1", `"rank":2,"chunks":["of another rank\n"]`)
+	run.post("logs", "w:2", `"rank":1,"chunks":["b\n"]`)
+	run.post("logs", "w:2", `"chunks":["of rank 0\n"]`)
+	require.Equal(t, []string{"1 a", "1 c", "1 of another rank", "1 b", "1 of rank 0"}, run.lines())
+}
+
 // Only the process of rank 0 changes the state of a job. The others may report the same events at any time.
 func TestRank_lifecycleOfOthersIsRecordedOnly(t *testing.T) {
 	t.Parallel()
