@@ -196,6 +196,26 @@ func TestRank_numbersOfWritersAreApart(t *testing.T) {
 	require.JSONEq(t, `{"metrics":{"w":2,"v":1}}`, string(r.serve(req).body))
 }
 
+// Earlier versions stored numbered requests of all ranks under the name that the writer gave itself.
+func TestRank_requestsOfEarlierVersionsStayKnown(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	run := h.replica(ingest.Config{}).train()
+	run.post("logs", "w:1", `"rank":1,"chunks":["a\n"]`)
+	run.post("logs", "w:3", `"rank":1,"chunks":["c\n"]`)
+	for _, table := range []string{"mark", "ahead", "request_digest"} {
+		_, err := h.db.Pool(ingest.Name).Exec(t.Context(), `UPDATE `+table+` SET writer = 'w'`)
+		require.NoError(t, err)
+	}
+	run.post("logs", "w:1", `"rank":1,"chunks":["a\n"]`)
+	run.post("logs", "w:3", `"rank":1,"chunks":["c\n"]`)
+	require.Equal(t, []string{"1 a", "1 c"}, run.lines(), "a repeat is not stored again")
+	run.post("logs", "w:1", `"rank":2,"chunks":["of another rank\n"]`)
+	run.post("logs", "w:2", `"rank":1,"chunks":["b\n"]`)
+	run.post("logs", "w:2", `"chunks":["of rank 0\n"]`)
+	require.Equal(t, []string{"1 a", "1 c", "1 of another rank", "1 b", "1 of rank 0"}, run.lines())
+}
+
 // Only the process of rank 0 changes the state of a job. The others may report the same events at any time.
 func TestRank_lifecycleOfOthersIsRecordedOnly(t *testing.T) {
 	t.Parallel()
@@ -224,6 +244,33 @@ func TestRank_lifecycleOfOthersIsRecordedOnly(t *testing.T) {
 	run.protect()
 	run.post("lifecycle", "", `"rank":1,"event":"failed","ts":"2026-11-21T03:00:00Z","message":"planted in a protected run"`)
 	require.NotContains(t, stored(), "protected run", "the message of a protected run is not stored")
+}
+
+// The processes of a training end one after another, so those of other ranks may report their end after rank 0 has closed
+// the run, or while the next attempt is already reporting.
+func TestRank_lifecycleOfOthersAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	r := h.replica(ingest.Config{})
+	run := r.train()
+	event := func(of *training, rank int, event, key string) {
+		of.post("lifecycle", key, fmt.Sprintf(`"rank":%d,"event":"%s","ts":"2026-11-21T03:00:00Z"`, rank, event))
+	}
+	first := *run
+	run.attempt(2)
+	run.post("metrics", "", points(point("loss", 1, 1)))
+	event(&first, 1, "failed", "u:1")
+	event(run, 0, "succeeded", "v:1")
+	_, err := r.peer.CloseRun(t.Context(), &ingestpeerv1.CloseRunRequest{RunId: run.run, State: "succeeded"})
+	require.NoError(t, err)
+	event(run, 1, "succeeded", "w:1")
+	event(run, 1, "succeeded", "w:1")
+	event(run, 2, "failed", "")
+	var items string
+	require.NoError(t, h.db.Pool(ingest.Name).QueryRow(t.Context(), `SELECT string_agg(attempt || ':' || item, ' ' ORDER BY attempt, item)
+		FROM record WHERE stream = 'lifecycle'`).Scan(&items))
+	require.Equal(t, "1:00000001/failed 2:00000001/succeeded 2:00000002/failed", items)
+	require.Equal(t, http.StatusConflict, run.call(http.MethodPost, "metrics", "", run.body(`"rank":1,`+points(point("loss", 2, 1)))).status)
 }
 
 func TestRank_environmentOfLowestRank(t *testing.T) {

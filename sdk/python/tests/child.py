@@ -16,6 +16,7 @@ from typing import Any
 
 import signalbox
 from conftest import QUICK
+from signalbox.sinks import Online
 
 
 def say(words: str) -> None:
@@ -98,17 +99,35 @@ def capture(_: str) -> None:
 
 
 def capture_bar(_: str) -> None:
-    """Overwrite a line until the control plane has shown it twice, and write another line meanwhile."""
+    """Overwrite a line until stdin is closed, and write other lines meanwhile."""
     with signalbox.init(policy=QUICK) as run:
         run.capture_output()
-        for n in range(1, 1000):
+        for n in range(1, 3000):
             os.write(2, f"\rEpoch 1: {n}%".encode())
             if n == 20:
                 print("beside")
                 run.text("reported")
-            if sys.stdin in select.select([sys.stdin], [], [], 0.1)[0]:
+            if sys.stdin in select.select([sys.stdin], [], [], 0.02)[0]:
                 break
         os.write(2, b"\rEpoch 1: done")
+
+
+def capture_fork(_: str) -> None:
+    """Fork while the thread that copies output holds the lock of the log, because it waits for the outbox."""
+    with signalbox.init(policy=QUICK) as run:
+        run.capture_output()
+        assert isinstance(run._sink, Online) and run._capture is not None
+        with run._sink.box.cond:
+            print("from parent")
+            while not run._capture._screen._lock.locked():
+                time.sleep(0.001)
+            pid = os.fork()
+            if pid == 0:
+                signal.alarm(15)  # ends a child that hangs
+                run.text("from child")
+                run.failed("on purpose")
+                os._exit(0 if run.flush(5) else 1)
+        assert os.waitpid(pid, 0)[1] == 0
 
 
 def capture_flood(count: str) -> None:
@@ -131,5 +150,6 @@ if __name__ == "__main__":
         "forks": forks,
         "capture": capture,
         "capture_bar": capture_bar,
+        "capture_fork": capture_fork,
         "capture_flood": capture_flood,
     }[mode](argument)

@@ -20,6 +20,8 @@ QUICK = Policy(
     log_timeout=0.3,
     exit_timeout=0.1,
     signal_wait=1.0,
+    show_after=0.2,
+    show_most=0.8,
 )
 
 Env = Dict[str, str]

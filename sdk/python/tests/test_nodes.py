@@ -37,7 +37,7 @@ def test_first_process_of_node_reports_hardware(
     pictures: int,
     nodes: "list[int]",
 ) -> None:
-    for name, value in {"SERVICE_JOB_NNODES": "4", **ranks}.items():
+    for name, value in {"SERVICE_JOB_NNODES": "4", "WORLD_SIZE": "32", **ranks}.items():
         monkeypatch.setenv(name, value)
     with start() as run:
         run.environment()

@@ -12,13 +12,18 @@ import tempfile
 import time
 from collections import deque
 from pathlib import Path
-from typing import Any, List
+from typing import Any, Dict, List
 
 import pytest
 import signalbox.__main__ as command
 from conftest import QUICK, Env, Start
 from control import Control
-from signalbox.capture import fold, overwritten
+from signalbox.capture import _Screen, fold, overwritten, pause
+from signalbox.config import load
+from signalbox.control_signals import ControlSignals
+from signalbox.policy import Policy
+from signalbox.run import Run
+from signalbox.sinks import Offline
 
 HERE = Path(__file__).parent
 
@@ -114,15 +119,55 @@ def test_captured_output_goes_to_log_and_terminal(control: Control, env: Env, un
 def test_unfinished_line_is_shown_and_replaced(control: Control, env: Env) -> None:
     began = time.monotonic()
     child = spawn(env, "capture_bar")
-    while control.lines().count("\rEpoch 1: ") < 3:
+    while control.lines().count("\rEpoch 1: ") < 3 or "reported" not in control.lines():
         assert child.poll() is None and time.monotonic() - began < 60
         time.sleep(0.02)
     code, out, err = ended(child)
+    took = time.monotonic() - began
     assert code == 0, err
     assert err.count("Epoch 1:") > 20, "the terminal gets every update"
-    assert control.lines().count("Epoch 1:") < time.monotonic() - began + 3, "the log gets one a second"
+    most = next(n for n in range(10_000) if sum(pause(QUICK, k) for k in range(n + 1)) > took)
+    assert control.lines().count("Epoch 1:") <= most + 1, "the log gets few of them, and the last one"
     *lines, last = control.screen()
     assert sorted(lines) == ["beside", "reported"] and last == "Epoch 1: done"
+
+
+def test_other_ranks_show_finished_lines_only(control: Control, env: Env) -> None:
+    child = spawn({**env, "RANK": "1", "WORLD_SIZE": "2"}, "capture_bar")
+    while "reported" not in control.lines():  # longer than the pause after which rank 0 shows an unfinished line
+        assert child.poll() is None
+        time.sleep(0.02)
+    code, _, err = ended(child)
+    assert code == 0, err
+    assert control.lines().count("Epoch 1:") == 1 and control.screen()[-1] == "Epoch 1: done"
+
+
+def test_interval_of_an_unfinished_line_grows() -> None:
+    pauses = [pause(Policy(), shown) for shown in range(1000)]
+    assert pauses[:3] == [3.0, 4.5, 6.75] and set(pauses[3:]) == {10.0}
+
+
+def test_forked_child_writes_to_log(control: Control, env: Env) -> None:
+    code, _, err = ended(spawn(env, "capture_fork"))
+    assert code == 0, err
+    assert sorted(control.screen()) == ["failed: on purpose", "from child", "from parent"]
+
+
+@pytest.mark.parametrize("held", ["offline", "signals", "run", "log"])
+def test_forked_child_has_free_locks(env: Env, held: str) -> None:
+    """A thread of the parent holds a lock during the fork. It does not exist in the child, so it never releases it."""
+    things: Dict[str, Any] = {
+        "offline": Offline(load({"SERVICE_JOB_ENABLED": "0"})),
+        "signals": ControlSignals(load(env), QUICK),
+        "run": Run(Offline(load({"SERVICE_JOB_ENABLED": "0"})), QUICK, "raise"),
+        "log": _Screen(lambda text: None),
+    }
+    lock = things[held]._lock
+    with lock:
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0 if things[held]._lock.acquire(blocking=False) else 1)
+    assert os.waitpid(pid, 0)[1] == 0
 
 
 def test_line_of_a_long_progress_bar_stays_one() -> None:

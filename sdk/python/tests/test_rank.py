@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from conftest import QUICK, Env, Start
 from control import Control
+from signalbox import machine
 from signalbox.config import load
 from signalbox.outbox import Outbox
 
@@ -16,13 +18,33 @@ from signalbox.outbox import Outbox
     [(None, 0), ("0", 0), ("3", 3), ("16777216", 16777216), ("16777217", 0), ("-1", 0), ("x", 0), ("", 0), ("\u0663", 0)],
 )
 def test_rank_is_read_from_environment(env: Env, given: "str | None", rank: int) -> None:
+    env["WORLD_SIZE"] = "16777217"
     if given is not None:
         env["RANK"] = given
     assert load(env).rank == rank
 
 
+@pytest.mark.parametrize("size", [None, "", "0", "1", "x", "-2"])
+def test_rank_of_single_process_is_0(
+    control: Control, start: Start, env: Env, monkeypatch: pytest.MonkeyPatch, size: "str | None"
+) -> None:
+    """Without other processes, RANK comes from somewhere else. No rank must keep the run from its start and end."""
+    given = {"RANK": "3", "LOCAL_RANK": "3", **({} if size is None else {"WORLD_SIZE": size})}
+    env.update(given)
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    with start() as run:
+        run.running()
+        run.environment()
+    assert control.events() == ["running", "succeeded"]
+    assert all("rank" not in body for body in control.bodies("lifecycle"))
+    assert len(control.bodies("environment")) == 1
+    assert machine.first(os.environ, "LOCAL_RANK"), "the hardware of a single process is reported"
+
+
 def test_every_report_has_rank(control: Control, start: Start, env: Env) -> None:
-    env["RANK"] = "3"
+    env.update({"RANK": "3", "WORLD_SIZE": "4"})
     with start() as run:
         run.running()
         run.log({"loss": 1.0}, step=1)
@@ -35,7 +57,7 @@ def test_every_report_has_rank(control: Control, start: Start, env: Env) -> None
 
 
 def test_first_process_sends_no_rank(control: Control, start: Start, env: Env) -> None:
-    env["RANK"] = "0"
+    env.update({"RANK": "0", "WORLD_SIZE": "2"})
     with start() as run:
         run.log({"loss": 1.0}, step=1)
     assert all("rank" not in body for body in control.bodies("metrics"))
@@ -44,7 +66,7 @@ def test_first_process_sends_no_rank(control: Control, start: Start, env: Env) -
 def test_adopted_reports_keep_their_rank(control: Control, start: Start, env: Env, tmp_path: Path) -> None:
     root = env["SERVICE_JOB_SPOOL_DIR"]
     control.stop()
-    ended = Outbox(load({**env, "RANK": "5"}), root, QUICK)
+    ended = Outbox(load({**env, "RANK": "5", "WORLD_SIZE": "8"}), root, QUICK)
     ended.put("metrics", [(b'{"key":"loss","step":1,"value":1,"ts":"2026-11-21T03:00:00Z"}', 1)])
     ended.close()
     control.start()

@@ -127,7 +127,7 @@ def test_sampling_starts_with_run(control: Control, start: Start) -> None:
     assert len(control.bodies("hardware")) == settled, "sampling must stop with the run"
 
 
-@pytest.mark.parametrize("env_", [{"LOCAL_RANK": "1"}, {"LOCAL_RANK": "7"}])
+@pytest.mark.parametrize("env_", [{"LOCAL_RANK": "1", "WORLD_SIZE": "2"}, {"LOCAL_RANK": "7", "WORLD_SIZE": "8"}])
 def test_one_process_per_node_samples(
     control: Control, start: Start, monkeypatch: pytest.MonkeyPatch, env_: Dict[str, str]
 ) -> None:

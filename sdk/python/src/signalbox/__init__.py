@@ -65,7 +65,7 @@ def init(
     config = load(os.environ if env is None else env)
     steer = policy or Policy()
     sink: Sink = Online(config, steer) if config.enabled else Offline(config)
-    run = Run(sink, steer, on_error, config.resume_from)
+    run = Run(sink, steer, on_error, config.resume_from, config.rank)
     if config.enabled:
         at_exit(run.finish, steer)
         if hardware > 0:

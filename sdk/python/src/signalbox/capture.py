@@ -11,8 +11,11 @@ import threading
 import time
 from typing import Callable, List, Optional
 
+from . import forks
+from .policy import Policy
+
 STOP_TIMEOUT = 2.0  # seconds to wait for a child that keeps the pipe open
-SHOW_AFTER = 1.0  # seconds after which the text of an unfinished line, such as a progress bar, goes into the log
+SHOW_GROWTH = 1.5  # factor by which the interval grows at which an unfinished line goes into the log
 MAX_LINE = 65536  # characters after which a line is split
 MAX_SHOWN = 4096  # characters of an unfinished line that go into the log
 
@@ -20,18 +23,20 @@ MAX_SHOWN = 4096  # characters of an unfinished line that go into the log
 class Capture:
     """Replaces descriptors 1 and 2 by pipes. A thread for each pipe copies to the original target and to the log.
 
-    `emit` gets pieces of text with their line breaks, as a terminal would get them.
+    `emit` gets pieces of text with their line breaks, as a terminal would get them. The text of an unfinished line is
+    among them only if `policy` is given, because each is stored and counts towards the limit of the log.
     """
 
-    def __init__(self, emit: Callable[[str], None]) -> None:
+    def __init__(self, emit: Callable[[str], None], policy: Optional[Policy] = None) -> None:
         self._screen = _Screen(emit)
+        self._policy = policy
         self._tees: List[_Tee] = []
 
     def start(self) -> None:
         """Start copying. Python's output becomes line-buffered, to stay in order with the output of children."""
         _flush_streams()
         _buffer_lines()
-        self._tees = [_Tee(fd, self._screen) for fd in (1, 2)]
+        self._tees = [_Tee(fd, self._screen, self._policy) for fd in (1, 2)]
 
     def line(self, text: str) -> None:
         """Write a line that was not captured to the log."""
@@ -56,6 +61,12 @@ class _Screen:
         self._emit = emit
         self._lock = threading.Lock()
         self._open = ""  # the unfinished line at the end of the log
+        forks.renew(self)
+
+    def after_fork_in_child(self) -> None:
+        """Replace the lock, which a thread holds while it waits for the outbox. The child's log begins with no line."""
+        self._lock = threading.Lock()
+        self._open = ""
 
     def line(self, text: str) -> None:
         """Write a line. It overwrites an unfinished line, which is written again when its text changes."""
@@ -76,10 +87,16 @@ class _Screen:
         return start
 
 
+def pause(policy: Policy, shown: int) -> float:
+    """Return the seconds until the text of a line is shown that has been unfinished while it was shown `shown` times."""
+    return min(policy.show_most, policy.show_after * SHOW_GROWTH ** min(shown, 30))
+
+
 class _Tee:
-    def __init__(self, fd: int, screen: _Screen) -> None:
+    def __init__(self, fd: int, screen: _Screen, policy: Optional[Policy]) -> None:
         self._fd = fd
         self._screen = screen
+        self._policy = policy
         self._saved = os.dup(fd)
         self._read, write = os.pipe()
         os.dup2(write, fd)
@@ -95,10 +112,11 @@ class _Tee:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         rest = ""
         due: Optional[float] = None  # when the rest is shown; None if it is empty or was shown
+        shown = 0  # how often the unfinished line was shown
         while True:
             if due is not None and not self._readable(due - time.monotonic()):
                 self._screen.show(rest)
-                due = None
+                due, shown = None, shown + 1
             data = os.read(self._read, 65536)
             _write_all(self._saved, data)
             *lines, rest = (rest + decoder.decode(data, final=not data)).split("\n")
@@ -110,10 +128,13 @@ class _Tee:
             if len(rest) > MAX_LINE:
                 self._screen.line(rest)
                 rest = ""
+            if lines:
+                shown = 0
             if not rest:
                 due = None
-            elif due is None:
-                due = time.monotonic() + SHOW_AFTER
+            elif self._policy is not None:
+                next_due = time.monotonic() + pause(self._policy, shown)
+                due = next_due if due is None else min(due, next_due)
         if rest:
             self._screen.line(rest)
         os.close(self._read)

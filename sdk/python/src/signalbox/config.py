@@ -60,16 +60,30 @@ def load(env: Mapping[str, str]) -> Config:
         local_dir=env.get("SERVICE_JOB_DIR") or None,
         endpoint_file=env.get("SERVICE_JOB_ENDPOINT_FILE") or None,
         resume_from=env.get("SERVICE_JOB_RESUME_FROM") or None,
-        rank=_rank(env.get("RANK", "")),
+        rank=_rank(env),
     )
     if config.enabled:
         _check(config)
     return config
 
 
-def _rank(text: str) -> int:
-    """Return the rank that a launcher such as torchrun has set; 0 if there is none or if it is invalid."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 and int(text) <= MAX_RANK else 0
+def distributed(env: Mapping[str, str]) -> bool:
+    """Return whether a launcher such as torchrun has started this process as one of several.
+
+    Only then do RANK and LOCAL_RANK mean anything: alone, such variables can come from the machine or an outer program.
+    """
+    return _number(env.get("WORLD_SIZE", "")) > 1
+
+
+def _rank(env: Mapping[str, str]) -> int:
+    """Return the rank that a launcher has set; 0 if the process is the only one or the rank is invalid."""
+    rank = _number(env.get("RANK", "")) if distributed(env) else 0
+    return rank if rank <= MAX_RANK else 0
+
+
+def _number(text: str) -> int:
+    """Return the number, or 0 if the text is not one with at most 8 digits."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
 
 
 def _check(config: Config) -> None:

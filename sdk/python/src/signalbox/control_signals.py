@@ -13,6 +13,7 @@ import threading
 import time
 from typing import Callable, Dict, List, NamedTuple, Optional
 
+from . import forks
 from .config import Config
 from .errors import IngestError, Unreachable
 from .policy import Policy, backoff, draw
@@ -52,6 +53,11 @@ class ControlSignals:
         self._pid = 0  # id of the process in which the thread runs
         self._ended = False
         self._callbacks: List[Callback] = []
+        forks.renew(self)
+
+    def after_fork_in_child(self) -> None:
+        """Replace the lock, which another thread may have held."""
+        self._lock = threading.Lock()
 
     def now(self) -> Signal:
         """Return the current signal, or `none` if it was already acknowledged. The first call starts the thread."""

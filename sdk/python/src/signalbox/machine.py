@@ -9,6 +9,8 @@ import subprocess
 import sys
 from typing import Any, Dict, List, Mapping, Optional
 
+from .config import distributed
+
 
 def picture() -> Dict[str, Any]:
     """Return the environment as {python, packages{}, os, cuda?, driver?, gpus[]?, git{}?}. Imports no framework."""
@@ -38,8 +40,8 @@ def node(env: Mapping[str, str], root: str = "/") -> Dict[str, Any]:
 
 
 def first(env: Mapping[str, str], name: str) -> bool:
-    """Return whether the variable (RANK, LOCAL_RANK) is 0 or unset."""
-    return env.get(name, "0").strip() in ("", "0")
+    """Return whether the process is the only one, or the variable (RANK, LOCAL_RANK) is 0 or unset."""
+    return not distributed(env) or env.get(name, "0").strip() in ("", "0")
 
 
 def several(env: Mapping[str, str]) -> bool:

@@ -22,6 +22,8 @@ class Policy(NamedTuple):
     exit_timeout: float = 10.0  # limit of the flush at interpreter exit if finish() was not called
     sync_every: float = 1.0  # interval of fsync of the spool; a power failure can lose the reports of the last interval
     signal_wait: float = 50.0  # one request waits this long for a signal; proxies often time out after 60 s
+    show_after: float = 3.0  # an unfinished line, such as a progress bar, goes into the log for the first time after this
+    show_most: float = 10.0  # the interval at which a line that stays unfinished goes into the log grows up to this
     segment_bytes: int = 32 * 1024 * 1024  # size at which the next report begins a new spool file
 
 

@@ -8,7 +8,7 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Type
 
-from . import flatten, limits
+from . import flatten, forks, limits
 from .capture import Capture
 from .control_signals import CHECKPOINT, PAUSE, STOP, Callback, Paused
 from .errors import SignalboxError
@@ -32,13 +32,14 @@ class Run:
     """
 
     def __init__(
-        self, sink: Sink, policy: Policy, on_error: str, resume_from: Optional[str] = None
+        self, sink: Sink, policy: Policy, on_error: str, resume_from: Optional[str] = None, rank: int = 0
     ) -> None:
         if on_error not in ("raise", "warn"):
             raise ValueError('on_error must be "raise" or "warn"')
         self._sink = sink
         self._policy = policy
         self._warns = on_error == "warn"
+        self._first = rank == 0
         self._capture: Optional[Capture] = None
         self._sampler: Optional["Sampler"] = None
         self._ended: Optional[str] = None
@@ -46,6 +47,11 @@ class Run:
         self._lock = threading.Lock()
         #: The checkpoint to continue from, a file or a folder; None to start from the beginning.
         self.resume_from = resume_from
+        forks.renew(self)
+
+    def after_fork_in_child(self) -> None:
+        """Replace the lock, which another thread may have held."""
+        self._lock = threading.Lock()
 
     def starting(self) -> None:
         """Report that preparation begins. Returns once the control plane has stored the report."""
@@ -120,11 +126,13 @@ class Run:
     def capture_output(self) -> None:
         """Start copying standard output and standard error, including those of child processes, to the run's log.
 
-        The copy ends before the run reports that it has succeeded or failed, because that report is its last one.
+        The text of a line that is not finished, such as a progress bar, is copied after 3 s, then at intervals that grow
+        to 10 s, and only from rank 0. The copy ends before the run reports that it has succeeded or failed, because that
+        report is its last one.
         """
         with self._lock:
             if self._capture is None:
-                self._capture = Capture(self._write)
+                self._capture = Capture(self._write, self._policy if self._first else None)
                 self._capture.start()
 
     def artifact(self, path: "str | os.PathLike[str]", kind: str, format: str, step: int) -> str:

@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Any, Dict, List, Optional, Protocol, Sequence, Tuple
 
-from . import limits
+from . import forks, limits
 from .config import Config
 from .control_signals import ControlSignals, NoSignals
 from .errors import UndeliveredError
@@ -117,6 +117,11 @@ class Offline:
         if config.local_dir:
             os.makedirs(config.local_dir, exist_ok=True)
             self._path = os.path.join(config.local_dir, "signalbox.jsonl")
+        forks.renew(self)
+
+    def after_fork_in_child(self) -> None:
+        """Replace the lock, which another thread may have held."""
+        self._lock = threading.Lock()
 
     def put(self, stream: str, items: Items) -> int:
         """Write one line for each report: {"stream": ..., "report": ...}."""

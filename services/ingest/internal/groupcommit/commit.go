@@ -64,6 +64,9 @@ type Item struct {
 	// Former is the name under which earlier requests of the writer may be stored, if it was not Key.Writer. Their rows
 	// are renamed, so that their numbers stay known.
 	Former string
+	// Earlier is the name under which a request with this number and body can be stored only by an earlier version, or
+	// empty. The item is then a repeat. Other requests may have this name and number, so their rows stay as they are.
+	Earlier string
 	// Digest is the digest of the body. It is ignored if Key is zero.
 	Digest Digest
 	Write  Write

@@ -82,7 +82,7 @@ func (g *group) load(ctx context.Context, tx pgx.Tx, items []*waiting) error {
 	batch.Queue(marksSQL, runs, streams, writers).Query(g.scanMarks)
 	batch.Queue(`SELECT a.run_id, a.stream, a.writer, a.seq FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) k(r, s, w, n)
 		JOIN ahead a ON a.run_id = k.r AND a.stream = k.s AND a.writer = k.w AND a.seq = k.n`, runs, streams, writers, seqs).Query(g.scanAhead)
-	batch.Queue(digestsSQL, runs, streams, writers, seqs).Query(g.scanDigests)
+	batch.Queue(digestsSQL, earlier(items)...).Query(g.scanDigests)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return fmt.Errorf("lock runs: %w", err)
 	}

@@ -34,6 +34,18 @@ const digestsSQL = `SELECT d.run_id, d.stream, d.writer, d.seq, d.digest
 	FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) k(r, s, w, n)
 	JOIN request_digest d ON d.run_id = k.r AND d.stream = k.s AND d.writer = k.w AND d.seq = k.n`
 
+// earlier returns the arguments of digestsSQL for the group's numbered requests, also under their earlier names.
+func earlier(items []*waiting) []any {
+	runs, streams, writers, seqs := columns(items)
+	for _, w := range items {
+		if w.Key.Seq > 0 && w.Earlier != "" {
+			runs, streams = append(runs, w.RunID), append(streams, w.Stream)
+			writers, seqs = append(writers, w.Earlier), append(seqs, w.Key.Seq)
+		}
+	}
+	return []any{runs, streams, writers, seqs}
+}
+
 func (g *group) scanDigests(rows pgx.Rows) error {
 	for rows.Next() {
 		var r request
@@ -54,6 +66,13 @@ func (g *group) known(w *waiting) (bool, error) {
 	}
 	if digest, ok := g.digests[w.request()]; ok && digest != w.Digest {
 		return false, idempotency.Reused()
+	}
+	if w.Earlier != "" {
+		before := w.request()
+		before.writer = w.Earlier
+		if digest, ok := g.digests[before]; ok && digest == w.Digest {
+			return true, nil
+		}
 	}
 	return g.marks[w.mark()].has(w.Key.Seq), nil
 }

@@ -258,6 +258,8 @@ func TestHandler_endedAttemptReportsLifecycleOnly(t *testing.T) {
 		}
 		rec := p.send(http.MethodPost, "lifecycle", `{"run_id":"run_1","event":"failed","ts":"2026-11-21T09:00:00Z"}`)
 		require.Equal(t, http.StatusOK, rec.Code, "%s: only the jobs service decides whether an event is valid", name)
+		rec = p.send(http.MethodPost, "lifecycle", `{"run_id":"run_1","rank":1,"event":"failed","ts":"2026-11-21T09:00:00Z"}`)
+		require.Equal(t, http.StatusOK, rec.Code, "%s: events of other ranks are only recorded", name)
 		require.Equal(t, []string{"failed"}, p.events)
 		require.Equal(t, http.StatusOK, p.send(http.MethodGet, "watermark?run_id=run_1", "").Code, "%s: the watermark stays readable", name)
 	}

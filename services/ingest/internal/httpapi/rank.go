@@ -47,6 +47,9 @@ func (r *request) identify(field *int32) error {
 		return fault.InvalidFields(fault.At(fault.TypeValue, "Value error, rank differs from the header "+HeaderRank, "body", "rank"))
 	}
 	if r.rank != nil && *r.rank > 0 && r.key.Seq > 0 {
+		if field != nil { // no other request with this name has the same body
+			r.earlier = r.key.Writer
+		}
 		r.key.Writer += rankSeparator + strconv.Itoa(int(*r.rank))
 		r.former = "" // earlier versions stored no writer with its rank
 	}
@@ -62,7 +65,7 @@ func (r *request) other() (rank int32, ok bool) {
 }
 
 // recordLifecycle stores the event of a process that is not the first one of its training. Only the events of rank 0
-// change the state of a job.
+// change the state of a job. The event may come after that of rank 0 that has closed the run.
 func (h *Handler) recordLifecycle(ctx context.Context, r *request, rank int32, event *report.Lifecycle) (any, error) {
 	recorded := struct {
 		Event   string    `json:"event"`
@@ -76,9 +79,10 @@ func (h *Handler) recordLifecycle(ctx context.Context, r *request, rank int32, e
 	if err != nil {
 		return nil, fmt.Errorf("encode a lifecycle event: %w", err)
 	}
-	item := report.Item{Key: fmt.Sprintf("%08d/%s", rank, event.Event), Body: body}
+	item := report.Item{Key: fmt.Sprintf("%08d/%s", rank, event.Event), Body: body, Attempt: r.grant.Attempt}
 	kept := r.item("lifecycle", 1, report.WriteRaw("lifecycle", []report.Item{item}))
-	kept.Over = groupcommit.All() // as for rank 0, the event is never refused because of a limit
+	kept.Unfenced, kept.Earlier = true, "" // an earlier version did not record the event
+	kept.Over = groupcommit.All()          // as for rank 0, the event is never refused because of a limit
 	return stored{true}, h.store(ctx, kept, 0)
 }
 

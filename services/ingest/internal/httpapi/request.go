@@ -38,6 +38,8 @@ type request struct {
 	rank *int32
 	// former is the name that the writer of a protected run gave itself. It is not stored.
 	former string
+	// earlier is the name under which an earlier version has stored the request if its body states a rank other than 0.
+	earlier string
 	// digest is the digest of the body. It is set only if the request has an Idempotency-Key.
 	digest groupcommit.Digest
 	body   []byte
@@ -52,8 +54,8 @@ func (r *request) item(stream string, rows int, write groupcommit.Write) groupco
 // sized is like item, for a report whose data has the given kind and size.
 func (r *request) sized(stream string, kind groupcommit.Kind, size int, write groupcommit.Write) groupcommit.Item {
 	return groupcommit.Item{
-		RunID: r.grant.Owner.RunID, Attempt: r.grant.Attempt, ResumeStep: r.grant.ResumeStep, Stream: stream, Key: r.key, Former: r.former,
-		Digest: r.digest, Write: write, Kind: kind, Size: int64(size) + groupcommit.Cost, Fence: r.grant.Fence(),
+		RunID: r.grant.Owner.RunID, Attempt: r.grant.Attempt, ResumeStep: r.grant.ResumeStep, Stream: stream, Key: r.key,
+		Former: r.former, Earlier: r.earlier, Digest: r.digest, Write: write, Kind: kind, Size: int64(size) + groupcommit.Cost, Fence: r.grant.Fence(),
 	}
 }
 

@@ -66,6 +66,8 @@ func word(r *decode.Reader, most int) string {
 type Item struct {
 	Key  string
 	Body []byte
+	// Attempt is the attempt that reported the item. If it is 0, that is the newest attempt, since only it may report.
+	Attempt int32
 }
 
 // Records is a payload that is stored unchanged: the environment or the nodes of a run.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -24,7 +25,7 @@ func WriteRaw(stream string, items []Item) groupcommit.Write {
 		for _, item := range items {
 			batch.Queue(`INSERT INTO record (run_id, stream, attempt, item, body, created_at) VALUES ($1, $2, $3, $4, $5, $6)
 				ON CONFLICT (run_id, stream, attempt, item) DO UPDATE SET body = $5, created_at = $6`,
-				r.ID, stream, r.Attempt, item.Key, string(item.Body), r.Now)
+				r.ID, stream, cmp.Or(item.Attempt, r.Attempt), item.Key, string(item.Body), r.Now)
 		}
 		return nil
 	}
