@@ -1618,7 +1618,7 @@ type ListSamplesRequest struct {
 	// Only samples that the process with this rank reported. Without it, those of the lowest rank that reported a round.
 	Rank *int32 `protobuf:"varint,12,opt,name=rank,proto3,oneof" json:"rank,omitempty"`
 	// The list continues after the sample with this `id`, the last one of the previous page. Unlike with `offset`, no sample is
-	// shown twice while others are reported.
+	// shown twice while others are reported. Without steps and `prompt`, the list stays in the round of that sample.
 	After *string `protobuf:"bytes,13,opt,name=after,proto3,oneof" json:"after,omitempty"`
 	// Texts without the characters before this one, counted from 0: the `text_next` of a truncated sample. Values that are not
 	// strings are then strings with a part of their JSON.
