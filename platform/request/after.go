@@ -3,6 +3,7 @@ package request
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -93,8 +94,17 @@ func SetNext(ctx context.Context, more bool, last string) error {
 	if !more {
 		return nil
 	}
-	if err := setHeader(ctx, "x-service-after", last); err != nil {
+	if err := setHeader(ctx, "x-service-after", url.PathEscape(last)); err != nil {
 		return err
 	}
 	return SetMore(ctx, true)
+}
+
+// NextOf returns the position in the header of SetNext. It is escaped there, because a header can carry no line break, and
+// the name of a row can have one. The services of earlier versions do not escape it.
+func NextOf(header string) string {
+	if position, err := url.PathUnescape(header); err == nil {
+		return position
+	}
+	return header
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
@@ -55,6 +56,23 @@ func TestReadPosition_invalidIsRefused(t *testing.T) {
 	}
 	_, _, err := request.ReadKeyPosition(id.Job, &rowID)
 	require.True(t, fault.Is(err, fault.Invalid))
+}
+
+// gRPC refuses a response with a header that has a line break, and names have any character.
+func TestSetNext_positionOfAnyText(t *testing.T) {
+	t.Parallel()
+	for _, last := range []string{"run_1", "7", "5.1.0.1", "2026-11-27T03:00:00.5Z~job_1", "a\nb\r\tc~run_1", "100%41 ~run_1", "a+b~run_1", "名字~run_1", "\x7f~run_1"} {
+		h := &header{}
+		require.NoError(t, request.SetNext(grpc.NewContextWithServerTransportStream(t.Context(), h), true, last))
+		sent := h.md.Get("x-service-after")[0]
+		require.Regexp(t, "^[!-~]*$", sent)
+		require.Equal(t, last, request.NextOf(sent))
+	}
+	for _, plain := range []string{"run_1", "2026-11-27T03:00:00.5Z~job_1", "5.1.0.1"} { // as earlier gateways read them
+		h := &header{}
+		require.NoError(t, request.SetNext(grpc.NewContextWithServerTransportStream(t.Context(), h), true, plain))
+		require.Equal(t, []string{plain}, h.md.Get("x-service-after"))
+	}
 }
 
 // Rows are added in front while the list is read by its links. Every row that was there before is shown once.
