@@ -49,8 +49,9 @@ func ReadTimePosition(prefix id.Prefix, after *string) (at time.Time, rowID stri
 	if !found {
 		return id.Time(rowID), rowID, nil
 	}
-	if at, err = time.Parse(time.RFC3339Nano, key); err != nil {
-		return at, "", badPosition("String should be the value in the Link of a page, or an id")
+	at, err = time.Parse(time.RFC3339Nano, key)
+	if year := at.UTC().Year(); err != nil || year < 1 || year > 9999 { // Postgres reads no text with another year
+		return time.Time{}, "", badPosition("String should be the value in the Link of a page, or an id")
 	}
 	return at, rowID, nil
 }

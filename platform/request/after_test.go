@@ -50,7 +50,10 @@ func TestKeyPosition_keyOfAnyText(t *testing.T) {
 func TestReadPosition_invalidIsRefused(t *testing.T) {
 	t.Parallel()
 	rowID := id.NewSource(clock.Real(), rand.Reader).New(id.Job)
-	for _, bad := range []string{"", "job_", "run_" + rowID[4:], rowID + "0", "x~" + rowID, "~" + rowID, "2026-11-27~" + rowID, rowID + "~"} {
+	for _, bad := range []string{
+		"", "job_", "run_" + rowID[4:], rowID + "0", "x~" + rowID, "~" + rowID, "2026-11-27~" + rowID, rowID + "~",
+		"0000-01-01T00:00:00Z~" + rowID, "0001-01-01T00:00:00+01:00~" + rowID, "9999-12-31T23:30:00-01:00~" + rowID,
+	} {
 		_, _, err := request.ReadTimePosition(id.Job, &bad)
 		require.True(t, fault.Is(err, fault.Invalid), bad)
 	}
