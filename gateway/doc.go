@@ -52,7 +52,8 @@
 //
 //	x-service-status       200, 201, 202 or 204, to override the default status (below)
 //	x-service-more         "true" if a list has more rows; the gateway then writes Link: rel="next"
-//	x-service-after        the position after which the next page begins; without it, the link has an offset
+//	x-service-after        the position after which the next page begins, escaped as in a path; without it, the link
+//	                       has an offset
 //	x-service-total        a list's number of rows; becomes X-Total-Count
 //	x-service-set-cookie   a complete Set-Cookie value; only auth's refresh cookie is forwarded
 //	x-service-impact, etag, location, cache-control, last-modified   become the header of the same name

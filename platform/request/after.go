@@ -3,6 +3,7 @@ package request
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -48,8 +49,9 @@ func ReadTimePosition(prefix id.Prefix, after *string) (at time.Time, rowID stri
 	if !found {
 		return id.Time(rowID), rowID, nil
 	}
-	if at, err = time.Parse(time.RFC3339Nano, key); err != nil {
-		return at, "", badPosition("String should be the value in the Link of a page, or an id")
+	at, err = time.Parse(time.RFC3339Nano, key)
+	if year := at.UTC().Year(); err != nil || year < 1 || year > 9999 { // Postgres reads no text with another year
+		return time.Time{}, "", badPosition("String should be the value in the Link of a page, or an id")
 	}
 	return at, rowID, nil
 }
@@ -93,8 +95,17 @@ func SetNext(ctx context.Context, more bool, last string) error {
 	if !more {
 		return nil
 	}
-	if err := setHeader(ctx, "x-service-after", last); err != nil {
+	if err := setHeader(ctx, "x-service-after", url.PathEscape(last)); err != nil {
 		return err
 	}
 	return SetMore(ctx, true)
+}
+
+// NextOf returns the position in the header of SetNext. It is escaped there, because a header can carry no line break, and
+// the name of a row can have one. The services of earlier versions do not escape it.
+func NextOf(header string) string {
+	if position, err := url.PathUnescape(header); err == nil {
+		return position
+	}
+	return header
 }

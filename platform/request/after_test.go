@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
@@ -49,12 +50,32 @@ func TestKeyPosition_keyOfAnyText(t *testing.T) {
 func TestReadPosition_invalidIsRefused(t *testing.T) {
 	t.Parallel()
 	rowID := id.NewSource(clock.Real(), rand.Reader).New(id.Job)
-	for _, bad := range []string{"", "job_", "run_" + rowID[4:], rowID + "0", "x~" + rowID, "~" + rowID, "2026-11-27~" + rowID, rowID + "~"} {
+	for _, bad := range []string{
+		"", "job_", "run_" + rowID[4:], rowID + "0", "x~" + rowID, "~" + rowID, "2026-11-27~" + rowID, rowID + "~",
+		"0000-01-01T00:00:00Z~" + rowID, "0001-01-01T00:00:00+01:00~" + rowID, "9999-12-31T23:30:00-01:00~" + rowID,
+	} {
 		_, _, err := request.ReadTimePosition(id.Job, &bad)
 		require.True(t, fault.Is(err, fault.Invalid), bad)
 	}
 	_, _, err := request.ReadKeyPosition(id.Job, &rowID)
 	require.True(t, fault.Is(err, fault.Invalid))
+}
+
+// gRPC refuses a response with a header that has a line break, and names have any character.
+func TestSetNext_positionOfAnyText(t *testing.T) {
+	t.Parallel()
+	for _, last := range []string{"run_1", "7", "5.1.0.1", "2026-11-27T03:00:00.5Z~job_1", "a\nb\r\tc~run_1", "100%41 ~run_1", "a+b~run_1", "名字~run_1", "\x7f~run_1"} {
+		h := &header{}
+		require.NoError(t, request.SetNext(grpc.NewContextWithServerTransportStream(t.Context(), h), true, last))
+		sent := h.md.Get("x-service-after")[0]
+		require.Regexp(t, "^[!-~]*$", sent)
+		require.Equal(t, last, request.NextOf(sent))
+	}
+	for _, plain := range []string{"run_1", "2026-11-27T03:00:00.5Z~job_1", "5.1.0.1"} { // as earlier gateways read them
+		h := &header{}
+		require.NoError(t, request.SetNext(grpc.NewContextWithServerTransportStream(t.Context(), h), true, plain))
+		require.Equal(t, []string{plain}, h.md.Get("x-service-after"))
+	}
 }
 
 // Rows are added in front while the list is read by its links. Every row that was there before is shown once.

@@ -113,3 +113,44 @@ func TestListSamples_linksWhileChunksArrive(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, none.GetSamples(), 12, "a position without a sample is a position like any other")
 }
+
+// A round that is reported while the last one is listed does not end the list.
+func TestListSamples_linksStayInRound(t *testing.T) {
+	t.Parallel()
+	r := open(t).replica(ingest.Config{})
+	run := r.train()
+	const samples = 10
+	round := func(step int) {
+		var all []string
+		for i := range samples {
+			all = append(all, fmt.Sprintf(`{"user":"%d/%d","reward":1}`, step, i))
+		}
+		run.post("validation", "", fmt.Sprintf(`"step":%d,"total_chunks":1,"chunk_index":0,"samples":[%s]`, step, strings.Join(all, ",")))
+	}
+	for i, in := range []*ingestv1.ListSamplesRequest{{}, {MinReward: new(0.5)}} {
+		step := 5 + 2*i
+		round(step)
+		in.Id, in.Limit = run.run, new(int32(2))
+		var seen, want []string
+		for {
+			var header metadata.MD
+			out, err := r.public.ListSamples(t.Context(), in, grpc.Header(&header))
+			require.NoError(t, err)
+			for _, s := range out.GetSamples() {
+				seen = append(seen, string(s.GetUser()))
+			}
+			if len(seen) == 2 {
+				round(step + 1)
+			}
+			next := nextOf(header)
+			if next == "" {
+				break
+			}
+			in.After = &next
+		}
+		for n := range samples {
+			want = append(want, fmt.Sprintf(`"%d/%d"`, step, n))
+		}
+		require.Equal(t, want, seen)
+	}
+}

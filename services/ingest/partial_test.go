@@ -2,6 +2,7 @@ package ingest_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,6 +51,24 @@ func TestListLogs_partialAtEndOnly(t *testing.T) {
 	require.Equal(t, []string{"1 a", "1 b"}, run.lines(), "without partial, a page has only whole lines")
 	run.post("logs", "w:3", `"chunks":["\rEpoch 1: done\n"]`)
 	require.Equal(t, []string{"1 a", "2 b", "3 Epoch 1: done"}, run.partial(&ingestv1.ListLogsRequest{}))
+}
+
+// All processes of a large training show their progress, and a text without its beginning is marked.
+func TestListLogs_partialOfManyWriters(t *testing.T) {
+	t.Parallel()
+	r := open(t).replica(ingest.Config{})
+	run := r.train()
+	const ranks = 40
+	for rank := range ranks {
+		run.post("logs", fmt.Sprintf("w%d:1", rank), fmt.Sprintf(`"rank":%d,"chunks":["%s"]`, rank, strings.Repeat("x", 1+rank/39*5000)))
+	}
+	out, err := r.public.ListLogs(t.Context(), &ingestv1.ListLogsRequest{Id: run.run, Partial: new(true)})
+	require.NoError(t, err)
+	require.Len(t, out.GetLines(), ranks)
+	for i, l := range out.GetLines() {
+		require.EqualValues(t, i, l.GetRank())
+		require.Equal(t, i == ranks-1, l.GetTruncated())
+	}
 }
 
 // A follower receives the unfinished lines when they change, and an empty event when none is left. They have the number of

@@ -7,6 +7,7 @@ export class LiveTable<T extends LiveRow> {
   #rows = new Map<string, T>();
   #buffer: Map<string, T | null> | null = null;
   #complete = false;
+  #next: string | null = null;
   #oldest: string | null = null;
   #snapshot: T[] = [];
   #listeners = new Set<() => void>();
@@ -23,7 +24,12 @@ export class LiveTable<T extends LiveRow> {
   // rows returns the rows, newest first. It returns the same array until a row changes.
   readonly rows = (): T[] => this.#snapshot;
 
-  // oldest is the id after which the next page begins.
+  // next is the position after which the next page begins; null if there is none, or no page was read.
+  get next(): string | null {
+    return this.#next;
+  }
+
+  // oldest is the id of the last row of the pages; null if they have none.
   get oldest(): string | null {
     return this.#oldest;
   }
@@ -33,16 +39,17 @@ export class LiveTable<T extends LiveRow> {
     this.#buffer = new Map();
   }
 
-  // replace shows the given first page, and drops the rows that it does not have.
-  replace(page: T[], complete: boolean): void {
+  // replace shows the given first page, and drops the rows that it does not have. next is the position after which the next
+  // page begins, null after the last one.
+  replace(page: T[], next: string | null): void {
     const previous = this.#rows;
     this.#rows = new Map();
-    this.#add(page, complete, previous);
+    this.#add(page, next, previous);
   }
 
   // append adds an older page.
-  append(page: T[], complete: boolean): void {
-    this.#add(page, complete, this.#rows);
+  append(page: T[], next: string | null): void {
+    this.#add(page, next, this.#rows);
   }
 
   // put stores a row that changed, unless it is older than the loaded ones.
@@ -58,8 +65,9 @@ export class LiveTable<T extends LiveRow> {
     if (this.#rows.delete(id)) this.#tell();
   }
 
-  #add(page: T[], complete: boolean, known: Map<string, T>): void {
-    this.#complete = complete;
+  #add(page: T[], next: string | null, known: Map<string, T>): void {
+    this.#complete = next === null;
+    this.#next = next;
     for (const row of page) this.#rows.set(row.id, newer(known.get(row.id), row));
     const last = page.at(-1)?.id;
     if (last !== undefined) this.#oldest = last;

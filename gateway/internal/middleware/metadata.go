@@ -89,7 +89,7 @@ func listHeaders(h http.Header, c *Call, md metadata.MD) {
 	if err == nil {
 		after := ""
 		if given := md.Get(metadataAfter); len(given) > 0 {
-			after = given[0]
+			after = request.NextOf(given[0])
 		}
 		request.SetPageHeaders(h, c.URL, p, more, total, after)
 	}

@@ -101,6 +101,8 @@ func TestForwardSetsListHeaders(t *testing.T) {
 		"invalid count":            {"/api/jobs", "", "many", "", "", ""},
 		"after a position":         {"/api/jobs?limit=10&offset=20&after=old&q=x", "true", "", "after=job_1~x&limit=10&q=x", "", "job_1~x"},
 		"after, past the offsets":  {"/api/jobs?offset=100000", "true", "", "after=5", "", "5"},
+		"after lines":              {"/api/jobs?sort=name", "true", "", "after=a%0Ab+%25~job_1&sort=name", "", "a%0Ab%20%25~job_1"},
+		"after, not escaped":       {"/api/jobs?sort=name", "true", "", "after=100%25~job_1&sort=name", "", "100%~job_1"},
 		"after, but the last page": {"/api/jobs?limit=10", "", "", "", "", "5"},
 	} {
 		var pairs []string

@@ -46,8 +46,8 @@ export function useJobs(filters: JobsQuery): LiveJobs {
       table.begin();
       try {
         const page = byKey(await list(query, after, stop.signal), pageSize);
-        if (after === null) table.replace(page.rows, page.next === null);
-        else table.append(page.rows, page.next === null);
+        if (after === null) table.replace(page.rows, page.next);
+        else table.append(page.rows, page.next);
         setReading({ pending: false, loadingMore: false, more: page.next !== null, error: null });
       } catch (error) {
         if (stop.signal.aborted) return;
@@ -89,7 +89,7 @@ export function useJobs(filters: JobsQuery): LiveJobs {
     stream: state,
     more: reading.more,
     loadingMore: reading.loadingMore,
-    loadMore: () => table.oldest !== null && void read(table.oldest),
+    loadMore: () => table.next !== null && void read(table.next),
     retry: () => void read(null),
     put: (job) => table.put(job),
   };

@@ -44,8 +44,9 @@ type ListLogsRequest struct {
 	// The last `limit` lines of the log. With `tail`, none of `after`, `before` and `offset` is allowed.
 	Tail *bool `protobuf:"varint,6,opt,name=tail,proto3,oneof" json:"tail,omitempty"`
 	// Whether a page that reaches the end of the log also has the lines that are not finished yet, such as a progress bar:
-	// after its other lines, in addition to `limit`, at most 32 with `seq` 0. Of a text with more than 4 KiB, only the end
-	// is sent.
+	// after its other lines, in addition to `limit`, with `seq` 0, at most 256: those of the lowest attempts and ranks. The
+	// lines of other writers are listed when they are finished. Of a text with more than 4 KiB, and of the longest if all
+	// have more than 128 KiB together, only the end is sent, and the line is `truncated`.
 	Partial       *bool `protobuf:"varint,7,opt,name=partial,proto3,oneof" json:"partial,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -190,7 +191,8 @@ type LogLine struct {
 	Text string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
 	// The rank of the process that wrote the line; null if the report had no rank.
 	Rank *int32 `protobuf:"varint,5,opt,name=rank,proto3,oneof" json:"rank,omitempty"`
-	// Whether the text was cut, because the page has no room for it. With a lower `limit`, it is complete.
+	// Whether the text was cut, because the page has no room for it. With a lower `limit`, it is complete. A line that is
+	// not finished yet then has only its end.
 	Truncated     bool `protobuf:"varint,6,opt,name=truncated,proto3" json:"truncated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1618,7 +1620,7 @@ type ListSamplesRequest struct {
 	// Only samples that the process with this rank reported. Without it, those of the lowest rank that reported a round.
 	Rank *int32 `protobuf:"varint,12,opt,name=rank,proto3,oneof" json:"rank,omitempty"`
 	// The list continues after the sample with this `id`, the last one of the previous page. Unlike with `offset`, no sample is
-	// shown twice while others are reported.
+	// shown twice while others are reported. Without steps and `prompt`, the list stays in the round of that sample.
 	After *string `protobuf:"bytes,13,opt,name=after,proto3,oneof" json:"after,omitempty"`
 	// Texts without the characters before this one, counted from 0: the `text_next` of a truncated sample. Values that are not
 	// strings are then strings with a part of their JSON.
@@ -2380,7 +2382,8 @@ type PartialLines struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Sequence number of the last line; 0 if there is none.
 	Seq int64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	// At most one line for each writer, and at most 32; their `seq` is 0. Empty if no line is unfinished any more.
+	// At most one line for each writer, and at most 256, as in a page of the log with `partial`; their `seq` is 0. Empty if
+	// no line is unfinished any more.
 	Lines         []*LogLine `protobuf:"bytes,2,rep,name=lines,proto3" json:"lines,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -14,7 +14,8 @@ import (
 )
 
 // SampleQuery selects samples. A condition that is nil or empty matches every sample. Without Step, From, To and Prompt,
-// only the last round of the run is searched.
+// only one step of the run is searched: that of After, or the last one. So the pages of a list stay in the round in which
+// it began, also if another round is reported meanwhile.
 type SampleQuery struct {
 	Step, From, To       *int64
 	MinReward, MaxReward *float64
@@ -62,8 +63,11 @@ func ofRounds() string {
 
 // rounds returns the arguments of ofRounds.
 func (q *SampleQuery) rounds(runID string) []any {
-	last := q.From == nil && q.To == nil && len(q.Prompt) == 0
-	return []any{runID, q.Step, q.From, q.To, last, q.Attempt, q.Rank}
+	last, step := q.From == nil && q.To == nil && len(q.Prompt) == 0, q.Step
+	if last && step == nil && q.After != nil {
+		step = &q.After.Step
+	}
+	return []any{runID, step, q.From, q.To, last, q.Attempt, q.Rank}
 }
 
 // Samples returns a page of the samples that match a query, in the order of their rounds and chunks, and whether another

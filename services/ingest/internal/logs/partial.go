@@ -9,21 +9,25 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// maxPartial is the maximum number of unfinished lines that Partial returns, and maxPartialText the maximum number of
-// bytes of each.
+// maxPartial is the maximum number of unfinished lines that Partial returns, maxPartialText the maximum number of bytes of
+// each, and maxPartialTotal that of all together.
 const (
-	maxPartial     = 32
-	maxPartialText = 4 << 10
+	maxPartial      = 256
+	maxPartialText  = 4 << 10
+	maxPartialTotal = 128 << 10
 )
 
 // Partial returns the lines of a run that are not finished yet, in the order of their attempts and ranks. Their numbers
-// are 0. Of a long text, it returns only the end.
+// are 0. Of a long text, it returns only the end, and the line is Truncated. If the texts have more than maxPartialTotal
+// bytes, each has at most an equal share of them.
 func (s *Store) Partial(ctx context.Context, runID string) ([]Line, error) {
-	rows, err := s.Pool.Query(ctx, `SELECT attempt, rank, data, updated_at FROM log_tail WHERE run_id = $1
-		ORDER BY attempt, rank NULLS FIRST, writer LIMIT $2`, runID, maxPartial)
+	rows, err := s.Pool.Query(ctx, `SELECT attempt, rank, substring(data FROM greatest(1, octet_length(data) - $3)), updated_at
+		FROM log_tail WHERE run_id = $1 ORDER BY attempt, rank NULLS FIRST, writer LIMIT $2`,
+		runID, maxPartial, maxPartialText+1) // with a byte that is cut and a carriage return that is not shown
 	if err != nil {
 		return nil, fmt.Errorf("read unfinished lines: %w", err)
 	}
+	total := 0
 	lines, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (l Line, err error) {
 		var data []byte
 		var at *time.Time
@@ -33,22 +37,29 @@ func (s *Store) Partial(ctx context.Context, runID string) ([]Line, error) {
 		if l.At = s.Clock.Now(); at != nil {
 			l.At = *at
 		}
-		l.Text = end(shown(data))
+		l.Text = string(shown(data))
+		l.cut(maxPartialText)
+		total += len(l.Text)
 		return l, nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read unfinished lines: %w", err)
 	}
+	for i := range lines {
+		if total > maxPartialTotal {
+			lines[i].cut(maxPartialTotal / len(lines))
+		}
+	}
 	return lines, nil
 }
 
-// end returns the end of a text, at most maxPartialText bytes, without the rest of a character at its beginning.
-func end(text []byte) string {
-	if len(text) > maxPartialText {
-		text = text[len(text)-maxPartialText:]
-		for len(text) > 0 && !utf8.RuneStart(text[0]) {
-			text = text[1:]
-		}
+// cut leaves only the end of a text, at most the given number of bytes, without the rest of a character at its beginning.
+func (l *Line) cut(most int) {
+	if len(l.Text) <= most {
+		return
 	}
-	return string(text)
+	l.Text, l.Truncated = l.Text[len(l.Text)-most:], true
+	for l.Text != "" && !utf8.RuneStart(l.Text[0]) {
+		l.Text = l.Text[1:]
+	}
 }

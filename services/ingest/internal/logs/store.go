@@ -148,6 +148,8 @@ type Line struct {
 	Rank    *int32 // of the process that wrote the line; nil if the report had no rank
 	At      time.Time
 	Text    string
+	// Truncated states whether Text is only the end of a line that is not finished.
+	Truncated bool
 }
 
 // Store reads lines.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -235,19 +236,48 @@ func TestStore_Partial(t *testing.T) {
 		found[i].At = time.Time{}
 	}
 	require.Equal(t, []Line{
-		{Attempt: 1, Text: "no rank"}, {Attempt: 1, Text: strings.Repeat("é", maxPartialText/2)}, {Attempt: 1, Rank: &rank, Text: "20%"},
+		{Attempt: 1, Text: "no rank"}, {Attempt: 1, Text: strings.Repeat("é", maxPartialText/2), Truncated: true}, {Attempt: 1, Rank: &rank, Text: "20%"},
 	}, found)
 	b.exec(`UPDATE log_tail SET updated_at = NULL WHERE writer = 'w'`) // as an earlier version stored it
+	var more []groupcommit.Write
 	for n := range maxPartial + 5 {
-		require.NoError(t, b.group(1, writeOf(fmt.Sprintf("y%d", n), 1, "more")))
+		more = append(more, writeOf(fmt.Sprintf("y%d", n), 1, strings.Repeat("é", 1000)))
 	}
+	require.NoError(t, b.group(1, more...))
 	found, err = s.Partial(t.Context(), b.run.ID)
 	require.NoError(t, err)
 	require.Len(t, found, maxPartial)
+	total := 0
+	for _, l := range found {
+		total += len(l.Text)
+		require.Equal(t, len(l.Text) > 100, l.Truncated)
+		require.True(t, utf8.ValidString(l.Text))
+	}
+	require.LessOrEqual(t, total, maxPartialTotal)
+	require.Greater(t, total, maxPartialTotal*9/10)
 	require.NoError(t, b.group(1, End))
 	found, err = s.Partial(t.Context(), b.run.ID)
 	require.NoError(t, err)
 	require.Empty(t, found)
+}
+
+// A text is marked if, and only if, its beginning is missing. A carriage return at its end is not part of it.
+func TestStore_Partial_marksCutTexts(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	for text, cut := range map[string]bool{
+		strings.Repeat("a", maxPartialText): false, strings.Repeat("b", maxPartialText) + "\r": false,
+		strings.Repeat("c", maxPartialText+1): true, strings.Repeat("d", maxPartialText+1) + "\r": true,
+		strings.Repeat("e", 2*maxPartialText): true, strings.Repeat("f", 2*maxPartialText) + "\r": true,
+	} {
+		require.NoError(t, b.group(1, writeOf(text[:1], 1, text)))
+		found, err := (&Store{Pool: b.pool, Clock: clock.Real()}).Partial(t.Context(), b.run.ID)
+		require.NoError(t, err)
+		require.Len(t, found, 1)
+		require.Equal(t, strings.Repeat(text[:1], maxPartialText), found[0].Text)
+		require.Equal(t, cut, found[0].Truncated, text[:1])
+		require.NoError(t, b.group(1, End))
+	}
 }
 
 func (b *harness) exec(sql string) {

@@ -215,3 +215,19 @@ func TestStore_Export_waitsAndHasTime(t *testing.T) {
 	require.Zero(t, reading)
 	require.Equal(t, map[string]bool{"10min": true}, limits)
 }
+
+// The ranks of a run have more keys together than one of them.
+func TestStore_Export_hasKeysOfAllRanks(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	_, err := b.pool.Exec(t.Context(), `INSERT INTO metric_key (run_id, id, key, rank)
+		SELECT 'run_1', n, convert_to('key ' || n, 'UTF8'), n / $1 FROM generate_series(1, $2::int) n`, MaxKeys, MaxSeries)
+	require.NoError(t, err)
+	ids, series, err := NewStore(b.pool, run.NewGate()).exportedKeys(t.Context(), "run_1", nil)
+	require.NoError(t, err)
+	require.Len(t, ids, MaxSeries)
+	require.Len(t, series, MaxSeries)
+	ids, _, err = NewStore(b.pool, run.NewGate()).Showing(0, new(int32(1)), 1).exportedKeys(t.Context(), "run_1", nil)
+	require.NoError(t, err)
+	require.Len(t, ids, MaxKeys)
+}

@@ -28,10 +28,7 @@ func (s *Store) Export(ctx context.Context, runID string, keys []string, attempt
 	if err != nil {
 		return err
 	}
-	ids, series, err := s.keys(ctx, runID, keys, request.Page{Limit: MaxKeys})
-	if err == nil && len(ids) > maxExportKeys {
-		err = s.exportable(ctx, runID, len(ids))
-	}
+	ids, series, err := s.exportedKeys(ctx, runID, keys)
 	if err != nil {
 		return err
 	}
@@ -43,6 +40,15 @@ func (s *Store) Export(ctx context.Context, runID string, keys []string, attempt
 		}
 	}
 	return begin(ctx, s.pool, []*reading{{store: s, runID: runID, whole: true}}) // the keys may have been deleted before the first series
+}
+
+// exportedKeys returns the series of an export, of all keys if keys is empty: at most MaxSeries, since a run has no more.
+func (s *Store) exportedKeys(ctx context.Context, runID string, keys []string) ([]int32, []Series, error) {
+	ids, series, err := s.keys(ctx, runID, keys, request.Page{Limit: MaxSeries})
+	if err == nil && len(ids) > maxExportKeys {
+		err = s.exportable(ctx, runID, len(ids))
+	}
+	return ids, series, err
 }
 
 // exported returns the attempts whose points are exported one after another.

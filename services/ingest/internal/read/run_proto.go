@@ -55,7 +55,7 @@ func shortLineProtos(lines []logs.Line) []*ingestv1.LogLine {
 	out := make([]*ingestv1.LogLine, len(lines))
 	for i := range lines {
 		out[i] = lineProto(&lines[i])
-		out[i].Truncated = cutLines[i]
+		out[i].Truncated = cutLines[i] || lines[i].Truncated
 	}
 	return out
 }

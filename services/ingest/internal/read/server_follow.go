@@ -73,7 +73,7 @@ func notePartial(
 		if l.Rank != nil {
 			rank = *l.Rank
 		}
-		page.NoteKey += fmt.Sprintf("%d %d %q\n", l.Attempt, rank, l.Text)
+		page.NoteKey += fmt.Sprintf("%d %d %q %t\n", l.Attempt, rank, l.Text, l.Truncated)
 	}
 	return page, nil
 }

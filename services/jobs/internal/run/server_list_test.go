@@ -59,6 +59,7 @@ func TestServer_ListRuns_filters(t *testing.T) {
 	require.EqualValues(t, 1, r.GetVersion())
 	for name, req := range map[string]*jobsv1.ListRunsRequest{
 		"malformed ID": {After: new("job_x")}, "ID in another order": {After: new(fourth), Sort: new("name")},
+		"year 0": {After: new("0000-01-01T00:00:00Z~" + fourth)}, "end in year 0": {After: new("0000-01-01T00:00:00Z~" + fourth), Sort: new("ended_at")},
 		"no time": {After: new("x~" + fourth)}, "no time of an end": {After: new("x~" + fourth), Sort: new("ended_at")}, "bad tag": {Tag: []string{"a,b"}},
 	} {
 		_, err := h.server.ListRuns(alice(t.Context()), req)
