@@ -17,41 +17,40 @@ import (
 // resolve returns the ids of names and adds the names that are new. The caller holds the lock on the run. Ids have no
 // gaps and never change, so the cached keys are complete if their number equals the number in the run's row. resolve
 // refuses the names if the rank would then have more than MaxKeys keys, or the run more than MaxSeries.
+//
+// Of a series that is older than ranks it is not known whose it is. The lowest rank that has reported its key since
+// continues it, so that readers, to whom the lowest rank of a key is shown, see one series. A rank that loses the series to
+// a lower one begins a series of its own.
 func (k *Keys) resolve(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run, rank int32, names []string) ([]int32, error) {
 	d, err := k.known(ctx, tx, r)
 	if err != nil {
 		return nil, err
 	}
-	ids := make([]int32, len(names))
-	fresh := 0
-	for _, name := range names {
-		if _, ok := d.ids[seriesName{rank, name}]; !ok {
-			fresh++
-		}
-	}
-	if d.counts[rank]+fresh > MaxKeys {
+	fresh, taken, more := d.missing(rank, names)
+	if more > 0 && d.counts[rank]+d.counts[unknownRank]+more > MaxKeys {
 		return nil, groupcommit.Refuse(fault.New(fault.Refused, "metric_keys", "metrics: a run has at most %d keys", MaxKeys))
 	}
-	if fresh > 0 && int(r.Keys)+fresh > MaxSeries {
+	if len(fresh) > 0 && int(r.Keys)+len(fresh) > MaxSeries {
 		return nil, groupcommit.Refuse(fault.New(fault.Refused, "metric_keys", "metrics: the ranks of a run have at most %d keys together", MaxSeries))
 	}
-	var added []int32
-	for i, name := range names {
-		if id, ok := d.ids[seriesName{rank, name}]; ok {
-			ids[i] = id
-			continue
-		}
-		r.Keys++
-		ids[i] = r.Keys
-		d.add([]seriesName{{rank, name}})
-		added = append(added, r.Keys)
+	if len(taken) > 0 {
+		r.KeyMoves++
+		d.take(rank, taken, r.KeyMoves)
+		batch.Queue(`UPDATE metric_key SET rank = $3, origin = 'taken' WHERE run_id = $1 AND id = ANY($2)`, r.ID, taken, rank)
 	}
-	if len(added) > 0 {
-		texts := make([][]byte, len(added))
-		for i, id := range added {
-			texts[i] = []byte(d.names[id-1].key)
+	if len(fresh) > 0 {
+		added, texts := make([]int32, len(fresh)), make([][]byte, len(fresh))
+		for i, name := range fresh {
+			r.Keys++
+			added[i], texts[i] = r.Keys, []byte(name.key)
 		}
-		batch.Queue(`INSERT INTO metric_key (run_id, id, key, rank) SELECT $1, unnest($2::int[]), unnest($3::bytea[]), $4`, r.ID, added, texts, rank)
+		d.add(fresh)
+		batch.Queue(`INSERT INTO metric_key (run_id, id, key, rank, origin) SELECT $1, unnest($2::int[]), unnest($3::bytea[]), $4, 'own'`,
+			r.ID, added, texts, rank)
+	}
+	ids := make([]int32, len(names))
+	for i, name := range names {
+		ids[i] = d.ids[seriesName{rank, name}]
 	}
 	return ids, nil
 }
@@ -72,6 +71,22 @@ func (w *working) add(names []seriesName) {
 	w.dictionary.add(names)
 }
 
+// take gives older series to a rank. moves is the number of such changes of the run so far.
+func (w *working) take(rank int32, ids []int32, moves int32) {
+	if !w.own {
+		w.dictionary, w.own = w.clone(), true
+	}
+	w.moves = moves
+	for _, id := range ids {
+		name := &w.names[id-1]
+		delete(w.ids, *name)
+		w.counts[name.rank]--
+		name.rank = rank
+		w.ids[*name] = id
+		w.counts[rank]++
+	}
+}
+
 // known returns the run's keys, including the keys that this group added. When the group is committed, the result
 // replaces the cached keys if it differs.
 func (k *Keys) known(ctx context.Context, tx pgx.Tx, r *groupcommit.Run) (*working, error) {
@@ -79,15 +94,20 @@ func (k *Keys) known(ctx context.Context, tx pgx.Tx, r *groupcommit.Run) (*worki
 		return d, nil
 	}
 	d := &working{dictionary: k.get(r.ID)}
-	if len(d.names) > int(r.Keys) {
-		d = &working{newDictionary(), true} // the run's row was deleted and created again
+	if len(d.names) > int(r.Keys) || d.moves != r.KeyMoves {
+		// The run's row was deleted and created again, or another replica has changed the ranks of series.
+		d = &working{newDictionary(), true}
+		d.moves = r.KeyMoves
 	}
 	if len(d.names) < int(r.Keys) {
-		more, err := loadKeys(ctx, tx, r.ID, int32(len(d.names)), MaxSeries)
+		more, older, err := loadKeys(ctx, tx, r.ID, int32(len(d.names)), MaxSeries)
 		if err != nil {
 			return nil, err
 		}
 		d.add(more)
+		for _, id := range older {
+			d.older[d.names[id-1].key] = id
+		}
 	}
 	r.Memo[memo{}] = d
 	r.Committed(func() {
@@ -99,22 +119,29 @@ func (k *Keys) known(ctx context.Context, tx pgx.Tx, r *groupcommit.Run) (*worki
 }
 
 // loadKeys returns the first keys of a run whose ids are greater than the given one, at most limit of them, sorted by
-// id.
-func loadKeys(ctx context.Context, q pg.Querier, runID string, after int32, limit int) ([]seriesName, error) {
-	rows, err := q.Query(ctx, `SELECT rank, key FROM metric_key WHERE run_id = $1 AND id > $2 ORDER BY id LIMIT $3`, runID, after, limit)
+// id. older are the ids of those that are older than ranks.
+func loadKeys(ctx context.Context, q pg.Querier, runID string, after int32, limit int) (keys []seriesName, older []int32, err error) {
+	rows, err := q.Query(ctx, `SELECT id, rank, key, origin FROM metric_key WHERE run_id = $1 AND id > $2 ORDER BY id LIMIT $3`, runID, after, limit)
 	if err != nil {
-		return nil, fmt.Errorf("load metric keys: %w", err)
+		return nil, nil, fmt.Errorf("load metric keys: %w", err)
 	}
-	keys, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (n seriesName, err error) {
-		var key []byte
-		err = row.Scan(&n.rank, &key)
-		n.key = string(key)
-		return n, err
+	var id, rank int32
+	var key []byte
+	var origin string
+	_, err = pgx.ForEachRow(rows, []any{&id, &rank, &key, &origin}, func() error {
+		if origin == "before" && rank == 0 {
+			rank = unknownRank
+		}
+		if origin == "taken" || rank == unknownRank {
+			older = append(older, id)
+		}
+		keys = append(keys, seriesName{rank, string(key)})
+		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("load metric keys: %w", err)
+		return nil, nil, fmt.Errorf("load metric keys: %w", err)
 	}
-	return slices.Clip(keys), nil
+	return slices.Clip(keys), older, nil
 }
 
 // Keys caches the metric keys of runs that report, so that most requests need not load them.
@@ -133,16 +160,43 @@ type seriesName struct {
 	key  string
 }
 
+// unknownRank is the rank of a series that is older than ranks, and whose key no rank has reported since.
+const unknownRank = -1
+
 // dictionary holds the keys of a run. The key with id i is names[i-1]. counts holds the number of keys of each rank. A
 // dictionary that is or was in the cache never changes.
 type dictionary struct {
 	names  []seriesName
 	ids    map[seriesName]int32
 	counts map[int32]int
+	older  map[string]int32 // the ids of the series that are older than ranks
+	moves  int32            // how often the ranks of such series have changed
 }
 
 func newDictionary() *dictionary {
-	return &dictionary{ids: map[seriesName]int32{}, counts: map[int32]int{}}
+	return &dictionary{ids: map[seriesName]int32{}, counts: map[int32]int{}, older: map[string]int32{}}
+}
+
+// missing returns what a rank that reports names lacks: the names for which it needs a new series, and the ids of the older
+// series that it takes. more is the number of keys by which the known ones of the rank and of unknown ranks grow.
+func (d *dictionary) missing(rank int32, names []string) (fresh []seriesName, taken []int32, more int) {
+	for _, name := range names {
+		if _, ok := d.ids[seriesName{rank, name}]; ok {
+			continue
+		}
+		id, older := d.older[name]
+		switch {
+		case !older || d.names[id-1].rank >= 0 && d.names[id-1].rank < rank:
+			fresh = append(fresh, seriesName{rank, name})
+			more++
+		case d.names[id-1].rank > rank:
+			more++
+			fallthrough
+		default:
+			taken = append(taken, id)
+		}
+	}
+	return fresh, taken, more
 }
 
 func (d *dictionary) add(names []seriesName) {
@@ -154,7 +208,8 @@ func (d *dictionary) add(names []seriesName) {
 }
 
 func (d *dictionary) clone() *dictionary {
-	return &dictionary{names: slices.Clone(d.names), ids: maps.Clone(d.ids), counts: maps.Clone(d.counts)}
+	return &dictionary{names: slices.Clone(d.names), ids: maps.Clone(d.ids), counts: maps.Clone(d.counts),
+		older: maps.Clone(d.older), moves: d.moves}
 }
 
 // maxRemembered is the maximum number of runs in the cache, and maxNames that of the keys of these runs together. A key
