@@ -18,7 +18,7 @@ func (b *harness) forget(table string) {
 	require.NoError(b.t, err)
 }
 
-// A run that reports while the server is upgraded to a version that knows ranks goes on with its rounds.
+// A run that reports while the server is upgraded to a version that knows ranks continues its rounds.
 func TestValidationStore_Rounds_continueThoseOlderThanRanks(t *testing.T) {
 	t.Parallel()
 	b := open(t)
@@ -43,7 +43,7 @@ func TestValidationStore_Rounds_continueThoseOlderThanRanks(t *testing.T) {
 	require.Equal(t, []string{"1/1 of 0", "2/1 of 0", "3/1 of 0"}, seen(0, nil))
 	require.NoError(t, b.group(1, round(7, 3), round(7, 4), round(9, 5)))
 	want := []string{"1/1 of 0", "2/1 of 0", "3/1 of 7", "4/1 of 7"}
-	require.Equal(t, want, seen(0, nil), "the lowest rank goes on")
+	require.Equal(t, want, seen(0, nil), "the lowest rank continues")
 	require.Equal(t, want, seen(0, new(int32(7))))
 	require.Equal(t, []string{"5/1 of 9"}, seen(0, new(int32(9))))
 	require.Empty(t, seen(0, new(int32(0))))

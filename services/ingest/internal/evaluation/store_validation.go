@@ -122,7 +122,7 @@ const AllAttempts = -1
 // visible selects the rounds of a run that readers see. The given parameters of the statement are an attempt and a rank.
 // Of attempt 0, a round is left out if a newer attempt hides its step (the view attempt_bound) or has reported a round of
 // the same step; AllAttempts selects all. If the rank is null, it is the lowest one that has reported a round. Rounds that
-// are older than ranks count as those of the lowest rank, except for a step of which that rank has reported a round too.
+// are older than ranks count as those of the lowest rank, unless that rank has reported a round of the same step and attempt.
 func visible(attempt, rank string) string {
 	ofShown := func(round string) string {
 		return `CASE WHEN ` + round + `.ranked THEN ` + round + `.rank ELSE l.lowest END = l.shown`

@@ -19,7 +19,7 @@ import (
 // refuses the names if the rank would then have more than MaxKeys keys, or the run more than MaxSeries.
 //
 // Of a series that is older than ranks it is not known whose it is. The lowest rank that has reported its key since
-// continues it, so that readers, to whom the lowest rank of a key is shown, see one series. A rank that loses the series to
+// continues it, so that readers, who see the lowest rank of a key, see one series. A rank that loses the series to
 // a lower one begins a series of its own.
 func (k *Keys) resolve(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run, rank int32, names []string) ([]int32, error) {
 	d, err := k.known(ctx, tx, r)

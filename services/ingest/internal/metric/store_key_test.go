@@ -78,7 +78,7 @@ func ofRank(rank int32, c *decode.Columns) *decode.Columns {
 	return c
 }
 
-// A run that reports while the server is upgraded to a version that knows ranks goes on with its series, also if another
+// A run that reports while the server is upgraded to a version that knows ranks continues its series, also if another
 // rank than 0 reports.
 func TestWrite_continuesSeriesOlderThanRanks(t *testing.T) {
 	t.Parallel()
