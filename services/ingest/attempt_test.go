@@ -143,6 +143,27 @@ func TestAttempt_samplesOfHiddenRounds(t *testing.T) {
 	require.Equal(t, []int{1, 3, 2}, []int{rounds(nil), rounds(new("all")), rounds(new("1"))})
 }
 
+// A round with a lower step hides points, but does not change the position. The last summary of a run has the metrics
+// nevertheless, so that the copy for lists of runs ends as readers see them.
+func TestSummarizeRun_closedHasMetricsOfSamePosition(t *testing.T) {
+	t.Parallel()
+	r := open(t).replica(ingest.Config{})
+	run := r.train()
+	run.report("acc", 5)
+	run.attempt(2)
+	run.report("acc", 10)
+	before, err := r.peer.SummarizeRun(t.Context(), &ingestpeerv1.SummarizeRunRequest{RunId: run.run})
+	require.NoError(t, err)
+	require.InDelta(t, 5, before.GetMetrics()[0].GetMin(), 0)
+	run.post("validation", "", `"step":0,"samples":[]`)
+	run.close()
+	after, err := r.peer.SummarizeRun(t.Context(), &ingestpeerv1.SummarizeRunRequest{RunId: run.run, Position: before.GetPosition()})
+	require.NoError(t, err)
+	require.Equal(t, before.GetPosition(), after.GetPosition())
+	require.Len(t, after.GetMetrics(), 1)
+	require.InDelta(t, 10, after.GetMetrics()[0].GetMin(), 0)
+}
+
 func TestAttempt_exportsHiddenPoints(t *testing.T) {
 	t.Parallel()
 	r := open(t).replica(ingest.Config{})

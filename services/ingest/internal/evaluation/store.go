@@ -135,16 +135,16 @@ func merge(object []byte, parts map[string][]byte) (string, error) {
 	return out.String(), nil
 }
 
-const rolloutSQL = `INSERT INTO rollout AS o (run_id, attempt, reported_at, rank, task, number, reward, passed, masked, parts, task_group,
+const rolloutSQL = `INSERT INTO rollout AS o (run_id, attempt, reported_at, rank, ranked, task, number, reward, passed, masked, parts, task_group,
 		turns, tool_calls, prompt_tokens, completion_tokens, cost, seconds, stop, error, trace)
-	SELECT $1, $2, $3, $20::int, * FROM unnest($4::text[], $5::int[], $6::float8[], $7::bool[], $8::bool[], $9::text[], $10::text[],
+	SELECT $1, $2, $3, $20::int, true, * FROM unnest($4::text[], $5::int[], $6::float8[], $7::bool[], $8::bool[], $9::text[], $10::text[],
 		$11::int[], $12::int[], $13::bigint[], $14::bigint[], $15::float8[], $16::float8[], $17::text[], $18::text[], $19::text[])
-	ON CONFLICT (run_id, task, number) DO UPDATE SET attempt = excluded.attempt, reported_at = excluded.reported_at, rank = excluded.rank,
+	ON CONFLICT (run_id, task, number) DO UPDATE SET attempt = excluded.attempt, reported_at = excluded.reported_at, rank = excluded.rank, ranked = true,
 		reward = excluded.reward, passed = excluded.passed, masked = excluded.masked, parts = excluded.parts,
 		task_group = excluded.task_group, turns = excluded.turns, tool_calls = excluded.tool_calls,
 		prompt_tokens = excluded.prompt_tokens, completion_tokens = excluded.completion_tokens, cost = excluded.cost,
 		seconds = excluded.seconds, stop = excluded.stop, error = excluded.error, trace = excluded.trace
-	WHERE o.attempt < excluded.attempt OR o.attempt = excluded.attempt AND o.rank >= excluded.rank`
+	WHERE o.attempt < excluded.attempt OR o.attempt = excluded.attempt AND (o.rank >= excluded.rank OR NOT o.ranked)`
 
 // storeRollouts writes all rollouts of a request in one statement, to which it passes one slice per column.
 func storeRollouts(ctx context.Context, tx pgx.Tx, b *report.Benchmark, r *groupcommit.Run) error {

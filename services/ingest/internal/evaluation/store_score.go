@@ -33,9 +33,9 @@ func WriteScore(b *report.Benchmark, newID string) groupcommit.Write {
 		}
 		r.Scores = new(stored + 1)
 		batch.Queue(`INSERT INTO benchmark_score (run_id, id, attempt, name, version, metric, value, n, stderr,
-				config_digest, samples_uri, created_at, rank)
+				config_digest, samples_uri, created_at, rank, ranked)
 			VALUES (@run_id, @id, @attempt, @name, nullif(@version, ''), @metric, @value, @n, @stderr, nullif(@config_digest, ''),
-				nullif(@samples_uri, ''), @created_at, @rank)`, pgx.StrictNamedArgs{
+				nullif(@samples_uri, ''), @created_at, @rank, true)`, pgx.StrictNamedArgs{
 			"run_id": r.ID, "id": newID, "attempt": r.Attempt, "name": b.Name, "version": b.Version, "metric": s.Metric,
 			"value": s.Value, "n": s.N, "stderr": s.Stderr, "config_digest": s.ConfigDigest, "samples_uri": s.SamplesURI,
 			"created_at": r.Now, "rank": value(b.Rank),
@@ -91,10 +91,11 @@ func (s *ScoreStore) List(ctx context.Context, runID string, p request.Page) ([]
 const maxNamed = 100
 
 // Newest returns, for each metric of a benchmark, the newest score of the lowest rank that reported one, ordered by metric
-// name.
+// name. Scores that are older than ranks count as those of this rank.
 func (s *ScoreStore) Newest(ctx context.Context, runID, name string) ([]Score, error) {
 	return s.collect(ctx, `SELECT DISTINCT ON (metric) id, attempt, name, version, metric, value, n, stderr, config_digest, samples_uri,
-		created_at FROM benchmark_score WHERE run_id = $1 AND name = $2 ORDER BY metric, rank, created_at DESC, id DESC LIMIT $3`,
+		created_at FROM (SELECT *, CASE WHEN ranked THEN rank ELSE min(rank) FILTER (WHERE ranked) OVER (PARTITION BY metric) END AS of_rank
+			FROM benchmark_score WHERE run_id = $1 AND name = $2) s ORDER BY metric, of_rank, created_at DESC, id DESC LIMIT $3`,
 		runID, name, maxNamed)
 }
 

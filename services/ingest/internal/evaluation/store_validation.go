@@ -24,9 +24,9 @@ func WriteValidation(v *report.Validation) groupcommit.Write {
 		if rank > 0 {
 			of = "rank_"
 		}
-		tag, err := tx.Exec(ctx, `INSERT INTO `+of+`validation_round AS v (run_id, attempt, rank, step, total_chunks, avg_reward, accuracy, created_at)
-			VALUES ($1, $2, $8, $3, $4, $5, $6, $7) ON CONFLICT ON CONSTRAINT `+of+`validation_round_pkey DO UPDATE
-			SET avg_reward = coalesce($5, v.avg_reward), accuracy = coalesce($6, v.accuracy) WHERE v.total_chunks = $4`,
+		tag, err := tx.Exec(ctx, `INSERT INTO `+of+`validation_round AS v (run_id, attempt, rank, step, total_chunks, avg_reward, accuracy, created_at, ranked)
+			VALUES ($1, $2, $8, $3, $4, $5, $6, $7, true) ON CONFLICT ON CONSTRAINT `+of+`validation_round_pkey DO UPDATE
+			SET avg_reward = coalesce($5, v.avg_reward), accuracy = coalesce($6, v.accuracy), ranked = true WHERE v.total_chunks = $4`,
 			r.ID, r.Attempt, v.Step, v.Total, v.AvgReward, v.Accuracy, r.Now, rank)
 		if err != nil {
 			return fmt.Errorf("store a validation round: %w", err)
@@ -121,13 +121,20 @@ const AllAttempts = -1
 
 // visible selects the rounds of a run that readers see. The given parameters of the statement are an attempt and a rank.
 // Of attempt 0, a round is left out if a newer attempt hides its step (the view attempt_bound) or has reported a round of
-// the same step; AllAttempts selects all. If the rank is null, it is the lowest one that has reported a round.
+// the same step; AllAttempts selects all. If the rank is null, it is the lowest one that has reported a round. Rounds that
+// are older than ranks count as those of the lowest rank, unless that rank has reported a round of the same step and attempt.
 func visible(attempt, rank string) string {
-	return ` FROM every_validation_round v WHERE v.run_id = $1
-		AND v.rank = coalesce(` + rank + `::int, (SELECT min(o.rank) FROM every_validation_round o WHERE o.run_id = $1))
+	ofShown := func(round string) string {
+		return `CASE WHEN ` + round + `.ranked THEN ` + round + `.rank ELSE l.lowest END = l.shown`
+	}
+	return ` FROM (SELECT lowest, coalesce(` + rank + `::int, lowest) AS shown FROM
+			(SELECT coalesce(min(o.rank), 0) AS lowest FROM every_validation_round o WHERE o.run_id = $1 AND o.ranked) ranks) l
+		JOIN every_validation_round v ON v.run_id = $1 WHERE v.rank IN (0, l.shown) AND ` + ofShown("v") + `
+		AND (v.ranked OR NOT EXISTS (SELECT FROM every_validation_round s
+			WHERE s.run_id = $1 AND s.attempt = v.attempt AND s.rank = l.shown AND s.step = v.step AND s.ranked))
 		AND CASE ` + attempt + `::int WHEN -1 THEN true
 		WHEN 0 THEN NOT EXISTS (SELECT FROM attempt_bound b WHERE b.run_id = $1 AND b.attempt > v.attempt AND b.hidden_from <= v.step)
-			AND NOT EXISTS (SELECT FROM every_validation_round n WHERE n.run_id = $1 AND n.attempt > v.attempt AND n.rank = v.rank AND n.step = v.step)
+			AND NOT EXISTS (SELECT FROM every_validation_round n WHERE n.run_id = $1 AND n.attempt > v.attempt AND n.step = v.step AND ` + ofShown("n") + `)
 		ELSE v.attempt = ` + attempt + ` END`
 }
 

@@ -91,6 +91,8 @@ type Run struct {
 	ResumeStep        *int64 // of the current item
 	LineSeq, BatchSeq int64
 	Keys              int32
+	// KeyMoves is how often ranks have taken series that are older than ranks.
+	KeyMoves int32
 	// Scores and Rollouts are the numbers of stored scores and rollouts, or nil if they have not been counted yet. A write
 	// that changes them replaces the pointer.
 	Scores, Rollouts *int32

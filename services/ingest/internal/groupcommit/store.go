@@ -61,7 +61,7 @@ type group struct {
 }
 
 const lockSQL = `SELECT id, attempt, line_seq, batch_seq, key_count, score_count, rollout_count,
-		report_bytes, point_bytes, log_bytes, artifact_bytes, log_cut, closed_at IS NOT NULL FROM run
+		report_bytes, point_bytes, log_bytes, artifact_bytes, log_cut, closed_at IS NOT NULL, key_moves FROM run
 	WHERE id = ANY($1) AND expired_at IS NULL ORDER BY id FOR NO KEY UPDATE`
 
 // load locks the runs, and reads the marks of the writers and the digests of the requests. It locks in the order of the
@@ -93,7 +93,7 @@ func (g *group) scanRuns(rows pgx.Rows) error {
 	for rows.Next() {
 		r := &Run{Memo: map[any]any{}}
 		err := rows.Scan(&r.ID, &r.Attempt, &r.LineSeq, &r.BatchSeq, &r.Keys, &r.Scores, &r.Rollouts,
-			&r.size[Reports], &r.size[Points], &r.size[Log], &r.size[Artifacts], &r.LogCut, &r.Closed)
+			&r.size[Reports], &r.size[Points], &r.size[Log], &r.size[Artifacts], &r.LogCut, &r.Closed, &r.KeyMoves)
 		if err != nil {
 			return err
 		}
@@ -187,8 +187,8 @@ const inTransaction = 'T'
 func (g *group) finish(batch *pgx.Batch, now time.Time) {
 	for _, r := range g.runs {
 		batch.Queue(`UPDATE run SET attempt = $2, line_seq = $3, batch_seq = $4, key_count = $5, score_count = $6, rollout_count = $7,
-			report_bytes = $8, point_bytes = $9, log_bytes = $10, artifact_bytes = $11, log_cut = $12 WHERE id = $1`, r.ID, r.Attempt,
-			r.LineSeq, r.BatchSeq, r.Keys, r.Scores, r.Rollouts, r.size[Reports], r.size[Points], r.size[Log], r.size[Artifacts], r.LogCut)
+			report_bytes = $8, point_bytes = $9, log_bytes = $10, artifact_bytes = $11, log_cut = $12, key_moves = $13 WHERE id = $1`, r.ID, r.Attempt,
+			r.LineSeq, r.BatchSeq, r.Keys, r.Scores, r.Rollouts, r.size[Reports], r.size[Points], r.size[Log], r.size[Artifacts], r.LogCut, r.KeyMoves)
 	}
 	for k, m := range g.marks {
 		m.finish(batch, k)

@@ -2,7 +2,6 @@ package metric
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -196,22 +195,4 @@ func TestThin_boundsPointsAndKeepsEnds(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestKeys_get_returnsCopyAndIsBounded(t *testing.T) {
-	t.Parallel()
-	k := NewKeys()
-	d := k.get("run_0")
-	d.add([]seriesName{{0, "a"}})
-	require.Empty(t, k.get("run_0").names, "keys are cached only by put")
-	k.put("run_0", d)
-	again := k.get("run_0")
-	again.add([]seriesName{{0, "b"}})
-	require.Equal(t, []seriesName{{0, "a"}}, k.get("run_0").names)
-	require.Equal(t, map[seriesName]int32{{0, "a"}: 1, {0, "b"}: 2}, again.ids)
-	for i := range maxRemembered + 50 {
-		k.put(fmt.Sprintf("run_%d", i), d)
-		require.LessOrEqual(t, len(k.runs), maxRemembered)
-	}
-	require.Equal(t, []seriesName{{0, "a"}}, k.get(fmt.Sprintf("run_%d", maxRemembered+49)).names, "the run that was stored last is cached")
 }

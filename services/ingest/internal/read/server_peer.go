@@ -142,14 +142,15 @@ func (s *PeerServer) GetRunSamples(
 const maxSummaries = 500
 
 // SummarizeRun implements RunDataPeerService. The position is read first, so that a report that arrives meanwhile makes
-// the next summary differ.
+// the next summary differ. The metrics of a closed run are always included, because a late report with a low step may have
+// hidden points without a change of the position.
 func (s *PeerServer) SummarizeRun(ctx context.Context, in *ingestpeerv1.SummarizeRunRequest) (*ingestpeerv1.SummarizeRunResponse, error) {
 	p, err := s.Progress(ctx, in.GetRunId())
 	if err != nil {
 		return nil, err
 	}
 	out := &ingestpeerv1.SummarizeRunResponse{Position: p.Position(), Closed: p.ClosedAt != nil}
-	if out.Params, err = s.Hparams.Get(ctx, in.GetRunId(), nil); err != nil || out.GetPosition() == in.GetPosition() {
+	if out.Params, err = s.Hparams.Get(ctx, in.GetRunId(), nil); err != nil || out.GetPosition() == in.GetPosition() && !out.GetClosed() {
 		return out, err
 	}
 	charts, more, err := s.Metrics.Charts(ctx, in.GetRunId(), nil, metric.All(metric.Steps), 0, request.Page{Limit: maxSummaries})

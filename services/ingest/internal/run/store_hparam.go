@@ -46,10 +46,12 @@ func WriteHParams(params []report.Param, rank int32) groupcommit.Write {
 		if err != nil {
 			return fmt.Errorf("store replaced hyperparameters: %w", err)
 		}
-		_, err = tx.Exec(ctx, `INSERT INTO hparam AS h (run_id, key, value, attempt, updated_at)
-			SELECT $1, n.key, n.value, $4, $5 FROM unnest($2::bytea[], $3::text[]) n(key, value)
-			ON CONFLICT (run_id, key) DO UPDATE SET value = excluded.value, attempt = $4, updated_at = $5
-			WHERE h.value <> excluded.value`, r.ID, keys, values, r.Attempt, r.Now)
+		_, err = tx.Exec(ctx, `INSERT INTO hparam AS h (run_id, key, value, attempt, updated_at, ranked)
+			SELECT $1, n.key, n.value, $4, $5, true FROM unnest($2::bytea[], $3::text[]) n(key, value)
+			ON CONFLICT (run_id, key) DO UPDATE SET value = excluded.value, ranked = true,
+				attempt = CASE WHEN h.value = excluded.value THEN h.attempt ELSE $4 END,
+				updated_at = CASE WHEN h.value = excluded.value THEN h.updated_at ELSE $5 END
+			WHERE h.value <> excluded.value OR NOT h.ranked`, r.ID, keys, values, r.Attempt, r.Now)
 		if err != nil {
 			return fmt.Errorf("merge hyperparameters: %w", err)
 		}
@@ -98,7 +100,7 @@ func check(ctx context.Context, tx pgx.Tx, runID string, rank int32, keys [][]by
 type HParamStore struct{ Pool pg.Querier }
 
 // Get returns the hyperparameters of a rank of a run as one JSON object, sorted by name. If rank is nil, each is that of the
-// lowest rank that reported it.
+// lowest rank that reported it; a value that is older than ranks counts only if no rank has reported the parameter since.
 func (s *HParamStore) Get(ctx context.Context, runID string, rank *int32) ([]byte, error) {
 	sql, args := `SELECT key, value FROM shown_hparam WHERE run_id = $1 ORDER BY key`, []any{runID}
 	if rank != nil {

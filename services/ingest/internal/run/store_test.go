@@ -112,3 +112,20 @@ func TestWrite_boundsHyperparametersOfRun(t *testing.T) {
 	require.NoError(t, b.group(1, params(many...)))
 	require.True(t, fault.HasCode(b.group(1, params("one more", "1")), "hparams_limit"))
 }
+
+// Parameters that are older than ranks do not hide those that another rank than 0 reports after the upgrade.
+func TestHParamStore_Get_knownRanksBeforeUnknown(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	require.NoError(t, b.group(1, params("lr", "1", "same", "5")))
+	_, err := b.pool.Exec(t.Context(), `UPDATE hparam SET ranked = DEFAULT`)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"lr":1,"same":5}`, b.get())
+	require.NoError(t, b.group(2, WriteHParams([]report.Param{{Key: "lr", Value: []byte("2")}}, 7)))
+	require.JSONEq(t, `{"lr":2,"same":5}`, b.get())
+	require.NoError(t, b.group(2, params("lr", "1")))
+	require.JSONEq(t, `{"lr":1,"same":5}`, b.get())
+	var attempt int
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT attempt FROM hparam WHERE key = 'lr'`).Scan(&attempt))
+	require.Equal(t, 1, attempt, "an equal value is not a change")
+}

@@ -131,7 +131,9 @@ type summary struct {
 func summaryOf(out *ingestpeerv1.SummarizeRunResponse, d *due) (*summary, error) {
 	s := &summary{
 		runID: d.ID, position: out.GetPosition(), asOf: d.Now, final: out.GetClosed(), metricsLeftOut: out.GetMore(),
-		unchanged: d.Position > 0 && out.GetPosition() == d.Position, params: []string{}, metrics: []string{},
+		params: []string{}, metrics: []string{},
+		// Keys never disappear from a run, so a response without metrics leaves them as they are.
+		unchanged: d.Position > 0 && out.GetPosition() == d.Position && len(out.GetMetrics()) == 0,
 	}
 	for _, m := range out.GetMetrics() {
 		if !storableKey(m.GetKey()) {

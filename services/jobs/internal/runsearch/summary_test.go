@@ -15,6 +15,7 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
@@ -118,6 +119,41 @@ func TestCopier_CopyRun(t *testing.T) {
 	}
 	require.Equal(t, []string{"4 at 0", "4 at 7"}, r.asked)
 	require.NoError(t, c.CopyRun(t.Context(), runID(3)), "a run that has reported nothing has no summary")
+}
+
+// A report may change what readers see without a new position, so the copy of a closed run has its metrics nevertheless.
+func TestCopier_CopyRun_samePosition(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	out := &ingestpeerv1.SummarizeRunResponse{Position: 7, Metrics: loss(0.5)}
+	r := &reports{runs: map[string]*ingestpeerv1.SummarizeRunResponse{runID(4): out}, clock: clock.NewFake(fixtures.Now())}
+	c := &Copier{Pool: h.pool, Ingest: r, Clock: r.clock}
+	require.NoError(t, c.CopyRun(t.Context(), runID(4)))
+	*out = ingestpeerv1.SummarizeRunResponse{Position: 7, Closed: true, Metrics: loss(2)}
+	require.NoError(t, c.CopyRun(t.Context(), runID(4)))
+	require.JSONEq(t, `{"hparam.lr":null,"hparam.n":null,"metric.loss.last":2,"metric.acc.max":null}`, h.values())
+}
+
+// The complete copies of runs with several attempts that were made before an upgrade follow an older rule. They are made
+// again; those of other runs, and those whose data has expired, stay.
+func TestMigration_copiesRunsOfSeveralAttemptsAgain(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.exec(`UPDATE run SET summary_final = true WHERE ended_at IS NOT NULL`)
+	h.exec(`UPDATE run SET attempts = 1 WHERE id = $1`, runID(2))
+	h.exec(`UPDATE run SET data_expired_at = now() WHERE id = $1`, runID(3))
+	h.exec(`INSERT INTO run_summary SELECT id, 5, now(), 0, false FROM run`)
+	raw, err := db.Migrations.ReadFile("migrations/00213_attempt_summary.sql")
+	require.NoError(t, err)
+	_, err = h.owner.Exec(t.Context(), strings.TrimPrefix(string(raw), "-- +goose Up"))
+	require.NoError(t, err)
+	r := &reports{runs: map[string]*ingestpeerv1.SummarizeRunResponse{runID(1): {Closed: true, Position: 5, Metrics: loss(3)}}}
+	pass := h.copier(r)
+	require.NoError(t, pass())
+	require.Equal(t, []string{"1 at 0", "4 at 0"}, r.asked)
+	var last float64
+	require.NoError(t, h.pool.QueryRow(t.Context(), `SELECT last FROM run_metric WHERE run_id = $1`, runID(1)).Scan(&last))
+	require.InDelta(t, 3, last, 0)
 }
 
 // The copies of a run are bounded, and what they lack is counted.

@@ -363,7 +363,7 @@ func (x *GetRunSamplesResponse) GetMore() bool {
 type SummarizeRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RunId string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// The position of an earlier response. If the run has reported no metrics since, the response has none.
+	// The position of an earlier response. If the run has reported no metrics since and is not closed, the response has none.
 	Position      int64 `protobuf:"varint,2,opt,name=position,proto3" json:"position,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -421,7 +421,7 @@ type SummarizeRunResponse struct {
 	Closed bool `protobuf:"varint,2,opt,name=closed,proto3" json:"closed,omitempty"`
 	// A JSON object.
 	Params []byte `protobuf:"bytes,3,opt,name=params,proto3" json:"params,omitempty"`
-	// Sorted by key; empty if the position is that of the request.
+	// Sorted by key; empty if the position is that of the request and the run is not closed.
 	Metrics []*SummarizedMetric `protobuf:"bytes,4,rep,name=metrics,proto3" json:"metrics,omitempty"`
 	// Whether the run has more metrics.
 	More          bool `protobuf:"varint,5,opt,name=more,proto3" json:"more,omitempty"`
