@@ -165,8 +165,10 @@ func TestCreateDatasetVersion_conflictWhileUploading(t *testing.T) {
 	_, err = h.datasets.CreateDatasetVersion(h.as(member(bob(), authn.ProjectEditor)), ask)
 	refused(t, err, fault.Conflict, "already exists")
 	ask.Files = []*registryv1.ManifestFile{object("a", []byte("y"))}
-	_, err = h.datasets.CreateDatasetVersion(h.as(member(ann(), authn.ProjectEditor)), ask)
+	_, err = h.datasets.CreateDatasetVersion(h.as(member(bob(), authn.ProjectEditor)), ask)
 	refused(t, err, fault.Conflict, "already exists")
+	_, err = h.datasets.CreateDatasetVersion(h.as(member(ann(), authn.ProjectEditor)), ask)
+	require.NoError(t, err, "the creator may correct its own files")
 }
 
 func TestHiddenDatasetLooksAbsent(t *testing.T) {
