@@ -60,7 +60,7 @@ func (a *artifactClient) Artifact(ctx context.Context, runID, artifactID string)
 	}
 	m := out.GetArtifact()
 	return &model.Artifact{
-		ID: m.GetId(), RunID: m.GetRunId(), Kind: m.GetKind(), Format: m.GetFormat(), Path: m.GetPath(),
+		ID: m.GetId(), RunID: m.GetRunId(), Kind: m.GetKind(), Format: m.GetFormat(), Path: m.GetPath(), Name: m.GetName(),
 		Size: m.GetSizeBytes(), SHA256: m.GetSha256(), URI: out.GetUri(), Packed: out.GetPacked(),
 	}, nil
 }

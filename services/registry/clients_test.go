@@ -42,7 +42,7 @@ func (o *others) GetArtifact(_ context.Context, in *ingestpeerv1.GetArtifactRequ
 	o.requested = append(o.requested, in.GetRunId(), in.GetArtifactId())
 	return &ingestpeerv1.GetArtifactResponse{
 		Artifact: &ingestv1.Artifact{
-			Id: "art_1", RunId: "run_1", Kind: "merged_model", Format: "gguf", Path: "out/m.gguf", SizeBytes: 9, Sha256: new("ab"),
+			Id: "art_1", RunId: "run_1", Kind: "merged_model", Format: "gguf", Path: "out/m.gguf", SizeBytes: 9, Sha256: new("ab"), Name: "out/モ.gguf",
 		},
 		Uri: "blob://x", Packed: true,
 	}, o.err
@@ -64,7 +64,7 @@ func TestClients_copyAllFields(t *testing.T) {
 	artifact, err := artifacts.Artifact(t.Context(), "run_1", "art_1")
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(&model.Artifact{
-		ID: "art_1", RunID: "run_1", Kind: "merged_model", Format: "gguf", Path: "out/m.gguf", Size: 9, SHA256: "ab", URI: "blob://x", Packed: true,
+		ID: "art_1", RunID: "run_1", Kind: "merged_model", Format: "gguf", Path: "out/m.gguf", Name: "out/モ.gguf", Size: 9, SHA256: "ab", URI: "blob://x", Packed: true,
 	}, artifact))
 	require.Equal(t, []string{"team", "run_1", "run_1", "art_1"}, o.requested)
 }

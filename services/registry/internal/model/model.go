@@ -98,6 +98,7 @@ type Origin struct {
 // Artifact is an output of a run, as described by the ingest service.
 type Artifact struct {
 	ID, RunID, Kind, Format, Path string
+	Name                          string // the path that the run gave
 	Size                          int64
 	SHA256                        string
 	URI                           string

@@ -1,11 +1,15 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/blob"
@@ -112,17 +116,22 @@ func (s *Server) examine(ctx context.Context, m *Model, a *Artifact, from Origin
 	return v, nil
 }
 
-// fileName returns the file name of the bytes on an executor.
+// fileName returns the file name of the bytes on an executor: the one that the run gave, in any script, if it has the
+// format's extension and can name a file.
 func fileName(a *Artifact) string {
 	if a.Packed {
 		return "model.tar"
 	}
-	name := path.Base(a.Path)
-	if blob.CheckKey(name) != nil || path.Ext(name) != "."+a.Format {
+	name := path.Base(cmp.Or(a.Name, a.Path))
+	if path.Ext(name) != "."+a.Format || name[0] == '.' || len(name) > maxFileName || !utf8.ValidString(name) ||
+		strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || r == '\\' }) {
 		return "model." + a.Format
 	}
 	return name
 }
+
+// maxFileName is the maximum length of a file name in bytes. File systems allow 255; the rest is for temporary files beside it.
+const maxFileName = 200
 
 // facts reads the header of an artifact's file. If the artifact is a single file, facts does not read the weights.
 func (s *Server) facts(ctx context.Context, a *Artifact) (modelfile.Facts, error) {

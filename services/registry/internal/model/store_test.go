@@ -29,11 +29,12 @@ func TestFileName(t *testing.T) {
 		"model.safetensors": {Path: "weights.gguf", Format: FormatSafetensors},
 		"model.tar":         {Path: "out/hf", Format: FormatSafetensors, Packed: true},
 		"x.safetensors":     {Path: "obj://bucket/x.safetensors", Format: FormatSafetensors},
+		"重み 1.safetensors":  {Path: "blob://runs/__1.safetensors", Name: "モデル/重み 1.safetensors", Format: FormatSafetensors},
 	}
 	for want, a := range cases {
 		require.Equal(t, want, fileName(&a))
 	}
-	for _, path := range []string{"", ".", "..", "/", "a b/c d.ggufx", "a\x00.gguf"} {
+	for _, path := range []string{"", ".", "..", "/", "a b/c d.ggufx", "a\x00.gguf", ".gguf", "a\\b.gguf", "a\u0085.gguf", "a\xff.gguf", strings.Repeat("a", 251) + ".gguf"} {
 		require.Equal(t, "model.gguf", fileName(&Artifact{Path: path, Format: FormatGGUF}), "%q", path)
 	}
 }
