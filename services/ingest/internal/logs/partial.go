@@ -17,40 +17,45 @@ const (
 	maxPartialTotal = 128 << 10
 )
 
-// Partial returns the lines of a run that are not finished yet, in the order of their attempts and ranks. Their numbers
-// are 0. Of a long text, it returns only the end, and the line is Truncated. If the texts have more than maxPartialTotal
-// bytes, each has at most an equal share of them.
-func (s *Store) Partial(ctx context.Context, runID string) ([]Line, error) {
-	rows, err := s.Pool.Query(ctx, `SELECT attempt, rank, substring(data FROM greatest(1, octet_length(data) - $3)), updated_at
-		FROM log_tail WHERE run_id = $1 ORDER BY attempt, rank NULLS FIRST, writer LIMIT $2`,
+// Partial returns the lines of a run that are not finished yet, in the order of their attempts and ranks, and the number
+// of the last line that was finished at that moment. Their own numbers are 0. Of a long text, it returns only the end, and
+// the line is Truncated. If the texts have more than maxPartialTotal bytes, each has at most an equal share of them.
+func (s *Store) Partial(ctx context.Context, runID string) (lines []Line, last int64, err error) {
+	rows, err := s.Pool.Query(ctx, `SELECT coalesce(line_seq, 0), t.attempt, t.rank, t.data, t.updated_at
+		FROM (SELECT $1::text AS id) wanted LEFT JOIN run USING (id) LEFT JOIN (
+			SELECT attempt, rank, writer, substring(data FROM greatest(1, octet_length(data) - $3)) AS data, updated_at
+			FROM log_tail WHERE run_id = $1 ORDER BY attempt, rank NULLS FIRST, writer LIMIT $2) t ON true
+		ORDER BY t.attempt, t.rank NULLS FIRST, t.writer`,
 		runID, maxPartial, maxPartialText+1) // with a byte that is cut and a carriage return that is not shown
 	if err != nil {
-		return nil, fmt.Errorf("read unfinished lines: %w", err)
+		return nil, 0, fmt.Errorf("read unfinished lines: %w", err)
 	}
 	total := 0
-	lines, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (l Line, err error) {
-		var data []byte
-		var at *time.Time
-		if err := row.Scan(&l.Attempt, &l.Rank, &data, &at); err != nil {
-			return l, err
+	var attempt, rank *int32
+	var data []byte
+	var at *time.Time
+	_, err = pgx.ForEachRow(rows, []any{&last, &attempt, &rank, &data, &at}, func() error {
+		if attempt == nil { // no line is open
+			return nil
 		}
-		if l.At = s.Clock.Now(); at != nil {
+		l := Line{Attempt: *attempt, Rank: rank, At: s.Clock.Now(), Text: string(shown(data))}
+		if at != nil {
 			l.At = *at
 		}
-		l.Text = string(shown(data))
 		l.cut(maxPartialText)
 		total += len(l.Text)
-		return l, nil
+		lines = append(lines, l)
+		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read unfinished lines: %w", err)
+		return nil, 0, fmt.Errorf("read unfinished lines: %w", err)
 	}
 	for i := range lines {
 		if total > maxPartialTotal {
 			lines[i].cut(maxPartialTotal / len(lines))
 		}
 	}
-	return lines, nil
+	return lines, last, nil
 }
 
 // cut leaves only the end of a text, at most the given number of bytes, without the rest of a character at its beginning.

@@ -229,7 +229,7 @@ func TestStore_Partial(t *testing.T) {
 		Write(groupcommit.Key{Writer: "w", Seq: 1}, &rank, []string{"whole\n10%\r20%"}), writeOf("v", 1, "no rank\r"), writeOf("u", 1, "whole\n"),
 		writeOf("x", 1, strings.Repeat("é", maxPartialText))))
 	s := &Store{Pool: b.pool, Clock: clock.Real()}
-	found, err := s.Partial(t.Context(), b.run.ID)
+	found, _, err := s.Partial(t.Context(), b.run.ID)
 	require.NoError(t, err)
 	for i := range found {
 		require.True(t, b.run.Now.Equal(found[i].At))
@@ -244,7 +244,7 @@ func TestStore_Partial(t *testing.T) {
 		more = append(more, writeOf(fmt.Sprintf("y%d", n), 1, strings.Repeat("é", 1000)))
 	}
 	require.NoError(t, b.group(1, more...))
-	found, err = s.Partial(t.Context(), b.run.ID)
+	found, _, err = s.Partial(t.Context(), b.run.ID)
 	require.NoError(t, err)
 	require.Len(t, found, maxPartial)
 	total := 0
@@ -256,7 +256,7 @@ func TestStore_Partial(t *testing.T) {
 	require.LessOrEqual(t, total, maxPartialTotal)
 	require.Greater(t, total, maxPartialTotal*9/10)
 	require.NoError(t, b.group(1, End))
-	found, err = s.Partial(t.Context(), b.run.ID)
+	found, _, err = s.Partial(t.Context(), b.run.ID)
 	require.NoError(t, err)
 	require.Empty(t, found)
 }
@@ -271,7 +271,7 @@ func TestStore_Partial_marksCutTexts(t *testing.T) {
 		strings.Repeat("e", 2*maxPartialText): true, strings.Repeat("f", 2*maxPartialText) + "\r": true,
 	} {
 		require.NoError(t, b.group(1, writeOf(text[:1], 1, text)))
-		found, err := (&Store{Pool: b.pool, Clock: clock.Real()}).Partial(t.Context(), b.run.ID)
+		found, _, err := (&Store{Pool: b.pool, Clock: clock.Real()}).Partial(t.Context(), b.run.ID)
 		require.NoError(t, err)
 		require.Len(t, found, 1)
 		require.Equal(t, strings.Repeat(text[:1], maxPartialText), found[0].Text)

@@ -130,6 +130,23 @@ func TestLogPages_endWithEOF(t *testing.T) {
 	require.Len(t, page.Events, 1, "resuming at the end sends eof again")
 }
 
+// A line that is finished while its page is read is sent as a line, not left out of the unfinished ones.
+func TestLogPages_lineFinishedMeanwhile(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	before := func(ctx context.Context, id string) (run.Progress, error) {
+		p, err := b.rows.Progress(ctx, id)
+		p.LineSeq = 1
+		return p, err
+	}
+	b.put(logs.Write(groupcommit.Key{Writer: "w", Seq: 1}, nil, []string{"10%\n\r100%\nnext"}))
+	page, err := LogPages(before, b.server.Logs)(t.Context(), runID, 1)
+	require.NoError(t, err)
+	require.Empty(t, page.Notes)
+	require.Len(t, page.Events, 1)
+	require.Equal(t, "100%", page.Events[0].GetLine().GetText())
+}
+
 func TestMetricPages_endWithEOF(t *testing.T) {
 	t.Parallel()
 	b := open(t)

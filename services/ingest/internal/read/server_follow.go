@@ -36,7 +36,14 @@ func LogPages(progress Progress, store *logs.Store) follow.Read[*ingestv1.Follow
 			return page, err
 		}
 		if p.LineSeq <= after && p.ClosedAt == nil {
-			return notePartial(ctx, page, runID, store)
+			unfinished, last, err := store.Partial(ctx, runID)
+			if err != nil {
+				return page, err
+			}
+			if last <= after { // otherwise, lines were finished in the meantime
+				notePartial(&page, unfinished)
+				return page, nil
+			}
 		}
 		lines, err := store.Range(ctx, runID, after, followed)
 		if err != nil {
@@ -58,24 +65,17 @@ func LogPages(progress Progress, store *logs.Store) follow.Read[*ingestv1.Follow
 }
 
 // notePartial adds the unfinished lines of a run to a page without lines.
-func notePartial(
-	ctx context.Context, page follow.Page[*ingestv1.FollowLogsResponse], runID string, store *logs.Store,
-) (follow.Page[*ingestv1.FollowLogsResponse], error) {
-	lines, err := store.Partial(ctx, runID)
-	if err != nil {
-		return page, err
-	}
-	partial := &ingestv1.PartialLines{Seq: page.Last, Lines: shortLineProtos(lines)}
+func notePartial(page *follow.Page[*ingestv1.FollowLogsResponse], unfinished []logs.Line) {
+	partial := &ingestv1.PartialLines{Seq: page.Last, Lines: shortLineProtos(unfinished)}
 	page.Notes = []*ingestv1.FollowLogsResponse{{Event: &ingestv1.FollowLogsResponse_Partial{Partial: partial}}}
-	for i := range lines {
-		l := &lines[i]
+	for i := range unfinished {
+		l := &unfinished[i]
 		rank := int32(-1)
 		if l.Rank != nil {
 			rank = *l.Rank
 		}
 		page.NoteKey += fmt.Sprintf("%d %d %q %t\n", l.Attempt, rank, l.Text, l.Truncated)
 	}
-	return page, nil
 }
 
 // MetricPages returns a function that reads metric batches for followers. The function rejects a position after the

@@ -2,6 +2,8 @@ package read
 
 import (
 	"context"
+	"math"
+	"slices"
 	"strconv"
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
@@ -21,31 +23,41 @@ func (s *Server) ListLogs(ctx context.Context, in *ingestv1.ListLogsRequest) (*i
 		return nil, err
 	}
 	if in.GetTail() || in.Before != nil {
-		out, err := s.lastLines(ctx, id, in.Before, p.Limit)
-		if err != nil || in.Before != nil || !in.GetPartial() {
-			return out, err
-		}
-		return out, s.addPartial(ctx, id, out)
+		return s.lastLines(ctx, in, id, p.Limit)
+	}
+	unfinished, last, err := s.unfinished(ctx, in, id)
+	if err != nil {
+		return nil, err
 	}
 	lines, err := s.lines(ctx, id, in.GetAfter()+int64(p.Offset), p.FetchLimit())
 	if err != nil {
 		return nil, err
 	}
 	lines, more := request.CutPage(lines, p)
-	out := &ingestv1.ListLogsResponse{Lines: shortLineProtos(lines)}
-	if in.GetPartial() && !more {
-		if err := s.addPartial(ctx, id, out); err != nil {
-			return nil, err
-		}
+	if more {
+		unfinished = nil
+	} else {
+		lines = until(lines, last)
 	}
+	out := &ingestv1.ListLogsResponse{Lines: slices.Concat(shortLineProtos(lines), shortLineProtos(unfinished))}
 	return out, request.SetNextAfter(ctx, more, lines, func(l *logs.Line) string { return strconv.FormatInt(l.Seq, 10) })
 }
 
-// addPartial adds the unfinished lines of a run to a page that ends with its last line.
-func (s *Server) addPartial(ctx context.Context, id string, out *ingestv1.ListLogsResponse) error {
-	partial, err := s.Logs.Partial(ctx, id)
-	out.Lines = append(out.Lines, shortLineProtos(partial)...)
-	return err
+// unfinished returns the unfinished lines of a run, if the request asks for them, and the number of the last line that was
+// finished at that moment. A page that has them ends with that line, because later lines may be the same, finished.
+func (s *Server) unfinished(ctx context.Context, in *ingestv1.ListLogsRequest, id string) (lines []logs.Line, last int64, err error) {
+	if !in.GetPartial() {
+		return nil, math.MaxInt64, nil
+	}
+	return s.Logs.Partial(ctx, id)
+}
+
+// until returns the lines up to the given number.
+func until(lines []logs.Line, last int64) []logs.Line {
+	for len(lines) > 0 && lines[len(lines)-1].Seq > last {
+		lines = lines[:len(lines)-1]
+	}
+	return lines
 }
 
 // checkPosition returns a 422 error if a request combines parameters that exclude each other.
@@ -71,22 +83,28 @@ func checkPosition(in *ingestv1.ListLogsRequest) error {
 	return fault.InvalidFields(fields...)
 }
 
-// lastLines returns the last lines whose numbers are less than before; nil stands for the end of the log.
-func (s *Server) lastLines(ctx context.Context, id string, before *int64, limit int) (*ingestv1.ListLogsResponse, error) {
+// lastLines returns the last lines whose numbers are less than `before`, or the last lines of the log.
+func (s *Server) lastLines(ctx context.Context, in *ingestv1.ListLogsRequest, id string, limit int) (*ingestv1.ListLogsResponse, error) {
 	p, err := s.Progress(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	last := p.LineSeq
-	if before != nil {
-		last = min(last, *before-1)
+	var unfinished []logs.Line
+	switch {
+	case in.Before != nil:
+		last = min(last, in.GetBefore()-1)
+	case in.GetPartial():
+		if unfinished, last, err = s.Logs.Partial(ctx, id); err != nil {
+			return nil, err
+		}
 	}
 	first := max(0, last-int64(limit))
 	lines, err := s.lines(ctx, id, first, int(last-first))
 	if err != nil {
 		return nil, err
 	}
-	return &ingestv1.ListLogsResponse{Lines: shortLineProtos(lines)}, nil
+	return &ingestv1.ListLogsResponse{Lines: slices.Concat(shortLineProtos(lines), shortLineProtos(unfinished))}, nil
 }
 
 // lines returns the lines whose numbers are greater than after, at most limit of them.
