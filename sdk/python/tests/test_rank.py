@@ -43,6 +43,43 @@ def test_rank_of_single_process_is_0(
     assert machine.first(os.environ, "LOCAL_RANK"), "the hardware of a single process is reported"
 
 
+NODES = {"SERVICE_JOB_NNODES": "4", "SERVICE_JOB_NODE_RANK": "2"}
+
+
+@pytest.mark.parametrize(
+    ("given", "rank"),
+    [
+        ({}, 2),
+        ({"RANK": "7", "LOCAL_RANK": "1"}, 2),  # they mean nothing without WORLD_SIZE
+        ({"WORLD_SIZE": "1", "RANK": "0"}, 2),
+        ({"WORLD_SIZE": "8", "RANK": "5"}, 5),
+        ({"WORLD_SIZE": "8", "RANK": "0"}, 0),
+        ({"WORLD_SIZE": "8"}, 0),
+        ({"SERVICE_JOB_NODE_RANK": "0"}, 0),
+        ({"SERVICE_JOB_NODE_RANK": "x"}, 0),
+        ({"SERVICE_JOB_NODE_RANK": "16777217"}, 0),
+        ({"SERVICE_JOB_NNODES": "1"}, 0),
+        ({"SERVICE_JOB_NNODES": ""}, 0),
+    ],
+)
+def test_process_without_launcher_has_rank_of_node(
+    control: Control, start: Start, env: Env, monkeypatch: pytest.MonkeyPatch, given: "dict[str, str]", rank: int
+) -> None:
+    """A job on several nodes without torchrun has one process on each, and their points must not replace each other."""
+    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {**NODES, **given}.items():
+        env[name] = value
+        monkeypatch.setenv(name, value)
+    assert load(env).rank == rank
+    with start() as run:
+        run.log({"loss": 1.0}, step=1)
+        run.environment()
+    (body,) = control.bodies("metrics")
+    assert body.get("rank", 0) == rank
+    assert len(control.bodies("environment")) == (1 if rank == 0 else 0)
+
+
 def test_every_report_has_rank(control: Control, start: Start, env: Env) -> None:
     env.update({"RANK": "3", "WORLD_SIZE": "4"})
     with start() as run:
