@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import QUICK, Env, Start
 from control import Control
-from signalbox import machine
+from signalbox import IngestError, machine
 from signalbox.config import load
 from signalbox.outbox import Outbox
 
@@ -78,6 +78,47 @@ def test_process_without_launcher_has_rank_of_node(
     (body,) = control.bodies("metrics")
     assert body.get("rank", 0) == rank
     assert len(control.bodies("environment")) == (1 if rank == 0 else 0)
+
+
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_run_that_the_first_process_has_ended(
+    control: Control, start: Start, env: Env, capsys: pytest.CaptureFixture[str], rank: str
+) -> None:
+    """It must not fail the training of another process, whose last reports come too late."""
+    env.update({"RANK": rank, "WORLD_SIZE": "2"})
+    run = start()
+    control.judge = lambda stream, body: (409, "run_closed")
+    run.log({"loss": 1.0}, step=1)
+    if rank == "0":
+        with pytest.raises(IngestError, match="refused on purpose"):
+            run.finish()
+        return
+    assert run.flush()
+    run.hardware([{"node": "n", "key": "util", "value": 1}])
+    run.succeeded()
+    assert run.finish() == 0
+    assert capsys.readouterr().err.count("has ended the run") == 1
+
+
+@pytest.mark.parametrize("code", ["attempt_replaced", "metric_keys", ""])
+def test_other_refusals_fail_every_process(control: Control, start: Start, env: Env, code: str) -> None:
+    env.update({"RANK": "1", "WORLD_SIZE": "2"})
+    run = start()
+    control.judge = lambda stream, body: (409, code)
+    run.log({"loss": 1.0}, step=1)
+    with pytest.raises(IngestError):
+        run.finish()
+
+
+def test_artifact_after_the_end_is_an_error(control: Control, start: Start, env: Env, tmp_path: Path) -> None:
+    env.update({"RANK": "1", "WORLD_SIZE": "2"})
+    control.judge = lambda stream, body: (409, "run_closed") if stream == "artifact" else None
+    (tmp_path / "weights").write_bytes(b"w")
+    run = start()
+    with pytest.raises(IngestError):
+        run.artifact(tmp_path / "weights", kind="hf_export", format="x", step=1)
+    with pytest.raises(IngestError):
+        run.finish()
 
 
 def test_every_report_has_rank(control: Control, start: Start, env: Env) -> None:

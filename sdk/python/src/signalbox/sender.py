@@ -234,6 +234,8 @@ class Sender:
             box.drop(refusal, len(batch.records), f"the control plane stores no more of these reports ({error})")
         elif batch.stream == "logs":
             box.drop("logs", len(batch.records), f"the control plane refused log lines ({error})")
+        elif refusal == CLOSED and backlog.spool.rank > 0 and batch.stream != "artifact":
+            box.drop(refusal, len(batch.records), f"the first process has ended the run before the reports of this one ({error})")
         elif batch.stream == "lifecycle" and backlog is not box.own and error.status == 409:
             box.warn(f"a report of an earlier process was refused ({error})")
         else:
