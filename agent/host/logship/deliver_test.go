@@ -200,7 +200,7 @@ func TestShipper_brokenConnectionResendsSameBytes(t *testing.T) {
 	require.Equal(t, []int{0, 1}, tries, "the tries of one range must be counted from 0")
 }
 
-// A 400 refuses a range, but not if it says that the body did not arrive whole.
+// A 400 refuses a range, except if its code is that of a body that did not arrive whole.
 func TestShipper_badRequest(t *testing.T) {
 	t.Parallel()
 	for code, again := range map[string]bool{

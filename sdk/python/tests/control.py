@@ -323,7 +323,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(200, marks)
 
     def _fault(self, fault: str) -> None:
-        """Answer with a status and, after a space, the code of an error."""
+        """Send a status and, if it follows after a space, the code of an error."""
         status, _, code = fault.partition(" ")
         self._answer(int(status), {"detail": "fault on demand", "code": code}, retry=status == "503")
 

@@ -210,7 +210,7 @@ class Backlog:
             self.spool.drop_before(int(min(self.oldest(), self.spool.next_n)))
 
     def take_apart(self, lane: Lane) -> None:
-        """Plan the reports of the lane's first request anew, in smaller requests, because it was refused as a whole.
+        """Plan the reports of the lane's first request again, in smaller requests, because it was refused as a whole.
 
         Raises SpoolError or OSError if this cannot be recorded; the request then stays.
         """
