@@ -33,6 +33,8 @@ type request struct {
 type reply struct {
 	status     int
 	retryAfter string
+	// code is the code of an error.
+	code string
 	// cut closes the connection without a response.
 	cut bool
 }
@@ -84,6 +86,7 @@ func (d *logRoute) take(w http.ResponseWriter, r *http.Request, finished <-chan 
 		w.Header().Set("Retry-After", a.retryAfter)
 	}
 	w.WriteHeader(a.status)
+	_ = json.NewEncoder(w).Encode(map[string]string{"code": a.code, "detail": "on purpose"})
 }
 
 // next waits for the next request. It fails the test after a timeout.
@@ -195,6 +198,39 @@ func TestShipper_brokenConnectionResendsSameBytes(t *testing.T) {
 	last.respond <- reply{status: 200}
 	require.NoError(t, <-done)
 	require.Equal(t, []int{0, 1}, tries, "the tries of one range must be counted from 0")
+}
+
+// A 400 refuses a range, except if its code is that of a body that did not arrive whole.
+func TestShipper_badRequest(t *testing.T) {
+	t.Parallel()
+	for code, again := range map[string]bool{
+		"body_timeout": true, "body_cut": true, "body_incomplete": true, "body_unreadable": true, "metric_keys": false, "": false,
+	} {
+		t.Run(code, func(t *testing.T) {
+			t.Parallel()
+			d := newLogRoute(t)
+			l := d.log("one\n")
+			ended := make(chan struct{})
+			done := d.ship(t.Context(), l, ended, at(0))
+			first := d.next()
+			first.respond <- reply{status: 400, code: code}
+			if again {
+				second := d.next()
+				require.Equal(t, first.key, second.key)
+				require.Equal(t, first.body, second.body)
+				second.respond <- reply{status: 200}
+			}
+			appendTo(t, l.Path, "two\n")
+			close(ended)
+			last := d.next()
+			require.Equal(t, "two\n", last.text)
+			last.respond <- reply{status: 200}
+			require.NoError(t, <-done)
+			journal, err := os.ReadFile(l.Journal)
+			require.NoError(t, err)
+			require.Equal(t, !again, strings.Contains(string(journal), `"refused":400`))
+		})
+	}
 }
 
 func TestShipper_retriesAtNewEndpoint(t *testing.T) {

@@ -3,6 +3,7 @@ package logship
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,9 +12,10 @@ import (
 	"time"
 )
 
-// result is the result of one request.
+// result is the result of one request. code is the code of an error.
 type result struct {
 	status     int
+	code       string
 	retryAfter time.Duration
 	err        error
 }
@@ -22,8 +24,23 @@ type result struct {
 func (a result) final() bool { return a.err == nil && (a.status/100 == 2 || a.refused()) }
 
 func (a result) refused() bool {
-	return a.status >= 300 && a.status < 500 &&
-		a.status != http.StatusRequestTimeout && a.status != http.StatusTooManyRequests
+	switch a.status {
+	case http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return false
+	case http.StatusBadRequest:
+		return !a.incomplete()
+	}
+	return a.status >= 300 && a.status < 500
+}
+
+// incomplete reports whether the error is that the body did not arrive whole, for example because a connection on the way
+// was slow. The server then does not refuse the range.
+func (a result) incomplete() bool {
+	switch a.code {
+	case "body_cut", "body_incomplete", "body_timeout", "body_unreadable":
+		return true
+	}
+	return false
 }
 
 const (
@@ -47,8 +64,13 @@ func (r *run) send(ctx context.Context, endpoint string, seq int64, body []byte)
 		return result{err: fmt.Errorf("send the log range: %w", err)}
 	}
 	defer func() { _ = resp.Body.Close() }()
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxRaw))
-	a := result{status: resp.StatusCode}
+	// If the body of an error cannot be read, its code is unknown.
+	raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxRaw))
+	var detail struct {
+		Code string `json:"code"`
+	}
+	_ = json.Unmarshal(raw, &detail)
+	a := result{status: resp.StatusCode, code: detail.Code}
 	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 {
 		a.retryAfter = min(time.Duration(seconds)*time.Second, maxRetryAfter)
 	}

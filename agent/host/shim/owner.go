@@ -263,7 +263,7 @@ func (o *owner) terminate(kill clock.Timer, grace, most time.Duration) {
 	}
 	s.Grace = min(s.Grace, most)
 	if !o.stopping {
-		o.stopped = o.running.Command.SignalGroup(syscall.SIGTERM)
+		o.stopped = o.running.Command.Terminate()
 	}
 	if !o.stopped { // the command has ended by itself
 		o.cause, o.reason = "", ""

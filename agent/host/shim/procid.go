@@ -66,10 +66,17 @@ func (i Identity) Signal(sig syscall.Signal) bool {
 	return i.Alive() && unix.PidfdSendSignal(fd, sig, nil, 0) == nil
 }
 
-// SignalGroup sends sig to the process group that the process leads. It returns false if the process no
-// longer exists.
+// SignalGroup sends sig to the process group that the process leads. It returns false if the process no longer exists, leads
+// no group, or may not be signaled.
 func (i Identity) SignalGroup(sig syscall.Signal) bool {
 	return i.Alive() && unix.Kill(-i.PID, sig) == nil
+}
+
+// Terminate sends SIGTERM to the process group that the process leads, or to the process alone if it has left its group.
+// It returns false if the process had ended before. It returns true for a process that may not be signaled, such as one
+// of another user: it has not ended, and must be killed in another way.
+func (i Identity) Terminate() bool {
+	return i.SignalGroup(syscall.SIGTERM) || i.Signal(syscall.SIGTERM) || i.Alive()
 }
 
 // Wait returns when the process has ended, or with the error of ctx. It reaps the process if it is a child

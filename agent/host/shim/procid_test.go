@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -59,6 +60,46 @@ func TestIdentity_SignalGroup(t *testing.T) {
 	}
 	require.False(t, leader.SignalGroup(syscall.SIGKILL), "the group must be gone")
 	require.False(t, leader.Signal(syscall.SIGKILL))
+}
+
+func TestIdentity_Terminate(t *testing.T) {
+	t.Parallel()
+	leader, _ := group(t, "exec sleep 300")
+	require.True(t, leader.Terminate())
+	require.NoError(t, leader.Wait(t.Context()))
+	require.False(t, leader.Terminate(), "the process has ended by itself")
+}
+
+// A process of another user, such as one that sudo has started, cannot be signaled. It has not ended for that reason.
+func TestIdentity_Terminate_otherUser(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		return // only root can change the user
+	}
+	leader, _ := group(t, "exec sleep 300")
+	var signaled, stopped bool
+	asNobody(t, func() {
+		signaled, stopped = leader.SignalGroup(syscall.SIGTERM), leader.Terminate()
+	})
+	require.False(t, signaled)
+	require.True(t, stopped)
+	require.True(t, leader.Alive())
+}
+
+// asNobody calls check on a thread of its own, as an unprivileged user.
+func asNobody(t *testing.T, check func()) {
+	t.Helper()
+	const nobody = 65534
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		runtime.LockOSThread() // never unlocked, so that the thread ends with the goroutine
+		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, nobody, nobody, nobody); errno != 0 {
+			t.Errorf("change the user: %v", errno)
+			return
+		}
+		check()
+	})
+	wg.Wait()
 }
 
 func TestIdentity_SignalGroup_reusedPID(t *testing.T) {

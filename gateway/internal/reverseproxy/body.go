@@ -30,14 +30,24 @@ const (
 // errReleased is the error of reads after the response has ended.
 var errReleased = errors.New("the response has ended")
 
-// body reads a small body of known length into memory. It streams any other body, even while the response arrives.
-func body(w http.ResponseWriter, in, out *http.Request) error {
+// late returns the kind of error for a body that did not arrive in time. Reporters of runs repeat a report after 503, as
+// ingest itself responds, and drop it after 400.
+func (u Upstream) late() fault.Kind {
+	if u.Service == "ingest" {
+		return fault.Unavailable
+	}
+	return fault.Refused
+}
+
+// body reads a small body of known length into memory. It streams any other body, even while the response arrives. A
+// body that is late is an error of the given kind.
+func body(w http.ResponseWriter, in, out *http.Request, late fault.Kind) error {
 	switch {
 	case in.Body == nil || in.Body == http.NoBody || in.ContentLength == 0:
 		out.Body, out.ContentLength = nil, 0
 	case in.ContentLength > 0 && in.ContentLength <= smallBody:
 		data := make([]byte, in.ContentLength)
-		if err := whole(w, in.Body, data); err != nil {
+		if err := whole(w, in.Body, data, late); err != nil {
 			return err
 		}
 		out.Header.Del("Expect")
@@ -110,8 +120,9 @@ type cutError struct{ error }
 // Unwrap returns the read error.
 func (e *cutError) Unwrap() error { return e.error }
 
-// whole reads a small body within smallTime and then clears the read deadline.
-func whole(w http.ResponseWriter, from io.Reader, data []byte) error {
+// whole reads a small body within smallTime and then clears the read deadline. A body that is late is an error of the
+// given kind.
+func whole(w http.ResponseWriter, from io.Reader, data []byte, late fault.Kind) error {
 	ctl := http.NewResponseController(w)
 	if err := ctl.SetReadDeadline(clock.Real().Now().Add(smallTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return fmt.Errorf("relay body: %w", err)
@@ -119,7 +130,7 @@ func whole(w http.ResponseWriter, from io.Reader, data []byte) error {
 	_, err := io.ReadFull(from, data)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return fault.New(fault.Refused, "body_timeout", "the request body did not arrive in time").Wrap(err)
+		return fault.New(late, "body_timeout", "the request body did not arrive within %s; send it again", smallTime).Wrap(err)
 	case err != nil:
 		return fault.New(fault.Refused, "body_cut", "the request body is shorter than its Content-Length").Wrap(err)
 	}

@@ -152,7 +152,7 @@ func (r *Relay) outgoing(w http.ResponseWriter, in *http.Request) (*http.Request
 	if _, ok := out.Header["User-Agent"]; !ok {
 		out.Header["User-Agent"] = nil // otherwise the transport sends its own
 	}
-	return out, body(w, in, out)
+	return out, body(w, in, out, r.up.late())
 }
 
 // copyOut copies the response body in chunks. A body of unknown length is flushed after every chunk.

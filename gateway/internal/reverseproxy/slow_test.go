@@ -32,12 +32,12 @@ func (w *deadlineRecorder) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// relaySlowBody relays the given body with a Content-Length of two bytes.
-func relaySlowBody(t *testing.T, body io.Reader) *deadlineRecorder {
+// relaySlowBody relays the given body, with a Content-Length of two bytes, to a service.
+func relaySlowBody(t *testing.T, service string, body io.Reader) *deadlineRecorder {
 	t.Helper()
 	back := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	t.Cleanup(back.Close)
-	r := reverseproxy.New(reverseproxy.Upstream{Service: "ingest", Address: back.Listener.Addr().String()}, nil,
+	r := reverseproxy.New(reverseproxy.Upstream{Service: service, Address: back.Listener.Addr().String()}, nil,
 		func(*http.Request) string { return "203.0.113.7" },
 		func(w http.ResponseWriter, _ *http.Request, err error) { fault.Write(w, err, "req_1") })
 	t.Cleanup(r.Close)
@@ -52,16 +52,19 @@ func relaySlowBody(t *testing.T, body io.Reader) *deadlineRecorder {
 func TestSmallBodyReadDeadline(t *testing.T) {
 	t.Parallel()
 	now := clock.Real().Now()
-	got := relaySlowBody(t, strings.NewReader("{}"))
+	got := relaySlowBody(t, "ingest", strings.NewReader("{}"))
 	require.Equal(t, http.StatusNoContent, got.Code)
 	require.Len(t, got.until, 2)
 	require.WithinDuration(t, now.Add(30*time.Second), got.until[0], 20*time.Second)
 	require.Zero(t, got.until[1], "the response may take longer")
 
-	late := relaySlowBody(t, io.MultiReader(strings.NewReader("{"), iotest.ErrReader(os.ErrDeadlineExceeded)))
-	require.Equal(t, http.StatusBadRequest, late.Code)
-	require.Contains(t, late.Body.String(), "body_timeout")
-	require.Contains(t, relaySlowBody(t, strings.NewReader("{")).Body.String(), "body_cut")
+	// A reporter repeats its report after 503, and drops it after 400.
+	for service, status := range map[string]int{"ingest": http.StatusServiceUnavailable, "inference": http.StatusBadRequest} {
+		late := relaySlowBody(t, service, io.MultiReader(strings.NewReader("{"), iotest.ErrReader(os.ErrDeadlineExceeded)))
+		require.Equal(t, status, late.Code, service)
+		require.Contains(t, late.Body.String(), "body_timeout")
+		require.Contains(t, relaySlowBody(t, service, strings.NewReader("{")).Body.String(), "body_cut")
+	}
 }
 
 // A service that refuses a stalled upload has ended the request, so the client's connection must not stay open.

@@ -17,7 +17,7 @@ import threading
 import time
 from collections import defaultdict, deque
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Deque, Dict, List, Optional, Tuple
+from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
 from urllib.parse import parse_qs, urlsplit
 
 from signalbox.capture import fold
@@ -51,6 +51,9 @@ class Control:
         self.chaos: Optional[random.Random] = None
         self.refuse: Dict[str, Tuple[int, Any]] = {}  # the status and detail with which each stream is refused
         self.refusal_code = "invalid"  # the code of these responses
+        # Returns the status and code with which a request of a stream is refused, depending on its body; None if it is not.
+        self.judge: Callable[[str, Any], Optional[Tuple[int, str]]] = lambda stream, body: None
+        self.refusals: List[str] = []  # the streams of the requests that were refused because of `refuse` or `judge`
         self.watermarks = False
         self.asked = 0  # the number of requests for the watermark
         self.retry_after = "0"  # the Retry-After of responses with status 503
@@ -165,8 +168,13 @@ class Control:
         name = (stream, writer, int(seq))
         with self.lock:
             if stream in self.refuse:
+                self.refusals.append(stream)
                 status, detail = self.refuse[stream]
                 return status, {"detail": detail, "code": self.refusal_code}
+            judged = self.judge(stream, json.loads(body))
+            if judged is not None:
+                self.refusals.append(stream)
+                return judged[0], {"detail": "refused on purpose", "code": judged[1]}
             if name in self.stored:
                 self.repeats += 1
                 if self.stored[name] != body:
@@ -233,8 +241,8 @@ class _Handler(BaseHTTPRequestHandler):
         fault = control.fault(route)
         if fault == "drop":
             return self._drop()
-        if fault.isdigit():
-            return self._answer(int(fault), {"detail": "fault on demand"}, retry=fault == "503")
+        if fault[:3].isdigit():
+            return self._fault(fault)
         if route == "signals_ack":
             if fault == "html":
                 return self._answer(200, "<html>", kind="text/html")
@@ -262,8 +270,8 @@ class _Handler(BaseHTTPRequestHandler):
         if parts.path.endswith("/signals"):
             return self._signals(control, parse_qs(parts.query))
         fault = control.fault("upload-url")
-        if fault.isdigit():
-            return self._answer(int(fault), {"detail": "fault on demand"})
+        if fault[:3].isdigit():
+            return self._fault(fault)
         if fault:
             return self._drop()
         query = parse_qs(parts.query)
@@ -284,8 +292,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return self._drop() if fault == "drop" else self._answer(413, {"detail": "too large"})
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        if fault.isdigit():
-            return self._answer(int(fault), {"detail": "fault on demand"})
+        if fault[:3].isdigit():
+            return self._fault(fault)
         if hashlib.sha256(body).hexdigest() != self.headers["X-Sha"]:
             return self._answer(400, {"detail": "digest"})
         control.blobs[f"blob://{name}"] = body
@@ -297,8 +305,8 @@ class _Handler(BaseHTTPRequestHandler):
         fault = control.fault("signals")
         if fault == "drop":
             return self._drop()
-        if fault.isdigit():
-            return self._answer(int(fault), {"detail": "fault on demand"}, retry=fault == "503")
+        if fault[:3].isdigit():
+            return self._fault(fault)
         if fault == "html":
             return self._answer(200, "<html>", kind="text/html")
         self._answer(200, control.signal(query))
@@ -313,6 +321,11 @@ class _Handler(BaseHTTPRequestHandler):
                 if marks.setdefault(stream, {}).get(writer, 0) == seq - 1:
                     marks[stream][writer] = seq
         self._answer(200, marks)
+
+    def _fault(self, fault: str) -> None:
+        """Send a status and, if it follows after a space, the code of an error."""
+        status, _, code = fault.partition(" ")
+        self._answer(int(status), {"detail": "fault on demand", "code": code}, retry=status == "503")
 
     def _drop(self) -> None:
         self.close_connection = True

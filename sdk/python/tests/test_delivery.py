@@ -33,6 +33,23 @@ def test_transient_fault_neither_loses_nor_duplicates(
         assert control.repeats > 0
 
 
+@pytest.mark.parametrize("code", transport.INCOMPLETE)
+def test_body_that_arrived_incomplete_is_sent_again(control: Control, start: Start, tmp_path: Path, code: str) -> None:
+    """The control plane does not refuse the report, although the status is 400."""
+    file = tmp_path / "weights"
+    file.write_bytes(b"w")
+    for route in ("lifecycle", "metrics", "logs", "artifact", "put"):
+        control.script_for[route].extend([f"400 {code}"] * 4)
+    with start() as run:
+        run.running()
+        run.log({"a": 1}, step=1)
+        run.text("line")
+        run.artifact(file, kind="hf_export", format="x", step=1)
+    assert control.points() == [("a", 1, 1)] and control.lines() == "line\n"
+    assert control.events() == ["running", "succeeded"] and len(control.bodies("artifact")) == 1
+    assert not control.conflicts and not control.gaps()
+
+
 def test_control_plane_restart(control: Control, start: Start) -> None:
     run = start()
     run.running()

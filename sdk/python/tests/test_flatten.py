@@ -92,7 +92,7 @@ def test_metrics_take_a_mapping(values: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "values", [{"": 1}, {"k" * 257: 1}, {"a\x00b": 1}, {"a.b": 1, "a": {"b": 2}}, {"a": 10**400}]
+    "values", [{"": 1}, {"k" * 257: 1}, {"a\x00b": 1}, {"a.b": 1, "a": {"b": 2}}, {"a": 10**400}, {"\u00e9/\udcff": 1}, {"\ud800": 1}]
 )
 def test_invalid_keys_and_values_raise(values: Any) -> None:
     with pytest.raises(ValueError):
@@ -153,6 +153,21 @@ def test_special_values_of_a_configuration() -> None:
         "layers.0.n": 1,
         "layers.1.n": 2,
     }
+
+
+def test_values_that_cannot_be_stored_are_converted() -> None:
+    """The control plane refuses a whole report because of such a value."""
+    given = {"dir": Path("/\u00e9/\udcff"), "seed": -(10**400), "in": [["\ud800", {"\udcff": "b"}]], "n": 2**64, "on": True}
+    flat = flatten.params(given)
+    assert flat == {
+        "dir": "/\u00e9/\ufffd",
+        "seed": str(-(10**400)),
+        "in": [["\ufffd", {"\ufffd": "b"}]],
+        "n": 2**64,
+        "on": True,
+    }
+    with pytest.raises(ValueError, match="lone surrogate"):
+        flatten.params({"\udcff": 1})
 
 
 @pytest.mark.parametrize("config", [5, "lr=1", None, [1]])

@@ -3,6 +3,7 @@
 Reports of a stream are sent in the order of the calls, one request at a time. Only lifecycle and artifact reports
 wait for other streams: until all earlier reports are settled (delivered or refused), except those of a log stream
 that keeps failing, or of a stream of an earlier process that keeps failing.
+A request with several reports that is refused is taken apart: smaller requests find the reports that are refused.
 The classes are not thread-safe; the outbox uses them with its lock held.
 """
 
@@ -23,6 +24,8 @@ FOREVER = float("inf")
 LOG_PATIENCE = 3
 # After this many failures in a row, later processes no longer wait for this stream of an earlier one.
 EARLIER_PATIENCE = 8
+# After this many refused reports in a row, other streams come before this one, and they no longer wait for the log.
+REFUSED_PATIENCE = 16
 
 
 class Batch(NamedTuple):
@@ -46,6 +49,8 @@ class Lane:
         self.failures = 0
         self.lost = 0  # requests in a row that got no response
         self.denials = 0  # requests in a row that were refused with 401 or 403, although the token is valid
+        self.refused = 0  # reports in a row that were refused
+        self.most: float = FOREVER  # how many reports a request may contain, after one with more was refused
         self.not_before = 0.0
 
     def add(self, record: Record, now: float) -> None:
@@ -63,9 +68,14 @@ class Lane:
         return self.pending[0].n if self.pending else FOREVER
 
     @property
+    def hopeless(self) -> bool:
+        """Return whether many reports in a row were refused."""
+        return self.refused >= REFUSED_PATIENCE
+
+    @property
     def stuck(self) -> bool:
         """Return whether other streams no longer wait for this lane."""
-        return self.stream == "logs" and self.failures >= LOG_PATIENCE
+        return self.stream == "logs" and (self.failures >= LOG_PATIENCE or self.hopeless)
 
     @property
     def passed(self) -> bool:
@@ -81,7 +91,7 @@ class Lane:
         if self.batches or not self.pending:
             return self.not_before if self.batches else FOREVER
         full = self.points >= policy.max_points or self.size >= policy.max_bytes
-        if full or self.stream not in LISTS or self.pending[0].n <= urgent:
+        if full or self.stream not in LISTS or self.pending[0].n <= urgent or self.most < FOREVER:
             return self.not_before
         return max(self.not_before, self.born + policy.linger)
 
@@ -89,7 +99,7 @@ class Lane:
         """Remove the reports of the next request from `pending` and return them. There is at least one."""
         taken = [self.pending.popleft()]
         points, size = taken[0].points, taken[0].size
-        while self.pending and self.stream in LISTS:
+        while self.pending and self.stream in LISTS and len(taken) < self.most:
             points += self.pending[0].points
             size += self.pending[0].size
             if points > policy.max_points or size > policy.max_bytes:
@@ -99,6 +109,23 @@ class Lane:
         self.size -= sum(r.size for r in taken)
         self.born = now
         return taken
+
+    def give_back(self, records: List[Record]) -> None:
+        """Queue reports again that `take` has removed."""
+        self.pending.extendleft(reversed(records))
+        self.points += sum(r.points for r in records)
+        self.size += sum(r.size for r in records)
+
+    def answered(self, policy: Policy, taken: int, refused: bool) -> None:
+        """Count a response to a request with `taken` reports. If it was accepted, the next one may contain twice as many."""
+        self.failures, self.lost, self.denials, self.not_before = 0, 0, 0, 0.0
+        if not refused:
+            self.refused = 0
+            self.most = 2 * self.most if 2 * self.most < policy.max_points else FOREVER
+        elif taken > 1:
+            self.most = taken // 2
+        else:
+            self.refused += 1
 
 
 class Backlog:
@@ -134,11 +161,12 @@ class Backlog:
     def next_lane(self, now: float, earlier_done: bool) -> Optional[Lane]:
         """Return the due lane with the oldest report; None if no lane is due.
 
-        A lane whose last request got no response comes after the others: it may be the only one that gets none.
+        A lane whose last request got no response comes after the others: it may be the only one that gets none. So does a
+        lane whose reports are all refused.
         """
         ready = [x for x in self.lanes.values() if x.due(self._policy, self.urgent) <= now]
         ready = [x for x in ready if self._free(x, earlier_done)]
-        return min(ready, key=lambda x: (x.lost, x.oldest()), default=None)
+        return min(ready, key=lambda x: (x.lost, x.hopeless, x.oldest()), default=None)
 
     def wake_at(self, earlier_done: bool) -> float:
         """Return when the next lane is due, in monotonic seconds. A response may make a lane due earlier."""
@@ -158,10 +186,7 @@ class Backlog:
             try:
                 seq = self.spool.seal(lane.stream, records)
             except Exception:
-                for record in reversed(records):
-                    lane.pending.appendleft(record)
-                lane.points += sum(r.points for r in records)
-                lane.size += sum(r.size for r in records)
+                lane.give_back(records)
                 raise
             lane.batches.append(Batch(lane.stream, seq, records))
         return lane.batches[0]
@@ -178,11 +203,22 @@ class Backlog:
     def answered(self, lane: Lane, status: int) -> None:
         """Mark the lane's first request as settled, also in the spool."""
         batch = lane.batches.popleft()
-        lane.failures, lane.lost, lane.denials, lane.not_before = 0, 0, 0, 0.0
+        lane.answered(self._policy, 1, status >= 300)
         # If the disk is full, the record is lost: a replay then repeats the request, which is harmless.
         with contextlib.suppress(SpoolError, OSError):
             self.spool.settle(lane.stream, batch.seq, status)
             self.spool.drop_before(int(min(self.oldest(), self.spool.next_n)))
+
+    def take_apart(self, lane: Lane) -> None:
+        """Plan the reports of the lane's first request again, in smaller requests, because it was refused as a whole.
+
+        Raises SpoolError or OSError if this cannot be recorded; the request then stays.
+        """
+        batch = lane.batches[0]
+        self.spool.undo(lane.stream, batch.seq)
+        lane.batches.popleft()
+        lane.give_back(batch.records)
+        lane.answered(self._policy, len(batch.records), True)
 
     def skip(self, marks: Mapping[str, int]) -> None:
         """Settle the requests up to the watermarks: for each stream, the last request that the control plane stored."""

@@ -60,7 +60,7 @@ def load(env: Mapping[str, str]) -> Config:
         local_dir=env.get("SERVICE_JOB_DIR") or None,
         endpoint_file=env.get("SERVICE_JOB_ENDPOINT_FILE") or None,
         resume_from=env.get("SERVICE_JOB_RESUME_FROM") or None,
-        rank=_rank(env),
+        rank=rank(env),
     )
     if config.enabled:
         _check(config)
@@ -75,10 +75,18 @@ def distributed(env: Mapping[str, str]) -> bool:
     return _number(env.get("WORLD_SIZE", "")) > 1
 
 
-def _rank(env: Mapping[str, str]) -> int:
-    """Return the rank that a launcher has set; 0 if the process is the only one or the rank is invalid."""
-    rank = _number(env.get("RANK", "")) if distributed(env) else 0
-    return rank if rank <= MAX_RANK else 0
+def rank(env: Mapping[str, str]) -> int:
+    """Return the rank of the process; 0 if it is the only one or the rank is invalid.
+
+    It is the rank that a launcher has set. Without a launcher, a job on several nodes has one process on each, whose rank
+    is that of its node.
+    """
+    found = 0
+    if distributed(env):
+        found = _number(env.get("RANK", ""))
+    elif _number(env.get("SERVICE_JOB_NNODES", "")) > 1:
+        found = _number(env.get("SERVICE_JOB_NODE_RANK", ""))
+    return found if found <= MAX_RANK else 0
 
 
 def _number(text: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import operator
+import re
 from typing import Any, Dict, Iterator, List, Mapping, Tuple, Union
 
 from .wire import finite
@@ -11,7 +12,9 @@ from .wire import finite
 Scalar = Union[int, float]
 MAX_KEY = 256
 _INT64 = 1 << 63
+_LARGE = 1 << 1023  # integers of this size are near the limit of a float
 _PLAIN = (float, int, str, bool)
+_LONE = re.compile("[\ud800-\udfff]")
 
 
 def metrics(values: Mapping[str, Any]) -> List[Tuple[str, Scalar]]:
@@ -114,14 +117,32 @@ def _param(value: Any) -> Any:
     if isinstance(value, enum.Enum):
         return value.name
     if isinstance(value, (set, frozenset)):
-        return sorted((finite(v) for v in value), key=str)
+        return sorted((_storable(finite(v)) for v in value), key=str)
     if callable(value):
         return getattr(value, "__qualname__", None) or str(value)
-    return finite(value)
+    return _storable(finite(value))
+
+
+def _storable(value: Any) -> Any:
+    """Return a JSON value in which a lone surrogate is U+FFFD, and an integer that is too large for a float is a string.
+
+    The control plane refuses both, and with one value the whole report.
+    """
+    if isinstance(value, str):
+        return value if value.isascii() else _LONE.sub("\ufffd", value)
+    if isinstance(value, int):
+        return value if -_LARGE < value < _LARGE else str(value)
+    if isinstance(value, list):
+        return [_storable(v) for v in value]
+    if isinstance(value, dict):
+        return {_storable(k): _storable(v) for k, v in value.items()}
+    return value
 
 
 def _check_key(key: str, seen: Mapping[str, Any]) -> None:
     if not key or len(key) > MAX_KEY or "\x00" in key:
         raise ValueError(f"a key must have 1 to {MAX_KEY} characters and no NUL: {key[:80]!r}")
+    if not key.isascii() and _LONE.search(key):
+        raise ValueError(f"a key must not contain a lone surrogate, as in a file name that is not UTF-8: {key[:80]!r}")
     if key in seen:
         raise ValueError(f"two values have the same key {key!r} after flattening")

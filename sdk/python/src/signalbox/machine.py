@@ -9,7 +9,7 @@ import subprocess
 import sys
 from typing import Any, Dict, List, Mapping, Optional
 
-from .config import distributed
+from .config import distributed, rank
 
 
 def picture() -> Dict[str, Any]:
@@ -40,8 +40,10 @@ def node(env: Mapping[str, str], root: str = "/") -> Dict[str, Any]:
 
 
 def first(env: Mapping[str, str], name: str) -> bool:
-    """Return whether the process is the only one, or the variable (RANK, LOCAL_RANK) is 0 or unset."""
-    return not distributed(env) or env.get(name, "0").strip() in ("", "0")
+    """Return whether the process is the first one of the run (RANK) or of its node (LOCAL_RANK)."""
+    if distributed(env):
+        return env.get(name, "0").strip() in ("", "0")
+    return name == "LOCAL_RANK" or rank(env) == 0
 
 
 def several(env: Mapping[str, str]) -> bool:

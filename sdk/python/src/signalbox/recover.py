@@ -75,6 +75,10 @@ def _listing(folder: str) -> List[str]:
         return []
 
 
+def _first(batch: Tuple[Key, Span]) -> int:
+    return batch[1][0]
+
+
 class _Scan:
     def __init__(self, spool: Spool) -> None:
         self.spool = spool
@@ -123,6 +127,9 @@ class _Scan:
         elif kind == b"A":
             stream, seq, status = rest.split(b" ")
             self.settled[stream.decode(), int(seq)] = int(status)
+        elif kind == b"U":
+            stream, seq = rest.split(b" ")
+            self.batches.pop((stream.decode(), int(seq)), None)
 
     def _header(self, head: Dict[str, object]) -> None:
         known = head.get("v") == VERSION and isinstance(head.get("run_id"), str)
@@ -140,7 +147,7 @@ class _Scan:
         owed: List[Tuple[str, int, List[Record]]] = []
         pending: List[Record] = []
         for stream, records in self.records.items():
-            planned = [(q, *span) for (s, q), span in sorted(self.batches.items()) if s == stream]
+            planned = [(q, *span) for (s, q), span in sorted(self.batches.items(), key=_first) if s == stream]
             position = 0
             for seq, first, last, k in planned:
                 while position < len(records) and records[position].n < first:

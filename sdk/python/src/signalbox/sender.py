@@ -26,6 +26,9 @@ MARK_TRIES = 3
 READ_TRIES = 10
 # Codes with which reports beyond a limit of the run are refused. The training continues without these reports.
 LIMITS = ("points_limit", "reports_limit")
+# Codes that concern the whole run and not one report, so that no part of a request would be accepted either.
+CLOSED = "run_closed"
+ENDED = (CLOSED, "attempt_replaced", "run_mismatch")
 
 
 class Sender:
@@ -98,7 +101,7 @@ class Sender:
             if lane is not None:
                 found.append((backlog, lane))
             earlier_done = earlier_done and backlog.lets_pass()
-        return min(found, key=lambda due: due[1].lost, default=None)
+        return min(found, key=lambda due: (due[1].lost, due[1].hopeless), default=None)
 
     def _unreadable(self, backlog: Backlog, lane: Lane, batch: Batch, err: Exception, now: float) -> None:
         """Try later to read a request from the spool. If it is truncated or was tried often enough, give it up."""
@@ -191,7 +194,7 @@ class Sender:
         box, again = self._box, reply.transient
         if reply.status in CREDENTIAL and not denied:
             lane.denials += 1
-            again = lane.denials < DENIALS
+            again = lane.denials < (1 if _divisible(batch, reply) and lane.most < FOREVER else DENIALS)
         if again:
             lane.failures += 1
             delay = backoff(box.policy, lane.failures, draw())
@@ -204,6 +207,9 @@ class Sender:
             if denied:
                 box.closed_by = error
                 return
+            if _divisible(batch, reply):
+                self._take_apart(backlog, lane)
+                return
             self._refused(backlog, batch, error, reply)
         self._settled(backlog, lane, reply.status)
 
@@ -212,6 +218,15 @@ class Sender:
         if backlog is not self._box.own and backlog.owed() == 0:
             self._box.retire(backlog)
 
+    def _take_apart(self, backlog: Backlog, lane: Lane) -> None:
+        """Send the reports of a refused request in smaller ones, so that only those are lost that are refused alone."""
+        try:
+            backlog.take_apart(lane)
+        except (SpoolError, OSError) as err:  # the disk is full: repeat the request, and try again
+            lane.failures += 1
+            lane.not_before = time.monotonic() + backoff(self._box.policy, lane.failures, draw())
+            self._box.fault = words(err)
+
     def _refused(self, backlog: Backlog, batch: Batch, error: IngestError, reply: Reply) -> None:
         box = self._box
         refusal = code(reply.body)
@@ -219,6 +234,8 @@ class Sender:
             box.drop(refusal, len(batch.records), f"the control plane stores no more of these reports ({error})")
         elif batch.stream == "logs":
             box.drop("logs", len(batch.records), f"the control plane refused log lines ({error})")
+        elif refusal == CLOSED and backlog.spool.rank > 0 and batch.stream != "artifact":
+            box.drop(refusal, len(batch.records), f"the first process has ended the run before the reports of this one ({error})")
         elif batch.stream == "lifecycle" and backlog is not box.own and error.status == 409:
             box.warn(f"a report of an earlier process was refused ({error})")
         else:
@@ -233,6 +250,12 @@ class Sender:
         for backlog in list(box.backlogs):
             if backlog.spool.dirty:
                 backlog.spool.sync()
+
+
+def _divisible(batch: Batch, reply: Reply) -> bool:
+    """Return whether some reports of a refused request may be accepted without the others."""
+    refusal = code(reply.body)
+    return len(batch.records) > 1 and 400 <= reply.status < 500 and refusal not in ENDED and refusal not in LIMITS
 
 
 def _marks(reply: Reply) -> Dict[str, Dict[str, int]]:

@@ -7,6 +7,7 @@ its process holds until it ends. A segment consists of lines of `<crc32, 8 hex> 
     R <n> <stream> <count> <json>    a report, in the order of the calls; count is the number of its points
     B <stream> <seq> <first> <last> <k>   a request: the stream's k reports with numbers from first to last
     A <stream> <seq> <status>        its response: delivered (2xx) or permanently refused
+    U <stream> <seq>                 the request was refused as a whole: later ones contain its reports
 
 The B line is written before the first try, so that every later try, even by another process, sends the same
 key with the same body. Methods are not thread-safe: the outbox calls them under its lock.
@@ -137,6 +138,10 @@ class Spool:
     def settle(self, stream: str, seq: int, status: int) -> None:
         """Record the response, so that no replay sends this request again."""
         self.current.append(line(b"A %s %d %d" % (stream.encode(), seq, status)))
+
+    def undo(self, stream: str, seq: int) -> None:
+        """Record that later requests contain the reports of this one, which is not sent again."""
+        self.current.append(line(b"U %s %d" % (stream.encode(), seq)))
 
     def read(self, record: Record) -> bytes:
         """Return the JSON of one report."""

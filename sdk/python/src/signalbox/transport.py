@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Dict, Mapping, NamedTuple, Optional, Tupl
 from urllib.parse import urlencode, urlsplit
 
 from .errors import Unreachable
+from .wire import code
 
 if TYPE_CHECKING:
     import http.client
@@ -18,6 +19,8 @@ MAX_RETRY_AFTER = 300.0  # seconds; longer values are reduced to this, because c
 # Seconds to wait for the response of a server that has ended the connection before it read the whole request. The
 # response was sent before the connection ended.
 EARLY = 2.0
+# Codes of a 400 for a body that did not arrive whole, for example because a connection on the way was slow.
+INCOMPLETE = ("body_cut", "body_incomplete", "body_timeout", "body_unreadable")
 MAX_REPLY = 16 * 1024 * 1024  # bytes of a response; further bytes are not read
 
 
@@ -37,6 +40,8 @@ class Reply(NamedTuple):
     @property
     def transient(self) -> bool:
         """Return whether to repeat the request. A 501 is not repeated, because only a new configuration can help."""
+        if self.status == 400:
+            return code(self.body) in INCOMPLETE
         return self.status in (408, 429) or (self.status >= 500 and self.status != 501)
 
 
