@@ -41,7 +41,7 @@ class Config(NamedTuple):
                 found = file.read(MOST).strip().rstrip("/")
         except (OSError, ValueError):
             return self.endpoint
-        return found if _usable(found) else self.endpoint
+        return found if usable(found) else self.endpoint
 
 
 def load(env: Mapping[str, str]) -> Config:
@@ -60,7 +60,7 @@ def load(env: Mapping[str, str]) -> Config:
         local_dir=env.get("SERVICE_JOB_DIR") or None,
         endpoint_file=env.get("SERVICE_JOB_ENDPOINT_FILE") or None,
         resume_from=env.get("SERVICE_JOB_RESUME_FROM") or None,
-        rank=_rank(env),
+        rank=rank_of(env),
     )
     if config.enabled:
         _check(config)
@@ -75,7 +75,7 @@ def distributed(env: Mapping[str, str]) -> bool:
     return _number(env.get("WORLD_SIZE", "")) > 1
 
 
-def _rank(env: Mapping[str, str]) -> int:
+def rank_of(env: Mapping[str, str]) -> int:
     """Return the rank that a launcher has set; 0 if the process is the only one or the rank is invalid."""
     rank = _number(env.get("RANK", "")) if distributed(env) else 0
     return rank if rank <= MAX_RANK else 0
@@ -97,11 +97,12 @@ def _check(config: Config) -> None:
         raise ConfigError(f'SERVICE_JOB_ENABLED is "1" but {", ".join(missing)} is not set')
     if not all(33 <= ord(c) < 127 for c in config.token):
         raise ConfigError("SERVICE_JOB_TOKEN contains a character that is not allowed in an HTTP header")
-    if not _usable(config.endpoint):
+    if not usable(config.endpoint):
         raise ConfigError(f"SERVICE_JOB_ENDPOINT is not an http(s) URL: {config.endpoint!r}")
 
 
-def _usable(endpoint: str) -> bool:
+def usable(endpoint: str) -> bool:
+    """Return whether a text is an http(s) URL."""
     try:
         parts = urlsplit(endpoint)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
