@@ -32,7 +32,7 @@ TIMEOUT = 30.0  # seconds for each request
 
 
 class Request(NamedTuple):
-    """What the training code asks for. A value of None leaves the choice to the control plane."""
+    """The arguments of init. A value of None leaves the choice to the control plane."""
 
     project: str
     name: Optional[str] = None
