@@ -65,6 +65,15 @@ def forgot(seconds: str) -> None:
     run.log({"a": 1}, step=0)
 
 
+def outside(_: str) -> None:
+    """Report to a run without a job until killed."""
+    run = signalbox.init(policy=QUICK, project="lab", name="killed", hardware=0)
+    for step in range(100):
+        run.log({"loss": step}, step=step)
+        say(str(step))
+    signal.pause()
+
+
 def forks(count: str) -> None:
     """Report from forked workers, while the parent's threads use the lock."""
     with signalbox.init(policy=QUICK) as run:
@@ -148,6 +157,7 @@ if __name__ == "__main__":
         "term_own": term_own,
         "forgot": forgot,
         "forks": forks,
+        "outside": outside,
         "capture": capture,
         "capture_bar": capture_bar,
         "capture_fork": capture_fork,

@@ -24,6 +24,7 @@ from signalbox.capture import fold
 
 Key = Tuple[str, str, int]  # stream, writer, seq
 TOKEN = "ing_test"
+USER = "svc_user"  # the token of the user, which creates runs
 
 
 class Control:
@@ -63,6 +64,9 @@ class Control:
         self._signal = {"signal": "none", "id": None, "deadline": None}
         self._then = self._signal
         self._asked = threading.Condition()
+        self.created: List[Any] = []  # the bodies of the requests that created a run
+        self.states: Dict[str, str] = {}  # of the created runs
+        self.expires = "2126-11-27T09:00:00+00:00"
         self.port = 0
         self._server: Optional[_Server] = None
 
@@ -141,6 +145,19 @@ class Control:
             for stream, writer, seq in self.stored:
                 seqs.setdefault((stream, writer), []).append(seq)
         return [k for k, v in seqs.items() if sorted(v) != list(range(1, len(v) + 1))]
+
+    def create(self, body: Any) -> Any:
+        """Create a run without a job."""
+        with self.lock:
+            self.created.append(body)
+            name = f"run_{len(self.created):04}"
+            self.states[name] = "running"
+        return {
+            "run": {"id": name, "state": "running", "created_at": f"2026-11-27T09:00:{len(self.created):02}+00:00"},
+            "endpoint": f"http://127.0.0.1:{self.port}/api/ingest",
+            "token": TOKEN,
+            "token_expires_at": self.expires,
+        }
 
     def fault(self, route: str) -> str:
         """Return the fault for the next request of the route, or "" for no fault."""
@@ -235,6 +252,8 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if len(body) < int(self.headers["Content-Length"]):
             return self._drop()  # the client was killed while it was sending
+        if path == "/api/runs":
+            return self._create(body)
         if self.headers["Authorization"] != f"Bearer {TOKEN}":
             return self._answer(401, {"detail": "no such token"})
         control.headers.append(dict(self.headers.items()))
@@ -263,6 +282,8 @@ class _Handler(BaseHTTPRequestHandler):
         how = control.cut("upload-url" if parts.path.endswith("/upload-url") else parts.path.rpartition("/")[2])
         if how:
             return self._cut(how)
+        if parts.path.startswith("/api/runs/"):
+            return self._state(parts.path.rpartition("/")[2])
         if self.headers["Authorization"] != f"Bearer {TOKEN}":
             return self._answer(401, {"detail": "no such token"})
         if parts.path.endswith("/watermark"):
@@ -300,6 +321,24 @@ class _Handler(BaseHTTPRequestHandler):
         if fault == "lose":
             return self._drop()
         self._answer(200, {})
+
+    def _create(self, body: bytes) -> None:
+        fault = self.server.control.fault("runs")
+        if fault == "drop":
+            return self._drop()
+        if fault == "html":
+            return self._answer(201, "<html>", kind="text/html")
+        if fault.isdigit():
+            return self._answer(int(fault), {"detail": "fault on demand"})
+        if self.headers["Authorization"] != f"Bearer {USER}":
+            return self._answer(401, {"detail": "no such token"})
+        self._answer(201, self.server.control.create(json.loads(body)))
+
+    def _state(self, run_id: str) -> None:
+        state = self.server.control.states.get(run_id)
+        if state is None or self.headers["Authorization"] != f"Bearer {USER}":
+            return self._answer(404, {"detail": "no such run"})
+        self._answer(200, {"id": run_id, "state": state})
 
     def _signals(self, control: Control, query: Dict[str, List[str]]) -> None:
         fault = control.fault("signals")

@@ -872,7 +872,11 @@ type ListJobsRequest struct {
 	// The position of the last job of the previous page, after which the list continues: the id of the job, or the value in the
 	// `Link` of that page. Unlike with `offset`, every page costs the same, and no job is shown twice while others are added.
 	// The job need not exist any more.
-	After         *string `protobuf:"bytes,8,opt,name=after,proto3,oneof" json:"after,omitempty"`
+	After *string `protobuf:"bytes,8,opt,name=after,proto3,oneof" json:"after,omitempty"`
+	// Only jobs that were created at this time or later.
+	CreatedAfter *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_after,json=createdAfter,proto3" json:"created_after,omitempty"`
+	// Only jobs that were created before this time.
+	CreatedBefore *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_before,json=createdBefore,proto3" json:"created_before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -961,6 +965,20 @@ func (x *ListJobsRequest) GetAfter() string {
 		return *x.After
 	}
 	return ""
+}
+
+func (x *ListJobsRequest) GetCreatedAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAfter
+	}
+	return nil
+}
+
+func (x *ListJobsRequest) GetCreatedBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedBefore
+	}
+	return nil
 }
 
 // ListJobsResponse is a page of jobs.
@@ -1906,7 +1924,11 @@ type WatchJobsRequest struct {
 	// Only jobs with each of these labels: `name`, or `name=value`.
 	Label []string `protobuf:"bytes,5,rep,name=label,proto3" json:"label,omitempty"`
 	// Only jobs whose name contains this text, ignoring case, or whose id or run id equals this text.
-	Q             *string `protobuf:"bytes,6,opt,name=q,proto3,oneof" json:"q,omitempty"`
+	Q *string `protobuf:"bytes,6,opt,name=q,proto3,oneof" json:"q,omitempty"`
+	// Only jobs that were created at this time or later.
+	CreatedAfter *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_after,json=createdAfter,proto3" json:"created_after,omitempty"`
+	// Only jobs that were created before this time.
+	CreatedBefore *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_before,json=createdBefore,proto3" json:"created_before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1981,6 +2003,20 @@ func (x *WatchJobsRequest) GetQ() string {
 		return *x.Q
 	}
 	return ""
+}
+
+func (x *WatchJobsRequest) GetCreatedAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAfter
+	}
+	return nil
+}
+
+func (x *WatchJobsRequest) GetCreatedBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedBefore
+	}
+	return nil
 }
 
 type WatchJobsResponse struct {
@@ -2287,7 +2323,7 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\x06_phaseB\x0f\n" +
 	"\r_resumed_fromB\f\n" +
 	"\n" +
-	"_collected\"\x8b\x03\n" +
+	"_collected\"\x8f\x04\n" +
 	"\x0fListJobsRequest\x12%\n" +
 	"\x05limit\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
@@ -2300,7 +2336,10 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\x01q\x18\a \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x05R\x01q\x88\x01\x01\x12%\n" +
 	"\x05after\x18\b \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\x80\x01H\x06R\x05after\x88\x01\x01B\b\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x01H\x06R\x05after\x88\x01\x01\x12?\n" +
+	"\rcreated_after\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\fcreatedAfter\x12A\n" +
+	"\x0ecreated_before\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\rcreatedBeforeB\b\n" +
 	"\x06_limitB\t\n" +
 	"\a_offsetB\b\n" +
 	"\x06_stateB\n" +
@@ -2384,7 +2423,7 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\x05after\x18\x02 \x01(\x03R\x05after\"N\n" +
 	"\x10WatchJobResponse\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12(\n" +
-	"\x03job\x18\x02 \x01(\v2\x16.signalbox.jobs.v1.JobR\x03job\"\x94\x02\n" +
+	"\x03job\x18\x02 \x01(\v2\x16.signalbox.jobs.v1.JobR\x03job\"\x98\x03\n" +
 	"\x10WatchJobsRequest\x12\x1d\n" +
 	"\x05after\x18\x01 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x05after\x12\"\n" +
 	"\x05state\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18 H\x00R\x05state\x88\x01\x01\x12(\n" +
@@ -2393,7 +2432,9 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01H\x02R\x05owner\x88\x01\x01\x12'\n" +
 	"\x05label\x18\x05 \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x10\"\ar\x05\x10\x01\x18\x80\x02R\x05label\x12\x1d\n" +
 	"\x01q\x18\x06 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x03R\x01q\x88\x01\x01B\b\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x03R\x01q\x88\x01\x01\x12?\n" +
+	"\rcreated_after\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fcreatedAfter\x12A\n" +
+	"\x0ecreated_before\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\rcreatedBeforeB\b\n" +
 	"\x06_stateB\n" +
 	"\n" +
 	"\b_projectB\b\n" +
@@ -2529,49 +2570,53 @@ var file_signalbox_jobs_v1_job_proto_depIdxs = []int32{
 	31, // 18: signalbox.jobs.v1.Attempt.executor_running_at:type_name -> google.protobuf.Timestamp
 	31, // 19: signalbox.jobs.v1.Attempt.running_at:type_name -> google.protobuf.Timestamp
 	31, // 20: signalbox.jobs.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
-	3,  // 21: signalbox.jobs.v1.ListJobsResponse.jobs:type_name -> signalbox.jobs.v1.Job
-	29, // 22: signalbox.jobs.v1.UpdateJobRequest.labels:type_name -> signalbox.jobs.v1.UpdateJobRequest.LabelsEntry
-	32, // 23: signalbox.jobs.v1.UpdateJobRequest.limits:type_name -> signalbox.jobs.v1.Limits
-	17, // 24: signalbox.jobs.v1.PreflightReport.gates:type_name -> signalbox.jobs.v1.GateVerdict
-	33, // 25: signalbox.jobs.v1.ListJobEventsResponse.events:type_name -> signalbox.common.v1.Event
-	6,  // 26: signalbox.jobs.v1.ListAttemptsResponse.attempts:type_name -> signalbox.jobs.v1.Attempt
-	3,  // 27: signalbox.jobs.v1.WatchJobResponse.job:type_name -> signalbox.jobs.v1.Job
-	3,  // 28: signalbox.jobs.v1.WatchJobsResponse.job:type_name -> signalbox.jobs.v1.Job
-	26, // 29: signalbox.jobs.v1.WatchJobsResponse.gone:type_name -> signalbox.jobs.v1.GoneJob
-	27, // 30: signalbox.jobs.v1.WatchJobsResponse.reset:type_name -> signalbox.jobs.v1.JobsReset
-	1,  // 31: signalbox.jobs.v1.JobService.SubmitJob:input_type -> signalbox.jobs.v1.SubmitJobRequest
-	7,  // 32: signalbox.jobs.v1.JobService.ListJobs:input_type -> signalbox.jobs.v1.ListJobsRequest
-	9,  // 33: signalbox.jobs.v1.JobService.GetJob:input_type -> signalbox.jobs.v1.GetJobRequest
-	10, // 34: signalbox.jobs.v1.JobService.StopJob:input_type -> signalbox.jobs.v1.StopJobRequest
-	11, // 35: signalbox.jobs.v1.JobService.PauseJob:input_type -> signalbox.jobs.v1.PauseJobRequest
-	12, // 36: signalbox.jobs.v1.JobService.ResumeJob:input_type -> signalbox.jobs.v1.ResumeJobRequest
-	13, // 37: signalbox.jobs.v1.JobService.UpdateJob:input_type -> signalbox.jobs.v1.UpdateJobRequest
-	14, // 38: signalbox.jobs.v1.JobService.RetryJob:input_type -> signalbox.jobs.v1.RetryJobRequest
-	15, // 39: signalbox.jobs.v1.JobService.CloneJob:input_type -> signalbox.jobs.v1.CloneJobRequest
-	2,  // 40: signalbox.jobs.v1.JobService.PreflightJob:input_type -> signalbox.jobs.v1.PreflightJobRequest
-	18, // 41: signalbox.jobs.v1.JobService.ListJobEvents:input_type -> signalbox.jobs.v1.ListJobEventsRequest
-	20, // 42: signalbox.jobs.v1.JobService.ListAttempts:input_type -> signalbox.jobs.v1.ListAttemptsRequest
-	22, // 43: signalbox.jobs.v1.JobService.WatchJob:input_type -> signalbox.jobs.v1.WatchJobRequest
-	24, // 44: signalbox.jobs.v1.JobService.WatchJobs:input_type -> signalbox.jobs.v1.WatchJobsRequest
-	3,  // 45: signalbox.jobs.v1.JobService.SubmitJob:output_type -> signalbox.jobs.v1.Job
-	8,  // 46: signalbox.jobs.v1.JobService.ListJobs:output_type -> signalbox.jobs.v1.ListJobsResponse
-	3,  // 47: signalbox.jobs.v1.JobService.GetJob:output_type -> signalbox.jobs.v1.Job
-	3,  // 48: signalbox.jobs.v1.JobService.StopJob:output_type -> signalbox.jobs.v1.Job
-	3,  // 49: signalbox.jobs.v1.JobService.PauseJob:output_type -> signalbox.jobs.v1.Job
-	3,  // 50: signalbox.jobs.v1.JobService.ResumeJob:output_type -> signalbox.jobs.v1.Job
-	3,  // 51: signalbox.jobs.v1.JobService.UpdateJob:output_type -> signalbox.jobs.v1.Job
-	3,  // 52: signalbox.jobs.v1.JobService.RetryJob:output_type -> signalbox.jobs.v1.Job
-	3,  // 53: signalbox.jobs.v1.JobService.CloneJob:output_type -> signalbox.jobs.v1.Job
-	16, // 54: signalbox.jobs.v1.JobService.PreflightJob:output_type -> signalbox.jobs.v1.PreflightReport
-	19, // 55: signalbox.jobs.v1.JobService.ListJobEvents:output_type -> signalbox.jobs.v1.ListJobEventsResponse
-	21, // 56: signalbox.jobs.v1.JobService.ListAttempts:output_type -> signalbox.jobs.v1.ListAttemptsResponse
-	23, // 57: signalbox.jobs.v1.JobService.WatchJob:output_type -> signalbox.jobs.v1.WatchJobResponse
-	25, // 58: signalbox.jobs.v1.JobService.WatchJobs:output_type -> signalbox.jobs.v1.WatchJobsResponse
-	45, // [45:59] is the sub-list for method output_type
-	31, // [31:45] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	31, // 21: signalbox.jobs.v1.ListJobsRequest.created_after:type_name -> google.protobuf.Timestamp
+	31, // 22: signalbox.jobs.v1.ListJobsRequest.created_before:type_name -> google.protobuf.Timestamp
+	3,  // 23: signalbox.jobs.v1.ListJobsResponse.jobs:type_name -> signalbox.jobs.v1.Job
+	29, // 24: signalbox.jobs.v1.UpdateJobRequest.labels:type_name -> signalbox.jobs.v1.UpdateJobRequest.LabelsEntry
+	32, // 25: signalbox.jobs.v1.UpdateJobRequest.limits:type_name -> signalbox.jobs.v1.Limits
+	17, // 26: signalbox.jobs.v1.PreflightReport.gates:type_name -> signalbox.jobs.v1.GateVerdict
+	33, // 27: signalbox.jobs.v1.ListJobEventsResponse.events:type_name -> signalbox.common.v1.Event
+	6,  // 28: signalbox.jobs.v1.ListAttemptsResponse.attempts:type_name -> signalbox.jobs.v1.Attempt
+	3,  // 29: signalbox.jobs.v1.WatchJobResponse.job:type_name -> signalbox.jobs.v1.Job
+	31, // 30: signalbox.jobs.v1.WatchJobsRequest.created_after:type_name -> google.protobuf.Timestamp
+	31, // 31: signalbox.jobs.v1.WatchJobsRequest.created_before:type_name -> google.protobuf.Timestamp
+	3,  // 32: signalbox.jobs.v1.WatchJobsResponse.job:type_name -> signalbox.jobs.v1.Job
+	26, // 33: signalbox.jobs.v1.WatchJobsResponse.gone:type_name -> signalbox.jobs.v1.GoneJob
+	27, // 34: signalbox.jobs.v1.WatchJobsResponse.reset:type_name -> signalbox.jobs.v1.JobsReset
+	1,  // 35: signalbox.jobs.v1.JobService.SubmitJob:input_type -> signalbox.jobs.v1.SubmitJobRequest
+	7,  // 36: signalbox.jobs.v1.JobService.ListJobs:input_type -> signalbox.jobs.v1.ListJobsRequest
+	9,  // 37: signalbox.jobs.v1.JobService.GetJob:input_type -> signalbox.jobs.v1.GetJobRequest
+	10, // 38: signalbox.jobs.v1.JobService.StopJob:input_type -> signalbox.jobs.v1.StopJobRequest
+	11, // 39: signalbox.jobs.v1.JobService.PauseJob:input_type -> signalbox.jobs.v1.PauseJobRequest
+	12, // 40: signalbox.jobs.v1.JobService.ResumeJob:input_type -> signalbox.jobs.v1.ResumeJobRequest
+	13, // 41: signalbox.jobs.v1.JobService.UpdateJob:input_type -> signalbox.jobs.v1.UpdateJobRequest
+	14, // 42: signalbox.jobs.v1.JobService.RetryJob:input_type -> signalbox.jobs.v1.RetryJobRequest
+	15, // 43: signalbox.jobs.v1.JobService.CloneJob:input_type -> signalbox.jobs.v1.CloneJobRequest
+	2,  // 44: signalbox.jobs.v1.JobService.PreflightJob:input_type -> signalbox.jobs.v1.PreflightJobRequest
+	18, // 45: signalbox.jobs.v1.JobService.ListJobEvents:input_type -> signalbox.jobs.v1.ListJobEventsRequest
+	20, // 46: signalbox.jobs.v1.JobService.ListAttempts:input_type -> signalbox.jobs.v1.ListAttemptsRequest
+	22, // 47: signalbox.jobs.v1.JobService.WatchJob:input_type -> signalbox.jobs.v1.WatchJobRequest
+	24, // 48: signalbox.jobs.v1.JobService.WatchJobs:input_type -> signalbox.jobs.v1.WatchJobsRequest
+	3,  // 49: signalbox.jobs.v1.JobService.SubmitJob:output_type -> signalbox.jobs.v1.Job
+	8,  // 50: signalbox.jobs.v1.JobService.ListJobs:output_type -> signalbox.jobs.v1.ListJobsResponse
+	3,  // 51: signalbox.jobs.v1.JobService.GetJob:output_type -> signalbox.jobs.v1.Job
+	3,  // 52: signalbox.jobs.v1.JobService.StopJob:output_type -> signalbox.jobs.v1.Job
+	3,  // 53: signalbox.jobs.v1.JobService.PauseJob:output_type -> signalbox.jobs.v1.Job
+	3,  // 54: signalbox.jobs.v1.JobService.ResumeJob:output_type -> signalbox.jobs.v1.Job
+	3,  // 55: signalbox.jobs.v1.JobService.UpdateJob:output_type -> signalbox.jobs.v1.Job
+	3,  // 56: signalbox.jobs.v1.JobService.RetryJob:output_type -> signalbox.jobs.v1.Job
+	3,  // 57: signalbox.jobs.v1.JobService.CloneJob:output_type -> signalbox.jobs.v1.Job
+	16, // 58: signalbox.jobs.v1.JobService.PreflightJob:output_type -> signalbox.jobs.v1.PreflightReport
+	19, // 59: signalbox.jobs.v1.JobService.ListJobEvents:output_type -> signalbox.jobs.v1.ListJobEventsResponse
+	21, // 60: signalbox.jobs.v1.JobService.ListAttempts:output_type -> signalbox.jobs.v1.ListAttemptsResponse
+	23, // 61: signalbox.jobs.v1.JobService.WatchJob:output_type -> signalbox.jobs.v1.WatchJobResponse
+	25, // 62: signalbox.jobs.v1.JobService.WatchJobs:output_type -> signalbox.jobs.v1.WatchJobsResponse
+	49, // [49:63] is the sub-list for method output_type
+	35, // [35:49] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_jobs_v1_job_proto_init() }

@@ -7,6 +7,7 @@ import os
 import sys
 from typing import List, Optional
 
+from . import outside
 from .config import load
 from .errors import ConfigError
 from .outbox import Outbox
@@ -18,7 +19,7 @@ def main(argv: Optional[List[str]] = None, policy: Policy = Policy()) -> int:
     parser = argparse.ArgumentParser(prog="python -m signalbox")
     commands = parser.add_subparsers(dest="command", required=True)
     flush = commands.add_parser("flush", help="Deliver the reports in a spool folder.")
-    flush.add_argument("dir", help="The spool folder, as in SERVICE_JOB_SPOOL_DIR.")
+    flush.add_argument("dir", help="The spool folder, as in SERVICE_JOB_SPOOL_DIR or as a message has named it.")
     flush.add_argument("--timeout", type=float, default=60.0, help="Timeout in seconds, 60 by default.")
     args = parser.parse_args(argv)
     try:
@@ -29,7 +30,8 @@ def main(argv: Optional[List[str]] = None, policy: Policy = Policy()) -> int:
 
 
 def _flush(folder: str, timeout: float, policy: Policy) -> int:
-    config = load(os.environ)
+    config = outside.saved_config(folder) if "SERVICE_JOB_ENABLED" not in os.environ else None
+    config = config or load(os.environ)
     if not config.enabled:
         raise ConfigError('flush requires SERVICE_JOB_ENABLED="1" and the endpoint and token of the run')
     if not os.path.isdir(folder):

@@ -41,7 +41,7 @@ class Config(NamedTuple):
                 found = file.read(MOST).strip().rstrip("/")
         except (OSError, ValueError):
             return self.endpoint
-        return found if _usable(found) else self.endpoint
+        return found if usable(found) else self.endpoint
 
 
 def load(env: Mapping[str, str]) -> Config:
@@ -105,11 +105,12 @@ def _check(config: Config) -> None:
         raise ConfigError(f'SERVICE_JOB_ENABLED is "1" but {", ".join(missing)} is not set')
     if not all(33 <= ord(c) < 127 for c in config.token):
         raise ConfigError("SERVICE_JOB_TOKEN contains a character that is not allowed in an HTTP header")
-    if not _usable(config.endpoint):
+    if not usable(config.endpoint):
         raise ConfigError(f"SERVICE_JOB_ENDPOINT is not an http(s) URL: {config.endpoint!r}")
 
 
-def _usable(endpoint: str) -> bool:
+def usable(endpoint: str) -> bool:
+    """Return whether a text is an http(s) URL."""
     try:
         parts = urlsplit(endpoint)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

@@ -18,6 +18,7 @@ from .sinks import Sink, undelivered
 from .wire import EVENTS, KINDS, encode, finite, now, number, point
 
 if TYPE_CHECKING:
+    from .outside import Folder
     from .sampler import Sampler
 
 LOG_PIECE = 64 * 1024  # characters of one log chunk
@@ -32,7 +33,14 @@ class Run:
     """
 
     def __init__(
-        self, sink: Sink, policy: Policy, on_error: str, resume_from: Optional[str] = None, rank: int = 0
+        self,
+        sink: Sink,
+        policy: Policy,
+        on_error: str,
+        resume_from: Optional[str] = None,
+        rank: int = 0,
+        id: str = "",
+        folder: Optional["Folder"] = None,
     ) -> None:
         if on_error not in ("raise", "warn"):
             raise ValueError('on_error must be "raise" or "warn"')
@@ -47,6 +55,9 @@ class Run:
         self._lock = threading.Lock()
         #: The checkpoint to continue from, a file or a folder; None to start from the beginning.
         self.resume_from = resume_from
+        #: The id of the run, `run_...`; empty if SERVICE_JOB_ENABLED is "0".
+        self.id = id
+        self._folder = folder  # of a run without a job, which finish ends
         forks.renew(self)
 
     def after_fork_in_child(self) -> None:
@@ -274,8 +285,21 @@ class Run:
     def finish(self, timeout: float = 60.0) -> int:
         """Deliver all reports within `timeout` seconds, and close the run.
 
-        Undelivered reports stay in the spool for `python -m signalbox flush`. Their number is returned with
-        on_error="warn"; otherwise UndeliveredError is raised. Refused reports raise IngestError.
+        A run that init(project=...) made is reported as succeeded, unless its end was reported. Undelivered reports stay
+        in the spool for `python -m signalbox flush`. Their number is returned with on_error="warn"; otherwise
+        UndeliveredError is raised. Refused reports raise IngestError.
+        """
+        try:
+            if self._folder is not None and self._ended is None and not self._finished:
+                self.succeeded()
+        finally:
+            undelivered = self.leave(timeout)
+        return undelivered
+
+    def leave(self, timeout: float = 60.0) -> int:
+        """Do the same as finish, but do not end a run that init(project=...) made.
+
+        A later process can continue it with init(resume=True). The interpreter calls this at its exit.
         """
         with self._lock:
             if self._finished:
@@ -284,6 +308,8 @@ class Run:
         self._stop()
         failure = self._sink.close(timeout)
         if failure is None:
+            if self._folder is not None and self._ended is not None:
+                self._folder.ended()
             return 0
         if not self._warns:
             raise failure
@@ -307,7 +333,7 @@ class Run:
         trace: Optional[TracebackType],
     ) -> None:
         if isinstance(error, Paused):
-            self.finish()
+            self.leave()
             return
         clean = error is None or (isinstance(error, SystemExit) and error.code in (None, 0))
         if clean:

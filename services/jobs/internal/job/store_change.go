@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -69,7 +70,7 @@ func Changes(ctx context.Context, pool pg.Beginner, after int64, interests []Int
 // readChanges evaluates each interest for the job as it was before and after each change.
 func readChanges(ctx context.Context, q pg.Querier, after int64, wanted string, limit int) ([]Change, error) {
 	const facts = ` AS f (id text, run_id text, name text, owner_id text, owner_name text, project_id text, project text,
-		visibility text, labels jsonb, state text)`
+		visibility text, labels jsonb, state text, created_at timestamptz)`
 	visible := strings.NewReplacer("$1", "i.admin", "$2", "i.user_id", "$3", "i.projects").Replace(access.Visible)
 	rows, err := q.Query(ctx, `WITH batch AS MATERIALIZED (SELECT c.seq, c.job_id, c.before, c.after,
 			EXISTS (SELECT FROM job_change later WHERE later.job_id = c.job_id AND later.id > c.id) AS superseded
@@ -80,13 +81,17 @@ func readChanges(ctx context.Context, q pg.Querier, after int64, wanted string, 
 			SELECT b.seq, true AS now, f.* FROM batch b CROSS JOIN LATERAL jsonb_to_record(b.after)`+facts+` WHERE b.after IS NOT NULL),
 		i AS MATERIALIZED (SELECT * FROM jsonb_to_recordset($3::text::jsonb) AS r (k int, admin boolean, user_id text,
 			projects text[], in_state text, in_project_id text, in_project text, of_owner text, label_names text[], label_pairs jsonb,
-			name_part text, any_id text)),
+			name_part text, any_id text, created_from timestamptz, created_to timestamptz)),
 		hits AS (SELECT f.seq, i.k, bool_or(f.now) AS now FROM facts f JOIN i ON `+visible+`
 			AND (i.in_state = '' OR f.state = i.in_state) AND (i.in_project_id = '' OR f.project_id = i.in_project_id)
 			AND (i.in_project = '' OR f.project = i.in_project) AND (i.of_owner = '' OR f.owner_name = i.of_owner)
 			AND (i.any_id = '' OR lower(f.name) LIKE lower(i.name_part) OR f.id = i.any_id OR f.run_id = i.any_id)
 			AND f.labels ?& i.label_names
 			AND NOT EXISTS (SELECT FROM jsonb_array_elements(i.label_pairs) pair WHERE NOT f.labels @> pair)
+			AND (i.created_from IS NULL AND i.created_to IS NULL
+				-- Earlier versions recorded no time.
+				OR coalesce(f.created_at, (SELECT created_at FROM job WHERE job.id = f.id))
+					BETWEEN coalesce(i.created_from, '-infinity') AND coalesce(i.created_to - interval '1 microsecond', 'infinity'))
 			GROUP BY f.seq, i.k)
 		SELECT b.seq, b.job_id,
 			coalesce(array_agg(h.k) FILTER (WHERE h.now AND NOT b.superseded), '{}') AS shown,
@@ -164,6 +169,9 @@ type interestRow struct {
 	Pairs     []map[string]string `json:"label_pairs"`
 	NamePart  string              `json:"name_part"`
 	AnyID     string              `json:"any_id"`
+
+	CreatedFrom *time.Time `json:"created_from"`
+	CreatedTo   *time.Time `json:"created_to"`
 }
 
 func encodeInterests(interests []Interest) (string, error) {
@@ -173,6 +181,7 @@ func encodeInterests(interests []Interest) (string, error) {
 		r := interestRow{
 			K: k, Admin: in.Scope.Admin, UserID: in.Scope.UserID, Projects: notNil(in.Scope.Projects), State: f.State, Owner: f.Owner,
 			Names: []string{}, Pairs: []map[string]string{}, NamePart: db.Anywhere(f.Text), AnyID: f.Text,
+			CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo,
 		}
 		if strings.HasPrefix(f.Project, string(id.Project)+"_") {
 			r.ProjectID = f.Project

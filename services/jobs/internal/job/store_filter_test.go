@@ -62,6 +62,9 @@ func TestStore_List_usesIndexesAtManyJobs(t *testing.T) {
 		"run ID":            {job.Filter{Text: newest.RunID}, 1},
 		"no such text":      {job.Filter{Text: "rare%one"}, 0},
 		"after a job":       {job.Filter{AfterTime: deep, After: "job_90000"}, 50},
+		"created before":    {job.Filter{CreatedTo: &deep}, 50},
+		"a time of a state": {job.Filter{State: job.Succeeded, CreatedFrom: &deep}, 50},
+		"a short time":      {job.Filter{CreatedFrom: &deep, CreatedTo: new(deep.Add(2 * time.Second))}, 2},
 		"state after a job": {job.Filter{State: job.Queued, AfterTime: deep, After: "job_90000"}, 50},
 	} {
 		for _, offset := range []int{0, 10} {

@@ -24,6 +24,8 @@ type Filter struct {
 	Owner   string // user name
 	Labels  []string
 	Text    string
+	// CreatedFrom and CreatedTo limit the time of creation: from the first on, before the second.
+	CreatedFrom, CreatedTo *time.Time
 	// AfterTime and After are the time and the ID of a position in the list: only the jobs that follow it are listed.
 	AfterTime time.Time
 	After     string
@@ -39,6 +41,12 @@ func (f *Filter) selection(scope authn.Scope) (*db.Selection, error) {
 		s.Equal(`project`, f.Project)
 	}
 	s.Equal(`owner_name`, f.Owner)
+	if f.CreatedFrom != nil {
+		s.And(`created_at >= `, s.Arg(*f.CreatedFrom))
+	}
+	if f.CreatedTo != nil {
+		s.And(`created_at < `, s.Arg(*f.CreatedTo))
+	}
 	if f.Text != "" {
 		name := s.Arg(db.Anywhere(f.Text))
 		exact := s.Arg(f.Text)

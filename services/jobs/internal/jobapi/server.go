@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
@@ -141,6 +142,8 @@ type filters interface {
 	GetOwner() string
 	GetLabel() []string
 	GetQ() string
+	GetCreatedAfter() *timestamppb.Timestamp
+	GetCreatedBefore() *timestamppb.Timestamp
 }
 
 // filterOf returns the filter of a request.
@@ -151,6 +154,7 @@ func filterOf(req filters) (job.Filter, error) {
 	}
 	return job.Filter{
 		State: state, Project: req.GetProject(), Owner: req.GetOwner(), Labels: req.GetLabel(), Text: req.GetQ(),
+		CreatedFrom: request.TimeOf(req.GetCreatedAfter()), CreatedTo: request.TimeOf(req.GetCreatedBefore()),
 	}, nil
 }
 

@@ -15,6 +15,7 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobapi"
 )
 
@@ -69,6 +70,7 @@ func (c *tableClient) list(ctx context.Context, s *jobapi.Server) (map[string]*j
 	rows, limit := map[string]*jobsv1.Job{}, int32(500)
 	in := &jobsv1.ListJobsRequest{
 		State: c.req.State, Project: c.req.Project, Owner: c.req.Owner, Label: c.req.GetLabel(), Q: c.req.Q, Limit: &limit,
+		CreatedAfter: c.req.GetCreatedAfter(), CreatedBefore: c.req.GetCreatedBefore(),
 	}
 	for {
 		page, err := s.ListJobs(grpc.NewContextWithServerTransportStream(c.as(ctx), noHeader{}), in)
@@ -76,7 +78,7 @@ func (c *tableClient) list(ctx context.Context, s *jobapi.Server) (map[string]*j
 			return nil, err
 		}
 		for _, j := range page.GetJobs() {
-			rows[j.GetId()], in.After = j, &j.Id
+			rows[j.GetId()], in.After = j, new(request.TimePosition(j.GetCreatedAt().AsTime(), j.GetId()))
 		}
 		if len(page.GetJobs()) < int(limit) {
 			return rows, nil

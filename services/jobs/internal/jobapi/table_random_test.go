@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
@@ -40,11 +41,14 @@ func (b *harness) copies(n int) (ids, secret []string) {
 				CASE i % 10 WHEN 9 THEN 'secret' ELSE 'user' || i % 5 END, CASE i % 10 WHEN 9 THEN 'prj_secret' ELSE 'prj_' || i % 4 END,
 				CASE i % 10 WHEN 9 THEN 'secret' ELSE 'key' || i % 4 END, CASE WHEN i % 2 = 0 AND i % 10 <> 9 THEN 'all' ELSE 'team' END,
 				jsonb_build_object('l', (i % 3)::text), priority, spec, spec_digest, template, pools, gpus, retry_max, running_s, starting_s,
-				queued_s, created_at, 'queued', queued_at, 1 FROM job, (SELECT $4::int AS i) n WHERE id = $1`, like.ID, name, b.ids.New(id.Run), i)
+				queued_s, $5::timestamptz + make_interval(secs => i), 'queued', queued_at, 1 FROM job, (SELECT $4::int AS i) n WHERE id = $1`, like.ID, name, b.ids.New(id.Run), i, copied())
 		require.NoError(b.t, err)
 	}
 	return ids, secret
 }
+
+// copied is when the first of the copies was created; each is a second younger than the one before.
+func copied() time.Time { return time.Date(2026, 11, 27, 9, 0, 0, 0, time.UTC) }
 
 // changeSQL are random changes of jobs. $2 is a random number.
 func changeSQL() []string {
@@ -105,7 +109,7 @@ func randomClient(i int) *tableClient {
 		{Label: []string{"m", "l=2"}},
 		{Q: new("AME 1")},
 		{State: new("queued"), Owner: new("user1"), Q: new("name")},
-		{},
+		{CreatedAfter: timestamppb.New(copied().Add(200 * time.Second)), CreatedBefore: timestamppb.New(copied().Add(500 * time.Second))},
 	}[i%10])
 }
 
