@@ -1,7 +1,7 @@
 -- +goose Up
 -- The previous version knew ranks. It stored which rank reported a row, but not that this is known. Its rows of rank 0 are
--- those of rank 0 in each run of which it also stored something of another rank. The runs are locked in the order in which
--- reports lock them.
+-- those of rank 0 in each run if it also stored something of another rank of the run. The runs are locked in the order in
+-- which reports lock them.
 -- migration-lint: few runs have reports of several ranks, and the statement locks no table.
 WITH ranked_run AS MATERIALIZED (
     SELECT id FROM run WHERE id IN (
