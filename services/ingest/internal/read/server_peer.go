@@ -149,7 +149,7 @@ func (s *PeerServer) SummarizeRun(ctx context.Context, in *ingestpeerv1.Summariz
 	if err != nil {
 		return nil, err
 	}
-	out := &ingestpeerv1.SummarizeRunResponse{Position: p.Position(), Closed: p.ClosedAt != nil}
+	out := &ingestpeerv1.SummarizeRunResponse{Position: p.Position(), Closed: p.ClosedAt != nil, ResumeSteps: true}
 	if out.Params, err = s.Hparams.Get(ctx, in.GetRunId(), nil); err != nil || out.GetPosition() == in.GetPosition() && !out.GetClosed() {
 		return out, err
 	}

@@ -424,7 +424,10 @@ type SummarizeRunResponse struct {
 	// Sorted by key; empty if the position is that of the request and the run is not closed.
 	Metrics []*SummarizedMetric `protobuf:"bytes,4,rep,name=metrics,proto3" json:"metrics,omitempty"`
 	// Whether the run has more metrics.
-	More          bool `protobuf:"varint,5,opt,name=more,proto3" json:"more,omitempty"`
+	More bool `protobuf:"varint,5,opt,name=more,proto3" json:"more,omitempty"`
+	// True. Earlier versions do not send it: their metrics have points of older attempts that readers no longer see, or lack
+	// some that readers see.
+	ResumeSteps   bool `protobuf:"varint,6,opt,name=resume_steps,json=resumeSteps,proto3" json:"resume_steps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -490,6 +493,13 @@ func (x *SummarizeRunResponse) GetMetrics() []*SummarizedMetric {
 func (x *SummarizeRunResponse) GetMore() bool {
 	if x != nil {
 		return x.More
+	}
+	return false
+}
+
+func (x *SummarizeRunResponse) GetResumeSteps() bool {
+	if x != nil {
+		return x.ResumeSteps
 	}
 	return false
 }
@@ -1081,13 +1091,14 @@ const file_signalbox_ingest_peer_v1_run_proto_rawDesc = "" +
 	"\x04more\x18\x02 \x01(\bR\x04more\"\\\n" +
 	"\x13SummarizeRunRequest\x12 \n" +
 	"\x06run_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x05runId\x12#\n" +
-	"\bposition\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\bposition\"\xbc\x01\n" +
+	"\bposition\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\bposition\"\xdf\x01\n" +
 	"\x14SummarizeRunResponse\x12\x1a\n" +
 	"\bposition\x18\x01 \x01(\x03R\bposition\x12\x16\n" +
 	"\x06closed\x18\x02 \x01(\bR\x06closed\x12\x16\n" +
 	"\x06params\x18\x03 \x01(\fR\x06params\x12D\n" +
 	"\ametrics\x18\x04 \x03(\v2*.signalbox.ingest.peer.v1.SummarizedMetricR\ametrics\x12\x12\n" +
-	"\x04more\x18\x05 \x01(\bR\x04more\"\x84\x01\n" +
+	"\x04more\x18\x05 \x01(\bR\x04more\x12!\n" +
+	"\fresume_steps\x18\x06 \x01(\bR\vresumeSteps\"\x84\x01\n" +
 	"\x10SummarizedMetric\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x17\n" +
 	"\x04last\x18\x02 \x01(\x01H\x00R\x04last\x88\x01\x01\x12\x15\n" +
