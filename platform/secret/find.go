@@ -127,7 +127,8 @@ func continues(s string, at int) bool {
 		return false
 	}
 	const unicode = 4
-	return !(at > unicode+1 && s[at-unicode-1] == 'u' && count(s[at-unicode:at], hexDigits) == unicode && escaped(at-unicode-1))
+	code := at > unicode+1 && s[at-unicode-1] == 'u' && count(s[at-unicode:at], hexDigits) == unicode && escaped(at-unicode-1)
+	return !code
 }
 
 // count returns how many bytes at the beginning of s are among chars.

@@ -211,8 +211,10 @@ func (d *dictionary) add(names []seriesName) {
 }
 
 func (d *dictionary) clone() *dictionary {
-	return &dictionary{names: slices.Clone(d.names), ids: maps.Clone(d.ids), counts: maps.Clone(d.counts),
-		older: maps.Clone(d.older), moves: d.moves}
+	return &dictionary{
+		names: slices.Clone(d.names), ids: maps.Clone(d.ids), counts: maps.Clone(d.counts),
+		older: maps.Clone(d.older), moves: d.moves,
+	}
 }
 
 // maxRemembered is the maximum number of runs in the cache, and maxNames that of the keys of these runs together. A key
