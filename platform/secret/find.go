@@ -115,21 +115,20 @@ func (h shape) match(s string) int {
 }
 
 // continues reports whether the character before s[at] is a letter or a digit, and not the end of an escape sequence of
-// JSON such as \n or \u000a: a text may be JSON that is a string of JSON.
+// JSON such as \n or \u000a. A text may be JSON in a string of JSON, and so on, so the sequence may follow any number of
+// backslashes. If they stand for themselves, a word too many is masked.
 func continues(s string, at int) bool {
 	if at == 0 || strings.IndexByte(base62, s[at-1]) < 0 {
 		return false
 	}
 	const hexDigits = "0123456789abcdefABCDEF"
-	escaped := func(end int) bool { // whether s[end] follows an odd number of backslashes
-		before := s[:end]
-		return (len(before)-len(strings.TrimRight(before, `\`)))%2 == 1
-	}
+	escaped := func(end int) bool { return end > 0 && s[end-1] == '\\' } // whether s[end] follows a backslash
 	if strings.IndexByte("bfnrt", s[at-1]) >= 0 && escaped(at-1) {
 		return false
 	}
 	const unicode = 4
-	return !(at > unicode+1 && s[at-unicode-1] == 'u' && count(s[at-unicode:at], hexDigits) == unicode && escaped(at-unicode-1))
+	code := at > unicode+1 && s[at-unicode-1] == 'u' && count(s[at-unicode:at], hexDigits) == unicode && escaped(at-unicode-1)
+	return !code
 }
 
 // count returns how many bytes at the beginning of s are among chars.

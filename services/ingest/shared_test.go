@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
+	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
@@ -19,7 +20,7 @@ func TestValidation_protectedDatasetKeepsLengthsAndRewards(t *testing.T) {
 	run := r.train()
 	run.grant.Withhold = true
 	run.post("validation", "", `"step":3,"samples":[{"user":"sécret","assistant":["secret"],"env":null,"reward":1,"extra":{"x":"secret"}}]`)
-	got, err := r.peer.GetRunSamples(t.Context(), &ingestpeerv1.GetRunSamplesRequest{RunId: run.run, Limit: 1})
+	got, err := r.public.ListSamples(t.Context(), &ingestv1.ListSamplesRequest{Id: run.run})
 	require.NoError(t, err)
 	s := got.GetSamples()[0]
 	require.Empty(t, s.GetUser())
@@ -67,6 +68,7 @@ func TestPeer_jobsReadsSharedRunData(t *testing.T) {
 	require.True(t, math.IsNaN(summary.GetMetrics()[1].GetLast()))
 	require.Nil(t, summary.GetMetrics()[1].Min, "NaN does not count as the lowest value")
 	require.False(t, summary.GetClosed() || summary.GetMore())
+	require.True(t, summary.GetResumeSteps())
 	summary, err = r.peer.SummarizeRun(t.Context(), &ingestpeerv1.SummarizeRunRequest{RunId: run.run, Position: summary.GetPosition()})
 	require.NoError(t, err)
 	require.Empty(t, summary.GetMetrics(), "nothing was reported since")

@@ -279,7 +279,9 @@ type fakeIngest struct {
 	loss   float64 // the loss of every run; 0 means 0.5
 	params string  // the hyperparameters of every run; "" means a learning rate
 	answer string  // the model's part of the sample of every run, in JSON; "" means a text
-	closed chan *ingestpeerv1.CloseRunRequest
+	// samples returns the samples of every run; nil means one sample, as an earlier version returns it.
+	samples func(req *ingestpeerv1.GetRunSamplesRequest) *ingestpeerv1.GetRunSamplesResponse
+	closed  chan *ingestpeerv1.CloseRunRequest
 }
 
 func (f *fakeIngest) CloseRun(
@@ -357,8 +359,11 @@ func (f *fakeIngest) GetRunHparams(
 
 // GetRunSamples returns one sample for any run.
 func (f *fakeIngest) GetRunSamples(
-	context.Context, *ingestpeerv1.GetRunSamplesRequest, ...grpc.CallOption,
+	_ context.Context, req *ingestpeerv1.GetRunSamplesRequest, _ ...grpc.CallOption,
 ) (*ingestpeerv1.GetRunSamplesResponse, error) {
+	if f.samples != nil {
+		return f.samples(req), nil
+	}
 	return &ingestpeerv1.GetRunSamplesResponse{Samples: []*ingestv1.Sample{{
 		Step: 7, User: []byte(`"shown question"`), Assistant: []byte(cmp.Or(f.answer, `"shown answer"`)), Env: []byte(`"hidden env"`), Extra: []byte(`{"hidden":1}`),
 	}}}, nil

@@ -19,6 +19,12 @@ export function byKey<T extends { id: string; created_at: string }>(rows: T[], s
   return { rows: shown, next: rows.length > size && last ? `${last.created_at}~${last.id}` : null };
 }
 
+// byId does the same for a list that continues after the id of its last row.
+export function byId<T extends { id: string }>(rows: T[], size: number): Page<T, string> {
+  const shown = rows.slice(0, size);
+  return { rows: shown, next: rows.length > size ? (shown.at(-1)?.id ?? null) : null };
+}
+
 export type Pages<T> = {
   rows: T[];
   pending: boolean;

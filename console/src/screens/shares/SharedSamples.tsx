@@ -1,7 +1,7 @@
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { call } from "@/api/client";
-import { byOffset, usePages } from "@/api/pages";
+import { byId, usePages } from "@/api/pages";
 import { ErrorNote, LoadMore, Num, Select, SkeletonLines, UntrustedText } from "@/ui";
 import type { Shared, SharedSample } from "./api";
 import { open } from "./public";
@@ -11,13 +11,13 @@ const size = 20;
 export function SharedSamples({ token, shared }: { token: string; shared: Shared }) {
   const { t } = useTranslation("shares");
   const [run, setRun] = useState("0");
-  const list = usePages<SharedSample, number>(
+  const list = usePages<SharedSample, string | undefined>(
     ["share", token, "samples", run],
     size,
-    0,
-    async (limit, offset, signal) => {
-      const params = { path: { token }, query: { run: Number(run), limit, offset } };
-      return byOffset(await call(open.GET("/api/share/{token}/samples", { params, signal })), size, offset);
+    undefined,
+    async (limit, after, signal) => {
+      const params = { path: { token }, query: { run: Number(run), limit, after } };
+      return byId(await call(open.GET("/api/share/{token}/samples", { params, signal })), size);
     },
   );
   return (
@@ -44,7 +44,7 @@ export function SharedSamples({ token, shared }: { token: string; shared: Shared
       ) : null}
       <ul className="grid gap-2">
         {list.rows.map((sample) => (
-          <li key={`${sample.step}-${sample.index}`} className="grid gap-1 rounded-lg border bg-card px-3 py-2 text-sm">
+          <li key={sample.id} className="grid gap-1 rounded-lg border bg-card px-3 py-2 text-sm">
             <span className="flex gap-4 text-xs text-soft">
               <span>{t("sampleAt", { step: sample.step, index: sample.index })}</span>
               {sample.reward !== null ? (
@@ -55,9 +55,13 @@ export function SharedSamples({ token, shared }: { token: string; shared: Shared
             </span>
             <Part name={t("user")} value={sample.user} />
             <Part name={t("model")} value={sample.assistant} />
+            {sample.truncated ? <p className="text-xs text-soft">{t("cutText")}</p> : null}
           </li>
         ))}
       </ul>
+      {!list.more && shared.runs[Number(run)]?.more_samples ? (
+        <p className="text-xs text-soft">{t("moreSamples")}</p>
+      ) : null}
       <LoadMore more={list.more} busy={list.loadingMore} onMore={list.loadMore} />
     </section>
   );

@@ -93,8 +93,9 @@ type CreateShareRequest struct {
 	// is empty, the link shows `metrics` and `config`.
 	Fields []string `protobuf:"bytes,4,rep,name=fields,proto3" json:"fields,omitempty"`
 	// Whether the link always shows the content as it was when the link was created. Otherwise it shows the current
-	// content. A pinned link keeps at most 500 samples of each run, from its last validation round. If a run has more
-	// than 500 series, or the content exceeds 32 MiB, the call fails with status 413.
+	// content. A pinned link keeps at most 500 samples of each run, from its last validation round, with about 3 MiB of
+	// text together; `more_samples` and `truncated` state what it lacks. If a run has more than 500 series, or the content
+	// exceeds 32 MiB, the call fails with status 413.
 	Pinned bool `protobuf:"varint,5,opt,name=pinned,proto3" json:"pinned,omitempty"`
 	// A title for the readers of the link.
 	Title         *string `protobuf:"bytes,6,opt,name=title,proto3,oneof" json:"title,omitempty"`
@@ -661,7 +662,10 @@ type SharedRun struct {
 	// When a node began to prepare the first attempt; null before.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	// When the run ended; null until then.
-	EndedAt       *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	EndedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	// Whether the validation round has more samples than the pinned link keeps. Null if the link is not pinned, does not show
+	// samples, or is older than this field.
+	MoreSamples   *bool `protobuf:"varint,9,opt,name=more_samples,json=moreSamples,proto3,oneof" json:"more_samples,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -750,6 +754,13 @@ func (x *SharedRun) GetEndedAt() *timestamppb.Timestamp {
 		return x.EndedAt
 	}
 	return nil
+}
+
+func (x *SharedRun) GetMoreSamples() bool {
+	if x != nil && x.MoreSamples != nil {
+		return *x.MoreSamples
+	}
+	return false
 }
 
 // ListSharedMetricsRequest selects metric series of one run of a link.
@@ -1140,7 +1151,16 @@ type ListSharedSamplesRequest struct {
 	// The maximum number of rows.
 	Limit *int32 `protobuf:"varint,4,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	// The number of rows to skip.
-	Offset        *int32 `protobuf:"varint,5,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	Offset *int32 `protobuf:"varint,5,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	// The list continues after the sample with this `id`, the last one of the previous page. Unlike with `offset`, the list
+	// stays in the round of that sample while others are reported.
+	After *string `protobuf:"bytes,6,opt,name=after,proto3,oneof" json:"after,omitempty"`
+	// Only the sample with this `id`.
+	Sample *string `protobuf:"bytes,7,opt,name=sample,proto3,oneof" json:"sample,omitempty"`
+	// Texts without the characters before this one, counted from 0: the `text_next` of a truncated sample. Values that are not
+	// strings are then strings with a part of their JSON. A pinned link accepts only 0, because it keeps no more of a text
+	// than it shows.
+	TextFrom      *int64 `protobuf:"varint,8,opt,name=text_from,json=textFrom,proto3,oneof" json:"text_from,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1210,6 +1230,27 @@ func (x *ListSharedSamplesRequest) GetOffset() int32 {
 	return 0
 }
 
+func (x *ListSharedSamplesRequest) GetAfter() string {
+	if x != nil && x.After != nil {
+		return *x.After
+	}
+	return ""
+}
+
+func (x *ListSharedSamplesRequest) GetSample() string {
+	if x != nil && x.Sample != nil {
+		return *x.Sample
+	}
+	return ""
+}
+
+func (x *ListSharedSamplesRequest) GetTextFrom() int64 {
+	if x != nil && x.TextFrom != nil {
+		return *x.TextFrom
+	}
+	return 0
+}
+
 // ListSharedSamplesResponse is a page of samples.
 type ListSharedSamplesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1268,7 +1309,15 @@ type SharedSample struct {
 	// The model's part of the conversation, as reported: any JSON value; null if it was not reported.
 	Assistant []byte `protobuf:"bytes,4,opt,name=assistant,proto3" json:"assistant,omitempty"`
 	// The reward of the sample; null if it was not reported.
-	Reward        *float64 `protobuf:"fixed64,5,opt,name=reward,proto3,oneof" json:"reward,omitempty"`
+	Reward *float64 `protobuf:"fixed64,5,opt,name=reward,proto3,oneof" json:"reward,omitempty"`
+	// Identifies the sample within the run: the position for `after`.
+	Id string `protobuf:"bytes,6,opt,name=id,proto3" json:"id,omitempty"`
+	// Whether a text was cut, because the response or the pinned link has no room for it. Each text that was cut is a string
+	// that ends in `…`.
+	Truncated bool `protobuf:"varint,7,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	// If the sample is truncated, the character at which the texts continue: the rest is read with `sample` and `text_from`.
+	// Null for a pinned link, which does not keep the rest.
+	TextNext      *int64 `protobuf:"varint,8,opt,name=text_next,json=textNext,proto3,oneof" json:"text_next,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1338,6 +1387,27 @@ func (x *SharedSample) GetReward() float64 {
 	return 0
 }
 
+func (x *SharedSample) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *SharedSample) GetTruncated() bool {
+	if x != nil {
+		return x.Truncated
+	}
+	return false
+}
+
+func (x *SharedSample) GetTextNext() int64 {
+	if x != nil && x.TextNext != nil {
+		return *x.TextNext
+	}
+	return 0
+}
+
 var File_signalbox_jobs_v1_share_proto protoreflect.FileDescriptor
 
 const file_signalbox_jobs_v1_share_proto_rawDesc = "" +
@@ -1401,7 +1471,7 @@ const file_signalbox_jobs_v1_share_proto_rawDesc = "" +
 	"\n" +
 	"expires_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x120\n" +
 	"\x04runs\x18\a \x03(\v2\x1c.signalbox.jobs.v1.SharedRunR\x04runsB\b\n" +
-	"\x06_title\"\xda\x02\n" +
+	"\x06_title\"\x93\x03\n" +
 	"\tSharedRun\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x121\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1b.signalbox.jobs.v1.JobStateR\x05state\x12\x16\n" +
@@ -1412,7 +1482,9 @@ const file_signalbox_jobs_v1_share_proto_rawDesc = "" +
 	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
 	"started_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x125\n" +
-	"\bended_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\"\xea\x01\n" +
+	"\bended_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12&\n" +
+	"\fmore_samples\x18\t \x01(\bH\x00R\vmoreSamples\x88\x01\x01B\x0f\n" +
+	"\r_more_samples\"\xea\x01\n" +
 	"\x18ListSharedMetricsRequest\x12\x19\n" +
 	"\x05token\x18\x01 \x01(\tB\x03\x80\x01\x01R\x05token\x12 \n" +
 	"\x03run\x18\x02 \x01(\x05B\t\xbaH\x06\x1a\x04\x18\x13(\x00H\x00R\x03run\x88\x01\x01\x12#\n" +
@@ -1440,27 +1512,39 @@ const file_signalbox_jobs_v1_share_proto_rawDesc = "" +
 	"\fSharedConfig\x12\x16\n" +
 	"\x06recipe\x18\x01 \x01(\tR\x06recipe\x12%\n" +
 	"\x0erecipe_version\x18\x02 \x01(\tR\rrecipeVersion\x12\x1e\n" +
-	"\ahparams\x18\x03 \x01(\fB\x04\xf0\xc7\x18\x01R\ahparams\"\xe7\x01\n" +
+	"\ahparams\x18\x03 \x01(\fB\x04\xf0\xc7\x18\x01R\ahparams\"\x88\x03\n" +
 	"\x18ListSharedSamplesRequest\x12\x19\n" +
 	"\x05token\x18\x01 \x01(\tB\x03\x80\x01\x01R\x05token\x12 \n" +
 	"\x03run\x18\x02 \x01(\x05B\t\xbaH\x06\x1a\x04\x18\x13(\x00H\x00R\x03run\x88\x01\x01\x12\x17\n" +
 	"\x04step\x18\x03 \x01(\x03H\x01R\x04step\x88\x01\x01\x12%\n" +
 	"\x05limit\x18\x04 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x02R\x05limit\x88\x01\x01\x12(\n" +
-	"\x06offset\x18\x05 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x03R\x06offset\x88\x01\x01B\x06\n" +
+	"\x06offset\x18\x05 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x03R\x06offset\x88\x01\x01\x12$\n" +
+	"\x05after\x18\x06 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x04R\x05after\x88\x01\x01\x12&\n" +
+	"\x06sample\x18\a \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x05R\x06sample\x88\x01\x01\x12.\n" +
+	"\ttext_from\x18\b \x01(\x03B\f\xbaH\t\"\a\x18\x80\xc2\xd7/(\x00H\x06R\btextFrom\x88\x01\x01B\x06\n" +
 	"\x04_runB\a\n" +
 	"\x05_stepB\b\n" +
 	"\x06_limitB\t\n" +
-	"\a_offset\"V\n" +
+	"\a_offsetB\b\n" +
+	"\x06_afterB\t\n" +
+	"\a_sampleB\f\n" +
+	"\n" +
+	"_text_from\"V\n" +
 	"\x19ListSharedSamplesResponse\x129\n" +
-	"\asamples\x18\x01 \x03(\v2\x1f.signalbox.jobs.v1.SharedSampleR\asamples\"\x9e\x01\n" +
+	"\asamples\x18\x01 \x03(\v2\x1f.signalbox.jobs.v1.SharedSampleR\asamples\"\xfc\x01\n" +
 	"\fSharedSample\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x03R\x04step\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x05R\x05index\x12\x18\n" +
 	"\x04user\x18\x03 \x01(\fB\x04\xf0\xc7\x18\x01R\x04user\x12\"\n" +
 	"\tassistant\x18\x04 \x01(\fB\x04\xf0\xc7\x18\x01R\tassistant\x12\x1b\n" +
-	"\x06reward\x18\x05 \x01(\x01H\x00R\x06reward\x88\x01\x01B\t\n" +
-	"\a_reward*V\n" +
+	"\x06reward\x18\x05 \x01(\x01H\x00R\x06reward\x88\x01\x01\x12\x0e\n" +
+	"\x02id\x18\x06 \x01(\tR\x02id\x12\x1c\n" +
+	"\ttruncated\x18\a \x01(\bR\ttruncated\x12 \n" +
+	"\ttext_next\x18\b \x01(\x03H\x01R\btextNext\x88\x01\x01B\t\n" +
+	"\a_rewardB\f\n" +
+	"\n" +
+	"_text_next*V\n" +
 	"\tShareKind\x12\x1a\n" +
 	"\x16SHARE_KIND_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eSHARE_KIND_JOB\x10\x01\x12\x19\n" +
@@ -1571,6 +1655,7 @@ func file_signalbox_jobs_v1_share_proto_init() {
 	file_signalbox_jobs_v1_share_proto_msgTypes[1].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_share_proto_msgTypes[2].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_share_proto_msgTypes[6].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_share_proto_msgTypes[7].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_share_proto_msgTypes[8].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_share_proto_msgTypes[12].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_share_proto_msgTypes[14].OneofWrappers = []any{}

@@ -144,7 +144,7 @@ const rolloutSQL = `INSERT INTO rollout AS o (run_id, attempt, reported_at, rank
 		task_group = excluded.task_group, turns = excluded.turns, tool_calls = excluded.tool_calls,
 		prompt_tokens = excluded.prompt_tokens, completion_tokens = excluded.completion_tokens, cost = excluded.cost,
 		seconds = excluded.seconds, stop = excluded.stop, error = excluded.error, trace = excluded.trace
-	WHERE o.attempt < excluded.attempt OR o.attempt = excluded.attempt AND (o.rank >= excluded.rank OR NOT o.ranked)`
+	WHERE o.attempt < excluded.attempt OR o.attempt = excluded.attempt AND (o.rank >= excluded.rank OR o.rank = 0 AND NOT o.ranked)`
 
 // storeRollouts writes all rollouts of a request in one statement, to which it passes one slice per column.
 func storeRollouts(ctx context.Context, tx pgx.Tx, b *report.Benchmark, r *groupcommit.Run) error {

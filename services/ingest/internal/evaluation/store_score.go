@@ -91,10 +91,11 @@ func (s *ScoreStore) List(ctx context.Context, runID string, p request.Page) ([]
 const maxNamed = 100
 
 // Newest returns, for each metric of a benchmark, the newest score of the lowest rank that reported one, ordered by metric
-// name. Scores that are older than ranks count as those of this rank.
+// name. Scores that are older than ranks count as those of this rank. They have rank 0; other ranks are always known.
 func (s *ScoreStore) Newest(ctx context.Context, runID, name string) ([]Score, error) {
 	return s.collect(ctx, `SELECT DISTINCT ON (metric) id, attempt, name, version, metric, value, n, stderr, config_digest, samples_uri,
-		created_at FROM (SELECT *, CASE WHEN ranked THEN rank ELSE min(rank) FILTER (WHERE ranked) OVER (PARTITION BY metric) END AS of_rank
+		created_at FROM (SELECT *, CASE WHEN ranked OR rank > 0 THEN rank
+				ELSE min(rank) FILTER (WHERE ranked OR rank > 0) OVER (PARTITION BY metric) END AS of_rank
 			FROM benchmark_score WHERE run_id = $1 AND name = $2) s ORDER BY metric, of_rank, created_at DESC, id DESC LIMIT $3`,
 		runID, name, maxNamed)
 }

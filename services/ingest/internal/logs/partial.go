@@ -23,10 +23,10 @@ const (
 func (s *Store) Partial(ctx context.Context, runID string) (lines []Line, last int64, err error) {
 	rows, err := s.Pool.Query(ctx, `SELECT coalesce(line_seq, 0), t.attempt, t.rank, t.data, t.updated_at
 		FROM (SELECT $1::text AS id) wanted LEFT JOIN run USING (id) LEFT JOIN (
-			SELECT attempt, rank, writer, substring(data FROM greatest(1, octet_length(data) - $3)) AS data, updated_at
-			FROM log_tail WHERE run_id = $1 ORDER BY attempt, rank NULLS FIRST, writer LIMIT $2) t ON true
+			SELECT attempt, rank, writer, substring(whole FROM greatest(1, octet_length(whole) - $3)) AS data, updated_at
+			FROM log_tail CROSS JOIN rtrim(data, '\x0d'::bytea) whole WHERE run_id = $1 ORDER BY attempt, rank NULLS FIRST, writer LIMIT $2) t ON true
 		ORDER BY t.attempt, t.rank NULLS FIRST, t.writer`,
-		runID, maxPartial, maxPartialText+1) // with a byte that is cut and a carriage return that is not shown
+		runID, maxPartial, maxPartialText) // with the byte before it, which is cut
 	if err != nil {
 		return nil, 0, fmt.Errorf("read unfinished lines: %w", err)
 	}

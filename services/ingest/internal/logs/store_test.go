@@ -261,7 +261,7 @@ func TestStore_Partial(t *testing.T) {
 	require.Empty(t, found)
 }
 
-// A text is marked if, and only if, its beginning is missing. A carriage return at its end is not part of it.
+// A text is marked if, and only if, its beginning is missing. Carriage returns at its end are not part of it.
 func TestStore_Partial_marksCutTexts(t *testing.T) {
 	t.Parallel()
 	b := open(t)
@@ -269,13 +269,18 @@ func TestStore_Partial_marksCutTexts(t *testing.T) {
 		strings.Repeat("a", maxPartialText): false, strings.Repeat("b", maxPartialText) + "\r": false,
 		strings.Repeat("c", maxPartialText+1): true, strings.Repeat("d", maxPartialText+1) + "\r": true,
 		strings.Repeat("e", 2*maxPartialText): true, strings.Repeat("f", 2*maxPartialText) + "\r": true,
+		"old\r" + strings.Repeat("g", maxPartialText): false,
 	} {
-		require.NoError(t, b.group(1, writeOf(text[:1], 1, text)))
-		found, _, err := (&Store{Pool: b.pool, Clock: clock.Real()}).Partial(t.Context(), b.run.ID)
-		require.NoError(t, err)
-		require.Len(t, found, 1)
-		require.Equal(t, strings.Repeat(text[:1], maxPartialText), found[0].Text)
-		require.Equal(t, cut, found[0].Truncated, text[:1])
+		want := text[len(text)-2 : len(text)-1]
+		require.NoError(t, b.group(1, writeOf(want, 1, text)))
+		for _, returns := range []int{0, 2, 2 * maxPartialText} {
+			b.exec(fmt.Sprintf(`UPDATE log_tail SET data = data || repeat(E'\r', %d)::bytea`, returns))
+			found, _, err := (&Store{Pool: b.pool, Clock: clock.Real()}).Partial(t.Context(), b.run.ID)
+			require.NoError(t, err)
+			require.Len(t, found, 1)
+			require.Equal(t, strings.Repeat(want, maxPartialText), found[0].Text)
+			require.Equal(t, cut, found[0].Truncated, "%s with %d carriage returns", want, returns)
+		}
 		require.NoError(t, b.group(1, End))
 	}
 }

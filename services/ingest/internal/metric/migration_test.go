@@ -1,11 +1,8 @@
 package metric
 
 import (
-	"io/fs"
 	"math"
-	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 
@@ -19,17 +16,7 @@ func TestMigration_findsStepsOfAttempts(t *testing.T) {
 	t.Parallel()
 	files, err := db.Migrations()
 	require.NoError(t, err)
-	before := fstest.MapFS{}
-	names, err := fs.Glob(files, "*.sql")
-	require.NoError(t, err)
-	for _, name := range names {
-		if strings.Compare(name, "00210") < 0 {
-			data, err := fs.ReadFile(files, name)
-			require.NoError(t, err)
-			before[name] = &fstest.MapFile{Data: data}
-		}
-	}
-	base := pgtest.New(t, pgtest.Schema{Name: "ingest", Migrations: before})
+	base := pgtest.New(t, pgtest.Schema{Name: "ingest", Migrations: pgtest.Before(t, files, "00210")})
 	pool := base.Pool("ingest")
 	seq := 0
 	row := func(runID string, attempt int, steps ...int64) {

@@ -119,9 +119,12 @@ func (k *Keys) known(ctx context.Context, tx pgx.Tx, r *groupcommit.Run) (*worki
 }
 
 // loadKeys returns the first keys of a run whose ids are greater than the given one, at most limit of them, sorted by
-// id. older are the ids of those that are older than ranks.
+// id. older are the ids of those that are older than ranks. A key of another rank than 0 that has the origin 'before' was
+// added by a version that knew ranks but not origins. All keys of its run then have the rank that is stored.
 func loadKeys(ctx context.Context, q pg.Querier, runID string, after int32, limit int) (keys []seriesName, older []int32, err error) {
-	rows, err := q.Query(ctx, `SELECT id, rank, key, origin FROM metric_key WHERE run_id = $1 AND id > $2 ORDER BY id LIMIT $3`, runID, after, limit)
+	rows, err := q.Query(ctx, `SELECT id, rank, key, CASE WHEN origin = 'before' AND EXISTS (SELECT FROM metric_key
+		WHERE run_id = $1 AND rank > 0 AND origin = 'before') THEN 'own' ELSE origin END
+		FROM metric_key WHERE run_id = $1 AND id > $2 ORDER BY id LIMIT $3`, runID, after, limit)
 	if err != nil {
 		return nil, nil, fmt.Errorf("load metric keys: %w", err)
 	}
@@ -129,7 +132,7 @@ func loadKeys(ctx context.Context, q pg.Querier, runID string, after int32, limi
 	var key []byte
 	var origin string
 	_, err = pgx.ForEachRow(rows, []any{&id, &rank, &key, &origin}, func() error {
-		if origin == "before" && rank == 0 {
+		if origin == "before" {
 			rank = unknownRank
 		}
 		if origin == "taken" || rank == unknownRank {
@@ -208,8 +211,10 @@ func (d *dictionary) add(names []seriesName) {
 }
 
 func (d *dictionary) clone() *dictionary {
-	return &dictionary{names: slices.Clone(d.names), ids: maps.Clone(d.ids), counts: maps.Clone(d.counts),
-		older: maps.Clone(d.older), moves: d.moves}
+	return &dictionary{
+		names: slices.Clone(d.names), ids: maps.Clone(d.ids), counts: maps.Clone(d.counts),
+		older: maps.Clone(d.older), moves: d.moves,
+	}
 }
 
 // maxRemembered is the maximum number of runs in the cache, and maxNames that of the keys of these runs together. A key

@@ -120,18 +120,8 @@ func sampleQuery(in *ingestv1.ListSamplesRequest) (*evaluation.SampleQuery, erro
 	if q.Step != nil && (q.From != nil || q.To != nil) {
 		return nil, fault.InvalidFields(fault.At(fault.TypeValue, "Value error, step cannot be combined with from_step and to_step", "step"))
 	}
-	if in.After != nil {
-		var ok bool
-		if q.After, ok = evaluation.ParseSamplePosition(in.GetAfter()); !ok {
-			return nil, fault.InvalidFields(fault.At(fault.TypeStringPattern, "Input should be the id of a sample", "after"))
-		}
-	}
-	if in.Sample != nil {
-		var ok bool
-		if q.Only, ok = evaluation.ParseSamplePosition(in.GetSample()); !ok {
-			return nil, fault.InvalidFields(fault.At(fault.TypeStringPattern, "Input should be the id of a sample", "sample"))
-		}
-		q.Step, q.From, q.To, q.Attempt = &q.Only.Step, nil, nil, q.Only.Attempt
+	if err := place(q, in.After, in.Sample); err != nil {
+		return nil, err
 	}
 	if in.Prompt == nil {
 		return q, nil
@@ -142,6 +132,29 @@ func sampleQuery(in *ingestv1.ListSamplesRequest) (*evaluation.SampleQuery, erro
 	}
 	q.Prompt = raw
 	return q, nil
+}
+
+// place adds to a query the sample after which a list continues, and the only one that is listed.
+func place(q *evaluation.SampleQuery, after, sample *string) (err error) {
+	if q.After, err = readPosition("after", after); err != nil {
+		return err
+	}
+	if q.Only, err = readPosition("sample", sample); err == nil && q.Only != nil {
+		q.Step, q.From, q.To, q.Attempt = &q.Only.Step, nil, nil, q.Only.Attempt
+	}
+	return err
+}
+
+// readPosition reads the id of a sample from the named field of a request; nil if it is not set.
+func readPosition(field string, text *string) (*evaluation.SamplePosition, error) {
+	if text == nil {
+		return nil, nil //nolint:nilnil // an unset field is not an error
+	}
+	at, ok := evaluation.ParseSamplePosition(*text)
+	if !ok {
+		return nil, fault.InvalidFields(fault.At(fault.TypeStringPattern, "Input should be the id of a sample", field))
+	}
+	return at, nil
 }
 
 // ListArtifacts implements RunDataService.

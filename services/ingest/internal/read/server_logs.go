@@ -43,7 +43,7 @@ func (s *Server) ListLogs(ctx context.Context, in *ingestv1.ListLogsRequest) (*i
 	return out, request.SetNextAfter(ctx, more, lines, func(l *logs.Line) string { return strconv.FormatInt(l.Seq, 10) })
 }
 
-// unfinished returns the unfinished lines of a run, if the request has partial=true, and the number of the last line that was
+// unfinished returns the unfinished lines of a run, if the request includes them, and the number of the last line that was
 // finished at that moment. A page that has them ends with that line, because later lines may be the same, finished.
 func (s *Server) unfinished(ctx context.Context, in *ingestv1.ListLogsRequest, id string) (lines []logs.Line, last int64, err error) {
 	if !in.GetPartial() {

@@ -2,11 +2,14 @@ package read
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
 	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/evaluation"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
@@ -126,16 +129,34 @@ func (s *PeerServer) GetRunHparams(
 	return &ingestpeerv1.GetRunHparamsResponse{Params: params}, nil
 }
 
-// GetRunSamples implements RunDataPeerService.
+// GetRunSamples implements RunDataPeerService. It masks texts before it cuts them, so that no part of a text begins or ends
+// within a credential. env and extra would take room from the texts that are shared.
 func (s *PeerServer) GetRunSamples(
 	ctx context.Context, in *ingestpeerv1.GetRunSamplesRequest,
 ) (*ingestpeerv1.GetRunSamplesResponse, error) {
+	q := &evaluation.SampleQuery{Step: in.Step}
+	if err := place(q, in.After, in.Sample); err != nil { //nolint:protogetter // nil means that the field is not set
+		return nil, err
+	}
 	p := request.Page{Limit: int(in.GetLimit()), Offset: int(in.GetOffset())}
-	samples, more, err := s.Validations.Samples(ctx, in.GetRunId(), &evaluation.SampleQuery{Step: in.Step}, p)
+	q.Attempt = 0 // a link does not show the rounds that newer attempts hide
+	samples, more, err := s.Validations.Samples(ctx, in.GetRunId(), q, p)
 	if err != nil {
 		return nil, err
 	}
-	return &ingestpeerv1.GetRunSamplesResponse{Samples: sampleProtos(samples, 0), More: more}, nil
+	if q.Only != nil {
+		samples = slices.DeleteFunc(samples, func(one evaluation.Sample) bool { return one.Place != *q.Only })
+	}
+	for i := range samples {
+		one := &samples[i]
+		one.Env, one.Extra, one.Prompt = nil, nil, nil
+		for _, text := range []*[]byte{&one.User, &one.Assistant} {
+			if *text, err = secret.MaskTexts(*text); err != nil {
+				return nil, fmt.Errorf("mask a sample: %w", err)
+			}
+		}
+	}
+	return &ingestpeerv1.GetRunSamplesResponse{Samples: sampleProtos(samples, int(in.GetTextFrom())), More: more, Positions: true}, nil
 }
 
 // maxSummaries is the maximum number of metrics in a summary of a run.
@@ -149,7 +170,7 @@ func (s *PeerServer) SummarizeRun(ctx context.Context, in *ingestpeerv1.Summariz
 	if err != nil {
 		return nil, err
 	}
-	out := &ingestpeerv1.SummarizeRunResponse{Position: p.Position(), Closed: p.ClosedAt != nil}
+	out := &ingestpeerv1.SummarizeRunResponse{Position: p.Position(), Closed: p.ClosedAt != nil, ResumeSteps: true}
 	if out.Params, err = s.Hparams.Get(ctx, in.GetRunId(), nil); err != nil || out.GetPosition() == in.GetPosition() && !out.GetClosed() {
 		return out, err
 	}

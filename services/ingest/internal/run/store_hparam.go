@@ -78,13 +78,19 @@ func check(ctx context.Context, tx pgx.Tx, runID string, rank int32, keys [][]by
 	err := tx.QueryRow(ctx, `SELECT count(*), coalesce(sum(length(key) + octet_length(value)), 0) FROM (
 			SELECT key, value FROM every_hparam WHERE run_id = $1 AND rank = $4 AND NOT key = ANY($2::bytea[])
 			UNION ALL SELECT * FROM unnest($2::bytea[], $3::text[])) merged`, runID, keys, values, rank).Scan(&count, &size)
-	if err == nil && rank > 0 && count <= maxTotal && size <= maxText {
-		// The ranks usually report the same hyperparameters, so that those of all ranks need not be measured.
+	if err == nil && count <= maxTotal && size <= maxText {
+		// Usually only rank 0 reports hyperparameters, or the ranks report the same ones, so that what readers see of all
+		// ranks is rank 0's and need not be measured. Values of rank 0 that may be another rank's count only if no rank has
+		// reported the parameter since.
 		err = tx.QueryRow(ctx, `SELECT count(*), coalesce(sum(length(key) + octet_length(value)), 0) FROM (
-				SELECT key, value FROM shown_hparam WHERE run_id = $1 AND NOT key = ANY($2::bytea[])
-				UNION ALL SELECT * FROM unnest($2::bytea[], $3::text[])) merged
-			WHERE EXISTS (SELECT FROM unnest($2::bytea[]) n(key) WHERE NOT EXISTS (SELECT FROM hparam h WHERE h.run_id = $1 AND h.key = n.key))`,
-			runID, keys, values).Scan(&count, &size)
+				SELECT DISTINCT ON (key) key, value FROM (
+					SELECT key, value, rank, ranked FROM every_hparam WHERE run_id = $1 AND NOT (rank = $4 AND key = ANY($2::bytea[]))
+					UNION ALL SELECT n.key, n.value, $4, true FROM unnest($2::bytea[], $3::text[]) n(key, value)) every
+				ORDER BY key, ranked DESC, rank) shown
+			WHERE CASE $4::int WHEN 0 THEN EXISTS (SELECT FROM rank_hparam WHERE run_id = $1)
+				ELSE EXISTS (SELECT FROM unnest($2::bytea[]) n(key) WHERE NOT EXISTS (SELECT FROM hparam h
+					WHERE h.run_id = $1 AND h.key = n.key AND h.ranked)) END`,
+			runID, keys, values, rank).Scan(&count, &size)
 	}
 	if err != nil {
 		return fmt.Errorf("measure hyperparameters: %w", err)

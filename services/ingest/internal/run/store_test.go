@@ -113,6 +113,42 @@ func TestWrite_boundsHyperparametersOfRun(t *testing.T) {
 	require.True(t, fault.HasCode(b.group(1, params("one more", "1")), "hparams_limit"))
 }
 
+// What readers see of all ranks is bounded too, whichever rank reports last, and also if the values of rank 0 are older
+// than ranks, so that those of other ranks replace them.
+func TestWrite_boundsHyperparametersOfAllRanks(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	text := func(n int) string { return `"` + strings.Repeat("x", n) + `"` }
+	put := func(rank int32, pairs ...string) error {
+		var out []report.Param
+		for i := 0; i < len(pairs); i += 2 {
+			out = append(out, report.Param{Key: pairs[i], Value: []byte(pairs[i+1])})
+		}
+		return b.group(1, WriteHParams(out, rank))
+	}
+	refused := func(err error) {
+		t.Helper()
+		require.True(t, fault.HasCode(err, "hparams_limit"), "%v", err)
+		require.LessOrEqual(t, len(b.get()), maxText)
+	}
+	require.NoError(t, put(0, "a", text(maxText/2), "b", "1"))
+	refused(put(1, "a", "1", "c", text(maxText/2)))
+	require.NoError(t, put(1, "a", text(maxText*3/4)), "readers see the value of rank 0")
+	require.NoError(t, put(1, "c", text(maxText/8)))
+	require.NoError(t, put(2, "c", text(maxText*3/4)), "readers see the value of rank 1")
+	refused(put(0, "d", text(maxText*3/8)))
+	refused(put(0, "c", text(maxText*3/8), "d", text(maxText*3/8)))
+	require.NoError(t, put(0, "c", text(maxText*3/8)))
+
+	b.run.ID = "run_2"
+	require.NoError(t, put(0, "a", "1", "b", text(maxText/2)))
+	_, err := b.pool.Exec(t.Context(), `UPDATE hparam SET ranked = DEFAULT WHERE run_id = 'run_2'`)
+	require.NoError(t, err)
+	refused(put(1, "a", text(maxText*3/4)))
+	require.NoError(t, put(1, "b", text(maxText*3/4)))
+	refused(put(1, "a", text(maxText/2)))
+}
+
 // Parameters that are older than ranks do not hide those that another rank than 0 reports after the upgrade.
 func TestHParamStore_Get_knownRanksBeforeUnknown(t *testing.T) {
 	t.Parallel()

@@ -13,6 +13,7 @@ import (
 	"fmt"
 
 	"github.com/signalbox-dev/signalbox/platform/canon"
+	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
@@ -169,7 +170,7 @@ func (s *Spec) Canonical() (form []byte, digest string, err error) {
 }
 
 // MaskedValue replaces the values of environment variables for callers who may not read them.
-const MaskedValue = "***"
+const MaskedValue = secret.Masked
 
 // MaskEnv returns a stored spec in which every value of an environment variable is MaskedValue.
 func MaskEnv(spec []byte) ([]byte, error) {

@@ -130,7 +130,8 @@ type summary struct {
 
 func summaryOf(out *ingestpeerv1.SummarizeRunResponse, d *due) (*summary, error) {
 	s := &summary{
-		runID: d.ID, position: out.GetPosition(), asOf: d.Now, final: out.GetClosed(), metricsLeftOut: out.GetMore(),
+		// The summary of an earlier version of ingest is copied once more when ingest is upgraded.
+		runID: d.ID, position: out.GetPosition(), asOf: d.Now, final: out.GetClosed() && out.GetResumeSteps(), metricsLeftOut: out.GetMore(),
 		params: []string{}, metrics: []string{},
 		// Keys never disappear from a run, so a response without metrics leaves them as they are.
 		unchanged: d.Position > 0 && out.GetPosition() == d.Position && len(out.GetMetrics()) == 0,

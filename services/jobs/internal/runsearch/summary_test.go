@@ -28,6 +28,8 @@ type reports struct {
 	asked []string
 	clock *clock.Fake
 	takes time.Duration // how long a response takes
+	// earlier means that this is an earlier version, which hid other points of older attempts.
+	earlier bool
 }
 
 func (r *reports) SummarizeRun(
@@ -37,6 +39,7 @@ func (r *reports) SummarizeRun(
 	r.clock.Advance(r.takes)
 	r.asked = append(r.asked, fmt.Sprintf("%s at %d", id[len(id)-1:], req.GetPosition()))
 	if out := r.runs[id]; out != nil {
+		out.ResumeSteps = !r.earlier
 		return out, nil
 	}
 	if r.err != nil {
@@ -154,6 +157,27 @@ func TestMigration_copiesRunsOfSeveralAttemptsAgain(t *testing.T) {
 	var last float64
 	require.NoError(t, h.pool.QueryRow(t.Context(), `SELECT last FROM run_metric WHERE run_id = $1`, runID(1)).Scan(&last))
 	require.InDelta(t, 3, last, 0)
+}
+
+// If jobs is upgraded first, it copies ended runs from the earlier version of ingest. They are copied again from the new one.
+func TestCopier_RunOnce_earlierIngest(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	out := &ingestpeerv1.SummarizeRunResponse{Position: 7, Closed: true, Metrics: loss(0.5)}
+	r := &reports{runs: map[string]*ingestpeerv1.SummarizeRunResponse{runID(4): out}, earlier: true}
+	h.exec(`UPDATE run SET ended_at = clock_timestamp() WHERE id = $1`, runID(4))
+	h.exec(`UPDATE run SET summary_final = true WHERE id <> $1`, runID(4))
+	pass := h.copier(r)
+	for _, earlier := range []bool{true, false} {
+		r.earlier = earlier
+		require.NoError(t, pass())
+		require.Len(t, r.asked, 1)
+		h.exec(`UPDATE run SET summary_tried_at = summary_tried_at - interval '61 seconds'`)
+		out.Metrics = loss(2)
+	}
+	require.JSONEq(t, `{"hparam.lr":null,"hparam.n":null,"metric.loss.last":2,"metric.acc.max":null}`, h.values())
+	require.NoError(t, pass())
+	require.Empty(t, r.asked, "the copy is complete")
 }
 
 // The copies of a run are bounded, and what they lack is counted.

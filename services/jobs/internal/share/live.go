@@ -120,13 +120,16 @@ func (l *Live) Config(ctx context.Context, r *run.Run) (*jobsv1.SharedConfig, er
 	return &jobsv1.SharedConfig{Recipe: name, RecipeVersion: version, Hparams: got.GetParams()}, nil
 }
 
-// Samples returns a page of the samples of one round, the last round if step is nil.
-func (l *Live) Samples(ctx context.Context, r *run.Run, step *int64, p request.Page) ([]*jobsv1.SharedSample, bool, error) {
+// Samples returns a page of the samples of one round, the last round if the query has neither a step nor a sample.
+func (l *Live) Samples(ctx context.Context, r *run.Run, q *SampleQuery) (*SamplePage, error) {
 	got, err := l.Reports.GetRunSamples(ctx, &ingestpeerv1.GetRunSamplesRequest{
-		RunId: r.ID, Step: step, Limit: int32(p.Limit), Offset: int32(p.Offset),
+		RunId: r.ID, Step: q.Step, Limit: int32(q.Page.Limit), Offset: int32(q.Page.Offset), After: q.After, Sample: q.Only, TextFrom: q.TextFrom,
 	})
 	if err != nil {
-		return nil, false, fmt.Errorf("read the samples of run %s: %w", r.ID, err)
+		return nil, fmt.Errorf("read the samples of run %s: %w", r.ID, err)
 	}
-	return samplesFromReports(got.GetSamples()), got.GetMore(), nil
+	if !got.GetPositions() && (q.After != nil || q.Only != nil || q.TextFrom > 0) {
+		return nil, fault.New(fault.Unavailable, "", "the samples cannot be read from a position while the server is upgraded; try again later")
+	}
+	return &SamplePage{Samples: samplesFromReports(got.GetSamples()), More: got.GetMore(), Positions: got.GetPositions()}, nil
 }

@@ -1,8 +1,6 @@
 package share
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"unicode"
@@ -10,18 +8,17 @@ import (
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 )
 
 const (
-	masked = jobspec.MaskedValue
+	masked = secret.Masked
 	// keyLength is the minimum number of characters of a value that is masked because its name ends with key or token.
 	keyLength = 12
 )
 
 // maskConfig masks the hyperparameters that look like credentials, by their name or by their value.
 func maskConfig(m *jobsv1.SharedConfig) error {
-	params, err := maskJSON(m.GetHparams(), maskParameter)
+	params, err := secret.MaskJSON(m.GetHparams(), maskParameter)
 	if err != nil {
 		return fmt.Errorf("mask hyperparameters: %w", err)
 	}
@@ -29,14 +26,15 @@ func maskConfig(m *jobsv1.SharedConfig) error {
 	return nil
 }
 
-// maskSamples masks the parts of conversations that look like credentials.
+// maskSamples masks the parts of conversations that look like credentials. Ingest masks them too, before it cuts texts, so
+// that no part of a text begins or ends within a credential; pinned samples may be older than that.
 func maskSamples(samples []*jobsv1.SharedSample) error {
 	for _, s := range samples {
 		var err error
-		if s.User, err = maskJSON(s.GetUser(), maskText); err != nil {
+		if s.User, err = secret.MaskTexts(s.GetUser()); err != nil {
 			return fmt.Errorf("mask a sample: %w", err)
 		}
-		if s.Assistant, err = maskJSON(s.GetAssistant(), maskText); err != nil {
+		if s.Assistant, err = secret.MaskTexts(s.GetAssistant()); err != nil {
 			return fmt.Errorf("mask a sample: %w", err)
 		}
 	}
@@ -58,14 +56,6 @@ func maskParameter(name string, value any) any {
 		return masked
 	case isText && secret.Mask(text, masked) != text:
 		return masked
-	}
-	return value
-}
-
-// maskText masks the parts of a text that look like credentials.
-func maskText(_ string, value any) any {
-	if text, ok := value.(string); ok {
-		return secret.Mask(text, masked)
 	}
 	return value
 }
@@ -104,49 +94,4 @@ func keyName(name string) bool {
 		}
 	}
 	return false
-}
-
-// maskJSON applies mask to each value in a JSON text that is neither an object nor a list, with the names of the members
-// that lead to it, joined by dots.
-func maskJSON(raw []byte, mask func(name string, value any) any) ([]byte, error) {
-	if len(raw) == 0 {
-		return raw, nil
-	}
-	var value any
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	if err := dec.Decode(&value); err != nil {
-		return nil, err
-	}
-	shown, changed := maskValue("", value, mask)
-	if !changed {
-		return raw, nil
-	}
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(shown); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSpace(out.Bytes()), nil
-}
-
-func maskValue(name string, value any, mask func(name string, value any) any) (shown any, changed bool) {
-	switch v := value.(type) {
-	case map[string]any:
-		for member, one := range v {
-			shown, differs := maskValue(strings.TrimPrefix(name+"."+member, "."), one, mask)
-			v[member], changed = shown, changed || differs
-		}
-		return v, changed
-	case []any:
-		for i, one := range v {
-			shown, differs := maskValue(name, one, mask)
-			v[i], changed = shown, changed || differs
-		}
-		return v, changed
-	default:
-		shown = mask(name, value)
-		return shown, shown != value
-	}
 }

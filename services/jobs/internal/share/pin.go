@@ -28,7 +28,7 @@ type pin struct {
 }
 
 // gather collects the content of a pinned link. It fails if a run has more than one page of series or if the content
-// exceeds MaxPin. Only one page of samples is collected, from the last round.
+// exceeds MaxPin. Only one page of samples is collected, from the last round; the run states whether the round has more.
 func (l *Live) gather(ctx context.Context, s *Share, runs []*run.Run) ([]pin, error) {
 	var pins []pin
 	total := 0
@@ -57,10 +57,11 @@ func tooMuch() error {
 
 func (l *Live) parts(ctx context.Context, s *Share, r *run.Run) (parts map[string]proto.Message, err error) {
 	whole := request.Page{Limit: request.MaxLimit}
-	parts = map[string]proto.Message{}
-	if parts[partRun], err = runToShared(r); err != nil {
+	shown, err := runToShared(r)
+	if err != nil {
 		return nil, err
 	}
+	parts = map[string]proto.Message{partRun: shown}
 	if s.Opens(Metrics) {
 		series, more, err := l.Metrics(ctx, r, nil, whole)
 		if err != nil {
@@ -77,11 +78,15 @@ func (l *Live) parts(ctx context.Context, s *Share, r *run.Run) (parts map[strin
 		}
 	}
 	if s.Opens(Samples) {
-		samples, _, err := l.Samples(ctx, r, nil, whole)
+		got, err := l.Samples(ctx, r, &SampleQuery{Page: whole})
 		if err != nil {
 			return nil, err
 		}
-		parts[Samples] = &jobsv1.ListSharedSamplesResponse{Samples: samples}
+		for _, one := range got.Samples {
+			one.TextNext = nil // the rest of the text is not pinned
+		}
+		shown.MoreSamples = &got.More
+		parts[Samples] = &jobsv1.ListSharedSamplesResponse{Samples: got.Samples}
 	}
 	return parts, nil
 }
@@ -117,18 +122,33 @@ func (p *Pins) Metrics(ctx context.Context, s *Share, run int, keys []string, pg
 	return series, more, nil
 }
 
-// Samples returns a page of a run's samples. Only one round is pinned.
-func (p *Pins) Samples(ctx context.Context, s *Share, run int, step *int64, pg request.Page) ([]*jobsv1.SharedSample, bool, error) {
+// Samples returns a page of a run's samples. Only one round is pinned, and no more of its texts than was shown then.
+func (p *Pins) Samples(ctx context.Context, s *Share, run int, q *SampleQuery) (*SamplePage, error) {
+	if q.TextFrom > 0 {
+		return nil, fault.InvalidFields(fault.At(fault.TypeValue, "Value error, a pinned link keeps no more of a text than it shows", "text_from"))
+	}
 	var all jobsv1.ListSharedSamplesResponse
 	if err := p.read(ctx, s, run, Samples, &all); err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	samples := all.GetSamples()
-	if step != nil {
-		samples = slices.DeleteFunc(samples, func(one *jobsv1.SharedSample) bool { return one.GetStep() != *step })
+	after, begins := parsePosition(q.After)
+	samples := slices.DeleteFunc(all.GetSamples(), func(one *jobsv1.SharedSample) bool {
+		at := pinnedPosition(one)
+		one.Id = at.String()
+		return q.Step != nil && one.GetStep() != *q.Step || q.Only != nil && one.GetId() != *q.Only || begins && at.compare(after) <= 0
+	})
+	out := &SamplePage{Positions: true}
+	out.Samples, out.More = part(samples, q.Page)
+	return out, nil
+}
+
+// pinnedPosition returns the position of a pinned sample. Links that are older than positions have only the numbers of
+// samples in their round.
+func pinnedPosition(s *jobsv1.SharedSample) position {
+	if at, ok := parsePosition(&s.Id); ok {
+		return at
 	}
-	samples, more := part(samples, pg)
-	return samples, more, nil
+	return position{s.GetStep(), 0, 0, int64(s.GetIndex())}
 }
 
 // part returns a page of a complete list.

@@ -152,7 +152,7 @@ func (s *PublicServer) GetSharedConfig(ctx context.Context, req *jobsv1.GetShare
 func (s *PublicServer) ListSharedSamples(
 	ctx context.Context, req *jobsv1.ListSharedSamplesRequest,
 ) (*jobsv1.ListSharedSamplesResponse, error) {
-	p, err := request.ReadPage(req.Limit, req.Offset)
+	q, err := sampleQuery(req)
 	if err != nil {
 		return nil, err
 	}
@@ -160,22 +160,24 @@ func (s *PublicServer) ListSharedSamples(
 	if err != nil {
 		return nil, err
 	}
-	samples, more, err := s.samples(ctx, share, r, at, req.Step, p)
+	page, err := s.samples(ctx, share, r, at, q)
 	if err != nil {
 		return nil, err
 	}
-	if err := maskSamples(samples); err != nil {
+	if err := maskSamples(page.Samples); err != nil {
 		return nil, err
 	}
-	return &jobsv1.ListSharedSamplesResponse{Samples: samples}, request.SetMore(ctx, more)
+	out := &jobsv1.ListSharedSamplesResponse{Samples: page.Samples}
+	if !page.Positions {
+		return out, request.SetMore(ctx, page.More)
+	}
+	return out, request.SetNextAfter(ctx, page.More, page.Samples, func(last **jobsv1.SharedSample) string { return (*last).GetId() })
 }
 
 // samples returns the run's current or pinned samples.
-func (s *PublicServer) samples(
-	ctx context.Context, share *Share, r *run.Run, at int, step *int64, p request.Page,
-) ([]*jobsv1.SharedSample, bool, error) {
+func (s *PublicServer) samples(ctx context.Context, share *Share, r *run.Run, at int, q *SampleQuery) (*SamplePage, error) {
 	if !share.Pinned {
-		return s.Live.Samples(ctx, r, step, p)
+		return s.Live.Samples(ctx, r, q)
 	}
-	return s.pins().Samples(ctx, share, at, step, p)
+	return s.pins().Samples(ctx, share, at, q)
 }

@@ -3,8 +3,8 @@
 // It promises:
 //   - A link shows only copies of selected fields. They contain no id that opens another route, and no address,
 //     environment variable, log line or dataset record.
-//   - Hyperparameters and parts of conversations that look like credentials are shown as ***. Pinned content is stored
-//     unchanged and masked when it is read.
+//   - Hyperparameters and parts of conversations that look like credentials are shown as ***. Pinned content is masked
+//     again whenever it is read.
 //   - Nothing of a run that reads a protected dataset is shared.
 //   - All links that show nothing give the same 404, whatever the reason.
 //   - A link ends with the first request after its revocation or expiry, or after its owner loses the right to

@@ -68,7 +68,10 @@ func seriesFromReports(in []*ingestv1.MetricSeries) []*jobsv1.SharedSeries {
 func samplesFromReports(in []*ingestv1.Sample) []*jobsv1.SharedSample {
 	out := make([]*jobsv1.SharedSample, len(in))
 	for i, s := range in {
-		out[i] = &jobsv1.SharedSample{Step: s.GetStep(), Index: s.GetIndex(), User: s.GetUser(), Assistant: s.GetAssistant(), Reward: s.Reward}
+		out[i] = &jobsv1.SharedSample{
+			Step: s.GetStep(), Index: s.GetIndex(), User: s.GetUser(), Assistant: s.GetAssistant(), Reward: s.Reward,
+			Id: s.GetId(), Truncated: s.GetTruncated(), TextNext: s.TextNext,
+		}
 	}
 	return out
 }

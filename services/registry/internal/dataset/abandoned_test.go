@@ -145,6 +145,43 @@ func TestDeleteDatasetVersion(t *testing.T) {
 	require.Contains(t, d.audited(s), "dataset.version.delete")
 }
 
+// The response to a request that deletes nothing states what another request has done with the version meanwhile.
+func TestDeleteDatasetVersion_changedMeanwhile(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change, text string
+		kind         fault.Kind
+	}{
+		"replaced":  {`UPDATE dataset_version SET id = 'dsv_other'`, "another upload has replaced", fault.Conflict},
+		"committed": {`UPDATE dataset_version SET state = 'ready', committed_at = now()`, "is committed", fault.Conflict},
+		"deleted":   {`DELETE FROM dataset_version`, "no such", fault.Absent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newHarness(t)
+			s := d.make("sums", "team")
+			_, err := d.begin("usr_2", s, "v1", of("a", "hello"))
+			require.NoError(t, err)
+			tx, err := d.Pool.Begin(t.Context())
+			require.NoError(t, err)
+			defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+			_, err = tx.Exec(t.Context(), c.change)
+			require.NoError(t, err)
+			ctx, _ := as(t, "usr_1", "")
+			finished := make(chan error, 1)
+			go func() {
+				_, err := d.DeleteDatasetVersion(ctx, &registryv1.DeleteDatasetVersionRequest{DatasetId: s.GetId(), Version: "v1"})
+				finished <- err
+			}()
+			awaitWaiter(t, d.Pool)
+			require.NoError(t, tx.Commit(t.Context()))
+			err = <-finished
+			require.True(t, fault.Is(err, c.kind), "%v", err)
+			require.ErrorContains(t, err, c.text)
+		})
+	}
+}
+
 // storeWithHook is an object store that calls the function do at the first Stat.
 type storeWithHook struct {
 	blob.Store

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/pg"
@@ -42,16 +43,22 @@ func TestStore_Commit_concurrentSecondChangesNothing(t *testing.T) {
 			return err
 		})
 	}()
-	require.Eventually(t, func() bool {
-		var waits bool
-		require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) > 0 FROM pg_locks WHERE NOT granted
-			AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())`).Scan(&waits))
-		return waits
-	}, 2*time.Minute, time.Millisecond, "the second commit waits for the first")
+	awaitWaiter(t, pool) // the second commit
 	require.NoError(t, tx.Commit(t.Context()))
 	require.NoError(t, <-finished)
 	require.False(t, done)
 	kept, err := s.Version(t.Context(), pool, "ds_1", "1.0")
 	require.NoError(t, err)
 	require.True(t, early.Equal(*kept.CommittedAt), "a ready version never changes, including its commit time")
+}
+
+// awaitWaiter waits until a transaction of the test's database waits for a lock.
+func awaitWaiter(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		var waits bool
+		require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) > 0 FROM pg_locks WHERE NOT granted
+			AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())`).Scan(&waits))
+		return waits
+	}, 2*time.Minute, time.Millisecond)
 }

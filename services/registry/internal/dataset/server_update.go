@@ -99,13 +99,26 @@ func (s *Server) DeleteDatasetVersion(ctx context.Context, in *registryv1.Delete
 			return err
 		}
 		if !done {
-			return fault.New(fault.Conflict, "dataset_version_state",
-				"version %s of dataset %s is committed and cannot be deleted; archive it instead", v.Version, d.Name)
+			return s.kept(ctx, tx, d, v)
 		}
 		return s.record(ctx, tx, "dataset.version.delete", d.ID,
 			event.Event{Type: "version", From: string(StateUploading), To: "deleted", Message: v.Version},
 			map[string]any{"version": v.Version, "digest": v.Digest})
 	})
+}
+
+// kept returns why a version was not deleted: another request has committed, replaced or deleted it.
+func (s *Server) kept(ctx context.Context, tx pgx.Tx, d *Dataset, v *Version) error {
+	now, err := s.Store.head(ctx, tx, d.ID, v.Version)
+	switch {
+	case err != nil:
+		return err
+	case now.State == StateUploading:
+		return fault.New(fault.Conflict, "dataset_version_state",
+			"another upload has replaced version %s of dataset %s meanwhile; repeat the request to delete that one", v.Version, d.Name)
+	}
+	return fault.New(fault.Conflict, "dataset_version_state",
+		"version %s of dataset %s is committed and cannot be deleted; archive it instead", v.Version, d.Name)
 }
 
 func notReady(d *Dataset, v *Version) error {

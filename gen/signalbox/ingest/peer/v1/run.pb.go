@@ -242,9 +242,15 @@ type GetRunSamplesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RunId string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// The step of the round; if unset, the last round.
-	Step          *int64 `protobuf:"varint,2,opt,name=step,proto3,oneof" json:"step,omitempty"`
-	Limit         int32  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
-	Offset        int32  `protobuf:"varint,4,opt,name=offset,proto3" json:"offset,omitempty"`
+	Step   *int64 `protobuf:"varint,2,opt,name=step,proto3,oneof" json:"step,omitempty"`
+	Limit  int32  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	Offset int32  `protobuf:"varint,4,opt,name=offset,proto3" json:"offset,omitempty"`
+	// The list continues after the sample with this id. Without a step, it stays in the round of that sample.
+	After *string `protobuf:"bytes,5,opt,name=after,proto3,oneof" json:"after,omitempty"`
+	// Only the sample with this id.
+	Sample *string `protobuf:"bytes,6,opt,name=sample,proto3,oneof" json:"sample,omitempty"`
+	// Texts without the characters before this one, counted from 0: the `text_next` of a truncated sample.
+	TextFrom      int64 `protobuf:"varint,7,opt,name=text_from,json=textFrom,proto3" json:"text_from,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -307,11 +313,34 @@ func (x *GetRunSamplesRequest) GetOffset() int32 {
 	return 0
 }
 
+func (x *GetRunSamplesRequest) GetAfter() string {
+	if x != nil && x.After != nil {
+		return *x.After
+	}
+	return ""
+}
+
+func (x *GetRunSamplesRequest) GetSample() string {
+	if x != nil && x.Sample != nil {
+		return *x.Sample
+	}
+	return ""
+}
+
+func (x *GetRunSamplesRequest) GetTextFrom() int64 {
+	if x != nil {
+		return x.TextFrom
+	}
+	return 0
+}
+
 type GetRunSamplesResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Samples []*v1.Sample           `protobuf:"bytes,1,rep,name=samples,proto3" json:"samples,omitempty"`
 	// Whether more samples follow.
-	More          bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	More bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	// True. Earlier versions do not send it: they ignore `after`, `sample` and `text_from`.
+	Positions     bool `protobuf:"varint,3,opt,name=positions,proto3" json:"positions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -356,6 +385,13 @@ func (x *GetRunSamplesResponse) GetSamples() []*v1.Sample {
 func (x *GetRunSamplesResponse) GetMore() bool {
 	if x != nil {
 		return x.More
+	}
+	return false
+}
+
+func (x *GetRunSamplesResponse) GetPositions() bool {
+	if x != nil {
+		return x.Positions
 	}
 	return false
 }
@@ -424,7 +460,10 @@ type SummarizeRunResponse struct {
 	// Sorted by key; empty if the position is that of the request and the run is not closed.
 	Metrics []*SummarizedMetric `protobuf:"bytes,4,rep,name=metrics,proto3" json:"metrics,omitempty"`
 	// Whether the run has more metrics.
-	More          bool `protobuf:"varint,5,opt,name=more,proto3" json:"more,omitempty"`
+	More bool `protobuf:"varint,5,opt,name=more,proto3" json:"more,omitempty"`
+	// True. Earlier versions do not send it: their metrics have points of older attempts that readers no longer see, or lack
+	// some that readers see.
+	ResumeSteps   bool `protobuf:"varint,6,opt,name=resume_steps,json=resumeSteps,proto3" json:"resume_steps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -490,6 +529,13 @@ func (x *SummarizeRunResponse) GetMetrics() []*SummarizedMetric {
 func (x *SummarizeRunResponse) GetMore() bool {
 	if x != nil {
 		return x.More
+	}
+	return false
+}
+
+func (x *SummarizeRunResponse) GetResumeSteps() bool {
+	if x != nil {
+		return x.ResumeSteps
 	}
 	return false
 }
@@ -1068,26 +1114,33 @@ const file_signalbox_ingest_peer_v1_run_proto_rawDesc = "" +
 	"\x14GetRunHparamsRequest\x12 \n" +
 	"\x06run_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x05runId\"/\n" +
 	"\x15GetRunHparamsResponse\x12\x16\n" +
-	"\x06params\x18\x01 \x01(\fR\x06params\"\xa1\x01\n" +
+	"\x06params\x18\x01 \x01(\fR\x06params\"\xaf\x02\n" +
 	"\x14GetRunSamplesRequest\x12 \n" +
 	"\x06run_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x05runId\x12\x17\n" +
 	"\x04step\x18\x02 \x01(\x03H\x00R\x04step\x88\x01\x01\x12 \n" +
 	"\x05limit\x18\x03 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01R\x05limit\x12#\n" +
-	"\x06offset\x18\x04 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00R\x06offsetB\a\n" +
-	"\x05_step\"b\n" +
+	"\x06offset\x18\x04 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00R\x06offset\x12$\n" +
+	"\x05after\x18\x05 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x01R\x05after\x88\x01\x01\x12&\n" +
+	"\x06sample\x18\x06 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x02R\x06sample\x88\x01\x01\x12)\n" +
+	"\ttext_from\x18\a \x01(\x03B\f\xbaH\t\"\a\x18\x80\xc2\xd7/(\x00R\btextFromB\a\n" +
+	"\x05_stepB\b\n" +
+	"\x06_afterB\t\n" +
+	"\a_sample\"\x80\x01\n" +
 	"\x15GetRunSamplesResponse\x125\n" +
 	"\asamples\x18\x01 \x03(\v2\x1b.signalbox.ingest.v1.SampleR\asamples\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\"\\\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\x12\x1c\n" +
+	"\tpositions\x18\x03 \x01(\bR\tpositions\"\\\n" +
 	"\x13SummarizeRunRequest\x12 \n" +
 	"\x06run_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x05runId\x12#\n" +
-	"\bposition\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\bposition\"\xbc\x01\n" +
+	"\bposition\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\bposition\"\xdf\x01\n" +
 	"\x14SummarizeRunResponse\x12\x1a\n" +
 	"\bposition\x18\x01 \x01(\x03R\bposition\x12\x16\n" +
 	"\x06closed\x18\x02 \x01(\bR\x06closed\x12\x16\n" +
 	"\x06params\x18\x03 \x01(\fR\x06params\x12D\n" +
 	"\ametrics\x18\x04 \x03(\v2*.signalbox.ingest.peer.v1.SummarizedMetricR\ametrics\x12\x12\n" +
-	"\x04more\x18\x05 \x01(\bR\x04more\"\x84\x01\n" +
+	"\x04more\x18\x05 \x01(\bR\x04more\x12!\n" +
+	"\fresume_steps\x18\x06 \x01(\bR\vresumeSteps\"\x84\x01\n" +
 	"\x10SummarizedMetric\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x17\n" +
 	"\x04last\x18\x02 \x01(\x01H\x00R\x04last\x88\x01\x01\x12\x15\n" +

@@ -60,7 +60,8 @@ type RunDataPeerServiceClient interface {
 	// SummarizeRun returns the hyperparameters of a run and the summaries of its first 500 metrics, for searches in the
 	// jobs service.
 	SummarizeRun(ctx context.Context, in *SummarizeRunRequest, opts ...grpc.CallOption) (*SummarizeRunResponse, error)
-	// GetRunSamples returns a page of the samples of one validation round.
+	// GetRunSamples returns a page of the samples of one validation round, without `env` and `extra`. Parts of texts that look
+	// like credentials are masked.
 	GetRunSamples(ctx context.Context, in *GetRunSamplesRequest, opts ...grpc.CallOption) (*GetRunSamplesResponse, error)
 }
 
@@ -190,7 +191,8 @@ type RunDataPeerServiceServer interface {
 	// SummarizeRun returns the hyperparameters of a run and the summaries of its first 500 metrics, for searches in the
 	// jobs service.
 	SummarizeRun(context.Context, *SummarizeRunRequest) (*SummarizeRunResponse, error)
-	// GetRunSamples returns a page of the samples of one validation round.
+	// GetRunSamples returns a page of the samples of one validation round, without `env` and `extra`. Parts of texts that look
+	// like credentials are masked.
 	GetRunSamples(context.Context, *GetRunSamplesRequest) (*GetRunSamplesResponse, error)
 	mustEmbedUnimplementedRunDataPeerServiceServer()
 }
