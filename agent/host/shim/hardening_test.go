@@ -172,7 +172,7 @@ print(len(opened) // 2)`}
 }
 
 // connectionTable describes how full the kernel's table of connections is. If it is full, all connections of the machine
-// fail, whoever has filled it.
+// fail, also if another program has filled it.
 func connectionTable(t *testing.T) string {
 	t.Helper()
 	count, err := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_count")
