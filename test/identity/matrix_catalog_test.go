@@ -39,7 +39,7 @@ func (w *harness) catalog(ctx context.Context, t *testing.T, p *person, o object
 		"content": map[string]any{"criteria": []any{map[string]any{"key": "right", "weight": 1, "kind": "exact"}}},
 	})
 	p.do(ctx, t, w.Installation, http.MethodPost, "/api/rubrics/"+o["rubric_id"]+"/versions/1/publish", nil, nil)
-	manifest := map[string]any{"name": of("of"), "version": "1", "recipe": recipe + "@" + w.hidden["recipe"]}
+	manifest := map[string]any{"name": of("of"), "version": "1", "recipe": recipe + "@" + w.hidden["recipe_version"]}
 	o["solution_id"] = create("/api/solutions", map[string]any{"project": o["project"], "manifest": manifest})
 	o["application_id"] = create("/api/solution-applications", map[string]any{
 		"project": o["project"], "solution": of("of") + "@1", "bindings": map[string]string{
@@ -94,10 +94,10 @@ func (w *harness) environment(ctx context.Context, t *testing.T, p *person, id s
 // waitingVersion creates a version whose files are never uploaded.
 func (w *harness) waitingVersion(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
-	o["version"] = w.unique()
-	sum := sha256.Sum256([]byte(o["version"]))
+	o["environment_version"] = w.unique()
+	sum := sha256.Sum256([]byte(o["environment_version"]))
 	w.people["admin"].do(ctx, t, w.Installation, http.MethodPost, "/api/environments/"+o["environment_id"]+"/versions", map[string]any{
-		"version": o["version"], "manifest": map[string]any{
+		"version": o["environment_version"], "manifest": map[string]any{
 			"api": "env/v1", "entry": "a:B", "taskset": map[string]any{"digest": "sha256:" + hex.EncodeToString(sum[:]), "count": 1},
 		},
 	}, nil)
