@@ -33,7 +33,8 @@ func (w *harness) catalog(ctx context.Context, t *testing.T, p *person, o object
 	}
 	o["package_id"] = w.uploadPackage(ctx, t, p, o["project"])
 	o["environment_id"] = create("/api/environments", map[string]any{"name": of("of"), "project": o["project"]})
-	w.environment(ctx, t, p, o["environment_id"])
+	o["environment_version"] = "v1"
+	w.environment(ctx, t, p, o["environment_id"], o["environment_version"])
 	o["rubric_id"] = create("/api/rubrics", map[string]any{"name": of("of"), "project": o["project"]})
 	create("/api/rubrics/"+o["rubric_id"]+"/versions", map[string]any{
 		"content": map[string]any{"criteria": []any{map[string]any{"key": "right", "weight": 1, "kind": "exact"}}},
@@ -69,8 +70,8 @@ func (w *harness) uploadPackage(ctx context.Context, t *testing.T, p *person, pr
 	return made.ID
 }
 
-// environment creates version v1 of an environment and waits until the version is ready.
-func (w *harness) environment(ctx context.Context, t *testing.T, p *person, id string) {
+// environment creates a version of an environment and waits until the version is ready.
+func (w *harness) environment(ctx context.Context, t *testing.T, p *person, id, version string) {
 	t.Helper()
 	tasks := []byte(`{"prompt": "of ` + id + `"}` + "\n")
 	sum := sha256.Sum256(tasks)
@@ -80,13 +81,13 @@ func (w *harness) environment(ctx context.Context, t *testing.T, p *person, id s
 		map[string]any{"kind": "taskset", "size_bytes": len(tasks), "sha256": digest}, &target)
 	put(ctx, t, target, tasks)
 	p.do(ctx, t, w.Installation, http.MethodPost, "/api/environments/"+id+"/versions", map[string]any{
-		"version": "v1", "manifest": map[string]any{"api": "env/v1", "entry": "a:B", "taskset": map[string]any{"digest": "sha256:" + digest, "count": 1}},
+		"version": version, "manifest": map[string]any{"api": "env/v1", "entry": "a:B", "taskset": map[string]any{"digest": "sha256:" + digest, "count": 1}},
 	}, nil)
 	require.Eventually(t, func() bool {
 		var v struct {
 			State string `json:"state"`
 		}
-		a := p.call(ctx, t, w.Installation, http.MethodGet, "/api/environments/"+id+"/versions/v1", "")
+		a := p.call(ctx, t, w.Installation, http.MethodGet, "/api/environments/"+id+"/versions/"+version, "")
 		return json.Unmarshal(a.body, &v) == nil && v.State == "ready"
 	}, time.Minute, 50*time.Millisecond, "the version does not become ready")
 }
