@@ -39,10 +39,10 @@ func TestEveryListGrows(t *testing.T) {
 		lists[rt.Pattern] = lists[rt.Pattern] || routes.List(rt)
 	}
 	for pattern := range growing {
-		assert.True(t, lists[pattern], "%s is no list: remove its function from growingLists", pattern)
+		assert.True(t, lists[pattern], "%s does not return a list: remove its function from growingLists", pattern)
 	}
 	for pattern := range fixed {
-		assert.True(t, lists[pattern], "%s is no list: remove its function from fixedLists", pattern)
+		assert.True(t, lists[pattern], "%s does not return a list: remove its function from fixedLists", pattern)
 	}
 }
 

@@ -38,7 +38,7 @@ func (p *parser) check(served []route.Route) {
 func (p *parser) checkSuperfluous(served []route.Route, usedRules map[string]bool) {
 	for _, name := range slices.Sorted(maps.Keys(p.bodies)) {
 		if !p.seen[name] {
-			p.miss("[bodies] has a line of %s, which is no row: remove the line", name)
+			p.miss("[bodies] has a line of %s, which has no row: remove the line", name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Rules)) {
@@ -72,7 +72,7 @@ func (p *parser) checkSuperfluous(served []route.Route, usedRules map[string]boo
 // newRow states what to add for a route without a row.
 func newRow(rt route.Route) string {
 	name := rt.Method + " " + rt.Pattern
-	out := fmt.Sprintf(`%s has no row: add "%s RULE STATUS" to [routes], with a rule of [rules] and the status of a success`, name, name)
+	out := fmt.Sprintf(`%s has no row: add "%s RULE STATUS" to [routes], with a rule of [rules], the status of a success and, if the rule has the result both, of=VARIABLE`, name, name)
 	if List(rt) {
 		out += `; it is a list, so add a function to test/contract/list_*.go, or the word fixed="WHY" if no row can be added to the list`
 	}
@@ -111,7 +111,7 @@ func (p *parser) checkRow(r Row) {
 	if (r.Of != "") != (rule["admin"] == "both") {
 		p.miss("%s must have the word of=VARIABLE, for the objects that it lists, if and only if its rule has the result both", name)
 	} else if v := p.variables[r.Of]; r.Of != "" && v.Prefix == "" {
-		p.miss("%s: of=%s is no variable with an id", name, r.Of)
+		p.miss("%s: of=%s must name a variable of an id", name, r.Of)
 	}
 	if r.Kind == route.RPC && (r.Body != "") != (r.Request != "") {
 		p.miss("%s must have a line in [bodies] if and only if the route takes a body", name)
@@ -145,7 +145,7 @@ func (p *parser) checkVariables(served []route.Route) {
 			case p.meanings[name] != nil:
 				p.missOnce(`{%s} of %s has no meaning: add "/PATH/=VARIABLE" to its line in [variables], and a line of that variable unless it has one`, name, rt.Pattern)
 			default:
-				p.missOnce(`{%s} has no value: add "%[1]s id:PREFIX -" to [variables] if it is an id, otherwise "%[1]s ABSENT EXISTS"`, name)
+				p.missOnce(`{%s} has no value: add "%[1]s id:PREFIX -" to [variables] if it is an id, otherwise "%[1]s ABSENT EXISTS"; add the word run if a run makes the object`, name)
 			}
 		}
 	}

@@ -70,7 +70,7 @@ func (p *parser) rule(fields []string) {
 		}
 	}
 	if r["nobody"] != "401" && r["nobody"] != "refused" && fields[0] != "public" {
-		p.miss("rule %s: only the rule public lets nobody in: use 401 or refused", fields[0])
+		p.miss("rule %s: callers without a credential may use only public routes: write 401 or refused", fields[0])
 	}
 	p.Rules[fields[0]] = r
 }
@@ -113,7 +113,7 @@ var rowWord = regexp.MustCompile(`([a-z]+)(?:=("[^"]*"|\S+))?(?:\s+|$)`)
 func (p *parser) row(line string) {
 	fields := strings.Fields(line)
 	if len(fields) < 4 {
-		p.miss("%q is no row: write METHOD PATTERN RULE STATUS and, if there are any, words", line)
+		p.miss("%q cannot be read: write METHOD PATTERN RULE STATUS and, if there are any, words", line)
 		return
 	}
 	r := Row{Rule: fields[2]}
@@ -127,7 +127,7 @@ func (p *parser) row(line string) {
 		for part := range strings.SplitSeq(fields[3], ",") {
 			status, err := strconv.Atoi(part)
 			if err != nil {
-				p.miss("%s: %q is no status: write numbers with commas between them, or -", r.Name(), part)
+				p.miss("%s: %q is not a status: write numbers with commas between them, or -", r.Name(), part)
 			}
 			r.Success = append(r.Success, status)
 		}
@@ -141,7 +141,7 @@ func (p *parser) row(line string) {
 		p.word(&r, m[1], strings.Trim(m[2], `"`))
 	}
 	if left := strings.TrimSpace(rowWord.ReplaceAllString(rest, "")); left != "" {
-		p.miss("%s: %q is no word of a row: write NAME=VALUE, with quotes around a text", r.Name(), left)
+		p.miss("%s: %q cannot be read: write NAME=VALUE, with quotes around a text", r.Name(), left)
 	}
 	p.rows = append(p.rows, r)
 	p.broken[r.Name()] = p.broken[r.Name()] || len(p.Missing) > before
@@ -163,7 +163,7 @@ func (p *parser) word(r *Row, name, value string) {
 func (p *parser) body(line string) {
 	fields := strings.Fields(line)
 	if len(fields) < 3 {
-		p.miss("%q is no body: write METHOD PATTERN BODY", line)
+		p.miss("%q cannot be read: write METHOD PATTERN BODY", line)
 		return
 	}
 	_, body, _ := strings.Cut(line, fields[1])

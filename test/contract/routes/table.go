@@ -48,7 +48,7 @@ type Row struct {
 	Variant string
 	// Rule is the name of the rule that states who may call the route.
 	Rule string
-	// Success lists the statuses with which the route answers those who may call it.
+	// Success lists the statuses of the responses to those who may call the route.
 	Success []int
 	// Request is the body of a valid request, with placeholders in angle brackets; empty if the route takes no body.
 	Request string
@@ -58,7 +58,7 @@ type Row struct {
 	Query string
 	// Required states that the route refuses an empty query.
 	Required bool
-	// Fixed is the reason why the list cannot grow; empty if it grows or the route is no list.
+	// Fixed is the reason why the list cannot grow; empty for all other routes.
 	Fixed string
 	// Empty is the reason why test/e2e has no data here; empty if it has some.
 	Empty string
