@@ -12,6 +12,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/gen/route"
 	"github.com/signalbox-dev/signalbox/test/contract/exchange"
+	"github.com/signalbox-dev/signalbox/test/contract/routes"
 )
 
 func (c gap) String() string { return fmt.Sprintf("%s %d", c.Route, c.Status) }
@@ -43,9 +44,16 @@ func TestEveryRouteAndStatusHasAGolden(t *testing.T) {
 		shown[c] = []string{test}
 	}
 	missing, excess := compareCoverage(declaredStatuses(t), shown)
+	missing = slices.DeleteFunc(missing, func(gap string) bool { return !hasRow(gap) })
 	list := slices.DeleteFunc(readLines(t, "testdata/owed.txt"), func(line string) bool { return strings.HasPrefix(line, "rule ") })
 	requireSameLines(t, missing, list, "statuses of routes that no golden covers")
 	require.Empty(t, excess, "goldens cover statuses that are not declared")
+}
+
+// hasRow reports whether the table of routes has a complete row for the route of a gap. TestRoutes_complete fails for the
+// others.
+func hasRow(gap string) bool {
+	return slices.ContainsFunc(routes.Load().Routes(), func(r routes.Row) bool { return strings.HasPrefix(gap, r.Served()+" ") })
 }
 
 // coveredElsewhere returns the statuses that no request to these installations can cause, each with the test that
@@ -133,11 +141,11 @@ func TestSelected(t *testing.T) {
 	}
 	require.Less(t, len(selected(t, "credential=user not:role=admin")), len(selected(t, "credential=user")))
 	for _, rt := range selected(t, "path-id") {
-		require.NotContains(t, fillPath(rt.Pattern, missingID), "{", rt.Pattern)
-		require.Contains(t, fillPath(rt.Pattern, missingID), "_00000000000000000000000000", rt.Pattern)
+		vars := routeVars(t, rt)
+		require.NotContains(t, vars["path"], "{", rt.Pattern)
+		require.Contains(t, vars["path"], "_00000000000000000000000000", rt.Pattern)
+		require.Contains(t, vars["malformed_path"], "-nonsense", rt.Pattern)
 	}
-	require.Equal(t, "/api/jobs/"+missingID("job")+"/logs", fillPath("/api/jobs/{id}/logs", missingID))
-	require.Equal(t, "/api/runs/"+missingID("run")+"/logs", fillPath("/api/runs/{id}/logs", missingID))
 	lists := selected(t, "list")
 	require.True(t, slices.ContainsFunc(lists, func(rt route.Route) bool { return rt.Pattern == "/api/jobs" }))
 	require.False(t, slices.ContainsFunc(lists, func(rt route.Route) bool { return rt.Pattern == "/api/quota" }))

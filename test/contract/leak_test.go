@@ -1,13 +1,13 @@
 package contract
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,13 +17,14 @@ import (
 
 	"github.com/signalbox-dev/signalbox/internal/client"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/test/contract/routes"
 )
 
 // leaked is a finished run of the leaker recipe, with everything that could show what the run read.
 type leaked struct {
 	b   *builder
 	row string // the row of the dataset
-	// ids holds the values of path parameters, except the parameters in unrelated().
+	// ids holds the values of the variables of paths that depend on the run.
 	ids map[string]string
 }
 
@@ -71,7 +72,7 @@ func (b *builder) runLeaker(protected bool) *leaked {
 		b.do(b.as("operator"), http.MethodGet, "/api/jobs/"+job.ID, nil, &job)
 		return job.State == "failed"
 	})
-	l.ids = map[string]string{"job_id": job.ID, "run_id": job.RunID, "name": "leaker", "namespace": "test", "project_id": b.at("project_id")}
+	l.ids = map[string]string{"job_id": job.ID, "run_id": job.RunID, "name": "leaker", "namespace": "test", "recipe_version": leakerVersion, "project_id": b.at("project_id")}
 	l.register(name)
 	l.share(protected)
 	return l
@@ -160,8 +161,8 @@ func (l *leaked) visible() (found []string) {
 	l.b.Helper()
 	readers := []*client.Client{l.b.as("operator"), l.b.as("viewer"), l.b.as("stranger"), l.b.as("admin"), l.b.caller()}
 	for _, op := range description(l.b).Operations() {
-		if op.Path == "/api/jobs/stream" {
-			continue // it does not end, and its events contain what the list contains
+		if slices.Contains(routes.Load().Endless(), op.Path) {
+			continue // its events contain what the list contains
 		}
 		readers, body := readers, any(nil)
 		if op.Method != http.MethodGet {
@@ -182,33 +183,12 @@ func (l *leaked) visible() (found []string) {
 	return found
 }
 
-// unrelated returns the names of path parameters for objects that do not depend on a run.
-func unrelated() []string {
-	return []string{
-		"deployment_id", "playground_id", "environment_id", "rubric_id", "solution_id", "application_id", "package_id", "number", "request_id",
-		"session_id", "target", "rest", "user_code", "subject_kind", "subject", "alias", "asset", "join_token_id", "key", "token_id", "node_id",
-		"fleet_id", "team_id", "user_id", "username", "dataset_id",
-	}
-}
-
 // path returns the path of an operation with the ids of the run and its model.
 func (l *leaked) path(pattern string) string {
-	return regexp.MustCompile(`{[a-z_]+}`).ReplaceAllStringFunc(pattern, func(parameter string) string {
-		name := strings.Trim(parameter, "{}")
-		switch {
-		case l.ids[name] != "":
-			return l.ids[name]
-		case name == "id" && strings.HasPrefix(pattern, "/api/jobs/"):
-			return l.ids["job_id"]
-		case name == "id" && strings.HasPrefix(pattern, "/api/runs/"):
-			return l.ids["run_id"]
-		case name == "version" && strings.HasPrefix(pattern, "/api/models/"):
-			return "1"
-		case name == "version":
-			return leakerVersion
-		}
-		require.Contains(l.b, unrelated(), name, "add the parameter of %s to this test", pattern)
-		return "x"
+	return routes.Load().Fill(pattern, func(v routes.Variable) string {
+		value := cmp.Or(l.ids[v.Name], v.Present)
+		require.True(l.b, value != "" || !v.OfRun, "a run has made the object of {%s} or is shown by it: runLeaker must set its value", v.Name)
+		return cmp.Or(value, v.Absent)
 	})
 }
 

@@ -97,7 +97,7 @@ func (w *harness) requireStableLists(t *testing.T) {
 	for pattern, list := range fixedLists() {
 		t.Run(strings.TrimPrefix(pattern, "/"), func(t *testing.T) {
 			g := g.in(t)
-			list := list.of(g)
+			list := list(g)
 			rows := g.readAll(list)
 			require.NotEmpty(t, rows)
 			require.Equal(t, rows, g.readPages(list, 2, func() {}), "the pages must equal the complete list")

@@ -5,64 +5,59 @@ import (
 	"iter"
 	"maps"
 	"net/http"
-	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/gen/route"
 	"github.com/signalbox-dev/signalbox/internal/client"
+	"github.com/signalbox-dev/signalbox/test/contract/routes"
 )
 
 // applications is the path of the only list without the parameter `limit`.
 const applications = "/api/solution-applications"
 
-// listPatterns returns the patterns of all lists.
-func listPatterns(t *testing.T) []string {
-	t.Helper()
-	out := []string{applications}
-	for _, rt := range selected(t, "list") {
-		out = append(out, rt.Pattern)
-	}
-	return out
-}
-
-// TestEveryListGrows checks that each list is in growingLists or in fixedLists, and that fixedLists gives the
-// reason why no rows can be added.
+// TestEveryListGrows checks that each list has a function in growingLists, or in fixedLists if its row in the table of
+// routes gives the reason why no rows can be added.
 func TestEveryListGrows(t *testing.T) {
 	t.Parallel()
-	listed := slices.Collect(keys(growingLists()))
-	for pattern, list := range fixedLists() {
-		require.NotContains(t, listed, pattern)
-		require.NotEmpty(t, list.why)
-		listed = append(listed, pattern)
-	}
-	require.ElementsMatch(t, listPatterns(t), listed)
-	for _, rt := range route.Table() {
-		if rt.Kind == route.RPC && rt.Method == http.MethodGet && inputOf(t, rt).Fields().ByName("offset") != nil {
-			require.Contains(t, listed, rt.Pattern)
+	growing, fixed := growingLists(), fixedLists()
+	for _, r := range routes.Load().Routes() {
+		if !routes.List(r.Route) {
+			continue
 		}
+		wanted, other, where := growing, fixed, "growingLists, which adds rows, or the word fixed=\"WHY\" to its row"
+		if r.Fixed != "" {
+			wanted, other, where = fixed, growing, "fixedLists, which returns its path"
+		}
+		assert.NotNil(t, wanted[r.Pattern], "%s: add a function to %s", r.Pattern, where)
+		assert.Nil(t, other[r.Pattern], "%s: its row has the word fixed=%q: move its function to the other map, or change the row", r.Pattern, r.Fixed)
+	}
+	lists := map[string]bool{}
+	for _, rt := range route.Table() {
+		lists[rt.Pattern] = lists[rt.Pattern] || routes.List(rt)
+	}
+	for pattern := range growing {
+		assert.True(t, lists[pattern], "%s does not return a list: remove its function from growingLists", pattern)
+	}
+	for pattern := range fixed {
+		assert.True(t, lists[pattern], "%s does not return a list: remove its function from fixedLists", pattern)
 	}
 }
 
 func keys[V any](m map[string]V) iter.Seq[string] { return maps.Keys(m) }
 
-// fixedList is a list to which the test adds no rows.
-type fixedList struct {
-	why string
-	of  func(g *listGrower) growingList
-}
-
-// fixedLists returns the lists to which the test adds no rows, by pattern.
-func fixedLists() map[string]fixedList {
+// fixedLists returns the lists to which the test adds no rows, by pattern. Their rows in the table of routes state why.
+func fixedLists() map[string]func(g *listGrower) growingList {
 	at := func(path, by string) func(*listGrower) growingList {
 		return func(*listGrower) growingList { return growingList{path: path, by: by} }
 	}
-	return map[string]fixedList{
-		"/api/admin/keys":     {"a key rotation is rejected until the previous key signs, and it retires older keys", at("/api/admin/keys", "kid")},
-		"/api/admin/settings": {"the settings are fixed by the program", at("/api/admin/settings", "key")},
-		"/api/recipes":        {"recipes come with the program", at("/api/recipes", "name")},
-		"/api/admin/users/{user_id}/owned": {"each row is a kind of object", func(g *listGrower) growingList {
+	return map[string]func(g *listGrower) growingList{
+		"/api/admin/keys":     at("/api/admin/keys", "kid"),
+		"/api/admin/settings": at("/api/admin/settings", "key"),
+		"/api/recipes":        at("/api/recipes", "name"),
+		"/api/admin/users/{user_id}/owned": func(g *listGrower) growingList {
 			var found []struct {
 				created
 
@@ -76,8 +71,8 @@ func fixedLists() map[string]fixedList {
 			}
 			require.FailNow(g, "user admin not found")
 			return growingList{}
-		}},
-		"/api/datasets/{dataset_id}/versions/{version}/files": {"a version has a fixed set of files", func(g *listGrower) growingList {
+		},
+		"/api/datasets/{dataset_id}/versions/{version}/files": func(g *listGrower) growingList {
 			_, digest := file("x")
 			files := []any{}
 			for i := range 5 {
@@ -93,22 +88,22 @@ func fixedLists() map[string]fixedList {
 			}
 			g.do(g.admin, http.MethodPost, path+"/versions/v1/commit", nil, nil)
 			return growingList{path: path + "/versions/v1/files", by: "path"}
-		}},
-		"/api/datasets/{dataset_id}/versions/{version}/download": {"the list above, with links", func(g *listGrower) growingList {
+		},
+		"/api/datasets/{dataset_id}/versions/{version}/download": func(g *listGrower) growingList {
 			return growingList{path: "/api/datasets/" + g.at("dataset") + "/versions/v1/download", by: "path"}
-		}},
-		"/api/models/{model_id}/versions/{version}/download": {"a version has one object", func(g *listGrower) growingList {
+		},
+		"/api/models/{model_id}/versions/{version}/download": func(g *listGrower) growingList {
 			return growingList{path: "/api/models/" + g.at("model") + "/versions/1/download", by: "path"}
-		}},
-		"/api/jobs/{id}/artifacts/{artifact_id}/download": {"an artifact has one object", func(g *listGrower) growingList {
+		},
+		"/api/jobs/{id}/artifacts/{artifact_id}/download": func(g *listGrower) growingList {
 			return growingList{path: "/api/jobs/" + g.at("job") + "/artifacts/" + g.at("artifact") + "/download", by: "path"}
-		}},
-		"/api/runs/{id}/artifacts/{artifact_id}/download": {"an artifact has one object", func(g *listGrower) growingList {
+		},
+		"/api/runs/{id}/artifacts/{artifact_id}/download": func(g *listGrower) growingList {
 			return growingList{path: "/api/runs/" + g.at("run") + "/artifacts/" + g.at("artifact") + "/download", by: "path"}
-		}},
-		"/api/models/{model_id}/versions/{version}/files": {"a version has one object", func(g *listGrower) growingList {
+		},
+		"/api/models/{model_id}/versions/{version}/files": func(g *listGrower) growingList {
 			return growingList{path: "/api/models/" + g.at("model") + "/versions/1/files", by: "path"}
-		}},
+		},
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/test/contract/openapi"
+	"github.com/signalbox-dev/signalbox/test/contract/routes"
 	"github.com/signalbox-dev/signalbox/test/draw"
 	"github.com/signalbox-dev/signalbox/test/fixtures"
 	"github.com/signalbox-dev/signalbox/test/oidcprovider"
@@ -62,7 +63,9 @@ func TestSchemathesis(t *testing.T) {
 	values := w.sharedValues(t)
 	values["oidc_url"], values["oidc_person"] = provided.URL, person
 	values["sign_in_link"] = w.SignInLink(t.Context())
-	content, err := json.Marshal(map[string]any{"values": values, "examples": bodies(t)})
+	content, err := json.Marshal(map[string]any{
+		"values": values, "examples": bodies(t), "paths": pathValues(t, values), "endless": routes.Load().Endless(),
+	})
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "harness.json")
 	require.NoError(t, os.WriteFile(file, content, 0o600))
@@ -92,6 +95,26 @@ func (w *harness) sharedValues(t *testing.T) map[string]string {
 			}
 			out[name], err = get(name)
 			require.NoError(t, err)
+		}
+	}
+	return out
+}
+
+// pathValues returns, for each path of the OpenAPI document, the values of those variables that the table of routes has one
+// for. The parameter shared holds the variables of the shared objects.
+func pathValues(t *testing.T, shared map[string]string) map[string]map[string]string {
+	t.Helper()
+	out := map[string]map[string]string{}
+	for _, op := range description(t).Operations() {
+		out[op.Path] = map[string]string{}
+		for _, name := range routes.Names(op.Path) {
+			v, _ := routes.Load().Variable(op.Path, name)
+			if v.Shared != "" {
+				require.Contains(t, shared, v.Shared, "the table of routes takes the value of %s from this variable", v.Name)
+			}
+			if value := cmp.Or(shared[v.Shared], v.Present); value != "" {
+				out[op.Path][name] = value
+			}
 		}
 	}
 	return out

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/gen/route"
+	"github.com/signalbox-dev/signalbox/test/contract/openapi"
+	"github.com/signalbox-dev/signalbox/test/contract/routes"
 	"github.com/signalbox-dev/signalbox/test/draw"
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
@@ -40,7 +42,7 @@ const routeShare = 10
 // drawnRoutes returns the random selection of routes that a test calls.
 func drawnRoutes(t *testing.T) []route.Route {
 	t.Helper()
-	return draw.Table(t, routeShare, route.Table())
+	return draw.Table(t, routeShare, routes.Load().Generated())
 }
 
 // TestEveryRoute sends requests that must be rejected to every route of an installation.
@@ -118,40 +120,17 @@ func unwantedBodies(ctx context.Context, t *testing.T, s *testenv.Installation, 
 	}
 }
 
-// goodBodies returns a valid body for each pattern, so that only the path of the request is invalid.
-func goodBodies() map[string]string {
-	return map[string]string{
-		"/api/datasets/{dataset_id}/versions": `{"version": "v1", "files": [{"path": "a", "size_bytes": 0,
-			"sha256": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}]}`,
-		"/api/datasets/{dataset_id}":                                 `{"description": "x"}`,
-		"/api/datasets/{dataset_id}/versions/{version}/download-url": `{"path": "a"}`,
-		"/api/environments/{environment_id}":                         `{"description": "x"}`,
-		"/api/environments/{environment_id}/upload-url": `{"kind": "taskset", "size_bytes": 1,
-			"sha256": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}`,
-		"/api/environments/{environment_id}/versions": `{"version": "v1", "manifest": {"api": "env/v1", "entry": "x", "taskset": {"count": 1,
-			"digest": "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}}}`,
-		"/api/rubrics/{rubric_id}/versions":                `{"content": {"criteria": [{"key": "x", "kind": "exact"}]}}`,
-		"/api/fleets/{fleet_id}":                           `{"state": "active"}`,
-		"/api/fleets/{fleet_id}/join-tokens":               `{}`,
-		"/api/cluster/nodes/{node_id}/drain":               `{"mode": "wait"}`,
-		"/api/cluster/nodes/{node_id}/cordon":              `{}`,
-		"/api/cluster/pools/{pool}":                        `{"isolation": "required"}`,
-		"/api/admin/users/{user_id}":                       `{"display_name": "x"}`,
-		"/api/admin/users/{user_id}/reset-password":        `{}`,
-		"/api/admin/users/{user_id}/transfer":              `{"to_user_id": "usr_00000000000000000000000001"}`,
-		"/api/admin/settings/{key}":                        `{"value": 1, "version": 0}`,
-		"/api/teams/{team_id}":                             `{"name": "x"}`,
-		"/api/teams/{team_id}/members/{username}":          `{"role": "member"}`,
-		"/api/projects/{project_id}":                       `{"name": "x"}`,
-		"/api/projects/{project_id}/members/{username}":    `{"role": "viewer"}`,
-		"/api/cli/device/requests/{user_code}":             `{"decision": "deny"}`,
-		"/api/model-deployments/{deployment_id}/revisions": `{"source": {"model_id": "` + missingID("mdl") + `", "version": 1}}`,
-		"/api/model-deployments/{deployment_id}/tokens":    `{"name": "x"}`,
-		"/api/playground/sessions/{playground_id}/extend":  `{"seconds": 1}`,
-		"/api/models/{model_id}/aliases/{alias}":           `{"version": 1}`,
-		"/api/models/{model_id}/versions/{version}/card":   `{"content": "x"}`,
-		"/api/models/{model_id}/versions":                  `{"source": {"run_id": "` + missingID("run") + `", "artifact_id": "` + missingID("art") + `"}}`,
-	}
+// goodBody returns the body that the OpenAPI document shows for a route, or "" if the route takes none, so that only the
+// path of the request is invalid.
+func goodBody(t *testing.T, rt route.Route) string {
+	t.Helper()
+	document, err := openapi.Load()
+	require.NoError(t, err)
+	op, found := document.Operation(rt.Method, rt.Pattern)
+	require.True(t, found, rt.Pattern)
+	body, err := op.RequestExample()
+	require.NoError(t, err)
+	return string(body)
 }
 
 // malformedIDs uses a malformed id in every path parameter. It requires 422 with the location of the
@@ -168,7 +147,7 @@ func malformedIDs(ctx context.Context, t *testing.T, s *testenv.Installation, c 
 		}
 		method, body := methodOf(rt), ""
 		if rt.Body != "" {
-			body = goodBodies()[rt.Pattern]
+			body = goodBody(t, rt)
 		}
 		for _, name := range ids(rt.Pattern) {
 			if !strings.Contains(rt.Pattern, "{"+name+"}") {

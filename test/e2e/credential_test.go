@@ -12,6 +12,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/gen/route"
 	"github.com/signalbox-dev/signalbox/internal/e2eflow"
+	"github.com/signalbox-dev/signalbox/test/contract/routes"
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
@@ -71,27 +72,15 @@ func ingestToken(ctx context.Context, t *testing.T, s *testenv.Installation, l *
 	return token, l.Job.RunID
 }
 
-// fillPath replaces the parameters in the pattern of a route. The ids are well-formed but do not exist.
+// fillPath replaces the variables in the pattern of a route by values that identify nothing. A path of the engine of a
+// deployment gets the given deployment.
 func fillPath(rt route.Route, deployment string) string {
-	path := rt.Pattern
-	if strings.HasPrefix(path, "/inference/") {
-		path = strings.Replace(path, "{deployment_id}", deployment, 1)
-	}
-	id := "run"
-	if strings.HasPrefix(path, "/api/jobs/") {
-		id = "job"
-	}
-	return strings.NewReplacer(
-		"{key...}", "projects/x", "{rest...}", "models", "{dataset_id}", missingID("ds"), "{fleet_id}", missingID("flt"),
-		"{node_id}", missingID("nod"), "{join_token_id}", missingID("jtk"), "{share_id}", missingID("shr"), "{token}", "none",
-		"{deployment_id}", missingID("dep"), "{token_id}", missingID("tok"), "{model_id}", missingID("mdl"), "{job_id}", missingID("job"),
-		"{run_id}", missingID("run"), "{artifact_id}", missingID("art"), "{id}", missingID(id), "{version}", "1", "{number}", "1", "{namespace}", "none", "{name}", "none",
-		"{user_id}", missingID("usr"), "{team_id}", missingID("team"), "{project_id}", missingID("prj"), "{session_id}", missingID("ses"), "{username}", "nobody",
-		"{subject_kind}", "users", "{subject}", "nobody", "{key}", "no.such.setting", "{user_code}", "BCDF-GHJK", "{asset}", "none", "{pool}", "none",
-		"{alias}", "none", "{package_id}", missingID("pkg"), "{request_id}", missingID("req"), "{environment_id}", missingID("env"), "{rubric_id}", missingID("rub"),
-		"{solution_id}", missingID("sol"), "{application_id}", missingID("sap"),
-		"{playground_id}", missingID("pg"), "{target}", "1",
-	).Replace(path)
+	return routes.Load().Fill(rt.Pattern, func(v routes.Variable) string {
+		if v.Name == "deployment_id" && strings.HasPrefix(rt.Pattern, "/inference/") {
+			return deployment
+		}
+		return v.Absent
+	})
 }
 
 func methodOf(rt route.Route) string {

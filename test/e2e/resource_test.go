@@ -2,8 +2,10 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -15,15 +17,16 @@ import (
 
 	"github.com/signalbox-dev/signalbox/gen/route"
 	"github.com/signalbox-dev/signalbox/internal/e2eflow"
+	"github.com/signalbox-dev/signalbox/test/contract/routes"
 )
 
 // auditPath is the path of the audit log, which grows with every action.
 const auditPath = "/api/admin/audit"
 
 // createOtherObjects creates objects that training and serving do not create, among others a team, a project, a
-// stored setting and a pending device authorization. A restart must keep them. createOtherObjects returns path
-// parameters, each followed by its value.
-func createOtherObjects(t *testing.T, l *e2eflow.Loop) []string {
+// stored setting and a pending device authorization. A restart must keep them. createOtherObjects returns values
+// of the variables of test/contract/routes.
+func createOtherObjects(t *testing.T, l *e2eflow.Loop) map[string]string {
 	t.Helper()
 	ctx := t.Context()
 	var me struct {
@@ -82,25 +85,10 @@ func createOtherObjects(t *testing.T, l *e2eflow.Loop) []string {
 		RequestID string `json:"request_id"`
 	}
 	require.NoError(t, l.Client.Get(ctx, trafficPath(l), nil, &traffic))
-	return []string{
-		"{environment_id}", environment.ID, "{rubric_id}", rubric.ID, "{solution_id}", solution.ID, "{request_id}", traffic[0].RequestID,
-		"{user_id}", users[i].ID, "{team_id}", team.ID, "{project_id}", project.ID, "{key}", "installation.name",
-		"{user_code}", code.UserCode, "{subject_kind}", "users", "{node_id}", nodes[0].ID, "{token}", share.Token,
-		"{artifact_id}", artifacts[0].ID,
-	}
-}
-
-// empty returns the routes that have no data in this test, for example because no job waits and no
-// evaluation was reported. The tests of the services cover these routes after a restart.
-func empty() []string {
-	return []string{
-		"/api/cluster/queue", "/api/agent-evaluations/{run_id}", "/api/agent-evaluations/{run_id}/items",
-		"/api/jobs/{id}/benchmarks", "/api/runs/{id}/benchmarks", "/api/jobs/{id}/hparams/history", "/api/runs/{id}/hparams/history",
-		"/api/jobs/{id}/environment/nodes", "/api/runs/{id}/environment/nodes", "/api/jobs/{id}/hardware", "/api/runs/{id}/hardware",
-		"/api/environments/{environment_id}/versions", "/api/environments/{environment_id}/versions/{version}",
-		"/api/solution-applications/{application_id}", "/api/solution-applications/{application_id}/status",
-		"/api/playground/sessions", "/api/playground/sessions/{playground_id}", "/api/playground/sessions/{playground_id}/transcript",
-		"/api/submit/packages/{package_id}",
+	return map[string]string{
+		"environment_id": environment.ID, "rubric_id": rubric.ID, "solution_id": solution.ID, "request_id": traffic[0].RequestID,
+		"user_id": users[i].ID, "team_id": team.ID, "project_id": project.ID, "setting_key": "installation.name",
+		"user_code": code.UserCode, "node_id": nodes[0].ID, "token": share.Token, "artifact_id": artifacts[0].ID,
 	}
 }
 
@@ -130,9 +118,9 @@ func projectOf(t *testing.T, l *e2eflow.Loop) string {
 	return ""
 }
 
-// resources returns the paths of all GET routes of RPCs, except the routes in empty(). It fills in the ids of the
-// loop's objects and the given parameters.
-func resources(t *testing.T, l *e2eflow.Loop, parameters []string) []string {
+// resources returns the paths of all GET routes of RPCs, except those for which the table of routes states why there is no
+// data: the tests of the services cover them after a restart. It fills in the ids of the loop's objects and the given values.
+func resources(t *testing.T, l *e2eflow.Loop, values map[string]string) []string {
 	t.Helper()
 	var datasets, fleets []struct {
 		ID string `json:"id"`
@@ -141,31 +129,27 @@ func resources(t *testing.T, l *e2eflow.Loop, parameters []string) []string {
 	require.NoError(t, l.Client.Get(t.Context(), "/api/fleets", nil, &fleets))
 	_, version, err := l.Lock(t.Context(), e2eflow.Recipe)
 	require.NoError(t, err)
-	common := append([]string{
-		"{job_id}", l.Job.ID, "{run_id}", l.Job.RunID, "{dataset_id}", datasets[0].ID, "{model_id}", modelOf(t, l),
-		"{deployment_id}", l.Deployment.ID, "{number}", strconv.Itoa(l.Revision.Number), "{fleet_id}", fleets[0].ID,
-		"{namespace}/{name}", e2eflow.Recipe,
-	}, parameters...)
+	namespace, name, _ := strings.Cut(e2eflow.Recipe, "/")
+	all := map[string]string{
+		"job_id": l.Job.ID, "run_id": l.Job.RunID, "dataset_id": datasets[0].ID, "model_id": modelOf(t, l),
+		"deployment_id": l.Deployment.ID, "number": strconv.Itoa(l.Revision.Number), "fleet_id": fleets[0].ID,
+		"namespace": namespace, "name": name, "recipe_version": version,
+	}
+	maps.Copy(all, values)
 	var out []string
-	for _, rt := range route.Table() {
-		if rt.Kind != route.RPC || rt.Method != http.MethodGet || slices.Contains(empty(), rt.Pattern) {
+	for _, rt := range routes.Load().Routes() {
+		if rt.Kind != route.RPC || rt.Method != http.MethodGet || rt.Empty != "" {
 			continue
 		}
-		id, v := l.Job.RunID, "1"
-		var special []string
-		switch {
-		case rt.Pattern == "/api/projects/{project_id}/tags":
-			special = []string{"{project_id}", projectOf(t, l)}
-		case strings.HasPrefix(rt.Pattern, "/api/jobs/"):
-			id = l.Job.ID
-		case strings.HasPrefix(rt.Pattern, "/api/recipes/"):
-			v = version
-		case strings.HasPrefix(rt.Pattern, "/api/datasets/"):
-			v = "v1"
-		}
-		path := strings.NewReplacer(slices.Concat(special, common, []string{"{id}", id, "{version}", v})...).Replace(rt.Pattern)
-		require.NotContains(t, path, "{", "the test has no value for a path parameter")
-		if fields := inputOf(t, rt).Fields(); fields.ByName("limit") != nil && fields.ByName("offset") != nil {
+		path := routes.Load().Fill(rt.Pattern, func(v routes.Variable) string {
+			if rt.Pattern == "/api/projects/{project_id}/tags" {
+				return projectOf(t, l)
+			}
+			value := cmp.Or(all[v.Name], v.Present)
+			require.NotEmpty(t, value, "%s: the test has no value of %s: create one, or add the word empty=\"WHY\" to the row of the route", rt.Pattern, v.Name)
+			return value
+		})
+		if routes.Limited(rt.Route) {
 			path += "?limit=500"
 		}
 		// Limit the time range, because the restart itself adds later entries.

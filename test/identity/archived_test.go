@@ -11,12 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/test/contract/openapi"
+	"github.com/signalbox-dev/signalbox/test/contract/routes"
 )
 
 // inProject reports whether a row of the table is a write to a project or to something in it. ok is false if
 // inProject does not know the rule of the row.
-func (r row) inProject() (yes, ok bool) {
-	switch r.rule {
+func inProject(r routes.Row) (yes, ok bool) {
+	switch r.Rule {
 	case "change", "add", "clone", "publish", "project-manage":
 		return true, true
 	case "read", "list":
@@ -39,14 +40,14 @@ func (w *harness) requireArchivedRejectsWrites(ctx context.Context, t *testing.T
 	admin, project := w.people["admin"], "/api/projects/"+w.hidden["project_id"]
 	var cells []cell
 	var prepared []objects
-	for _, r := range rules(t).rows {
-		if slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions}, r.method) {
+	for _, r := range routes.Load().Rows {
+		if slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions}, r.Method) {
 			continue
 		}
-		yes, known := r.inProject()
-		require.True(t, known, "rule %s of %s: state whether it changes something in a project", r.rule, r.name())
+		yes, known := inProject(r)
+		require.True(t, known, "rule %s of %s: state whether it changes something in a project", r.Rule, r.Name())
 		if yes {
-			c := cell{row: r, relation: "admin"}
+			c := cell{Row: r, relation: "admin"}
 			cells, prepared = append(cells, c), append(prepared, w.prepare(ctx, t, c))
 		}
 	}
@@ -54,14 +55,14 @@ func (w *harness) requireArchivedRejectsWrites(ctx context.Context, t *testing.T
 	admin.do(ctx, t, w.Installation, http.MethodPatch, project, map[string]any{"archived": true}, nil)
 	for i, c := range cells {
 		a, _ := w.sendPrepared(ctx, t, c, prepared[i])
-		if c.path == "/api/submit/preflight" {
+		if c.Pattern == "/api/submit/preflight" {
 			a.status = projectGateStatus(a.body)
 		}
-		assert.Equal(t, http.StatusConflict, a.status, "%s: %s", c.name(), a.body)
-		if op, found := described.Operation(c.method, c.path); assert.True(t, found, c.name()) && c.path != "/api/submit/preflight" {
-			assert.Contains(t, op.Statuses(), http.StatusConflict, "%s must declare the status", c.name())
+		assert.Equal(t, http.StatusConflict, a.status, "%s: %s", c.Name(), a.body)
+		if op, found := described.Operation(c.Method, c.Pattern); assert.True(t, found, c.Name()) && c.Pattern != "/api/submit/preflight" {
+			assert.Contains(t, op.Statuses(), http.StatusConflict, "%s must declare the status", c.Name())
 		}
-		assert.True(t, namesArchive(a.body), "%s: %s", c.name(), a.body)
+		assert.True(t, namesArchive(a.body), "%s: %s", c.Name(), a.body)
 	}
 	admin.do(ctx, t, w.Installation, http.MethodGet, "/api/jobs/"+w.hidden["job_id"], nil, nil)
 	admin.do(ctx, t, w.Installation, http.MethodPatch, project, map[string]any{"archived": false}, nil)

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// objects maps the names of path parameters to the ids of objects. It has one object of each kind, and spare objects.
+// objects maps the variables of test/contract/routes to the ids of objects. It has one object of each kind, and spare objects.
 type objects map[string]string
 
 // harness is an installation with a user for each relation, and with objects that one of these users created.
@@ -157,7 +157,5 @@ func (w *harness) prepareJob(ctx context.Context, t *testing.T) {
 	}})
 	require.NoError(t, err)
 	w.job = strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(string(raw))
-	w.hidden["namespace"], w.hidden["name"], _ = strings.Cut(recipe, "/")
-	w.open["namespace"], w.open["name"] = w.hidden["namespace"], w.hidden["name"]
-	w.hidden["recipe"], w.open["recipe"] = newest.Version, newest.Version
+	w.hidden["recipe_version"], w.open["recipe_version"] = newest.Version, newest.Version
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/test/contract/routes"
 	"github.com/signalbox-dev/signalbox/test/draw"
 )
 
@@ -37,11 +38,11 @@ func (s pairSamples) String() string {
 }
 
 // hiddenRows returns the rows whose rule is that a hidden object looks like an absent one.
-func (b table) hiddenRows() []row {
-	var rows []row
-	for _, r := range b.rows {
-		rule := b.rules[r.rule]
-		if rule["hidden"] == rule["absent"] && rule["hidden"] != "-" && (cell{row: r}).object() != "" {
+func hiddenRows() []routes.Row {
+	var rows []routes.Row
+	for _, r := range routes.Load().Rows {
+		rule := routes.Load().Rules[r.Rule]
+		if rule["hidden"] == rule["absent"] && rule["hidden"] != "-" && r.Object() != "" {
 			rows = append(rows, r)
 		}
 	}
@@ -49,9 +50,9 @@ func (b table) hiddenRows() []row {
 }
 
 // sample sends the two requests of a route in pairs, and reverses their order after each pair.
-func (w *harness) sample(ctx context.Context, t *testing.T, r row) pairSamples {
+func (w *harness) sample(ctx context.Context, t *testing.T, r routes.Row) pairSamples {
 	t.Helper()
-	cells := []cell{{row: r, relation: "hidden"}, {row: r, relation: "absent"}}
+	cells := []cell{{Row: r, relation: "hidden"}, {Row: r, relation: "absent"}}
 	prepared := []objects{w.prepare(ctx, t, cells[0]), w.prepare(ctx, t, cells[1])}
 	var s pairSamples
 	into := []*[]time.Duration{&s.hidden, &s.absent}
@@ -60,7 +61,7 @@ func (w *harness) sample(ctx context.Context, t *testing.T, r row) pairSamples {
 		for k := range cells {
 			k = (k + n) % len(cells)
 			a, _ := w.sendPrepared(ctx, t, cells[k], prepared[k])
-			require.GreaterOrEqual(t, a.status, 400, "%s: %s", r.name(), a.body)
+			require.GreaterOrEqual(t, a.status, 400, "%s: %s", r.Name(), a.body)
 			if n >= warmUp {
 				*into[k] = append(*into[k], a.took)
 			}
@@ -76,11 +77,11 @@ const timedRoutes = 5
 // of the response must not show which of the two it is.
 func (w *harness) requireSameTimes(t *testing.T) {
 	t.Helper()
-	all := rules(t).hiddenRows()
+	all := hiddenRows()
 	require.Greater(t, len(all), 100)
-	rows := draw.Some(draw.New(t), timedRoutes, all, row.name)
+	rows := draw.Some(draw.New(t), timedRoutes, all, routes.Row.Name)
 	for _, r := range rows {
-		t.Run(r.name(), func(t *testing.T) {
+		t.Run(r.Name(), func(t *testing.T) {
 			first := w.sample(t.Context(), t, r)
 			t.Log(first)
 			if first.differ(len(all)) {

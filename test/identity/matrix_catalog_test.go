@@ -33,13 +33,14 @@ func (w *harness) catalog(ctx context.Context, t *testing.T, p *person, o object
 	}
 	o["package_id"] = w.uploadPackage(ctx, t, p, o["project"])
 	o["environment_id"] = create("/api/environments", map[string]any{"name": of("of"), "project": o["project"]})
-	w.environment(ctx, t, p, o["environment_id"])
+	o["environment_version"] = "v1"
+	w.environment(ctx, t, p, o["environment_id"], o["environment_version"])
 	o["rubric_id"] = create("/api/rubrics", map[string]any{"name": of("of"), "project": o["project"]})
 	create("/api/rubrics/"+o["rubric_id"]+"/versions", map[string]any{
 		"content": map[string]any{"criteria": []any{map[string]any{"key": "right", "weight": 1, "kind": "exact"}}},
 	})
 	p.do(ctx, t, w.Installation, http.MethodPost, "/api/rubrics/"+o["rubric_id"]+"/versions/1/publish", nil, nil)
-	manifest := map[string]any{"name": of("of"), "version": "1", "recipe": recipe + "@" + w.hidden["recipe"]}
+	manifest := map[string]any{"name": of("of"), "version": "1", "recipe": recipe + "@" + w.hidden["recipe_version"]}
 	o["solution_id"] = create("/api/solutions", map[string]any{"project": o["project"], "manifest": manifest})
 	o["application_id"] = create("/api/solution-applications", map[string]any{
 		"project": o["project"], "solution": of("of") + "@1", "bindings": map[string]string{
@@ -69,8 +70,8 @@ func (w *harness) uploadPackage(ctx context.Context, t *testing.T, p *person, pr
 	return made.ID
 }
 
-// environment creates version v1 of an environment and waits until the version is ready.
-func (w *harness) environment(ctx context.Context, t *testing.T, p *person, id string) {
+// environment creates a version of an environment and waits until the version is ready.
+func (w *harness) environment(ctx context.Context, t *testing.T, p *person, id, version string) {
 	t.Helper()
 	tasks := []byte(`{"prompt": "of ` + id + `"}` + "\n")
 	sum := sha256.Sum256(tasks)
@@ -80,13 +81,13 @@ func (w *harness) environment(ctx context.Context, t *testing.T, p *person, id s
 		map[string]any{"kind": "taskset", "size_bytes": len(tasks), "sha256": digest}, &target)
 	put(ctx, t, target, tasks)
 	p.do(ctx, t, w.Installation, http.MethodPost, "/api/environments/"+id+"/versions", map[string]any{
-		"version": "v1", "manifest": map[string]any{"api": "env/v1", "entry": "a:B", "taskset": map[string]any{"digest": "sha256:" + digest, "count": 1}},
+		"version": version, "manifest": map[string]any{"api": "env/v1", "entry": "a:B", "taskset": map[string]any{"digest": "sha256:" + digest, "count": 1}},
 	}, nil)
 	require.Eventually(t, func() bool {
 		var v struct {
 			State string `json:"state"`
 		}
-		a := p.call(ctx, t, w.Installation, http.MethodGet, "/api/environments/"+id+"/versions/v1", "")
+		a := p.call(ctx, t, w.Installation, http.MethodGet, "/api/environments/"+id+"/versions/"+version, "")
 		return json.Unmarshal(a.body, &v) == nil && v.State == "ready"
 	}, time.Minute, 50*time.Millisecond, "the version does not become ready")
 }
@@ -94,10 +95,10 @@ func (w *harness) environment(ctx context.Context, t *testing.T, p *person, id s
 // waitingVersion creates a version whose files are never uploaded.
 func (w *harness) waitingVersion(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
-	o["version"] = w.unique()
-	sum := sha256.Sum256([]byte(o["version"]))
+	o["environment_version"] = w.unique()
+	sum := sha256.Sum256([]byte(o["environment_version"]))
 	w.people["admin"].do(ctx, t, w.Installation, http.MethodPost, "/api/environments/"+o["environment_id"]+"/versions", map[string]any{
-		"version": o["version"], "manifest": map[string]any{
+		"version": o["environment_version"], "manifest": map[string]any{
 			"api": "env/v1", "entry": "a:B", "taskset": map[string]any{"digest": "sha256:" + hex.EncodeToString(sum[:]), "count": 1},
 		},
 	}, nil)

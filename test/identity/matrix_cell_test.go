@@ -2,10 +2,12 @@ package identity
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -16,39 +18,28 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/test/contract/routes"
 )
 
 // cell is one case of the matrix: a request to a route by a caller who has a relation to the object.
 type cell struct {
-	row
+	routes.Row
+
 	relation string
 	want     string
 }
 
-// variable matches a path parameter.
-var variable = regexp.MustCompile(`\{([a-z_]+)(\.\.\.)?\}`)
-
 // named matches the placeholder of the object in a body, for routes whose path contains no object.
 var named = regexp.MustCompile(`<(project|team|job)>`)
 
-// object returns the path parameter of the object to which the rule applies, or "" if there is none.
-func (r row) object() string {
-	for _, m := range variable.FindAllStringSubmatch(r.path, -1) {
-		if m[1] != "subject_kind" && m[2] == "" {
-			return m[1]
-		}
-	}
-	return ""
-}
-
 // cells returns the cases that the table defines for a route.
-func (b table) cells(r row) []cell {
+func cells(r routes.Row) []cell {
 	var out []cell
-	for _, relation := range relations() {
-		want := b.rules[r.rule][relation]
-		none := (relation == "absent" || relation == "gone") && r.object() == "" && !named.MatchString(r.body)
+	for _, relation := range routes.Relations() {
+		want := routes.Load().Rules[r.Rule][relation]
+		none := (relation == "absent" || relation == "gone") && r.Object() == "" && !named.MatchString(r.Request)
 		if want != "-" && !none {
-			out = append(out, cell{row: r, relation: relation, want: want})
+			out = append(out, cell{Row: r, relation: relation, want: want})
 		}
 	}
 	return out
@@ -74,17 +65,43 @@ func (w *harness) objectsOf(relation string) objects {
 	return w.hidden
 }
 
-// missingID returns an id or a name that has the same form as the given value but identifies no object.
-func missingID(name, value string) string {
-	prefix, _, id := strings.Cut(value, "_")
-	switch {
-	case id && strings.HasSuffix(name, "id"):
-		return prefix + "_01" + strings.Repeat("0", 24)
-	case name == "user_code":
-		return "BCDF-GHJK"
-	default:
-		return "no-such-" + strings.ReplaceAll(name, "_", "-")
+// missingID returns an id or a name, for a variable of paths, that identifies no object.
+func missingID(name string) string {
+	v, _ := routes.Load().Variable("", name)
+	return v.Absent
+}
+
+// fill replaces the variables of a pattern by the ids and names of objects.
+func (o objects) fill(t *testing.T, pattern string) string {
+	t.Helper()
+	return routes.Load().Fill(pattern, func(v routes.Variable) string {
+		value := cmp.Or(o[v.Name], v.Present)
+		require.NotEmpty(t, value, "%s: createObjects or a preparation must create an object for %s", pattern, v.Name)
+		return value
+	})
+}
+
+// with returns a copy of the objects in which a name has another value.
+func (o objects) with(name, value string) objects {
+	changed := maps.Clone(o)
+	changed[name] = value
+	return changed
+}
+
+// query returns the query with which a list shows all objects. Without a limit, those of other cells could fill the
+// first page.
+func query(r routes.Row) string {
+	var out []string
+	if r.Query != "" {
+		out = append(out, r.Query)
 	}
+	if r.Of != "" && routes.Limited(r.Route) {
+		out = append(out, "limit=500")
+	}
+	if out == nil {
+		return ""
+	}
+	return "?" + strings.Join(out, "&")
 }
 
 // sendCell sends the request of a cell. It returns the response and the id or name of the object in the request.
@@ -96,32 +113,17 @@ func (w *harness) sendCell(ctx context.Context, t *testing.T, c cell) (response,
 // sendPrepared sends the request of a cell whose objects are already prepared. It returns the same as sendCell.
 func (w *harness) sendPrepared(ctx context.Context, t *testing.T, c cell, o objects) (response, string) {
 	t.Helper()
-	of := c.object()
-	object, project := o[of], o["project"]
+	of, _ := routes.Load().Variable(c.Pattern, c.Object())
+	object, project := cmp.Or(o[of.Name], of.Present), o["project"]
 	if c.relation == "absent" || c.relation == "gone" {
-		object, project = missingID(of, object), "nothing"
-		if of == "" {
-			o["team_id"] = missingID("team_id", o["team_id"])
+		object, project = of.Absent, "nothing"
+		if of.Name == "" {
+			o["team_id"] = missingID("team_id")
 		}
-	}
-	path := variable.ReplaceAllStringFunc(c.path, func(v string) string {
-		name := strings.Trim(v, "{.}")
-		if name == of {
-			return object
-		}
-		require.NotEmpty(t, o[name], "%s: %s", c.name(), name)
-		return o[name]
-	})
-	switch {
-	case c.path == "/api/runs" && c.method == http.MethodGet:
-		path += "?state=all&limit=500"
-	case c.path == "/api/search":
-		path += "?kinds=rubric&limit=50&q=of-" // both rubrics have names that begin like this
-	case strings.HasSuffix(c.rule, "list") && c.method == http.MethodGet && c.path != "/api/solution-applications": // the page length of this list is fixed
-		path += "?limit=500" // otherwise objects of other cells could fill the first page
 	}
 	p := w.callerOf(c.relation)
-	a := p.call(ctx, t, w.Installation, c.method, path, w.body(c, p, o, project))
+	path := o.with(of.Name, object).fill(t, c.Pattern) + query(c.Row)
+	a := p.call(ctx, t, w.Installation, c.Method, path, w.body(c, p, o, project))
 	if a.status < 300 && p.name != "" {
 		w.restoreSession(ctx, t, c, p)
 	}
@@ -129,9 +131,9 @@ func (w *harness) sendPrepared(ctx context.Context, t *testing.T, c cell, o obje
 		w.usedSpares[o["spare of"]]++
 	}
 	switch {
-	case strings.Contains(c.body, "<team>"):
+	case strings.Contains(c.Request, "<team>"):
 		object = o["team_id"]
-	case of == "":
+	case of.Name == "":
 		object = project
 	}
 	return a, object
@@ -140,7 +142,7 @@ func (w *harness) sendPrepared(ctx context.Context, t *testing.T, c cell, o obje
 // body returns the body of a cell's request.
 func (w *harness) body(c cell, p *person, o objects, project string) string {
 	unique, link := w.unique(), ""
-	if strings.Contains(c.body, "<link>") {
+	if strings.Contains(c.Request, "<link>") {
 		link = w.SignInLink(w.T.Context())
 	}
 	job := strings.NewReplacer("<command>", "true", "<unique>", unique, "<project>", project).Replace(w.job)
@@ -148,15 +150,15 @@ func (w *harness) body(c cell, p *person, o objects, project string) string {
 		"<unique>", unique, "<project>", project, "<run>", o["run_id"], "<hidden-run>", w.hidden["run_id"], "<open-run>", w.open["run_id"], "<artifact>", o["artifact_id"], "<model>", o["model_id"],
 		"<name>", w.heir.name, "<password>", w.heir.password, "<own-password>", p.password, "<new-password>", p.password+"!",
 		"<heir>", w.heir.id, "<setting-version>", o["setting version"], "<setting-value>", o["setting value"],
-		"<team>", o["team_id"], "<job>", job, "<recipe>", o["recipe"],
+		"<team>", o["team_id"], "<job>", job, "<recipe>", o["recipe_version"],
 		"<join-token>", unissuedToken("fjt"), "<device-code>", unissuedToken("dvc"), "<link>", link,
-	).Replace(c.body)
+	).Replace(c.Request)
 }
 
 // restoreSession signs the person in again if the request has ended the session.
 func (w *harness) restoreSession(ctx context.Context, t *testing.T, c cell, p *person) {
 	t.Helper()
-	switch c.path {
+	switch c.Pattern {
 	case "/api/profile/password":
 		p.password += "!"
 		switch p.name {
@@ -198,13 +200,13 @@ func unissuedToken(kind string) string {
 // fault describes the problem with a response, or returns "" if the response is correct.
 func (w *harness) fault(c cell, a response) string {
 	bad := ""
-	if c.path == "/api/submit/preflight" && a.status == http.StatusOK {
+	if c.Pattern == "/api/submit/preflight" && a.status == http.StatusOK {
 		a.status = projectGateStatus(a.body)
 	}
 	switch c.want {
 	case "ok", "both", "open", "none":
-		if !slices.Contains(c.success, a.status) {
-			bad = fmt.Sprintf("want %v", c.success)
+		if !slices.Contains(c.Success, a.status) {
+			bad = fmt.Sprintf("want %v", c.Success)
 		} else if c.want != "ok" {
 			bad = w.checkList(c, a)
 		}
@@ -217,13 +219,13 @@ func (w *harness) fault(c cell, a response) string {
 			bad = "want " + c.want
 		}
 	}
-	if bad == "" && a.status >= 400 && c.method != http.MethodHead && !hasDetail(a) {
+	if bad == "" && a.status >= 400 && c.Method != http.MethodHead && !hasDetail(a) {
 		bad = "want a detail"
 	}
 	if bad == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s as %s: %s, got %d %.300s", c.name(), c.relation, bad, a.status, a.body)
+	return fmt.Sprintf("%s as %s: %s, got %d %.300s", c.Name(), c.relation, bad, a.status, a.body)
 }
 
 func hasDetail(a response) bool {
@@ -263,7 +265,7 @@ func (w *harness) checkList(c cell, a response) string {
 	var rows []struct {
 		ID string `json:"id"`
 	}
-	if c.path == "/api/runs/compare" || c.path == "/api/runs/aggregate" {
+	if c.Pattern == "/api/runs/compare" || c.Pattern == "/api/runs/aggregate" {
 		a.body = compared(a.body)
 	}
 	if json.Unmarshal(items(a.body), &rows) != nil {
@@ -272,12 +274,6 @@ func (w *harness) checkList(c cell, a response) string {
 	if total := a.header.Get("X-Total-Count"); total != "" && total != strconv.Itoa(len(rows)) {
 		return fmt.Sprintf("the list has %d rows, but the count is %s", len(rows), total)
 	}
-	kind := map[string]string{
-		"/api/jobs": "job_id", "/api/runs": "run_id", "/api/runs/search": "run_id", "/api/runs/compare": "run_id", "/api/runs/aggregate": "run_id", "/api/datasets": "dataset_id", "/api/models": "model_id",
-		"/api/model-deployments": "deployment_id", "/api/projects": "project_id", "/api/teams": "team_id",
-		"/api/environments": "environment_id", "/api/rubrics": "rubric_id", "/api/search": "rubric_id", "/api/solutions": "solution_id",
-		"/api/solution-applications": "application_id", "/api/playground/sessions": "playground_id",
-	}[c.path]
 	has := func(id string) bool {
 		return slices.ContainsFunc(rows, func(r struct {
 			ID string `json:"id"`
@@ -286,13 +282,13 @@ func (w *harness) checkList(c cell, a response) string {
 			return r.ID == id
 		})
 	}
-	hidden, open := has(w.hidden[kind]), w.open[kind] == "" || has(w.open[kind])
+	hidden, open := has(w.hidden[c.Of]), w.open[c.Of] == "" || has(w.open[c.Of])
 	for _, id := range w.hidden {
 		if c.want != "both" && strings.Contains(id, "_") && bytes.Contains(a.body, []byte(id)) {
 			return "shows " + id
 		}
 	}
-	if hidden != (c.want == "both") || open == (c.want == "none" && w.open[kind] != "") {
+	if hidden != (c.want == "both") || open == (c.want == "none" && w.open[c.Of] != "") {
 		return fmt.Sprintf("the list contains the hidden object: %v, the open object: %v, want %s", hidden, open, c.want)
 	}
 	return ""

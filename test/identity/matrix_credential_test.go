@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/test/contract/routes"
 	"github.com/signalbox-dev/signalbox/test/draw"
 )
 
@@ -52,19 +53,19 @@ func acceptedPlaces(t *testing.T) map[string]map[string]bool {
 }
 
 // class returns the class of the route in the table of credentials.
-func (r row) class() string {
-	if slices.Contains([]string{"public", "run-token", "deployment-token", "cookie", "join-token", "signature"}, r.rule) {
-		return r.rule
+func class(r routes.Row) string {
+	if slices.Contains([]string{"public", "run-token", "deployment-token", "cookie", "join-token", "signature"}, r.Rule) {
+		return r.Rule
 	}
 	return "person"
 }
 
 // usesPlace reports whether a route without bearer authentication uses this place for another purpose: for
 // query parameters, or for the name of an OAuth client.
-func (r row) usesPlace(place string) bool {
-	switch r.class() {
+func usesPlace(r routes.Row, place string) bool {
+	switch class(r) {
 	case "public":
-		return place == "query" || place == "basic" && strings.HasPrefix(r.path, "/api/oauth/")
+		return place == "query" || place == "basic" && strings.HasPrefix(r.Pattern, "/api/oauth/")
 	case "cookie", "join-token":
 		return place == "query"
 	default:
@@ -112,16 +113,19 @@ type credentialSet struct {
 	admin  *person
 }
 
+// served returns the route of a row, for draw.Routes.
+func served(r routes.Row) []string { return []string{r.Served()} }
+
 // requireCredentialPlaces calls each route with each credential in each place.
 func (w *harness) requireCredentialPlaces(ctx context.Context, t *testing.T) {
 	t.Helper()
 	p := w.makeCredentials(ctx, t)
 	var requests atomic.Int64
-	all := rules(t).rows
-	rows := draw.Routes(t, rowShare, all, row.name, row.routes)
+	all := routes.Load().Rows
+	rows := draw.Routes(t, rowShare, all, routes.Row.Name, served)
 	t.Run("routes", func(t *testing.T) {
 		for _, r := range rows {
-			t.Run(r.name(), func(t *testing.T) {
+			t.Run(r.Name(), func(t *testing.T) {
 				t.Parallel()
 				requests.Add(w.callWithEachCredential(ctx, t, p, r))
 			})
@@ -145,7 +149,7 @@ func (w *harness) requireOtherDeploymentsRefused(ctx context.Context, t *testing
 		{w.hidden["deployment token"], w.hidden["deployment_id"], http.StatusServiceUnavailable}, // no revision is promoted
 		{w.open["deployment token"], w.hidden["deployment_id"], http.StatusForbidden},
 		{w.hidden["deployment token"], w.open["deployment_id"], http.StatusForbidden},
-		{w.open["deployment token"], missingID("deployment_id", w.open["deployment_id"]), http.StatusNotFound},
+		{w.open["deployment token"], missingID("deployment_id"), http.StatusNotFound},
 	} {
 		a := w.people["presenter"].send(ctx, t, w.Installation, http.MethodGet, "/inference/"+c.on+"/v1/models", "", func(r *http.Request) {
 			r.Header.Set("Authorization", "Bearer "+c.of)
@@ -155,20 +159,20 @@ func (w *harness) requireOtherDeploymentsRefused(ctx context.Context, t *testing
 }
 
 // callWithEachCredential calls a route with each credential in each place. It returns the number of calls.
-func (w *harness) callWithEachCredential(ctx context.Context, t *testing.T, p credentialSet, r row) (requests int64) {
+func (w *harness) callWithEachCredential(ctx context.Context, t *testing.T, p credentialSet, r routes.Row) (requests int64) {
 	t.Helper()
 	table, anonymous := acceptedPlaces(t), w.callRoute(ctx, t, r, func(*http.Request) {}).status
 	for kind, credential := range p.kinds {
 		for _, place := range credentialPlaces() {
-			if r.usesPlace(place) {
+			if usesPlace(r, place) {
 				continue
 			}
-			open := table[r.class()+" "+kind][place]
-			if open && r.path == "/api/auth/logout" {
+			open := table[class(r)+" "+kind][place]
+			if open && r.Pattern == "/api/auth/logout" {
 				credential = p.admin.newSession(ctx, t, w.Installation, 7).token
 			}
 			a := w.callRoute(ctx, t, r, func(req *http.Request) { putCredential(req, place, credential, p.other(kind), p.cookie) })
-			assert.Empty(t, verdict(r, a, anonymous, open), "%s %s with %s as %s", r.method, r.path, kind, place)
+			assert.Empty(t, verdict(r, a, anonymous, open), "%s %s with %s as %s", r.Method, r.Pattern, kind, place)
 			requests++
 		}
 	}
@@ -184,8 +188,8 @@ func (p credentialSet) other(kind string) string {
 }
 
 // verdict describes the problem with a response, or returns "" if the response is correct.
-func verdict(r row, a response, anonymous int, open bool) string {
-	refused := a.status == http.StatusUnauthorized || r.class() == "signature" && a.status == http.StatusForbidden
+func verdict(r routes.Row, a response, anonymous int, open bool) string {
+	refused := a.status == http.StatusUnauthorized || class(r) == "signature" && a.status == http.StatusForbidden
 	switch {
 	case a.status >= 500 && a.status != http.StatusNotImplemented && a.status != http.StatusServiceUnavailable:
 		return fmt.Sprintf("the status is %d %.200s", a.status, a.body)
@@ -193,9 +197,9 @@ func verdict(r row, a response, anonymous int, open bool) string {
 		return fmt.Sprintf("the valid credential is rejected: %d %.200s", a.status, a.body)
 	case open:
 		return ""
-	case r.class() == "public" && a.status != anonymous:
+	case class(r) == "public" && a.status != anonymous:
 		return fmt.Sprintf("the status is %d, but without a credential %d: %.200s", a.status, anonymous, a.body)
-	case r.class() != "public" && !refused:
+	case class(r) != "public" && !refused:
 		return fmt.Sprintf("the credential is accepted: %d %.200s", a.status, a.body)
 	}
 	return ""
@@ -203,42 +207,27 @@ func verdict(r row, a response, anonymous int, open bool) string {
 
 // callRoute calls a route with ids that do not exist, except for the deployment and the run to which the credentials
 // belong.
-func (w *harness) callRoute(ctx context.Context, t *testing.T, r row, change func(*http.Request)) response {
+func (w *harness) callRoute(ctx context.Context, t *testing.T, r routes.Row, change func(*http.Request)) response {
 	t.Helper()
-	path := variable.ReplaceAllStringFunc(r.path, func(v string) string {
-		name := strings.Trim(v, "{.}")
-		switch {
-		case name == "deployment_id" && r.class() == "deployment-token":
+	path := routes.Load().Fill(r.Pattern, func(v routes.Variable) string {
+		if v.Name == "deployment_id" && class(r) == "deployment-token" {
 			return w.hidden["deployment_id"]
-		case name == "id" && strings.HasPrefix(r.path, "/api/jobs/"):
-			return missingID(name, w.hidden["job_id"])
-		case name == "id":
-			return missingID(name, w.hidden["run_id"])
-		case w.hidden[name] != "" && strings.HasSuffix(name, "_id"):
-			return missingID(name, w.hidden[name])
-		case name == "user_id" || name == "session_id" || name == "request_id" || name == "playground_id":
-			return missingID(name, map[string]string{"user_id": "usr_", "session_id": "ses_", "request_id": "req_", "playground_id": "pg_"}[name])
-		case name == "version" || name == "number":
-			return "1"
-		case name == "subject_kind":
-			return "users"
-		default:
-			return missingID(name, "")
 		}
+		return v.Absent
 	})
 	body := ""
-	if r.body != "" {
+	if r.Request != "" {
 		body = "{}"
 	}
-	if r.class() == "join-token" {
-		body = strings.Replace(r.body, "<join-token>", unissuedToken(secret.KindFleetJoin), 1)
+	if class(r) == "join-token" {
+		body = strings.Replace(r.Request, "<join-token>", unissuedToken(secret.KindFleetJoin), 1)
 	}
-	if r.path == "/api/ingest/watermark" {
+	if r.Pattern == "/api/ingest/watermark" {
 		path += "?run_id=" + w.hidden["run_id"]
 	}
 	who := w.people["presenter"]
-	if strings.Contains(r.path, "/device") {
+	if strings.Contains(r.Pattern, "/device") {
 		who = at(int(5000 + w.devices.Add(1))) // the number of calls per address is limited
 	}
-	return who.send(ctx, t, w.Installation, r.method, path, body, change)
+	return who.send(ctx, t, w.Installation, r.Method, path, body, change)
 }

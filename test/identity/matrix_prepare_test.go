@@ -12,7 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/gen/route"
 )
 
 // prepare returns the values for a cell's path and body. It creates new objects for requests that use up
@@ -22,23 +25,11 @@ func (w *harness) prepare(ctx context.Context, t *testing.T, c cell) objects {
 	o := objects{}
 	maps.Copy(o, w.hidden)
 	maps.Copy(o, w.objectsOf(c.relation))
-	o["version"], o["number"], o["key"], o["rest"], o["subject_kind"], o["setting version"], o["setting value"] = "1", "1", "projects/x", "models", "users", "0", "null"
-	o["target"] = "1"
-	o["alias"] = "champion"
+	o["setting version"], o["setting value"] = "0", "null"
 	o["user_id"], o["username"], o["subject"] = w.tess.id, w.tess.name, w.tess.name
-	switch {
-	case strings.HasPrefix(c.path, "/api/jobs/"):
-		o["id"] = o["job_id"]
-	case strings.HasPrefix(c.path, "/api/runs/"):
-		o["id"] = o["run_id"]
-	case strings.HasPrefix(c.path, "/api/datasets/"), strings.HasPrefix(c.path, "/api/environments/"):
-		o["version"] = "v1"
-	case strings.HasPrefix(c.path, "/api/recipes/"), strings.HasPrefix(c.path, "/api/admin/recipes/"):
-		o["version"] = o["recipe"]
-	}
-	need := w.needs()[c.name()]
+	need := w.needs()[c.Name()]
 	if need == nil {
-		need = w.fleetNeeds()[c.name()]
+		need = w.fleetNeeds()[c.Name()]
 	}
 	if need != nil {
 		need(ctx, t, o)
@@ -88,6 +79,21 @@ func (w *harness) needs() map[string]preparation {
 	}
 }
 
+// TestPreparations_haveRoutes checks that each preparation belongs to a route.
+func TestPreparations_haveRoutes(t *testing.T) {
+	t.Parallel()
+	served := map[string]bool{}
+	for _, rt := range route.Table() {
+		served[rt.Method+" "+rt.Pattern] = true
+	}
+	w := &harness{}
+	for _, needs := range []map[string]preparation{w.needs(), w.fleetNeeds()} {
+		for name := range needs {
+			assert.True(t, served[name], "%s is not served: remove its preparation", name)
+		}
+	}
+}
+
 // creates returns a preparation that sends one request as admin and stores the id from the response under the given
 // name.
 func (w *harness) creates(name, method, path string, body map[string]any) preparation {
@@ -96,8 +102,7 @@ func (w *harness) creates(name, method, path string, body map[string]any) prepar
 		var made struct {
 			ID string `json:"id"`
 		}
-		path := variable.ReplaceAllStringFunc(path, func(v string) string { return o[strings.Trim(v, "{}")] })
-		w.people["admin"].do(ctx, t, w.Installation, method, path, body, &made)
+		w.people["admin"].do(ctx, t, w.Installation, method, o.fill(t, path), body, &made)
 		if name != "" {
 			o[name] = made.ID
 		}
@@ -159,8 +164,8 @@ func (w *harness) fleet(ctx context.Context, t *testing.T, o objects) {
 // upload creates a version whose files are uploaded but not committed.
 func (w *harness) upload(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
-	o["version"] = w.unique()
-	w.uploadUncommitted(ctx, t, w.people["admin"], o["dataset_id"], o["version"])
+	o["dataset_version"] = w.unique()
+	w.uploadUncommitted(ctx, t, w.people["admin"], o["dataset_id"], o["dataset_version"])
 }
 
 // anotherSession creates another session of the owner.
@@ -211,7 +216,7 @@ func (w *harness) setting(ctx context.Context, t *testing.T, o objects) {
 	w.people["admin"].do(ctx, t, w.Installation, http.MethodGet, "/api/admin/settings", nil, &settings)
 	for _, s := range settings {
 		if s.Type != "secret" {
-			o["key"], o["setting version"], o["setting value"] = s.Key, strconv.Itoa(s.Version), string(s.Value)
+			o["setting_key"], o["setting version"], o["setting value"] = s.Key, strconv.Itoa(s.Version), string(s.Value)
 			return
 		}
 	}

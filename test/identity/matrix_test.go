@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/test/contract/routes"
 	"github.com/signalbox-dev/signalbox/test/draw"
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
@@ -36,19 +37,19 @@ func TestAuthorization(t *testing.T) {
 
 func (w *harness) routes(ctx context.Context, t *testing.T) {
 	t.Helper()
-	table := rules(t)
 	requests := 0
-	rows := draw.Routes(t, rowShare, table.rows, row.name, row.routes)
+	rows := draw.Routes(t, rowShare, routes.Load().Rows, routes.Row.Name, served)
 	for _, r := range rows {
-		t.Run(r.name(), func(t *testing.T) {
+		t.Run(r.Name(), func(t *testing.T) {
 			results := map[string]string{}
-			for _, c := range table.cells(r) {
+			for _, c := range cells(r) {
 				a, object := w.sendCell(ctx, t, c)
 				assert.Empty(t, w.fault(c, a))
 				results[c.relation] = normalized(a, object)
 				requests++
 			}
-			if want := table.rules[r.rule]["hidden"]; want == table.rules[r.rule]["absent"] && results["absent"] != "" {
+			rule := routes.Load().Rules[r.Rule]
+			if want := rule["hidden"]; want == rule["absent"] && results["absent"] != "" {
 				assert.Equal(t, results["absent"], results["hidden"], "a hidden object must look like a missing one")
 			}
 		})

@@ -22,6 +22,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/gen/route"
 	optionsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/options/v1"
+	"github.com/signalbox-dev/signalbox/test/contract/routes"
 	"github.com/signalbox-dev/signalbox/test/draw"
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
@@ -158,12 +159,11 @@ func (w *harness) requireCellsFail(ctx context.Context, t *testing.T, file strin
 // anyCellFails reports whether a cell of the method fails.
 func (w *harness) anyCellFails(ctx context.Context, t *testing.T, rpc string) bool {
 	t.Helper()
-	table := rules(t)
-	for _, r := range table.rows {
-		if generatedRoute(t, r).RPC != rpc {
+	for _, r := range routes.Load().Rows {
+		if r.RPC != rpc {
 			continue
 		}
-		for _, c := range table.cells(r) {
+		for _, c := range cells(r) {
 			if a, _ := w.sendCell(ctx, t, c); w.fault(c, a) != "" {
 				return true
 			}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,14 +13,20 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/gen/route"
+	"github.com/signalbox-dev/signalbox/test/contract/routes"
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // TestProjectVisibility_coversContents changes the visibility of a project that contains an object of every
 // kind.
 func TestProjectVisibility_coversContents(t *testing.T) {
-	w := newHarness(t.Context(), t, testenv.Single(t, testenv.Options{Env: cheapHashing()}))
 	ctx := t.Context()
+	w := visibilityHarness{harness: newHarness(ctx, t, testenv.Single(t, testenv.Options{Env: cheapHashing()}))}
+	w.single, w.streams = w.shownBy(ctx, t, route.RPC), w.shownBy(ctx, t, route.Stream)
+	require.Greater(t, len(w.single), 60)
+	require.Greater(t, len(w.streams), 4)
+	t.Logf("%d reads, %d streams, %d lists", len(w.single), len(w.streams), len(shownLists()))
 	w.requireSeenByAll(ctx, t)
 	ends := w.followStreams(ctx, t, "stranger")
 	made := w.createWhileHidden(ctx, t)
@@ -46,24 +51,47 @@ func TestProjectVisibility_coversContents(t *testing.T) {
 	}
 }
 
-// single maps routes that show one object to the name of that object's id. Every service serves some of the routes.
-func single() map[string]string {
-	return map[string]string{
-		"/api/projects/<it>": "project_id", "/api/jobs/<it>": "job_id", "/api/runs/<it>": "run_id", "/api/runs/<it>/artifacts": "run_id",
-		"/api/runs/<it>/metrics": "run_id", "/api/datasets/<it>": "dataset_id", "/api/models/<it>": "model_id",
-		"/api/model-deployments/<it>": "deployment_id", "/api/model-deployments/<it>/traffic": "deployment_id",
-		"/api/environments/<it>": "environment_id", "/api/rubrics/<it>": "rubric_id", "/api/solutions/<it>": "solution_id",
-		"/api/solution-applications/<it>": "application_id", "/api/submit/packages/<it>": "package_id",
-	}
+// visibilityHarness is a harness with the requests whose responses depend on the visibility of the open project.
+type visibilityHarness struct {
+	*harness
+
+	single, streams []shown
 }
 
-// lists maps routes that list objects to the name of the objects' ids.
-func lists() map[string]string {
-	return map[string]string{
-		"/api/projects": "project_id", "/api/jobs": "job_id", "/api/runs?state=all": "run_id", "/api/datasets": "dataset_id",
-		"/api/models": "model_id", "/api/model-deployments": "deployment_id", "/api/environments": "environment_id",
-		"/api/rubrics": "rubric_id", "/api/solutions": "solution_id", "/api/solution-applications": "application_id",
+// shown is the request of a route for an object of the open project.
+type shown struct {
+	routes.Row
+
+	path, object string
+	// absent is the path with an object that does not exist.
+	absent, none string
+}
+
+// shownBy returns the requests of the routes of one kind that show an object to every user who can see its project.
+func (w *harness) shownBy(ctx context.Context, t *testing.T, kind route.Kind) []shown {
+	t.Helper()
+	var out []shown
+	for _, r := range routes.Load().Rows {
+		rule := routes.Load().Rules[r.Rule]
+		if r.Method != http.MethodGet || r.Kind != kind || rule["viewer"] != "ok" || rule["seen"] != "ok" || rule["hidden"] != "404" {
+			continue
+		}
+		o := w.prepare(ctx, t, cell{Row: r, relation: "seen"})
+		of, _ := routes.Load().Variable(r.Pattern, r.Object())
+		out = append(out, shown{r, o.fill(t, r.Pattern), o[of.Name], o.with(of.Name, of.Absent).fill(t, r.Pattern), of.Absent})
 	}
+	return out
+}
+
+// shownLists returns the rows of the lists that show objects of a project to those who can see it.
+func shownLists() []routes.Row {
+	var out []routes.Row
+	for _, r := range routes.Load().Rows {
+		if rule := routes.Load().Rules[r.Rule]; r.Method == http.MethodGet && rule["viewer"] == "both" && rule["seen"] == "open" {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 func (w *harness) setVisibility(ctx context.Context, t *testing.T, visibility string) {
@@ -75,53 +103,52 @@ func (w *harness) setVisibility(ctx context.Context, t *testing.T, visibility st
 	require.Equal(t, visibility, p.Visibility)
 }
 
-func (w *harness) requireSeenByAll(ctx context.Context, t *testing.T) {
+func (w visibilityHarness) requireSeenByAll(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for _, who := range []string{"stranger", "viewer"} {
 		w.requireSees(ctx, t, who)
 	}
 }
 
-func (w *harness) requireSees(ctx context.Context, t *testing.T, who string) {
+func (w visibilityHarness) requireSees(ctx context.Context, t *testing.T, who string) {
 	t.Helper()
-	for path, name := range single() {
-		a := w.people[who].call(ctx, t, w.Installation, http.MethodGet, strings.ReplaceAll(path, "<it>", w.open[name]), "")
-		assert.Equal(t, http.StatusOK, a.status, "%s: %s: %s", who, path, a.body)
+	for _, s := range w.single {
+		a := w.people[who].call(ctx, t, w.Installation, http.MethodGet, s.path, "")
+		assert.Contains(t, s.Success, a.status, "%s: %s: %s", who, s.path, a.body)
 	}
-	for path, name := range lists() {
-		a := w.people[who].call(ctx, t, w.Installation, http.MethodGet, path, "")
-		assert.Equal(t, http.StatusOK, a.status, "%s: %s", who, path)
-		assert.Contains(t, string(a.body), w.open[name], "%s: %s", who, path)
+	for _, r := range shownLists() {
+		a := w.people[who].call(ctx, t, w.Installation, http.MethodGet, r.Pattern+query(r), "")
+		assert.Equal(t, http.StatusOK, a.status, "%s: %s", who, r.Pattern)
+		assert.Contains(t, string(a.body), w.open[r.Of], "%s: %s", who, r.Pattern)
 	}
 }
 
 // requireSeenByMembersOnly requires that members see the project's objects, and that for other operators each
 // object looks like a missing one.
-func (w *harness) requireSeenByMembersOnly(ctx context.Context, t *testing.T) {
+func (w visibilityHarness) requireSeenByMembersOnly(ctx context.Context, t *testing.T) {
 	t.Helper()
 	w.requireSees(ctx, t, "viewer")
 	stranger := w.people["stranger"]
-	for path, name := range single() {
-		hidden := stranger.call(ctx, t, w.Installation, http.MethodGet, strings.ReplaceAll(path, "<it>", w.open[name]), "")
-		assert.Equal(t, http.StatusNotFound, hidden.status, path)
-		none := missingID(name, w.open[name])
-		nothing := stranger.call(ctx, t, w.Installation, http.MethodGet, strings.ReplaceAll(path, "<it>", none), "")
-		assert.Equal(t, normalized(nothing, none), normalized(hidden, w.open[name]), path)
+	for _, s := range w.single {
+		hidden := stranger.call(ctx, t, w.Installation, http.MethodGet, s.path, "")
+		assert.Equal(t, http.StatusNotFound, hidden.status, s.path)
+		nothing := stranger.call(ctx, t, w.Installation, http.MethodGet, s.absent, "")
+		assert.Equal(t, normalized(nothing, s.none), normalized(hidden, s.object), s.path)
 	}
-	for path, name := range lists() {
-		a := stranger.call(ctx, t, w.Installation, http.MethodGet, path, "")
-		assert.Equal(t, http.StatusOK, a.status, path)
-		assert.NotContains(t, string(a.body), w.open[name], path)
+	for _, r := range shownLists() {
+		a := stranger.call(ctx, t, w.Installation, http.MethodGet, r.Pattern+query(r), "")
+		assert.Equal(t, http.StatusOK, a.status, r.Pattern)
+		assert.NotContains(t, string(a.body), w.open[r.Of], r.Pattern)
 	}
 }
 
-// followStreams opens every stream of the job in the open project. Each returned channel receives the text of
+// followStreams opens every stream of the job and the run in the open project. Each returned channel receives the text of
 // its stream when the stream ends.
-func (w *harness) followStreams(ctx context.Context, t *testing.T, who string) map[string]<-chan string {
+func (w visibilityHarness) followStreams(ctx context.Context, t *testing.T, who string) map[string]<-chan string {
 	t.Helper()
 	ends := map[string]<-chan string{}
-	for _, path := range []string{"/api/jobs/<it>/stream", "/api/jobs/<it>/logs/stream", "/api/jobs/<it>/metrics/stream"} {
-		path = strings.ReplaceAll(path, "<it>", w.open["job_id"])
+	for _, stream := range w.streams {
+		path := stream.path
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		t.Cleanup(cancel)
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.URL+path, nil)

@@ -24,6 +24,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/gen/route"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/test/contract/routes"
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
@@ -49,31 +50,10 @@ func methodOf(t testing.TB, rt route.Route) protoreflect.MethodDescriptor {
 	return d.(protoreflect.MethodDescriptor)
 }
 
-// parameterNames returns the names of the parameters in a pattern.
-func parameterNames(pattern string) (names []string) {
-	for segment := range strings.SplitSeq(pattern, "/") {
-		if name, ok := strings.CutPrefix(segment, "{"); ok {
-			names = append(names, strings.TrimSuffix(name, "}"))
-		}
-	}
-	return names
-}
-
-// prefixes returns the id prefixes of the parameters that are ids. All other parameters are names.
-func prefixes() map[string]string {
-	return map[string]string{
-		"job_id": "job", "run_id": "run", "dataset_id": "ds", "model_id": "mdl", "deployment_id": "dep", "fleet_id": "flt", "node_id": "node",
-		"user_id": "usr", "team_id": "team", "project_id": "prj", "session_id": "ses", "token_id": "tok", "artifact_id": "art", "id": "job",
-	}
-}
-
-// rest calls a route over REST. The function value returns the value of a path parameter.
-func (c caller) rest(rt route.Route, token string, value func(name string) string) outcome {
+// rest calls a route over REST. The function value returns the value of a path variable.
+func (c caller) rest(rt route.Route, token string, value func(v routes.Variable) string) outcome {
 	c.t.Helper()
-	path, body := rt.Pattern, ""
-	for _, name := range parameterNames(rt.Pattern) {
-		path = strings.Replace(path, "{"+name+"}", value(name), 1)
-	}
+	path, body := routes.Load().Fill(rt.Pattern, value), ""
 	if rt.Body != "" {
 		body = "{}"
 	}
@@ -100,13 +80,13 @@ func (c caller) rest(rt route.Route, token string, value func(name string) strin
 }
 
 // grpc makes the same call as rest, but over gRPC.
-func (c caller) grpc(rt route.Route, token string, value func(name string) string) outcome {
+func (c caller) grpc(rt route.Route, token string, value func(v routes.Variable) string) outcome {
 	c.t.Helper()
 	md := methodOf(c.t, rt)
 	in := dynamicpb.NewMessage(md.Input())
-	for _, name := range parameterNames(rt.Pattern) {
-		fd := md.Input().Fields().ByName(protoreflect.Name(name))
-		in.Set(fd, protoreflect.ValueOfString(value(name)))
+	for _, name := range routes.Names(rt.Pattern) {
+		v, _ := routes.Load().Variable(rt.Pattern, name)
+		in.Set(md.Input().Fields().ByName(protoreflect.Name(name)), protoreflect.ValueOfString(value(v)))
 	}
 	return outcomeOf(c.invoke(rt, token, in))
 }
@@ -164,9 +144,6 @@ func sessionEnding() []string {
 // lists series and profiles, even if they are empty.
 func stricterJSON() []string { return []string{"signalbox.jobs.v1.HardwareService/PutHardwareConfig"} }
 
-// endless is the method whose stream does not end by itself. Only its errors are compared.
-const endless = "signalbox.jobs.v1.JobService/WatchJobs"
-
 // requireSameOutcomes makes each call of the route table, with few exceptions, over REST and over gRPC: without a
 // token, without the required role, with malformed ids and with ids that do not exist. Status, detail and fields of
 // the errors must be the same.
@@ -176,13 +153,14 @@ func requireSameOutcomes(t *testing.T, s *testenv.Installation, admin, operator 
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	seen, compared, read, refused := map[string]bool{}, 0, 0, map[int]int{}
-	for _, rt := range route.Table() {
+	for _, row := range routes.Load().Routes() {
+		rt := row.Route
 		if rt.Kind == route.Raw || seen[rt.RPC] || slices.Contains(sessionEnding(), rt.RPC) || slices.Contains(stricterJSON(), rt.RPC) {
 			continue
 		}
 		seen[rt.RPC] = true
 		c := caller{t, s.URL, conn}
-		same := func(what, token string, value func(string) string) outcome {
+		same := func(what, token string, value func(routes.Variable) string) outcome {
 			t.Helper()
 			rest, grpc := c.rest(rt, token, value), c.grpc(rt, token, value)
 			require.Equal(t, rest, grpc, "%s %s (%s), %s", rt.Method, rt.Pattern, rt.RPC, what)
@@ -191,7 +169,7 @@ func requireSameOutcomes(t *testing.T, s *testenv.Installation, admin, operator 
 			return rest
 		}
 		texts := true
-		for _, name := range parameterNames(rt.Pattern) {
+		for _, name := range routes.Names(rt.Pattern) {
 			texts = texts && methodOf(t, rt).Input().Fields().ByName(protoreflect.Name(name)).Kind() == protoreflect.StringKind
 		}
 		if !texts {
@@ -200,31 +178,26 @@ func requireSameOutcomes(t *testing.T, s *testenv.Installation, admin, operator 
 			require.Equal(t, codes.Unauthenticated, status.Code(c.invoke(rt, "", dynamicpb.NewMessage(methodOf(t, rt).Input()))), rt.RPC)
 			continue
 		}
-		unknown := func(name string) string {
-			if prefix := prefixes()[name]; prefix != "" {
-				return prefix + "_00000000000000000000000000"
-			}
-			return "nothing"
-		}
+		absent := func(v routes.Variable) string { return v.Absent }
 		if rt.Credential == "user" {
-			require.Equal(t, http.StatusUnauthorized, same("without a token", "", unknown).Status, rt.RPC)
-			same("with another token", "a.b.c", unknown)
+			require.Equal(t, http.StatusUnauthorized, same("without a token", "", absent).Status, rt.RPC)
+			same("with another token", "a.b.c", absent)
 		}
 		if rt.Role == "admin" {
-			require.Equal(t, http.StatusForbidden, same("as an operator", operator, unknown).Status, rt.RPC)
+			require.Equal(t, http.StatusForbidden, same("as an operator", operator, absent).Status, rt.RPC)
 		}
-		if rt.RPC == endless {
-			continue
+		if routes.Endless(rt) {
+			continue // only its errors are compared
 		}
-		same("id that does not exist", admin, unknown)
-		if len(parameterNames(rt.Pattern)) > 0 {
-			same("malformed id", admin, func(string) string { return "Nonsense!" })
+		same("id that does not exist", admin, absent)
+		if len(routes.Names(rt.Pattern)) > 0 {
+			same("malformed id", admin, func(routes.Variable) string { return "Nonsense!" })
 		} else if rt.Method == http.MethodGet {
 			want := http.StatusOK
-			if rt.Pattern == "/api/search" {
-				want = http.StatusUnprocessableEntity // the text is missing
+			if row.Required {
+				want = http.StatusUnprocessableEntity // the query is missing
 			}
-			require.Equal(t, want, same("reading", admin, unknown).Status, rt.RPC)
+			require.Equal(t, want, same("reading", admin, absent).Status, rt.RPC)
 			read++
 		}
 	}

@@ -21,20 +21,19 @@ KINDS = ("none", "operator", "admin", "refresh", "ingest", "deployment")
 #: Operations that succeed only on the installation whose users sign in through a provider.
 PROVIDED = ("getOpenIDConfiguration", "getOpenIDConfigurationHead", "preflightOpenIDConfiguration", "startSignIn", "finishSignIn")
 
-#: The path of the stream that does not end by itself.
-ENDLESS = "/api/jobs/stream"
-
 
 class From(HTTPAdapter):
     """Sends requests from a fixed client address. Rate limits apply to each address."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, endless: tuple[str, ...]) -> None:
         self.address = address
+        #: The paths of the streams that do not end by themselves.
+        self.endless = endless
         super().__init__(pool_connections=1, pool_maxsize=1)
 
     def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
-        """Send the request. Of the endless stream, return only what arrives first."""
-        if not (request.url or "").partition("?")[0].endswith(ENDLESS):
+        """Send the request. Of an endless stream, return only what arrives first."""
+        if not (request.url or "").partition("?")[0].endswith(self.endless):
             return super().send(request, **kwargs)
         response = super().send(request, **kwargs | {"stream": True})
         if response.headers.get("Content-Type", "").startswith("text/event-stream"):
@@ -53,6 +52,9 @@ class Harness:
     url: str
     values: dict[str, str]
     examples: dict[str, Any]
+    #: The values of path variables, by path template and name.
+    paths: dict[str, dict[str, str]]
+    endless: tuple[str, ...]
     sessions: list[requests.Session] = field(default_factory=list)
     addresses: Iterator[int] = field(default_factory=itertools.count)
     #: The cookie that contains the current refresh token.
@@ -68,7 +70,7 @@ class Harness:
         session = requests.Session()
         session.trust_env = False
         session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-        session.mount("http://", From(f"127.{77 + n // 62500}.{1 + n // 250 % 250}.{1 + n % 250}"))
+        session.mount("http://", From(f"127.{77 + n // 62500}.{1 + n // 250 % 250}.{1 + n % 250}", self.endless))
         return session
 
     def base(self, operation: str) -> str:

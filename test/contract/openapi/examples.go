@@ -1,12 +1,26 @@
 package openapi
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 	"strconv"
 )
+
+// RequestExample returns the example of the JSON body that the document shows, or nil if the operation takes no JSON body.
+func (op *Operation) RequestExample() ([]byte, error) {
+	media := object(object(object(op.node, "requestBody"), "content"), "application/json")
+	if media == nil {
+		return nil, nil
+	}
+	data, err := json.Marshal(media["example"])
+	if err != nil {
+		return nil, fmt.Errorf("example of %s %s: %w", op.Method, op.Path, err)
+	}
+	return data, nil
+}
 
 // CheckExamples returns the number of bodies that must have an example: the request body and the body of each success,
 // in each media type. faults names those without an example, and those whose schema does not accept it.

@@ -24,6 +24,18 @@ func TestDocument_examples(t *testing.T) {
 	require.Greater(t, checked, 300)
 }
 
+func TestOperation_RequestExample(t *testing.T) {
+	t.Parallel()
+	d, err := openapi.Parse([]byte(`{"paths":{"/x":{"get":{"operationId":"a"},"post":{"operationId":"b","requestBody":{"content":
+		{"application/json":{"example":{"number":1.50}}}}}}}}`))
+	require.NoError(t, err)
+	for i, want := range []string{"", `{"number":1.50}`} {
+		body, err := d.Operations()[i].RequestExample()
+		require.NoError(t, err)
+		require.Equal(t, want, string(body))
+	}
+}
+
 func TestOperation_CheckExamples(t *testing.T) {
 	t.Parallel()
 	const frame = `{"paths":{"/x":{"post":{"operationId":"x","requestBody":{"content":{"application/json":{%s"schema":{"type":"object"}}}},

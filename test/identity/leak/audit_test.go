@@ -16,31 +16,17 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/gen/route"
 	"github.com/signalbox-dev/signalbox/internal/client"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/test/contract/routes"
 )
 
-// unauditedRoutes returns the user routes that leave no audit row although their method is not GET or HEAD, each
-// with the reason.
-func unauditedRoutes() map[string]string {
-	return map[string]string{
-		"POST /api/admin/audit/verify":                                    "it only reads",
-		"POST /api/runs/aggregate":                                        "it only reads",
-		"POST /api/runs/compare":                                          "it only reads",
-		"POST /api/runs/search":                                           "it only reads",
-		"POST /api/submit/preflight":                                      "it only reads; nothing is submitted",
-		"POST /api/datasets/{dataset_id}/versions/{version}/download-url": "it only reads; the caller may read the signed object anyway",
-		"POST /api/environments/{environment_id}/upload-url":              "the uploaded bytes belong to no version yet; creating a version leaves an audit row",
-	}
-}
-
 // changingRoutes returns the user routes whose method is not GET or HEAD.
-func changingRoutes() []route.Route {
-	var all []route.Route
-	for _, rt := range route.Table() {
-		if rt.Kind == route.RPC && rt.Credential == "user" && rt.Method != http.MethodGet && rt.Method != http.MethodHead {
-			all = append(all, rt)
+func changingRoutes() []routes.Row {
+	var all []routes.Row
+	for _, r := range routes.Load().Routes() {
+		if routes.Changing(r.Route) {
+			all = append(all, r)
 		}
 	}
 	return all
@@ -64,15 +50,15 @@ func matches(pattern, path string) (literal int, ok bool) {
 	return literal, true
 }
 
-// routeOf returns the changing route that a call matches, or "" if it matches none.
-func routeOf(c call) string {
-	best, most := "", -1
-	for _, rt := range changingRoutes() {
-		if n, ok := matches(rt.Pattern, c.path); ok && rt.Method == c.method && n > most {
-			best, most = rt.Method+" "+rt.Pattern, n
+// routeOf returns the changing route that a call matches. ok is false if it matches none.
+func routeOf(c call) (best routes.Row, ok bool) {
+	most := -1
+	for _, r := range changingRoutes() {
+		if n, matched := matches(r.Pattern, c.path); matched && r.Method == c.method && n > most {
+			best, ok, most = r, true, n
 		}
 	}
-	return best
+	return best, ok
 }
 
 // auditRow is a row of the audit log as the API returns it.
@@ -118,22 +104,22 @@ func (h *installation) requireAuditRows(ctx context.Context, t *testing.T) {
 	}
 	called := map[string]bool{}
 	for _, c := range h.calls.all() {
-		name := routeOf(c)
-		if name == "" || c.status >= 300 {
+		r, changes := routeOf(c)
+		if !changes || c.status >= 300 {
 			continue
 		}
-		called[name] = true
-		if unauditedRoutes()[name] != "" {
+		called[r.Served()] = true
+		if r.Unaudited != "" {
 			continue
 		}
 		require.True(t, slices.ContainsFunc(byRequest[c.requestID], func(r auditRow) bool {
 			return r.ActorKind == "user" && r.ActorID != nil && *r.ActorID == c.subject
-		}), "%s by %s has no audit row of this user; the rows of the request are %v", name, c.subject, byRequest[c.requestID])
+		}), "%s by %s has no audit row of this user; the rows of the request are %v", r.Served(), c.subject, byRequest[c.requestID])
 	}
 	var missing []string
-	for _, rt := range changingRoutes() {
-		if name := rt.Method + " " + rt.Pattern; !called[name] {
-			missing = append(missing, name)
+	for _, r := range changingRoutes() {
+		if !called[r.Served()] {
+			missing = append(missing, r.Served())
 		}
 	}
 	require.Empty(t, missing, "each changing route must be called successfully; called routes: %v", slices.Sorted(maps.Keys(called)))
