@@ -49,6 +49,10 @@ func reportFromNotebook(ctx context.Context, t *testing.T, s *testenv.Installati
 	require.True(t, out.Scan(), "the program creates a run")
 	runID := out.Text()
 	require.True(t, out.Scan(), "the program reports")
+	folders := filepath.Join(dir, ".local", "state", "signalbox", "*", "run_*")
+	kept, err := filepath.Glob(folders)
+	require.NoError(t, err)
+	require.Len(t, kept, 1)
 	require.NoError(t, cmd.Process.Kill())
 	require.Error(t, cmd.Wait())
 	cmd, out = begin()
@@ -76,7 +80,7 @@ func reportFromNotebook(ctx context.Context, t *testing.T, s *testenv.Installati
 	var run struct{ State string }
 	require.NoError(t, l.Client.Get(ctx, "/api/runs/"+runID, nil, &run))
 	require.Equal(t, "succeeded", run.State)
-	kept, err := filepath.Glob(filepath.Join(dir, ".local", "state", "signalbox", "*", "*"))
+	kept, err = filepath.Glob(folders)
 	require.NoError(t, err)
 	require.Empty(t, strings.Join(kept, " "), "the token of an ended run is deleted")
 }

@@ -30,7 +30,7 @@ type cell struct {
 }
 
 // named matches the placeholder of the object in a body, for routes whose path contains no object.
-var named = regexp.MustCompile(`<(project|team|job)>`)
+var named = regexp.MustCompile(`<(project|team|job|run)>`)
 
 // cells returns the cases that the table defines for a route.
 func cells(r routes.Row) []cell {
@@ -118,7 +118,7 @@ func (w *harness) sendPrepared(ctx context.Context, t *testing.T, c cell, o obje
 	if c.relation == "absent" || c.relation == "gone" {
 		object, project = of.Absent, "nothing"
 		if of.Name == "" {
-			o["team_id"] = missingID("team_id")
+			o["team_id"], o["run_id"] = missingID("team_id"), missingID("run_id")
 		}
 	}
 	p := w.callerOf(c.relation)
@@ -133,6 +133,8 @@ func (w *harness) sendPrepared(ctx context.Context, t *testing.T, c cell, o obje
 	switch {
 	case strings.Contains(c.Request, "<team>"):
 		object = o["team_id"]
+	case of.Name == "" && strings.Contains(c.Request, "<run>"):
+		object = o["run_id"]
 	case of.Name == "":
 		object = project
 	}

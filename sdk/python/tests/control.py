@@ -66,6 +66,7 @@ class Control:
         self._asked = threading.Condition()
         self.created: List[Any] = []  # the bodies of the requests that created a run
         self.states: Dict[str, str] = {}  # of the created runs
+        self.state_answer: Any = None  # the response to requests for the state, if it is set
         self.expires = "2126-11-27T09:00:00+00:00"
         self.port = 0
         self._server: Optional[_Server] = None
@@ -335,6 +336,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(201, self.server.control.create(json.loads(body)))
 
     def _state(self, run_id: str) -> None:
+        if self.server.control.state_answer is not None:
+            return self._answer(200, self.server.control.state_answer)
         state = self.server.control.states.get(run_id)
         if state is None or self.headers["Authorization"] != f"Bearer {USER}":
             return self._answer(404, {"detail": "no such run"})

@@ -118,10 +118,129 @@ def test_resume_takes_the_newest_of_the_name(control: Control, begin: Begin) -> 
     assert len(control.created) == 6
 
 
+def test_run_in_use_is_not_continued(control: Control, begin: Begin) -> None:
+    first = begin(name="a")
+    other = begin(resume=True)  # another name, but any run of the project is wanted
+    assert other.id == "run_0002"
+    with pytest.raises(ConfigError, match="another process reports to it"):
+        begin(resume="run_0001", name="b")
+    first.leave()
+    assert begin(resume="run_0001", name="b").id == "run_0001"
+    assert control.events() == []
+
+
+def test_cell_that_runs_again_leaves_its_run(control: Control, begin: Begin, capsys: pytest.CaptureFixture[str]) -> None:
+    first = begin(name="a")
+    first.log({"loss": 1}, step=1)
+    second = begin(name="a")
+    assert first.finished and (first.id, second.id) == ("run_0001", "run_0002")
+    assert "run run_0001 is left open" in capsys.readouterr().err
+    third = begin(name="a", resume=True)
+    assert third.id == "run_0002"
+    third.finish()
+    assert control.points() == [("loss", 1, 1)] and control.events() == ["succeeded"]
+
+
+def test_run_with_undelivered_end_is_not_continued(
+    control: Control, begin: Begin, user: Env, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = begin(name="a")
+    run.log({"loss": 1}, step=1)
+    assert run.flush()
+    control.stop()
+    with pytest.raises(signalbox.UndeliveredError):
+        try:
+            run._policy = run._sink.box.policy = QUICK._replace(settle_timeout=0.05)  # type: ignore[attr-defined]
+            run.finish(timeout=0.05)
+        finally:
+            control.start()
+    again = begin(name="a", resume=True)
+    assert again.id == "run_0002"
+    said = capsys.readouterr().err
+    assert "run run_0001 has ended; deliver its last reports with python -m signalbox flush" in said
+    again.finish()
+    for name in [n for n in os.environ if n.startswith("SERVICE_JOB_")]:
+        monkeypatch.delenv(name)
+    assert main(["flush", said.split("signalbox flush ")[1].split()[0]], QUICK) == 0
+    assert control.events() == ["succeeded", "succeeded"] and files(user) == []
+
+
+def test_older_run_that_goes_on_is_continued(control: Control, begin: Begin, user: Env) -> None:
+    for _ in range(3):
+        begin(name="a").leave()
+    control.states["run_0003"] = "failed"
+    del control.states["run_0002"]  # it was deleted, or its project is hidden
+    run = begin(name="a", resume=True)
+    assert run.id == "run_0001"
+    run.leave()
+    assert {f.split("/")[2] for f in files(user)} == {"run_0001", "run_0002"}
+
+
+@pytest.mark.parametrize("answer", [{"status": "ok"}, {"id": "run_0001"}, {"id": "run_9", "state": "failed"}])
+def test_answer_of_another_server_deletes_nothing(control: Control, begin: Begin, user: Env, answer: object) -> None:
+    begin(name="a").leave()
+    before = files(user)
+    control.state_answer = answer
+    with pytest.raises(IngestError, match="not a Signalbox control plane"):
+        begin(name="a", resume=True)
+    assert files(user) == before and len(control.created) == 1
+
+
+def test_refused_report_does_not_keep_the_token(control: Control, begin: Begin, user: Env) -> None:
+    control.refuse["metrics"] = (422, "refused on purpose")
+    run = begin()
+    run.log({"loss": 1}, step=1)
+    with pytest.raises(IngestError):
+        run.finish()
+    assert control.events() == ["succeeded"] and files(user) == []
+    with pytest.raises(ZeroDivisionError):
+        with begin() as run:
+            run.log({"loss": 1}, step=1)
+            assert run.flush()
+            raise ZeroDivisionError
+    assert run.finished and control.events() == ["succeeded", "failed"] and files(user) == []
+
+
+def test_leave_inside_the_block(control: Control, begin: Begin, user: Env) -> None:
+    with begin() as run:
+        run.leave()
+    assert control.events() == [] and len(files(user)) == 1
+
+
+def test_no_run_without_a_folder_for_it(control: Control, begin: Begin, user: Env, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    user["XDG_STATE_HOME"] = str(tmp_path / "file")
+    with pytest.raises(ConfigError, match="cannot be kept in .*; set XDG_STATE_HOME"):
+        begin()
+    with pytest.raises(ValueError, match="on_error"):
+        begin(on_error="ignore")
+    assert not control.created
+    user["XDG_STATE_HOME"], user["HOME"] = "relative", str(tmp_path / "home")
+    begin().leave()
+    assert list((tmp_path / "home" / ".local" / "state" / "signalbox").rglob("run.json"))
+
+
+def test_worker_that_imports_main_makes_no_run(control: Control, user: Env, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import multiprocessing, signalbox\n"
+        "run = signalbox.init(project='lab', hardware=0)\n"
+        "def work(): pass\n"
+        "if __name__ == '__main__':\n"
+        "    p = multiprocessing.get_context('spawn').Process(target=work)\n"
+        "    p.start(); p.join(); run.finish(); raise SystemExit(p.exitcode != 1)\n"
+    )
+    env = {**os.environ, **user, "PYTHONPATH": os.pathsep.join(sys.path)}
+    found = subprocess.run([sys.executable, str(script)], env=env, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+    assert 'call it below if __name__ == "__main__"' in found.stderr
+    assert len(control.created) == 1 and control.events() == ["succeeded"]
+
+
 def test_ended_run_is_not_continued(control: Control, begin: Begin, user: Env) -> None:
     begin(name="a").leave()
     control.states["run_0001"] = "failed"
-    with pytest.raises(ConfigError, match=r"run_0001 cannot be continued: it has ended \(failed\)"):
+    with pytest.raises(ConfigError, match=r"run_0001 of http.* cannot be continued: it has ended \(failed\)"):
         begin(resume="run_0001")
     run = begin(resume=True, name="a")
     assert run.id == "run_0002"
@@ -172,6 +291,7 @@ def test_job_and_offline_win_over_project(control: Control, env: Env, start: Sta
     [
         ({"SERVICE_SERVER": ""}, "set SERVICE_SERVER or pass server="),
         ({"SERVICE_SERVER": "lab.example"}, "not an http"),
+        ({"SERVICE_SERVER": "http://user:word@lab.example"}, "no user name or password"),
         ({"SERVICE_TOKEN": ""}, "set SERVICE_TOKEN"),
         ({"SERVICE_TOKEN": "a\nb"}, "SERVICE_TOKEN contains a character"),
         ({"RANK": "1", "WORLD_SIZE": "2"}, "another run for rank 1"),

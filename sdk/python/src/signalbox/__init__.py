@@ -34,7 +34,7 @@ from .signals import at_exit, on_term
 from .sinks import Offline, Online, Sink
 
 if TYPE_CHECKING:
-    from .outside import Folder
+    from .kept import Folder
 
 __version__ = "0.1.0"
 __all__ = [
@@ -77,27 +77,34 @@ def init(
     A new run needs the address of the control plane, `server` or SERVICE_SERVER, and a token of the user,
     SERVICE_TOKEN. It is called `name`, the name of the script by default. It ends with `finish` or the `with` block; if it
     gets no report for `silence` seconds (86,400 by default), it counts as failed. With resume=True, the newest run
-    of the project, and of the name if it is given, that this user began on this machine and that has not ended is continued; if
-    there is none, a new one is created. resume="run_..." continues this run. Raises IngestError if the control plane
-    refuses, and Unreachable if it does not respond.
+    of the project, and of the name if it is given, is continued that this user began on this machine, that has not ended and
+    to which no running process reports; if there is none, a new one is created. resume="run_..." continues this run. A run
+    that this process has begun with the same project and name, as when a cell of a notebook is run again, is left first.
+    Raises IngestError if the control plane refuses, and Unreachable if it does not respond.
 
     Otherwise init does not wait for any request. Reports that earlier processes of the run left in the spool folder
     are delivered before the lifecycle events and artifacts of this process. The first process of each
     node reports hardware samples of its machine every `hardware` seconds; with 0 it reports none.
     """
+    if on_error not in ("raise", "warn"):
+        raise ValueError('on_error must be "raise" or "warn"')
     given = os.environ if env is None else env
     steer = policy or Policy()
     folder: Optional[Folder] = None
     if project is not None and "SERVICE_JOB_ENABLED" not in given:
-        from .outside import Request, begin
+        from . import outside
 
-        config, folder = begin(Request(project, name, tags, labels, silence, resume, server), given)
+        request = outside.Request(project, name, tags, labels, silence, resume, server)
+        outside.leave(request)
+        config, folder = outside.begin(request, given)
     else:
         config = load(given)
         if project is not None and config.enabled:
             notice(f"project {project} is ignored: this process reports to the run of its job, {config.run_id}")
     sink: Sink = Online(config, steer) if config.enabled else Offline(config)
     run = Run(sink, steer, on_error, config.resume_from, config.rank, config.run_id if config.enabled else "", folder)
+    if folder is not None:
+        outside.opened(request, run)
     if config.enabled:
         at_exit(run.leave, steer)
         if hardware > 0:

@@ -40,6 +40,7 @@ def _flush(folder: str, timeout: float, policy: Policy) -> int:
     found, left_alone = box.adopt_orphans()
     box.flush(timeout)
     owed = box.close()
+    outside.tidy(folder)
     print(f"signalbox: {found - owed - box.dropped} of {found} report(s) delivered")
     for name in left_alone:
         print(f"signalbox: {name}: skipped, because it is in use, belongs to another run or is not a spool", file=sys.stderr)

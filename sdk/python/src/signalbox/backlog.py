@@ -63,9 +63,8 @@ class Lane:
 
     def oldest(self) -> float:
         """Return the number of the oldest unsettled report, or FOREVER if all are settled."""
-        if self.batches:
-            return self.batches[0].records[0].n
-        return self.pending[0].n if self.pending else FOREVER
+        first = self.batches[0].records[0].n if self.batches else FOREVER
+        return min(first, self.pending[0].n) if self.pending else first
 
     @property
     def hopeless(self) -> bool:

@@ -18,7 +18,7 @@ from .sinks import Sink, undelivered
 from .wire import EVENTS, KINDS, encode, finite, now, number, point
 
 if TYPE_CHECKING:
-    from .outside import Folder
+    from .kept import Folder
     from .sampler import Sampler
 
 LOG_PIECE = 64 * 1024  # characters of one log chunk
@@ -42,8 +42,6 @@ class Run:
         id: str = "",
         folder: Optional["Folder"] = None,
     ) -> None:
-        if on_error not in ("raise", "warn"):
-            raise ValueError('on_error must be "raise" or "warn"')
         self._sink = sink
         self._policy = policy
         self._warns = on_error == "warn"
@@ -63,6 +61,11 @@ class Run:
     def after_fork_in_child(self) -> None:
         """Replace the lock, which another thread may have held."""
         self._lock = threading.Lock()
+
+    @property
+    def finished(self) -> bool:
+        """Whether finish or leave was called."""
+        return self._finished
 
     def starting(self) -> None:
         """Report that preparation begins. Returns once the control plane has stored the report."""
@@ -307,9 +310,9 @@ class Run:
             self._finished = True
         self._stop()
         failure = self._sink.close(timeout)
+        if self._folder is not None:
+            self._folder.tidy()
         if failure is None:
-            if self._folder is not None and self._ended is not None:
-                self._folder.ended()
             return 0
         if not self._warns:
             raise failure
@@ -338,15 +341,17 @@ class Run:
         clean = error is None or (isinstance(error, SystemExit) and error.code in (None, 0))
         if clean:
             try:
-                if self._ended is None:
+                if self._ended is None and not self._finished:
                     self.succeeded()
             finally:
                 self.finish()
             return
         try:  # the caller's exception takes precedence over a reporting error
-            if self._ended is None:
-                self.failed(_summary(error))
-            self.finish()
+            try:
+                if self._ended is None and not self._finished:
+                    self.failed(_summary(error))
+            finally:
+                self.finish()
         except Exception as err:
             self._say(err)
 
@@ -356,6 +361,8 @@ class Run:
             if self._sink.signals().leaving():
                 return  # a paused run has not ended: the next attempt continues it
             self._stop()  # the control plane accepts no reports after this one
+            if self._folder is not None:
+                self._folder.end()
         elif self._capture is not None:
             self._capture.drain()
         self._report("lifecycle", [(encode({"event": event, "ts": now()}), 1)], settle=True)

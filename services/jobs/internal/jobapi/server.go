@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -154,8 +155,17 @@ func filterOf(req filters) (job.Filter, error) {
 	}
 	return job.Filter{
 		State: state, Project: req.GetProject(), Owner: req.GetOwner(), Labels: req.GetLabel(), Text: req.GetQ(),
-		CreatedFrom: request.TimeOf(req.GetCreatedAfter()), CreatedTo: request.TimeOf(req.GetCreatedBefore()),
+		CreatedFrom: bound(req.GetCreatedAfter()), CreatedTo: bound(req.GetCreatedBefore()),
 	}, nil
+}
+
+// bound returns a time with the precision of Postgres, so that lists and streams compare it in the same way.
+func bound(ts *timestamppb.Timestamp) *time.Time {
+	t := request.TimeOf(ts)
+	if t != nil {
+		*t = t.Truncate(time.Microsecond)
+	}
+	return t
 }
 
 // ListJobEvents lists the events of a job, oldest first.

@@ -30,9 +30,9 @@ type outside struct {
 	Closing *job.Closing
 }
 
-// report applies a lifecycle event by the rules for attempts of jobs: events may be skipped but not reordered, a repeated
-// event changes nothing, and only the same event may follow the one that ended the run. An event that ends the run
-// decides its end.
+// report applies a lifecycle event by the rules for attempts of jobs: events may be skipped, a repeated event changes
+// nothing, and only the same event may follow the one that ended the run. As processes may continue the run of an earlier
+// one, starting changes nothing after running. An event that ends the run decides its end.
 func (o *outside) report(event, message string, now time.Time) (applied bool, err error) {
 	ends := map[string]string{job.ReportSucceeded: job.ReasonCompleted, job.ReportFailed: job.ReasonUserError}
 	if event != job.ReportStarting && event != job.ReportRunning && ends[event] == "" {
@@ -41,7 +41,9 @@ func (o *outside) report(event, message string, now time.Time) (applied bool, er
 	switch {
 	case o.Reported == event:
 		return false, nil
-	case ends[o.Reported] != "" || o.Reported == job.ReportRunning && event == job.ReportStarting:
+	case o.Reported == job.ReportRunning && event == job.ReportStarting: // of a process that continues the run of another
+		return false, nil
+	case ends[o.Reported] != "":
 		return false, fault.New(fault.Conflict, "lifecycle", "lifecycle: %s was already reported; %s cannot follow", o.Reported, event)
 	case o.EndedAt != nil || o.Closing != nil:
 		return false, fault.New(fault.Conflict, "lifecycle", "lifecycle: the run has ended; %s cannot follow", event)

@@ -21,7 +21,7 @@ func TestOutside_Report_order(t *testing.T) {
 		events        []string
 		state, reason string
 	}{
-		"in order":          {[]string{"starting", "running", "=running", "!starting", "succeeded"}, "succeeded", "completed"},
+		"in order":          {[]string{"starting", "running", "=running", "=starting", "succeeded"}, "succeeded", "completed"},
 		"only the end":      {[]string{"failed", "=failed", "!succeeded", "!running", "!starting"}, "failed", "user_error"},
 		"same end again":    {[]string{"running", "succeeded", "=succeeded", "!failed"}, "succeeded", "completed"},
 		"nothing":           {nil, "running", ""},
