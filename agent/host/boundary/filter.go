@@ -125,11 +125,13 @@ func (f *Filter) rules(n Network, broadcasts []netip.Addr) [][]expr.Any {
 	if f.work.Kind == OwnUser {
 		// All programs of the node share the kernel's table of connections. A work must not fill it. Connections that
 		// have ended stay in the table for two minutes, so the rate of new connections is limited too: requests above
-		// the rate are dropped, and the kernel repeats them.
-		add(sent, connectionIs(expr.CtStateBitNEW), []expr.Any{&expr.Connlimit{Count: connections, Flags: expr.NFT_CONNLIMIT_F_INV}}, reject())
+		// the rate are dropped, and the kernel repeats them. The kernel removes only some 2,000 ended connections a second
+		// from its count of open ones. The burst is half of their limit, so that a program that opens and closes
+		// connections is delayed by the rate before it is refused by that count.
 		add(sent, connectionIs(expr.CtStateBitNEW), []expr.Any{
-			&expr.Limit{Type: expr.LimitTypePkts, Rate: perSecond, Unit: expr.LimitTimeSecond, Burst: 2 * connections, Over: true},
+			&expr.Limit{Type: expr.LimitTypePkts, Rate: perSecond, Unit: expr.LimitTimeSecond, Burst: connections / 2, Over: true},
 		}, verdict(expr.VerdictDrop))
+		add(sent, connectionIs(expr.CtStateBitNEW), []expr.Any{&expr.Connlimit{Count: connections, Flags: expr.NFT_CONNLIMIT_F_INV}}, reject())
 	}
 	rules = append(rules, f.reserved()...)
 	if f.work.Kind != OwnUser {

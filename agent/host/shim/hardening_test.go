@@ -183,7 +183,8 @@ func connectionTable(t *testing.T) string {
 }
 
 // TestIsolated_connectionRate opens and closes connections without a pause. A connection that has ended stays in the
-// kernel's table for two minutes, but no longer counts as open.
+// kernel's table for two minutes, but no longer counts as open. However fast the machine is, the work is delayed, not
+// refused.
 func TestIsolated_connectionRate(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
@@ -200,7 +201,7 @@ try:
         client = socket.create_connection(server.getsockname(), 0.5); opened += 1
         server.accept()[0].close(); client.close()
 except TimeoutError: pass
-print(8192 <= opened <= 8192 + 500 * (time.monotonic() - begun + 1), opened)`}
+print(2048 <= opened <= 2048 + 500 * (time.monotonic() - begun + 1), opened)`}
 	b.launch()
 	_, found := b.ends()
 	require.True(t, found)
