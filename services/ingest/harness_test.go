@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -86,7 +87,7 @@ func (j *jobs) GetRunOwner(_ context.Context, in *jobspeerv1.GetRunOwnerRequest,
 
 // harness is a fresh database, with the fakes that all replicas in a test share.
 type harness struct {
-	t     *testing.T
+	t     testing.TB
 	db    *pgtest.DB
 	jobs  *jobs
 	blobs *objectstore.FileStore
@@ -110,22 +111,22 @@ type replica struct {
 	stop        func()
 }
 
-func open(t *testing.T) *harness {
-	t.Helper()
+func open(tb testing.TB) *harness {
+	tb.Helper()
 	files, err := ingest.Migrations()
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	clk := clock.Real()
 	h := &harness{
-		t: t, db: pgtest.New(t, pgtest.Schema{Name: ingest.Name, Migrations: files}), clock: clk,
+		t: tb, db: pgtest.New(tb, pgtest.Schema{Name: ingest.Name, Migrations: files}), clock: clk,
 		ids:  id.NewSource(clk, rand.Reader),
 		jobs: &jobs{grants: map[string]*jobspeerv1.IngestGrant{}, owners: map[string]*jobspeerv1.RunOwner{}},
 	}
 	h.publicURL.Store("http://127.0.0.1")
 	h.blobs, err = objectstore.OpenFiles(objectstore.FileConfig{
-		Root: t.TempDir(), Limit: 1 << 20, PublicURL: func() string { return h.publicURL.Load().(string) }, Clock: clk, IDs: h.ids, Log: quiet(),
+		Root: tb.TempDir(), Limit: 1 << 20, PublicURL: func() string { return h.publicURL.Load().(string) }, Clock: clk, IDs: h.ids, Log: quiet(),
 	})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, h.blobs.Close()) })
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, h.blobs.Close()) })
 	return h
 }
 
@@ -133,8 +134,8 @@ func quiet() *slog.Logger {
 	return slog.New(slog.DiscardHandler)
 }
 
-// replica starts an ingest service, which stops at the end of the test.
-func (h *harness) replica(cfg ingest.Config) *replica {
+// replica starts an ingest service, which stops at the end of the test. It does not start the workers that without names.
+func (h *harness) replica(cfg ingest.Config, without ...string) *replica {
 	h.t.Helper()
 	svc, err := ingest.New(h.t.Context(), cfg, ingest.Deps{
 		Pool: h.db.Pool(ingest.Name), Runs: h.jobs, Blobs: h.blobs, Clock: h.clock, IDs: h.ids, Log: quiet(),
@@ -154,7 +155,8 @@ func (h *harness) replica(cfg ingest.Config) *replica {
 	listener, err := bus.As(ingest.Name).Listen(ingest.Name)
 	require.NoError(h.t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(h.t.Context()))
-	workers := append(svc.Workers(), process.Worker{Name: "server", Run: func(ctx context.Context) error { return server.Serve(ctx, listener) }})
+	workers := slices.DeleteFunc(svc.Workers(), func(w process.Worker) bool { return slices.Contains(without, w.Name) })
+	workers = append(workers, process.Worker{Name: "server", Run: func(ctx context.Context) error { return server.Serve(ctx, listener) }})
 	done := make(chan error, 1)
 	go func() { done <- process.Group(ctx, workers...) }()
 	gateway, err := bus.As("gateway").Dial(ingest.Name)
@@ -269,10 +271,10 @@ type response struct {
 	body   []byte
 }
 
-func (a response) json(t *testing.T) map[string]any {
-	t.Helper()
+func (a response) json(tb testing.TB) map[string]any {
+	tb.Helper()
 	var m map[string]any
-	require.NoError(t, json.Unmarshal(a.body, &m), string(a.body))
+	require.NoError(tb, json.Unmarshal(a.body, &m), string(a.body))
 	return m
 }
 

@@ -1,10 +1,8 @@
 package ingest_test
 
 import (
-	"context"
 	"crypto/rand"
 	"fmt"
-	"log/slog"
 	"math"
 	"net/http"
 	"net/url"
@@ -27,31 +25,38 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
+// size returns a size that the named environment variable may set.
+func size(b *testing.B, name string, usual int) int {
+	b.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return usual
+	}
+	n, err := strconv.Atoi(text)
+	require.NoError(b, err)
+	return n
+}
+
 // BenchmarkQueries measures charts through the public address of an installation: of a million points beside SQL on a narrow
 // table with a bigint key in the same database, and of ten million points. BENCH_POINTS sets another length.
 func BenchmarkQueries(b *testing.B) {
 	h := newQueries(b)
 	const million = 1_000_000
-	most := 10 * million
-	if text := os.Getenv("BENCH_POINTS"); text != "" {
-		var err error
-		most, err = strconv.Atoi(text)
-		require.NoError(b, err)
-	}
+	most := size(b, "BENCH_POINTS", 10*million)
 	one, long := h.series(million), h.series(most)
-	h.narrow(million)
+	h.narrow(1, million)
 	ours := func() { h.chart(one, million) }
 	b.Run("Q1 chart of a million points beside SQL", func(b *testing.B) {
 		theirs, took := h.beside(ours, func() { h.buckets(million) })
-		h.report(b, fmt.Sprintf("Q1 SQL on a narrow table / chart over HTTP (%.1f ms)", took*1000), theirs, 100, true)
+		report(b, fmt.Sprintf("Q1 SQL on a narrow table / chart over HTTP (%.1f ms)", took*1000), theirs, 100, true)
 	})
 	b.Run(fmt.Sprintf("Q2 chart of %d points beside a million", most), func(b *testing.B) {
 		longer, _ := h.beside(ours, func() { h.chart(long, most) })
-		h.report(b, fmt.Sprintf("Q2 chart of %d points / of a million, over HTTP", most), longer, 2, false)
+		report(b, fmt.Sprintf("Q2 chart of %d points / of a million, over HTTP", most), longer, 2, false)
 	})
 	b.Run("Q3 series of a million points beside SQL", func(b *testing.B) {
 		theirs, took := h.beside(func() { h.list(one) }, func() { h.read(million) })
-		h.report(b, fmt.Sprintf("Q3 SQL on a narrow table / series over HTTP, with JSON of 90,000 points (%.0f ms)", took*1000), theirs, 8, true)
+		report(b, fmt.Sprintf("Q3 SQL on a narrow table / series over HTTP, with JSON of 90,000 points (%.0f ms)", took*1000), theirs, 8, true)
 	})
 }
 
@@ -97,6 +102,21 @@ func value(i int) float64 {
 // series stores a closed run with a series and waits until its points are in blocks.
 func (h *queries) series(points int) string {
 	h.b.Helper()
+	run := h.store(points)
+	h.settle()
+	return run
+}
+
+// settle moves all rows into blocks.
+func (h *queries) settle() {
+	h.b.Helper()
+	compact(h.b, h.pool)
+	h.exec(`VACUUM (ANALYZE) metric_block, metric_summary, metric_segment, metric_batch, run`)
+}
+
+// store stores a closed run with a series.
+func (h *queries) store(points int) string {
+	h.b.Helper()
 	const perRow = 1000
 	run := h.ids.New(id.Run)
 	h.exec(`INSERT INTO run (id, job_id, owner_id, project_id, project, visibility, created_at, closed_at, attempt, batch_seq, key_count)
@@ -112,41 +132,18 @@ func (h *queries) series(points int) string {
 			return []any{run, int64(seq + 1), int32(1), int32(perRow), metric.Pack(row), time.Now()}, nil
 		}))
 	require.NoError(h.b, err)
-	h.exec(`INSERT INTO metric_hot (run_id, due) VALUES ($1, now() - interval '1 minute')`, run)
-	h.compact()
-	h.exec(`VACUUM (ANALYZE) metric_block, metric_summary, metric_segment, metric_batch, run`)
+	h.exec(`INSERT INTO metric_hot (run_id, due) VALUES ($1, now())`, run)
 	return run
 }
 
-// restless is a clock whose timers fire at once, so that the compactor does not rest.
-type restless struct{ clock.Clock }
-
-func (r restless) NewTimer(time.Duration) clock.Timer { return r.Clock.NewTimer(0) }
-
-// compact moves all rows into blocks.
-func (h *queries) compact() {
-	h.b.Helper()
-	ctx, cancel := context.WithCancel(h.b.Context())
-	defer cancel()
-	c, err := metric.NewCompactor(h.pool, restless{clock.Real()}, slog.New(slog.DiscardHandler), nil)
-	require.NoError(h.b, err)
-	done := make(chan error, 1)
-	go func() { done <- c.Run(ctx) }()
-	require.Eventually(h.b, func() bool {
-		var left int
-		err := h.pool.QueryRow(ctx, `SELECT count(*) FROM metric_hot`).Scan(&left)
-		return err == nil && left == 0
-	}, 5*time.Minute, 50*time.Millisecond)
-	cancel()
-	require.NoError(h.b, <-done)
-}
-
-// narrow makes the table that SQL reads.
-func (h *queries) narrow(points int) {
+// narrow makes the table that SQL reads, with the series of the given number of runs, from 1.
+func (h *queries) narrow(runs, points int) {
 	h.b.Helper()
 	h.exec(`CREATE TABLE narrow (run bigint, key bigint, step bigint, value double precision, PRIMARY KEY (run, key, step))`)
 	_, err := h.pool.CopyFrom(h.b.Context(), pgx.Identifier{"narrow"}, []string{"run", "key", "step", "value"},
-		pgx.CopyFromSlice(points, func(i int) ([]any, error) { return []any{int64(1), int64(1), int64(i), value(i)}, nil }))
+		pgx.CopyFromSlice(runs*points, func(i int) ([]any, error) {
+			return []any{int64(i/points + 1), int64(1), int64(i % points), value(i % points)}, nil
+		}))
 	require.NoError(h.b, err)
 	h.exec(`VACUUM ANALYZE narrow`)
 }
@@ -188,8 +185,8 @@ func (h *queries) get(path string) []byte {
 // chart reads a chart with 1000 buckets through the API.
 func (h *queries) chart(run string, points int) {
 	h.b.Helper()
-	body := h.get("/api/runs/" + run + "/metrics?points=1000")
-	require.Contains(h.b, string(body[len(body)-500:]), fmt.Sprintf(`"step":%d,`, points-1))
+	body := h.get("/api/runs/" + run + "/series?points=1000")
+	require.Contains(h.b, string(body[len(body)-500:]), fmt.Sprintf(`"last_step":%d,`, points-1))
 }
 
 // list reads a series through the API, which thins it to 90,000 points.
@@ -220,7 +217,7 @@ func (h *queries) beside(first, second func()) (ratio, took float64) {
 }
 
 // report prints a ratio beside its goal.
-func (h *queries) report(b *testing.B, name string, ratio, goal float64, least bool) {
+func report(b *testing.B, name string, ratio, goal float64, least bool) {
 	b.Helper()
 	verdict, bound := "met", "at most"
 	if least {

@@ -37,7 +37,7 @@ func (w *harness) requireNoLeak(t *testing.T) {
 	shown := open.visible()
 	for _, path := range []string{
 		"/api/jobs/{job_id}", "/api/jobs/{job_id}/attempts", "/api/jobs/{job_id}/events", "/api/jobs/{id}/stream", "/api/jobs", "/api/runs/{id}/logs",
-		"/api/runs/{id}/logs/search", "/api/runs/{id}/logs/stream", "/api/runs/{id}/logs/download", "/api/runs/{id}/metrics", "/api/runs/{id}/metrics/summary", "/api/runs/{id}/metrics/stream", "/api/runs/{id}/metrics/export", "/api/runs/{id}/hparams",
+		"/api/runs/{id}/logs/search", "/api/runs/{id}/logs/stream", "/api/runs/{id}/logs/download", "/api/runs/{id}/metrics", "/api/runs/{id}/metrics/summary", "/api/runs/{id}/metrics/stream", "/api/runs/{id}/metrics/export", "/api/runs/{id}/series", "/api/runs/{id}/hparams",
 		"/api/runs/{id}/samples",
 		"/api/runs/{id}/artifacts", "/api/runs/{id}/environment", "/api/runs/{id}/environment/nodes", "/api/runs/{id}/hardware",
 		"/api/runs/{id}/benchmarks", "/api/agent-evaluations/{run_id}", "/api/agent-evaluations/{run_id}/items", "/api/share/{token}/metrics",

@@ -18,7 +18,8 @@ func reportLists() map[string]func(g *listGrower) growingList {
 	}
 	for name, of := range map[string]func(g *listGrower) growingList{
 		"artifacts": artifacts, "benchmarks": benchmarks, "environment/nodes": nodes, "hardware": hardware, "hparams/history": corrections,
-		"logs": lines, "metrics": metrics, "metrics/summary": metrics, "samples": samples, "validations": validations,
+		"logs": lines, "metrics": metrics, "metrics/summary": metrics, "samples": samples, "series": metrics,
+		"validations": validations,
 	} {
 		out["/api/jobs/{id}/"+name] = func(g *listGrower) growingList {
 			list := of(g)

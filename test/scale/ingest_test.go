@@ -63,7 +63,7 @@ func peakMemory(t *testing.T, pid int, f func()) float64 {
 	return 0
 }
 
-// chartMemory reads one series of a run with 100 keys, and compares the memory of ingest for a short run and
+// chartMemory reads the points and the chart of one series of a run with 100 keys, and compares the memory of ingest for a short run and
 // for one ten times as long.
 func (h *harness) chartMemory(ctx context.Context, t *testing.T) {
 	t.Helper()
@@ -80,12 +80,14 @@ func (h *harness) chartMemory(ctx context.Context, t *testing.T) {
 			return err == nil && a.Status == http.StatusOK
 		})
 		return peakMemory(t, p.PID(), func() {
-			a, err := h.loop.Client.Call(ctx, http.MethodGet, "/api/runs/"+r.id+"/metrics?keys=key7", nil)
-			require.NoError(t, err)
-			require.Equal(t, http.StatusOK, a.Status, "%.200s", a.Body)
-			var series []struct{ Steps []int }
-			require.NoError(t, json.Unmarshal(a.Body, &series))
-			require.Len(t, series, 1)
+			for _, list := range []string{"metrics", "series"} {
+				a, err := h.loop.Client.Call(ctx, http.MethodGet, "/api/runs/"+r.id+"/"+list+"?keys=key7", nil)
+				require.NoError(t, err)
+				require.Equal(t, http.StatusOK, a.Status, "%.200s", a.Body)
+				var series []struct{ Key string }
+				require.NoError(t, json.Unmarshal(a.Body, &series))
+				require.Len(t, series, 1)
+			}
 		})
 	}
 	short, all := read("short", long/10), read("long", long)

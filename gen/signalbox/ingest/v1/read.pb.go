@@ -763,208 +763,6 @@ func (x *MetricSeries) GetOmitted() int64 {
 	return 0
 }
 
-// MetricBucket summarizes the points of a part of the window. Its texts can be sent as `from` and `to`, to read only
-// its points.
-type MetricBucket struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The lowest `x` of the bucket, which need not be that of a point. A step and the value of a series are decimal numbers,
-	// a time is an RFC 3339 time.
-	From string `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
-	// The highest `x` of the bucket, in the same form.
-	To string `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
-	// The lowest step of the bucket's points.
-	FirstStep int64 `protobuf:"varint,3,opt,name=first_step,json=firstStep,proto3" json:"first_step,omitempty"`
-	// The highest step of the bucket's points.
-	LastStep int64 `protobuf:"varint,4,opt,name=last_step,json=lastStep,proto3" json:"last_step,omitempty"`
-	// The lowest value, without NaN and infinities; null if there are no other values.
-	Min *float64 `protobuf:"fixed64,5,opt,name=min,proto3,oneof" json:"min,omitempty"`
-	// The highest value, without NaN and infinities; null if there are no other values.
-	Max *float64 `protobuf:"fixed64,6,opt,name=max,proto3,oneof" json:"max,omitempty"`
-	// The mean of the values, without NaN and infinities; null if there are no other values.
-	Mean *float64 `protobuf:"fixed64,7,opt,name=mean,proto3,oneof" json:"mean,omitempty"`
-	// The value of the last point, which may be NaN or infinite.
-	Last float64 `protobuf:"fixed64,8,opt,name=last,proto3" json:"last,omitempty"`
-	// The number of points, including NaN and infinities.
-	Count int64 `protobuf:"varint,9,opt,name=count,proto3" json:"count,omitempty"`
-	// The number of points whose value is NaN or infinite.
-	Nan           int64 `protobuf:"varint,10,opt,name=nan,proto3" json:"nan,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *MetricBucket) Reset() {
-	*x = MetricBucket{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *MetricBucket) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*MetricBucket) ProtoMessage() {}
-
-func (x *MetricBucket) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use MetricBucket.ProtoReflect.Descriptor instead.
-func (*MetricBucket) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{8}
-}
-
-func (x *MetricBucket) GetFrom() string {
-	if x != nil {
-		return x.From
-	}
-	return ""
-}
-
-func (x *MetricBucket) GetTo() string {
-	if x != nil {
-		return x.To
-	}
-	return ""
-}
-
-func (x *MetricBucket) GetFirstStep() int64 {
-	if x != nil {
-		return x.FirstStep
-	}
-	return 0
-}
-
-func (x *MetricBucket) GetLastStep() int64 {
-	if x != nil {
-		return x.LastStep
-	}
-	return 0
-}
-
-func (x *MetricBucket) GetMin() float64 {
-	if x != nil && x.Min != nil {
-		return *x.Min
-	}
-	return 0
-}
-
-func (x *MetricBucket) GetMax() float64 {
-	if x != nil && x.Max != nil {
-		return *x.Max
-	}
-	return 0
-}
-
-func (x *MetricBucket) GetMean() float64 {
-	if x != nil && x.Mean != nil {
-		return *x.Mean
-	}
-	return 0
-}
-
-func (x *MetricBucket) GetLast() float64 {
-	if x != nil {
-		return x.Last
-	}
-	return 0
-}
-
-func (x *MetricBucket) GetCount() int64 {
-	if x != nil {
-		return x.Count
-	}
-	return 0
-}
-
-func (x *MetricBucket) GetNan() int64 {
-	if x != nil {
-		return x.Nan
-	}
-	return 0
-}
-
-// MetricPoint is one value of a metric.
-type MetricPoint struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The step of the training that the value belongs to.
-	Step int64 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
-	// NaN and the infinities are the strings "NaN", "Infinity", "-Infinity" in JSON.
-	Value float64 `protobuf:"fixed64,2,opt,name=value,proto3" json:"value,omitempty"`
-	// When the run measured the value, by the clock of its node.
-	Ts *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=ts,proto3" json:"ts,omitempty"`
-	// Number of the attempt that reported the value, counted from 1.
-	Attempt       int32 `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *MetricPoint) Reset() {
-	*x = MetricPoint{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *MetricPoint) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*MetricPoint) ProtoMessage() {}
-
-func (x *MetricPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use MetricPoint.ProtoReflect.Descriptor instead.
-func (*MetricPoint) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{9}
-}
-
-func (x *MetricPoint) GetStep() int64 {
-	if x != nil {
-		return x.Step
-	}
-	return 0
-}
-
-func (x *MetricPoint) GetValue() float64 {
-	if x != nil {
-		return x.Value
-	}
-	return 0
-}
-
-func (x *MetricPoint) GetTs() *timestamppb.Timestamp {
-	if x != nil {
-		return x.Ts
-	}
-	return nil
-}
-
-func (x *MetricPoint) GetAttempt() int32 {
-	if x != nil {
-		return x.Attempt
-	}
-	return 0
-}
-
 // ListMetricSummariesRequest selects a page of the summaries of a run's metric series.
 type ListMetricSummariesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -987,7 +785,7 @@ type ListMetricSummariesRequest struct {
 
 func (x *ListMetricSummariesRequest) Reset() {
 	*x = ListMetricSummariesRequest{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[10]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -999,7 +797,7 @@ func (x *ListMetricSummariesRequest) String() string {
 func (*ListMetricSummariesRequest) ProtoMessage() {}
 
 func (x *ListMetricSummariesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[10]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1012,7 +810,7 @@ func (x *ListMetricSummariesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMetricSummariesRequest.ProtoReflect.Descriptor instead.
 func (*ListMetricSummariesRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{10}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListMetricSummariesRequest) GetId() string {
@@ -1068,7 +866,7 @@ type ListMetricSummariesResponse struct {
 
 func (x *ListMetricSummariesResponse) Reset() {
 	*x = ListMetricSummariesResponse{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[11]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1080,7 +878,7 @@ func (x *ListMetricSummariesResponse) String() string {
 func (*ListMetricSummariesResponse) ProtoMessage() {}
 
 func (x *ListMetricSummariesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[11]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1093,7 +891,7 @@ func (x *ListMetricSummariesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMetricSummariesResponse.ProtoReflect.Descriptor instead.
 func (*ListMetricSummariesResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{11}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListMetricSummariesResponse) GetSummaries() []*MetricSummary {
@@ -1129,7 +927,7 @@ type MetricSummary struct {
 
 func (x *MetricSummary) Reset() {
 	*x = MetricSummary{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[12]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1141,7 +939,7 @@ func (x *MetricSummary) String() string {
 func (*MetricSummary) ProtoMessage() {}
 
 func (x *MetricSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[12]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1154,7 +952,7 @@ func (x *MetricSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricSummary.ProtoReflect.Descriptor instead.
 func (*MetricSummary) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{12}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *MetricSummary) GetKey() string {
@@ -1227,7 +1025,7 @@ type GetHparamsRequest struct {
 
 func (x *GetHparamsRequest) Reset() {
 	*x = GetHparamsRequest{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[13]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1239,7 +1037,7 @@ func (x *GetHparamsRequest) String() string {
 func (*GetHparamsRequest) ProtoMessage() {}
 
 func (x *GetHparamsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[13]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1252,7 +1050,7 @@ func (x *GetHparamsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHparamsRequest.ProtoReflect.Descriptor instead.
 func (*GetHparamsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{13}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetHparamsRequest) GetId() string {
@@ -1283,7 +1081,7 @@ type Hparams struct {
 
 func (x *Hparams) Reset() {
 	*x = Hparams{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[14]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1295,7 +1093,7 @@ func (x *Hparams) String() string {
 func (*Hparams) ProtoMessage() {}
 
 func (x *Hparams) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[14]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1308,7 +1106,7 @@ func (x *Hparams) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hparams.ProtoReflect.Descriptor instead.
 func (*Hparams) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{14}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Hparams) GetRunId() string {
@@ -1345,7 +1143,7 @@ type ListValidationsRequest struct {
 
 func (x *ListValidationsRequest) Reset() {
 	*x = ListValidationsRequest{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[15]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1357,7 +1155,7 @@ func (x *ListValidationsRequest) String() string {
 func (*ListValidationsRequest) ProtoMessage() {}
 
 func (x *ListValidationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[15]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1370,7 +1168,7 @@ func (x *ListValidationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListValidationsRequest.ProtoReflect.Descriptor instead.
 func (*ListValidationsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{15}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListValidationsRequest) GetId() string {
@@ -1419,7 +1217,7 @@ type ListValidationsResponse struct {
 
 func (x *ListValidationsResponse) Reset() {
 	*x = ListValidationsResponse{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[16]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1431,7 +1229,7 @@ func (x *ListValidationsResponse) String() string {
 func (*ListValidationsResponse) ProtoMessage() {}
 
 func (x *ListValidationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[16]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1444,7 +1242,7 @@ func (x *ListValidationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListValidationsResponse.ProtoReflect.Descriptor instead.
 func (*ListValidationsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{16}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListValidationsResponse) GetRounds() []*ValidationRound {
@@ -1486,7 +1284,7 @@ type ValidationRound struct {
 
 func (x *ValidationRound) Reset() {
 	*x = ValidationRound{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[17]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1498,7 +1296,7 @@ func (x *ValidationRound) String() string {
 func (*ValidationRound) ProtoMessage() {}
 
 func (x *ValidationRound) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[17]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1511,7 +1309,7 @@ func (x *ValidationRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidationRound.ProtoReflect.Descriptor instead.
 func (*ValidationRound) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{17}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ValidationRound) GetStep() int64 {
@@ -1633,7 +1431,7 @@ type ListSamplesRequest struct {
 
 func (x *ListSamplesRequest) Reset() {
 	*x = ListSamplesRequest{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[18]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1645,7 +1443,7 @@ func (x *ListSamplesRequest) String() string {
 func (*ListSamplesRequest) ProtoMessage() {}
 
 func (x *ListSamplesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[18]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1658,7 +1456,7 @@ func (x *ListSamplesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSamplesRequest.ProtoReflect.Descriptor instead.
 func (*ListSamplesRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{18}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListSamplesRequest) GetId() string {
@@ -1777,7 +1575,7 @@ type ListSamplesResponse struct {
 
 func (x *ListSamplesResponse) Reset() {
 	*x = ListSamplesResponse{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[19]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1789,7 +1587,7 @@ func (x *ListSamplesResponse) String() string {
 func (*ListSamplesResponse) ProtoMessage() {}
 
 func (x *ListSamplesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[19]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1802,7 +1600,7 @@ func (x *ListSamplesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSamplesResponse.ProtoReflect.Descriptor instead.
 func (*ListSamplesResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{19}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListSamplesResponse) GetSamples() []*Sample {
@@ -1848,7 +1646,7 @@ type Sample struct {
 
 func (x *Sample) Reset() {
 	*x = Sample{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[20]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1860,7 +1658,7 @@ func (x *Sample) String() string {
 func (*Sample) ProtoMessage() {}
 
 func (x *Sample) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[20]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1873,7 +1671,7 @@ func (x *Sample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sample.ProtoReflect.Descriptor instead.
 func (*Sample) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{20}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Sample) GetStep() int64 {
@@ -1982,7 +1780,7 @@ type ListArtifactsRequest struct {
 
 func (x *ListArtifactsRequest) Reset() {
 	*x = ListArtifactsRequest{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[21]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1994,7 +1792,7 @@ func (x *ListArtifactsRequest) String() string {
 func (*ListArtifactsRequest) ProtoMessage() {}
 
 func (x *ListArtifactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[21]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2007,7 +1805,7 @@ func (x *ListArtifactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListArtifactsRequest.ProtoReflect.Descriptor instead.
 func (*ListArtifactsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{21}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListArtifactsRequest) GetId() string {
@@ -2042,7 +1840,7 @@ type ListArtifactsResponse struct {
 
 func (x *ListArtifactsResponse) Reset() {
 	*x = ListArtifactsResponse{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[22]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2054,7 +1852,7 @@ func (x *ListArtifactsResponse) String() string {
 func (*ListArtifactsResponse) ProtoMessage() {}
 
 func (x *ListArtifactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[22]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2067,7 +1865,7 @@ func (x *ListArtifactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListArtifactsResponse.ProtoReflect.Descriptor instead.
 func (*ListArtifactsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{22}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListArtifactsResponse) GetArtifacts() []*Artifact {
@@ -2113,7 +1911,7 @@ type Artifact struct {
 
 func (x *Artifact) Reset() {
 	*x = Artifact{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[23]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2125,7 +1923,7 @@ func (x *Artifact) String() string {
 func (*Artifact) ProtoMessage() {}
 
 func (x *Artifact) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[23]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2138,7 +1936,7 @@ func (x *Artifact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Artifact.ProtoReflect.Descriptor instead.
 func (*Artifact) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{23}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Artifact) GetId() string {
@@ -2232,7 +2030,7 @@ type FollowLogsRequest struct {
 
 func (x *FollowLogsRequest) Reset() {
 	*x = FollowLogsRequest{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[24]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2244,7 +2042,7 @@ func (x *FollowLogsRequest) String() string {
 func (*FollowLogsRequest) ProtoMessage() {}
 
 func (x *FollowLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[24]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2257,7 +2055,7 @@ func (x *FollowLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowLogsRequest.ProtoReflect.Descriptor instead.
 func (*FollowLogsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{24}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FollowLogsRequest) GetId() string {
@@ -2289,7 +2087,7 @@ type FollowLogsResponse struct {
 
 func (x *FollowLogsResponse) Reset() {
 	*x = FollowLogsResponse{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[25]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2301,7 +2099,7 @@ func (x *FollowLogsResponse) String() string {
 func (*FollowLogsResponse) ProtoMessage() {}
 
 func (x *FollowLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[25]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2314,7 +2112,7 @@ func (x *FollowLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowLogsResponse.ProtoReflect.Descriptor instead.
 func (*FollowLogsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{25}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FollowLogsResponse) GetEvent() isFollowLogsResponse_Event {
@@ -2391,7 +2189,7 @@ type PartialLines struct {
 
 func (x *PartialLines) Reset() {
 	*x = PartialLines{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[26]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2403,7 +2201,7 @@ func (x *PartialLines) String() string {
 func (*PartialLines) ProtoMessage() {}
 
 func (x *PartialLines) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[26]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2416,7 +2214,7 @@ func (x *PartialLines) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartialLines.ProtoReflect.Descriptor instead.
 func (*PartialLines) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{26}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PartialLines) GetSeq() int64 {
@@ -2447,7 +2245,7 @@ type FollowMetricsRequest struct {
 
 func (x *FollowMetricsRequest) Reset() {
 	*x = FollowMetricsRequest{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[27]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2459,7 +2257,7 @@ func (x *FollowMetricsRequest) String() string {
 func (*FollowMetricsRequest) ProtoMessage() {}
 
 func (x *FollowMetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[27]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2472,7 +2270,7 @@ func (x *FollowMetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowMetricsRequest.ProtoReflect.Descriptor instead.
 func (*FollowMetricsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{27}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FollowMetricsRequest) GetId() string {
@@ -2503,7 +2301,7 @@ type FollowMetricsResponse struct {
 
 func (x *FollowMetricsResponse) Reset() {
 	*x = FollowMetricsResponse{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[28]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2515,7 +2313,7 @@ func (x *FollowMetricsResponse) String() string {
 func (*FollowMetricsResponse) ProtoMessage() {}
 
 func (x *FollowMetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[28]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2528,7 +2326,7 @@ func (x *FollowMetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowMetricsResponse.ProtoReflect.Descriptor instead.
 func (*FollowMetricsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{28}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FollowMetricsResponse) GetEvent() isFollowMetricsResponse_Event {
@@ -2588,7 +2386,7 @@ type MetricBatch struct {
 
 func (x *MetricBatch) Reset() {
 	*x = MetricBatch{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[29]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2600,7 +2398,7 @@ func (x *MetricBatch) String() string {
 func (*MetricBatch) ProtoMessage() {}
 
 func (x *MetricBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[29]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2613,7 +2411,7 @@ func (x *MetricBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricBatch.ProtoReflect.Descriptor instead.
 func (*MetricBatch) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{29}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *MetricBatch) GetSeq() int64 {
@@ -2647,7 +2445,7 @@ type KeyedPoint struct {
 
 func (x *KeyedPoint) Reset() {
 	*x = KeyedPoint{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[30]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2659,7 +2457,7 @@ func (x *KeyedPoint) String() string {
 func (*KeyedPoint) ProtoMessage() {}
 
 func (x *KeyedPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[30]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2672,7 +2470,7 @@ func (x *KeyedPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyedPoint.ProtoReflect.Descriptor instead.
 func (*KeyedPoint) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{30}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *KeyedPoint) GetKey() string {
@@ -2716,7 +2514,7 @@ type Eof struct {
 
 func (x *Eof) Reset() {
 	*x = Eof{}
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[31]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2728,7 +2526,7 @@ func (x *Eof) String() string {
 func (*Eof) ProtoMessage() {}
 
 func (x *Eof) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[31]
+	mi := &file_signalbox_ingest_v1_read_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2741,7 +2539,7 @@ func (x *Eof) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Eof.ProtoReflect.Descriptor instead.
 func (*Eof) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{31}
+	return file_signalbox_ingest_v1_read_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Eof) GetSeq() int64 {
@@ -2762,7 +2560,7 @@ var File_signalbox_ingest_v1_read_proto protoreflect.FileDescriptor
 
 const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\n" +
-	"\x1esignalbox/ingest/v1/read.proto\x12\x13signalbox.ingest.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/ingest/v1/download.proto\x1a!signalbox/ingest/v1/machine.proto\x1a\x1fsignalbox/ingest/v1/score.proto\x1a\"signalbox/options/v1/options.proto\"\xd0\x02\n" +
+	"\x1esignalbox/ingest/v1/read.proto\x12\x13signalbox.ingest.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/ingest/v1/download.proto\x1a!signalbox/ingest/v1/machine.proto\x1a\x1fsignalbox/ingest/v1/score.proto\x1a signalbox/ingest/v1/series.proto\x1a\"signalbox/options/v1/options.proto\"\xd0\x02\n" +
 	"\x0fListLogsRequest\x12\x19\n" +
 	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12%\n" +
 	"\x05limit\x18\x02 \x01(\x05B\n" +
@@ -2856,28 +2654,7 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\n" +
 	"\b_attemptB\n" +
 	"\n" +
-	"\b_omitted\"\x8a\x02\n" +
-	"\fMetricBucket\x12\x12\n" +
-	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
-	"\x02to\x18\x02 \x01(\tR\x02to\x12\x1d\n" +
-	"\n" +
-	"first_step\x18\x03 \x01(\x03R\tfirstStep\x12\x1b\n" +
-	"\tlast_step\x18\x04 \x01(\x03R\blastStep\x12\x15\n" +
-	"\x03min\x18\x05 \x01(\x01H\x00R\x03min\x88\x01\x01\x12\x15\n" +
-	"\x03max\x18\x06 \x01(\x01H\x01R\x03max\x88\x01\x01\x12\x17\n" +
-	"\x04mean\x18\a \x01(\x01H\x02R\x04mean\x88\x01\x01\x12\x12\n" +
-	"\x04last\x18\b \x01(\x01R\x04last\x12\x14\n" +
-	"\x05count\x18\t \x01(\x03R\x05count\x12\x10\n" +
-	"\x03nan\x18\n" +
-	" \x01(\x03R\x03nanB\x06\n" +
-	"\x04_minB\x06\n" +
-	"\x04_maxB\a\n" +
-	"\x05_mean\"}\n" +
-	"\vMetricPoint\x12\x12\n" +
-	"\x04step\x18\x01 \x01(\x03R\x04step\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value\x12*\n" +
-	"\x02ts\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02ts\x12\x18\n" +
-	"\aattempt\x18\x04 \x01(\x05R\aattempt\"\xbd\x02\n" +
+	"\b_omitted\"\xbd\x02\n" +
 	"\x1aListMetricSummariesRequest\x12\x19\n" +
 	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12#\n" +
 	"\x04keys\x18\x02 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10d\"\x05r\x03\x18\x80\bR\x04keys\x12%\n" +
@@ -3059,7 +2836,7 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x02ts\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02ts\"-\n" +
 	"\x03Eof\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12\x14\n" +
-	"\x05state\x18\x02 \x01(\tR\x05state2\xca\x18\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state2\x89\x1a\n" +
 	"\x0eRunDataService\x12\xae\x01\n" +
 	"\bListLogs\x12$.signalbox.ingest.v1.ListLogsRequest\x1a%.signalbox.ingest.v1.ListLogsResponse\"U\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x02:Z\x1cb\x05lines\x12\x13/api/jobs/{id}/logsb\x05lines\x12\x13/api/runs/{id}/logs\x90\x02\x01\x12\xb4\x01\n" +
@@ -3067,7 +2844,10 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"SearchLogs\x12&.signalbox.ingest.v1.SearchLogsRequest\x1a'.signalbox.ingest.v1.SearchLogsResponse\"U\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x02:Z\x1c\x12\x1a/api/jobs/{id}/logs/search\x12\x1a/api/runs/{id}/logs/search\x90\x02\x01\x12\xc1\x01\n" +
 	"\vListMetrics\x12'.signalbox.ingest.v1.ListMetricsRequest\x1a(.signalbox.ingest.v1.ListMetricsResponse\"_\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x06\n" +
-	"\x04\x90\x03\x94\x03\x82\xd3\xe4\x93\x02BZ b\x06series\x12\x16/api/jobs/{id}/metricsb\x06series\x12\x16/api/runs/{id}/metrics\x90\x02\x01\x12\xed\x01\n" +
+	"\x04\x90\x03\x94\x03\x82\xd3\xe4\x93\x02BZ b\x06series\x12\x16/api/jobs/{id}/metricsb\x06series\x12\x16/api/runs/{id}/metrics\x90\x02\x01\x12\xbc\x01\n" +
+	"\n" +
+	"ListSeries\x12&.signalbox.ingest.v1.ListSeriesRequest\x1a'.signalbox.ingest.v1.ListSeriesResponse\"]\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x06\n" +
+	"\x04\x90\x03\x94\x03\x82\xd3\xe4\x93\x02@Z\x1fb\x06series\x12\x15/api/jobs/{id}/seriesb\x06series\x12\x15/api/runs/{id}/series\x90\x02\x01\x12\xed\x01\n" +
 	"\x13ListMetricSummaries\x12/.signalbox.ingest.v1.ListMetricSummariesRequest\x1a0.signalbox.ingest.v1.ListMetricSummariesResponse\"s\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x02XZ+b\tsummaries\x12\x1e/api/jobs/{id}/metrics/summaryb\tsummaries\x12\x1e/api/runs/{id}/metrics/summary\x90\x02\x01\x12\xa1\x01\n" +
 	"\n" +
@@ -3109,7 +2889,7 @@ func file_signalbox_ingest_v1_read_proto_rawDescGZIP() []byte {
 	return file_signalbox_ingest_v1_read_proto_rawDescData
 }
 
-var file_signalbox_ingest_v1_read_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_signalbox_ingest_v1_read_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_signalbox_ingest_v1_read_proto_goTypes = []any{
 	(*ListLogsRequest)(nil),               // 0: signalbox.ingest.v1.ListLogsRequest
 	(*ListLogsResponse)(nil),              // 1: signalbox.ingest.v1.ListLogsResponse
@@ -3119,110 +2899,113 @@ var file_signalbox_ingest_v1_read_proto_goTypes = []any{
 	(*ListMetricsRequest)(nil),            // 5: signalbox.ingest.v1.ListMetricsRequest
 	(*ListMetricsResponse)(nil),           // 6: signalbox.ingest.v1.ListMetricsResponse
 	(*MetricSeries)(nil),                  // 7: signalbox.ingest.v1.MetricSeries
-	(*MetricBucket)(nil),                  // 8: signalbox.ingest.v1.MetricBucket
-	(*MetricPoint)(nil),                   // 9: signalbox.ingest.v1.MetricPoint
-	(*ListMetricSummariesRequest)(nil),    // 10: signalbox.ingest.v1.ListMetricSummariesRequest
-	(*ListMetricSummariesResponse)(nil),   // 11: signalbox.ingest.v1.ListMetricSummariesResponse
-	(*MetricSummary)(nil),                 // 12: signalbox.ingest.v1.MetricSummary
-	(*GetHparamsRequest)(nil),             // 13: signalbox.ingest.v1.GetHparamsRequest
-	(*Hparams)(nil),                       // 14: signalbox.ingest.v1.Hparams
-	(*ListValidationsRequest)(nil),        // 15: signalbox.ingest.v1.ListValidationsRequest
-	(*ListValidationsResponse)(nil),       // 16: signalbox.ingest.v1.ListValidationsResponse
-	(*ValidationRound)(nil),               // 17: signalbox.ingest.v1.ValidationRound
-	(*ListSamplesRequest)(nil),            // 18: signalbox.ingest.v1.ListSamplesRequest
-	(*ListSamplesResponse)(nil),           // 19: signalbox.ingest.v1.ListSamplesResponse
-	(*Sample)(nil),                        // 20: signalbox.ingest.v1.Sample
-	(*ListArtifactsRequest)(nil),          // 21: signalbox.ingest.v1.ListArtifactsRequest
-	(*ListArtifactsResponse)(nil),         // 22: signalbox.ingest.v1.ListArtifactsResponse
-	(*Artifact)(nil),                      // 23: signalbox.ingest.v1.Artifact
-	(*FollowLogsRequest)(nil),             // 24: signalbox.ingest.v1.FollowLogsRequest
-	(*FollowLogsResponse)(nil),            // 25: signalbox.ingest.v1.FollowLogsResponse
-	(*PartialLines)(nil),                  // 26: signalbox.ingest.v1.PartialLines
-	(*FollowMetricsRequest)(nil),          // 27: signalbox.ingest.v1.FollowMetricsRequest
-	(*FollowMetricsResponse)(nil),         // 28: signalbox.ingest.v1.FollowMetricsResponse
-	(*MetricBatch)(nil),                   // 29: signalbox.ingest.v1.MetricBatch
-	(*KeyedPoint)(nil),                    // 30: signalbox.ingest.v1.KeyedPoint
-	(*Eof)(nil),                           // 31: signalbox.ingest.v1.Eof
-	(*timestamppb.Timestamp)(nil),         // 32: google.protobuf.Timestamp
-	(*ListHparamChangesRequest)(nil),      // 33: signalbox.ingest.v1.ListHparamChangesRequest
-	(*GetEnvironmentRequest)(nil),         // 34: signalbox.ingest.v1.GetEnvironmentRequest
-	(*ListNodesRequest)(nil),              // 35: signalbox.ingest.v1.ListNodesRequest
-	(*ListHardwareRequest)(nil),           // 36: signalbox.ingest.v1.ListHardwareRequest
-	(*ListBenchmarksRequest)(nil),         // 37: signalbox.ingest.v1.ListBenchmarksRequest
-	(*ListArtifactDownloadsRequest)(nil),  // 38: signalbox.ingest.v1.ListArtifactDownloadsRequest
-	(*ListHparamChangesResponse)(nil),     // 39: signalbox.ingest.v1.ListHparamChangesResponse
-	(*Environment)(nil),                   // 40: signalbox.ingest.v1.Environment
-	(*ListNodesResponse)(nil),             // 41: signalbox.ingest.v1.ListNodesResponse
-	(*ListHardwareResponse)(nil),          // 42: signalbox.ingest.v1.ListHardwareResponse
-	(*ListBenchmarksResponse)(nil),        // 43: signalbox.ingest.v1.ListBenchmarksResponse
-	(*ListArtifactDownloadsResponse)(nil), // 44: signalbox.ingest.v1.ListArtifactDownloadsResponse
+	(*ListMetricSummariesRequest)(nil),    // 8: signalbox.ingest.v1.ListMetricSummariesRequest
+	(*ListMetricSummariesResponse)(nil),   // 9: signalbox.ingest.v1.ListMetricSummariesResponse
+	(*MetricSummary)(nil),                 // 10: signalbox.ingest.v1.MetricSummary
+	(*GetHparamsRequest)(nil),             // 11: signalbox.ingest.v1.GetHparamsRequest
+	(*Hparams)(nil),                       // 12: signalbox.ingest.v1.Hparams
+	(*ListValidationsRequest)(nil),        // 13: signalbox.ingest.v1.ListValidationsRequest
+	(*ListValidationsResponse)(nil),       // 14: signalbox.ingest.v1.ListValidationsResponse
+	(*ValidationRound)(nil),               // 15: signalbox.ingest.v1.ValidationRound
+	(*ListSamplesRequest)(nil),            // 16: signalbox.ingest.v1.ListSamplesRequest
+	(*ListSamplesResponse)(nil),           // 17: signalbox.ingest.v1.ListSamplesResponse
+	(*Sample)(nil),                        // 18: signalbox.ingest.v1.Sample
+	(*ListArtifactsRequest)(nil),          // 19: signalbox.ingest.v1.ListArtifactsRequest
+	(*ListArtifactsResponse)(nil),         // 20: signalbox.ingest.v1.ListArtifactsResponse
+	(*Artifact)(nil),                      // 21: signalbox.ingest.v1.Artifact
+	(*FollowLogsRequest)(nil),             // 22: signalbox.ingest.v1.FollowLogsRequest
+	(*FollowLogsResponse)(nil),            // 23: signalbox.ingest.v1.FollowLogsResponse
+	(*PartialLines)(nil),                  // 24: signalbox.ingest.v1.PartialLines
+	(*FollowMetricsRequest)(nil),          // 25: signalbox.ingest.v1.FollowMetricsRequest
+	(*FollowMetricsResponse)(nil),         // 26: signalbox.ingest.v1.FollowMetricsResponse
+	(*MetricBatch)(nil),                   // 27: signalbox.ingest.v1.MetricBatch
+	(*KeyedPoint)(nil),                    // 28: signalbox.ingest.v1.KeyedPoint
+	(*Eof)(nil),                           // 29: signalbox.ingest.v1.Eof
+	(*timestamppb.Timestamp)(nil),         // 30: google.protobuf.Timestamp
+	(*MetricPoint)(nil),                   // 31: signalbox.ingest.v1.MetricPoint
+	(*MetricBucket)(nil),                  // 32: signalbox.ingest.v1.MetricBucket
+	(*ListSeriesRequest)(nil),             // 33: signalbox.ingest.v1.ListSeriesRequest
+	(*ListHparamChangesRequest)(nil),      // 34: signalbox.ingest.v1.ListHparamChangesRequest
+	(*GetEnvironmentRequest)(nil),         // 35: signalbox.ingest.v1.GetEnvironmentRequest
+	(*ListNodesRequest)(nil),              // 36: signalbox.ingest.v1.ListNodesRequest
+	(*ListHardwareRequest)(nil),           // 37: signalbox.ingest.v1.ListHardwareRequest
+	(*ListBenchmarksRequest)(nil),         // 38: signalbox.ingest.v1.ListBenchmarksRequest
+	(*ListArtifactDownloadsRequest)(nil),  // 39: signalbox.ingest.v1.ListArtifactDownloadsRequest
+	(*ListSeriesResponse)(nil),            // 40: signalbox.ingest.v1.ListSeriesResponse
+	(*ListHparamChangesResponse)(nil),     // 41: signalbox.ingest.v1.ListHparamChangesResponse
+	(*Environment)(nil),                   // 42: signalbox.ingest.v1.Environment
+	(*ListNodesResponse)(nil),             // 43: signalbox.ingest.v1.ListNodesResponse
+	(*ListHardwareResponse)(nil),          // 44: signalbox.ingest.v1.ListHardwareResponse
+	(*ListBenchmarksResponse)(nil),        // 45: signalbox.ingest.v1.ListBenchmarksResponse
+	(*ListArtifactDownloadsResponse)(nil), // 46: signalbox.ingest.v1.ListArtifactDownloadsResponse
 }
 var file_signalbox_ingest_v1_read_proto_depIdxs = []int32{
 	2,  // 0: signalbox.ingest.v1.ListLogsResponse.lines:type_name -> signalbox.ingest.v1.LogLine
-	32, // 1: signalbox.ingest.v1.LogLine.ts:type_name -> google.protobuf.Timestamp
-	32, // 2: signalbox.ingest.v1.SearchLogsRequest.since:type_name -> google.protobuf.Timestamp
-	32, // 3: signalbox.ingest.v1.SearchLogsRequest.until:type_name -> google.protobuf.Timestamp
+	30, // 1: signalbox.ingest.v1.LogLine.ts:type_name -> google.protobuf.Timestamp
+	30, // 2: signalbox.ingest.v1.SearchLogsRequest.since:type_name -> google.protobuf.Timestamp
+	30, // 3: signalbox.ingest.v1.SearchLogsRequest.until:type_name -> google.protobuf.Timestamp
 	2,  // 4: signalbox.ingest.v1.SearchLogsResponse.lines:type_name -> signalbox.ingest.v1.LogLine
 	7,  // 5: signalbox.ingest.v1.ListMetricsResponse.series:type_name -> signalbox.ingest.v1.MetricSeries
-	9,  // 6: signalbox.ingest.v1.MetricSeries.points:type_name -> signalbox.ingest.v1.MetricPoint
-	8,  // 7: signalbox.ingest.v1.MetricSeries.buckets:type_name -> signalbox.ingest.v1.MetricBucket
-	9,  // 8: signalbox.ingest.v1.MetricSeries.first:type_name -> signalbox.ingest.v1.MetricPoint
-	9,  // 9: signalbox.ingest.v1.MetricSeries.last:type_name -> signalbox.ingest.v1.MetricPoint
-	32, // 10: signalbox.ingest.v1.MetricPoint.ts:type_name -> google.protobuf.Timestamp
-	12, // 11: signalbox.ingest.v1.ListMetricSummariesResponse.summaries:type_name -> signalbox.ingest.v1.MetricSummary
-	9,  // 12: signalbox.ingest.v1.MetricSummary.latest:type_name -> signalbox.ingest.v1.MetricPoint
-	9,  // 13: signalbox.ingest.v1.MetricSummary.min:type_name -> signalbox.ingest.v1.MetricPoint
-	9,  // 14: signalbox.ingest.v1.MetricSummary.max:type_name -> signalbox.ingest.v1.MetricPoint
-	17, // 15: signalbox.ingest.v1.ListValidationsResponse.rounds:type_name -> signalbox.ingest.v1.ValidationRound
-	32, // 16: signalbox.ingest.v1.ValidationRound.ts:type_name -> google.protobuf.Timestamp
-	20, // 17: signalbox.ingest.v1.ListSamplesResponse.samples:type_name -> signalbox.ingest.v1.Sample
-	23, // 18: signalbox.ingest.v1.ListArtifactsResponse.artifacts:type_name -> signalbox.ingest.v1.Artifact
-	32, // 19: signalbox.ingest.v1.Artifact.created_at:type_name -> google.protobuf.Timestamp
-	2,  // 20: signalbox.ingest.v1.FollowLogsResponse.line:type_name -> signalbox.ingest.v1.LogLine
-	31, // 21: signalbox.ingest.v1.FollowLogsResponse.eof:type_name -> signalbox.ingest.v1.Eof
-	26, // 22: signalbox.ingest.v1.FollowLogsResponse.partial:type_name -> signalbox.ingest.v1.PartialLines
-	2,  // 23: signalbox.ingest.v1.PartialLines.lines:type_name -> signalbox.ingest.v1.LogLine
-	29, // 24: signalbox.ingest.v1.FollowMetricsResponse.batch:type_name -> signalbox.ingest.v1.MetricBatch
-	31, // 25: signalbox.ingest.v1.FollowMetricsResponse.eof:type_name -> signalbox.ingest.v1.Eof
-	30, // 26: signalbox.ingest.v1.MetricBatch.points:type_name -> signalbox.ingest.v1.KeyedPoint
-	32, // 27: signalbox.ingest.v1.KeyedPoint.ts:type_name -> google.protobuf.Timestamp
-	0,  // 28: signalbox.ingest.v1.RunDataService.ListLogs:input_type -> signalbox.ingest.v1.ListLogsRequest
-	3,  // 29: signalbox.ingest.v1.RunDataService.SearchLogs:input_type -> signalbox.ingest.v1.SearchLogsRequest
-	5,  // 30: signalbox.ingest.v1.RunDataService.ListMetrics:input_type -> signalbox.ingest.v1.ListMetricsRequest
-	10, // 31: signalbox.ingest.v1.RunDataService.ListMetricSummaries:input_type -> signalbox.ingest.v1.ListMetricSummariesRequest
-	13, // 32: signalbox.ingest.v1.RunDataService.GetHparams:input_type -> signalbox.ingest.v1.GetHparamsRequest
-	33, // 33: signalbox.ingest.v1.RunDataService.ListHparamChanges:input_type -> signalbox.ingest.v1.ListHparamChangesRequest
-	34, // 34: signalbox.ingest.v1.RunDataService.GetEnvironment:input_type -> signalbox.ingest.v1.GetEnvironmentRequest
-	35, // 35: signalbox.ingest.v1.RunDataService.ListNodes:input_type -> signalbox.ingest.v1.ListNodesRequest
-	36, // 36: signalbox.ingest.v1.RunDataService.ListHardware:input_type -> signalbox.ingest.v1.ListHardwareRequest
-	37, // 37: signalbox.ingest.v1.RunDataService.ListBenchmarks:input_type -> signalbox.ingest.v1.ListBenchmarksRequest
-	15, // 38: signalbox.ingest.v1.RunDataService.ListValidations:input_type -> signalbox.ingest.v1.ListValidationsRequest
-	18, // 39: signalbox.ingest.v1.RunDataService.ListSamples:input_type -> signalbox.ingest.v1.ListSamplesRequest
-	21, // 40: signalbox.ingest.v1.RunDataService.ListArtifacts:input_type -> signalbox.ingest.v1.ListArtifactsRequest
-	38, // 41: signalbox.ingest.v1.RunDataService.ListArtifactDownloads:input_type -> signalbox.ingest.v1.ListArtifactDownloadsRequest
-	24, // 42: signalbox.ingest.v1.RunDataService.FollowLogs:input_type -> signalbox.ingest.v1.FollowLogsRequest
-	27, // 43: signalbox.ingest.v1.RunDataService.FollowMetrics:input_type -> signalbox.ingest.v1.FollowMetricsRequest
+	31, // 6: signalbox.ingest.v1.MetricSeries.points:type_name -> signalbox.ingest.v1.MetricPoint
+	32, // 7: signalbox.ingest.v1.MetricSeries.buckets:type_name -> signalbox.ingest.v1.MetricBucket
+	31, // 8: signalbox.ingest.v1.MetricSeries.first:type_name -> signalbox.ingest.v1.MetricPoint
+	31, // 9: signalbox.ingest.v1.MetricSeries.last:type_name -> signalbox.ingest.v1.MetricPoint
+	10, // 10: signalbox.ingest.v1.ListMetricSummariesResponse.summaries:type_name -> signalbox.ingest.v1.MetricSummary
+	31, // 11: signalbox.ingest.v1.MetricSummary.latest:type_name -> signalbox.ingest.v1.MetricPoint
+	31, // 12: signalbox.ingest.v1.MetricSummary.min:type_name -> signalbox.ingest.v1.MetricPoint
+	31, // 13: signalbox.ingest.v1.MetricSummary.max:type_name -> signalbox.ingest.v1.MetricPoint
+	15, // 14: signalbox.ingest.v1.ListValidationsResponse.rounds:type_name -> signalbox.ingest.v1.ValidationRound
+	30, // 15: signalbox.ingest.v1.ValidationRound.ts:type_name -> google.protobuf.Timestamp
+	18, // 16: signalbox.ingest.v1.ListSamplesResponse.samples:type_name -> signalbox.ingest.v1.Sample
+	21, // 17: signalbox.ingest.v1.ListArtifactsResponse.artifacts:type_name -> signalbox.ingest.v1.Artifact
+	30, // 18: signalbox.ingest.v1.Artifact.created_at:type_name -> google.protobuf.Timestamp
+	2,  // 19: signalbox.ingest.v1.FollowLogsResponse.line:type_name -> signalbox.ingest.v1.LogLine
+	29, // 20: signalbox.ingest.v1.FollowLogsResponse.eof:type_name -> signalbox.ingest.v1.Eof
+	24, // 21: signalbox.ingest.v1.FollowLogsResponse.partial:type_name -> signalbox.ingest.v1.PartialLines
+	2,  // 22: signalbox.ingest.v1.PartialLines.lines:type_name -> signalbox.ingest.v1.LogLine
+	27, // 23: signalbox.ingest.v1.FollowMetricsResponse.batch:type_name -> signalbox.ingest.v1.MetricBatch
+	29, // 24: signalbox.ingest.v1.FollowMetricsResponse.eof:type_name -> signalbox.ingest.v1.Eof
+	28, // 25: signalbox.ingest.v1.MetricBatch.points:type_name -> signalbox.ingest.v1.KeyedPoint
+	30, // 26: signalbox.ingest.v1.KeyedPoint.ts:type_name -> google.protobuf.Timestamp
+	0,  // 27: signalbox.ingest.v1.RunDataService.ListLogs:input_type -> signalbox.ingest.v1.ListLogsRequest
+	3,  // 28: signalbox.ingest.v1.RunDataService.SearchLogs:input_type -> signalbox.ingest.v1.SearchLogsRequest
+	5,  // 29: signalbox.ingest.v1.RunDataService.ListMetrics:input_type -> signalbox.ingest.v1.ListMetricsRequest
+	33, // 30: signalbox.ingest.v1.RunDataService.ListSeries:input_type -> signalbox.ingest.v1.ListSeriesRequest
+	8,  // 31: signalbox.ingest.v1.RunDataService.ListMetricSummaries:input_type -> signalbox.ingest.v1.ListMetricSummariesRequest
+	11, // 32: signalbox.ingest.v1.RunDataService.GetHparams:input_type -> signalbox.ingest.v1.GetHparamsRequest
+	34, // 33: signalbox.ingest.v1.RunDataService.ListHparamChanges:input_type -> signalbox.ingest.v1.ListHparamChangesRequest
+	35, // 34: signalbox.ingest.v1.RunDataService.GetEnvironment:input_type -> signalbox.ingest.v1.GetEnvironmentRequest
+	36, // 35: signalbox.ingest.v1.RunDataService.ListNodes:input_type -> signalbox.ingest.v1.ListNodesRequest
+	37, // 36: signalbox.ingest.v1.RunDataService.ListHardware:input_type -> signalbox.ingest.v1.ListHardwareRequest
+	38, // 37: signalbox.ingest.v1.RunDataService.ListBenchmarks:input_type -> signalbox.ingest.v1.ListBenchmarksRequest
+	13, // 38: signalbox.ingest.v1.RunDataService.ListValidations:input_type -> signalbox.ingest.v1.ListValidationsRequest
+	16, // 39: signalbox.ingest.v1.RunDataService.ListSamples:input_type -> signalbox.ingest.v1.ListSamplesRequest
+	19, // 40: signalbox.ingest.v1.RunDataService.ListArtifacts:input_type -> signalbox.ingest.v1.ListArtifactsRequest
+	39, // 41: signalbox.ingest.v1.RunDataService.ListArtifactDownloads:input_type -> signalbox.ingest.v1.ListArtifactDownloadsRequest
+	22, // 42: signalbox.ingest.v1.RunDataService.FollowLogs:input_type -> signalbox.ingest.v1.FollowLogsRequest
+	25, // 43: signalbox.ingest.v1.RunDataService.FollowMetrics:input_type -> signalbox.ingest.v1.FollowMetricsRequest
 	1,  // 44: signalbox.ingest.v1.RunDataService.ListLogs:output_type -> signalbox.ingest.v1.ListLogsResponse
 	4,  // 45: signalbox.ingest.v1.RunDataService.SearchLogs:output_type -> signalbox.ingest.v1.SearchLogsResponse
 	6,  // 46: signalbox.ingest.v1.RunDataService.ListMetrics:output_type -> signalbox.ingest.v1.ListMetricsResponse
-	11, // 47: signalbox.ingest.v1.RunDataService.ListMetricSummaries:output_type -> signalbox.ingest.v1.ListMetricSummariesResponse
-	14, // 48: signalbox.ingest.v1.RunDataService.GetHparams:output_type -> signalbox.ingest.v1.Hparams
-	39, // 49: signalbox.ingest.v1.RunDataService.ListHparamChanges:output_type -> signalbox.ingest.v1.ListHparamChangesResponse
-	40, // 50: signalbox.ingest.v1.RunDataService.GetEnvironment:output_type -> signalbox.ingest.v1.Environment
-	41, // 51: signalbox.ingest.v1.RunDataService.ListNodes:output_type -> signalbox.ingest.v1.ListNodesResponse
-	42, // 52: signalbox.ingest.v1.RunDataService.ListHardware:output_type -> signalbox.ingest.v1.ListHardwareResponse
-	43, // 53: signalbox.ingest.v1.RunDataService.ListBenchmarks:output_type -> signalbox.ingest.v1.ListBenchmarksResponse
-	16, // 54: signalbox.ingest.v1.RunDataService.ListValidations:output_type -> signalbox.ingest.v1.ListValidationsResponse
-	19, // 55: signalbox.ingest.v1.RunDataService.ListSamples:output_type -> signalbox.ingest.v1.ListSamplesResponse
-	22, // 56: signalbox.ingest.v1.RunDataService.ListArtifacts:output_type -> signalbox.ingest.v1.ListArtifactsResponse
-	44, // 57: signalbox.ingest.v1.RunDataService.ListArtifactDownloads:output_type -> signalbox.ingest.v1.ListArtifactDownloadsResponse
-	25, // 58: signalbox.ingest.v1.RunDataService.FollowLogs:output_type -> signalbox.ingest.v1.FollowLogsResponse
-	28, // 59: signalbox.ingest.v1.RunDataService.FollowMetrics:output_type -> signalbox.ingest.v1.FollowMetricsResponse
-	44, // [44:60] is the sub-list for method output_type
-	28, // [28:44] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	40, // 47: signalbox.ingest.v1.RunDataService.ListSeries:output_type -> signalbox.ingest.v1.ListSeriesResponse
+	9,  // 48: signalbox.ingest.v1.RunDataService.ListMetricSummaries:output_type -> signalbox.ingest.v1.ListMetricSummariesResponse
+	12, // 49: signalbox.ingest.v1.RunDataService.GetHparams:output_type -> signalbox.ingest.v1.Hparams
+	41, // 50: signalbox.ingest.v1.RunDataService.ListHparamChanges:output_type -> signalbox.ingest.v1.ListHparamChangesResponse
+	42, // 51: signalbox.ingest.v1.RunDataService.GetEnvironment:output_type -> signalbox.ingest.v1.Environment
+	43, // 52: signalbox.ingest.v1.RunDataService.ListNodes:output_type -> signalbox.ingest.v1.ListNodesResponse
+	44, // 53: signalbox.ingest.v1.RunDataService.ListHardware:output_type -> signalbox.ingest.v1.ListHardwareResponse
+	45, // 54: signalbox.ingest.v1.RunDataService.ListBenchmarks:output_type -> signalbox.ingest.v1.ListBenchmarksResponse
+	14, // 55: signalbox.ingest.v1.RunDataService.ListValidations:output_type -> signalbox.ingest.v1.ListValidationsResponse
+	17, // 56: signalbox.ingest.v1.RunDataService.ListSamples:output_type -> signalbox.ingest.v1.ListSamplesResponse
+	20, // 57: signalbox.ingest.v1.RunDataService.ListArtifacts:output_type -> signalbox.ingest.v1.ListArtifactsResponse
+	46, // 58: signalbox.ingest.v1.RunDataService.ListArtifactDownloads:output_type -> signalbox.ingest.v1.ListArtifactDownloadsResponse
+	23, // 59: signalbox.ingest.v1.RunDataService.FollowLogs:output_type -> signalbox.ingest.v1.FollowLogsResponse
+	26, // 60: signalbox.ingest.v1.RunDataService.FollowMetrics:output_type -> signalbox.ingest.v1.FollowMetricsResponse
+	44, // [44:61] is the sub-list for method output_type
+	27, // [27:44] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_ingest_v1_read_proto_init() }
@@ -3233,6 +3016,7 @@ func file_signalbox_ingest_v1_read_proto_init() {
 	file_signalbox_ingest_v1_download_proto_init()
 	file_signalbox_ingest_v1_machine_proto_init()
 	file_signalbox_ingest_v1_score_proto_init()
+	file_signalbox_ingest_v1_series_proto_init()
 	file_signalbox_ingest_v1_read_proto_msgTypes[0].OneofWrappers = []any{}
 	file_signalbox_ingest_v1_read_proto_msgTypes[2].OneofWrappers = []any{}
 	file_signalbox_ingest_v1_read_proto_msgTypes[3].OneofWrappers = []any{}
@@ -3240,20 +3024,19 @@ func file_signalbox_ingest_v1_read_proto_init() {
 	file_signalbox_ingest_v1_read_proto_msgTypes[7].OneofWrappers = []any{}
 	file_signalbox_ingest_v1_read_proto_msgTypes[8].OneofWrappers = []any{}
 	file_signalbox_ingest_v1_read_proto_msgTypes[10].OneofWrappers = []any{}
-	file_signalbox_ingest_v1_read_proto_msgTypes[12].OneofWrappers = []any{}
+	file_signalbox_ingest_v1_read_proto_msgTypes[11].OneofWrappers = []any{}
 	file_signalbox_ingest_v1_read_proto_msgTypes[13].OneofWrappers = []any{}
 	file_signalbox_ingest_v1_read_proto_msgTypes[15].OneofWrappers = []any{}
-	file_signalbox_ingest_v1_read_proto_msgTypes[17].OneofWrappers = []any{}
+	file_signalbox_ingest_v1_read_proto_msgTypes[16].OneofWrappers = []any{}
 	file_signalbox_ingest_v1_read_proto_msgTypes[18].OneofWrappers = []any{}
-	file_signalbox_ingest_v1_read_proto_msgTypes[20].OneofWrappers = []any{}
+	file_signalbox_ingest_v1_read_proto_msgTypes[19].OneofWrappers = []any{}
 	file_signalbox_ingest_v1_read_proto_msgTypes[21].OneofWrappers = []any{}
-	file_signalbox_ingest_v1_read_proto_msgTypes[23].OneofWrappers = []any{}
-	file_signalbox_ingest_v1_read_proto_msgTypes[25].OneofWrappers = []any{
+	file_signalbox_ingest_v1_read_proto_msgTypes[23].OneofWrappers = []any{
 		(*FollowLogsResponse_Line)(nil),
 		(*FollowLogsResponse_Eof)(nil),
 		(*FollowLogsResponse_Partial)(nil),
 	}
-	file_signalbox_ingest_v1_read_proto_msgTypes[28].OneofWrappers = []any{
+	file_signalbox_ingest_v1_read_proto_msgTypes[26].OneofWrappers = []any{
 		(*FollowMetricsResponse_Batch)(nil),
 		(*FollowMetricsResponse_Eof)(nil),
 	}
@@ -3263,7 +3046,7 @@ func file_signalbox_ingest_v1_read_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_ingest_v1_read_proto_rawDesc), len(file_signalbox_ingest_v1_read_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   32,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -353,6 +353,112 @@ func local_request_RunDataService_ListMetrics_1(ctx context.Context, marshaler r
 	return msg, metadata, err
 }
 
+var filter_RunDataService_ListSeries_0 = &utilities.DoubleArray{Encoding: map[string]int{"id": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
+
+func request_RunDataService_ListSeries_0(ctx context.Context, marshaler runtime.Marshaler, client RunDataServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq ListSeriesRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "id")
+	}
+	protoReq.Id, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "id", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_RunDataService_ListSeries_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.ListSeries(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_RunDataService_ListSeries_0(ctx context.Context, marshaler runtime.Marshaler, server RunDataServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq ListSeriesRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "id")
+	}
+	protoReq.Id, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "id", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_RunDataService_ListSeries_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.ListSeries(ctx, &protoReq)
+	return msg, metadata, err
+}
+
+var filter_RunDataService_ListSeries_1 = &utilities.DoubleArray{Encoding: map[string]int{"id": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
+
+func request_RunDataService_ListSeries_1(ctx context.Context, marshaler runtime.Marshaler, client RunDataServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq ListSeriesRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "id")
+	}
+	protoReq.Id, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "id", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_RunDataService_ListSeries_1); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.ListSeries(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_RunDataService_ListSeries_1(ctx context.Context, marshaler runtime.Marshaler, server RunDataServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq ListSeriesRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "id")
+	}
+	protoReq.Id, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "id", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_RunDataService_ListSeries_1); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.ListSeries(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 var filter_RunDataService_ListMetricSummaries_0 = &utilities.DoubleArray{Encoding: map[string]int{"id": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
 
 func request_RunDataService_ListMetricSummaries_0(ctx context.Context, marshaler runtime.Marshaler, client RunDataServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
@@ -1677,6 +1783,46 @@ func RegisterRunDataServiceHandlerServer(ctx context.Context, mux *runtime.Serve
 		}
 		forward_RunDataService_ListMetrics_1(annotatedContext, mux, outboundMarshaler, w, req, response_RunDataService_ListMetrics_1{resp.(*ListMetricsResponse)}, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_RunDataService_ListSeries_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/signalbox.ingest.v1.RunDataService/ListSeries", runtime.WithHTTPPathPattern("/api/runs/{id}/series"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_RunDataService_ListSeries_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_RunDataService_ListSeries_0(annotatedContext, mux, outboundMarshaler, w, req, response_RunDataService_ListSeries_0{resp.(*ListSeriesResponse)}, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodGet, pattern_RunDataService_ListSeries_1, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/signalbox.ingest.v1.RunDataService/ListSeries", runtime.WithHTTPPathPattern("/api/jobs/{id}/series"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_RunDataService_ListSeries_1(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_RunDataService_ListSeries_1(annotatedContext, mux, outboundMarshaler, w, req, response_RunDataService_ListSeries_1{resp.(*ListSeriesResponse)}, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodGet, pattern_RunDataService_ListMetricSummaries_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -2259,6 +2405,40 @@ func RegisterRunDataServiceHandlerClient(ctx context.Context, mux *runtime.Serve
 		}
 		forward_RunDataService_ListMetrics_1(annotatedContext, mux, outboundMarshaler, w, req, response_RunDataService_ListMetrics_1{resp.(*ListMetricsResponse)}, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_RunDataService_ListSeries_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/signalbox.ingest.v1.RunDataService/ListSeries", runtime.WithHTTPPathPattern("/api/runs/{id}/series"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_RunDataService_ListSeries_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_RunDataService_ListSeries_0(annotatedContext, mux, outboundMarshaler, w, req, response_RunDataService_ListSeries_0{resp.(*ListSeriesResponse)}, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodGet, pattern_RunDataService_ListSeries_1, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/signalbox.ingest.v1.RunDataService/ListSeries", runtime.WithHTTPPathPattern("/api/jobs/{id}/series"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_RunDataService_ListSeries_1(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_RunDataService_ListSeries_1(annotatedContext, mux, outboundMarshaler, w, req, response_RunDataService_ListSeries_1{resp.(*ListSeriesResponse)}, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodGet, pattern_RunDataService_ListMetricSummaries_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -2672,6 +2852,24 @@ func (m response_RunDataService_ListMetrics_1) XXX_ResponseBody() interface{} {
 	return response.Series
 }
 
+type response_RunDataService_ListSeries_0 struct {
+	*ListSeriesResponse
+}
+
+func (m response_RunDataService_ListSeries_0) XXX_ResponseBody() interface{} {
+	response := m.ListSeriesResponse
+	return response.Series
+}
+
+type response_RunDataService_ListSeries_1 struct {
+	*ListSeriesResponse
+}
+
+func (m response_RunDataService_ListSeries_1) XXX_ResponseBody() interface{} {
+	response := m.ListSeriesResponse
+	return response.Series
+}
+
 type response_RunDataService_ListMetricSummaries_0 struct {
 	*ListMetricSummariesResponse
 }
@@ -2841,6 +3039,8 @@ var (
 	pattern_RunDataService_SearchLogs_1            = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 2, 4}, []string{"api", "jobs", "id", "logs", "search"}, ""))
 	pattern_RunDataService_ListMetrics_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "runs", "id", "metrics"}, ""))
 	pattern_RunDataService_ListMetrics_1           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "jobs", "id", "metrics"}, ""))
+	pattern_RunDataService_ListSeries_0            = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "runs", "id", "series"}, ""))
+	pattern_RunDataService_ListSeries_1            = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "jobs", "id", "series"}, ""))
 	pattern_RunDataService_ListMetricSummaries_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 2, 4}, []string{"api", "runs", "id", "metrics", "summary"}, ""))
 	pattern_RunDataService_ListMetricSummaries_1   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 2, 4}, []string{"api", "jobs", "id", "metrics", "summary"}, ""))
 	pattern_RunDataService_GetHparams_0            = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "runs", "id", "hparams"}, ""))
@@ -2872,6 +3072,8 @@ var (
 	forward_RunDataService_SearchLogs_1            = runtime.ForwardResponseMessage
 	forward_RunDataService_ListMetrics_0           = runtime.ForwardResponseMessage
 	forward_RunDataService_ListMetrics_1           = runtime.ForwardResponseMessage
+	forward_RunDataService_ListSeries_0            = runtime.ForwardResponseMessage
+	forward_RunDataService_ListSeries_1            = runtime.ForwardResponseMessage
 	forward_RunDataService_ListMetricSummaries_0   = runtime.ForwardResponseMessage
 	forward_RunDataService_ListMetricSummaries_1   = runtime.ForwardResponseMessage
 	forward_RunDataService_GetHparams_0            = runtime.ForwardResponseMessage

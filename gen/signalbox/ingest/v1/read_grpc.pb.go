@@ -24,6 +24,7 @@ const (
 	RunDataService_ListLogs_FullMethodName              = "/signalbox.ingest.v1.RunDataService/ListLogs"
 	RunDataService_SearchLogs_FullMethodName            = "/signalbox.ingest.v1.RunDataService/SearchLogs"
 	RunDataService_ListMetrics_FullMethodName           = "/signalbox.ingest.v1.RunDataService/ListMetrics"
+	RunDataService_ListSeries_FullMethodName            = "/signalbox.ingest.v1.RunDataService/ListSeries"
 	RunDataService_ListMetricSummaries_FullMethodName   = "/signalbox.ingest.v1.RunDataService/ListMetricSummaries"
 	RunDataService_GetHparams_FullMethodName            = "/signalbox.ingest.v1.RunDataService/GetHparams"
 	RunDataService_ListHparamChanges_FullMethodName     = "/signalbox.ingest.v1.RunDataService/ListHparamChanges"
@@ -59,6 +60,11 @@ type RunDataServiceClient interface {
 	// the recipe declares. With `points`, a series with more points is summarized in buckets of about equal width. The
 	// buckets of a page are at most 24,000 in total, so on a page of many series each series has fewer than `points`.
 	ListMetrics(ctx context.Context, in *ListMetricsRequest, opts ...grpc.CallOption) (*ListMetricsResponse, error)
+	// ListSeries lists the run's metric series, sorted by key, for charts of any length. It summarizes a long series in buckets
+	// of about equal width, each with the lowest and the highest value, the mean, the last value and the number of its points.
+	// For a protected run, it lists only the series that the recipe declares. The buckets of a page are at most 24,000 in
+	// total, so on a page of many series each series has fewer than `points`.
+	ListSeries(ctx context.Context, in *ListSeriesRequest, opts ...grpc.CallOption) (*ListSeriesResponse, error)
 	// ListMetricSummaries lists the latest, the lowest and the highest value of each metric series, sorted by key. For a
 	// protected run, it lists only the series that the recipe declares.
 	ListMetricSummaries(ctx context.Context, in *ListMetricSummariesRequest, opts ...grpc.CallOption) (*ListMetricSummariesResponse, error)
@@ -136,6 +142,16 @@ func (c *runDataServiceClient) ListMetrics(ctx context.Context, in *ListMetricsR
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListMetricsResponse)
 	err := c.cc.Invoke(ctx, RunDataService_ListMetrics_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runDataServiceClient) ListSeries(ctx context.Context, in *ListSeriesRequest, opts ...grpc.CallOption) (*ListSeriesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListSeriesResponse)
+	err := c.cc.Invoke(ctx, RunDataService_ListSeries_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -310,6 +326,11 @@ type RunDataServiceServer interface {
 	// the recipe declares. With `points`, a series with more points is summarized in buckets of about equal width. The
 	// buckets of a page are at most 24,000 in total, so on a page of many series each series has fewer than `points`.
 	ListMetrics(context.Context, *ListMetricsRequest) (*ListMetricsResponse, error)
+	// ListSeries lists the run's metric series, sorted by key, for charts of any length. It summarizes a long series in buckets
+	// of about equal width, each with the lowest and the highest value, the mean, the last value and the number of its points.
+	// For a protected run, it lists only the series that the recipe declares. The buckets of a page are at most 24,000 in
+	// total, so on a page of many series each series has fewer than `points`.
+	ListSeries(context.Context, *ListSeriesRequest) (*ListSeriesResponse, error)
 	// ListMetricSummaries lists the latest, the lowest and the highest value of each metric series, sorted by key. For a
 	// protected run, it lists only the series that the recipe declares.
 	ListMetricSummaries(context.Context, *ListMetricSummariesRequest) (*ListMetricSummariesResponse, error)
@@ -371,6 +392,9 @@ func (UnimplementedRunDataServiceServer) SearchLogs(context.Context, *SearchLogs
 }
 func (UnimplementedRunDataServiceServer) ListMetrics(context.Context, *ListMetricsRequest) (*ListMetricsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListMetrics not implemented")
+}
+func (UnimplementedRunDataServiceServer) ListSeries(context.Context, *ListSeriesRequest) (*ListSeriesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListSeries not implemented")
 }
 func (UnimplementedRunDataServiceServer) ListMetricSummaries(context.Context, *ListMetricSummariesRequest) (*ListMetricSummariesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListMetricSummaries not implemented")
@@ -482,6 +506,24 @@ func _RunDataService_ListMetrics_Handler(srv interface{}, ctx context.Context, d
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(RunDataServiceServer).ListMetrics(ctx, req.(*ListMetricsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunDataService_ListSeries_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListSeriesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunDataServiceServer).ListSeries(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunDataService_ListSeries_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunDataServiceServer).ListSeries(ctx, req.(*ListSeriesRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -724,6 +766,10 @@ var RunDataService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListMetrics",
 			Handler:    _RunDataService_ListMetrics_Handler,
+		},
+		{
+			MethodName: "ListSeries",
+			Handler:    _RunDataService_ListSeries_Handler,
 		},
 		{
 			MethodName: "ListMetricSummaries",

@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
+	"github.com/signalbox-dev/signalbox/test/curve"
 )
 
 // drawn is a run with two keys whose reports were drawn.
@@ -24,35 +25,10 @@ type drawn struct {
 	hides map[int32]int64
 }
 
-// drawReports draws a key's reports: steps with gaps, spikes, NaN and infinities, repeated steps, and attempts that
-// begin at an earlier step than the last one ended at. late is the share of points that repeat an earlier step.
-func drawReports(draw *rand.Rand, n int, late float64) reports {
-	var r reports
-	attempt, step, at := int32(1), int64(draw.IntN(20)-10), int64(1_700_000_000_000_000)
-	for range n {
-		at += int64(draw.IntN(5_000_000) - 500_000)
-		reported := step
-		switch {
-		case draw.Float64() < late:
-			reported -= int64(draw.IntN(60))
-		case draw.IntN(40) == 0:
-			step += int64(draw.IntN(200))
-		default:
-			step++
-		}
-		if draw.IntN(n) < 2 {
-			attempt++
-			step -= int64(draw.IntN(n / 2))
-			reported = step
-		}
-		value := math.Round(draw.NormFloat64()*10) / 10 // so that values are equal now and then
-		switch draw.IntN(50) {
-		case 0:
-			value *= 1e6
-		case 1:
-			value = []float64{math.NaN(), math.Inf(1), math.Inf(-1)}[draw.IntN(3)]
-		}
-		r.add(attempt, Point{Step: reported, Value: value, Micros: at})
+// drawReports draws a key's reports.
+func drawReports(draw *rand.Rand, n int, late float64) (r reports) {
+	for _, one := range curve.Draw(draw, n, late) {
+		r.add(one.Attempt, Point{Step: one.Step, Value: one.Value, Micros: one.Micros})
 	}
 	return r
 }

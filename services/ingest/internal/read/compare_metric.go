@@ -120,21 +120,29 @@ type pair struct {
 
 // joinSeries returns the points with a number from one value to another one, sorted by it and then by step. Both series
 // are sorted by step. It leaves out values that different attempts reported for a step, because they do not belong together.
-func joinSeries(points, over []metric.Seen, from, to float64) []pair {
-	var out []pair
+// omitted is the number of points without a number, whatever the values are between which the others must be.
+func joinSeries(points, over []metric.Seen, from, to float64) (joined []pair, omitted int64) {
 	for _, p := range points {
 		for len(over) > 0 && over[0].Step < p.Step {
 			over = over[1:]
 		}
-		if len(over) == 0 {
-			break
-		}
-		if x := over[0].Value; over[0].Step == p.Step && over[0].Attempt == p.Attempt && x >= from && x <= to && !math.IsInf(x, 0) {
-			out = append(out, pair{x, p})
+		switch x := numberAt(over, p); {
+		case math.IsNaN(x):
+			omitted++
+		case x >= from && x <= to:
+			joined = append(joined, pair{x, p})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b pair) int { return cmp.Compare(a.x, b.x) })
-	return out
+	slices.SortStableFunc(joined, func(a, b pair) int { return cmp.Compare(a.x, b.x) })
+	return joined, omitted
+}
+
+// numberAt returns the value of the first of the points if it is a number that was reported with p, and otherwise NaN.
+func numberAt(points []metric.Seen, p metric.Seen) float64 {
+	if len(points) == 0 || points[0].Step != p.Step || points[0].Attempt != p.Attempt || math.IsInf(points[0].Value, 0) {
+		return math.NaN()
+	}
+	return points[0].Value
 }
 
 // joinedProto divides points into at most the given number of buckets of equal width, or into one for each x if there are

@@ -18,7 +18,9 @@ func TestJoinSeries_ofOneAttempt(t *testing.T) {
 	t.Parallel()
 	loss := []metric.Seen{{Step: 1, Value: 3, Attempt: 1}, {Step: 2, Value: 2, Attempt: 1}}
 	tokens := []metric.Seen{{Step: 1, Value: 10, Attempt: 1}, {Step: 2, Value: 40, Attempt: 2}}
-	require.Equal(t, []pair{{10, loss[0]}}, joinSeries(loss, tokens, math.Inf(-1), math.Inf(1)))
+	joined, omitted := joinSeries(loss, tokens, math.Inf(-1), math.Inf(1))
+	require.Equal(t, []pair{{10, loss[0]}}, joined)
+	require.EqualValues(t, 1, omitted)
 }
 
 // Every point whose step also has a finite x within the window is in exactly one bucket, and buckets do not overlap.
@@ -43,12 +45,19 @@ func TestJoinedProto_matchesDefinition(t *testing.T) {
 			from, to = -10, 10
 		}
 		var want []metric.Seen
+		without := 0
 		for _, p := range points {
-			if x, ok := at[p.Step]; ok && x-x == 0 && x >= from && x <= to {
+			x, ok := at[p.Step]
+			switch {
+			case !ok || x-x != 0:
+				without++
+			case x >= from && x <= to:
 				want = append(want, p)
 			}
 		}
-		sameJoined(t, want, at, joinedProto(&metric.Series{Key: "loss"}, joinSeries(points, over, from, to), 5+draw.IntN(60)))
+		joined, omitted := joinSeries(points, over, from, to)
+		require.EqualValues(t, without, omitted)
+		sameJoined(t, want, at, joinedProto(&metric.Series{Key: "loss"}, joined, 5+draw.IntN(60)))
 	}
 }
 

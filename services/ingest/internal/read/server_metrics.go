@@ -15,38 +15,55 @@ import (
 
 // ListMetrics implements RunDataService.
 func (s *Server) ListMetrics(ctx context.Context, in *ingestv1.ListMetricsRequest) (*ingestv1.ListMetricsResponse, error) {
-	read, err := seriesReaderOf(in)
+	series, more, err := s.readSeries(ctx, in)
 	if err != nil {
 		return nil, err
+	}
+	series = slices.DeleteFunc(series, func(one *ingestv1.MetricSeries) bool { return one.Attempt != nil && isEmpty(one) })
+	for _, one := range series {
+		if in.Points != nil {
+			one.Omitted = nil
+		}
+	}
+	return &ingestv1.ListMetricsResponse{Series: series}, request.SetMore(ctx, more)
+}
+
+// readSeries returns a page of the series that a request selects, sorted by key, one for each attempt, also those without
+// points. more reports whether another page follows.
+func (s *Server) readSeries(ctx context.Context, in *ingestv1.ListMetricsRequest) (all []*ingestv1.MetricSeries, more bool, err error) {
+	read, err := seriesReaderOf(in)
+	if err != nil {
+		return nil, false, err
 	}
 	id, p, err := s.begin(ctx, in, in.Limit, in.Offset)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	shown, err := s.attempts(ctx, id, in.GetAttempt(), p)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	out := &ingestv1.ListMetricsResponse{}
-	var more bool
 	for _, attempt := range shown {
 		var series []*ingestv1.MetricSeries
 		if series, more, err = read(ctx, s.Metrics.Showing(attempt, in.Rank, len(shown)), id, p); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		for _, one := range series {
 			if attempt > 0 {
 				one.Attempt = &attempt
 			}
-			if attempt == 0 || len(one.GetPoints())+len(one.GetBuckets())+len(one.ProtoReflect().GetUnknown()) > 0 {
-				out.Series = append(out.Series, one)
-			}
 		}
+		all = append(all, series...)
 	}
 	if len(shown) > 1 {
-		slices.SortStableFunc(out.GetSeries(), func(a, b *ingestv1.MetricSeries) int { return cmp.Compare(a.GetKey(), b.GetKey()) })
+		slices.SortStableFunc(all, func(a, b *ingestv1.MetricSeries) int { return cmp.Compare(a.GetKey(), b.GetKey()) })
 	}
-	return out, request.SetMore(ctx, more)
+	return all, more, nil
+}
+
+// isEmpty reports whether a series has no points in the window. The points of a series that is not summarized are encoded.
+func isEmpty(s *ingestv1.MetricSeries) bool {
+	return len(s.GetPoints())+len(s.GetBuckets())+len(s.ProtoReflect().GetUnknown()) == 0
 }
 
 // attempts returns the attempts whose points a request selects. Each has series of its own. Attempt 0 stands for
@@ -130,7 +147,9 @@ func joined(in *ingestv1.ListMetricsRequest, low, high float64) seriesReader {
 		out := make([]*ingestv1.MetricSeries, len(series))
 		most := min(int(in.GetPoints()), from.MaxBuckets(len(series)))
 		for i := range series {
-			out[i] = joinedProto(&series[i], joinSeries(series[i].Points, over, low, high), most)
+			points, omitted := joinSeries(series[i].Points, over, low, high)
+			out[i] = joinedProto(&series[i], points, most)
+			out[i].Omitted = &omitted
 			series[i].Points = nil // the memory can be used again
 		}
 		return out, more, nil
