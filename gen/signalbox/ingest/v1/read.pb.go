@@ -3059,7 +3059,7 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x02ts\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02ts\"-\n" +
 	"\x03Eof\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12\x14\n" +
-	"\x05state\x18\x02 \x01(\tR\x05state2\xca\x18\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state2\x9b\x1a\n" +
 	"\x0eRunDataService\x12\xae\x01\n" +
 	"\bListLogs\x12$.signalbox.ingest.v1.ListLogsRequest\x1a%.signalbox.ingest.v1.ListLogsResponse\"U\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x02:Z\x1cb\x05lines\x12\x13/api/jobs/{id}/logsb\x05lines\x12\x13/api/runs/{id}/logs\x90\x02\x01\x12\xb4\x01\n" +
@@ -3090,7 +3090,9 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\rListArtifacts\x12).signalbox.ingest.v1.ListArtifactsRequest\x1a*.signalbox.ingest.v1.ListArtifactsResponse\"g\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x02LZ%b\tartifacts\x12\x18/api/jobs/{id}/artifactsb\tartifacts\x12\x18/api/runs/{id}/artifacts\x90\x02\x01\x12\x90\x02\n" +
 	"\x15ListArtifactDownloads\x121.signalbox.ingest.v1.ListArtifactDownloadsRequest\x1a2.signalbox.ingest.v1.ListArtifactDownloadsResponse\"\x8f\x01\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x06\n" +
-	"\x04\x90\x03\x94\x03\x82\xd3\xe4\x93\x02rZ8b\x05files\x12//api/jobs/{id}/artifacts/{artifact_id}/downloadb\x05files\x12//api/runs/{id}/artifacts/{artifact_id}/download\x90\x02\x01\x12u\n" +
+	"\x04\x90\x03\x94\x03\x82\xd3\xe4\x93\x02rZ8b\x05files\x12//api/jobs/{id}/artifacts/{artifact_id}/downloadb\x05files\x12//api/runs/{id}/artifacts/{artifact_id}/download\x90\x02\x01\x12\xce\x01\n" +
+	"\x10ListRunDownloads\x12,.signalbox.ingest.v1.ListRunDownloadsRequest\x1a-.signalbox.ingest.v1.ListRunDownloadsResponse\"]\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02BZ b\x05files\x12\x17/api/jobs/{id}/downloadb\x05files\x12\x17/api/runs/{id}/download\x90\x02\x01\x12u\n" +
 	"\n" +
 	"FollowLogs\x12&.signalbox.ingest.v1.FollowLogsRequest\x1a'.signalbox.ingest.v1.FollowLogsResponse\"\x14\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x06\n" +
 	"\x04\x94\x03\xad\x030\x01\x12~\n" +
@@ -3150,12 +3152,14 @@ var file_signalbox_ingest_v1_read_proto_goTypes = []any{
 	(*ListHardwareRequest)(nil),           // 36: signalbox.ingest.v1.ListHardwareRequest
 	(*ListBenchmarksRequest)(nil),         // 37: signalbox.ingest.v1.ListBenchmarksRequest
 	(*ListArtifactDownloadsRequest)(nil),  // 38: signalbox.ingest.v1.ListArtifactDownloadsRequest
-	(*ListHparamChangesResponse)(nil),     // 39: signalbox.ingest.v1.ListHparamChangesResponse
-	(*Environment)(nil),                   // 40: signalbox.ingest.v1.Environment
-	(*ListNodesResponse)(nil),             // 41: signalbox.ingest.v1.ListNodesResponse
-	(*ListHardwareResponse)(nil),          // 42: signalbox.ingest.v1.ListHardwareResponse
-	(*ListBenchmarksResponse)(nil),        // 43: signalbox.ingest.v1.ListBenchmarksResponse
-	(*ListArtifactDownloadsResponse)(nil), // 44: signalbox.ingest.v1.ListArtifactDownloadsResponse
+	(*ListRunDownloadsRequest)(nil),       // 39: signalbox.ingest.v1.ListRunDownloadsRequest
+	(*ListHparamChangesResponse)(nil),     // 40: signalbox.ingest.v1.ListHparamChangesResponse
+	(*Environment)(nil),                   // 41: signalbox.ingest.v1.Environment
+	(*ListNodesResponse)(nil),             // 42: signalbox.ingest.v1.ListNodesResponse
+	(*ListHardwareResponse)(nil),          // 43: signalbox.ingest.v1.ListHardwareResponse
+	(*ListBenchmarksResponse)(nil),        // 44: signalbox.ingest.v1.ListBenchmarksResponse
+	(*ListArtifactDownloadsResponse)(nil), // 45: signalbox.ingest.v1.ListArtifactDownloadsResponse
+	(*ListRunDownloadsResponse)(nil),      // 46: signalbox.ingest.v1.ListRunDownloadsResponse
 }
 var file_signalbox_ingest_v1_read_proto_depIdxs = []int32{
 	2,  // 0: signalbox.ingest.v1.ListLogsResponse.lines:type_name -> signalbox.ingest.v1.LogLine
@@ -3200,26 +3204,28 @@ var file_signalbox_ingest_v1_read_proto_depIdxs = []int32{
 	18, // 39: signalbox.ingest.v1.RunDataService.ListSamples:input_type -> signalbox.ingest.v1.ListSamplesRequest
 	21, // 40: signalbox.ingest.v1.RunDataService.ListArtifacts:input_type -> signalbox.ingest.v1.ListArtifactsRequest
 	38, // 41: signalbox.ingest.v1.RunDataService.ListArtifactDownloads:input_type -> signalbox.ingest.v1.ListArtifactDownloadsRequest
-	24, // 42: signalbox.ingest.v1.RunDataService.FollowLogs:input_type -> signalbox.ingest.v1.FollowLogsRequest
-	27, // 43: signalbox.ingest.v1.RunDataService.FollowMetrics:input_type -> signalbox.ingest.v1.FollowMetricsRequest
-	1,  // 44: signalbox.ingest.v1.RunDataService.ListLogs:output_type -> signalbox.ingest.v1.ListLogsResponse
-	4,  // 45: signalbox.ingest.v1.RunDataService.SearchLogs:output_type -> signalbox.ingest.v1.SearchLogsResponse
-	6,  // 46: signalbox.ingest.v1.RunDataService.ListMetrics:output_type -> signalbox.ingest.v1.ListMetricsResponse
-	11, // 47: signalbox.ingest.v1.RunDataService.ListMetricSummaries:output_type -> signalbox.ingest.v1.ListMetricSummariesResponse
-	14, // 48: signalbox.ingest.v1.RunDataService.GetHparams:output_type -> signalbox.ingest.v1.Hparams
-	39, // 49: signalbox.ingest.v1.RunDataService.ListHparamChanges:output_type -> signalbox.ingest.v1.ListHparamChangesResponse
-	40, // 50: signalbox.ingest.v1.RunDataService.GetEnvironment:output_type -> signalbox.ingest.v1.Environment
-	41, // 51: signalbox.ingest.v1.RunDataService.ListNodes:output_type -> signalbox.ingest.v1.ListNodesResponse
-	42, // 52: signalbox.ingest.v1.RunDataService.ListHardware:output_type -> signalbox.ingest.v1.ListHardwareResponse
-	43, // 53: signalbox.ingest.v1.RunDataService.ListBenchmarks:output_type -> signalbox.ingest.v1.ListBenchmarksResponse
-	16, // 54: signalbox.ingest.v1.RunDataService.ListValidations:output_type -> signalbox.ingest.v1.ListValidationsResponse
-	19, // 55: signalbox.ingest.v1.RunDataService.ListSamples:output_type -> signalbox.ingest.v1.ListSamplesResponse
-	22, // 56: signalbox.ingest.v1.RunDataService.ListArtifacts:output_type -> signalbox.ingest.v1.ListArtifactsResponse
-	44, // 57: signalbox.ingest.v1.RunDataService.ListArtifactDownloads:output_type -> signalbox.ingest.v1.ListArtifactDownloadsResponse
-	25, // 58: signalbox.ingest.v1.RunDataService.FollowLogs:output_type -> signalbox.ingest.v1.FollowLogsResponse
-	28, // 59: signalbox.ingest.v1.RunDataService.FollowMetrics:output_type -> signalbox.ingest.v1.FollowMetricsResponse
-	44, // [44:60] is the sub-list for method output_type
-	28, // [28:44] is the sub-list for method input_type
+	39, // 42: signalbox.ingest.v1.RunDataService.ListRunDownloads:input_type -> signalbox.ingest.v1.ListRunDownloadsRequest
+	24, // 43: signalbox.ingest.v1.RunDataService.FollowLogs:input_type -> signalbox.ingest.v1.FollowLogsRequest
+	27, // 44: signalbox.ingest.v1.RunDataService.FollowMetrics:input_type -> signalbox.ingest.v1.FollowMetricsRequest
+	1,  // 45: signalbox.ingest.v1.RunDataService.ListLogs:output_type -> signalbox.ingest.v1.ListLogsResponse
+	4,  // 46: signalbox.ingest.v1.RunDataService.SearchLogs:output_type -> signalbox.ingest.v1.SearchLogsResponse
+	6,  // 47: signalbox.ingest.v1.RunDataService.ListMetrics:output_type -> signalbox.ingest.v1.ListMetricsResponse
+	11, // 48: signalbox.ingest.v1.RunDataService.ListMetricSummaries:output_type -> signalbox.ingest.v1.ListMetricSummariesResponse
+	14, // 49: signalbox.ingest.v1.RunDataService.GetHparams:output_type -> signalbox.ingest.v1.Hparams
+	40, // 50: signalbox.ingest.v1.RunDataService.ListHparamChanges:output_type -> signalbox.ingest.v1.ListHparamChangesResponse
+	41, // 51: signalbox.ingest.v1.RunDataService.GetEnvironment:output_type -> signalbox.ingest.v1.Environment
+	42, // 52: signalbox.ingest.v1.RunDataService.ListNodes:output_type -> signalbox.ingest.v1.ListNodesResponse
+	43, // 53: signalbox.ingest.v1.RunDataService.ListHardware:output_type -> signalbox.ingest.v1.ListHardwareResponse
+	44, // 54: signalbox.ingest.v1.RunDataService.ListBenchmarks:output_type -> signalbox.ingest.v1.ListBenchmarksResponse
+	16, // 55: signalbox.ingest.v1.RunDataService.ListValidations:output_type -> signalbox.ingest.v1.ListValidationsResponse
+	19, // 56: signalbox.ingest.v1.RunDataService.ListSamples:output_type -> signalbox.ingest.v1.ListSamplesResponse
+	22, // 57: signalbox.ingest.v1.RunDataService.ListArtifacts:output_type -> signalbox.ingest.v1.ListArtifactsResponse
+	45, // 58: signalbox.ingest.v1.RunDataService.ListArtifactDownloads:output_type -> signalbox.ingest.v1.ListArtifactDownloadsResponse
+	46, // 59: signalbox.ingest.v1.RunDataService.ListRunDownloads:output_type -> signalbox.ingest.v1.ListRunDownloadsResponse
+	25, // 60: signalbox.ingest.v1.RunDataService.FollowLogs:output_type -> signalbox.ingest.v1.FollowLogsResponse
+	28, // 61: signalbox.ingest.v1.RunDataService.FollowMetrics:output_type -> signalbox.ingest.v1.FollowMetricsResponse
+	45, // [45:62] is the sub-list for method output_type
+	28, // [28:45] is the sub-list for method input_type
 	28, // [28:28] is the sub-list for extension type_name
 	28, // [28:28] is the sub-list for extension extendee
 	0,  // [0:28] is the sub-list for field type_name
