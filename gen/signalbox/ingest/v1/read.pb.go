@@ -294,7 +294,10 @@ type SearchLogsRequest struct {
 	Limit *int32 `protobuf:"varint,9,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	// Only lines that state this level or a higher one: `debug`, `info`, `warning` or `error`. The beginning of a line states
 	// a level by a word in capital letters, by a key `level`, or as the first or last line of a Python exception.
-	Level         *string `protobuf:"bytes,10,opt,name=level,proto3,oneof" json:"level,omitempty"`
+	Level *string `protobuf:"bytes,10,opt,name=level,proto3,oneof" json:"level,omitempty"`
+	// How many lines before and after each line that matches are returned too, each line once. The lines are counted by their
+	// numbers; those that do not meet `attempt`, `rank`, `since`, `until` and `after` are left out.
+	Context       *int32 `protobuf:"varint,11,opt,name=context,proto3,oneof" json:"context,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -399,15 +402,25 @@ func (x *SearchLogsRequest) GetLevel() string {
 	return ""
 }
 
+func (x *SearchLogsRequest) GetContext() int32 {
+	if x != nil && x.Context != nil {
+		return *x.Context
+	}
+	return 0
+}
+
 // SearchLogsResponse is the result of the search in a part of a log.
 type SearchLogsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The lines that were found, in the order of their arrival.
+	// The lines that were found, in the order of their arrival, with the lines around them (`context`).
 	Lines []*LogLine `protobuf:"bytes,1,rep,name=lines,proto3" json:"lines,omitempty"`
-	// All lines up to this `seq` have been searched.
+	// All lines up to this `seq` have been searched. With `context`, the next lines are searched again, because it is not
+	// known yet whether they are around a line that matches.
 	Searched int64 `protobuf:"varint,2,opt,name=searched,proto3" json:"searched,omitempty"`
 	// Whether the search has reached the line that was the last one when the call began.
-	Complete      bool `protobuf:"varint,3,opt,name=complete,proto3" json:"complete,omitempty"`
+	Complete bool `protobuf:"varint,3,opt,name=complete,proto3" json:"complete,omitempty"`
+	// The `seq` of each of the lines that matches. The other lines are around one of them.
+	Matches       []int64 `protobuf:"varint,4,rep,packed,name=matches,proto3" json:"matches,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -461,6 +474,13 @@ func (x *SearchLogsResponse) GetComplete() bool {
 		return x.Complete
 	}
 	return false
+}
+
+func (x *SearchLogsResponse) GetMatches() []int64 {
+	if x != nil {
+		return x.Matches
+	}
+	return nil
 }
 
 // ListMetricsRequest selects a page of the metric series of a run, and how their points are shown.
@@ -2788,7 +2808,7 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x04text\x18\x04 \x01(\tR\x04text\x12\x17\n" +
 	"\x04rank\x18\x05 \x01(\x05H\x00R\x04rank\x88\x01\x01\x12\x1c\n" +
 	"\ttruncated\x18\x06 \x01(\bR\ttruncatedB\a\n" +
-	"\x05_rank\"\x8d\x04\n" +
+	"\x05_rank\"\xc3\x04\n" +
 	"\x11SearchLogsRequest\x12\x19\n" +
 	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12'\n" +
 	"\apattern\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xe8\aH\x00R\apattern\x88\x01\x01\x12$\n" +
@@ -2802,7 +2822,8 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x05limit\x18\t \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x05R\x05limit\x88\x01\x01\x12=\n" +
 	"\x05level\x18\n" +
-	" \x01(\tB\"\xbaH\x1fr\x1dR\x05debugR\x04infoR\awarningR\x05errorH\x06R\x05level\x88\x01\x01B\n" +
+	" \x01(\tB\"\xbaH\x1fr\x1dR\x05debugR\x04infoR\awarningR\x05errorH\x06R\x05level\x88\x01\x01\x12(\n" +
+	"\acontext\x18\v \x01(\x05B\t\xbaH\x06\x1a\x04\x18\x14(\x00H\aR\acontext\x88\x01\x01B\n" +
 	"\n" +
 	"\b_patternB\x0e\n" +
 	"\f_ignore_caseB\n" +
@@ -2811,11 +2832,14 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x05_rankB\b\n" +
 	"\x06_afterB\b\n" +
 	"\x06_limitB\b\n" +
-	"\x06_level\"\x80\x01\n" +
+	"\x06_levelB\n" +
+	"\n" +
+	"\b_context\"\x9a\x01\n" +
 	"\x12SearchLogsResponse\x122\n" +
 	"\x05lines\x18\x01 \x03(\v2\x1c.signalbox.ingest.v1.LogLineR\x05lines\x12\x1a\n" +
 	"\bsearched\x18\x02 \x01(\x03R\bsearched\x12\x1a\n" +
-	"\bcomplete\x18\x03 \x01(\bR\bcomplete\"\xe2\x03\n" +
+	"\bcomplete\x18\x03 \x01(\bR\bcomplete\x12\x18\n" +
+	"\amatches\x18\x04 \x03(\x03R\amatches\"\xe2\x03\n" +
 	"\x12ListMetricsRequest\x12\x19\n" +
 	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12#\n" +
 	"\x04keys\x18\x02 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10d\"\x05r\x03\x18\x80\bR\x04keys\x12%\n" +

@@ -52,7 +52,7 @@ type RunDataServiceClient interface {
 	// and are `truncated`; with a lower `limit`, they are complete.
 	ListLogs(ctx context.Context, in *ListLogsRequest, opts ...grpc.CallOption) (*ListLogsResponse, error)
 	// SearchLogs returns the lines that match a pattern and the other conditions of the request, in the order of their
-	// arrival. One call searches a limited part of a long log: `complete` is false if more lines are left, and the next
+	// arrival, and as many lines before and after each as `context` states. One call searches a limited part of a long log: `complete` is false if more lines are left, and the next
 	// call continues with `after` set to `searched`. In a protected run, an `x` replaces each character, so that only
 	// the other conditions are of use.
 	SearchLogs(ctx context.Context, in *SearchLogsRequest, opts ...grpc.CallOption) (*SearchLogsResponse, error)
@@ -318,7 +318,7 @@ type RunDataServiceServer interface {
 	// and are `truncated`; with a lower `limit`, they are complete.
 	ListLogs(context.Context, *ListLogsRequest) (*ListLogsResponse, error)
 	// SearchLogs returns the lines that match a pattern and the other conditions of the request, in the order of their
-	// arrival. One call searches a limited part of a long log: `complete` is false if more lines are left, and the next
+	// arrival, and as many lines before and after each as `context` states. One call searches a limited part of a long log: `complete` is false if more lines are left, and the next
 	// call continues with `after` set to `searched`. In a protected run, an `x` replaces each character, so that only
 	// the other conditions are of use.
 	SearchLogs(context.Context, *SearchLogsRequest) (*SearchLogsResponse, error)
