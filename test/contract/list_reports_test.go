@@ -17,8 +17,8 @@ func reportLists() map[string]func(g *listGrower) growingList {
 		},
 	}
 	for name, of := range map[string]func(g *listGrower) growingList{
-		"artifacts": artifacts, "benchmarks": benchmarks, "environment/nodes": nodes, "hardware": hardware, "hparams/history": corrections,
-		"logs": lines, "metrics": metrics, "metrics/summary": metrics, "samples": samples, "series": metrics,
+		"artifacts": artifacts, "benchmarks": benchmarks, "download": files, "environment/nodes": nodes, "hardware": hardware,
+		"hparams/history": corrections, "logs": lines, "metrics": metrics, "metrics/summary": metrics, "samples": samples, "series": metrics,
 		"validations": validations,
 	} {
 		out["/api/jobs/{id}/"+name] = func(g *listGrower) growingList {
@@ -41,6 +41,12 @@ func artifacts(g *listGrower) growingList {
 	return growingList{position: atEnd, add: func(n int) {
 		g.run.report("artifact", map[string]any{"kind": "eval_report", "path": "/data/" + rowName(n), "format": "json"})
 	}}
+}
+
+func files(g *listGrower) growingList {
+	list := artifacts(g)
+	list.by = "artifact_id"
+	return list
 }
 
 func benchmarks(g *listGrower) growingList {

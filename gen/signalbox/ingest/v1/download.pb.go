@@ -11,6 +11,7 @@ import (
 	v1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -142,11 +143,270 @@ func (x *ListArtifactDownloadsResponse) GetFiles() []*v1.Download {
 	return nil
 }
 
+// ListRunDownloadsRequest selects a page of the files of a run.
+type ListRunDownloadsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the run, `run_...`, or of its job, `job_...`.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The maximum number of rows.
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of rows to skip.
+	Offset *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	// Only files behind the artifact with this id, `art_...`, the last one of the page before. Every page costs the same.
+	After         *string `protobuf:"bytes,4,opt,name=after,proto3,oneof" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRunDownloadsRequest) Reset() {
+	*x = ListRunDownloadsRequest{}
+	mi := &file_signalbox_ingest_v1_download_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRunDownloadsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRunDownloadsRequest) ProtoMessage() {}
+
+func (x *ListRunDownloadsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_v1_download_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRunDownloadsRequest.ProtoReflect.Descriptor instead.
+func (*ListRunDownloadsRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_v1_download_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ListRunDownloadsRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ListRunDownloadsRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+func (x *ListRunDownloadsRequest) GetOffset() int32 {
+	if x != nil && x.Offset != nil {
+		return *x.Offset
+	}
+	return 0
+}
+
+func (x *ListRunDownloadsRequest) GetAfter() string {
+	if x != nil && x.After != nil {
+		return *x.After
+	}
+	return ""
+}
+
+// ListRunDownloadsResponse is a page of files.
+type ListRunDownloadsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The files, each with a new signed URL.
+	Files         []*RunDownload `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRunDownloadsResponse) Reset() {
+	*x = ListRunDownloadsResponse{}
+	mi := &file_signalbox_ingest_v1_download_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRunDownloadsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRunDownloadsResponse) ProtoMessage() {}
+
+func (x *ListRunDownloadsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_v1_download_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRunDownloadsResponse.ProtoReflect.Descriptor instead.
+func (*ListRunDownloadsResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_v1_download_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ListRunDownloadsResponse) GetFiles() []*RunDownload {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+// RunDownload is the download of one artifact of a run. List the page again for new URLs.
+type RunDownload struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the artifact, `art_...`.
+	ArtifactId string `protobuf:"bytes,1,opt,name=artifact_id,json=artifactId,proto3" json:"artifact_id,omitempty"`
+	// `checkpoint`, `hf_export`, `eval_report` or `merged_model`.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Format of the content, as reported, such as `safetensors`.
+	Format string `protobuf:"bytes,3,opt,name=format,proto3" json:"format,omitempty"`
+	// Null if the report named no step.
+	Step *int64 `protobuf:"varint,4,opt,name=step,proto3,oneof" json:"step,omitempty"`
+	// Relative path for the file in a folder with all files of the run: `<kind>-<step>`, or `<kind>` without a step, and then
+	// the `name` of the artifact, such as `checkpoint-100/out/model.safetensors`. No two files of a run have the same path,
+	// also where the case of ASCII letters is ignored. If an earlier artifact of the same kind and step has the name, or if it
+	// is not a relative path for every computer, the file is in a folder of its own, `checkpoint-100/<artifact_id>/model.safetensors`.
+	Path string `protobuf:"bytes,5,opt,name=path,proto3" json:"path,omitempty"`
+	// Signed URL, which needs no other credential; null if Signalbox does not have the bytes.
+	Url *string `protobuf:"bytes,6,opt,name=url,proto3,oneof" json:"url,omitempty"`
+	// HTTP method of the download, `GET`; null without a URL.
+	Method *string `protobuf:"bytes,7,opt,name=method,proto3,oneof" json:"method,omitempty"`
+	// Size of the file in bytes; of a path on a host as reported, or 0 if it was not reported.
+	SizeBytes int64 `protobuf:"varint,8,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	// SHA-256 of the file in lower-case hex; null without a URL. A client that downloads parts, or from an S3 server, must
+	// check it.
+	Sha256 *string `protobuf:"bytes,9,opt,name=sha256,proto3,oneof" json:"sha256,omitempty"`
+	// When the URL expires, 15 minutes after it was issued; null without a URL. A transfer that began before is not cut off.
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// Why the file has no URL: `artifact_not_stored` for a path on the host of the run. Null with a URL.
+	Reason        *string `protobuf:"bytes,11,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunDownload) Reset() {
+	*x = RunDownload{}
+	mi := &file_signalbox_ingest_v1_download_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunDownload) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunDownload) ProtoMessage() {}
+
+func (x *RunDownload) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_v1_download_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunDownload.ProtoReflect.Descriptor instead.
+func (*RunDownload) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_v1_download_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *RunDownload) GetArtifactId() string {
+	if x != nil {
+		return x.ArtifactId
+	}
+	return ""
+}
+
+func (x *RunDownload) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *RunDownload) GetFormat() string {
+	if x != nil {
+		return x.Format
+	}
+	return ""
+}
+
+func (x *RunDownload) GetStep() int64 {
+	if x != nil && x.Step != nil {
+		return *x.Step
+	}
+	return 0
+}
+
+func (x *RunDownload) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *RunDownload) GetUrl() string {
+	if x != nil && x.Url != nil {
+		return *x.Url
+	}
+	return ""
+}
+
+func (x *RunDownload) GetMethod() string {
+	if x != nil && x.Method != nil {
+		return *x.Method
+	}
+	return ""
+}
+
+func (x *RunDownload) GetSizeBytes() int64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *RunDownload) GetSha256() string {
+	if x != nil && x.Sha256 != nil {
+		return *x.Sha256
+	}
+	return ""
+}
+
+func (x *RunDownload) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *RunDownload) GetReason() string {
+	if x != nil && x.Reason != nil {
+		return *x.Reason
+	}
+	return ""
+}
+
 var File_signalbox_ingest_v1_download_proto protoreflect.FileDescriptor
 
 const file_signalbox_ingest_v1_download_proto_rawDesc = "" +
 	"\n" +
-	"\"signalbox/ingest/v1/download.proto\x12\x13signalbox.ingest.v1\x1a\x1bbuf/validate/validate.proto\x1a\"signalbox/common/v1/download.proto\"\xcb\x01\n" +
+	"\"signalbox/ingest/v1/download.proto\x12\x13signalbox.ingest.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/common/v1/download.proto\"\xcb\x01\n" +
 	"\x1cListArtifactDownloadsRequest\x12\x19\n" +
 	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12*\n" +
 	"\vartifact_id\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\n" +
@@ -157,7 +417,39 @@ const file_signalbox_ingest_v1_download_proto_rawDesc = "" +
 	"\x06_limitB\t\n" +
 	"\a_offset\"T\n" +
 	"\x1dListArtifactDownloadsResponse\x123\n" +
-	"\x05files\x18\x01 \x03(\v2\x1d.signalbox.common.v1.DownloadR\x05filesBEZCgithub.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1;ingestv1b\x06proto3"
+	"\x05files\x18\x01 \x03(\v2\x1d.signalbox.common.v1.DownloadR\x05files\"\xc8\x01\n" +
+	"\x17ListRunDownloadsRequest\x12\x19\n" +
+	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12%\n" +
+	"\x05limit\x18\x02 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
+	"\x06offset\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01\x12\"\n" +
+	"\x05after\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x18@H\x02R\x05after\x88\x01\x01B\b\n" +
+	"\x06_limitB\t\n" +
+	"\a_offsetB\b\n" +
+	"\x06_after\"R\n" +
+	"\x18ListRunDownloadsResponse\x126\n" +
+	"\x05files\x18\x01 \x03(\v2 .signalbox.ingest.v1.RunDownloadR\x05files\"\x86\x03\n" +
+	"\vRunDownload\x12\x1f\n" +
+	"\vartifact_id\x18\x01 \x01(\tR\n" +
+	"artifactId\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06format\x18\x03 \x01(\tR\x06format\x12\x17\n" +
+	"\x04step\x18\x04 \x01(\x03H\x00R\x04step\x88\x01\x01\x12\x12\n" +
+	"\x04path\x18\x05 \x01(\tR\x04path\x12\x1a\n" +
+	"\x03url\x18\x06 \x01(\tB\x03\x80\x01\x01H\x01R\x03url\x88\x01\x01\x12\x1b\n" +
+	"\x06method\x18\a \x01(\tH\x02R\x06method\x88\x01\x01\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\b \x01(\x03R\tsizeBytes\x12\x1b\n" +
+	"\x06sha256\x18\t \x01(\tH\x03R\x06sha256\x88\x01\x01\x129\n" +
+	"\n" +
+	"expires_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1b\n" +
+	"\x06reason\x18\v \x01(\tH\x04R\x06reason\x88\x01\x01B\a\n" +
+	"\x05_stepB\x06\n" +
+	"\x04_urlB\t\n" +
+	"\a_methodB\t\n" +
+	"\a_sha256B\t\n" +
+	"\a_reasonBEZCgithub.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1;ingestv1b\x06proto3"
 
 var (
 	file_signalbox_ingest_v1_download_proto_rawDescOnce sync.Once
@@ -171,19 +463,25 @@ func file_signalbox_ingest_v1_download_proto_rawDescGZIP() []byte {
 	return file_signalbox_ingest_v1_download_proto_rawDescData
 }
 
-var file_signalbox_ingest_v1_download_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_signalbox_ingest_v1_download_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_signalbox_ingest_v1_download_proto_goTypes = []any{
 	(*ListArtifactDownloadsRequest)(nil),  // 0: signalbox.ingest.v1.ListArtifactDownloadsRequest
 	(*ListArtifactDownloadsResponse)(nil), // 1: signalbox.ingest.v1.ListArtifactDownloadsResponse
-	(*v1.Download)(nil),                   // 2: signalbox.common.v1.Download
+	(*ListRunDownloadsRequest)(nil),       // 2: signalbox.ingest.v1.ListRunDownloadsRequest
+	(*ListRunDownloadsResponse)(nil),      // 3: signalbox.ingest.v1.ListRunDownloadsResponse
+	(*RunDownload)(nil),                   // 4: signalbox.ingest.v1.RunDownload
+	(*v1.Download)(nil),                   // 5: signalbox.common.v1.Download
+	(*timestamppb.Timestamp)(nil),         // 6: google.protobuf.Timestamp
 }
 var file_signalbox_ingest_v1_download_proto_depIdxs = []int32{
-	2, // 0: signalbox.ingest.v1.ListArtifactDownloadsResponse.files:type_name -> signalbox.common.v1.Download
-	1, // [1:1] is the sub-list for method output_type
-	1, // [1:1] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	5, // 0: signalbox.ingest.v1.ListArtifactDownloadsResponse.files:type_name -> signalbox.common.v1.Download
+	4, // 1: signalbox.ingest.v1.ListRunDownloadsResponse.files:type_name -> signalbox.ingest.v1.RunDownload
+	6, // 2: signalbox.ingest.v1.RunDownload.expires_at:type_name -> google.protobuf.Timestamp
+	3, // [3:3] is the sub-list for method output_type
+	3, // [3:3] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_ingest_v1_download_proto_init() }
@@ -192,13 +490,15 @@ func file_signalbox_ingest_v1_download_proto_init() {
 		return
 	}
 	file_signalbox_ingest_v1_download_proto_msgTypes[0].OneofWrappers = []any{}
+	file_signalbox_ingest_v1_download_proto_msgTypes[2].OneofWrappers = []any{}
+	file_signalbox_ingest_v1_download_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_ingest_v1_download_proto_rawDesc), len(file_signalbox_ingest_v1_download_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -294,7 +294,10 @@ type SearchLogsRequest struct {
 	Limit *int32 `protobuf:"varint,9,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	// Only lines that state this level or a higher one: `debug`, `info`, `warning` or `error`. The beginning of a line states
 	// a level by a word in capital letters, by a key `level`, or as the first or last line of a Python exception.
-	Level         *string `protobuf:"bytes,10,opt,name=level,proto3,oneof" json:"level,omitempty"`
+	Level *string `protobuf:"bytes,10,opt,name=level,proto3,oneof" json:"level,omitempty"`
+	// How many lines before and after each line that matches are returned too, each line once. The lines are counted by their
+	// numbers; those that do not meet `attempt`, `rank`, `since`, `until` and `after` are left out.
+	Context       *int32 `protobuf:"varint,11,opt,name=context,proto3,oneof" json:"context,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -399,15 +402,25 @@ func (x *SearchLogsRequest) GetLevel() string {
 	return ""
 }
 
+func (x *SearchLogsRequest) GetContext() int32 {
+	if x != nil && x.Context != nil {
+		return *x.Context
+	}
+	return 0
+}
+
 // SearchLogsResponse is the result of the search in a part of a log.
 type SearchLogsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The lines that were found, in the order of their arrival.
+	// The lines that were found, in the order of their arrival, with the lines around them (`context`).
 	Lines []*LogLine `protobuf:"bytes,1,rep,name=lines,proto3" json:"lines,omitempty"`
-	// All lines up to this `seq` have been searched.
+	// All lines up to this `seq` have been searched. With `context`, the next lines are searched again, because it is not
+	// known yet whether they are around a line that matches.
 	Searched int64 `protobuf:"varint,2,opt,name=searched,proto3" json:"searched,omitempty"`
 	// Whether the search has reached the line that was the last one when the call began.
-	Complete      bool `protobuf:"varint,3,opt,name=complete,proto3" json:"complete,omitempty"`
+	Complete bool `protobuf:"varint,3,opt,name=complete,proto3" json:"complete,omitempty"`
+	// The `seq` of each of the lines that matches. The other lines are around one of them.
+	Matches       []int64 `protobuf:"varint,4,rep,packed,name=matches,proto3" json:"matches,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -461,6 +474,13 @@ func (x *SearchLogsResponse) GetComplete() bool {
 		return x.Complete
 	}
 	return false
+}
+
+func (x *SearchLogsResponse) GetMatches() []int64 {
+	if x != nil {
+		return x.Matches
+	}
+	return nil
 }
 
 // ListMetricsRequest selects a page of the metric series of a run, and how their points are shown.
@@ -2586,7 +2606,7 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x04text\x18\x04 \x01(\tR\x04text\x12\x17\n" +
 	"\x04rank\x18\x05 \x01(\x05H\x00R\x04rank\x88\x01\x01\x12\x1c\n" +
 	"\ttruncated\x18\x06 \x01(\bR\ttruncatedB\a\n" +
-	"\x05_rank\"\x8d\x04\n" +
+	"\x05_rank\"\xc3\x04\n" +
 	"\x11SearchLogsRequest\x12\x19\n" +
 	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12'\n" +
 	"\apattern\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xe8\aH\x00R\apattern\x88\x01\x01\x12$\n" +
@@ -2600,7 +2620,8 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x05limit\x18\t \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x05R\x05limit\x88\x01\x01\x12=\n" +
 	"\x05level\x18\n" +
-	" \x01(\tB\"\xbaH\x1fr\x1dR\x05debugR\x04infoR\awarningR\x05errorH\x06R\x05level\x88\x01\x01B\n" +
+	" \x01(\tB\"\xbaH\x1fr\x1dR\x05debugR\x04infoR\awarningR\x05errorH\x06R\x05level\x88\x01\x01\x12(\n" +
+	"\acontext\x18\v \x01(\x05B\t\xbaH\x06\x1a\x04\x18\x14(\x00H\aR\acontext\x88\x01\x01B\n" +
 	"\n" +
 	"\b_patternB\x0e\n" +
 	"\f_ignore_caseB\n" +
@@ -2609,11 +2630,14 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x05_rankB\b\n" +
 	"\x06_afterB\b\n" +
 	"\x06_limitB\b\n" +
-	"\x06_level\"\x80\x01\n" +
+	"\x06_levelB\n" +
+	"\n" +
+	"\b_context\"\x9a\x01\n" +
 	"\x12SearchLogsResponse\x122\n" +
 	"\x05lines\x18\x01 \x03(\v2\x1c.signalbox.ingest.v1.LogLineR\x05lines\x12\x1a\n" +
 	"\bsearched\x18\x02 \x01(\x03R\bsearched\x12\x1a\n" +
-	"\bcomplete\x18\x03 \x01(\bR\bcomplete\"\xe2\x03\n" +
+	"\bcomplete\x18\x03 \x01(\bR\bcomplete\x12\x18\n" +
+	"\amatches\x18\x04 \x03(\x03R\amatches\"\xe2\x03\n" +
 	"\x12ListMetricsRequest\x12\x19\n" +
 	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12#\n" +
 	"\x04keys\x18\x02 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10d\"\x05r\x03\x18\x80\bR\x04keys\x12%\n" +
@@ -2836,7 +2860,7 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x02ts\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02ts\"-\n" +
 	"\x03Eof\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12\x14\n" +
-	"\x05state\x18\x02 \x01(\tR\x05state2\x89\x1a\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state2\xda\x1b\n" +
 	"\x0eRunDataService\x12\xae\x01\n" +
 	"\bListLogs\x12$.signalbox.ingest.v1.ListLogsRequest\x1a%.signalbox.ingest.v1.ListLogsResponse\"U\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x02:Z\x1cb\x05lines\x12\x13/api/jobs/{id}/logsb\x05lines\x12\x13/api/runs/{id}/logs\x90\x02\x01\x12\xb4\x01\n" +
@@ -2870,7 +2894,9 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\rListArtifacts\x12).signalbox.ingest.v1.ListArtifactsRequest\x1a*.signalbox.ingest.v1.ListArtifactsResponse\"g\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x02LZ%b\tartifacts\x12\x18/api/jobs/{id}/artifactsb\tartifacts\x12\x18/api/runs/{id}/artifacts\x90\x02\x01\x12\x90\x02\n" +
 	"\x15ListArtifactDownloads\x121.signalbox.ingest.v1.ListArtifactDownloadsRequest\x1a2.signalbox.ingest.v1.ListArtifactDownloadsResponse\"\x8f\x01\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x06\n" +
-	"\x04\x90\x03\x94\x03\x82\xd3\xe4\x93\x02rZ8b\x05files\x12//api/jobs/{id}/artifacts/{artifact_id}/downloadb\x05files\x12//api/runs/{id}/artifacts/{artifact_id}/download\x90\x02\x01\x12u\n" +
+	"\x04\x90\x03\x94\x03\x82\xd3\xe4\x93\x02rZ8b\x05files\x12//api/jobs/{id}/artifacts/{artifact_id}/downloadb\x05files\x12//api/runs/{id}/artifacts/{artifact_id}/download\x90\x02\x01\x12\xce\x01\n" +
+	"\x10ListRunDownloads\x12,.signalbox.ingest.v1.ListRunDownloadsRequest\x1a-.signalbox.ingest.v1.ListRunDownloadsResponse\"]\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\x94\x03\x82\xd3\xe4\x93\x02BZ b\x05files\x12\x17/api/jobs/{id}/downloadb\x05files\x12\x17/api/runs/{id}/download\x90\x02\x01\x12u\n" +
 	"\n" +
 	"FollowLogs\x12&.signalbox.ingest.v1.FollowLogsRequest\x1a'.signalbox.ingest.v1.FollowLogsResponse\"\x14\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x06\n" +
 	"\x04\x94\x03\xad\x030\x01\x12~\n" +
@@ -2931,13 +2957,15 @@ var file_signalbox_ingest_v1_read_proto_goTypes = []any{
 	(*ListHardwareRequest)(nil),           // 37: signalbox.ingest.v1.ListHardwareRequest
 	(*ListBenchmarksRequest)(nil),         // 38: signalbox.ingest.v1.ListBenchmarksRequest
 	(*ListArtifactDownloadsRequest)(nil),  // 39: signalbox.ingest.v1.ListArtifactDownloadsRequest
-	(*ListSeriesResponse)(nil),            // 40: signalbox.ingest.v1.ListSeriesResponse
-	(*ListHparamChangesResponse)(nil),     // 41: signalbox.ingest.v1.ListHparamChangesResponse
-	(*Environment)(nil),                   // 42: signalbox.ingest.v1.Environment
-	(*ListNodesResponse)(nil),             // 43: signalbox.ingest.v1.ListNodesResponse
-	(*ListHardwareResponse)(nil),          // 44: signalbox.ingest.v1.ListHardwareResponse
-	(*ListBenchmarksResponse)(nil),        // 45: signalbox.ingest.v1.ListBenchmarksResponse
-	(*ListArtifactDownloadsResponse)(nil), // 46: signalbox.ingest.v1.ListArtifactDownloadsResponse
+	(*ListRunDownloadsRequest)(nil),       // 40: signalbox.ingest.v1.ListRunDownloadsRequest
+	(*ListSeriesResponse)(nil),            // 41: signalbox.ingest.v1.ListSeriesResponse
+	(*ListHparamChangesResponse)(nil),     // 42: signalbox.ingest.v1.ListHparamChangesResponse
+	(*Environment)(nil),                   // 43: signalbox.ingest.v1.Environment
+	(*ListNodesResponse)(nil),             // 44: signalbox.ingest.v1.ListNodesResponse
+	(*ListHardwareResponse)(nil),          // 45: signalbox.ingest.v1.ListHardwareResponse
+	(*ListBenchmarksResponse)(nil),        // 46: signalbox.ingest.v1.ListBenchmarksResponse
+	(*ListArtifactDownloadsResponse)(nil), // 47: signalbox.ingest.v1.ListArtifactDownloadsResponse
+	(*ListRunDownloadsResponse)(nil),      // 48: signalbox.ingest.v1.ListRunDownloadsResponse
 }
 var file_signalbox_ingest_v1_read_proto_depIdxs = []int32{
 	2,  // 0: signalbox.ingest.v1.ListLogsResponse.lines:type_name -> signalbox.ingest.v1.LogLine
@@ -2982,27 +3010,29 @@ var file_signalbox_ingest_v1_read_proto_depIdxs = []int32{
 	16, // 39: signalbox.ingest.v1.RunDataService.ListSamples:input_type -> signalbox.ingest.v1.ListSamplesRequest
 	19, // 40: signalbox.ingest.v1.RunDataService.ListArtifacts:input_type -> signalbox.ingest.v1.ListArtifactsRequest
 	39, // 41: signalbox.ingest.v1.RunDataService.ListArtifactDownloads:input_type -> signalbox.ingest.v1.ListArtifactDownloadsRequest
-	22, // 42: signalbox.ingest.v1.RunDataService.FollowLogs:input_type -> signalbox.ingest.v1.FollowLogsRequest
-	25, // 43: signalbox.ingest.v1.RunDataService.FollowMetrics:input_type -> signalbox.ingest.v1.FollowMetricsRequest
-	1,  // 44: signalbox.ingest.v1.RunDataService.ListLogs:output_type -> signalbox.ingest.v1.ListLogsResponse
-	4,  // 45: signalbox.ingest.v1.RunDataService.SearchLogs:output_type -> signalbox.ingest.v1.SearchLogsResponse
-	6,  // 46: signalbox.ingest.v1.RunDataService.ListMetrics:output_type -> signalbox.ingest.v1.ListMetricsResponse
-	40, // 47: signalbox.ingest.v1.RunDataService.ListSeries:output_type -> signalbox.ingest.v1.ListSeriesResponse
-	9,  // 48: signalbox.ingest.v1.RunDataService.ListMetricSummaries:output_type -> signalbox.ingest.v1.ListMetricSummariesResponse
-	12, // 49: signalbox.ingest.v1.RunDataService.GetHparams:output_type -> signalbox.ingest.v1.Hparams
-	41, // 50: signalbox.ingest.v1.RunDataService.ListHparamChanges:output_type -> signalbox.ingest.v1.ListHparamChangesResponse
-	42, // 51: signalbox.ingest.v1.RunDataService.GetEnvironment:output_type -> signalbox.ingest.v1.Environment
-	43, // 52: signalbox.ingest.v1.RunDataService.ListNodes:output_type -> signalbox.ingest.v1.ListNodesResponse
-	44, // 53: signalbox.ingest.v1.RunDataService.ListHardware:output_type -> signalbox.ingest.v1.ListHardwareResponse
-	45, // 54: signalbox.ingest.v1.RunDataService.ListBenchmarks:output_type -> signalbox.ingest.v1.ListBenchmarksResponse
-	14, // 55: signalbox.ingest.v1.RunDataService.ListValidations:output_type -> signalbox.ingest.v1.ListValidationsResponse
-	17, // 56: signalbox.ingest.v1.RunDataService.ListSamples:output_type -> signalbox.ingest.v1.ListSamplesResponse
-	20, // 57: signalbox.ingest.v1.RunDataService.ListArtifacts:output_type -> signalbox.ingest.v1.ListArtifactsResponse
-	46, // 58: signalbox.ingest.v1.RunDataService.ListArtifactDownloads:output_type -> signalbox.ingest.v1.ListArtifactDownloadsResponse
-	23, // 59: signalbox.ingest.v1.RunDataService.FollowLogs:output_type -> signalbox.ingest.v1.FollowLogsResponse
-	26, // 60: signalbox.ingest.v1.RunDataService.FollowMetrics:output_type -> signalbox.ingest.v1.FollowMetricsResponse
-	44, // [44:61] is the sub-list for method output_type
-	27, // [27:44] is the sub-list for method input_type
+	40, // 42: signalbox.ingest.v1.RunDataService.ListRunDownloads:input_type -> signalbox.ingest.v1.ListRunDownloadsRequest
+	22, // 43: signalbox.ingest.v1.RunDataService.FollowLogs:input_type -> signalbox.ingest.v1.FollowLogsRequest
+	25, // 44: signalbox.ingest.v1.RunDataService.FollowMetrics:input_type -> signalbox.ingest.v1.FollowMetricsRequest
+	1,  // 45: signalbox.ingest.v1.RunDataService.ListLogs:output_type -> signalbox.ingest.v1.ListLogsResponse
+	4,  // 46: signalbox.ingest.v1.RunDataService.SearchLogs:output_type -> signalbox.ingest.v1.SearchLogsResponse
+	6,  // 47: signalbox.ingest.v1.RunDataService.ListMetrics:output_type -> signalbox.ingest.v1.ListMetricsResponse
+	41, // 48: signalbox.ingest.v1.RunDataService.ListSeries:output_type -> signalbox.ingest.v1.ListSeriesResponse
+	9,  // 49: signalbox.ingest.v1.RunDataService.ListMetricSummaries:output_type -> signalbox.ingest.v1.ListMetricSummariesResponse
+	12, // 50: signalbox.ingest.v1.RunDataService.GetHparams:output_type -> signalbox.ingest.v1.Hparams
+	42, // 51: signalbox.ingest.v1.RunDataService.ListHparamChanges:output_type -> signalbox.ingest.v1.ListHparamChangesResponse
+	43, // 52: signalbox.ingest.v1.RunDataService.GetEnvironment:output_type -> signalbox.ingest.v1.Environment
+	44, // 53: signalbox.ingest.v1.RunDataService.ListNodes:output_type -> signalbox.ingest.v1.ListNodesResponse
+	45, // 54: signalbox.ingest.v1.RunDataService.ListHardware:output_type -> signalbox.ingest.v1.ListHardwareResponse
+	46, // 55: signalbox.ingest.v1.RunDataService.ListBenchmarks:output_type -> signalbox.ingest.v1.ListBenchmarksResponse
+	14, // 56: signalbox.ingest.v1.RunDataService.ListValidations:output_type -> signalbox.ingest.v1.ListValidationsResponse
+	17, // 57: signalbox.ingest.v1.RunDataService.ListSamples:output_type -> signalbox.ingest.v1.ListSamplesResponse
+	20, // 58: signalbox.ingest.v1.RunDataService.ListArtifacts:output_type -> signalbox.ingest.v1.ListArtifactsResponse
+	47, // 59: signalbox.ingest.v1.RunDataService.ListArtifactDownloads:output_type -> signalbox.ingest.v1.ListArtifactDownloadsResponse
+	48, // 60: signalbox.ingest.v1.RunDataService.ListRunDownloads:output_type -> signalbox.ingest.v1.ListRunDownloadsResponse
+	23, // 61: signalbox.ingest.v1.RunDataService.FollowLogs:output_type -> signalbox.ingest.v1.FollowLogsResponse
+	26, // 62: signalbox.ingest.v1.RunDataService.FollowMetrics:output_type -> signalbox.ingest.v1.FollowMetricsResponse
+	45, // [45:63] is the sub-list for method output_type
+	27, // [27:45] is the sub-list for method input_type
 	27, // [27:27] is the sub-list for extension type_name
 	27, // [27:27] is the sub-list for extension extendee
 	0,  // [0:27] is the sub-list for field type_name

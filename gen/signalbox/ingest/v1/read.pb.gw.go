@@ -1657,6 +1657,112 @@ func local_request_RunDataService_ListArtifactDownloads_1(ctx context.Context, m
 	return msg, metadata, err
 }
 
+var filter_RunDataService_ListRunDownloads_0 = &utilities.DoubleArray{Encoding: map[string]int{"id": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
+
+func request_RunDataService_ListRunDownloads_0(ctx context.Context, marshaler runtime.Marshaler, client RunDataServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq ListRunDownloadsRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "id")
+	}
+	protoReq.Id, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "id", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_RunDataService_ListRunDownloads_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.ListRunDownloads(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_RunDataService_ListRunDownloads_0(ctx context.Context, marshaler runtime.Marshaler, server RunDataServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq ListRunDownloadsRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "id")
+	}
+	protoReq.Id, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "id", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_RunDataService_ListRunDownloads_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.ListRunDownloads(ctx, &protoReq)
+	return msg, metadata, err
+}
+
+var filter_RunDataService_ListRunDownloads_1 = &utilities.DoubleArray{Encoding: map[string]int{"id": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
+
+func request_RunDataService_ListRunDownloads_1(ctx context.Context, marshaler runtime.Marshaler, client RunDataServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq ListRunDownloadsRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "id")
+	}
+	protoReq.Id, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "id", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_RunDataService_ListRunDownloads_1); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.ListRunDownloads(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_RunDataService_ListRunDownloads_1(ctx context.Context, marshaler runtime.Marshaler, server RunDataServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq ListRunDownloadsRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "id")
+	}
+	protoReq.Id, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "id", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_RunDataService_ListRunDownloads_1); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.ListRunDownloads(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 // RegisterRunDataServiceHandlerServer registers the http handlers for service RunDataService to "mux".
 // UnaryRPC     :call RunDataServiceServer directly.
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
@@ -2263,6 +2369,46 @@ func RegisterRunDataServiceHandlerServer(ctx context.Context, mux *runtime.Serve
 		}
 		forward_RunDataService_ListArtifactDownloads_1(annotatedContext, mux, outboundMarshaler, w, req, response_RunDataService_ListArtifactDownloads_1{resp.(*ListArtifactDownloadsResponse)}, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_RunDataService_ListRunDownloads_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/signalbox.ingest.v1.RunDataService/ListRunDownloads", runtime.WithHTTPPathPattern("/api/runs/{id}/download"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_RunDataService_ListRunDownloads_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_RunDataService_ListRunDownloads_0(annotatedContext, mux, outboundMarshaler, w, req, response_RunDataService_ListRunDownloads_0{resp.(*ListRunDownloadsResponse)}, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodGet, pattern_RunDataService_ListRunDownloads_1, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/signalbox.ingest.v1.RunDataService/ListRunDownloads", runtime.WithHTTPPathPattern("/api/jobs/{id}/download"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_RunDataService_ListRunDownloads_1(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_RunDataService_ListRunDownloads_1(annotatedContext, mux, outboundMarshaler, w, req, response_RunDataService_ListRunDownloads_1{resp.(*ListRunDownloadsResponse)}, mux.GetForwardResponseOptions()...)
+	})
 
 	return nil
 }
@@ -2813,6 +2959,40 @@ func RegisterRunDataServiceHandlerClient(ctx context.Context, mux *runtime.Serve
 		}
 		forward_RunDataService_ListArtifactDownloads_1(annotatedContext, mux, outboundMarshaler, w, req, response_RunDataService_ListArtifactDownloads_1{resp.(*ListArtifactDownloadsResponse)}, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_RunDataService_ListRunDownloads_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/signalbox.ingest.v1.RunDataService/ListRunDownloads", runtime.WithHTTPPathPattern("/api/runs/{id}/download"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_RunDataService_ListRunDownloads_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_RunDataService_ListRunDownloads_0(annotatedContext, mux, outboundMarshaler, w, req, response_RunDataService_ListRunDownloads_0{resp.(*ListRunDownloadsResponse)}, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodGet, pattern_RunDataService_ListRunDownloads_1, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/signalbox.ingest.v1.RunDataService/ListRunDownloads", runtime.WithHTTPPathPattern("/api/jobs/{id}/download"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_RunDataService_ListRunDownloads_1(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_RunDataService_ListRunDownloads_1(annotatedContext, mux, outboundMarshaler, w, req, response_RunDataService_ListRunDownloads_1{resp.(*ListRunDownloadsResponse)}, mux.GetForwardResponseOptions()...)
+	})
 	return nil
 }
 
@@ -3032,6 +3212,24 @@ func (m response_RunDataService_ListArtifactDownloads_1) XXX_ResponseBody() inte
 	return response.Files
 }
 
+type response_RunDataService_ListRunDownloads_0 struct {
+	*ListRunDownloadsResponse
+}
+
+func (m response_RunDataService_ListRunDownloads_0) XXX_ResponseBody() interface{} {
+	response := m.ListRunDownloadsResponse
+	return response.Files
+}
+
+type response_RunDataService_ListRunDownloads_1 struct {
+	*ListRunDownloadsResponse
+}
+
+func (m response_RunDataService_ListRunDownloads_1) XXX_ResponseBody() interface{} {
+	response := m.ListRunDownloadsResponse
+	return response.Files
+}
+
 var (
 	pattern_RunDataService_ListLogs_0              = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "runs", "id", "logs"}, ""))
 	pattern_RunDataService_ListLogs_1              = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "jobs", "id", "logs"}, ""))
@@ -3063,6 +3261,8 @@ var (
 	pattern_RunDataService_ListArtifacts_1         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "jobs", "id", "artifacts"}, ""))
 	pattern_RunDataService_ListArtifactDownloads_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"api", "runs", "id", "artifacts", "artifact_id", "download"}, ""))
 	pattern_RunDataService_ListArtifactDownloads_1 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"api", "jobs", "id", "artifacts", "artifact_id", "download"}, ""))
+	pattern_RunDataService_ListRunDownloads_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "runs", "id", "download"}, ""))
+	pattern_RunDataService_ListRunDownloads_1      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "jobs", "id", "download"}, ""))
 )
 
 var (
@@ -3096,4 +3296,6 @@ var (
 	forward_RunDataService_ListArtifacts_1         = runtime.ForwardResponseMessage
 	forward_RunDataService_ListArtifactDownloads_0 = runtime.ForwardResponseMessage
 	forward_RunDataService_ListArtifactDownloads_1 = runtime.ForwardResponseMessage
+	forward_RunDataService_ListRunDownloads_0      = runtime.ForwardResponseMessage
+	forward_RunDataService_ListRunDownloads_1      = runtime.ForwardResponseMessage
 )

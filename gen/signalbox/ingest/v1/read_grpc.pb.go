@@ -36,6 +36,7 @@ const (
 	RunDataService_ListSamples_FullMethodName           = "/signalbox.ingest.v1.RunDataService/ListSamples"
 	RunDataService_ListArtifacts_FullMethodName         = "/signalbox.ingest.v1.RunDataService/ListArtifacts"
 	RunDataService_ListArtifactDownloads_FullMethodName = "/signalbox.ingest.v1.RunDataService/ListArtifactDownloads"
+	RunDataService_ListRunDownloads_FullMethodName      = "/signalbox.ingest.v1.RunDataService/ListRunDownloads"
 	RunDataService_FollowLogs_FullMethodName            = "/signalbox.ingest.v1.RunDataService/FollowLogs"
 	RunDataService_FollowMetrics_FullMethodName         = "/signalbox.ingest.v1.RunDataService/FollowMetrics"
 )
@@ -52,7 +53,7 @@ type RunDataServiceClient interface {
 	// and are `truncated`; with a lower `limit`, they are complete.
 	ListLogs(ctx context.Context, in *ListLogsRequest, opts ...grpc.CallOption) (*ListLogsResponse, error)
 	// SearchLogs returns the lines that match a pattern and the other conditions of the request, in the order of their
-	// arrival. One call searches a limited part of a long log: `complete` is false if more lines are left, and the next
+	// arrival, and as many lines before and after each as `context` states. One call searches a limited part of a long log: `complete` is false if more lines are left, and the next
 	// call continues with `after` set to `searched`. In a protected run, an `x` replaces each character, so that only
 	// the other conditions are of use.
 	SearchLogs(ctx context.Context, in *SearchLogsRequest, opts ...grpc.CallOption) (*SearchLogsResponse, error)
@@ -101,6 +102,11 @@ type RunDataServiceClient interface {
 	// ListArtifactDownloads returns a signed URL for the file of an artifact. It refuses artifacts of a protected run and
 	// artifacts that are a path on a host, because Signalbox does not have their bytes.
 	ListArtifactDownloads(ctx context.Context, in *ListArtifactDownloadsRequest, opts ...grpc.CallOption) (*ListArtifactDownloadsResponse, error)
+	// ListRunDownloads lists all files of a run, in the order in which their artifacts were registered, each with a signed
+	// URL. An artifact that is a path on a host has no URL. The list of a protected run that has registered artifacts is
+	// refused. The list does not contain the log, the metrics and the other reports of the run: they have downloads and lists
+	// of their own.
+	ListRunDownloads(ctx context.Context, in *ListRunDownloadsRequest, opts ...grpc.CallOption) (*ListRunDownloadsResponse, error)
 	// FollowLogs sends the stored lines whose sequence number is greater than `after`, then new lines as they arrive, and
 	// ends with eof. The gateway serves the stream as Server-Sent Events.
 	FollowLogs(ctx context.Context, in *FollowLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FollowLogsResponse], error)
@@ -268,6 +274,16 @@ func (c *runDataServiceClient) ListArtifactDownloads(ctx context.Context, in *Li
 	return out, nil
 }
 
+func (c *runDataServiceClient) ListRunDownloads(ctx context.Context, in *ListRunDownloadsRequest, opts ...grpc.CallOption) (*ListRunDownloadsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListRunDownloadsResponse)
+	err := c.cc.Invoke(ctx, RunDataService_ListRunDownloads_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *runDataServiceClient) FollowLogs(ctx context.Context, in *FollowLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FollowLogsResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &RunDataService_ServiceDesc.Streams[0], RunDataService_FollowLogs_FullMethodName, cOpts...)
@@ -318,7 +334,7 @@ type RunDataServiceServer interface {
 	// and are `truncated`; with a lower `limit`, they are complete.
 	ListLogs(context.Context, *ListLogsRequest) (*ListLogsResponse, error)
 	// SearchLogs returns the lines that match a pattern and the other conditions of the request, in the order of their
-	// arrival. One call searches a limited part of a long log: `complete` is false if more lines are left, and the next
+	// arrival, and as many lines before and after each as `context` states. One call searches a limited part of a long log: `complete` is false if more lines are left, and the next
 	// call continues with `after` set to `searched`. In a protected run, an `x` replaces each character, so that only
 	// the other conditions are of use.
 	SearchLogs(context.Context, *SearchLogsRequest) (*SearchLogsResponse, error)
@@ -367,6 +383,11 @@ type RunDataServiceServer interface {
 	// ListArtifactDownloads returns a signed URL for the file of an artifact. It refuses artifacts of a protected run and
 	// artifacts that are a path on a host, because Signalbox does not have their bytes.
 	ListArtifactDownloads(context.Context, *ListArtifactDownloadsRequest) (*ListArtifactDownloadsResponse, error)
+	// ListRunDownloads lists all files of a run, in the order in which their artifacts were registered, each with a signed
+	// URL. An artifact that is a path on a host has no URL. The list of a protected run that has registered artifacts is
+	// refused. The list does not contain the log, the metrics and the other reports of the run: they have downloads and lists
+	// of their own.
+	ListRunDownloads(context.Context, *ListRunDownloadsRequest) (*ListRunDownloadsResponse, error)
 	// FollowLogs sends the stored lines whose sequence number is greater than `after`, then new lines as they arrive, and
 	// ends with eof. The gateway serves the stream as Server-Sent Events.
 	FollowLogs(*FollowLogsRequest, grpc.ServerStreamingServer[FollowLogsResponse]) error
@@ -428,6 +449,9 @@ func (UnimplementedRunDataServiceServer) ListArtifacts(context.Context, *ListArt
 }
 func (UnimplementedRunDataServiceServer) ListArtifactDownloads(context.Context, *ListArtifactDownloadsRequest) (*ListArtifactDownloadsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListArtifactDownloads not implemented")
+}
+func (UnimplementedRunDataServiceServer) ListRunDownloads(context.Context, *ListRunDownloadsRequest) (*ListRunDownloadsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListRunDownloads not implemented")
 }
 func (UnimplementedRunDataServiceServer) FollowLogs(*FollowLogsRequest, grpc.ServerStreamingServer[FollowLogsResponse]) error {
 	return status.Error(codes.Unimplemented, "method FollowLogs not implemented")
@@ -726,6 +750,24 @@ func _RunDataService_ListArtifactDownloads_Handler(srv interface{}, ctx context.
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunDataService_ListRunDownloads_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListRunDownloadsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunDataServiceServer).ListRunDownloads(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunDataService_ListRunDownloads_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunDataServiceServer).ListRunDownloads(ctx, req.(*ListRunDownloadsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _RunDataService_FollowLogs_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(FollowLogsRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -814,6 +856,10 @@ var RunDataService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListArtifactDownloads",
 			Handler:    _RunDataService_ListArtifactDownloads_Handler,
+		},
+		{
+			MethodName: "ListRunDownloads",
+			Handler:    _RunDataService_ListRunDownloads_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -1,7 +1,6 @@
 package logs
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"regexp"
@@ -21,11 +20,16 @@ type Query struct {
 	Since, Until  *time.Time // when the line arrived: at Since or later, and before Until
 	After         int64      // only lines with greater numbers
 	Limit         int        // maximum number of lines to return
+	// Context is the number of lines before and after each line that matches that Search returns too, counted by their
+	// numbers, except those that do not meet the conditions other than Pattern and Level.
+	Context int
 }
 
 // Found is the result of a search.
 type Found struct {
 	Lines []Line
+	// Matches are the numbers of those lines that match. The others are around one.
+	Matches []int64
 	// Searched is the number of the last line that was searched.
 	Searched int64
 	// Complete reports whether no line is left to search.
@@ -46,25 +50,25 @@ const (
 	searchPageRows  = 1024
 )
 
-// Search returns the lines of a run that match the query and whose numbers are not greater than last. It ends early
-// when it has found as many lines as the query or maxRead allows, or when it has searched as much as one call may. Rows
-// that do not meet the other conditions of the query count as searched. Each call searches at least one line, if there
-// is one.
+// Search returns the lines of a run that match the query, or are around such a line, and whose numbers are not greater than
+// last. It ends early when it has found as many lines as the query or maxRead allows, or when it has searched as much as one
+// call may. Rows that do not meet the other conditions of the query count as searched. Each call searches at least one line,
+// if there is one. The calls of a search, each with the Searched of the one before as After, return each line once, and the
+// same lines as one call without limits.
 func (s *Store) Search(ctx context.Context, runID string, last int64, q *Query) (*Found, error) {
-	found := &Found{Searched: min(q.After, last)}
-	full, matches := s.searchEnd(ctx, q), q.matcher()
+	f := newFinder(q, last, s.searchEnd(ctx, q))
 	read, rows := 0, 0
 	for ended := false; !ended && read < maxSearchedBytes && rows < maxSearchedRows; {
-		page, err := s.searchPage(ctx, runID, found.Searched, last, q)
+		page, err := s.searchPage(ctx, runID, f.at, last, q)
 		if err != nil {
 			return nil, err
 		}
 		if len(page) == 0 {
-			found.Searched = last
+			f.at = last
 			break
 		}
 		for i := 0; i < len(page) && !ended; i++ {
-			ended = found.add(page[i], matches, full)
+			ended = f.add(page[i])
 			read += len(page[i].data)
 		}
 		rows += len(page)
@@ -72,8 +76,9 @@ func (s *Store) Search(ctx context.Context, runID string, last int64, q *Query) 
 	if err := ctx.Err(); err != nil {
 		return nil, fault.FromContext(err)
 	}
-	found.Complete = found.Searched == last
-	return found, nil
+	f.found.Searched = f.searched()
+	f.found.Complete = f.found.Searched == last
+	return f.found, nil
 }
 
 // storedChunk is a row of lines. Its embedded Line has the number of the first line and no text.
@@ -102,30 +107,6 @@ func (q *Query) matcher() func(text []byte) bool {
 	return func(text []byte) bool {
 		return (q.Level == NoLevel || levels.of(text) >= q.Level) && (q.Pattern == nil || q.Pattern.Match(text))
 	}
-}
-
-// add searches a row. It calls full after each line, or once for a row that is skipped, and returns true as soon as full
-// does.
-func (f *Found) add(c storedChunk, matches func([]byte) bool, full func(*Found) bool) (ended bool) {
-	if c.data == nil {
-		f.Searched = c.last
-		return full(f)
-	}
-	l := c.Line
-	for text := range bytes.SplitSeq(bytes.TrimSuffix(c.data, []byte("\n")), []byte("\n")) {
-		if l.Seq > f.Searched {
-			f.Searched = l.Seq
-			if matches(text) {
-				l.Text = string(text)
-				f.Lines = append(f.Lines, l)
-			}
-			if full(f) {
-				return true
-			}
-		}
-		l.Seq++
-	}
-	return false
 }
 
 // searchPage returns the next rows that have lines with numbers greater than after. It limits the rows before it checks

@@ -150,6 +150,82 @@ func TestStore_Search_boundedIfNothingMatches(t *testing.T) {
 	}
 }
 
+// The lines around matches are those that grep -C prints, whatever the size of the parts in which they are read.
+func TestStore_Search_context(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	random := rand.New(rand.NewPCG(draw.Seed(t), 2))
+	const lines = 400
+	hits, ranks := map[int64]bool{}, map[int64]int32{}
+	for n := int64(0); n < lines; {
+		var text strings.Builder
+		rank := random.Int32N(2)
+		for range 1 + random.IntN(12) {
+			n++
+			hits[n], ranks[n] = random.IntN(25) == 0 || n == lines, rank
+			fmt.Fprintf(&text, "%s %d\n", map[bool]string{true: "hit", false: "line"}[hits[n]], n)
+		}
+		require.NoError(t, b.group(1, Write(groupcommit.Key{}, &rank, []string{text.String()})))
+	}
+	zero := int32(0)
+	for _, rank := range []*int32{nil, &zero} {
+		for _, around := range []int{0, 1, 3, 20} {
+			selected := func(n int64) bool { return n >= 1 && n <= b.run.LineSeq && (rank == nil || ranks[n] == *rank) }
+			var want, matching []int64
+			for n := range b.run.LineSeq + 1 {
+				near := false
+				for m := n - int64(around); m <= n+int64(around); m++ {
+					near = near || selected(m) && hits[m]
+				}
+				if selected(n) && near {
+					want = append(want, n)
+					if hits[n] {
+						matching = append(matching, n)
+					}
+				}
+			}
+			for _, limit := range []int{1, 2, 7, 500} {
+				q := Query{Pattern: regexp.MustCompile("^hit"), Rank: rank, Context: around, Limit: limit}
+				var got, matched []int64
+				for complete := false; !complete; {
+					page, err := (&Store{Pool: b.pool, Clock: clock.NewFake(b.run.Now)}).Search(t.Context(), b.run.ID, b.run.LineSeq, &q)
+					require.NoError(t, err)
+					require.LessOrEqual(t, len(page.Lines), limit)
+					for _, l := range page.Lines {
+						require.True(t, strings.HasSuffix(l.Text, fmt.Sprintf(" %d", l.Seq)), l.Text)
+						got = append(got, l.Seq)
+					}
+					matched, complete = append(matched, page.Matches...), page.Complete
+					require.True(t, complete || page.Searched > q.After, "each call must make progress")
+					q.After = page.Searched
+				}
+				require.Equal(t, want, got, "context %d, limit %d", around, limit)
+				require.Equal(t, matching, matched, "context %d, limit %d", around, limit)
+			}
+		}
+	}
+}
+
+// A search that ends early, for its time, leaves no line out either.
+func TestStore_Search_contextInParts(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	require.NoError(t, b.group(1, writeOf("", 0, strings.Repeat("line\n", 10)+"hit\n"+strings.Repeat("line\n", 10))))
+	q := Query{Pattern: regexp.MustCompile("hit"), Context: 4, Limit: 500}
+	var got []int64
+	for complete, calls := false, 0; !complete; calls++ {
+		require.Less(t, calls, 30)
+		page, err := (&Store{Pool: b.pool, Clock: &hurried{}}).Search(t.Context(), b.run.ID, b.run.LineSeq, &q)
+		require.NoError(t, err)
+		for _, l := range page.Lines {
+			got = append(got, l.Seq)
+		}
+		require.Greater(t, page.Searched, q.After)
+		q.After, complete = page.Searched, page.Complete
+	}
+	require.Equal(t, []int64{7, 8, 9, 10, 11, 12, 13, 14, 15}, got)
+}
+
 func TestStore_Search_boundsResponse(t *testing.T) {
 	t.Parallel()
 	b := open(t)

@@ -58,7 +58,7 @@ func open(t *testing.T) *harness {
 	gate := run.NewGate()
 	b.server = &Server{
 		Runs: runs, Progress: b.rows.Progress, Logs: &logs.Store{Pool: pool, Clock: clock.Real()}, Gate: gate, Metrics: metric.NewStore(pool, gate), Hparams: &run.HParamStore{Pool: pool},
-		Validations: &evaluation.ValidationStore{Pool: pool}, Artifacts: &artifact.Store{Pool: pool}, Records: &report.RawStore{Pool: pool},
+		Validations: &evaluation.ValidationStore{Pool: pool}, Artifacts: &artifact.Store{Pool: pool}, Downloads: &artifact.Downloads{Pool: pool}, Records: &report.RawStore{Pool: pool},
 		Hardware: &HardwareStore{Pool: pool}, Scores: &evaluation.ScoreStore{Pool: pool},
 	}
 	b.peer = &PeerServer{Runs: runs, Store: b.store, Artifacts: b.server.Artifacts}
@@ -219,6 +219,10 @@ func TestLists_hiddenRunLooksAbsent(t *testing.T) {
 		},
 		"artifacts": func(ctx context.Context, id string, limit *int32) error {
 			_, err := s.ListArtifacts(ctx, &ingestv1.ListArtifactsRequest{Id: id, Limit: limit})
+			return err
+		},
+		"downloads": func(ctx context.Context, id string, limit *int32) error {
+			_, err := s.ListRunDownloads(ctx, &ingestv1.ListRunDownloadsRequest{Id: id, Limit: limit})
 			return err
 		},
 		"nodes": func(ctx context.Context, id string, limit *int32) error {

@@ -176,3 +176,16 @@ func downloadProto(a *artifact.Artifact, signed blob.Signed) *commonv1.Download 
 		Path: a.Name(), Url: signed.URL, Method: signed.Method, SizeBytes: a.Size, Sha256: a.SHA256, ExpiresAt: timestamppb.New(signed.ExpiresAt),
 	}
 }
+
+// fileProto converts a file of a run.
+func fileProto(f *artifact.File) *ingestv1.RunDownload {
+	out := &ingestv1.RunDownload{
+		ArtifactId: f.ID, Kind: f.Kind, Format: f.Format, Step: f.Step, Path: f.Place(), SizeBytes: f.Size, Sha256: f.Digest(),
+	}
+	if f.Signed.URL == "" {
+		out.Reason = new(artifact.CodeNotStored)
+		return out
+	}
+	out.Url, out.Method, out.ExpiresAt = &f.Signed.URL, &f.Signed.Method, timestamppb.New(f.Signed.ExpiresAt)
+	return out
+}

@@ -199,3 +199,25 @@ func (s *Server) ListArtifactDownloads(
 	}
 	return out, nil
 }
+
+// ListRunDownloads implements RunDataService.
+func (s *Server) ListRunDownloads(ctx context.Context, in *ingestv1.ListRunDownloadsRequest) (*ingestv1.ListRunDownloadsResponse, error) {
+	if in.After != nil {
+		if err := request.ID(id.Artifact, "after", in.GetAfter()); err != nil {
+			return nil, err
+		}
+	}
+	runID, p, err := s.begin(ctx, in, in.Limit, in.Offset)
+	if err != nil {
+		return nil, err
+	}
+	files, more, err := s.Downloads.Files(ctx, runID, in.GetAfter(), p)
+	if err != nil {
+		return nil, err
+	}
+	out := &ingestv1.ListRunDownloadsResponse{}
+	for _, f := range files {
+		out.Files = append(out.Files, fileProto(f))
+	}
+	return out, request.SetNextAfter(ctx, more, files, func(last **artifact.File) string { return (*last).ID })
+}

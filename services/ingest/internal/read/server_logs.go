@@ -148,7 +148,7 @@ func (s *Server) SearchLogs(ctx context.Context, in *ingestv1.SearchLogsRequest)
 		return nil, err
 	}
 	return &ingestv1.SearchLogsResponse{
-		Lines: shortLineProtos(found.Lines), Searched: found.Searched, Complete: found.Complete,
+		Lines: shortLineProtos(found.Lines), Searched: found.Searched, Complete: found.Complete, Matches: found.Matches,
 	}, nil
 }
 
@@ -160,7 +160,7 @@ func queryOf(in *ingestv1.SearchLogsRequest) (*logs.Query, error) {
 	}
 	q := &logs.Query{
 		Attempt: in.Attempt, Rank: in.Rank, Since: request.TimeOf(in.GetSince()), Until: request.TimeOf(in.GetUntil()),
-		After: in.GetAfter(), Limit: p.Limit, Level: logs.ParseLevel(in.GetLevel()),
+		After: in.GetAfter(), Limit: p.Limit, Level: logs.ParseLevel(in.GetLevel()), Context: int(in.GetContext()),
 	}
 	if in.GetPattern() == "" {
 		return q, nil

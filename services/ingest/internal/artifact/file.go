@@ -1,0 +1,114 @@
+package artifact
+
+import (
+	"context"
+	"path"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/signalbox-dev/signalbox/platform/blob"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/request"
+)
+
+// File is an artifact among all files of its run.
+type File struct {
+	Artifact
+
+	// Clashes means that an older artifact needs the path that the name of this one would have.
+	Clashes bool
+	// Signed is the request that downloads the file. It has no URL if the platform does not have the bytes.
+	Signed blob.Signed `db:"-"`
+}
+
+const (
+	maxTidy    = 512 // characters of a name; the index of names has no more
+	maxSegment = 255 // bytes, as most file systems allow
+)
+
+// Place returns the path of the file in a folder with all files of the run. No two files of a run have the same path, also if
+// case is ignored, and none is in the place of another one's folder. The path is that of the client, in a folder for the
+// kind and the step. If the client's path could not be created on every computer, or is taken, the file is in a folder with
+// the name of its id.
+func (f *File) Place() string {
+	folder := f.Kind
+	if f.Step != nil {
+		folder += "-" + strconv.FormatInt(*f.Step, 10)
+	}
+	if !f.Clashes && tidy(f.Given) {
+		return folder + "/" + f.Given
+	}
+	return folder + "/" + f.ID + "/" + safe(f.Name())
+}
+
+// tidy reports whether a path from a client names the same file on every computer, below whatever folder it is put. A path
+// whose first segment is an id is not tidy, because such a folder may belong to another file.
+func tidy(p string) bool {
+	if p == "" || p != path.Clean(p) || path.IsAbs(p) || strings.ContainsFunc(p, unsafe) || utf8.RuneCountInString(p) > maxTidy {
+		return false
+	}
+	first, _, _ := strings.Cut(p, "/")
+	if first == "." || first == ".." || id.Check(id.Artifact, strings.ToLower(first)) == nil {
+		return false
+	}
+	for segment := range strings.SplitSeq(p, "/") {
+		if len(segment) > maxSegment {
+			return false
+		}
+	}
+	return true
+}
+
+// unsafe reports whether a character means something else than itself in the paths of some computers.
+func unsafe(c rune) bool { return c == '\\' || c == ':' || unicode.IsControl(c) }
+
+// safe returns a name without the characters that paths must not have, and the end of a long one, which has the extension.
+func safe(name string) string {
+	name = strings.Map(func(c rune) rune {
+		if unsafe(c) || c == '/' {
+			return '_'
+		}
+		return c
+	}, name)
+	if excess := len(name) - maxSegment; excess > 0 {
+		name = strings.ToValidUTF8(name[excess:], "")
+	}
+	if name == "" || name == "." || name == ".." {
+		return "file"
+	}
+	return name
+}
+
+// Files returns a page of all files of a run whose ids are greater than after, each with a signed download, and whether
+// another page follows. It refuses a run with withheld artifacts, before it signs anything, and records that in the audit
+// log once.
+func (d *Downloads) Files(ctx context.Context, runID, after string, p request.Page) ([]*File, bool, error) {
+	store := &Store{Pool: d.Pool}
+	sealed, err := store.Sealed(ctx, runID)
+	if err != nil {
+		return nil, false, err
+	}
+	if sealed {
+		if err := d.record(ctx, "run", runID, map[string]any{"what": "download"}); err != nil {
+			return nil, false, err
+		}
+		return nil, false, fault.New(fault.Forbidden, codeProtected,
+			"run %s is protected: its artifacts can be registered as models and deployed, but not downloaded", runID)
+	}
+	all, more, err := store.Files(ctx, runID, after, p)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, f := range all {
+		if f.URI() == "" {
+			continue
+		}
+		if f.Signed, err = d.Sign(ctx, &f.Artifact); err != nil {
+			return nil, false, err
+		}
+	}
+	return all, more, nil
+}
