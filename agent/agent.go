@@ -124,8 +124,8 @@ func (a *Agent) build(d Deps, incarnation string) (err error) {
 	}
 	a.host, err = host.New(host.Config{
 		Data: cfg.Data, Private: cfg.Private, Environments: cfg.Environments, Exec: cfg.Exec, CacheBytes: cfg.CacheBytes, EnvironmentBytes: cfg.EnvBytes,
-		WheelBytes: cfg.WheelBytes,
-		Environ:    cfg.Environ, ProbeInterval: cfg.ProbeInterval,
+		WheelBytes: cfg.WheelBytes, Node: cfg.Hostname,
+		Environ: cfg.Environ, ProbeInterval: cfg.ProbeInterval,
 		Isolate: cfg.Isolation != isolationNone, WorkUsers: users, WorkPaths: cfg.workPaths(),
 		RelaysEngines: cfg.RelayListen != "", ReservedPorts: ports, WorkReach: words(cfg.WorkReach), ClosedReach: words(cfg.ClosedReach),
 		WorkAvoid: words(cfg.WorkAvoid), ControlPlane: a.controlPlane,

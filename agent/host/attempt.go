@@ -97,6 +97,7 @@ func (w *work) log() logship.Log {
 		Path: w.path("log"), Journal: w.path("ship.jsonl"),
 		Endpoint: w.endpoint, Token: secret.New(w.assignment.Token), RunID: spec.RunID,
 		Writer: fmt.Sprintf("agent-%s-%d-%d", w.key.WorkID, w.key.Generation, w.key.Fence),
+		Node:   w.host.cfg.Node,
 	}
 }
 

@@ -58,6 +58,8 @@ type Config struct {
 	ProbeInterval time.Duration
 	// If Isolate is true, each work runs inside a boundary. If the machine cannot do that, works are refused.
 	Isolate bool
+	// Node is the name of this node, which the lines of logs have; empty for none.
+	Node string
 	// LogBounds limits the log of each work.
 	LogBounds logship.Bounds
 	// WorkFiles is how many files the processes of a work may have open together; 0 means no limit.

@@ -372,9 +372,12 @@ func TestShipper_rangeSizeLimit(t *testing.T) {
 func TestShipper_requestHeaders(t *testing.T) {
 	t.Parallel()
 	d := newLogRoute(t)
-	done := d.ship(t.Context(), d.log("a\n"), finished(), at(0))
+	l := d.log("a\n")
+	l.Node = "gpu-1.example"
+	done := d.ship(t.Context(), l, finished(), at(0))
 	r := d.next()
 	require.Equal(t, "Bearer tok", r.header.Get("Authorization"))
+	require.Equal(t, "gpu-1.example", r.header.Get("X-Service-Node"))
 	require.Equal(t, "application/json", r.header.Get("Content-Type"))
 	require.JSONEq(t, `{"run_id":"run_1","chunks":["a\n"],"eof":false}`, string(r.body), "the agent must not set eof")
 	r.respond <- reply{status: 200}

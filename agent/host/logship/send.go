@@ -59,6 +59,9 @@ func (r *run) send(ctx context.Context, endpoint string, seq int64, body []byte)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+r.log.Token.Reveal())
 	req.Header.Set("Idempotency-Key", r.log.Writer+":"+strconv.FormatInt(seq, 10))
+	if odd := func(c rune) bool { return c < '!' || c > '~' }; r.log.Node != "" && len(r.log.Node) <= 255 && !strings.ContainsFunc(r.log.Node, odd) {
+		req.Header.Set("X-Service-Node", r.log.Node)
+	}
 	resp, err := r.client.Do(req)
 	if err != nil {
 		return result{err: fmt.Errorf("send the log range: %w", err)}

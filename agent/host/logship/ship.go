@@ -26,6 +26,8 @@ type Log struct {
 	RunID    string
 	// Writer identifies this execution to the server, as `agent-<work id>-<generation>-<fence>`.
 	Writer string
+	// Node is the name of this node, with which the server stores the lines. It is not sent if a header cannot contain it.
+	Node string
 }
 
 // Shipper delivers logs.

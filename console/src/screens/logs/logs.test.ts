@@ -15,6 +15,7 @@ const line = (seq: number): LogLine => ({
   text: `line ${seq}`,
   rank: null,
   truncated: false,
+  node: null,
 });
 const lines = (first: number, last: number) => Array.from({ length: last - first + 1 }, (_, at) => line(first + at));
 

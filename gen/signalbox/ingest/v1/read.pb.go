@@ -193,7 +193,9 @@ type LogLine struct {
 	Rank *int32 `protobuf:"varint,5,opt,name=rank,proto3,oneof" json:"rank,omitempty"`
 	// Whether the text was cut, because the page has no room for it. With a lower `limit`, it is complete. A line that is
 	// not finished yet then has only its end.
-	Truncated     bool `protobuf:"varint,6,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	Truncated bool `protobuf:"varint,6,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	// Name of the node from which the line was sent; null if the report did not state it, and in a protected run.
+	Node          *string `protobuf:"bytes,7,opt,name=node,proto3,oneof" json:"node,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -270,6 +272,13 @@ func (x *LogLine) GetTruncated() bool {
 	return false
 }
 
+func (x *LogLine) GetNode() string {
+	if x != nil && x.Node != nil {
+		return *x.Node
+	}
+	return ""
+}
+
 // SearchLogsRequest states which lines of a run are searched for. All conditions must be met.
 type SearchLogsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -296,8 +305,10 @@ type SearchLogsRequest struct {
 	// a level by a word in capital letters, by a key `level`, or as the first or last line of a Python exception.
 	Level *string `protobuf:"bytes,10,opt,name=level,proto3,oneof" json:"level,omitempty"`
 	// How many lines before and after each line that matches are returned too, each line once. The lines are counted by their
-	// numbers; those that do not meet `attempt`, `rank`, `since`, `until` and `after` are left out.
-	Context       *int32 `protobuf:"varint,11,opt,name=context,proto3,oneof" json:"context,omitempty"`
+	// numbers; those that do not meet `attempt`, `rank`, `node`, `since`, `until` and `after` are left out.
+	Context *int32 `protobuf:"varint,11,opt,name=context,proto3,oneof" json:"context,omitempty"`
+	// Only lines from the node with this name.
+	Node          *string `protobuf:"bytes,12,opt,name=node,proto3,oneof" json:"node,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -407,6 +418,13 @@ func (x *SearchLogsRequest) GetContext() int32 {
 		return *x.Context
 	}
 	return 0
+}
+
+func (x *SearchLogsRequest) GetNode() string {
+	if x != nil && x.Node != nil {
+		return *x.Node
+	}
+	return ""
 }
 
 // SearchLogsResponse is the result of the search in a part of a log.
@@ -2598,15 +2616,17 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\n" +
 	"\b_partial\"F\n" +
 	"\x10ListLogsResponse\x122\n" +
-	"\x05lines\x18\x01 \x03(\v2\x1c.signalbox.ingest.v1.LogLineR\x05lines\"\xb5\x01\n" +
+	"\x05lines\x18\x01 \x03(\v2\x1c.signalbox.ingest.v1.LogLineR\x05lines\"\xd7\x01\n" +
 	"\aLogLine\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12*\n" +
 	"\x02ts\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02ts\x12\x12\n" +
 	"\x04text\x18\x04 \x01(\tR\x04text\x12\x17\n" +
 	"\x04rank\x18\x05 \x01(\x05H\x00R\x04rank\x88\x01\x01\x12\x1c\n" +
-	"\ttruncated\x18\x06 \x01(\bR\ttruncatedB\a\n" +
-	"\x05_rank\"\xc3\x04\n" +
+	"\ttruncated\x18\x06 \x01(\bR\ttruncated\x12\x17\n" +
+	"\x04node\x18\a \x01(\tH\x01R\x04node\x88\x01\x01B\a\n" +
+	"\x05_rankB\a\n" +
+	"\x05_node\"\xf1\x04\n" +
 	"\x11SearchLogsRequest\x12\x19\n" +
 	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12'\n" +
 	"\apattern\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xe8\aH\x00R\apattern\x88\x01\x01\x12$\n" +
@@ -2621,7 +2641,9 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x05R\x05limit\x88\x01\x01\x12=\n" +
 	"\x05level\x18\n" +
 	" \x01(\tB\"\xbaH\x1fr\x1dR\x05debugR\x04infoR\awarningR\x05errorH\x06R\x05level\x88\x01\x01\x12(\n" +
-	"\acontext\x18\v \x01(\x05B\t\xbaH\x06\x1a\x04\x18\x14(\x00H\aR\acontext\x88\x01\x01B\n" +
+	"\acontext\x18\v \x01(\x05B\t\xbaH\x06\x1a\x04\x18\x14(\x00H\aR\acontext\x88\x01\x01\x12#\n" +
+	"\x04node\x18\f \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xff\x01H\bR\x04node\x88\x01\x01B\n" +
 	"\n" +
 	"\b_patternB\x0e\n" +
 	"\f_ignore_caseB\n" +
@@ -2632,7 +2654,8 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x06_limitB\b\n" +
 	"\x06_levelB\n" +
 	"\n" +
-	"\b_context\"\x9a\x01\n" +
+	"\b_contextB\a\n" +
+	"\x05_node\"\x9a\x01\n" +
 	"\x12SearchLogsResponse\x122\n" +
 	"\x05lines\x18\x01 \x03(\v2\x1c.signalbox.ingest.v1.LogLineR\x05lines\x12\x1a\n" +
 	"\bsearched\x18\x02 \x01(\x03R\bsearched\x12\x1a\n" +

@@ -5,7 +5,9 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/timestamp"
@@ -46,7 +48,7 @@ func (w *fileResponse) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // logQuery reads the query of a download.
 func logQuery(u *url.URL) (q *logs.Query, labeled bool, err error) {
-	values, err := readQuery(u, "attempt?", "rank?", "since?", "until?", "after?", "labels?")
+	values, err := readQuery(u, "attempt?", "rank?", "node?", "since?", "until?", "after?", "labels?")
 	if err != nil {
 		return nil, false, err
 	}
@@ -78,6 +80,14 @@ func logQuery(u *url.URL) (q *logs.Query, labeled bool, err error) {
 	const last = 1<<53 - 1 // of the line numbers that JavaScript can represent
 	q.Attempt, q.Rank = narrow(number("attempt", 1, math.MaxInt32)), narrow(number("rank", 0, math.MaxInt32))
 	q.Since, q.Until = moment("since"), moment("until")
+	switch node := values["node"]; {
+	case utf8.RuneCountInString(node) > maxNode:
+		wrong(fault.TypeStringLong, "String should have at most 255 characters", "node")
+	case !utf8.ValidString(node) || strings.IndexByte(node, 0) >= 0:
+		wrong(fault.TypeValue, "String should be valid UTF-8 without NUL", "node")
+	case node != "":
+		q.Node = &node
+	}
 	if after := number("after", 0, last); after != nil {
 		q.After = *after
 	}

@@ -166,15 +166,20 @@ func (h *Handler) logs(ctx context.Context, r *request) (any, error) {
 	if err := r.may(p.RunID, p.Rank); err != nil {
 		return nil, err
 	}
+	from := logs.Origin{Rank: r.rank}
+	if from.Node, err = nodeHeader(r.http.Header); err != nil {
+		return nil, err
+	}
 	withheld := 0
 	if r.grant.Withhold != nil {
 		withheld = p.Withhold()
+		from.Node = nil // the run can state any text
 	}
 	size := 0
 	for _, chunk := range p.Chunks {
 		size += len(chunk)
 	}
-	item := r.sized("logs", groupcommit.Log, size, logs.Write(r.key, r.rank, p.Chunks))
+	item := r.sized("logs", groupcommit.Log, size, logs.Write(r.key, from, p.Chunks))
 	item.Over = logs.Cut(h.Note)
 	err = h.store(ctx, item, withheld)
 	return stored{true}, err

@@ -26,7 +26,7 @@ func TestStore_Download_conditions(t *testing.T) {
 	at := b.run.Now
 	report := func(attempt int32, rank *int32, after time.Duration, text string) {
 		b.run.Now = at.Add(after)
-		require.NoError(t, b.group(attempt, Write(groupcommit.Key{}, rank, []string{text})))
+		require.NoError(t, b.group(attempt, Write(groupcommit.Key{}, Origin{Rank: rank}, []string{text})))
 	}
 	zero, one, two := int32(0), int32(1), int32(2)
 	report(1, &zero, 0, "a\nb\n")

@@ -21,9 +21,9 @@ const (
 // of the last line that was finished at that moment. Their own numbers are 0. Of a long text, it returns only the end, and
 // the line is Truncated. If the texts have more than maxPartialTotal bytes, each has at most an equal share of them.
 func (s *Store) Partial(ctx context.Context, runID string) (lines []Line, last int64, err error) {
-	rows, err := s.Pool.Query(ctx, `SELECT coalesce(line_seq, 0), t.attempt, t.rank, t.data, t.updated_at
+	rows, err := s.Pool.Query(ctx, `SELECT coalesce(line_seq, 0), t.attempt, t.rank, t.node, t.data, t.updated_at
 		FROM (SELECT $1::text AS id) wanted LEFT JOIN run USING (id) LEFT JOIN (
-			SELECT attempt, rank, writer, substring(whole FROM greatest(1, octet_length(whole) - $3)) AS data, updated_at
+			SELECT attempt, rank, node, writer, substring(whole FROM greatest(1, octet_length(whole) - $3)) AS data, updated_at
 			FROM log_tail CROSS JOIN rtrim(data, '\x0d'::bytea) whole WHERE run_id = $1 ORDER BY attempt, rank NULLS FIRST, writer LIMIT $2) t ON true
 		ORDER BY t.attempt, t.rank NULLS FIRST, t.writer`,
 		runID, maxPartial, maxPartialText) // with the byte before it, which is cut
@@ -31,14 +31,15 @@ func (s *Store) Partial(ctx context.Context, runID string) (lines []Line, last i
 		return nil, 0, fmt.Errorf("read unfinished lines: %w", err)
 	}
 	total := 0
-	var attempt, rank *int32
+	var attempt *int32
+	var from Origin
 	var data []byte
 	var at *time.Time
-	_, err = pgx.ForEachRow(rows, []any{&last, &attempt, &rank, &data, &at}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&last, &attempt, &from.Rank, &from.Node, &data, &at}, func() error {
 		if attempt == nil { // no line is open
 			return nil
 		}
-		l := Line{Attempt: *attempt, Rank: rank, At: s.Clock.Now(), Text: string(shown(data))}
+		l := Line{Attempt: *attempt, Origin: from, At: s.Clock.Now(), Text: string(shown(data))}
 		if at != nil {
 			l.At = *at
 		}

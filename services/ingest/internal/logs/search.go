@@ -17,6 +17,7 @@ type Query struct {
 	Pattern       *regexp.Regexp
 	Level         Level // only lines of this level or a higher one; NoLevel for all
 	Attempt, Rank *int32
+	Node          *string    // name of the machine from which the line was sent
 	Since, Until  *time.Time // when the line arrived: at Since or later, and before Until
 	After         int64      // only lines with greater numbers
 	Limit         int        // maximum number of lines to return
@@ -112,23 +113,23 @@ func (q *Query) matcher() func(text []byte) bool {
 // searchPage returns the next rows that have lines with numbers greater than after. It limits the rows before it checks
 // the conditions of the query, which have no index, so that each statement reads a bounded part of the log.
 func (s *Store) searchPage(ctx context.Context, runID string, after, last int64, q *Query) ([]storedChunk, error) {
-	rows, err := s.Pool.Query(ctx, `SELECT first_seq, first_seq + lines - 1, attempt, rank, created_at, CASE WHEN size > 0 THEN data END
+	rows, err := s.Pool.Query(ctx, `SELECT first_seq, first_seq + lines - 1, attempt, rank, node, created_at, CASE WHEN size > 0 THEN data END
 		FROM (SELECT *, sum(size) OVER (ORDER BY first_seq) - size AS preceding
-			FROM (SELECT *, CASE WHEN ($4::int IS NULL OR attempt = $4) AND ($5::int IS NULL OR rank = $5)
+			FROM (SELECT *, CASE WHEN ($4::int IS NULL OR attempt = $4) AND ($5::int IS NULL OR rank = $5) AND ($10::text IS NULL OR node = $10)
 					AND ($6::timestamptz IS NULL OR created_at >= $6) AND ($7::timestamptz IS NULL OR created_at < $7)
 					THEN octet_length(data) ELSE 0 END AS size
-				FROM (SELECT first_seq, lines, attempt, rank, created_at, data FROM log_chunk
+				FROM (SELECT first_seq, lines, attempt, rank, node, created_at, data FROM log_chunk
 					WHERE run_id = $1 AND first_seq <= $3
 						AND first_seq >= coalesce((SELECT max(first_seq) FROM log_chunk WHERE run_id = $1 AND first_seq <= $2::bigint + 1), 0)
 						AND first_seq + lines > $2::bigint + 1
 					ORDER BY first_seq LIMIT $8) AS scanned) AS sized) AS measured
 		WHERE preceding < $9 ORDER BY first_seq`,
-		runID, after, last, q.Attempt, q.Rank, q.Since, q.Until, searchPageRows, searchPageBytes)
+		runID, after, last, q.Attempt, q.Rank, q.Since, q.Until, searchPageRows, searchPageBytes, q.Node)
 	if err != nil {
 		return nil, fmt.Errorf("search lines: %w", err)
 	}
 	page, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c storedChunk, err error) {
-		err = row.Scan(&c.Seq, &c.last, &c.Attempt, &c.Rank, &c.At, &c.data)
+		err = row.Scan(&c.Seq, &c.last, &c.Attempt, &c.Rank, &c.Node, &c.At, &c.data)
 		return c, err
 	})
 	if err != nil {

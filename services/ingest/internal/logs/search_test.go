@@ -42,7 +42,7 @@ func TestStore_Search_conditions(t *testing.T) {
 	at := b.run.Now
 	report := func(attempt int32, rank int32, after time.Duration, text string) {
 		b.run.Now = at.Add(after)
-		require.NoError(t, b.group(attempt, Write(groupcommit.Key{}, &rank, []string{text})))
+		require.NoError(t, b.group(attempt, Write(groupcommit.Key{}, Origin{Rank: &rank}, []string{text})))
 	}
 	report(1, 0, 0, "loss 2.5\nError: no memory\n")
 	report(1, 1, time.Minute, "loss 2.4\n")
@@ -141,7 +141,7 @@ func TestStore_Search_boundedIfNothingMatches(t *testing.T) {
 	require.NoError(t, err)
 	b.run.LineSeq = rows
 	rank := int32(7)
-	require.NoError(t, b.group(1, Write(groupcommit.Key{}, &rank, []string{"of rank 7\n"})))
+	require.NoError(t, b.group(1, Write(groupcommit.Key{}, Origin{Rank: &rank}, []string{"of rank 7\n"})))
 	for name, q := range map[string]Query{"rank": {Rank: &rank}, "since": {Since: &b.run.Now}} {
 		q.Limit = 10
 		found, calls := b.search(q)
@@ -165,7 +165,7 @@ func TestStore_Search_context(t *testing.T) {
 			hits[n], ranks[n] = random.IntN(25) == 0 || n == lines, rank
 			fmt.Fprintf(&text, "%s %d\n", map[bool]string{true: "hit", false: "line"}[hits[n]], n)
 		}
-		require.NoError(t, b.group(1, Write(groupcommit.Key{}, &rank, []string{text.String()})))
+		require.NoError(t, b.group(1, Write(groupcommit.Key{}, Origin{Rank: &rank}, []string{text.String()})))
 	}
 	zero := int32(0)
 	for _, rank := range []*int32{nil, &zero} {

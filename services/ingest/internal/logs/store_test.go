@@ -57,7 +57,7 @@ func (b *harness) group(attempt int32, writes ...groupcommit.Write) error {
 
 // writeOf returns the write of a writer's request.
 func writeOf(writer string, seq int64, pieces ...string) groupcommit.Write {
-	return Write(groupcommit.Key{Writer: writer, Seq: seq}, nil, pieces)
+	return Write(groupcommit.Key{Writer: writer, Seq: seq}, Origin{}, pieces)
 }
 
 // lines returns all lines. Each begins with its number and attempt.
@@ -226,7 +226,7 @@ func TestStore_Partial(t *testing.T) {
 	b := open(t)
 	rank := int32(3)
 	require.NoError(t, b.group(1,
-		Write(groupcommit.Key{Writer: "w", Seq: 1}, &rank, []string{"whole\n10%\r20%"}), writeOf("v", 1, "no rank\r"), writeOf("u", 1, "whole\n"),
+		Write(groupcommit.Key{Writer: "w", Seq: 1}, Origin{Rank: &rank}, []string{"whole\n10%\r20%"}), writeOf("v", 1, "no rank\r"), writeOf("u", 1, "whole\n"),
 		writeOf("x", 1, strings.Repeat("é", maxPartialText))))
 	s := &Store{Pool: b.pool, Clock: clock.Real()}
 	found, _, err := s.Partial(t.Context(), b.run.ID)
@@ -236,7 +236,7 @@ func TestStore_Partial(t *testing.T) {
 		found[i].At = time.Time{}
 	}
 	require.Equal(t, []Line{
-		{Attempt: 1, Text: "no rank"}, {Attempt: 1, Text: strings.Repeat("é", maxPartialText/2), Truncated: true}, {Attempt: 1, Rank: &rank, Text: "20%"},
+		{Attempt: 1, Text: "no rank"}, {Attempt: 1, Text: strings.Repeat("é", maxPartialText/2), Truncated: true}, {Attempt: 1, Origin: Origin{Rank: &rank}, Text: "20%"},
 	}, found)
 	b.exec(`UPDATE log_tail SET updated_at = NULL WHERE writer = 'w'`) // as an earlier version stored it
 	var more []groupcommit.Write

@@ -64,7 +64,7 @@ func TestServer_ListLogs_positions(t *testing.T) {
 	}
 	require.Equal(t, [2]int64{}, list(&ingestv1.ListLogsRequest{Tail: new(true)}), "an empty log has no last line")
 	rank := int32(3)
-	b.put(logs.Write(groupcommit.Key{}, &rank, lines(1200)))
+	b.put(logs.Write(groupcommit.Key{}, logs.Origin{Rank: &rank}, lines(1200)))
 	for name, c := range map[string]struct {
 		in   *ingestv1.ListLogsRequest
 		want [2]int64
@@ -104,7 +104,7 @@ func TestServer_SearchLogs(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	ctx := readerContext(t, "usr_1")
-	b.put(logs.Write(groupcommit.Key{}, nil, lines(1200)))
+	b.put(logs.Write(groupcommit.Key{}, logs.Origin{}, lines(1200)))
 	out, err := b.server.SearchLogs(ctx, &ingestv1.SearchLogsRequest{Id: runID, Pattern: new(`LINE 1?77$`), IgnoreCase: new(true)})
 	require.NoError(t, err)
 	require.Len(t, out.GetLines(), 2)
@@ -128,7 +128,7 @@ func TestServer_SearchLogs(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, out.GetLines())
 	require.True(t, out.GetComplete())
-	b.put(logs.Write(groupcommit.Key{}, nil, []string{"INFO step 1\nWARNING slow step 2\nplain step 3\nValueError: step 4\n"}))
+	b.put(logs.Write(groupcommit.Key{}, logs.Origin{}, []string{"INFO step 1\nWARNING slow step 2\nplain step 3\nValueError: step 4\n"}))
 	for level, want := range map[string]string{"debug": "INFO step 1|WARNING slow step 2|ValueError: step 4", "warning": "WARNING slow step 2|ValueError: step 4", "error": "ValueError: step 4"} {
 		out, err := b.server.SearchLogs(ctx, &ingestv1.SearchLogsRequest{Id: runID, Level: new(level), Pattern: new("step")})
 		require.NoError(t, err)

@@ -108,7 +108,7 @@ func TestLogPages_endWithEOF(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, page.Events)
 	require.False(t, page.End, "an open run has no eof")
-	b.put(logs.Write(groupcommit.Key{Writer: "w", Seq: 1}, nil, append(lines(followed+3), "open")))
+	b.put(logs.Write(groupcommit.Key{Writer: "w", Seq: 1}, logs.Origin{}, append(lines(followed+3), "open")))
 	page, err = read(t.Context(), runID, 0)
 	require.NoError(t, err)
 	require.Len(t, page.Events, followed)
@@ -139,7 +139,7 @@ func TestLogPages_lineFinishedMeanwhile(t *testing.T) {
 		p.LineSeq = 1
 		return p, err
 	}
-	b.put(logs.Write(groupcommit.Key{Writer: "w", Seq: 1}, nil, []string{"10%\n\r100%\nnext"}))
+	b.put(logs.Write(groupcommit.Key{Writer: "w", Seq: 1}, logs.Origin{}, []string{"10%\n\r100%\nnext"}))
 	page, err := LogPages(before, b.server.Logs)(t.Context(), runID, 1)
 	require.NoError(t, err)
 	require.Empty(t, page.Notes)
@@ -190,7 +190,7 @@ func TestPages_reportReadErrors(t *testing.T) {
 func TestLists_hiddenRunLooksAbsent(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	b.put(logs.Write(groupcommit.Key{}, nil, []string{"secret\n"}))
+	b.put(logs.Write(groupcommit.Key{}, logs.Origin{}, []string{"secret\n"}))
 	s := b.server
 	lists := map[string]func(ctx context.Context, id string, limit *int32) error{
 		"logs": func(ctx context.Context, id string, limit *int32) error {
@@ -274,7 +274,7 @@ func TestListLogs_acrossRows(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	for i := range 40 {
-		b.put(logs.Write(groupcommit.Key{}, nil, []string{fmt.Sprintf("%d a\n%d b\n", i, i)}))
+		b.put(logs.Write(groupcommit.Key{}, logs.Origin{}, []string{fmt.Sprintf("%d a\n%d b\n", i, i)}))
 	}
 	owner := authn.NewContext(authn.WithNeed(t.Context(), authn.NeedRead), &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Role: authn.RoleOperator})
 	for _, c := range []struct{ limit, offset, first, lines int32 }{

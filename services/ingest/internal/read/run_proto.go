@@ -61,7 +61,7 @@ func shortLineProtos(lines []logs.Line) []*ingestv1.LogLine {
 }
 
 func lineProto(l *logs.Line) *ingestv1.LogLine {
-	return &ingestv1.LogLine{Seq: l.Seq, Attempt: l.Attempt, Ts: timestamppb.New(l.At), Text: l.Text, Rank: l.Rank}
+	return &ingestv1.LogLine{Seq: l.Seq, Attempt: l.Attempt, Ts: timestamppb.New(l.At), Text: l.Text, Rank: l.Rank, Node: l.Node}
 }
 
 func micros(us int64) *timestamppb.Timestamp { return timestamppb.New(time.UnixMicro(us)) }

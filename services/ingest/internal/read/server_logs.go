@@ -159,7 +159,7 @@ func queryOf(in *ingestv1.SearchLogsRequest) (*logs.Query, error) {
 		return nil, err
 	}
 	q := &logs.Query{
-		Attempt: in.Attempt, Rank: in.Rank, Since: request.TimeOf(in.GetSince()), Until: request.TimeOf(in.GetUntil()),
+		Attempt: in.Attempt, Rank: in.Rank, Node: in.Node, Since: request.TimeOf(in.GetSince()), Until: request.TimeOf(in.GetUntil()),
 		After: in.GetAfter(), Limit: p.Limit, Level: logs.ParseLevel(in.GetLevel()), Context: int(in.GetContext()),
 	}
 	if in.GetPattern() == "" {
