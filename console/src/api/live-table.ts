@@ -24,7 +24,7 @@ export class LiveTable<T extends LiveRow> {
   // rows returns the rows, newest first. It returns the same array until a row changes.
   readonly rows = (): T[] => this.#snapshot;
 
-  // next is the position after which the next page begins; null if there is none, or no page was read.
+  // next is the position after which the next page begins; null after the last page, and until a page was read.
   get next(): string | null {
     return this.#next;
   }

@@ -20,6 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
 from urllib.parse import parse_qs, urlsplit
 
+from runs import Runs
 from signalbox.capture import fold
 
 Key = Tuple[str, str, int]  # stream, writer, seq
@@ -27,11 +28,11 @@ TOKEN = "ing_test"
 USER = "svc_user"  # the token of the user, which creates runs
 
 
-class Control:
+class Control(Runs):
     """The state of the control plane. It is kept when a test stops and restarts the server."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        super().__init__()
         self.stored: Dict[Key, bytes] = {}
         self.order: List[Key] = []
         self.requests = 0
@@ -64,10 +65,6 @@ class Control:
         self._signal = {"signal": "none", "id": None, "deadline": None}
         self._then = self._signal
         self._asked = threading.Condition()
-        self.created: List[Any] = []  # the bodies of the requests that created a run
-        self.states: Dict[str, str] = {}  # of the created runs
-        self.state_answer: Any = None  # the response to requests for the state, if it is set
-        self.expires = "2126-11-27T09:00:00+00:00"
         self.port = 0
         self._server: Optional[_Server] = None
 
@@ -146,19 +143,6 @@ class Control:
             for stream, writer, seq in self.stored:
                 seqs.setdefault((stream, writer), []).append(seq)
         return [k for k, v in seqs.items() if sorted(v) != list(range(1, len(v) + 1))]
-
-    def create(self, body: Any) -> Any:
-        """Create a run without a job."""
-        with self.lock:
-            self.created.append(body)
-            name = f"run_{len(self.created):04}"
-            self.states[name] = "running"
-        return {
-            "run": {"id": name, "state": "running", "created_at": f"2026-11-27T09:00:{len(self.created):02}+00:00"},
-            "endpoint": f"http://127.0.0.1:{self.port}/api/ingest",
-            "token": TOKEN,
-            "token_expires_at": self.expires,
-        }
 
     def fault(self, route: str) -> str:
         """Return the fault for the next request of the route, or "" for no fault."""
@@ -333,7 +317,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._answer(int(fault), {"detail": "fault on demand"})
         if self.headers["Authorization"] != f"Bearer {USER}":
             return self._answer(401, {"detail": "no such token"})
-        self._answer(201, self.server.control.create(json.loads(body)))
+        endpoint = f"http://127.0.0.1:{self.server.control.port}/api/ingest"
+        self._answer(201, self.server.control.create(json.loads(body), endpoint, TOKEN))
 
     def _state(self, run_id: str) -> None:
         if self.server.control.state_answer is not None:

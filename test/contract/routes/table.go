@@ -77,7 +77,7 @@ func (r Row) Name() string {
 	return r.Served()
 }
 
-// Object returns the name of the path variable of the object to which the rule applies, or "" if there is none.
+// Object returns the name of the path variable of the object to which the rule applies, or "" if the path has no such variable.
 func (r Row) Object() string {
 	for _, name := range Names(r.Pattern) {
 		if name != "subject_kind" && !strings.Contains(r.Pattern, "{"+name+"...}") {
@@ -97,7 +97,7 @@ type Variable struct {
 	Absent string
 	// Present is a value that exists in every installation of the tests; empty if each test has its own.
 	Present string
-	// Shared is the variable of the shared installation of test/contract that has a value; empty if there is none.
+	// Shared is the variable of the shared installation of test/contract that has a value; empty if the installation has no such object.
 	Shared string
 	// OfRun states that a run has made the object or is shown by it.
 	OfRun bool

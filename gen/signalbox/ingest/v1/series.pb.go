@@ -218,9 +218,9 @@ type Series struct {
 	// The number of points that have no `x` and are therefore in no window, in addition to `count`. It is 0 unless `x` is the
 	// key of a series, because buckets leave out nothing.
 	Omitted int64 `protobuf:"varint,5,opt,name=omitted,proto3" json:"omitted,omitempty"`
-	// The first point of the window; null if there is none.
+	// The first point of the window; null if the window has no points.
 	First *MetricPoint `protobuf:"bytes,6,opt,name=first,proto3" json:"first,omitempty"`
-	// The last point of the window; null if there is none.
+	// The last point of the window; null if the window has no points.
 	Last *MetricPoint `protobuf:"bytes,7,opt,name=last,proto3" json:"last,omitempty"`
 	// All points of the window, sorted by step; with `x=time`, by time. Empty if there are `buckets`.
 	Points []*MetricPoint `protobuf:"bytes,8,rep,name=points,proto3" json:"points,omitempty"`

@@ -78,7 +78,7 @@ def init(
     SERVICE_TOKEN. It is called `name`, the name of the script by default. It ends with `finish` or the `with` block; if it
     gets no report for `silence` seconds (86,400 by default), it counts as failed. With resume=True, the newest run
     of the project, and of the name if it is given, is continued that this user began on this machine, that has not ended and
-    to which no running process reports; if there is none, a new one is created. resume="run_..." continues this run. A run
+    to which no running process reports; without such a run, a new one is created. resume="run_..." continues this run. A run
     that this process has begun with the same project and name, as when a cell of a notebook is run again, is left first.
     Raises IngestError if the control plane refuses, and Unreachable if it does not respond.
 

@@ -58,7 +58,7 @@ class Folder:
         os.rename(self.path, os.path.join(os.path.dirname(self.path), saved.run_id))
 
     def load(self) -> Optional[Saved]:
-        """Return the saved run, or None if there is none that this version can read."""
+        """Return the saved run, or None if the file is missing or this version cannot read it."""
         try:
             with open(self._file, encoding="utf-8") as file:
                 found = json.load(file)

@@ -130,7 +130,7 @@ def _config(saved: Saved, folder: Folder) -> Config:
 
 
 def _continued(request: Request, kept: Kept, server: Server) -> Optional[Saved]:
-    """Return the run to continue. With resume=True, return None if there is none."""
+    """Return the run to continue. With resume=True, return None if no run can be continued."""
     if isinstance(request.resume, str):
         return _named(request, request.resume, kept, server)
     found = [s for s in kept.all() if s.project == request.project and request.name in (None, s.name)]

@@ -14,7 +14,7 @@ type finder struct {
 	first int64 // number of the line after which lines are returned
 	last  int64 // number of the last line that is searched
 	at    int64 // number of the last line that was read
-	match int64 // number of the last line that matches; far before all lines if there is none
+	match int64 // number of the last line that matches; far before all lines until one matches
 	shown int64 // number of the last line that was returned
 	// waiting are the lines that are returned if one of the next lines matches.
 	waiting []waitingLine

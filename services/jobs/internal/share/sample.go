@@ -45,7 +45,7 @@ func sampleQuery(in *jobsv1.ListSharedSamplesRequest) (*SampleQuery, error) {
 // position is the id of a sample as numbers: its step, attempt, chunk, and index in the chunk. Lists have this order.
 type position [4]int64
 
-// parsePosition reads the id of a sample. ok is false if there is none, or if it is not such an id.
+// parsePosition reads the id of a sample. ok is false if id is nil or not the id of a sample.
 func parsePosition(id *string) (p position, ok bool) {
 	if id == nil {
 		return p, false
