@@ -7,7 +7,7 @@ from typing import Any, Dict, List
 
 
 class Runs:
-    """Creates runs, all of which report with the same token."""
+    """Creates runs. They all report with the same token."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
