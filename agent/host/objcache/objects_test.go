@@ -31,21 +31,24 @@ func newStore(t *testing.T, maxBytes int64) (*objcache.Store, *executortest.Cont
 func TestStore_Fetch_concurrentCallsDownloadOnce(t *testing.T) {
 	t.Parallel()
 	s, p, dir := newStore(t, 0)
-	ref := p.Put("a", []byte("data"))
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			if _, err := s.Fetch(t.Context(), key(), ref); err != nil {
-				t.Errorf("fetch: %v", err)
-			}
-		})
+	const objects = 200 // Many, so that some calls look for the file before a download ends and ask for it afterwards.
+	for i := range objects {
+		ref := p.Put("a"+strconv.Itoa(i), []byte("data"+strconv.Itoa(i)))
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				if _, err := s.Fetch(t.Context(), key(), ref); err != nil {
+					t.Errorf("fetch: %v", err)
+				}
+			})
+		}
+		wg.Wait()
+		require.Equal(t, 1, p.Fetched(ref), i)
+		require.FileExists(t, filepath.Join(dir, ref.SHA256))
 	}
-	wg.Wait()
-	require.Equal(t, 1, p.Fetched(ref))
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, entries, 1)
-	require.Equal(t, ref.SHA256, entries[0].Name())
+	require.Len(t, entries, objects)
 }
 
 func TestStore_Fetch_brokenDownload(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
-	"os"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
@@ -14,7 +13,7 @@ import (
 // Prefetch sends one request for all objects that are not cached yet, and caches them. A later call of Copy or Link
 // downloads what Prefetch did not. Prefetch returns executor.ErrApart if objects can only be downloaded one by one.
 func (s *Store) Prefetch(ctx context.Context, key executor.Key, refs []executor.ObjectRef) error {
-	missing, size := s.missing(refs)
+	missing, _ := s.missing(refs)
 	if len(missing) < 2 {
 		return nil
 	}
@@ -24,7 +23,7 @@ func (s *Store) Prefetch(ctx context.Context, key executor.Key, refs []executor.
 	}
 	// Works that need the same objects at the same time share one download.
 	_, err, _ := s.fetching.Do("together "+hex.EncodeToString(digests.Sum(nil)), func() (any, error) {
-		return nil, s.downloadTogether(ctx, key, missing, size)
+		return nil, s.downloadTogether(ctx, key, missing)
 	})
 	return err
 }
@@ -38,14 +37,18 @@ func (s *Store) missing(refs []executor.ObjectRef) (missing []executor.ObjectRef
 			continue
 		}
 		seen[ref.SHA256] = true
-		if info, err := os.Stat(s.path(ref)); err != nil || info.Size() != ref.SizeBytes {
+		if !s.cached(ref) {
 			missing, size = append(missing, ref), size+ref.SizeBytes
 		}
 	}
 	return missing, size
 }
 
-func (s *Store) downloadTogether(ctx context.Context, key executor.Key, refs []executor.ObjectRef, size int64) error {
+func (s *Store) downloadTogether(ctx context.Context, key executor.Key, refs []executor.ObjectRef) error {
+	refs, size := s.missing(refs) // Another call's download may have ended since the check in Prefetch.
+	if len(refs) < 2 {
+		return nil
+	}
 	if err := s.prepare(ctx, size); err != nil {
 		return err
 	}

@@ -54,14 +54,19 @@ func (s *Store) Fetch(ctx context.Context, key executor.Key, ref executor.Object
 		return "", err
 	}
 	path := s.path(ref)
-	if info, err := os.Stat(path); err == nil && info.Size() == ref.SizeBytes {
+	if s.cached(ref) {
 		now := s.clock.Now()
 		_ = os.Chtimes(path, now, now) // Only trim uses the time, so ignore the error.
 		return path, nil
 	}
 	// Concurrent calls share one download. The download fails if the context of the call that started it ends. A call
 	// whose own context has not ended then downloads the object itself.
-	_, err, shared := s.fetching.Do(ref.SHA256, func() (any, error) { return nil, s.download(ctx, key, ref) })
+	_, err, shared := s.fetching.Do(ref.SHA256, func() (any, error) {
+		if s.cached(ref) {
+			return nil, nil // Another call's download has ended since the check above.
+		}
+		return nil, s.download(ctx, key, ref)
+	})
 	if err != nil && shared && ctx.Err() == nil && !errors.Is(err, executor.ErrPermanent) {
 		err = s.download(ctx, key, ref)
 	}
@@ -69,6 +74,12 @@ func (s *Store) Fetch(ctx context.Context, key executor.Key, ref executor.Object
 }
 
 func (s *Store) path(ref executor.ObjectRef) string { return filepath.Join(s.dir, ref.SHA256) }
+
+// cached reports whether the object has a file of the right size. Uses of the file verify its bytes.
+func (s *Store) cached(ref executor.ObjectRef) bool {
+	info, err := os.Stat(s.path(ref))
+	return err == nil && info.Size() == ref.SizeBytes
+}
 
 func (s *Store) download(ctx context.Context, key executor.Key, ref executor.ObjectRef) error {
 	if err := s.prepare(ctx, ref.SizeBytes); err != nil {
