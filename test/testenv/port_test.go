@@ -7,7 +7,8 @@ import (
 )
 
 func TestFreePorts_lockedUntilTestEnds(t *testing.T) {
-	t.Parallel()
+	// The test is not parallel, because a process that another test starts has the locks open until it executes its
+	// program.
 	var ports []string
 	t.Run("use", func(t *testing.T) {
 		ports = freePorts(t, 3)
