@@ -26,7 +26,7 @@ func TestStreamEndsWithEof(t *testing.T) {
 	require.Equal(t, "text/event-stream", got.header.Get("Content-Type"))
 	require.Equal(t, "no-store", got.header.Get("Cache-Control"))
 	require.Equal(t, "retry: 2000\n\n"+
-		"id: 1\nevent: line\ndata: {\"seq\":1,\"attempt\":0,\"ts\":null,\"text\":\"\",\"rank\":null,\"truncated\":false}\n\n"+
+		"id: 1\nevent: line\ndata: {\"seq\":1,\"attempt\":0,\"ts\":null,\"text\":\"\",\"rank\":null,\"truncated\":false,\"node\":null}\n\n"+
 		"id: 2\nevent: eof\ndata: {\"seq\":2,\"state\":\"failed\"}\n\n", got.body)
 	follow := r.all()[1]
 	require.Equal(t, authn.KindUser, follow.caller.Kind)

@@ -69,7 +69,7 @@ func eof(seq int64) *ingestv1.FollowLogsResponse {
 }
 
 func lineFrame(seq string) string {
-	return "id: " + seq + "\nevent: line\ndata: {\"seq\":" + seq + ",\"attempt\":1,\"ts\":null,\"text\":\"a\\nb\",\"rank\":null,\"truncated\":false}"
+	return "id: " + seq + "\nevent: line\ndata: {\"seq\":" + seq + ",\"attempt\":1,\"ts\":null,\"text\":\"a\\nb\",\"rank\":null,\"truncated\":false,\"node\":null}"
 }
 
 const eofFrame = "event: eof\ndata: {\"seq\":3,\"state\":\"succeeded\"}"
