@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks the web console: formatting and lint, types, unit tests with the texts of both languages, and the sizes of the
+# Checks the web console: formatting and lint, types, unit tests the keys of texts, and the sizes of the
 # build.
 set -euo pipefail
 cd "$(dirname "$0")/.."

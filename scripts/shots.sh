@@ -10,5 +10,5 @@ scripts/tools/postgres.sh > /dev/null
 SHOTS=all go test -count=1 -timeout 30m -run 'TestConsole/[^/]+/routes' ./test/console
 modules=$(scripts/tools/npm.sh test/identity/page)
 NODE_MODULES=$modules "$(scripts/tools/node.sh)" test/console/sheet.mjs "$(scripts/tools/chromium.sh | tail -1)" "$out"
-cp "$out/job-metrics-light-en-1280.png" docs/images/console.png
+cp "$out/job-metrics-light-1280.png" docs/images/console.png
 echo "$PWD/docs/images/console.png"

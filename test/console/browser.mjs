@@ -22,16 +22,16 @@ export function keysOf(folder) {
   };
   for (const file of readdirSync(folder, { recursive: true })) {
     const path = join(folder, file);
-    if (/(^|[/.])(en|zh)\.json$/.test(file) && statSync(path).isFile()) add(JSON.parse(readFileSync(path, "utf8")), "");
+    if (/(^|[/.])en\.json$/.test(file) && statSync(path).isFile()) add(JSON.parse(readFileSync(path, "utf8")), "");
   }
   return keys;
 }
 
 // profile opens a new browser profile. It records everything that its pages must not do.
-export async function profile(browser, task, { scheme = "light", language = "en", width = 1280, height = 860 } = {}) {
+export async function profile(browser, task, { scheme = "light", width = 1280, height = 860 } = {}) {
   const context = await browser.newContext({
     colorScheme: scheme,
-    locale: language === "zh" ? "zh-CN" : "en-GB",
+    locale: "en-GB",
     viewport: { width, height },
     reducedMotion: "reduce",
     permissions: ["clipboard-read", "clipboard-write"],

@@ -1,4 +1,4 @@
-// This program opens each route of the console in Chromium, in each theme and language that its task names. It prints
+// This program opens each route of the console in Chromium, in each look that its task names. It prints
 // what it saw as one JSON object, which console_test.go checks. It reads its task from standard input, so that the
 // arguments contain no password.
 import { mkdirSync } from "node:fs";
@@ -23,7 +23,7 @@ async function open({ context, page, seen }, look, route) {
   } catch (error) {
     visit.failed = String(error).slice(0, 500);
   }
-  await page.screenshot({ path: `${task.out}/${route.name}-${look.scheme}-${look.language}-${look.width}.png` });
+  await page.screenshot({ path: `${task.out}/${route.name}-${look.scheme}-${look.width}.png` });
   visit.faults = await faults(context, page);
   visit.raw = await rawKeys(page, keys);
   visit.wide = await wide(page);

@@ -6,7 +6,7 @@ import { pathToFileURL } from "node:url";
 import { start } from "./browser.mjs";
 
 const [chromium, folder] = process.argv.slice(2);
-const looks = ["light-en-1280", "dark-en-1280", "light-zh-1280", "dark-zh-1280", "light-en-390"];
+const looks = ["light-1280", "dark-1280", "light-390"];
 const shots = readdirSync(folder).flatMap((file) => {
   const look = looks.find((name) => file.endsWith(`-${name}.png`));
   return look ? [{ file, look, route: file.slice(0, -`-${look}.png`.length) }] : [];

@@ -2,7 +2,7 @@ import type { TFunction } from "i18next";
 import { type ApiError, toApiError } from "./error";
 
 // errorMessage returns what went wrong in the user's language: by the code of the error, else by its status. The texts are
-// in src/i18n/errors.en.json and errors.zh.json, whose namespace useErrorText loads.
+// in src/i18n/errors.en.json, whose namespace useErrorText loads.
 export function errorMessage(t: TFunction, error: unknown): string {
   const { code, status, retryAfter } = toApiError(error);
   const keys = [...(code ? [`code.${code}`] : []), `status.${known(status)}`];

@@ -1,10 +1,9 @@
 import { useNavigate } from "@tanstack/react-router";
-import { CircleUser, Keyboard, Languages, LogOut, Monitor, Moon, Sun } from "lucide-react";
+import { CircleUser, Keyboard, LogOut, Monitor, Moon, Sun } from "lucide-react";
 import { useTranslation } from "react-i18next";
 import { errorMessage } from "@/api/message";
 import { session } from "@/auth/browser";
-import { usePreferences } from "@/auth/profile";
-import { languages } from "@/i18n/i18n";
+import { usePreferTheme } from "@/auth/profile";
 import { type ThemeChoice, themeChoices, useTheme } from "@/theme/theme";
 import { DropdownMenu, MenuItem, MenuLabel, MenuSeparator } from "@/ui/DropdownMenu";
 import { toast } from "@/ui/Toaster";
@@ -12,9 +11,9 @@ import { toast } from "@/ui/Toaster";
 const icons: Record<ThemeChoice, typeof Sun> = { system: Monitor, light: Sun, dark: Moon };
 
 export function AccountMenu({ onKeys }: { onKeys: () => void }) {
-  const { t, i18n } = useTranslation();
+  const { t } = useTranslation();
   const { choice } = useTheme();
-  const prefer = usePreferences();
+  const prefer = usePreferTheme();
   const navigate = useNavigate();
   const name = session.user?.username ?? "";
   const leave = () => {
@@ -47,20 +46,13 @@ export function AccountMenu({ onKeys }: { onKeys: () => void }) {
           <MenuItem
             key={theme}
             icon={<Icon size={14} aria-hidden className={theme === choice ? "text-accent" : "text-soft"} />}
-            onSelect={() => prefer({ theme })}
+            onSelect={() => prefer(theme)}
           >
             <span className={theme === choice ? "font-medium" : undefined}>{t(`theme.${theme}`)}</span>
           </MenuItem>
         );
       })}
       <MenuSeparator />
-      {languages
-        .filter((l) => l.id !== i18n.language)
-        .map((l) => (
-          <MenuItem key={l.id} icon={<Languages size={14} aria-hidden />} onSelect={() => prefer({ language: l.id })}>
-            <span lang={l.tag}>{l.name}</span>
-          </MenuItem>
-        ))}
       <MenuItem icon={<Keyboard size={14} aria-hidden />} keys="?" onSelect={onKeys}>
         {t("keys.title")}
       </MenuItem>

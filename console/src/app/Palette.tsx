@@ -1,12 +1,12 @@
 import { useRouter } from "@tanstack/react-router";
 import { Command } from "cmdk";
-import { ArrowRight, Hash, Keyboard, Languages, LogOut, Monitor, Moon, Search, Sun } from "lucide-react";
+import { ArrowRight, Hash, Keyboard, LogOut, Monitor, Moon, Search, Sun } from "lucide-react";
 import { Dialog } from "radix-ui";
 import { lazy, type ReactNode, Suspense, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { session } from "@/auth/browser";
-import { usePreferences } from "@/auth/profile";
-import { languages, texts } from "@/i18n/i18n";
+import { usePreferTheme } from "@/auth/profile";
+import { texts } from "@/i18n/i18n";
 import { themeChoices } from "@/theme/theme";
 import { Kbd } from "@/ui/Kbd";
 import { allNav, jumpTo } from "./nav";
@@ -28,9 +28,9 @@ export default function Palette({
   onOpenChange: (open: boolean) => void;
   onKeys: () => void;
 }) {
-  const { t, i18n } = useTranslation();
+  const { t } = useTranslation();
   const router = useRouter();
-  const prefer = usePreferences();
+  const prefer = usePreferTheme();
   const { data: projects = [] } = useProjects();
   const [text, setText] = useState("");
   const jump = jumpTo(text.trim());
@@ -108,24 +108,12 @@ export default function Palette({
                       key={theme}
                       value={`${t("theme.title")} ${t(`theme.${theme}`)} theme ${theme}`}
                       icon={<Icon size={14} aria-hidden />}
-                      onSelect={act(() => prefer({ theme }))}
+                      onSelect={act(() => prefer(theme))}
                     >
                       {t("palette.theme", { name: t(`theme.${theme}`) })}
                     </Item>
                   );
                 })}
-                {languages
-                  .filter((l) => l.id !== i18n.language)
-                  .map((l) => (
-                    <Item
-                      key={l.id}
-                      value={`${l.name} language 语言`}
-                      icon={<Languages size={14} aria-hidden />}
-                      onSelect={act(() => prefer({ language: l.id }))}
-                    >
-                      {l.name}
-                    </Item>
-                  ))}
                 <Item
                   value={`${t("keys.title")} keys`}
                   icon={<Keyboard size={14} aria-hidden />}

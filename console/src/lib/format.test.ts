@@ -6,7 +6,6 @@ const at = Date.parse("2026-11-24T12:00:00Z");
 test("durations have at most two units", () => {
   const shown = [0, 59.9, 61, 3600, 3725, 90_000, -5].map((s) => formatDuration(s, "en"));
   expect(shown).toEqual(["0s", "59s", "1m 1s", "1h", "1h 2m", "1d 1h", "0s"]);
-  expect(formatDuration(3725, "zh-CN")).toBe("1小时2分钟");
 });
 
 test("times are shown in their largest unit", () => {

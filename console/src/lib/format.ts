@@ -56,7 +56,7 @@ export function formatDuration(seconds: number, tag: string): string {
     left -= count * size;
     if (count > 0 || shown.length === 0) shown.push(part(count, unit, tag));
   }
-  return shown.join(tag.startsWith("zh") ? "" : " ");
+  return shown.join(" ");
 }
 
 function part(count: number, unit: string, tag: string): string {

@@ -1,6 +1,5 @@
 import { createContext, type ReactNode, useContext, useMemo } from "react";
-import { useTranslation } from "react-i18next";
-import { tagOf } from "@/i18n/i18n";
+import { tag } from "@/i18n/i18n";
 import { zoneOr } from "./format";
 
 type Formats = { tag: string; zone: string | undefined };
@@ -13,7 +12,6 @@ export function ZoneProvider({ zone, children }: { zone: string | null | undefin
 
 // useFormats returns the language tag and the time zone for the functions of lib/format.
 export function useFormats(): Formats {
-  const { i18n } = useTranslation();
   const zone = useContext(Zone);
-  return useMemo(() => ({ tag: tagOf(i18n.language), zone }), [i18n.language, zone]);
+  return useMemo(() => ({ tag, zone }), [zone]);
 }

@@ -1,8 +1,7 @@
 import { Monitor, Moon, Sun } from "lucide-react";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
-import { type Profile, usePreferences } from "@/auth/profile";
-import { type Language, languages } from "@/i18n/i18n";
+import { type Profile, usePreferTheme } from "@/auth/profile";
 import { cx } from "@/lib/cx";
 import { formatAbsolute, zoneOr } from "@/lib/format";
 import { useNow } from "@/lib/now";
@@ -18,8 +17,8 @@ const automatic = "*";
 
 // Display has what the console looks like. Each choice is saved at once.
 export function Display({ profile }: { profile: Profile }) {
-  const { t, i18n } = useTranslation("settings");
-  const prefer = usePreferences();
+  const { t } = useTranslation("settings");
+  const prefer = usePreferTheme();
   const { choice } = useTheme();
   const { tag } = useFormats();
   const { save, error } = useSave();
@@ -42,7 +41,7 @@ export function Display({ profile }: { profile: Profile }) {
                   key={theme}
                   type="button"
                   aria-pressed={theme === choice}
-                  onClick={() => prefer({ theme })}
+                  onClick={() => prefer(theme)}
                   className={cx(
                     "inline-flex h-8 items-center gap-2 rounded-md border px-3 text-sm",
                     theme === choice
@@ -57,17 +56,6 @@ export function Display({ profile }: { profile: Profile }) {
             })}
           </div>
         </fieldset>
-        <Field label={t("language")}>
-          {(control) => (
-            <Select<Language>
-              id={control.id}
-              value={languages.find((l) => l.id === i18n.language)?.id ?? "en"}
-              onChange={(language) => prefer({ language })}
-              options={languages.map((l) => ({ value: l.id, label: l.name }))}
-              className="w-full max-w-xs"
-            />
-          )}
-        </Field>
         <Field label={t("zone")} hint={t("zoneNow", { time: formatAbsolute(now, tag, zone) })}>
           {(control) => (
             <Select

@@ -1,7 +1,6 @@
-import { type RowData, useTable } from "@tanstack/react-table";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type ReactNode, useCallback, useMemo, useRef } from "react";
-import { type Column, features, rowHeight, toDefs } from "./columns";
+import { type Column, rowHeight } from "./columns";
 import { useRowKeys } from "./keys";
 import { PendingRows } from "./PendingRows";
 import { TableHead } from "./TableHead";
@@ -32,15 +31,11 @@ export type TableProps<T> = {
 
 // Table is a list with rows of 32 pixels. Only the visible rows are in the document. It fills its container. j, k
 // and the arrows move between rows, x selects, Enter opens.
-export function Table<T extends RowData>(props: TableProps<T>) {
+export function Table<T>(props: TableProps<T>) {
   const { label, rows, columns, rowId, hidden, selected, onSelect, onOpen, menu, pending = false, footer } = props;
   const scroller = useRef<HTMLDivElement>(null);
-  const defs = useMemo(() => toDefs(columns), [columns]);
-  const columnVisibility = useMemo(() => Object.fromEntries([...(hidden ?? [])].map((id) => [id, false])), [hidden]);
-  const table = useTable({ features, columns: defs, data: rows as T[], getRowId: rowId, state: { columnVisibility } });
-  const model = table.getRowModel().rows;
   const virtual = useVirtualizer({
-    count: model.length,
+    count: rows.length,
     getScrollElement: () => scroller.current,
     estimateSize: () => rowHeight,
     overscan: 12,
@@ -96,20 +91,21 @@ export function Table<T extends RowData>(props: TableProps<T>) {
         {pending && rows.length === 0 ? <PendingRows template={template} count={visibleColumns.length} /> : null}
         <div role="rowgroup" className="relative" style={{ height: virtual.getTotalSize() }}>
           {virtual.getVirtualItems().map((item) => {
-            const row = model[item.index];
-            if (!row) return null;
+            const row = rows[item.index];
+            const id = ids[item.index];
+            if (row === undefined || id === undefined) return null;
             return (
               <TableRow
-                key={row.id}
-                id={row.id}
-                row={row.original}
-                name={props.rowName?.(row.original) ?? row.id}
+                key={id}
+                id={id}
+                row={row}
+                name={props.rowName?.(row) ?? id}
                 columns={visibleColumns}
                 index={item.index}
                 top={item.start}
                 template={template}
                 active={item.index === keys.active}
-                selected={selected?.has(row.id)}
+                selected={selected?.has(id)}
                 onSelect={toggle}
                 onFocus={keys.setActive}
                 onOpen={onOpen}

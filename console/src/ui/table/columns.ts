@@ -1,8 +1,5 @@
-import { type ColumnDef, columnVisibilityFeature, type RowData, tableFeatures } from "@tanstack/react-table";
 import type { ReactNode } from "react";
 import { useCallback, useState } from "react";
-
-export const features = tableFeatures({ columnVisibilityFeature });
 
 export const rowHeight = 32;
 
@@ -19,14 +16,6 @@ export type Column<T> = {
   // A column that is hidden until the user shows it.
   optional?: boolean;
 };
-
-export function toDefs<T extends RowData>(columns: readonly Column<T>[]): ColumnDef<typeof features, T>[] {
-  return columns.map((column) => ({
-    id: column.id,
-    header: column.header,
-    cell: ({ row }) => column.cell(row.original),
-  }));
-}
 
 // useColumns keeps which columns of a table the user sees, in this browser. name is the table's name.
 export function useColumns<T>(
