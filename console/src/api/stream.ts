@@ -3,7 +3,8 @@ import { ApiError, failure, toApiError } from "./error";
 import { permanent } from "./message";
 
 export type StreamEvent = { id: string; event: string; data: unknown };
-export type StreamState = "connecting" | "open" | "reconnecting" | "paused" | "ended" | "failed";
+// A stream is paused while the tab is hidden, and waits while another stream of the tab is open.
+export type StreamState = "connecting" | "open" | "reconnecting" | "paused" | "waiting" | "ended" | "failed";
 
 export type StreamDeps = {
   send: (request: Request) => Promise<Response>;

@@ -26,6 +26,16 @@ export function firstDeploymentCommand(project: string): string {
   -d '{"name": "first", "project": ${quoted(project)}}' | jq '{id, url}'`;
 }
 
+// firstRunProgram is a Python program that reports a run from any machine. Its token is the user's.
+export function firstRunProgram(origin: string, project: string): string {
+  return `# SERVICE_SERVER=${origin} SERVICE_TOKEN=$TOKEN python3 train.py
+import signalbox
+
+with signalbox.init(project=${quoted(project)}, name="first") as run:
+    for step in range(100):
+        run.log({"loss": 1 / (step + 1)}, step=step)`;
+}
+
 // quoted returns a JSON string that is safe inside single quotes of a shell.
 function quoted(text: string): string {
   return JSON.stringify(text).replaceAll("'", "\\u0027");

@@ -1,8 +1,8 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { useCallback } from "react";
+import { useCallback, useEffect, useState } from "react";
 import { api, call, type Schemas } from "@/api/client";
 import { byOffset, usePages } from "@/api/pages";
-import { useEventStream } from "@/api/use-event-stream";
+import { rankOfObject, useEventStream } from "@/api/use-event-stream";
 import { hasEnded, type Job } from "@/screens/jobs/job";
 
 export type Run = Schemas["Run"];
@@ -13,11 +13,13 @@ export type Summary = Schemas["MetricSummary"];
 // useJob reads a job and keeps it up to date by its stream until it ends.
 export function useJob(id: string) {
   const client = useQueryClient();
+  const [polls, setPolls] = useState(false);
   const query = useQuery({
     queryKey: ["job", id],
     queryFn: ({ signal }) => call(api.GET("/api/jobs/{job_id}", { params: { path: { job_id: id } }, signal })),
     // The position in the queue changes without a change of the job.
-    refetchInterval: (q) => (q.state.data?.queue ? 5000 : false),
+    refetchInterval: (q) =>
+      polls && q.state.data && !hasEnded(q.state.data) ? 2000 : q.state.data?.queue ? 5000 : false,
   });
   const put = useCallback(
     (job: Job) =>
@@ -25,9 +27,11 @@ export function useJob(id: string) {
     [client, id],
   );
   const open = query.data !== undefined && !hasEnded(query.data);
-  const { state } = useEventStream(open ? `/api/jobs/${encodeURIComponent(id)}/stream?after=0` : null, (event) => {
+  const url = open ? `/api/jobs/${encodeURIComponent(id)}/stream?after=0` : null;
+  const { state } = useEventStream(url, rankOfObject, (event) => {
     if (event.event === "job") put(event.data as Job);
   });
+  useEffect(() => setPolls(state === "waiting"), [state]);
   return {
     job: query.data,
     error: query.error,
@@ -78,7 +82,7 @@ export function useEvents(job: Job) {
 export function useHparams(id: string, live: boolean) {
   return useQuery({
     queryKey: ["run", id, "hparams"],
-    queryFn: ({ signal }) => call(api.GET("/api/jobs/{id}/hparams", { params: { path: { id } }, signal })),
+    queryFn: ({ signal }) => call(api.GET("/api/runs/{id}/hparams", { params: { path: { id } }, signal })),
     refetchInterval: live ? 30_000 : false,
   });
 }

@@ -29,7 +29,7 @@ export function JobsScreen() {
   const { hidden, show } = useColumns("jobs", columns);
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [pending, setPending] = useState<Pending | null>(null);
-  const chosen = useMemo(() => live.jobs.filter((job) => selected.has(job.id)), [live.jobs, selected]);
+  const chosen = useMemo(() => live.rows.filter((job) => selected.has(job.id)), [live.rows, selected]);
 
   const filter = useCallback(
     (change: Partial<JobsSearch>) => {
@@ -55,9 +55,9 @@ export function JobsScreen() {
         end={<ColumnChooser columns={columns} hidden={hidden} onShow={show} />}
       />
       <ReconnectingBar state={live.stream} />
-      {live.error && live.jobs.length === 0 ? (
+      {live.error && live.rows.length === 0 ? (
         <ErrorPanel error={live.error} onRetry={live.retry} />
-      ) : !live.pending && live.jobs.length === 0 ? (
+      ) : !live.pending && live.rows.length === 0 ? (
         <JobsEmpty
           filtered={filtered(search)}
           project={search.project}
@@ -66,7 +66,7 @@ export function JobsScreen() {
       ) : (
         <Table
           label={t("title")}
-          rows={live.jobs}
+          rows={live.rows}
           columns={columns}
           rowId={idOf}
           rowName={nameOf}

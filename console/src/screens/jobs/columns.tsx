@@ -20,7 +20,7 @@ export function useJobColumns(): Column<Job>[] {
       {
         id: "name",
         header: t("name"),
-        width: "minmax(11rem,2fr)",
+        width: "minmax(10rem,2fr)",
         fixed: true,
         cell: (job) => (
           <Link
@@ -32,23 +32,23 @@ export function useJobColumns(): Column<Job>[] {
           </Link>
         ),
       },
-      { id: "progress", header: t("progress"), width: "minmax(11rem,1.3fr)", cell: (job) => <Progress job={job} /> },
+      { id: "progress", header: t("progress"), width: "minmax(9rem,1.3fr)", cell: (job) => <Progress job={job} /> },
       {
         id: "owner",
         header: t("owner"),
-        width: "minmax(6rem,0.7fr)",
+        width: "minmax(5rem,0.7fr)",
         cell: (job) => <UntrustedText text={job.owner} />,
       },
       {
         id: "project",
         header: t("project"),
-        width: "minmax(6rem,0.7fr)",
+        width: "minmax(5rem,0.7fr)",
         cell: (job) => <UntrustedText text={job.project} />,
       },
       {
         id: "recipe",
         header: t("recipe"),
-        width: "minmax(10.5rem,1fr)",
+        width: "minmax(8.5rem,1fr)",
         cell: (job) => {
           const { name, version } = recipeOf(job);
           return (

@@ -2,7 +2,7 @@ import { useCallback, useEffect, useMemo, useReducer, useRef, useState } from "r
 import type { Schemas } from "@/api/client";
 import { read } from "@/api/read";
 import type { StreamEvent, StreamState } from "@/api/stream";
-import { useEventStream } from "@/api/use-event-stream";
+import { rankOfLog, useEventStream } from "@/api/use-event-stream";
 import type { Lines } from "./lines";
 import { type LogLine, LogStore, pageSize } from "./store";
 
@@ -53,6 +53,7 @@ export function useLog(runId: string): Log {
   const put = useFrames(store, changed);
   const { state, error: lost } = useEventStream(
     from === null ? null : `${path}/stream?after=${from}`,
+    rankOfLog,
     useCallback(
       (event: StreamEvent) => {
         if (event.event === "line") put(event.data as LogLine);

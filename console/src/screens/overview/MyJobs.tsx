@@ -16,7 +16,7 @@ const shown = 8;
 export function MyJobs({ live }: { live: LiveJobs }) {
   const { t } = useTranslation("overview");
   const now = useNow(60_000);
-  const { jobs, more } = useMemo(() => attention(live.jobs, now, shown), [live.jobs, now]);
+  const { jobs, more } = useMemo(() => attention(live.rows, now, shown), [live.rows, now]);
   const me = session.user?.username;
   return (
     <Section
@@ -31,7 +31,7 @@ export function MyJobs({ live }: { live: LiveJobs }) {
         </Link>
       }
     >
-      {live.error && live.jobs.length === 0 ? (
+      {live.error && live.rows.length === 0 ? (
         <ErrorPanel error={live.error} onRetry={live.retry} />
       ) : live.pending ? (
         <SkeletonLines lines={4} className="px-4 py-3" />

@@ -7,6 +7,7 @@ import { overviewRoute } from "./area";
 import { MyJobs } from "./MyJobs";
 import { Onboarding } from "./Onboarding";
 import { RecentModels } from "./RecentModels";
+import { RecentRuns } from "./RecentRuns";
 import { Strip } from "./Strip";
 
 // OverviewScreen shows what of the user needs attention, how much room is left, and what came out last.
@@ -22,9 +23,10 @@ export function OverviewScreen() {
       <PageBody>
         <Strip />
         {live.pending ? null : (
-          <Onboarding hasJob={live.jobs.length > 0} project={project ?? profile.data?.default_project ?? "default"} />
+          <Onboarding hasJob={live.rows.length > 0} project={project ?? profile.data?.default_project ?? "default"} />
         )}
         <MyJobs live={live} />
+        <RecentRuns project={project} />
         <RecentModels project={project} />
       </PageBody>
     </>

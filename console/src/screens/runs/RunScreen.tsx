@@ -1,5 +1,4 @@
 import { useTranslation } from "react-i18next";
-import { useRun } from "@/screens/job/api";
 import { Identity } from "@/screens/job/Identity";
 import { Pending } from "@/screens/job/Pending";
 import { SpecTab } from "@/screens/job/SpecTab";
@@ -10,15 +9,14 @@ import { EventsOfJob } from "./EventsOfJob";
 import { NotesTab } from "./NotesTab";
 import { RunActions } from "./RunActions";
 import { RunOverview } from "./RunOverview";
-
-const over = ["succeeded", "failed", "stopped"];
+import { useLiveRun } from "./use-live-run";
 
 // RunScreen is one run by its id. It opens also after its job was deleted.
 export function RunScreen() {
   const { t } = useTranslation("runs");
   const { id, tab } = runRoute.useParams();
-  const { data: run, error, refetch } = useRun(id, true);
-  if (!run) return <Pending id={id} error={error} onRetry={() => void refetch()} />;
+  const { run, live, error, retry } = useLiveRun(id);
+  if (!run) return <Pending id={id} error={error} onRetry={retry} />;
   return (
     <>
       <PageHeader
@@ -37,9 +35,9 @@ export function RunScreen() {
         to="/runs/$id/{-$tab}"
         id={run.id}
         tab={tab}
-        about={{ jobId: run.job_id ?? undefined, runId: run.id, live: !over.includes(run.state) }}
+        about={{ jobId: run.job_id ?? undefined, runId: run.id, live }}
         own={{
-          overview: () => <RunOverview run={run} live={!over.includes(run.state)} />,
+          overview: () => <RunOverview run={run} live={live} />,
           spec: () => (
             <SpecTab
               spec={{ recipe_lock: run.recipe_lock, bindings: run.bindings }}
@@ -47,7 +45,7 @@ export function RunScreen() {
               name={run.name}
             />
           ),
-          events: () => <EventsOfJob id={run.job_id} live={!over.includes(run.state)} />,
+          events: () => <EventsOfJob id={run.job_id} live={live} />,
           notes: () => <NotesTab run={run} />,
         }}
       />

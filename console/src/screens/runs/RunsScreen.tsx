@@ -3,7 +3,7 @@ import { GitCompareArrows, X } from "lucide-react";
 import { useCallback, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { session } from "@/auth/browser";
-import { firstJobScript } from "@/lib/commands";
+import { firstJobScript, firstRunProgram } from "@/lib/commands";
 import {
   Button,
   ColumnChooser,
@@ -12,6 +12,7 @@ import {
   IconButton,
   LoadMore,
   PageHeader,
+  ReconnectingBar,
   Table,
   useColumns,
 } from "@/ui";
@@ -44,13 +45,14 @@ export function RunsScreen() {
   return (
     <>
       <PageHeader name={t("title")} />
+      <ReconnectingBar state={list.stream} />
       <RunFilters
         search={search}
         onChange={filter}
         end={<ColumnChooser columns={columns} hidden={hidden} onShow={show} />}
       />
       {list.error && list.rows.length === 0 ? (
-        <ErrorPanel error={list.error} onRetry={list.refetch} />
+        <ErrorPanel error={list.error} onRetry={list.retry} />
       ) : !list.pending && list.rows.length === 0 ? (
         <Empty some={filtered(search)} onClear={() => filter(noFilters)} />
       ) : (
@@ -87,8 +89,17 @@ function Empty({ some, onClear }: { some: boolean; onClear: () => void }) {
         action={<Button onClick={onClear}>{t("clearFilters")}</Button>}
       />
     );
-  const command = firstJobScript(location.origin, session.user?.username ?? "", "default");
-  return <EmptyState title={t("empty")} why={t("emptyWhy")} command={command} docs="/docs" />;
+  return (
+    <>
+      <EmptyState
+        title={t("empty")}
+        why={t("emptyWhy")}
+        command={firstJobScript(location.origin, session.user?.username ?? "", "default")}
+        docs="/docs"
+      />
+      <EmptyState title={t("noJobYet")} why={t("noJobYetWhy")} command={firstRunProgram(location.origin, "default")} />
+    </>
+  );
 }
 
 function CompareBar({ count, onCompare, onClear }: { count: number; onCompare: () => void; onClear: () => void }) {

@@ -25,10 +25,10 @@ export function useRunColumns(): Column<Run>[] {
       {
         id: "tags",
         header: t("tags"),
-        width: "minmax(8rem,1fr)",
+        width: "minmax(7rem,1fr)",
         cell: (run) => <Tags tags={run.tags} archived={run.archived} />,
       },
-      { id: "recipe", header: t("recipe"), width: "minmax(10rem,1fr)", cell: (run) => <Recipe run={run} /> },
+      { id: "recipe", header: t("recipe"), width: "minmax(8rem,1fr)", cell: (run) => <Recipe run={run} /> },
       {
         id: "owner",
         header: t("owner"),
@@ -83,7 +83,9 @@ export function useRunColumns(): Column<Run>[] {
 }
 
 function Recipe({ run }: { run: Run }) {
+  const { t } = useTranslation("runs");
   const { name = "", version = "" } = record(run.recipe_lock) as { name?: string; version?: string };
+  if (name === "") return <Badge>{t("noJobBadge")}</Badge>;
   return (
     <>
       <UntrustedText text={name} /> <span className="text-soft">{version}</span>

@@ -29,6 +29,19 @@ export function runsSearch(search: Record<string, unknown>): RunsSearch {
   };
 }
 
+export type RunsQuery = RunsSearch & { project?: string };
+
+// toQuery returns the filters as the query of the stream of the list: all states unless they name some.
+export function toQuery(filters: Omit<RunsQuery, "sort">): URLSearchParams {
+  const query = new URLSearchParams({ state: filters.state ?? "all" });
+  for (const name of ["project", "owner", "recipe", "q", "archived"] as const) {
+    const value = filters[name];
+    if (value) query.set(name, value);
+  }
+  for (const name of ["tag", "label"] as const) for (const word of filters[name] ?? []) query.append(name, word);
+  return query;
+}
+
 // noFilters removes what the filter bar can clear.
 export const noFilters: RunsSearch = {
   state: undefined,

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { splitTags } from "./EditDialog";
-import { filtered, runsSearch } from "./filters";
+import { filtered, runsSearch, toQuery } from "./filters";
 
 it("reads the filters of the address", () => {
   expect(runsSearch({ state: "running", archived: true, tag: "a", sort: "?" })).toMatchObject({
@@ -11,6 +11,14 @@ it("reads the filters of the address", () => {
   });
   expect(filtered(runsSearch({ sort: "name" }))).toBe(false);
   expect(filtered(runsSearch({ tag: "a" }))).toBe(true);
+});
+
+it("follows the runs of the list", () => {
+  expect(toQuery({}).toString()).toBe("state=all");
+  const filters = { state: "running", project: "VIS", tag: ["a", "b"], label: ["k=v"], archived: "all" } as const;
+  expect(toQuery({ ...filters, tag: [...filters.tag], label: [...filters.label] }).toString()).toBe(
+    "state=running&project=VIS&archived=all&tag=a&tag=b&label=k%3Dv",
+  );
 });
 
 it("splits tags at commas of both languages", () => {

@@ -1,7 +1,7 @@
 import { useCallback, useMemo, useState, useSyncExternalStore } from "react";
 import type { Schemas } from "@/api/client";
 import type { StreamState } from "@/api/stream";
-import { useEventStream } from "@/api/use-event-stream";
+import { rankOfMetrics, useEventStream } from "@/api/use-event-stream";
 import type { LivePoint } from "./curve";
 import { LivePoints } from "./live";
 import type { Summary } from "./summaries";
@@ -24,8 +24,8 @@ export function useLive(id: string, live: boolean, summaries: readonly Summary[]
     [points],
   );
   const url = live && small ? `/api/jobs/${encodeURIComponent(id)}/metrics/stream?after=0` : null;
-  const { state } = useEventStream(url, onEvent);
-  const broken = state === "failed";
+  const { state } = useEventStream(url, rankOfMetrics, onEvent);
+  const broken = state === "failed" || state === "waiting";
   const every = !live ? false : small && !broken ? 15_000 : 1500;
   const shown = url ? state : "ended";
   return useMemo(() => ({ points, every, state: shown }), [points, every, shown]);
