@@ -8,6 +8,8 @@ type Props = {
   // The text filter. It is part of the address, like all filters: onQuery navigates.
   query: string;
   onQuery: (query: string) => void;
+  // onText is called with the text at once, for a list that needs no request.
+  onText?: (text: string) => void;
   placeholder: string;
   // The other filters.
   children?: ReactNode;
@@ -20,7 +22,7 @@ type Props = {
 const pause = 250;
 
 // FilterBar is the row of filters above a list. The key "/" moves the focus to its text filter.
-export function FilterBar({ query, onQuery, placeholder, children, onClear, end }: Props) {
+export function FilterBar({ query, onQuery, onText, placeholder, children, onClear, end }: Props) {
   const { t } = useTranslation();
   const [text, setText] = useState(query);
   const sent = useRef(query);
@@ -37,6 +39,8 @@ export function FilterBar({ query, onQuery, placeholder, children, onClear, end 
     }, pause);
     return () => clearTimeout(timer);
   }, [text, onQuery]);
+
+  useEffect(() => onText?.(text), [text, onText]);
 
   return (
     <div role="search" className="flex flex-wrap items-center gap-2 px-4 pb-3 md:px-6">

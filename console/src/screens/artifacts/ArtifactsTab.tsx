@@ -4,6 +4,7 @@ import { EmptyState, ErrorPanel, LoadMore, Table } from "@/ui";
 import { ArtifactMenu } from "./ArtifactMenu";
 import { type Artifact, useArtifacts } from "./api";
 import { useArtifactColumns } from "./columns";
+import { DownloadAll } from "./DownloadAll";
 import { RegisterDialog } from "./RegisterDialog";
 
 const idOf = (artifact: Artifact) => artifact.id;
@@ -31,6 +32,9 @@ export function ArtifactsTab({ runId, live }: { jobId?: string; runId: string; l
     );
   return (
     <div className="flex min-h-64 flex-1 flex-col pt-3">
+      <div className="flex justify-end px-4 pb-2 md:px-6">
+        <DownloadAll runId={runId} />
+      </div>
       <Table
         label={t("title")}
         rows={list.rows}

@@ -47,6 +47,7 @@ export function bandCurve(band: readonly Schemas["MetricBand"][], x: "step" | "t
     counts: band.map((bucket) => bucket.runs),
     bad: mean.flatMap((value, row) => (value === null ? [row] : [])),
     total,
+    omitted: 0,
     bucketed: true,
     end: null,
   };

@@ -35,7 +35,7 @@ export function useCompared(ids: readonly string[]) {
     queries: ids.map((id) => ({
       queryKey: ["run", id, "hparams"],
       queryFn: ({ signal }: { signal: AbortSignal }) =>
-        call(api.GET("/api/jobs/{id}/hparams", { params: { path: { id } }, signal })),
+        call(api.GET("/api/runs/{id}/hparams", { params: { path: { id } }, signal })),
     })),
   });
   const summaries = useQueries({

@@ -8,6 +8,7 @@ import { useMetrics } from "./api";
 import { type Deployment, type Revision, total } from "./deployment";
 import { Snippets } from "./Snippets";
 import { absolute } from "./snippets";
+import { TryIt } from "./TryIt";
 
 type Props = { deployment: Deployment; revisions: { data?: Revision[] }; token: string | null };
 
@@ -42,6 +43,11 @@ export default function Overview({ deployment, revisions, token }: Props) {
         </Fact>
       </Facts>
       <LastHour id={deployment.id} />
+      {promoted ? (
+        <Panel title={t("try.title")}>
+          <TryIt key={deployment.id} deployment={deployment.id} url={`${location.origin}${new URL(url).pathname}`} />
+        </Panel>
+      ) : null}
       <Panel title={t("callIt")}>
         <Snippets url={url} token={token} />
       </Panel>

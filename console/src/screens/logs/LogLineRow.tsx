@@ -64,7 +64,10 @@ function Content({ line, view, time }: { line: LogLine; view: LogsView; time: (a
     <>
       {view.times ? <span className="shrink-0 pr-[2ch] text-soft tabular">{line.ts ? time(line.ts) : ""}</span> : null}
       {line.rank !== null ? (
-        <span className="shrink-0 pr-[1.5ch] text-soft tabular" title={t("rankOf", { rank: line.rank })}>
+        <span
+          className="shrink-0 pr-[1.5ch] text-soft tabular"
+          title={t(line.node ? "rankOnNode" : "rankOf", { rank: line.rank, node: line.node })}
+        >
           {line.rank}
         </span>
       ) : null}

@@ -2,14 +2,14 @@ import { ArrowDownToLine, CaseSensitive, Clock, ListFilter, WrapText } from "luc
 import type { RefObject } from "react";
 import { useTranslation } from "react-i18next";
 import { cx } from "@/lib/cx";
-import { IconButton } from "@/ui";
+import { IconButton, Select } from "@/ui";
 import { DownloadLog } from "./DownloadLog";
 import { LineChip } from "./LineChip";
 import { MoreFilters } from "./MoreFilters";
 import { NumberFilter } from "./NumberFilter";
 import { SearchBox } from "./SearchBox";
 import type { Matches } from "./use-matches";
-import type { LogsView } from "./view";
+import { arounds, type LogsView } from "./view";
 
 type Props = {
   runId: string;
@@ -42,6 +42,19 @@ export function LogToolbar({ view, change, matches, ...props }: Props) {
       />
       <Toggle label={t("caseMatters")} icon={<CaseSensitive size={16} aria-hidden />} {...flag("case")} />
       <Toggle label={t("onlyMatches")} icon={<ListFilter size={14} aria-hidden />} {...flag("only")} />
+      {view.only && view.find ? (
+        <Select
+          size="sm"
+          label={t("around.label")}
+          value={view.around ?? "none"}
+          onChange={(around) => change({ around: around === "none" ? undefined : around })}
+          options={[
+            { value: "none", label: t("around.none") },
+            ...arounds.map((count) => ({ value: count, label: t("around.lines", { count: Number(count) }) })),
+          ]}
+          className="w-32"
+        />
+      ) : null}
       <NumberFilter label={t("rank")} min={0} value={view.rank} onChange={(rank) => change({ rank })} />
       <NumberFilter label={t("attempt")} min={1} value={view.attempt} onChange={(attempt) => change({ attempt })} />
       <MoreFilters view={view} change={change} />

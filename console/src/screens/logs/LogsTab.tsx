@@ -23,13 +23,14 @@ export function LogsTab({ runId, live }: { jobId?: string; runId: string; live: 
   const handle = useRef<LogViewHandle>(null);
   const search = useRef<HTMLInputElement>(null);
 
-  const { rank, attempt, level, since, until } = view;
+  const { rank, node, attempt, level, since, until } = view;
   const conditions = useMemo<Conditions | null>(() => {
-    const filters = filtersOf({ rank, attempt, level, since, until });
+    const filters = filtersOf({ rank, node, attempt, level, since, until });
     if (!filters && !(view.only && view.find)) return null;
-    const pattern = view.only && view.find ? { pattern: view.find, ignore_case: !view.case } : {};
+    const context = view.around ? Number(view.around) : undefined;
+    const pattern = view.only && view.find ? { pattern: view.find, ignore_case: !view.case, context } : {};
     return { ...pattern, ...filters };
-  }, [rank, attempt, level, since, until, view.only, view.find, view.case]);
+  }, [rank, node, attempt, level, since, until, view.only, view.find, view.case, view.around]);
   const filtered = useFound(runId, log.ready ? conditions : null, log.count, 1000);
   const lines = conditions ? filtered : log;
 
@@ -51,7 +52,14 @@ export function LogsTab({ runId, live }: { jobId?: string; runId: string; live: 
     },
     [follow, select, lines],
   );
-  const matches = useMatches(runId, view, log, view.only && view.find ? filtered : null, selected, show);
+  const matches = useMatches(
+    runId,
+    view,
+    log,
+    view.only && view.find && !view.around ? filtered : null,
+    selected,
+    show,
+  );
   const end = useCallback(() => {
     if (conditions) filtered.more(Number.MAX_SAFE_INTEGER);
     follow(true);

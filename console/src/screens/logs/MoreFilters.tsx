@@ -5,11 +5,12 @@ import { type LogsView, levels } from "./view";
 
 type Props = { view: LogsView; change: (change: Partial<LogsView>) => void };
 
-// MoreFilters are the filters by level and by the time of arrival.
+// MoreFilters are the filters by node, by level and by the time of arrival.
 export function MoreFilters({ view, change }: Props) {
   const { t } = useTranslation("logs");
   return (
     <>
+      <WordFilter label={t("node")} value={view.node} onChange={(node) => change({ node })} />
       <Select
         size="sm"
         label={t("level")}
@@ -24,6 +25,27 @@ export function MoreFilters({ view, change }: Props) {
       <TimeFilter label={t("since")} value={view.since} onChange={(since) => change({ since })} />
       <TimeFilter label={t("until")} value={view.until} onChange={(until) => change({ until })} />
     </>
+  );
+}
+
+type WordProps = { label: string; value: string | undefined; onChange: (value: string | undefined) => void };
+
+// WordFilter applies when Enter is pressed or the focus leaves it.
+function WordFilter({ label, value, onChange }: WordProps) {
+  const [text, setText] = useState(value ?? "");
+  useEffect(() => setText(value ?? ""), [value]);
+  const apply = () => onChange(text.trim() || undefined);
+  return (
+    <Input
+      aria-label={label}
+      placeholder={label}
+      value={text}
+      maxLength={255}
+      className="h-7! w-24! text-xs!"
+      onChange={(event) => setText(event.target.value)}
+      onBlur={apply}
+      onKeyDown={(event) => event.key === "Enter" && apply()}
+    />
   );
 }
 

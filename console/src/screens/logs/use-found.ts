@@ -5,7 +5,7 @@ import { type Lines, placeOf } from "./lines";
 import type { LogLine } from "./store";
 import type { Filters } from "./view";
 
-export type Conditions = Filters & { pattern?: string; ignore_case?: boolean };
+export type Conditions = Filters & { pattern?: string; ignore_case?: boolean; context?: number };
 
 export type Found = Lines & {
   lines: readonly LogLine[];
@@ -80,9 +80,12 @@ function begin(key: string): State {
 }
 
 function add(before: State, found: Schemas["SearchLogsResponse"]): State {
+  // The lines around a match may come again with the next call.
+  const last = before.lines.at(-1)?.seq ?? 0;
+  const lines = found.lines.filter((line) => line.seq > last);
   return {
     ...before,
-    lines: found.lines.length > 0 ? [...before.lines, ...found.lines] : before.lines,
+    lines: lines.length > 0 ? [...before.lines, ...lines] : before.lines,
     searched: Math.max(before.searched, found.searched),
     complete: found.complete,
   };

@@ -27,12 +27,14 @@ export function useMatches(
   selected: number | null,
   show: (seq: number) => void,
 ): Matches {
-  const { find, rank, attempt, level, since, until } = view;
+  const { find, rank, node, attempt, level, since, until } = view;
   const caseMatters = view.case === true;
   const conditions = useMemo<Conditions | null>(
     () =>
-      find ? { pattern: find, ignore_case: !caseMatters, ...filtersOf({ rank, attempt, level, since, until }) } : null,
-    [find, caseMatters, rank, attempt, level, since, until],
+      find
+        ? { pattern: find, ignore_case: !caseMatters, ...filtersOf({ rank, node, attempt, level, since, until }) }
+        : null,
+    [find, caseMatters, rank, node, attempt, level, since, until],
   );
   const own = useFound(runId, log.ready && !shared ? conditions : null, log.count, goal);
   const found = shared ?? own;

@@ -4,6 +4,9 @@ import { integer, oneOf, text } from "@/lib/search";
 export const levels = ["debug", "info", "warning", "error"] as const;
 export type Level = (typeof levels)[number];
 
+// How many lines around a matching line can be shown.
+export const arounds = ["3", "10"] as const;
+
 export type LogsView = {
   // The regular expression to search for.
   find?: string;
@@ -11,7 +14,11 @@ export type LogsView = {
   case?: true;
   // Whether only matching lines are shown.
   only?: true;
+  // How many lines before and after each matching line are shown too.
+  around?: (typeof arounds)[number];
   rank?: number;
+  // The name of the node that the lines are from.
+  node?: string;
   attempt?: number;
   // Only lines of this level or a higher one.
   level?: Level;
@@ -27,7 +34,9 @@ export function logsView(search: Record<string, unknown>): LogsView {
     find: text(search.find, 1000),
     case: flag(search.case),
     only: flag(search.only),
+    around: oneOf(String(search.around), arounds),
     rank: integer(search.rank, 0, 2147483647),
+    node: text(search.node, 255),
     attempt: integer(search.attempt, 1, 2147483647),
     level: oneOf(search.level, levels),
     since: moment(search.since),
@@ -48,15 +57,22 @@ function moment(value: unknown): string | undefined {
   return Number.isNaN(Date.parse(`${whole}Z`)) ? undefined : whole;
 }
 
-export type Filters = { rank?: number; attempt?: number; level?: Level; since?: string; until?: string };
+export type Filters = { rank?: number; node?: string; attempt?: number; level?: Level; since?: string; until?: string };
 
 // filtersOf returns the filters of a view as the API takes them, or null if there is none.
-export function filtersOf({ rank, attempt, level, since, until }: LogsView): Filters | null {
-  const set = [rank, attempt, level, since, until].some((value) => value !== undefined);
-  return set ? { rank, attempt, level, since: since && `${since}Z`, until: until && `${until}Z` } : null;
+export function filtersOf({ rank, node, attempt, level, since, until }: LogsView): Filters | null {
+  const set = [rank, node, attempt, level, since, until].some((value) => value !== undefined);
+  return set ? { rank, node, attempt, level, since: since && `${since}Z`, until: until && `${until}Z` } : null;
 }
 
-export const noFilters = { rank: undefined, attempt: undefined, level: undefined, since: undefined, until: undefined };
+export const noFilters = {
+  rank: undefined,
+  node: undefined,
+  attempt: undefined,
+  level: undefined,
+  since: undefined,
+  until: undefined,
+};
 
 // lineOf reads the number of a line from the fragment of an address, such as L123.
 export function lineOf(hash: string): number | null {

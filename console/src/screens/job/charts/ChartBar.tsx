@@ -9,19 +9,22 @@ type Props = {
   view: ChartView;
   onView: (change: Partial<ChartView>) => void;
   onSearch: (key: string) => void;
+  // onTyped is called with the text of the search at once.
+  onTyped?: (key: string) => void;
   // The metrics that can be the x axis.
   keys?: readonly string[];
   end?: ReactNode;
 };
 
 // ChartBar has the controls of all charts: which metrics, what the x axis is, smoothing and scales.
-export function ChartBar({ view, onView, onSearch, keys = [], end }: Props) {
+export function ChartBar({ view, onView, onSearch, onTyped, keys = [], end }: Props) {
   const { t } = useTranslation("job");
   const { x = "step", smooth = 0 } = view;
   return (
     <FilterBar
       query={view.key ?? ""}
       onQuery={onSearch}
+      onText={onTyped}
       placeholder={t("bar.search")}
       end={
         <>

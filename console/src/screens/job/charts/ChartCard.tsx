@@ -26,6 +26,8 @@ export type CardProps = {
   badge?: ReactNode;
   reading: ReactNode;
   onCursor: (row: number | null, own: boolean) => void;
+  // onHold is called with a row that is clicked.
+  onHold?: (row: number) => void;
   onView: (change: Partial<ChartView>) => void;
   onExpand?: () => void;
   onTable?: () => void;
@@ -109,6 +111,7 @@ function Drawing({
   height,
   label,
   onCursor,
+  onHold,
   onView,
   plot,
 }: CardProps & { plot: RefObject<uPlot | null> }) {
@@ -127,6 +130,7 @@ function Drawing({
     zoom: (start: number, end: number) => onView({ from: start, to: end }),
     reset: () => onView({ from: undefined, to: undefined }),
     cursor: onCursor,
+    hold: (row: number) => onHold?.(row),
     bad: () => badX(lines, logx),
   };
   return (

@@ -1,6 +1,7 @@
 import { useTranslation } from "react-i18next";
 import { Dialog, SkeletonLines, Tabs, UntrustedText } from "@/ui";
 import { ChartCard } from "./ChartCard";
+import { LogAt } from "./LogAt";
 import { type MetricProps, useFollow, useMetricLines } from "./MetricCard";
 import { RowsTable } from "./RowsTable";
 
@@ -14,7 +15,7 @@ export function ChartDialog(props: Props) {
   const { summary, view, tab, onTab } = props;
   const { t } = useTranslation("job");
   const { lines, error } = useMetricLines(props, most, true);
-  const { reading, follow } = useFollow(lines, view);
+  const { reading, follow, held, hold } = useFollow(lines, view);
   const chart = (
     <ChartCard
       name={summary.key}
@@ -24,8 +25,10 @@ export function ChartDialog(props: Props) {
       error={error}
       height={360}
       label={t("chart.label", { name: summary.key, count: summary.count })}
+      badge={held === null ? null : <LogAt key={held} runId={props.id} metric={summary.key} step={held} />}
       reading={reading}
       onCursor={follow}
+      onHold={hold}
       onView={props.onView}
     />
   );

@@ -3,6 +3,7 @@ import { useTranslation } from "react-i18next";
 import { useTheme } from "@/theme/theme";
 import { ChartCard } from "./ChartCard";
 import { toCurve } from "./curve";
+import { LogAt } from "./LogAt";
 import { NanBadge } from "./NanBadge";
 import type { Line } from "./plot-data";
 import { atEnd, useReading } from "./Readout";
@@ -22,7 +23,7 @@ export type MetricProps = {
   live: Live;
   onView: (change: Partial<ChartView>) => void;
 };
-type Props = MetricProps & { points: number; pinned: boolean; onPin: (key: string) => void };
+type Props = MetricProps & { points: number; pinned?: boolean; onPin?: (key: string) => void };
 
 // MetricCard is the chart of one metric. It reads the metric when it is near the visible part of the page.
 export const MetricCard = memo((props: Props) => {
@@ -36,10 +37,10 @@ export const MetricCard = memo((props: Props) => {
 });
 
 function Full(props: Props & { drawn: boolean; onOpen: (tab: "chart" | "table") => void }) {
-  const { summary, view, onOpen } = props;
+  const { summary, view, onOpen, onPin } = props;
   const { t } = useTranslation("job");
   const { lines, error } = useMetricLines(props, props.points, true);
-  const { reading, follow } = useFollow(lines, view);
+  const { reading, follow, held, hold } = useFollow(lines, view);
   return (
     <ChartCard
       name={summary.key}
@@ -49,14 +50,20 @@ function Full(props: Props & { drawn: boolean; onOpen: (tab: "chart" | "table") 
       error={error}
       height={cardHeight}
       label={t("chart.label", { name: summary.key, count: summary.count })}
-      badge={summary.nan > 0 ? <NanBadge summary={summary} lines={lines} zoomed={view.from !== undefined} /> : null}
+      badge={
+        <>
+          {summary.nan > 0 ? <NanBadge summary={summary} lines={lines} zoomed={view.from !== undefined} /> : null}
+          {held === null ? null : <LogAt key={held} runId={props.id} metric={summary.key} step={held} />}
+        </>
+      }
       reading={reading}
       onCursor={follow}
+      onHold={hold}
       onView={props.onView}
       onExpand={() => onOpen("chart")}
       onTable={() => onOpen("table")}
       pinned={props.pinned}
-      onPin={() => props.onPin(summary.key)}
+      onPin={onPin ? () => onPin(summary.key) : undefined}
     />
   );
 }
@@ -76,14 +83,20 @@ export function useMetricLines({ id, summary, view, origin, live }: MetricProps,
   return { lines, error };
 }
 
-// useFollow returns the reading of a chart with one line: at the cursor, otherwise of its end.
+// useFollow returns the reading of a chart with one line: at the cursor, otherwise of its end. held is the step of the
+// point that was clicked; a second click lets it go.
 export function useFollow(lines: readonly Line[], view: ChartView) {
   const read = useReading();
   const [row, setRow] = useState<number | null>(null);
+  const [held, setHeld] = useState<number | null>(null);
   const curve = lines[0]?.curve;
   const logged = view.logx ? (curve?.x.filter((x) => x <= 0).length ?? 0) : 0;
   const at = row === null ? (curve?.x.length ?? 0) - 1 : row + logged;
   const reading =
     curve && at >= 0 && at < curve.x.length ? read(row === null ? atEnd(curve) : curve, at, view.x ?? "step") : "";
-  return { reading, follow: (next: number | null) => setRow(next) };
+  const hold = (next: number) => {
+    const step = curve?.lastStep[next + logged];
+    setHeld((before) => (step === undefined || step === before ? null : step));
+  };
+  return { reading, follow: (next: number | null) => setRow(next), held, hold };
 }

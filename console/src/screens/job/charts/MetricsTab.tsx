@@ -1,4 +1,4 @@
-import { useCallback, useMemo } from "react";
+import { useCallback, useDeferredValue, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { Button, EmptyState, ErrorPanel, ReconnectingBar, SkeletonLines } from "@/ui";
 import { useRun } from "../api";
@@ -53,7 +53,10 @@ function Charts({ project, origin, runId, summaries, live }: ChartsProps) {
   const [pins, pin] = usePins(project);
   const byKey = useMemo(() => new Map(summaries.map((s) => [s.key, s])), [summaries]);
   const keys = useMemo(() => [...byKey.keys()], [byKey]);
-  const groups = useMemo(() => sections(keys, view.key ?? ""), [keys, view.key]);
+  // The address follows the search a moment later.
+  const [typed, setTyped] = useState(view.key ?? "");
+  const words = useDeferredValue(typed);
+  const groups = useMemo(() => sections(keys, words), [keys, words]);
   const search = useCallback((key: string) => onView({ key: key || undefined }), [onView]);
   const pinned = groups.flatMap((g) => g.keys).filter((key) => pins.includes(key));
   const shown = [
@@ -66,7 +69,14 @@ function Charts({ project, origin, runId, summaries, live }: ChartsProps) {
   ];
   return (
     <div className="pt-3 pb-6">
-      <ChartBar view={view} onView={onView} onSearch={search} keys={keys} end={<ExportMetrics runId={runId} />} />
+      <ChartBar
+        view={view}
+        onView={onView}
+        onSearch={search}
+        onTyped={setTyped}
+        keys={keys}
+        end={<ExportMetrics runId={runId} />}
+      />
       {groups.length === 0 ? (
         <EmptyState
           title={t("metrics.noMatch")}

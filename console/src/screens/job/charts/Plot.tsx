@@ -31,6 +31,7 @@ export function Plot({ settings, events, data, height, shape, label, onReady }: 
       zoom: (from, to) => now().events.zoom(from, to),
       reset: () => now().events.reset(),
       cursor: (row, own) => now().events.cursor(row, own),
+      hold: (row) => now().events.hold(row),
       bad: () => now().events.bad(),
     };
     const options = plotOptions(now().settings, on, Math.max(120, element.clientWidth), height);

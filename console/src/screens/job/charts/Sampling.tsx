@@ -16,5 +16,11 @@ export function Sampling({ lines }: { lines: readonly Line[] }) {
     : total === 0
       ? t("chart.empty")
       : t("chart.all", { count: total, total: formatNumber(total, tag) });
-  return <p className="shrink-0 text-2xs text-soft">{text}</p>;
+  const omitted = lines.reduce((sum, { curve }) => sum + curve.omitted, 0);
+  return (
+    <p className="shrink-0 text-2xs text-soft">
+      {text}
+      {omitted > 0 ? ` ${t("chart.omitted", { count: omitted, total: formatNumber(omitted, tag) })}` : null}
+    </p>
+  );
 }

@@ -52,5 +52,5 @@ export class Batch {
 
 // none is a series without a point in the window.
 function none(key: string): Series {
-  return { key, points: [], buckets: [], count: 0, first: null, last: null, attempt: null, rank: 0, omitted: null };
+  return { key, points: [], buckets: [], count: 0, first: null, last: null, omitted: 0 };
 }

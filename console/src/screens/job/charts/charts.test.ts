@@ -20,9 +20,7 @@ const raw = (...points: ReturnType<typeof point>[]): Series => ({
   count: points.length,
   first: points[0] ?? null,
   last: points.at(-1) ?? null,
-  attempt: null,
-  rank: 0,
-  omitted: null,
+  omitted: 0,
 });
 const bucket = (first_step: number, last_step: number, nan = 0) => ({
   from: String(first_step),

@@ -1,7 +1,11 @@
 import type { Schemas } from "@/api/client";
 import { finite } from "./number";
 
-export type Series = Schemas["MetricSeries"];
+// A series of one run, or of a comparison.
+export type Series = Pick<
+  Schemas["MetricSeries"],
+  "key" | "points" | "buckets" | "count" | "first" | "last" | "omitted"
+>;
 export type Point = Schemas["MetricPoint"];
 // The stream does not say which attempt reported a point.
 export type LivePoint = Omit<Point, "attempt">;
@@ -24,6 +28,8 @@ export type Curve = {
   bad: number[];
   // The number of points in the window.
   total: number;
+  // The number of points without a value of the metric that is x.
+  omitted: number;
   bucketed: boolean;
   // The last point of the window, which a bucket hides.
   end: LivePoint | null;
@@ -42,6 +48,7 @@ export function toCurve(series: Series, live: readonly LivePoint[], x: XKind, or
     counts: [],
     bad: [],
     total: series.count ?? series.points.length,
+    omitted: series.omitted ?? 0,
     bucketed: series.buckets.length > 0,
     end: series.last,
   };

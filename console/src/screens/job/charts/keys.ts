@@ -1,8 +1,8 @@
 import type uPlot from "uplot";
 import type { PlotEvents } from "./plot-options";
 
-// plotKey handles a key in a chart that has the focus: the arrows move the cursor, plus and minus zoom around it, and
-// Escape leaves the window. It reports whether the key is one of them.
+// plotKey handles a key in a chart that has the focus: the arrows move the cursor, Enter holds its point, plus and
+// minus zoom around it, and Escape leaves the window. It reports whether the key is one of them.
 export function plotKey(plot: uPlot, key: string, large: boolean, on: PlotEvents): boolean {
   const xs = plot.data[0];
   const last = xs.length - 1;
@@ -20,6 +20,9 @@ export function plotKey(plot: uPlot, key: string, large: boolean, on: PlotEvents
       return true;
     case "End":
       move(plot, last);
+      return true;
+    case "Enter":
+      on.hold(row);
       return true;
     case "+":
     case "=":

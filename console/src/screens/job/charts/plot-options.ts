@@ -20,6 +20,8 @@ export type PlotEvents = {
   reset: () => void;
   // cursor is called with the row under the cursor, or null. own is false if the cursor is in another chart.
   cursor: (row: number | null, own: boolean) => void;
+  // hold is called with the row under the cursor when it is clicked.
+  hold: (row: number) => void;
   // bad returns where NaN and infinities are.
   bad: () => readonly number[];
 };
@@ -83,6 +85,12 @@ export function plotOptions(s: PlotSettings, on: PlotEvents, width: number, heig
         filters: { pub: (type) => type === "mousemove" || type === "mouseleave" },
       },
       bind: {
+        click: (u, _, handle) => (event) => {
+          handle(event);
+          const { idx } = u.cursor;
+          if (idx !== null && idx !== undefined) on.hold(idx);
+          return null;
+        },
         dblclick: () => () => {
           on.reset();
           return null;

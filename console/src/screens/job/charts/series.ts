@@ -5,7 +5,7 @@ import { Batch, type SeriesRequest } from "./batch";
 const batch = new Batch(
   (id, keys, request) =>
     call(
-      api.GET("/api/jobs/{id}/metrics", {
+      api.GET("/api/runs/{id}/series", {
         params: { path: { id }, query: { keys, limit: keys.length, ...request } },
       }),
     ),

@@ -25,7 +25,7 @@ async function readAll(id: string, signal: AbortSignal): Promise<Summary[]> {
   const all: Summary[] = [];
   while (all.length < mostKeys) {
     const rows = await call(
-      api.GET("/api/jobs/{id}/metrics/summary", {
+      api.GET("/api/runs/{id}/metrics/summary", {
         params: { path: { id }, query: { limit: page, offset: all.length } },
         signal,
       }),

@@ -4,6 +4,25 @@ import { Budget } from "./budget";
 // More canvases than this at the same time would make the page slow.
 const budget = new Budget(12);
 
+// One observer watches all charts, because a run may have thousands.
+const told = new WeakMap<Element, (near: boolean) => void>();
+let observer: IntersectionObserver | undefined;
+
+function watch(element: Element, tell: (near: boolean) => void): () => void {
+  observer ??= new IntersectionObserver(
+    (entries) => {
+      for (const { target, isIntersecting } of entries) told.get(target)?.(isIntersecting);
+    },
+    { rootMargin: "40px 0px" },
+  );
+  told.set(element, tell);
+  observer.observe(element);
+  return () => {
+    observer?.unobserve(element);
+    told.delete(element);
+  };
+}
+
 // useDrawn reports whether a chart is near the visible part of the page, and whether it may have a canvas now.
 export function useDrawn(host: RefObject<HTMLElement | null>): { drawn: boolean; near: boolean } {
   const id = useId();
@@ -12,18 +31,13 @@ export function useDrawn(host: RefObject<HTMLElement | null>): { drawn: boolean;
   useEffect(() => {
     const element = host.current;
     if (!element) return;
-    const watch = new IntersectionObserver(
-      (entries) => {
-        const is = entries.at(-1)?.isIntersecting === true;
-        setNear(is);
-        if (is) budget.enter(id, setDrawn);
-        else budget.leave(id);
-      },
-      { rootMargin: "40px 0px" },
-    );
-    watch.observe(element);
+    const leave = watch(element, (is) => {
+      setNear(is);
+      if (is) budget.enter(id, setDrawn);
+      else budget.leave(id);
+    });
     return () => {
-      watch.disconnect();
+      leave();
       budget.leave(id);
     };
   }, [id, host]);

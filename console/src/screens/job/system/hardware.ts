@@ -14,7 +14,7 @@ export function useHardware(id: string, live: boolean) {
       const all: Hardware[] = [];
       while (all.length < mostSeries) {
         const query = { limit: page, offset: all.length, points: 200 };
-        const rows = await call(api.GET("/api/jobs/{id}/hardware", { params: { path: { id }, query }, signal }));
+        const rows = await call(api.GET("/api/runs/{id}/hardware", { params: { path: { id }, query }, signal }));
         all.push(...rows);
         if (rows.length < page) break;
       }
@@ -27,7 +27,7 @@ export function useHardware(id: string, live: boolean) {
 export function useEnvironment(id: string) {
   return useQuery({
     queryKey: ["run", id, "environment"],
-    queryFn: ({ signal }) => call(api.GET("/api/jobs/{id}/environment", { params: { path: { id } }, signal })),
+    queryFn: ({ signal }) => call(api.GET("/api/runs/{id}/environment", { params: { path: { id } }, signal })),
   });
 }
 
@@ -35,6 +35,6 @@ export function useNodes(id: string) {
   return useQuery({
     queryKey: ["run", id, "nodes"],
     queryFn: ({ signal }) =>
-      call(api.GET("/api/jobs/{id}/environment/nodes", { params: { path: { id }, query: { limit: 500 } }, signal })),
+      call(api.GET("/api/runs/{id}/environment/nodes", { params: { path: { id }, query: { limit: 500 } }, signal })),
   });
 }

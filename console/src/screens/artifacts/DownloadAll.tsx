@@ -1,0 +1,54 @@
+import { useQuery } from "@tanstack/react-query";
+import { Download } from "lucide-react";
+import { useState } from "react";
+import { useTranslation } from "react-i18next";
+import { all } from "@/api/all";
+import { api, call } from "@/api/client";
+import { formatBytes } from "@/lib/format";
+import { useFormats } from "@/lib/prefs";
+import { Button, CodeBlock, Dialog, ErrorNote, SkeletonLines } from "@/ui";
+import { downloadScript } from "./download-script";
+
+// DownloadAll shows how to download all files of a run.
+export function DownloadAll({ runId }: { runId: string }) {
+  const { t } = useTranslation("artifacts");
+  const [open, setOpen] = useState(false);
+  return (
+    <>
+      <Button icon={<Download size={13} aria-hidden />} onClick={() => setOpen(true)}>
+        {t("all.action")}
+      </Button>
+      {open ? (
+        <Dialog open size="lg" onOpenChange={setOpen} title={t("all.title")}>
+          <Files runId={runId} />
+        </Dialog>
+      ) : null}
+    </>
+  );
+}
+
+function Files({ runId }: { runId: string }) {
+  const { t } = useTranslation("artifacts");
+  const { tag } = useFormats();
+  const { data, error } = useQuery({
+    queryKey: ["run", runId, "files"],
+    queryFn: ({ signal }) =>
+      all((limit, offset) =>
+        call(api.GET("/api/runs/{id}/download", { params: { path: { id: runId }, query: { limit, offset } }, signal })),
+      ),
+  });
+  if (error) return <ErrorNote error={error} />;
+  if (!data) return <SkeletonLines lines={3} />;
+  const stored = data.filter((file) => file.url !== null);
+  const size = stored.reduce((sum, file) => sum + file.size_bytes, 0);
+  return (
+    <div className="grid gap-3 text-sm">
+      <p>
+        {t("all.files", { count: stored.length, size: formatBytes(size, tag) })}
+        {stored.length < data.length ? ` ${t("all.elsewhere", { count: data.length - stored.length })}` : null}
+      </p>
+      <CodeBlock code={downloadScript(location.origin, runId)} label={t("all.script")} />
+      <p className="text-soft">{t("all.rest")}</p>
+    </div>
+  );
+}
