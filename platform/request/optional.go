@@ -31,16 +31,6 @@ func TimeOf(ts *timestamppb.Timestamp) *time.Time {
 	return &t
 }
 
-// StoredTimeOf returns the time of a timestamp with the precision of Postgres, or nil if the timestamp is nil: then a
-// statement finds the same rows whether it gets the time as a parameter or as text, which Postgres would round.
-func StoredTimeOf(ts *timestamppb.Timestamp) *time.Time {
-	t := TimeOf(ts)
-	if t != nil {
-		*t = t.Truncate(time.Microsecond)
-	}
-	return t
-}
-
 // TimeOrZero returns the time of a timestamp, or the zero time if the timestamp is nil.
 func TimeOrZero(ts *timestamppb.Timestamp) time.Time {
 	if ts == nil {

@@ -155,7 +155,7 @@ func filterOf(req filters) (job.Filter, error) {
 	}
 	return job.Filter{
 		State: state, Project: req.GetProject(), Owner: req.GetOwner(), Labels: req.GetLabel(), Text: req.GetQ(),
-		CreatedFrom: request.StoredTimeOf(req.GetCreatedAfter()), CreatedTo: request.StoredTimeOf(req.GetCreatedBefore()),
+		CreatedFrom: request.StorableTime(req.GetCreatedAfter()), CreatedTo: request.StorableTime(req.GetCreatedBefore()),
 	}, nil
 }
 

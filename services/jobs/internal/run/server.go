@@ -77,8 +77,8 @@ type filters interface {
 func filterFromProto(req filters, protected *bool) (Filter, error) {
 	f := Filter{
 		State: cmp.Or(req.GetState(), finished), Project: req.GetProject(), Owner: req.GetOwner(), Recipe: req.GetRecipe(), Text: req.GetQ(),
-		Labels: req.GetLabel(), Protected: protected, Archived: req.GetArchived(), CreatedFrom: request.StoredTimeOf(req.GetCreatedAfter()),
-		CreatedTo: request.StoredTimeOf(req.GetCreatedBefore()),
+		Labels: req.GetLabel(), Protected: protected, Archived: req.GetArchived(), CreatedFrom: request.StorableTime(req.GetCreatedAfter()),
+		CreatedTo: request.StorableTime(req.GetCreatedBefore()),
 	}
 	if f.State == "all" {
 		f.State = ""

@@ -4,8 +4,10 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -117,6 +119,27 @@ func TestTables_Watch_labelsNotCopied(t *testing.T) {
 	b.set(`TOUCH`, other.RunID)
 	c.awaitEvents(t, 3)
 	c.awaitEqual(t, r)
+}
+
+// A stream compares times as the list does, although Postgres gets them in another form.
+func TestTables_Watch_timesLikeList(t *testing.T) {
+	t.Parallel()
+	each(t, func(b *harness) {
+		t, r, at := b.t, b.replica(), copied()
+		id, older := b.insert(), b.insert()
+		b.exec(b.sql(`UPDATE TABLE SET created_at = $2 WHERE id = $1`), id, at)
+		b.exec(b.sql(`UPDATE TABLE SET created_at = $2 WHERE id = $1`), older, at.Add(-time.Microsecond))
+		limit := timestamppb.New(at.Add(600 * time.Nanosecond)) // Postgres would round it up
+		from, to := newClient(b.table, operator(), query{createdAfter: limit}), newClient(b.table, operator(), query{createdBefore: limit})
+		b.open(r, from)
+		b.open(r, to)
+		b.set(`TOUCH`, id)
+		b.set(`TOUCH`, older)
+		require.Equal(t, id, from.last(t, 2).row.GetId())
+		require.Equal(t, older, to.last(t, 2).row.GetId())
+		from.awaitEqual(t, r)
+		to.awaitEqual(t, r)
+	})
 }
 
 func TestTables_Watch_resets(t *testing.T) {
