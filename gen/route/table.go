@@ -286,6 +286,7 @@ func Table() []Route {
 		{Method: "POST", Pattern: "/api/runs/aggregate", Kind: RPC, RPC: "signalbox.jobs.v1.RunSearchService/AggregateRuns", Service: "jobs", Credential: "user", Role: "operator", Body: "*", Status: 200},
 		{Method: "POST", Pattern: "/api/runs/compare", Kind: RPC, RPC: "signalbox.ingest.v1.RunComparisonService/CompareRuns", Service: "ingest", Credential: "user", Role: "operator", Body: "*", Status: 200, Limit: 60},
 		{Method: "POST", Pattern: "/api/runs/search", Kind: RPC, RPC: "signalbox.jobs.v1.RunSearchService/SearchRuns", Service: "jobs", Credential: "user", Role: "operator", Body: "*", Status: 200},
+		{Method: "GET", Pattern: "/api/runs/stream", Kind: Stream, RPC: "signalbox.jobs.v1.RunService/WatchRuns", Service: "jobs", Credential: "user", Role: "operator", Status: 200},
 		{Method: "GET", Pattern: "/api/runs/{id}/artifacts", Kind: RPC, RPC: "signalbox.ingest.v1.RunDataService/ListArtifacts", Service: "ingest", Credential: "user", Role: "operator", Status: 200},
 		{Method: "GET", Pattern: "/api/runs/{id}/artifacts/{artifact_id}/download", Kind: RPC, RPC: "signalbox.ingest.v1.RunDataService/ListArtifactDownloads", Service: "ingest", Credential: "user", Role: "operator", Status: 200},
 		{Method: "GET", Pattern: "/api/runs/{id}/benchmarks", Kind: RPC, RPC: "signalbox.ingest.v1.RunDataService/ListBenchmarks", Service: "ingest", Credential: "user", Role: "operator", Status: 200},

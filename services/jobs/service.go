@@ -18,6 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/hardware"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobapi"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/lifecycle"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
@@ -26,6 +27,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/runsearch"
 	jobqueue "github.com/signalbox-dev/signalbox/services/jobs/internal/scheduler"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/share"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/tablefeed"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/transfer"
 )
 
@@ -42,7 +44,8 @@ type Service struct {
 	driver    *lifecycle.Driver
 	orders    *cluster.Orders
 	hardware  *hardware.Copy
-	tables    *jobapi.Tables
+	jobTables *tablefeed.Tables[*job.Job]
+	runTables *tablefeed.Tables[*jobrun.Run]
 
 	jobs     *jobapi.Server
 	runs     *jobrun.Server
@@ -102,7 +105,10 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.tables, err = jobapi.NewTables(d.Pool, s.hub, d.Clock, d.Log, d.Meter); err != nil {
+	if s.jobTables, err = tablefeed.New(job.Feed(), d.Pool, s.hub, d.Clock, d.Log, d.Meter); err != nil {
+		return nil, err
+	}
+	if s.runTables, err = tablefeed.New(jobrun.Feed(), d.Pool, s.hub, d.Clock, d.Log, d.Meter); err != nil {
 		return nil, err
 	}
 	if s.renewals, err = assignment.NewRenewals(d.Meter); err != nil {

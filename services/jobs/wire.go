@@ -59,7 +59,7 @@ func (s *Service) wire(refused *fleet.Refusals) {
 		Tokens: tokens, Projects: reporting.Projects{Client: d.Projects}, Once: repeats, IDs: d.IDs, Events: events, Trail: tracks, Endpoint: s.ingestEndpoint,
 	}
 	s.serve(jobs, works, tokens, ledger, repeats, tracks, refused)
-	s.runs = &jobrun.Server{Pool: d.Pool, Projects: d.Projects, Clock: d.Clock, Events: events, Trail: tracks}
+	s.runs = &jobrun.Server{Pool: d.Pool, Projects: d.Projects, Clock: d.Clock, Events: events, Trail: tracks, Tables: s.runTables}
 	s.searches = &runsearch.Server{Pool: d.Pool}
 	s.copier = &runsearch.Copier{Pool: d.Pool, Ingest: d.RunData, Clock: d.Clock}
 	s.closer.Ends, s.closer.Project = []jobrun.Ends{s.driver, s.outside}, s.copier.CopyRun
@@ -93,7 +93,7 @@ func (s *Service) serve(
 	}
 	s.jobs = &jobapi.Server{
 		Pool: d.Pool, Jobs: jobs, Admission: admission, Mover: s.driver, Trail: tracks,
-		Hub: s.hub, Clock: d.Clock, Tables: s.tables,
+		Hub: s.hub, Clock: d.Clock, Tables: s.jobTables,
 	}
 	s.fleets = &fleet.Server{
 		Registrar: s.registrar, Once: repeats, PublicURL: d.PublicURL, AgentAddress: d.AgentAddress, Heartbeat: s.cfg.heartbeat(),

@@ -45,7 +45,8 @@ func (s *Service) Workers() []process.Worker {
 		loop("jobs.labels", copyEvery, func(ctx context.Context) error { return db.CopyRunLabels(ctx, d.Pool) }),
 		loop("jobs.silence", silentEvery, s.endSilent),
 		loop("jobs.summaries", summarizeEvery, s.copier.RunOnce),
-		{Name: "jobs.tables", Run: s.tables.Run},
+		{Name: "jobs.tables", Run: s.jobTables.Run},
+		{Name: "jobs.runtables", Run: s.runTables.Run},
 		{Name: "jobs.hardware", Run: s.hardware.Run},
 		{Name: "jobs.queue", Run: s.queue.Run},
 	}

@@ -21,23 +21,26 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// tableRow is what the test compares of a job.
+// tableRow is what the test compares of a job or a run.
 type tableRow struct {
 	ID     string            `json:"id"`
 	Labels map[string]string `json:"labels"`
 }
 
-// jobsTable follows GET /api/jobs/stream as a client does that reconnects.
-type jobsTable struct {
+// table follows GET /api/jobs/stream or GET /api/runs/stream as a client does that reconnects.
+type table struct {
+	name  string // the event with a row: job or run
+	query string // the filters
+
 	mu     sync.Mutex
-	rows   map[string]string // the label n of each job
+	rows   map[string]string // the label n of each row
 	last   int64             // the id of the last event
 	resets int
 	begun  chan struct{}
 }
 
 // event applies an event. It returns an error if the event is not the next one.
-func (c *jobsTable) event(e client.Event) error {
+func (c *table) event(e client.Event) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	id, err := strconv.ParseInt(e.ID, 10, 64)
@@ -52,7 +55,7 @@ func (c *jobsTable) event(e client.Event) error {
 		}
 		close(c.begun)
 		return nil
-	case "job":
+	case c.name:
 		var row tableRow
 		err := json.Unmarshal([]byte(e.Data), &row)
 		c.rows[row.ID] = row.Labels["n"]
@@ -62,11 +65,11 @@ func (c *jobsTable) event(e client.Event) error {
 }
 
 // follow reads the stream until ctx ends, and reconnects whenever it breaks.
-func (c *jobsTable) follow(ctx context.Context, from *client.Client, path string) error {
+func (c *table) follow(ctx context.Context, from *client.Client) error {
 	var refused error
 	last := ""
 	for ctx.Err() == nil {
-		last, _ = from.Follow(ctx, path, last, func(e client.Event) error {
+		last, _ = from.Follow(ctx, fmt.Sprintf("/api/%ss/stream?%s", c.name, c.query), last, func(e client.Event) error {
 			refused = c.event(e)
 			return refused
 		})
@@ -76,6 +79,37 @@ func (c *jobsTable) follow(ctx context.Context, from *client.Client, path string
 		pause(ctx)
 	}
 	return nil
+}
+
+// open begins to follow the table, and waits for the reset. The channel receives the result of follow.
+func (c *table) open(ctx context.Context, from *client.Client) (followed chan error, err error) {
+	followed = make(chan error, 1)
+	go func() { followed <- c.follow(ctx, from) }()
+	select {
+	case <-c.begun:
+		return followed, nil
+	case err := <-followed:
+		return nil, err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// list returns the rows of the list.
+func (c *table) list(ctx context.Context, from *client.Client) (map[string]string, error) {
+	rows := map[string]string{}
+	for offset := 0; ; offset += 500 {
+		var page []tableRow
+		if err := from.Get(ctx, fmt.Sprintf("/api/%ss?%s&limit=500&offset=%d", c.name, c.query, offset), nil, &page); err != nil {
+			return nil, err
+		}
+		for _, row := range page {
+			rows[row.ID] = row.Labels["n"]
+		}
+		if len(page) < 500 {
+			return rows, nil
+		}
+	}
 }
 
 // pause waits before a request is repeated.
@@ -101,8 +135,9 @@ func insist(ctx context.Context, request func() error) error {
 	}
 }
 
-// TestTableOfJobs_serverKilled follows the changes of many jobs with one stream while the server is killed and started
-// again. No event may come twice, none may be missing in the end, and the table is never read again.
+// TestTableOfJobs_serverKilled follows the changes of many jobs with one stream, and those of their runs with another,
+// while the server is killed and started again. No event may come twice, none may be missing in the end, and the tables
+// are never read again.
 func TestTableOfJobs_serverKilled(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*testenv.StageTimeout)
 	defer cancel()
@@ -117,17 +152,17 @@ func TestTableOfJobs_serverKilled(t *testing.T) {
 	spec["spec"].(map[string]any)["resources"] = map[string]any{"pools": []any{map[string]any{"pool": "far"}}} // it has no nodes
 	spec["spec"].(map[string]any)["labels"] = map[string]string{"table": "x", "n": "0"}
 
-	c := &jobsTable{rows: map[string]string{}, begun: make(chan struct{})}
 	following, leave := context.WithCancel(ctx)
 	defer leave()
-	followed := make(chan error, 1)
-	go func() { followed <- c.follow(following, l.Client, "/api/jobs/stream?label=table") }()
-	select {
-	case <-c.begun:
-	case err := <-followed:
+	tables := []*table{
+		{name: "job", query: "label=table", rows: map[string]string{}, begun: make(chan struct{})},
+		{name: "run", query: "label=table&state=all", rows: map[string]string{}, begun: make(chan struct{})},
+	}
+	followed := make([]chan error, len(tables))
+	for i, c := range tables {
+		var err error
+		followed[i], err = c.open(following, l.Client)
 		require.NoError(t, err)
-	case <-ctx.Done():
-		require.NoError(t, ctx.Err())
 	}
 
 	const workers, changes = 4, 3
@@ -159,24 +194,19 @@ func TestTableOfJobs_serverKilled(t *testing.T) {
 	}
 	require.NoError(t, g.Wait(), s.Tail())
 
-	want := map[string]string{}
-	for offset := 0; ; offset += 500 {
-		var page []tableRow
-		require.NoError(t, l.Client.Get(ctx, fmt.Sprintf("/api/jobs?label=table&limit=500&offset=%d", offset), nil, &page))
-		for _, row := range page {
-			want[row.ID] = row.Labels["n"]
-		}
-		if len(page) < 500 {
-			break
-		}
+	for i, c := range tables {
+		want, err := c.list(ctx, l.Client)
+		require.NoError(t, err)
+		require.Len(t, want, int(jobs))
+		s.Until(ctx, "the table equals the list", func() bool {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return len(followed[i]) > 0 || maps.Equal(want, c.rows)
+		})
 	}
-	require.Len(t, want, int(jobs))
-	s.Until(ctx, "the table equals the list", func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return len(followed) > 0 || maps.Equal(want, c.rows)
-	})
 	leave()
-	require.NoError(t, <-followed)
-	require.Equal(t, 1, c.resets)
+	for i, c := range tables {
+		require.NoError(t, <-followed[i])
+		require.Equal(t, 1, c.resets)
+	}
 }

@@ -67,13 +67,15 @@ func changes() []change {
 // ineffectiveChanges returns the changes that have no effect, each with the reason.
 func ineffectiveChanges() map[string]string {
 	const team = "only its leads may change a team, so edit and manage are the same"
+	const tables = "the matrix reads no streams; tests of tablefeed compare each user's stream with the list"
 	const turns = "the registry itself checks the caller's read access and password for a transcript; its own tests cover that"
 	return map[string]string{
 		"manage lowered to edit: signalbox.auth.v1.TeamService/UpdateTeam":                team,
 		"manage lowered to edit: signalbox.auth.v1.TeamService/PutTeamMember":             team,
 		"manage lowered to edit: signalbox.auth.v1.TeamService/RemoveTeamMember":          team,
 		"read lowered to none: signalbox.jobs.v1.ClusterService/ListQueue":                "every user sees that a job waits; a test of the service covers the hidden names",
-		"read lowered to none: signalbox.jobs.v1.JobService/WatchJobs":                    "the matrix reads no streams; tests of jobapi compare each user's stream with the list",
+		"read lowered to none: signalbox.jobs.v1.JobService/WatchJobs":                    tables,
+		"read lowered to none: signalbox.jobs.v1.RunService/WatchRuns":                    tables,
 		"read lowered to none: signalbox.inference.v1.TranscriptService/ListTurns":        turns,
 		"temporary password accepted: signalbox.inference.v1.TranscriptService/ListTurns": turns,
 	}

@@ -140,6 +140,7 @@ func TestKinds(t *testing.T) {
 		"GET /api/quota":                 {},
 		"GET /healthz":                   {},
 		"GET /api/jobs/stream":           {Endless: true},
+		"GET /api/runs/stream":           {Endless: true},
 		"GET /api/jobs/{id}/stream":      {},
 		"POST /api/runs/search":          {Changing: true},
 		"POST /api/ingest/logs":          {},

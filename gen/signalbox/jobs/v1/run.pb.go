@@ -694,6 +694,356 @@ func (x *ListRunsResponse) GetRuns() []*Run {
 	return nil
 }
 
+// WatchRunsRequest selects runs as ListRunsRequest does.
+type WatchRunsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only changes after this id of an earlier event. If the id is too old, or belongs to other filters or to other rights
+	// of the caller, the first event is `reset`.
+	After int64 `protobuf:"varint,1,opt,name=after,proto3" json:"after,omitempty"`
+	// Empty or `finished` for finished runs; `all` to include unfinished runs; or only runs in one state.
+	State *string `protobuf:"bytes,2,opt,name=state,proto3,oneof" json:"state,omitempty"`
+	// Only runs of this project, by its key or id.
+	Project *string `protobuf:"bytes,3,opt,name=project,proto3,oneof" json:"project,omitempty"`
+	// Only runs of this user, by username.
+	Owner *string `protobuf:"bytes,4,opt,name=owner,proto3,oneof" json:"owner,omitempty"`
+	// Only runs of this recipe: `namespace/name`.
+	Recipe *string `protobuf:"bytes,5,opt,name=recipe,proto3,oneof" json:"recipe,omitempty"`
+	// Only runs whose name contains this text, ignoring case, or whose id or job id equals this text.
+	Q *string `protobuf:"bytes,6,opt,name=q,proto3,oneof" json:"q,omitempty"`
+	// Only runs with each of these tags.
+	Tag []string `protobuf:"bytes,7,rep,name=tag,proto3" json:"tag,omitempty"`
+	// Only runs with each of these labels: `name`, or `name=value`.
+	Label []string `protobuf:"bytes,8,rep,name=label,proto3" json:"label,omitempty"`
+	// Only runs that are protected, or only runs that are not.
+	Protected *bool `protobuf:"varint,9,opt,name=protected,proto3,oneof" json:"protected,omitempty"`
+	// `true` for archived runs only, `all` to include them, `false` or empty to omit them.
+	Archived *string `protobuf:"bytes,10,opt,name=archived,proto3,oneof" json:"archived,omitempty"`
+	// Only runs that were created at this time or later.
+	CreatedAfter *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=created_after,json=createdAfter,proto3" json:"created_after,omitempty"`
+	// Only runs that were created before this time.
+	CreatedBefore *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=created_before,json=createdBefore,proto3" json:"created_before,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchRunsRequest) Reset() {
+	*x = WatchRunsRequest{}
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchRunsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchRunsRequest) ProtoMessage() {}
+
+func (x *WatchRunsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchRunsRequest.ProtoReflect.Descriptor instead.
+func (*WatchRunsRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *WatchRunsRequest) GetAfter() int64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+func (x *WatchRunsRequest) GetState() string {
+	if x != nil && x.State != nil {
+		return *x.State
+	}
+	return ""
+}
+
+func (x *WatchRunsRequest) GetProject() string {
+	if x != nil && x.Project != nil {
+		return *x.Project
+	}
+	return ""
+}
+
+func (x *WatchRunsRequest) GetOwner() string {
+	if x != nil && x.Owner != nil {
+		return *x.Owner
+	}
+	return ""
+}
+
+func (x *WatchRunsRequest) GetRecipe() string {
+	if x != nil && x.Recipe != nil {
+		return *x.Recipe
+	}
+	return ""
+}
+
+func (x *WatchRunsRequest) GetQ() string {
+	if x != nil && x.Q != nil {
+		return *x.Q
+	}
+	return ""
+}
+
+func (x *WatchRunsRequest) GetTag() []string {
+	if x != nil {
+		return x.Tag
+	}
+	return nil
+}
+
+func (x *WatchRunsRequest) GetLabel() []string {
+	if x != nil {
+		return x.Label
+	}
+	return nil
+}
+
+func (x *WatchRunsRequest) GetProtected() bool {
+	if x != nil && x.Protected != nil {
+		return *x.Protected
+	}
+	return false
+}
+
+func (x *WatchRunsRequest) GetArchived() string {
+	if x != nil && x.Archived != nil {
+		return *x.Archived
+	}
+	return ""
+}
+
+func (x *WatchRunsRequest) GetCreatedAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAfter
+	}
+	return nil
+}
+
+func (x *WatchRunsRequest) GetCreatedBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedBefore
+	}
+	return nil
+}
+
+// WatchRunsResponse is one event of the stream.
+type WatchRunsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The position of the event. It rises within a stream, and is valid only with the same filters and rights.
+	Seq int64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	// Types that are valid to be assigned to Event:
+	//
+	//	*WatchRunsResponse_Run
+	//	*WatchRunsResponse_Gone
+	//	*WatchRunsResponse_Reset_
+	Event         isWatchRunsResponse_Event `protobuf_oneof:"event"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchRunsResponse) Reset() {
+	*x = WatchRunsResponse{}
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchRunsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchRunsResponse) ProtoMessage() {}
+
+func (x *WatchRunsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchRunsResponse.ProtoReflect.Descriptor instead.
+func (*WatchRunsResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *WatchRunsResponse) GetSeq() int64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *WatchRunsResponse) GetEvent() isWatchRunsResponse_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *WatchRunsResponse) GetRun() *Run {
+	if x != nil {
+		if x, ok := x.Event.(*WatchRunsResponse_Run); ok {
+			return x.Run
+		}
+	}
+	return nil
+}
+
+func (x *WatchRunsResponse) GetGone() *GoneRun {
+	if x != nil {
+		if x, ok := x.Event.(*WatchRunsResponse_Gone); ok {
+			return x.Gone
+		}
+	}
+	return nil
+}
+
+func (x *WatchRunsResponse) GetReset_() *RunsReset {
+	if x != nil {
+		if x, ok := x.Event.(*WatchRunsResponse_Reset_); ok {
+			return x.Reset_
+		}
+	}
+	return nil
+}
+
+type isWatchRunsResponse_Event interface {
+	isWatchRunsResponse_Event()
+}
+
+type WatchRunsResponse_Run struct {
+	// A run that matches the filters, as in the list. Changes that follow each other quickly may be one event.
+	Run *Run `protobuf:"bytes,2,opt,name=run,proto3,oneof"`
+}
+
+type WatchRunsResponse_Gone struct {
+	// A run that matched the filters and no longer does, was deleted, or is no longer visible.
+	Gone *GoneRun `protobuf:"bytes,3,opt,name=gone,proto3,oneof"`
+}
+
+type WatchRunsResponse_Reset_ struct {
+	// The list must be read again; what the client has of earlier events may be incomplete.
+	Reset_ *RunsReset `protobuf:"bytes,4,opt,name=reset,proto3,oneof"`
+}
+
+func (*WatchRunsResponse_Run) isWatchRunsResponse_Event() {}
+
+func (*WatchRunsResponse_Gone) isWatchRunsResponse_Event() {}
+
+func (*WatchRunsResponse_Reset_) isWatchRunsResponse_Event() {}
+
+// GoneRun is a run that no longer belongs to the list.
+type GoneRun struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the run, `run_...`.
+	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GoneRun) Reset() {
+	*x = GoneRun{}
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GoneRun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GoneRun) ProtoMessage() {}
+
+func (x *GoneRun) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GoneRun.ProtoReflect.Descriptor instead.
+func (*GoneRun) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *GoneRun) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+// RunsReset means that the client must read the list again.
+type RunsReset struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// `start` (the request continues no stream), `expired` (its id is too old), `changed` (other filters or rights), or
+	// `slow` (the client did not receive the events fast enough).
+	Reason        string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunsReset) Reset() {
+	*x = RunsReset{}
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunsReset) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunsReset) ProtoMessage() {}
+
+func (x *RunsReset) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunsReset.ProtoReflect.Descriptor instead.
+func (*RunsReset) Descriptor() ([]byte, []int) {
+	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *RunsReset) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // GetRunRequest names a run.
 type GetRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -705,7 +1055,7 @@ type GetRunRequest struct {
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[6]
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -717,7 +1067,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[6]
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -730,7 +1080,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{6}
+	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetRunRequest) GetRunId() string {
@@ -760,7 +1110,7 @@ type UpdateRunRequest struct {
 
 func (x *UpdateRunRequest) Reset() {
 	*x = UpdateRunRequest{}
-	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[7]
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -772,7 +1122,7 @@ func (x *UpdateRunRequest) String() string {
 func (*UpdateRunRequest) ProtoMessage() {}
 
 func (x *UpdateRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[7]
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -785,7 +1135,7 @@ func (x *UpdateRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateRunRequest.ProtoReflect.Descriptor instead.
 func (*UpdateRunRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{7}
+	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *UpdateRunRequest) GetRunId() string {
@@ -838,7 +1188,7 @@ type ListRunNotesRequest struct {
 
 func (x *ListRunNotesRequest) Reset() {
 	*x = ListRunNotesRequest{}
-	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[8]
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -850,7 +1200,7 @@ func (x *ListRunNotesRequest) String() string {
 func (*ListRunNotesRequest) ProtoMessage() {}
 
 func (x *ListRunNotesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[8]
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -863,7 +1213,7 @@ func (x *ListRunNotesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunNotesRequest.ProtoReflect.Descriptor instead.
 func (*ListRunNotesRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{8}
+	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListRunNotesRequest) GetRunId() string {
@@ -898,7 +1248,7 @@ type ListRunNotesResponse struct {
 
 func (x *ListRunNotesResponse) Reset() {
 	*x = ListRunNotesResponse{}
-	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[9]
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -910,7 +1260,7 @@ func (x *ListRunNotesResponse) String() string {
 func (*ListRunNotesResponse) ProtoMessage() {}
 
 func (x *ListRunNotesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[9]
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -923,7 +1273,7 @@ func (x *ListRunNotesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunNotesResponse.ProtoReflect.Descriptor instead.
 func (*ListRunNotesResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{9}
+	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListRunNotesResponse) GetNotes() []*RunNotes {
@@ -946,7 +1296,7 @@ type GetRunNotesRequest struct {
 
 func (x *GetRunNotesRequest) Reset() {
 	*x = GetRunNotesRequest{}
-	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[10]
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -958,7 +1308,7 @@ func (x *GetRunNotesRequest) String() string {
 func (*GetRunNotesRequest) ProtoMessage() {}
 
 func (x *GetRunNotesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[10]
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -971,7 +1321,7 @@ func (x *GetRunNotesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunNotesRequest.ProtoReflect.Descriptor instead.
 func (*GetRunNotesRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{10}
+	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetRunNotesRequest) GetRunId() string {
@@ -1005,7 +1355,7 @@ type ListProjectTagsRequest struct {
 
 func (x *ListProjectTagsRequest) Reset() {
 	*x = ListProjectTagsRequest{}
-	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[11]
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1017,7 +1367,7 @@ func (x *ListProjectTagsRequest) String() string {
 func (*ListProjectTagsRequest) ProtoMessage() {}
 
 func (x *ListProjectTagsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[11]
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1030,7 +1380,7 @@ func (x *ListProjectTagsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProjectTagsRequest.ProtoReflect.Descriptor instead.
 func (*ListProjectTagsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{11}
+	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListProjectTagsRequest) GetProjectId() string {
@@ -1072,7 +1422,7 @@ type ListProjectTagsResponse struct {
 
 func (x *ListProjectTagsResponse) Reset() {
 	*x = ListProjectTagsResponse{}
-	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[12]
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1084,7 +1434,7 @@ func (x *ListProjectTagsResponse) String() string {
 func (*ListProjectTagsResponse) ProtoMessage() {}
 
 func (x *ListProjectTagsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[12]
+	mi := &file_signalbox_jobs_v1_run_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1097,7 +1447,7 @@ func (x *ListProjectTagsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProjectTagsResponse.ProtoReflect.Descriptor instead.
 func (*ListProjectTagsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{12}
+	return file_signalbox_jobs_v1_run_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListProjectTagsResponse) GetTags() []*TagCount {
@@ -1205,7 +1555,44 @@ const file_signalbox_jobs_v1_run_proto_rawDesc = "" +
 	"\x05_sortB\b\n" +
 	"\x06_after\">\n" +
 	"\x10ListRunsResponse\x12*\n" +
-	"\x04runs\x18\x01 \x03(\v2\x16.signalbox.jobs.v1.RunR\x04runs\"/\n" +
+	"\x04runs\x18\x01 \x03(\v2\x16.signalbox.jobs.v1.RunR\x04runs\"\xd7\x05\n" +
+	"\x10WatchRunsRequest\x12\x1d\n" +
+	"\x05after\x18\x01 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x05after\x12\x8e\x01\n" +
+	"\x05state\x18\x02 \x01(\tBs\xbaHprnR\x00R\x03allR\bfinishedR\x06queuedR\tscheduledR\bstartingR\arunningR\apausingR\x06pausedR\bstoppingR\tsucceededR\x06failedR\astoppedH\x00R\x05state\x88\x01\x01\x12(\n" +
+	"\aproject\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x01R\aproject\x88\x01\x01\x12%\n" +
+	"\x05owner\x18\x04 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x01H\x02R\x05owner\x88\x01\x01\x12'\n" +
+	"\x06recipe\x18\x05 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x03\x18\xc8\x01H\x03R\x06recipe\x88\x01\x01\x12\x1d\n" +
+	"\x01q\x18\x06 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x04R\x01q\x88\x01\x01\x12\"\n" +
+	"\x03tag\x18\a \x03(\tB\x10\xbaH\r\x92\x01\n" +
+	"\x10\x10\"\x06r\x04\x10\x01\x18@R\x03tag\x12'\n" +
+	"\x05label\x18\b \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x10\"\ar\x05\x10\x01\x18\x80\x02R\x05label\x12!\n" +
+	"\tprotected\x18\t \x01(\bH\x05R\tprotected\x88\x01\x01\x12:\n" +
+	"\barchived\x18\n" +
+	" \x01(\tB\x19\xbaH\x16r\x14R\x00R\x05falseR\x04trueR\x03allH\x06R\barchived\x88\x01\x01\x12?\n" +
+	"\rcreated_after\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\fcreatedAfter\x12A\n" +
+	"\x0ecreated_before\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\rcreatedBeforeB\b\n" +
+	"\x06_stateB\n" +
+	"\n" +
+	"\b_projectB\b\n" +
+	"\x06_ownerB\t\n" +
+	"\a_recipeB\x04\n" +
+	"\x02_qB\f\n" +
+	"\n" +
+	"_protectedB\v\n" +
+	"\t_archived\"\xc2\x01\n" +
+	"\x11WatchRunsResponse\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12*\n" +
+	"\x03run\x18\x02 \x01(\v2\x16.signalbox.jobs.v1.RunH\x00R\x03run\x120\n" +
+	"\x04gone\x18\x03 \x01(\v2\x1a.signalbox.jobs.v1.GoneRunH\x00R\x04gone\x124\n" +
+	"\x05reset\x18\x04 \x01(\v2\x1c.signalbox.jobs.v1.RunsResetH\x00R\x05resetB\a\n" +
+	"\x05event\"\x19\n" +
+	"\aGoneRun\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"#\n" +
+	"\tRunsReset\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"/\n" +
 	"\rGetRunRequest\x12\x1e\n" +
 	"\x06run_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05runId\"\xe1\x01\n" +
 	"\x10UpdateRunRequest\x12\x1e\n" +
@@ -1241,10 +1628,12 @@ const file_signalbox_jobs_v1_run_proto_rawDesc = "" +
 	"\a_offsetB\x04\n" +
 	"\x02_q\"J\n" +
 	"\x17ListProjectTagsResponse\x12/\n" +
-	"\x04tags\x18\x01 \x03(\v2\x1b.signalbox.jobs.v1.TagCountR\x04tags2\xdd\x06\n" +
+	"\x04tags\x18\x01 \x03(\v2\x1b.signalbox.jobs.v1.TagCountR\x04tags2\xcb\a\n" +
 	"\n" +
 	"RunService\x12y\n" +
-	"\bListRuns\x12\".signalbox.jobs.v1.ListRunsRequest\x1a#.signalbox.jobs.v1.ListRunsResponse\"$\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x11b\x04runs\x12\t/api/runs\x90\x02\x01\x12s\n" +
+	"\bListRuns\x12\".signalbox.jobs.v1.ListRunsRequest\x1a#.signalbox.jobs.v1.ListRunsResponse\"$\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x11b\x04runs\x12\t/api/runs\x90\x02\x01\x12l\n" +
+	"\tWatchRuns\x12#.signalbox.jobs.v1.WatchRunsRequest\x1a$.signalbox.jobs.v1.WatchRunsResponse\"\x12\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
+	"\x02\xad\x030\x01\x12s\n" +
 	"\x06GetRun\x12 .signalbox.jobs.v1.GetRunRequest\x1a\x16.signalbox.jobs.v1.Run\"/\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
 	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x14\x12\x12/api/runs/{run_id}\x90\x02\x01\x12{\n" +
 	"\tUpdateRun\x12#.signalbox.jobs.v1.UpdateRunRequest\x1a\x16.signalbox.jobs.v1.Run\"1\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
@@ -1268,7 +1657,7 @@ func file_signalbox_jobs_v1_run_proto_rawDescGZIP() []byte {
 	return file_signalbox_jobs_v1_run_proto_rawDescData
 }
 
-var file_signalbox_jobs_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_signalbox_jobs_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_signalbox_jobs_v1_run_proto_goTypes = []any{
 	(*Run)(nil),                     // 0: signalbox.jobs.v1.Run
 	(*RunNotes)(nil),                // 1: signalbox.jobs.v1.RunNotes
@@ -1276,47 +1665,58 @@ var file_signalbox_jobs_v1_run_proto_goTypes = []any{
 	(*RunParent)(nil),               // 3: signalbox.jobs.v1.RunParent
 	(*ListRunsRequest)(nil),         // 4: signalbox.jobs.v1.ListRunsRequest
 	(*ListRunsResponse)(nil),        // 5: signalbox.jobs.v1.ListRunsResponse
-	(*GetRunRequest)(nil),           // 6: signalbox.jobs.v1.GetRunRequest
-	(*UpdateRunRequest)(nil),        // 7: signalbox.jobs.v1.UpdateRunRequest
-	(*ListRunNotesRequest)(nil),     // 8: signalbox.jobs.v1.ListRunNotesRequest
-	(*ListRunNotesResponse)(nil),    // 9: signalbox.jobs.v1.ListRunNotesResponse
-	(*GetRunNotesRequest)(nil),      // 10: signalbox.jobs.v1.GetRunNotesRequest
-	(*ListProjectTagsRequest)(nil),  // 11: signalbox.jobs.v1.ListProjectTagsRequest
-	(*ListProjectTagsResponse)(nil), // 12: signalbox.jobs.v1.ListProjectTagsResponse
-	nil,                             // 13: signalbox.jobs.v1.Run.LabelsEntry
-	(JobState)(0),                   // 14: signalbox.jobs.v1.JobState
-	(*timestamppb.Timestamp)(nil),   // 15: google.protobuf.Timestamp
+	(*WatchRunsRequest)(nil),        // 6: signalbox.jobs.v1.WatchRunsRequest
+	(*WatchRunsResponse)(nil),       // 7: signalbox.jobs.v1.WatchRunsResponse
+	(*GoneRun)(nil),                 // 8: signalbox.jobs.v1.GoneRun
+	(*RunsReset)(nil),               // 9: signalbox.jobs.v1.RunsReset
+	(*GetRunRequest)(nil),           // 10: signalbox.jobs.v1.GetRunRequest
+	(*UpdateRunRequest)(nil),        // 11: signalbox.jobs.v1.UpdateRunRequest
+	(*ListRunNotesRequest)(nil),     // 12: signalbox.jobs.v1.ListRunNotesRequest
+	(*ListRunNotesResponse)(nil),    // 13: signalbox.jobs.v1.ListRunNotesResponse
+	(*GetRunNotesRequest)(nil),      // 14: signalbox.jobs.v1.GetRunNotesRequest
+	(*ListProjectTagsRequest)(nil),  // 15: signalbox.jobs.v1.ListProjectTagsRequest
+	(*ListProjectTagsResponse)(nil), // 16: signalbox.jobs.v1.ListProjectTagsResponse
+	nil,                             // 17: signalbox.jobs.v1.Run.LabelsEntry
+	(JobState)(0),                   // 18: signalbox.jobs.v1.JobState
+	(*timestamppb.Timestamp)(nil),   // 19: google.protobuf.Timestamp
 }
 var file_signalbox_jobs_v1_run_proto_depIdxs = []int32{
-	14, // 0: signalbox.jobs.v1.Run.state:type_name -> signalbox.jobs.v1.JobState
-	15, // 1: signalbox.jobs.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	15, // 2: signalbox.jobs.v1.Run.started_at:type_name -> google.protobuf.Timestamp
-	15, // 3: signalbox.jobs.v1.Run.ended_at:type_name -> google.protobuf.Timestamp
+	18, // 0: signalbox.jobs.v1.Run.state:type_name -> signalbox.jobs.v1.JobState
+	19, // 1: signalbox.jobs.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	19, // 2: signalbox.jobs.v1.Run.started_at:type_name -> google.protobuf.Timestamp
+	19, // 3: signalbox.jobs.v1.Run.ended_at:type_name -> google.protobuf.Timestamp
 	3,  // 4: signalbox.jobs.v1.Run.parents:type_name -> signalbox.jobs.v1.RunParent
-	13, // 5: signalbox.jobs.v1.Run.labels:type_name -> signalbox.jobs.v1.Run.LabelsEntry
-	15, // 6: signalbox.jobs.v1.RunNotes.created_at:type_name -> google.protobuf.Timestamp
-	15, // 7: signalbox.jobs.v1.ListRunsRequest.created_after:type_name -> google.protobuf.Timestamp
-	15, // 8: signalbox.jobs.v1.ListRunsRequest.created_before:type_name -> google.protobuf.Timestamp
+	17, // 5: signalbox.jobs.v1.Run.labels:type_name -> signalbox.jobs.v1.Run.LabelsEntry
+	19, // 6: signalbox.jobs.v1.RunNotes.created_at:type_name -> google.protobuf.Timestamp
+	19, // 7: signalbox.jobs.v1.ListRunsRequest.created_after:type_name -> google.protobuf.Timestamp
+	19, // 8: signalbox.jobs.v1.ListRunsRequest.created_before:type_name -> google.protobuf.Timestamp
 	0,  // 9: signalbox.jobs.v1.ListRunsResponse.runs:type_name -> signalbox.jobs.v1.Run
-	1,  // 10: signalbox.jobs.v1.ListRunNotesResponse.notes:type_name -> signalbox.jobs.v1.RunNotes
-	2,  // 11: signalbox.jobs.v1.ListProjectTagsResponse.tags:type_name -> signalbox.jobs.v1.TagCount
-	4,  // 12: signalbox.jobs.v1.RunService.ListRuns:input_type -> signalbox.jobs.v1.ListRunsRequest
-	6,  // 13: signalbox.jobs.v1.RunService.GetRun:input_type -> signalbox.jobs.v1.GetRunRequest
-	7,  // 14: signalbox.jobs.v1.RunService.UpdateRun:input_type -> signalbox.jobs.v1.UpdateRunRequest
-	8,  // 15: signalbox.jobs.v1.RunService.ListRunNotes:input_type -> signalbox.jobs.v1.ListRunNotesRequest
-	10, // 16: signalbox.jobs.v1.RunService.GetRunNotes:input_type -> signalbox.jobs.v1.GetRunNotesRequest
-	11, // 17: signalbox.jobs.v1.RunService.ListProjectTags:input_type -> signalbox.jobs.v1.ListProjectTagsRequest
-	5,  // 18: signalbox.jobs.v1.RunService.ListRuns:output_type -> signalbox.jobs.v1.ListRunsResponse
-	0,  // 19: signalbox.jobs.v1.RunService.GetRun:output_type -> signalbox.jobs.v1.Run
-	0,  // 20: signalbox.jobs.v1.RunService.UpdateRun:output_type -> signalbox.jobs.v1.Run
-	9,  // 21: signalbox.jobs.v1.RunService.ListRunNotes:output_type -> signalbox.jobs.v1.ListRunNotesResponse
-	1,  // 22: signalbox.jobs.v1.RunService.GetRunNotes:output_type -> signalbox.jobs.v1.RunNotes
-	12, // 23: signalbox.jobs.v1.RunService.ListProjectTags:output_type -> signalbox.jobs.v1.ListProjectTagsResponse
-	18, // [18:24] is the sub-list for method output_type
-	12, // [12:18] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	19, // 10: signalbox.jobs.v1.WatchRunsRequest.created_after:type_name -> google.protobuf.Timestamp
+	19, // 11: signalbox.jobs.v1.WatchRunsRequest.created_before:type_name -> google.protobuf.Timestamp
+	0,  // 12: signalbox.jobs.v1.WatchRunsResponse.run:type_name -> signalbox.jobs.v1.Run
+	8,  // 13: signalbox.jobs.v1.WatchRunsResponse.gone:type_name -> signalbox.jobs.v1.GoneRun
+	9,  // 14: signalbox.jobs.v1.WatchRunsResponse.reset:type_name -> signalbox.jobs.v1.RunsReset
+	1,  // 15: signalbox.jobs.v1.ListRunNotesResponse.notes:type_name -> signalbox.jobs.v1.RunNotes
+	2,  // 16: signalbox.jobs.v1.ListProjectTagsResponse.tags:type_name -> signalbox.jobs.v1.TagCount
+	4,  // 17: signalbox.jobs.v1.RunService.ListRuns:input_type -> signalbox.jobs.v1.ListRunsRequest
+	6,  // 18: signalbox.jobs.v1.RunService.WatchRuns:input_type -> signalbox.jobs.v1.WatchRunsRequest
+	10, // 19: signalbox.jobs.v1.RunService.GetRun:input_type -> signalbox.jobs.v1.GetRunRequest
+	11, // 20: signalbox.jobs.v1.RunService.UpdateRun:input_type -> signalbox.jobs.v1.UpdateRunRequest
+	12, // 21: signalbox.jobs.v1.RunService.ListRunNotes:input_type -> signalbox.jobs.v1.ListRunNotesRequest
+	14, // 22: signalbox.jobs.v1.RunService.GetRunNotes:input_type -> signalbox.jobs.v1.GetRunNotesRequest
+	15, // 23: signalbox.jobs.v1.RunService.ListProjectTags:input_type -> signalbox.jobs.v1.ListProjectTagsRequest
+	5,  // 24: signalbox.jobs.v1.RunService.ListRuns:output_type -> signalbox.jobs.v1.ListRunsResponse
+	7,  // 25: signalbox.jobs.v1.RunService.WatchRuns:output_type -> signalbox.jobs.v1.WatchRunsResponse
+	0,  // 26: signalbox.jobs.v1.RunService.GetRun:output_type -> signalbox.jobs.v1.Run
+	0,  // 27: signalbox.jobs.v1.RunService.UpdateRun:output_type -> signalbox.jobs.v1.Run
+	13, // 28: signalbox.jobs.v1.RunService.ListRunNotes:output_type -> signalbox.jobs.v1.ListRunNotesResponse
+	1,  // 29: signalbox.jobs.v1.RunService.GetRunNotes:output_type -> signalbox.jobs.v1.RunNotes
+	16, // 30: signalbox.jobs.v1.RunService.ListProjectTags:output_type -> signalbox.jobs.v1.ListProjectTagsResponse
+	24, // [24:31] is the sub-list for method output_type
+	17, // [17:24] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_jobs_v1_run_proto_init() }
@@ -1329,16 +1729,22 @@ func file_signalbox_jobs_v1_run_proto_init() {
 	file_signalbox_jobs_v1_run_proto_msgTypes[1].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_run_proto_msgTypes[3].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_run_proto_msgTypes[4].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_run_proto_msgTypes[7].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_run_proto_msgTypes[8].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_run_proto_msgTypes[6].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_run_proto_msgTypes[7].OneofWrappers = []any{
+		(*WatchRunsResponse_Run)(nil),
+		(*WatchRunsResponse_Gone)(nil),
+		(*WatchRunsResponse_Reset_)(nil),
+	}
 	file_signalbox_jobs_v1_run_proto_msgTypes[11].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_run_proto_msgTypes[12].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_run_proto_msgTypes[15].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_jobs_v1_run_proto_rawDesc), len(file_signalbox_jobs_v1_run_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -20,6 +20,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	RunService_ListRuns_FullMethodName        = "/signalbox.jobs.v1.RunService/ListRuns"
+	RunService_WatchRuns_FullMethodName       = "/signalbox.jobs.v1.RunService/WatchRuns"
 	RunService_GetRun_FullMethodName          = "/signalbox.jobs.v1.RunService/GetRun"
 	RunService_UpdateRun_FullMethodName       = "/signalbox.jobs.v1.RunService/UpdateRun"
 	RunService_ListRunNotes_FullMethodName    = "/signalbox.jobs.v1.RunService/ListRunNotes"
@@ -35,6 +36,11 @@ const (
 type RunServiceClient interface {
 	// ListRuns lists finished runs that are not archived, newest first. With `state=all` it also lists unfinished runs.
 	ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error)
+	// WatchRuns sends the changes of the runs that ListRuns lists for the same filters and caller. A `run` event has a run
+	// that matches the filters, as it is now; a `gone` event has the id of a run that matched and no longer does. The first
+	// event of a stream that does not continue another one is `reset`: the client then reads the list, and applies the
+	// events that follow `reset` on top of it. The stream ends only if it fails or is closed.
+	WatchRuns(ctx context.Context, in *WatchRunsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRunsResponse], error)
 	// GetRun returns a run with its notes.
 	GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*Run, error)
 	// UpdateRun changes the name, the tags and the notes of a run at any time, also after its job was deleted, and archives
@@ -66,6 +72,25 @@ func (c *runServiceClient) ListRuns(ctx context.Context, in *ListRunsRequest, op
 	}
 	return out, nil
 }
+
+func (c *runServiceClient) WatchRuns(ctx context.Context, in *WatchRunsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRunsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &RunService_ServiceDesc.Streams[0], RunService_WatchRuns_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchRunsRequest, WatchRunsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RunService_WatchRunsClient = grpc.ServerStreamingClient[WatchRunsResponse]
 
 func (c *runServiceClient) GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*Run, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -125,6 +150,11 @@ func (c *runServiceClient) ListProjectTags(ctx context.Context, in *ListProjectT
 type RunServiceServer interface {
 	// ListRuns lists finished runs that are not archived, newest first. With `state=all` it also lists unfinished runs.
 	ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error)
+	// WatchRuns sends the changes of the runs that ListRuns lists for the same filters and caller. A `run` event has a run
+	// that matches the filters, as it is now; a `gone` event has the id of a run that matched and no longer does. The first
+	// event of a stream that does not continue another one is `reset`: the client then reads the list, and applies the
+	// events that follow `reset` on top of it. The stream ends only if it fails or is closed.
+	WatchRuns(*WatchRunsRequest, grpc.ServerStreamingServer[WatchRunsResponse]) error
 	// GetRun returns a run with its notes.
 	GetRun(context.Context, *GetRunRequest) (*Run, error)
 	// UpdateRun changes the name, the tags and the notes of a run at any time, also after its job was deleted, and archives
@@ -149,6 +179,9 @@ type UnimplementedRunServiceServer struct{}
 
 func (UnimplementedRunServiceServer) ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListRuns not implemented")
+}
+func (UnimplementedRunServiceServer) WatchRuns(*WatchRunsRequest, grpc.ServerStreamingServer[WatchRunsResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchRuns not implemented")
 }
 func (UnimplementedRunServiceServer) GetRun(context.Context, *GetRunRequest) (*Run, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetRun not implemented")
@@ -203,6 +236,17 @@ func _RunService_ListRuns_Handler(srv interface{}, ctx context.Context, dec func
 	}
 	return interceptor(ctx, in, info, handler)
 }
+
+func _RunService_WatchRuns_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchRunsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RunServiceServer).WatchRuns(m, &grpc.GenericServerStream[WatchRunsRequest, WatchRunsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RunService_WatchRunsServer = grpc.ServerStreamingServer[WatchRunsResponse]
 
 func _RunService_GetRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetRunRequest)
@@ -326,6 +370,12 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _RunService_ListProjectTags_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "WatchRuns",
+			Handler:       _RunService_WatchRuns_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "signalbox/jobs/v1/run.proto",
 }

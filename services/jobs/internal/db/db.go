@@ -1,6 +1,6 @@
 // Package db owns the parts of the database that all packages of jobs share: the migrations of the schema, the topics
-// of notifications between replicas, the positions of job changes, and the writer of audit rows. Migrations only go
-// forward and only add, because each release must also run on the schema of the next release.
+// of notifications between replicas, and the writer of audit rows. Migrations only go forward and only add, because each
+// release must also run on the schema of the next release.
 package db
 
 import "embed"

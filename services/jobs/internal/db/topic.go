@@ -12,6 +12,8 @@ const (
 	SignalsTopic pg.Topic = "signals"
 	// JobsTopic: the table job_change has new rows. The trigger of the table job sends it.
 	JobsTopic pg.Topic = "jobs"
+	// RunsTopic: the table run_change has new rows. The trigger of the table run sends it.
+	RunsTopic pg.Topic = "runs"
 	// HardwareTopic: another hardware configuration is in force.
 	HardwareTopic pg.Topic = "hardware"
 	// HardwareTakenTopic: an instance has updated its copy of the hardware configuration.

@@ -12,8 +12,8 @@
 //     up to the change that ended the job.
 //
 // admit.go runs the gates and stores the job; lookups_proto.go implements the lookups of the gates; retry.go submits the
-// spec of an existing job; watch.go streams one job, and table.go and watch_table.go many. jobapi.go does no I/O and
-// defines which fields of a job can be changed.
+// spec of an existing job; watch.go streams one job, and watch_table.go many. jobapi.go does no I/O and defines which
+// fields of a job can be changed.
 package jobapi
 
 import (

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -22,6 +21,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/tablefeed"
 )
 
 // Mover changes jobs. Its methods call the function extra in the transaction of the change. *lifecycle.Driver
@@ -43,7 +43,7 @@ type Server struct {
 	Trail     db.Recorder
 	Hub       *pg.NotifyHub
 	Clock     clock.Clock
-	Tables    *Tables
+	Tables    *tablefeed.Tables[*job.Job]
 }
 
 // SubmitJob runs every gate and admits the job, or refuses it and stores nothing. A repeated request with the same
@@ -155,17 +155,8 @@ func filterOf(req filters) (job.Filter, error) {
 	}
 	return job.Filter{
 		State: state, Project: req.GetProject(), Owner: req.GetOwner(), Labels: req.GetLabel(), Text: req.GetQ(),
-		CreatedFrom: bound(req.GetCreatedAfter()), CreatedTo: bound(req.GetCreatedBefore()),
+		CreatedFrom: request.StorableTime(req.GetCreatedAfter()), CreatedTo: request.StorableTime(req.GetCreatedBefore()),
 	}, nil
-}
-
-// bound returns a time with the precision of Postgres, so that lists and streams compare it in the same way.
-func bound(ts *timestamppb.Timestamp) *time.Time {
-	t := request.TimeOf(ts)
-	if t != nil {
-		*t = t.Truncate(time.Microsecond)
-	}
-	return t
 }
 
 // ListJobEvents lists the events of a job, oldest first.

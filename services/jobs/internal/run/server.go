@@ -17,6 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobapi"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/tablefeed"
 )
 
 // Server implements RunService.
@@ -28,6 +29,7 @@ type Server struct {
 	Clock    clock.Clock
 	Events   *event.Log
 	Trail    db.Recorder
+	Tables   *tablefeed.Tables[*Run]
 }
 
 // ListRuns lists the runs that the caller may see and that match the filters: without filters, those that have ended and
@@ -37,8 +39,12 @@ func (s *Server) ListRuns(ctx context.Context, req *jobsv1.ListRunsRequest) (*jo
 	if err != nil {
 		return nil, err
 	}
-	filter, err := filterFromProto(req)
+	filter, err := filterFromProto(req, req.Protected)
 	if err != nil {
+		return nil, err
+	}
+	filter.Sort = req.GetSort()
+	if err := filter.SetAfter(req.After); err != nil {
 		return nil, err
 	}
 	runs, err := s.Runs.List(ctx, s.Pool, authn.ScopeOf(ctx), filter, p)
@@ -53,17 +59,29 @@ func (s *Server) ListRuns(ctx context.Context, req *jobsv1.ListRunsRequest) (*jo
 	return resp, request.SetNextAfter(ctx, more, runs, func(r **Run) string { return filter.Position(*r) })
 }
 
-func filterFromProto(req *jobsv1.ListRunsRequest) (Filter, error) {
+// filters are the filters of a request for a list or a table of runs, without protected.
+type filters interface {
+	GetState() string
+	GetProject() string
+	GetOwner() string
+	GetRecipe() string
+	GetQ() string
+	GetTag() []string
+	GetLabel() []string
+	GetArchived() string
+	GetCreatedAfter() *timestamppb.Timestamp
+	GetCreatedBefore() *timestamppb.Timestamp
+}
+
+// filterFromProto returns the filter of a request.
+func filterFromProto(req filters, protected *bool) (Filter, error) {
 	f := Filter{
 		State: cmp.Or(req.GetState(), finished), Project: req.GetProject(), Owner: req.GetOwner(), Recipe: req.GetRecipe(), Text: req.GetQ(),
-		Labels: req.GetLabel(), Protected: req.Protected, Archived: req.GetArchived(), CreatedFrom: request.TimeOf(req.GetCreatedAfter()),
-		CreatedTo: request.TimeOf(req.GetCreatedBefore()), Sort: req.GetSort(),
+		Labels: req.GetLabel(), Protected: protected, Archived: req.GetArchived(), CreatedFrom: request.StorableTime(req.GetCreatedAfter()),
+		CreatedTo: request.StorableTime(req.GetCreatedBefore()),
 	}
 	if f.State == "all" {
 		f.State = ""
-	}
-	if err := f.SetAfter(req.After); err != nil {
-		return f, err
 	}
 	for i, given := range req.GetTag() {
 		tag, ok := NormalTag(given)
