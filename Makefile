@@ -11,7 +11,7 @@ CHAOS_KILLS ?= 50
 LISTEN ?= 127.0.0.1:8080
 GO_PACKAGES = ./...
 
-.PHONY: fuzz breaks help demo dev test test-long gen fmt lint race e2e identity bench scale chaos soak stress verify build console console-check docs python-test accept-api schemathesis shots
+.PHONY: fuzz breaks help demo dev test test-long gen fmt lint race e2e identity bench scale chaos soak stress verify build console console-check console-test docs python-test accept-api schemathesis shots
 
 help:
 	@echo "make demo    train, deploy and chat with a tiny model on this machine (DEMO=once exits after the chat)"
@@ -30,8 +30,9 @@ help:
 	@echo "make identity  tests of sign-in and access control, with all samples"
 	@echo "make gen     regenerate the code from the protos"
 	@echo "make verify  check generated code, modules, formatting and API compatibility"
-	@echo "make shots   screenshots of each console page in each theme and language, on one contact sheet"
+	@echo "make shots   screenshots of each console page in each look, on one contact sheet"
 	@echo "make console-check  check the console: format, types, tests, texts and sizes"
+	@echo "make console-test   walk the console in a browser, whole, and print what a user waits for"
 	@echo "make lint    check Go code, protos, the OpenAPI document, migrations and wording"
 	@echo "make fmt     format Go code and protos"
 	@echo "make accept-api  accept breaking changes: the current API becomes the baseline of make verify"
@@ -49,6 +50,9 @@ console:
 
 console-check:
 	@scripts/console-check.sh
+
+console-test: build
+	@TEST_LONG=1 CONSOLE=all go test -count=1 -v -timeout 60m ./test/console
 
 docs:
 	@scripts/docs.sh

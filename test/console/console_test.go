@@ -21,9 +21,9 @@ import (
 
 // look is how a browser shows the console.
 type look struct {
-	Name     string `json:"name"`
-	Scheme   string `json:"scheme"`
-	Width    int    `json:"width"`
+	Name   string `json:"name"`
+	Scheme string `json:"scheme"`
+	Width  int    `json:"width"`
 }
 
 // consoleRoute is an address of the console. Looks are the names of the looks in which the browser opens it.
@@ -52,15 +52,16 @@ type consoleTask struct {
 	Journeys []string          `json:"journeys,omitempty"`
 	Statuses []int             `json:"statuses,omitempty"`
 	Control  string            `json:"control,omitempty"`
+	Size     *runSize          `json:"size,omitempty"`
 }
 
 // consoleVisit is what the browser saw on one route.
 type consoleVisit struct {
-	Route, Scheme, Heading, Failed string
-	Width                                    int
-	Faults, Raw, Console, Policy, Elsewhere  []string
-	Statuses                                 []string
-	Wide                                     int
+	Route, Scheme, Heading, Failed          string
+	Width                                   int
+	Faults, Raw, Console, Policy, Elsewhere []string
+	Statuses                                []string
+	Wide                                    int
 }
 
 func consoleLooks() []look {
@@ -101,7 +102,8 @@ func TestConsole(t *testing.T) {
 			task := newConsoleTask(t, s, l)
 			t.Run("live job", func(t *testing.T) { requireLiveJob(ctx, t, s, task, l) })
 			t.Run("routes", func(t *testing.T) { requireRoutes(ctx, t, task, l) })
-			t.Run("journeys", func(t *testing.T) { requireJourneys(ctx, t, task) })
+			t.Run("journeys", func(t *testing.T) { requireJourneys(ctx, t, s, task) })
+			t.Run("measures", func(t *testing.T) { requireMeasures(ctx, t, task) })
 			t.Run("states", func(t *testing.T) { requireStates(ctx, t, task) })
 			t.Run("reconnect", func(t *testing.T) { requireReconnect(ctx, t, s, task, l) })
 		})

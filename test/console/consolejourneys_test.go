@@ -2,11 +2,14 @@ package console
 
 import (
 	"context"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/test/draw"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // walk is what the browser saw on one journey. Faults are violations of the policy, requests to other hosts, and errors
@@ -19,13 +22,17 @@ type walk struct {
 
 // consoleJourneys are the files of the folder journey, which describe them.
 func consoleJourneys() []string {
-	return []string{"first", "live", "compare", "serve", "playground", "share", "hardware", "phone", "untrusted"}
+	return []string{"first", "find", "live", "runs", "tabs", "compare", "serve", "playground", "share", "hardware", "phone", "untrusted"}
 }
 
 // requireJourneys walks journeys of users through the console: two that the seed selects, or all in a long test.
-func requireJourneys(ctx context.Context, t *testing.T, task consoleTask) {
+func requireJourneys(ctx context.Context, t *testing.T, s *testenv.Installation, task consoleTask) {
 	t.Helper()
 	task.Journeys = draw.Some(draw.New(t), 2, consoleJourneys(), draw.Itself)
+	if only := os.Getenv("JOURNEYS"); only != "" {
+		task.Journeys = strings.Split(only, ",")
+	}
+	task.IDs["link"] = s.SignInLink(ctx)
 	var walks []walk
 	drive(ctx, t, task, "journeys.mjs", &walks)
 	require.Len(t, walks, len(task.Journeys))

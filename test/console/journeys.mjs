@@ -44,6 +44,7 @@ async function walk(name) {
       desk: async () => use(await tab("desk", {})),
       phone: async () => use(await tab("phone", { width: 390, height: 844 })),
       stranger: async (look) => use(await profile(browser, task, look)),
+      signIn: (page) => signIn(page, task),
     });
   } catch (error) {
     report.failed = String(error?.stack ?? error).slice(0, 2000);

@@ -1,9 +1,9 @@
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { oneOf } from "@/lib/search";
+import { useView } from "@/lib/view";
 import { Button, CodeBlock, CopyButton, Select } from "@/ui";
 import { download } from "./charts/download";
-import { useView } from "./search";
 import { toYaml } from "./yaml";
 
 const formats = ["yaml", "json"] as const;

@@ -40,6 +40,7 @@ export function LogAt({ runId, metric, step }: Props) {
       variant="quiet"
       size="sm"
       ref={focus}
+      className="h-5! px-1.5!"
       busy={busy}
       icon={<ScrollText size={12} aria-hidden />}
       onClick={() => void open()}

@@ -1,5 +1,5 @@
 import { useCallback, useMemo, useState } from "react";
-import { useView } from "../search";
+import { useView } from "@/lib/view";
 import { read, write } from "./stored";
 import { type ChartView, chartView } from "./view";
 

@@ -33,7 +33,6 @@ export default function LogTail({ runId, live, to, page }: Props) {
             to={to}
             params={{ id: page, tab: "logs" }}
             hash={`L${line.seq}`}
-            aria-label={t("logTail.open", { line: line.seq })}
             className="flex min-h-[18px] hover:bg-hover"
           >
             <span className="w-[9ch] shrink-0 pr-[1.5ch] text-right text-soft tabular">{line.seq}</span>

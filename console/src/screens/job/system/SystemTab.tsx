@@ -1,9 +1,9 @@
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { text } from "@/lib/search";
+import { useView } from "@/lib/view";
 import { EmptyState, ErrorPanel, Select, SkeletonLines } from "@/ui";
 import { Section } from "../overview/OverviewTab";
-import { useView } from "../search";
 import type { TabProps } from "../tabs";
 import { Environment } from "./Environment";
 import { HeatTable } from "./HeatTable";

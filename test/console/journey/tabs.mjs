@@ -1,0 +1,98 @@
+// Four tabs of one user stay live beside each other. A tab opens one event stream at most; a hidden tab closes its own, and
+// continues without a gap when it is shown. Signing out in one tab signs out all.
+import assert from "node:assert/strict";
+
+const training = `
+import time, signalbox
+with signalbox.init() as run:
+    run.starting()
+    run.running()
+    step = 0
+    while not run.should_stop():
+        step += 1
+        print("line", step, flush=True)
+        run.log({"beat": step}, step=step)
+        time.sleep(0.1)
+`;
+
+// Streams counts the event streams of a page that are open.
+class Streams {
+  open = 0;
+  most = 0;
+
+  constructor(page) {
+    const stream = (request) => /\/stream(\?|$)/.test(request.url());
+    page.on("request", (request) => stream(request) && (this.most = Math.max(this.most, ++this.open)));
+    for (const end of ["requestfinished", "requestfailed"]) page.on(end, (request) => stream(request) && this.open--);
+  }
+}
+
+// number waits until a number on the page is larger than `least`, and returns it.
+const number = (page, pattern, least) =>
+  page
+    .waitForFunction(
+      ([source, n]) => {
+        const text = document.querySelector("main")?.innerText ?? "";
+        const found = [...text.matchAll(new RegExp(source, "g"))].map((m) => Number(m[1].replaceAll(",", "")));
+        return Math.max(0, ...found) > n ? Math.max(...found) : 0;
+      },
+      [pattern, least],
+    )
+    .then((found) => found.jsonValue());
+
+const show = (page, state) =>
+  page.evaluate((value) => {
+    Object.defineProperty(document, "visibilityState", { value, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+  }, state);
+
+const until = async (condition, what) => {
+  const deadline = Date.now() + 30_000;
+  while (!condition()) {
+    assert.ok(Date.now() < deadline, what);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+};
+
+const step = "step ([\\d,]+)";
+const line = "line (\\d+)";
+
+export default async function ({ task, admin, name, stranger, signIn }) {
+  const job = await admin.command(name("tabs"), ["python", "-c", training]);
+  await admin.job(job.id, "running");
+  const first = await stranger();
+  await signIn(first);
+  const pages = [first];
+  for (let at = 1; at < 4; at++) pages.push(await first.context().newPage());
+  const [list, metrics, log, overview] = pages;
+  const streams = pages.map((page) => new Streams(page));
+  await list.goto(`${task.url}/jobs?q=${name("tabs")}`);
+  await metrics.goto(`${task.url}/jobs/${job.id}/metrics`);
+  await log.goto(`${task.url}/jobs/${job.id}/logs`);
+  await overview.goto(`${task.url}/runs/${job.run_id}`);
+
+  await list.getByRole("row").filter({ hasText: name("tabs") }).getByText("Running").waitFor();
+  for (const [page, pattern] of [[metrics, step], [log, line], [overview, step]]) {
+    const seen = await number(page, pattern, 0);
+    await number(page, pattern, seen + 10);
+  }
+  for (const [at, { open, most }] of streams.entries()) assert.ok(open === 1 && most === 1, `tab ${at} has ${open} streams, at most ${most}`);
+
+  await show(log, "hidden");
+  await until(() => streams[2].open === 0, "a hidden tab keeps its stream");
+  const hidden = await number(log, line, 0);
+  await number(metrics, step, await number(metrics, step, 0) + 10);
+  await show(log, "visible");
+  await number(log, line, hidden + 20);
+  const lines = await log.evaluate(() => [...document.querySelectorAll("main [data-line]")].map((row) => Number(row.dataset.line)));
+  assert.deepEqual(lines, lines.map((_, at) => lines[0] + at), "lines are missing or twice");
+  assert.ok(lines.includes(hidden), "the lines of before are shown");
+
+  await admin.post(`/api/jobs/${job.id}/stop`);
+  await list.bringToFront();
+  await list.getByRole("row").filter({ hasText: name("tabs") }).getByText("Stopped").waitFor();
+  await log.getByText("Log complete").waitFor();
+  await list.getByRole("button", { name: /^Account/ }).click();
+  await list.getByRole("menuitem", { name: "Sign out" }).click();
+  for (const page of pages) await page.waitForURL((url) => url.pathname === "/login");
+}
