@@ -20,15 +20,19 @@ type walk struct {
 	Seconds      float64
 }
 
-// consoleJourneys are the files of the folder journey, which describe them.
+// firstJourney is walked in every test.
+const firstJourney = "find"
+
+// consoleJourneys are the other files of the folder journey, which describe them.
 func consoleJourneys() []string {
-	return []string{"first", "find", "live", "runs", "tabs", "compare", "serve", "playground", "share", "hardware", "phone", "untrusted"}
+	return []string{"first", "live", "runs", "tabs", "compare", "serve", "playground", "share", "hardware", "phone", "untrusted"}
 }
 
-// requireJourneys walks journeys of users through the console: two that the seed selects, or all in a long test.
+// requireJourneys walks journeys of users through the console: the first and one that the seed selects, all in a long test,
+// or those that JOURNEYS names.
 func requireJourneys(ctx context.Context, t *testing.T, s *testenv.Installation, task consoleTask) {
 	t.Helper()
-	task.Journeys = draw.Some(draw.New(t), 2, consoleJourneys(), draw.Itself)
+	task.Journeys = append([]string{firstJourney}, draw.Some(draw.New(t), 1, consoleJourneys(), draw.Itself)...)
 	if only := os.Getenv("JOURNEYS"); only != "" {
 		task.Journeys = strings.Split(only, ",")
 	}

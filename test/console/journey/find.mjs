@@ -80,7 +80,7 @@ async function stopSeen(page, { task, admin, name, stranger }) {
   await page.getByRole("dialog").getByRole("button", { name: "Stop", exact: true }).click();
   await one.locator("main").getByText("Stopped", { exact: true }).first().waitFor();
   await list.bringToFront();
-  await row.getByText("Stopped").waitFor();
+  await row.getByText("Stopped", { exact: true }).waitFor();
   for (const tab of [list, one]) assert.ok(await tab.evaluate(() => globalThis.sameDocument), "a page was loaded again");
 }
 
@@ -93,8 +93,10 @@ export default async function (journey) {
 
   const run = await admin.get(`/api/runs/${task.ids.run}`);
   await page.keyboard.press("Control+k");
-  await page.getByRole("combobox").fill(run.name);
-  await page.getByRole("option").filter({ hasText: run.name }).first().click();
+  const palette = page.getByRole("dialog");
+  await palette.getByRole("combobox").fill(run.name);
+  await palette.getByRole("option").filter({ hasText: run.name }).filter({ hasText: "Runs" }).click();
+  await page.waitForURL((url) => url.pathname === `/runs/${run.id}`);
   await page.getByRole("heading", { name: run.name }).waitFor();
 
   await page.goto(`${task.url}/jobs/${task.ids.job}`);
