@@ -5,6 +5,7 @@ import { useTranslation } from "react-i18next";
 import { api, call } from "@/api/client";
 import { Button, Dialog, ErrorNote, Input, SkeletonLines, StateBadge, Time, UntrustedText } from "@/ui";
 import { compareRoute } from "./area";
+import { mostRuns } from "./search";
 
 // AddRun finds a run by its name or id and adds it to the comparison.
 export function AddRun({ onAdd }: { onAdd: (id: string) => void }) {
@@ -16,7 +17,13 @@ export function AddRun({ onAdd }: { onAdd: (id: string) => void }) {
         {t("add")}
       </Button>
       {open ? (
-        <Dialog open size="md" onOpenChange={setOpen} title={t("addTitle")} description={t("addWhat")}>
+        <Dialog
+          open
+          size="md"
+          onOpenChange={setOpen}
+          title={t("addTitle")}
+          description={t("addWhat", { most: mostRuns })}
+        >
           <Finder
             onAdd={(id) => {
               onAdd(id);

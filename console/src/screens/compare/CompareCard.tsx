@@ -1,17 +1,14 @@
-import { useQueries } from "@tanstack/react-query";
 import { memo, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useFormats } from "@/lib/prefs";
 import { axisTexts } from "@/screens/job/charts/axis";
 import { ChartCard } from "@/screens/job/charts/ChartCard";
-import { toCurve } from "@/screens/job/charts/curve";
-import { type Line, plotData } from "@/screens/job/charts/plot-data";
+import { plotData } from "@/screens/job/charts/plot-data";
 import { cardHeight, Slot } from "@/screens/job/charts/Slot";
-import { seriesQuery } from "@/screens/job/charts/series";
-import { axisOf, type ChartView, toWindow } from "@/screens/job/charts/view";
+import type { ChartView } from "@/screens/job/charts/view";
 import { Legend } from "./Legend";
 import type { Compared } from "./use-compared";
-import { useSame } from "./use-same";
+import { useLines } from "./use-lines";
 
 type Props = {
   name: string;
@@ -20,8 +17,6 @@ type Props = {
   points: number;
   onView: (change: Partial<ChartView>) => void;
 };
-
-const every = 2000;
 
 // CompareCard is the chart of one metric of several runs. The values at the cursor are listed, the highest first.
 export const CompareCard = memo((props: Props) => (
@@ -54,36 +49,4 @@ function Full({ name, runs, view, points, onView, drawn }: Props & { drawn: bool
       overlay={cursor?.own && place !== undefined ? <Legend lines={lines} place={place} /> : null}
     />
   );
-}
-
-function useLines(name: string, runs: readonly Compared[], view: ChartView, points: number) {
-  const { x = "step" } = view;
-  const having = runs.filter((run) => run.summaries.has(name));
-  const results = useQueries({
-    queries: having.map((run) => ({
-      ...seriesQuery(
-        run.id,
-        name,
-        { points, x: axisOf(view), ...toWindow(view, originOf(run)) },
-        run.live ? every : false,
-      ),
-    })),
-  });
-  const data = results.map((result) => result.data);
-  const state = useSame([...data, ...having.map((run) => run.ink), ...having.map((run) => run.id)]);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: state and x are all that the lines are made of
-  const lines = useMemo(
-    () =>
-      having.flatMap((run, at): Line[] => {
-        const series = data[at];
-        if (!series) return [];
-        return [{ id: run.id, name: run.run.name, ...run.ink, curve: toCurve(series, [], x, originOf(run)) }];
-      }),
-    [x, state],
-  );
-  return { lines, error: results.find((result) => result.error)?.error };
-}
-
-function originOf({ run }: Compared): number {
-  return Date.parse(run.started_at ?? run.created_at);
 }

@@ -1,8 +1,9 @@
 import { Link } from "@tanstack/react-router";
 import { Pin, X } from "lucide-react";
+import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { cx } from "@/lib/cx";
-import { IconButton, StateBadge, UntrustedText } from "@/ui";
+import { Button, IconButton, StateBadge, UntrustedText } from "@/ui";
 import { Swatch } from "./Swatch";
 import type { Compared } from "./use-compared";
 
@@ -13,12 +14,17 @@ type Props = {
   onRemove: (id: string) => void;
 };
 
+// More runs than this are listed on request.
+const few = 12;
+
 // RunStrip lists the compared runs with their colours. One of them is the baseline.
 export function RunStrip({ runs, base, onBase, onRemove }: Props) {
   const { t } = useTranslation("compare");
+  const [whole, setWhole] = useState(false);
+  const shown = whole || runs.length <= few ? runs : runs.slice(0, few);
   return (
     <ul aria-label={t("runs")} className="flex flex-wrap gap-1.5">
-      {runs.map(({ id, run, ink }) => (
+      {shown.map(({ id, run, ink }) => (
         <li
           key={id}
           className={cx(
@@ -56,6 +62,13 @@ export function RunStrip({ runs, base, onBase, onRemove }: Props) {
           />
         </li>
       ))}
+      {shown.length < runs.length ? (
+        <li>
+          <Button variant="quiet" onClick={() => setWhole(true)}>
+            {t("moreLines", { count: runs.length - shown.length })}
+          </Button>
+        </li>
+      ) : null}
     </ul>
   );
 }

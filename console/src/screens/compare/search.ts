@@ -1,6 +1,6 @@
 import { oneOf, text } from "@/lib/search";
 
-export const mostRuns = 10;
+export const mostRuns = 50;
 export const tabs = ["charts", "params", "values"] as const;
 export const stats = ["latest", "min", "max"] as const;
 export type Tab = (typeof tabs)[number];
@@ -11,7 +11,7 @@ export type CompareSearch = { runs?: string; base?: string; tab?: Tab; stat?: St
 
 export function compareSearch(search: Record<string, unknown>): CompareSearch {
   const raw = Array.isArray(search.runs) ? search.runs.join(",") : search.runs;
-  const ids = idsOf(text(raw, 1000));
+  const ids = idsOf(text(raw, 2000));
   return {
     runs: ids.length > 0 ? ids.join(",") : undefined,
     base: ids.find((id) => id === search.base),

@@ -4,6 +4,7 @@ import { useCallback, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { session } from "@/auth/browser";
 import { firstJobScript, firstRunProgram } from "@/lib/commands";
+import { mostRuns } from "@/screens/compare/search";
 import {
   Button,
   ColumnChooser,
@@ -24,7 +25,6 @@ import { type Run, useRuns } from "./use-runs";
 
 const idOf = (run: Run) => run.id;
 const nameOf = (run: Run) => run.name;
-const mostCompared = 10;
 
 // RunsScreen is the list of runs, which stay when their jobs are deleted.
 export function RunsScreen() {
@@ -115,12 +115,12 @@ function CompareBar({ count, onCompare, onClear }: { count: number; onCompare: (
       <Button
         size="sm"
         icon={<GitCompareArrows size={12} aria-hidden />}
-        disabled={count < 2 || count > mostCompared}
+        disabled={count < 2 || count > mostRuns}
         onClick={onCompare}
       >
         {t("compare")}
       </Button>
-      {count > mostCompared ? <span className="text-xs text-soft">{t("most", { count: mostCompared })}</span> : null}
+      {count > mostRuns ? <span className="text-xs text-soft">{t("most", { count: mostRuns })}</span> : null}
       <IconButton label={t("unselect")} icon={<X size={14} aria-hidden />} onClick={onClear} className="ml-auto" />
     </div>
   );
