@@ -30,7 +30,7 @@ export default async function ({ task, admin, name, desk }) {
 
   const page = await desk();
   await page.goto(`${task.url}/runs?q=${name("").slice(1)}`);
-  for (const at of [1, 2]) await page.getByRole("checkbox", { name: `Select ${name(`rate${at}`)}`, exact: true }).click();
+  for (const at of [count, count - 1]) await page.getByRole("checkbox", { name: `Select ${name(`rate${at}`)}`, exact: true }).click();
   await page.getByRole("toolbar", { name: "Selected runs" }).getByRole("button", { name: "Compare" }).click();
   await page.locator("main canvas").first().waitFor();
 

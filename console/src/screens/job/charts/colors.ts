@@ -29,10 +29,19 @@ const dark = [
   "#b6c0cc",
 ];
 
+// The dashes of each further round of colours, from the second one on.
+const dashes = [
+  [6, 3],
+  [2, 2],
+  [10, 3, 2, 3],
+  [14, 4],
+];
+
 export type Ink = { color: string; dash?: number[] };
 
 // inks gives each run a colour that follows from its id, so that it is the same in each chart and after a reload. Of two
-// runs with the same colour, the later id gets the next free one. After twelve runs the lines are dashed.
+// runs with the same colour, the later id gets the next free one. After twelve runs the lines are dashed, in
+// another way for each further twelve.
 export function inks(ids: readonly string[], theme: "light" | "dark"): Map<string, Ink> {
   const set = theme === "dark" ? dark : light;
   const taken = new Set<number>();
@@ -44,7 +53,7 @@ export function inks(ids: readonly string[], theme: "light" | "dark"): Map<strin
     while (taken.has(at)) at = (at + 1) % set.length;
     taken.add(at);
     const color = set[at] ?? "currentColor";
-    all.set(id, round === 0 ? { color } : { color, dash: [6, 2 + 2 * round] });
+    all.set(id, round === 0 ? { color } : { color, dash: dashes[(round - 1) % dashes.length] });
   }
   return all;
 }
