@@ -115,7 +115,7 @@ func TestStore_List_pagesAfterRun(t *testing.T) {
 // fill inserts copies of the first run. One in a thousand is rare in every respect.
 func (h *harness) fill(n int) {
 	h.Helper()
-	_, err := h.owner.Exec(h.Context(), `ALTER TABLE run DISABLE TRIGGER record_new_run`) // nobody follows these runs
+	_, err := h.owner.Exec(h.Context(), `ALTER TABLE run DISABLE TRIGGER record_new_run`) // no stream follows these runs
 	require.NoError(h, err)
 	const chunk = 10_000
 	for from := 0; from < n; from += chunk {

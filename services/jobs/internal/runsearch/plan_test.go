@@ -15,7 +15,7 @@ import (
 // respect.
 func (h *harness) fill(n int) {
 	h.Helper()
-	_, err := h.owner.Exec(h.Context(), `ALTER TABLE run DISABLE TRIGGER record_new_run`) // nobody follows these runs
+	_, err := h.owner.Exec(h.Context(), `ALTER TABLE run DISABLE TRIGGER record_new_run`) // no stream follows these runs
 	require.NoError(h, err)
 	const chunk = 5_000
 	for from := 0; from < n; from += chunk {
