@@ -21,6 +21,10 @@ func resume(query url.Values, header http.Header) *fault.Error {
 	if err != nil || n < 0 {
 		return fault.InvalidFields(fault.At(fault.TypeIntParsing, "Input should be a valid integer", "header", "last-event-id"))
 	}
+	// The service does not see the parameter that the header replaces, so it cannot refuse it.
+	if after, err := strconv.ParseInt(query.Get("after"), 10, 64); err == nil && after < 0 {
+		return fault.InvalidFields(fault.At(fault.TypeGreaterThanEqual, "Input should be greater than or equal to 0", "query", "after"))
+	}
 	query.Set("after", strconv.FormatInt(n, 10)) // without leading zeros, because a number with them would be read as octal
 	return nil
 }

@@ -126,4 +126,10 @@ func TestFillFromPathAndQuery(t *testing.T) {
 		require.NotNil(t, f, bad)
 		require.Equal(t, []any{"header", "last-event-id"}, f.Fields[0].Loc)
 	}
+
+	req = httptest.NewRequest("GET", "/api/runs/run_1/logs/stream?after=-1", nil)
+	req.Header.Set("Last-Event-Id", "4")
+	f := open(t, rt).Fill(&in, &router.Match{Route: rt, Values: []string{"run_1"}}, req)
+	require.NotNil(t, f, "an invalid parameter is invalid also if the header replaces it")
+	require.Equal(t, []any{"query", "after"}, f.Fields[0].Loc)
 }

@@ -39,11 +39,11 @@ func (s *Server) ListRuns(ctx context.Context, req *jobsv1.ListRunsRequest) (*jo
 	if err != nil {
 		return nil, err
 	}
-	filter, err := filterFromProto(req, req.Protected)
+	filter, err := filterFromProto(req)
 	if err != nil {
 		return nil, err
 	}
-	filter.Sort = req.GetSort()
+	filter.Protected, filter.Sort = req.Protected, req.GetSort()
 	if err := filter.SetAfter(req.After); err != nil {
 		return nil, err
 	}
@@ -73,11 +73,11 @@ type filters interface {
 	GetCreatedBefore() *timestamppb.Timestamp
 }
 
-// filterFromProto returns the filter of a request.
-func filterFromProto(req filters, protected *bool) (Filter, error) {
+// filterFromProto returns the filter of a request, without protected.
+func filterFromProto(req filters) (Filter, error) {
 	f := Filter{
 		State: cmp.Or(req.GetState(), finished), Project: req.GetProject(), Owner: req.GetOwner(), Recipe: req.GetRecipe(), Text: req.GetQ(),
-		Labels: req.GetLabel(), Protected: protected, Archived: req.GetArchived(), CreatedFrom: request.StorableTime(req.GetCreatedAfter()),
+		Labels: req.GetLabel(), Archived: req.GetArchived(), CreatedFrom: request.StorableTime(req.GetCreatedAfter()),
 		CreatedTo: request.StorableTime(req.GetCreatedBefore()),
 	}
 	if f.State == "all" {

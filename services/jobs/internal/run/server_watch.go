@@ -10,10 +10,11 @@ import (
 // WatchRuns sends the changes of the runs that ListRuns lists for the same filters and caller, as tablefeed describes. It
 // ends only with an error.
 func (s *Server) WatchRuns(req *jobsv1.WatchRunsRequest, stream grpc.ServerStreamingServer[jobsv1.WatchRunsResponse]) error {
-	filter, err := filterFromProto(req, req.Protected)
+	filter, err := filterFromProto(req)
 	if err != nil {
 		return err
 	}
+	filter.Protected = req.Protected
 	return s.Tables.Watch(stream.Context(), req.GetAfter(), filter.Feed(), &runsTable{stream: stream})
 }
 

@@ -54,6 +54,7 @@ func newHarness(t *testing.T, of table) *harness {
 
 // each runs a test with each of the tables.
 func each(t *testing.T, test func(b *harness)) {
+	t.Helper()
 	for _, of := range []table{jobsTable(), runsTable()} {
 		t.Run(string(of.feed), func(t *testing.T) {
 			t.Parallel()

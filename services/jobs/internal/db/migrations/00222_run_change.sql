@@ -19,10 +19,11 @@ CREATE TABLE run_feed (
 );
 INSERT INTO run_feed (last, oldest) VALUES (0, 0);
 
--- run_facts returns what the filters and the visibility of a list of runs depend on.
+-- run_facts returns what the filters and the visibility of a list of runs depend on. It has no search_path of its own, so
+-- that Postgres can inline it; the function that calls it has one.
 -- +goose StatementBegin
 CREATE FUNCTION run_facts(r run, labels jsonb) RETURNS jsonb
-LANGUAGE sql STABLE SET search_path = jobs, pg_temp AS $$
+LANGUAGE sql STABLE AS $$
     SELECT jsonb_build_object('id', r.id, 'job_id', r.job_id, 'name', r.name, 'owner_id', r.owner_id, 'owner_name', r.owner_name,
         'project_id', r.project_id, 'project', r.project, 'visibility', r.visibility, 'labels', labels, 'tags', r.tags,
         'state', r.state, 'ended', r.ended_at IS NOT NULL, 'recipe', r.recipe_lock ->> 'name', 'protected', r.protected,
