@@ -41,6 +41,7 @@ export default async function ({ task, admin, name, desk }) {
   const before = await colours(page);
   assert.equal(before.length, count);
   assert.equal(new Set(before.map(([, colour]) => colour)).size, count, "each run has a colour or dash of its own");
+  await card.scrollIntoViewIfNeeded();
   const box = await card.locator(".u-over").boundingBox();
   await page.mouse.move(box.x + box.width - 1, box.y + box.height / 2);
   const legend = card.getByRole("list");
