@@ -3,6 +3,7 @@ package artifact
 import (
 	"context"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -55,15 +56,30 @@ func tidy(p string) bool {
 		return false
 	}
 	for segment := range strings.SplitSeq(p, "/") {
-		if len(segment) > maxSegment {
+		if len(segment) > maxSegment || segment != strings.TrimRight(segment, trailing) || device(segment) {
 			return false
 		}
 	}
 	return true
 }
 
-// unsafe reports whether a character means something else than itself in the paths of some computers.
-func unsafe(c rune) bool { return c == '\\' || c == ':' || unicode.IsControl(c) }
+// trailing are the characters that Windows removes at the end of a name.
+const trailing = ". "
+
+// unsafe reports whether a character means something else than itself in the paths of some computers, or must not be in them.
+func unsafe(c rune) bool { return strings.ContainsRune(`\:*?"<>|`, c) || unicode.IsControl(c) }
+
+// device reports whether Windows takes a name for that of a device, also with an extension, as in nul.txt.
+func device(name string) bool {
+	base, _, _ := strings.Cut(strings.ToUpper(name), ".")
+	base = strings.TrimRight(base, trailing)
+	for _, port := range []string{"COM", "LPT"} {
+		if number, is := strings.CutPrefix(base, port); is {
+			return utf8.RuneCountInString(number) == 1 && strings.ContainsAny(number, "0123456789¹²³")
+		}
+	}
+	return slices.Contains([]string{"CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"}, base)
+}
 
 // safe returns a name without the characters that paths must not have, and the end of a long one, which has the extension.
 func safe(name string) string {
@@ -73,11 +89,15 @@ func safe(name string) string {
 		}
 		return c
 	}, name)
+	name = strings.TrimRight(name, trailing)
 	if excess := len(name) - maxSegment; excess > 0 {
 		name = strings.ToValidUTF8(name[excess:], "")
 	}
-	if name == "" || name == "." || name == ".." {
+	switch {
+	case name == "":
 		return "file"
+	case device(name):
+		return "_" + name // no name of a device is long
 	}
 	return name
 }
