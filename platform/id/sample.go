@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Sample is the id of a validation sample among those of its rank and run. It has no prefix and is no ULID: it is the place of
-// the sample, in the order of lists.
+// Sample is the id of a validation sample among those of its rank and run. It has no prefix and contains no ULID, but
+// the place of the sample in lists.
 type Sample struct {
 	Step                  int64
 	Attempt, Chunk, Index int32 // Index is the number of the sample in its chunk, from 0

@@ -80,7 +80,7 @@ def test_run_whose_end_is_never_written_can_be_continued(
     assert control.events() == ["succeeded"]
 
 
-def test_job_says_that_its_end_is_not_written(control: Control, start: Start, fill: Fill) -> None:
+def test_end_of_a_job_that_is_never_written_is_an_error(control: Control, start: Start, fill: Fill) -> None:
     run = start()
     fill(2)
     with pytest.raises(SpoolError, match="not reported yet"):

@@ -62,7 +62,7 @@ class Ending:
         return None
 
     def last(self, sink: "Sink", run_id: str) -> Optional[SpoolError]:
-        """Do the same as attempt, for the last time. The error says what the run needs then."""
+        """Do the same as attempt, for the last time. The error states what the run needs then."""
         failure = self.attempt(sink)
         if failure is None:
             return None

@@ -31,8 +31,7 @@ type Found struct {
 	Lines []Line
 	// Matches are the numbers of those lines that match. The others are around one.
 	Matches []int64
-	// Searched is the number of the last line of which it is known whether it is around a line that matches. A later search
-	// continues after it.
+	// Searched is the number of the last line that needs not be searched again. A later search continues after it.
 	Searched int64
 	// Complete reports whether no line is left to search.
 	Complete bool
