@@ -113,7 +113,7 @@ func exportQuery(u *url.URL) (*exported, error) {
 	}
 	q := &exported{keys: values["keys"]}
 	values.Del("keys")
-	rest, err := readQuery(&url.URL{RawQuery: values.Encode()}, "format?", "attempt?", "rank?")
+	rest, err := readFilters(&url.URL{RawQuery: values.Encode()}, "format?", "attempt?", "rank?")
 	if err != nil {
 		return nil, err
 	}
