@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Callable, Iterator, List
@@ -144,6 +145,28 @@ def test_one_of_two_processes_continues_a_run(begin: Begin, monkeypatch: pytest.
     assert (run.id, other[0].id) == ("run_0001", "run_0002")
     run.leave()
     other[0].leave()
+
+
+def test_forked_child_does_not_keep_the_claim(begin: Begin, user: Env) -> None:
+    begin().leave()
+    (path,) = Path(user["XDG_STATE_HOME"]).rglob("run_0001")
+    folder, other = kept.Folder(str(path)), kept.Folder(str(path))
+    assert folder.claim() and not other.claim()
+    (wait, go), (begun, begin_child) = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(go)
+        os.write(begin_child, b"x")
+        os.read(wait, 1)  # until the parent closes it
+        os._exit(0)
+    os.read(begun, 1)
+    folder.release()
+    claimed = other.claim()
+    other.release()
+    for descriptor in (go, wait, begun, begin_child):
+        os.close(descriptor)
+    os.waitpid(child, 0)
+    assert claimed
 
 
 def test_full_disk_prevents_the_run(control: Control, begin: Begin, user: Env, monkeypatch: pytest.MonkeyPatch) -> None:

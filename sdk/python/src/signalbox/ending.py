@@ -48,7 +48,7 @@ class Ending:
         except (SpoolError, OSError) as err:
             if self._folder is not None:
                 self._folder.reopen()
-            raise SpoolError(f"the end of the run ({self.event}) is not reported yet, because {_why(err)}; finish tries it again") from err
+            raise SpoolError(f"the end of the run ({self.event}) is not reported yet, because {_why(err)}; free space, and finish tries it again") from err
         self._report = None
         return n
 

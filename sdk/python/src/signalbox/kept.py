@@ -13,6 +13,7 @@ import time
 from datetime import datetime, timezone
 from typing import Iterator, List, Mapping, NamedTuple, Optional
 
+from . import forks
 from .config import usable
 from .errors import ConfigError
 from .recover import writers
@@ -52,6 +53,11 @@ class Folder:
         self._file = os.path.join(path, "run.json")
         self._ended = os.path.join(path, "ended")
         self._claim = -1
+        forks.renew(self)
+
+    def after_fork_in_child(self) -> None:
+        """Close the child's copy of the claim, which would outlast the one of the parent."""
+        self.release()
 
     def reserve(self) -> None:
         """Create the file for the run's token, readable by this user only, with room for it, and claim the folder."""
