@@ -9,6 +9,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"golang.org/x/text/unicode/norm"
+
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
@@ -33,7 +35,8 @@ const (
 // Place returns the path of the file in a folder with all files of the run. No two files of a run have the same path, also if
 // case is ignored, and none is in the place of another one's folder. The path is that of the client, in a folder for the
 // kind and the step. If the client's path could not be created on every computer, or is taken, the file is in a folder with
-// the name of its id.
+// the name of its id. Among these are letters outside ASCII in upper case or in several characters, so that no two paths differ
+// in those only.
 func (f *File) Place() string {
 	folder := f.Kind
 	if f.Step != nil {
@@ -51,6 +54,9 @@ func tidy(p string) bool {
 	if p == "" || p != path.Clean(p) || path.IsAbs(p) || strings.ContainsFunc(p, unsafe) || utf8.RuneCountInString(p) > maxTidy {
 		return false
 	}
+	if strings.ContainsFunc(p, alike) || !norm.NFC.IsNormalString(p) {
+		return false // the query that finds clashes compares other letters than ASCII as they are
+	}
 	first, _, _ := strings.Cut(p, "/")
 	if first == "." || first == ".." || id.Check(id.Artifact, strings.ToLower(first)) == nil {
 		return false
@@ -62,6 +68,9 @@ func tidy(p string) bool {
 	}
 	return true
 }
+
+// alike reports whether a character outside ASCII is another case of the one by which computers that ignore case know it.
+func alike(c rune) bool { return c >= utf8.RuneSelf && unicode.ToLower(unicode.ToUpper(c)) != c }
 
 // trailing are the characters that Windows removes at the end of a name.
 const trailing = ". "
