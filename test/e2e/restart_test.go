@@ -45,7 +45,8 @@ func TestRestarts(t *testing.T) {
 			parameters := createOtherObjects(t, l)
 			for name, w := range ways[kind] {
 				t.Run(name, func(t *testing.T) {
-					paths := resources(t, l, parameters)
+					paths, empty := resources(t, l, parameters)
+					requireEmpty(ctx, t, l, empty)
 					before := readAll(ctx, t, l, paths)
 					engine := requireEngineRuns(ctx, t, l)
 					w.stop(t, s)

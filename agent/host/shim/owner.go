@@ -153,7 +153,8 @@ type output struct {
 
 // openLog opens the work's log and returns the pipe to which the command writes. The pipe keeps the log within its
 // bounds. It also keeps the command from truncating the log: if the command opens /dev/stderr, it only opens the pipe
-// again, with the rights of the work's user.
+// again, with the rights of the work's user. Standard output and standard error are one pipe, because two have no common
+// order: the shim could not tell what was written first.
 func (o *owner) openLog() (*os.File, error) {
 	log, err := os.OpenFile(o.start.Log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, localfile.PrivateMode)
 	if err != nil {

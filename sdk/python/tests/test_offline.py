@@ -76,3 +76,13 @@ def test_offline_checks_arguments(tmp_path: Path) -> None:
         run.log({"a": "text"}, step=0)
     with pytest.raises(ValueError):
         run.artifact(tmp_path, kind="weights", format="x", step=0)
+
+
+def test_file_that_cannot_be_written_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    env = {"SERVICE_JOB_ENABLED": "0", "SERVICE_JOB_DIR": str(tmp_path)}
+    (tmp_path / "signalbox.jsonl").mkdir()
+    run = signalbox.init(on_error="warn", env=env, handle_sigterm=False)
+    run.log({"a": 1}, step=1)
+    assert f"cannot write {tmp_path / 'signalbox.jsonl'}" in capsys.readouterr().err
+    with pytest.raises(signalbox.SpoolError):
+        signalbox.init(env=env, handle_sigterm=False).log({"a": 1}, step=1)

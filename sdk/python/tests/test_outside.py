@@ -150,14 +150,13 @@ def test_run_with_undelivered_end_is_not_continued(
     control.stop()
     with pytest.raises(signalbox.UndeliveredError):
         try:
-            run._policy = run._sink.box.policy = QUICK._replace(settle_timeout=0.05)  # type: ignore[attr-defined]
             run.finish(timeout=0.05)
         finally:
             control.start()
     again = begin(name="a", resume=True)
     assert again.id == "run_0002"
     said = capsys.readouterr().err
-    assert "run run_0001 has ended; deliver its last reports with python -m signalbox flush" in said
+    assert "run run_0001 is not continued: its end was reported; deliver its last reports with python -m signalbox flush" in said
     again.finish()
     for name in [n for n in os.environ if n.startswith("SERVICE_JOB_")]:
         monkeypatch.delenv(name)

@@ -3,7 +3,6 @@ package routes
 import (
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -25,8 +24,12 @@ func (p *parser) check(served []route.Route) {
 		}
 	}
 	for _, rt := range served {
-		if name := rt.Method + " " + rt.Pattern; !p.seen[name] {
+		name := rt.Method + " " + rt.Pattern
+		if !p.seen[name] {
 			p.miss("%s", newRow(rt))
+		}
+		if Unpaged(rt) {
+			p.miss("%s returns an array without pages, so no test sees that it is a list: add limit and offset to %s", name, rpc(rt).Input().FullName())
 		}
 	}
 	if len(p.Missing) == 0 { // otherwise lines of an incomplete row would look superfluous
@@ -76,7 +79,7 @@ func newRow(rt route.Route) string {
 	if List(rt) {
 		out += `; it is a list, so add a function to test/contract/list_*.go, or the word fixed="WHY" if no row can be added to the list`
 	}
-	if rt.Method == http.MethodGet && rt.Kind == route.RPC && rt.Credential == "user" {
+	if reads(rt) && rt.Credential == "user" {
 		out += `; it reads, so give test/e2e/resource_test.go data to compare, or add the word empty="WHY"`
 	}
 	if Changing(rt) {
@@ -118,7 +121,8 @@ func (p *parser) checkRow(r Row) {
 	}
 	for word, is := range map[string]bool{
 		`fixed="WHY", which only lists may have`:                                  r.Fixed != "" && !List(r.Route),
-		`empty="WHY", which only calls with GET may have`:                         r.Empty != "" && (r.Kind != route.RPC || r.Method != http.MethodGet),
+		`empty="WHY", which only calls with GET may have`:                         r.Empty != "" && !reads(r.Route),
+		`sometimes="WHY", which only calls with GET and without empty may have`:   r.Sometimes != "" && (!reads(r.Route) || r.Empty != ""),
 		`unaudited="WHY", which only calls with another method than GET may have`: r.Unaudited != "" && !Changing(r.Route),
 		`required, which only routes with query= may have`:                        r.Required && r.Query == "",
 	} {

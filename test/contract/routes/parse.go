@@ -149,14 +149,14 @@ func (p *parser) row(line string) {
 
 // word sets what a word of a row states.
 func (p *parser) word(r *Row, name, value string) {
-	texts := map[string]*string{"of": &r.Of, "query": &r.Query, "fixed": &r.Fixed, "empty": &r.Empty, "unaudited": &r.Unaudited}
+	texts := map[string]*string{"of": &r.Of, "query": &r.Query, "fixed": &r.Fixed, "empty": &r.Empty, "sometimes": &r.Sometimes, "unaudited": &r.Unaudited}
 	switch into := texts[name]; {
 	case into != nil && value != "":
 		*into = value
 	case name == "required" && value == "":
 		r.Required = true
 	default:
-		p.miss(`%s: the word %s=%q is unknown: use of=, query=, required, fixed="WHY", empty="WHY" or unaudited="WHY"`, r.Name(), name, value)
+		p.miss(`%s: the word %s=%q is unknown: use of=, query=, required, fixed="WHY", empty="WHY", sometimes="WHY" or unaudited="WHY"`, r.Name(), name, value)
 	}
 }
 

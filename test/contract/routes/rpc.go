@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
@@ -28,7 +30,31 @@ func hasField(rt route.Route, name protoreflect.Name) bool {
 
 // List reports whether the route returns a list in pages.
 func List(rt route.Route) bool {
-	return rt.Kind == route.RPC && rt.Method == http.MethodGet && hasField(rt, "offset")
+	return reads(rt) && hasField(rt, "offset")
+}
+
+// Unpaged reports whether the route returns an array although its request lacks `limit` or `offset`.
+func Unpaged(rt route.Route) bool { return reads(rt) && unpaged(rpc(rt)) }
+
+func unpaged(method protoreflect.MethodDescriptor) bool {
+	if !returnsArray(method) {
+		return false
+	}
+	fields := method.Input().Fields()
+	return fields.ByName("limit") == nil || fields.ByName("offset") == nil
+}
+
+// reads reports whether the route is a call with GET.
+func reads(rt route.Route) bool { return rt.Kind == route.RPC && rt.Method == http.MethodGet }
+
+// returnsArray reports whether the body of the response is a field of the message that is a list.
+func returnsArray(method protoreflect.MethodDescriptor) bool {
+	if method == nil {
+		return false
+	}
+	rule, _ := proto.GetExtension(method.Options(), annotations.E_Http).(*annotations.HttpRule)
+	body := method.Output().Fields().ByName(protoreflect.Name(rule.GetResponseBody()))
+	return body != nil && body.IsList()
 }
 
 // Limited reports whether the route returns a list whose pages the parameter `limit` makes shorter or longer.

@@ -62,6 +62,8 @@ type Row struct {
 	Fixed string
 	// Empty is the reason why test/e2e has no data here; empty if it has some.
 	Empty string
+	// Sometimes is the reason why test/e2e has data here only sometimes, so that no test can tell whether it has some.
+	Sometimes string
 	// Unaudited is the reason why the route leaves no audit row although its method is not GET or HEAD.
 	Unaudited string
 }

@@ -7,6 +7,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/signalbox-dev/signalbox/gen/route"
 )
@@ -106,6 +110,8 @@ func TestParse_missing(t *testing.T) {
 		"no word":                    {jobs, "of=job_id 5", []string{`"5" cannot be read`}, 3},
 		"fixed, but no list":         {patch, patch + ` fixed="x"`, []string{`the word fixed="WHY", which only lists may have`}, 3},
 		"empty, but no read":         {patch, patch + ` empty="x"`, []string{`the word empty="WHY"`}, 3},
+		"sometimes, but empty":       {logs, logs + ` sometimes="x"`, []string{`the word sometimes="WHY", which only calls with GET and without empty may have`}, 3},
+		"sometimes, but no read":     {patch, patch + ` sometimes="x"`, []string{`the word sometimes="WHY"`}, 3},
 		"unaudited, but a read":      {jobs, jobs + ` unaudited="x"`, []string{`the word unaudited="WHY"`}, 3},
 		"required without query":     {jobs, "of=job_id required", []string{"the word required"}, 3},
 		"a rule too many":            {"list   401", "spare " + strings.Repeat(" 401", 13) + "\nlist 401", []string{"no route has the rule spare"}, 4},
@@ -127,6 +133,29 @@ func TestParse_missing(t *testing.T) {
 			}
 			assert.Len(t, table.Rows, tc.rows)
 		})
+	}
+}
+
+// unpagedCall is a call that returns its list without pages, as the descriptor of a protocol buffer.
+const unpagedCall = `
+name: "test/unpaged.proto" package: "test" syntax: "proto3" dependency: "google/api/annotations.proto"
+message_type { name: "In" field { name: "limit" number: 1 type: TYPE_INT32 } }
+message_type { name: "Out" field { name: "rows" number: 1 type: TYPE_STRING label: LABEL_REPEATED } }
+service { name: "Rows" method { name: "List" input_type: ".test.In" output_type: ".test.Out"
+  options { [google.api.http] { get: "/api/rows" response_body: "rows" } } } }`
+
+// A list without pages would be missed by all tests of lists, so it must be stated.
+func TestParse_unpaged(t *testing.T) {
+	t.Parallel()
+	file := &descriptorpb.FileDescriptorProto{}
+	require.NoError(t, prototext.Unmarshal([]byte(unpagedCall), file))
+	made, err := protodesc.NewFile(file, protoregistry.GlobalFiles)
+	require.NoError(t, err)
+	method := made.Services().Get(0).Methods().Get(0)
+	require.True(t, returnsArray(method))
+	require.True(t, unpaged(method), "it has limit, but no offset")
+	for _, rt := range route.Table() {
+		require.False(t, Unpaged(rt), rt.Pattern)
 	}
 }
 

@@ -275,8 +275,9 @@ type RunDownload struct {
 	Step *int64 `protobuf:"varint,4,opt,name=step,proto3,oneof" json:"step,omitempty"`
 	// Relative path for the file in a folder with all files of the run: `<kind>-<step>`, or `<kind>` without a step, and then
 	// the `name` of the artifact, such as `checkpoint-100/out/model.safetensors`. No two files of a run have the same path,
-	// also where the case of ASCII letters is ignored. If an earlier artifact of the same kind and step has the name, or if it
-	// is not a relative path for every computer, the file is in a folder of its own, `checkpoint-100/<artifact_id>/model.safetensors`.
+	// also where the case of letters is ignored. If an earlier artifact of the same kind and step has the name, or if it is not
+	// a relative path for every computer, such as `aux.txt`, or has letters outside ASCII in upper case, the file is in a folder
+	// of its own, `checkpoint-100/<artifact_id>/model.safetensors`.
 	Path string `protobuf:"bytes,5,opt,name=path,proto3" json:"path,omitempty"`
 	// Signed URL, which needs no other credential; null if Signalbox does not have the bytes.
 	Url *string `protobuf:"bytes,6,opt,name=url,proto3,oneof" json:"url,omitempty"`

@@ -101,7 +101,11 @@ def init(
         config = load(given)
         if project is not None and config.enabled:
             notice(f"project {project} is ignored: this process reports to the run of its job, {config.run_id}")
-    sink: Sink = Online(config, steer) if config.enabled else Offline(config)
+    try:
+        sink: Sink = Online(config, steer) if config.enabled else Offline(config)
+    finally:
+        if folder is not None:
+            folder.release()  # the lock of the spool now shows that this process reports to the run
     run = Run(sink, steer, on_error, config.resume_from, config.rank, config.run_id if config.enabled else "", folder)
     if folder is not None:
         outside.opened(request, run)

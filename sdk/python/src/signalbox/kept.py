@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import time
 from datetime import datetime, timezone
 from typing import Iterator, List, Mapping, NamedTuple, Optional
 
+from . import forks
 from .config import usable
 from .errors import ConfigError
 from .recover import writers
@@ -19,6 +21,7 @@ from .spool import hold, open_own
 from .transport import words
 
 TOKEN_LIFE = 30 * 24 * 3600  # seconds
+ROOM = 8192  # bytes that are reserved for a run's token and names before the run is created
 
 
 class Saved(NamedTuple):
@@ -49,13 +52,50 @@ class Folder:
         self.spool = os.path.join(path, "spool")
         self._file = os.path.join(path, "run.json")
         self._ended = os.path.join(path, "ended")
+        self._claim = -1
+        forks.renew(self)
 
-    def keep(self, saved: Saved) -> None:
-        """Write the run's token, readable by this user only, and give the folder its name."""
-        descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(saved._asdict(), file)
-        os.rename(self.path, os.path.join(os.path.dirname(self.path), saved.run_id))
+    def after_fork_in_child(self) -> None:
+        """Close the child's copy of the claim, which would outlast the one of the parent."""
+        self.release()
+
+    def reserve(self) -> None:
+        """Create the file for the run's token, readable by this user only, with room for it, and claim the folder."""
+        self._claim = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        hold(self._claim)
+        _write(self._claim, b" " * ROOM)
+
+    def keep(self, saved: Saved) -> Folder:
+        """Write the run's token to the reserved file. Return the folder under the name of the run, still claimed."""
+        content = json.dumps(saved._asdict()).encode()
+        named = Folder(os.path.join(os.path.dirname(self.path), saved.run_id))
+        try:
+            os.lseek(self._claim, 0, os.SEEK_SET)
+            _write(self._claim, content)
+            os.ftruncate(self._claim, len(content))
+            os.rename(self.path, named.path)
+        except OSError as err:
+            raise ConfigError(f"run {saved.run_id} was created, but its token cannot be kept in {named.path}: {words(err)}") from err
+        named._claim, self._claim = self._claim, -1
+        return named
+
+    def claim(self) -> bool:
+        """Keep other processes from continuing the run until `release` is called. Return False if one does the same.
+
+        The locks of the spool show only processes that have opened it already. Raises OSError if the folder was deleted.
+        """
+        claim = open_own(self._file)
+        if not hold(claim):
+            os.close(claim)
+            return False
+        self._claim = claim
+        return True
+
+    def release(self) -> None:
+        """End the claim: the process reports to the run, or does not continue it."""
+        if self._claim >= 0:
+            os.close(self._claim)
+            self._claim = -1
 
     def load(self) -> Optional[Saved]:
         """Return the saved run, or None if the file is missing or this version cannot read it."""
@@ -81,8 +121,18 @@ class Folder:
         return False
 
     def end(self) -> None:
-        """Record that the end of the run is reported. From now on, it is not continued."""
-        os.close(os.open(self._ended, os.O_WRONLY | os.O_CREAT, 0o600))
+        """Record that the end of the run is reported. From now on, it is not continued.
+
+        If this fails, the end is reported without it: only a process that is killed before the delivery leaves a run that
+        can still be continued.
+        """
+        with contextlib.suppress(OSError):
+            os.close(os.open(self._ended, os.O_WRONLY | os.O_CREAT, 0o600))
+
+    def reopen(self) -> None:
+        """Record that the end of the run could not be reported after all."""
+        with contextlib.suppress(OSError):
+            os.unlink(self._ended)
 
     def has_ended(self) -> bool:
         """Return whether the end of the run was reported, even if the report is not delivered yet."""
@@ -115,13 +165,21 @@ class Kept:
         """Make a folder for a new run before the run is created, so that no run is created without one."""
         try:
             os.makedirs(self.root, mode=0o700, exist_ok=True)
-            path = tempfile.mkdtemp(prefix=".new-", dir=self.root)
+            new = Folder(tempfile.mkdtemp(prefix=".new-", dir=self.root))
         except OSError as err:
-            raise ConfigError(f"the run's token cannot be kept in {self.root}: {words(err)}; set XDG_STATE_HOME") from err
+            raise self._unusable(err) from err
         try:
-            yield Folder(path)
+            try:
+                new.reserve()
+            except OSError as err:
+                raise self._unusable(err) from err
+            yield new
         finally:
-            shutil.rmtree(path, ignore_errors=True)  # it has another name if the run was created
+            new.release()
+            shutil.rmtree(new.path, ignore_errors=True)  # it has another name if the run was created
+
+    def _unusable(self, err: OSError) -> ConfigError:
+        return ConfigError(f"the run's token cannot be kept in {self.root}: {words(err)}; set XDG_STATE_HOME")
 
     def folder(self, run_id: str) -> Folder:
         """Return the folder of a run."""
@@ -149,6 +207,11 @@ class Kept:
             return os.listdir(self.root)
         except OSError:
             return []
+
+
+def _write(file: int, content: bytes) -> None:
+    if os.write(file, content) != len(content):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _is_run_id(text: str) -> bool:

@@ -22,6 +22,7 @@ from .errors import ConfigError, SignalboxError
 from .kept import Folder, Kept, Saved
 from .notices import notice
 from .server import Server
+from .transport import words
 
 if TYPE_CHECKING:
     from .run import Run
@@ -61,7 +62,7 @@ def leave(request: Request) -> None:
 
 
 def begin(request: Request, env: Mapping[str, str]) -> "tuple[Config, Folder]":
-    """Create or continue a run. Return its configuration and its folder.
+    """Create or continue a run. Return its configuration and its folder, which the caller releases once it reports.
 
     Raises ConfigError if the server or the token of the user is missing or if a run cannot be continued, IngestError if
     the server refuses the request, and Unreachable if it does not respond.
@@ -82,16 +83,15 @@ def begin(request: Request, env: Mapping[str, str]) -> "tuple[Config, Folder]":
     server = Server(request.server or env.get("SERVICE_SERVER", ""), env.get("SERVICE_TOKEN", ""))
     kept = Kept(env, server.place)
     kept.sweep()
-    saved = _continued(request, kept, server) if request.resume else None
-    resumed = saved is not None
-    if saved is None:
+    found = _continued(request, kept, server) if request.resume else None
+    resumed = found is not None
+    if found is None:
         with kept.prepare() as new:
             saved = server.create(_body(request))
-            new.keep(saved)
-    folder = kept.folder(saved.run_id)
-    config = _config(saved, folder)
+            found = saved, new.keep(saved)
+    saved, folder = found
     notice(f"{'continuing' if resumed else 'reporting to'} run {saved.run_id} of project {request.project} at {server.url}")
-    return config, folder
+    return _config(saved, folder), folder
 
 
 def _imported_by_worker() -> bool:
@@ -129,45 +129,59 @@ def _config(saved: Saved, folder: Folder) -> Config:
     )
 
 
-def _continued(request: Request, kept: Kept, server: Server) -> Optional[Saved]:
-    """Return the run to continue. With resume=True, return None if no run can be continued."""
+def _continued(request: Request, kept: Kept, server: Server) -> "Optional[tuple[Saved, Folder]]":
+    """Return the run to continue and its claimed folder. With resume=True, return None if no run can be continued."""
     if isinstance(request.resume, str):
         return _named(request, request.resume, kept, server)
     found = [s for s in kept.all() if s.project == request.project and request.name in (None, s.name)]
     for saved in sorted(found, key=lambda s: s.created, reverse=True)[:MOST_TRIED]:
         folder = kept.folder(saved.run_id)
-        if folder.in_use():
-            notice(f"run {saved.run_id} is not continued, because another process reports to it")
-        elif folder.has_ended():
-            notice(f"run {saved.run_id} has ended; {_deliver(folder)}")
-        else:
-            state = server.state(saved)
-            if state == "running":
-                return saved
-            notice(f"run {saved.run_id} is not continued: {_ended(state)}")
-            if state is not None:
-                folder.delete()
+        why = _hindrance(saved, folder, server, sweep=True)
+        if why is None:
+            return saved, folder
+        notice(f"run {saved.run_id} is not continued: {why}")
     return None
 
 
-def _named(request: Request, run_id: str, kept: Kept, server: Server) -> Saved:
+def _named(request: Request, run_id: str, kept: Kept, server: Server) -> "tuple[Saved, Folder]":
     folder = kept.folder(run_id)
     saved = folder.load()
-    why: Optional[str] = None
     if saved is None:
-        why = f"this machine has no token for it in {kept.root}"
+        why: Optional[str] = f"this machine has no token for it in {kept.root}"
     elif saved.project != request.project:
         why = f"it is in project {saved.project}, not {request.project}"
-    elif folder.in_use():
-        why = "another process reports to it"
-    elif folder.has_ended():
-        why = f"its end was reported; {_deliver(folder)}"
     else:
-        state = server.state(saved)
-        why = None if state == "running" else _ended(state)
-    if saved is None or why is not None:
-        raise ConfigError(f"run {run_id} of {server.url} cannot be continued: {why}")
-    return saved
+        why = _hindrance(saved, folder, server, sweep=False)
+        if why is None:
+            return saved, folder
+    raise ConfigError(f"run {run_id} of {server.url} cannot be continued: {why}")
+
+
+def _hindrance(saved: Saved, folder: Folder, server: Server, sweep: bool) -> Optional[str]:
+    """Return why a run cannot be continued, or None. In that case its folder is claimed, so that no other process continues it.
+
+    With `sweep`, delete the folder of a run that has ended.
+    """
+    try:
+        if not folder.claim():
+            return "another process reports to it"
+    except OSError as err:
+        return f"its folder cannot be locked: {words(err)}"
+    why: Optional[str] = ""
+    try:
+        if folder.in_use():
+            why = "another process reports to it"
+        elif folder.has_ended():
+            why = f"its end was reported; {_deliver(folder)}"
+        else:
+            state = server.state(saved)
+            why = None if state == "running" else _ended(state)
+            if sweep and state not in (None, "running"):
+                folder.delete()
+        return why
+    finally:
+        if why is not None:
+            folder.release()
 
 
 def _ended(state: Optional[str]) -> str:

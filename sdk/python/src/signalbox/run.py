@@ -6,16 +6,17 @@ import contextlib
 import os
 import threading
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Type
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Type
 
 from . import flatten, forks, limits
 from .capture import Capture
 from .control_signals import CHECKPOINT, PAUSE, STOP, Callback, Paused
-from .errors import SignalboxError
-from .notices import notice
+from .ending import ENDS, Ending, is_success, summary
+from .errors import SignalboxError, SpoolError
+from .notices import notice, say
 from .policy import Policy
 from .sinks import Sink, undelivered
-from .wire import EVENTS, KINDS, encode, finite, now, number, point
+from .wire import KINDS, encode, finite, now, number, point
 
 if TYPE_CHECKING:
     from .kept import Folder
@@ -48,14 +49,13 @@ class Run:
         self._first = rank == 0
         self._capture: Optional[Capture] = None
         self._sampler: Optional["Sampler"] = None
-        self._ended: Optional[str] = None
         self._finished = False
         self._lock = threading.Lock()
         #: The checkpoint to continue from, a file or a folder; None to start from the beginning.
         self.resume_from = resume_from
         #: The id of the run, `run_...`; empty if SERVICE_JOB_ENABLED is "0".
         self.id = id
-        self._folder = folder  # of a run without a job, which finish ends
+        self._end = Ending(folder)
         forks.renew(self)
 
     def after_fork_in_child(self) -> None:
@@ -97,11 +97,7 @@ class Run:
     def log(self, values: Mapping[str, Any], step: int) -> None:
         """Report metrics of one step. Nested names are joined by dots; each value must be one number."""
         at, ts = flatten.step_of(step), now()
-        points = [
-            point(key, at, value, ts)
-            for key, value in flatten.metrics(values)
-        ]
-        self._points("metrics", points)
+        self._points("metrics", [point(key, at, value, ts) for key, value in flatten.metrics(values)])
 
     def validation(
         self,
@@ -170,7 +166,7 @@ class Run:
         except (SignalboxError, OSError) as err:
             if isinstance(err, OSError) or not self._warns:
                 raise
-            self._say(err)
+            say(err)
             return ""
         finally:
             if packed is not None:
@@ -179,8 +175,7 @@ class Run:
     def _store(self, file: str, name: str, kind: str, format: str, step: int) -> str:
         self._sink.check()
         stored = self._sink.upload(file, kind, name)
-        fields = {"kind": kind, "format": format, "step": step, **stored}
-        n = self._sink.put("artifact", [(encode(fields), 1)])
+        n = self._sink.put("artifact", [(encode({"kind": kind, "format": format, "step": step, **stored}), 1)])
         self._sink.settle(n)
         self._sink.check()
         return str(stored["path"])
@@ -289,18 +284,21 @@ class Run:
         """Deliver all reports within `timeout` seconds, and close the run.
 
         A run that init(project=...) made is reported as succeeded, unless its end was reported. Undelivered reports stay
-        in the spool for `python -m signalbox flush`. Their number is returned with on_error="warn"; otherwise
-        UndeliveredError is raised. Refused reports raise IngestError.
+        in the spool for `python -m signalbox flush`. Their number is returned with on_error="warn"; otherwise UndeliveredError
+        is raised. Refused reports raise IngestError. If the end cannot be written to the spool, because the disk is full, the
+        run stays open, and SpoolError is raised or 1 returned: call finish again.
         """
-        try:
-            if self._folder is not None and self._ended is None and not self._finished:
-                self.succeeded()
-        finally:
-            undelivered = self.leave(timeout)
-        return undelivered
+        if not self._finished:
+            if self._end.outside and self._end.event is None:
+                self._end.owe("succeeded")
+            self._stop()
+            failure = self._end.attempt(self._sink)
+            if failure is not None:
+                return self._fail(failure, 1)
+        return self.leave(timeout)
 
     def leave(self, timeout: float = 60.0) -> int:
-        """Do the same as finish, but do not end a run that init(project=...) made.
+        """Do the same as finish, but do not end a run that init(project=...) made, and close the run in any case.
 
         A later process can continue it with init(resume=True). The interpreter calls this at its exit.
         """
@@ -309,15 +307,18 @@ class Run:
                 return 0
             self._finished = True
         self._stop()
-        failure = self._sink.close(timeout)
-        if self._folder is not None:
-            self._folder.tidy()
-        if failure is None:
-            return 0
+        failures = [f for f in (self._end.last(self._sink, self.id), self._sink.close(timeout)) if f is not None]
+        self._end.tidy()
+        for failure in failures[1:]:  # only one error can be raised
+            notice(failure)
+        return self._fail(failures[0], sum(map(undelivered, failures)) + self._end.owed) if failures else 0
+
+    def _fail(self, failure: Exception, reports: int) -> int:
+        """Raise the error; with on_error="warn", print it and return the number of reports that it leaves behind."""
         if not self._warns:
             raise failure
-        self._say(failure)
-        return undelivered(failure)
+        say(failure)
+        return reports
 
     def _stop(self) -> None:
         """Stop the threads that report by themselves: those of the captured output and of the hardware samples."""
@@ -338,63 +339,58 @@ class Run:
         if isinstance(error, Paused):
             self.leave()
             return
-        clean = error is None or (isinstance(error, SystemExit) and error.code in (None, 0))
-        if clean:
-            try:
-                if self._ended is None and not self._finished:
-                    self.succeeded()
-            finally:
-                self.finish()
-            return
-        try:  # the caller's exception takes precedence over a reporting error
-            try:
-                if self._ended is None and not self._finished:
-                    self.failed(_summary(error))
-            finally:
-                self.finish()
+        try:
+            self._conclude(error)
         except Exception as err:
-            self._say(err)
+            if is_success(error):
+                raise
+            say(err)  # the caller's exception takes precedence over a reporting error
 
-    def _lifecycle(self, event: str) -> None:
-        if event in EVENTS[2:]:
-            self._ended = event
-            if self._sink.signals().leaving():
-                return  # a paused run has not ended: the next attempt continues it
+    def _conclude(self, error: Optional[BaseException]) -> None:
+        """Report the end, unless one was reported, and finish. Of a run without a job, only finish waits for the delivery."""
+        try:
+            if self._end.event is None and not self._finished:
+                if not is_success(error):
+                    self.text(f"failed: {summary(error)}")
+                self._lifecycle(ENDS[not is_success(error)], settle=not self._end.outside)
+        except SpoolError:
+            if not self._end.owed:
+                raise
+        finally:
+            self.finish()
+
+    def _lifecycle(self, event: str, settle: bool = True) -> None:
+        if event not in ENDS:
+            if self._capture is not None:
+                self._capture.drain()
+            self._report("lifecycle", [(encode({"event": event, "ts": now()}), 1)], settle)
+        elif self._finished:
+            raise SignalboxError("this run is finished; it accepts no more reports")
+        elif self._sink.signals().leaving():
+            self._end.event = event  # a paused run has not ended: the next attempt continues it
+        else:
             self._stop()  # the control plane accepts no reports after this one
-            if self._folder is not None:
-                self._folder.end()
-        elif self._capture is not None:
-            self._capture.drain()
-        self._report("lifecycle", [(encode({"event": event, "ts": now()}), 1)], settle=True)
+            self._end.owe(event)
+            self._deliver(lambda: self._end.write(self._sink), settle)
 
     def _points(self, stream: str, points: List[bytes]) -> None:
         """Combine points into reports, up to the limits of a request."""
         most = self._policy.max_points
-        groups = [points[i : i + most] for i in range(0, len(points), most)]
-        if groups:
+        if points:
+            groups = (points[i : i + most] for i in range(0, len(points), most))
             self._report(stream, [(b",".join(group), len(group)) for group in groups])
 
     def _report(self, stream: str, items: List[Tuple[bytes, int]], settle: bool = False) -> None:
         """Write the reports to the spool, then raise earlier refusals. The reports are kept even if this raises."""
+        self._deliver(lambda: self._sink.put(stream, items), settle)
+
+    def _deliver(self, write: Callable[[], int], settle: bool) -> None:
         try:
-            n = self._sink.put(stream, items)
+            n = write()
             if settle:
                 self._sink.settle(n)
             self._sink.check()
         except SignalboxError as err:
             if not self._warns:
                 raise
-            self._say(err)
-
-    def _say(self, err: BaseException) -> None:
-        """Print an error, but a refusal only once: finish and, if the token was refused, each call returns it again."""
-        if isinstance(err, SignalboxError):
-            if err.said:
-                return
-            err.said = True
-        notice(err)
-
-
-def _summary(error: Optional[BaseException]) -> str:
-    words = str(error)
-    return type(error).__name__ + (f": {words[:2000]}" if words else "")
+            say(err)

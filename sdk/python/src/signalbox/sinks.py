@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, Protocol, Sequence, Tuple
 from . import forks, limits
 from .config import Config
 from .control_signals import ControlSignals, NoSignals
-from .errors import UndeliveredError
+from .errors import SpoolError, UndeliveredError
 from .notices import notice
 from .outbox import Outbox
 from .policy import Policy
@@ -128,8 +128,11 @@ class Offline:
         if self._path is not None:
             head = b'{"stream":%s,"report":' % encode(stream)
             lines = [head + _whole(stream, fragment) + b"}\n" for fragment, _ in items]
-            with self._lock, open(self._path, "ab") as file:
-                file.write(b"".join(lines))
+            try:
+                with self._lock, open(self._path, "ab") as file:
+                    file.write(b"".join(lines))
+            except OSError as err:
+                raise SpoolError(f"cannot write {self._path}: {err}") from err
         return 0
 
     def settle(self, n: int) -> None:

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
@@ -29,6 +30,23 @@ func TestFile_Place(t *testing.T) {
 		"m.gguf":                        "checkpoint-5/m.gguf",
 		"out/モデル/重み 5.bin":              "checkpoint-5/out/モデル/重み 5.bin",
 		"..m/.hidden":                   "checkpoint-5/..m/.hidden",
+		"straße/größe μσı.m":            "checkpoint-5/art_1/größe μσı.m", // the dotless i is an I in upper case
+		"straße/größe μσ.m":             "checkpoint-5/straße/größe μσ.m",
+		"Größe/Äpfel.m":                 "checkpoint-5/art_1/Äpfel.m",
+		"ς":                             "checkpoint-5/art_1/ς",
+		"\u212a":                        "checkpoint-5/art_1/\u212a", // the sign of Kelvin
+		"cafe\u0301":                    "checkpoint-5/art_1/cafe\u0301",
+		"caf\u00e9":                     "checkpoint-5/caf\u00e9",
+		"com10/const/null/auxiliary.x":  "checkpoint-5/com10/const/null/auxiliary.x",
+		"out/m.":                        "checkpoint-5/art_1/m",
+		"out. /m":                       "checkpoint-5/art_1/m",
+		" .":                            "checkpoint-5/art_1/file",
+		`what?*"<>|`:                    "checkpoint-5/art_1/what______",
+		"con":                           "checkpoint-5/art_1/_con",
+		"out/NUL.tar.gz":                "checkpoint-5/art_1/_NUL.tar.gz",
+		"out/aux .txt":                  "checkpoint-5/art_1/_aux .txt",
+		"lpt9/m.gguf":                   "checkpoint-5/art_1/m.gguf",
+		"COM¹":                          "checkpoint-5/art_1/_COM¹",
 		"":                              "checkpoint-5/art_1/object",
 		"..":                            "checkpoint-5/art_1/object",
 		"/etc/passwd":                   "checkpoint-5/art_1/passwd",
@@ -60,7 +78,7 @@ func TestStore_Files_placesAreDistinct(t *testing.T) {
 	require.NoError(t, err)
 	pool := pgtest.New(t, pgtest.Schema{Name: "ingest", Migrations: files}).Pool("ingest")
 	random := rand.New(rand.NewPCG(draw.Seed(t), 1))
-	words := []string{"a", "A", "b", "B", "é", "ab", "a.b", "..", "", "5", artifactID(1)}
+	words := []string{"a", "A", "b", "B", "é", "É", "e\u0301", "ab", "a.b", "..", "", "5", artifactID(1)}
 	const artifacts = 600
 	for n := range artifacts {
 		var name *string
@@ -86,7 +104,7 @@ func TestStore_Files_placesAreDistinct(t *testing.T) {
 		for _, f := range page {
 			require.Greater(t, f.ID, after)
 			after = f.ID
-			place := strings.ToLower(f.Place())
+			place := norm.NFC.String(strings.ToLower(f.Place()))
 			require.False(t, placed[place], "%s is the path of two files", place)
 			placed[place] = true
 			for i, c := range place {

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
@@ -23,26 +24,8 @@ type SampleQuery struct {
 	Prompt               []byte
 	Attempt              int32  // an attempt, AllAttempts, or 0 for the rounds that newer attempts do not hide
 	Rank                 *int32 // nil for the lowest one that has reported a round
-	After                *SamplePosition
-	Only                 *SamplePosition // only this sample
-}
-
-// SamplePosition identifies a sample of a rank, and its place in lists.
-type SamplePosition struct {
-	Step                  int64
-	Attempt, Chunk, Index int32
-}
-
-// String returns the text of a position.
-func (p SamplePosition) String() string {
-	return fmt.Sprintf("%d.%d.%d.%d", p.Step, p.Attempt, p.Chunk, p.Index)
-}
-
-// ParseSamplePosition is the opposite of String.
-func ParseSamplePosition(text string) (*SamplePosition, bool) {
-	var p SamplePosition
-	n, err := fmt.Sscanf(text, "%d.%d.%d.%d", &p.Step, &p.Attempt, &p.Chunk, &p.Index)
-	return &p, n == 4 && err == nil && p.String() == text
+	After                *id.Sample
+	Only                 *id.Sample // only this sample
 }
 
 // maxSearched is the maximum number of samples in the rounds of a query with a condition that has no index.
@@ -81,7 +64,7 @@ func (s *ValidationStore) Samples(ctx context.Context, runID string, q *SampleQu
 		samePrompt = ` AND m.prompt = $11` // without OR, so that every plan can use the index
 	}
 	var step *int64 // of the position
-	after := SamplePosition{}
+	after := id.Sample{}
 	if q.After != nil {
 		after = *q.After
 		step = &after.Step

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/db"
@@ -163,8 +164,8 @@ func TestValidationStore_Samples_verbatim(t *testing.T) {
 	require.Equal(t, []Sample{
 		{
 			Step: 7, Attempt: 1, User: in.User, Assistant: in.Assistant, Extra: in.Extra, Reward: &reward, Prompt: promptOf(in.User),
-			Place: SamplePosition{Step: 7, Attempt: 1},
+			Place: id.Sample{Step: 7, Attempt: 1},
 		},
-		{Step: 7, Attempt: 1, Index: 1, Place: SamplePosition{Step: 7, Attempt: 1, Index: 1}},
+		{Step: 7, Attempt: 1, Index: 1, Place: id.Sample{Step: 7, Attempt: 1, Index: 1}},
 	}, got)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
@@ -107,7 +108,7 @@ type Round struct {
 type Sample struct {
 	Step                        int64
 	Attempt, Rank, Index        int32
-	Place                       SamplePosition
+	Place                       id.Sample
 	User, Assistant, Env, Extra []byte
 	Reward                      *float64
 	Prompt                      []byte // a digest of User, or nil

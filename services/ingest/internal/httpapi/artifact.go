@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"encoding/hex"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -202,6 +203,25 @@ func readQuery(u *url.URL, names ...string) (map[string]string, error) {
 	for name := range values {
 		if !slices.Contains(known, name) && len(faults) < 50 {
 			faults = append(faults, fault.At(fault.TypeExtra, "Extra inputs are not permitted", "query", name[:min(len(name), 128)]))
+		}
+	}
+	if len(faults) > 0 {
+		return nil, fault.InvalidFields(faults...)
+	}
+	return out, nil
+}
+
+// readFilters is readQuery for names that select a part of the data. It refuses an empty value, with which a client would get
+// all data.
+func readFilters(u *url.URL, names ...string) (map[string]string, error) {
+	out, err := readQuery(u, names...)
+	if err != nil {
+		return nil, err
+	}
+	var faults []fault.Field
+	for _, name := range slices.Sorted(maps.Keys(out)) {
+		if out[name] == "" {
+			faults = append(faults, fault.At(fault.TypeStringShort, "String should have at least 1 character", "query", name))
 		}
 	}
 	if len(faults) > 0 {

@@ -3,12 +3,14 @@ package httpapi
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
 )
 
@@ -105,6 +107,9 @@ type exported struct {
 	rank    *int32   // nil for the lowest rank that has a key
 }
 
+// maxAttempt is the maximum number of an attempt that a request can select, as in all lists.
+const maxAttempt = 999_999_999
+
 // exportQuery reads the query of an export.
 func exportQuery(u *url.URL) (*exported, error) {
 	values, err := url.ParseQuery(u.RawQuery)
@@ -113,7 +118,7 @@ func exportQuery(u *url.URL) (*exported, error) {
 	}
 	q := &exported{keys: values["keys"]}
 	values.Del("keys")
-	rest, err := readQuery(&url.URL{RawQuery: values.Encode()}, "format?", "attempt?", "rank?")
+	rest, err := readFilters(&url.URL{RawQuery: values.Encode()}, "format?", "attempt?", "rank?")
 	if err != nil {
 		return nil, err
 	}
@@ -127,15 +132,15 @@ func exportQuery(u *url.URL) (*exported, error) {
 		q.attempt = metric.AllAttempts
 	} else if text != "" {
 		n, err := strconv.ParseInt(text, 10, 32)
-		if err != nil || n < 1 {
-			return nil, fault.InvalidFields(fault.At(fault.TypeValue, "Value error, attempt must be a number from 1, or all", "query", "attempt"))
+		if err != nil || n < 1 || n > maxAttempt || strconv.FormatInt(n, 10) != text {
+			return nil, fault.InvalidFields(fault.At(fault.TypeValue, fmt.Sprintf("Value error, attempt must be a number from 1 to %d, or all", maxAttempt), "query", "attempt"))
 		}
 		q.attempt = int32(n)
 	}
 	if text := rest["rank"]; text != "" {
 		n, err := strconv.ParseInt(text, 10, 32)
-		if err != nil || n < 0 {
-			return nil, fault.InvalidFields(fault.At(fault.TypeValue, "Value error, rank must be a number from 0", "query", "rank"))
+		if err != nil || n < 0 || n > decode.MaxRank {
+			return nil, fault.InvalidFields(fault.At(fault.TypeValue, fmt.Sprintf("Value error, rank must be a number from 0 to %d", decode.MaxRank), "query", "rank"))
 		}
 		q.rank = new(int32(n))
 	}

@@ -48,7 +48,7 @@ func (w *fileResponse) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // logQuery reads the query of a download.
 func logQuery(u *url.URL) (q *logs.Query, labeled bool, err error) {
-	values, err := readQuery(u, "attempt?", "rank?", "node?", "since?", "until?", "after?", "labels?")
+	values, err := readFilters(u, "attempt?", "rank?", "node?", "since?", "until?", "after?", "labels?")
 	if err != nil {
 		return nil, false, err
 	}

@@ -100,6 +100,30 @@ func TestReadQuery_requiresExactNames(t *testing.T) {
 	require.Len(t, faultsOf(t, err), 50, "a response lists a limited number of faults")
 }
 
+// A filter without a value would select everything, and not what the client meant.
+func TestDownloads_refuseWrongFilters(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"attempt", "rank", "node", "since", "until", "after", "labels"} {
+		_, _, err := logQuery(&url.URL{RawQuery: name + "="})
+		require.Equal(t, []string{"query." + name + " string_too_short"}, faultsOf(t, err))
+	}
+	for _, name := range []string{"format", "attempt", "rank"} {
+		_, err := exportQuery(&url.URL{RawQuery: name + "="})
+		require.Equal(t, []string{"query." + name + " string_too_short"}, faultsOf(t, err))
+	}
+	for _, query := range []string{"rank=16777217", "rank=-1", "rank=x", "attempt=0", "attempt=1000000000", "attempt=01", "attempt=%2B1", "attempt=All"} {
+		_, err := exportQuery(&url.URL{RawQuery: query})
+		name, _, _ := strings.Cut(query, "=")
+		require.Equal(t, []string{"query." + name + " value_error"}, faultsOf(t, err), query)
+	}
+	e, err := exportQuery(&url.URL{RawQuery: "rank=16777216&attempt=999999999"})
+	require.NoError(t, err)
+	require.Equal(t, []int32{16777216, 999_999_999}, []int32{*e.rank, e.attempt})
+	q, _, err := logQuery(&url.URL{RawQuery: "node=gpu-1&rank=2"})
+	require.NoError(t, err)
+	require.Equal(t, []any{"gpu-1", int32(2)}, []any{*q.Node, *q.Rank})
+}
+
 func TestUpload_checksValues(t *testing.T) {
 	t.Parallel()
 	good := map[string]string{

@@ -35,16 +35,17 @@ func newFinder(q *Query, last int64, full func(*Found) bool) *finder {
 	}
 }
 
-// searched returns the number of the last line that needs not be read again: whether it is returned is known.
+// searched returns the number of the last line that needs not be read again: whether it is returned is known. That is not
+// the last line of the log, because a line that is written later may match and be near.
 func (f *finder) searched() int64 {
-	switch {
-	case f.cut:
+	if f.cut {
 		return f.shown
-	case f.at >= f.last:
-		return f.last
 	}
-	return max(f.first, f.shown, f.at-f.around)
+	return max(f.first, f.shown, min(f.at, f.last)-f.around)
 }
+
+// complete reports whether all lines have been searched.
+func (f *finder) complete() bool { return !f.cut && f.at >= f.last }
 
 // ended reports whether the search must end, and has made progress.
 func (f *finder) ended() bool { return f.full(f.found) && f.searched() > f.first }

@@ -31,7 +31,7 @@ type Found struct {
 	Lines []Line
 	// Matches are the numbers of those lines that match. The others are around one.
 	Matches []int64
-	// Searched is the number of the last line that was searched.
+	// Searched is the number of the last line that needs not be searched again. A later search continues after it.
 	Searched int64
 	// Complete reports whether no line is left to search.
 	Complete bool
@@ -78,7 +78,7 @@ func (s *Store) Search(ctx context.Context, runID string, last int64, q *Query) 
 		return nil, fault.FromContext(err)
 	}
 	f.found.Searched = f.searched()
-	f.found.Complete = f.found.Searched == last
+	f.found.Complete = f.complete()
 	return f.found, nil
 }
 

@@ -206,6 +206,43 @@ func TestStore_Search_context(t *testing.T) {
 	}
 }
 
+// A search of a log that grows, each call up to the line that is the last one then, finds the same lines as one at the end.
+func TestStore_Search_contextOfGrowingLog(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	text := strings.Repeat("line\n", 6) + "hit\n" + strings.Repeat("line\n", 2) + "hit\nhit\n" + strings.Repeat("line\n", 9) + "hit\n"
+	for line := range strings.Lines(text) {
+		require.NoError(t, b.group(1, writeOf("", 0, line)))
+	}
+	store := &Store{Pool: b.pool, Clock: clock.NewFake(b.run.Now)}
+	for _, around := range []int{0, 1, 3, 20} {
+		q := Query{Pattern: regexp.MustCompile("hit"), Context: around, Limit: 500}
+		whole, err := store.Search(t.Context(), b.run.ID, b.run.LineSeq, &q)
+		require.NoError(t, err)
+		require.True(t, whole.Complete)
+		var want []int64
+		for _, l := range whole.Lines {
+			want = append(want, l.Seq)
+		}
+		for _, step := range []int64{1, 2, 5} {
+			q.After = 0
+			var got, matches []int64
+			for last := int64(1); last < b.run.LineSeq+step; last += step {
+				page, err := store.Search(t.Context(), b.run.ID, min(last, b.run.LineSeq), &q)
+				require.NoError(t, err)
+				require.True(t, page.Complete)
+				require.GreaterOrEqual(t, page.Searched, q.After)
+				for _, l := range page.Lines {
+					got = append(got, l.Seq)
+				}
+				matches, q.After = append(matches, page.Matches...), page.Searched
+			}
+			require.Equal(t, want, got, "context %d, %d lines more for each call", around, step)
+			require.Equal(t, whole.Matches, matches, "context %d, %d lines more for each call", around, step)
+		}
+	}
+}
+
 // A search that ends early, for its time, leaves no line out either.
 func TestStore_Search_contextInParts(t *testing.T) {
 	t.Parallel()

@@ -36,6 +36,8 @@ func TestStore_Joined_returnsAllPoints(t *testing.T) {
 	}
 	_, _, _, err := store.Joined(t.Context(), d.id, []string{"a"}, "none", page)
 	require.True(t, fault.HasCode(err, "chart_axis") && fault.Is(err, fault.Refused), "%v", err)
+	_, _, _, err = store.Showing(0, new(int32(7)), 1).Joined(t.Context(), d.id, []string{"a"}, "b", page)
+	require.ErrorContains(t, err, `rank 7 of the run has no metric "b"`)
 	store.joined = 2 * (len(d.seenIn(0, All(Steps))) - 1)
 	_, _, _, err = store.Joined(t.Context(), d.id, []string{"a"}, "b", page)
 	require.True(t, fault.HasCode(err, "chart_points") && fault.Is(err, fault.Refused), "%v", err)

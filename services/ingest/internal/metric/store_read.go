@@ -108,7 +108,11 @@ func (s *Store) Joined(ctx context.Context, runID string, keys []string, x strin
 		return nil, nil, false, err
 	}
 	if of[runID] == nil {
-		return nil, nil, false, fault.New(fault.Refused, "chart_axis", "the run has no metric %q; use step, time or one of its keys as x", x)
+		of := "the run"
+		if s.rank != nil {
+			of = fmt.Sprintf("rank %d of the run", *s.rank)
+		}
+		return nil, nil, false, fault.New(fault.Refused, "chart_axis", "%s has no metric %q; use step, time or one of its keys as x", of, x)
 	}
 	ids, series, err := s.keys(ctx, runID, keys, p)
 	if err != nil || len(series) == 0 {

@@ -3,6 +3,7 @@ package read
 import (
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
@@ -32,7 +33,7 @@ func valuesOf(in *ingestv1.ListMetricsRequest) (from, to float64, err error) {
 			wrong(bound.name, "requires points")
 		default:
 			v, err := strconv.ParseFloat(*bound.text, 64)
-			if err != nil || math.IsNaN(v) {
+			if err != nil || strings.Trim(*bound.text, "+-.0123456789eE") != "" { // ParseFloat also reads 0x1p3, 1_000, inf and NaN
 				wrong(bound.name, "is not a decimal number")
 			}
 			*bound.into = v

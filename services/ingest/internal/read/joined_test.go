@@ -113,4 +113,11 @@ func TestValuesOf_rejectsWrongWindows(t *testing.T) {
 		require.True(t, fault.Is(err, fault.Invalid), want)
 		require.ErrorContains(t, err, want)
 	}
+	for _, text := range []string{"0x1p3", "1_000", "inf", "-Infinity", "1e400", " 1"} {
+		_, _, err := valuesOf(&ingestv1.ListMetricsRequest{X: new("lr"), To: &text, Points: &points})
+		require.ErrorContains(t, err, "to is not a decimal number", text)
+	}
+	low, high, err := valuesOf(&ingestv1.ListMetricsRequest{X: new("lr"), From: new("-1e+20"), To: new("+.5E-3"), Points: &points})
+	require.NoError(t, err)
+	require.Equal(t, []float64{-1e20, 0.0005}, []float64{low, high})
 }

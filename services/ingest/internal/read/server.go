@@ -146,15 +146,15 @@ func place(q *evaluation.SampleQuery, after, sample *string) (err error) {
 }
 
 // readPosition reads the id of a sample from the named field of a request; nil if it is not set.
-func readPosition(field string, text *string) (*evaluation.SamplePosition, error) {
+func readPosition(field string, text *string) (*id.Sample, error) {
 	if text == nil {
 		return nil, nil //nolint:nilnil // an unset field is not an error
 	}
-	at, ok := evaluation.ParseSamplePosition(*text)
+	at, ok := id.ParseSample(*text)
 	if !ok {
 		return nil, fault.InvalidFields(fault.At(fault.TypeStringPattern, "Input should be the id of a sample", field))
 	}
-	return at, nil
+	return &at, nil
 }
 
 // ListArtifacts implements RunDataService.

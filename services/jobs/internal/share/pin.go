@@ -9,6 +9,7 @@ import (
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/run"
@@ -131,11 +132,14 @@ func (p *Pins) Samples(ctx context.Context, s *Share, run int, q *SampleQuery) (
 	if err := p.read(ctx, s, run, Samples, &all); err != nil {
 		return nil, err
 	}
-	after, begins := parsePosition(q.After)
+	var after id.Sample
+	if q.After != nil {
+		after, _ = id.ParseSample(*q.After) // sampleQuery has checked it
+	}
 	samples := slices.DeleteFunc(all.GetSamples(), func(one *jobsv1.SharedSample) bool {
 		at := pinnedPosition(one)
 		one.Id = at.String()
-		return q.Step != nil && one.GetStep() != *q.Step || q.Only != nil && one.GetId() != *q.Only || begins && at.compare(after) <= 0
+		return q.Step != nil && one.GetStep() != *q.Step || q.Only != nil && one.GetId() != *q.Only || q.After != nil && at.Compare(after) <= 0
 	})
 	out := &SamplePage{Positions: true}
 	out.Samples, out.More = part(samples, q.Page)
@@ -144,11 +148,11 @@ func (p *Pins) Samples(ctx context.Context, s *Share, run int, q *SampleQuery) (
 
 // pinnedPosition returns the position of a pinned sample. Links that are older than positions have only the numbers of
 // samples in their round.
-func pinnedPosition(s *jobsv1.SharedSample) position {
-	if at, ok := parsePosition(&s.Id); ok {
+func pinnedPosition(s *jobsv1.SharedSample) id.Sample {
+	if at, ok := id.ParseSample(s.GetId()); ok {
 		return at
 	}
-	return position{s.GetStep(), 0, 0, int64(s.GetIndex())}
+	return id.Sample{Step: s.GetStep(), Index: s.GetIndex()}
 }
 
 // part returns a page of a complete list.

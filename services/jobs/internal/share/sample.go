@@ -1,12 +1,9 @@
 package share
 
 import (
-	"cmp"
-	"fmt"
-	"slices"
-
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
@@ -32,37 +29,15 @@ func sampleQuery(in *jobsv1.ListSharedSamplesRequest) (*SampleQuery, error) {
 		return nil, err
 	}
 	for _, one := range []struct {
-		field string
-		id    *string
+		field  string
+		sample *string
 	}{{"after", in.After}, {"sample", in.Sample}} { //nolint:protogetter // nil means that the field is not set
-		if _, ok := parsePosition(one.id); one.id != nil && !ok {
+		if one.sample == nil {
+			continue
+		}
+		if _, ok := id.ParseSample(*one.sample); !ok {
 			return nil, fault.InvalidFields(fault.At(fault.TypeStringPattern, "Input should be the id of a sample", one.field))
 		}
 	}
 	return &SampleQuery{Step: in.Step, After: in.After, Only: in.Sample, TextFrom: in.GetTextFrom(), Page: p}, nil
-}
-
-// position is the id of a sample as numbers: its step, attempt, chunk, and index in the chunk. Lists have this order.
-type position [4]int64
-
-// parsePosition reads the id of a sample. ok is false if id is nil or not the id of a sample.
-func parsePosition(id *string) (p position, ok bool) {
-	if id == nil {
-		return p, false
-	}
-	const attempt = 1 // and the numbers after it have 32 bits
-	n, err := fmt.Sscanf(*id, "%d.%d.%d.%d", &p[0], &p[1], &p[2], &p[3])
-	for _, part := range p[attempt:] {
-		ok = part == int64(int32(part))
-		if !ok {
-			return p, false
-		}
-	}
-	return p, n == len(p) && err == nil && p.String() == *id
-}
-
-func (p position) String() string { return fmt.Sprintf("%d.%d.%d.%d", p[0], p[1], p[2], p[3]) }
-
-func (p position) compare(other position) int {
-	return slices.CompareFunc(p[:], other[:], cmp.Compare[int64])
 }
