@@ -193,23 +193,29 @@ func (s *Server) ListMetricSummaries(
 }
 
 func chartProto(c *metric.Chart, axis metric.Axis) *ingestv1.MetricSeries {
-	out := &ingestv1.MetricSeries{Key: c.Key, Rank: c.Rank, Count: new(c.Count)}
+	out := &ingestv1.MetricSeries{Key: c.Key, Rank: c.Rank, Count: new(c.Count), Buckets: bucketProtos(c.Buckets, axis)}
 	if c.Count > 0 {
 		out.First, out.Last = pointProto(&c.First), pointProto(&c.Last)
 	}
 	for i := range c.Points {
 		out.Points = append(out.Points, pointProto(&c.Points[i]))
 	}
-	for i := range c.Buckets {
-		b := &c.Buckets[i]
-		bucket := &ingestv1.MetricBucket{
-			From: positionText(b.From, axis), To: positionText(b.To, axis), FirstStep: b.FirstStep, LastStep: b.LastStep,
-			Last: b.Last.Value, Count: b.Count, Nan: b.Odd,
-		}
+	return out
+}
+
+// bucketProtos converts buckets. There are up to 24,000 in a response, so that it allocates them together.
+func bucketProtos(buckets []metric.Bucket, axis metric.Axis) []*ingestv1.MetricBucket {
+	protos, numbers := make([]ingestv1.MetricBucket, len(buckets)), make([][3]float64, len(buckets))
+	out := make([]*ingestv1.MetricBucket, len(buckets))
+	for i := range buckets {
+		b, to, n := &buckets[i], &protos[i], &numbers[i]
+		to.From, to.To, to.FirstStep, to.LastStep = positionText(b.From, axis), positionText(b.To, axis), b.FirstStep, b.LastStep
+		to.Last, to.Count, to.Nan = b.Last.Value, b.Count, b.Odd
 		if b.Numbers() > 0 {
-			bucket.Min, bucket.Max, bucket.Mean = new(b.Low.Value), new(b.High.Value), new(b.Mean())
+			*n = [3]float64{b.Low.Value, b.High.Value, b.Mean()}
+			to.Min, to.Max, to.Mean = &n[0], &n[1], &n[2]
 		}
-		out.Buckets = append(out.Buckets, bucket)
+		out[i] = to
 	}
 	return out
 }
