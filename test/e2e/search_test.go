@@ -19,22 +19,32 @@ func requireSearchable(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 		Params map[string]any `json:"params"`
 	}
 	require.NoError(t, l.Client.Get(ctx, "/api/runs/"+l.Job.RunID+"/hparams", nil, &hparams))
+	type point struct {
+		Value any `json:"value"`
+	}
 	var series []struct {
 		Key    string `json:"key"`
-		Latest struct {
-			Value any `json:"value"`
-		} `json:"latest"`
+		Latest point  `json:"latest"`
+		Min    point  `json:"min"`
+		Max    point  `json:"max"`
+		Best   point  `json:"best"` // Value is nil if best is null
 	}
 	require.NoError(t, l.Client.Get(ctx, "/api/runs/"+l.Job.RunID+"/metrics/summary", nil, &series))
 	require.NotEmpty(t, hparams.Params)
 	require.NotEmpty(t, series)
-	want, columns := map[string]any{}, []string{}
+	want, columns, best := map[string]any{}, []string{}, map[string][3]any{}
 	for key, value := range hparams.Params {
 		want["hparam."+key] = value
 	}
 	for _, s := range series {
 		want["metric."+s.Key+".last"] = s.Latest.Value
+		want["metric."+s.Key+".best"] = s.Best.Value
+		best[s.Key] = [3]any{s.Min.Value, s.Max.Value, s.Best.Value}
 	}
+	// As the recipe states.
+	require.Equal(t, best["train/loss"][0], best["train/loss"][2])
+	require.Equal(t, best["val/exact_match"][1], best["val/exact_match"][2])
+	require.Nil(t, best["train/lr"][2])
 	for column := range want {
 		columns = append(columns, column)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
 // ListMetrics implements RunDataService.
@@ -168,6 +169,10 @@ func (s *Server) ListMetricSummaries(
 	if err != nil {
 		return nil, err
 	}
+	goals, err := s.Goals(ctx, []string{id})
+	if err != nil {
+		return nil, err
+	}
 	out := &ingestv1.ListMetricSummariesResponse{}
 	var more bool
 	for _, attempt := range shown {
@@ -177,7 +182,7 @@ func (s *Server) ListMetricSummaries(
 			return nil, err
 		}
 		for i := range charts {
-			one := summaryProto(&charts[i])
+			one := summaryProto(&charts[i], goals[id])
 			if attempt > 0 {
 				one.Attempt = &attempt
 			}
@@ -224,13 +229,22 @@ func pointProto(p *metric.Seen) *ingestv1.MetricPoint {
 	return &ingestv1.MetricPoint{Step: p.Step, Value: p.Value, Ts: micros(p.Micros), Attempt: p.Attempt}
 }
 
-func summaryProto(c *metric.Chart) *ingestv1.MetricSummary {
+// Goals returns the goals of runs, by their ids.
+type Goals func(ctx context.Context, runs []string) (map[string]run.Goals, error)
+
+func summaryProto(c *metric.Chart, goals run.Goals) *ingestv1.MetricSummary {
 	out := &ingestv1.MetricSummary{Key: c.Key, Rank: c.Rank, Count: c.Count, Nan: c.Odd}
 	if c.Count > 0 {
 		out.Latest = pointProto(&c.Last)
 	}
 	if c.Numbers() > 0 {
 		out.Min, out.Max = pointProto(&c.Low), pointProto(&c.High)
+	}
+	switch goals[c.Key] {
+	case "minimize":
+		out.Best = out.GetMin()
+	case "maximize":
+		out.Best = out.GetMax()
 	}
 	return out
 }

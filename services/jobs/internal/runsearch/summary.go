@@ -110,6 +110,8 @@ type due struct {
 	ID       string
 	Position int64
 	Now      time.Time
+	// Goals has "minimize" or "maximize" for the metrics that have a best value.
+	Goals map[string]string
 }
 
 // summary is a copy of the reports of a run. Its lists are columns.
@@ -125,13 +127,14 @@ type summary struct {
 
 	metrics        []string
 	last, min, max []*float64
+	goals          map[string]string
 	metricsLeftOut bool
 }
 
 func summaryOf(out *ingestpeerv1.SummarizeRunResponse, d *due) (*summary, error) {
 	s := &summary{
 		// The summary of an earlier version of ingest is copied once more when ingest is upgraded.
-		runID: d.ID, position: out.GetPosition(), asOf: d.Now, final: out.GetClosed() && out.GetResumeSteps(), metricsLeftOut: out.GetMore(),
+		runID: d.ID, position: out.GetPosition(), asOf: d.Now, final: out.GetClosed() && out.GetResumeSteps(), metricsLeftOut: out.GetMore(), goals: d.Goals,
 		params: []string{}, metrics: []string{},
 		// Keys never disappear from a run, so a response without metrics leaves them as they are.
 		unchanged: d.Position > 0 && out.GetPosition() == d.Position && len(out.GetMetrics()) == 0,
