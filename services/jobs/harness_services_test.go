@@ -306,6 +306,13 @@ func (*fakeIngest) SummarizeRun(
 	return nil, fault.Absentf("run", req.GetRunId())
 }
 
+// SummarizeRuns has no run either.
+func (*fakeIngest) SummarizeRuns(
+	context.Context, *ingestpeerv1.SummarizeRunsRequest, ...grpc.CallOption,
+) (*ingestpeerv1.SummarizeRunsResponse, error) {
+	return &ingestpeerv1.SummarizeRunsResponse{}, nil
+}
+
 func (f *fakeIngest) GetArtifact(
 	context.Context, *ingestpeerv1.GetArtifactRequest, ...grpc.CallOption,
 ) (*ingestpeerv1.GetArtifactResponse, error) {

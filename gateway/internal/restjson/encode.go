@@ -73,7 +73,7 @@ func (c *Codec) appendList(dst []byte, l protoreflect.List, v *value) ([]byte, e
 	return append(dst, ']'), nil
 }
 
-// reserve makes room for the rest of a list of n elements, of which i have been written since dst had begun bytes. A long list
+// reserve makes room for the rest of a list of n elements. The first i of them have been written since dst had begun bytes. A long list
 // would otherwise be copied each time that it has grown by a quarter. The room is at most three times of what dst holds, so that
 // one long element does not reserve much for many short ones.
 func reserve(dst []byte, begun, i, n int) []byte {

@@ -50,12 +50,14 @@ func (Store) putOff(ctx context.Context, q pg.Querier, runID string, pause time.
 
 // save stores a copy, unless a newer one is stored or the run was deleted.
 func (Store) save(ctx context.Context, tx pgx.Tx, s *summary) error {
-	tag, err := tx.Exec(ctx, `INSERT INTO run_summary AS s (run_id, position, as_of, hparams_left_out, metrics_left_out)
-			SELECT id, $2, $3, $4, $5 FROM run WHERE id = $1 FOR KEY SHARE
-		ON CONFLICT (run_id) DO UPDATE SET position = excluded.position, as_of = excluded.as_of, hparams_left_out = excluded.hparams_left_out,
-			metrics_left_out = CASE WHEN $6 THEN s.metrics_left_out ELSE excluded.metrics_left_out END
-		WHERE s.position <= excluded.position AND s.as_of <= excluded.as_of`,
-		s.runID, s.position, s.asOf, s.paramsLeftOut, s.metricsLeftOut, s.unchanged)
+	tag, err := tx.Exec(ctx, `INSERT INTO run_summary AS s (run_id, position, as_of, hparams_left_out, metrics_left_out, rows, shown, copied_at)
+			SELECT id, $2, $3, $4, $5, $7, $8, $3 FROM run WHERE id = $1 FOR KEY SHARE
+		ON CONFLICT (run_id) DO UPDATE SET position = excluded.position, copied_at = excluded.copied_at,
+			as_of = greatest(s.as_of, excluded.as_of), hparams_left_out = excluded.hparams_left_out,
+			metrics_left_out = CASE WHEN $6 THEN s.metrics_left_out ELSE excluded.metrics_left_out END,
+			rows = CASE WHEN $6 THEN s.rows ELSE excluded.rows END, shown = CASE WHEN $6 THEN s.shown ELSE excluded.shown END
+		WHERE s.position <= excluded.position AND coalesce(s.copied_at, s.as_of) <= excluded.copied_at`,
+		s.runID, s.position, s.asOf, s.paramsLeftOut, s.metricsLeftOut, s.unchanged, s.rows, s.shown)
 	if err != nil {
 		return fmt.Errorf("store the summary of a run: %w", err)
 	}
@@ -97,11 +99,11 @@ func saveMetrics(ctx context.Context, tx pgx.Tx, s *summary) error {
 	if _, err := tx.Exec(ctx, `DELETE FROM run_metric WHERE run_id = $1 AND NOT key = ANY($2::text[])`, s.runID, s.metrics); err != nil {
 		return fmt.Errorf("remove metrics from the summary of a run: %w", err)
 	}
-	_, err := tx.Exec(ctx, `INSERT INTO run_metric AS m (run_id, key, last, min, max)
-			SELECT $1, n.* FROM unnest($2::text[], $3::double precision[], $4::double precision[], $5::double precision[]) n
-		ON CONFLICT (run_id, key) DO UPDATE SET last = excluded.last, min = excluded.min, max = excluded.max
-		WHERE (m.last, m.min, m.max) IS DISTINCT FROM (excluded.last, excluded.min, excluded.max)`,
-		s.runID, s.metrics, s.last, s.min, s.max)
+	_, err := tx.Exec(ctx, `INSERT INTO run_metric AS m (run_id, key, last, min, max, last_step)
+			SELECT $1, n.* FROM unnest($2::text[], $3::double precision[], $4::double precision[], $5::double precision[], $6::bigint[]) n
+		ON CONFLICT (run_id, key) DO UPDATE SET last = excluded.last, min = excluded.min, max = excluded.max, last_step = excluded.last_step
+		WHERE (m.last, m.min, m.max, m.last_step) IS DISTINCT FROM (excluded.last, excluded.min, excluded.max, excluded.last_step)`,
+		s.runID, s.metrics, s.last, s.min, s.max, s.lastStep)
 	if err != nil {
 		return fmt.Errorf("store the metrics of a run: %w", err)
 	}

@@ -30,6 +30,9 @@ type reports struct {
 	takes time.Duration // how long a response takes
 	// earlier means that this is an earlier version, which hid other points of older attempts.
 	earlier bool
+	// deltas is the response of SummarizeRuns, and known are the runs of its requests.
+	deltas *ingestpeerv1.SummarizeRunsResponse
+	known  []string
 }
 
 func (r *reports) SummarizeRun(

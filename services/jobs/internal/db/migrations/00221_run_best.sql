@@ -11,3 +11,12 @@ CREATE TABLE run_best (
     PRIMARY KEY (run_id, key)
 );
 CREATE INDEX run_best_order ON run_best (key, best, run_id);
+
+-- Where the copy of the metrics of a run that has not ended continues: the rows that ingest has summarized, what identifies the series
+-- and the hidden points of that summary, and the step of each last value. 0, empty and NULL mean that the copy is made as a whole.
+-- copied_at is the time of the last whole copy.
+ALTER TABLE run_summary
+    ADD COLUMN rows bigint NOT NULL DEFAULT 0,
+    ADD COLUMN shown text NOT NULL DEFAULT '',
+    ADD COLUMN copied_at timestamptz;
+ALTER TABLE run_metric ADD COLUMN last_step bigint;
