@@ -23,6 +23,7 @@ func ownerOf(o *jobspeerv1.RunOwner) *ingestrun.Owner {
 	return &ingestrun.Owner{
 		RunID: o.GetRunId(), JobID: o.GetJobId(), OwnerID: o.GetOwnerId(), ProjectID: o.GetProjectId(),
 		Project: o.GetProject(), Visibility: o.GetVisibility(), VisibilityVersion: o.GetVisibilityVersion(),
+		Goals: o.GetGoals(),
 	}
 }
 

@@ -41,7 +41,7 @@ func (s *Service) wire() error {
 	gate := ingestrun.NewGate()
 	lines, metrics, scores := &logs.Store{Pool: d.Pool, Clock: d.Clock}, metric.NewStore(d.Pool, gate), &evaluation.ScoreStore{Pool: d.Pool}
 	s.public = &read.Server{
-		Runs: runs, Progress: s.rows.Progress, Logs: lines, Gate: gate,
+		Runs: runs, Progress: s.rows.Progress, Goals: s.rows.Goals, Logs: lines, Gate: gate,
 		Metrics: metrics, Hparams: &ingestrun.HParamStore{Pool: d.Pool},
 		Validations: &evaluation.ValidationStore{Pool: d.Pool}, Artifacts: s.artifacts(), Records: &report.RawStore{Pool: d.Pool},
 		Downloads: &artifact.Downloads{Pool: d.Pool, Blobs: d.Blobs, Audit: audit.NewLog(d.Clock, d.IDs, Name)},
@@ -50,7 +50,7 @@ func (s *Service) wire() error {
 		MetricStreams: follow.NewStreams[*ingestv1.FollowMetricsResponse](s.hub, read.MetricPages(s.rows.Progress, metrics)),
 	}
 	s.comparison = &read.CompareServer{
-		Runs: runs, Metrics: metrics, Hparams: s.public.Hparams, Validations: s.public.Validations, Clock: d.Clock,
+		Runs: runs, Goals: s.rows.Goals, Metrics: metrics, Hparams: s.public.Hparams, Validations: s.public.Validations, Clock: d.Clock,
 	}
 	s.evaluations = &evaluation.Server{
 		Runs: runs, Store: &evaluation.Store{Pool: d.Pool}, Progress: s.rows.Progress, Scores: read.EvaluationScores(scores),

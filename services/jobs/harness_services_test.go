@@ -181,7 +181,7 @@ func catalogRecipe(version, digest string) *registrypeerv1.CatalogRecipe {
 			Framework:    &registryv1.RecipeFramework{Name: "numpy", RuntimeId: "numpy-cpu-py311"},
 			ParamsSchema: []byte(`{"type":"object","additionalProperties":false,"properties":{"optim.lr":{"type":"number","minimum":0.000001,"maximum":0.1,"default":0.003}}}`),
 			Inputs:       []byte(`[{"name":"train","kind":"dataset","required":true},{"name":"model","kind":"model"}]`),
-			Metrics:      []byte(`[{"key":"train/loss","unit":"nats"}]`), Outputs: []byte(`[{"kind":"checkpoint","format":"npz"}]`), Trusted: true,
+			Metrics:      []byte(`[{"key":"train/loss","unit":"nats","goal":"minimize"}]`), Outputs: []byte(`[{"kind":"checkpoint","format":"npz"}]`), Trusted: true,
 		},
 		Entrypoint: []string{"python", "-m", "chat_tiny.train"}, RequiredDatasets: []string{"train"},
 		Package:     &jobsv1.ObjectRef{Path: ".", Uri: "blob://recipes/sha256/d1.tar", SizeBytes: 10, Sha256: "d1", Unpack: true},
@@ -304,6 +304,13 @@ func (*fakeIngest) SummarizeRun(
 	_ context.Context, req *ingestpeerv1.SummarizeRunRequest, _ ...grpc.CallOption,
 ) (*ingestpeerv1.SummarizeRunResponse, error) {
 	return nil, fault.Absentf("run", req.GetRunId())
+}
+
+// SummarizeRuns has no run either.
+func (*fakeIngest) SummarizeRuns(
+	context.Context, *ingestpeerv1.SummarizeRunsRequest, ...grpc.CallOption,
+) (*ingestpeerv1.SummarizeRunsResponse, error) {
+	return &ingestpeerv1.SummarizeRunsResponse{}, nil
 }
 
 func (f *fakeIngest) GetArtifact(

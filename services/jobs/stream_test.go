@@ -117,6 +117,9 @@ func TestIngestTokenOfProtectedRun(t *testing.T) {
 		owner, err := w.runPeer().GetRunOwner(t.Context(), &jobspeerv1.GetRunOwnerRequest{Id: j.GetId()})
 		require.NoError(t, err)
 		require.Equal(t, protected, owner.GetProtected())
+		for _, o := range []*jobspeerv1.RunOwner{owner, grant.GetOwner()} {
+			require.Equal(t, map[string]string{"train/loss": "minimize"}, o.GetGoals(), "the goals of the recipe")
+		}
 		if !protected {
 			require.Nil(t, grant.GetDisclosure())
 			continue

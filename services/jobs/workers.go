@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -23,6 +24,10 @@ const (
 	copyEvery = time.Hour
 	// summarizeEvery is the pause between two passes that copy the hyperparameters and metrics of runs.
 	summarizeEvery = 5 * time.Second
+	// refreshEvery is the pause between two passes that copy the new metrics of running runs. A pass over very many runs is followed by
+	// a pause that is refreshRest times as long as it took, so that the passes take at most a third of the time.
+	refreshEvery = time.Second
+	refreshRest  = 2
 	// silentEvery is the pause between two searches for runs without a job that are silent for too long.
 	silentEvery = 10 * time.Second
 	// sooner is the shortest pause between two passes of the leader, even if it receives many notifications.
@@ -41,7 +46,7 @@ func (s *Service) Workers() []process.Worker {
 	return []process.Worker{
 		loop("jobs.wake", listenAgain, func(ctx context.Context) error { return s.hub.Listen(ctx, d.Pool) }),
 		loop("jobs.heartbeats", beatEvery, s.liveness.Flush),
-		loop("jobs.leader", listenAgain, func(ctx context.Context) error { return elector.Run(ctx, s.lead) }),
+		loop("jobs.leader", listenAgain, func(ctx context.Context) error { return elector.Run(ctx, s.leadBoth) }),
 		loop("jobs.labels", copyEvery, func(ctx context.Context) error { return db.CopyRunLabels(ctx, d.Pool) }),
 		loop("jobs.silence", silentEvery, s.endSilent),
 		loop("jobs.summaries", summarizeEvery, s.copier.RunOnce),
@@ -60,6 +65,24 @@ func (s *Service) endSilent(ctx context.Context) error {
 		return err
 	}
 	return s.outside.EndSilent(ctx, now.Add(-s.age()))
+}
+
+// leadBoth reconciles and schedules, and copies the new metrics of running runs beside that, while this replica is the leader.
+func (s *Service) leadBoth(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var refreshes sync.WaitGroup
+	refreshes.Go(func() {
+		refresh := process.Logged(s.deps.Log, "jobs.refresh", s.copier.Refresh)
+		_ = process.Loop(ctx, s.deps.Clock, refreshEvery, refreshEvery/8, func(ctx context.Context) error {
+			began := s.deps.Clock.Now()
+			_ = refresh(ctx) // Logged returns nil
+			took := s.deps.Clock.Now().Sub(began)
+			return clock.Sleep(ctx, s.deps.Clock, max(0, refreshRest*took-refreshEvery))
+		})
+	})
+	defer refreshes.Wait()
+	defer cancel()
+	return s.lead(ctx)
 }
 
 // lead reconciles and schedules while this replica is the leader: on every change of the queue, and at least once per

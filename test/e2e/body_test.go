@@ -64,6 +64,7 @@ func everyRoute(t *testing.T, s *testenv.Installation) {
 	t.Run("bad queries", func(t *testing.T) { badQueries(ctx, t, s, c) })
 	t.Run("refusals of large bodies", func(t *testing.T) { earlyRefusals(ctx, t, s, c) })
 	t.Run("notebook", func(t *testing.T) { reportFromNotebook(ctx, t, s, c) })
+	t.Run("search", func(t *testing.T) { requireFreshSearch(ctx, t, s) })
 }
 
 // badBodies sends invalid bodies to every route that accepts a body.

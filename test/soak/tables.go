@@ -96,7 +96,7 @@ func jobsTables() []Table {
 		{Name: "jobs.job_change", Rule: "job change", Setting: "SERVICE_JOBS_CHANGE_DAYS", Since: "at"},
 		{Name: "jobs.run_change", Rule: "run change", Setting: "SERVICE_JOBS_CHANGE_DAYS", Since: "at"},
 	}, append(append(append(append(
-		kept(record, "jobs.run", "jobs.run_note", "jobs.run_summary", "jobs.run_hparam", "jobs.run_metric"),
+		kept(record, "jobs.run", "jobs.run_note", "jobs.run_summary", "jobs.run_hparam", "jobs.run_metric", "jobs.run_best"),
 		kept(few, "jobs.fleet", "jobs.pool", "jobs.node", "jobs.account", "jobs.project_visibility")...),
 		kept(history, "jobs.hardware_config")...),
 		kept(fixed, "jobs.hardware_head", "jobs.job_feed", "jobs.run_feed")...),

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -14,6 +15,16 @@ import (
 
 func (c *Codec) appendMessage(dst []byte, m protoreflect.Message) ([]byte, error) {
 	p := c.planOf(m.Descriptor())
+	if p.typ != nil && !p.time && m.IsValid() {
+		if v := reflect.ValueOf(m.Interface()); v.Type() == p.typ {
+			return c.appendStruct(dst, p, v.Elem())
+		}
+	}
+	return c.appendReflected(dst, p, m)
+}
+
+// appendReflected writes a message by the reflection of protobuf.
+func (c *Codec) appendReflected(dst []byte, p *plan, m protoreflect.Message) ([]byte, error) {
 	if p.time {
 		return scalar.AppendTime(dst, m)
 	}
@@ -32,30 +43,45 @@ func (c *Codec) appendMessage(dst []byte, m protoreflect.Message) ([]byte, error
 }
 
 func (c *Codec) appendField(dst []byte, m protoreflect.Message, f *field) ([]byte, error) {
-	switch {
-	case f.desc.IsList():
+	switch f.form {
+	case list:
 		return c.appendList(dst, m.Get(f.desc).List(), f.value)
-	case f.desc.IsMap():
+	case dict:
 		return c.appendMap(dst, m.Get(f.desc).Map(), f)
-	case f.desc.HasPresence() && !m.Has(f.desc):
-		return append(dst, "null"...), nil
-	default:
-		return c.appendValue(dst, m.Get(f.desc), f.value)
+	case optional:
+		if !m.Has(f.desc) {
+			return append(dst, "null"...), nil
+		}
+	case plain:
 	}
+	return c.appendValue(dst, m.Get(f.desc), f.value)
 }
 
 func (c *Codec) appendList(dst []byte, l protoreflect.List, v *value) ([]byte, error) {
 	var err error
 	dst = append(dst, '[')
-	for i := range l.Len() {
+	begun, n := len(dst), l.Len()
+	for i := range n {
 		if i > 0 {
 			dst = append(dst, ',')
+			dst = reserve(dst, begun, i, n)
 		}
 		if dst, err = c.appendValue(dst, l.Get(i), v); err != nil {
 			return nil, err
 		}
 	}
 	return append(dst, ']'), nil
+}
+
+// reserve makes room for the rest of a list of n elements. The first i of them have been written since dst had begun bytes. A long list
+// would otherwise be copied each time that it has grown by a quarter. The room is at most three times of what dst holds, so that
+// one long element does not reserve much for many short ones.
+func reserve(dst []byte, begun, i, n int) []byte {
+	each := (len(dst)-begun)/i + 1
+	if cap(dst)-len(dst) >= each {
+		return dst
+	}
+	return slices.Grow(dst, min(each*(n-i)+each/2, 3*len(dst)))
 }
 
 type entry struct {

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
+	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	optionsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/options/v1"
 )
 
@@ -158,4 +160,23 @@ func TestEncoderWritesLines(t *testing.T) {
 	require.Equal(t, "{}\n{}\n", out.String())
 	require.Equal(t, "application/json", restjson.New().ContentType(nil))
 	require.Error(t, enc.Encode(make(chan int)))
+}
+
+// The room that a long list reserves depends on what it holds, not on its first element.
+func TestMarshal_reservesLittleForShortElements(t *testing.T) {
+	t.Parallel()
+	short := &ingestv1.Series{Key: "x"}
+	long := &ingestv1.Series{Key: strings.Repeat("x", 1<<16)}
+	all := []*ingestv1.Series{long}
+	for range 20_000 {
+		all = append(all, short)
+	}
+	columns := make([]string, len(all))
+	columns[0] = long.GetKey()
+	for _, m := range []any{&ingestv1.ListSeriesResponse{Series: all}, &jobsv1.SearchRunsRequest{Columns: columns}} {
+		got, err := restjson.New().Marshal(m)
+		require.NoError(t, err)
+		require.Greater(t, len(got), 1<<16)
+		require.Less(t, cap(got), 5*len(got))
+	}
 }

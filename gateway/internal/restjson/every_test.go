@@ -11,9 +11,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
 	"github.com/signalbox-dev/signalbox/gen/route"
@@ -78,6 +80,29 @@ func TestEveryMessageRoundTrips(t *testing.T) {
 			again, err := codec.Marshal(got)
 			require.NoError(t, err)
 			require.Equal(t, string(data), string(again), "a message must always have the same encoding")
+		}
+	}
+}
+
+// A message of a generated Go type, whose struct is read, has the same encoding as one that is read by the reflection of protobuf.
+func TestEveryMessageEncodesWithAndWithoutItsGoType(t *testing.T) {
+	t.Parallel()
+	codec := restjson.New()
+	for _, mt := range messages(t) {
+		for seed := range uint64(10) {
+			generated := mt.New()
+			if seed > 0 { // the first one is empty
+				messageGenerator{rand.New(rand.NewPCG(seed, 8))}.message(generated, 3)
+			}
+			raw, err := proto.Marshal(generated.Interface())
+			require.NoError(t, err)
+			dynamic := dynamicpb.NewMessage(mt.Descriptor())
+			require.NoError(t, proto.Unmarshal(raw, dynamic))
+			want, err := codec.Marshal(dynamic)
+			require.NoError(t, err)
+			got, err := codec.Marshal(generated.Interface())
+			require.NoError(t, err)
+			require.Equal(t, string(want), string(got), "%s, seed %d", mt.Descriptor().FullName(), seed)
 		}
 	}
 }

@@ -9,11 +9,11 @@ import (
 
 func (r *reader) field(m protoreflect.Message, f *field) error {
 	switch {
-	case f.desc.IsList():
+	case f.form == list:
 		return r.list(m, f)
-	case f.desc.IsMap():
+	case f.form == dict:
 		return r.dict(m, f)
-	case r.peek() == 'n' && (f.desc.HasPresence() || f.value.raw):
+	case r.peek() == 'n' && (f.form == optional || f.value.raw):
 		return r.word("null")
 	}
 	if f.value.kind == protoreflect.MessageKind && !r.codec.planOf(f.desc.Message()).time {

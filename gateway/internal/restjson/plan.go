@@ -1,6 +1,8 @@
 package restjson
 
 import (
+	"reflect"
+
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
@@ -17,7 +19,8 @@ type plan struct {
 	time   bool
 	fields []*field
 	byName map[string]*field
-	named  []string // lists that a request must contain, although they may be empty
+	typ    reflect.Type // of the generated Go type, a pointer; nil if there is none
+	named  []string     // lists that a request must contain, although they may be empty
 }
 
 // field is one field of a plan.
@@ -28,7 +31,20 @@ type field struct {
 	label string // `"name":`
 	value *value
 	key   *value // maps only
+	form  form
+
+	member member
 }
+
+// form is how a field is stored in its message.
+type form int
+
+const (
+	plain    form = iota // always has a value
+	optional             // may be unset
+	list
+	dict
+)
 
 // value describes the JSON form of a single value: a list element, a map key or value, or a field that is neither a
 // list nor a map.
@@ -54,16 +70,21 @@ func newPlan(md protoreflect.MessageDescriptor) *plan {
 			p.named = append(p.named, f.name)
 		}
 	}
+	p.findMembers(md)
 	return p
 }
 
 func newField(fd protoreflect.FieldDescriptor, index int) *field {
 	f := &field{desc: fd, index: index, name: string(fd.Name()), label: `"` + string(fd.Name()) + `":`}
 	raw := isRaw(fd)
-	if fd.IsMap() {
-		f.key = newValue(fd.MapKey(), false)
-		f.value = newValue(fd.MapValue(), raw)
+	switch {
+	case fd.IsMap():
+		f.form, f.key, f.value = dict, newValue(fd.MapKey(), false), newValue(fd.MapValue(), raw)
 		return f
+	case fd.IsList():
+		f.form = list
+	case fd.HasPresence():
+		f.form = optional
 	}
 	f.value = newValue(fd, raw)
 	return f

@@ -958,7 +958,9 @@ type MetricSummary struct {
 	// The attempt whose points these are; null if the request has no `attempt`.
 	Attempt *int32 `protobuf:"varint,7,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
 	// The rank of the process that reported the points.
-	Rank          int32 `protobuf:"varint,8,opt,name=rank,proto3" json:"rank,omitempty"`
+	Rank int32 `protobuf:"varint,8,opt,name=rank,proto3" json:"rank,omitempty"`
+	// `min` or `max`, as the recipe of the run states which values are better; null if it does not state that for this key.
+	Best          *MetricPoint `protobuf:"bytes,9,opt,name=best,proto3" json:"best,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1047,6 +1049,13 @@ func (x *MetricSummary) GetRank() int32 {
 		return x.Rank
 	}
 	return 0
+}
+
+func (x *MetricSummary) GetBest() *MetricPoint {
+	if x != nil {
+		return x.Best
+	}
+	return nil
 }
 
 // GetHparamsRequest names a run.
@@ -2716,7 +2725,7 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\b_attemptB\a\n" +
 	"\x05_rank\"_\n" +
 	"\x1bListMetricSummariesResponse\x12@\n" +
-	"\tsummaries\x18\x01 \x03(\v2\".signalbox.ingest.v1.MetricSummaryR\tsummaries\"\xaa\x02\n" +
+	"\tsummaries\x18\x01 \x03(\v2\".signalbox.ingest.v1.MetricSummaryR\tsummaries\"\xe0\x02\n" +
 	"\rMetricSummary\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x10\n" +
@@ -2725,7 +2734,8 @@ const file_signalbox_ingest_v1_read_proto_rawDesc = "" +
 	"\x03min\x18\x05 \x01(\v2 .signalbox.ingest.v1.MetricPointR\x03min\x122\n" +
 	"\x03max\x18\x06 \x01(\v2 .signalbox.ingest.v1.MetricPointR\x03max\x12\x1d\n" +
 	"\aattempt\x18\a \x01(\x05H\x00R\aattempt\x88\x01\x01\x12\x12\n" +
-	"\x04rank\x18\b \x01(\x05R\x04rankB\n" +
+	"\x04rank\x18\b \x01(\x05R\x04rank\x124\n" +
+	"\x04best\x18\t \x01(\v2 .signalbox.ingest.v1.MetricPointR\x04bestB\n" +
 	"\n" +
 	"\b_attempt\"^\n" +
 	"\x11GetHparamsRequest\x12\x19\n" +
@@ -3005,60 +3015,61 @@ var file_signalbox_ingest_v1_read_proto_depIdxs = []int32{
 	31, // 11: signalbox.ingest.v1.MetricSummary.latest:type_name -> signalbox.ingest.v1.MetricPoint
 	31, // 12: signalbox.ingest.v1.MetricSummary.min:type_name -> signalbox.ingest.v1.MetricPoint
 	31, // 13: signalbox.ingest.v1.MetricSummary.max:type_name -> signalbox.ingest.v1.MetricPoint
-	15, // 14: signalbox.ingest.v1.ListValidationsResponse.rounds:type_name -> signalbox.ingest.v1.ValidationRound
-	30, // 15: signalbox.ingest.v1.ValidationRound.ts:type_name -> google.protobuf.Timestamp
-	18, // 16: signalbox.ingest.v1.ListSamplesResponse.samples:type_name -> signalbox.ingest.v1.Sample
-	21, // 17: signalbox.ingest.v1.ListArtifactsResponse.artifacts:type_name -> signalbox.ingest.v1.Artifact
-	30, // 18: signalbox.ingest.v1.Artifact.created_at:type_name -> google.protobuf.Timestamp
-	2,  // 19: signalbox.ingest.v1.FollowLogsResponse.line:type_name -> signalbox.ingest.v1.LogLine
-	29, // 20: signalbox.ingest.v1.FollowLogsResponse.eof:type_name -> signalbox.ingest.v1.Eof
-	24, // 21: signalbox.ingest.v1.FollowLogsResponse.partial:type_name -> signalbox.ingest.v1.PartialLines
-	2,  // 22: signalbox.ingest.v1.PartialLines.lines:type_name -> signalbox.ingest.v1.LogLine
-	27, // 23: signalbox.ingest.v1.FollowMetricsResponse.batch:type_name -> signalbox.ingest.v1.MetricBatch
-	29, // 24: signalbox.ingest.v1.FollowMetricsResponse.eof:type_name -> signalbox.ingest.v1.Eof
-	28, // 25: signalbox.ingest.v1.MetricBatch.points:type_name -> signalbox.ingest.v1.KeyedPoint
-	30, // 26: signalbox.ingest.v1.KeyedPoint.ts:type_name -> google.protobuf.Timestamp
-	0,  // 27: signalbox.ingest.v1.RunDataService.ListLogs:input_type -> signalbox.ingest.v1.ListLogsRequest
-	3,  // 28: signalbox.ingest.v1.RunDataService.SearchLogs:input_type -> signalbox.ingest.v1.SearchLogsRequest
-	5,  // 29: signalbox.ingest.v1.RunDataService.ListMetrics:input_type -> signalbox.ingest.v1.ListMetricsRequest
-	33, // 30: signalbox.ingest.v1.RunDataService.ListSeries:input_type -> signalbox.ingest.v1.ListSeriesRequest
-	8,  // 31: signalbox.ingest.v1.RunDataService.ListMetricSummaries:input_type -> signalbox.ingest.v1.ListMetricSummariesRequest
-	11, // 32: signalbox.ingest.v1.RunDataService.GetHparams:input_type -> signalbox.ingest.v1.GetHparamsRequest
-	34, // 33: signalbox.ingest.v1.RunDataService.ListHparamChanges:input_type -> signalbox.ingest.v1.ListHparamChangesRequest
-	35, // 34: signalbox.ingest.v1.RunDataService.GetEnvironment:input_type -> signalbox.ingest.v1.GetEnvironmentRequest
-	36, // 35: signalbox.ingest.v1.RunDataService.ListNodes:input_type -> signalbox.ingest.v1.ListNodesRequest
-	37, // 36: signalbox.ingest.v1.RunDataService.ListHardware:input_type -> signalbox.ingest.v1.ListHardwareRequest
-	38, // 37: signalbox.ingest.v1.RunDataService.ListBenchmarks:input_type -> signalbox.ingest.v1.ListBenchmarksRequest
-	13, // 38: signalbox.ingest.v1.RunDataService.ListValidations:input_type -> signalbox.ingest.v1.ListValidationsRequest
-	16, // 39: signalbox.ingest.v1.RunDataService.ListSamples:input_type -> signalbox.ingest.v1.ListSamplesRequest
-	19, // 40: signalbox.ingest.v1.RunDataService.ListArtifacts:input_type -> signalbox.ingest.v1.ListArtifactsRequest
-	39, // 41: signalbox.ingest.v1.RunDataService.ListArtifactDownloads:input_type -> signalbox.ingest.v1.ListArtifactDownloadsRequest
-	40, // 42: signalbox.ingest.v1.RunDataService.ListRunDownloads:input_type -> signalbox.ingest.v1.ListRunDownloadsRequest
-	22, // 43: signalbox.ingest.v1.RunDataService.FollowLogs:input_type -> signalbox.ingest.v1.FollowLogsRequest
-	25, // 44: signalbox.ingest.v1.RunDataService.FollowMetrics:input_type -> signalbox.ingest.v1.FollowMetricsRequest
-	1,  // 45: signalbox.ingest.v1.RunDataService.ListLogs:output_type -> signalbox.ingest.v1.ListLogsResponse
-	4,  // 46: signalbox.ingest.v1.RunDataService.SearchLogs:output_type -> signalbox.ingest.v1.SearchLogsResponse
-	6,  // 47: signalbox.ingest.v1.RunDataService.ListMetrics:output_type -> signalbox.ingest.v1.ListMetricsResponse
-	41, // 48: signalbox.ingest.v1.RunDataService.ListSeries:output_type -> signalbox.ingest.v1.ListSeriesResponse
-	9,  // 49: signalbox.ingest.v1.RunDataService.ListMetricSummaries:output_type -> signalbox.ingest.v1.ListMetricSummariesResponse
-	12, // 50: signalbox.ingest.v1.RunDataService.GetHparams:output_type -> signalbox.ingest.v1.Hparams
-	42, // 51: signalbox.ingest.v1.RunDataService.ListHparamChanges:output_type -> signalbox.ingest.v1.ListHparamChangesResponse
-	43, // 52: signalbox.ingest.v1.RunDataService.GetEnvironment:output_type -> signalbox.ingest.v1.Environment
-	44, // 53: signalbox.ingest.v1.RunDataService.ListNodes:output_type -> signalbox.ingest.v1.ListNodesResponse
-	45, // 54: signalbox.ingest.v1.RunDataService.ListHardware:output_type -> signalbox.ingest.v1.ListHardwareResponse
-	46, // 55: signalbox.ingest.v1.RunDataService.ListBenchmarks:output_type -> signalbox.ingest.v1.ListBenchmarksResponse
-	14, // 56: signalbox.ingest.v1.RunDataService.ListValidations:output_type -> signalbox.ingest.v1.ListValidationsResponse
-	17, // 57: signalbox.ingest.v1.RunDataService.ListSamples:output_type -> signalbox.ingest.v1.ListSamplesResponse
-	20, // 58: signalbox.ingest.v1.RunDataService.ListArtifacts:output_type -> signalbox.ingest.v1.ListArtifactsResponse
-	47, // 59: signalbox.ingest.v1.RunDataService.ListArtifactDownloads:output_type -> signalbox.ingest.v1.ListArtifactDownloadsResponse
-	48, // 60: signalbox.ingest.v1.RunDataService.ListRunDownloads:output_type -> signalbox.ingest.v1.ListRunDownloadsResponse
-	23, // 61: signalbox.ingest.v1.RunDataService.FollowLogs:output_type -> signalbox.ingest.v1.FollowLogsResponse
-	26, // 62: signalbox.ingest.v1.RunDataService.FollowMetrics:output_type -> signalbox.ingest.v1.FollowMetricsResponse
-	45, // [45:63] is the sub-list for method output_type
-	27, // [27:45] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	31, // 14: signalbox.ingest.v1.MetricSummary.best:type_name -> signalbox.ingest.v1.MetricPoint
+	15, // 15: signalbox.ingest.v1.ListValidationsResponse.rounds:type_name -> signalbox.ingest.v1.ValidationRound
+	30, // 16: signalbox.ingest.v1.ValidationRound.ts:type_name -> google.protobuf.Timestamp
+	18, // 17: signalbox.ingest.v1.ListSamplesResponse.samples:type_name -> signalbox.ingest.v1.Sample
+	21, // 18: signalbox.ingest.v1.ListArtifactsResponse.artifacts:type_name -> signalbox.ingest.v1.Artifact
+	30, // 19: signalbox.ingest.v1.Artifact.created_at:type_name -> google.protobuf.Timestamp
+	2,  // 20: signalbox.ingest.v1.FollowLogsResponse.line:type_name -> signalbox.ingest.v1.LogLine
+	29, // 21: signalbox.ingest.v1.FollowLogsResponse.eof:type_name -> signalbox.ingest.v1.Eof
+	24, // 22: signalbox.ingest.v1.FollowLogsResponse.partial:type_name -> signalbox.ingest.v1.PartialLines
+	2,  // 23: signalbox.ingest.v1.PartialLines.lines:type_name -> signalbox.ingest.v1.LogLine
+	27, // 24: signalbox.ingest.v1.FollowMetricsResponse.batch:type_name -> signalbox.ingest.v1.MetricBatch
+	29, // 25: signalbox.ingest.v1.FollowMetricsResponse.eof:type_name -> signalbox.ingest.v1.Eof
+	28, // 26: signalbox.ingest.v1.MetricBatch.points:type_name -> signalbox.ingest.v1.KeyedPoint
+	30, // 27: signalbox.ingest.v1.KeyedPoint.ts:type_name -> google.protobuf.Timestamp
+	0,  // 28: signalbox.ingest.v1.RunDataService.ListLogs:input_type -> signalbox.ingest.v1.ListLogsRequest
+	3,  // 29: signalbox.ingest.v1.RunDataService.SearchLogs:input_type -> signalbox.ingest.v1.SearchLogsRequest
+	5,  // 30: signalbox.ingest.v1.RunDataService.ListMetrics:input_type -> signalbox.ingest.v1.ListMetricsRequest
+	33, // 31: signalbox.ingest.v1.RunDataService.ListSeries:input_type -> signalbox.ingest.v1.ListSeriesRequest
+	8,  // 32: signalbox.ingest.v1.RunDataService.ListMetricSummaries:input_type -> signalbox.ingest.v1.ListMetricSummariesRequest
+	11, // 33: signalbox.ingest.v1.RunDataService.GetHparams:input_type -> signalbox.ingest.v1.GetHparamsRequest
+	34, // 34: signalbox.ingest.v1.RunDataService.ListHparamChanges:input_type -> signalbox.ingest.v1.ListHparamChangesRequest
+	35, // 35: signalbox.ingest.v1.RunDataService.GetEnvironment:input_type -> signalbox.ingest.v1.GetEnvironmentRequest
+	36, // 36: signalbox.ingest.v1.RunDataService.ListNodes:input_type -> signalbox.ingest.v1.ListNodesRequest
+	37, // 37: signalbox.ingest.v1.RunDataService.ListHardware:input_type -> signalbox.ingest.v1.ListHardwareRequest
+	38, // 38: signalbox.ingest.v1.RunDataService.ListBenchmarks:input_type -> signalbox.ingest.v1.ListBenchmarksRequest
+	13, // 39: signalbox.ingest.v1.RunDataService.ListValidations:input_type -> signalbox.ingest.v1.ListValidationsRequest
+	16, // 40: signalbox.ingest.v1.RunDataService.ListSamples:input_type -> signalbox.ingest.v1.ListSamplesRequest
+	19, // 41: signalbox.ingest.v1.RunDataService.ListArtifacts:input_type -> signalbox.ingest.v1.ListArtifactsRequest
+	39, // 42: signalbox.ingest.v1.RunDataService.ListArtifactDownloads:input_type -> signalbox.ingest.v1.ListArtifactDownloadsRequest
+	40, // 43: signalbox.ingest.v1.RunDataService.ListRunDownloads:input_type -> signalbox.ingest.v1.ListRunDownloadsRequest
+	22, // 44: signalbox.ingest.v1.RunDataService.FollowLogs:input_type -> signalbox.ingest.v1.FollowLogsRequest
+	25, // 45: signalbox.ingest.v1.RunDataService.FollowMetrics:input_type -> signalbox.ingest.v1.FollowMetricsRequest
+	1,  // 46: signalbox.ingest.v1.RunDataService.ListLogs:output_type -> signalbox.ingest.v1.ListLogsResponse
+	4,  // 47: signalbox.ingest.v1.RunDataService.SearchLogs:output_type -> signalbox.ingest.v1.SearchLogsResponse
+	6,  // 48: signalbox.ingest.v1.RunDataService.ListMetrics:output_type -> signalbox.ingest.v1.ListMetricsResponse
+	41, // 49: signalbox.ingest.v1.RunDataService.ListSeries:output_type -> signalbox.ingest.v1.ListSeriesResponse
+	9,  // 50: signalbox.ingest.v1.RunDataService.ListMetricSummaries:output_type -> signalbox.ingest.v1.ListMetricSummariesResponse
+	12, // 51: signalbox.ingest.v1.RunDataService.GetHparams:output_type -> signalbox.ingest.v1.Hparams
+	42, // 52: signalbox.ingest.v1.RunDataService.ListHparamChanges:output_type -> signalbox.ingest.v1.ListHparamChangesResponse
+	43, // 53: signalbox.ingest.v1.RunDataService.GetEnvironment:output_type -> signalbox.ingest.v1.Environment
+	44, // 54: signalbox.ingest.v1.RunDataService.ListNodes:output_type -> signalbox.ingest.v1.ListNodesResponse
+	45, // 55: signalbox.ingest.v1.RunDataService.ListHardware:output_type -> signalbox.ingest.v1.ListHardwareResponse
+	46, // 56: signalbox.ingest.v1.RunDataService.ListBenchmarks:output_type -> signalbox.ingest.v1.ListBenchmarksResponse
+	14, // 57: signalbox.ingest.v1.RunDataService.ListValidations:output_type -> signalbox.ingest.v1.ListValidationsResponse
+	17, // 58: signalbox.ingest.v1.RunDataService.ListSamples:output_type -> signalbox.ingest.v1.ListSamplesResponse
+	20, // 59: signalbox.ingest.v1.RunDataService.ListArtifacts:output_type -> signalbox.ingest.v1.ListArtifactsResponse
+	47, // 60: signalbox.ingest.v1.RunDataService.ListArtifactDownloads:output_type -> signalbox.ingest.v1.ListArtifactDownloadsResponse
+	48, // 61: signalbox.ingest.v1.RunDataService.ListRunDownloads:output_type -> signalbox.ingest.v1.ListRunDownloadsResponse
+	23, // 62: signalbox.ingest.v1.RunDataService.FollowLogs:output_type -> signalbox.ingest.v1.FollowLogsResponse
+	26, // 63: signalbox.ingest.v1.RunDataService.FollowMetrics:output_type -> signalbox.ingest.v1.FollowMetricsResponse
+	46, // [46:64] is the sub-list for method output_type
+	28, // [28:46] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_ingest_v1_read_proto_init() }

@@ -32,16 +32,16 @@ type SearchRunsRequest struct {
 	// `{"field": "...", "op": "...", "value": ...}`, with at most 8 levels and 50 comparisons. `op` is `eq` (the default),
 	// `ne`, `in`, `lt`, `le`, `gt`, `ge`, `contains` or `exists`. The fields are `id`, `name`, `project`, `owner`, `recipe`,
 	// `state`, `tag`, `protected`, `created_at`, `started_at`, `ended_at`, `label.NAME`, `hparam.KEY` and `metric.KEY.last`,
-	// `.min` or `.max`. A comparison is false for a run without the value, except `ne`.
+	// `.min`, `.max` or `.best`. A comparison is false for a run without the value, except `ne`.
 	Filter []byte `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
 	// `true` for archived runs only, `all` to include them, `false` or empty to omit them.
 	Archived *string `protobuf:"bytes,2,opt,name=archived,proto3,oneof" json:"archived,omitempty"`
 	// `created_at` (the default), `started_at`, `ended_at`, `name`, `project`, `owner`, `recipe`, `state`, `hparam.KEY` for
-	// numbers, or `metric.KEY.last`, `.min` or `.max`. Runs without the hyperparameter or metric come last.
+	// numbers, or `metric.KEY.last`, `.min`, `.max` or `.best`. Runs without the hyperparameter or metric come last.
 	Sort *string `protobuf:"bytes,3,opt,name=sort,proto3,oneof" json:"sort,omitempty"`
 	// `desc`, the default, for the newest or greatest first; or `asc`.
 	Direction *string `protobuf:"bytes,4,opt,name=direction,proto3,oneof" json:"direction,omitempty"`
-	// The values to return beside each run: `hparam.KEY`, and `metric.KEY.last`, `.min` or `.max`.
+	// The values to return beside each run: `hparam.KEY`, and `metric.KEY.last`, `.min`, `.max` or `.best`.
 	Columns []string `protobuf:"bytes,5,rep,name=columns,proto3" json:"columns,omitempty"`
 	// The maximum number of runs.
 	Limit *int32 `protobuf:"varint,6,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
@@ -279,7 +279,7 @@ type AggregateRunsRequest struct {
 	// What the runs of a group have in common: `project`, `owner`, `recipe`, `state`, `label.NAME` or `hparam.KEY`. If empty,
 	// all runs are one group.
 	GroupBy []string `protobuf:"bytes,3,rep,name=group_by,json=groupBy,proto3" json:"group_by,omitempty"`
-	// The numbers to summarize: `hparam.KEY`, and `metric.KEY.last`, `.min` or `.max`.
+	// The numbers to summarize: `hparam.KEY`, and `metric.KEY.last`, `.min`, `.max` or `.best`.
 	Values []string `protobuf:"bytes,4,rep,name=values,proto3" json:"values,omitempty"`
 	// The maximum number of groups.
 	Limit         *int32 `protobuf:"varint,5,opt,name=limit,proto3,oneof" json:"limit,omitempty"`

@@ -76,6 +76,10 @@ func newAlignedGrid(low, high int64, n int) grid {
 	return g
 }
 
+// level returns the binary logarithm of the longest intervals that are within the buckets of an aligned grid, if each interval begins
+// at a multiple of its length.
+func (g grid) level() int16 { return int16(bits.TrailingZeros64(g.base | g.width)) }
+
 // bucket returns the number of the bucket of a position.
 func (g grid) bucket(x int64) int {
 	if g.width > 0 {

@@ -284,6 +284,20 @@ type countingTx struct {
 	in *counting
 }
 
+func (c countingTx) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults {
+	for _, q := range batch.QueuedQueries {
+		if q.SQL != looseSQL {
+			continue
+		}
+		var n int
+		if err := c.Tx.QueryRow(ctx, `SELECT count(*) FROM (`+q.SQL+`) b`, q.Arguments...).Scan(&n); err != nil {
+			c.in.heads += 1000
+		}
+		c.in.heads += n
+	}
+	return c.Tx.SendBatch(ctx, batch)
+}
+
 func (c countingTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	switch sql {
 	case forwardSQL:
@@ -294,12 +308,6 @@ func (c countingTx) Query(ctx context.Context, sql string, args ...any) (pgx.Row
 		c.in.opened += len(args[0].([]int32))
 	case headsSQL, coveredSQL:
 		c.in.heads += 1000
-	case looseSQL:
-		var n int
-		if err := c.Tx.QueryRow(ctx, `SELECT count(*) FROM (`+sql+`) b`, args...).Scan(&n); err != nil {
-			return nil, err
-		}
-		c.in.heads += n
 	}
 	return c.Tx.Query(ctx, sql, args...)
 }

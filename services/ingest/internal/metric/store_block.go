@@ -169,16 +169,21 @@ func (r *reading) heads(ctx context.Context, visit func(h head), sql string, arg
 	if err != nil {
 		return fmt.Errorf("read the blocks of metrics: %w", err)
 	}
-	var h head
-	into := []any{&h.first, &h.key, &h.part, &h.attempt, &h.lowStep, &h.highStep, &h.lowTime, &h.highTime, &h.points, &h.whole}
-	_, err = pgx.ForEachRow(rows, into, func() error {
-		visit(h)
-		return nil
-	})
-	if err != nil {
+	if err := eachHead(rows, visit); err != nil {
 		return fmt.Errorf("read the blocks of metrics: %w", err)
 	}
 	return nil
+}
+
+// eachHead passes the blocks of rows with the headColumns to visit.
+func eachHead(rows pgx.Rows, visit func(h head)) error {
+	var h head
+	into := []any{&h.first, &h.key, &h.part, &h.attempt, &h.lowStep, &h.highStep, &h.lowTime, &h.highTime, &h.points, &h.whole}
+	_, err := pgx.ForEachRow(rows, into, func() error {
+		visit(h)
+		return nil
+	})
+	return err
 }
 
 // sortBlocks is sort without summaries.
@@ -186,6 +191,9 @@ func (r *reading) sortBlocks(ctx context.Context) (*sorting, error) {
 	r.folded = false
 	r.plots.each(func(p *plot) { p.blocks.clear() })
 	s := &sorting{plots: r.plots, most: r.store.clean}
+	if r.units != nil && len(r.units.summaries) == 0 && len(r.units.loose) <= s.most {
+		r.fetched, r.unsorted = true, r.units.loose // these are all blocks
+	}
 	if !r.fetched {
 		err := r.heads(ctx, s.add, headsSQL, r.runID, r.keys, r.from, r.to)
 		s.close()
@@ -213,6 +221,7 @@ func (r *reading) sort(ctx context.Context) error {
 		}
 	}
 	r.dirty, r.clean, r.many = s.dirty, s.clean, s.many
+	r.units, r.unsorted = nil, nil // the memory can be used again
 	slices.SortFunc(r.dirty, compareID)
 	return r.open(ctx, s.cut, func(p *plot, _ int32, points []entry, _ []piece) {
 		b := &p.blocks

@@ -2,15 +2,11 @@ package metric
 
 import (
 	"context"
-	"fmt"
-	"maps"
 	"math"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
@@ -32,16 +28,24 @@ const (
 func (s *Store) Charts(
 	ctx context.Context, runID string, keys []string, w Window, most int, p request.Page,
 ) (charts []Chart, more bool, err error) {
+	charts, _, more, err = s.chartsRead(ctx, runID, keys, w, most, p)
+	return charts, more, err
+}
+
+// chartsRead is Charts. It also returns the number of the last row that it has read.
+func (s *Store) chartsRead(
+	ctx context.Context, runID string, keys []string, w Window, most int, p request.Page,
+) (charts []Chart, last int64, more bool, err error) {
 	ids, series, err := s.keys(ctx, runID, keys, p)
 	if err != nil || len(series) == 0 {
-		return nil, false, err
+		return nil, 0, false, err
 	}
 	series, more = request.CutPage(series, p)
 	r := s.newReading(runID, ids, series, w, most)
 	if err := s.plotAll(ctx, []*reading{r}, most); err != nil {
-		return nil, false, err
+		return nil, 0, false, err
 	}
-	return r.charts(), more, nil
+	return r.charts(), r.last, more, nil
 }
 
 // maxTogether is the maximum number of series that ChartsOf reads with the same statements.
@@ -89,7 +93,7 @@ func (s *Store) plotAll(ctx context.Context, all []*reading, most int) error {
 		return err
 	}
 	defer leave()
-	return s.snapshot(ctx, func(ctx context.Context, db pg.Querier) error {
+	return s.snapshot(ctx, func(ctx context.Context, db pgx.Tx) error {
 		if err := begin(ctx, db, all); err != nil {
 			return err
 		}
@@ -153,7 +157,7 @@ func (s *Store) plot(ctx context.Context, r *reading, most int) error {
 // reading reads the points of a run for its plots.
 type reading struct {
 	store *Store
-	db    pg.Querier
+	db    querier
 	runID string
 	last  int64
 	plots plots
@@ -163,6 +167,7 @@ type reading struct {
 	from, to int64
 	blocks   bool // the run has blocks
 	folded   bool // some of them are in summaries
+	units    *units
 	fetched  bool // unsorted has the blocks of the plots
 	unsorted []head
 	dirty    []blockID // sorted
@@ -193,48 +198,6 @@ func (r *reading) charts() []Chart {
 		charts[i] = r.plots[id].done()
 	}
 	return charts
-}
-
-// begin reads what the runs have. For a reading of the whole, it returns an Absent fault if the run's points are deleted.
-func begin(ctx context.Context, db pg.Querier, all []*reading) error {
-	of := map[string]*reading{}
-	for _, r := range all {
-		of[r.runID] = r
-	}
-	rows, err := db.Query(ctx, `SELECT r.id, r.attempt, r.batch_seq, EXISTS (SELECT FROM metric_segment WHERE run_id = r.id),
-		EXISTS (SELECT FROM metric_summary WHERE run_id = r.id), EXISTS (SELECT FROM metric_batch WHERE run_id = r.id),
-		r.expired_at IS NOT NULL FROM run r WHERE r.id = ANY($1)`, slices.Collect(maps.Keys(of)))
-	if err != nil {
-		return fmt.Errorf("load the position of the metrics: %w", err)
-	}
-	var id string
-	var at reading
-	var expired bool
-	var last int32
-	var retried []string
-	tag, err := pgx.ForEachRow(rows, []any{&id, &last, &at.last, &at.blocks, &at.folded, &at.rows, &expired}, func() error {
-		r := of[id]
-		if r.whole && expired {
-			return fault.New(fault.Absent, "metrics_deleted", "the metrics of run %s were deleted during the export, or before it", id)
-		}
-		if last > 1 && r.store.attempt == 0 {
-			retried = append(retried, id)
-		}
-		r.db, r.last, r.blocks, r.folded, r.rows = db, at.last, at.blocks, at.folded && r.axis == Steps, at.rows
-		return nil
-	})
-	if err == nil && tag.RowsAffected() < int64(len(of)) {
-		err = pgx.ErrNoRows
-	}
-	if err != nil {
-		return fmt.Errorf("load the position of the metrics: %w", err)
-	}
-	bounds, err := boundsOf(ctx, db, retried)
-	for id, r := range of {
-		shown := attempts{bounds: bounds[id], only: r.store.attempt}
-		r.plots.each(func(p *plot) { p.attempts = shown })
-	}
-	return err
 }
 
 // prepare finds out which blocks are clean.
@@ -341,45 +304,4 @@ func (r *reading) winners(ctx context.Context, late *latePoints, visit func(*plo
 			return err
 		}
 	}
-}
-
-// fetchHeads reads the blocks of several runs, unless there are too many.
-func fetchHeads(ctx context.Context, db pg.Querier, all []*reading) error {
-	var at []*reading
-	var runs []string
-	var keys []int32
-	for _, r := range all {
-		if len(all) == 1 || !r.blocks || r.folded {
-			continue
-		}
-		for _, key := range r.keys {
-			at, runs, keys = append(at, r), append(runs, r.runID), append(keys, key)
-		}
-	}
-	if len(at) == 0 {
-		return nil
-	}
-	most := at[0].store.clean
-	rows, err := db.Query(ctx, `SELECT i.n, `+headColumns+` FROM unnest($1::text[], $2::int[]) WITH ORDINALITY i(r, k, n)
-		JOIN metric_block b ON b.run_id = i.r AND b.key = i.k AND b.high_step >= $3 AND b.low_step <= $4 ORDER BY i.n, b.low_step LIMIT $5`,
-		runs, keys, at[0].from, at[0].to, most+1)
-	if err != nil {
-		return fmt.Errorf("read the blocks of several runs: %w", err)
-	}
-	var n int64
-	var h head
-	into := []any{&n, &h.first, &h.key, &h.part, &h.attempt, &h.lowStep, &h.highStep, &h.lowTime, &h.highTime, &h.points, &h.whole}
-	tag, err := pgx.ForEachRow(rows, into, func() error {
-		at[n-1].unsorted = append(at[n-1].unsorted, h)
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("read the blocks of several runs: %w", err)
-	}
-	for _, r := range at {
-		if r.fetched = tag.RowsAffected() <= int64(most); !r.fetched {
-			r.unsorted = nil
-		}
-	}
-	return nil
 }

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
@@ -91,7 +92,7 @@ func (s *Store) export(ctx context.Context, runID string, key int32, visit func(
 	ctx, cancel := context.WithTimeout(ctx, exportTime)
 	defer cancel()
 	var failed error
-	err = s.snapshot(ctx, func(ctx context.Context, db pg.Querier) error {
+	err = s.snapshot(ctx, func(ctx context.Context, db pgx.Tx) error {
 		if _, err := db.Exec(ctx, fmt.Sprintf(`SET LOCAL statement_timeout = %d`, exportTime.Milliseconds())); err != nil {
 			return fmt.Errorf("permit an export its time: %w", err)
 		}

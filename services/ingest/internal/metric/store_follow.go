@@ -8,8 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
-
-	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
 // Batch holds the points of one row of metric_batch, with the names of their keys.
@@ -41,7 +39,7 @@ func (s *Store) After(ctx context.Context, runID string, seq int64) ([]Batch, er
 		return nil, err
 	}
 	if len(batches) == 0 || batches[0].Seq > seq+1 {
-		err := s.snapshot(ctx, func(ctx context.Context, db pg.Querier) error {
+		err := s.snapshot(ctx, func(ctx context.Context, db pgx.Tx) error {
 			moved, err := rebuild(ctx, db, runID, seq)
 			if len(moved) > 0 {
 				batches = moved

@@ -29,7 +29,7 @@ type Store struct {
 }
 
 type database interface {
-	pg.Querier
+	querier
 	pg.Beginner
 }
 
@@ -86,7 +86,7 @@ func (s *Store) list(
 	for _, id := range ids {
 		wanted[id] = newView(s.room(len(series)))
 	}
-	err = s.snapshot(ctx, func(ctx context.Context, db pg.Querier) error { return s.read(ctx, db, runID, ids, wanted) })
+	err = s.snapshot(ctx, func(ctx context.Context, db pgx.Tx) error { return s.read(ctx, db, runID, ids, wanted) })
 	if err != nil {
 		return nil, false, err
 	}
@@ -130,7 +130,7 @@ func (s *Store) Joined(ctx context.Context, runID string, keys []string, x strin
 	for _, id := range ids {
 		wanted[id] = newView(most)
 	}
-	err = s.snapshot(ctx, func(ctx context.Context, db pg.Querier) error { return s.read(ctx, db, runID, ids, wanted) })
+	err = s.snapshot(ctx, func(ctx context.Context, db pgx.Tx) error { return s.read(ctx, db, runID, ids, wanted) })
 	for i, id := range ids {
 		points, complete := wanted[id].complete()
 		switch {
@@ -251,9 +251,9 @@ func addBlocks(ctx context.Context, db pg.Querier, runID string, ids []int32, wa
 
 // snapshot calls fn with a connection on which all statements see the same rows and blocks. Otherwise points that are
 // moved between two statements could be missing.
-func (s *Store) snapshot(ctx context.Context, fn func(ctx context.Context, db pg.Querier) error) error {
+func (s *Store) snapshot(ctx context.Context, fn func(ctx context.Context, db pgx.Tx) error) error {
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	return pg.InTxWith(ctx, s.pool, opts, func(ctx context.Context, tx pgx.Tx) error { return fn(ctx, tx) })
+	return pg.InTxWith(ctx, s.pool, opts, fn)
 }
 
 // forwardSQL is the statement that scan reads a run's rows with, up to a row's number.

@@ -58,7 +58,7 @@ func (s *Store) Has(ctx context.Context, runID string, attempt int32, c *decode.
 	}
 	defer leave()
 	m := wantedOf(c, ids, series)
-	err = s.snapshot(ctx, func(ctx context.Context, db pg.Querier) error { return m.look(ctx, db, runID, attempt, ids) })
+	err = s.snapshot(ctx, func(ctx context.Context, db pgx.Tx) error { return m.look(ctx, db, runID, attempt, ids) })
 	return len(m.places) == 0, err
 }
 

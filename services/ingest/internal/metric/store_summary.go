@@ -117,18 +117,15 @@ func eachBrief(data []byte, visit func(b *brief)) error {
 		return errBatch
 	}
 	r := reader{data: data[1:]}
-	value := r.float
-	if data[0] == values32 {
-		value = r.float32
-	}
+	narrow := data[0] == values32
 	n := r.uvarint()
 	var b brief
 	for ; n > 0 && !r.failed; n-- {
 		b.first = b.last + r.varint()
 		b.last = b.first + int64(r.uvarint())
 		b.count, b.odd = int64(r.uvarint()), int64(r.uvarint())
-		if b.end = value(); b.count > b.odd {
-			b.low, b.high, b.sum = value(), value(), r.float()
+		if b.end = r.value(narrow); b.count > b.odd {
+			b.low, b.high, b.sum = r.value(narrow), r.value(narrow), r.float()
 		}
 		if !r.failed {
 			visit(&b)
@@ -140,7 +137,11 @@ func eachBrief(data []byte, visit func(b *brief)) error {
 	return nil
 }
 
-func (r *reader) float32() float64 {
+// value decodes 4 bytes, or 8 bytes unless narrow.
+func (r *reader) value(narrow bool) float64 {
+	if !narrow {
+		return r.float()
+	}
 	if len(r.data) < 4 {
 		r.failed = true
 		return 0
@@ -156,39 +157,11 @@ func pieceShift(low, high int64, n int) int {
 	return min(63, bits.Len64(span/uint64(n)+1)+bits.Len(pieceSize)-2)
 }
 
-// summaries reads the summaries of the plots' keys. It returns those in the window, and the number of the segment after
-// which blocks have no summary.
-func (r *reading) summaries(ctx context.Context) (found []head, covered int64, err error) {
-	rows, err := r.db.Query(ctx, `SELECT key, first_seq, last_seq, attempt, low_step, high_step, points, least, most, data FROM metric_summary
-		WHERE run_id = $1 AND level = 0 AND key = ANY($2) ORDER BY key, first_seq`, r.runID, r.keys)
-	if err != nil {
-		return nil, 0, fmt.Errorf("read the summaries of metrics: %w", err)
-	}
-	covered = -1
-	h := head{super: true}
-	into := []any{&h.key, &h.first, &h.last, &h.attempt, &h.lowStep, &h.highStep, &h.points, &h.least, &h.most, &h.whole}
-	_, err = pgx.ForEachRow(rows, into, func() error {
-		covered = max(covered, h.last)
-		if h.highStep >= r.from && h.lowStep <= r.to {
-			found = append(found, h)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, 0, fmt.Errorf("read the summaries of metrics: %w", err)
-	}
-	return found, covered, nil
-}
-
 const headColumns = `b.first_seq, b.key, b.part, b.attempt, b.low_step, b.high_step, b.low_time, b.high_time, b.points, b.whole`
 
-// The statements that sortSummaries reads blocks with: those without a summary, and those of some summaries.
-const (
-	looseSQL = `SELECT ` + headColumns + ` FROM metric_block b WHERE b.run_id = $1 AND b.key = ANY($2) AND b.high_step >= $3 AND b.low_step <= $4
-		AND b.first_seq > $5`
-	coveredSQL = `SELECT ` + headColumns + ` FROM unnest($2::int[], $5::bigint[], $6::bigint[]) i(k, f, l)
-		JOIN metric_block b ON b.run_id = $1 AND b.key = i.k AND b.first_seq BETWEEN i.f AND i.l AND b.high_step >= $3 AND b.low_step <= $4`
-)
+// coveredSQL is the statement that unfold reads the blocks of summaries with.
+const coveredSQL = `SELECT ` + headColumns + ` FROM unnest($2::int[], $5::bigint[], $6::bigint[]) i(k, f, l)
+	JOIN metric_block b ON b.run_id = $1 AND b.key = i.k AND b.first_seq BETWEEN i.f AND i.l AND b.high_step >= $3 AND b.low_step <= $4`
 
 // unfold returns the blocks of summaries.
 func (r *reading) unfold(ctx context.Context, all []head, into []head) ([]head, error) {
@@ -206,23 +179,19 @@ func (r *reading) unfold(ctx context.Context, all []head, into []head) ([]head, 
 // sortSummaries is like sort, but uses summaries instead of their blocks where no other point can replace theirs. It
 // reports whether it could.
 func (r *reading) sortSummaries(ctx context.Context) (*sorting, error) {
-	found, covered, err := r.summaries(ctx)
-	if err != nil {
+	if err := r.fetchUnits(ctx); err != nil {
 		return nil, err
 	}
-	var units, folded []head
-	for _, h := range found {
+	units, folded := r.units.loose, []head(nil)
+	for _, h := range r.units.summaries {
 		if h.attempt == 0 {
 			folded = append(folded, h)
 		} else {
 			units = append(units, h)
 		}
 	}
-	err = r.heads(ctx, func(h head) { units = append(units, h) }, looseSQL, r.runID, r.keys, r.from, r.to, covered)
-	if err != nil {
-		return nil, err
-	}
 	for {
+		var err error
 		if units, err = r.unfold(ctx, folded, units); err != nil || len(units) > r.store.clean {
 			return nil, err
 		}
@@ -247,7 +216,7 @@ func (p *plot) level(h *head) (level int16, ok bool) {
 	if p.buckets == nil || p.grid.width == 0 {
 		return 0, false
 	}
-	level = min(h.most, int16(bits.TrailingZeros64(p.grid.unit)))
+	level = min(h.most, p.grid.level())
 	return level, level >= h.least
 }
 

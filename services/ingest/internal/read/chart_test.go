@@ -1,6 +1,7 @@
 package read
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
 func TestWindowOf_readsBothAxes(t *testing.T) {
@@ -170,8 +172,49 @@ func TestServer_ListMetricSummaries_pagesByKey(t *testing.T) {
 
 func TestSummaryProto_onlyNaN(t *testing.T) {
 	t.Parallel()
-	got := summaryProto(&metric.Chart{Key: "a", Stats: metric.Stats{Count: 3, Odd: 3, Last: metric.Seen{Step: 7, Value: math.NaN()}}})
+	got := summaryProto(&metric.Chart{Key: "a", Stats: metric.Stats{Count: 3, Odd: 3, Last: metric.Seen{Step: 7, Value: math.NaN()}}}, run.Goals{"a": "minimize"})
 	require.Equal(t, []int64{3, 3, 7}, []int64{got.GetCount(), got.GetNan(), got.GetLatest().GetStep()})
 	require.Nil(t, got.GetMin())
 	require.Nil(t, got.GetMax())
+	require.Nil(t, got.GetBest())
+}
+
+// The best point of a series is its lowest or highest one, as the recipe of the run states.
+func TestServer_ListMetricSummaries_best(t *testing.T) {
+	t.Parallel()
+	c := openCompared(t, 2)
+	owner := &run.Owner{
+		RunID: compareRun(0), OwnerID: "usr_1", ProjectID: "prj_1", Visibility: "private",
+		Goals: run.Goals{"a": "minimize", "b": "maximize", "odd": "?"},
+	}
+	require.NoError(t, c.rows.Upsert(t.Context(), owner))
+	owner.Goals = nil // from an earlier version of the jobs service
+	require.NoError(t, c.rows.Upsert(t.Context(), owner))
+	for n := range 2 {
+		for _, key := range []string{"a", "b", "c", "odd"} {
+			c.series(n, key, 1, 3, -1)
+		}
+	}
+	best := func(s *ingestv1.MetricSummary) string {
+		if s.GetBest() == nil {
+			return s.GetKey()
+		}
+		return fmt.Sprint(s.GetKey(), " ", s.GetBest().GetValue(), " at ", s.GetBest().GetStep())
+	}
+	var got []string
+	for n := range 2 {
+		out, err := c.harness.server.ListMetricSummaries(reader(t.Context()), &ingestv1.ListMetricSummariesRequest{Id: compareRun(n)})
+		require.NoError(t, err)
+		for _, s := range out.GetSummaries() {
+			got = append(got, best(s))
+		}
+	}
+	require.Equal(t, []string{"a -3 at 3", "b -1 at 1", "c", "odd", "a", "b", "c", "odd"}, got)
+	got = nil
+	for _, m := range c.compare(&ingestv1.CompareRunsRequest{RunIds: []string{compareRun(0), compareRun(1)}}).GetMetrics() {
+		for _, one := range m.GetRuns() {
+			got = append(got, best(one.GetSummary()))
+		}
+	}
+	require.Equal(t, []string{"a -3 at 3", "a", "b -1 at 1", "b", "c", "c", "odd", "odd"}, got)
 }

@@ -10,6 +10,7 @@ import (
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
 // comparison collects the metrics of several runs.
@@ -31,13 +32,13 @@ func (c *comparison) sorted() []*ingestv1.ComparedMetric {
 }
 
 // add adds the summary of a metric of a run.
-func (c *comparison) add(runID string, chart *metric.Chart) {
+func (c *comparison) add(runID string, chart *metric.Chart, goals run.Goals) {
 	m := c.byKey[chart.Key]
 	if m == nil {
 		m = &ingestv1.ComparedMetric{Key: chart.Key}
 		c.byKey[chart.Key] = m
 	}
-	m.Runs = append(m.Runs, &ingestv1.ComparedSeries{RunId: runID, Summary: summaryProto(chart)})
+	m.Runs = append(m.Runs, &ingestv1.ComparedSeries{RunId: runID, Summary: summaryProto(chart, goals)})
 	c.series++
 }
 
@@ -58,9 +59,13 @@ func (s *CompareServer) summaries(ctx context.Context, runs []string, c *compari
 	if err != nil {
 		return err
 	}
+	goals, err := s.Goals(ctx, runs)
+	if err != nil {
+		return err
+	}
 	for n, charts := range all {
 		for i := range charts {
-			c.add(runs[n], &charts[i])
+			c.add(runs[n], &charts[i], goals[runs[n]])
 		}
 	}
 	if follow && c.window.Axis == metric.Times { // the first and the last step need not be the first and the last time

@@ -36,7 +36,7 @@ func openCompared(t *testing.T, runs int) *compared {
 	b := open(t)
 	c := &compared{harness: b, keys: metric.NewKeys()}
 	c.server = &CompareServer{
-		Runs: b.server.Runs, Metrics: b.server.Metrics, Hparams: b.server.Hparams, Validations: b.server.Validations, Clock: clock.Real(),
+		Runs: b.server.Runs, Goals: b.server.Goals, Metrics: b.server.Metrics, Hparams: b.server.Hparams, Validations: b.server.Validations, Clock: clock.Real(),
 	}
 	for n := range runs {
 		require.NoError(t, b.rows.Upsert(t.Context(), &run.Owner{RunID: compareRun(n), OwnerID: "usr_1", ProjectID: "prj_1", Visibility: "private"}))

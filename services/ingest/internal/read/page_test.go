@@ -57,7 +57,7 @@ func open(t *testing.T) *harness {
 	require.NoError(t, err)
 	gate := run.NewGate()
 	b.server = &Server{
-		Runs: runs, Progress: b.rows.Progress, Logs: &logs.Store{Pool: pool, Clock: clock.Real()}, Gate: gate, Metrics: metric.NewStore(pool, gate), Hparams: &run.HParamStore{Pool: pool},
+		Runs: runs, Progress: b.rows.Progress, Goals: b.rows.Goals, Logs: &logs.Store{Pool: pool, Clock: clock.Real()}, Gate: gate, Metrics: metric.NewStore(pool, gate), Hparams: &run.HParamStore{Pool: pool},
 		Validations: &evaluation.ValidationStore{Pool: pool}, Artifacts: &artifact.Store{Pool: pool}, Downloads: &artifact.Downloads{Pool: pool}, Records: &report.RawStore{Pool: pool},
 		Hardware: &HardwareStore{Pool: pool}, Scores: &evaluation.ScoreStore{Pool: pool},
 	}

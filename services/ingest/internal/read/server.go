@@ -26,6 +26,7 @@ type Server struct {
 
 	Runs          *run.Runs
 	Progress      Progress
+	Goals         Goals
 	Logs          *logs.Store
 	Gate          *run.Gate // admits the searches of logs; it should be that of Metrics
 	Metrics       *metric.Store

@@ -34,6 +34,7 @@ type CompareServer struct {
 	ingestv1.UnimplementedRunComparisonServiceServer
 
 	Runs        *run.Runs
+	Goals       Goals
 	Metrics     *metric.Store
 	Hparams     *run.HParamStore
 	Validations *evaluation.ValidationStore

@@ -11,6 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
 // ListMetrics implements RunDataService.
@@ -168,6 +169,10 @@ func (s *Server) ListMetricSummaries(
 	if err != nil {
 		return nil, err
 	}
+	goals, err := s.Goals(ctx, []string{id})
+	if err != nil {
+		return nil, err
+	}
 	out := &ingestv1.ListMetricSummariesResponse{}
 	var more bool
 	for _, attempt := range shown {
@@ -177,7 +182,7 @@ func (s *Server) ListMetricSummaries(
 			return nil, err
 		}
 		for i := range charts {
-			one := summaryProto(&charts[i])
+			one := summaryProto(&charts[i], goals[id])
 			if attempt > 0 {
 				one.Attempt = &attempt
 			}
@@ -193,23 +198,29 @@ func (s *Server) ListMetricSummaries(
 }
 
 func chartProto(c *metric.Chart, axis metric.Axis) *ingestv1.MetricSeries {
-	out := &ingestv1.MetricSeries{Key: c.Key, Rank: c.Rank, Count: new(c.Count)}
+	out := &ingestv1.MetricSeries{Key: c.Key, Rank: c.Rank, Count: new(c.Count), Buckets: bucketProtos(c.Buckets, axis)}
 	if c.Count > 0 {
 		out.First, out.Last = pointProto(&c.First), pointProto(&c.Last)
 	}
 	for i := range c.Points {
 		out.Points = append(out.Points, pointProto(&c.Points[i]))
 	}
-	for i := range c.Buckets {
-		b := &c.Buckets[i]
-		bucket := &ingestv1.MetricBucket{
-			From: positionText(b.From, axis), To: positionText(b.To, axis), FirstStep: b.FirstStep, LastStep: b.LastStep,
-			Last: b.Last.Value, Count: b.Count, Nan: b.Odd,
-		}
+	return out
+}
+
+// bucketProtos converts buckets. There are up to 24,000 in a response, so that it allocates them together.
+func bucketProtos(buckets []metric.Bucket, axis metric.Axis) []*ingestv1.MetricBucket {
+	protos, numbers := make([]ingestv1.MetricBucket, len(buckets)), make([][3]float64, len(buckets))
+	out := make([]*ingestv1.MetricBucket, len(buckets))
+	for i := range buckets {
+		b, to, n := &buckets[i], &protos[i], &numbers[i]
+		to.From, to.To, to.FirstStep, to.LastStep = positionText(b.From, axis), positionText(b.To, axis), b.FirstStep, b.LastStep
+		to.Last, to.Count, to.Nan = b.Last.Value, b.Count, b.Odd
 		if b.Numbers() > 0 {
-			bucket.Min, bucket.Max, bucket.Mean = new(b.Low.Value), new(b.High.Value), new(b.Mean())
+			*n = [3]float64{b.Low.Value, b.High.Value, b.Mean()}
+			to.Min, to.Max, to.Mean = &n[0], &n[1], &n[2]
 		}
-		out.Buckets = append(out.Buckets, bucket)
+		out[i] = to
 	}
 	return out
 }
@@ -218,13 +229,22 @@ func pointProto(p *metric.Seen) *ingestv1.MetricPoint {
 	return &ingestv1.MetricPoint{Step: p.Step, Value: p.Value, Ts: micros(p.Micros), Attempt: p.Attempt}
 }
 
-func summaryProto(c *metric.Chart) *ingestv1.MetricSummary {
+// Goals returns the goals of runs, by their ids.
+type Goals func(ctx context.Context, runs []string) (map[string]run.Goals, error)
+
+func summaryProto(c *metric.Chart, goals run.Goals) *ingestv1.MetricSummary {
 	out := &ingestv1.MetricSummary{Key: c.Key, Rank: c.Rank, Count: c.Count, Nan: c.Odd}
 	if c.Count > 0 {
 		out.Latest = pointProto(&c.Last)
 	}
 	if c.Numbers() > 0 {
 		out.Min, out.Max = pointProto(&c.Low), pointProto(&c.High)
+	}
+	switch goals[c.Key] {
+	case "minimize":
+		out.Best = out.GetMin()
+	case "maximize":
+		out.Best = out.GetMax()
 	}
 	return out
 }

@@ -174,13 +174,16 @@ func (s *PeerServer) SummarizeRun(ctx context.Context, in *ingestpeerv1.Summariz
 	if out.Params, err = s.Hparams.Get(ctx, in.GetRunId(), nil); err != nil || out.GetPosition() == in.GetPosition() && !out.GetClosed() {
 		return out, err
 	}
-	charts, more, err := s.Metrics.Charts(ctx, in.GetRunId(), nil, metric.All(metric.Steps), 0, request.Page{Limit: maxSummaries})
-	out.More = more
+	if out.Shown, err = s.Metrics.Shown(ctx, in.GetRunId()); err != nil {
+		return nil, err
+	}
+	charts, rows, more, err := s.Metrics.Summaries(ctx, in.GetRunId(), maxSummaries)
+	out.Rows, out.More = rows, more
 	for i := range charts {
 		c := &charts[i]
 		m := &ingestpeerv1.SummarizedMetric{Key: c.Key}
 		if c.Count > 0 {
-			m.Last = &c.Last.Value
+			m.Last, m.LastStep = &c.Last.Value, &c.Last.Step
 		}
 		if c.Numbers() > 0 {
 			m.Min, m.Max = &c.Low.Value, &c.High.Value
@@ -188,4 +191,50 @@ func (s *PeerServer) SummarizeRun(ctx context.Context, in *ingestpeerv1.Summariz
 		out.Metrics = append(out.Metrics, m)
 	}
 	return out, err
+}
+
+// maxDeltas is the approximate maximum size of a response of SummarizeRuns, in bytes, and deltaSize that of a metric in it
+// without its key.
+const (
+	maxDeltas = 2 << 20
+	deltaSize = 64
+)
+
+// SummarizeRuns implements RunDataPeerService.
+func (s *PeerServer) SummarizeRuns(ctx context.Context, in *ingestpeerv1.SummarizeRunsRequest) (*ingestpeerv1.SummarizeRunsResponse, error) {
+	known := make([]metric.Known, 0, len(in.GetRuns()))
+	for _, r := range in.GetRuns() {
+		known = append(known, metric.Known{RunID: r.GetRunId(), Rows: r.GetRows(), Shown: r.GetShown()})
+	}
+	deltas, err := s.Metrics.Deltas(ctx, known)
+	if err != nil {
+		return nil, err
+	}
+	out := &ingestpeerv1.SummarizeRunsResponse{}
+	size := 0
+	for i := range deltas {
+		d := &deltas[i]
+		if len(d.Keys) > 2*maxSummaries {
+			d.Whole, d.Keys = true, nil
+		}
+		m := &ingestpeerv1.RunDelta{RunId: d.RunID, Position: d.Position, Rows: d.Rows, Shown: d.Shown, Whole: d.Whole}
+		for k := range d.Keys {
+			m.Metrics = append(m.Metrics, deltaProto(&d.Keys[k]))
+			size += deltaSize + len(d.Keys[k].Key)
+		}
+		out.Runs = append(out.Runs, m)
+		if size > maxDeltas && i+1 < len(deltas) {
+			out.Until = d.RunID
+			break
+		}
+	}
+	return out, nil
+}
+
+func deltaProto(c *metric.Chart) *ingestpeerv1.MetricDelta {
+	m := &ingestpeerv1.MetricDelta{Key: c.Key, FirstStep: c.First.Step, LastStep: c.Last.Step, Last: c.Last.Value}
+	if c.Numbers() > 0 {
+		m.Min, m.Max = &c.Low.Value, &c.High.Value
+	}
+	return m
 }

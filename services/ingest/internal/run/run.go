@@ -25,7 +25,12 @@ type Owner struct {
 	ProjectID, Project string
 	Visibility         string
 	VisibilityVersion  int64 // version of the project's visibility
+	// Goals are those of the run's recipe. An earlier version of the jobs service does not report them.
+	Goals Goals
 }
+
+// Goals state by the key of a metric which of its values are better: "minimize" or "maximize". They never change.
+type Goals map[string]string
 
 // Progress holds the last positions of a run's streams, the owner of the run and its end, read together.
 type Progress struct {

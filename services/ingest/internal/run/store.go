@@ -40,21 +40,44 @@ func (s *Store) Find(ctx context.Context, id string) (*Owner, error) {
 // service may be outdated. Therefore the former owner of a transferred run does not become its owner again, and an
 // older version of a project's visibility does not replace a newer version.
 func (s *Store) Upsert(ctx context.Context, o *Owner) error {
-	_, err := s.Pool.Exec(ctx, `INSERT INTO run AS r (id, job_id, owner_id, project_id, project, visibility, visibility_version, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+	var goals any // NULL if there are none
+	if len(o.Goals) > 0 {
+		goals = o.Goals
+	}
+	_, err := s.Pool.Exec(ctx, `INSERT INTO run AS r (id, job_id, owner_id, project_id, project, visibility, visibility_version, created_at, goals)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 		ON CONFLICT (id) DO UPDATE SET job_id = $2, project_id = $4, project = $5,
 			visibility = CASE WHEN r.project_id = $4 AND r.visibility_version > excluded.visibility_version
 				THEN r.visibility ELSE excluded.visibility END,
 			visibility_version = CASE WHEN r.project_id = $4 AND r.visibility_version > excluded.visibility_version
 				THEN r.visibility_version ELSE excluded.visibility_version END,
-			owner_id = CASE WHEN r.former_owner_id = $3 THEN r.owner_id ELSE $3 END
+			owner_id = CASE WHEN r.former_owner_id = $3 THEN r.owner_id ELSE $3 END, goals = coalesce(r.goals, excluded.goals)
 		WHERE (r.job_id, r.owner_id, r.project_id, r.project, r.visibility, r.visibility_version)
-			IS DISTINCT FROM ($2, $3, $4, $5, excluded.visibility, excluded.visibility_version)`,
-		o.RunID, o.JobID, o.OwnerID, o.ProjectID, o.Project, o.Visibility, o.VisibilityVersion, s.Clock.Now())
+			IS DISTINCT FROM ($2, $3, $4, $5, excluded.visibility, excluded.visibility_version) OR r.goals IS NULL AND excluded.goals IS NOT NULL`,
+		o.RunID, o.JobID, o.OwnerID, o.ProjectID, o.Project, o.Visibility, o.VisibilityVersion, s.Clock.Now(), goals)
 	if err != nil {
 		return fmt.Errorf("store run %s: %w", o.RunID, err)
 	}
 	return nil
+}
+
+// Goals returns the goals of runs, by their ids. Runs without goals are left out.
+func (s *Store) Goals(ctx context.Context, runs []string) (map[string]Goals, error) {
+	rows, err := s.Pool.Query(ctx, `SELECT id, goals FROM run WHERE id = ANY($1) AND goals IS NOT NULL`, runs)
+	if err != nil {
+		return nil, fmt.Errorf("load the goals of runs: %w", err)
+	}
+	found := map[string]Goals{}
+	var id string
+	var goals Goals
+	_, err = pgx.ForEachRow(rows, []any{&id, &goals}, func() error {
+		found[id], goals = goals, nil
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("load the goals of runs: %w", err)
+	}
+	return found, nil
 }
 
 // Progress returns the progress of a run, or an Absent fault if the run has no row.

@@ -63,15 +63,15 @@ func (s *Store) Insert(ctx context.Context, tx pgx.Tx, j *Job, run RunFacts, cau
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO run (id, job_id, name, owner_id, owner_name, project_id, project, visibility,
 			state, recipe_lock, bindings, recipe_digest, spec_digest, created_at, visibility_version, parents, protected,
-			protected_datasets, disclosure)
+			protected_datasets, disclosure, goals)
 		VALUES (@id, @job_id, @name, @owner_id, @owner_name, @project_id, @project, @visibility, @state, @recipe_lock, @bindings,
 			@recipe_digest, @spec_digest, @created_at, @visibility_version, coalesce(@parents, '[]'::jsonb), @protected,
-			coalesce(@protected_datasets, '{}'::text[]), @disclosure)`, pgx.StrictNamedArgs{
+			coalesce(@protected_datasets, '{}'::text[]), @disclosure, @goals)`, pgx.StrictNamedArgs{
 		"id": j.RunID, "job_id": j.ID, "name": j.Name, "owner_id": j.OwnerID, "owner_name": j.OwnerName, "project_id": j.ProjectID,
 		"project": j.Project, "visibility": j.Visibility, "state": j.State, "recipe_lock": run.RecipeLock,
 		"bindings": run.Bindings, "recipe_digest": run.RecipeDigest, "spec_digest": j.SpecDigest, "created_at": created,
 		"visibility_version": j.VisibilityVersion, "parents": parents, "protected": j.Protected,
-		"protected_datasets": run.ProtectedDatasets, "disclosure": run.Disclosure,
+		"protected_datasets": run.ProtectedDatasets, "disclosure": run.Disclosure, "goals": goalsOrNil(run.Goals),
 	})
 	if err != nil {
 		return fmt.Errorf("insert run: %w", err)
@@ -88,6 +88,16 @@ type RunFacts struct {
 	// For a protected run: the ids of the protected datasets that it reads, and what it may report, as JSON.
 	ProtectedDatasets []string
 	Disclosure        []byte
+	// Goals has "minimize" or "maximize" for the metrics whose best values the recipe states.
+	Goals map[string]string
+}
+
+// goalsOrNil returns NULL if there are no goals.
+func goalsOrNil(goals map[string]string) any {
+	if len(goals) == 0 {
+		return nil
+	}
+	return goals
 }
 
 // Save writes a changed job, its run and its event. The SQL rejects a state change that Edges does not allow,

@@ -114,7 +114,7 @@ func (a *Admission) job(d *admission.Draft) (*job.Job, job.RunFacts, error) {
 	if j.Template, err = template(d, j.ID, j.RunID); err != nil {
 		return nil, job.RunFacts{}, err
 	}
-	facts := job.RunFacts{RecipeDigest: d.Recipe.Digest}
+	facts := job.RunFacts{RecipeDigest: d.Recipe.Digest, Goals: d.Recipe.Goals}
 	if j.Protected = d.Inputs.Protected; j.Protected {
 		facts.ProtectedDatasets = d.Inputs.ProtectedDatasets
 		if facts.Disclosure, err = json.Marshal(d.Recipe.Disclosure); err != nil {

@@ -11,8 +11,10 @@ type Recipe struct {
 	Resumable                    bool     // the recipe saves a checkpoint on request and can resume from it
 	Trusted                      bool     // its jobs may read protected datasets
 	Disclosure                   *Disclosure
-	Package                      *Object
-	Environment                  *Environment
+	// Goals has "minimize" or "maximize" for the metrics whose best values the recipe states.
+	Goals       map[string]string
+	Package     *Object
+	Environment *Environment
 }
 
 // Input is a dataset or model that a recipe reads.

@@ -107,6 +107,9 @@ func recipeFromProto(v *registrypeerv1.CatalogRecipe) (Recipe, error) {
 		}
 	}
 	var err error
+	if recipe.Goals, err = readGoals(r.GetMetrics()); err != nil {
+		return Recipe{}, fmt.Errorf("recipe %s: %w", r.GetName(), err)
+	}
 	if recipe.Disclosure, err = readDisclosure(r.GetMetrics(), r.GetOutputs(), r.GetParamsSchema()); err != nil {
 		return Recipe{}, fmt.Errorf("recipe %s: %w", r.GetName(), err)
 	}

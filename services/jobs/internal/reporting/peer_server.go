@@ -67,7 +67,7 @@ func (s *PeerServer) ResolveIngestToken(
 		EndedAt: request.OptionalTime(g.EndedAt), ExpiresAt: timestamppb.New(g.ExpiresAt),
 		Owner: &jobspeerv1.RunOwner{
 			RunId: g.RunID, JobId: g.JobID, OwnerId: g.OwnerID, ProjectId: g.ProjectID, Project: g.Project, Visibility: g.Visibility,
-			VisibilityVersion: g.VisibilityVersion,
+			VisibilityVersion: g.VisibilityVersion, Goals: g.Goals,
 		},
 		Withhold: g.Withhold, Disclosure: disclosureToProto(g.Disclosure), ResumeStep: g.ResumeStep,
 	}, nil
@@ -118,7 +118,8 @@ func (s *PeerServer) GetRunOwner(ctx context.Context, req *jobspeerv1.GetRunOwne
 	if r.JobID != nil {
 		m.JobId = *r.JobID
 	}
-	return m, nil
+	m.Goals, err = s.Runs.Goals(ctx, s.Pool, r.ID)
+	return m, err
 }
 
 // ProtectRuns protects the unfinished runs that read a dataset.

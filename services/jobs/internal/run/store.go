@@ -43,6 +43,15 @@ func (s Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id stri
 	return r, nil
 }
 
+// Goals returns "minimize" or "maximize" for the metrics of a run whose recipe states which values are better.
+func (Store) Goals(ctx context.Context, q pg.Querier, runID string) (goals map[string]string, err error) {
+	err = q.QueryRow(ctx, `SELECT goals FROM run WHERE id = $1`, runID).Scan(&goals)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return nil, fmt.Errorf("load the goals of run %s: %w", runID, err)
+	}
+	return goals, nil
+}
+
 // Template is a job with the serialized AttemptSpec that its attempts share.
 type Template struct {
 	JobID string

@@ -33,7 +33,8 @@ func (h *harness) fill(n int) {
 			CASE k WHEN 'lr' THEN i END FROM generate_series($1::int, $2) i, unnest('{lr,name}'::text[]) k`, from+1, to)
 		h.exec(`INSERT INTO run_metric SELECT 'run_' || lpad(i::text, 26, '0'), 'loss', i % 5000, i % 7000, i FROM generate_series($1::int, $2) i`, from+1, to)
 	}
-	_, err = h.owner.Exec(h.Context(), `ANALYZE run, run_hparam, run_metric`)
+	h.exec(`INSERT INTO run_best SELECT run_id, key, min FROM run_metric`)
+	_, err = h.owner.Exec(h.Context(), `ANALYZE run, run_hparam, run_metric, run_best`)
 	require.NoError(h, err)
 }
 
@@ -59,6 +60,7 @@ func TestStore_search_usesIndexesAtManyRuns(t *testing.T) {
 		"by recipe":        {"", "recipe", &place{ID: deep}, 50},
 		"by metric":        {"", "metric.loss.last", nil, 50},
 		"by metric, deep":  {"", "metric.loss.min", &place{ID: deep, Value: "3000"}, 50},
+		"by best":          {"", "metric.loss.best", &place{ID: deep, Value: "3000"}, 50},
 		"by hparam":        {"", "hparam.lr", &place{ID: deep, Value: "9e4"}, 50},
 		"no such metric":   {"", "metric.none.last", nil, 50},
 		"id":               {`{"field":"id","value":"` + deep + `"}`, "", nil, 1},
@@ -73,6 +75,7 @@ func TestStore_search_usesIndexesAtManyRuns(t *testing.T) {
 		"hparam number":    {`{"field":"hparam.lr","op":"lt","value":20}`, "", nil, 19},
 		"hparam text":      {`{"field":"hparam.name","value":"v7"}`, "", nil, 50},
 		"metric":           {`{"field":"metric.loss.max","op":"le","value":30}`, "", nil, 30},
+		"best":             {`{"field":"metric.loss.best","op":"le","value":0}`, "", nil, 14},
 		"metric and order": {`{"field":"metric.loss.max","op":"le","value":30}`, "hparam.lr", nil, 30},
 	} {
 		o, err := orderOf(c.sort, "")

@@ -95,7 +95,7 @@ func columnsOf(names []string) (map[string]fact, error) {
 	for i, name := range names {
 		t, ok := factOf(name)
 		if !ok {
-			faults = append(faults, fault.At(fault.TypeValue, "Input should be hparam.KEY, or metric.KEY.last, .min or .max", "columns", i))
+			faults = append(faults, fault.At(fault.TypeValue, "Input should be hparam.KEY, or metric.KEY.last, .min, .max or .best", "columns", i))
 		}
 		columns[name] = t
 	}

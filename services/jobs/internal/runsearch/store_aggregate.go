@@ -33,7 +33,7 @@ func (g *grouping) columns(s *db.Selection) (string, error) {
 	for i, name := range g.values {
 		t, ok := factOf(name)
 		if !ok {
-			faults = append(faults, fault.At(fault.TypeValue, "Input should be hparam.KEY, or metric.KEY.last, .min or .max", "values", i))
+			faults = append(faults, fault.At(fault.TypeValue, "Input should be hparam.KEY, or metric.KEY.last, .min, .max or .best", "values", i))
 			continue
 		}
 		out = append(out, `(SELECT f.`+t.number+` FROM `+t.table+` f WHERE f.run_id = run.id AND f.key = `+s.Arg(t.key)+`)`)

@@ -247,6 +247,7 @@ func (f *filter) comparison(members map[string]any, loc []any) string {
 const (
 	hparams = `run_hparam`
 	metrics = `run_metric`
+	bests   = `run_best`
 )
 
 // maxKey is the maximum size of the key of a hyperparameter or metric, in bytes.
@@ -256,7 +257,7 @@ const maxKey = 256
 // is shown.
 type fact struct{ table, key, number, shown string }
 
-// factOf parses hparam.KEY, or metric.KEY.last, .min or .max. A key may contain dots.
+// factOf parses hparam.KEY, or metric.KEY.last, .min, .max or .best. A key may contain dots.
 func factOf(name string) (fact, bool) {
 	kind, key, _ := strings.Cut(name, ".")
 	switch kind {
@@ -267,9 +268,12 @@ func factOf(name string) (fact, bool) {
 		if dot < 0 {
 			return fact{}, false
 		}
-		column := key[dot+1:]
-		known := column == "last" || column == "min" || column == "max"
-		return fact{table: metrics, key: key[:dot], number: column, shown: column}, known && storableKey(key[:dot])
+		column, table := key[dot+1:], metrics
+		known := column == "last" || column == "min" || column == "max" || column == "best"
+		if column == "best" {
+			table = bests
+		}
+		return fact{table: table, key: key[:dot], number: column, shown: column}, known && storableKey(key[:dot])
 	}
 	return fact{}, false
 }

@@ -22,8 +22,8 @@ func (Store) claim(ctx context.Context, q pg.Querier) ([]*due, error) {
 				ORDER BY summary_tried_at NULLS FIRST, id LIMIT $2 FOR UPDATE SKIP LOCKED)
 			RETURNING id, summary_tried_at AS now
 		)
-		SELECT c.id, coalesce(s.position, 0) AS position, c.now FROM claimed c LEFT JOIN run_summary s ON s.run_id = c.id
-			ORDER BY c.id`, again, maxClaim))
+		SELECT c.id, coalesce(s.position, 0) AS position, c.now, r.goals FROM claimed c JOIN run r ON r.id = c.id
+			LEFT JOIN run_summary s ON s.run_id = c.id ORDER BY c.id`, again, maxClaim))
 	if err != nil {
 		return nil, fmt.Errorf("find the runs to summarize: %w", err)
 	}
@@ -33,7 +33,7 @@ func (Store) claim(ctx context.Context, q pg.Querier) ([]*due, error) {
 // position returns a run with the position of its last copy.
 func (Store) position(ctx context.Context, q pg.Querier, runID string) (*due, error) {
 	d, err := pg.One[due](q.Query(ctx, `SELECT $1::text AS id, coalesce((SELECT position FROM run_summary WHERE run_id = $1), 0) AS position,
-		clock_timestamp() AS now`, runID))
+		clock_timestamp() AS now, (SELECT goals FROM run WHERE id = $1) AS goals`, runID))
 	if err != nil {
 		return nil, fmt.Errorf("read the position of the summary of a run: %w", err)
 	}
@@ -50,12 +50,14 @@ func (Store) putOff(ctx context.Context, q pg.Querier, runID string, pause time.
 
 // save stores a copy, unless a newer one is stored or the run was deleted.
 func (Store) save(ctx context.Context, tx pgx.Tx, s *summary) error {
-	tag, err := tx.Exec(ctx, `INSERT INTO run_summary AS s (run_id, position, as_of, hparams_left_out, metrics_left_out)
-			SELECT id, $2, $3, $4, $5 FROM run WHERE id = $1 FOR KEY SHARE
-		ON CONFLICT (run_id) DO UPDATE SET position = excluded.position, as_of = excluded.as_of, hparams_left_out = excluded.hparams_left_out,
-			metrics_left_out = CASE WHEN $6 THEN s.metrics_left_out ELSE excluded.metrics_left_out END
-		WHERE s.position <= excluded.position AND s.as_of <= excluded.as_of`,
-		s.runID, s.position, s.asOf, s.paramsLeftOut, s.metricsLeftOut, s.unchanged)
+	tag, err := tx.Exec(ctx, `INSERT INTO run_summary AS s (run_id, position, as_of, hparams_left_out, metrics_left_out, rows, shown, copied_at)
+			SELECT id, $2, $3, $4, $5, $7, $8, $3 FROM run WHERE id = $1 FOR KEY SHARE
+		ON CONFLICT (run_id) DO UPDATE SET position = excluded.position, copied_at = excluded.copied_at,
+			as_of = greatest(s.as_of, excluded.as_of), hparams_left_out = excluded.hparams_left_out,
+			metrics_left_out = CASE WHEN $6 THEN s.metrics_left_out ELSE excluded.metrics_left_out END,
+			rows = CASE WHEN $6 THEN s.rows ELSE excluded.rows END, shown = CASE WHEN $6 THEN s.shown ELSE excluded.shown END
+		WHERE s.position <= excluded.position AND coalesce(s.copied_at, s.as_of) <= excluded.copied_at`,
+		s.runID, s.position, s.asOf, s.paramsLeftOut, s.metricsLeftOut, s.unchanged, s.rows, s.shown)
 	if err != nil {
 		return fmt.Errorf("store the summary of a run: %w", err)
 	}
@@ -97,13 +99,43 @@ func saveMetrics(ctx context.Context, tx pgx.Tx, s *summary) error {
 	if _, err := tx.Exec(ctx, `DELETE FROM run_metric WHERE run_id = $1 AND NOT key = ANY($2::text[])`, s.runID, s.metrics); err != nil {
 		return fmt.Errorf("remove metrics from the summary of a run: %w", err)
 	}
-	_, err := tx.Exec(ctx, `INSERT INTO run_metric AS m (run_id, key, last, min, max)
-			SELECT $1, n.* FROM unnest($2::text[], $3::double precision[], $4::double precision[], $5::double precision[]) n
-		ON CONFLICT (run_id, key) DO UPDATE SET last = excluded.last, min = excluded.min, max = excluded.max
-		WHERE (m.last, m.min, m.max) IS DISTINCT FROM (excluded.last, excluded.min, excluded.max)`,
-		s.runID, s.metrics, s.last, s.min, s.max)
+	_, err := tx.Exec(ctx, `INSERT INTO run_metric AS m (run_id, key, last, min, max, last_step)
+			SELECT $1, n.* FROM unnest($2::text[], $3::double precision[], $4::double precision[], $5::double precision[], $6::bigint[]) n
+		ON CONFLICT (run_id, key) DO UPDATE SET last = excluded.last, min = excluded.min, max = excluded.max, last_step = excluded.last_step
+		WHERE (m.last, m.min, m.max, m.last_step) IS DISTINCT FROM (excluded.last, excluded.min, excluded.max, excluded.last_step)`,
+		s.runID, s.metrics, s.last, s.min, s.max, s.lastStep)
 	if err != nil {
 		return fmt.Errorf("store the metrics of a run: %w", err)
+	}
+	return saveBests(ctx, tx, s)
+}
+
+// saveBests stores the best values of the metrics of a run that have a goal.
+func saveBests(ctx context.Context, tx pgx.Tx, s *summary) error {
+	keys, values := []string{}, []float64{}
+	for i, key := range s.metrics {
+		if best := bestOf(s.goals[key], s.min[i], s.max[i]); best != nil {
+			keys, values = append(keys, key), append(values, *best)
+		}
+	}
+	if _, err := tx.Exec(ctx, `DELETE FROM run_best WHERE run_id = $1 AND NOT key = ANY($2::text[])`, s.runID, keys); err != nil {
+		return fmt.Errorf("remove best values from the summary of a run: %w", err)
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO run_best AS b (run_id, key, best) SELECT $1, n.* FROM unnest($2::text[], $3::double precision[]) n
+		ON CONFLICT (run_id, key) DO UPDATE SET best = excluded.best WHERE b.best <> excluded.best`, s.runID, keys, values)
+	if err != nil {
+		return fmt.Errorf("store the best values of a run: %w", err)
+	}
+	return nil
+}
+
+// bestOf returns the best of the values of a metric; nil without a goal, or if no value is a number.
+func bestOf(goal string, low, high *float64) *float64 {
+	switch goal {
+	case "minimize":
+		return low
+	case "maximize":
+		return high
 	}
 	return nil
 }
@@ -136,7 +168,7 @@ func (Store) values(ctx context.Context, q pg.Querier, runs []string, columns ma
 	for _, id := range runs {
 		out[id] = map[string]json.RawMessage{}
 	}
-	params, series := keysOf(columns)
+	params, series, best := keysOf(columns)
 	if len(params) > 0 {
 		rows, err := q.Query(ctx, `SELECT run_id, key, value FROM run_hparam WHERE run_id = ANY($1) AND key = ANY($2)`, runs, params)
 		var id, key, value string
@@ -160,6 +192,15 @@ func (Store) values(ctx context.Context, q pg.Querier, runs []string, columns ma
 			return nil, fmt.Errorf("read the metrics of runs: %w", err)
 		}
 	}
+	if len(best) > 0 {
+		rows, err := q.Query(ctx, `SELECT run_id, key, best FROM run_best WHERE run_id = ANY($1) AND key = ANY($2)`, runs, best)
+		var id, key string
+		var x float64
+		err = forEach(rows, err, []any{&id, &key, &x}, func() { out[id]["metric."+key+".best"] = number(x) })
+		if err != nil {
+			return nil, fmt.Errorf("read the best values of runs: %w", err)
+		}
+	}
 	return out, nil
 }
 
@@ -174,15 +215,18 @@ func forEach(rows pgx.Rows, err error, into []any, fn func()) error {
 	return err
 }
 
-func keysOf(columns map[string]fact) (params, series []string) {
+func keysOf(columns map[string]fact) (params, series, best []string) {
 	for _, t := range columns {
-		if t.table == hparams {
+		switch t.table {
+		case hparams:
 			params = append(params, t.key)
-		} else {
+		case metrics:
 			series = append(series, t.key)
+		case bests:
+			best = append(best, t.key)
 		}
 	}
-	return params, series
+	return params, series, best
 }
 
 // number returns a number as JSON. NaN and the infinities are strings, as in all responses.

@@ -31,7 +31,8 @@ const (
 	// times as long.
 	slow = time.Second
 	rest = 20
-	// again is the time after which the reports of a run that has not ended are copied again.
+	// again is the time after which the hyperparameters of a run that has not ended are copied again. Refresh copies its metrics
+	// sooner.
 	again = time.Minute
 	// callLimit is the time limit of one call to ingest. A run with very many points takes seconds.
 	callLimit = 30 * time.Second
@@ -44,6 +45,8 @@ type Copier struct {
 	Store  Store
 	Ingest ingestpeerv1.RunDataPeerServiceClient
 	Clock  clock.Clock
+
+	resting map[string]time.Time // until when Refresh does not copy runs as a whole; only Refresh uses it
 }
 
 // RunOnce copies the reports of the runs that are due. The failure of one run does not stop the others, unless ingest is
@@ -110,6 +113,8 @@ type due struct {
 	ID       string
 	Position int64
 	Now      time.Time
+	// Goals has "minimize" or "maximize" for the metrics that have a best value.
+	Goals map[string]string
 }
 
 // summary is a copy of the reports of a run. Its lists are columns.
@@ -125,13 +130,19 @@ type summary struct {
 
 	metrics        []string
 	last, min, max []*float64
+	lastStep       []*int64
+	goals          map[string]string
 	metricsLeftOut bool
+	// rows and shown are where the copy of the metrics continues.
+	rows  int64
+	shown string
 }
 
 func summaryOf(out *ingestpeerv1.SummarizeRunResponse, d *due) (*summary, error) {
 	s := &summary{
 		// The summary of an earlier version of ingest is copied once more when ingest is upgraded.
-		runID: d.ID, position: out.GetPosition(), asOf: d.Now, final: out.GetClosed() && out.GetResumeSteps(), metricsLeftOut: out.GetMore(),
+		runID: d.ID, position: out.GetPosition(), asOf: d.Now, final: out.GetClosed() && out.GetResumeSteps(), metricsLeftOut: out.GetMore(), goals: d.Goals,
+		rows: out.GetRows(), shown: out.GetShown(),
 		params: []string{}, metrics: []string{},
 		// Keys never disappear from a run, so a response without metrics leaves them as they are.
 		unchanged: d.Position > 0 && out.GetPosition() == d.Position && len(out.GetMetrics()) == 0,
@@ -143,6 +154,7 @@ func summaryOf(out *ingestpeerv1.SummarizeRunResponse, d *due) (*summary, error)
 		}
 		s.metrics = append(s.metrics, m.GetKey())
 		s.last, s.min, s.max = append(s.last, m.Last), append(s.min, m.Min), append(s.max, m.Max) //nolint:protogetter // nil becomes NULL
+		s.lastStep = append(s.lastStep, m.LastStep)                                               //nolint:protogetter // nil becomes NULL
 	}
 	return s, s.addParams(out.GetParams())
 }

@@ -30,6 +30,9 @@ type reports struct {
 	takes time.Duration // how long a response takes
 	// earlier means that this is an earlier version, which hid other points of older attempts.
 	earlier bool
+	// deltas is the response of SummarizeRuns, and known are the runs of its requests.
+	deltas *ingestpeerv1.SummarizeRunsResponse
+	known  []string
 }
 
 func (r *reports) SummarizeRun(
@@ -122,6 +125,42 @@ func TestCopier_CopyRun(t *testing.T) {
 	}
 	require.Equal(t, []string{"4 at 0", "4 at 7"}, r.asked)
 	require.NoError(t, c.CopyRun(t.Context(), runID(3)), "a run that has reported nothing has no summary")
+}
+
+// The best value of a metric is its lowest or its highest one, as the recipe of the run states; without a goal there is none.
+func TestCopier_CopyRun_best(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.exec(`UPDATE run SET goals = '{"loss":"minimize","acc":"maximize","nan":"minimize"}' WHERE id = $1`, runID(4))
+	out := &ingestpeerv1.SummarizeRunResponse{}
+	for i, key := range []string{"acc", "loss", "lr", "nan"} {
+		m := &ingestpeerv1.SummarizedMetric{Key: key, Last: new(5.0)}
+		if key != "nan" {
+			m.Min, m.Max = new(float64(i)), new(float64(i)+0.5)
+		}
+		out.Metrics = append(out.Metrics, m)
+	}
+	c := &Copier{Pool: h.pool, Ingest: &reports{runs: map[string]*ingestpeerv1.SummarizeRunResponse{runID(4): out, runID(3): out}, clock: clock.NewFake(fixtures.Now())}}
+	c.Clock = clock.NewFake(fixtures.Now())
+	bests := func(n int) string {
+		resp := h.find(user(t.Context(), "alice"), &jobsv1.SearchRunsRequest{
+			Columns: []string{"metric.acc.best", "metric.loss.best", "metric.lr.best", "metric.nan.best"}, Filter: []byte(`{"field":"id","value":"` + runID(n) + `"}`),
+		})
+		require.Len(t, resp.GetRuns(), 1)
+		return string(resp.GetRuns()[0].GetValues())
+	}
+	require.NoError(t, c.CopyRun(t.Context(), runID(4)))
+	require.NoError(t, c.CopyRun(t.Context(), runID(3)))
+	require.JSONEq(t, `{"metric.acc.best":0.5,"metric.loss.best":1,"metric.lr.best":null,"metric.nan.best":null}`, bests(4))
+	require.JSONEq(t, `{"metric.acc.best":null,"metric.loss.best":null,"metric.lr.best":null,"metric.nan.best":null}`, bests(3), "the recipe states no goals")
+	require.Equal(t, "4", h.search(&jobsv1.SearchRunsRequest{Filter: []byte(`{"field":"metric.loss.best","op":"le","value":1}`)}))
+	require.Equal(t, "4321", h.search(&jobsv1.SearchRunsRequest{Sort: new("metric.acc.best"), Direction: new("asc")}))
+	require.InDelta(t, 1, h.aggregate("carol", &jobsv1.AggregateRunsRequest{Values: []string{"metric.loss.best"}}, "prj_1").GetGroups()[0].GetValues()[0].GetMean(), 0)
+
+	out.Position, out.Metrics = 1, out.GetMetrics()[1:2]
+	out.Metrics[0].Min = new(-7.0)
+	require.NoError(t, c.CopyRun(t.Context(), runID(4)))
+	require.JSONEq(t, `{"metric.acc.best":null,"metric.loss.best":-7,"metric.lr.best":null,"metric.nan.best":null}`, bests(4))
 }
 
 // A report may change what readers see without a new position, so the copy of a closed run has its metrics nevertheless.

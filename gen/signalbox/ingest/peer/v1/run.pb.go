@@ -463,7 +463,10 @@ type SummarizeRunResponse struct {
 	More bool `protobuf:"varint,5,opt,name=more,proto3" json:"more,omitempty"`
 	// True. Earlier versions do not send it: their metrics have points of older attempts that readers no longer see, or lack
 	// some that readers see.
-	ResumeSteps   bool `protobuf:"varint,6,opt,name=resume_steps,json=resumeSteps,proto3" json:"resume_steps,omitempty"`
+	ResumeSteps bool `protobuf:"varint,6,opt,name=resume_steps,json=resumeSteps,proto3" json:"resume_steps,omitempty"`
+	// Where SummarizeRuns continues these metrics; 0 and empty if there are none, and from earlier versions.
+	Rows          int64  `protobuf:"varint,7,opt,name=rows,proto3" json:"rows,omitempty"`
+	Shown         string `protobuf:"bytes,8,opt,name=shown,proto3" json:"shown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -540,13 +543,29 @@ func (x *SummarizeRunResponse) GetResumeSteps() bool {
 	return false
 }
 
+func (x *SummarizeRunResponse) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *SummarizeRunResponse) GetShown() string {
+	if x != nil {
+		return x.Shown
+	}
+	return ""
+}
+
 type SummarizedMetric struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Key   string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	Last  *float64               `protobuf:"fixed64,2,opt,name=last,proto3,oneof" json:"last,omitempty"`
 	// The lowest and the highest value, without NaN and infinities.
-	Min           *float64 `protobuf:"fixed64,3,opt,name=min,proto3,oneof" json:"min,omitempty"`
-	Max           *float64 `protobuf:"fixed64,4,opt,name=max,proto3,oneof" json:"max,omitempty"`
+	Min *float64 `protobuf:"fixed64,3,opt,name=min,proto3,oneof" json:"min,omitempty"`
+	Max *float64 `protobuf:"fixed64,4,opt,name=max,proto3,oneof" json:"max,omitempty"`
+	// The step of `last`.
+	LastStep      *int64 `protobuf:"varint,5,opt,name=last_step,json=lastStep,proto3,oneof" json:"last_step,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -609,6 +628,347 @@ func (x *SummarizedMetric) GetMax() float64 {
 	return 0
 }
 
+func (x *SummarizedMetric) GetLastStep() int64 {
+	if x != nil && x.LastStep != nil {
+		return *x.LastStep
+	}
+	return 0
+}
+
+type SummarizeRunsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Runs          []*SummarizedRun       `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SummarizeRunsRequest) Reset() {
+	*x = SummarizeRunsRequest{}
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SummarizeRunsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SummarizeRunsRequest) ProtoMessage() {}
+
+func (x *SummarizeRunsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SummarizeRunsRequest.ProtoReflect.Descriptor instead.
+func (*SummarizeRunsRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *SummarizeRunsRequest) GetRuns() []*SummarizedRun {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
+// SummarizedRun is a run with what a summary of it contains.
+type SummarizedRun struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	RunId string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// `rows` and `shown` of the last SummarizeRunResponse or RunDelta; 0 and empty if there is none.
+	Rows          int64  `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
+	Shown         string `protobuf:"bytes,3,opt,name=shown,proto3" json:"shown,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SummarizedRun) Reset() {
+	*x = SummarizedRun{}
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SummarizedRun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SummarizedRun) ProtoMessage() {}
+
+func (x *SummarizedRun) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SummarizedRun.ProtoReflect.Descriptor instead.
+func (*SummarizedRun) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *SummarizedRun) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *SummarizedRun) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *SummarizedRun) GetShown() string {
+	if x != nil {
+		return x.Shown
+	}
+	return ""
+}
+
+type SummarizeRunsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Sorted by run.
+	Runs []*RunDelta `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`
+	// If the response has no room for all runs, the id of the last one that was examined.
+	Until         string `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SummarizeRunsResponse) Reset() {
+	*x = SummarizeRunsResponse{}
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SummarizeRunsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SummarizeRunsResponse) ProtoMessage() {}
+
+func (x *SummarizeRunsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SummarizeRunsResponse.ProtoReflect.Descriptor instead.
+func (*SummarizeRunsResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *SummarizeRunsResponse) GetRuns() []*RunDelta {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
+func (x *SummarizeRunsResponse) GetUntil() string {
+	if x != nil {
+		return x.Until
+	}
+	return ""
+}
+
+// RunDelta is what a run has reported since a summary was made.
+type RunDelta struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	RunId    string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	Position int64                  `protobuf:"varint,2,opt,name=position,proto3" json:"position,omitempty"`
+	Rows     int64                  `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
+	Shown    string                 `protobuf:"bytes,4,opt,name=shown,proto3" json:"shown,omitempty"`
+	// The new points may replace or hide earlier ones, or there are too many of them: SummarizeRun must be called.
+	Whole bool `protobuf:"varint,5,opt,name=whole,proto3" json:"whole,omitempty"`
+	// The metrics with new points.
+	Metrics       []*MetricDelta `protobuf:"bytes,6,rep,name=metrics,proto3" json:"metrics,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunDelta) Reset() {
+	*x = RunDelta{}
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunDelta) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunDelta) ProtoMessage() {}
+
+func (x *RunDelta) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunDelta.ProtoReflect.Descriptor instead.
+func (*RunDelta) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *RunDelta) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *RunDelta) GetPosition() int64 {
+	if x != nil {
+		return x.Position
+	}
+	return 0
+}
+
+func (x *RunDelta) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *RunDelta) GetShown() string {
+	if x != nil {
+		return x.Shown
+	}
+	return ""
+}
+
+func (x *RunDelta) GetWhole() bool {
+	if x != nil {
+		return x.Whole
+	}
+	return false
+}
+
+func (x *RunDelta) GetMetrics() []*MetricDelta {
+	if x != nil {
+		return x.Metrics
+	}
+	return nil
+}
+
+// MetricDelta summarizes new points of a metric. If their lowest step is not higher than that of the last point before, they
+// may replace earlier ones, and SummarizeRun must be called.
+type MetricDelta struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Key       string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	FirstStep int64                  `protobuf:"varint,2,opt,name=first_step,json=firstStep,proto3" json:"first_step,omitempty"`
+	LastStep  int64                  `protobuf:"varint,3,opt,name=last_step,json=lastStep,proto3" json:"last_step,omitempty"`
+	Last      float64                `protobuf:"fixed64,4,opt,name=last,proto3" json:"last,omitempty"`
+	// The lowest and the highest value, without NaN and infinities.
+	Min           *float64 `protobuf:"fixed64,5,opt,name=min,proto3,oneof" json:"min,omitempty"`
+	Max           *float64 `protobuf:"fixed64,6,opt,name=max,proto3,oneof" json:"max,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MetricDelta) Reset() {
+	*x = MetricDelta{}
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MetricDelta) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MetricDelta) ProtoMessage() {}
+
+func (x *MetricDelta) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MetricDelta.ProtoReflect.Descriptor instead.
+func (*MetricDelta) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *MetricDelta) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *MetricDelta) GetFirstStep() int64 {
+	if x != nil {
+		return x.FirstStep
+	}
+	return 0
+}
+
+func (x *MetricDelta) GetLastStep() int64 {
+	if x != nil {
+		return x.LastStep
+	}
+	return 0
+}
+
+func (x *MetricDelta) GetLast() float64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+func (x *MetricDelta) GetMin() float64 {
+	if x != nil && x.Min != nil {
+		return *x.Min
+	}
+	return 0
+}
+
+func (x *MetricDelta) GetMax() float64 {
+	if x != nil && x.Max != nil {
+		return *x.Max
+	}
+	return 0
+}
+
 type CloseRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RunId string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
@@ -624,7 +984,7 @@ type CloseRunRequest struct {
 
 func (x *CloseRunRequest) Reset() {
 	*x = CloseRunRequest{}
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[9]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -636,7 +996,7 @@ func (x *CloseRunRequest) String() string {
 func (*CloseRunRequest) ProtoMessage() {}
 
 func (x *CloseRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[9]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -649,7 +1009,7 @@ func (x *CloseRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRunRequest.ProtoReflect.Descriptor instead.
 func (*CloseRunRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{9}
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CloseRunRequest) GetRunId() string {
@@ -690,7 +1050,7 @@ type CloseRunResponse struct {
 
 func (x *CloseRunResponse) Reset() {
 	*x = CloseRunResponse{}
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[10]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -702,7 +1062,7 @@ func (x *CloseRunResponse) String() string {
 func (*CloseRunResponse) ProtoMessage() {}
 
 func (x *CloseRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[10]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -715,7 +1075,7 @@ func (x *CloseRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRunResponse.ProtoReflect.Descriptor instead.
 func (*CloseRunResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{10}
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CloseRunResponse) GetClosed() bool {
@@ -734,7 +1094,7 @@ type ExpireRunsRequest struct {
 
 func (x *ExpireRunsRequest) Reset() {
 	*x = ExpireRunsRequest{}
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[11]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -746,7 +1106,7 @@ func (x *ExpireRunsRequest) String() string {
 func (*ExpireRunsRequest) ProtoMessage() {}
 
 func (x *ExpireRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[11]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -759,7 +1119,7 @@ func (x *ExpireRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExpireRunsRequest.ProtoReflect.Descriptor instead.
 func (*ExpireRunsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{11}
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ExpireRunsRequest) GetRunIds() []string {
@@ -779,7 +1139,7 @@ type ExpireRunsResponse struct {
 
 func (x *ExpireRunsResponse) Reset() {
 	*x = ExpireRunsResponse{}
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[12]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -791,7 +1151,7 @@ func (x *ExpireRunsResponse) String() string {
 func (*ExpireRunsResponse) ProtoMessage() {}
 
 func (x *ExpireRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[12]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -804,7 +1164,7 @@ func (x *ExpireRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExpireRunsResponse.ProtoReflect.Descriptor instead.
 func (*ExpireRunsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{12}
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ExpireRunsResponse) GetRunIds() []string {
@@ -823,7 +1183,7 @@ type SealRunRequest struct {
 
 func (x *SealRunRequest) Reset() {
 	*x = SealRunRequest{}
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[13]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -835,7 +1195,7 @@ func (x *SealRunRequest) String() string {
 func (*SealRunRequest) ProtoMessage() {}
 
 func (x *SealRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[13]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -848,7 +1208,7 @@ func (x *SealRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealRunRequest.ProtoReflect.Descriptor instead.
 func (*SealRunRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{13}
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SealRunRequest) GetRunId() string {
@@ -868,7 +1228,7 @@ type SealRunResponse struct {
 
 func (x *SealRunResponse) Reset() {
 	*x = SealRunResponse{}
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[14]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -880,7 +1240,7 @@ func (x *SealRunResponse) String() string {
 func (*SealRunResponse) ProtoMessage() {}
 
 func (x *SealRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[14]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -893,7 +1253,7 @@ func (x *SealRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealRunResponse.ProtoReflect.Descriptor instead.
 func (*SealRunResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{14}
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SealRunResponse) GetSealed() bool {
@@ -912,7 +1272,7 @@ type DeleteRunRequest struct {
 
 func (x *DeleteRunRequest) Reset() {
 	*x = DeleteRunRequest{}
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[15]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -924,7 +1284,7 @@ func (x *DeleteRunRequest) String() string {
 func (*DeleteRunRequest) ProtoMessage() {}
 
 func (x *DeleteRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[15]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -937,7 +1297,7 @@ func (x *DeleteRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRunRequest.ProtoReflect.Descriptor instead.
 func (*DeleteRunRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{15}
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DeleteRunRequest) GetRunId() string {
@@ -955,7 +1315,7 @@ type DeleteRunResponse struct {
 
 func (x *DeleteRunResponse) Reset() {
 	*x = DeleteRunResponse{}
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[16]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -967,7 +1327,7 @@ func (x *DeleteRunResponse) String() string {
 func (*DeleteRunResponse) ProtoMessage() {}
 
 func (x *DeleteRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[16]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -980,7 +1340,7 @@ func (x *DeleteRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRunResponse.ProtoReflect.Descriptor instead.
 func (*DeleteRunResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{16}
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{21}
 }
 
 type GetArtifactRequest struct {
@@ -993,7 +1353,7 @@ type GetArtifactRequest struct {
 
 func (x *GetArtifactRequest) Reset() {
 	*x = GetArtifactRequest{}
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[17]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1005,7 +1365,7 @@ func (x *GetArtifactRequest) String() string {
 func (*GetArtifactRequest) ProtoMessage() {}
 
 func (x *GetArtifactRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[17]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1018,7 +1378,7 @@ func (x *GetArtifactRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetArtifactRequest.ProtoReflect.Descriptor instead.
 func (*GetArtifactRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{17}
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetArtifactRequest) GetRunId() string {
@@ -1048,7 +1408,7 @@ type GetArtifactResponse struct {
 
 func (x *GetArtifactResponse) Reset() {
 	*x = GetArtifactResponse{}
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[18]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1060,7 +1420,7 @@ func (x *GetArtifactResponse) String() string {
 func (*GetArtifactResponse) ProtoMessage() {}
 
 func (x *GetArtifactResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[18]
+	mi := &file_signalbox_ingest_peer_v1_run_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1073,7 +1433,7 @@ func (x *GetArtifactResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetArtifactResponse.ProtoReflect.Descriptor instead.
 func (*GetArtifactResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{18}
+	return file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetArtifactResponse) GetArtifact() *v1.Artifact {
@@ -1133,20 +1493,51 @@ const file_signalbox_ingest_peer_v1_run_proto_rawDesc = "" +
 	"\tpositions\x18\x03 \x01(\bR\tpositions\"\\\n" +
 	"\x13SummarizeRunRequest\x12 \n" +
 	"\x06run_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x05runId\x12#\n" +
-	"\bposition\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\bposition\"\xdf\x01\n" +
+	"\bposition\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\bposition\"\x89\x02\n" +
 	"\x14SummarizeRunResponse\x12\x1a\n" +
 	"\bposition\x18\x01 \x01(\x03R\bposition\x12\x16\n" +
 	"\x06closed\x18\x02 \x01(\bR\x06closed\x12\x16\n" +
 	"\x06params\x18\x03 \x01(\fR\x06params\x12D\n" +
 	"\ametrics\x18\x04 \x03(\v2*.signalbox.ingest.peer.v1.SummarizedMetricR\ametrics\x12\x12\n" +
 	"\x04more\x18\x05 \x01(\bR\x04more\x12!\n" +
-	"\fresume_steps\x18\x06 \x01(\bR\vresumeSteps\"\x84\x01\n" +
+	"\fresume_steps\x18\x06 \x01(\bR\vresumeSteps\x12\x12\n" +
+	"\x04rows\x18\a \x01(\x03R\x04rows\x12\x14\n" +
+	"\x05shown\x18\b \x01(\tR\x05shown\"\xb4\x01\n" +
 	"\x10SummarizedMetric\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x17\n" +
 	"\x04last\x18\x02 \x01(\x01H\x00R\x04last\x88\x01\x01\x12\x15\n" +
 	"\x03min\x18\x03 \x01(\x01H\x01R\x03min\x88\x01\x01\x12\x15\n" +
-	"\x03max\x18\x04 \x01(\x01H\x02R\x03max\x88\x01\x01B\a\n" +
+	"\x03max\x18\x04 \x01(\x01H\x02R\x03max\x88\x01\x01\x12 \n" +
+	"\tlast_step\x18\x05 \x01(\x03H\x03R\blastStep\x88\x01\x01B\a\n" +
 	"\x05_lastB\x06\n" +
+	"\x04_minB\x06\n" +
+	"\x04_maxB\f\n" +
+	"\n" +
+	"_last_step\"^\n" +
+	"\x14SummarizeRunsRequest\x12F\n" +
+	"\x04runs\x18\x01 \x03(\v2'.signalbox.ingest.peer.v1.SummarizedRunB\t\xbaH\x06\x92\x01\x03\x10\xf4\x03R\x04runs\"d\n" +
+	"\rSummarizedRun\x12 \n" +
+	"\x06run_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x05runId\x12\x1b\n" +
+	"\x04rows\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x04rows\x12\x14\n" +
+	"\x05shown\x18\x03 \x01(\tR\x05shown\"e\n" +
+	"\x15SummarizeRunsResponse\x126\n" +
+	"\x04runs\x18\x01 \x03(\v2\".signalbox.ingest.peer.v1.RunDeltaR\x04runs\x12\x14\n" +
+	"\x05until\x18\x02 \x01(\tR\x05until\"\xbe\x01\n" +
+	"\bRunDelta\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1a\n" +
+	"\bposition\x18\x02 \x01(\x03R\bposition\x12\x12\n" +
+	"\x04rows\x18\x03 \x01(\x03R\x04rows\x12\x14\n" +
+	"\x05shown\x18\x04 \x01(\tR\x05shown\x12\x14\n" +
+	"\x05whole\x18\x05 \x01(\bR\x05whole\x12?\n" +
+	"\ametrics\x18\x06 \x03(\v2%.signalbox.ingest.peer.v1.MetricDeltaR\ametrics\"\xad\x01\n" +
+	"\vMetricDelta\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x1d\n" +
+	"\n" +
+	"first_step\x18\x02 \x01(\x03R\tfirstStep\x12\x1b\n" +
+	"\tlast_step\x18\x03 \x01(\x03R\blastStep\x12\x12\n" +
+	"\x04last\x18\x04 \x01(\x01R\x04last\x12\x15\n" +
+	"\x03min\x18\x05 \x01(\x01H\x00R\x03min\x88\x01\x01\x12\x15\n" +
+	"\x03max\x18\x06 \x01(\x01H\x01R\x03max\x88\x01\x01B\x06\n" +
 	"\x04_minB\x06\n" +
 	"\x04_max\"\x98\x01\n" +
 	"\x0fCloseRunRequest\x12\x1e\n" +
@@ -1174,7 +1565,7 @@ const file_signalbox_ingest_peer_v1_run_proto_rawDesc = "" +
 	"\x13GetArtifactResponse\x129\n" +
 	"\bartifact\x18\x01 \x01(\v2\x1d.signalbox.ingest.v1.ArtifactR\bartifact\x12\x10\n" +
 	"\x03uri\x18\x02 \x01(\tR\x03uri\x12\x16\n" +
-	"\x06packed\x18\x03 \x01(\bR\x06packed2\xe2\b\n" +
+	"\x06packed\x18\x03 \x01(\bR\x06packed2\xe3\t\n" +
 	"\x12RunDataPeerService\x12p\n" +
 	"\bCloseRun\x12).signalbox.ingest.peer.v1.CloseRunRequest\x1a*.signalbox.ingest.peer.v1.CloseRunResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x02\x12v\n" +
 	"\n" +
@@ -1186,6 +1577,7 @@ const file_signalbox_ingest_peer_v1_run_proto_rawDesc = "" +
 	"\rGetRunMetrics\x12..signalbox.ingest.peer.v1.GetRunMetricsRequest\x1a/.signalbox.ingest.peer.v1.GetRunMetricsResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\x7f\n" +
 	"\rGetRunHparams\x12..signalbox.ingest.peer.v1.GetRunHparamsRequest\x1a/.signalbox.ingest.peer.v1.GetRunHparamsResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12|\n" +
 	"\fSummarizeRun\x12-.signalbox.ingest.peer.v1.SummarizeRunRequest\x1a..signalbox.ingest.peer.v1.SummarizeRunResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\x7f\n" +
+	"\rSummarizeRuns\x12..signalbox.ingest.peer.v1.SummarizeRunsRequest\x1a/.signalbox.ingest.peer.v1.SummarizeRunsResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\x7f\n" +
 	"\rGetRunSamples\x12..signalbox.ingest.peer.v1.GetRunSamplesRequest\x1a/.signalbox.ingest.peer.v1.GetRunSamplesResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01BNZLgithub.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1;ingestpeerv1b\x06proto3"
 
 var (
@@ -1200,7 +1592,7 @@ func file_signalbox_ingest_peer_v1_run_proto_rawDescGZIP() []byte {
 	return file_signalbox_ingest_peer_v1_run_proto_rawDescData
 }
 
-var file_signalbox_ingest_peer_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_signalbox_ingest_peer_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_signalbox_ingest_peer_v1_run_proto_goTypes = []any{
 	(*GetRunMetricsRequest)(nil),  // 0: signalbox.ingest.peer.v1.GetRunMetricsRequest
 	(*GetRunMetricsResponse)(nil), // 1: signalbox.ingest.peer.v1.GetRunMetricsResponse
@@ -1211,50 +1603,60 @@ var file_signalbox_ingest_peer_v1_run_proto_goTypes = []any{
 	(*SummarizeRunRequest)(nil),   // 6: signalbox.ingest.peer.v1.SummarizeRunRequest
 	(*SummarizeRunResponse)(nil),  // 7: signalbox.ingest.peer.v1.SummarizeRunResponse
 	(*SummarizedMetric)(nil),      // 8: signalbox.ingest.peer.v1.SummarizedMetric
-	(*CloseRunRequest)(nil),       // 9: signalbox.ingest.peer.v1.CloseRunRequest
-	(*CloseRunResponse)(nil),      // 10: signalbox.ingest.peer.v1.CloseRunResponse
-	(*ExpireRunsRequest)(nil),     // 11: signalbox.ingest.peer.v1.ExpireRunsRequest
-	(*ExpireRunsResponse)(nil),    // 12: signalbox.ingest.peer.v1.ExpireRunsResponse
-	(*SealRunRequest)(nil),        // 13: signalbox.ingest.peer.v1.SealRunRequest
-	(*SealRunResponse)(nil),       // 14: signalbox.ingest.peer.v1.SealRunResponse
-	(*DeleteRunRequest)(nil),      // 15: signalbox.ingest.peer.v1.DeleteRunRequest
-	(*DeleteRunResponse)(nil),     // 16: signalbox.ingest.peer.v1.DeleteRunResponse
-	(*GetArtifactRequest)(nil),    // 17: signalbox.ingest.peer.v1.GetArtifactRequest
-	(*GetArtifactResponse)(nil),   // 18: signalbox.ingest.peer.v1.GetArtifactResponse
-	(*v1.MetricSeries)(nil),       // 19: signalbox.ingest.v1.MetricSeries
-	(*v1.Sample)(nil),             // 20: signalbox.ingest.v1.Sample
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
-	(*v1.Artifact)(nil),           // 22: signalbox.ingest.v1.Artifact
+	(*SummarizeRunsRequest)(nil),  // 9: signalbox.ingest.peer.v1.SummarizeRunsRequest
+	(*SummarizedRun)(nil),         // 10: signalbox.ingest.peer.v1.SummarizedRun
+	(*SummarizeRunsResponse)(nil), // 11: signalbox.ingest.peer.v1.SummarizeRunsResponse
+	(*RunDelta)(nil),              // 12: signalbox.ingest.peer.v1.RunDelta
+	(*MetricDelta)(nil),           // 13: signalbox.ingest.peer.v1.MetricDelta
+	(*CloseRunRequest)(nil),       // 14: signalbox.ingest.peer.v1.CloseRunRequest
+	(*CloseRunResponse)(nil),      // 15: signalbox.ingest.peer.v1.CloseRunResponse
+	(*ExpireRunsRequest)(nil),     // 16: signalbox.ingest.peer.v1.ExpireRunsRequest
+	(*ExpireRunsResponse)(nil),    // 17: signalbox.ingest.peer.v1.ExpireRunsResponse
+	(*SealRunRequest)(nil),        // 18: signalbox.ingest.peer.v1.SealRunRequest
+	(*SealRunResponse)(nil),       // 19: signalbox.ingest.peer.v1.SealRunResponse
+	(*DeleteRunRequest)(nil),      // 20: signalbox.ingest.peer.v1.DeleteRunRequest
+	(*DeleteRunResponse)(nil),     // 21: signalbox.ingest.peer.v1.DeleteRunResponse
+	(*GetArtifactRequest)(nil),    // 22: signalbox.ingest.peer.v1.GetArtifactRequest
+	(*GetArtifactResponse)(nil),   // 23: signalbox.ingest.peer.v1.GetArtifactResponse
+	(*v1.MetricSeries)(nil),       // 24: signalbox.ingest.v1.MetricSeries
+	(*v1.Sample)(nil),             // 25: signalbox.ingest.v1.Sample
+	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
+	(*v1.Artifact)(nil),           // 27: signalbox.ingest.v1.Artifact
 }
 var file_signalbox_ingest_peer_v1_run_proto_depIdxs = []int32{
-	19, // 0: signalbox.ingest.peer.v1.GetRunMetricsResponse.series:type_name -> signalbox.ingest.v1.MetricSeries
-	20, // 1: signalbox.ingest.peer.v1.GetRunSamplesResponse.samples:type_name -> signalbox.ingest.v1.Sample
+	24, // 0: signalbox.ingest.peer.v1.GetRunMetricsResponse.series:type_name -> signalbox.ingest.v1.MetricSeries
+	25, // 1: signalbox.ingest.peer.v1.GetRunSamplesResponse.samples:type_name -> signalbox.ingest.v1.Sample
 	8,  // 2: signalbox.ingest.peer.v1.SummarizeRunResponse.metrics:type_name -> signalbox.ingest.peer.v1.SummarizedMetric
-	21, // 3: signalbox.ingest.peer.v1.CloseRunRequest.ended_at:type_name -> google.protobuf.Timestamp
-	22, // 4: signalbox.ingest.peer.v1.GetArtifactResponse.artifact:type_name -> signalbox.ingest.v1.Artifact
-	9,  // 5: signalbox.ingest.peer.v1.RunDataPeerService.CloseRun:input_type -> signalbox.ingest.peer.v1.CloseRunRequest
-	11, // 6: signalbox.ingest.peer.v1.RunDataPeerService.ExpireRuns:input_type -> signalbox.ingest.peer.v1.ExpireRunsRequest
-	13, // 7: signalbox.ingest.peer.v1.RunDataPeerService.SealRun:input_type -> signalbox.ingest.peer.v1.SealRunRequest
-	15, // 8: signalbox.ingest.peer.v1.RunDataPeerService.DeleteRun:input_type -> signalbox.ingest.peer.v1.DeleteRunRequest
-	17, // 9: signalbox.ingest.peer.v1.RunDataPeerService.GetArtifact:input_type -> signalbox.ingest.peer.v1.GetArtifactRequest
-	0,  // 10: signalbox.ingest.peer.v1.RunDataPeerService.GetRunMetrics:input_type -> signalbox.ingest.peer.v1.GetRunMetricsRequest
-	2,  // 11: signalbox.ingest.peer.v1.RunDataPeerService.GetRunHparams:input_type -> signalbox.ingest.peer.v1.GetRunHparamsRequest
-	6,  // 12: signalbox.ingest.peer.v1.RunDataPeerService.SummarizeRun:input_type -> signalbox.ingest.peer.v1.SummarizeRunRequest
-	4,  // 13: signalbox.ingest.peer.v1.RunDataPeerService.GetRunSamples:input_type -> signalbox.ingest.peer.v1.GetRunSamplesRequest
-	10, // 14: signalbox.ingest.peer.v1.RunDataPeerService.CloseRun:output_type -> signalbox.ingest.peer.v1.CloseRunResponse
-	12, // 15: signalbox.ingest.peer.v1.RunDataPeerService.ExpireRuns:output_type -> signalbox.ingest.peer.v1.ExpireRunsResponse
-	14, // 16: signalbox.ingest.peer.v1.RunDataPeerService.SealRun:output_type -> signalbox.ingest.peer.v1.SealRunResponse
-	16, // 17: signalbox.ingest.peer.v1.RunDataPeerService.DeleteRun:output_type -> signalbox.ingest.peer.v1.DeleteRunResponse
-	18, // 18: signalbox.ingest.peer.v1.RunDataPeerService.GetArtifact:output_type -> signalbox.ingest.peer.v1.GetArtifactResponse
-	1,  // 19: signalbox.ingest.peer.v1.RunDataPeerService.GetRunMetrics:output_type -> signalbox.ingest.peer.v1.GetRunMetricsResponse
-	3,  // 20: signalbox.ingest.peer.v1.RunDataPeerService.GetRunHparams:output_type -> signalbox.ingest.peer.v1.GetRunHparamsResponse
-	7,  // 21: signalbox.ingest.peer.v1.RunDataPeerService.SummarizeRun:output_type -> signalbox.ingest.peer.v1.SummarizeRunResponse
-	5,  // 22: signalbox.ingest.peer.v1.RunDataPeerService.GetRunSamples:output_type -> signalbox.ingest.peer.v1.GetRunSamplesResponse
-	14, // [14:23] is the sub-list for method output_type
-	5,  // [5:14] is the sub-list for method input_type
-	5,  // [5:5] is the sub-list for extension type_name
-	5,  // [5:5] is the sub-list for extension extendee
-	0,  // [0:5] is the sub-list for field type_name
+	10, // 3: signalbox.ingest.peer.v1.SummarizeRunsRequest.runs:type_name -> signalbox.ingest.peer.v1.SummarizedRun
+	12, // 4: signalbox.ingest.peer.v1.SummarizeRunsResponse.runs:type_name -> signalbox.ingest.peer.v1.RunDelta
+	13, // 5: signalbox.ingest.peer.v1.RunDelta.metrics:type_name -> signalbox.ingest.peer.v1.MetricDelta
+	26, // 6: signalbox.ingest.peer.v1.CloseRunRequest.ended_at:type_name -> google.protobuf.Timestamp
+	27, // 7: signalbox.ingest.peer.v1.GetArtifactResponse.artifact:type_name -> signalbox.ingest.v1.Artifact
+	14, // 8: signalbox.ingest.peer.v1.RunDataPeerService.CloseRun:input_type -> signalbox.ingest.peer.v1.CloseRunRequest
+	16, // 9: signalbox.ingest.peer.v1.RunDataPeerService.ExpireRuns:input_type -> signalbox.ingest.peer.v1.ExpireRunsRequest
+	18, // 10: signalbox.ingest.peer.v1.RunDataPeerService.SealRun:input_type -> signalbox.ingest.peer.v1.SealRunRequest
+	20, // 11: signalbox.ingest.peer.v1.RunDataPeerService.DeleteRun:input_type -> signalbox.ingest.peer.v1.DeleteRunRequest
+	22, // 12: signalbox.ingest.peer.v1.RunDataPeerService.GetArtifact:input_type -> signalbox.ingest.peer.v1.GetArtifactRequest
+	0,  // 13: signalbox.ingest.peer.v1.RunDataPeerService.GetRunMetrics:input_type -> signalbox.ingest.peer.v1.GetRunMetricsRequest
+	2,  // 14: signalbox.ingest.peer.v1.RunDataPeerService.GetRunHparams:input_type -> signalbox.ingest.peer.v1.GetRunHparamsRequest
+	6,  // 15: signalbox.ingest.peer.v1.RunDataPeerService.SummarizeRun:input_type -> signalbox.ingest.peer.v1.SummarizeRunRequest
+	9,  // 16: signalbox.ingest.peer.v1.RunDataPeerService.SummarizeRuns:input_type -> signalbox.ingest.peer.v1.SummarizeRunsRequest
+	4,  // 17: signalbox.ingest.peer.v1.RunDataPeerService.GetRunSamples:input_type -> signalbox.ingest.peer.v1.GetRunSamplesRequest
+	15, // 18: signalbox.ingest.peer.v1.RunDataPeerService.CloseRun:output_type -> signalbox.ingest.peer.v1.CloseRunResponse
+	17, // 19: signalbox.ingest.peer.v1.RunDataPeerService.ExpireRuns:output_type -> signalbox.ingest.peer.v1.ExpireRunsResponse
+	19, // 20: signalbox.ingest.peer.v1.RunDataPeerService.SealRun:output_type -> signalbox.ingest.peer.v1.SealRunResponse
+	21, // 21: signalbox.ingest.peer.v1.RunDataPeerService.DeleteRun:output_type -> signalbox.ingest.peer.v1.DeleteRunResponse
+	23, // 22: signalbox.ingest.peer.v1.RunDataPeerService.GetArtifact:output_type -> signalbox.ingest.peer.v1.GetArtifactResponse
+	1,  // 23: signalbox.ingest.peer.v1.RunDataPeerService.GetRunMetrics:output_type -> signalbox.ingest.peer.v1.GetRunMetricsResponse
+	3,  // 24: signalbox.ingest.peer.v1.RunDataPeerService.GetRunHparams:output_type -> signalbox.ingest.peer.v1.GetRunHparamsResponse
+	7,  // 25: signalbox.ingest.peer.v1.RunDataPeerService.SummarizeRun:output_type -> signalbox.ingest.peer.v1.SummarizeRunResponse
+	11, // 26: signalbox.ingest.peer.v1.RunDataPeerService.SummarizeRuns:output_type -> signalbox.ingest.peer.v1.SummarizeRunsResponse
+	5,  // 27: signalbox.ingest.peer.v1.RunDataPeerService.GetRunSamples:output_type -> signalbox.ingest.peer.v1.GetRunSamplesResponse
+	18, // [18:28] is the sub-list for method output_type
+	8,  // [8:18] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_ingest_peer_v1_run_proto_init() }
@@ -1264,13 +1666,14 @@ func file_signalbox_ingest_peer_v1_run_proto_init() {
 	}
 	file_signalbox_ingest_peer_v1_run_proto_msgTypes[4].OneofWrappers = []any{}
 	file_signalbox_ingest_peer_v1_run_proto_msgTypes[8].OneofWrappers = []any{}
+	file_signalbox_ingest_peer_v1_run_proto_msgTypes[13].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_ingest_peer_v1_run_proto_rawDesc), len(file_signalbox_ingest_peer_v1_run_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   19,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

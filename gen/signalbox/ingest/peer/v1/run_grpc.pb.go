@@ -29,6 +29,7 @@ const (
 	RunDataPeerService_GetRunMetrics_FullMethodName = "/signalbox.ingest.peer.v1.RunDataPeerService/GetRunMetrics"
 	RunDataPeerService_GetRunHparams_FullMethodName = "/signalbox.ingest.peer.v1.RunDataPeerService/GetRunHparams"
 	RunDataPeerService_SummarizeRun_FullMethodName  = "/signalbox.ingest.peer.v1.RunDataPeerService/SummarizeRun"
+	RunDataPeerService_SummarizeRuns_FullMethodName = "/signalbox.ingest.peer.v1.RunDataPeerService/SummarizeRuns"
 	RunDataPeerService_GetRunSamples_FullMethodName = "/signalbox.ingest.peer.v1.RunDataPeerService/GetRunSamples"
 )
 
@@ -60,6 +61,8 @@ type RunDataPeerServiceClient interface {
 	// SummarizeRun returns the hyperparameters of a run and the summaries of its first 500 metrics, for searches in the
 	// jobs service.
 	SummarizeRun(ctx context.Context, in *SummarizeRunRequest, opts ...grpc.CallOption) (*SummarizeRunResponse, error)
+	// SummarizeRuns returns what runs have reported since their summaries were made, of those that have reported metrics.
+	SummarizeRuns(ctx context.Context, in *SummarizeRunsRequest, opts ...grpc.CallOption) (*SummarizeRunsResponse, error)
 	// GetRunSamples returns a page of the samples of one validation round, without `env` and `extra`. Parts of texts that look
 	// like credentials are masked.
 	GetRunSamples(ctx context.Context, in *GetRunSamplesRequest, opts ...grpc.CallOption) (*GetRunSamplesResponse, error)
@@ -153,6 +156,16 @@ func (c *runDataPeerServiceClient) SummarizeRun(ctx context.Context, in *Summari
 	return out, nil
 }
 
+func (c *runDataPeerServiceClient) SummarizeRuns(ctx context.Context, in *SummarizeRunsRequest, opts ...grpc.CallOption) (*SummarizeRunsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SummarizeRunsResponse)
+	err := c.cc.Invoke(ctx, RunDataPeerService_SummarizeRuns_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *runDataPeerServiceClient) GetRunSamples(ctx context.Context, in *GetRunSamplesRequest, opts ...grpc.CallOption) (*GetRunSamplesResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetRunSamplesResponse)
@@ -191,6 +204,8 @@ type RunDataPeerServiceServer interface {
 	// SummarizeRun returns the hyperparameters of a run and the summaries of its first 500 metrics, for searches in the
 	// jobs service.
 	SummarizeRun(context.Context, *SummarizeRunRequest) (*SummarizeRunResponse, error)
+	// SummarizeRuns returns what runs have reported since their summaries were made, of those that have reported metrics.
+	SummarizeRuns(context.Context, *SummarizeRunsRequest) (*SummarizeRunsResponse, error)
 	// GetRunSamples returns a page of the samples of one validation round, without `env` and `extra`. Parts of texts that look
 	// like credentials are masked.
 	GetRunSamples(context.Context, *GetRunSamplesRequest) (*GetRunSamplesResponse, error)
@@ -227,6 +242,9 @@ func (UnimplementedRunDataPeerServiceServer) GetRunHparams(context.Context, *Get
 }
 func (UnimplementedRunDataPeerServiceServer) SummarizeRun(context.Context, *SummarizeRunRequest) (*SummarizeRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SummarizeRun not implemented")
+}
+func (UnimplementedRunDataPeerServiceServer) SummarizeRuns(context.Context, *SummarizeRunsRequest) (*SummarizeRunsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SummarizeRuns not implemented")
 }
 func (UnimplementedRunDataPeerServiceServer) GetRunSamples(context.Context, *GetRunSamplesRequest) (*GetRunSamplesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetRunSamples not implemented")
@@ -396,6 +414,24 @@ func _RunDataPeerService_SummarizeRun_Handler(srv interface{}, ctx context.Conte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunDataPeerService_SummarizeRuns_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SummarizeRunsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunDataPeerServiceServer).SummarizeRuns(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunDataPeerService_SummarizeRuns_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunDataPeerServiceServer).SummarizeRuns(ctx, req.(*SummarizeRunsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _RunDataPeerService_GetRunSamples_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetRunSamplesRequest)
 	if err := dec(in); err != nil {
@@ -452,6 +488,10 @@ var RunDataPeerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SummarizeRun",
 			Handler:    _RunDataPeerService_SummarizeRun_Handler,
+		},
+		{
+			MethodName: "SummarizeRuns",
+			Handler:    _RunDataPeerService_SummarizeRuns_Handler,
 		},
 		{
 			MethodName: "GetRunSamples",

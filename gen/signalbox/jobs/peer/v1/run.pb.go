@@ -924,8 +924,11 @@ type RunOwner struct {
 	Protected bool `protobuf:"varint,8,opt,name=protected,proto3" json:"protected,omitempty"`
 	// The ids of the protected datasets that the run read. Empty if the run was admitted before such ids were recorded.
 	ProtectedDatasets []string `protobuf:"bytes,9,rep,name=protected_datasets,json=protectedDatasets,proto3" json:"protected_datasets,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// `minimize` or `maximize`, by the key of a metric, for the metrics whose best values the recipe of the run states. It never
+	// changes. Empty if there are none, and from earlier versions.
+	Goals         map[string]string `protobuf:"bytes,10,rep,name=goals,proto3" json:"goals,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RunOwner) Reset() {
@@ -1017,6 +1020,13 @@ func (x *RunOwner) GetProtected() bool {
 func (x *RunOwner) GetProtectedDatasets() []string {
 	if x != nil {
 		return x.ProtectedDatasets
+	}
+	return nil
+}
+
+func (x *RunOwner) GetGoals() map[string]string {
+	if x != nil {
+		return x.Goals
 	}
 	return nil
 }
@@ -1399,7 +1409,7 @@ const file_signalbox_jobs_peer_v1_run_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"I\n" +
 	"\x12GetRunOwnerRequest\x12\x17\n" +
 	"\x02id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x02id\x12\x1a\n" +
-	"\breadable\x18\x02 \x01(\bR\breadable\"\xa8\x02\n" +
+	"\breadable\x18\x02 \x01(\bR\breadable\"\xa5\x03\n" +
 	"\bRunOwner\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x19\n" +
@@ -1412,7 +1422,13 @@ const file_signalbox_jobs_peer_v1_run_proto_rawDesc = "" +
 	"visibility\x12-\n" +
 	"\x12visibility_version\x18\a \x01(\x03R\x11visibilityVersion\x12\x1c\n" +
 	"\tprotected\x18\b \x01(\bR\tprotected\x12-\n" +
-	"\x12protected_datasets\x18\t \x03(\tR\x11protectedDatasets\":\n" +
+	"\x12protected_datasets\x18\t \x03(\tR\x11protectedDatasets\x12A\n" +
+	"\x05goals\x18\n" +
+	" \x03(\v2+.signalbox.jobs.peer.v1.RunOwner.GoalsEntryR\x05goals\x1a8\n" +
+	"\n" +
+	"GoalsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\":\n" +
 	"\x16GetAccountQuotaRequest\x12 \n" +
 	"\auser_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06userId\"\x8a\x01\n" +
 	"\fAccountQuota\x12\x1b\n" +
@@ -1461,7 +1477,7 @@ func file_signalbox_jobs_peer_v1_run_proto_rawDescGZIP() []byte {
 	return file_signalbox_jobs_peer_v1_run_proto_rawDescData
 }
 
-var file_signalbox_jobs_peer_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_signalbox_jobs_peer_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_signalbox_jobs_peer_v1_run_proto_goTypes = []any{
 	(*ResolveIngestTokenRequest)(nil), // 0: signalbox.jobs.peer.v1.ResolveIngestTokenRequest
 	(*IngestGrant)(nil),               // 1: signalbox.jobs.peer.v1.IngestGrant
@@ -1485,43 +1501,45 @@ var file_signalbox_jobs_peer_v1_run_proto_goTypes = []any{
 	(*ListModelUsersRequest)(nil),     // 19: signalbox.jobs.peer.v1.ListModelUsersRequest
 	(*ListModelUsersResponse)(nil),    // 20: signalbox.jobs.peer.v1.ListModelUsersResponse
 	nil,                               // 21: signalbox.jobs.peer.v1.WatchSignalsResponse.SignalsEntry
-	(*timestamppb.Timestamp)(nil),     // 22: google.protobuf.Timestamp
+	nil,                               // 22: signalbox.jobs.peer.v1.RunOwner.GoalsEntry
+	(*timestamppb.Timestamp)(nil),     // 23: google.protobuf.Timestamp
 }
 var file_signalbox_jobs_peer_v1_run_proto_depIdxs = []int32{
-	22, // 0: signalbox.jobs.peer.v1.IngestGrant.ended_at:type_name -> google.protobuf.Timestamp
-	22, // 1: signalbox.jobs.peer.v1.IngestGrant.expires_at:type_name -> google.protobuf.Timestamp
+	23, // 0: signalbox.jobs.peer.v1.IngestGrant.ended_at:type_name -> google.protobuf.Timestamp
+	23, // 1: signalbox.jobs.peer.v1.IngestGrant.expires_at:type_name -> google.protobuf.Timestamp
 	14, // 2: signalbox.jobs.peer.v1.IngestGrant.owner:type_name -> signalbox.jobs.peer.v1.RunOwner
 	2,  // 3: signalbox.jobs.peer.v1.IngestGrant.disclosure:type_name -> signalbox.jobs.peer.v1.Disclosure
 	3,  // 4: signalbox.jobs.peer.v1.Disclosure.params:type_name -> signalbox.jobs.peer.v1.DisclosedParam
-	22, // 5: signalbox.jobs.peer.v1.ReportLifecycleRequest.ts:type_name -> google.protobuf.Timestamp
-	22, // 6: signalbox.jobs.peer.v1.RecordCheckpointRequest.created_at:type_name -> google.protobuf.Timestamp
-	22, // 7: signalbox.jobs.peer.v1.Signal.deadline:type_name -> google.protobuf.Timestamp
+	23, // 5: signalbox.jobs.peer.v1.ReportLifecycleRequest.ts:type_name -> google.protobuf.Timestamp
+	23, // 6: signalbox.jobs.peer.v1.RecordCheckpointRequest.created_at:type_name -> google.protobuf.Timestamp
+	23, // 7: signalbox.jobs.peer.v1.Signal.deadline:type_name -> google.protobuf.Timestamp
 	21, // 8: signalbox.jobs.peer.v1.WatchSignalsResponse.signals:type_name -> signalbox.jobs.peer.v1.WatchSignalsResponse.SignalsEntry
-	0,  // 9: signalbox.jobs.peer.v1.RunPeerService.ResolveIngestToken:input_type -> signalbox.jobs.peer.v1.ResolveIngestTokenRequest
-	4,  // 10: signalbox.jobs.peer.v1.RunPeerService.ReportLifecycle:input_type -> signalbox.jobs.peer.v1.ReportLifecycleRequest
-	19, // 11: signalbox.jobs.peer.v1.RunPeerService.ListModelUsers:input_type -> signalbox.jobs.peer.v1.ListModelUsersRequest
-	17, // 12: signalbox.jobs.peer.v1.RunPeerService.ProtectRuns:input_type -> signalbox.jobs.peer.v1.ProtectRunsRequest
-	6,  // 13: signalbox.jobs.peer.v1.RunPeerService.RecordCheckpoint:input_type -> signalbox.jobs.peer.v1.RecordCheckpointRequest
-	8,  // 14: signalbox.jobs.peer.v1.RunPeerService.NextSignal:input_type -> signalbox.jobs.peer.v1.NextSignalRequest
-	9,  // 15: signalbox.jobs.peer.v1.RunPeerService.AckSignal:input_type -> signalbox.jobs.peer.v1.AckSignalRequest
-	11, // 16: signalbox.jobs.peer.v1.RunPeerService.WatchSignals:input_type -> signalbox.jobs.peer.v1.WatchSignalsRequest
-	13, // 17: signalbox.jobs.peer.v1.RunPeerService.GetRunOwner:input_type -> signalbox.jobs.peer.v1.GetRunOwnerRequest
-	15, // 18: signalbox.jobs.peer.v1.QuotaPeerService.GetAccountQuota:input_type -> signalbox.jobs.peer.v1.GetAccountQuotaRequest
-	1,  // 19: signalbox.jobs.peer.v1.RunPeerService.ResolveIngestToken:output_type -> signalbox.jobs.peer.v1.IngestGrant
-	5,  // 20: signalbox.jobs.peer.v1.RunPeerService.ReportLifecycle:output_type -> signalbox.jobs.peer.v1.ReportLifecycleResponse
-	20, // 21: signalbox.jobs.peer.v1.RunPeerService.ListModelUsers:output_type -> signalbox.jobs.peer.v1.ListModelUsersResponse
-	18, // 22: signalbox.jobs.peer.v1.RunPeerService.ProtectRuns:output_type -> signalbox.jobs.peer.v1.ProtectRunsResponse
-	7,  // 23: signalbox.jobs.peer.v1.RunPeerService.RecordCheckpoint:output_type -> signalbox.jobs.peer.v1.RecordCheckpointResponse
-	10, // 24: signalbox.jobs.peer.v1.RunPeerService.NextSignal:output_type -> signalbox.jobs.peer.v1.Signal
-	10, // 25: signalbox.jobs.peer.v1.RunPeerService.AckSignal:output_type -> signalbox.jobs.peer.v1.Signal
-	12, // 26: signalbox.jobs.peer.v1.RunPeerService.WatchSignals:output_type -> signalbox.jobs.peer.v1.WatchSignalsResponse
-	14, // 27: signalbox.jobs.peer.v1.RunPeerService.GetRunOwner:output_type -> signalbox.jobs.peer.v1.RunOwner
-	16, // 28: signalbox.jobs.peer.v1.QuotaPeerService.GetAccountQuota:output_type -> signalbox.jobs.peer.v1.AccountQuota
-	19, // [19:29] is the sub-list for method output_type
-	9,  // [9:19] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	22, // 9: signalbox.jobs.peer.v1.RunOwner.goals:type_name -> signalbox.jobs.peer.v1.RunOwner.GoalsEntry
+	0,  // 10: signalbox.jobs.peer.v1.RunPeerService.ResolveIngestToken:input_type -> signalbox.jobs.peer.v1.ResolveIngestTokenRequest
+	4,  // 11: signalbox.jobs.peer.v1.RunPeerService.ReportLifecycle:input_type -> signalbox.jobs.peer.v1.ReportLifecycleRequest
+	19, // 12: signalbox.jobs.peer.v1.RunPeerService.ListModelUsers:input_type -> signalbox.jobs.peer.v1.ListModelUsersRequest
+	17, // 13: signalbox.jobs.peer.v1.RunPeerService.ProtectRuns:input_type -> signalbox.jobs.peer.v1.ProtectRunsRequest
+	6,  // 14: signalbox.jobs.peer.v1.RunPeerService.RecordCheckpoint:input_type -> signalbox.jobs.peer.v1.RecordCheckpointRequest
+	8,  // 15: signalbox.jobs.peer.v1.RunPeerService.NextSignal:input_type -> signalbox.jobs.peer.v1.NextSignalRequest
+	9,  // 16: signalbox.jobs.peer.v1.RunPeerService.AckSignal:input_type -> signalbox.jobs.peer.v1.AckSignalRequest
+	11, // 17: signalbox.jobs.peer.v1.RunPeerService.WatchSignals:input_type -> signalbox.jobs.peer.v1.WatchSignalsRequest
+	13, // 18: signalbox.jobs.peer.v1.RunPeerService.GetRunOwner:input_type -> signalbox.jobs.peer.v1.GetRunOwnerRequest
+	15, // 19: signalbox.jobs.peer.v1.QuotaPeerService.GetAccountQuota:input_type -> signalbox.jobs.peer.v1.GetAccountQuotaRequest
+	1,  // 20: signalbox.jobs.peer.v1.RunPeerService.ResolveIngestToken:output_type -> signalbox.jobs.peer.v1.IngestGrant
+	5,  // 21: signalbox.jobs.peer.v1.RunPeerService.ReportLifecycle:output_type -> signalbox.jobs.peer.v1.ReportLifecycleResponse
+	20, // 22: signalbox.jobs.peer.v1.RunPeerService.ListModelUsers:output_type -> signalbox.jobs.peer.v1.ListModelUsersResponse
+	18, // 23: signalbox.jobs.peer.v1.RunPeerService.ProtectRuns:output_type -> signalbox.jobs.peer.v1.ProtectRunsResponse
+	7,  // 24: signalbox.jobs.peer.v1.RunPeerService.RecordCheckpoint:output_type -> signalbox.jobs.peer.v1.RecordCheckpointResponse
+	10, // 25: signalbox.jobs.peer.v1.RunPeerService.NextSignal:output_type -> signalbox.jobs.peer.v1.Signal
+	10, // 26: signalbox.jobs.peer.v1.RunPeerService.AckSignal:output_type -> signalbox.jobs.peer.v1.Signal
+	12, // 27: signalbox.jobs.peer.v1.RunPeerService.WatchSignals:output_type -> signalbox.jobs.peer.v1.WatchSignalsResponse
+	14, // 28: signalbox.jobs.peer.v1.RunPeerService.GetRunOwner:output_type -> signalbox.jobs.peer.v1.RunOwner
+	16, // 29: signalbox.jobs.peer.v1.QuotaPeerService.GetAccountQuota:output_type -> signalbox.jobs.peer.v1.AccountQuota
+	20, // [20:30] is the sub-list for method output_type
+	10, // [10:20] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_jobs_peer_v1_run_proto_init() }
@@ -1537,7 +1555,7 @@ func file_signalbox_jobs_peer_v1_run_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_jobs_peer_v1_run_proto_rawDesc), len(file_signalbox_jobs_peer_v1_run_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   2,
 		},
