@@ -9,7 +9,7 @@ import select
 import sys
 import threading
 import time
-from typing import Callable, List, Optional
+from typing import Any, Callable, List, Optional
 
 from . import forks
 from .policy import Policy
@@ -23,6 +23,9 @@ MAX_SHOWN = 4096  # characters of an unfinished line that go into the log
 class Capture:
     """Replaces descriptors 1 and 2 by pipes. A thread for each pipe copies to the original target and to the log.
 
+    A Jupyter kernel replaces sys.stdout and sys.stderr by objects that write to no descriptor. What Python writes to them
+    is copied as well, line by line.
+
     `emit` gets pieces of text with their line breaks, as a terminal would get them. The text of an unfinished line is
     among them only if `policy` is given, because each is stored and counts towards the limit of the log.
     """
@@ -31,11 +34,13 @@ class Capture:
         self._screen = _Screen(emit)
         self._policy = policy
         self._tees: List[_Tee] = []
+        self._streams: List[_Stream] = []
 
     def start(self) -> None:
         """Start copying. Python's output becomes line-buffered, to stay in order with the output of children."""
         _flush_streams()
         _buffer_lines()
+        self._streams = [_Stream(name, self._screen) for name in ("stdout", "stderr") if _of_notebook(getattr(sys, name))]
         self._tees = [_Tee(fd, self._screen, self._policy) for fd in (1, 2)]
 
     def line(self, text: str) -> None:
@@ -49,6 +54,9 @@ class Capture:
     def stop(self) -> None:
         """Restore the descriptors and wait, for a bounded time, for the last lines."""
         _flush_streams()
+        for stream in self._streams:
+            stream.stop()
+        self._streams = []
         for tee in self._tees:
             tee.stop()
         self._tees = []
@@ -90,6 +98,49 @@ class _Screen:
 def pause(policy: Policy, shown: int) -> float:
     """Return the seconds until the text of a line is shown that has been unfinished while it was shown `shown` times."""
     return min(policy.show_most, policy.show_after * SHOW_GROWTH ** min(shown, 30))
+
+
+class _Stream(io.TextIOBase):
+    """Replaces a stream of sys that writes to no descriptor, and copies its lines to the log."""
+
+    def __init__(self, name: str, screen: _Screen) -> None:
+        self._name = name
+        self._screen = screen
+        self._rest = ""
+        self._target = getattr(sys, name)
+        setattr(sys, name, self)
+
+    def write(self, text: str) -> int:
+        written = self._target.write(text)
+        *lines, rest = (self._rest + text).split("\n")
+        for line in lines:
+            self._screen.line(line)
+        self._rest = overwritten(rest)
+        if len(self._rest) > MAX_LINE:
+            self._screen.line(self._rest)
+            self._rest = ""
+        return len(text) if written is None else int(written)
+
+    def writable(self) -> bool:
+        return True
+
+    def flush(self) -> None:
+        self._target.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._target, name)
+
+    def stop(self) -> None:
+        if getattr(sys, self._name) is self:
+            setattr(sys, self._name, self._target)
+        if self._rest:
+            self._screen.line(self._rest)
+            self._rest = ""
+
+
+def _of_notebook(stream: object) -> bool:
+    """Return whether a stream is that of a Jupyter kernel. Other replacements usually write to the descriptor in the end."""
+    return type(stream).__module__.split(".")[0] == "ipykernel"
 
 
 class _Tee:

@@ -90,7 +90,7 @@ def begin(request: Request, env: Mapping[str, str]) -> "tuple[Config, Folder]":
             saved = server.create(_body(request))
             found = saved, new.keep(saved)
     saved, folder = found
-    notice(f"{'continuing' if resumed else 'reporting to'} run {saved.run_id} of project {request.project} at {server.url}")
+    notice(f"{'continuing' if resumed else 'reporting to'} run {saved.run_id} of project {request.project} at {server.url}/runs/{saved.run_id}")
     return _config(saved, folder), folder
 
 
