@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
@@ -36,8 +37,12 @@ type manifest struct {
 		AdditionalProperties *bool                      `json:"additionalProperties"`
 		Properties           map[string]json.RawMessage `json:"properties"`
 	} `json:"params_schema"`
-	Resumable *bool  `json:"resumable"`
-	State     string `json:"state"`
+	Metrics []struct {
+		Key string `json:"key"`
+	} `json:"metrics"`
+	Charts    []string `json:"charts"`
+	Resumable *bool    `json:"resumable"`
+	State     string   `json:"state"`
 }
 
 // load reads the manifest of the recipe in dir. If the manifest is invalid, it returns an error with all problems.
@@ -62,6 +67,7 @@ func facts(m manifest, dir string) error {
 		"title and description must not be empty":         m.Title != "" && m.Description != "",
 		"framework must have a name and a runtime_id":     m.Framework.Name != "" && m.Framework.RuntimeID != "",
 		"params_schema must be the schema of an object":   m.ParamsSchema.Type == "object" && m.ParamsSchema.AdditionalProperties != nil,
+		"charts must be up to 12 keys or patterns":        charted(m),
 		"resumable must be set":                           m.Resumable != nil,
 		"state must be active":                            m.State == "active",
 		"entrypoint must be empty only for custom/custom": (len(m.Entrypoint) == 0) == (dir == "custom/custom"),
@@ -73,6 +79,21 @@ func facts(m manifest, dir string) error {
 		}
 	}
 	return errors.Join(wrong...)
+}
+
+// charted reports whether charts has up to 12 entries of 1 to 256 characters, each the key of a metric of the recipe or a
+// pattern with "*".
+func charted(m manifest) bool {
+	for _, chart := range m.Charts {
+		declared := strings.Contains(chart, "*")
+		for _, metric := range m.Metrics {
+			declared = declared || metric.Key == chart
+		}
+		if length := utf8.RuneCountInString(chart); !declared || length < 1 || length > 256 {
+			return false
+		}
+	}
+	return len(m.Charts) <= 12
 }
 
 // files checks that the catalog contains the files that the manifest names.
@@ -142,6 +163,10 @@ func TestDamagedRecipeIsDetected(t *testing.T) {
 		"not JSON":        {"recipe.json", []byte("{"), "parse manifest"},
 		"other name":      {"recipe.json", replaced(`"demo/chat-tiny"`, `"demo/other"`), "name must be that of the folder"},
 		"no runtime":      {"recipe.json", replaced(`"numpy-cpu-py311"`, `""`), "framework must have a name"},
+		"other chart":     {"recipe.json", replaced(`["val/exact_match", `, `["val/excat_match", `), "charts must be"},
+		"empty chart":     {"recipe.json", replaced(`["val/exact_match", `, `["", `), "charts must be"},
+		"long chart":      {"recipe.json", replaced(`["val/exact_match", `, `["*`+strings.Repeat("a", 256)+`", `), "charts must be"},
+		"many charts":     {"recipe.json", replaced(`["val/exact_match", `, `[`+strings.Repeat(`"*", `, 12)), "charts must be"},
 		"missing lock":    {"requirements.lock", nil, "requirements.lock"},
 		"missing program": {"chat_tiny/train.py", nil, "chat_tiny/train.py"},
 	}

@@ -34,6 +34,7 @@ func TestRecipeServer_builtInRecipes(t *testing.T) {
 	require.True(t, proto.Equal(list.GetRecipes()[1], r))
 	require.Regexp(t, `^sha256:[0-9a-f]{64}$`, r.GetDigest())
 	require.Contains(t, string(r.GetParamsSchema()), "optim.lr")
+	require.Equal(t, []string{"val/exact_match", "train/loss"}, r.GetCharts())
 	lock, err := h.recipes.GetRecipeLock(h.as(ann()), &registryv1.GetRecipeLockRequest{
 		Namespace: "demo", Name: "chat-tiny", Version: r.GetVersion(),
 	})

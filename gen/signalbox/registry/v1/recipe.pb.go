@@ -59,7 +59,10 @@ type Recipe struct {
 	State string `protobuf:"bytes,13,opt,name=state,proto3" json:"state,omitempty"`
 	// Whether jobs of this version may read protected datasets: the installation ships it, or an administrator trusts its
 	// digest. `custom/custom` is never trusted.
-	Trusted       bool `protobuf:"varint,14,opt,name=trusted,proto3" json:"trusted,omitempty"`
+	Trusted bool `protobuf:"varint,14,opt,name=trusted,proto3" json:"trusted,omitempty"`
+	// Which metrics tell how a run is doing, in the order of their charts: up to 12 keys or patterns of 1 to 256 characters.
+	// In a pattern, `*` stands for any text, and every other character for itself. Empty if the recipe does not say.
+	Charts        []string `protobuf:"bytes,15,rep,name=charts,proto3" json:"charts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -190,6 +193,13 @@ func (x *Recipe) GetTrusted() bool {
 		return x.Trusted
 	}
 	return false
+}
+
+func (x *Recipe) GetCharts() []string {
+	if x != nil {
+		return x.Charts
+	}
+	return nil
 }
 
 // RecipeFramework is the runtime of a recipe.
@@ -736,7 +746,7 @@ var File_signalbox_registry_v1_recipe_proto protoreflect.FileDescriptor
 
 const file_signalbox_registry_v1_recipe_proto_rawDesc = "" +
 	"\n" +
-	"\"signalbox/registry/v1/recipe.proto\x12\x15signalbox.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\"signalbox/options/v1/options.proto\"\xd0\x03\n" +
+	"\"signalbox/registry/v1/recipe.proto\x12\x15signalbox.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\"signalbox/options/v1/options.proto\"\xe8\x03\n" +
 	"\x06Recipe\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x16\n" +
@@ -752,7 +762,8 @@ const file_signalbox_registry_v1_recipe_proto_rawDesc = "" +
 	"\ametrics\x18\v \x01(\fB\x04\xf0\xc7\x18\x01R\ametrics\x12\x1c\n" +
 	"\tresumable\x18\f \x01(\bR\tresumable\x12\x14\n" +
 	"\x05state\x18\r \x01(\tR\x05state\x12\x18\n" +
-	"\atrusted\x18\x0e \x01(\bR\atrusted\"Z\n" +
+	"\atrusted\x18\x0e \x01(\bR\atrusted\x12\x16\n" +
+	"\x06charts\x18\x0f \x03(\tR\x06charts\"Z\n" +
 	"\x0fRecipeFramework\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +

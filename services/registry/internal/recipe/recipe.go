@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/signalbox-dev/signalbox/platform/canon"
 )
@@ -38,8 +39,10 @@ type Manifest struct {
 	Inputs        json.RawMessage `json:"inputs"`
 	Outputs       json.RawMessage `json:"outputs"`
 	Metrics       json.RawMessage `json:"metrics"`
-	Resumable     bool            `json:"resumable"`
-	State         string          `json:"state"`
+	// Charts has keys of metrics and patterns, in which "*" stands for any text.
+	Charts    []string `json:"charts"`
+	Resumable bool     `json:"resumable"`
+	State     string   `json:"state"`
 }
 
 // Version is one version of a recipe.
@@ -65,6 +68,25 @@ const customRecipe = "custom/custom"
 // Trusted reports whether jobs of the version may read protected datasets.
 func (v *Version) Trusted() bool {
 	return v.Name != customRecipe && (v.Shipped || v.TrustedDigest != nil && *v.TrustedDigest == v.Digest)
+}
+
+// The maximum number of charts of a recipe, and of characters of each, which is that of the key of a metric.
+const (
+	maxCharts = 12
+	maxChart  = 256
+)
+
+// check returns an error if the manifest is not one that the catalog may contain.
+func (m *Manifest) check() error {
+	if len(m.Charts) > maxCharts {
+		return fmt.Errorf("charts has %d entries; name at most %d keys or patterns", len(m.Charts), maxCharts)
+	}
+	for i, chart := range m.Charts {
+		if n := utf8.RuneCountInString(chart); n < 1 || n > maxChart {
+			return fmt.Errorf("charts[%d] has %d characters; a key or pattern has 1 to %d", i, n, maxChart)
+		}
+	}
+	return nil
 }
 
 // read parses a manifest.

@@ -21,6 +21,7 @@ func ToProto(v *Version) *registryv1.Recipe {
 		Name: v.Name, Version: v.Manifest.Version, Digest: v.Digest, Title: v.Title, Description: v.Description,
 		Framework: framework(v), ParamsSchema: v.ParamsSchema, ResourcesHint: v.ResourcesHint, Inputs: v.Inputs,
 		Outputs: v.Outputs, Metrics: v.Metrics, Resumable: v.Resumable, State: v.State, Trusted: v.Trusted(),
+		Charts: v.Charts,
 	}
 }
 

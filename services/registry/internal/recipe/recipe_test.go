@@ -3,9 +3,13 @@ package recipe
 import (
 	"archive/tar"
 	"bytes"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -124,6 +128,37 @@ func TestReadAll_digestCoversFiles(t *testing.T) {
 	require.Equal(t, plain, digestOf(func(f fstest.MapFS) { f["sft/tiny/src/main.py"].ModTime = time.Unix(7, 0) }), "modification times do not affect the digest")
 	require.NotEqual(t, plain, digestOf(func(f fstest.MapFS) { f["sft/tiny/src/main.py"].Data = []byte("print(1)\n") }))
 	require.NotEqual(t, plain, digestOf(func(f fstest.MapFS) { f["sft/tiny/more.py"] = &fstest.MapFile{} }))
+}
+
+func TestReadAll_charts(t *testing.T) {
+	t.Parallel()
+	readWith := func(charts ...string) (packed, error) {
+		encoded, err := json.Marshal(charts)
+		require.NoError(t, err)
+		files := catalog()
+		files["sft/tiny/recipe.json"].Data = fmt.Appendf(nil, `{"api":"v1","name":"sft/tiny","version":"1.0","charts":%s}`, encoded)
+		all, err := readAll(files, "recipe.json")
+		if err != nil {
+			return packed{}, err
+		}
+		return all[1], nil
+	}
+	twelve := slices.Repeat([]string{strings.Repeat("é", 256)}, 12)
+	most, err := readWith(twelve...)
+	require.NoError(t, err)
+	require.Equal(t, twelve, ToProto(most.Version).GetCharts())
+	one, err := readWith("train/*")
+	require.NoError(t, err)
+	other, err := readWith("train/loss")
+	require.NoError(t, err)
+	require.NotEqual(t, one.Digest, other.Digest, "the digest covers the charts")
+
+	_, err = readWith(append(twelve, "loss")...)
+	require.ErrorContains(t, err, "read recipe sft/tiny: charts has 13 entries; name at most 12 keys or patterns")
+	_, err = readWith("loss", "")
+	require.ErrorContains(t, err, "charts[1] has 0 characters; a key or pattern has 1 to 256")
+	_, err = readWith(strings.Repeat("é", 257))
+	require.ErrorContains(t, err, "charts[0] has 257 characters")
 }
 
 func TestReadAll_errors(t *testing.T) {

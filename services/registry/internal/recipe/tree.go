@@ -46,6 +46,9 @@ func readOne(files fs.FS, dir, manifestName string) (packed, error) {
 	if err != nil {
 		return packed{}, err
 	}
+	if err := m.check(); err != nil {
+		return packed{}, err
+	}
 	tree, err := pack(files, dir)
 	if err != nil {
 		return packed{}, err

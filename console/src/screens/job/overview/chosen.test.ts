@@ -6,6 +6,19 @@ const keys = ["lr", "train/accuracy", "train/loss", "val/exact_match", "val/loss
 it("shows what the recipe names, in its order", () => {
   expect(chosen(keys, ["val/*", "train/loss"])).toEqual(["val/exact_match", "val/loss", "train/loss"]);
   expect(chosen(["a.b", "aXb"], ["a.b"])).toEqual(["a.b"]);
+  const many = Array.from({ length: 20 }, (_, at) => `m${at}`);
+  expect(chosen(many, ["m*"])).toEqual(many.slice(0, 12));
+});
+
+it.each([
+  ["*loss", ["train/loss", "val/loss"]],
+  ["*/*c*", ["train/accuracy", "val/exact_match"]],
+  ["l*r", ["lr"]],
+  ["lr*lr", []],
+  ["[lv]*", []],
+  ["*", keys],
+])("lets %s stand for what it matches", (pattern, matched) => {
+  expect(chosen([...keys, "x"], [pattern, "x"])).toEqual(pattern === "*" ? [...keys, "x"] : [...matched, "x"]);
 });
 
 it("otherwise shows losses, rewards and accuracies, or the first metrics", () => {
@@ -19,7 +32,9 @@ it("otherwise shows losses, rewards and accuracies, or the first metrics", () =>
   ).toHaveLength(6);
 });
 
-it("reads the metrics with a goal from a recipe", () => {
-  expect(patternsOf([{ key: "a", goal: "minimize" }, { key: "b" }, null, 1])).toEqual(["a"]);
-  expect(patternsOf({})).toEqual([]);
+it("reads the charts of a recipe, otherwise its metrics with a goal", () => {
+  const metrics = [{ key: "a", goal: "minimize" }, { key: "b" }, null, 1];
+  expect(patternsOf({ charts: ["b", "c/*"], metrics })).toEqual(["b", "c/*"]);
+  expect(patternsOf({ charts: [], metrics })).toEqual(["a"]);
+  expect(patternsOf({ charts: [], metrics: {} })).toEqual([]);
 });

@@ -17,7 +17,7 @@ export function usePatterns(run: Run): readonly string[] | undefined {
       const recipe = await call(
         api.GET("/api/recipes/{namespace}/{name}/versions/{version}", { params: { path }, signal }),
       );
-      return patternsOf(recipe.metrics);
+      return patternsOf(recipe);
     },
     enabled: known,
     staleTime: Number.POSITIVE_INFINITY,
