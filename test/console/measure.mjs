@@ -46,7 +46,7 @@ async function reportRun() {
 const painted = (page) => page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
 const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
 
-// timed returns the median time of `rounds` runs, each of which first prepares.
+// timed returns the median time of `rounds` runs. It prepares each of them first.
 async function timed(prepare, run) {
   const took = [];
   for (let round = 0; round < rounds; round++) {

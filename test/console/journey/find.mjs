@@ -1,5 +1,5 @@
 // A user signs in by a link, finds the run that trained, reads its curve by value, and goes from a point of the curve to
-// what the log said then. A colleague, who has the list and the job open, sees a job stop without a reload.
+// the log of that moment. A colleague, who has the list and the job open, sees a job stop without a reload.
 import assert from "node:assert/strict";
 import { settle, signIn } from "../browser.mjs";
 
