@@ -4,7 +4,7 @@ import { useRun } from "@/screens/job/api";
 
 const over = ["succeeded", "failed", "stopped"];
 
-// useLiveRun reads a run, and reads it again when the stream of the list of runs says that it changed. An event does not
+// useLiveRun reads a run, and reads it again when the stream of the list of runs reports that it changed. An event does not
 // have the notes.
 export function useLiveRun(id: string) {
   const [poll, setPoll] = useState(false);

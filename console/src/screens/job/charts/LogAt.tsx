@@ -13,7 +13,7 @@ const focus = (button: HTMLButtonElement | null) => button?.focus({ preventScrol
 
 type Props = { runId: string; metric: string; step: number };
 
-// LogAt leads from a point of a chart to what the log said then.
+// LogAt leads from a point of a chart to the log at that moment.
 export function LogAt({ runId, metric, step }: Props) {
   const { t } = useTranslation("job");
   const { tag } = useFormats();

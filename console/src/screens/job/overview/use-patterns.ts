@@ -5,7 +5,7 @@ import { patternsOf } from "./chosen";
 import { record } from "./Hparams";
 
 // usePatterns returns which metrics the recipe of a run is about; an empty list if it does not say, undefined while it is
-// being read. A recipe that is not in the catalog any more says nothing.
+// being read. A recipe that is not in the catalog any more names none.
 export function usePatterns(run: Run): readonly string[] | undefined {
   const { name = "", version = "" } = record(run.recipe_lock) as { name?: string; version?: string };
   const [namespace = "", rest = ""] = name.split("/");
