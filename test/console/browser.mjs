@@ -71,7 +71,7 @@ export async function signIn(page, task, path = "/jobs") {
 
 // settle waits until the screen has a heading and shows no place that waits for data.
 export async function settle(page) {
-  await page.locator("main h1").first().waitFor();
+  await page.locator("main h1:visible").first().waitFor();
   await page.waitForFunction(() => document.querySelectorAll("main .skeleton, main [aria-busy=true]").length === 0);
   await page.evaluate(() => document.fonts.ready);
 }
@@ -89,7 +89,7 @@ export async function faults(context, page) {
   return JSON.parse(result.value);
 }
 
-// rawKeys returns the texts of the page that are keys of texts.
+// rawKeys returns the texts of the page that are keys of texts, or values that a page writes by mistake.
 export const rawKeys = (page, keys) =>
   page.evaluate((all) => {
     const known = new Set(all);
@@ -97,7 +97,7 @@ export const rawKeys = (page, keys) =>
     const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     while (walk.nextNode()) {
       const text = walk.currentNode.textContent.trim();
-      if (known.has(text)) found.push(text);
+      if (known.has(text) || /\bundefined\b|\[object Object\]/.test(text)) found.push(text);
     }
     for (const e of document.querySelectorAll("[aria-label],[title],[placeholder]")) {
       for (const name of ["aria-label", "title", "placeholder"]) if (known.has(e.getAttribute(name))) found.push(e.getAttribute(name));
@@ -107,3 +107,14 @@ export const rawKeys = (page, keys) =>
 
 // wide returns by how many pixels the page is wider than the window.
 export const wide = (page) => page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+
+// hiddenTabs returns the active tabs that are not in view, because a narrow window cuts the strip that they are in.
+export const hiddenTabs = (page) =>
+  page.evaluate(() => {
+    const cut = (tab) => {
+      const [{ left, right }, strip] = [tab.getBoundingClientRect(), tab.parentElement.getBoundingClientRect()];
+      return left < strip.left - 1 || right > strip.right + 1;
+    };
+    const active = document.querySelectorAll("main [role=tab][data-state=active], main nav a[data-status=active]");
+    return [...active].filter(cut).map((tab) => tab.textContent);
+  });

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -31,6 +32,8 @@ type consoleRoute struct {
 	Name  string   `json:"name"`
 	Path  string   `json:"path"`
 	Looks []string `json:"looks"`
+	// Stranger is whether a browser opens it that has not signed in.
+	Stranger bool `json:"stranger,omitempty"`
 	// Ready selects an element that the browser waits for before it looks at the page.
 	Ready string `json:"ready,omitempty"`
 	// statuses are the error responses that the route must cause.
@@ -60,7 +63,7 @@ type consoleVisit struct {
 	Route, Scheme, Heading, Failed          string
 	Width                                   int
 	Faults, Raw, Console, Policy, Elsewhere []string
-	Statuses                                []string
+	Statuses, Hidden                        []string
 	Wide                                    int
 }
 
@@ -72,20 +75,28 @@ func consoleLooks() []look {
 	}
 }
 
-// consoleRoutes returns the routes of the console, with objects of the loop. Each is opened in one look, which the seed
-// selects, or in all looks in a long test and for make shots.
-func consoleRoutes(t *testing.T, l *e2eflow.Loop) []consoleRoute {
+// consoleRoutes returns a third of the routes of the console, which the seed selects, each in one look. It returns all
+// routes in all looks in a long test, for make console-test and for make shots, or in all looks those that ROUTES names.
+func consoleRoutes(t *testing.T, table []consoleRoute) []consoleRoute {
 	t.Helper()
 	var names []string
 	for _, l := range consoleLooks() {
 		names = append(names, l.Name)
 	}
-	routes := routeTable(l)
-	random := draw.New(t)
+	whole, random := os.Getenv("SHOTS") == "all" || os.Getenv("CONSOLE") == "all", draw.New(t)
+	routes := table
+	if only := os.Getenv("ROUTES"); only != "" {
+		whole = true
+		routes = slices.DeleteFunc(table, func(r consoleRoute) bool { return !slices.Contains(strings.Split(only, ","), r.Name) })
+		require.NotEmpty(t, routes, "ROUTES names no route")
+	}
+	if !whole {
+		routes = draw.Some(random, len(table)/3, table, func(r consoleRoute) string { return r.Name })
+	}
 	for i := range routes {
 		routes[i].Looks = names
-		if os.Getenv("SHOTS") != "all" {
-			routes[i].Looks = draw.Some(random, 1, names, func(look string) string { return routes[i].Path + " " + look })
+		if !whole {
+			routes[i].Looks = draw.Some(random, 1, names, func(look string) string { return routes[i].Name + " " + look })
 		}
 	}
 	return routes
@@ -125,7 +136,7 @@ var failedLoad = regexp.MustCompile(`^Failed to load resource: the server respon
 
 func requireRoutes(ctx context.Context, t *testing.T, task consoleTask, l *e2eflow.Loop) {
 	t.Helper()
-	task.Looks, task.Routes = consoleLooks(), consoleRoutes(t, l)
+	task.Looks, task.Routes = consoleLooks(), consoleRoutes(t, routeTable(l, newRouteObjects(ctx, t, l)))
 	listed := map[string][]string{}
 	for _, r := range task.Routes {
 		listed[r.Name] = r.statuses
@@ -142,6 +153,7 @@ func requireRoutes(ctx context.Context, t *testing.T, task consoleTask, l *e2efl
 			require.Empty(t, v.Policy, "the page must not violate its content security policy")
 			require.Empty(t, v.Elsewhere, "the page must send no request to another host")
 			require.Zero(t, v.Wide, "the page must not scroll horizontally")
+			require.Empty(t, v.Hidden, "the active tab must be in view")
 			require.ElementsMatch(t, listed[v.Route], v.Statuses, "the error responses")
 			for _, line := range v.Console {
 				require.Regexp(t, failedLoad, line, "the console must show no errors except those of the listed responses")

@@ -16,6 +16,9 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
+// driveTimeout is enough for all routes in all looks on a machine that is busy.
+const driveTimeout = 25 * time.Minute
+
 // drive runs a program of this folder and decodes its report.
 func drive(ctx context.Context, t *testing.T, task consoleTask, program string, report any) {
 	t.Helper()
@@ -28,7 +31,7 @@ func drive(ctx context.Context, t *testing.T, task consoleTask, program string, 
 // input, because any user can read arguments.
 func newBrowserCommand(ctx context.Context, t *testing.T, task consoleTask, program string) *exec.Cmd {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, driveTimeout)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, consoleTool(t, "node.sh"), program)
 	cmd.Env = append(os.Environ(), "NODE_MODULES="+consoleTool(t, "npm.sh", filepath.Join(testenv.Root(t), "test", "identity", "page")))

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,7 +17,7 @@ import (
 // that the journey does not expect.
 type walk struct {
 	Name, Failed string
-	Faults       []string
+	Faults, Said []string
 	Seconds      float64
 }
 
@@ -29,12 +30,18 @@ func consoleJourneys() []string {
 }
 
 // requireJourneys walks journeys of users through the console: the first and one that the seed selects, all in a long test,
-// or those that JOURNEYS names.
+// those and the demo for make console-test, or those that JOURNEYS names.
 func requireJourneys(ctx context.Context, t *testing.T, s *testenv.Installation, task consoleTask) {
 	t.Helper()
 	task.Journeys = append([]string{firstJourney}, draw.Some(draw.New(t), 1, consoleJourneys(), draw.Itself)...)
+	if os.Getenv("CONSOLE") == "all" {
+		task.Journeys = append(task.Journeys, demoJourney)
+	}
 	if only := os.Getenv("JOURNEYS"); only != "" {
 		task.Journeys = strings.Split(only, ",")
+	}
+	if slices.Contains(task.Journeys, demoJourney) {
+		task.IDs["demo"], task.IDs["demoPassword"] = startDemo(ctx, t, s.FreeAddress())
 	}
 	task.IDs["link"] = s.SignInLink(ctx)
 	var walks []walk
@@ -42,7 +49,7 @@ func requireJourneys(ctx context.Context, t *testing.T, s *testenv.Installation,
 	require.Len(t, walks, len(task.Journeys))
 	for _, w := range walks {
 		t.Run(w.Name, func(t *testing.T) {
-			t.Logf("%.1f s", w.Seconds)
+			t.Logf("%.1f s %s", w.Seconds, strings.Join(w.Said, "; "))
 			require.Empty(t, w.Failed)
 			require.Empty(t, w.Faults)
 		})

@@ -35,7 +35,7 @@ async function walk(name) {
     return opened.page;
   };
   const { default: journey, statuses = [] } = await import(`./journey/${name}.mjs`);
-  const report = { name, faults: [] };
+  const report = { name, faults: [], said: [] };
   try {
     await journey({
       task,
@@ -43,8 +43,9 @@ async function walk(name) {
       name: (part) => `${part}-${stamp}`,
       desk: async () => use(await tab("desk", {})),
       phone: async () => use(await tab("phone", { width: 390, height: 844 })),
-      stranger: async (look) => use(await profile(browser, task, look)),
+      stranger: async (look, url = task.url) => use(await profile(browser, { ...task, url }, look)),
       signIn: (page) => signIn(page, task),
+      say: (what) => report.said.push(what),
     });
   } catch (error) {
     report.failed = String(error?.stack ?? error).slice(0, 2000);

@@ -3,7 +3,7 @@
 // arguments contain no password.
 import { mkdirSync } from "node:fs";
 import { text } from "node:stream/consumers";
-import { faults, keysOf, profile, rawKeys, settle, signIn, start, wide } from "./browser.mjs";
+import { faults, hiddenTabs, keysOf, profile, rawKeys, settle, signIn, start, wide } from "./browser.mjs";
 
 const task = JSON.parse(await text(process.stdin));
 const keys = keysOf(task.texts);
@@ -19,7 +19,7 @@ async function open({ context, page, seen }, look, route) {
     await page.goto(task.url + route.path);
     await settle(page);
     if (route.ready) await page.locator(route.ready).first().waitFor();
-    visit.heading = (await page.locator("main h1").first().innerText()).trim();
+    visit.heading = (await page.locator("main h1:visible").first().innerText()).trim();
   } catch (error) {
     visit.failed = String(error).slice(0, 500);
   }
@@ -27,17 +27,21 @@ async function open({ context, page, seen }, look, route) {
   visit.faults = await faults(context, page);
   visit.raw = await rawKeys(page, keys);
   visit.wide = await wide(page);
+  visit.hidden = await hiddenTabs(page);
   return { ...visit, ...structuredClone(seen) };
 }
 
 try {
   for (const look of task.looks) {
     const routes = task.routes.filter((route) => !route.looks || route.looks.includes(look.name));
-    if (routes.length === 0) continue;
-    const tab = await profile(browser, task, look);
-    await signIn(tab.page, task);
-    for (const route of routes) visits.push(await open(tab, look, route));
-    await tab.context.close();
+    for (const stranger of [false, true]) {
+      const some = routes.filter((route) => (route.stranger ?? false) === stranger);
+      if (some.length === 0) continue;
+      const tab = await profile(browser, task, look);
+      if (!stranger) await signIn(tab.page, task);
+      for (const route of some) visits.push(await open(tab, look, route));
+      await tab.context.close();
+    }
   }
   console.log(JSON.stringify(visits));
 } finally {

@@ -1,6 +1,8 @@
 import { expect, it } from "vitest";
 import { baseFirst, diffRows, nearest } from "./diff";
+import { properties } from "./properties";
 import { compareSearch } from "./search";
+import type { Compared } from "./use-compared";
 
 it("shows only the parameters that differ", () => {
   const runs = [
@@ -12,6 +14,15 @@ it("shows only the parameters that differ", () => {
     ["seed", [3, undefined]],
   ]);
   expect(diffRows(runs, true)).toHaveLength(3);
+});
+
+it("names no recipe of a run without a job", () => {
+  const of = (recipe_lock: unknown) => {
+    const run = { recipe_lock, bindings: {}, labels: {}, owner: "ann", project: "default" };
+    return properties({ run, params: {} } as unknown as Compared).recipe;
+  };
+  expect(of({})).toBeUndefined();
+  expect(of({ name: "demo/chat-tiny", version: "1.2.3" })).toBe("demo/chat-tiny 1.2.3");
 });
 
 it("moves the baseline to the front", () => {
@@ -26,10 +37,10 @@ it("finds the point that is nearest to the cursor", () => {
   expect(nearest([], 1)).toBe(-1);
 });
 
-it("reads at most ten runs of the address, each once", () => {
-  const ids = Array.from({ length: 12 }, (_, at) => `run_abcdef${at}`);
+it("reads at most fifty runs of the address, each once", () => {
+  const ids = Array.from({ length: 52 }, (_, at) => `run_abcdef${at}`);
   const search = compareSearch({ runs: ["run_abcdef0", ...ids, "<b>"].join(","), base: "run_abcdef1", tab: "x" });
-  expect(search.runs?.split(",")).toEqual(ids.slice(0, 10));
+  expect(search.runs?.split(",")).toEqual(ids.slice(0, 50));
   expect(search.base).toBe("run_abcdef1");
   expect(search.tab).toBeUndefined();
 });

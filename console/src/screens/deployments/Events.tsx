@@ -43,7 +43,11 @@ function Row({ event }: { event: DeploymentEvent }) {
           <span className="text-ink">{name(event.to)}</span>
         </span>
       ) : null}
-      <UntrustedText text={event.message ?? event.reason ?? ""} longest={500} className="min-w-0 flex-1" />
+      <UntrustedText
+        text={event.message ?? event.reason ?? ""}
+        longest={500}
+        className="min-w-0 flex-1 max-md:basis-full"
+      />
       <span className="text-soft">
         {t(`actor.${event.actor_kind}`, { defaultValue: event.actor_kind })}{" "}
         {event.actor_id ? <UntrustedText text={event.actor_id} longest={64} className="font-mono text-xs" /> : null}

@@ -111,6 +111,9 @@ export function LogsTab({ runId, live }: { jobId?: string; runId: string; live: 
             handle={handle}
           />
         )}
+        {conditions && !filtered.complete && filtered.count === 0 && !filtered.error ? (
+          <SkeletonLines lines={12} className="absolute inset-0 content-start bg-card px-4 pt-4 md:px-6" />
+        ) : null}
         {conditions && filtered.complete && filtered.count === 0 ? (
           <div className="absolute inset-0 grid content-start justify-items-center gap-2 bg-card pt-12 text-sm text-soft">
             {t("noLine")}

@@ -1,5 +1,6 @@
 import { useTranslation } from "react-i18next";
 import { Identity } from "@/screens/job/Identity";
+import { record } from "@/screens/job/overview/Hparams";
 import { Pending } from "@/screens/job/Pending";
 import { SpecTab } from "@/screens/job/SpecTab";
 import { TabFrame } from "@/screens/job/TabFrame";
@@ -10,6 +11,7 @@ import { NotesTab } from "./NotesTab";
 import { RunActions } from "./RunActions";
 import { RunOverview } from "./RunOverview";
 import { useLiveRun } from "./use-live-run";
+import type { Run } from "./use-runs";
 
 // RunScreen is one run by its id. It opens also after its job was deleted.
 export function RunScreen() {
@@ -38,17 +40,18 @@ export function RunScreen() {
         about={{ jobId: run.job_id ?? undefined, runId: run.id, live }}
         own={{
           overview: () => <RunOverview run={run} live={live} />,
-          spec: () => (
-            <SpecTab
-              spec={{ recipe_lock: run.recipe_lock, bindings: run.bindings }}
-              digest={run.spec_digest}
-              name={run.name}
-            />
-          ),
+          // A run that was made without a job has no recipe and no spec.
+          ...("name" in record(run.recipe_lock) ? { spec: () => <Spec run={run} /> } : {}),
           events: () => <EventsOfJob id={run.job_id} live={live} />,
           notes: () => <NotesTab run={run} />,
         }}
       />
     </>
+  );
+}
+
+function Spec({ run }: { run: Run }) {
+  return (
+    <SpecTab spec={{ recipe_lock: run.recipe_lock, bindings: run.bindings }} digest={run.spec_digest} name={run.name} />
   );
 }

@@ -15,12 +15,16 @@ export function SharedRuns({ runs }: { runs: Shared["runs"] }) {
               <path d="M0 4h16" strokeWidth="2.5" fill="none" {...strokeOf(at)} />
             </svg>
           ) : null}
-          <UntrustedText text={run.name} longest={128} className="min-w-0 flex-1 truncate font-medium" />
+          <UntrustedText
+            text={run.name}
+            longest={128}
+            className="min-w-0 flex-1 truncate font-medium max-sm:basis-full"
+          />
           <span className="text-soft">
             <UntrustedText text={run.recipe} longest={128} /> {run.recipe_version}
           </span>
           <StateBadge state={run.state} />
-          <span className="w-20 text-right">
+          <span className="sm:w-20 sm:text-right">
             <Duration from={run.started_at} to={run.ended_at} />
           </span>
         </li>

@@ -50,7 +50,7 @@ export function ShareDialog({ kind, targets, onClose }: Props) {
         open
         sticky
         onOpenChange={(open) => !open && onClose()}
-        title={t("share.created")}
+        title={t("share.made")}
         description={t("share.once")}
         footer={
           <Button variant="primary" onClick={onClose}>
@@ -74,7 +74,7 @@ export function ShareDialog({ kind, targets, onClose }: Props) {
         <>
           <Button onClick={onClose}>{t("cancel")}</Button>
           <Button variant="primary" busy={busy} disabled={chosen.size === 0} onClick={() => void create()}>
-            {t("share.create")}
+            {t("share.make")}
           </Button>
         </>
       }

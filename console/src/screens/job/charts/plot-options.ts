@@ -85,12 +85,6 @@ export function plotOptions(s: PlotSettings, on: PlotEvents, width: number, heig
         filters: { pub: (type) => type === "mousemove" || type === "mouseleave" },
       },
       bind: {
-        click: (u, _, handle) => (event) => {
-          handle(event);
-          const { idx } = u.cursor;
-          if (idx !== null && idx !== undefined) on.hold(idx);
-          return null;
-        },
         dblclick: () => () => {
           on.reset();
           return null;
@@ -98,6 +92,14 @@ export function plotOptions(s: PlotSettings, on: PlotEvents, width: number, heig
       },
     },
     hooks: {
+      // The click of cursor.bind is that of a legend. uPlot keeps the click that ends a drag from the chart.
+      init: [
+        (u) =>
+          u.over.addEventListener("click", () => {
+            const { idx } = u.cursor;
+            if (idx !== null && idx !== undefined) on.hold(idx);
+          }),
+      ],
       setSelect: [
         (u) => {
           if (u.select.width < 4) return;
