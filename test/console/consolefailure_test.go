@@ -20,7 +20,7 @@ import (
 // Each status is shown on three pages; the seed selects three statuses.
 func requireStates(ctx context.Context, t *testing.T, task consoleTask) {
 	t.Helper()
-	task.Statuses = draw.Some(draw.New(t), 3, []int{400, 403, 404, 409, 422, 429, 500, 502, 503}, strconv.Itoa)
+	task.Statuses = draw.Some(draw.New(t), 3, []int{400, 403, 404, 409, 413, 422, 429, 500, 501, 502, 503}, strconv.Itoa)
 	var saw struct{ Problems []string }
 	drive(ctx, t, task, "states.mjs", &saw)
 	require.Empty(t, saw.Problems)

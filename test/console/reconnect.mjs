@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { text } from "node:stream/consumers";
 import { profile, settle, signIn, start } from "./browser.mjs";
+import { Server } from "./server.mjs";
 
 const task = JSON.parse(await text(process.stdin));
 const browser = await start(task.chromium);
@@ -22,6 +23,27 @@ async function beyond(page, n) {
   return found.jsonValue();
 }
 
+const training = `
+import time, signalbox
+with signalbox.init() as run:
+    run.starting()
+    run.running()
+    step = 0
+    while not run.should_stop():
+        step += 1
+        run.log({"beat": step}, step=step)
+        time.sleep(0.1)
+`;
+
+// The chart's last step, and how many points it has.
+const lastStep = (page, least) =>
+  page
+    .waitForFunction((n) => {
+      const step = Number(/step ([\d,]+)/.exec(document.querySelector("main")?.innerText ?? "")?.[1].replaceAll(",", "") ?? 0);
+      return step > n ? step : 0;
+    }, least)
+    .then((found) => found.jsonValue());
+
 try {
   const { context, page, seen } = await profile(browser, task);
   await signIn(page, task, `/jobs?q=${task.ids.counter}`);
@@ -34,6 +56,20 @@ try {
   await page.evaluate(() => {
     globalThis.sameDocument = true;
   });
+  // A table and a chart are followed beside the log.
+  const beat = `beat-${task.ids.counter}`;
+  const admin = await new Server(task.url, task.username, task.password).signIn();
+  const job = await admin.command(beat, ["python", "-c", training]);
+  await admin.job(job.id, "running");
+  const table = await context.newPage();
+  await table.goto(`${task.url}/jobs?q=${beat}`);
+  const state = (text) => table.getByRole("row").filter({ hasText: beat }).getByText(text, { exact: true });
+  await state("Running").waitFor();
+  const chart = await context.newPage();
+  await chart.goto(`${task.url}/jobs/${job.id}/metrics`);
+  const stepBefore = await lastStep(chart, 5);
+  for (const tab of [table, chart]) await tab.evaluate(() => (globalThis.sameDocument = true));
+
   const form = await context.newPage();
   await form.goto(`${task.url}/projects`);
   await settle(form);
@@ -48,6 +84,17 @@ try {
   const last = await beyond(page, before + 40);
   assert.ok(await page.evaluate(() => globalThis.sameDocument), "the page was not loaded again");
   await page.getByText("Connection lost").first().waitFor({ state: "detached" });
+
+  await lastStep(chart, stepBefore + 40);
+  await admin.signIn();
+  await admin.post(`/api/jobs/${job.id}/stop`);
+  await state("Stopped").waitFor();
+  const ended = await admin.job(job.id, "stopped", "succeeded");
+  const points = await admin.until(`/api/runs/${ended.run_id}/metrics?keys=beat`, (all) => all.length > 0);
+  const steps = points[0].points.map((point) => point.step);
+  assert.deepEqual(steps, steps.map((_, at) => at + 1), "points are missing or twice");
+  await chart.getByText(`${steps.length} points`, { exact: true }).waitFor();
+  for (const tab of [table, chart]) assert.ok(await tab.evaluate(() => globalThis.sameDocument), "a page was loaded again");
 
   await page.getByRole("region", { name: "Log" }).focus();
   await page.keyboard.press("Home");

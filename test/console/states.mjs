@@ -18,9 +18,11 @@ const errors = [
   { status: 403, code: "not_editor", shows: "You need the role editor in the project." },
   { status: 404, code: null, shows: "This does not exist, or you may not see it." },
   { status: 409, code: "concurrent_change", shows: "Two changes happened at the same time. Try again." },
+  { status: 413, code: null, shows: "This is too large." },
   { status: 422, code: null, shows: "Some values are not valid. The details name them.", detail: [{ loc: ["query", "limit"], msg: "not a number", type: "int_parsing" }] },
   { status: 429, code: null, shows: "Too many requests. Try again in 1 s." },
   { status: 500, code: null, shows: "Signalbox failed. Try once more, then report it with the details." },
+  { status: 501, code: null, shows: "This is not set up in this installation. An admin can set it up." },
   { status: 502, code: null, shows: "A part of Signalbox did not respond properly. Try again later." },
   { status: 503, code: "maintenance", shows: "The installation is in maintenance. Try again later." },
 ];
@@ -100,6 +102,26 @@ async function signedOut(tab) {
   await page.unroute(/\/api\/(models|auth\/refresh)/);
 }
 
+// offline cuts the browser off. The page says so, keeps what it shows, and is live again afterwards.
+async function offline(tab) {
+  const { page, context } = tab;
+  const name = `offline-${Date.now().toString(36)}`;
+  await page.goto(`${task.url}/jobs?q=${name}`);
+  await page.getByText("No job matches").waitFor();
+  await page.evaluate(() => {
+    globalThis.sameDocument = true;
+  });
+  await context.setOffline(true);
+  const notice = page.getByText("This device is offline.");
+  await notice.first().waitFor();
+  const job = await admin.command(name, ["echo", "hello"]);
+  await admin.job(job.id, "succeeded", "failed");
+  await context.setOffline(false);
+  await notice.first().waitFor({ state: "detached" });
+  await page.getByRole("row").filter({ hasText: name }).waitFor();
+  assert.ok(await page.evaluate(() => globalThis.sameDocument), "the page was loaded again");
+}
+
 // maintenance turns the real mode on and off. Another user sees the message on every page, not a blank one.
 async function maintenance(tab) {
   await admin.post("/api/admin/maintenance", { mode: "maintenance", message: "The database moves tonight." });
@@ -120,7 +142,7 @@ try {
   const tab = await profile(browser, task);
   await signIn(tab.page, task);
   for (const page of pages) for (const error of errors) if (!task.statuses?.length || task.statuses.includes(error.status)) await refused(tab, page, error);
-  for (const step of [expired, maintenance, signedOut]) {
+  for (const step of [expired, offline, maintenance, signedOut]) {
     await step(tab).catch(async (thrown) => {
       problems.push(`${step.name}: ${String(thrown?.stack ?? thrown).slice(0, 800)}`);
       await tab.page.screenshot({ path: `${task.out}/state-${step.name}.png` });

@@ -20,6 +20,25 @@ with signalbox.init() as run:
     print("\\x1b[31mred\\x1b[0m\\x1b]0;title\\x07" + "y" * 1000000)
 `;
 
+// reportRun creates a run without a job whose name, tag, notes and metric have markup, and returns its id.
+async function reportRun(task, admin, name) {
+  const { run, endpoint, token } = await admin.post("/api/runs", { name: `${name} ${markup}`, project: "default", tags: ["<b>tag</b>"] });
+  const report = async (route, body) => {
+    const response = await fetch(`${task.url}${new URL(endpoint).pathname.replace(/\/$/, "")}/${route}`, {
+      method: "POST",
+      headers: { "X-Service-Token": token, "Content-Type": "application/json", "X-Service-Node": "node-a" },
+      body: JSON.stringify({ run_id: run.id, ...body }),
+    });
+    assert.ok(response.ok, `${route}: ${response.status} ${await response.text()}`);
+  };
+  const ts = new Date().toISOString();
+  await report("metrics", { points: [{ key: `${markup}/loss`, step: 1, value: 1, ts }] });
+  await report("logs", { chunks: [`${hostile}\n`] });
+  await report("lifecycle", { event: "failed", ts, message: hostile });
+  await admin.request("PATCH", `/api/runs/${run.id}`, { notes: `${hostile}\n\n[a link](javascript:alert(3))` });
+  return run.id;
+}
+
 export default async function ({ task, admin, name, desk, stranger }) {
   const job = await admin.command(`${name("bad")} ${markup}`, ["python", "-c", training]);
   assert.equal((await admin.job(job.id, "succeeded", "failed", "stopped")).state, "succeeded");
@@ -54,6 +73,11 @@ export default async function ({ task, admin, name, desk, stranger }) {
   await check(page, `/jobs/${job.id}/samples`, markup);
   await check(page, `/jobs/${job.id}/spec`, "signalbox.init()");
   await check(page, `/runs/${job.run_id}`, markup);
+  const outside = await reportRun(task, admin, name("outside"));
+  await check(page, `/runs?q=${name("outside")}`, markup);
+  await check(page, `/runs/${outside}`, markup);
+  await check(page, `/runs/${outside}/metrics`, `${markup}/loss`);
+  await check(page, `/runs/${outside}/notes`, "onerror=alert(1)");
   await check(page, `/compare?runs=${job.run_id}&tab=params&equal=true`, markup);
   await check(page, `/models/${models[0].id}/${models[0].latest_version}`, "onerror=alert(1)");
   await check(page, "/settings/shares", markup);
