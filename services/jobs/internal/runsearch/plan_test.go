@@ -33,8 +33,8 @@ func (h *harness) fill(n int) {
 			CASE k WHEN 'lr' THEN i END FROM generate_series($1::int, $2) i, unnest('{lr,name}'::text[]) k`, from+1, to)
 		h.exec(`INSERT INTO run_metric SELECT 'run_' || lpad(i::text, 26, '0'), 'loss', i % 5000, i % 7000, i FROM generate_series($1::int, $2) i`, from+1, to)
 	}
-	h.exec(`INSERT INTO run_best SELECT run_id, key, min FROM run_metric`)
-	_, err = h.owner.Exec(h.Context(), `ANALYZE run, run_hparam, run_metric, run_best`)
+	h.exec(`UPDATE run_metric SET best = min`)
+	_, err = h.owner.Exec(h.Context(), `ANALYZE run, run_hparam, run_metric`)
 	require.NoError(h, err)
 }
 

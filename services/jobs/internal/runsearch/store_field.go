@@ -247,7 +247,6 @@ func (f *filter) comparison(members map[string]any, loc []any) string {
 const (
 	hparams = `run_hparam`
 	metrics = `run_metric`
-	bests   = `run_best`
 )
 
 // maxKey is the maximum size of the key of a hyperparameter or metric, in bytes.
@@ -268,12 +267,9 @@ func factOf(name string) (fact, bool) {
 		if dot < 0 {
 			return fact{}, false
 		}
-		column, table := key[dot+1:], metrics
+		column := key[dot+1:]
 		known := column == "last" || column == "min" || column == "max" || column == "best"
-		if column == "best" {
-			table = bests
-		}
-		return fact{table: table, key: key[:dot], number: column, shown: column}, known && storableKey(key[:dot])
+		return fact{table: metrics, key: key[:dot], number: column, shown: column}, known && storableKey(key[:dot])
 	}
 	return fact{}, false
 }

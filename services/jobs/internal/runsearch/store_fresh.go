@@ -56,15 +56,11 @@ func (Store) saveDeltas(ctx context.Context, tx pgx.Tx, d *deltas) (replaced []s
 		d.keep(func(runID string) bool { return !slices.Contains(replaced, runID) })
 	}
 	batch := &pgx.Batch{}
-	batch.Queue(`UPDATE run_metric m SET last = d.last, last_step = d.last_step, min = least(m.min, d.low), max = greatest(m.max, d.high)
+	batch.Queue(`UPDATE run_metric m SET last = d.last, last_step = d.last_step, min = least(m.min, d.low), max = greatest(m.max, d.high),
+			best = CASE r.goals ->> m.key WHEN 'minimize' THEN least(m.min, d.low) WHEN 'maximize' THEN greatest(m.max, d.high) END
 		FROM unnest($1::text[], $2::text[], $3::double precision[], $4::bigint[], $5::double precision[], $6::double precision[])
-			d(run_id, key, last, last_step, low, high)
-		WHERE m.run_id = d.run_id AND m.key = d.key`, d.metricRuns, d.keys, d.last, d.lastStep, d.min, d.max)
-	batch.Queue(`INSERT INTO run_best AS b (run_id, key, best)
-		SELECT m.run_id, m.key, CASE r.goals ->> m.key WHEN 'minimize' THEN m.min ELSE m.max END FROM unnest($1::text[], $2::text[]) d(run_id, key)
-			JOIN run r ON r.id = d.run_id AND r.goals ->> d.key IN ('minimize', 'maximize')
-			JOIN run_metric m ON m.run_id = d.run_id AND m.key = d.key AND m.min IS NOT NULL
-		ON CONFLICT (run_id, key) DO UPDATE SET best = excluded.best WHERE b.best <> excluded.best`, d.metricRuns, d.keys)
+			d(run_id, key, last, last_step, low, high), run r
+		WHERE m.run_id = d.run_id AND m.key = d.key AND r.id = d.run_id`, d.metricRuns, d.keys, d.last, d.lastStep, d.min, d.max)
 	batch.Queue(`UPDATE run_summary s SET position = greatest(s.position, d.position), rows = d.rows, as_of = greatest(s.as_of, $4)
 		FROM unnest($1::text[], $2::bigint[], $3::bigint[]) d(run_id, position, rows) WHERE s.run_id = d.run_id`, d.runs, d.positions, d.rows, d.now)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {

@@ -99,32 +99,16 @@ func saveMetrics(ctx context.Context, tx pgx.Tx, s *summary) error {
 	if _, err := tx.Exec(ctx, `DELETE FROM run_metric WHERE run_id = $1 AND NOT key = ANY($2::text[])`, s.runID, s.metrics); err != nil {
 		return fmt.Errorf("remove metrics from the summary of a run: %w", err)
 	}
-	_, err := tx.Exec(ctx, `INSERT INTO run_metric AS m (run_id, key, last, min, max, last_step)
-			SELECT $1, n.* FROM unnest($2::text[], $3::double precision[], $4::double precision[], $5::double precision[], $6::bigint[]) n
-		ON CONFLICT (run_id, key) DO UPDATE SET last = excluded.last, min = excluded.min, max = excluded.max, last_step = excluded.last_step
-		WHERE (m.last, m.min, m.max, m.last_step) IS DISTINCT FROM (excluded.last, excluded.min, excluded.max, excluded.last_step)`,
-		s.runID, s.metrics, s.last, s.min, s.max, s.lastStep)
+	_, err := tx.Exec(ctx, `INSERT INTO run_metric AS m (run_id, key, last, min, max, best, last_step)
+			SELECT $1, n.* FROM unnest($2::text[], $3::double precision[], $4::double precision[], $5::double precision[], $6::double precision[],
+				$7::bigint[]) n
+		ON CONFLICT (run_id, key) DO UPDATE SET last = excluded.last, min = excluded.min, max = excluded.max, best = excluded.best,
+			last_step = excluded.last_step
+		WHERE (m.last, m.min, m.max, m.best, m.last_step)
+			IS DISTINCT FROM (excluded.last, excluded.min, excluded.max, excluded.best, excluded.last_step)`,
+		s.runID, s.metrics, s.last, s.min, s.max, s.best, s.lastStep)
 	if err != nil {
 		return fmt.Errorf("store the metrics of a run: %w", err)
-	}
-	return saveBests(ctx, tx, s)
-}
-
-// saveBests stores the best values of the metrics of a run that have a goal.
-func saveBests(ctx context.Context, tx pgx.Tx, s *summary) error {
-	keys, values := []string{}, []float64{}
-	for i, key := range s.metrics {
-		if best := bestOf(s.goals[key], s.min[i], s.max[i]); best != nil {
-			keys, values = append(keys, key), append(values, *best)
-		}
-	}
-	if _, err := tx.Exec(ctx, `DELETE FROM run_best WHERE run_id = $1 AND NOT key = ANY($2::text[])`, s.runID, keys); err != nil {
-		return fmt.Errorf("remove best values from the summary of a run: %w", err)
-	}
-	_, err := tx.Exec(ctx, `INSERT INTO run_best AS b (run_id, key, best) SELECT $1, n.* FROM unnest($2::text[], $3::double precision[]) n
-		ON CONFLICT (run_id, key) DO UPDATE SET best = excluded.best WHERE b.best <> excluded.best`, s.runID, keys, values)
-	if err != nil {
-		return fmt.Errorf("store the best values of a run: %w", err)
 	}
 	return nil
 }
@@ -168,7 +152,7 @@ func (Store) values(ctx context.Context, q pg.Querier, runs []string, columns ma
 	for _, id := range runs {
 		out[id] = map[string]json.RawMessage{}
 	}
-	params, series, best := keysOf(columns)
+	params, series := keysOf(columns)
 	if len(params) > 0 {
 		rows, err := q.Query(ctx, `SELECT run_id, key, value FROM run_hparam WHERE run_id = ANY($1) AND key = ANY($2)`, runs, params)
 		var id, key, value string
@@ -178,11 +162,11 @@ func (Store) values(ctx context.Context, q pg.Querier, runs []string, columns ma
 		}
 	}
 	if len(series) > 0 {
-		rows, err := q.Query(ctx, `SELECT run_id, key, last, min, max FROM run_metric WHERE run_id = ANY($1) AND key = ANY($2)`, runs, series)
+		rows, err := q.Query(ctx, `SELECT run_id, key, last, min, max, best FROM run_metric WHERE run_id = ANY($1) AND key = ANY($2)`, runs, series)
 		var id, key string
-		var last, low, high *float64
-		err = forEach(rows, err, []any{&id, &key, &last, &low, &high}, func() {
-			for column, x := range map[string]*float64{"last": last, "min": low, "max": high} {
+		var last, low, high, best *float64
+		err = forEach(rows, err, []any{&id, &key, &last, &low, &high, &best}, func() {
+			for column, x := range map[string]*float64{"last": last, "min": low, "max": high, "best": best} {
 				if x != nil {
 					out[id]["metric."+key+"."+column] = number(*x)
 				}
@@ -190,15 +174,6 @@ func (Store) values(ctx context.Context, q pg.Querier, runs []string, columns ma
 		})
 		if err != nil {
 			return nil, fmt.Errorf("read the metrics of runs: %w", err)
-		}
-	}
-	if len(best) > 0 {
-		rows, err := q.Query(ctx, `SELECT run_id, key, best FROM run_best WHERE run_id = ANY($1) AND key = ANY($2)`, runs, best)
-		var id, key string
-		var x float64
-		err = forEach(rows, err, []any{&id, &key, &x}, func() { out[id]["metric."+key+".best"] = number(x) })
-		if err != nil {
-			return nil, fmt.Errorf("read the best values of runs: %w", err)
 		}
 	}
 	return out, nil
@@ -215,18 +190,15 @@ func forEach(rows pgx.Rows, err error, into []any, fn func()) error {
 	return err
 }
 
-func keysOf(columns map[string]fact) (params, series, best []string) {
+func keysOf(columns map[string]fact) (params, series []string) {
 	for _, t := range columns {
-		switch t.table {
-		case hparams:
+		if t.table == hparams {
 			params = append(params, t.key)
-		case metrics:
+		} else {
 			series = append(series, t.key)
-		case bests:
-			best = append(best, t.key)
 		}
 	}
-	return params, series, best
+	return params, series
 }
 
 // number returns a number as JSON. NaN and the infinities are strings, as in all responses.

@@ -130,8 +130,8 @@ type summary struct {
 
 	metrics        []string
 	last, min, max []*float64
+	best           []*float64
 	lastStep       []*int64
-	goals          map[string]string
 	metricsLeftOut bool
 	// rows and shown are where the copy of the metrics continues.
 	rows  int64
@@ -141,7 +141,7 @@ type summary struct {
 func summaryOf(out *ingestpeerv1.SummarizeRunResponse, d *due) (*summary, error) {
 	s := &summary{
 		// The summary of an earlier version of ingest is copied once more when ingest is upgraded.
-		runID: d.ID, position: out.GetPosition(), asOf: d.Now, final: out.GetClosed() && out.GetResumeSteps(), metricsLeftOut: out.GetMore(), goals: d.Goals,
+		runID: d.ID, position: out.GetPosition(), asOf: d.Now, final: out.GetClosed() && out.GetResumeSteps(), metricsLeftOut: out.GetMore(),
 		rows: out.GetRows(), shown: out.GetShown(),
 		params: []string{}, metrics: []string{},
 		// Keys never disappear from a run, so a response without metrics leaves them as they are.
@@ -153,8 +153,8 @@ func summaryOf(out *ingestpeerv1.SummarizeRunResponse, d *due) (*summary, error)
 			continue
 		}
 		s.metrics = append(s.metrics, m.GetKey())
-		s.last, s.min, s.max = append(s.last, m.Last), append(s.min, m.Min), append(s.max, m.Max) //nolint:protogetter // nil becomes NULL
-		s.lastStep = append(s.lastStep, m.LastStep)                                               //nolint:protogetter // nil becomes NULL
+		s.last, s.min, s.max = append(s.last, m.Last), append(s.min, m.Min), append(s.max, m.Max)                      //nolint:protogetter // nil becomes NULL
+		s.best, s.lastStep = append(s.best, bestOf(d.Goals[m.GetKey()], m.Min, m.Max)), append(s.lastStep, m.LastStep) //nolint:protogetter // nil becomes NULL
 	}
 	return s, s.addParams(out.GetParams())
 }

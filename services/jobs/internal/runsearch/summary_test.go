@@ -127,7 +127,7 @@ func TestCopier_CopyRun(t *testing.T) {
 	require.NoError(t, c.CopyRun(t.Context(), runID(3)), "a run that has reported nothing has no summary")
 }
 
-// The best value of a metric is its lowest or its highest one, as the recipe of the run states; without a goal there is none.
+// The best value of a metric is its lowest or its highest one, as the recipe of the run states. A metric without a goal has no best value.
 func TestCopier_CopyRun_best(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
