@@ -46,7 +46,7 @@ func (s *Service) Workers() []process.Worker {
 	return []process.Worker{
 		loop("jobs.wake", listenAgain, func(ctx context.Context) error { return s.hub.Listen(ctx, d.Pool) }),
 		loop("jobs.heartbeats", beatEvery, s.liveness.Flush),
-		loop("jobs.leader", listenAgain, func(ctx context.Context) error { return elector.Run(ctx, s.leadBoth) }),
+		loop("jobs.leader", listenAgain, func(ctx context.Context) error { return elector.Run(ctx, s.leadAndRefresh) }),
 		loop("jobs.labels", copyEvery, func(ctx context.Context) error { return db.CopyRunLabels(ctx, d.Pool) }),
 		loop("jobs.silence", silentEvery, s.endSilent),
 		loop("jobs.summaries", summarizeEvery, s.copier.RunOnce),
@@ -67,8 +67,8 @@ func (s *Service) endSilent(ctx context.Context) error {
 	return s.outside.EndSilent(ctx, now.Add(-s.age()))
 }
 
-// leadBoth reconciles and schedules, and copies the new metrics of running runs beside that, while this replica is the leader.
-func (s *Service) leadBoth(ctx context.Context) error {
+// leadAndRefresh reconciles and schedules, and copies the new metrics of running runs beside that, while this replica is the leader.
+func (s *Service) leadAndRefresh(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var refreshes sync.WaitGroup
 	refreshes.Go(func() {

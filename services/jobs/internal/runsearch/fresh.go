@@ -27,36 +27,39 @@ func (c *Copier) Refresh(ctx context.Context) error {
 			delete(c.resting, id)
 		}
 	}
+	var failed error // of runs that were copied as a whole, which does not stop the others
 	for after := ""; ; {
 		known, now, err := c.Store.running(ctx, c.Pool, after)
 		if err != nil || len(known) == 0 {
-			return err
+			return errors.Join(failed, err)
 		}
-		until, err := c.refresh(ctx, known, now)
+		until, whole, err := c.refresh(ctx, known, now)
 		if fault.Is(err, fault.Unconfigured) {
-			return nil // an earlier version of ingest; RunOnce copies the metrics
+			return failed // an earlier version of ingest; RunOnce copies the metrics
 		}
 		if err != nil {
-			return err
+			return errors.Join(failed, err)
 		}
+		failed = errors.Join(failed, c.copyAll(ctx, whole))
 		switch {
 		case until != "":
 			after = until
 		case len(known) < maxRefreshed:
-			return nil
+			return failed
 		default:
 			after = known[len(known)-1].GetRunId()
 		}
 	}
 }
 
-// refresh copies the new points of some runs. If ingest has not examined all of them, it returns the last one that was.
-func (c *Copier) refresh(ctx context.Context, known []*ingestpeerv1.SummarizedRun, now time.Time) (until string, err error) {
+// refresh copies the new points of some runs. It returns the runs that have to be copied as a whole, and if ingest has not examined
+// all runs, the last one that it has.
+func (c *Copier) refresh(ctx context.Context, known []*ingestpeerv1.SummarizedRun, now time.Time) (until string, whole []string, err error) {
 	call, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	out, err := c.Ingest.SummarizeRuns(call, &ingestpeerv1.SummarizeRunsRequest{Runs: known})
 	if err != nil {
-		return "", fmt.Errorf("summarize runs: %w", err)
+		return "", nil, fmt.Errorf("summarize runs: %w", err)
 	}
 	d := deltasOf(out, known, now)
 	var replaced []string
@@ -64,10 +67,7 @@ func (c *Copier) refresh(ctx context.Context, known []*ingestpeerv1.SummarizedRu
 		replaced, err = c.Store.saveDeltas(ctx, tx, d)
 		return err
 	})
-	if err != nil {
-		return "", err
-	}
-	return out.GetUntil(), c.copyAll(ctx, append(d.whole, replaced...))
+	return out.GetUntil(), append(d.whole, replaced...), err
 }
 
 // copyAll copies runs as a whole, except those that rest. The failure of one run does not stop the others, unless ingest is busy or

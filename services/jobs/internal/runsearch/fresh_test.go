@@ -84,7 +84,7 @@ func TestCopier_Refresh(t *testing.T) {
 	h.exec(`UPDATE run_summary SET rows = 8`)
 	r.known, r.deltas = nil, &ingestpeerv1.SummarizeRunsResponse{Runs: []*ingestpeerv1.RunDelta{delta(9, at(20, 0))}}
 	known := []*ingestpeerv1.SummarizedRun{{RunId: runID(4), Rows: 7, Shown: "s"}}
-	_, err := c.refresh(t.Context(), known, fixtures.Now())
+	_, _, err := c.refresh(t.Context(), known, fixtures.Now())
 	require.NoError(t, err)
 	values, _ = h.shown()
 	require.JSONEq(t, `{"metric.loss.last":5,"metric.loss.min":2,"metric.loss.max":2,"metric.loss.best":2}`, values, "the copy has changed meanwhile")
@@ -131,7 +131,13 @@ func TestCopier_Refresh_pages(t *testing.T) {
 	r := &reports{clock: clock.NewFake(fixtures.Now()), deltas: &ingestpeerv1.SummarizeRunsResponse{Until: runID(2)}}
 	c := &Copier{Pool: h.pool, Ingest: untilOnce{r}, Clock: r.clock}
 	require.NoError(t, c.Refresh(t.Context()))
-	require.Equal(t, []string{"1 at 0", "2 at 0", "3 at 0", "4 at 0", "3 at 0", "4 at 0"}, r.known)
+	pages := []string{"1 at 0", "2 at 0", "3 at 0", "4 at 0", "3 at 0", "4 at 0"}
+	require.Equal(t, pages, r.known)
+
+	r.known, r.deltas = nil, &ingestpeerv1.SummarizeRunsResponse{Until: runID(2), Runs: []*ingestpeerv1.RunDelta{{RunId: runID(1), Whole: true}}}
+	r.err = fault.New(fault.Internal, "", "the run cannot be read")
+	require.Error(t, c.Refresh(t.Context()))
+	require.Equal(t, pages, r.known, "a run that cannot be copied does not stop the others")
 }
 
 // untilOnce has room for all runs from the second call on.
