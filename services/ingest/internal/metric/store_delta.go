@@ -43,9 +43,9 @@ const (
 	maxDeltaPoints = 1 << 19
 )
 
-// shownSQL is the Shown of the run r.
-const shownSQL = `r.key_count || '.' || r.key_moves || '.' || coalesce((SELECT string_agg(a.attempt || ':' || coalesce(a.hidden_from::text, ''), ','
-	ORDER BY a.attempt) FROM attempt_bound a WHERE a.run_id = r.id AND a.attempt > 1), '')`
+// shownSQL is the Shown of the run r. The points that attempts hide are a hash in it, because a run may have very many attempts.
+const shownSQL = `r.key_count || '.' || r.key_moves || '.' || hashtextextended(coalesce((SELECT string_agg(a.attempt || ':' ||
+	coalesce(a.hidden_from::text, ''), ',' ORDER BY a.attempt) FROM attempt_bound a WHERE a.run_id = r.id AND a.attempt > 1), ''), 0)`
 
 const (
 	newerSQL = `SELECT r.id, r.batch_seq, r.batch_seq + (SELECT count(*) FROM attempt_step a WHERE a.run_id = r.id), r.attempt, ` + shownSQL + `

@@ -464,7 +464,7 @@ type SummarizeRunResponse struct {
 	// True. Earlier versions do not send it: their metrics have points of older attempts that readers no longer see, or lack
 	// some that readers see.
 	ResumeSteps bool `protobuf:"varint,6,opt,name=resume_steps,json=resumeSteps,proto3" json:"resume_steps,omitempty"`
-	// Where SummarizeRuns continues these metrics; 0 and empty if there are none, and from earlier versions.
+	// Where SummarizeRuns continues these metrics. They are 0 and empty without metrics, and from earlier versions.
 	Rows          int64  `protobuf:"varint,7,opt,name=rows,proto3" json:"rows,omitempty"`
 	Shown         string `protobuf:"bytes,8,opt,name=shown,proto3" json:"shown,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -683,7 +683,7 @@ func (x *SummarizeRunsRequest) GetRuns() []*SummarizedRun {
 type SummarizedRun struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RunId string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// `rows` and `shown` of the last SummarizeRunResponse or RunDelta; 0 and empty if there is none.
+	// `rows` and `shown` of the last SummarizeRunResponse or RunDelta; 0 and empty before the first one.
 	Rows          int64  `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
 	Shown         string `protobuf:"bytes,3,opt,name=shown,proto3" json:"shown,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1515,11 +1515,11 @@ const file_signalbox_ingest_peer_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"_last_step\"^\n" +
 	"\x14SummarizeRunsRequest\x12F\n" +
-	"\x04runs\x18\x01 \x03(\v2'.signalbox.ingest.peer.v1.SummarizedRunB\t\xbaH\x06\x92\x01\x03\x10\xf4\x03R\x04runs\"d\n" +
+	"\x04runs\x18\x01 \x03(\v2'.signalbox.ingest.peer.v1.SummarizedRunB\t\xbaH\x06\x92\x01\x03\x10\xf4\x03R\x04runs\"m\n" +
 	"\rSummarizedRun\x12 \n" +
 	"\x06run_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x05runId\x12\x1b\n" +
-	"\x04rows\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x04rows\x12\x14\n" +
-	"\x05shown\x18\x03 \x01(\tR\x05shown\"e\n" +
+	"\x04rows\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x04rows\x12\x1d\n" +
+	"\x05shown\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18dR\x05shown\"e\n" +
 	"\x15SummarizeRunsResponse\x126\n" +
 	"\x04runs\x18\x01 \x03(\v2\".signalbox.ingest.peer.v1.RunDeltaR\x04runs\x12\x14\n" +
 	"\x05until\x18\x02 \x01(\tR\x05until\"\xbe\x01\n" +
