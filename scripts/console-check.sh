@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Checks the web console: formatting and lint, types, unit tests the keys of texts, and the sizes of the
-# build.
+# Checks the web console: formatting and lint, types, unit tests, the keys of texts, and the sizes of the build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/console.sh prepare

@@ -23,7 +23,7 @@ type memberKind int
 
 const (
 	other    memberKind = iota // read by the reflection of protobuf
-	number                     // a number, string or boolean that always has a value
+	basic                      // a number, string or boolean that always has a value
 	pointer                    // a pointer to such a value; nil if the field is unset
 	message                    // a pointer to the struct of a message; nil if the field is unset
 	messages                   // a slice of such pointers
@@ -69,7 +69,7 @@ func kindOf(typ reflect.Type, f *field) memberKind {
 	case isScalar && f.form == optional && typ.Kind() == reflect.Pointer:
 		return pointer
 	case isScalar && f.form == plain && typ.Kind() != reflect.Pointer:
-		return number
+		return basic
 	}
 	return other
 }
@@ -91,14 +91,14 @@ func (c *Codec) appendStruct(dst []byte, p *plan, v reflect.Value) ([]byte, erro
 
 func (c *Codec) appendMember(dst []byte, v reflect.Value, f *field) ([]byte, error) {
 	switch f.member.kind {
-	case number:
-		return appendNumber(dst, v.Field(f.member.at), f.value.kind), nil
+	case basic:
+		return appendBasic(dst, v.Field(f.member.at), f.value.kind), nil
 	case pointer:
 		at := v.Field(f.member.at)
 		if at.IsNil() {
 			return append(dst, "null"...), nil
 		}
-		return appendNumber(dst, at.Elem(), f.value.kind), nil
+		return appendBasic(dst, at.Elem(), f.value.kind), nil
 	case message:
 		at := v.Field(f.member.at)
 		if at.IsNil() {
@@ -139,8 +139,8 @@ func reflected(v reflect.Value) protoreflect.Message {
 	return v.Interface().(proto.Message).ProtoReflect()
 }
 
-// appendNumber writes a number, string or boolean.
-func appendNumber(dst []byte, v reflect.Value, kind protoreflect.Kind) []byte {
+// appendBasic writes a number, string or boolean.
+func appendBasic(dst []byte, v reflect.Value, kind protoreflect.Kind) []byte {
 	switch kind {
 	case protoreflect.StringKind:
 		return scalar.AppendString(dst, v.String())

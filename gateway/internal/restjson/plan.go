@@ -19,7 +19,7 @@ type plan struct {
 	time   bool
 	fields []*field
 	byName map[string]*field
-	typ    reflect.Type // of the generated Go type, a pointer; nil if there is none
+	typ    reflect.Type // of the generated Go type, a pointer; nil for a message without one
 	named  []string     // lists that a request must contain, although they may be empty
 }
 

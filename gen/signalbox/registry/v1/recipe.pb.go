@@ -61,7 +61,7 @@ type Recipe struct {
 	// digest. `custom/custom` is never trusted.
 	Trusted bool `protobuf:"varint,14,opt,name=trusted,proto3" json:"trusted,omitempty"`
 	// Which metrics tell how a run is doing, in the order of their charts: up to 12 keys or patterns of 1 to 256 characters.
-	// In a pattern, `*` stands for any text, and every other character for itself. Empty if the recipe does not say.
+	// In a pattern, `*` stands for any text, and every other character for itself. Empty if the recipe names none.
 	Charts        []string `protobuf:"bytes,15,rep,name=charts,proto3" json:"charts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -61,8 +61,9 @@ func readDisclosure(metrics, outputs, schema []byte) (*Disclosure, error) {
 
 // readGoals reads which values of the metrics of a recipe are better. Metrics without a goal are left out.
 func readGoals(metrics []byte) (map[string]string, error) {
+	goals := map[string]string{}
 	if len(metrics) == 0 {
-		return nil, nil //nolint:nilnil // a nil map is an empty one
+		return goals, nil
 	}
 	var declared []struct {
 		Key  string `json:"key"`
@@ -71,7 +72,6 @@ func readGoals(metrics []byte) (map[string]string, error) {
 	if err := json.Unmarshal(metrics, &declared); err != nil {
 		return nil, fmt.Errorf("read the goals of a recipe: %w", err)
 	}
-	goals := map[string]string{}
 	for _, m := range declared {
 		if m.Goal == "minimize" || m.Goal == "maximize" {
 			goals[m.Key] = m.Goal

@@ -925,7 +925,7 @@ type RunOwner struct {
 	// The ids of the protected datasets that the run read. Empty if the run was admitted before such ids were recorded.
 	ProtectedDatasets []string `protobuf:"bytes,9,rep,name=protected_datasets,json=protectedDatasets,proto3" json:"protected_datasets,omitempty"`
 	// `minimize` or `maximize`, by the key of a metric, for the metrics whose best values the recipe of the run states. It never
-	// changes. Empty if there are none, and from earlier versions.
+	// changes. Empty without a goal, and from earlier versions.
 	Goals         map[string]string `protobuf:"bytes,10,rep,name=goals,proto3" json:"goals,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
