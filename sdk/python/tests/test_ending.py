@@ -13,6 +13,7 @@ from conftest import Env, Start
 from control import Control
 from signalbox import ConfigError, SignalboxError, SpoolError, UndeliveredError, kept
 from signalbox.server import Server
+from signalbox.sinks import Online
 from signalbox.spool import Segment
 from test_outside import Begin, begin, files, user
 
@@ -122,15 +123,15 @@ def test_one_of_two_processes_continues_a_run(begin: Begin, monkeypatch: pytest.
     if moment == "continued":
         begin().leave()
     other: List[signalbox.Run] = []
-    state, online = Server.state, signalbox.Online
+    state, online = Server.state, Online
 
     def meanwhile() -> None:
         monkeypatch.undo()
         other.append(begin(resume=True))
 
-    def asked(server: Server, saved: kept.Saved) -> object:
+    def asked(server: Server, run_id: str) -> object:
         meanwhile()
-        return state(server, saved)
+        return state(server, run_id)
 
     def opened(*given: object) -> object:
         meanwhile()

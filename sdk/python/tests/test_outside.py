@@ -243,6 +243,11 @@ def test_ended_run_is_not_continued(control: Control, begin: Begin, user: Env) -
         begin(resume="run_0001")
     run = begin(resume=True, name="a")
     assert run.id == "run_0002"
+    run.finish()
+    control.states[run.id] = "succeeded"
+    with pytest.raises(ConfigError, match=r"run_0002 of http.* cannot be continued: it has ended \(succeeded\)"):
+        begin(resume=run.id)
+    run = begin(name="a")
     run.leave()
     assert not any("run_0001" in name for name in files(user))
 

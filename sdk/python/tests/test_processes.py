@@ -185,7 +185,7 @@ def test_notice_is_one_write() -> None:
         with stderr:
             code = "from signalbox.notices import notice; notice('refused'); notice('kept')"
             environ = {**os.environ, "PYTHONPATH": str(HERE.parent / "src"), "PYTHONUNBUFFERED": "1"}
-            subprocess.run([sys.executable, "-c", code], env=environ, stderr=stderr, check=True)
+            subprocess.run([sys.executable, "-c", code], env=environ, stderr=stderr.fileno(), check=True)
         writes.setblocking(False)
         got = []
         with contextlib.suppress(BlockingIOError):

@@ -100,25 +100,49 @@ def pause(policy: Policy, shown: int) -> float:
     return min(policy.show_most, policy.show_after * SHOW_GROWTH ** min(shown, 30))
 
 
+class _Lines:
+    """Passes the lines of a text that arrives in pieces to the log."""
+
+    def __init__(self, screen: _Screen) -> None:
+        self._screen = screen
+        self.rest = ""  # the beginning of an unfinished line
+
+    def feed(self, text: str) -> bool:
+        """Add a piece. Return whether it has finished a line."""
+        *lines, rest = (self.rest + text).split("\n")
+        for line in lines:
+            self._screen.line(line)
+        self.rest = overwritten(rest)
+        if len(self.rest) > MAX_LINE:
+            self.end()
+        return bool(lines)
+
+    def end(self) -> None:
+        """Finish the line that is not finished."""
+        if self.rest:
+            self._screen.line(self.rest)
+        self.rest = ""
+
+
 class _Stream(io.TextIOBase):
     """Replaces a stream of sys that writes to no descriptor, and copies its lines to the log."""
 
     def __init__(self, name: str, screen: _Screen) -> None:
         self._name = name
-        self._screen = screen
-        self._rest = ""
+        self._lines = _Lines(screen)
+        self._lock = threading.RLock()  # a signal handler may print while the program does
         self._target = getattr(sys, name)
         setattr(sys, name, self)
+        forks.renew(self)
+
+    def after_fork_in_child(self) -> None:
+        """Replace the lock, which another thread may have held."""
+        self._lock = threading.RLock()
 
     def write(self, text: str) -> int:
-        written = self._target.write(text)
-        *lines, rest = (self._rest + text).split("\n")
-        for line in lines:
-            self._screen.line(line)
-        self._rest = overwritten(rest)
-        if len(self._rest) > MAX_LINE:
-            self._screen.line(self._rest)
-            self._rest = ""
+        with self._lock:
+            written = self._target.write(text)
+            self._lines.feed(text)
         return len(text) if written is None else int(written)
 
     def writable(self) -> bool:
@@ -133,9 +157,8 @@ class _Stream(io.TextIOBase):
     def stop(self) -> None:
         if getattr(sys, self._name) is self:
             setattr(sys, self._name, self._target)
-        if self._rest:
-            self._screen.line(self._rest)
-            self._rest = ""
+        with self._lock:
+            self._lines.end()
 
 
 def _of_notebook(stream: object) -> bool:
@@ -161,33 +184,25 @@ class _Tee:
 
     def _copy(self) -> None:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        rest = ""
+        lines = _Lines(self._screen)
         due: Optional[float] = None  # when the rest is shown; None if it is empty or was shown
         shown = 0  # how often the unfinished line was shown
         while True:
             if due is not None and not self._readable(due - time.monotonic()):
-                self._screen.show(rest)
+                self._screen.show(lines.rest)
                 due, shown = None, shown + 1
             data = os.read(self._read, 65536)
             _write_all(self._saved, data)
-            *lines, rest = (rest + decoder.decode(data, final=not data)).split("\n")
-            for line in lines:
-                self._screen.line(line)
+            if lines.feed(decoder.decode(data, final=not data)):
+                shown = 0
             if not data:
                 break
-            rest = overwritten(rest)
-            if len(rest) > MAX_LINE:
-                self._screen.line(rest)
-                rest = ""
-            if lines:
-                shown = 0
-            if not rest:
+            if not lines.rest:
                 due = None
             elif self._policy is not None:
                 next_due = time.monotonic() + pause(self._policy, shown)
                 due = next_due if due is None else min(due, next_due)
-        if rest:
-            self._screen.line(rest)
+        lines.end()
         os.close(self._read)
         os.close(self._saved)
 

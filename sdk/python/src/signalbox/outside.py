@@ -146,8 +146,10 @@ def _continued(request: Request, kept: Kept, server: Server) -> "Optional[tuple[
 def _named(request: Request, run_id: str, kept: Kept, server: Server) -> "tuple[Saved, Folder]":
     folder = kept.folder(run_id)
     saved = folder.load()
+    why: Optional[str]
     if saved is None:
-        why: Optional[str] = f"this machine has no token for it in {kept.root}"
+        state = server.state(run_id)
+        why = f"this machine has no token for it in {kept.root}" if state == "running" else _ended(state)
     elif saved.project != request.project:
         why = f"it is in project {saved.project}, not {request.project}"
     else:
@@ -174,7 +176,7 @@ def _hindrance(saved: Saved, folder: Folder, server: Server, sweep: bool) -> Opt
         elif folder.has_ended():
             why = f"its end was reported; {_deliver(folder)}"
         else:
-            state = server.state(saved)
+            state = server.state(saved.run_id)
             why = None if state == "running" else _ended(state)
             if sweep and state not in (None, "running"):
                 folder.delete()

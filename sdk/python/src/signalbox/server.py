@@ -60,15 +60,15 @@ class Server:
             raise self._other(201)
         return saved
 
-    def state(self, saved: Saved) -> Optional[str]:
+    def state(self, run_id: str) -> Optional[str]:
         """Return the state of a run, or None if it does not exist for this user."""
         try:
-            found = self._call("GET", f"/api/runs/{saved.run_id}")
+            found = self._call("GET", f"/api/runs/{run_id}")
         except IngestError as err:
             if err.status == 404:
                 return None
             raise
-        if found.get("id") != saved.run_id or found.get("state") not in STATES:
+        if found.get("id") != run_id or found.get("state") not in STATES:
             raise self._other(200)
         return str(found["state"])
 
