@@ -102,7 +102,7 @@ async function signedOut(tab) {
   await page.unroute(/\/api\/(models|auth\/refresh)/);
 }
 
-// offline cuts the browser off. The page says so, keeps what it shows, and is live again afterwards.
+// offline cuts the browser off. The page shows that, keeps what it has, and is live again afterwards.
 async function offline(tab) {
   const { page, context } = tab;
   const name = `offline-${Date.now().toString(36)}`;
