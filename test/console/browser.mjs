@@ -76,6 +76,22 @@ export async function settle(page) {
   await page.evaluate(() => document.fonts.ready);
 }
 
+// beyond waits until a number that the pattern finds on the page is larger than `least`, and returns the largest one.
+export const beyond = (page, pattern, least) =>
+  page
+    .waitForFunction(
+      ([source, n]) => {
+        const text = document.querySelector("main")?.innerText ?? "";
+        const found = [...text.matchAll(new RegExp(source, "g"))].map((m) => Number(m[1].replaceAll(",", "")));
+        return Math.max(0, ...found) > n ? Math.max(...found) : 0;
+      },
+      [pattern, least],
+    )
+    .then((found) => found.jsonValue());
+
+// The number of a step in a chart.
+export const step = "step ([\\d,]+)";
+
 // faults returns the violations that axe finds on the page. The policy of the page does not apply to the debugger.
 export async function faults(context, page) {
   const protocol = await context.newCDPSession(page);

@@ -1,6 +1,6 @@
 // This program follows and stops a running job in Chromium as a user does, and then looks at it on a phone. It prints what it saw as one JSON object, which console_test.go checks.
 import { text } from "node:stream/consumers";
-import { profile, settle, signIn, start } from "./browser.mjs";
+import { beyond, profile, settle, signIn, start } from "./browser.mjs";
 
 const task = JSON.parse(await text(process.stdin));
 const browser = await start(task.chromium);
@@ -10,15 +10,8 @@ const saw = {};
 const rows = (page) =>
   page.evaluate(() => [...document.querySelectorAll("main [data-line]")].map((row) => ({ seq: Number(row.dataset.line), text: row.innerText })));
 
-// beyond waits until the log shows a line of the job with a number above n, and returns the last number.
-async function beyond(page, n) {
-  const found = await page.waitForFunction((least) => {
-    const counts = [...document.querySelectorAll("main [data-line]")].map((row) => Number(/ counts (\d+)/.exec(row.innerText)?.[1] ?? 0));
-    const last = Math.max(0, ...counts);
-    return last > least ? last : 0;
-  }, n);
-  return found.jsonValue();
-}
+// The number of a line of the job.
+const line = " counts (\\d+)";
 
 try {
   const { page, seen } = await profile(browser, task);
@@ -30,8 +23,8 @@ try {
   await page.getByRole("link", { name: task.ids.counter }).first().click();
   await page.getByRole("link", { name: "Logs", exact: true }).click();
   await page.locator("main [data-line]").first().waitFor();
-  const before = await beyond(page, 5);
-  await beyond(page, before + 20);
+  const before = await beyond(page, line, 5);
+  await beyond(page, line, before + 20);
   saw.following = await rows(page);
   await page.getByRole("region", { name: "Log" }).focus();
   await page.keyboard.press("Home");

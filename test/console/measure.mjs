@@ -16,17 +16,8 @@ const mostPoints = 10_000;
 const linesPerReport = 10_000;
 
 async function reportRun() {
-  const { run, endpoint, token } = await admin.post("/api/runs", { name: "a long run", project: "default" });
-  const base = new URL(endpoint).pathname.replace(/\/$/, "");
+  const { run, report } = await admin.outside("a long run");
   const ts = new Date().toISOString();
-  const report = async (route, body) => {
-    const response = await fetch(`${task.url}${base}/${route}`, {
-      method: "POST",
-      headers: { "X-Service-Token": token, "Content-Type": "application/json" },
-      body: JSON.stringify({ run_id: run.id, ...body }),
-    });
-    assert.ok(response.ok, `${route}: ${response.status} ${await response.text()}`);
-  };
   const all = [];
   for (let at = 0; at < keys - 2; at++) for (let step = 0; step < 10; step++) all.push({ key: `layer${at % 30}/weight${at}`, step, value: Math.sin(at + step), ts });
   for (let step = 0; step < 10; step++) all.push({ key: searched, step, value: step, ts });

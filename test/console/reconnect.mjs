@@ -3,8 +3,8 @@
 // page shows afterwards, which consolefailure_test.go checks.
 import assert from "node:assert/strict";
 import { text } from "node:stream/consumers";
-import { profile, settle, signIn, start } from "./browser.mjs";
-import { Server } from "./server.mjs";
+import { beyond, profile, settle, signIn, start, step } from "./browser.mjs";
+import { beat, Server } from "./server.mjs";
 
 const task = JSON.parse(await text(process.stdin));
 const browser = await start(task.chromium);
@@ -14,35 +14,8 @@ const allowed = /^Failed to load resource: (net::ERR_|the server responded with 
 const rows = (page) =>
   page.evaluate(() => [...document.querySelectorAll("main [data-line]")].map((row) => ({ seq: Number(row.dataset.line), text: row.innerText })));
 
-// beyond waits until the log shows a line of the job with a number above n, and returns the last number.
-async function beyond(page, n) {
-  const found = await page.waitForFunction((least) => {
-    const counts = [...document.querySelectorAll("main [data-line]")].map((row) => Number(/ counts (\d+)/.exec(row.innerText)?.[1] ?? 0));
-    return Math.max(0, ...counts) > least ? Math.max(...counts) : 0;
-  }, n);
-  return found.jsonValue();
-}
-
-const training = `
-import time, signalbox
-with signalbox.init() as run:
-    run.starting()
-    run.running()
-    step = 0
-    while not run.should_stop():
-        step += 1
-        run.log({"beat": step}, step=step)
-        time.sleep(0.1)
-`;
-
-// The chart's last step, and how many points it has.
-const lastStep = (page, least) =>
-  page
-    .waitForFunction((n) => {
-      const step = Number(/step ([\d,]+)/.exec(document.querySelector("main")?.innerText ?? "")?.[1].replaceAll(",", "") ?? 0);
-      return step > n ? step : 0;
-    }, least)
-    .then((found) => found.jsonValue());
+// The number of a line of the job.
+const line = " counts (\\d+)";
 
 try {
   const { context, page, seen } = await profile(browser, task);
@@ -51,23 +24,23 @@ try {
   seen.console.length = 0;
   await page.getByRole("link", { name: task.ids.counter }).first().click();
   await page.getByRole("link", { name: "Logs", exact: true }).click();
-  const before = await beyond(page, 10);
+  const before = await beyond(page, line, 10);
   // What the page has must not be read again.
   await page.evaluate(() => {
     globalThis.sameDocument = true;
   });
   // A table and a chart are followed beside the log.
-  const beat = `beat-${task.ids.counter}`;
+  const name = `beat-${task.ids.counter}`;
   const admin = await new Server(task.url, task.username, task.password).signIn();
-  const job = await admin.command(beat, ["python", "-c", training]);
+  const job = await admin.command(name, ["python", "-c", beat]);
   await admin.job(job.id, "running");
   const table = await context.newPage();
-  await table.goto(`${task.url}/jobs?q=${beat}`);
-  const state = (text) => table.getByRole("row").filter({ hasText: beat }).getByText(text, { exact: true });
+  await table.goto(`${task.url}/jobs?q=${name}`);
+  const state = (text) => table.getByRole("row").filter({ hasText: name }).getByText(text, { exact: true });
   await state("Running").waitFor();
   const chart = await context.newPage();
   await chart.goto(`${task.url}/jobs/${job.id}/metrics`);
-  const stepBefore = await lastStep(chart, 5);
+  const stepBefore = await beyond(chart, step, 5);
   for (const tab of [table, chart]) await tab.evaluate(() => (globalThis.sameDocument = true));
 
   const form = await context.newPage();
@@ -81,11 +54,11 @@ try {
 
   const back = await fetch(task.control, { method: "POST" });
   assert.equal(back.status, 200);
-  const last = await beyond(page, before + 40);
+  const last = await beyond(page, line, before + 40);
   assert.ok(await page.evaluate(() => globalThis.sameDocument), "the page was not loaded again");
   await page.getByText("Connection lost").first().waitFor({ state: "detached" });
 
-  await lastStep(chart, stepBefore + 40);
+  await beyond(chart, step, stepBefore + 40);
   await admin.signIn();
   await admin.post(`/api/jobs/${job.id}/stop`);
   await state("Stopped").waitFor();

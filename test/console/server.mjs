@@ -1,5 +1,19 @@
 // What the journeys need of the server beside the browser: requests of the public API, and jobs.
 
+// beat is a training that prints and reports a step ten times a second until it is stopped.
+export const beat = `
+import time, signalbox
+with signalbox.init() as run:
+    run.starting()
+    run.running()
+    step = 0
+    while not run.should_stop():
+        step += 1
+        print("line", step, flush=True)
+        run.log({"beat": step}, step=step)
+        time.sleep(0.1)
+`;
+
 // Server calls the API as one user.
 export class Server {
   constructor(url, username, password) {
@@ -44,6 +58,21 @@ export class Server {
         ...more,
       },
     });
+  }
+
+  // outside creates a run without a job. report sends a report of the run.
+  async outside(name, rest = {}) {
+    const { run, endpoint, token } = await this.post("/api/runs", { name, project: "default", ...rest });
+    const base = `${this.url}${new URL(endpoint).pathname.replace(/\/$/, "")}`;
+    const report = async (route, body) => {
+      const response = await fetch(`${base}/${route}`, {
+        method: "POST",
+        headers: { "X-Service-Token": token, "Content-Type": "application/json" },
+        body: JSON.stringify({ run_id: run.id, ...body }),
+      });
+      if (!response.ok) throw new Error(`${route}: ${response.status} ${await response.text()}`);
+    };
+    return { run, report };
   }
 
   // job waits until a job is in one of the states, and returns it.

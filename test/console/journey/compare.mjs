@@ -9,15 +9,9 @@ const lossOf = (at, step) => (at * 1000) / (step + 1);
 const colours = (page) => page.getByRole("list", { name: "Compared runs" }).evaluate((list) => [...list.querySelectorAll("li")].filter((li) => li.querySelector("[aria-hidden]")).map((li) => [li.innerText.split("\n")[0], getComputedStyle(li.querySelector("[aria-hidden]")).backgroundColor + li.querySelector("[aria-hidden]").outerHTML]));
 
 // reportRun reports a whole run without a job.
-async function reportRun(task, admin, name, at) {
-  const { run, endpoint, token } = await admin.post("/api/runs", { name, project: "default" });
-  const base = `${task.url}${new URL(endpoint).pathname.replace(/\/$/, "")}`;
+async function reportRun(admin, name, at) {
+  const { run, report } = await admin.outside(name);
   const ts = new Date().toISOString();
-  const report = async (route, body) => {
-    const headers = { "X-Service-Token": token, "Content-Type": "application/json" };
-    const response = await fetch(`${base}/${route}`, { method: "POST", headers, body: JSON.stringify({ run_id: run.id, ...body }) });
-    assert.ok(response.ok, `${route}: ${response.status} ${await response.text()}`);
-  };
   await report("hparams", { params: { lr: at / 1000, depth: 12 } });
   await report("metrics", { points: Array.from({ length: steps }, (_, step) => ({ key: "train/loss", step, value: lossOf(at, step), ts })) });
   await report("lifecycle", { event: "succeeded", ts });
@@ -26,7 +20,7 @@ async function reportRun(task, admin, name, at) {
 
 export default async function ({ task, admin, name, desk }) {
   const ids = [];
-  for (let at = 1; at <= count; at++) ids.push(await reportRun(task, admin, name(`rate${at}`), at));
+  for (let at = 1; at <= count; at++) ids.push(await reportRun(admin, name(`rate${at}`), at));
 
   const page = await desk();
   await page.goto(`${task.url}/runs?q=${name("").slice(1)}`);

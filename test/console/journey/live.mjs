@@ -1,6 +1,7 @@
 // J4: a job runs. Its state, metrics and samples change on the page without reloading, and a stop of a stopped job is
 // refused with its current state.
 import assert from "node:assert/strict";
+import { beyond, step } from "../browser.mjs";
 
 const training = `
 import time, signalbox
@@ -18,15 +19,6 @@ with signalbox.init() as run:
 
 export const statuses = [/^409 POST \/api\/jobs\/job_\w+\/stop$/];
 
-// grows waits until the last step in the page's chart is beyond n, and returns it.
-const grows = (page, n) =>
-  page
-    .waitForFunction((least) => {
-      const step = Number(/step ([\d,]+)/.exec(document.querySelector("main")?.innerText ?? "")?.[1].replaceAll(",", "") ?? 0);
-      return step > least ? step : 0;
-    }, n)
-    .then((found) => found.jsonValue());
-
 export default async function ({ admin, name, desk, task }) {
   const page = await desk();
   await page.goto(`${task.url}/jobs`);
@@ -37,8 +29,7 @@ export default async function ({ admin, name, desk, task }) {
   await row.getByRole("link", { name: name("live") }).click();
   await page.getByRole("link", { name: "Metrics", exact: true }).click();
   await page.locator("main canvas").first().waitFor();
-  const step = await grows(page, 0);
-  await grows(page, step + 5);
+  await beyond(page, step, (await beyond(page, step, 0)) + 5);
   await page.getByRole("link", { name: "Samples", exact: true }).click();
   await page.locator("main").getByText("6*7?").first().waitFor();
   await page.locator("main").getByText("42", { exact: true }).first().waitFor();

@@ -8,7 +8,7 @@ export default async function ({ task, admin, name, desk }) {
   await page.evaluate(() => {
     globalThis.sameDocument = true;
   });
-  const { run, endpoint, token } = await admin.post("/api/runs", { name: name("notebook"), project: "default" });
+  const { run, report } = await admin.outside(name("notebook"));
   const row = page.getByRole("row").filter({ hasText: name("notebook") });
   await row.getByText("Running").waitFor();
   await row.getByText("no job").waitFor();
@@ -16,16 +16,10 @@ export default async function ({ task, admin, name, desk }) {
   const one = await desk();
   await one.goto(`${task.url}/runs/${run.id}`);
   await one.getByText("The run has not reported a value yet").first().waitFor();
-  const report = async (path, body) => {
-    const headers = { "X-Service-Token": token, "Content-Type": "application/json" };
-    const url = `${task.url}${new URL(endpoint, task.url).pathname.replace(/\/$/, "")}${path}`;
-    const response = await fetch(url, { method: "POST", headers, body: JSON.stringify({ run_id: run.id, ...body }) });
-    assert.ok(response.ok, `${path}: ${response.status} ${await response.text()}`);
-  };
   const ts = new Date().toISOString();
-  await report("/metrics", { points: [0, 1, 2].map((step) => ({ key: "loss", step, value: 1 / (step + 1), ts })) });
+  await report("metrics", { points: [0, 1, 2].map((step) => ({ key: "loss", step, value: 1 / (step + 1), ts })) });
   await one.locator("main canvas").first().waitFor();
-  await report("/lifecycle", { event: "succeeded", ts });
+  await report("lifecycle", { event: "succeeded", ts });
   await one.locator("main").getByText("Succeeded").first().waitFor();
   await page.bringToFront();
   await row.getByText("Succeeded").waitFor();

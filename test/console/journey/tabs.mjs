@@ -1,22 +1,11 @@
 // Four tabs of one user stay live beside each other. A tab opens one event stream at most; a hidden tab closes its own, and
 // continues without a gap when it is shown. Signing out in one tab signs out all.
 import assert from "node:assert/strict";
+import { beyond, step } from "../browser.mjs";
+import { beat } from "../server.mjs";
 
 // The sign-in page looks for a session, and requests that are under way when the user signs out are refused.
 export const statuses = [/^401 POST \/api\/auth\/refresh$/, /^401 GET /];
-
-const training = `
-import time, signalbox
-with signalbox.init() as run:
-    run.starting()
-    run.running()
-    step = 0
-    while not run.should_stop():
-        step += 1
-        print("line", step, flush=True)
-        run.log({"beat": step}, step=step)
-        time.sleep(0.1)
-`;
 
 // Streams counts the event streams of a page that are open.
 class Streams {
@@ -28,19 +17,6 @@ class Streams {
     for (const end of ["requestfinished", "requestfailed"]) page.on(end, (request) => stream(request) && this.open--);
   }
 }
-
-// number waits until a number on the page is larger than `least`, and returns it.
-const number = (page, pattern, least) =>
-  page
-    .waitForFunction(
-      ([source, n]) => {
-        const text = document.querySelector("main")?.innerText ?? "";
-        const found = [...text.matchAll(new RegExp(source, "g"))].map((m) => Number(m[1].replaceAll(",", "")));
-        return Math.max(0, ...found) > n ? Math.max(...found) : 0;
-      },
-      [pattern, least],
-    )
-    .then((found) => found.jsonValue());
 
 const show = (page, state) =>
   page.evaluate((value) => {
@@ -56,11 +32,10 @@ const until = async (condition, what) => {
   }
 };
 
-const step = "step ([\\d,]+)";
 const line = "line (\\d+)";
 
 export default async function ({ task, admin, name, stranger, signIn }) {
-  const job = await admin.command(name("tabs"), ["python", "-c", training]);
+  const job = await admin.command(name("tabs"), ["python", "-c", beat]);
   await admin.job(job.id, "running");
   const first = await stranger();
   await signIn(first);
@@ -75,17 +50,17 @@ export default async function ({ task, admin, name, stranger, signIn }) {
 
   await list.getByRole("row").filter({ hasText: name("tabs") }).getByText("Running").waitFor();
   for (const [page, pattern] of [[metrics, step], [log, line], [overview, step]]) {
-    const seen = await number(page, pattern, 0);
-    await number(page, pattern, seen + 10);
+    const seen = await beyond(page, pattern, 0);
+    await beyond(page, pattern, seen + 10);
   }
   await until(() => streams.every(({ open }) => open === 1), "each tab has one stream");
 
   await show(log, "hidden");
   await until(() => streams[2].open === 0, "a hidden tab closes its stream");
-  const hidden = await number(log, line, 0);
-  await number(metrics, step, await number(metrics, step, 0) + 10);
+  const hidden = await beyond(log, line, 0);
+  await beyond(metrics, step, await beyond(metrics, step, 0) + 10);
   await show(log, "visible");
-  await number(log, line, hidden + 20);
+  await beyond(log, line, hidden + 20);
   const lines = await log.evaluate(() => [...document.querySelectorAll("main [data-line]")].map((row) => Number(row.dataset.line)));
   assert.deepEqual(lines, lines.map((_, at) => lines[0] + at), "lines are missing or twice");
   assert.ok(lines.includes(hidden), "the lines of before are shown");

@@ -21,16 +21,8 @@ with signalbox.init() as run:
 `;
 
 // reportRun creates a run without a job whose name, tag, notes and metric have markup, and returns its id.
-async function reportRun(task, admin, name) {
-  const { run, endpoint, token } = await admin.post("/api/runs", { name: `${name} ${markup}`, project: "default", tags: ["<b>tag</b>"] });
-  const report = async (route, body) => {
-    const response = await fetch(`${task.url}${new URL(endpoint).pathname.replace(/\/$/, "")}/${route}`, {
-      method: "POST",
-      headers: { "X-Service-Token": token, "Content-Type": "application/json", "X-Service-Node": "node-a" },
-      body: JSON.stringify({ run_id: run.id, ...body }),
-    });
-    assert.ok(response.ok, `${route}: ${response.status} ${await response.text()}`);
-  };
+async function reportRun(admin, name) {
+  const { run, report } = await admin.outside(`${name} ${markup}`, { tags: ["<b>tag</b>"] });
   const ts = new Date().toISOString();
   await report("metrics", { points: [{ key: `${markup}/loss`, step: 1, value: 1, ts }] });
   await report("logs", { chunks: [`${hostile}\n`] });
@@ -73,7 +65,7 @@ export default async function ({ task, admin, name, desk, stranger }) {
   await check(page, `/jobs/${job.id}/samples`, markup);
   await check(page, `/jobs/${job.id}/spec`, "signalbox.init()");
   await check(page, `/runs/${job.run_id}`, markup);
-  const outside = await reportRun(task, admin, name("outside"));
+  const outside = await reportRun(admin, name("outside"));
   await check(page, `/runs?q=${name("outside")}`, markup);
   await check(page, `/runs/${outside}`, markup);
   await check(page, `/runs/${outside}/metrics`, `${markup}/loss`);

@@ -11,7 +11,7 @@ export class OwnToken {
     readonly changed: (token: Token | null) => void,
   ) {}
 
-  // get returns the token, and creates it if there is none.
+  // get returns the token. The first call creates it.
   get(): Promise<Token & { token: string }> {
     this.#made ??= this.#create().catch((error: unknown) => {
       this.#made = null;

@@ -10,7 +10,7 @@ export function MoreFilters({ view, change }: Props) {
   const { t } = useTranslation("logs");
   return (
     <>
-      <WordFilter label={t("node")} value={view.node} onChange={(node) => change({ node })} />
+      <TextFilter label={t("node")} value={view.node} onChange={(node) => change({ node })} />
       <Select
         size="sm"
         label={t("level")}
@@ -28,10 +28,10 @@ export function MoreFilters({ view, change }: Props) {
   );
 }
 
-type WordProps = { label: string; value: string | undefined; onChange: (value: string | undefined) => void };
+type TextProps = { label: string; value: string | undefined; onChange: (value: string | undefined) => void };
 
-// WordFilter applies when Enter is pressed or the focus leaves it.
-function WordFilter({ label, value, onChange }: WordProps) {
+// TextFilter applies when Enter is pressed or the focus leaves it.
+function TextFilter({ label, value, onChange }: TextProps) {
   const [text, setText] = useState(value ?? "");
   useEffect(() => setText(value ?? ""), [value]);
   const apply = () => onChange(text.trim() || undefined);
