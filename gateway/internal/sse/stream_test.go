@@ -51,7 +51,7 @@ func TestStreamWithoutEofMessageEndsWithEof(t *testing.T) {
 	svc := &states{do: func(send func(*jobsv1.WatchJobResponse) error, _ grpc.ServerStream) error {
 		return send(&jobsv1.WatchJobResponse{Seq: 4, Job: &jobsv1.Job{Id: "job_1", State: jobsv1.JobState_JOB_STATE_RUNNING}})
 	}}
-	r := newHarness(t, jobsv1.File_signalbox_jobs_v1_job_proto, "JobService", "WatchJob", &jobsv1.WatchJobRequest{Id: "job_1"},
+	r := newHarness(t, jobsv1.File_signalbox_jobs_v1_job_service_proto, "JobService", "WatchJob", &jobsv1.WatchJobRequest{Id: "job_1"},
 		func(s *grpc.Server) { jobsv1.RegisterJobServiceServer(s, svc) })
 	got := r.get(t)
 	require.Equal(t, "retry: 2000", got.next())
@@ -78,7 +78,7 @@ func TestStreamWithSeqBesideOneof(t *testing.T) {
 		}
 		return nil
 	}}
-	r := newHarness(t, jobsv1.File_signalbox_jobs_v1_job_proto, "JobService", "WatchJobs", &jobsv1.WatchJobsRequest{},
+	r := newHarness(t, jobsv1.File_signalbox_jobs_v1_job_service_proto, "JobService", "WatchJobs", &jobsv1.WatchJobsRequest{},
 		func(s *grpc.Server) { jobsv1.RegisterJobServiceServer(s, svc) })
 	got := r.get(t)
 	require.Equal(t, "retry: 2000", got.next())
@@ -93,7 +93,7 @@ func TestStreamWithSeqBesideOneof(t *testing.T) {
 func TestEofKeepsCursorWithoutNewEvents(t *testing.T) {
 	t.Parallel()
 	svc := &states{do: func(func(*jobsv1.WatchJobResponse) error, grpc.ServerStream) error { return nil }}
-	r := newHarness(t, jobsv1.File_signalbox_jobs_v1_job_proto, "JobService", "WatchJob", &jobsv1.WatchJobRequest{Id: "job_1", After: 8},
+	r := newHarness(t, jobsv1.File_signalbox_jobs_v1_job_service_proto, "JobService", "WatchJob", &jobsv1.WatchJobRequest{Id: "job_1", After: 8},
 		func(s *grpc.Server) { jobsv1.RegisterJobServiceServer(s, svc) })
 	got := r.get(t)
 	require.Equal(t, "retry: 2000", got.next())
@@ -294,7 +294,7 @@ func TestBurstLosesNoEvents(t *testing.T) {
 
 func TestNewStreamRejectsUnaryMethod(t *testing.T) {
 	t.Parallel()
-	unary := jobsv1.File_signalbox_jobs_v1_job_proto.Services().ByName("JobService").Methods().ByName("GetJob")
+	unary := jobsv1.File_signalbox_jobs_v1_job_service_proto.Services().ByName("JobService").Methods().ByName("GetJob")
 	_, err := sse.New(unary, nil, restjson.New(), clock.Real())
 	require.ErrorContains(t, err, "a stream message must have")
 }

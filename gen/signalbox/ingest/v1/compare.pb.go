@@ -671,7 +671,7 @@ var File_signalbox_ingest_v1_compare_proto protoreflect.FileDescriptor
 
 const file_signalbox_ingest_v1_compare_proto_rawDesc = "" +
 	"\n" +
-	"!signalbox/ingest/v1/compare.proto\x12\x13signalbox.ingest.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1esignalbox/ingest/v1/read.proto\x1a\"signalbox/options/v1/options.proto\"\xbc\x02\n" +
+	"!signalbox/ingest/v1/compare.proto\x12\x13signalbox.ingest.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a signalbox/ingest/v1/series.proto\x1a\"signalbox/options/v1/options.proto\"\xbc\x02\n" +
 	"\x12CompareRunsRequest\x12-\n" +
 	"\arun_ids\x18\x01 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\b\x01\x10d\x18\x01\"\x06r\x04\x10\x01\x18@R\x06runIds\x12'\n" +
 	"\x04keys\x18\x02 \x03(\tB\x13\xbaH\x10\x92\x01\r\x10\x14\x18\x01\"\ar\x05\x10\x01\x18\x80\bR\x04keys\x12'\n" +
@@ -781,7 +781,7 @@ func file_signalbox_ingest_v1_compare_proto_init() {
 	if File_signalbox_ingest_v1_compare_proto != nil {
 		return
 	}
-	file_signalbox_ingest_v1_read_proto_init()
+	file_signalbox_ingest_v1_series_proto_init()
 	file_signalbox_ingest_v1_compare_proto_msgTypes[0].OneofWrappers = []any{}
 	file_signalbox_ingest_v1_compare_proto_msgTypes[7].OneofWrappers = []any{}
 	type x struct{}

@@ -525,6 +525,563 @@ func (x *MetricPoint) GetAttempt() int32 {
 	return 0
 }
 
+// ListMetricsRequest selects a page of the metric series of a run, and how their points are shown.
+type ListMetricsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the run or of its job.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Return only the series with these keys; all series if empty.
+	Keys []string `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`
+	// The maximum number of series, not of points.
+	Limit *int32 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of series to skip.
+	Offset *int32 `protobuf:"varint,4,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	// Maximum number of buckets of each series. A series with at most as many points in the window has `points` instead of
+	// `buckets`.
+	Points *int32 `protobuf:"varint,5,opt,name=points,proto3,oneof" json:"points,omitempty"`
+	// What the window and the buckets divide: `step`, the default; `time`, the `ts` of the points; or the key of another
+	// series, whose value at the same step is the `x` of a point. Points without such a value, or for which it is NaN or
+	// infinite, are left out. With the key of a series there are only `buckets`, one for each value if there are few points,
+	// and `from` and `to` of a bucket are the lowest and the highest value. `x`, `from` and `to` require `points`.
+	X *string `protobuf:"bytes,6,opt,name=x,proto3,oneof" json:"x,omitempty"`
+	// Only points whose `x` is at least this: a step, an RFC 3339 time if `x` is `time`, or a decimal number if it is a key.
+	From *string `protobuf:"bytes,7,opt,name=from,proto3,oneof" json:"from,omitempty"`
+	// Only points whose `x` is at most this: a step, an RFC 3339 time if `x` is `time`, or a decimal number if it is a key.
+	To *string `protobuf:"bytes,8,opt,name=to,proto3,oneof" json:"to,omitempty"`
+	// Only the points of this attempt, a number from 1, or `all`: a series for each attempt that has reported the key. Without
+	// it, the points that newer attempts do not hide: a newer attempt hides the points of older attempts beyond the step at
+	// which it resumed, and of two points with the same step the newer one counts.
+	Attempt *string `protobuf:"bytes,9,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
+	// Only the points that the process with this rank reported. Without it, those of rank 0; a key that rank 0 never reported is
+	// that of the lowest rank that reported it.
+	Rank          *int32 `protobuf:"varint,10,opt,name=rank,proto3,oneof" json:"rank,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListMetricsRequest) Reset() {
+	*x = ListMetricsRequest{}
+	mi := &file_signalbox_ingest_v1_series_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListMetricsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListMetricsRequest) ProtoMessage() {}
+
+func (x *ListMetricsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_v1_series_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListMetricsRequest.ProtoReflect.Descriptor instead.
+func (*ListMetricsRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_v1_series_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ListMetricsRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ListMetricsRequest) GetKeys() []string {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *ListMetricsRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+func (x *ListMetricsRequest) GetOffset() int32 {
+	if x != nil && x.Offset != nil {
+		return *x.Offset
+	}
+	return 0
+}
+
+func (x *ListMetricsRequest) GetPoints() int32 {
+	if x != nil && x.Points != nil {
+		return *x.Points
+	}
+	return 0
+}
+
+func (x *ListMetricsRequest) GetX() string {
+	if x != nil && x.X != nil {
+		return *x.X
+	}
+	return ""
+}
+
+func (x *ListMetricsRequest) GetFrom() string {
+	if x != nil && x.From != nil {
+		return *x.From
+	}
+	return ""
+}
+
+func (x *ListMetricsRequest) GetTo() string {
+	if x != nil && x.To != nil {
+		return *x.To
+	}
+	return ""
+}
+
+func (x *ListMetricsRequest) GetAttempt() string {
+	if x != nil && x.Attempt != nil {
+		return *x.Attempt
+	}
+	return ""
+}
+
+func (x *ListMetricsRequest) GetRank() int32 {
+	if x != nil && x.Rank != nil {
+		return *x.Rank
+	}
+	return 0
+}
+
+// ListMetricsResponse is a page of series.
+type ListMetricsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The series, sorted by key.
+	Series        []*MetricSeries `protobuf:"bytes,1,rep,name=series,proto3" json:"series,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListMetricsResponse) Reset() {
+	*x = ListMetricsResponse{}
+	mi := &file_signalbox_ingest_v1_series_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListMetricsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListMetricsResponse) ProtoMessage() {}
+
+func (x *ListMetricsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_v1_series_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListMetricsResponse.ProtoReflect.Descriptor instead.
+func (*ListMetricsResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_v1_series_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ListMetricsResponse) GetSeries() []*MetricSeries {
+	if x != nil {
+		return x.Series
+	}
+	return nil
+}
+
+// MetricSeries is a metric of a run over its steps.
+type MetricSeries struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the metric, such as `train/loss`.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// The points, sorted by step; with `x=time`, by time. Empty if there are `buckets`.
+	Points []*MetricPoint `protobuf:"bytes,2,rep,name=points,proto3" json:"points,omitempty"`
+	// The buckets that have points, in order. Empty if the request has no `points`.
+	Buckets []*MetricBucket `protobuf:"bytes,3,rep,name=buckets,proto3" json:"buckets,omitempty"`
+	// The number of points in the window. A step counts once. Null if the request has no `points`.
+	Count *int64 `protobuf:"varint,4,opt,name=count,proto3,oneof" json:"count,omitempty"`
+	// The first point of the window; null if there is none, or if the request has no `points`.
+	First *MetricPoint `protobuf:"bytes,5,opt,name=first,proto3" json:"first,omitempty"`
+	// The last point of the window; null if there is none, or if the request has no `points`.
+	Last *MetricPoint `protobuf:"bytes,6,opt,name=last,proto3" json:"last,omitempty"`
+	// The attempt whose points these are; null if the request has no `attempt`.
+	Attempt *int32 `protobuf:"varint,7,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
+	// The rank of the process that reported the points.
+	Rank int32 `protobuf:"varint,8,opt,name=rank,proto3" json:"rank,omitempty"`
+	// The number of points that are missing in `points`, because a response has room for 90,000 points, in equal shares of its
+	// series. The series keeps its first and last point and, between them, the lowest and highest values. If steps were
+	// reported several times, the number may be too high. Null if the request has `points`, whose buckets omit nothing.
+	Omitted       *int64 `protobuf:"varint,9,opt,name=omitted,proto3,oneof" json:"omitted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MetricSeries) Reset() {
+	*x = MetricSeries{}
+	mi := &file_signalbox_ingest_v1_series_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MetricSeries) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MetricSeries) ProtoMessage() {}
+
+func (x *MetricSeries) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_v1_series_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MetricSeries.ProtoReflect.Descriptor instead.
+func (*MetricSeries) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_v1_series_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *MetricSeries) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *MetricSeries) GetPoints() []*MetricPoint {
+	if x != nil {
+		return x.Points
+	}
+	return nil
+}
+
+func (x *MetricSeries) GetBuckets() []*MetricBucket {
+	if x != nil {
+		return x.Buckets
+	}
+	return nil
+}
+
+func (x *MetricSeries) GetCount() int64 {
+	if x != nil && x.Count != nil {
+		return *x.Count
+	}
+	return 0
+}
+
+func (x *MetricSeries) GetFirst() *MetricPoint {
+	if x != nil {
+		return x.First
+	}
+	return nil
+}
+
+func (x *MetricSeries) GetLast() *MetricPoint {
+	if x != nil {
+		return x.Last
+	}
+	return nil
+}
+
+func (x *MetricSeries) GetAttempt() int32 {
+	if x != nil && x.Attempt != nil {
+		return *x.Attempt
+	}
+	return 0
+}
+
+func (x *MetricSeries) GetRank() int32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *MetricSeries) GetOmitted() int64 {
+	if x != nil && x.Omitted != nil {
+		return *x.Omitted
+	}
+	return 0
+}
+
+// ListMetricSummariesRequest selects a page of the summaries of a run's metric series.
+type ListMetricSummariesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the run or of its job.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Return only the series with these keys; all series if empty.
+	Keys []string `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`
+	// The maximum number of series.
+	Limit *int32 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// The number of series to skip.
+	Offset *int32 `protobuf:"varint,4,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	// Only the points of this attempt, a number from 1, or `all`, as in ListMetrics.
+	Attempt *string `protobuf:"bytes,5,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
+	// Only the points that the process with this rank reported. Without it, those of rank 0; a key that rank 0 never reported is
+	// that of the lowest rank that reported it.
+	Rank          *int32 `protobuf:"varint,6,opt,name=rank,proto3,oneof" json:"rank,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListMetricSummariesRequest) Reset() {
+	*x = ListMetricSummariesRequest{}
+	mi := &file_signalbox_ingest_v1_series_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListMetricSummariesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListMetricSummariesRequest) ProtoMessage() {}
+
+func (x *ListMetricSummariesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_v1_series_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListMetricSummariesRequest.ProtoReflect.Descriptor instead.
+func (*ListMetricSummariesRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_v1_series_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ListMetricSummariesRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ListMetricSummariesRequest) GetKeys() []string {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *ListMetricSummariesRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+func (x *ListMetricSummariesRequest) GetOffset() int32 {
+	if x != nil && x.Offset != nil {
+		return *x.Offset
+	}
+	return 0
+}
+
+func (x *ListMetricSummariesRequest) GetAttempt() string {
+	if x != nil && x.Attempt != nil {
+		return *x.Attempt
+	}
+	return ""
+}
+
+func (x *ListMetricSummariesRequest) GetRank() int32 {
+	if x != nil && x.Rank != nil {
+		return *x.Rank
+	}
+	return 0
+}
+
+// ListMetricSummariesResponse is a page of summaries.
+type ListMetricSummariesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The summaries, sorted by key.
+	Summaries     []*MetricSummary `protobuf:"bytes,1,rep,name=summaries,proto3" json:"summaries,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListMetricSummariesResponse) Reset() {
+	*x = ListMetricSummariesResponse{}
+	mi := &file_signalbox_ingest_v1_series_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListMetricSummariesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListMetricSummariesResponse) ProtoMessage() {}
+
+func (x *ListMetricSummariesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_v1_series_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListMetricSummariesResponse.ProtoReflect.Descriptor instead.
+func (*ListMetricSummariesResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_v1_series_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ListMetricSummariesResponse) GetSummaries() []*MetricSummary {
+	if x != nil {
+		return x.Summaries
+	}
+	return nil
+}
+
+// MetricSummary summarizes the points of a series that ListMetrics returns, as if there were no limit of points.
+type MetricSummary struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the metric, such as `train/loss`.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// The number of points, including NaN and infinities. A step counts once.
+	Count int64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	// The number of points whose value is NaN or infinite.
+	Nan int64 `protobuf:"varint,3,opt,name=nan,proto3" json:"nan,omitempty"`
+	// The point with the highest step; null if the run's points were deleted.
+	Latest *MetricPoint `protobuf:"bytes,4,opt,name=latest,proto3" json:"latest,omitempty"`
+	// The point with the lowest value, without NaN and infinities; null if there are no other values. Of several such
+	// points it is the one with the lowest step.
+	Min *MetricPoint `protobuf:"bytes,5,opt,name=min,proto3" json:"min,omitempty"`
+	// The point with the highest value, in the same way.
+	Max *MetricPoint `protobuf:"bytes,6,opt,name=max,proto3" json:"max,omitempty"`
+	// The attempt whose points these are; null if the request has no `attempt`.
+	Attempt *int32 `protobuf:"varint,7,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
+	// The rank of the process that reported the points.
+	Rank int32 `protobuf:"varint,8,opt,name=rank,proto3" json:"rank,omitempty"`
+	// `min` or `max`, as the recipe of the run states which values are better; null if it does not state that for this key.
+	Best          *MetricPoint `protobuf:"bytes,9,opt,name=best,proto3" json:"best,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MetricSummary) Reset() {
+	*x = MetricSummary{}
+	mi := &file_signalbox_ingest_v1_series_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MetricSummary) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MetricSummary) ProtoMessage() {}
+
+func (x *MetricSummary) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_ingest_v1_series_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MetricSummary.ProtoReflect.Descriptor instead.
+func (*MetricSummary) Descriptor() ([]byte, []int) {
+	return file_signalbox_ingest_v1_series_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *MetricSummary) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *MetricSummary) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *MetricSummary) GetNan() int64 {
+	if x != nil {
+		return x.Nan
+	}
+	return 0
+}
+
+func (x *MetricSummary) GetLatest() *MetricPoint {
+	if x != nil {
+		return x.Latest
+	}
+	return nil
+}
+
+func (x *MetricSummary) GetMin() *MetricPoint {
+	if x != nil {
+		return x.Min
+	}
+	return nil
+}
+
+func (x *MetricSummary) GetMax() *MetricPoint {
+	if x != nil {
+		return x.Max
+	}
+	return nil
+}
+
+func (x *MetricSummary) GetAttempt() int32 {
+	if x != nil && x.Attempt != nil {
+		return *x.Attempt
+	}
+	return 0
+}
+
+func (x *MetricSummary) GetRank() int32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *MetricSummary) GetBest() *MetricPoint {
+	if x != nil {
+		return x.Best
+	}
+	return nil
+}
+
 var File_signalbox_ingest_v1_series_proto protoreflect.FileDescriptor
 
 const file_signalbox_ingest_v1_series_proto_rawDesc = "" +
@@ -588,7 +1145,75 @@ const file_signalbox_ingest_v1_series_proto_rawDesc = "" +
 	"\x04step\x18\x01 \x01(\x03R\x04step\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value\x12*\n" +
 	"\x02ts\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02ts\x12\x18\n" +
-	"\aattempt\x18\x04 \x01(\x05R\aattemptBEZCgithub.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1;ingestv1b\x06proto3"
+	"\aattempt\x18\x04 \x01(\x05R\aattempt\"\xe2\x03\n" +
+	"\x12ListMetricsRequest\x12\x19\n" +
+	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12#\n" +
+	"\x04keys\x18\x02 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10d\"\x05r\x03\x18\x80\bR\x04keys\x12%\n" +
+	"\x05limit\x18\x03 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
+	"\x06offset\x18\x04 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01\x12'\n" +
+	"\x06points\x18\x05 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xd0\x0f(\x05H\x02R\x06points\x88\x01\x01\x12\x1d\n" +
+	"\x01x\x18\x06 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\bH\x03R\x01x\x88\x01\x01\x12\"\n" +
+	"\x04from\x18\a \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18(H\x04R\x04from\x88\x01\x01\x12\x1e\n" +
+	"\x02to\x18\b \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18(H\x05R\x02to\x88\x01\x01\x12=\n" +
+	"\aattempt\x18\t \x01(\tB\x1e\xbaH\x1br\x192\x17^(all|[1-9][0-9]{0,8})$H\x06R\aattempt\x88\x01\x01\x12%\n" +
+	"\x04rank\x18\n" +
+	" \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x80\x80\b(\x00H\aR\x04rank\x88\x01\x01B\b\n" +
+	"\x06_limitB\t\n" +
+	"\a_offsetB\t\n" +
+	"\a_pointsB\x04\n" +
+	"\x02_xB\a\n" +
+	"\x05_fromB\x05\n" +
+	"\x03_toB\n" +
+	"\n" +
+	"\b_attemptB\a\n" +
+	"\x05_rank\"P\n" +
+	"\x13ListMetricsResponse\x129\n" +
+	"\x06series\x18\x01 \x03(\v2!.signalbox.ingest.v1.MetricSeriesR\x06series\"\x94\x03\n" +
+	"\fMetricSeries\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x128\n" +
+	"\x06points\x18\x02 \x03(\v2 .signalbox.ingest.v1.MetricPointR\x06points\x12;\n" +
+	"\abuckets\x18\x03 \x03(\v2!.signalbox.ingest.v1.MetricBucketR\abuckets\x12\x19\n" +
+	"\x05count\x18\x04 \x01(\x03H\x00R\x05count\x88\x01\x01\x126\n" +
+	"\x05first\x18\x05 \x01(\v2 .signalbox.ingest.v1.MetricPointR\x05first\x124\n" +
+	"\x04last\x18\x06 \x01(\v2 .signalbox.ingest.v1.MetricPointR\x04last\x12\x1d\n" +
+	"\aattempt\x18\a \x01(\x05H\x01R\aattempt\x88\x01\x01\x12\x12\n" +
+	"\x04rank\x18\b \x01(\x05R\x04rank\x12\x1d\n" +
+	"\aomitted\x18\t \x01(\x03H\x02R\aomitted\x88\x01\x01B\b\n" +
+	"\x06_countB\n" +
+	"\n" +
+	"\b_attemptB\n" +
+	"\n" +
+	"\b_omitted\"\xbd\x02\n" +
+	"\x1aListMetricSummariesRequest\x12\x19\n" +
+	"\x02id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x02id\x12#\n" +
+	"\x04keys\x18\x02 \x03(\tB\x0f\xbaH\f\x92\x01\t\x10d\"\x05r\x03\x18\x80\bR\x04keys\x12%\n" +
+	"\x05limit\x18\x03 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
+	"\x06offset\x18\x04 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01\x12=\n" +
+	"\aattempt\x18\x05 \x01(\tB\x1e\xbaH\x1br\x192\x17^(all|[1-9][0-9]{0,8})$H\x02R\aattempt\x88\x01\x01\x12%\n" +
+	"\x04rank\x18\x06 \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x80\x80\b(\x00H\x03R\x04rank\x88\x01\x01B\b\n" +
+	"\x06_limitB\t\n" +
+	"\a_offsetB\n" +
+	"\n" +
+	"\b_attemptB\a\n" +
+	"\x05_rank\"_\n" +
+	"\x1bListMetricSummariesResponse\x12@\n" +
+	"\tsummaries\x18\x01 \x03(\v2\".signalbox.ingest.v1.MetricSummaryR\tsummaries\"\xe0\x02\n" +
+	"\rMetricSummary\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x10\n" +
+	"\x03nan\x18\x03 \x01(\x03R\x03nan\x128\n" +
+	"\x06latest\x18\x04 \x01(\v2 .signalbox.ingest.v1.MetricPointR\x06latest\x122\n" +
+	"\x03min\x18\x05 \x01(\v2 .signalbox.ingest.v1.MetricPointR\x03min\x122\n" +
+	"\x03max\x18\x06 \x01(\v2 .signalbox.ingest.v1.MetricPointR\x03max\x12\x1d\n" +
+	"\aattempt\x18\a \x01(\x05H\x00R\aattempt\x88\x01\x01\x12\x12\n" +
+	"\x04rank\x18\b \x01(\x05R\x04rank\x124\n" +
+	"\x04best\x18\t \x01(\v2 .signalbox.ingest.v1.MetricPointR\x04bestB\n" +
+	"\n" +
+	"\b_attemptBEZCgithub.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1;ingestv1b\x06proto3"
 
 var (
 	file_signalbox_ingest_v1_series_proto_rawDescOnce sync.Once
@@ -602,27 +1227,43 @@ func file_signalbox_ingest_v1_series_proto_rawDescGZIP() []byte {
 	return file_signalbox_ingest_v1_series_proto_rawDescData
 }
 
-var file_signalbox_ingest_v1_series_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_signalbox_ingest_v1_series_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_signalbox_ingest_v1_series_proto_goTypes = []any{
-	(*ListSeriesRequest)(nil),     // 0: signalbox.ingest.v1.ListSeriesRequest
-	(*ListSeriesResponse)(nil),    // 1: signalbox.ingest.v1.ListSeriesResponse
-	(*Series)(nil),                // 2: signalbox.ingest.v1.Series
-	(*MetricBucket)(nil),          // 3: signalbox.ingest.v1.MetricBucket
-	(*MetricPoint)(nil),           // 4: signalbox.ingest.v1.MetricPoint
-	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
+	(*ListSeriesRequest)(nil),           // 0: signalbox.ingest.v1.ListSeriesRequest
+	(*ListSeriesResponse)(nil),          // 1: signalbox.ingest.v1.ListSeriesResponse
+	(*Series)(nil),                      // 2: signalbox.ingest.v1.Series
+	(*MetricBucket)(nil),                // 3: signalbox.ingest.v1.MetricBucket
+	(*MetricPoint)(nil),                 // 4: signalbox.ingest.v1.MetricPoint
+	(*ListMetricsRequest)(nil),          // 5: signalbox.ingest.v1.ListMetricsRequest
+	(*ListMetricsResponse)(nil),         // 6: signalbox.ingest.v1.ListMetricsResponse
+	(*MetricSeries)(nil),                // 7: signalbox.ingest.v1.MetricSeries
+	(*ListMetricSummariesRequest)(nil),  // 8: signalbox.ingest.v1.ListMetricSummariesRequest
+	(*ListMetricSummariesResponse)(nil), // 9: signalbox.ingest.v1.ListMetricSummariesResponse
+	(*MetricSummary)(nil),               // 10: signalbox.ingest.v1.MetricSummary
+	(*timestamppb.Timestamp)(nil),       // 11: google.protobuf.Timestamp
 }
 var file_signalbox_ingest_v1_series_proto_depIdxs = []int32{
-	2, // 0: signalbox.ingest.v1.ListSeriesResponse.series:type_name -> signalbox.ingest.v1.Series
-	4, // 1: signalbox.ingest.v1.Series.first:type_name -> signalbox.ingest.v1.MetricPoint
-	4, // 2: signalbox.ingest.v1.Series.last:type_name -> signalbox.ingest.v1.MetricPoint
-	4, // 3: signalbox.ingest.v1.Series.points:type_name -> signalbox.ingest.v1.MetricPoint
-	3, // 4: signalbox.ingest.v1.Series.buckets:type_name -> signalbox.ingest.v1.MetricBucket
-	5, // 5: signalbox.ingest.v1.MetricPoint.ts:type_name -> google.protobuf.Timestamp
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	2,  // 0: signalbox.ingest.v1.ListSeriesResponse.series:type_name -> signalbox.ingest.v1.Series
+	4,  // 1: signalbox.ingest.v1.Series.first:type_name -> signalbox.ingest.v1.MetricPoint
+	4,  // 2: signalbox.ingest.v1.Series.last:type_name -> signalbox.ingest.v1.MetricPoint
+	4,  // 3: signalbox.ingest.v1.Series.points:type_name -> signalbox.ingest.v1.MetricPoint
+	3,  // 4: signalbox.ingest.v1.Series.buckets:type_name -> signalbox.ingest.v1.MetricBucket
+	11, // 5: signalbox.ingest.v1.MetricPoint.ts:type_name -> google.protobuf.Timestamp
+	7,  // 6: signalbox.ingest.v1.ListMetricsResponse.series:type_name -> signalbox.ingest.v1.MetricSeries
+	4,  // 7: signalbox.ingest.v1.MetricSeries.points:type_name -> signalbox.ingest.v1.MetricPoint
+	3,  // 8: signalbox.ingest.v1.MetricSeries.buckets:type_name -> signalbox.ingest.v1.MetricBucket
+	4,  // 9: signalbox.ingest.v1.MetricSeries.first:type_name -> signalbox.ingest.v1.MetricPoint
+	4,  // 10: signalbox.ingest.v1.MetricSeries.last:type_name -> signalbox.ingest.v1.MetricPoint
+	10, // 11: signalbox.ingest.v1.ListMetricSummariesResponse.summaries:type_name -> signalbox.ingest.v1.MetricSummary
+	4,  // 12: signalbox.ingest.v1.MetricSummary.latest:type_name -> signalbox.ingest.v1.MetricPoint
+	4,  // 13: signalbox.ingest.v1.MetricSummary.min:type_name -> signalbox.ingest.v1.MetricPoint
+	4,  // 14: signalbox.ingest.v1.MetricSummary.max:type_name -> signalbox.ingest.v1.MetricPoint
+	4,  // 15: signalbox.ingest.v1.MetricSummary.best:type_name -> signalbox.ingest.v1.MetricPoint
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_ingest_v1_series_proto_init() }
@@ -633,13 +1274,17 @@ func file_signalbox_ingest_v1_series_proto_init() {
 	file_signalbox_ingest_v1_series_proto_msgTypes[0].OneofWrappers = []any{}
 	file_signalbox_ingest_v1_series_proto_msgTypes[2].OneofWrappers = []any{}
 	file_signalbox_ingest_v1_series_proto_msgTypes[3].OneofWrappers = []any{}
+	file_signalbox_ingest_v1_series_proto_msgTypes[5].OneofWrappers = []any{}
+	file_signalbox_ingest_v1_series_proto_msgTypes[7].OneofWrappers = []any{}
+	file_signalbox_ingest_v1_series_proto_msgTypes[8].OneofWrappers = []any{}
+	file_signalbox_ingest_v1_series_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_ingest_v1_series_proto_rawDesc), len(file_signalbox_ingest_v1_series_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -10,7 +10,6 @@ import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	v1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/v1"
 	_ "github.com/signalbox-dev/signalbox/gen/signalbox/options/v1"
-	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -679,179 +678,6 @@ func (x *QueueStatus) GetSince() *timestamppb.Timestamp {
 	return nil
 }
 
-// Attempt is one execution of a job.
-type Attempt struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Number of the attempt within the job, from 1.
-	Number int32 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
-	// `scheduled`, `starting`, `running`, `pausing`, `paused`, `succeeded`, `failed` or `stopped`, with the same meaning
-	// as for a job. An attempt keeps its state while its job is stopping. An ended attempt whose job got another attempt
-	// is `failed`, or `paused` if the job was paused.
-	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
-	// Id of the node with rank 0, `nod_...`.
-	NodeId *string `protobuf:"bytes,3,opt,name=node_id,json=nodeId,proto3,oneof" json:"node_id,omitempty"`
-	// Why the attempt ended, with the same values as for a job; null while the attempt has not ended, and if it was
-	// paused.
-	EndReason *string `protobuf:"bytes,4,opt,name=end_reason,json=endReason,proto3,oneof" json:"end_reason,omitempty"`
-	// What happened, as text; null while the attempt has not ended, and if it succeeded or was paused. If the run is
-	// protected, the text contains nothing that its processes reported or printed.
-	Message *string `protobuf:"bytes,5,opt,name=message,proto3,oneof" json:"message,omitempty"`
-	// Exit code of the attempt's process; -1 if a signal ended the process or none was started; null while the attempt
-	// has not ended. If the attempt has several nodes, the code is that of the node that best explains the end.
-	ExitCode *int32 `protobuf:"varint,6,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
-	// When nodes were chosen for the attempt.
-	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// When a node began to prepare the attempt, or the run reported `starting`; null before.
-	StartingAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=starting_at,json=startingAt,proto3" json:"starting_at,omitempty"`
-	// When the executor observed that the processes of the attempt had started on all of its nodes; null before.
-	ExecutorRunningAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=executor_running_at,json=executorRunningAt,proto3" json:"executor_running_at,omitempty"`
-	// When the run reported `running` in the attempt: the start of billing. Null before, and if a custom command has not
-	// reported it.
-	RunningAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=running_at,json=runningAt,proto3" json:"running_at,omitempty"`
-	// When the attempt ended, after all of its output was delivered; null until then.
-	EndedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
-	// What the slowest node of the attempt does. `pending`: it has not begun to prepare the attempt. `preparing`: it
-	// fetches files and builds the environment. `running`: the process runs. `collecting`: the process has ended; logs
-	// and reports are still being delivered. `exited`: everything is delivered. `gone`: the node does not have the
-	// attempt any more. Null before the first report.
-	Phase *string `protobuf:"bytes,12,opt,name=phase,proto3,oneof" json:"phase,omitempty"`
-	// Id of the artifact from which the attempt started, `art_...`; null if it started from the beginning.
-	ResumedFrom *string `protobuf:"bytes,13,opt,name=resumed_from,json=resumedFrom,proto3,oneof" json:"resumed_from,omitempty"`
-	// Whether all output and reports of the attempt were delivered before it ended. Null while the attempt has not ended,
-	// and if it ended before this field existed.
-	Collected     *bool `protobuf:"varint,14,opt,name=collected,proto3,oneof" json:"collected,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Attempt) Reset() {
-	*x = Attempt{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Attempt) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Attempt) ProtoMessage() {}
-
-func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
-func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *Attempt) GetNumber() int32 {
-	if x != nil {
-		return x.Number
-	}
-	return 0
-}
-
-func (x *Attempt) GetState() string {
-	if x != nil {
-		return x.State
-	}
-	return ""
-}
-
-func (x *Attempt) GetNodeId() string {
-	if x != nil && x.NodeId != nil {
-		return *x.NodeId
-	}
-	return ""
-}
-
-func (x *Attempt) GetEndReason() string {
-	if x != nil && x.EndReason != nil {
-		return *x.EndReason
-	}
-	return ""
-}
-
-func (x *Attempt) GetMessage() string {
-	if x != nil && x.Message != nil {
-		return *x.Message
-	}
-	return ""
-}
-
-func (x *Attempt) GetExitCode() int32 {
-	if x != nil && x.ExitCode != nil {
-		return *x.ExitCode
-	}
-	return 0
-}
-
-func (x *Attempt) GetCreatedAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.CreatedAt
-	}
-	return nil
-}
-
-func (x *Attempt) GetStartingAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.StartingAt
-	}
-	return nil
-}
-
-func (x *Attempt) GetExecutorRunningAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.ExecutorRunningAt
-	}
-	return nil
-}
-
-func (x *Attempt) GetRunningAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.RunningAt
-	}
-	return nil
-}
-
-func (x *Attempt) GetEndedAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.EndedAt
-	}
-	return nil
-}
-
-func (x *Attempt) GetPhase() string {
-	if x != nil && x.Phase != nil {
-		return *x.Phase
-	}
-	return ""
-}
-
-func (x *Attempt) GetResumedFrom() string {
-	if x != nil && x.ResumedFrom != nil {
-		return *x.ResumedFrom
-	}
-	return ""
-}
-
-func (x *Attempt) GetCollected() bool {
-	if x != nil && x.Collected != nil {
-		return *x.Collected
-	}
-	return false
-}
-
 // ListJobsRequest selects a page of jobs. Filters are combined: a job must satisfy all of them.
 type ListJobsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -883,7 +709,7 @@ type ListJobsRequest struct {
 
 func (x *ListJobsRequest) Reset() {
 	*x = ListJobsRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[6]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -895,7 +721,7 @@ func (x *ListJobsRequest) String() string {
 func (*ListJobsRequest) ProtoMessage() {}
 
 func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[6]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -908,7 +734,7 @@ func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{6}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListJobsRequest) GetLimit() int32 {
@@ -992,7 +818,7 @@ type ListJobsResponse struct {
 
 func (x *ListJobsResponse) Reset() {
 	*x = ListJobsResponse{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[7]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1004,7 +830,7 @@ func (x *ListJobsResponse) String() string {
 func (*ListJobsResponse) ProtoMessage() {}
 
 func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[7]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1017,7 +843,7 @@ func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{7}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListJobsResponse) GetJobs() []*Job {
@@ -1038,7 +864,7 @@ type GetJobRequest struct {
 
 func (x *GetJobRequest) Reset() {
 	*x = GetJobRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[8]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1050,7 +876,7 @@ func (x *GetJobRequest) String() string {
 func (*GetJobRequest) ProtoMessage() {}
 
 func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[8]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1063,7 +889,7 @@ func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobRequest.ProtoReflect.Descriptor instead.
 func (*GetJobRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{8}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetJobRequest) GetJobId() string {
@@ -1087,7 +913,7 @@ type StopJobRequest struct {
 
 func (x *StopJobRequest) Reset() {
 	*x = StopJobRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[9]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1099,7 +925,7 @@ func (x *StopJobRequest) String() string {
 func (*StopJobRequest) ProtoMessage() {}
 
 func (x *StopJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[9]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1112,7 +938,7 @@ func (x *StopJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopJobRequest.ProtoReflect.Descriptor instead.
 func (*StopJobRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{9}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *StopJobRequest) GetJobId() string {
@@ -1140,7 +966,7 @@ type PauseJobRequest struct {
 
 func (x *PauseJobRequest) Reset() {
 	*x = PauseJobRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[10]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1152,7 +978,7 @@ func (x *PauseJobRequest) String() string {
 func (*PauseJobRequest) ProtoMessage() {}
 
 func (x *PauseJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[10]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1165,7 +991,7 @@ func (x *PauseJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseJobRequest.ProtoReflect.Descriptor instead.
 func (*PauseJobRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{10}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PauseJobRequest) GetJobId() string {
@@ -1186,7 +1012,7 @@ type ResumeJobRequest struct {
 
 func (x *ResumeJobRequest) Reset() {
 	*x = ResumeJobRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[11]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1198,7 +1024,7 @@ func (x *ResumeJobRequest) String() string {
 func (*ResumeJobRequest) ProtoMessage() {}
 
 func (x *ResumeJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[11]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1211,7 +1037,7 @@ func (x *ResumeJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeJobRequest.ProtoReflect.Descriptor instead.
 func (*ResumeJobRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{11}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ResumeJobRequest) GetJobId() string {
@@ -1240,7 +1066,7 @@ type UpdateJobRequest struct {
 
 func (x *UpdateJobRequest) Reset() {
 	*x = UpdateJobRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[12]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1252,7 +1078,7 @@ func (x *UpdateJobRequest) String() string {
 func (*UpdateJobRequest) ProtoMessage() {}
 
 func (x *UpdateJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[12]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1265,7 +1091,7 @@ func (x *UpdateJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateJobRequest.ProtoReflect.Descriptor instead.
 func (*UpdateJobRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{12}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *UpdateJobRequest) GetJobId() string {
@@ -1314,7 +1140,7 @@ type RetryJobRequest struct {
 
 func (x *RetryJobRequest) Reset() {
 	*x = RetryJobRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[13]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1326,7 +1152,7 @@ func (x *RetryJobRequest) String() string {
 func (*RetryJobRequest) ProtoMessage() {}
 
 func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[13]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1339,7 +1165,7 @@ func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryJobRequest.ProtoReflect.Descriptor instead.
 func (*RetryJobRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{13}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RetryJobRequest) GetJobId() string {
@@ -1370,7 +1196,7 @@ type CloneJobRequest struct {
 
 func (x *CloneJobRequest) Reset() {
 	*x = CloneJobRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[14]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1382,7 +1208,7 @@ func (x *CloneJobRequest) String() string {
 func (*CloneJobRequest) ProtoMessage() {}
 
 func (x *CloneJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[14]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1395,7 +1221,7 @@ func (x *CloneJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloneJobRequest.ProtoReflect.Descriptor instead.
 func (*CloneJobRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{14}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CloneJobRequest) GetJobId() string {
@@ -1453,7 +1279,7 @@ type PreflightReport struct {
 
 func (x *PreflightReport) Reset() {
 	*x = PreflightReport{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[15]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1465,7 +1291,7 @@ func (x *PreflightReport) String() string {
 func (*PreflightReport) ProtoMessage() {}
 
 func (x *PreflightReport) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[15]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1478,7 +1304,7 @@ func (x *PreflightReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreflightReport.ProtoReflect.Descriptor instead.
 func (*PreflightReport) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{15}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PreflightReport) GetOk() bool {
@@ -1513,7 +1339,7 @@ type GateVerdict struct {
 
 func (x *GateVerdict) Reset() {
 	*x = GateVerdict{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[16]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1525,7 +1351,7 @@ func (x *GateVerdict) String() string {
 func (*GateVerdict) ProtoMessage() {}
 
 func (x *GateVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[16]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1538,7 +1364,7 @@ func (x *GateVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GateVerdict.ProtoReflect.Descriptor instead.
 func (*GateVerdict) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{16}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GateVerdict) GetGate() string {
@@ -1587,7 +1413,7 @@ type ListJobEventsRequest struct {
 
 func (x *ListJobEventsRequest) Reset() {
 	*x = ListJobEventsRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[17]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1599,7 +1425,7 @@ func (x *ListJobEventsRequest) String() string {
 func (*ListJobEventsRequest) ProtoMessage() {}
 
 func (x *ListJobEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[17]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1612,7 +1438,7 @@ func (x *ListJobEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobEventsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{17}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListJobEventsRequest) GetJobId() string {
@@ -1654,7 +1480,7 @@ type ListJobEventsResponse struct {
 
 func (x *ListJobEventsResponse) Reset() {
 	*x = ListJobEventsResponse{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[18]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1666,7 +1492,7 @@ func (x *ListJobEventsResponse) String() string {
 func (*ListJobEventsResponse) ProtoMessage() {}
 
 func (x *ListJobEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[18]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1679,122 +1505,12 @@ func (x *ListJobEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobEventsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{18}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListJobEventsResponse) GetEvents() []*v1.Event {
 	if x != nil {
 		return x.Events
-	}
-	return nil
-}
-
-// ListAttemptsRequest selects a page of a job's attempts.
-type ListAttemptsRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Id of the job, `job_...`.
-	JobId string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
-	// The maximum number of rows.
-	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	// The number of rows to skip.
-	Offset        *int32 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListAttemptsRequest) Reset() {
-	*x = ListAttemptsRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[19]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListAttemptsRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListAttemptsRequest) ProtoMessage() {}
-
-func (x *ListAttemptsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[19]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListAttemptsRequest.ProtoReflect.Descriptor instead.
-func (*ListAttemptsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{19}
-}
-
-func (x *ListAttemptsRequest) GetJobId() string {
-	if x != nil {
-		return x.JobId
-	}
-	return ""
-}
-
-func (x *ListAttemptsRequest) GetLimit() int32 {
-	if x != nil && x.Limit != nil {
-		return *x.Limit
-	}
-	return 0
-}
-
-func (x *ListAttemptsRequest) GetOffset() int32 {
-	if x != nil && x.Offset != nil {
-		return *x.Offset
-	}
-	return 0
-}
-
-// ListAttemptsResponse is a page of attempts.
-type ListAttemptsResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The attempts, oldest first.
-	Attempts      []*Attempt `protobuf:"bytes,1,rep,name=attempts,proto3" json:"attempts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListAttemptsResponse) Reset() {
-	*x = ListAttemptsResponse{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[20]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListAttemptsResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListAttemptsResponse) ProtoMessage() {}
-
-func (x *ListAttemptsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[20]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListAttemptsResponse.ProtoReflect.Descriptor instead.
-func (*ListAttemptsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{20}
-}
-
-func (x *ListAttemptsResponse) GetAttempts() []*Attempt {
-	if x != nil {
-		return x.Attempts
 	}
 	return nil
 }
@@ -1813,7 +1529,7 @@ type WatchJobRequest struct {
 
 func (x *WatchJobRequest) Reset() {
 	*x = WatchJobRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[21]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1825,7 +1541,7 @@ func (x *WatchJobRequest) String() string {
 func (*WatchJobRequest) ProtoMessage() {}
 
 func (x *WatchJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[21]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1838,7 +1554,7 @@ func (x *WatchJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchJobRequest.ProtoReflect.Descriptor instead.
 func (*WatchJobRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{21}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *WatchJobRequest) GetId() string {
@@ -1868,7 +1584,7 @@ type WatchJobResponse struct {
 
 func (x *WatchJobResponse) Reset() {
 	*x = WatchJobResponse{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[22]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1880,7 +1596,7 @@ func (x *WatchJobResponse) String() string {
 func (*WatchJobResponse) ProtoMessage() {}
 
 func (x *WatchJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[22]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1893,7 +1609,7 @@ func (x *WatchJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchJobResponse.ProtoReflect.Descriptor instead.
 func (*WatchJobResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{22}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *WatchJobResponse) GetSeq() int64 {
@@ -1935,7 +1651,7 @@ type WatchJobsRequest struct {
 
 func (x *WatchJobsRequest) Reset() {
 	*x = WatchJobsRequest{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[23]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1947,7 +1663,7 @@ func (x *WatchJobsRequest) String() string {
 func (*WatchJobsRequest) ProtoMessage() {}
 
 func (x *WatchJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[23]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1960,7 +1676,7 @@ func (x *WatchJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchJobsRequest.ProtoReflect.Descriptor instead.
 func (*WatchJobsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{23}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *WatchJobsRequest) GetAfter() int64 {
@@ -2035,7 +1751,7 @@ type WatchJobsResponse struct {
 
 func (x *WatchJobsResponse) Reset() {
 	*x = WatchJobsResponse{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[24]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2047,7 +1763,7 @@ func (x *WatchJobsResponse) String() string {
 func (*WatchJobsResponse) ProtoMessage() {}
 
 func (x *WatchJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[24]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2060,7 +1776,7 @@ func (x *WatchJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchJobsResponse.ProtoReflect.Descriptor instead.
 func (*WatchJobsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{24}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *WatchJobsResponse) GetSeq() int64 {
@@ -2140,7 +1856,7 @@ type GoneJob struct {
 
 func (x *GoneJob) Reset() {
 	*x = GoneJob{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[25]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2152,7 +1868,7 @@ func (x *GoneJob) String() string {
 func (*GoneJob) ProtoMessage() {}
 
 func (x *GoneJob) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[25]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2165,7 +1881,7 @@ func (x *GoneJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GoneJob.ProtoReflect.Descriptor instead.
 func (*GoneJob) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{25}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GoneJob) GetId() string {
@@ -2187,7 +1903,7 @@ type JobsReset struct {
 
 func (x *JobsReset) Reset() {
 	*x = JobsReset{}
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[26]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2199,7 +1915,7 @@ func (x *JobsReset) String() string {
 func (*JobsReset) ProtoMessage() {}
 
 func (x *JobsReset) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[26]
+	mi := &file_signalbox_jobs_v1_job_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2212,7 +1928,7 @@ func (x *JobsReset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobsReset.ProtoReflect.Descriptor instead.
 func (*JobsReset) Descriptor() ([]byte, []int) {
-	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{26}
+	return file_signalbox_jobs_v1_job_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *JobsReset) GetReason() string {
@@ -2226,7 +1942,7 @@ var File_signalbox_jobs_v1_job_proto protoreflect.FileDescriptor
 
 const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\n" +
-	"\x1bsignalbox/jobs/v1/job.proto\x12\x11signalbox.jobs.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fsignalbox/common/v1/event.proto\x1a\x1csignalbox/jobs/v1/spec.proto\x1a\"signalbox/options/v1/options.proto\"g\n" +
+	"\x1bsignalbox/jobs/v1/job.proto\x12\x11signalbox.jobs.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fsignalbox/common/v1/event.proto\x1a\x1csignalbox/jobs/v1/spec.proto\x1a\"signalbox/options/v1/options.proto\"g\n" +
 	"\x10SubmitJobRequest\x12\x1b\n" +
 	"\x03api\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x03api\x126\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1a.signalbox.jobs.v1.JobSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"j\n" +
@@ -2292,38 +2008,7 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\bposition\x18\x01 \x01(\x05R\bposition\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12#\n" +
 	"\rreason_detail\x18\x03 \x01(\tR\freasonDetail\x120\n" +
-	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xb4\x05\n" +
-	"\aAttempt\x12\x16\n" +
-	"\x06number\x18\x01 \x01(\x05R\x06number\x12\x14\n" +
-	"\x05state\x18\x02 \x01(\tR\x05state\x12\x1c\n" +
-	"\anode_id\x18\x03 \x01(\tH\x00R\x06nodeId\x88\x01\x01\x12\"\n" +
-	"\n" +
-	"end_reason\x18\x04 \x01(\tH\x01R\tendReason\x88\x01\x01\x12\x1d\n" +
-	"\amessage\x18\x05 \x01(\tH\x02R\amessage\x88\x01\x01\x12 \n" +
-	"\texit_code\x18\x06 \x01(\x05H\x03R\bexitCode\x88\x01\x01\x129\n" +
-	"\n" +
-	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n" +
-	"\vstarting_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"startingAt\x12J\n" +
-	"\x13executor_running_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x11executorRunningAt\x129\n" +
-	"\n" +
-	"running_at\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\trunningAt\x125\n" +
-	"\bended_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12\x19\n" +
-	"\x05phase\x18\f \x01(\tH\x04R\x05phase\x88\x01\x01\x12&\n" +
-	"\fresumed_from\x18\r \x01(\tH\x05R\vresumedFrom\x88\x01\x01\x12!\n" +
-	"\tcollected\x18\x0e \x01(\bH\x06R\tcollected\x88\x01\x01B\n" +
-	"\n" +
-	"\b_node_idB\r\n" +
-	"\v_end_reasonB\n" +
-	"\n" +
-	"\b_messageB\f\n" +
-	"\n" +
-	"_exit_codeB\b\n" +
-	"\x06_phaseB\x0f\n" +
-	"\r_resumed_fromB\f\n" +
-	"\n" +
-	"_collected\"\x8f\x04\n" +
+	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\x8f\x04\n" +
 	"\x0fListJobsRequest\x12%\n" +
 	"\x05limit\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
@@ -2408,16 +2093,7 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\a_offsetB\b\n" +
 	"\x06_after\"K\n" +
 	"\x15ListJobEventsResponse\x122\n" +
-	"\x06events\x18\x01 \x03(\v2\x1a.signalbox.common.v1.EventR\x06events\"\x9b\x01\n" +
-	"\x13ListAttemptsRequest\x12\x1e\n" +
-	"\x06job_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05jobId\x12%\n" +
-	"\x05limit\x18\x02 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\xf4\x03(\x01H\x00R\x05limit\x88\x01\x01\x12(\n" +
-	"\x06offset\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\x01R\x06offset\x88\x01\x01B\b\n" +
-	"\x06_limitB\t\n" +
-	"\a_offset\"N\n" +
-	"\x14ListAttemptsResponse\x126\n" +
-	"\battempts\x18\x01 \x03(\v2\x1a.signalbox.jobs.v1.AttemptR\battempts\"@\n" +
+	"\x06events\x18\x01 \x03(\v2\x1a.signalbox.common.v1.EventR\x06events\"@\n" +
 	"\x0fWatchJobRequest\x12\x17\n" +
 	"\x02id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x02id\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\x03R\x05after\"N\n" +
@@ -2462,41 +2138,7 @@ const file_signalbox_jobs_v1_job_proto_rawDesc = "" +
 	"\x11JOB_STATE_STOPPED\x10\b\x12\x15\n" +
 	"\x11JOB_STATE_PAUSING\x10\t\x12\x14\n" +
 	"\x10JOB_STATE_PAUSED\x10\n" +
-	"2\xc6\x0e\n" +
-	"\n" +
-	"JobService\x12t\n" +
-	"\tSubmitJob\x12#.signalbox.jobs.v1.SubmitJobRequest\x1a\x16.signalbox.jobs.v1.Job\"*\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
-	"\x06\x90\x03\x99\x03\xf5\x03\x82\xd3\xe4\x93\x02\x0e:\x01*\"\t/api/jobs\x12y\n" +
-	"\bListJobs\x12\".signalbox.jobs.v1.ListJobsRequest\x1a#.signalbox.jobs.v1.ListJobsResponse\"$\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x11b\x04jobs\x12\t/api/jobs\x90\x02\x01\x12s\n" +
-	"\x06GetJob\x12 .signalbox.jobs.v1.GetJobRequest\x1a\x16.signalbox.jobs.v1.Job\"/\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x14\x12\x12/api/jobs/{job_id}\x90\x02\x01\x12\x81\x01\n" +
-	"\aStopJob\x12!.signalbox.jobs.v1.StopJobRequest\x1a\x16.signalbox.jobs.v1.Job\";\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xc8\x18\x04\n" +
-	"\x02\xca\x01\x82\xd3\xe4\x93\x02\x19\"\x17/api/jobs/{job_id}/stop\x12\x84\x01\n" +
-	"\bPauseJob\x12\".signalbox.jobs.v1.PauseJobRequest\x1a\x16.signalbox.jobs.v1.Job\"<\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xc8\x18\x04\n" +
-	"\x02\xca\x01\x82\xd3\xe4\x93\x02\x1a\"\x18/api/jobs/{job_id}/pause\x12\x7f\n" +
-	"\tResumeJob\x12#.signalbox.jobs.v1.ResumeJobRequest\x1a\x16.signalbox.jobs.v1.Job\"5\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02\x1b\"\x19/api/jobs/{job_id}/resume\x12{\n" +
-	"\tUpdateJob\x12#.signalbox.jobs.v1.UpdateJobRequest\x1a\x16.signalbox.jobs.v1.Job\"1\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02\x17:\x01*2\x12/api/jobs/{job_id}\x12\x88\x01\n" +
-	"\bRetryJob\x12\".signalbox.jobs.v1.RetryJobRequest\x1a\x16.signalbox.jobs.v1.Job\"@\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\n" +
-	"\n" +
-	"\b\x90\x03\x94\x03\x99\x03\xf5\x03\x82\xc8\x18\x04\n" +
-	"\x02\xc9\x01\x82\xd3\xe4\x93\x02\x1a\"\x18/api/jobs/{job_id}/retry\x12\x8b\x01\n" +
-	"\bCloneJob\x12\".signalbox.jobs.v1.CloneJobRequest\x1a\x16.signalbox.jobs.v1.Job\"C\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\n" +
-	"\n" +
-	"\b\x90\x03\x94\x03\x99\x03\xf5\x03\x82\xc8\x18\x04\n" +
-	"\x02\xc9\x01\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/api/jobs/{job_id}/clone\x12\x89\x01\n" +
-	"\fPreflightJob\x12&.signalbox.jobs.v1.PreflightJobRequest\x1a\".signalbox.jobs.v1.PreflightReport\"-\xea\xc7\x18\x06\b\x02\x10\x01 \x03\x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/api/submit/preflight\x90\x02\x01\x12\xa2\x01\n" +
-	"\rListJobEvents\x12'.signalbox.jobs.v1.ListJobEventsRequest\x1a(.signalbox.jobs.v1.ListJobEventsResponse\">\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02#b\x06events\x12\x19/api/jobs/{job_id}/events\x90\x02\x01\x12\xa3\x01\n" +
-	"\fListAttempts\x12&.signalbox.jobs.v1.ListAttemptsRequest\x1a'.signalbox.jobs.v1.ListAttemptsResponse\"B\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02'b\battempts\x12\x1b/api/jobs/{job_id}/attempts\x90\x02\x01\x12k\n" +
-	"\bWatchJob\x12\".signalbox.jobs.v1.WatchJobRequest\x1a#.signalbox.jobs.v1.WatchJobResponse\"\x14\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\xad\x030\x01\x12l\n" +
-	"\tWatchJobs\x12#.signalbox.jobs.v1.WatchJobsRequest\x1a$.signalbox.jobs.v1.WatchJobsResponse\"\x12\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\xad\x030\x01BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
+	"BAZ?github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1;jobsv1b\x06proto3"
 
 var (
 	file_signalbox_jobs_v1_job_proto_rawDescOnce sync.Once
@@ -2511,7 +2153,7 @@ func file_signalbox_jobs_v1_job_proto_rawDescGZIP() []byte {
 }
 
 var file_signalbox_jobs_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_signalbox_jobs_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_signalbox_jobs_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_signalbox_jobs_v1_job_proto_goTypes = []any{
 	(JobState)(0),                 // 0: signalbox.jobs.v1.JobState
 	(*SubmitJobRequest)(nil),      // 1: signalbox.jobs.v1.SubmitJobRequest
@@ -2519,104 +2161,67 @@ var file_signalbox_jobs_v1_job_proto_goTypes = []any{
 	(*Job)(nil),                   // 3: signalbox.jobs.v1.Job
 	(*Checkpoint)(nil),            // 4: signalbox.jobs.v1.Checkpoint
 	(*QueueStatus)(nil),           // 5: signalbox.jobs.v1.QueueStatus
-	(*Attempt)(nil),               // 6: signalbox.jobs.v1.Attempt
-	(*ListJobsRequest)(nil),       // 7: signalbox.jobs.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),      // 8: signalbox.jobs.v1.ListJobsResponse
-	(*GetJobRequest)(nil),         // 9: signalbox.jobs.v1.GetJobRequest
-	(*StopJobRequest)(nil),        // 10: signalbox.jobs.v1.StopJobRequest
-	(*PauseJobRequest)(nil),       // 11: signalbox.jobs.v1.PauseJobRequest
-	(*ResumeJobRequest)(nil),      // 12: signalbox.jobs.v1.ResumeJobRequest
-	(*UpdateJobRequest)(nil),      // 13: signalbox.jobs.v1.UpdateJobRequest
-	(*RetryJobRequest)(nil),       // 14: signalbox.jobs.v1.RetryJobRequest
-	(*CloneJobRequest)(nil),       // 15: signalbox.jobs.v1.CloneJobRequest
-	(*PreflightReport)(nil),       // 16: signalbox.jobs.v1.PreflightReport
-	(*GateVerdict)(nil),           // 17: signalbox.jobs.v1.GateVerdict
-	(*ListJobEventsRequest)(nil),  // 18: signalbox.jobs.v1.ListJobEventsRequest
-	(*ListJobEventsResponse)(nil), // 19: signalbox.jobs.v1.ListJobEventsResponse
-	(*ListAttemptsRequest)(nil),   // 20: signalbox.jobs.v1.ListAttemptsRequest
-	(*ListAttemptsResponse)(nil),  // 21: signalbox.jobs.v1.ListAttemptsResponse
-	(*WatchJobRequest)(nil),       // 22: signalbox.jobs.v1.WatchJobRequest
-	(*WatchJobResponse)(nil),      // 23: signalbox.jobs.v1.WatchJobResponse
-	(*WatchJobsRequest)(nil),      // 24: signalbox.jobs.v1.WatchJobsRequest
-	(*WatchJobsResponse)(nil),     // 25: signalbox.jobs.v1.WatchJobsResponse
-	(*GoneJob)(nil),               // 26: signalbox.jobs.v1.GoneJob
-	(*JobsReset)(nil),             // 27: signalbox.jobs.v1.JobsReset
-	nil,                           // 28: signalbox.jobs.v1.Job.LabelsEntry
-	nil,                           // 29: signalbox.jobs.v1.UpdateJobRequest.LabelsEntry
-	(*JobSpec)(nil),               // 30: signalbox.jobs.v1.JobSpec
-	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
-	(*Limits)(nil),                // 32: signalbox.jobs.v1.Limits
-	(*v1.Event)(nil),              // 33: signalbox.common.v1.Event
+	(*ListJobsRequest)(nil),       // 6: signalbox.jobs.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),      // 7: signalbox.jobs.v1.ListJobsResponse
+	(*GetJobRequest)(nil),         // 8: signalbox.jobs.v1.GetJobRequest
+	(*StopJobRequest)(nil),        // 9: signalbox.jobs.v1.StopJobRequest
+	(*PauseJobRequest)(nil),       // 10: signalbox.jobs.v1.PauseJobRequest
+	(*ResumeJobRequest)(nil),      // 11: signalbox.jobs.v1.ResumeJobRequest
+	(*UpdateJobRequest)(nil),      // 12: signalbox.jobs.v1.UpdateJobRequest
+	(*RetryJobRequest)(nil),       // 13: signalbox.jobs.v1.RetryJobRequest
+	(*CloneJobRequest)(nil),       // 14: signalbox.jobs.v1.CloneJobRequest
+	(*PreflightReport)(nil),       // 15: signalbox.jobs.v1.PreflightReport
+	(*GateVerdict)(nil),           // 16: signalbox.jobs.v1.GateVerdict
+	(*ListJobEventsRequest)(nil),  // 17: signalbox.jobs.v1.ListJobEventsRequest
+	(*ListJobEventsResponse)(nil), // 18: signalbox.jobs.v1.ListJobEventsResponse
+	(*WatchJobRequest)(nil),       // 19: signalbox.jobs.v1.WatchJobRequest
+	(*WatchJobResponse)(nil),      // 20: signalbox.jobs.v1.WatchJobResponse
+	(*WatchJobsRequest)(nil),      // 21: signalbox.jobs.v1.WatchJobsRequest
+	(*WatchJobsResponse)(nil),     // 22: signalbox.jobs.v1.WatchJobsResponse
+	(*GoneJob)(nil),               // 23: signalbox.jobs.v1.GoneJob
+	(*JobsReset)(nil),             // 24: signalbox.jobs.v1.JobsReset
+	nil,                           // 25: signalbox.jobs.v1.Job.LabelsEntry
+	nil,                           // 26: signalbox.jobs.v1.UpdateJobRequest.LabelsEntry
+	(*JobSpec)(nil),               // 27: signalbox.jobs.v1.JobSpec
+	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
+	(*Limits)(nil),                // 29: signalbox.jobs.v1.Limits
+	(*v1.Event)(nil),              // 30: signalbox.common.v1.Event
 }
 var file_signalbox_jobs_v1_job_proto_depIdxs = []int32{
-	30, // 0: signalbox.jobs.v1.SubmitJobRequest.spec:type_name -> signalbox.jobs.v1.JobSpec
-	30, // 1: signalbox.jobs.v1.PreflightJobRequest.spec:type_name -> signalbox.jobs.v1.JobSpec
+	27, // 0: signalbox.jobs.v1.SubmitJobRequest.spec:type_name -> signalbox.jobs.v1.JobSpec
+	27, // 1: signalbox.jobs.v1.PreflightJobRequest.spec:type_name -> signalbox.jobs.v1.JobSpec
 	0,  // 2: signalbox.jobs.v1.Job.state:type_name -> signalbox.jobs.v1.JobState
-	28, // 3: signalbox.jobs.v1.Job.labels:type_name -> signalbox.jobs.v1.Job.LabelsEntry
+	25, // 3: signalbox.jobs.v1.Job.labels:type_name -> signalbox.jobs.v1.Job.LabelsEntry
 	5,  // 4: signalbox.jobs.v1.Job.queue:type_name -> signalbox.jobs.v1.QueueStatus
-	31, // 5: signalbox.jobs.v1.Job.created_at:type_name -> google.protobuf.Timestamp
-	31, // 6: signalbox.jobs.v1.Job.scheduled_at:type_name -> google.protobuf.Timestamp
-	31, // 7: signalbox.jobs.v1.Job.starting_at:type_name -> google.protobuf.Timestamp
-	31, // 8: signalbox.jobs.v1.Job.executor_running_at:type_name -> google.protobuf.Timestamp
-	31, // 9: signalbox.jobs.v1.Job.running_at:type_name -> google.protobuf.Timestamp
-	31, // 10: signalbox.jobs.v1.Job.ended_at:type_name -> google.protobuf.Timestamp
-	31, // 11: signalbox.jobs.v1.Job.paused_at:type_name -> google.protobuf.Timestamp
-	32, // 12: signalbox.jobs.v1.Job.limits:type_name -> signalbox.jobs.v1.Limits
+	28, // 5: signalbox.jobs.v1.Job.created_at:type_name -> google.protobuf.Timestamp
+	28, // 6: signalbox.jobs.v1.Job.scheduled_at:type_name -> google.protobuf.Timestamp
+	28, // 7: signalbox.jobs.v1.Job.starting_at:type_name -> google.protobuf.Timestamp
+	28, // 8: signalbox.jobs.v1.Job.executor_running_at:type_name -> google.protobuf.Timestamp
+	28, // 9: signalbox.jobs.v1.Job.running_at:type_name -> google.protobuf.Timestamp
+	28, // 10: signalbox.jobs.v1.Job.ended_at:type_name -> google.protobuf.Timestamp
+	28, // 11: signalbox.jobs.v1.Job.paused_at:type_name -> google.protobuf.Timestamp
+	29, // 12: signalbox.jobs.v1.Job.limits:type_name -> signalbox.jobs.v1.Limits
 	4,  // 13: signalbox.jobs.v1.Job.checkpoint:type_name -> signalbox.jobs.v1.Checkpoint
-	31, // 14: signalbox.jobs.v1.Checkpoint.created_at:type_name -> google.protobuf.Timestamp
-	31, // 15: signalbox.jobs.v1.QueueStatus.since:type_name -> google.protobuf.Timestamp
-	31, // 16: signalbox.jobs.v1.Attempt.created_at:type_name -> google.protobuf.Timestamp
-	31, // 17: signalbox.jobs.v1.Attempt.starting_at:type_name -> google.protobuf.Timestamp
-	31, // 18: signalbox.jobs.v1.Attempt.executor_running_at:type_name -> google.protobuf.Timestamp
-	31, // 19: signalbox.jobs.v1.Attempt.running_at:type_name -> google.protobuf.Timestamp
-	31, // 20: signalbox.jobs.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
-	31, // 21: signalbox.jobs.v1.ListJobsRequest.created_after:type_name -> google.protobuf.Timestamp
-	31, // 22: signalbox.jobs.v1.ListJobsRequest.created_before:type_name -> google.protobuf.Timestamp
-	3,  // 23: signalbox.jobs.v1.ListJobsResponse.jobs:type_name -> signalbox.jobs.v1.Job
-	29, // 24: signalbox.jobs.v1.UpdateJobRequest.labels:type_name -> signalbox.jobs.v1.UpdateJobRequest.LabelsEntry
-	32, // 25: signalbox.jobs.v1.UpdateJobRequest.limits:type_name -> signalbox.jobs.v1.Limits
-	17, // 26: signalbox.jobs.v1.PreflightReport.gates:type_name -> signalbox.jobs.v1.GateVerdict
-	33, // 27: signalbox.jobs.v1.ListJobEventsResponse.events:type_name -> signalbox.common.v1.Event
-	6,  // 28: signalbox.jobs.v1.ListAttemptsResponse.attempts:type_name -> signalbox.jobs.v1.Attempt
-	3,  // 29: signalbox.jobs.v1.WatchJobResponse.job:type_name -> signalbox.jobs.v1.Job
-	31, // 30: signalbox.jobs.v1.WatchJobsRequest.created_after:type_name -> google.protobuf.Timestamp
-	31, // 31: signalbox.jobs.v1.WatchJobsRequest.created_before:type_name -> google.protobuf.Timestamp
-	3,  // 32: signalbox.jobs.v1.WatchJobsResponse.job:type_name -> signalbox.jobs.v1.Job
-	26, // 33: signalbox.jobs.v1.WatchJobsResponse.gone:type_name -> signalbox.jobs.v1.GoneJob
-	27, // 34: signalbox.jobs.v1.WatchJobsResponse.reset:type_name -> signalbox.jobs.v1.JobsReset
-	1,  // 35: signalbox.jobs.v1.JobService.SubmitJob:input_type -> signalbox.jobs.v1.SubmitJobRequest
-	7,  // 36: signalbox.jobs.v1.JobService.ListJobs:input_type -> signalbox.jobs.v1.ListJobsRequest
-	9,  // 37: signalbox.jobs.v1.JobService.GetJob:input_type -> signalbox.jobs.v1.GetJobRequest
-	10, // 38: signalbox.jobs.v1.JobService.StopJob:input_type -> signalbox.jobs.v1.StopJobRequest
-	11, // 39: signalbox.jobs.v1.JobService.PauseJob:input_type -> signalbox.jobs.v1.PauseJobRequest
-	12, // 40: signalbox.jobs.v1.JobService.ResumeJob:input_type -> signalbox.jobs.v1.ResumeJobRequest
-	13, // 41: signalbox.jobs.v1.JobService.UpdateJob:input_type -> signalbox.jobs.v1.UpdateJobRequest
-	14, // 42: signalbox.jobs.v1.JobService.RetryJob:input_type -> signalbox.jobs.v1.RetryJobRequest
-	15, // 43: signalbox.jobs.v1.JobService.CloneJob:input_type -> signalbox.jobs.v1.CloneJobRequest
-	2,  // 44: signalbox.jobs.v1.JobService.PreflightJob:input_type -> signalbox.jobs.v1.PreflightJobRequest
-	18, // 45: signalbox.jobs.v1.JobService.ListJobEvents:input_type -> signalbox.jobs.v1.ListJobEventsRequest
-	20, // 46: signalbox.jobs.v1.JobService.ListAttempts:input_type -> signalbox.jobs.v1.ListAttemptsRequest
-	22, // 47: signalbox.jobs.v1.JobService.WatchJob:input_type -> signalbox.jobs.v1.WatchJobRequest
-	24, // 48: signalbox.jobs.v1.JobService.WatchJobs:input_type -> signalbox.jobs.v1.WatchJobsRequest
-	3,  // 49: signalbox.jobs.v1.JobService.SubmitJob:output_type -> signalbox.jobs.v1.Job
-	8,  // 50: signalbox.jobs.v1.JobService.ListJobs:output_type -> signalbox.jobs.v1.ListJobsResponse
-	3,  // 51: signalbox.jobs.v1.JobService.GetJob:output_type -> signalbox.jobs.v1.Job
-	3,  // 52: signalbox.jobs.v1.JobService.StopJob:output_type -> signalbox.jobs.v1.Job
-	3,  // 53: signalbox.jobs.v1.JobService.PauseJob:output_type -> signalbox.jobs.v1.Job
-	3,  // 54: signalbox.jobs.v1.JobService.ResumeJob:output_type -> signalbox.jobs.v1.Job
-	3,  // 55: signalbox.jobs.v1.JobService.UpdateJob:output_type -> signalbox.jobs.v1.Job
-	3,  // 56: signalbox.jobs.v1.JobService.RetryJob:output_type -> signalbox.jobs.v1.Job
-	3,  // 57: signalbox.jobs.v1.JobService.CloneJob:output_type -> signalbox.jobs.v1.Job
-	16, // 58: signalbox.jobs.v1.JobService.PreflightJob:output_type -> signalbox.jobs.v1.PreflightReport
-	19, // 59: signalbox.jobs.v1.JobService.ListJobEvents:output_type -> signalbox.jobs.v1.ListJobEventsResponse
-	21, // 60: signalbox.jobs.v1.JobService.ListAttempts:output_type -> signalbox.jobs.v1.ListAttemptsResponse
-	23, // 61: signalbox.jobs.v1.JobService.WatchJob:output_type -> signalbox.jobs.v1.WatchJobResponse
-	25, // 62: signalbox.jobs.v1.JobService.WatchJobs:output_type -> signalbox.jobs.v1.WatchJobsResponse
-	49, // [49:63] is the sub-list for method output_type
-	35, // [35:49] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	28, // 14: signalbox.jobs.v1.Checkpoint.created_at:type_name -> google.protobuf.Timestamp
+	28, // 15: signalbox.jobs.v1.QueueStatus.since:type_name -> google.protobuf.Timestamp
+	28, // 16: signalbox.jobs.v1.ListJobsRequest.created_after:type_name -> google.protobuf.Timestamp
+	28, // 17: signalbox.jobs.v1.ListJobsRequest.created_before:type_name -> google.protobuf.Timestamp
+	3,  // 18: signalbox.jobs.v1.ListJobsResponse.jobs:type_name -> signalbox.jobs.v1.Job
+	26, // 19: signalbox.jobs.v1.UpdateJobRequest.labels:type_name -> signalbox.jobs.v1.UpdateJobRequest.LabelsEntry
+	29, // 20: signalbox.jobs.v1.UpdateJobRequest.limits:type_name -> signalbox.jobs.v1.Limits
+	16, // 21: signalbox.jobs.v1.PreflightReport.gates:type_name -> signalbox.jobs.v1.GateVerdict
+	30, // 22: signalbox.jobs.v1.ListJobEventsResponse.events:type_name -> signalbox.common.v1.Event
+	3,  // 23: signalbox.jobs.v1.WatchJobResponse.job:type_name -> signalbox.jobs.v1.Job
+	28, // 24: signalbox.jobs.v1.WatchJobsRequest.created_after:type_name -> google.protobuf.Timestamp
+	28, // 25: signalbox.jobs.v1.WatchJobsRequest.created_before:type_name -> google.protobuf.Timestamp
+	3,  // 26: signalbox.jobs.v1.WatchJobsResponse.job:type_name -> signalbox.jobs.v1.Job
+	23, // 27: signalbox.jobs.v1.WatchJobsResponse.gone:type_name -> signalbox.jobs.v1.GoneJob
+	24, // 28: signalbox.jobs.v1.WatchJobsResponse.reset:type_name -> signalbox.jobs.v1.JobsReset
+	29, // [29:29] is the sub-list for method output_type
+	29, // [29:29] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_jobs_v1_job_proto_init() }
@@ -2628,15 +2233,13 @@ func file_signalbox_jobs_v1_job_proto_init() {
 	file_signalbox_jobs_v1_job_proto_msgTypes[2].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_job_proto_msgTypes[3].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_job_proto_msgTypes[5].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_job_proto_msgTypes[6].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_job_proto_msgTypes[9].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_job_proto_msgTypes[12].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_job_proto_msgTypes[14].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_job_proto_msgTypes[8].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_job_proto_msgTypes[11].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_job_proto_msgTypes[13].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_job_proto_msgTypes[15].OneofWrappers = []any{}
 	file_signalbox_jobs_v1_job_proto_msgTypes[16].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_job_proto_msgTypes[17].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_job_proto_msgTypes[19].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_job_proto_msgTypes[23].OneofWrappers = []any{}
-	file_signalbox_jobs_v1_job_proto_msgTypes[24].OneofWrappers = []any{
+	file_signalbox_jobs_v1_job_proto_msgTypes[20].OneofWrappers = []any{}
+	file_signalbox_jobs_v1_job_proto_msgTypes[21].OneofWrappers = []any{
 		(*WatchJobsResponse_Job)(nil),
 		(*WatchJobsResponse_Gone)(nil),
 		(*WatchJobsResponse_Reset_)(nil),
@@ -2647,9 +2250,9 @@ func file_signalbox_jobs_v1_job_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_jobs_v1_job_proto_rawDesc), len(file_signalbox_jobs_v1_job_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   29,
+			NumMessages:   26,
 			NumExtensions: 0,
-			NumServices:   1,
+			NumServices:   0,
 		},
 		GoTypes:           file_signalbox_jobs_v1_job_proto_goTypes,
 		DependencyIndexes: file_signalbox_jobs_v1_job_proto_depIdxs,

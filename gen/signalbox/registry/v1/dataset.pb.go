@@ -10,10 +10,8 @@ import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	v1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/v1"
 	_ "github.com/signalbox-dev/signalbox/gen/signalbox/options/v1"
-	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	emptypb "google.golang.org/protobuf/types/known/emptypb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -1985,7 +1983,7 @@ var File_signalbox_registry_v1_dataset_proto protoreflect.FileDescriptor
 
 const file_signalbox_registry_v1_dataset_proto_rawDesc = "" +
 	"\n" +
-	"#signalbox/registry/v1/dataset.proto\x12\x15signalbox.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/common/v1/download.proto\x1a\"signalbox/options/v1/options.proto\"\xcf\x02\n" +
+	"#signalbox/registry/v1/dataset.proto\x12\x15signalbox.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/common/v1/download.proto\x1a\"signalbox/options/v1/options.proto\"\xcf\x02\n" +
 	"\aDataset\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
@@ -2170,42 +2168,7 @@ const file_signalbox_registry_v1_dataset_proto_rawDesc = "" +
 	"\x06format\x18\x04 \x01(\tR\x06format\x12\x16\n" +
 	"\x06source\x18\x05 \x01(\tR\x06source\x12\x1c\n" +
 	"\x06schema\x18\x06 \x01(\fB\x04\xf0\xc7\x18\x01R\x06schema\x12!\n" +
-	"\fsampled_rows\x18\a \x01(\x05R\vsampledRows2\x8a\x16\n" +
-	"\x0eDatasetService\x12\x8a\x01\n" +
-	"\rCreateDataset\x12+.signalbox.registry.v1.CreateDatasetRequest\x1a\x1e.signalbox.registry.v1.Dataset\",\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x90\x03\x99\x03\x82\xd3\xe4\x93\x02\x12:\x01*\"\r/api/datasets\x12\x95\x01\n" +
-	"\fListDatasets\x12*.signalbox.registry.v1.ListDatasetsRequest\x1a+.signalbox.registry.v1.ListDatasetsResponse\",\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x19b\bdatasets\x12\r/api/datasets\x90\x02\x01\x12\x8f\x01\n" +
-	"\n" +
-	"GetDataset\x12(.signalbox.registry.v1.GetDatasetRequest\x1a\x1e.signalbox.registry.v1.Dataset\"7\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/datasets/{dataset_id}\x90\x02\x01\x12\xcf\x01\n" +
-	"\x14CreateDatasetVersion\x122.signalbox.registry.v1.CreateDatasetVersionRequest\x1a3.signalbox.registry.v1.CreateDatasetVersionResponse\"N\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\n" +
-	"\n" +
-	"\b\x90\x03\x94\x03\x99\x03\xf6\x03\x82\xc8\x18\x04\n" +
-	"\x02\xc8\x01\x82\xd3\xe4\x93\x02(:\x01*\"#/api/datasets/{dataset_id}/versions\x12\xc8\x01\n" +
-	"\x13ListDatasetVersions\x121.signalbox.registry.v1.ListDatasetVersionsRequest\x1a2.signalbox.registry.v1.ListDatasetVersionsResponse\"J\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02/b\bversions\x12#/api/datasets/{dataset_id}/versions\x90\x02\x01\x12\xb7\x01\n" +
-	"\x11GetDatasetVersion\x12/.signalbox.registry.v1.GetDatasetVersionRequest\x1a%.signalbox.registry.v1.DatasetVersion\"J\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02/\x12-/api/datasets/{dataset_id}/versions/{version}\x90\x02\x01\x12\xc7\x01\n" +
-	"\x14CommitDatasetVersion\x122.signalbox.registry.v1.CommitDatasetVersionRequest\x1a%.signalbox.registry.v1.DatasetVersion\"T\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\n" +
-	"\n" +
-	"\b\x90\x03\x94\x03\x99\x03\xf6\x03\x82\xd3\xe4\x93\x026\"4/api/datasets/{dataset_id}/versions/{version}/commit\x12\xad\x01\n" +
-	"\x14DeleteDatasetVersion\x122.signalbox.registry.v1.DeleteDatasetVersionRequest\x1a\x16.google.protobuf.Empty\"I\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02/*-/api/datasets/{dataset_id}/versions/{version}\x12\x97\x01\n" +
-	"\rUpdateDataset\x12+.signalbox.registry.v1.UpdateDatasetRequest\x1a\x1e.signalbox.registry.v1.Dataset\"9\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02\x1f:\x01*2\x1a/api/datasets/{dataset_id}\x12\xc6\x01\n" +
-	"\x15ArchiveDatasetVersion\x123.signalbox.registry.v1.ArchiveDatasetVersionRequest\x1a%.signalbox.registry.v1.DatasetVersion\"Q\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x027\"5/api/datasets/{dataset_id}/versions/{version}/archive\x12\xce\x01\n" +
-	"\x10ListDatasetFiles\x12..signalbox.registry.v1.ListDatasetFilesRequest\x1a/.signalbox.registry.v1.ListDatasetFilesResponse\"Y\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02<b\x05files\x123/api/datasets/{dataset_id}/versions/{version}/files\x90\x02\x01\x12\xdd\x01\n" +
-	"\x14ListDatasetDownloads\x122.signalbox.registry.v1.ListDatasetDownloadsRequest\x1a3.signalbox.registry.v1.ListDatasetDownloadsResponse\"\\\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02?b\x05files\x126/api/datasets/{dataset_id}/versions/{version}/download\x90\x02\x01\x12\xcd\x01\n" +
-	"\x13SignDatasetDownload\x121.signalbox.registry.v1.SignDatasetDownloadRequest\x1a&.signalbox.registry.v1.DatasetDownload\"[\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\b\n" +
-	"\x06\x94\x03\x99\x03\xf6\x03\x82\xd3\xe4\x93\x02?:\x01*\":/api/datasets/{dataset_id}/versions/{version}/download-url\x12\xcd\x01\n" +
-	"\x15PreviewDatasetVersion\x123.signalbox.registry.v1.PreviewDatasetVersionRequest\x1a%.signalbox.registry.v1.DatasetPreview\"X\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\n" +
-	"\n" +
-	"\b\x90\x03\x94\x03\x99\x03\xf6\x03\x82\xd3\xe4\x93\x027\x125/api/datasets/{dataset_id}/versions/{version}/preview\x90\x02\x01\x12\xbb\x01\n" +
-	"\x10GetDatasetSchema\x12..signalbox.registry.v1.GetDatasetSchemaRequest\x1a$.signalbox.registry.v1.DatasetSchema\"Q\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x026\x124/api/datasets/{dataset_id}/versions/{version}/schema\x90\x02\x01BIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
+	"\fsampled_rows\x18\a \x01(\x05R\vsampledRowsBIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
 
 var (
 	file_signalbox_registry_v1_dataset_proto_rawDescOnce sync.Once
@@ -2252,7 +2215,6 @@ var file_signalbox_registry_v1_dataset_proto_goTypes = []any{
 	nil,                                  // 28: signalbox.registry.v1.UploadTarget.HeadersEntry
 	(*timestamppb.Timestamp)(nil),        // 29: google.protobuf.Timestamp
 	(*v1.Download)(nil),                  // 30: signalbox.common.v1.Download
-	(*emptypb.Empty)(nil),                // 31: google.protobuf.Empty
 }
 var file_signalbox_registry_v1_dataset_proto_depIdxs = []int32{
 	29, // 0: signalbox.registry.v1.Dataset.created_at:type_name -> google.protobuf.Timestamp
@@ -2271,38 +2233,8 @@ var file_signalbox_registry_v1_dataset_proto_depIdxs = []int32{
 	30, // 13: signalbox.registry.v1.ListDatasetDownloadsResponse.files:type_name -> signalbox.common.v1.Download
 	29, // 14: signalbox.registry.v1.DatasetDownload.expires_at:type_name -> google.protobuf.Timestamp
 	25, // 15: signalbox.registry.v1.DatasetPreview.rows:type_name -> signalbox.registry.v1.DatasetRow
-	4,  // 16: signalbox.registry.v1.DatasetService.CreateDataset:input_type -> signalbox.registry.v1.CreateDatasetRequest
-	5,  // 17: signalbox.registry.v1.DatasetService.ListDatasets:input_type -> signalbox.registry.v1.ListDatasetsRequest
-	7,  // 18: signalbox.registry.v1.DatasetService.GetDataset:input_type -> signalbox.registry.v1.GetDatasetRequest
-	8,  // 19: signalbox.registry.v1.DatasetService.CreateDatasetVersion:input_type -> signalbox.registry.v1.CreateDatasetVersionRequest
-	10, // 20: signalbox.registry.v1.DatasetService.ListDatasetVersions:input_type -> signalbox.registry.v1.ListDatasetVersionsRequest
-	12, // 21: signalbox.registry.v1.DatasetService.GetDatasetVersion:input_type -> signalbox.registry.v1.GetDatasetVersionRequest
-	13, // 22: signalbox.registry.v1.DatasetService.CommitDatasetVersion:input_type -> signalbox.registry.v1.CommitDatasetVersionRequest
-	14, // 23: signalbox.registry.v1.DatasetService.DeleteDatasetVersion:input_type -> signalbox.registry.v1.DeleteDatasetVersionRequest
-	15, // 24: signalbox.registry.v1.DatasetService.UpdateDataset:input_type -> signalbox.registry.v1.UpdateDatasetRequest
-	16, // 25: signalbox.registry.v1.DatasetService.ArchiveDatasetVersion:input_type -> signalbox.registry.v1.ArchiveDatasetVersionRequest
-	17, // 26: signalbox.registry.v1.DatasetService.ListDatasetFiles:input_type -> signalbox.registry.v1.ListDatasetFilesRequest
-	19, // 27: signalbox.registry.v1.DatasetService.ListDatasetDownloads:input_type -> signalbox.registry.v1.ListDatasetDownloadsRequest
-	21, // 28: signalbox.registry.v1.DatasetService.SignDatasetDownload:input_type -> signalbox.registry.v1.SignDatasetDownloadRequest
-	23, // 29: signalbox.registry.v1.DatasetService.PreviewDatasetVersion:input_type -> signalbox.registry.v1.PreviewDatasetVersionRequest
-	26, // 30: signalbox.registry.v1.DatasetService.GetDatasetSchema:input_type -> signalbox.registry.v1.GetDatasetSchemaRequest
-	0,  // 31: signalbox.registry.v1.DatasetService.CreateDataset:output_type -> signalbox.registry.v1.Dataset
-	6,  // 32: signalbox.registry.v1.DatasetService.ListDatasets:output_type -> signalbox.registry.v1.ListDatasetsResponse
-	0,  // 33: signalbox.registry.v1.DatasetService.GetDataset:output_type -> signalbox.registry.v1.Dataset
-	9,  // 34: signalbox.registry.v1.DatasetService.CreateDatasetVersion:output_type -> signalbox.registry.v1.CreateDatasetVersionResponse
-	11, // 35: signalbox.registry.v1.DatasetService.ListDatasetVersions:output_type -> signalbox.registry.v1.ListDatasetVersionsResponse
-	1,  // 36: signalbox.registry.v1.DatasetService.GetDatasetVersion:output_type -> signalbox.registry.v1.DatasetVersion
-	1,  // 37: signalbox.registry.v1.DatasetService.CommitDatasetVersion:output_type -> signalbox.registry.v1.DatasetVersion
-	31, // 38: signalbox.registry.v1.DatasetService.DeleteDatasetVersion:output_type -> google.protobuf.Empty
-	0,  // 39: signalbox.registry.v1.DatasetService.UpdateDataset:output_type -> signalbox.registry.v1.Dataset
-	1,  // 40: signalbox.registry.v1.DatasetService.ArchiveDatasetVersion:output_type -> signalbox.registry.v1.DatasetVersion
-	18, // 41: signalbox.registry.v1.DatasetService.ListDatasetFiles:output_type -> signalbox.registry.v1.ListDatasetFilesResponse
-	20, // 42: signalbox.registry.v1.DatasetService.ListDatasetDownloads:output_type -> signalbox.registry.v1.ListDatasetDownloadsResponse
-	22, // 43: signalbox.registry.v1.DatasetService.SignDatasetDownload:output_type -> signalbox.registry.v1.DatasetDownload
-	24, // 44: signalbox.registry.v1.DatasetService.PreviewDatasetVersion:output_type -> signalbox.registry.v1.DatasetPreview
-	27, // 45: signalbox.registry.v1.DatasetService.GetDatasetSchema:output_type -> signalbox.registry.v1.DatasetSchema
-	31, // [31:46] is the sub-list for method output_type
-	16, // [16:31] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
 	16, // [16:16] is the sub-list for extension type_name
 	16, // [16:16] is the sub-list for extension extendee
 	0,  // [0:16] is the sub-list for field type_name
@@ -2329,7 +2261,7 @@ func file_signalbox_registry_v1_dataset_proto_init() {
 			NumEnums:      0,
 			NumMessages:   29,
 			NumExtensions: 0,
-			NumServices:   1,
+			NumServices:   0,
 		},
 		GoTypes:           file_signalbox_registry_v1_dataset_proto_goTypes,
 		DependencyIndexes: file_signalbox_registry_v1_dataset_proto_depIdxs,

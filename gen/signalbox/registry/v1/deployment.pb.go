@@ -10,10 +10,8 @@ import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	v1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/v1"
 	_ "github.com/signalbox-dev/signalbox/gen/signalbox/options/v1"
-	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	emptypb "google.golang.org/protobuf/types/known/emptypb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -2030,7 +2028,7 @@ var File_signalbox_registry_v1_deployment_proto protoreflect.FileDescriptor
 
 const file_signalbox_registry_v1_deployment_proto_rawDesc = "" +
 	"\n" +
-	"&signalbox/registry/v1/deployment.proto\x12\x15signalbox.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fsignalbox/common/v1/event.proto\x1a\"signalbox/options/v1/options.proto\"\xdf\x05\n" +
+	"&signalbox/registry/v1/deployment.proto\x12\x15signalbox.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fsignalbox/common/v1/event.proto\x1a\"signalbox/options/v1/options.proto\"\xdf\x05\n" +
 	"\n" +
 	"Deployment\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
@@ -2198,44 +2196,7 @@ const file_signalbox_registry_v1_deployment_proto_rawDesc = "" +
 	"\x06tokens\x18\x01 \x03(\v2&.signalbox.registry.v1.DeploymentTokenR\x06tokens\"p\n" +
 	"\x1cRevokeDeploymentTokenRequest\x12,\n" +
 	"\rdeployment_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\fdeploymentId\x12\"\n" +
-	"\btoken_id\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\atokenId2\xa6\x1a\n" +
-	"\x11DeploymentService\x12\x9c\x01\n" +
-	"\x10CreateDeployment\x12..signalbox.registry.v1.CreateDeploymentRequest\x1a!.signalbox.registry.v1.Deployment\"5\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x90\x03\x99\x03\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/api/model-deployments\x12\xaa\x01\n" +
-	"\x0fListDeployments\x12-.signalbox.registry.v1.ListDeploymentsRequest\x1a..signalbox.registry.v1.ListDeploymentsResponse\"8\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02%b\vdeployments\x12\x16/api/model-deployments\x90\x02\x01\x12\xa4\x01\n" +
-	"\rGetDeployment\x12+.signalbox.registry.v1.GetDeploymentRequest\x1a!.signalbox.registry.v1.Deployment\"C\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02(\x12&/api/model-deployments/{deployment_id}\x90\x02\x01\x12\xac\x01\n" +
-	"\x10UpdateDeployment\x12..signalbox.registry.v1.UpdateDeploymentRequest\x1a!.signalbox.registry.v1.Deployment\"E\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02+:\x01*2&/api/model-deployments/{deployment_id}\x12\xa0\x01\n" +
-	"\x10DeleteDeployment\x12..signalbox.registry.v1.DeleteDeploymentRequest\x1a\x16.google.protobuf.Empty\"D\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
-	"\x06\x94\x03\x99\x03\xf6\x03\x82\xd3\xe4\x93\x02(*&/api/model-deployments/{deployment_id}\x12\xb8\x01\n" +
-	"\x11SuspendDeployment\x12/.signalbox.registry.v1.SuspendDeploymentRequest\x1a!.signalbox.registry.v1.Deployment\"O\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
-	"\x06\x94\x03\x99\x03\xf6\x03\x82\xd3\xe4\x93\x023:\x01*\"./api/model-deployments/{deployment_id}/suspend\x12\xb0\x01\n" +
-	"\x10ResumeDeployment\x12..signalbox.registry.v1.ResumeDeploymentRequest\x1a!.signalbox.registry.v1.Deployment\"I\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02/\"-/api/model-deployments/{deployment_id}/resume\x12\xc1\x01\n" +
-	"\x12RollbackDeployment\x120.signalbox.registry.v1.RollbackDeploymentRequest\x1a!.signalbox.registry.v1.Deployment\"V\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xc8\x18\x04\n" +
-	"\x02\xca\x01\x82\xd3\xe4\x93\x024:\x01*\"//api/model-deployments/{deployment_id}/rollback\x12\xd3\x01\n" +
-	"\x14ListDeploymentEvents\x122.signalbox.registry.v1.ListDeploymentEventsRequest\x1a3.signalbox.registry.v1.ListDeploymentEventsResponse\"R\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x027b\x06events\x12-/api/model-deployments/{deployment_id}/events\x90\x02\x01\x12\xb2\x01\n" +
-	"\x0eCreateRevision\x12,.signalbox.registry.v1.CreateRevisionRequest\x1a\x1f.signalbox.registry.v1.Revision\"Q\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
-	"\x06\x90\x03\x94\x03\x99\x03\x82\xd3\xe4\x93\x025:\x01*\"0/api/model-deployments/{deployment_id}/revisions\x12\xc4\x01\n" +
-	"\rListRevisions\x12+.signalbox.registry.v1.ListRevisionsRequest\x1a,.signalbox.registry.v1.ListRevisionsResponse\"X\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02=b\trevisions\x120/api/model-deployments/{deployment_id}/revisions\x90\x02\x01\x12\xb1\x01\n" +
-	"\vGetRevision\x12).signalbox.registry.v1.GetRevisionRequest\x1a\x1f.signalbox.registry.v1.Revision\"V\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02;\x129/api/model-deployments/{deployment_id}/revisions/{number}\x90\x02\x01\x12\xc2\x01\n" +
-	"\x0fPromoteRevision\x12-.signalbox.registry.v1.PromoteRevisionRequest\x1a!.signalbox.registry.v1.Deployment\"]\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02C\"A/api/model-deployments/{deployment_id}/revisions/{number}/promote\x12\xba\x01\n" +
-	"\rStartRevision\x12+.signalbox.registry.v1.StartRevisionRequest\x1a\x1f.signalbox.registry.v1.Revision\"[\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02A\"?/api/model-deployments/{deployment_id}/revisions/{number}/start\x12\xb7\x01\n" +
-	"\fStopRevision\x12*.signalbox.registry.v1.StopRevisionRequest\x1a\x1f.signalbox.registry.v1.Revision\"Z\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02@\">/api/model-deployments/{deployment_id}/revisions/{number}/stop\x12\xc2\x01\n" +
-	"\x15CreateDeploymentToken\x123.signalbox.registry.v1.CreateDeploymentTokenRequest\x1a&.signalbox.registry.v1.DeploymentToken\"L\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x022:\x01*\"-/api/model-deployments/{deployment_id}/tokens\x12\xd3\x01\n" +
-	"\x14ListDeploymentTokens\x122.signalbox.registry.v1.ListDeploymentTokensRequest\x1a3.signalbox.registry.v1.ListDeploymentTokensResponse\"R\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x027b\x06tokens\x12-/api/model-deployments/{deployment_id}/tokens\x90\x02\x01\x12\xbc\x01\n" +
-	"\x15RevokeDeploymentToken\x123.signalbox.registry.v1.RevokeDeploymentTokenRequest\x1a\x16.google.protobuf.Empty\"V\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\b\n" +
-	"\x06\x94\x03\x99\x03\xf6\x03\x82\xd3\xe4\x93\x02:*8/api/model-deployments/{deployment_id}/tokens/{token_id}BIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
+	"\btoken_id\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\atokenIdBIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
 
 var (
 	file_signalbox_registry_v1_deployment_proto_rawDescOnce sync.Once
@@ -2282,7 +2243,6 @@ var file_signalbox_registry_v1_deployment_proto_goTypes = []any{
 	(*RevokeDeploymentTokenRequest)(nil), // 28: signalbox.registry.v1.RevokeDeploymentTokenRequest
 	(*timestamppb.Timestamp)(nil),        // 29: google.protobuf.Timestamp
 	(*v1.Event)(nil),                     // 30: signalbox.common.v1.Event
-	(*emptypb.Empty)(nil),                // 31: google.protobuf.Empty
 }
 var file_signalbox_registry_v1_deployment_proto_depIdxs = []int32{
 	29, // 0: signalbox.registry.v1.Deployment.created_at:type_name -> google.protobuf.Timestamp
@@ -2305,44 +2265,8 @@ var file_signalbox_registry_v1_deployment_proto_depIdxs = []int32{
 	4,  // 17: signalbox.registry.v1.CreateRevisionRequest.serving:type_name -> signalbox.registry.v1.Serving
 	1,  // 18: signalbox.registry.v1.ListRevisionsResponse.revisions:type_name -> signalbox.registry.v1.Revision
 	6,  // 19: signalbox.registry.v1.ListDeploymentTokensResponse.tokens:type_name -> signalbox.registry.v1.DeploymentToken
-	7,  // 20: signalbox.registry.v1.DeploymentService.CreateDeployment:input_type -> signalbox.registry.v1.CreateDeploymentRequest
-	8,  // 21: signalbox.registry.v1.DeploymentService.ListDeployments:input_type -> signalbox.registry.v1.ListDeploymentsRequest
-	10, // 22: signalbox.registry.v1.DeploymentService.GetDeployment:input_type -> signalbox.registry.v1.GetDeploymentRequest
-	11, // 23: signalbox.registry.v1.DeploymentService.UpdateDeployment:input_type -> signalbox.registry.v1.UpdateDeploymentRequest
-	12, // 24: signalbox.registry.v1.DeploymentService.DeleteDeployment:input_type -> signalbox.registry.v1.DeleteDeploymentRequest
-	13, // 25: signalbox.registry.v1.DeploymentService.SuspendDeployment:input_type -> signalbox.registry.v1.SuspendDeploymentRequest
-	14, // 26: signalbox.registry.v1.DeploymentService.ResumeDeployment:input_type -> signalbox.registry.v1.ResumeDeploymentRequest
-	15, // 27: signalbox.registry.v1.DeploymentService.RollbackDeployment:input_type -> signalbox.registry.v1.RollbackDeploymentRequest
-	16, // 28: signalbox.registry.v1.DeploymentService.ListDeploymentEvents:input_type -> signalbox.registry.v1.ListDeploymentEventsRequest
-	18, // 29: signalbox.registry.v1.DeploymentService.CreateRevision:input_type -> signalbox.registry.v1.CreateRevisionRequest
-	19, // 30: signalbox.registry.v1.DeploymentService.ListRevisions:input_type -> signalbox.registry.v1.ListRevisionsRequest
-	21, // 31: signalbox.registry.v1.DeploymentService.GetRevision:input_type -> signalbox.registry.v1.GetRevisionRequest
-	22, // 32: signalbox.registry.v1.DeploymentService.PromoteRevision:input_type -> signalbox.registry.v1.PromoteRevisionRequest
-	23, // 33: signalbox.registry.v1.DeploymentService.StartRevision:input_type -> signalbox.registry.v1.StartRevisionRequest
-	24, // 34: signalbox.registry.v1.DeploymentService.StopRevision:input_type -> signalbox.registry.v1.StopRevisionRequest
-	25, // 35: signalbox.registry.v1.DeploymentService.CreateDeploymentToken:input_type -> signalbox.registry.v1.CreateDeploymentTokenRequest
-	26, // 36: signalbox.registry.v1.DeploymentService.ListDeploymentTokens:input_type -> signalbox.registry.v1.ListDeploymentTokensRequest
-	28, // 37: signalbox.registry.v1.DeploymentService.RevokeDeploymentToken:input_type -> signalbox.registry.v1.RevokeDeploymentTokenRequest
-	0,  // 38: signalbox.registry.v1.DeploymentService.CreateDeployment:output_type -> signalbox.registry.v1.Deployment
-	9,  // 39: signalbox.registry.v1.DeploymentService.ListDeployments:output_type -> signalbox.registry.v1.ListDeploymentsResponse
-	0,  // 40: signalbox.registry.v1.DeploymentService.GetDeployment:output_type -> signalbox.registry.v1.Deployment
-	0,  // 41: signalbox.registry.v1.DeploymentService.UpdateDeployment:output_type -> signalbox.registry.v1.Deployment
-	31, // 42: signalbox.registry.v1.DeploymentService.DeleteDeployment:output_type -> google.protobuf.Empty
-	0,  // 43: signalbox.registry.v1.DeploymentService.SuspendDeployment:output_type -> signalbox.registry.v1.Deployment
-	0,  // 44: signalbox.registry.v1.DeploymentService.ResumeDeployment:output_type -> signalbox.registry.v1.Deployment
-	0,  // 45: signalbox.registry.v1.DeploymentService.RollbackDeployment:output_type -> signalbox.registry.v1.Deployment
-	17, // 46: signalbox.registry.v1.DeploymentService.ListDeploymentEvents:output_type -> signalbox.registry.v1.ListDeploymentEventsResponse
-	1,  // 47: signalbox.registry.v1.DeploymentService.CreateRevision:output_type -> signalbox.registry.v1.Revision
-	20, // 48: signalbox.registry.v1.DeploymentService.ListRevisions:output_type -> signalbox.registry.v1.ListRevisionsResponse
-	1,  // 49: signalbox.registry.v1.DeploymentService.GetRevision:output_type -> signalbox.registry.v1.Revision
-	0,  // 50: signalbox.registry.v1.DeploymentService.PromoteRevision:output_type -> signalbox.registry.v1.Deployment
-	1,  // 51: signalbox.registry.v1.DeploymentService.StartRevision:output_type -> signalbox.registry.v1.Revision
-	1,  // 52: signalbox.registry.v1.DeploymentService.StopRevision:output_type -> signalbox.registry.v1.Revision
-	6,  // 53: signalbox.registry.v1.DeploymentService.CreateDeploymentToken:output_type -> signalbox.registry.v1.DeploymentToken
-	27, // 54: signalbox.registry.v1.DeploymentService.ListDeploymentTokens:output_type -> signalbox.registry.v1.ListDeploymentTokensResponse
-	31, // 55: signalbox.registry.v1.DeploymentService.RevokeDeploymentToken:output_type -> google.protobuf.Empty
-	38, // [38:56] is the sub-list for method output_type
-	20, // [20:38] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
 	20, // [20:20] is the sub-list for extension type_name
 	20, // [20:20] is the sub-list for extension extendee
 	0,  // [0:20] is the sub-list for field type_name
@@ -2369,7 +2293,7 @@ func file_signalbox_registry_v1_deployment_proto_init() {
 			NumEnums:      0,
 			NumMessages:   29,
 			NumExtensions: 0,
-			NumServices:   1,
+			NumServices:   0,
 		},
 		GoTypes:           file_signalbox_registry_v1_deployment_proto_goTypes,
 		DependencyIndexes: file_signalbox_registry_v1_deployment_proto_depIdxs,

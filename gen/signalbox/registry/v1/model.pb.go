@@ -10,10 +10,8 @@ import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	v1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/v1"
 	_ "github.com/signalbox-dev/signalbox/gen/signalbox/options/v1"
-	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	emptypb "google.golang.org/protobuf/types/known/emptypb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -2072,7 +2070,7 @@ var File_signalbox_registry_v1_model_proto protoreflect.FileDescriptor
 
 const file_signalbox_registry_v1_model_proto_rawDesc = "" +
 	"\n" +
-	"!signalbox/registry/v1/model.proto\x12\x15signalbox.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/common/v1/download.proto\x1a\"signalbox/options/v1/options.proto\"\x8c\x03\n" +
+	"!signalbox/registry/v1/model.proto\x12\x15signalbox.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"signalbox/common/v1/download.proto\x1a\"signalbox/options/v1/options.proto\"\x8c\x03\n" +
 	"\x05Model\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
@@ -2249,46 +2247,7 @@ const file_signalbox_registry_v1_model_proto_rawDesc = "" +
 	"\x13PutModelCardRequest\x12\"\n" +
 	"\bmodel_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\amodelId\x12!\n" +
 	"\aversion\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\aversion\x12%\n" +
-	"\acontent\x18\x03 \x01(\tB\v\xbaH\br\x06\x10\x01(\x80\x80\x10R\acontent2\xa8\x18\n" +
-	"\fModelService\x12\x82\x01\n" +
-	"\vCreateModel\x12).signalbox.registry.v1.CreateModelRequest\x1a\x1c.signalbox.registry.v1.Model\"*\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x90\x03\x99\x03\x82\xd3\xe4\x93\x02\x10:\x01*\"\v/api/models\x12\x8b\x01\n" +
-	"\n" +
-	"ListModels\x12(.signalbox.registry.v1.ListModelsRequest\x1a).signalbox.registry.v1.ListModelsResponse\"(\xea\xc7\x18\x06\b\x02\x10\x01 \x02\x82\xd3\xe4\x93\x02\x15b\x06models\x12\v/api/models\x90\x02\x01\x12\x85\x01\n" +
-	"\bGetModel\x12&.signalbox.registry.v1.GetModelRequest\x1a\x1c.signalbox.registry.v1.Model\"3\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02\x18\x12\x16/api/models/{model_id}\x90\x02\x01\x12\xb7\x01\n" +
-	"\x12CreateModelVersion\x120.signalbox.registry.v1.CreateModelVersionRequest\x1a#.signalbox.registry.v1.ModelVersion\"J\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\n" +
-	"\n" +
-	"\b\x90\x03\x94\x03\x99\x03\xf6\x03\x82\xc8\x18\x04\n" +
-	"\x02\xc8\x01\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/api/models/{model_id}/versions\x12\xbe\x01\n" +
-	"\x11ListModelVersions\x12/.signalbox.registry.v1.ListModelVersionsRequest\x1a0.signalbox.registry.v1.ListModelVersionsResponse\"F\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02+b\bversions\x12\x1f/api/models/{model_id}/versions\x90\x02\x01\x12\xad\x01\n" +
-	"\x0fGetModelVersion\x12-.signalbox.registry.v1.GetModelVersionRequest\x1a#.signalbox.registry.v1.ModelVersion\"F\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02+\x12)/api/models/{model_id}/versions/{version}\x90\x02\x01\x12\x8d\x01\n" +
-	"\vUpdateModel\x12).signalbox.registry.v1.UpdateModelRequest\x1a\x1c.signalbox.registry.v1.Model\"5\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02\x1b:\x01*2\x16/api/models/{model_id}\x12\x84\x01\n" +
-	"\vDeleteModel\x12).signalbox.registry.v1.DeleteModelRequest\x1a\x16.google.protobuf.Empty\"2\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02\x18*\x16/api/models/{model_id}\x12\xb9\x01\n" +
-	"\x10ListModelHistory\x12..signalbox.registry.v1.ListModelHistoryRequest\x1a/.signalbox.registry.v1.ListModelHistoryResponse\"D\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02)b\aentries\x12\x1e/api/models/{model_id}/history\x90\x02\x01\x12\xa1\x01\n" +
-	"\rSetModelAlias\x12+.signalbox.registry.v1.SetModelAliasRequest\x1a\x1c.signalbox.registry.v1.Model\"E\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02+:\x01*\x1a&/api/models/{model_id}/aliases/{alias}\x12\x9e\x01\n" +
-	"\x10DeleteModelAlias\x12..signalbox.registry.v1.DeleteModelAliasRequest\x1a\x16.google.protobuf.Empty\"B\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x02(*&/api/models/{model_id}/aliases/{alias}\x12\xbf\x01\n" +
-	"\x13PromoteModelVersion\x121.signalbox.registry.v1.PromoteModelVersionRequest\x1a#.signalbox.registry.v1.ModelVersion\"P\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x026:\x01*\"1/api/models/{model_id}/versions/{version}/promote\x12\xbf\x01\n" +
-	"\x13ArchiveModelVersion\x121.signalbox.registry.v1.ArchiveModelVersionRequest\x1a#.signalbox.registry.v1.ModelVersion\"P\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x026:\x01*\"1/api/models/{model_id}/versions/{version}/archive\x12\xc2\x01\n" +
-	"\x15UnarchiveModelVersion\x123.signalbox.registry.v1.UnarchiveModelVersionRequest\x1a#.signalbox.registry.v1.ModelVersion\"O\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x025\"3/api/models/{model_id}/versions/{version}/unarchive\x12\xc2\x01\n" +
-	"\x0eListModelFiles\x12,.signalbox.registry.v1.ListModelFilesRequest\x1a-.signalbox.registry.v1.ListModelFilesResponse\"S\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x028b\x05files\x12//api/models/{model_id}/versions/{version}/files\x90\x02\x01\x12\xd1\x01\n" +
-	"\x12ListModelDownloads\x120.signalbox.registry.v1.ListModelDownloadsRequest\x1a1.signalbox.registry.v1.ListModelDownloadsResponse\"V\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x02;b\x05files\x122/api/models/{model_id}/versions/{version}/download\x90\x02\x01\x12\xa9\x01\n" +
-	"\fGetModelCard\x12*.signalbox.registry.v1.GetModelCardRequest\x1a .signalbox.registry.v1.ModelCard\"K\xea\xc7\x18\x06\b\x02\x10\x01 \x02\xfa\xc7\x18\x04\n" +
-	"\x02\x94\x03\x82\xd3\xe4\x93\x020\x12./api/models/{model_id}/versions/{version}/card\x90\x02\x01\x12\xab\x01\n" +
-	"\fPutModelCard\x12*.signalbox.registry.v1.PutModelCardRequest\x1a .signalbox.registry.v1.ModelCard\"M\xea\xc7\x18\x06\b\x02\x10\x01 \x03\xfa\xc7\x18\x06\n" +
-	"\x04\x94\x03\x99\x03\x82\xd3\xe4\x93\x023:\x01*\x1a./api/models/{model_id}/versions/{version}/cardBIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
+	"\acontent\x18\x03 \x01(\tB\v\xbaH\br\x06\x10\x01(\x80\x80\x10R\acontentBIZGgithub.com/signalbox-dev/signalbox/gen/signalbox/registry/v1;registryv1b\x06proto3"
 
 var (
 	file_signalbox_registry_v1_model_proto_rawDescOnce sync.Once
@@ -2336,7 +2295,6 @@ var file_signalbox_registry_v1_model_proto_goTypes = []any{
 	nil,                                  // 29: signalbox.registry.v1.Model.AliasesEntry
 	(*timestamppb.Timestamp)(nil),        // 30: google.protobuf.Timestamp
 	(*v1.Download)(nil),                  // 31: signalbox.common.v1.Download
-	(*emptypb.Empty)(nil),                // 32: google.protobuf.Empty
 }
 var file_signalbox_registry_v1_model_proto_depIdxs = []int32{
 	30, // 0: signalbox.registry.v1.Model.created_at:type_name -> google.protobuf.Timestamp
@@ -2353,44 +2311,8 @@ var file_signalbox_registry_v1_model_proto_depIdxs = []int32{
 	25, // 11: signalbox.registry.v1.ListModelFilesResponse.files:type_name -> signalbox.registry.v1.ModelFile
 	31, // 12: signalbox.registry.v1.ListModelDownloadsResponse.files:type_name -> signalbox.common.v1.Download
 	30, // 13: signalbox.registry.v1.ModelCard.created_at:type_name -> google.protobuf.Timestamp
-	3,  // 14: signalbox.registry.v1.ModelService.CreateModel:input_type -> signalbox.registry.v1.CreateModelRequest
-	5,  // 15: signalbox.registry.v1.ModelService.ListModels:input_type -> signalbox.registry.v1.ListModelsRequest
-	7,  // 16: signalbox.registry.v1.ModelService.GetModel:input_type -> signalbox.registry.v1.GetModelRequest
-	8,  // 17: signalbox.registry.v1.ModelService.CreateModelVersion:input_type -> signalbox.registry.v1.CreateModelVersionRequest
-	9,  // 18: signalbox.registry.v1.ModelService.ListModelVersions:input_type -> signalbox.registry.v1.ListModelVersionsRequest
-	11, // 19: signalbox.registry.v1.ModelService.GetModelVersion:input_type -> signalbox.registry.v1.GetModelVersionRequest
-	4,  // 20: signalbox.registry.v1.ModelService.UpdateModel:input_type -> signalbox.registry.v1.UpdateModelRequest
-	12, // 21: signalbox.registry.v1.ModelService.DeleteModel:input_type -> signalbox.registry.v1.DeleteModelRequest
-	13, // 22: signalbox.registry.v1.ModelService.ListModelHistory:input_type -> signalbox.registry.v1.ListModelHistoryRequest
-	16, // 23: signalbox.registry.v1.ModelService.SetModelAlias:input_type -> signalbox.registry.v1.SetModelAliasRequest
-	17, // 24: signalbox.registry.v1.ModelService.DeleteModelAlias:input_type -> signalbox.registry.v1.DeleteModelAliasRequest
-	18, // 25: signalbox.registry.v1.ModelService.PromoteModelVersion:input_type -> signalbox.registry.v1.PromoteModelVersionRequest
-	19, // 26: signalbox.registry.v1.ModelService.ArchiveModelVersion:input_type -> signalbox.registry.v1.ArchiveModelVersionRequest
-	20, // 27: signalbox.registry.v1.ModelService.UnarchiveModelVersion:input_type -> signalbox.registry.v1.UnarchiveModelVersionRequest
-	21, // 28: signalbox.registry.v1.ModelService.ListModelFiles:input_type -> signalbox.registry.v1.ListModelFilesRequest
-	23, // 29: signalbox.registry.v1.ModelService.ListModelDownloads:input_type -> signalbox.registry.v1.ListModelDownloadsRequest
-	27, // 30: signalbox.registry.v1.ModelService.GetModelCard:input_type -> signalbox.registry.v1.GetModelCardRequest
-	28, // 31: signalbox.registry.v1.ModelService.PutModelCard:input_type -> signalbox.registry.v1.PutModelCardRequest
-	0,  // 32: signalbox.registry.v1.ModelService.CreateModel:output_type -> signalbox.registry.v1.Model
-	6,  // 33: signalbox.registry.v1.ModelService.ListModels:output_type -> signalbox.registry.v1.ListModelsResponse
-	0,  // 34: signalbox.registry.v1.ModelService.GetModel:output_type -> signalbox.registry.v1.Model
-	1,  // 35: signalbox.registry.v1.ModelService.CreateModelVersion:output_type -> signalbox.registry.v1.ModelVersion
-	10, // 36: signalbox.registry.v1.ModelService.ListModelVersions:output_type -> signalbox.registry.v1.ListModelVersionsResponse
-	1,  // 37: signalbox.registry.v1.ModelService.GetModelVersion:output_type -> signalbox.registry.v1.ModelVersion
-	0,  // 38: signalbox.registry.v1.ModelService.UpdateModel:output_type -> signalbox.registry.v1.Model
-	32, // 39: signalbox.registry.v1.ModelService.DeleteModel:output_type -> google.protobuf.Empty
-	14, // 40: signalbox.registry.v1.ModelService.ListModelHistory:output_type -> signalbox.registry.v1.ListModelHistoryResponse
-	0,  // 41: signalbox.registry.v1.ModelService.SetModelAlias:output_type -> signalbox.registry.v1.Model
-	32, // 42: signalbox.registry.v1.ModelService.DeleteModelAlias:output_type -> google.protobuf.Empty
-	1,  // 43: signalbox.registry.v1.ModelService.PromoteModelVersion:output_type -> signalbox.registry.v1.ModelVersion
-	1,  // 44: signalbox.registry.v1.ModelService.ArchiveModelVersion:output_type -> signalbox.registry.v1.ModelVersion
-	1,  // 45: signalbox.registry.v1.ModelService.UnarchiveModelVersion:output_type -> signalbox.registry.v1.ModelVersion
-	22, // 46: signalbox.registry.v1.ModelService.ListModelFiles:output_type -> signalbox.registry.v1.ListModelFilesResponse
-	24, // 47: signalbox.registry.v1.ModelService.ListModelDownloads:output_type -> signalbox.registry.v1.ListModelDownloadsResponse
-	26, // 48: signalbox.registry.v1.ModelService.GetModelCard:output_type -> signalbox.registry.v1.ModelCard
-	26, // 49: signalbox.registry.v1.ModelService.PutModelCard:output_type -> signalbox.registry.v1.ModelCard
-	32, // [32:50] is the sub-list for method output_type
-	14, // [14:32] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
 	14, // [14:14] is the sub-list for extension type_name
 	14, // [14:14] is the sub-list for extension extendee
 	0,  // [0:14] is the sub-list for field type_name
@@ -2419,7 +2341,7 @@ func file_signalbox_registry_v1_model_proto_init() {
 			NumEnums:      0,
 			NumMessages:   30,
 			NumExtensions: 0,
-			NumServices:   1,
+			NumServices:   0,
 		},
 		GoTypes:           file_signalbox_registry_v1_model_proto_goTypes,
 		DependencyIndexes: file_signalbox_registry_v1_model_proto_depIdxs,

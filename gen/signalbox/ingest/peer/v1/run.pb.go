@@ -1461,7 +1461,7 @@ var File_signalbox_ingest_peer_v1_run_proto protoreflect.FileDescriptor
 
 const file_signalbox_ingest_peer_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\"signalbox/ingest/peer/v1/run.proto\x12\x18signalbox.ingest.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1esignalbox/ingest/v1/read.proto\x1a\"signalbox/options/v1/options.proto\"\x9d\x01\n" +
+	"\"signalbox/ingest/peer/v1/run.proto\x12\x18signalbox.ingest.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1esignalbox/ingest/v1/read.proto\x1a signalbox/ingest/v1/sample.proto\x1a signalbox/ingest/v1/series.proto\x1a\"signalbox/options/v1/options.proto\"\x9d\x01\n" +
 	"\x14GetRunMetricsRequest\x12 \n" +
 	"\x06run_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x05runId\x12\x1c\n" +
 	"\x04keys\x18\x02 \x03(\tB\b\xbaH\x05\x92\x01\x02\x10dR\x04keys\x12 \n" +

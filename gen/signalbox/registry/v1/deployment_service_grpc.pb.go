@@ -2,7 +2,7 @@
 // versions:
 // - protoc-gen-go-grpc v1.6.2
 // - protoc             (unknown)
-// source: signalbox/registry/v1/deployment.proto
+// source: signalbox/registry/v1/deployment_service.proto
 
 package registryv1
 
@@ -822,5 +822,5 @@ var DeploymentService_ServiceDesc = grpc.ServiceDesc{
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
-	Metadata: "signalbox/registry/v1/deployment.proto",
+	Metadata: "signalbox/registry/v1/deployment_service.proto",
 }

@@ -2,7 +2,7 @@
 // versions:
 // - protoc-gen-go-grpc v1.6.2
 // - protoc             (unknown)
-// source: signalbox/registry/v1/dataset.proto
+// source: signalbox/registry/v1/dataset_service.proto
 
 package registryv1
 
@@ -712,5 +712,5 @@ var DatasetService_ServiceDesc = grpc.ServiceDesc{
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
-	Metadata: "signalbox/registry/v1/dataset.proto",
+	Metadata: "signalbox/registry/v1/dataset_service.proto",
 }

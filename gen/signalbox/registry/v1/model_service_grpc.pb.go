@@ -2,7 +2,7 @@
 // versions:
 // - protoc-gen-go-grpc v1.6.2
 // - protoc             (unknown)
-// source: signalbox/registry/v1/model.proto
+// source: signalbox/registry/v1/model_service.proto
 
 package registryv1
 
@@ -830,5 +830,5 @@ var ModelService_ServiceDesc = grpc.ServiceDesc{
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
-	Metadata: "signalbox/registry/v1/model.proto",
+	Metadata: "signalbox/registry/v1/model_service.proto",
 }

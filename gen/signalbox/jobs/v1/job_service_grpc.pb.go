@@ -2,7 +2,7 @@
 // versions:
 // - protoc-gen-go-grpc v1.6.2
 // - protoc             (unknown)
-// source: signalbox/jobs/v1/job.proto
+// source: signalbox/jobs/v1/job_service.proto
 
 package jobsv1
 
@@ -674,5 +674,5 @@ var JobService_ServiceDesc = grpc.ServiceDesc{
 			ServerStreams: true,
 		},
 	},
-	Metadata: "signalbox/jobs/v1/job.proto",
+	Metadata: "signalbox/jobs/v1/job_service.proto",
 }
