@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Download } from "lucide-react";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { all } from "@/api/all";
+import { all, mostRows } from "@/api/all";
 import { api, call } from "@/api/client";
 import { formatBytes } from "@/lib/format";
 import { useFormats } from "@/lib/prefs";
@@ -44,7 +44,10 @@ function Files({ runId }: { runId: string }) {
   return (
     <div className="grid gap-3 text-sm">
       <p>
-        {t("all.files", { count: stored.length, size: formatBytes(size, tag) })}
+        {t(data.length < mostRows ? "all.files" : "all.firstFiles", {
+          count: stored.length,
+          size: formatBytes(size, tag),
+        })}
         {stored.length < data.length ? ` ${t("all.elsewhere", { count: data.length - stored.length })}` : null}
       </p>
       <CodeBlock code={downloadScript(location.origin, runId)} label={t("all.script")} />

@@ -8,7 +8,7 @@ import { ExportMetrics } from "./ExportMetrics";
 import { Grid } from "./Grid";
 import { MetricCard } from "./MetricCard";
 import { general, sections } from "./sections";
-import { useSummaries } from "./summaries";
+import { mostKeys, useSummaries } from "./summaries";
 import { useCharts, usePins } from "./use-charts";
 import { useLive } from "./use-live";
 
@@ -77,6 +77,9 @@ function Charts({ project, origin, runId, summaries, live }: ChartsProps) {
         keys={keys}
         end={<ExportMetrics runId={runId} />}
       />
+      {summaries.length >= mostKeys ? (
+        <p className="px-4 pb-2 text-xs text-soft md:px-6">{t("metrics.first", { count: mostKeys })}</p>
+      ) : null}
       {groups.length === 0 ? (
         <EmptyState
           title={t("metrics.noMatch")}
