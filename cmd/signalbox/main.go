@@ -1,28 +1,45 @@
-// Command signalbox is the client of an installation. It has two commands: demo trains, deploys and calls a small
-// model on this machine, and audit verifies the audit of an installation.
+// Command signalbox is the command line of an installation.
 package main
 
 import (
 	"context"
-	"errors"
-	"flag"
-	"fmt"
+	"math/rand/v2"
+	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
+
+	"github.com/cli/browser"
+	"golang.org/x/term"
 
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/command"
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
+	"github.com/signalbox-dev/signalbox/internal/version"
+	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := command.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	code := run(ctx)
 	stop()
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		os.Exit(2)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "signalbox:", err)
-		os.Exit(1)
+	os.Exit(code)
+}
+
+func run(ctx context.Context) int {
+	dir, err := os.Getwd()
+	if err != nil {
+		dir = "/"
 	}
+	isTerminal := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+	width, _, err := term.GetSize(int(os.Stdout.Fd()))
+	if err != nil {
+		width = 0
+	}
+	return command.Execute(ctx, &session.Env{
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
+		InTerminal: isTerminal(os.Stdin), OutTerminal: isTerminal(os.Stdout), ErrTerminal: isTerminal(os.Stderr), Width: width,
+		Getenv: os.Getenv, Dir: dir, Clock: clock.Real(), Jitter: rand.Float64, Zone: time.Local,
+		OpenBrowser: browser.OpenURL, Transport: http.DefaultTransport, Version: version.Server(),
+	}, os.Args[1:])
 }

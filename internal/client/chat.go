@@ -52,21 +52,31 @@ func (c *Client) Chat(ctx context.Context, deployment, question string) (string,
 // ChatStream sends a question to a deployment with streaming. It returns the text of the response and the number
 // of events with text.
 func (c *Client) ChatStream(ctx context.Context, deployment, question string) (text string, events int, err error) {
-	in := NewChatRequest(question)
+	var b strings.Builder
+	err = c.Converse(ctx, deployment, NewChatRequest(question), func(part string) error {
+		b.WriteString(part)
+		events++
+		return nil
+	})
+	return strings.TrimSpace(b.String()), events, err
+}
+
+// Converse sends a chat request to a deployment with streaming, and calls handle with each part of the text of the
+// response.
+func (c *Client) Converse(ctx context.Context, deployment string, in ChatRequest, handle func(part string) error) error {
 	in.Stream = true
 	raw, err := json.Marshal(in)
 	if err != nil {
-		return "", 0, fmt.Errorf("encode the question: %w", err)
+		return fmt.Errorf("encode the request: %w", err)
 	}
 	path := c.base + "/inference/" + deployment + "/v1/chat/completions"
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, path, bytes.NewReader(raw))
 	if err != nil {
-		return "", 0, fmt.Errorf("create the request: %w", err)
+		return fmt.Errorf("create the request: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	var b strings.Builder
 	done := false
-	_, err = c.stream(req, "", func(e Event) error {
+	_, err = c.stream(req, "", func() {}, func(e Event) error {
 		// Read the stream to its end even after [DONE]: the server would treat an earlier close as a disconnect.
 		if done = done || e.Data == "[DONE]"; done {
 			return nil
@@ -76,8 +86,7 @@ func (c *Client) ChatStream(ctx context.Context, deployment, question string) (t
 			return fmt.Errorf("decode a chunk: %w", err)
 		}
 		if len(out.Choices) > 0 && out.Choices[0].Delta.Content != "" {
-			b.WriteString(out.Choices[0].Delta.Content)
-			events++
+			return handle(out.Choices[0].Delta.Content)
 		}
 		return nil
 	})
@@ -85,5 +94,5 @@ func (c *Client) ChatStream(ctx context.Context, deployment, question string) (t
 	if done || errors.Is(err, ErrUnexpectedEnd) {
 		err = nil
 	}
-	return strings.TrimSpace(b.String()), events, err
+	return err
 }

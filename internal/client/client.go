@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -59,10 +60,33 @@ type Error struct {
 	// Detail is the text of `detail`, its JSON if it is not a string, or the whole body if there is no `detail`.
 	Detail string
 	Body   []byte
+	// RequestID is the id of the request, which the logs of the server have too.
+	RequestID string
 }
 
 // Error implements error.
 func (e *Error) Error() string { return fmt.Sprintf("%d: %s", e.Status, e.Detail) }
+
+// UnreachableError reports that a request got no response.
+type UnreachableError struct {
+	// Base is the URL of the installation.
+	Base string
+	// Request names the request: its method and path, or what it is for.
+	Request string
+	Err     error
+}
+
+// Error implements error.
+func (e *UnreachableError) Error() string {
+	cause := e.Err
+	if u, ok := errors.AsType[*url.Error](cause); ok {
+		cause = u.Err // it repeats the whole address, with its query
+	}
+	return fmt.Sprintf("cannot reach %s (%s): %s", e.Base, e.Request, cause)
+}
+
+// Unwrap returns the cause.
+func (e *UnreachableError) Unwrap() error { return e.Err }
 
 // Response is a response whose body has been read.
 type Response struct {
@@ -101,7 +125,7 @@ func (c *Client) send(req *http.Request) (*Response, error) {
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("send %s %s: %w", req.Method, req.URL.Path, err)
+		return nil, &UnreachableError{Base: c.base, Request: req.Method + " " + req.URL.Path, Err: err}
 	}
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
@@ -119,7 +143,7 @@ func (c *Client) Do(ctx context.Context, method, path string, body, out any) err
 		return err
 	}
 	if a.Status < 200 || a.Status > 299 {
-		return a.fault()
+		return a.Err()
 	}
 	if out == nil || len(a.Body) == 0 {
 		return nil
@@ -143,8 +167,9 @@ func (c *Client) Post(ctx context.Context, path string, body, out any) error {
 	return c.Do(ctx, http.MethodPost, path, body, out)
 }
 
-func (a *Response) fault() *Error {
-	e := &Error{Status: a.Status, Body: a.Body, Detail: strings.TrimSpace(string(a.Body))}
+// Err returns the response as an *Error, whatever its status.
+func (a *Response) Err() *Error {
+	e := &Error{Status: a.Status, Body: a.Body, Detail: strings.TrimSpace(string(a.Body)), RequestID: a.Header.Get("X-Request-Id")}
 	var body struct {
 		Detail json.RawMessage `json:"detail"`
 		Code   string          `json:"code"`
@@ -164,25 +189,34 @@ func (a *Response) fault() *Error {
 func (c *Client) Upload(ctx context.Context, method, target string, headers map[string]string, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
+	return c.UploadFrom(ctx, method, target, headers, bytes.NewReader(body), int64(len(body)))
+}
+
+// UploadFrom sends size bytes of a reader as Upload does, for as long as they need.
+func (c *Client) UploadFrom(ctx context.Context, method, target string, headers map[string]string, body io.Reader, size int64) error {
+	if size == 0 {
+		body = http.NoBody // otherwise net/http would send a body of unknown length
+	}
+	req, err := http.NewRequestWithContext(ctx, method, target, body)
 	if err != nil {
 		return fmt.Errorf("create the upload request: %w", err)
 	}
+	req.ContentLength = size
 	for k, v := range headers {
 		req.Header.Set(k, v)
 	}
-	if len(body) > maxUnasked {
+	if size > maxUnasked {
 		req.Header.Set("Expect", "100-continue") // net/http sends the body after a second if there is no response
 	}
 	// The signed URL is the credential: the bearer token must not reach the object store.
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return fmt.Errorf("upload: %w", err)
+		return &UnreachableError{Base: req.URL.Scheme + "://" + req.URL.Host, Request: "upload", Err: err}
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		raw, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
-		return (&Response{Status: resp.StatusCode, Body: raw}).fault()
+		return (&Response{Status: resp.StatusCode, Header: resp.Header, Body: raw}).Err()
 	}
 	return nil
 }

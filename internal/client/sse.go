@@ -30,6 +30,11 @@ const maxLine = 8 << 20
 // or when handle returns an error. It returns the ID of the last event, which the next call passes as lastID to resume.
 // The error is ErrUnexpectedEnd if the stream ended before `eof`.
 func (c *Client) Follow(ctx context.Context, path, lastID string, handle func(Event) error) (string, error) {
+	return c.follow(ctx, path, lastID, func() {}, handle)
+}
+
+// follow is Follow. It calls alive with each line that arrives, also with those of comments.
+func (c *Client) follow(ctx context.Context, path, lastID string, alive func(), handle func(Event) error) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
 	if err != nil {
 		return lastID, fmt.Errorf("create the stream request: %w", err)
@@ -38,28 +43,29 @@ func (c *Client) Follow(ctx context.Context, path, lastID string, handle func(Ev
 	if lastID != "" {
 		req.Header.Set("Last-Event-ID", lastID)
 	}
-	return c.stream(req, lastID, handle)
+	return c.stream(req, lastID, alive, handle)
 }
 
 // stream sends the request and reads events until an event named eof.
-func (c *Client) stream(req *http.Request, lastID string, handle func(Event) error) (string, error) {
+func (c *Client) stream(req *http.Request, lastID string, alive func(), handle func(Event) error) (string, error) {
 	if !c.token.IsZero() {
 		req.Header.Set("Authorization", "Bearer "+c.token.Reveal())
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return lastID, fmt.Errorf("open the stream: %w", err)
+		return lastID, &UnreachableError{Base: c.base, Request: req.Method + " " + req.URL.Path, Err: err}
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
 		raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxBody))
-		return lastID, (&Response{Status: resp.StatusCode, Body: raw}).fault()
+		return lastID, (&Response{Status: resp.StatusCode, Header: resp.Header, Body: raw}).Err()
 	}
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(make([]byte, 0, 64<<10), maxLine)
 	var e Event
 	var data []string
 	for lines.Scan() {
+		alive()
 		line := lines.Text()
 		if line != "" {
 			data = e.field(line, data)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -17,9 +16,9 @@ import (
 // verifyAudit runs `signalbox audit verify` as an admin.
 func (h *installation) verifyAudit(ctx context.Context, t *testing.T) (out string, code int) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "token")
-	require.NoError(t, os.WriteFile(file, []byte(h.token), 0o600))
-	raw, err := exec.CommandContext(ctx, testenv.Bin(t, "signalbox"), "audit", "verify", "--server", h.URL, "--token-file", file).CombinedOutput()
+	cmd := exec.CommandContext(ctx, testenv.Bin(t, "signalbox"), "audit", "verify", "--server", h.URL)
+	cmd.Env = append(os.Environ(), "SERVICE_TOKEN="+h.token)
+	raw, err := cmd.CombinedOutput()
 	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
 		return string(raw), ended.ExitCode()
 	}

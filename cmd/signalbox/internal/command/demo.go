@@ -1,130 +1,36 @@
 package command
 
 import (
-	"context"
-	"crypto/rand"
-	"encoding/base32"
-	"encoding/binary"
-	"errors"
-	"fmt"
-	"io"
 	"strings"
-	"time"
 
-	"github.com/signalbox-dev/signalbox/internal/client"
-	"github.com/signalbox-dev/signalbox/internal/e2eflow"
-	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/spf13/cobra"
+
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/demo"
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
 )
 
-// Options are the settings of the demo.
-type Options struct {
-	Once   bool
-	Data   string
-	Listen string
-	Server string
-	Out    io.Writer
-	Clock  clock.Clock
-}
+func (t *tool) demo() *cobra.Command {
+	o := demo.Options{Out: t.Out, Clock: t.Clock}
+	cmd := &cobra.Command{
+		Use: "demo", GroupID: groupTool, Short: "Train, deploy and call a small model on this machine", Args: noArguments,
+		Long: `Start a server, train a tiny chat model for real, deploy it and send it a question.
 
-// barMetric and barChat are the target times that the demo prints beside the measured times. demoPatience is the time
-// limit of each stage.
-const (
-	barMetric    = 30 * time.Second
-	barChat      = 120 * time.Second
-	demoPatience = 5 * time.Minute
-)
-
-// RunDemo trains, deploys and calls a model. It then serves until ctx is done, unless Once is set. If another demo or
-// server uses the data folder, RunDemo returns an error at once and starts nothing.
-func RunDemo(ctx context.Context, o Options) (err error) {
-	d := &demo{Options: o, began: o.Clock.Now()}
-	held, err := occupy(o.Data)
-	if err != nil {
-		return err
+The server keeps running until Ctrl-C, unless --once is set.`,
+		Example: "signalbox demo\nsignalbox demo --once --data /tmp/demo --listen 127.0.0.1:0",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			// Reject empty values: they usually come from an unset shell variable.
+			for name, value := range map[string]string{"data": o.Data, "listen": o.Listen, "signalboxd": o.Server} {
+				if strings.TrimSpace(value) == "" {
+					return session.Usage("--%s must not be empty", name)
+				}
+			}
+			return demo.Run(cmd.Context(), o)
+		},
 	}
-	defer func() { err = errors.Join(err, held.Close()) }()
-	password, err := keepPassword(o.Data)
-	if err != nil {
-		return err
-	}
-	server, err := start(ctx, o, password.file)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, server.stop()) }()
-	if err := held.SetAddress(server.Address); err != nil {
-		return err
-	}
-	d.say("server", "%s, data in %s", server.Address, o.Data)
-
-	name, err := freshName()
-	if err != nil {
-		return err
-	}
-	d.loop = &e2eflow.Loop{Client: client.New(server.Address, nil), Clock: o.Clock, Name: name, Timeout: demoPatience}
-	if err := d.loop.Login(ctx, "admin", password.text); err != nil {
-		return err
-	}
-	if err := d.walk(ctx); err != nil {
-		return server.explain(err)
-	}
-	if o.Once {
-		return nil
-	}
-	d.next(server.Address, password, d.signInLink(ctx))
-	return server.wait(ctx)
-}
-
-type demo struct {
-	Options
-
-	loop        *e2eflow.Loop
-	began       time.Time
-	firstMetric time.Duration
-	firstChat   time.Duration
-}
-
-// walk trains a model on a new dataset, deploys it, calls it, and compares its response with that of the untrained
-// model.
-func (d *demo) walk(ctx context.Context) error {
-	if err := d.train(ctx); err != nil {
-		return err
-	}
-	question, err := d.judge(ctx)
-	if err != nil {
-		return err
-	}
-	if err := d.serve(ctx, question); err != nil {
-		return err
-	}
-	if err := d.contrast(ctx, question); err != nil {
-		return err
-	}
-	d.say("times", "first metric %s (target %s), first chat %s (target %s)", seconds(d.firstMetric), seconds(barMetric),
-		seconds(d.firstChat), seconds(barChat))
-	return nil
-}
-
-func (d *demo) say(what, format string, args ...any) {
-	fmt.Fprintf(d.Out, "  %7s  %-9s %s\n", seconds(clock.Since(d.Clock, d.began)), what, fmt.Sprintf(format, args...))
-}
-
-func seconds(t time.Duration) string { return fmt.Sprintf("%.1f s", t.Seconds()) }
-
-// freshName returns a random name, so that the resources of this run do not clash with those of earlier runs.
-func freshName() (string, error) {
-	var raw [5]byte
-	if _, err := rand.Read(raw[:]); err != nil {
-		return "", fmt.Errorf("generate a name: %w", err)
-	}
-	return "chat-tiny-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(raw[:])), nil
-}
-
-// draw returns a random number below n.
-func draw(n int) (int, error) {
-	var raw [8]byte
-	if _, err := rand.Read(raw[:]); err != nil {
-		return 0, fmt.Errorf("choose a random number: %w", err)
-	}
-	return int(binary.LittleEndian.Uint64(raw[:]) % uint64(n)), nil
+	f := cmd.Flags()
+	f.BoolVar(&o.Once, "once", false, "exit when the demo has finished and leave no process behind; status 0 if every step succeeded")
+	f.StringVar(&o.Data, "data", ".signalbox/demo", "folder for all data")
+	f.StringVar(&o.Listen, "listen", "127.0.0.1:8080", "address to serve on")
+	f.StringVar(&o.Server, "signalboxd", "bin/signalboxd", "path of signalboxd")
+	return cmd
 }

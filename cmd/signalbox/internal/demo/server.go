@@ -1,4 +1,4 @@
-package command
+package demo
 
 import (
 	"bytes"
@@ -92,8 +92,8 @@ func start(ctx context.Context, o Options, passwordFile string) (*server, error)
 	s.cmd.Env = append(os.Environ(), "SERVICE_BOOTSTRAP_ADMIN_PASSWORD_FILE="+passwordFile)
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	// With its own process group, Ctrl-C in the terminal reaches only the demo, which then stops the server cleanly.
-	// If the demo dies, the server must end its jobs and engines too, which it does after SIGINT.
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGINT}
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	interruptWithParent(s.cmd.SysProcAttr)
 	if err := s.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", o.Server, err)
 	}

@@ -1,4 +1,4 @@
-package command
+package demo
 
 import (
 	"bytes"
@@ -141,7 +141,7 @@ func TestRun_onceStopsServer(t *testing.T) {
 	t.Parallel()
 	w := newFakeServer(t)
 	o := options(t, "serves", w.URL)
-	require.NoError(t, RunDemo(t.Context(), o))
+	require.NoError(t, Run(t.Context(), o))
 	kept, err := os.ReadFile(filepath.Join(o.Data, "demo-password"))
 	require.NoError(t, err)
 	require.Equal(t, strings.TrimSpace(string(kept)), w.password, "the demo must sign in with the password of the server")
@@ -157,7 +157,7 @@ func TestRun_failedWalkShowsLogAndStopsServer(t *testing.T) {
 	w := newFakeServer(t)
 	w.trained = wrongSum
 	o := options(t, "serves", w.URL)
-	err := RunDemo(t.Context(), o)
+	err := Run(t.Context(), o)
 	require.ErrorContains(t, err, "the trained model returned")
 	require.ErrorContains(t, err, "mode serves", "the error must contain the end of the log")
 	log, err := os.ReadFile(filepath.Join(o.Data, "signalboxd.log"))
@@ -174,7 +174,7 @@ func TestRun_servesUntilContextEnds(t *testing.T) {
 	o.Out = out
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- RunDemo(ctx, o) }()
+	go func() { done <- Run(ctx, o) }()
 	select {
 	case <-out.found:
 	case err := <-done:
@@ -239,7 +239,7 @@ func TestRun_loginDenied(t *testing.T) {
 	t.Parallel()
 	w := newFakeServer(t)
 	w.denied = true
-	err := RunDemo(t.Context(), options(t, "serves", w.URL))
+	err := Run(t.Context(), options(t, "serves", w.URL))
 	require.ErrorContains(t, err, "log in: 401")
 	require.NotContains(t, err.Error(), w.password, "errors must not contain the password")
 }
@@ -289,7 +289,7 @@ func TestRun_interruptedWalkStopsServer(t *testing.T) {
 	o.Out = out
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- RunDemo(ctx, o) }()
+	go func() { done <- Run(ctx, o) }()
 	<-out.found
 	cancel()
 	err := <-done

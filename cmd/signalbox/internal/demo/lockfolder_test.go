@@ -1,4 +1,4 @@
-package command
+package demo
 
 import (
 	"bytes"
@@ -41,7 +41,7 @@ func TestRun_folderInUseByDemo(t *testing.T) {
 	o.Once = false
 	ctx, stop := context.WithCancel(t.Context())
 	first := make(chan error, 1)
-	go func() { first <- RunDemo(ctx, o) }()
+	go func() { first <- Run(ctx, o) }()
 	// Wait until the first demo has finished the loop and serves.
 	require.Eventually(t, func() bool {
 		w.mu.Lock()
@@ -54,7 +54,7 @@ func TestRun_folderInUseByDemo(t *testing.T) {
 	for _, once := range []bool{false, true} {
 		second := o
 		second.Once, second.Out = once, &bytes.Buffer{}
-		err := RunDemo(t.Context(), second)
+		err := Run(t.Context(), second)
 		require.ErrorContains(t, err, fmt.Sprintf("%s is in use by another demo, process %d, serving on %s; ", o.Data, os.Getpid(), w.URL))
 		require.ErrorContains(t, err, "--data")
 		require.Empty(t, second.Out.(*bytes.Buffer).String(), "the refused demo must not run a step")
@@ -62,7 +62,7 @@ func TestRun_folderInUseByDemo(t *testing.T) {
 	require.Equal(t, before, snapshotFolder(t, o.Data))
 	stop()
 	require.NoError(t, <-first, "the first demo must not be affected")
-	require.NoError(t, RunDemo(t.Context(), optionsForSameFolder(o)), "another demo must run after the first demo has ended")
+	require.NoError(t, Run(t.Context(), optionsForSameFolder(o)), "another demo must run after the first demo has ended")
 }
 
 // optionsForSameFolder returns the options of a demo with Once on the same folder.
@@ -79,7 +79,7 @@ func TestRun_folderInUseByServer(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, server.SetAddress("http://127.0.0.1:8081"))
 	before := snapshotFolder(t, o.Data)
-	err = RunDemo(t.Context(), o)
+	err = Run(t.Context(), o)
 	require.ErrorContains(t, err, fmt.Sprintf("is in use by another signalboxd, process %d, serving on http://127.0.0.1:8081; ", os.Getpid()))
 	after := snapshotFolder(t, o.Data)
 	delete(after, filepath.Join(o.Data, "demo.lock"))

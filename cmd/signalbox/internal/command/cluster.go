@@ -1,0 +1,293 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
+)
+
+func fleetKind() kind {
+	return kind{
+		one: "fleet", many: "fleets", path: "/api/fleets", prefix: "flt_", name: "name",
+		columns: []output.Column{
+			{Name: "id"}, {Name: "name"}, {Name: "kind"}, {Name: "state"}, {Name: "pools"}, {Name: "nodes", Right: true},
+			{Name: "gpus", Path: "gpus_total", Right: true}, {Name: "free", Path: "gpus_free", Right: true},
+			{Name: "unhealthy", Path: "gpus_unhealthy", Right: true, Wide: true}, {Name: "seen", Path: "last_seen_at", Right: true, As: output.Age},
+		},
+	}
+}
+
+func nodeKind() kind {
+	return kind{
+		one: "node", many: "nodes", path: "/api/cluster/nodes", prefix: "nod_", name: "name",
+		columns: []output.Column{
+			{Name: "id"}, {Name: "name"}, {Name: "state"}, {Name: "pools"}, {Name: "gpus", Right: true}, {Name: "free", Path: "gpus_free", Right: true},
+			{Name: "cpus", Right: true}, {Name: "memory", Path: "memory_bytes", Right: true, As: output.Bytes}, {Name: "works", Right: true},
+			{Name: "seen", Path: "last_seen_at", Right: true, As: output.Age}, {Name: "reason", Wide: true}, {Name: "version", Wide: true},
+		},
+		details: []output.Column{{Name: "limits"}, {Name: "drain"}, {Name: "joined", Path: "joined_at", As: output.Time}},
+	}
+}
+
+func queueKind() kind {
+	return kind{one: "job", many: "queued jobs", path: "/api/cluster/queue", columns: []output.Column{
+		{Name: "position", Right: true}, {Name: "job", Path: "job_id"}, {Name: "name"}, {Name: "pools"}, {Name: "gpus", Right: true},
+		{Name: "priority", Right: true}, {Name: "reason", Path: "reason_detail"}, {Name: "waits", Path: "since", Right: true, As: output.Age},
+	}}
+}
+
+func (t *tool) fleets() *cobra.Command {
+	k := fleetKind()
+	return noun("fleets", groupCluster, "Fleets: groups of machines that run work", "signalbox fleets ls\nsignalbox fleets token lab > join-token", []string{"fleet"},
+		t.list(k, "List fleets", "signalbox fleets ls"),
+		t.get(k, "Show a fleet", "signalbox fleets get lab"),
+		t.createFleet(), t.joinToken(),
+		t.part(k, "tokens", "join-tokens", kind{one: "token", many: "tokens", columns: []output.Column{
+			{Name: "id"}, {Name: "usable"}, {Name: "uses", Right: true}, {Name: "max_uses", Right: true},
+			{Name: "expires", Path: "expires_at", As: output.Time}, {Name: "revoked", Path: "revoked_at", As: output.Time},
+		}}, "List the join tokens of a fleet (admins)", "signalbox fleets tokens lab"),
+		t.remove(k, "Delete a fleet without nodes (admins)", "signalbox fleets rm lab"),
+		t.open(k, "/fleets/", "signalbox fleets open lab"),
+	)
+}
+
+func (t *tool) createFleet() *cobra.Command {
+	var kindOf string
+	var pools []string
+	cmd := &cobra.Command{
+		Use: "create NAME", Short: "Create a fleet (admins)", Example: "signalbox fleets create lab --pool default --pool a100", Args: arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.create(cmd, fleetKind(), map[string]any{"name": args[0], "kind": kindOf, "pools": pools})
+		},
+	}
+	cmd.Flags().StringVar(&kindOf, "kind", "agent", "agent, kubernetes or slurm")
+	cmd.Flags().StringSliceVar(&pools, "pool", []string{"default"}, "pool of its nodes; can be repeated")
+	return cmd
+}
+
+func (t *tool) joinToken() *cobra.Command {
+	k := fleetKind()
+	var uses, ttl int
+	cmd := &cobra.Command{
+		Use: "token FLEET", Short: "Create a token with which a machine joins, and print it once (admins)", Args: arguments(1, 1), ValidArgsFunction: t.complete(k),
+		Example: "signalbox fleets token lab > join-token\nsignalbox fleets token lab -o json --jq .command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, id, err := t.object(cmd, k, args[0])
+			if err != nil {
+				return err
+			}
+			body := map[string]any{}
+			if uses > 0 {
+				body["max_uses"] = uses
+			}
+			if ttl > 0 {
+				body["ttl_s"] = ttl
+			}
+			var raw json.RawMessage
+			if err := c.Post(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/join-tokens", body, &raw); err != nil {
+				return err
+			}
+			var made struct{ Command string }
+			if err := json.Unmarshal(raw, &made); err != nil {
+				return fmt.Errorf("decode the token: %w", err)
+			}
+			return t.printSecret(raw, "token", "on the new machine, with the token on standard input: "+output.Printable(made.Command))
+		},
+	}
+	cmd.Flags().IntVar(&uses, "uses", 0, "number of machines that can join with it")
+	cmd.Flags().IntVar(&ttl, "ttl", 0, "seconds for which it is valid")
+	return cmd
+}
+
+func (t *tool) cluster() *cobra.Command {
+	k := nodeKind()
+	nodes := t.list(k, "List nodes", "signalbox cluster nodes -o wide")
+	nodes.Use, nodes.Aliases = "nodes", nil
+	node := t.get(k, "Show a node", "signalbox cluster node gpu-01")
+	node.Use, node.Aliases = "node NODE", nil
+	queue := t.list(queueKind(), "List what waits, and for what", "signalbox cluster queue --pool a100",
+		filter{flag: "pool", param: "pool", usage: "only jobs that wait for this pool"})
+	queue.Use, queue.Aliases = "queue", nil
+	return noun("cluster", groupCluster, "Nodes, pools and the queue", "signalbox cluster pools\nsignalbox cluster queue", nil,
+		t.pools(), nodes, node, queue, t.drain(), t.cordon(),
+		t.act(k, "uncordon", "Let a node accept work again (admins)", "signalbox cluster uncordon gpu-01"),
+	)
+}
+
+func (t *tool) pools() *cobra.Command {
+	return &cobra.Command{
+		Use: "pools", Short: "List the pools with their nodes and GPUs", Example: "signalbox cluster pools", Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := t.Client()
+			if err != nil {
+				return err
+			}
+			var cluster struct {
+				Pools []json.RawMessage `json:"pools"`
+			}
+			if err := c.Get(cmd.Context(), "/api/cluster", nil, &cluster); err != nil {
+				return err
+			}
+			p, err := t.Printer()
+			if err != nil {
+				return err
+			}
+			return p.Rows(poolColumns(), cluster.Pools)
+		},
+	}
+}
+
+func poolColumns() []output.Column {
+	return []output.Column{
+		{Name: "pool"}, {Name: "nodes", Right: true}, {Name: "ready", Path: "nodes_ready", Right: true}, {Name: "gpus", Path: "gpus_total", Right: true},
+		{Name: "free", Path: "gpus_free", Right: true}, {Name: "queued", Path: "jobs_queued", Right: true}, {Name: "isolation", Wide: true},
+	}
+}
+
+func (t *tool) drain() *cobra.Command {
+	var mode, reason string
+	var deadline int
+	var yes bool
+	k := nodeKind()
+	cmd := &cobra.Command{
+		Use: "drain NODE", Short: "Empty a node before maintenance (admins)", Example: "signalbox cluster drain gpu-01 --mode checkpoint --deadline 600",
+		Args: arguments(1, 1), ValidArgsFunction: t.complete(k),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, id, err := t.object(cmd, k, args[0])
+			if err != nil {
+				return err
+			}
+			if mode != "wait" {
+				if err := t.Confirm(yes, "Drain %s with %s? Its works are moved or ended.", args[0], mode); err != nil {
+					return err
+				}
+			}
+			body := map[string]any{"mode": mode}
+			if deadline > 0 {
+				body["deadline_s"] = deadline
+			}
+			if reason != "" {
+				body["reason"] = reason
+			}
+			var raw json.RawMessage
+			if err := c.Post(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/drain", body, &raw); err != nil {
+				return err
+			}
+			return t.changed(k, raw)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&mode, "mode", "wait", "wait until works end, checkpoint to pause and move them, or kill")
+	f.StringVar(&reason, "reason", "", "why, for the people who look at the node")
+	f.IntVar(&deadline, "deadline", 0, "seconds after which works are killed")
+	addYes(cmd, &yes)
+	return cmd
+}
+
+func (t *tool) cordon() *cobra.Command {
+	var reason string
+	k := nodeKind()
+	cmd := &cobra.Command{
+		Use: "cordon NODE", Short: "Let a node accept no new work (admins)", Example: "signalbox cluster cordon gpu-01 --reason 'a fan is loud'",
+		Args: arguments(1, 1), ValidArgsFunction: t.complete(k),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, id, err := t.object(cmd, k, args[0])
+			if err != nil {
+				return err
+			}
+			body := map[string]any{}
+			if reason != "" {
+				body["reason"] = reason
+			}
+			var raw json.RawMessage
+			if err := c.Post(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/cordon", body, &raw); err != nil {
+				return err
+			}
+			return t.changed(k, raw)
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the people who look at the node")
+	return cmd
+}
+
+func (t *tool) recipes() *cobra.Command {
+	k := kind{one: "recipe", many: "recipes", path: "/api/recipes", name: "name", columns: []output.Column{
+		{Name: "name"}, {Name: "version"}, {Name: "title"}, {Name: "state"}, {Name: "resumable"}, {Name: "trusted", Wide: true},
+		{Name: "digest", As: output.Short, Wide: true},
+	}}
+	get := &cobra.Command{
+		Use: "get RECIPE", Aliases: []string{"show"}, Short: "Show a recipe: its parameters, inputs, outputs and metrics", Args: arguments(1, 1),
+		Example: "signalbox recipes get demo/chat-tiny -o yaml", ValidArgsFunction: t.complete(k),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path, err := recipePath(args[0])
+			if err != nil {
+				return err
+			}
+			c, err := t.Client()
+			if err != nil {
+				return err
+			}
+			columns := []output.Column{{Name: "description"}, {Name: "parameters", Path: "params_schema.properties", As: keys}, {Name: "inputs", As: keys}, {Name: "charts"}}
+			return t.printObject(cmd, c, append(k.columns, columns...), path, nil)
+		},
+	}
+	return noun("recipes", groupWork, "Recipes: what jobs can do", "signalbox recipes ls\nsignalbox recipes get demo/chat-tiny", []string{"recipe"},
+		t.list(k, "List recipes", "signalbox recipes ls"), get)
+}
+
+func (t *tool) find() *cobra.Command {
+	var kinds []string
+	var limit int
+	cmd := &cobra.Command{
+		Use: "search TEXT", GroupID: groupWork, Short: "Find anything by its name or id", Example: "signalbox search sums\nsignalbox search sums --kind dataset",
+		Args: arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := t.Client()
+			if err != nil {
+				return err
+			}
+			chosen, err := t.Settings()
+			if err != nil {
+				return err
+			}
+			query := url.Values{"q": {args[0]}, "limit": {fmt.Sprint(limit)}}
+			if len(kinds) > 0 {
+				query["kinds"] = kinds
+			}
+			if chosen.Project != "" {
+				query.Set("project", chosen.Project)
+			}
+			var found struct {
+				Results []json.RawMessage `json:"results"`
+				Missing []string          `json:"missing"`
+			}
+			if err := c.Get(cmd.Context(), "/api/search", query, &found); err != nil {
+				return err
+			}
+			p, err := t.Printer()
+			if err != nil {
+				return err
+			}
+			if err := p.Rows([]output.Column{{Name: "kind"}, {Name: "title"}, {Name: "id"}, {Name: "project"}, {Name: "snippet", Wide: true}}, found.Results); err != nil {
+				return err
+			}
+			if len(found.Missing) > 0 {
+				t.Say("not searched in time: %v", found.Missing)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringSliceVar(&kinds, "kind", nil, "only objects of this kind, such as dataset; can be repeated")
+	cmd.Flags().IntVar(&limit, "limit", defaultPreview, "maximum number of results, at most 50")
+	return cmd
+}
+
+// errRecipeName is the usage error for a recipe without a namespace.
+func errRecipeName(name string) error {
+	return session.Usage("%q is not a recipe; write its namespace too, such as custom/custom", name)
+}

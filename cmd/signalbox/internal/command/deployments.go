@@ -1,0 +1,315 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
+	"github.com/signalbox-dev/signalbox/internal/client"
+)
+
+func deploymentKind() kind {
+	return kind{
+		one: "deployment", many: "deployments", path: "/api/model-deployments", prefix: "dep_", name: "name", search: "q", inProject: true,
+		columns: []output.Column{
+			{Name: "id"}, {Name: "name"}, {Name: "state"}, {Name: "ready"}, {Name: "project"}, {Name: "owner", Wide: true},
+			{Name: "revision", Path: "promoted_revision", Right: true}, {Name: "pending", Path: "pending_revision", Right: true, Wide: true},
+			{Name: "url", Wide: true}, {Name: "age", Path: "created_at", Right: true, As: output.Age},
+		},
+		details: []output.Column{{Name: "description"}, {Name: "reason", Path: "reason.message"}, {Name: "created", Path: "created_at", As: output.Time}},
+	}
+}
+
+func revisionKind() kind {
+	return kind{one: "revision", many: "revisions", name: "number", columns: []output.Column{
+		{Name: "number", Right: true}, {Name: "state"}, {Name: "ready"}, {Name: "model", Path: "source.model_id"},
+		{Name: "version", Path: "source.version", Right: true}, {Name: "engine", Path: "serving.engine"}, {Name: "reason", Path: "reason.message"},
+		{Name: "pool", Path: "serving.pool", Wide: true}, {Name: "id", Wide: true}, {Name: "age", Path: "created_at", Right: true, As: output.Age},
+	}}
+}
+
+func (t *tool) deployments() *cobra.Command {
+	k := deploymentKind()
+	return noun("deployments", groupModels, "Deployments: models that are called",
+		"signalbox deployments ls\nsignalbox deployments create my-bot --model my-model --promote", []string{"deployment", "dep"},
+		t.list(k, "List deployments", "signalbox deployments ls -o wide", filter{flag: "search", param: "q", usage: "only deployments whose name contains this text"}),
+		t.get(k, "Show a deployment", "signalbox deployments get my-bot"),
+		t.createDeployment(), t.revise(), t.promote(), t.rollback(), t.suspend(),
+		t.act(k, "resume", "Serve calls again after a suspension", "signalbox deployments resume my-bot"),
+		t.part(k, "revisions", "revisions", revisionKind(), "List the revisions of a deployment", "signalbox deployments revisions my-bot"),
+		t.events(k, "signalbox deployments events my-bot"),
+		t.traffic(), t.tokens(),
+		t.remove(k, "Delete a deployment; its callers get 404 at once", "signalbox deployments rm my-bot"),
+		t.open(k, "/deployments/", "signalbox deployments open my-bot"),
+	)
+}
+
+// servingOptions are the flags of a new revision.
+type servingOptions struct {
+	model, engine, pool string
+	version, gpus       int
+	args, command       []string
+	wait, promote       bool
+}
+
+func (o *servingOptions) flags(cmd *cobra.Command, t *tool) {
+	f := cmd.Flags()
+	f.StringVar(&o.model, "model", "", "model to serve, by its name or id")
+	f.IntVar(&o.version, "version", 0, "version of the model; its newest one by default")
+	f.StringVar(&o.engine, "engine", "", "engine: llamacpp or command")
+	f.StringVar(&o.pool, "pool", "", "pool of nodes to serve on")
+	f.IntVar(&o.gpus, "gpus", 0, "number of GPUs")
+	f.StringArrayVar(&o.args, "arg", nil, "argument for the engine; can be repeated")
+	f.StringArrayVar(&o.command, "command", nil, "command of the engine command, word by word; can be repeated")
+	f.BoolVar(&o.wait, "wait", false, "wait until the revision is ready or has failed")
+	f.BoolVar(&o.promote, "promote", false, "wait until the revision is ready, and send it all calls")
+	must(cmd.RegisterFlagCompletionFunc("model", t.completeFlag(modelKind())))
+}
+
+// body returns the request for a revision.
+func (t *tool) revisionBody(cmd *cobra.Command, c *client.Client, o servingOptions) (map[string]any, error) {
+	if o.model == "" {
+		return nil, session.Usage("--model must name the model to serve")
+	}
+	id, err := t.id(cmd.Context(), c, modelKind(), o.model)
+	if err != nil {
+		return nil, err
+	}
+	version := o.version
+	if version == 0 {
+		var m struct {
+			Latest *int `json:"latest_version"`
+		}
+		if err := c.Get(cmd.Context(), modelKind().path+"/"+url.PathEscape(id), nil, &m); err != nil {
+			return nil, err
+		}
+		if m.Latest == nil {
+			return nil, &NotFoundError{fmt.Sprintf("the model %s has no version; signalbox models register makes one", o.model)}
+		}
+		version = *m.Latest
+	}
+	serving := map[string]any{}
+	for member, value := range map[string]string{"engine": o.engine, "pool": o.pool} {
+		if value != "" {
+			serving[member] = value
+		}
+	}
+	for member, values := range map[string][]string{"args": o.args, "command": o.command} {
+		if len(values) > 0 {
+			serving[member] = values
+		}
+	}
+	if o.gpus > 0 {
+		serving["gpus"] = o.gpus
+	}
+	return map[string]any{"source": map[string]any{"model_id": id, "version": version}, "serving": serving}, nil
+}
+
+func (t *tool) createDeployment() *cobra.Command {
+	var o servingOptions
+	var description string
+	cmd := &cobra.Command{
+		Use: "create NAME", Short: "Create a deployment, with its first revision if --model is given", Args: arguments(1, 1),
+		Example: "signalbox deployments create my-bot --model my-model --promote\nsignalbox deployments create my-bot",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := t.Client()
+			if err != nil {
+				return err
+			}
+			var revision map[string]any
+			if o.model != "" {
+				if revision, err = t.revisionBody(cmd, c, o); err != nil {
+					return err
+				}
+			}
+			body, err := t.inProject(args[0])
+			if err != nil {
+				return err
+			}
+			if description != "" {
+				body["description"] = description
+			}
+			var raw json.RawMessage
+			if err := c.Post(cmd.Context(), deploymentKind().path, body, &raw); err != nil {
+				return err
+			}
+			if revision == nil {
+				return t.print(deploymentKind().columns, raw)
+			}
+			made, _ := deploymentKind().candidate(raw)
+			return t.addRevision(cmd, c, made.id, revision, o)
+		},
+	}
+	o.flags(cmd, t)
+	cmd.Flags().StringVar(&description, "description", "", "what it is for")
+	return cmd
+}
+
+// inProject returns the first members of a new object: its name and its project.
+func (t *tool) inProject(called string) (map[string]any, error) {
+	chosen, err := t.Settings()
+	if err != nil {
+		return nil, err
+	}
+	body := map[string]any{"name": called}
+	project, name, ok := strings.Cut(called, "/")
+	switch {
+	case ok:
+		body["name"], body["project"] = name, project
+	case chosen.Project != "":
+		body["project"] = chosen.Project
+	}
+	return body, nil
+}
+
+func (t *tool) revise() *cobra.Command {
+	var o servingOptions
+	k := deploymentKind()
+	cmd := &cobra.Command{
+		Use: "revise DEPLOYMENT", Short: "Add a revision: another version of a model, or other settings", Args: arguments(1, 1),
+		Long: `Add a revision to a deployment and prepare it. Calls go to it only after its promotion ("deployments promote", or --promote here).`,
+		Example: `signalbox deployments revise my-bot --model my-model --version 2 --wait
+signalbox deployments revise my-bot --model my-model --promote`,
+		ValidArgsFunction: t.complete(k),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, id, err := t.object(cmd, k, args[0])
+			if err != nil {
+				return err
+			}
+			body, err := t.revisionBody(cmd, c, o)
+			if err != nil {
+				return err
+			}
+			return t.addRevision(cmd, c, id, body, o)
+		},
+	}
+	o.flags(cmd, t)
+	return cmd
+}
+
+// revision is what a wait looks at.
+type revision struct {
+	Number int    `json:"number"`
+	State  string `json:"state"`
+	Ready  bool   `json:"ready"`
+	Reason *struct {
+		Message string `json:"message"`
+	} `json:"reason"`
+}
+
+// addRevision creates a revision, waits for it and promotes it, as the flags state.
+func (t *tool) addRevision(cmd *cobra.Command, c *client.Client, deployment string, body map[string]any, o servingOptions) error {
+	path := deploymentKind().path + "/" + url.PathEscape(deployment)
+	var raw json.RawMessage
+	if err := c.Post(cmd.Context(), path+"/revisions", body, &raw); err != nil {
+		return err
+	}
+	var made revision
+	if err := json.Unmarshal(raw, &made); err != nil {
+		return fmt.Errorf("decode the revision: %w", err)
+	}
+	t.Say("revision %d of %s is being prepared", made.Number, deployment)
+	if o.wait || o.promote {
+		var err error
+		if raw, err = t.awaitRevision(cmd, c, path, made.Number); err != nil {
+			return err
+		}
+	}
+	if !o.promote {
+		return t.print(revisionKind().columns, raw)
+	}
+	if err := c.Post(cmd.Context(), path+"/revisions/"+strconv.Itoa(made.Number)+"/promote", nil, &raw); err != nil {
+		return err
+	}
+	return t.print(deploymentKind().columns, raw)
+}
+
+func (t *tool) promote() *cobra.Command {
+	k := deploymentKind()
+	cmd := &cobra.Command{
+		Use: "promote DEPLOYMENT REVISION", Short: "Send all calls to a revision that is ready", Example: "signalbox deployments promote my-bot 2",
+		Args: arguments(2, 2), ValidArgsFunction: t.complete(k), //nolint:mnd // the deployment and the revision
+		RunE: func(cmd *cobra.Command, args []string) error {
+			number, err := strconv.Atoi(args[1])
+			if err != nil || number < 1 {
+				return session.Usage("%q is not the number of a revision; signalbox deployments revisions lists them", args[1])
+			}
+			c, id, err := t.object(cmd, k, args[0])
+			if err != nil {
+				return err
+			}
+			var raw json.RawMessage
+			if err := c.Post(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/revisions/"+strconv.Itoa(number)+"/promote", nil, &raw); err != nil {
+				return err
+			}
+			return t.print(k.columns, raw)
+		},
+	}
+	return cmd
+}
+
+func (t *tool) rollback() *cobra.Command {
+	k := deploymentKind()
+	var to int
+	var start bool
+	cmd := &cobra.Command{
+		Use: "rollback DEPLOYMENT", Short: "Send all calls to the revision before, or to another one", Args: arguments(1, 1),
+		Example: "signalbox deployments rollback my-bot\nsignalbox deployments rollback my-bot --to 1 --start", ValidArgsFunction: t.complete(k),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, id, err := t.object(cmd, k, args[0])
+			if err != nil {
+				return err
+			}
+			body := map[string]any{"start": start}
+			if to > 0 {
+				body["to_revision"] = to
+			}
+			var raw json.RawMessage
+			if err := c.Post(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/rollback", body, &raw); err != nil {
+				return err
+			}
+			return t.print(k.columns, raw)
+		},
+	}
+	cmd.Flags().IntVar(&to, "to", 0, "number of the revision; the one promoted before by default")
+	cmd.Flags().BoolVar(&start, "start", false, "start the revision first if it is stopped")
+	return cmd
+}
+
+func (t *tool) suspend() *cobra.Command {
+	k := deploymentKind()
+	var mode string
+	var yes bool
+	cmd := &cobra.Command{
+		Use: "suspend DEPLOYMENT", Short: "Stop serving calls; new ones get 503", Example: "signalbox deployments suspend my-bot --mode drain -y",
+		Args: arguments(1, 1), ValidArgsFunction: t.complete(k),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, id, err := t.object(cmd, k, args[0])
+			if err != nil {
+				return err
+			}
+			if err := t.Confirm(yes, "Suspend %s? Its callers get 503.", args[0]); err != nil {
+				return err
+			}
+			body := map[string]any{}
+			if mode != "" {
+				body["mode"] = mode
+			}
+			var raw json.RawMessage
+			if err := c.Post(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/suspend", body, &raw); err != nil {
+				return err
+			}
+			return t.changed(k, raw)
+		},
+	}
+	cmd.Flags().StringVar(&mode, "mode", "", "drain lets running calls end, cut ends them")
+	must(cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"drain", "cut"}, cobra.ShellCompDirectiveNoFileComp)))
+	addYes(cmd, &yes)
+	return cmd
+}

@@ -1,0 +1,174 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
+	"github.com/signalbox-dev/signalbox/internal/client"
+)
+
+// The exit statuses. docs/reference/cli/index.md documents them.
+const (
+	exitOK          = 0
+	exitError       = 1
+	exitUsage       = 2
+	exitNotFound    = 3
+	exitLogin       = 4
+	exitForbidden   = 5
+	exitConflict    = 6
+	exitRateLimit   = 7
+	exitUnavailable = 8
+	exitEnded       = 9
+	exitInterrupted = 130
+)
+
+// errTimeout reports that the time of --timeout is over.
+var errTimeout = errors.New("the time of --timeout is over")
+
+// NotFoundError reports a name that no object has.
+type NotFoundError struct{ Problem string }
+
+// Error implements error.
+func (e *NotFoundError) Error() string { return e.Problem }
+
+// EndedError reports that a job did not end as it was waited for.
+type EndedError struct{ Problem string }
+
+// Error implements error.
+func (e *EndedError) Error() string { return e.Problem }
+
+// exitCode returns the exit status for the error of a command.
+func exitCode(ctx context.Context, err error) int {
+	refused, isResponse := errors.AsType[*client.Error](err)
+	switch {
+	case err == nil:
+		return exitOK
+	case ctx.Err() != nil:
+		return exitInterrupted
+	case as[*session.UsageError](err):
+		return exitUsage
+	case as[*session.LoginError](err):
+		return exitLogin
+	case as[*NotFoundError](err):
+		return exitNotFound
+	case as[*EndedError](err):
+		return exitEnded
+	case errors.Is(err, output.ErrNoColumn):
+		return exitUsage
+	case isResponse:
+		return exitOfStatus(refused.Status)
+	case as[*client.UnreachableError](err) || errors.Is(err, errTimeout):
+		return exitUnavailable
+	}
+	return exitError
+}
+
+func as[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+func exitOfStatus(status int) int {
+	switch {
+	case status == http.StatusBadRequest || status == http.StatusUnprocessableEntity:
+		return exitUsage
+	case status == http.StatusNotFound:
+		return exitNotFound
+	case status == http.StatusUnauthorized:
+		return exitLogin
+	case status == http.StatusForbidden:
+		return exitForbidden
+	case status == http.StatusConflict:
+		return exitConflict
+	case status == http.StatusTooManyRequests:
+		return exitRateLimit
+	case status >= http.StatusInternalServerError && status != http.StatusNotImplemented:
+		return exitUnavailable
+	}
+	return exitError
+}
+
+// report prints the error of a command to standard error and returns the exit status.
+func (t *tool) report(ctx context.Context, err error) int {
+	code := exitCode(ctx, err)
+	if err == nil {
+		return code
+	}
+	if code == exitInterrupted {
+		fmt.Fprintln(t.Err, "signalbox: interrupted")
+		return code
+	}
+	problem := described(err)
+	if t.Output == string(output.JSON) || t.Output == string(output.Lines) {
+		raw, _ := json.Marshal(map[string]any{"error": problem}) //nolint:errchkjson // texts and numbers only
+		fmt.Fprintln(t.Err, string(raw))
+		return code
+	}
+	fmt.Fprintln(t.Err, "signalbox:", output.Printable(problem.Detail))
+	if problem.Hint != "" {
+		fmt.Fprintln(t.Err, "  "+problem.Hint)
+	}
+	return code
+}
+
+// problem is an error as it is printed, with -o json as JSON.
+type problem struct {
+	Code      string `json:"code"`
+	Status    int    `json:"status"`
+	Detail    string `json:"detail"`
+	RequestID string `json:"request_id"`
+	Hint      string `json:"hint"`
+}
+
+func described(err error) problem {
+	refused, ok := errors.AsType[*client.Error](err)
+	if !ok {
+		return problem{Detail: err.Error()}
+	}
+	p := problem{Code: refused.Code, Status: refused.Status, Detail: detail(refused), RequestID: refused.RequestID}
+	switch refused.Status {
+	case http.StatusUnauthorized:
+		p.Hint = "log in again: signalbox login"
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusBadGateway:
+		p.Hint = "try again later"
+	case http.StatusInternalServerError:
+		p.Hint = "this is a defect of the server; report it with the request id " + refused.RequestID
+	}
+	return p
+}
+
+// detail returns the text of an error, with one line for each invalid field of a request.
+func detail(e *client.Error) string {
+	var fields []struct {
+		Loc []any  `json:"loc"`
+		Msg string `json:"msg"`
+	}
+	if json.Unmarshal([]byte(e.Detail), &fields) != nil || len(fields) == 0 {
+		return e.Detail
+	}
+	text := ""
+	for i, f := range fields {
+		if i > 0 {
+			text += "; "
+		}
+		text += place(f.Loc) + ": " + f.Msg
+	}
+	return text
+}
+
+// place returns the place of a field without the part of the request: ["body", "spec", 0] is spec.0.
+func place(loc []any) string {
+	text := ""
+	for _, part := range loc[min(1, len(loc)):] {
+		if text != "" {
+			text += "."
+		}
+		text += fmt.Sprint(part)
+	}
+	return text
+}

@@ -1,0 +1,298 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/credential"
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/devicelogin"
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/settings"
+	"github.com/signalbox-dev/signalbox/internal/client"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// maxToken is the maximum number of bytes of a token on standard input.
+const maxToken = 64 << 10
+
+type loginOptions struct {
+	withToken, noBrowser bool
+	store                string
+}
+
+func (t *tool) login() *cobra.Command {
+	var o loginOptions
+	cmd := &cobra.Command{
+		Use: "login", GroupID: groupTool, Short: "Log in to an installation with a browser", Args: noArguments,
+		Long: `Log in to an installation.
+
+The command prints an address and a code. Open the address in a browser in which you are signed in, on any machine, compare the code, and
+approve. The login is stored in the keyring of the operating system or, if it has none, in a file that only you can read.`,
+		Example: `signalbox login --server https://signalbox.example.com
+# in a script, with a token from elsewhere
+signalbox login --server https://signalbox.example.com --with-token < token.txt`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return t.runLogin(cmd.Context(), o) },
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.withToken, "with-token", false, "read an access token from standard input instead")
+	f.BoolVar(&o.noBrowser, "no-browser", false, "do not open a browser on this machine")
+	f.StringVar(&o.store, "credential-store", "", "where to store the login: keyring or file (SERVICE_CREDENTIAL_STORE)")
+	must(cmd.RegisterFlagCompletionFunc("credential-store",
+		cobra.FixedCompletions([]string{credential.Keyring, credential.File}, cobra.ShellCompDirectiveNoFileComp)))
+	return cmd
+}
+
+// runLogin gets a token and stores it. The store is chosen first, so that no token is lost because it cannot be stored.
+func (t *tool) runLogin(ctx context.Context, o loginOptions) error {
+	dir, config, chosen, err := t.loginTarget()
+	if err != nil {
+		return err
+	}
+	c := client.New(chosen.Server, t.Transport)
+	kind := o.store
+	if kind == "" {
+		kind = t.Getenv(settings.EnvStore)
+	}
+	if kind == "" {
+		kind = chosen.Store
+	}
+	store, reason, err := credential.Choose(kind, dir)
+	if err != nil {
+		return err
+	}
+	if reason != nil {
+		t.Say("this machine has no keyring (%s); the login will be in %s/%s, which only you can read", reason, dir, credential.FileName)
+	}
+	login, err := t.getToken(ctx, c, o)
+	if err != nil {
+		return err
+	}
+	login.Server = chosen.Server
+	who, err := whoIs(ctx, c.With(login.Token))
+	if err != nil {
+		return err
+	}
+	login.User = who.Username
+	if err := store.Set(chosen.Name, login); err != nil {
+		return err
+	}
+	config.Contexts[chosen.Name] = settings.Context{Server: chosen.Server, Project: config.Contexts[chosen.Name].Project, Store: store.Kind()}
+	config.Current = chosen.Name
+	if err := settings.Save(dir, config); err != nil {
+		return err
+	}
+	t.Say("logged in to %s as %s%s", chosen.Server, who.Username, t.until(login))
+	return nil
+}
+
+func (t *tool) until(login credential.Credential) string {
+	if login.ExpiresAt.IsZero() {
+		return ""
+	}
+	return ", until " + login.ExpiresAt.In(t.Zone).Format("2006-01-02 15:04")
+}
+
+// loginTarget returns the installation and the context of a login.
+func (t *tool) loginTarget() (dir string, config settings.Config, chosen settings.Chosen, err error) {
+	if dir, err = settings.Dir(t.Getenv); err != nil {
+		return dir, config, chosen, err
+	}
+	if config, err = settings.Load(dir); err != nil {
+		return dir, config, chosen, err
+	}
+	name := t.Flags.Context
+	if name == "" {
+		name = t.Getenv(settings.EnvContext)
+	}
+	if _, known := config.Contexts[name]; name != "" && !known {
+		// A new context gets the name that is given; there is nothing to look up.
+		flags := t.Flags.Flags
+		flags.Context = ""
+		chosen, err = settings.Choose(flags, without(t.Getenv, settings.EnvContext), settings.Folder{}, settings.Config{})
+		chosen.Name = name
+	} else {
+		chosen, err = t.Settings()
+	}
+	if err != nil {
+		return dir, config, chosen, err
+	}
+	if chosen.Server == "" {
+		return dir, config, chosen, session.Usage("no installation is known; add --server https://ADDRESS")
+	}
+	if chosen.Name == "" {
+		chosen.Name = settings.ContextName(chosen.Server)
+	}
+	return dir, config, chosen, nil
+}
+
+func without(getenv func(string) string, name string) func(string) string {
+	return func(asked string) string {
+		if asked == name {
+			return ""
+		}
+		return getenv(asked)
+	}
+}
+
+// getToken gets a token from standard input, or by the approval of a person.
+func (t *tool) getToken(ctx context.Context, c *client.Client, o loginOptions) (credential.Credential, error) {
+	if o.withToken {
+		raw, err := io.ReadAll(io.LimitReader(t.In, maxToken))
+		if err != nil {
+			return credential.Credential{}, fmt.Errorf("read the token: %w", err)
+		}
+		token := strings.TrimSpace(string(raw))
+		if token == "" {
+			return credential.Credential{}, session.Usage("standard input contains no token")
+		}
+		return credential.Credential{Token: secret.New(token)}, nil
+	}
+	req, err := devicelogin.Start(ctx, c)
+	if err != nil {
+		return credential.Credential{}, err
+	}
+	// This is the purpose of the command, so it is printed with --quiet too.
+	fmt.Fprintf(t.Err, "open   %s\ncode   %s\n", req.Complete, req.UserCode)
+	if t.ErrTerminal && t.InTerminal && !o.noBrowser && !t.NoInput {
+		if err := t.OpenBrowser(req.Complete); err != nil {
+			t.Detail("no browser was opened", "cause", err)
+		}
+	}
+	t.Say("waiting for your approval in the browser; Ctrl-C ends it")
+	began := t.Clock.Now()
+	token, err := devicelogin.Await(ctx, c, t.Clock, req)
+	if err != nil {
+		return credential.Credential{}, err
+	}
+	return credential.Credential{Token: token.Access, ExpiresAt: began.Add(time.Duration(token.Seconds) * time.Second)}, nil
+}
+
+// account is a response of GET /api/auth/me.
+type account struct {
+	Username string `json:"username"`
+	Role     string `json:"role"`
+}
+
+func whoIs(ctx context.Context, c *client.Client) (account, error) {
+	var a account
+	err := c.Get(ctx, "/api/auth/me", nil, &a)
+	return a, err
+}
+
+func (t *tool) logout() *cobra.Command {
+	return &cobra.Command{
+		Use: "logout", GroupID: groupTool, Short: "End the login and remove it from this machine", Args: noArguments,
+		Example: "signalbox logout\nsignalbox logout --context staging",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			chosen, err := t.Settings()
+			if err != nil {
+				return err
+			}
+			login, err := t.Login(chosen)
+			if err != nil {
+				return err
+			}
+			c, err := t.Client()
+			if err != nil {
+				return err
+			}
+			// A login that the server no longer accepts is removed too.
+			err = c.Post(cmd.Context(), "/api/auth/logout", nil, nil)
+			if refused, ok := errors.AsType[*client.Error](err); err != nil && (!ok || refused.Status != 401) {
+				return fmt.Errorf("the login was not ended and is kept: %w", err)
+			}
+			if t.Getenv(settings.EnvToken) != "" {
+				t.Say("the login of %s has ended", settings.EnvToken)
+				return nil
+			}
+			store, err := t.Store(chosen.Store)
+			if err != nil {
+				return err
+			}
+			if err := store.Delete(chosen.Name); err != nil {
+				return err
+			}
+			t.Say("logged out of %s (%s)", chosen.Server, login.User)
+			return nil
+		},
+	}
+}
+
+func (t *tool) whoami() *cobra.Command {
+	return &cobra.Command{
+		Use: "whoami", GroupID: groupTool, Short: "Show the user and how long the login is valid", Args: noArguments,
+		Example: "signalbox whoami\nsignalbox whoami --jq .username",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			chosen, err := t.Settings()
+			if err != nil {
+				return err
+			}
+			c, err := t.Client()
+			if err != nil {
+				return err
+			}
+			login, err := t.Login(chosen)
+			if err != nil {
+				return err
+			}
+			columns := []output.Column{
+				{Name: "username"}, {Name: "role"}, {Name: "email"}, {Name: "teams"}, {Name: "gpu_limit", Path: "quota.gpu_limit"},
+			}
+			if err := t.printObject(cmd, c, columns, "/api/auth/me", nil); err != nil {
+				return err
+			}
+			if !login.ExpiresAt.IsZero() {
+				t.Say("%s, login valid for %s", chosen.Server, output.Span(login.ExpiresAt.Sub(t.Clock.Now())))
+			} else {
+				t.Say("%s", chosen.Server)
+			}
+			return nil
+		},
+	}
+}
+
+func (t *tool) contexts() *cobra.Command {
+	names := func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		dir, err := settings.Dir(t.Getenv)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		config, err := settings.Load(dir)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return sortedContexts(config), cobra.ShellCompDirectiveNoFileComp
+	}
+	ls := &cobra.Command{
+		Use: "ls", Aliases: []string{"list"}, Short: "List the logins of this machine", Example: "signalbox context ls", Args: noArguments,
+		RunE: func(*cobra.Command, []string) error { return t.listContexts() },
+	}
+	use := &cobra.Command{
+		Use: "use CONTEXT", Short: "Choose the login that commands use", Example: "signalbox context use staging",
+		Args: arguments(1, 1), ValidArgsFunction: names,
+		RunE: func(_ *cobra.Command, args []string) error { return t.useContext(args[0]) },
+	}
+	rm := &cobra.Command{
+		Use: "rm CONTEXT", Short: "Remove a login from this machine, without ending it", Example: "signalbox context rm staging",
+		Args: arguments(1, 1), ValidArgsFunction: names,
+		RunE: func(_ *cobra.Command, args []string) error { return t.removeContext(args[0]) },
+	}
+	return noun("context", groupTool, "The installations and logins of this machine", "signalbox context ls\nsignalbox context use staging", nil, ls, use, rm)
+}
+
+func sortedContexts(config settings.Config) []string {
+	names := make([]string, 0, len(config.Contexts))
+	for name := range config.Contexts {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

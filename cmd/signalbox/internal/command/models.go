@@ -1,0 +1,42 @@
+package command
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
+)
+
+func modelKind() kind {
+	return kind{
+		one: "model", many: "models", path: "/api/models", prefix: "mdl_", name: "name", search: "q", inProject: true,
+		columns: []output.Column{
+			{Name: "id"}, {Name: "name"}, {Name: "project"}, {Name: "owner"}, {Name: "latest", Path: "latest_version", Right: true},
+			{Name: "aliases"}, {Name: "task", Wide: true}, {Name: "age", Path: "created_at", Right: true, As: output.Age},
+		},
+		details: []output.Column{{Name: "description"}, {Name: "created", Path: "created_at", As: output.Time}},
+	}
+}
+
+func modelVersionKind() kind {
+	return kind{one: "version", many: "versions", columns: []output.Column{
+		{Name: "version", Right: true}, {Name: "status"}, {Name: "lifecycle"}, {Name: "format"},
+		{Name: "size", Path: "size_bytes", Right: true, As: output.Bytes}, {Name: "run", Path: "source.run_id"},
+		{Name: "digest", As: output.Short}, {Name: "reason", Path: "status_reason", Wide: true}, {Name: "id", Wide: true},
+		{Name: "age", Path: "created_at", Right: true, As: output.Age},
+	}}
+}
+
+func (t *tool) models() *cobra.Command {
+	k := modelKind()
+	return noun("models", groupModels, "Models and their versions", "signalbox models ls\nsignalbox models versions my-model", []string{"model"},
+		t.list(k, "List models", "signalbox models ls --search chat", filter{flag: "search", param: "q", usage: "only models whose name contains this text"}),
+		t.get(k, "Show a model", "signalbox models get my-model"),
+		t.part(k, "versions", "versions", modelVersionKind(), "List the versions of a model", "signalbox models versions my-model -o wide"),
+		t.registerModel(), t.pullModel(), t.alias(),
+		t.versionAct("promote", "Mark a version as the one to use", "signalbox models promote my-model@3"),
+		t.versionAct("archive", "Mark a version as no longer used", "signalbox models archive my-model@1"),
+		t.versionAct("unarchive", "Take a version out of the archive", "signalbox models unarchive my-model@1"),
+		t.remove(k, "Delete a model with its versions", "signalbox models rm my-model"),
+		t.open(k, "/models/", "signalbox models open my-model"),
+	)
+}

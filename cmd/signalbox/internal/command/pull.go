@@ -1,0 +1,112 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/transfer"
+	"github.com/signalbox-dev/signalbox/internal/client"
+)
+
+// remoteFile is a file that can be downloaded.
+type remoteFile struct {
+	path, url, sha256 string
+	size              int64
+	// renew is the route that signs the address again, because it is valid for 15 minutes only.
+	renew string
+}
+
+// pull downloads files into a folder, one after the other. Complete files are kept, and parts are continued.
+func (t *tool) pull(ctx context.Context, dir string, files []remoteFile) error {
+	if len(files) == 0 {
+		t.Say("no files")
+		return nil
+	}
+	c, err := t.Client()
+	if err != nil {
+		return err
+	}
+	root, err := transfer.Root(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	progress := &transfer.Progress{Out: t.Err, Terminal: t.ErrTerminal, Quiet: t.Quiet}
+	var bytes int64
+	for _, f := range files {
+		if err := t.pullFile(ctx, c, root, progress, f); err != nil {
+			progress.Wait()
+			if ctx.Err() != nil {
+				t.Say("run the same command again to continue")
+			}
+			return err
+		}
+		if err := t.printPath(filepath.Join(dir, filepath.FromSlash(f.path))); err != nil {
+			return err
+		}
+		bytes += f.size
+	}
+	progress.Wait()
+	t.Say("%d files, %s, in %s", len(files), output.Size(bytes), dir)
+	return nil
+}
+
+func (t *tool) printPath(path string) error {
+	if t.OutTerminal {
+		return nil // the bars show it
+	}
+	_, err := t.Out.Write([]byte(output.Printable(path) + "\n"))
+	return err
+}
+
+func (t *tool) pullFile(ctx context.Context, c *client.Client, root *os.Root, progress *transfer.Progress, f remoteFile) error {
+	file := transfer.File{Path: f.path, URL: f.url, Size: f.size, SHA256: f.sha256}
+	if f.sha256 != "" && transfer.Exists(root, file) {
+		t.Detail("the file is complete already", "path", f.path)
+		return nil
+	}
+	count, end := progress.File(f.path, f.size)
+	download := func() error { return transfer.Download(ctx, t.Transport, root, file, count) }
+	err := t.Watcher(c).Retry(ctx, func() error {
+		err := download()
+		if refused, ok := errors.AsType[*client.Error](err); !ok || refused.Status != http.StatusForbidden {
+			return err
+		}
+		signed, err := signAgain(ctx, c, f)
+		if err != nil {
+			return err
+		}
+		file.URL = signed
+		return download()
+	})
+	end(err == nil)
+	return err
+}
+
+// signAgain returns a new address of a file.
+func signAgain(ctx context.Context, c *client.Client, f remoteFile) (string, error) {
+	list, err := c.List(ctx, f.renew, nil, everything)
+	if err != nil {
+		return "", err
+	}
+	for _, row := range list.Rows {
+		var signed struct {
+			Path   string `json:"path"`
+			SHA256 string `json:"sha256"`
+			URL    string `json:"url"`
+		}
+		if err := json.Unmarshal(row, &signed); err != nil {
+			return "", fmt.Errorf("decode a download: %w", err)
+		}
+		if signed.Path == f.path || signed.SHA256 == f.sha256 {
+			return signed.URL, nil
+		}
+	}
+	return "", &NotFoundError{"the server no longer has " + f.path}
+}

@@ -1,0 +1,237 @@
+package command
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/transfer"
+	"github.com/signalbox-dev/signalbox/internal/client"
+)
+
+// maxPushed bounds the files of one push, because the manifest is one request.
+const maxPushed = 20_000
+
+type pushOptions struct{ version, format, description string }
+
+func (t *tool) pushDataset() *cobra.Command {
+	var o pushOptions
+	cmd := &cobra.Command{
+		Use: "push DATASET FILE|FOLDER...", Short: "Upload files as a new version of a dataset",
+		Long: `Upload files, or the files of folders, as a version of a dataset, and commit it. The dataset is created if it is missing.
+
+Files that the installation already has are not sent again, so a push that was interrupted continues when it is run again. Without --version, the
+version is named by the time.`,
+		Example: "signalbox datasets push sums sums.jsonl --version v1 --format jsonl\nsignalbox datasets push docs ./corpus",
+		Args:    arguments(2, maxNames), //nolint:mnd // the dataset and a file
+		RunE:    func(cmd *cobra.Command, args []string) error { return t.runPush(cmd.Context(), args[0], args[1:], o) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.version, "version", "", "name of the version, such as v2")
+	f.StringVar(&o.format, "format", "", "format of a new dataset: jsonl, parquet, webdataset or files")
+	f.StringVar(&o.description, "description", "", "description of a new dataset")
+	return cmd
+}
+
+// localFile is a file to upload. Its name in the dataset has slashes.
+type localFile struct {
+	name, path, sha256 string
+	size               int64
+}
+
+func (t *tool) runPush(ctx context.Context, dataset string, paths []string, o pushOptions) error {
+	files, err := findFiles(paths)
+	if err != nil {
+		return err
+	}
+	c, err := t.Client()
+	if err != nil {
+		return err
+	}
+	id, err := t.id(ctx, c, datasetKind(), dataset)
+	if as[*NotFoundError](err) {
+		id, err = t.createDataset(ctx, c, dataset, o)
+	}
+	if err != nil {
+		return err
+	}
+	version := o.version
+	if version == "" {
+		version = t.Clock.Now().Format("20060102-150405")
+	}
+	path := datasetKind().path + "/" + url.PathEscape(id) + "/versions"
+	if err := t.upload(ctx, c, path, version, files); err != nil {
+		if ctx.Err() != nil {
+			t.Say("run it again with --version %s to continue", version)
+		}
+		return err
+	}
+	var raw json.RawMessage
+	if err := c.Post(ctx, path+"/"+url.PathEscape(version)+"/commit", nil, &raw); err != nil {
+		return err
+	}
+	return t.print(datasetVersionKind().columns, raw)
+}
+
+func (t *tool) createDataset(ctx context.Context, c *client.Client, name string, o pushOptions) (string, error) {
+	body := map[string]any{"name": name}
+	if project, rest, ok := strings.Cut(name, "/"); ok {
+		body["name"], body["project"] = rest, project
+	} else if chosen, err := t.Settings(); err == nil && chosen.Project != "" {
+		body["project"] = chosen.Project
+	}
+	for member, value := range map[string]string{"format": o.format, "description": o.description} {
+		if value != "" {
+			body[member] = value
+		}
+	}
+	var made struct {
+		ID string `json:"id"`
+	}
+	if err := c.Post(ctx, datasetKind().path, body, &made); err != nil {
+		return "", err
+	}
+	t.Say("created the dataset %s (%s)", name, made.ID)
+	return made.ID, nil
+}
+
+// findFiles returns the files that paths name, or that are below them. Names of files in a folder begin below it.
+func findFiles(paths []string) ([]localFile, error) {
+	var out []localFile
+	seen := map[string]string{}
+	add := func(name, path string) error {
+		if other, taken := seen[name]; taken {
+			return session.Usage("%s and %s would both be %s in the dataset", other, path, name)
+		}
+		seen[name] = path
+		if len(out) == maxPushed {
+			return session.Usage("more than %d files; pack them, for example as tar files", maxPushed)
+		}
+		f, err := measure(name, path)
+		out = append(out, f)
+		return err
+	}
+	for _, root := range paths {
+		info, err := os.Stat(root)
+		if err != nil {
+			return nil, session.Usage("%s", err)
+		}
+		if !info.IsDir() {
+			if err := add(filepath.Base(root), root); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			if !entry.Type().IsRegular() {
+				return session.Usage("%s is not a regular file; links and devices are not uploaded", path)
+			}
+			name, err := filepath.Rel(root, path)
+			if err != nil {
+				return err
+			}
+			return add(filepath.ToSlash(name), path)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(out) == 0 {
+		return nil, session.Usage("there are no files in %s", strings.Join(paths, ", "))
+	}
+	return out, nil
+}
+
+// measure reads a file for its size and digest.
+func measure(name, path string) (localFile, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return localFile{}, session.Usage("%s", err)
+	}
+	defer func() { _ = f.Close() }()
+	h := sha256.New()
+	size, err := io.Copy(h, f)
+	if err != nil {
+		return localFile{}, fmt.Errorf("read %s: %w", path, err)
+	}
+	return localFile{name: name, path: path, size: size, sha256: hex.EncodeToString(h.Sum(nil))}, nil
+}
+
+// uploadTarget is a signed address for a file.
+type uploadTarget struct {
+	Path    string            `json:"path"`
+	URL     string            `json:"url"`
+	Method  string            `json:"method"`
+	Headers map[string]string `json:"headers"`
+}
+
+// upload sends the files of a version that the installation does not have. The server signs a part of them at a time.
+func (t *tool) upload(ctx context.Context, c *client.Client, path, version string, files []localFile) error {
+	manifest := make([]map[string]any, len(files))
+	byName := map[string]localFile{}
+	for i, f := range files {
+		manifest[i] = map[string]any{"path": f.name, "size_bytes": f.size, "sha256": f.sha256}
+		byName[f.name] = f
+	}
+	progress := &transfer.Progress{Out: t.Err, Terminal: t.ErrTerminal, Quiet: t.Quiet}
+	defer progress.Wait()
+	for {
+		var made struct {
+			Uploads []uploadTarget `json:"uploads"`
+		}
+		if err := c.Post(ctx, path, map[string]any{"version": version, "files": manifest}, &made); err != nil {
+			return err
+		}
+		if len(made.Uploads) == 0 {
+			return nil
+		}
+		for _, u := range made.Uploads {
+			if err := t.uploadFile(ctx, c, progress, byName[u.Path], u); err != nil {
+				return fmt.Errorf("upload %s: %w", output.Printable(u.Path), err)
+			}
+		}
+	}
+}
+
+func (t *tool) uploadFile(ctx context.Context, c *client.Client, progress *transfer.Progress, f localFile, u uploadTarget) error {
+	count, end := progress.File(f.name, f.size)
+	err := t.Watcher(c).Retry(ctx, func() error {
+		file, err := os.Open(f.path)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = file.Close() }()
+		return c.UploadFrom(ctx, u.Method, u.URL, u.Headers, transfer.NewReader(file, count), f.size)
+	})
+	end(err == nil)
+	return err
+}
+
+// compactJSON formats any value as JSON.
+func compactJSON(value any, _ time.Time) string {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return ""
+	}
+	return string(raw)
+}
+
+func usageVersion(called string) error {
+	return session.Usage("%q names no version; write DATASET@VERSION", called)
+}

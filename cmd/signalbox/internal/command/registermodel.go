@@ -1,0 +1,231 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
+	"github.com/signalbox-dev/signalbox/internal/client"
+)
+
+func (t *tool) registerModel() *cobra.Command {
+	var run, artifact, kindOf, task string
+	cmd := &cobra.Command{
+		Use: "register MODEL", Short: "Register an artifact of a run as a new version of a model", Args: arguments(1, 1),
+		Long: `Register an artifact of a run as a version of a model. The model is created if it is missing. Without --artifact, it is the last artifact of the
+run that an engine can serve: a merged model, or else a checkpoint.`,
+		Example: "signalbox models register my-model --run my-job\nsignalbox models register my-model --run my-job --kind checkpoint",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if run == "" {
+				return session.Usage("--run must name the job or run that made the model")
+			}
+			c, err := t.Client()
+			if err != nil {
+				return err
+			}
+			source, err := t.source(cmd.Context(), c, run)
+			if err != nil {
+				return err
+			}
+			found, err := t.findArtifact(cmd, c, source, artifact, kindOf)
+			if err != nil {
+				return err
+			}
+			id, err := t.id(cmd.Context(), c, modelKind(), args[0])
+			if as[*NotFoundError](err) {
+				id, err = t.createModel(cmd, c, args[0], task)
+			}
+			if err != nil {
+				return err
+			}
+			body := map[string]any{"source": map[string]string{"run_id": found.RunID, "artifact_id": found.ID}}
+			var raw json.RawMessage
+			if err := c.Post(cmd.Context(), modelKind().path+"/"+url.PathEscape(id)+"/versions", body, &raw); err != nil {
+				return err
+			}
+			return t.print(modelVersionKind().columns, raw)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&run, "run", "", "job or run that made the model")
+	f.StringVar(&artifact, "artifact", "", "id of the artifact; signalbox artifacts ls lists them")
+	f.StringVar(&kindOf, "kind", "", "kind of the artifact, such as checkpoint")
+	f.StringVar(&task, "task", "chat", "task of a new model: chat, completion or embedding")
+	must(cmd.RegisterFlagCompletionFunc("run", t.completeFlag(jobKind())))
+	return cmd
+}
+
+// artifact is what a registration looks at.
+type artifactRow struct {
+	ID     string `json:"id"`
+	RunID  string `json:"run_id"`
+	Kind   string `json:"kind"`
+	Format string `json:"format"`
+}
+
+// findArtifact returns the artifact with an id, or the last one of a run that can be served.
+func (t *tool) findArtifact(cmd *cobra.Command, c *client.Client, run, id, kindOf string) (artifactRow, error) {
+	wanted := []string{"merged_model", "checkpoint"}
+	if kindOf != "" {
+		wanted = []string{kindOf}
+	}
+	var best artifactRow
+	rank := len(wanted)
+	_, _, err := c.Each(cmd.Context(), runPath(run)+"/artifacts", nil, everything, func(raw json.RawMessage) error {
+		var a artifactRow
+		if err := json.Unmarshal(raw, &a); err != nil {
+			return fmt.Errorf("decode an artifact: %w", err)
+		}
+		if id != "" {
+			if a.ID == id {
+				best, rank = a, 0
+			}
+			return nil
+		}
+		// The engine reads GGUF; of several, the last one counts.
+		if i := slices.Index(wanted, a.Kind); i >= 0 && i <= rank && (a.Format == "gguf" || kindOf != "" && best.ID == "") {
+			best, rank = a, i
+		}
+		return nil
+	})
+	if err != nil {
+		return best, err
+	}
+	if best.ID == "" {
+		return best, &NotFoundError{"the run has no such artifact; signalbox artifacts ls lists them, and --artifact names one"}
+	}
+	return best, nil
+}
+
+func (t *tool) createModel(cmd *cobra.Command, c *client.Client, called, task string) (string, error) {
+	body, err := t.inProject(called)
+	if err != nil {
+		return "", err
+	}
+	body["task"] = task
+	var made struct {
+		ID string `json:"id"`
+	}
+	if err := c.Post(cmd.Context(), modelKind().path, body, &made); err != nil {
+		return "", err
+	}
+	t.Say("created the model %s (%s)", called, made.ID)
+	return made.ID, nil
+}
+
+// modelVersion returns the path of a version of a model, which the user calls name@version, or name for its newest one.
+func (t *tool) modelVersion(cmd *cobra.Command, called string) (*client.Client, string, error) {
+	k := modelKind()
+	name, version, _ := strings.Cut(called, "@")
+	c, id, err := t.object(cmd, k, name)
+	if err != nil {
+		return nil, "", err
+	}
+	path := k.path + "/" + url.PathEscape(id)
+	if number, err := strconv.Atoi(version); err == nil {
+		return c, path + "/versions/" + strconv.Itoa(number), nil
+	}
+	var m struct {
+		Latest  *int           `json:"latest_version"`
+		Aliases map[string]int `json:"aliases"`
+	}
+	if err := c.Get(cmd.Context(), path, nil, &m); err != nil {
+		return nil, "", err
+	}
+	if version != "" {
+		number, ok := m.Aliases[version]
+		if !ok {
+			return nil, "", &NotFoundError{fmt.Sprintf("the model %s has neither a version nor an alias %q", name, version)}
+		}
+		return c, path + "/versions/" + strconv.Itoa(number), nil
+	}
+	if m.Latest == nil {
+		return nil, "", &NotFoundError{fmt.Sprintf("the model %s has no version", name)}
+	}
+	return c, path + "/versions/" + strconv.Itoa(*m.Latest), nil
+}
+
+func (t *tool) pullModel() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use: "pull MODEL[@VERSION|@ALIAS]", Short: "Download the files of a model version", Args: arguments(1, 1), ValidArgsFunction: t.complete(modelKind()),
+		Example: "signalbox models pull my-model@champion --dir model",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, path, err := t.modelVersion(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			files, err := t.signedFiles(cmd, c, path+"/download")
+			if err != nil {
+				return err
+			}
+			if dir == "" {
+				dir = strings.ReplaceAll(args[0], "/", "-")
+			}
+			return t.pull(cmd.Context(), dir, files)
+		},
+	}
+	cmd.Flags().StringVarP(&dir, "dir", "d", "", "folder for the files; the name of the model by default")
+	return cmd
+}
+
+// versionAct returns a command that changes a version of a model.
+func (t *tool) versionAct(verb, short, example string) *cobra.Command {
+	return &cobra.Command{
+		Use: verb + " MODEL@VERSION", Short: short, Example: example, Args: arguments(1, 1), ValidArgsFunction: t.complete(modelKind()),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, path, err := t.modelVersion(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			var raw json.RawMessage
+			if err := c.Post(cmd.Context(), path+"/"+verb, map[string]any{}, &raw); err != nil {
+				return err
+			}
+			return t.print(modelVersionKind().columns, raw)
+		},
+	}
+}
+
+func (t *tool) alias() *cobra.Command {
+	k := modelKind()
+	var remove bool
+	cmd := &cobra.Command{
+		Use: "alias MODEL ALIAS [VERSION]", Short: "Give a version a name such as champion, or take it away", Args: arguments(2, 3), //nolint:mnd // see Use
+		Example: "signalbox models alias my-model champion 3\nsignalbox models alias my-model champion --remove", ValidArgsFunction: t.complete(k),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, id, err := t.object(cmd, k, args[0])
+			if err != nil {
+				return err
+			}
+			path := k.path + "/" + url.PathEscape(id) + "/aliases/" + url.PathEscape(args[1])
+			if remove {
+				if err := c.Do(cmd.Context(), "DELETE", path, nil, nil); err != nil {
+					return err
+				}
+				t.Say("removed the alias %s", args[1])
+				return nil
+			}
+			if len(args) < 3 { //nolint:mnd // see Use
+				return session.Usage("name the version, or --remove; usage: %s", cmd.UseLine())
+			}
+			version, err := strconv.Atoi(args[2])
+			if err != nil {
+				return session.Usage("%q is not the number of a version", args[2])
+			}
+			var raw json.RawMessage
+			if err := c.Do(cmd.Context(), "PUT", path, map[string]any{"version": version}, &raw); err != nil {
+				return err
+			}
+			return t.print(k.columns, raw)
+		},
+	}
+	cmd.Flags().BoolVar(&remove, "remove", false, "take the alias away")
+	return cmd
+}

@@ -1,0 +1,163 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
+	"github.com/signalbox-dev/signalbox/internal/client"
+)
+
+const (
+	// maxCandidates bounds the list in which a name is searched.
+	maxCandidates = 2000
+	// maxNamed bounds the ids that an error lists.
+	maxNamed = 5
+)
+
+// id returns the id of an object that the user calls by its id or, if only one object has it, by its name. A name with
+// a project in front, project/name, selects among projects. The error is a NotFoundError if no object has the name.
+func (t *tool) id(ctx context.Context, c *client.Client, k kind, called string) (string, error) {
+	if called == "" {
+		return "", session.Usage("the name of the %s is empty; an unset variable?", k.one)
+	}
+	if strings.HasPrefix(called, k.prefix) && k.prefix != "" && !strings.ContainsAny(called, "/?#%") {
+		return called, nil
+	}
+	found, err := t.named(ctx, c, k, called)
+	if err != nil {
+		return "", err
+	}
+	switch len(found) {
+	case 1:
+		return found[0].id, nil
+	case 0:
+		return "", &NotFoundError{fmt.Sprintf("no %s is called %q; signalbox %s ls lists those that you may see", k.one, called, k.many)}
+	}
+	texts := make([]string, 0, maxNamed)
+	for _, f := range found[:min(len(found), maxNamed)] {
+		texts = append(texts, f.id+" ("+f.where()+")")
+	}
+	more := ""
+	if len(found) > maxNamed {
+		more = ", …"
+	}
+	return "", session.Usage("%d %s are called %q; use an id: %s%s", len(found), k.many, called, strings.Join(texts, ", "), more)
+}
+
+// candidate is an object with a name.
+type candidate struct{ id, name, project, state string }
+
+func (c candidate) where() string {
+	if c.state != "" {
+		return c.project + ", " + c.state
+	}
+	return c.project
+}
+
+// named returns the objects that have a name.
+func (t *tool) named(ctx context.Context, c *client.Client, k kind, called string) ([]candidate, error) {
+	project, name := "", called
+	if before, after, ok := strings.Cut(called, "/"); ok && k.inProject {
+		project, name = before, after
+	}
+	query := maps.Clone(k.query)
+	if query == nil {
+		query = url.Values{}
+	}
+	if k.search != "" {
+		query.Set(k.search, name)
+	}
+	if project != "" {
+		query.Set("project", project)
+	} else if chosen, err := t.Settings(); err == nil && k.inProject && chosen.Project != "" {
+		query.Set("project", chosen.Project)
+	}
+	list, err := c.List(ctx, k.path, query, maxCandidates)
+	if err != nil {
+		return nil, err
+	}
+	var out []candidate
+	for _, row := range list.Rows {
+		if candidate, ok := k.candidate(row); ok && candidate.name == name {
+			out = append(out, candidate)
+		}
+	}
+	if len(out) == 0 && list.More {
+		return nil, session.Usage("more than %d %s match %q; use an id", maxCandidates, k.many, called)
+	}
+	return out, nil
+}
+
+func (k kind) candidate(row json.RawMessage) (candidate, bool) {
+	var members map[string]any
+	if json.Unmarshal(row, &members) != nil {
+		return candidate{}, false
+	}
+	text := func(member string) string {
+		value, _ := members[member].(string)
+		return value
+	}
+	c := candidate{id: text("id"), name: text(k.name), project: text("project"), state: text("state")}
+	if c.id == "" {
+		c.id = c.name
+	}
+	return c, c.id != ""
+}
+
+// maxCompleted bounds the names that are offered for completion.
+const maxCompleted = 100
+
+// complete offers the names and ids of the objects of a kind for the first argument. Names that several objects have are
+// left out, because a command does not accept them.
+func (t *tool) complete(k kind) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+		defer cancel()
+		c, err := t.Client()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		query := maps.Clone(k.query)
+		list, err := c.List(ctx, k.path, query, maxCompleted)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		count := map[string]int{}
+		var rows []candidate
+		for _, row := range list.Rows {
+			if found, ok := k.candidate(row); ok {
+				rows = append(rows, found)
+				count[found.name]++
+			}
+		}
+		var out []cobra.Completion
+		for _, r := range rows {
+			if strings.HasPrefix(r.name, typed) && count[r.name] == 1 {
+				out = append(out, cobra.CompletionWithDesc(r.name, r.where()))
+			}
+			if typed != "" && strings.HasPrefix(r.id, typed) && r.id != r.name {
+				out = append(out, cobra.CompletionWithDesc(r.id, r.name))
+			}
+		}
+		slices.Sort(out)
+		return out, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeFlag offers the names of the objects of a kind for the value of a flag.
+func (t *tool) completeFlag(k kind) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return t.complete(k)(cmd, nil, typed)
+	}
+}

@@ -1,0 +1,65 @@
+package output
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// writeYAML prints JSON as YAML, with the members of objects in the same order.
+func writeYAML(w io.Writer, raw json.RawMessage) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	node, err := yamlNode(d)
+	if err != nil {
+		return fmt.Errorf("decode a response of the server: %w", err)
+	}
+	e := yaml.NewEncoder(w)
+	e.SetIndent(2)
+	if err := e.Encode(node); err != nil {
+		return fmt.Errorf("print YAML: %w", err)
+	}
+	return e.Close()
+}
+
+// yamlNode reads the next JSON value.
+func yamlNode(d *json.Decoder) (*yaml.Node, error) {
+	token, err := d.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch v := token.(type) {
+	case json.Delim:
+		return yamlCollection(d, v)
+	case json.Number:
+		tag := "!!int"
+		if bytes.ContainsAny([]byte(v), ".eE") {
+			tag = "!!float"
+		}
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: v.String()}, nil
+	}
+	node := &yaml.Node{}
+	return node, node.Encode(token)
+}
+
+func yamlCollection(d *json.Decoder, start json.Delim) (*yaml.Node, error) {
+	node := &yaml.Node{Kind: yaml.SequenceNode}
+	if start == '{' {
+		node.Kind = yaml.MappingNode
+	}
+	for d.More() {
+		child, err := yamlNode(d)
+		if err != nil {
+			return nil, err
+		}
+		node.Content = append(node.Content, child)
+	}
+	if len(node.Content) == 0 {
+		node.Style = yaml.FlowStyle
+	}
+	_, err := d.Token()
+	return node, err
+}
