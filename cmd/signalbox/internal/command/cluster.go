@@ -114,7 +114,7 @@ func (t *tool) cluster() *cobra.Command {
 		filter{flag: "pool", param: "pool", usage: "only jobs that wait for this pool"})
 	queue.Use, queue.Aliases = "queue", nil
 	return noun("cluster", groupCluster, "Nodes, pools and the queue", "signalbox cluster pools\nsignalbox cluster queue", nil,
-		t.pools(), nodes, node, queue, t.drain(), t.cordon(),
+		t.top(), t.pools(), nodes, node, queue, t.drain(), t.cordon(),
 		t.act(k, "uncordon", "Let a node accept work again (admins)", "signalbox cluster uncordon gpu-01"),
 	)
 }

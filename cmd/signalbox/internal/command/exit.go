@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/internal/client"
 )
 
-// The exit statuses. docs/reference/cli/index.md documents them.
+// The exit statuses. docs/reference/cli.md documents them.
 const (
 	exitOK          = 0
 	exitError       = 1

@@ -278,4 +278,6 @@ func (t *tool) showPage(address string) error {
 }
 
 // errNoChange is the usage error of a change without a flag.
-func errNoChange() error { return session.Usage("nothing is to be changed; see --help for what can be") }
+func errNoChange() error {
+	return session.Usage("nothing is to be changed; see --help for what can be")
+}

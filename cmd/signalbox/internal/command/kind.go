@@ -1,8 +1,8 @@
 package command
 
 import (
-	"strings"
 	"net/url"
+	"strings"
 
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
 )
@@ -22,14 +22,16 @@ type kind struct {
 	query url.Values
 	// inProject states that the list selects those of a project by the parameter project.
 	inProject bool
-	columns   []output.Column
+	// stream states that the list has a stream of its changes.
+	stream  bool
+	columns []output.Column
 	// details are further columns for one object.
 	details []output.Column
 }
 
 func jobKind() kind {
 	return kind{
-		one: "job", many: "jobs", path: "/api/jobs", prefix: "job_", name: "name", search: "q", inProject: true,
+		one: "job", many: "jobs", path: "/api/jobs", prefix: "job_", name: "name", search: "q", inProject: true, stream: true,
 		columns: []output.Column{
 			{Name: "id"}, {Name: "name"}, {Name: "state"}, {Name: "project"}, {Name: "owner"},
 			{Name: "recipe", Path: "spec.recipe.name", Wide: true}, {Name: "run", Path: "run_id", Wide: true},
@@ -46,7 +48,7 @@ func jobKind() kind {
 
 func runKind() kind {
 	return kind{
-		one: "run", many: "runs", path: "/api/runs", prefix: "run_", name: "name", search: "q", inProject: true,
+		one: "run", many: "runs", path: "/api/runs", prefix: "run_", name: "name", search: "q", inProject: true, stream: true,
 		query: url.Values{"state": {"all"}, "archived": {"all"}},
 		columns: []output.Column{
 			{Name: "id"}, {Name: "name"}, {Name: "state"}, {Name: "project"}, {Name: "owner"},

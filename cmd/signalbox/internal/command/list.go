@@ -107,6 +107,7 @@ func (t *tool) now() time.Time { return t.Clock.Now().In(t.Zone) }
 // list returns the command ls of a kind.
 func (t *tool) list(k kind, short, example string, filters ...filter) *cobra.Command {
 	var limit int
+	var watch bool
 	var flags *filterFlags
 	cmd := &cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: short, Example: example, Args: noArguments,
@@ -119,10 +120,14 @@ func (t *tool) list(k kind, short, example string, filters ...filter) *cobra.Com
 			if err != nil {
 				return err
 			}
+			if watch {
+				return t.watchList(cmd, c, k, k.path, query, limit)
+			}
 			return t.printList(cmd, c, k, k.path, query, limit)
 		},
 	}
 	addLimit(cmd, &limit)
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "print the list again when it changes, until Ctrl-C")
 	flags = addFilters(cmd.Flags(), cmd, filters)
 	return cmd
 }

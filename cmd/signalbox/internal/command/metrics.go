@@ -19,13 +19,13 @@ import (
 )
 
 type metricOptions struct {
-	keys         []string
-	plot, log    bool
-	follow       bool
-	x            string
-	rows, limit  int
-	rank         int
-	attempt      string
+	keys        []string
+	plot, log   bool
+	follow      bool
+	x           string
+	rows, limit int
+	rank        int
+	attempt     string
 }
 
 func (t *tool) metrics() *cobra.Command {

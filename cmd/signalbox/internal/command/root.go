@@ -39,7 +39,7 @@ func build(env *session.Env) (*cobra.Command, *tool) {
 	root := &cobra.Command{
 		Use:   "signalbox",
 		Short: "Train, judge and serve models on your organisation's GPUs",
-		Long: `signalbox is the command line of a Signalbox installation. Everything it does goes through the REST API.
+		Long: `The command line of a Signalbox installation. Everything it does goes through the REST API.
 
 Log in once with "signalbox login". Results go to standard output, everything else to standard error.`,
 		Example: `# log in, look at the jobs, follow the log of one
