@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
@@ -151,24 +152,18 @@ func detail(e *client.Error) string {
 	if json.Unmarshal([]byte(e.Detail), &fields) != nil || len(fields) == 0 {
 		return e.Detail
 	}
-	text := ""
+	texts := make([]string, len(fields))
 	for i, f := range fields {
-		if i > 0 {
-			text += "; "
-		}
-		text += place(f.Loc) + ": " + f.Msg
+		texts[i] = place(f.Loc) + ": " + f.Msg
 	}
-	return text
+	return strings.Join(texts, "; ")
 }
 
 // place returns the place of a field without the part of the request: ["body", "spec", 0] is spec.0.
 func place(loc []any) string {
-	text := ""
+	parts := make([]string, 0, len(loc))
 	for _, part := range loc[min(1, len(loc)):] {
-		if text != "" {
-			text += "."
-		}
-		text += fmt.Sprint(part)
+		parts = append(parts, fmt.Sprint(part))
 	}
-	return text
+	return strings.Join(parts, ".")
 }

@@ -246,7 +246,7 @@ func (t *tool) whoami() *cobra.Command {
 			columns := []output.Column{
 				{Name: "username"}, {Name: "role"}, {Name: "email"}, {Name: "teams"}, {Name: "gpu_limit", Path: "quota.gpu_limit"},
 			}
-			if err := t.printObject(cmd, c, columns, "/api/auth/me", nil); err != nil {
+			if err := t.printObject(cmd, c, columns, "/api/auth/me"); err != nil {
 				return err
 			}
 			if !login.ExpiresAt.IsZero() {
