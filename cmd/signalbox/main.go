@@ -40,6 +40,7 @@ func run(ctx context.Context) int {
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		InTerminal: isTerminal(os.Stdin), OutTerminal: isTerminal(os.Stdout), ErrTerminal: isTerminal(os.Stderr), Width: width,
 		Getenv: os.Getenv, Dir: dir, Clock: clock.Real(), Jitter: rand.Float64, Zone: time.Local,
+		ReadHidden:  func() ([]byte, error) { return term.ReadPassword(int(os.Stdin.Fd())) },
 		OpenBrowser: browser.OpenURL, Transport: http.DefaultTransport, Version: version.Server(),
 	}, os.Args[1:])
 }

@@ -42,15 +42,17 @@ func settingKind() kind {
 
 func (t *tool) admin() *cobra.Command {
 	users := userKind()
-	return noun("admin", groupCluster, "Users, quotas and settings (admins)", "signalbox admin users ls\nsignalbox admin quotas set ada 8", nil,
+	return noun("admin", groupCluster, "Users, quotas and settings (admins)", "signalbox admin users ls\nsignalbox admin quotas set ada --gpus 8", nil,
 		noun("users", "", "Users", "signalbox admin users create ada", []string{"user"},
 			t.list(users, "List users", "signalbox admin users ls --search ada", filter{flag: "search", param: "q", usage: "only users with this text in a name"}),
 			t.get(users, "Show a user", "signalbox admin users get ada"),
-			t.createUser(), t.updateUser(), t.resetPassword()),
-		noun("quotas", "", "GPUs that users and projects can hold at once", "signalbox admin quotas ls", []string{"quota"}, t.listQuotas(), t.setQuota()),
+			t.createUser(), t.updateUser(), t.resetPassword(),
+			t.part(users, "owned", "owned", kind{one: "kind", many: "objects", columns: []output.Column{{Name: "kind"}, {Name: "count", Right: true}}},
+				"Count what a user owns", "signalbox admin users owned ada"), t.transfer()),
+		noun("quotas", "", "GPUs that users and teams can hold at once", "signalbox admin quotas ls", []string{"quota"}, t.listQuotas(), t.setQuota()),
 		noun("settings", "", "Settings of the installation", "signalbox admin settings ls", []string{"setting"},
 			t.list(settingKind(), "List settings", "signalbox admin settings ls -o wide"), t.setSetting()),
-		t.maintenance(),
+		t.keys(), t.maintenance(),
 	)
 }
 
@@ -153,13 +155,12 @@ func quotaColumns() []output.Column {
 	}
 }
 
-// quotaKind checks the kind of a quota: users or projects.
 func (t *tool) listQuotas() *cobra.Command {
 	var of string
 	var limit int
 	cmd := &cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List the quotas of users, or of another kind of subject", Args: noArguments,
-		Example: "signalbox admin quotas ls\nsignalbox admin quotas ls --of projects",
+		Use: "ls", Aliases: []string{"list"}, Short: "List the quotas of users or teams", Args: noArguments,
+		Example: "signalbox admin quotas ls\nsignalbox admin quotas ls --of teams",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := t.Client()
 			if err != nil {
@@ -168,7 +169,7 @@ func (t *tool) listQuotas() *cobra.Command {
 			return t.printList(cmd, c, kind{one: "quota", many: "quotas", columns: quotaColumns()}, "/api/quota/"+url.PathEscape(of), nil, limit)
 		},
 	}
-	cmd.Flags().StringVar(&of, "of", "users", "users or projects")
+	cmd.Flags().StringVar(&of, "of", "users", "users or teams")
 	addLimit(cmd, &limit)
 	return cmd
 }
@@ -177,8 +178,8 @@ func (t *tool) setQuota() *cobra.Command {
 	var of string
 	var gpus int
 	cmd := &cobra.Command{
-		Use: "set SUBJECT", Short: "Set how many GPUs a user or project can hold at once", Args: arguments(1, 1),
-		Example: "signalbox admin quotas set ada --gpus 8\nsignalbox admin quotas set search --of projects --gpus 64",
+		Use: "set SUBJECT", Short: "Set how many GPUs a user or team can hold at once", Args: arguments(1, 1),
+		Example: "signalbox admin quotas set ada --gpus 8\nsignalbox admin quotas set nlp --of teams --gpus 64",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if gpus < 0 {
 				return session.Usage("--gpus must be a number of GPUs, 0 for none")
@@ -195,7 +196,7 @@ func (t *tool) setQuota() *cobra.Command {
 			return t.print(quotaColumns(), raw)
 		},
 	}
-	cmd.Flags().StringVar(&of, "of", "users", "users or projects")
+	cmd.Flags().StringVar(&of, "of", "users", "users or teams")
 	cmd.Flags().IntVar(&gpus, "gpus", -1, "number of GPUs")
 	must(cmd.MarkFlagRequired("gpus"))
 	return cmd

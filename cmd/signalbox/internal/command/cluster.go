@@ -69,7 +69,11 @@ func (t *tool) fleets() *cobra.Command {
 	return noun("fleets", groupCluster, "Fleets: groups of machines that run work", "signalbox fleets ls\nsignalbox fleets token lab > join-token", []string{"fleet"},
 		t.list(k, "List fleets", "signalbox fleets ls"),
 		t.get(k, "Show a fleet", "signalbox fleets get lab"),
-		t.createFleet(), t.joinToken(),
+		t.createFleet(),
+		t.update(k, "Change a fleet, or let it drain (admins)", "signalbox fleets update lab --state draining",
+			field{flag: "name", usage: "new name"}, field{flag: "state", usage: "active, draining or disabled"},
+			field{flag: "pools", usage: "all pools, with commas between them", list: true}),
+		t.joinToken(),
 		t.part(k, "tokens", "join-tokens", kind{one: "token", many: "tokens", columns: []output.Column{
 			{Name: "id"},
 			{Name: "usable"},
@@ -141,7 +145,7 @@ func (t *tool) cluster() *cobra.Command {
 		filter{flag: "pool", param: "pool", usage: "only jobs that wait for this pool"})
 	queue.Use, queue.Aliases = "queue", nil
 	return noun("cluster", groupCluster, "Nodes, pools and the queue", "signalbox cluster pools\nsignalbox cluster queue", nil,
-		t.top(), t.pools(), nodes, node, queue, t.drain(), t.cordon(),
+		t.top(), t.pools(), nodes, node, queue, t.drain(), t.cordon(), t.pool(),
 		t.act(k, "uncordon", "Let a node accept work again (admins)", "signalbox cluster uncordon gpu-01"),
 	)
 }

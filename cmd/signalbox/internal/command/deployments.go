@@ -54,6 +54,8 @@ func (t *tool) deployments() *cobra.Command {
 		"signalbox deployments ls\nsignalbox deployments create my-bot --model my-model --promote", []string{"deployment", "dep"},
 		t.list(k, "List deployments", "signalbox deployments ls -o wide", filter{flag: "search", param: "q", usage: "only deployments whose name contains this text"}),
 		t.get(k, "Show a deployment", "signalbox deployments get my-bot"),
+		t.update(k, "Change the description of a deployment", "signalbox deployments update my-bot --description 'adds numbers'",
+			field{flag: "description", usage: "what it is for"}),
 		t.createDeployment(), t.revise(), t.promote(), t.rollback(), t.suspend(),
 		t.act(k, "resume", "Serve calls again after a suspension", "signalbox deployments resume my-bot"),
 		t.part(k, "revisions", "revisions", revisionKind(), "List the revisions of a deployment", "signalbox deployments revisions my-bot"),

@@ -42,6 +42,9 @@ func (t *tool) jobs() *cobra.Command {
 		t.act(k, "resume", "Continue a paused job", "signalbox jobs resume my-job"),
 		t.act(k, "retry", "Submit a job again, from its last checkpoint if it has one", "signalbox jobs retry my-job"),
 		t.clone(),
+		t.update(k, "Change the name, the priority or the labels of a job", "signalbox jobs update my-job --priority 80 --labels team=nlp,stage=test",
+			field{flag: "name", usage: "new name"}, field{flag: "priority", usage: "0 to 100", number: true},
+			field{flag: "labels", usage: "all labels, key=value with commas between them", labels: true}),
 		t.remove(k, "Delete an ended job; its run stays", "signalbox jobs rm my-job -y"),
 		t.open(k, "/jobs/", "signalbox jobs open my-job"),
 	)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -288,11 +287,4 @@ func (t *tool) contexts() *cobra.Command {
 	return noun("context", groupTool, "The installations and logins of this machine", "signalbox context ls\nsignalbox context use staging", nil, ls, use, rm)
 }
 
-func sortedContexts(config settings.Config) []string {
-	names := make([]string, 0, len(config.Contexts))
-	for name := range config.Contexts {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func sortedContexts(config settings.Config) []string { return sortedKeys(config.Contexts) }

@@ -37,7 +37,7 @@ Files that the installation already has are not sent again, so a push that was i
 version is named by the time.`,
 		Example: "signalbox datasets push sums sums.jsonl --version v1 --format jsonl\nsignalbox datasets push docs ./corpus",
 		Args:    arguments(2, maxNames), //nolint:mnd // the dataset and a file
-		RunE:    func(cmd *cobra.Command, args []string) error { return t.runPush(cmd.Context(), args[0], args[1:], o) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return t.runPush(cmd, args[0], args[1:], o) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.version, "version", "", "name of the version, such as v2")
@@ -52,7 +52,7 @@ type localFile struct {
 	size               int64
 }
 
-func (t *tool) runPush(ctx context.Context, dataset string, paths []string, o pushOptions) error {
+func (t *tool) runPush(cmd *cobra.Command, dataset string, paths []string, o pushOptions) error {
 	files, err := findFiles(paths)
 	if err != nil {
 		return err
@@ -61,9 +61,16 @@ func (t *tool) runPush(ctx context.Context, dataset string, paths []string, o pu
 	if err != nil {
 		return err
 	}
+	ctx := cmd.Context()
 	id, err := t.id(ctx, c, datasetKind(), dataset)
 	if as[*NotFoundError](err) {
-		id, err = t.createDataset(ctx, c, dataset, o)
+		more := map[string]any{}
+		for member, value := range map[string]string{"format": o.format, "description": o.description} {
+			if value != "" {
+				more[member] = value
+			}
+		}
+		id, err = t.createNamed(cmd, c, datasetKind(), dataset, more)
 	}
 	if err != nil {
 		return err
@@ -84,28 +91,6 @@ func (t *tool) runPush(ctx context.Context, dataset string, paths []string, o pu
 		return err
 	}
 	return t.print(datasetVersionKind().columns, raw)
-}
-
-func (t *tool) createDataset(ctx context.Context, c *client.Client, name string, o pushOptions) (string, error) {
-	body := map[string]any{"name": name}
-	if project, rest, ok := strings.Cut(name, "/"); ok {
-		body["name"], body["project"] = rest, project
-	} else if chosen, err := t.Settings(); err == nil && chosen.Project != "" {
-		body["project"] = chosen.Project
-	}
-	for member, value := range map[string]string{"format": o.format, "description": o.description} {
-		if value != "" {
-			body[member] = value
-		}
-	}
-	var made struct {
-		ID string `json:"id"`
-	}
-	if err := c.Post(ctx, datasetKind().path, body, &made); err != nil {
-		return "", err
-	}
-	t.Say("created the dataset %s (%s)", name, made.ID)
-	return made.ID, nil
 }
 
 // findFiles returns the files that paths name, or that are below them. Names of files in a folder begin below it.

@@ -3,6 +3,7 @@ package command
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -39,7 +40,7 @@ run that an engine can serve: a merged model, or else a checkpoint.`,
 			}
 			id, err := t.id(cmd.Context(), c, modelKind(), args[0])
 			if as[*NotFoundError](err) {
-				id, err = t.createModel(cmd, c, args[0], task)
+				id, err = t.createNamed(cmd, c, modelKind(), args[0], map[string]any{"task": task})
 			}
 			if err != nil {
 				return err
@@ -103,19 +104,20 @@ func (t *tool) findArtifact(cmd *cobra.Command, c *client.Client, run, id, kindO
 	return best, nil
 }
 
-func (t *tool) createModel(cmd *cobra.Command, c *client.Client, called, task string) (string, error) {
+// createNamed creates an object of a kind with a name, in the project of the command, and returns its id.
+func (t *tool) createNamed(cmd *cobra.Command, c *client.Client, k kind, called string, more map[string]any) (string, error) {
 	body, err := t.inProject(called)
 	if err != nil {
 		return "", err
 	}
-	body["task"] = task
+	maps.Copy(body, more)
 	var made struct {
 		ID string `json:"id"`
 	}
-	if err := c.Post(cmd.Context(), modelKind().path, body, &made); err != nil {
+	if err := c.Post(cmd.Context(), k.path, body, &made); err != nil {
 		return "", err
 	}
-	t.Say("created the model %s (%s)", called, made.ID)
+	t.Say("created the %s %s (%s)", k.one, called, made.ID)
 	return made.ID, nil
 }
 

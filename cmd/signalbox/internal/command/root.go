@@ -78,8 +78,8 @@ signalbox logs my-job --follow`,
 func (t *tool) commands() []*cobra.Command {
 	return []*cobra.Command{
 		t.jobs(), t.runs(), t.ps(), t.logsAlias(), t.metrics(), t.samples(), t.artifacts(), t.recipes(), t.find(),
-		t.datasets(), t.models(), t.deployments(), t.chat(),
-		t.projects(), t.teams(), t.shares(), t.quota(),
+		t.datasets(), t.models(), t.deployments(), t.chat(), t.playground(), t.rubrics(), t.environments(), t.evaluations(),
+		t.projects(), t.teams(), t.shares(), t.quota(), t.profile(),
 		t.fleets(), t.cluster(), t.admin(), t.audit(),
 		t.login(), t.logout(), t.whoami(), t.contexts(), t.doctor(), t.api(), t.explain(), t.version(), t.demo(),
 	}

@@ -3,7 +3,6 @@ package command
 import (
 	"encoding/json"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -113,12 +112,7 @@ func keys(value any, now time.Time) string {
 	if !ok {
 		return output.Text(value, now)
 	}
-	names := make([]string, 0, len(members))
-	for name := range members {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return strings.Join(names, ",")
+	return strings.Join(sortedKeys(members), ",")
 }
 
 // recipePath returns the path of a recipe.

@@ -85,20 +85,13 @@ func (t *tool) runSubmit(cmd *cobra.Command, o submitOptions) error {
 
 // readSpec returns the spec of a file, with the changes of the flags.
 func (t *tool) readSpec(o submitOptions) (map[string]any, error) {
-	raw, err := t.readFile(o.file, maxBody)
+	document, err := t.readDocument(o.file)
 	if err != nil {
 		return nil, err
-	}
-	var document map[string]any
-	if err := yaml.Unmarshal(raw, &document); err != nil {
-		return nil, session.Usage("%s is neither YAML nor JSON: %s", o.file, err)
 	}
 	spec := document
 	if inner, ok := document["spec"].(map[string]any); ok {
 		spec = inner
-	}
-	if spec == nil {
-		return nil, session.Usage("%s is empty", o.file)
 	}
 	if o.name != "" {
 		spec["name"] = o.name
@@ -126,6 +119,22 @@ func (t *tool) readSpec(o submitOptions) (map[string]any, error) {
 		spec["hparams"] = hparams
 	}
 	return spec, nil
+}
+
+// readDocument reads an object from a file in YAML or JSON; - is standard input.
+func (t *tool) readDocument(file string) (map[string]any, error) {
+	raw, err := t.readFile(file, maxBody)
+	if err != nil {
+		return nil, err
+	}
+	var document map[string]any
+	if err := yaml.Unmarshal(raw, &document); err != nil {
+		return nil, session.Usage("%s is neither YAML nor JSON: %s", file, err)
+	}
+	if document == nil {
+		return nil, session.Usage("%s is empty", file)
+	}
+	return document, nil
 }
 
 // lockRecipe adds to a spec the newest version and the lock of its recipe, which can also be the recipe's name alone.

@@ -38,6 +38,8 @@ type Env struct {
 	Jitter func() float64
 	// Zone is the time zone of the user.
 	Zone *time.Location
+	// ReadHidden reads a line of the terminal that is not shown while it is typed.
+	ReadHidden func() ([]byte, error)
 	// OpenBrowser opens an address in the user's browser.
 	OpenBrowser func(address string) error
 	// Transport sends the requests.
