@@ -8,6 +8,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
+	"github.com/signalbox-dev/signalbox/internal/client"
 )
 
 func rubricKind() kind {
@@ -119,68 +120,62 @@ func (t *tool) environments() *cobra.Command {
 }
 
 func (t *tool) evaluations() *cobra.Command {
-	items := kind{one: "item", many: "items", columns: []output.Column{
-		{Name: "task"},
-		{Name: "rollout", Right: true},
-		{Name: "reward", Right: true, As: output.Number},
-		{Name: "passed"},
-		{Name: "masked", Wide: true},
-		{Name: "turns", Right: true},
-		{Name: "seconds", Right: true, As: output.Number},
-		{Name: "stop"},
-		{Name: "error"},
-		{Name: "group", Wide: true},
-	}}
-	get := &cobra.Command{
-		Use: "get JOB|RUN", Aliases: []string{"show"}, Short: "Show the result of an evaluation", Example: "signalbox evaluations get my-run", Args: arguments(1, 1),
-		ValidArgsFunction: t.complete(runKind()),
+	return noun("evaluations", groupModels, "Evaluations of agents", "signalbox evaluations get my-run", []string{"evaluation"},
+		t.getEvaluation(), t.evaluationItems())
+}
+
+// evaluation returns a client, and the path of the evaluation of a run.
+func (t *tool) evaluation(cmd *cobra.Command, called string) (*client.Client, string, error) {
+	c, err := t.Client()
+	if err != nil {
+		return nil, "", err
+	}
+	id, err := t.source(cmd.Context(), c, called)
+	if err != nil {
+		return nil, "", err
+	}
+	id, err = t.runOf(cmd, c, id)
+	return c, "/api/agent-evaluations/" + url.PathEscape(id), err
+}
+
+func (t *tool) getEvaluation() *cobra.Command {
+	return &cobra.Command{
+		Use: "get JOB|RUN", Aliases: []string{"show"}, Short: "Show the result of an evaluation", Example: "signalbox evaluations get my-run",
+		Args: arguments(1, 1), ValidArgsFunction: t.complete(runKind()),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := t.Client()
+			c, path, err := t.evaluation(cmd, args[0])
 			if err != nil {
-				return err
-			}
-			id, err := t.source(cmd.Context(), c, args[0])
-			if err != nil {
-				return err
-			}
-			if id, err = t.runOf(cmd, c, id); err != nil {
 				return err
 			}
 			columns := []output.Column{
-				{Name: "state"},
-				{Name: "benchmark", Path: "benchmark.name"},
-				{Name: "tasks", Path: "tasks_total"},
-				{Name: "completed", Path: "tasks_completed"},
-				{Name: "errors", Path: "tasks_errored"},
-				{Name: "reward", Path: "reward.mean", As: output.Number},
-				{Name: "pass_at"},
-				{Name: "started", Path: "started_at", As: output.Time},
-				{Name: "finished", Path: "finished_at", As: output.Time},
+				{Name: "state"}, {Name: "benchmark", Path: "benchmark.name"}, {Name: "tasks", Path: "tasks_total"}, {Name: "completed", Path: "tasks_completed"},
+				{Name: "errors", Path: "tasks_errored"}, {Name: "reward", Path: "reward.mean", As: output.Number}, {Name: "pass_at"},
+				{Name: "started", Path: "started_at", As: output.Time}, {Name: "finished", Path: "finished_at", As: output.Time},
 			}
-			return t.printObject(cmd, c, columns, "/api/agent-evaluations/"+url.PathEscape(id))
+			return t.printObject(cmd, c, columns, path)
 		},
 	}
+}
+
+func (t *tool) evaluationItems() *cobra.Command {
+	items := kind{one: "item", many: "items", columns: []output.Column{
+		{Name: "task"}, {Name: "rollout", Right: true}, {Name: "reward", Right: true, As: output.Number}, {Name: "passed"}, {Name: "masked", Wide: true},
+		{Name: "turns", Right: true}, {Name: "seconds", Right: true, As: output.Number}, {Name: "stop"}, {Name: "error"}, {Name: "group", Wide: true},
+	}}
 	var limit int
-	list := &cobra.Command{
-		Use: "items JOB|RUN", Short: "List the results of an evaluation, task by task", Example: "signalbox evaluations items my-run -o jsonl", Args: arguments(1, 1),
-		ValidArgsFunction: t.complete(runKind()),
+	cmd := &cobra.Command{
+		Use: "items JOB|RUN", Short: "List the results of an evaluation, task by task", Example: "signalbox evaluations items my-run -o jsonl",
+		Args: arguments(1, 1), ValidArgsFunction: t.complete(runKind()),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := t.Client()
+			c, path, err := t.evaluation(cmd, args[0])
 			if err != nil {
 				return err
 			}
-			id, err := t.source(cmd.Context(), c, args[0])
-			if err != nil {
-				return err
-			}
-			if id, err = t.runOf(cmd, c, id); err != nil {
-				return err
-			}
-			return t.printList(cmd, c, items, "/api/agent-evaluations/"+url.PathEscape(id)+"/items", nil, limit)
+			return t.printList(cmd, c, items, path+"/items", nil, limit)
 		},
 	}
-	addLimit(list, &limit)
-	return noun("evaluations", groupModels, "Evaluations of agents", "signalbox evaluations get my-run", []string{"evaluation"}, get, list)
+	addLimit(cmd, &limit)
+	return cmd
 }
 
 func (t *tool) playground() *cobra.Command {
