@@ -63,7 +63,7 @@ func exitCode(ctx context.Context, err error) int {
 		return exitUsage
 	case isResponse:
 		return exitOfStatus(refused.Status)
-	case as[*client.UnreachableError](err) || errors.Is(err, errTimeout):
+	case as[*client.UnreachableError](err), errors.Is(err, errTimeout), client.Retryable(err):
 		return exitUnavailable
 	}
 	return exitError

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/url"
 	"strings"
 	"time"
 
@@ -70,6 +72,9 @@ func (t *tool) runLogin(ctx context.Context, o loginOptions) error {
 	if reason != nil {
 		t.Say("this machine has no keyring (%s); the login will be in %s/%s, which only you can read", reason, dir, credential.FileName)
 	}
+	if !encrypted(chosen.Server) {
+		t.Say("warning: %s is not encrypted; anyone on the way can read the login", chosen.Server)
+	}
 	login, err := t.getToken(ctx, c, o)
 	if err != nil {
 		return err
@@ -90,6 +95,16 @@ func (t *tool) runLogin(ctx context.Context, o loginOptions) error {
 	}
 	t.Say("logged in to %s as %s%s", chosen.Server, who.Username, t.until(login))
 	return nil
+}
+
+// encrypted reports whether requests to an installation are encrypted, or do not leave this machine.
+func encrypted(server string) bool {
+	u, err := url.Parse(server)
+	if err != nil || u.Scheme == "https" {
+		return err == nil
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 func (t *tool) until(login credential.Credential) string {

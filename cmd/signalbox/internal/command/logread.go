@@ -84,8 +84,8 @@ func (t *tool) newLogReader(ctx context.Context, called string, o logOptions) (*
 
 // source returns the id of the job or the run that has reported something.
 func (t *tool) source(ctx context.Context, c *client.Client, called string) (string, error) {
-	if len(called) > len("run_") && called[:len("run_")] == "run_" {
-		return t.id(ctx, c, runKind(), called)
+	if isID(runKind().prefix, called) {
+		return called, nil
 	}
 	id, err := t.id(ctx, c, jobKind(), called)
 	if !as[*NotFoundError](err) {

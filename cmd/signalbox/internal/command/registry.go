@@ -148,9 +148,15 @@ func (t *tool) getEvaluation() *cobra.Command {
 				return err
 			}
 			columns := []output.Column{
-				{Name: "state"}, {Name: "benchmark", Path: "benchmark.name"}, {Name: "tasks", Path: "tasks_total"}, {Name: "completed", Path: "tasks_completed"},
-				{Name: "errors", Path: "tasks_errored"}, {Name: "reward", Path: "reward.mean", As: output.Number}, {Name: "pass_at"},
-				{Name: "started", Path: "started_at", As: output.Time}, {Name: "finished", Path: "finished_at", As: output.Time},
+				{Name: "state"},
+				{Name: "benchmark", Path: "benchmark.name"},
+				{Name: "tasks", Path: "tasks_total"},
+				{Name: "completed", Path: "tasks_completed"},
+				{Name: "errors", Path: "tasks_errored"},
+				{Name: "reward", Path: "reward.mean", As: output.Number},
+				{Name: "pass_at"},
+				{Name: "started", Path: "started_at", As: output.Time},
+				{Name: "finished", Path: "finished_at", As: output.Time},
 			}
 			return t.printObject(cmd, c, columns, path)
 		},
@@ -159,8 +165,16 @@ func (t *tool) getEvaluation() *cobra.Command {
 
 func (t *tool) evaluationItems() *cobra.Command {
 	items := kind{one: "item", many: "items", columns: []output.Column{
-		{Name: "task"}, {Name: "rollout", Right: true}, {Name: "reward", Right: true, As: output.Number}, {Name: "passed"}, {Name: "masked", Wide: true},
-		{Name: "turns", Right: true}, {Name: "seconds", Right: true, As: output.Number}, {Name: "stop"}, {Name: "error"}, {Name: "group", Wide: true},
+		{Name: "task"},
+		{Name: "rollout", Right: true},
+		{Name: "reward", Right: true, As: output.Number},
+		{Name: "passed"},
+		{Name: "masked", Wide: true},
+		{Name: "turns", Right: true},
+		{Name: "seconds", Right: true, As: output.Number},
+		{Name: "stop"},
+		{Name: "error"},
+		{Name: "group", Wide: true},
 	}}
 	var limit int
 	cmd := &cobra.Command{

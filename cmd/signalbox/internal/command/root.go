@@ -6,7 +6,10 @@ package command
 
 import (
 	"context"
+	"errors"
 	"io"
+	"slices"
+	"strings"
 
 	"charm.land/fang/v2"
 	"github.com/spf13/cobra"
@@ -54,6 +57,9 @@ signalbox logs my-job --follow`,
 			var explicit []string
 			cmd.Flags().Visit(func(f *pflag.Flag) { explicit = append(explicit, f.Name) })
 			t.Explicit(explicit)
+			if !slices.Contains(colorModes(), t.Color) {
+				return session.Usage("--color %q must be one of %s", t.Color, strings.Join(colorModes(), ", "))
+			}
 			_, err := t.Printer()
 			return err
 		},
@@ -99,10 +105,12 @@ func (t *tool) globalFlags(root *cobra.Command) {
 	f.BoolVar(&t.NoInput, "no-input", false, "never ask anything")
 	f.StringVar(&t.Color, "color", "auto", "when to use colours: auto, always or never")
 	f.DurationVar(&t.Timeout, "timeout", 0, "end the command after this time, such as 30s")
-	for name, values := range map[string][]string{"output": output.Formats(), "color": {"auto", "always", "never"}} {
+	for name, values := range map[string][]string{"output": output.Formats(), "color": colorModes()} {
 		must(root.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)))
 	}
 }
+
+func colorModes() []string { return []string{"auto", "always", "never"} }
 
 // must ends the program if the tree of commands itself is wrong, which each test would show.
 func must(err error) {
@@ -115,18 +123,20 @@ func must(err error) {
 func Execute(ctx context.Context, env *session.Env, args []string) int {
 	root, t := build(env)
 	root.SetArgs(args)
-	bounded := context.CancelFunc(func() {})
+	bounded, cancel := ctx, context.CancelFunc(func() {})
 	wrap(root, func(cmd *cobra.Command) {
 		if t.Timeout > 0 {
-			timed, cancel := context.WithTimeoutCause(cmd.Context(), t.Timeout, errTimeout)
-			cmd.SetContext(timed)
-			bounded = cancel
+			bounded, cancel = context.WithTimeoutCause(cmd.Context(), t.Timeout, errTimeout)
+			cmd.SetContext(bounded)
 		}
 	})
 	err := fang.Execute(ctx, root,
 		fang.WithVersion(env.Version), fang.WithoutVersion(),
 		fang.WithErrorHandler(func(io.Writer, fang.Styles, error) {}))
-	bounded()
+	if err != nil && errors.Is(context.Cause(bounded), errTimeout) {
+		err = errTimeout // the cause shows only that something was interrupted
+	}
+	cancel()
 	return t.report(ctx, err)
 }
 

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
@@ -68,10 +70,11 @@ func (t *tool) runSubmit(cmd *cobra.Command, o submitOptions) error {
 		return t.preflight(cmd, c, body)
 	}
 	var raw json.RawMessage
-	if o.idempotency != "" {
-		c = c.WithIdempotencyKey(o.idempotency)
+	if o.idempotency == "" {
+		o.idempotency = t.NewKey()
 	}
-	if err := c.Post(cmd.Context(), jobKind().path, body, &raw); err != nil {
+	err = t.createOnce(cmd.Context(), c.WithIdempotencyKey(o.idempotency), jobKind().path, body, &raw)
+	if err != nil {
 		return err
 	}
 	if !o.follow {
@@ -81,6 +84,28 @@ func (t *tool) runSubmit(cmd *cobra.Command, o submitOptions) error {
 		return err
 	}
 	return t.followJob(cmd, c, raw)
+}
+
+// createPatience is how long a creation is tried again if its response is lost.
+const createPatience = 30 * time.Second
+
+// createOnce creates an object with a client that has an idempotency key. If the response is lost, for example because the
+// server restarts, it sends the request again, which creates no second object.
+func (t *tool) createOnce(ctx context.Context, c *client.Client, path string, body, out any) error {
+	patient, cancel := context.WithTimeout(ctx, createPatience)
+	defer cancel()
+	var last error
+	err := t.Watcher(c).Retry(patient, func() error {
+		err := c.Post(patient, path, body, out)
+		if err != nil && patient.Err() == nil {
+			last = err
+		}
+		return err
+	})
+	if err != nil && patient.Err() != nil && ctx.Err() == nil && last != nil {
+		return last
+	}
+	return err
 }
 
 // readSpec returns the spec of a file, with the changes of the flags.
