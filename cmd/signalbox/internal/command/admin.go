@@ -178,11 +178,11 @@ func (t *tool) setQuota() *cobra.Command {
 	var of string
 	var gpus int
 	cmd := &cobra.Command{
-		Use: "set SUBJECT", Short: "Set how many GPUs a user or team can hold at once", Args: arguments(1, 1),
+		Use: "set SUBJECT --gpus N", Short: "Set how many GPUs a user or team can hold at once", Args: arguments(1, 1),
 		Example: "signalbox admin quotas set ada --gpus 8\nsignalbox admin quotas set nlp --of teams --gpus 64",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if gpus < 0 {
-				return session.Usage("--gpus must be a number of GPUs, 0 for none")
+				return session.Usage("--gpus must be the number of GPUs, 0 for none")
 			}
 			c, err := t.Client()
 			if err != nil {
@@ -198,7 +198,6 @@ func (t *tool) setQuota() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&of, "of", "users", "users or teams")
 	cmd.Flags().IntVar(&gpus, "gpus", -1, "number of GPUs")
-	must(cmd.MarkFlagRequired("gpus"))
 	return cmd
 }
 

@@ -129,7 +129,7 @@ type problem struct {
 func described(err error) problem {
 	refused, ok := errors.AsType[*client.Error](err)
 	if !ok {
-		return problem{Detail: err.Error()}
+		return problem{Code: codeOf(err), Detail: err.Error()}
 	}
 	p := problem{Code: refused.Code, Status: refused.Status, Detail: detail(refused), RequestID: refused.RequestID}
 	switch refused.Status {
@@ -141,6 +141,23 @@ func described(err error) problem {
 		p.Hint = "this is a defect of the server; report it with the request id " + refused.RequestID
 	}
 	return p
+}
+
+// codeOf returns the code of an error that is not a response, for programs.
+func codeOf(err error) string {
+	switch exitCode(context.Background(), err) {
+	case exitUsage:
+		return "usage"
+	case exitLogin:
+		return "login"
+	case exitNotFound:
+		return "not_found"
+	case exitUnavailable:
+		return "unavailable"
+	case exitEnded:
+		return "ended"
+	}
+	return "error"
 }
 
 // detail returns the text of an error, with one line for each invalid field of a request.

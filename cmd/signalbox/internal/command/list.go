@@ -41,10 +41,11 @@ type filter struct {
 type filterFlags struct {
 	filters []filter
 	texts   map[string]*[]string
+	set     *pflag.FlagSet
 }
 
 func addFilters(f *pflag.FlagSet, cmd *cobra.Command, filters []filter) *filterFlags {
-	out := &filterFlags{filters: filters, texts: map[string]*[]string{}}
+	out := &filterFlags{filters: filters, texts: map[string]*[]string{}, set: f}
 	for _, x := range filters {
 		values := new([]string)
 		out.texts[x.flag] = values
@@ -61,6 +62,9 @@ func (f *filterFlags) query(into url.Values, now time.Time) error {
 	for _, x := range f.filters {
 		values := *f.texts[x.flag]
 		if len(values) == 0 {
+			if f.set.Changed(x.flag) {
+				return session.Usage("--%s must not be empty; an unset variable?", x.flag)
+			}
 			continue
 		}
 		if len(values) > 1 && !x.many {
@@ -69,6 +73,9 @@ func (f *filterFlags) query(into url.Values, now time.Time) error {
 		for i, v := range values {
 			if strings.TrimSpace(v) == "" {
 				return session.Usage("--%s must not be empty; an unset variable?", x.flag)
+			}
+			if len(x.values) > 0 && !slices.Contains(x.values, v) {
+				return session.Usage("--%s %q must be one of %s", x.flag, v, strings.Join(x.values, ", "))
 			}
 			if x.when {
 				at, err := moment(v, now)
@@ -176,7 +183,7 @@ func (t *tool) printList(cmd *cobra.Command, c *client.Client, k kind, path stri
 		return err
 	}
 	if len(list.Rows) == 0 && p.Format.IsTable() {
-		t.Say("no %s", k.many)
+		t.sayNone(k, query)
 		return nil
 	}
 	if err := p.Rows(k.columns, list.Rows); err != nil {
@@ -186,14 +193,29 @@ func (t *tool) printList(cmd *cobra.Command, c *client.Client, k kind, path stri
 	return nil
 }
 
+// sayNone states that a list is empty, and by which filters, because a misspelled one matches nothing.
+func (t *tool) sayNone(k kind, query url.Values) {
+	var selected []string
+	for _, name := range sortedKeys(query) {
+		if !slices.Equal(query[name], k.query[name]) {
+			selected = append(selected, name+"="+strings.Join(query[name], ","))
+		}
+	}
+	if len(selected) == 0 {
+		t.Say("no %s", k.many)
+		return
+	}
+	t.Say("no %s with %s", k.many, output.Printable(strings.Join(selected, " ")))
+}
+
 // leftOut states that a list has more rows than were printed.
 func (t *tool) leftOut(k kind, more bool, limit, total int) {
 	switch {
 	case !more:
 	case total > 0:
-		t.Say("the first %d of %d %s; --limit 0 lists all", limit, total, k.many)
+		t.Say("%d of %d %s; --limit 0 lists all", limit, total, k.many)
 	default:
-		t.Say("the first %d %s; --limit 0 lists all", limit, k.many)
+		t.Say("more %s than these %d; --limit 0 lists all", k.many, limit)
 	}
 }
 
@@ -223,6 +245,21 @@ func (t *tool) object(cmd *cobra.Command, k kind, called string) (*client.Client
 	}
 	id, err := t.id(cmd.Context(), c, k, called)
 	return c, id, err
+}
+
+// objects returns a client and the ids of objects. None is changed if one of them does not exist.
+func (t *tool) objects(cmd *cobra.Command, k kind, called []string) (*client.Client, []string, error) {
+	c, err := t.Client()
+	if err != nil {
+		return nil, nil, err
+	}
+	ids := make([]string, len(called))
+	for i, name := range called {
+		if ids[i], err = t.id(cmd.Context(), c, k, name); err != nil {
+			return nil, nil, err
+		}
+	}
+	return c, ids, nil
 }
 
 // printObject reads one object and prints it.

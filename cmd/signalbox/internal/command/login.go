@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -69,9 +70,6 @@ func (t *tool) runLogin(ctx context.Context, o loginOptions) error {
 	if err != nil {
 		return err
 	}
-	if reason != nil {
-		t.Say("this machine has no keyring (%s); the login will be in %s/%s, which only you can read", reason, dir, credential.FileName)
-	}
 	if !encrypted(chosen.Server) {
 		t.Say("warning: %s is not encrypted; anyone on the way can read the login", chosen.Server)
 	}
@@ -94,6 +92,9 @@ func (t *tool) runLogin(ctx context.Context, o loginOptions) error {
 		return err
 	}
 	t.Say("logged in to %s as %s%s", chosen.Server, who.Username, t.until(login))
+	if reason != nil {
+		t.Say("the login is in %s, which only you can read, because this machine has no keyring (%s)", filepath.Join(dir, credential.FileName), reason)
+	}
 	return nil
 }
 

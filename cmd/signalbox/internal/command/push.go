@@ -5,9 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -180,7 +182,11 @@ func (t *tool) upload(ctx context.Context, c *client.Client, path, version strin
 		var made struct {
 			Uploads []uploadTarget `json:"uploads"`
 		}
-		if err := c.Post(ctx, path, map[string]any{"version": version, "files": manifest}, &made); err != nil {
+		err := c.Post(ctx, path, map[string]any{"version": version, "files": manifest}, &made)
+		if refused, ok := errors.AsType[*client.Error](err); ok && refused.Status == http.StatusConflict && t.unchanged(ctx, c, path, version, byName) {
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 		if len(made.Uploads) == 0 {
@@ -192,6 +198,22 @@ func (t *tool) upload(ctx context.Context, c *client.Client, path, version strin
 			}
 		}
 	}
+}
+
+// unchanged reports whether a committed version has exactly the given files.
+func (t *tool) unchanged(ctx context.Context, c *client.Client, path, version string, files map[string]localFile) bool {
+	list, err := c.List(ctx, path+"/"+url.PathEscape(version)+"/files", nil, maxPushed)
+	if err != nil || len(list.Rows) != len(files) || list.More {
+		return false
+	}
+	for _, row := range list.Rows {
+		var f struct{ Path, SHA256 string }
+		if json.Unmarshal(row, &f) != nil || files[f.Path].sha256 != f.SHA256 {
+			return false
+		}
+	}
+	t.Say("the version %s already has exactly these files", version)
+	return true
 }
 
 func (t *tool) uploadFile(ctx context.Context, c *client.Client, progress *transfer.Progress, f localFile, u uploadTarget) error {

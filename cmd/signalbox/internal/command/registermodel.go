@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -121,36 +122,45 @@ func (t *tool) createNamed(cmd *cobra.Command, c *client.Client, k kind, called 
 	return made.ID, nil
 }
 
-// modelVersion returns the path of a version of a model, which the user calls name@version, or name for its newest one.
-func (t *tool) modelVersion(cmd *cobra.Command, called string) (*client.Client, string, error) {
+// modelVersion returns the id of a model and the number of a version, which the user calls MODEL@VERSION, MODEL@ALIAS, or
+// MODEL for its newest one.
+func (t *tool) modelVersion(ctx context.Context, c *client.Client, called string) (id string, version int, err error) {
 	k := modelKind()
-	name, version, _ := strings.Cut(called, "@")
-	c, id, err := t.object(cmd, k, name)
-	if err != nil {
-		return nil, "", err
+	name, selected, _ := strings.Cut(called, "@")
+	if id, err = t.id(ctx, c, k, name); err != nil {
+		return "", 0, err
 	}
-	path := k.path + "/" + url.PathEscape(id)
-	if number, err := strconv.Atoi(version); err == nil {
-		return c, path + "/versions/" + strconv.Itoa(number), nil
+	if number, err := strconv.Atoi(selected); err == nil {
+		return id, number, nil
 	}
 	var m struct {
 		Latest  *int           `json:"latest_version"`
 		Aliases map[string]int `json:"aliases"`
 	}
-	if err := c.Get(cmd.Context(), path, nil, &m); err != nil {
-		return nil, "", err
+	if err := c.Get(ctx, k.path+"/"+url.PathEscape(id), nil, &m); err != nil {
+		return "", 0, err
 	}
-	if version != "" {
-		number, ok := m.Aliases[version]
+	if selected != "" {
+		number, ok := m.Aliases[selected]
 		if !ok {
-			return nil, "", &NotFoundError{fmt.Sprintf("the model %s has neither a version nor an alias %q", name, version)}
+			return "", 0, &NotFoundError{fmt.Sprintf("the model %s has neither a version nor an alias %q", name, selected)}
 		}
-		return c, path + "/versions/" + strconv.Itoa(number), nil
+		return id, number, nil
 	}
 	if m.Latest == nil {
-		return nil, "", &NotFoundError{fmt.Sprintf("the model %s has no version", name)}
+		return "", 0, &NotFoundError{fmt.Sprintf("the model %s has no version; signalbox models register makes one", name)}
 	}
-	return c, path + "/versions/" + strconv.Itoa(*m.Latest), nil
+	return id, *m.Latest, nil
+}
+
+// modelVersionPath returns a client, and the path of a version of a model.
+func (t *tool) modelVersionPath(cmd *cobra.Command, called string) (*client.Client, string, error) {
+	c, err := t.Client()
+	if err != nil {
+		return nil, "", err
+	}
+	id, version, err := t.modelVersion(cmd.Context(), c, called)
+	return c, modelKind().path + "/" + url.PathEscape(id) + "/versions/" + strconv.Itoa(version), err
 }
 
 func (t *tool) pullModel() *cobra.Command {
@@ -159,7 +169,7 @@ func (t *tool) pullModel() *cobra.Command {
 		Use: "pull MODEL[@VERSION|@ALIAS]", Short: "Download the files of a model version", Args: arguments(1, 1), ValidArgsFunction: t.complete(modelKind()),
 		Example: "signalbox models pull my-model@champion --dir model",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, path, err := t.modelVersion(cmd, args[0])
+			c, path, err := t.modelVersionPath(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -182,7 +192,7 @@ func (t *tool) versionAct(verb, short, example string) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " MODEL@VERSION", Short: short, Example: example, Args: arguments(1, 1), ValidArgsFunction: t.complete(modelKind()),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, path, err := t.modelVersion(cmd, args[0])
+			c, path, err := t.modelVersionPath(cmd, args[0])
 			if err != nil {
 				return err
 			}

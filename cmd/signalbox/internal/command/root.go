@@ -7,6 +7,7 @@ package command
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -44,7 +45,10 @@ func build(env *session.Env) (*cobra.Command, *tool) {
 		Short: "Train, judge and serve models on your organisation's GPUs",
 		Long: `The command line of a Signalbox installation. Everything it does goes through the REST API.
 
-Log in once with "signalbox login". Results go to standard output, everything else to standard error.`,
+Log in once with "signalbox login". Results go to standard output, everything else to standard error. Objects are called by their id or name.
+
+Exit statuses: 0 done, 1 another error, 2 wrong usage or request, 3 not found, 4 login needed, 5 forbidden, 6 conflict, 7 too many requests,
+8 server not reachable or time over, 9 ended otherwise than waited for, 130 interrupted.`,
 		Example: `# log in, look at the jobs, follow the log of one
 signalbox login --server https://signalbox.example.com
 signalbox jobs ls
@@ -67,7 +71,9 @@ signalbox logs my-job --follow`,
 	root.SetIn(env.In)
 	root.SetOut(env.Out)
 	root.SetErr(env.Err)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &session.UsageError{Problem: err.Error()} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return session.Usage("%s; see %s --help", flagProblem(err), cmd.CommandPath())
+	})
 	root.AddGroup(
 		&cobra.Group{ID: groupWork, Title: "Jobs and runs"}, &cobra.Group{ID: groupModels, Title: "Data, models and deployments"},
 		&cobra.Group{ID: groupPeople, Title: "People"}, &cobra.Group{ID: groupCluster, Title: "Machines and administration"},
@@ -77,7 +83,32 @@ signalbox logs my-job --follow`,
 	root.SetCompletionCommandGroupID(groupTool)
 	t.globalFlags(root)
 	root.AddCommand(t.commands()...)
+	readable(root)
 	return root, t
+}
+
+// readable joins the lines of each paragraph of the long descriptions, which the help wraps for the terminal, and leaves
+// the flags that all commands have to the help of signalbox itself.
+func readable(root *cobra.Command) {
+	for _, cmd := range root.Commands() {
+		cmd.SetHelpFunc(func(shown *cobra.Command, args []string) {
+			shown.InheritedFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = f.Name != "output" && f.Name != "help" })
+			root.HelpFunc()(shown, args)
+			fmt.Fprintln(shown.OutOrStdout(), "  More flags, such as --jq, --columns and --project: signalbox --help")
+		})
+	}
+	unwrap(root)
+}
+
+func unwrap(cmd *cobra.Command) {
+	paragraphs := strings.Split(cmd.Long, "\n\n")
+	for i, p := range paragraphs {
+		paragraphs[i] = strings.ReplaceAll(p, "\n", " ")
+	}
+	cmd.Long = strings.Join(paragraphs, "\n\n")
+	for _, below := range cmd.Commands() {
+		unwrap(below)
+	}
 }
 
 // commands returns the commands below signalbox.
@@ -93,8 +124,8 @@ func (t *tool) commands() []*cobra.Command {
 
 func (t *tool) globalFlags(root *cobra.Command) {
 	f := root.PersistentFlags()
-	f.StringVarP(&t.Output, "output", "o", string(output.Table), "format of the result: table, wide, json, yaml, jsonl or name")
-	f.StringVar(&t.Filter, "jq", "", "jq expression that is applied to the JSON of the result")
+	f.StringVarP(&t.Output, "output", "o", string(output.Table), "format of the result: table, wide, json, yaml, jsonl, or name (one id per line)")
+	f.StringVar(&t.Filter, "jq", "", "jq expression for the JSON of the result: an array for a list, each row with -o jsonl")
 	f.StringSliceVar(&t.Columns, "columns", nil, "columns of a table, separated by commas; any path of -o json can be one")
 	f.BoolVar(&t.NoHeads, "no-headers", false, "print tables without headings")
 	f.BoolVarP(&t.Quiet, "quiet", "q", false, "print results only")
@@ -131,7 +162,7 @@ func Execute(ctx context.Context, env *session.Env, args []string) int {
 		}
 	})
 	err := fang.Execute(ctx, root,
-		fang.WithVersion(env.Version), fang.WithoutVersion(),
+		fang.WithVersion(env.Version),
 		fang.WithErrorHandler(func(io.Writer, fang.Styles, error) {}))
 	if err != nil && errors.Is(context.Cause(bounded), errTimeout) {
 		err = errTimeout // the cause shows only that something was interrupted
@@ -158,10 +189,35 @@ func noArguments(cmd *cobra.Command, args []string) error {
 		return session.Usage("%q takes no argument, but %q was given", cmd.CommandPath(), args[0])
 	}
 	cmd.SuggestionsMinimumDistance = 2
+	if below := elsewhere(cmd.Root(), args[0]); below != "" && cmd == cmd.Root() {
+		return session.Usage("%q is not a command of %q; did you mean %s?", args[0], cmd.CommandPath(), below)
+	}
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		return session.Usage("%q is not a command of %q; did you mean %s?", args[0], cmd.CommandPath(), near[0])
 	}
 	return session.Usage("%q is not a command of %q; see %s --help", args[0], cmd.CommandPath(), cmd.CommandPath())
+}
+
+// elsewhere returns the path of the first command with a name, at any depth, or "".
+func elsewhere(cmd *cobra.Command, name string) string {
+	for _, below := range cmd.Commands() {
+		if below.Name() == name && !below.Hidden {
+			return below.CommandPath()
+		}
+		if path := elsewhere(below, name); path != "" {
+			return path
+		}
+	}
+	return ""
+}
+
+// flagProblem returns the error of a flag without the words of the Go function that parsed it.
+func flagProblem(err error) string {
+	text := err.Error()
+	if i := strings.Index(text, ": strconv."); i >= 0 {
+		return text[:i]
+	}
+	return text
 }
 
 // arguments requires from least to most arguments. Usage names them in an error.

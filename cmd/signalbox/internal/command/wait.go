@@ -40,7 +40,7 @@ func (t *tool) wait() *cobra.Command {
 				return err
 			}
 			if !reached {
-				return &EndedError{"the job did not become " + wanted(state)}
+				return unreached(raw, state)
 			}
 			return nil
 		},
@@ -48,6 +48,26 @@ func (t *tool) wait() *cobra.Command {
 	cmd.Flags().StringVar(&state, "for", "", "state to wait for; ended for any end")
 	must(cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
+}
+
+// unreached returns the error for a job that has ended in another state than it was waited for.
+func unreached(raw json.RawMessage, state string) error {
+	var job struct {
+		Name    string  `json:"name"`
+		State   string  `json:"state"`
+		Reason  *string `json:"end_reason"`
+		Message *string `json:"message"`
+	}
+	if err := json.Unmarshal(raw, &job); err != nil {
+		return fmt.Errorf("decode a job: %w", err)
+	}
+	text := fmt.Sprintf("the job %s is %s, not %s", job.Name, job.State, wanted(state))
+	for _, why := range []*string{job.Reason, job.Message} {
+		if why != nil && *why != "" {
+			text += ": " + *why
+		}
+	}
+	return &EndedError{text}
 }
 
 func wanted(state string) string {
