@@ -13,7 +13,6 @@ import (
 
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
-	"github.com/signalbox-dev/signalbox/internal/client"
 )
 
 func recipeKind() kind {
@@ -34,7 +33,7 @@ func (t *tool) recipes() *cobra.Command {
 		Use: "get RECIPE", Aliases: []string{"show"}, Short: "Show a recipe: its parameters and inputs", Args: arguments(1, 1),
 		Example: "signalbox recipes get demo/chat-tiny\nsignalbox recipes get demo/chat-tiny -o yaml", ValidArgsFunction: t.complete(k),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			_, raw, err := t.recipe(cmd, args[0])
+			raw, err := t.recipe(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -46,7 +45,7 @@ func (t *tool) recipes() *cobra.Command {
 		Long:    "Print a job file for a recipe: its inputs to fill in, and all its parameters with their defaults, as comments. \"jobs submit\" submits it.",
 		Example: "signalbox recipes template demo/chat-tiny > job.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			_, raw, err := t.recipe(cmd, args[0])
+			raw, err := t.recipe(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -72,18 +71,18 @@ func recipePath(name string) (string, error) {
 }
 
 // recipe reads the newest version of a recipe.
-func (t *tool) recipe(cmd *cobra.Command, name string) (*client.Client, json.RawMessage, error) {
+func (t *tool) recipe(cmd *cobra.Command, name string) (json.RawMessage, error) {
 	path, err := recipePath(name)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	c, err := t.Client()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	var raw json.RawMessage
 	err = c.Get(cmd.Context(), path, nil, &raw)
-	return c, raw, err
+	return raw, err
 }
 
 // recipeParts is what a table and a template show of a recipe.

@@ -213,10 +213,7 @@ func elsewhere(cmd *cobra.Command, name string) string {
 
 // flagProblem returns the error of a flag without the words of the Go function that parsed it.
 func flagProblem(err error) string {
-	text := err.Error()
-	if i := strings.Index(text, ": strconv."); i >= 0 {
-		return text[:i]
-	}
+	text, _, _ := strings.Cut(err.Error(), ": strconv.")
 	return text
 }
 

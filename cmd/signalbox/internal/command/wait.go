@@ -61,13 +61,13 @@ func unreached(raw json.RawMessage, state string) error {
 	if err := json.Unmarshal(raw, &job); err != nil {
 		return fmt.Errorf("decode a job: %w", err)
 	}
-	text := fmt.Sprintf("the job %s is %s, not %s", job.Name, job.State, wanted(state))
+	parts := []string{fmt.Sprintf("the job %s is %s, not %s", job.Name, job.State, wanted(state))}
 	for _, why := range []*string{job.Reason, job.Message} {
 		if why != nil && *why != "" {
-			text += ": " + *why
+			parts = append(parts, *why)
 		}
 	}
-	return &EndedError{text}
+	return &EndedError{strings.Join(parts, ": ")}
 }
 
 func wanted(state string) string {
