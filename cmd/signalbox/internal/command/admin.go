@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,30 +15,40 @@ import (
 
 func userKind() kind {
 	return kind{
-		one: "user", many: "users", path: "/api/admin/users", prefix: "usr_", name: "username", search: "q",
+		one: "user", many: "users", lister: "admin users ls", path: "/api/admin/users", prefix: "usr_", name: "username", search: "q",
 		columns: []output.Column{
-			{Name: "username"}, {Name: "role"}, {Name: "name", Path: "display_name"}, {Name: "email"}, {Name: "login"},
-			{Name: "disabled", Path: "disabled_at", As: output.Time}, {Name: "id", Wide: true},
+			{Name: "username"},
+			{Name: "role"},
+			{Name: "name", Path: "display_name"},
+			{Name: "email"},
+			{Name: "login"},
+			{Name: "disabled", Path: "disabled_at", As: output.Time},
+			{Name: "id", Wide: true},
 			{Name: "seen", Path: "last_login_at", Right: true, As: output.Age},
 		},
 	}
 }
 
 func settingKind() kind {
-	return kind{one: "setting", many: "settings", path: "/api/admin/settings", name: "key", columns: []output.Column{
-		{Name: "key"}, {Name: "value", As: compactJSON}, {Name: "default", As: compactJSON}, {Name: "set"}, {Name: "type", Wide: true},
-		{Name: "description", Wide: true}, {Name: "by", Path: "changed_by", Wide: true},
+	return kind{one: "setting", many: "settings", lister: "admin settings ls", path: "/api/admin/settings", name: "key", columns: []output.Column{
+		{Name: "key"},
+		{Name: "value", As: compactJSON},
+		{Name: "default", As: compactJSON},
+		{Name: "set"},
+		{Name: "type", Wide: true},
+		{Name: "description", Wide: true},
+		{Name: "by", Path: "changed_by", Wide: true},
 	}}
 }
 
 func (t *tool) admin() *cobra.Command {
 	users := userKind()
-	return noun("admin", groupCluster, "Users, quotas and settings (admins)", "signalbox admin users ls\nsignalbox admin quotas set ada 8", nil,
+	return noun("admin", groupCluster, "Users, quotas and settings (admins)", "signalbox admin users ls\nsignalbox admin quotas set ada --gpus 8", nil,
 		noun("users", "", "Users", "signalbox admin users create ada", []string{"user"},
 			t.list(users, "List users", "signalbox admin users ls --search ada", filter{flag: "search", param: "q", usage: "only users with this text in a name"}),
 			t.get(users, "Show a user", "signalbox admin users get ada"),
 			t.createUser(), t.updateUser(), t.resetPassword()),
-		noun("quotas", "", "GPUs that users and projects can hold at once", "signalbox admin quotas ls", []string{"quota"}, t.listQuotas(), t.setQuota()),
+		noun("quotas", "", "GPUs that users and teams can hold at once", "signalbox admin quotas ls", []string{"quota"}, t.listQuotas(), t.setQuota()),
 		noun("settings", "", "Settings of the installation", "signalbox admin settings ls", []string{"setting"},
 			t.list(settingKind(), "List settings", "signalbox admin settings ls -o wide"), t.setSetting()),
 		t.maintenance(),
@@ -64,7 +75,7 @@ func (t *tool) createUser() *cobra.Command {
 			if err := c.Post(cmd.Context(), userKind().path, body, &raw); err != nil {
 				return err
 			}
-			return t.printSecret(raw, "password", fmt.Sprintf("the temporary password of %s, shown only once", args[0]))
+			return t.printSecret(raw, "password", fmt.Sprintf("the temporary password of %s, shown only once:", args[0]))
 		},
 	}
 	cmd.Flags().StringVar(&role, "role", "operator", "operator or admin")
@@ -125,7 +136,7 @@ func (t *tool) resetPassword() *cobra.Command {
 			if err := c.Post(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/reset-password", map[string]any{}, &raw); err != nil {
 				return err
 			}
-			return t.printSecret(raw, "password", fmt.Sprintf("the temporary password of %s, shown only once", args[0]))
+			return t.printSecret(raw, "password", fmt.Sprintf("the temporary password of %s, shown only once:", args[0]))
 		},
 	}
 	addYes(cmd, &yes)
@@ -134,19 +145,34 @@ func (t *tool) resetPassword() *cobra.Command {
 
 func quotaColumns() []output.Column {
 	return []output.Column{
-		{Name: "subject"}, {Name: "kind", Path: "subject_kind"}, {Name: "limit", Path: "gpu_limit", Right: true}, {Name: "held", Path: "gpu_held", Right: true},
-		{Name: "queued", Path: "gpu_queued", Right: true}, {Name: "available", Path: "gpu_available", Right: true},
+		{Name: "subject"},
+		{Name: "kind", Path: "subject_kind"},
+		{Name: "limit", Path: "gpu_limit", Right: true},
+		{Name: "held", Path: "gpu_held", Right: true},
+		{Name: "queued", Path: "gpu_queued", Right: true},
+		{Name: "available", Path: "gpu_available", Right: true},
 	}
 }
 
-// quotaKind checks the kind of a quota: users or projects.
+// subjects are the kinds of what has a quota.
+func subjects() []string { return []string{"users", "teams"} }
+
+// addOf adds the flag that selects the kind of what has a quota.
+func addOf(cmd *cobra.Command, of *string) {
+	cmd.Flags().StringVar(of, "of", subjects()[0], strings.Join(subjects(), " or "))
+	must(cmd.RegisterFlagCompletionFunc("of", cobra.FixedCompletions(subjects(), cobra.ShellCompDirectiveNoFileComp)))
+}
+
 func (t *tool) listQuotas() *cobra.Command {
 	var of string
 	var limit int
 	cmd := &cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List the quotas of users, or of another kind of subject", Args: noArguments,
-		Example: "signalbox admin quotas ls\nsignalbox admin quotas ls --of projects",
+		Use: "ls", Aliases: []string{"list"}, Short: "List the quotas of users, or of teams", Args: noArguments,
+		Example: "signalbox admin quotas ls\nsignalbox admin quotas ls --of teams",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := oneOf("of", of, subjects()); err != nil {
+				return err
+			}
 			c, err := t.Client()
 			if err != nil {
 				return err
@@ -154,7 +180,7 @@ func (t *tool) listQuotas() *cobra.Command {
 			return t.printList(cmd, c, kind{one: "quota", many: "quotas", columns: quotaColumns()}, "/api/quota/"+url.PathEscape(of), nil, limit)
 		},
 	}
-	cmd.Flags().StringVar(&of, "of", "users", "users or projects")
+	addOf(cmd, &of)
 	addLimit(cmd, &limit)
 	return cmd
 }
@@ -163,11 +189,14 @@ func (t *tool) setQuota() *cobra.Command {
 	var of string
 	var gpus int
 	cmd := &cobra.Command{
-		Use: "set SUBJECT", Short: "Set how many GPUs a user or project can hold at once", Args: arguments(1, 1),
-		Example: "signalbox admin quotas set ada --gpus 8\nsignalbox admin quotas set search --of projects --gpus 64",
+		Use: "set SUBJECT", Short: "Set how many GPUs a user or team can hold at once", Args: arguments(1, 1),
+		Example: "signalbox admin quotas set ada --gpus 8\nsignalbox admin quotas set nlp --of teams --gpus 64",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if gpus < 0 {
-				return session.Usage("--gpus must be a number of GPUs, 0 for none")
+				return session.Usage("--gpus must give the number of GPUs, 0 for none")
+			}
+			if err := oneOf("of", of, subjects()); err != nil {
+				return err
 			}
 			c, err := t.Client()
 			if err != nil {
@@ -181,9 +210,8 @@ func (t *tool) setQuota() *cobra.Command {
 			return t.print(quotaColumns(), raw)
 		},
 	}
-	cmd.Flags().StringVar(&of, "of", "users", "users or projects")
-	cmd.Flags().IntVar(&gpus, "gpus", -1, "number of GPUs")
-	must(cmd.MarkFlagRequired("gpus"))
+	addOf(cmd, &of)
+	cmd.Flags().IntVar(&gpus, "gpus", -1, "number of GPUs; required")
 	return cmd
 }
 
@@ -195,7 +223,7 @@ func (t *tool) quota() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return t.printObject(cmd, c, quotaColumns(), "/api/quota", nil)
+			return t.printObject(cmd, c, quotaColumns(), "/api/quota")
 		},
 	}
 }
@@ -247,7 +275,7 @@ func (t *tool) maintenance() *cobra.Command {
 			}
 			const path = "/api/admin/maintenance"
 			if len(args) == 0 {
-				return t.printObject(cmd, c, columns, path, nil)
+				return t.printObject(cmd, c, columns, path)
 			}
 			mode, ok := map[string]string{"on": "maintenance", "off": "off"}[args[0]]
 			if !ok {

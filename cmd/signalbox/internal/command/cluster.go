@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -15,20 +16,36 @@ func fleetKind() kind {
 	return kind{
 		one: "fleet", many: "fleets", path: "/api/fleets", prefix: "flt_", name: "name",
 		columns: []output.Column{
-			{Name: "id"}, {Name: "name"}, {Name: "kind"}, {Name: "state"}, {Name: "pools"}, {Name: "nodes", Right: true},
-			{Name: "gpus", Path: "gpus_total", Right: true}, {Name: "free", Path: "gpus_free", Right: true},
-			{Name: "unhealthy", Path: "gpus_unhealthy", Right: true, Wide: true}, {Name: "seen", Path: "last_seen_at", Right: true, As: output.Age},
+			{Name: "id"},
+			{Name: "name"},
+			{Name: "kind"},
+			{Name: "state"},
+			{Name: "pools"},
+			{Name: "nodes", Right: true},
+			{Name: "gpus", Path: "gpus_total", Right: true},
+			{Name: "free", Path: "gpus_free", Right: true},
+			{Name: "unhealthy", Path: "gpus_unhealthy", Right: true, Wide: true},
+			{Name: "seen", Path: "last_seen_at", Right: true, As: output.Age},
 		},
 	}
 }
 
 func nodeKind() kind {
 	return kind{
-		one: "node", many: "nodes", path: "/api/cluster/nodes", prefix: "nod_", name: "name",
+		one: "node", many: "nodes", lister: "cluster nodes", path: "/api/cluster/nodes", prefix: "nod_", name: "name",
 		columns: []output.Column{
-			{Name: "id"}, {Name: "name"}, {Name: "state"}, {Name: "pools"}, {Name: "gpus", Right: true}, {Name: "free", Path: "gpus_free", Right: true},
-			{Name: "cpus", Right: true}, {Name: "memory", Path: "memory_bytes", Right: true, As: output.Bytes}, {Name: "works", Right: true},
-			{Name: "seen", Path: "last_seen_at", Right: true, As: output.Age}, {Name: "reason", Wide: true}, {Name: "version", Wide: true},
+			{Name: "id"},
+			{Name: "name"},
+			{Name: "state"},
+			{Name: "pools"},
+			{Name: "gpus", Right: true},
+			{Name: "free", Path: "gpus_free", Right: true},
+			{Name: "cpus", Right: true},
+			{Name: "memory", Path: "memory_bytes", Right: true, As: output.Bytes},
+			{Name: "works", Right: true},
+			{Name: "seen", Path: "last_seen_at", Right: true, As: output.Age},
+			{Name: "reason", Wide: true},
+			{Name: "version", Wide: true},
 		},
 		details: []output.Column{{Name: "limits"}, {Name: "drain"}, {Name: "joined", Path: "joined_at", As: output.Time}},
 	}
@@ -36,8 +53,14 @@ func nodeKind() kind {
 
 func queueKind() kind {
 	return kind{one: "job", many: "queued jobs", path: "/api/cluster/queue", columns: []output.Column{
-		{Name: "position", Right: true}, {Name: "job", Path: "job_id"}, {Name: "name"}, {Name: "pools"}, {Name: "gpus", Right: true},
-		{Name: "priority", Right: true}, {Name: "reason", Path: "reason_detail"}, {Name: "waits", Path: "since", Right: true, As: output.Age},
+		{Name: "position", Right: true},
+		{Name: "job", Path: "job_id"},
+		{Name: "name"},
+		{Name: "pools"},
+		{Name: "gpus", Right: true},
+		{Name: "priority", Right: true},
+		{Name: "reason", Path: "reason_detail"},
+		{Name: "waits", Path: "since", Right: true, As: output.Age},
 	}}
 }
 
@@ -48,10 +71,14 @@ func (t *tool) fleets() *cobra.Command {
 		t.get(k, "Show a fleet", "signalbox fleets get lab"),
 		t.createFleet(), t.joinToken(),
 		t.part(k, "tokens", "join-tokens", kind{one: "token", many: "tokens", columns: []output.Column{
-			{Name: "id"}, {Name: "usable"}, {Name: "uses", Right: true}, {Name: "max_uses", Right: true},
-			{Name: "expires", Path: "expires_at", As: output.Time}, {Name: "revoked", Path: "revoked_at", As: output.Time},
+			{Name: "id"},
+			{Name: "usable"},
+			{Name: "uses", Right: true},
+			{Name: "max_uses", Right: true},
+			{Name: "expires", Path: "expires_at", As: output.Time},
+			{Name: "revoked", Path: "revoked_at", As: output.Time},
 		}}, "List the join tokens of a fleet (admins)", "signalbox fleets tokens lab"),
-		t.remove(k, "Delete a fleet without nodes (admins)", "signalbox fleets rm lab"),
+		t.remove(k, "Delete a fleet on which nothing runs, with its nodes (admins)", "signalbox fleets rm lab"),
 		t.open(k, "/fleets/", "signalbox fleets open lab"),
 	)
 }
@@ -96,7 +123,7 @@ func (t *tool) joinToken() *cobra.Command {
 			if err := json.Unmarshal(raw, &made); err != nil {
 				return fmt.Errorf("decode the token: %w", err)
 			}
-			return t.printSecret(raw, "token", "on the new machine, with the token on standard input: "+output.Printable(made.Command))
+			return t.printSecret(raw, "token", "on the new machine, run "+output.Printable(made.Command)+" with this token on standard input; it is shown only once:")
 		},
 	}
 	cmd.Flags().IntVar(&uses, "uses", 0, "number of machines that can join with it")
@@ -137,15 +164,20 @@ func (t *tool) pools() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.Rows(poolColumns(), cluster.Pools)
+			return t.rows(p, "pools", poolColumns(), cluster.Pools)
 		},
 	}
 }
 
 func poolColumns() []output.Column {
 	return []output.Column{
-		{Name: "pool"}, {Name: "nodes", Right: true}, {Name: "ready", Path: "nodes_ready", Right: true}, {Name: "gpus", Path: "gpus_total", Right: true},
-		{Name: "free", Path: "gpus_free", Right: true}, {Name: "queued", Path: "jobs_queued", Right: true}, {Name: "isolation", Wide: true},
+		{Name: "pool"},
+		{Name: "nodes", Right: true},
+		{Name: "ready", Path: "nodes_ready", Right: true},
+		{Name: "gpus", Path: "gpus_total", Right: true},
+		{Name: "free", Path: "gpus_free", Right: true},
+		{Name: "queued", Path: "jobs_queued", Right: true},
+		{Name: "isolation", Wide: true},
 	}
 }
 
@@ -217,7 +249,12 @@ func (t *tool) cordon() *cobra.Command {
 
 func (t *tool) recipes() *cobra.Command {
 	k := kind{one: "recipe", many: "recipes", path: "/api/recipes", name: "name", columns: []output.Column{
-		{Name: "name"}, {Name: "version"}, {Name: "title"}, {Name: "state"}, {Name: "resumable"}, {Name: "trusted", Wide: true},
+		{Name: "name"},
+		{Name: "version"},
+		{Name: "title"},
+		{Name: "state"},
+		{Name: "resumable"},
+		{Name: "trusted", Wide: true},
 		{Name: "digest", As: output.Short, Wide: true},
 	}}
 	get := &cobra.Command{
@@ -232,8 +269,8 @@ func (t *tool) recipes() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			columns := []output.Column{{Name: "description"}, {Name: "parameters", Path: "params_schema.properties", As: keys}, {Name: "inputs", As: keys}, {Name: "charts"}}
-			return t.printObject(cmd, c, append(k.columns, columns...), path, nil)
+			columns := []output.Column{{Name: "description"}, {Name: "parameters", Path: "params_schema.properties", As: keys}, {Name: "inputs", As: namesOf}, {Name: "charts"}}
+			return t.printObject(cmd, c, append(k.columns, columns...), path)
 		},
 	}
 	return noun("recipes", groupWork, "Recipes: what jobs can do", "signalbox recipes ls\nsignalbox recipes get demo/chat-tiny", []string{"recipe"},
@@ -255,7 +292,7 @@ func (t *tool) find() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			query := url.Values{"q": {args[0]}, "limit": {fmt.Sprint(limit)}}
+			query := url.Values{"q": {args[0]}, "limit": {strconv.Itoa(limit)}}
 			if len(kinds) > 0 {
 				query["kinds"] = kinds
 			}
@@ -273,7 +310,8 @@ func (t *tool) find() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := p.Rows([]output.Column{{Name: "kind"}, {Name: "title"}, {Name: "id"}, {Name: "project"}, {Name: "snippet", Wide: true}}, found.Results); err != nil {
+			columns := []output.Column{{Name: "kind"}, {Name: "title"}, {Name: "id"}, {Name: "project"}, {Name: "snippet", Wide: true}}
+			if err := t.rows(p, "results", columns, found.Results); err != nil {
 				return err
 			}
 			if len(found.Missing) > 0 {

@@ -18,9 +18,16 @@ func deploymentKind() kind {
 	return kind{
 		one: "deployment", many: "deployments", path: "/api/model-deployments", prefix: "dep_", name: "name", search: "q", inProject: true,
 		columns: []output.Column{
-			{Name: "id"}, {Name: "name"}, {Name: "state"}, {Name: "ready"}, {Name: "project"}, {Name: "owner", Wide: true},
-			{Name: "revision", Path: "promoted_revision", Right: true}, {Name: "pending", Path: "pending_revision", Right: true, Wide: true},
-			{Name: "url", Wide: true}, {Name: "age", Path: "created_at", Right: true, As: output.Age},
+			{Name: "id"},
+			{Name: "name"},
+			{Name: "state"},
+			{Name: "ready"},
+			{Name: "project"},
+			{Name: "owner", Wide: true},
+			{Name: "revision", Path: "promoted_revision", Right: true},
+			{Name: "pending", Path: "pending_revision", Right: true, Wide: true},
+			{Name: "url", Wide: true},
+			{Name: "age", Path: "created_at", Right: true, As: output.Age},
 		},
 		details: []output.Column{{Name: "description"}, {Name: "reason", Path: "reason.message"}, {Name: "created", Path: "created_at", As: output.Time}},
 	}
@@ -28,9 +35,16 @@ func deploymentKind() kind {
 
 func revisionKind() kind {
 	return kind{one: "revision", many: "revisions", name: "number", columns: []output.Column{
-		{Name: "number", Right: true}, {Name: "state"}, {Name: "ready"}, {Name: "model", Path: "source.model_id"},
-		{Name: "version", Path: "source.version", Right: true}, {Name: "engine", Path: "serving.engine"}, {Name: "reason", Path: "reason.message"},
-		{Name: "pool", Path: "serving.pool", Wide: true}, {Name: "id", Wide: true}, {Name: "age", Path: "created_at", Right: true, As: output.Age},
+		{Name: "number", Right: true},
+		{Name: "state"},
+		{Name: "ready"},
+		{Name: "model", Path: "source.model_id"},
+		{Name: "version", Path: "source.version", Right: true},
+		{Name: "engine", Path: "serving.engine"},
+		{Name: "reason", Path: "reason.message"},
+		{Name: "pool", Path: "serving.pool", Wide: true},
+		{Name: "id", Wide: true},
+		{Name: "age", Path: "created_at", Right: true, As: output.Age},
 	}}
 }
 
@@ -143,7 +157,7 @@ func (t *tool) createDeployment() *cobra.Command {
 				return t.print(deploymentKind().columns, raw)
 			}
 			made, _ := deploymentKind().candidate(raw)
-			return t.addRevision(cmd, c, made.id, revision, o)
+			return t.addRevision(cmd, c, made, revision, o)
 		},
 	}
 	o.flags(cmd, t)
@@ -186,7 +200,7 @@ signalbox deployments revise my-bot --model my-model --promote`,
 			if err != nil {
 				return err
 			}
-			return t.addRevision(cmd, c, id, body, o)
+			return t.addRevision(cmd, c, candidate{id: id, name: args[0]}, body, o)
 		},
 	}
 	o.flags(cmd, t)
@@ -204,8 +218,8 @@ type revision struct {
 }
 
 // addRevision creates a revision, waits for it and promotes it, as the flags state.
-func (t *tool) addRevision(cmd *cobra.Command, c *client.Client, deployment string, body map[string]any, o servingOptions) error {
-	path := deploymentKind().path + "/" + url.PathEscape(deployment)
+func (t *tool) addRevision(cmd *cobra.Command, c *client.Client, deployment candidate, body map[string]any, o servingOptions) error {
+	path := deploymentKind().path + "/" + url.PathEscape(deployment.id)
 	var raw json.RawMessage
 	if err := c.Post(cmd.Context(), path+"/revisions", body, &raw); err != nil {
 		return err
@@ -214,7 +228,7 @@ func (t *tool) addRevision(cmd *cobra.Command, c *client.Client, deployment stri
 	if err := json.Unmarshal(raw, &made); err != nil {
 		return fmt.Errorf("decode the revision: %w", err)
 	}
-	t.Say("revision %d of %s is being prepared", made.Number, deployment)
+	t.Say("revision %d of %s is being prepared", made.Number, deployment.name)
 	if o.wait || o.promote {
 		var err error
 		if raw, err = t.awaitRevision(cmd, c, path, made.Number); err != nil {

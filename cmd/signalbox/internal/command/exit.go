@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/settings"
 	"github.com/signalbox-dev/signalbox/internal/client"
 )
 
@@ -50,11 +52,11 @@ func exitCode(ctx context.Context, err error) int {
 		return exitOK
 	case ctx.Err() != nil:
 		return exitInterrupted
-	case as[*session.UsageError](err):
+	case as[*session.UsageError](err) || as[*settings.AddressError](err):
 		return exitUsage
 	case as[*session.LoginError](err):
 		return exitLogin
-	case as[*NotFoundError](err):
+	case as[*NotFoundError](err) || as[*settings.UnknownContextError](err):
 		return exitNotFound
 	case as[*EndedError](err):
 		return exitEnded
@@ -103,7 +105,7 @@ func (t *tool) report(ctx context.Context, err error) int {
 		fmt.Fprintln(t.Err, "signalbox: interrupted")
 		return code
 	}
-	problem := described(err)
+	problem := described(err, code)
 	if t.Output == string(output.JSON) || t.Output == string(output.Lines) {
 		raw, _ := json.Marshal(map[string]any{"error": problem}) //nolint:errchkjson // texts and numbers only
 		fmt.Fprintln(t.Err, string(raw))
@@ -125,12 +127,39 @@ type problem struct {
 	Hint      string `json:"hint"`
 }
 
-func described(err error) problem {
+// codeOf returns the code of an error that is not the server's, by its exit status.
+func codeOf(status int) string {
+	switch status {
+	case exitUsage:
+		return "usage"
+	case exitNotFound:
+		return "not_found"
+	case exitLogin:
+		return "login_required"
+	case exitUnavailable:
+		return "unreachable"
+	case exitEnded:
+		return "ended"
+	}
+	return "error"
+}
+
+func described(err error, code int) problem {
 	refused, ok := errors.AsType[*client.Error](err)
 	if !ok {
-		return problem{Detail: err.Error()}
+		return problem{Code: codeOf(code), Detail: err.Error()}
 	}
-	p := problem{Code: refused.Code, Status: refused.Status, Detail: detail(refused), RequestID: refused.RequestID}
+	// What the command says of the response stays around its text.
+	text := strings.Replace(err.Error(), refused.Error(), detail(refused), 1)
+	p := problem{Code: refused.Code, Status: refused.Status, Detail: text, RequestID: refused.RequestID}
+	switch refused.Code {
+	case "deployment_suspended":
+		p.Hint = "resume it: signalbox deployments resume"
+		return p
+	case "maintenance":
+		p.Hint = "the installation is in maintenance; try again later"
+		return p
+	}
 	switch refused.Status {
 	case http.StatusUnauthorized:
 		p.Hint = "log in again: signalbox login"
@@ -151,24 +180,18 @@ func detail(e *client.Error) string {
 	if json.Unmarshal([]byte(e.Detail), &fields) != nil || len(fields) == 0 {
 		return e.Detail
 	}
-	text := ""
+	texts := make([]string, len(fields))
 	for i, f := range fields {
-		if i > 0 {
-			text += "; "
-		}
-		text += place(f.Loc) + ": " + f.Msg
+		texts[i] = place(f.Loc) + ": " + f.Msg
 	}
-	return text
+	return strings.Join(texts, "; ")
 }
 
 // place returns the place of a field without the part of the request: ["body", "spec", 0] is spec.0.
 func place(loc []any) string {
-	text := ""
+	parts := make([]string, 0, len(loc))
 	for _, part := range loc[min(1, len(loc)):] {
-		if text != "" {
-			text += "."
-		}
-		text += fmt.Sprint(part)
+		parts = append(parts, fmt.Sprint(part))
 	}
-	return text
+	return strings.Join(parts, ".")
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"net/url"
@@ -33,8 +34,10 @@ type filter struct {
 	many bool
 	// when states that the value is a time: RFC 3339, or a duration that counts back from now.
 	when bool
-	// values are what completion offers.
+	// values are what completion offers, and the only ones that exist.
 	values []string
+	// user states that the value is the name of a user, or me.
+	user bool
 }
 
 // filterFlags are the values of the filters of a list.
@@ -70,6 +73,11 @@ func (f *filterFlags) query(into url.Values, now time.Time) error {
 			if strings.TrimSpace(v) == "" {
 				return session.Usage("--%s must not be empty; an unset variable?", x.flag)
 			}
+			if x.values != nil {
+				if err := oneOf(x.flag, v, x.values); err != nil {
+					return err
+				}
+			}
 			if x.when {
 				at, err := moment(v, now)
 				if err != nil {
@@ -79,6 +87,29 @@ func (f *filterFlags) query(into url.Values, now time.Time) error {
 			}
 		}
 		into[x.param] = values
+	}
+	return nil
+}
+
+// oneOf checks the value of a flag that has only certain values.
+func oneOf(flag, value string, values []string) error {
+	if slices.Contains(values, value) {
+		return nil
+	}
+	return session.Usage("--%s %q does not exist; use one of %s", flag, value, strings.Join(values, ", "))
+}
+
+// whoMe replaces the user "me" in the query of a list by the name of the user, which the server wants.
+func (f *filterFlags) whoMe(ctx context.Context, c *client.Client, query url.Values) error {
+	for _, x := range f.filters {
+		if !x.user || query.Get(x.param) != "me" {
+			continue
+		}
+		who, err := whoIs(ctx, c)
+		if err != nil {
+			return err
+		}
+		query.Set(x.param, who.Username)
 	}
 	return nil
 }
@@ -117,6 +148,9 @@ func (t *tool) list(k kind, short, example string, filters ...filter) *cobra.Com
 			}
 			c, err := t.Client()
 			if err != nil {
+				return err
+			}
+			if err := flags.whoMe(cmd.Context(), c, query); err != nil {
 				return err
 			}
 			return t.printList(cmd, c, k, k.path, query, limit)
@@ -170,15 +204,20 @@ func (t *tool) printList(cmd *cobra.Command, c *client.Client, k kind, path stri
 	if err != nil {
 		return err
 	}
-	if len(list.Rows) == 0 && p.Format.IsTable() {
-		t.Say("no %s", k.many)
-		return nil
-	}
-	if err := p.Rows(k.columns, list.Rows); err != nil {
+	if err := t.rows(p, k.many, k.columns, list.Rows); err != nil {
 		return err
 	}
 	t.leftOut(k, list.More, limit, list.Total)
 	return nil
+}
+
+// rows prints rows. Instead of a table without any, it states so on standard error.
+func (t *tool) rows(p *output.Printer, many string, columns []output.Column, rows []json.RawMessage) error {
+	if len(rows) == 0 && p.Format.IsTable() && p.Filter == nil {
+		t.Say("no %s", many)
+		return nil
+	}
+	return p.Rows(columns, rows)
 }
 
 // leftOut states that a list has more rows than were printed.
@@ -202,7 +241,7 @@ func (t *tool) get(k kind, short, example string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return t.printObject(cmd, c, k.all(), k.path+"/"+url.PathEscape(id), nil)
+			return t.printObject(cmd, c, k.all(), k.path+"/"+url.PathEscape(id))
 		},
 	}
 }
@@ -221,9 +260,9 @@ func (t *tool) object(cmd *cobra.Command, k kind, called string) (*client.Client
 }
 
 // printObject reads one object and prints it.
-func (t *tool) printObject(cmd *cobra.Command, c *client.Client, columns []output.Column, path string, query url.Values) error {
+func (t *tool) printObject(cmd *cobra.Command, c *client.Client, columns []output.Column, path string) error {
 	var raw json.RawMessage
-	if err := c.Get(cmd.Context(), path, query, &raw); err != nil {
+	if err := c.Get(cmd.Context(), path, nil, &raw); err != nil {
 		return err
 	}
 	return t.print(columns, raw)

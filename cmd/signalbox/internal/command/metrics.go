@@ -19,13 +19,13 @@ import (
 )
 
 type metricOptions struct {
-	keys         []string
-	plot, log    bool
-	follow       bool
-	x            string
-	rows, limit  int
-	rank         int
-	attempt      string
+	keys        []string
+	plot, log   bool
+	follow      bool
+	x           string
+	rows, limit int
+	rank        int
+	attempt     string
 }
 
 func (t *tool) metrics() *cobra.Command {
@@ -67,11 +67,18 @@ const (
 
 func metricKind() kind {
 	return kind{one: "metric", many: "metrics", columns: []output.Column{
-		{Name: "key"}, {Name: "step", Path: "latest.step", Right: true}, {Name: "latest", Path: "latest.value", Right: true, As: output.Number},
-		{Name: "min", Path: "min.value", Right: true, As: output.Number}, {Name: "max", Path: "max.value", Right: true, As: output.Number},
-		{Name: "best", Path: "best.value", Right: true, As: output.Number}, {Name: "best_step", Path: "best.step", Right: true, Wide: true},
-		{Name: "count", Right: true}, {Name: "nan", Right: true, Wide: true}, {Name: "rank", Right: true, Wide: true},
-		{Name: "attempt", Right: true, Wide: true}, {Name: "at", Path: "latest.ts", Wide: true, As: output.Time},
+		{Name: "key"},
+		{Name: "step", Path: "latest.step", Right: true},
+		{Name: "latest", Path: "latest.value", Right: true, As: output.Number},
+		{Name: "min", Path: "min.value", Right: true, As: output.Number},
+		{Name: "max", Path: "max.value", Right: true, As: output.Number},
+		{Name: "best", Path: "best.value", Right: true, As: output.Number},
+		{Name: "best_step", Path: "best.step", Right: true, Wide: true},
+		{Name: "count", Right: true},
+		{Name: "nan", Right: true, Wide: true},
+		{Name: "rank", Right: true, Wide: true},
+		{Name: "attempt", Right: true, Wide: true},
+		{Name: "at", Path: "latest.ts", Wide: true, As: output.Time},
 	}}
 }
 
@@ -271,8 +278,13 @@ func (t *tool) followMetrics(cmd *cobra.Command, c *client.Client, path string, 
 // validationColumns are the columns of the list of validation rounds.
 func validationColumns() []output.Column {
 	return []output.Column{
-		{Name: "step", Right: true}, {Name: "samples", Right: true}, {Name: "mean_reward", Right: true, As: output.Number},
-		{Name: "avg_reward", Right: true, As: output.Number, Wide: true}, {Name: "accuracy", Right: true, As: output.Number}, {Name: "complete"},
-		{Name: "attempt", Right: true, Wide: true}, {Name: "at", Path: "ts", As: output.Time},
+		{Name: "step", Right: true},
+		{Name: "samples", Right: true},
+		{Name: "mean_reward", Right: true, As: output.Number},
+		{Name: "avg_reward", Right: true, As: output.Number, Wide: true},
+		{Name: "accuracy", Right: true, As: output.Number},
+		{Name: "complete"},
+		{Name: "attempt", Right: true, Wide: true},
+		{Name: "at", Path: "ts", As: output.Time},
 	}
 }

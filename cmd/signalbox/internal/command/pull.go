@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/transfer"
@@ -53,8 +54,16 @@ func (t *tool) pull(ctx context.Context, dir string, files []remoteFile) error {
 		bytes += f.size
 	}
 	progress.Wait()
-	t.Say("%d files, %s, in %s", len(files), output.Size(bytes), dir)
+	t.Say("%s, %s, in %s", counted(len(files), "file"), output.Size(bytes), dir)
 	return nil
+}
+
+// counted returns a number of things: 1 file, 2 files.
+func counted(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + one + "s"
 }
 
 func (t *tool) printPath(path string) error {
@@ -104,7 +113,7 @@ func signAgain(ctx context.Context, c *client.Client, f remoteFile) (string, err
 		if err := json.Unmarshal(row, &signed); err != nil {
 			return "", fmt.Errorf("decode a download: %w", err)
 		}
-		if signed.Path == f.path || signed.SHA256 == f.sha256 {
+		if signed.Path == f.path || f.sha256 != "" && signed.SHA256 == f.sha256 {
 			return signed.URL, nil
 		}
 	}

@@ -2,6 +2,7 @@ package command
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -14,9 +15,15 @@ import (
 )
 
 func shareKind() kind {
-	return kind{one: "share", many: "shares", path: "/api/shares", prefix: "shr_", name: "id", columns: []output.Column{
-		{Name: "id"}, {Name: "kind"}, {Name: "title"}, {Name: "runs", Path: "target_ids"}, {Name: "views", Right: true},
-		{Name: "expires", Path: "expires_at", As: output.Time}, {Name: "revoked", Path: "revoked_at", As: output.Time}, {Name: "prefix", Wide: true},
+	return kind{one: "share", many: "shares", lister: "share ls", path: "/api/shares", prefix: "shr_", name: "id", columns: []output.Column{
+		{Name: "id"},
+		{Name: "kind"},
+		{Name: "title"},
+		{Name: "runs", Path: "target_ids"},
+		{Name: "views", Right: true},
+		{Name: "expires", Path: "expires_at", As: output.Time},
+		{Name: "revoked", Path: "revoked_at", As: output.Time},
+		{Name: "prefix", Wide: true},
 	}}
 }
 
@@ -90,7 +97,7 @@ revoked. The address is never shown again.`,
 			if err := c.Post(cmd.Context(), shareKind().path, body, &raw); err != nil {
 				return err
 			}
-			return t.printSecret(raw, "url", "anyone with this address can see the run, until you revoke it")
+			return t.printShare(c, raw)
 		},
 	}
 	f := cmd.Flags()
@@ -99,6 +106,42 @@ revoked. The address is never shown again.`,
 	f.StringSliceVar(&fields, "show", nil, "what the page shows: metrics, config, samples; all by default")
 	f.BoolVar(&pinned, "pinned", false, "show the run as it is now, for ever")
 	return cmd
+}
+
+// printShare prints a new link. Its address is that of the page in the console; the one of the API is a member of -o json.
+func (t *tool) printShare(c *client.Client, raw json.RawMessage) error {
+	var made struct {
+		ID    string  `json:"id"`
+		Token *string `json:"token"`
+	}
+	if err := json.Unmarshal(raw, &made); err != nil {
+		return fmt.Errorf("decode the link: %w", err)
+	}
+	p, err := t.Printer()
+	if err != nil {
+		return err
+	}
+	if !p.Format.IsTable() || p.Filter != nil || made.Token == nil {
+		return p.Object(shareKind().columns, raw)
+	}
+	t.Say("anyone with this address can see it, until you run: signalbox share revoke %s", made.ID)
+	_, err = fmt.Fprintln(t.Out, c.Base()+"/share/"+url.PathEscape(*made.Token))
+	return err
+}
+
+// namesOf formats a list of objects by their names.
+func namesOf(value any, now time.Time) string {
+	list, ok := value.([]any)
+	if !ok {
+		return output.Text(value, now)
+	}
+	var names []string
+	for _, entry := range list {
+		if members, ok := entry.(map[string]any); ok {
+			names = append(names, output.Text(members["name"], now))
+		}
+	}
+	return strings.Join(names, ",")
 }
 
 // keys formats an object by the names of its members, sorted.

@@ -14,7 +14,10 @@ import (
 
 func tokenKind() kind {
 	return kind{one: "token", many: "tokens", prefix: "tok_", name: "name", columns: []output.Column{
-		{Name: "id"}, {Name: "name"}, {Name: "prefix"}, {Name: "created", Path: "created_at", As: output.Time},
+		{Name: "id"},
+		{Name: "name"},
+		{Name: "prefix"},
+		{Name: "created", Path: "created_at", As: output.Time},
 		{Name: "revoked", Path: "revoked_at", As: output.Time},
 	}}
 }
@@ -42,12 +45,13 @@ at once.`,
 			if err := c.Post(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/tokens", map[string]any{"name": args[1]}, &raw); err != nil {
 				return err
 			}
-			return t.printSecret(raw, "token", fmt.Sprintf("the token %q of %s, shown only once", args[1], args[0]))
+			return t.printSecret(raw, "token", fmt.Sprintf("the token %q of %s, shown only once:", args[1], args[0]))
 		},
 	}
 }
 
 // printSecret prints the secret of a new object: alone, so that it can be piped, or with another format the whole object.
+// What says on standard error what the secret is.
 func (t *tool) printSecret(raw json.RawMessage, member, what string) error {
 	p, err := t.Printer()
 	if err != nil {
@@ -64,7 +68,7 @@ func (t *tool) printSecret(raw json.RawMessage, member, what string) error {
 	if !ok {
 		return fmt.Errorf("the server did not return the %s", member)
 	}
-	t.Say("%s:", what)
+	t.Say("%s", what)
 	_, err = fmt.Fprintln(t.Out, text)
 	return err
 }
@@ -130,10 +134,17 @@ func (t *tool) liveToken(cmd *cobra.Command, c *client.Client, path, called stri
 func (t *tool) traffic() *cobra.Command {
 	k := deploymentKind()
 	calls := kind{one: "call", many: "calls", columns: []output.Column{
-		{Name: "time", Path: "at", As: output.Time}, {Name: "status", Right: true}, {Name: "outcome"}, {Name: "token", Path: "token_name"},
-		{Name: "revision", Path: "revision_number", Right: true}, {Name: "ms", Path: "duration_ms", Right: true, As: output.Number},
-		{Name: "ttft", Path: "ttft_ms", Right: true, As: output.Number, Wide: true}, {Name: "in", Path: "prompt_tokens", Right: true},
-		{Name: "out", Path: "completion_tokens", Right: true}, {Name: "path", Wide: true}, {Name: "request", Path: "request_id", Wide: true},
+		{Name: "time", Path: "at", As: output.Time},
+		{Name: "status", Right: true},
+		{Name: "outcome"},
+		{Name: "token", Path: "token_name"},
+		{Name: "revision", Path: "revision_number", Right: true},
+		{Name: "ms", Path: "duration_ms", Right: true, As: output.Number},
+		{Name: "ttft", Path: "ttft_ms", Right: true, As: output.Number, Wide: true},
+		{Name: "in", Path: "prompt_tokens", Right: true},
+		{Name: "out", Path: "completion_tokens", Right: true},
+		{Name: "path", Wide: true},
+		{Name: "request", Path: "request_id", Wide: true},
 	}}
 	var limit int
 	flags := &filterFlags{}

@@ -2,6 +2,7 @@ package command
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -40,7 +41,7 @@ func (t *tool) wait() *cobra.Command {
 				return err
 			}
 			if !reached {
-				return &EndedError{fmt.Sprintf("the job did not become %s", wanted(state))}
+				return ended(args[0], raw, wanted(state))
 			}
 			return nil
 		},
@@ -48,6 +49,22 @@ func (t *tool) wait() *cobra.Command {
 	cmd.Flags().StringVar(&state, "for", "", "state to wait for; ended for any end")
 	must(cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
+}
+
+// ended returns the error for a job that has ended, but not as it was waited for. Raw is the job as it was last seen.
+func ended(called string, raw json.RawMessage, wanted string) error {
+	var job struct {
+		State   string  `json:"state"`
+		Message *string `json:"message"`
+	}
+	if err := json.Unmarshal(raw, &job); err != nil {
+		return fmt.Errorf("decode a job: %w", err)
+	}
+	why := ""
+	if job.Message != nil && *job.Message != "" {
+		why = ": " + *job.Message
+	}
+	return &EndedError{fmt.Sprintf("%s is %s, not %s%s; see signalbox logs %s and signalbox jobs events %s", called, job.State, wanted, why, called, called)}
 }
 
 func wanted(state string) string {
@@ -58,9 +75,7 @@ func wanted(state string) string {
 }
 
 // errReached ends a stream when the job has the state.
-type errReached struct{}
-
-func (errReached) Error() string { return "the state is reached" }
+var errReached = errors.New("the state is reached")
 
 // seenJob is what a wait looks at.
 type seenJob struct {
@@ -96,11 +111,11 @@ func (t *tool) await(cmd *cobra.Command, c *client.Client, id, state string) (ra
 		raw = json.RawMessage(e.Data)
 		t.Detail("job", "state", job.State)
 		if job.State == state {
-			return errReached{}
+			return errReached
 		}
 		return nil
 	})
-	if err != nil && !as[errReached](err) {
+	if err != nil && !errors.Is(err, errReached) {
 		return nil, false, err
 	}
 	return raw, state == "ended" || job.State == wanted(state), nil
