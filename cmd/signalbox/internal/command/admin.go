@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,7 +15,7 @@ import (
 
 func userKind() kind {
 	return kind{
-		one: "user", many: "users", path: "/api/admin/users", prefix: "usr_", name: "username", search: "q",
+		one: "user", many: "users", lister: "admin users ls", path: "/api/admin/users", prefix: "usr_", name: "username", search: "q",
 		columns: []output.Column{
 			{Name: "username"},
 			{Name: "role"},
@@ -29,7 +30,7 @@ func userKind() kind {
 }
 
 func settingKind() kind {
-	return kind{one: "setting", many: "settings", path: "/api/admin/settings", name: "key", columns: []output.Column{
+	return kind{one: "setting", many: "settings", lister: "admin settings ls", path: "/api/admin/settings", name: "key", columns: []output.Column{
 		{Name: "key"},
 		{Name: "value", As: compactJSON},
 		{Name: "default", As: compactJSON},
@@ -76,7 +77,7 @@ func (t *tool) createUser() *cobra.Command {
 			if err := c.Post(cmd.Context(), userKind().path, body, &raw); err != nil {
 				return err
 			}
-			return t.printSecret(raw, "password", fmt.Sprintf("the temporary password of %s, shown only once", args[0]))
+			return t.printSecret(raw, "password", fmt.Sprintf("the temporary password of %s, shown only once:", args[0]))
 		},
 	}
 	cmd.Flags().StringVar(&role, "role", "operator", "operator or admin")
@@ -137,7 +138,7 @@ func (t *tool) resetPassword() *cobra.Command {
 			if err := c.Post(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/reset-password", map[string]any{}, &raw); err != nil {
 				return err
 			}
-			return t.printSecret(raw, "password", fmt.Sprintf("the temporary password of %s, shown only once", args[0]))
+			return t.printSecret(raw, "password", fmt.Sprintf("the temporary password of %s, shown only once:", args[0]))
 		},
 	}
 	addYes(cmd, &yes)
@@ -155,13 +156,25 @@ func quotaColumns() []output.Column {
 	}
 }
 
+// subjects are the kinds of what has a quota.
+func subjects() []string { return []string{"users", "teams"} }
+
+// addOf adds the flag that selects the kind of what has a quota.
+func addOf(cmd *cobra.Command, of *string) {
+	cmd.Flags().StringVar(of, "of", subjects()[0], strings.Join(subjects(), " or "))
+	must(cmd.RegisterFlagCompletionFunc("of", cobra.FixedCompletions(subjects(), cobra.ShellCompDirectiveNoFileComp)))
+}
+
 func (t *tool) listQuotas() *cobra.Command {
 	var of string
 	var limit int
 	cmd := &cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List the quotas of users or teams", Args: noArguments,
+		Use: "ls", Aliases: []string{"list"}, Short: "List the quotas of users, or of teams", Args: noArguments,
 		Example: "signalbox admin quotas ls\nsignalbox admin quotas ls --of teams",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := oneOf("of", of, subjects()); err != nil {
+				return err
+			}
 			c, err := t.Client()
 			if err != nil {
 				return err
@@ -169,7 +182,7 @@ func (t *tool) listQuotas() *cobra.Command {
 			return t.printList(cmd, c, kind{one: "quota", many: "quotas", columns: quotaColumns()}, "/api/quota/"+url.PathEscape(of), nil, limit)
 		},
 	}
-	cmd.Flags().StringVar(&of, "of", "users", "users or teams")
+	addOf(cmd, &of)
 	addLimit(cmd, &limit)
 	return cmd
 }
@@ -182,7 +195,10 @@ func (t *tool) setQuota() *cobra.Command {
 		Example: "signalbox admin quotas set ada --gpus 8\nsignalbox admin quotas set nlp --of teams --gpus 64",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if gpus < 0 {
-				return session.Usage("--gpus must be the number of GPUs, 0 for none")
+				return session.Usage("--gpus must give the number of GPUs, 0 for none")
+			}
+			if err := oneOf("of", of, subjects()); err != nil {
+				return err
 			}
 			c, err := t.Client()
 			if err != nil {
@@ -196,8 +212,8 @@ func (t *tool) setQuota() *cobra.Command {
 			return t.print(quotaColumns(), raw)
 		},
 	}
-	cmd.Flags().StringVar(&of, "of", "users", "users or teams")
-	cmd.Flags().IntVar(&gpus, "gpus", -1, "number of GPUs")
+	addOf(cmd, &of)
+	cmd.Flags().IntVar(&gpus, "gpus", -1, "number of GPUs; required")
 	return cmd
 }
 

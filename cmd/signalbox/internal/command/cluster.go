@@ -31,7 +31,7 @@ func fleetKind() kind {
 
 func nodeKind() kind {
 	return kind{
-		one: "node", many: "nodes", path: "/api/cluster/nodes", prefix: "nod_", name: "name",
+		one: "node", many: "nodes", lister: "cluster nodes", path: "/api/cluster/nodes", prefix: "nod_", name: "name",
 		columns: []output.Column{
 			{Name: "id"},
 			{Name: "name"},
@@ -81,7 +81,7 @@ func (t *tool) fleets() *cobra.Command {
 			{Name: "expires", Path: "expires_at", As: output.Time},
 			{Name: "revoked", Path: "revoked_at", As: output.Time},
 		}}, "List the join tokens of a fleet (admins)", "signalbox fleets tokens lab"),
-		t.remove(k, "Delete a fleet without nodes (admins)", "signalbox fleets rm lab"),
+		t.remove(k, "Delete a fleet on which nothing runs, with its nodes (admins)", "signalbox fleets rm lab"),
 		t.open(k, "/fleets/", "signalbox fleets open lab"),
 	)
 }
@@ -126,7 +126,7 @@ func (t *tool) joinToken() *cobra.Command {
 			if err := json.Unmarshal(raw, &made); err != nil {
 				return fmt.Errorf("decode the token: %w", err)
 			}
-			return t.printSecret(raw, "token", "on the new machine, with the token on standard input: "+output.Printable(made.Command))
+			return t.printSecret(raw, "token", "on the new machine, run "+output.Printable(made.Command)+" with this token on standard input; it is shown only once:")
 		},
 	}
 	cmd.Flags().IntVar(&uses, "uses", 0, "number of machines that can join with it")
@@ -167,7 +167,7 @@ func (t *tool) pools() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.Rows(poolColumns(), cluster.Pools)
+			return t.rows(p, "pools", poolColumns(), cluster.Pools)
 		},
 	}
 }
@@ -283,7 +283,8 @@ func (t *tool) find() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := p.Rows([]output.Column{{Name: "kind"}, {Name: "title"}, {Name: "id"}, {Name: "project"}, {Name: "snippet", Wide: true}}, found.Results); err != nil {
+			columns := []output.Column{{Name: "kind"}, {Name: "title"}, {Name: "id"}, {Name: "project"}, {Name: "snippet", Wide: true}}
+			if err := t.rows(p, "results", columns, found.Results); err != nil {
 				return err
 			}
 			if len(found.Missing) > 0 {

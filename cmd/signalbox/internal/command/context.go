@@ -42,7 +42,7 @@ func (t *tool) listContexts() error {
 	if err != nil {
 		return err
 	}
-	if len(rows) == 0 && p.Format.IsTable() {
+	if len(rows) == 0 && p.Format.IsTable() && p.Filter == nil {
 		t.Say("no contexts; signalbox login makes one")
 		return nil
 	}
@@ -50,7 +50,7 @@ func (t *tool) listContexts() error {
 }
 
 func noContext(name string) error {
-	return &NotFoundError{"no such context: " + name + "; signalbox context ls lists those that exist"}
+	return &settings.UnknownContextError{Name: name}
 }
 
 func (t *tool) useContext(name string) error {

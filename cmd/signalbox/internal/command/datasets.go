@@ -146,7 +146,8 @@ func (t *tool) previewDataset() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.Rows([]output.Column{{Name: "line", Right: true}, {Name: "value", As: compactJSON}, {Name: "error"}}, preview.Rows)
+			columns := []output.Column{{Name: "line", Right: true}, {Name: "value", As: compactJSON}, {Name: "error"}}
+			return t.rows(p, "records", columns, preview.Rows)
 		},
 	}
 	cmd.Flags().IntVar(&limit, "limit", defaultPreview, fmt.Sprintf("number of records, at most %d", most))

@@ -145,7 +145,7 @@ func (t *tool) createDeployment() *cobra.Command {
 				return t.print(deploymentKind().columns, raw)
 			}
 			made, _ := deploymentKind().candidate(raw)
-			return t.addRevision(cmd, c, args[0], made.id, revision, o)
+			return t.addRevision(cmd, c, made, revision, o)
 		},
 	}
 	o.flags(cmd, t)
@@ -188,7 +188,7 @@ signalbox deployments revise my-bot --model my-model --promote`,
 			if err != nil {
 				return err
 			}
-			return t.addRevision(cmd, c, args[0], id, body, o)
+			return t.addRevision(cmd, c, candidate{id: id, name: args[0]}, body, o)
 		},
 	}
 	o.flags(cmd, t)
@@ -206,8 +206,8 @@ type revision struct {
 }
 
 // addRevision creates a revision, waits for it and promotes it, as the flags state.
-func (t *tool) addRevision(cmd *cobra.Command, c *client.Client, called, deployment string, body map[string]any, o servingOptions) error {
-	path := deploymentKind().path + "/" + url.PathEscape(deployment)
+func (t *tool) addRevision(cmd *cobra.Command, c *client.Client, deployment candidate, body map[string]any, o servingOptions) error {
+	path := deploymentKind().path + "/" + url.PathEscape(deployment.id)
 	var raw json.RawMessage
 	if err := c.Post(cmd.Context(), path+"/revisions", body, &raw); err != nil {
 		return err
@@ -216,7 +216,7 @@ func (t *tool) addRevision(cmd *cobra.Command, c *client.Client, called, deploym
 	if err := json.Unmarshal(raw, &made); err != nil {
 		return fmt.Errorf("decode the revision: %w", err)
 	}
-	t.Say("revision %d of %s is being prepared", made.Number, called)
+	t.Say("revision %d of %s is being prepared", made.Number, deployment.name)
 	if o.wait || o.promote {
 		var err error
 		if raw, err = t.awaitRevision(cmd, c, path, made.Number); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/credential"
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/settings"
 	"github.com/signalbox-dev/signalbox/internal/client"
 )
@@ -126,7 +127,11 @@ func (d *doctor) login(ctx context.Context) (credential.Credential, bool) {
 			return login, true
 		}
 	}
-	d.add("login", "failed", "%s; run: signalbox login", err)
+	remedy := "; run: signalbox login"
+	if as[*session.LoginError](err) {
+		remedy = "" // its text ends with it
+	}
+	d.add("login", "failed", "%s%s", err, remedy)
 	return login, false
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/settings"
 	"github.com/signalbox-dev/signalbox/internal/client"
 )
 
@@ -51,11 +52,11 @@ func exitCode(ctx context.Context, err error) int {
 		return exitOK
 	case ctx.Err() != nil:
 		return exitInterrupted
-	case as[*session.UsageError](err):
+	case as[*session.UsageError](err) || as[*settings.AddressError](err):
 		return exitUsage
 	case as[*session.LoginError](err):
 		return exitLogin
-	case as[*NotFoundError](err):
+	case as[*NotFoundError](err) || as[*settings.UnknownContextError](err):
 		return exitNotFound
 	case as[*EndedError](err):
 		return exitEnded
@@ -104,7 +105,7 @@ func (t *tool) report(ctx context.Context, err error) int {
 		fmt.Fprintln(t.Err, "signalbox: interrupted")
 		return code
 	}
-	problem := described(err)
+	problem := described(err, code)
 	if t.Output == string(output.JSON) || t.Output == string(output.Lines) {
 		raw, _ := json.Marshal(map[string]any{"error": problem}) //nolint:errchkjson // texts and numbers only
 		fmt.Fprintln(t.Err, string(raw))
@@ -126,12 +127,39 @@ type problem struct {
 	Hint      string `json:"hint"`
 }
 
-func described(err error) problem {
+// codeOf returns the code of an error that is not the server's, by its exit status.
+func codeOf(status int) string {
+	switch status {
+	case exitUsage:
+		return "usage"
+	case exitNotFound:
+		return "not_found"
+	case exitLogin:
+		return "login_required"
+	case exitUnavailable:
+		return "unreachable"
+	case exitEnded:
+		return "ended"
+	}
+	return "error"
+}
+
+func described(err error, code int) problem {
 	refused, ok := errors.AsType[*client.Error](err)
 	if !ok {
-		return problem{Code: codeOf(err), Detail: err.Error()}
+		return problem{Code: codeOf(code), Detail: err.Error()}
 	}
-	p := problem{Code: refused.Code, Status: refused.Status, Detail: detail(refused), RequestID: refused.RequestID}
+	// What the command says of the response stays around its text.
+	text := strings.Replace(err.Error(), refused.Error(), detail(refused), 1)
+	p := problem{Code: refused.Code, Status: refused.Status, Detail: text, RequestID: refused.RequestID}
+	switch refused.Code {
+	case "deployment_suspended":
+		p.Hint = "resume it: signalbox deployments resume"
+		return p
+	case "maintenance":
+		p.Hint = "the installation is in maintenance; try again later"
+		return p
+	}
 	switch refused.Status {
 	case http.StatusUnauthorized:
 		p.Hint = "log in again: signalbox login"
@@ -141,23 +169,6 @@ func described(err error) problem {
 		p.Hint = "this is a defect of the server; report it with the request id " + refused.RequestID
 	}
 	return p
-}
-
-// codeOf returns the code of an error that is not a response, for programs.
-func codeOf(err error) string {
-	switch exitCode(context.Background(), err) {
-	case exitUsage:
-		return "usage"
-	case exitLogin:
-		return "login"
-	case exitNotFound:
-		return "not_found"
-	case exitUnavailable:
-		return "unavailable"
-	case exitEnded:
-		return "ended"
-	}
-	return "error"
 }
 
 // detail returns the text of an error, with one line for each invalid field of a request.

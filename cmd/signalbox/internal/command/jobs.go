@@ -18,7 +18,7 @@ func jobStates() []string {
 func jobFilters() []filter {
 	return []filter{
 		{flag: "state", param: "state", usage: "only jobs in this state", values: jobStates()},
-		{flag: "owner", param: "owner", usage: "only jobs of this user; me for your own"},
+		{flag: "owner", param: "owner", usage: "only jobs of this user; me for your own", user: true},
 		{flag: "label", param: "label", usage: "only jobs with this label, key=value; can be repeated", many: true},
 		{flag: "search", param: "q", usage: "only jobs whose name contains this text"},
 		{flag: "since", param: "created_after", usage: "only jobs created from this time on, such as 2026-01-31 or 7d", when: true},

@@ -10,6 +10,8 @@ import (
 // kind is a kind of object with a list and ids.
 type kind struct {
 	one, many string
+	// lister is the command that lists the objects, without signalbox, if it is not `MANY ls`.
+	lister string
 	// path is that of the list; the path of an object is the list's, a slash and its id.
 	path string
 	// prefix begins each id. It is empty if objects are identified by their names only.
@@ -88,6 +90,14 @@ func runKind() kind {
 			{Name: "notes"},
 		},
 	}
+}
+
+// listedBy returns the command that lists the objects of the kind.
+func (k kind) listedBy() string {
+	if k.lister != "" {
+		return "signalbox " + k.lister
+	}
+	return "signalbox " + k.many + " ls"
 }
 
 // upper is how a usage line calls an object of the kind.

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"net/url"
@@ -33,8 +34,10 @@ type filter struct {
 	many bool
 	// when states that the value is a time: RFC 3339, or a duration that counts back from now.
 	when bool
-	// values are what completion offers.
+	// values are what completion offers, and the only ones that exist.
 	values []string
+	// user states that the value is the name of a user, or me.
+	user bool
 }
 
 // filterFlags are the values of the filters of a list.
@@ -74,8 +77,10 @@ func (f *filterFlags) query(into url.Values, now time.Time) error {
 			if strings.TrimSpace(v) == "" {
 				return session.Usage("--%s must not be empty; an unset variable?", x.flag)
 			}
-			if len(x.values) > 0 && !slices.Contains(x.values, v) {
-				return session.Usage("--%s %q must be one of %s", x.flag, v, strings.Join(x.values, ", "))
+			if x.values != nil {
+				if err := oneOf(x.flag, v, x.values); err != nil {
+					return err
+				}
 			}
 			if x.when {
 				at, err := moment(v, now)
@@ -86,6 +91,29 @@ func (f *filterFlags) query(into url.Values, now time.Time) error {
 			}
 		}
 		into[x.param] = values
+	}
+	return nil
+}
+
+// oneOf checks the value of a flag that has only certain values.
+func oneOf(flag, value string, values []string) error {
+	if slices.Contains(values, value) {
+		return nil
+	}
+	return session.Usage("--%s %q does not exist; use one of %s", flag, value, strings.Join(values, ", "))
+}
+
+// whoMe replaces the user "me" in the query of a list by the name of the user, which the server wants.
+func (f *filterFlags) whoMe(ctx context.Context, c *client.Client, query url.Values) error {
+	for _, x := range f.filters {
+		if !x.user || query.Get(x.param) != "me" {
+			continue
+		}
+		who, err := whoIs(ctx, c)
+		if err != nil {
+			return err
+		}
+		query.Set(x.param, who.Username)
 	}
 	return nil
 }
@@ -125,6 +153,9 @@ func (t *tool) list(k kind, short, example string, filters ...filter) *cobra.Com
 			}
 			c, err := t.Client()
 			if err != nil {
+				return err
+			}
+			if err := flags.whoMe(cmd.Context(), c, query); err != nil {
 				return err
 			}
 			if watch {
@@ -182,7 +213,7 @@ func (t *tool) printList(cmd *cobra.Command, c *client.Client, k kind, path stri
 	if err != nil {
 		return err
 	}
-	if len(list.Rows) == 0 && p.Format.IsTable() {
+	if len(list.Rows) == 0 && p.Format.IsTable() && p.Filter == nil {
 		t.sayNone(k, query)
 		return nil
 	}
@@ -206,6 +237,15 @@ func (t *tool) sayNone(k kind, query url.Values) {
 		return
 	}
 	t.Say("no %s with %s", k.many, output.Printable(strings.Join(selected, " ")))
+}
+
+// rows prints rows. Instead of a table without any, it states so on standard error.
+func (t *tool) rows(p *output.Printer, many string, columns []output.Column, rows []json.RawMessage) error {
+	if len(rows) == 0 && p.Format.IsTable() && p.Filter == nil {
+		t.Say("no %s", many)
+		return nil
+	}
+	return p.Rows(columns, rows)
 }
 
 // leftOut states that a list has more rows than were printed.

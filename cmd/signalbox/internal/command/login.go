@@ -66,6 +66,11 @@ func (t *tool) runLogin(ctx context.Context, o loginOptions) error {
 	if kind == "" {
 		kind = chosen.Store
 	}
+	if kind != "" {
+		if err := oneOf("credential-store", kind, []string{credential.Keyring, credential.File}); err != nil {
+			return err
+		}
+	}
 	store, reason, err := credential.Choose(kind, dir)
 	if err != nil {
 		return err
@@ -80,7 +85,7 @@ func (t *tool) runLogin(ctx context.Context, o loginOptions) error {
 	login.Server = chosen.Server
 	who, err := whoIs(ctx, c.With(login.Token))
 	if err != nil {
-		return err
+		return fmt.Errorf("%s does not accept the token: %w", chosen.Server, err)
 	}
 	login.User = who.Username
 	if err := store.Set(chosen.Name, login); err != nil {

@@ -39,7 +39,7 @@ func (t *tool) id(ctx context.Context, c *client.Client, k kind, called string) 
 	case 1:
 		return found[0].id, nil
 	case 0:
-		return "", &NotFoundError{fmt.Sprintf("no %s is called %q; signalbox %s ls lists those that you may see", k.one, called, k.many)}
+		return "", &NotFoundError{fmt.Sprintf("no %s is called %q; %s lists those that you may see", k.one, called, k.listedBy())}
 	}
 	texts := make([]string, 0, maxNamed)
 	for _, f := range found[:min(len(found), maxNamed)] {

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"charm.land/fang/v2"
@@ -61,8 +60,8 @@ signalbox logs my-job --follow`,
 			var explicit []string
 			cmd.Flags().Visit(func(f *pflag.Flag) { explicit = append(explicit, f.Name) })
 			t.Explicit(explicit)
-			if !slices.Contains(colorModes(), t.Color) {
-				return session.Usage("--color %q must be one of %s", t.Color, strings.Join(colorModes(), ", "))
+			if err := oneOf("color", t.Color, colors()); err != nil {
+				return err
 			}
 			_, err := t.Printer()
 			return err
@@ -79,10 +78,11 @@ signalbox logs my-job --follow`,
 		&cobra.Group{ID: groupPeople, Title: "People"}, &cobra.Group{ID: groupCluster, Title: "Machines and administration"},
 		&cobra.Group{ID: groupTool, Title: "This tool"},
 	)
-	root.SetHelpCommandGroupID(groupTool)
 	root.SetCompletionCommandGroupID(groupTool)
 	t.globalFlags(root)
 	root.AddCommand(t.commands()...)
+	root.SetHelpCommand(t.help())
+	completions(root)
 	readable(root)
 	return root, t
 }
@@ -97,18 +97,7 @@ func readable(root *cobra.Command) {
 			fmt.Fprintln(shown.OutOrStdout(), "  More flags, such as --jq, --columns and --project: signalbox --help")
 		})
 	}
-	unwrap(root)
-}
-
-func unwrap(cmd *cobra.Command) {
-	paragraphs := strings.Split(cmd.Long, "\n\n")
-	for i, p := range paragraphs {
-		paragraphs[i] = strings.ReplaceAll(p, "\n", " ")
-	}
-	cmd.Long = strings.Join(paragraphs, "\n\n")
-	for _, below := range cmd.Commands() {
-		unwrap(below)
-	}
+	flow(root)
 }
 
 // commands returns the commands below signalbox.
@@ -121,6 +110,9 @@ func (t *tool) commands() []*cobra.Command {
 		t.login(), t.logout(), t.whoami(), t.contexts(), t.doctor(), t.api(), t.explain(), t.version(), t.demo(),
 	}
 }
+
+// colors are the values of --color.
+func colors() []string { return []string{"auto", "always", "never"} }
 
 func (t *tool) globalFlags(root *cobra.Command) {
 	f := root.PersistentFlags()
@@ -136,12 +128,10 @@ func (t *tool) globalFlags(root *cobra.Command) {
 	f.BoolVar(&t.NoInput, "no-input", false, "never ask anything")
 	f.StringVar(&t.Color, "color", "auto", "when to use colours: auto, always or never")
 	f.DurationVar(&t.Timeout, "timeout", 0, "end the command after this time, such as 30s")
-	for name, values := range map[string][]string{"output": output.Formats(), "color": colorModes()} {
+	for name, values := range map[string][]string{"output": output.Formats(), "color": colors()} {
 		must(root.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)))
 	}
 }
-
-func colorModes() []string { return []string{"auto", "always", "never"} }
 
 // must ends the program if the tree of commands itself is wrong, which each test would show.
 func must(err error) {
@@ -154,28 +144,36 @@ func must(err error) {
 func Execute(ctx context.Context, env *session.Env, args []string) int {
 	root, t := build(env)
 	root.SetArgs(args)
-	bounded, cancel := ctx, context.CancelFunc(func() {})
-	wrap(root, func(cmd *cobra.Command) {
-		if t.Timeout > 0 {
-			bounded, cancel = context.WithTimeoutCause(cmd.Context(), t.Timeout, errTimeout)
-			cmd.SetContext(bounded)
+	// All waiting of the command ends with its context, which the time of --timeout bounds.
+	limited, end := ctx, context.CancelFunc(func() {})
+	wrap(root, func(cmd *cobra.Command) error {
+		if cmd.Flags().Changed("timeout") {
+			if t.Timeout <= 0 {
+				return session.Usage("--timeout must be a time such as 30s")
+			}
+			limited, end = context.WithTimeoutCause(cmd.Context(), t.Timeout, errTimeout)
+			cmd.SetContext(limited)
 		}
+		t.In = session.Interruptible(cmd.Context(), t.In)
+		return nil
 	})
 	err := fang.Execute(ctx, root,
 		fang.WithVersion(env.Version),
 		fang.WithErrorHandler(func(io.Writer, fang.Styles, error) {}))
-	if err != nil && errors.Is(context.Cause(bounded), errTimeout) {
-		err = errTimeout // the cause shows only that something was interrupted
+	if err != nil && errors.Is(context.Cause(limited), errTimeout) {
+		err = fmt.Errorf("%w: %s", errTimeout, t.Timeout)
 	}
-	cancel()
+	end()
 	return t.report(ctx, err)
 }
 
 // wrap calls before in front of each command.
-func wrap(root *cobra.Command, before func(*cobra.Command)) {
+func wrap(root *cobra.Command, before func(*cobra.Command) error) {
 	pre := root.PersistentPreRunE
 	root.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
-		before(cmd)
+		if err := before(cmd); err != nil {
+			return err
+		}
 		return pre(cmd, args)
 	}
 }
@@ -188,14 +186,19 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	if !cmd.HasAvailableSubCommands() {
 		return session.Usage("%q takes no argument, but %q was given", cmd.CommandPath(), args[0])
 	}
+	return noCommand(cmd, args[0])
+}
+
+// noCommand returns the usage error for the name of a command that does not exist.
+func noCommand(cmd *cobra.Command, name string) error {
 	cmd.SuggestionsMinimumDistance = 2
-	if below := elsewhere(cmd.Root(), args[0]); below != "" && cmd == cmd.Root() {
-		return session.Usage("%q is not a command of %q; did you mean %s?", args[0], cmd.CommandPath(), below)
+	if below := elsewhere(cmd.Root(), name); below != "" && cmd == cmd.Root() {
+		return session.Usage("%q is not a command of %q; did you mean %s?", name, cmd.CommandPath(), below)
 	}
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		return session.Usage("%q is not a command of %q; did you mean %s?", args[0], cmd.CommandPath(), near[0])
+	if near := cmd.SuggestionsFor(name); len(near) > 0 {
+		return session.Usage("%q is not a command of %q; did you mean %s?", name, cmd.CommandPath(), near[0])
 	}
-	return session.Usage("%q is not a command of %q; see %s --help", args[0], cmd.CommandPath(), cmd.CommandPath())
+	return session.Usage("%q is not a command of %q; see %s --help", name, cmd.CommandPath(), cmd.CommandPath())
 }
 
 // elsewhere returns the path of the first command with a name, at any depth, or "".

@@ -15,7 +15,7 @@ func (t *tool) runs() *cobra.Command {
 		[]string{"run"},
 		t.list(k, "List runs, newest first", "signalbox runs ls\nsignalbox runs ls --state succeeded --tag baseline\nsignalbox runs ls --recipe chat-tiny -o name",
 			filter{flag: "state", param: "state", usage: "only runs in this state", values: jobStates()},
-			filter{flag: "owner", param: "owner", usage: "only runs of this user; me for your own"},
+			filter{flag: "owner", param: "owner", usage: "only runs of this user; me for your own", user: true},
 			filter{flag: "recipe", param: "recipe", usage: "only runs of this recipe"},
 			filter{flag: "tag", param: "tag", usage: "only runs with this tag; can be repeated", many: true},
 			filter{flag: "label", param: "label", usage: "only runs with this label, key=value; can be repeated", many: true},

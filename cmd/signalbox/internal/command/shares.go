@@ -15,7 +15,7 @@ import (
 )
 
 func shareKind() kind {
-	return kind{one: "share", many: "shares", path: "/api/shares", prefix: "shr_", name: "id", columns: []output.Column{
+	return kind{one: "share", many: "shares", lister: "share ls", path: "/api/shares", prefix: "shr_", name: "id", columns: []output.Column{
 		{Name: "id"},
 		{Name: "kind"},
 		{Name: "title"},

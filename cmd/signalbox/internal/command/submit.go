@@ -265,7 +265,7 @@ func (t *tool) followJob(cmd *cobra.Command, c *client.Client, raw json.RawMessa
 		return err
 	}
 	if !reached {
-		return unreached(last, "")
+		return ended(job.id, last, wanted(""))
 	}
 	return nil
 }

@@ -53,6 +53,7 @@ at once.`,
 }
 
 // printSecret prints the secret of a new object: alone, so that it can be piped, or with another format the whole object.
+// What says on standard error what the secret is.
 func (t *tool) printSecret(raw json.RawMessage, member, what string) error {
 	p, err := t.Printer()
 	if err != nil {
@@ -69,7 +70,7 @@ func (t *tool) printSecret(raw json.RawMessage, member, what string) error {
 	if !ok {
 		return fmt.Errorf("the server did not return the %s", member)
 	}
-	t.Say("%s:", what)
+	t.Say("%s", what)
 	_, err = fmt.Fprintln(t.Out, text)
 	return err
 }

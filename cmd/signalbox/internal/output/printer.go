@@ -183,8 +183,9 @@ func (p *Printer) result(value any) error {
 		return writeYAML(p.Out, raw)
 	case JSON:
 		return writeIndented(p.Out, raw)
+	default:
+		return writeCompact(p.Out, raw)
 	}
-	return writeCompact(p.Out, raw)
 }
 
 // encoded reports whether texts are printed as JSON or YAML too.

@@ -116,9 +116,13 @@ func (s *Session) Anonymous() (*client.Client, error) {
 // ClientOf returns a client of an installation without a login.
 func (s *Session) ClientOf(chosen settings.Chosen) (*client.Client, error) {
 	if chosen.Server == "" {
-		return nil, &LoginError{"no installation is chosen; run: signalbox login --server https://ADDRESS"}
+		return nil, errNoServer()
 	}
 	return client.New(chosen.Server, s.transport()), nil
+}
+
+func errNoServer() error {
+	return &LoginError{"no installation is chosen; run: signalbox login --server https://ADDRESS"}
 }
 
 // Client returns a client of the installation with the login of the user.
@@ -141,6 +145,9 @@ func (s *Session) Client() (*client.Client, error) {
 // Login returns the login of the user: that of the variable SERVICE_TOKEN, or the stored one. It returns a LoginError if
 // there is none, or if it has expired.
 func (s *Session) Login(chosen settings.Chosen) (credential.Credential, error) {
+	if chosen.Server == "" {
+		return credential.Credential{}, errNoServer()
+	}
 	if token := s.Getenv(settings.EnvToken); token != "" {
 		return credential.Credential{Server: chosen.Server, Token: secret.New(token)}, nil
 	}
@@ -245,7 +252,7 @@ func (s *Session) Detail(message string, args ...any) {
 	if s.Verbose == 0 {
 		return
 	}
-	slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{ReplaceAttr: withoutTime})).Info(message, args...)
+	slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{ReplaceAttr: withoutTime})).Info(message, args...) //nolint:sloglint // nothing of a context is logged
 }
 
 func withoutTime(_ []string, a slog.Attr) slog.Attr {

@@ -139,6 +139,22 @@ type Chosen struct {
 	Context
 }
 
+// UnknownContextError reports a context that config.yaml does not have.
+type UnknownContextError struct{ Name string }
+
+// Error implements error.
+func (e *UnknownContextError) Error() string {
+	return "no such context: " + e.Name + "; signalbox context ls lists those that exist"
+}
+
+// AddressError reports a text that is not the address of an installation.
+type AddressError struct{ Address string }
+
+// Error implements error.
+func (e *AddressError) Error() string {
+	return fmt.Sprintf("%q is not the address of an installation; it looks like https://signalbox.example.com", e.Address)
+}
+
 // Choose returns the settings of a command.
 func Choose(flags Flags, getenv func(string) string, folder Folder, config Config) (Chosen, error) {
 	out := Chosen{}
@@ -148,7 +164,7 @@ func Choose(flags Flags, getenv func(string) string, folder Folder, config Confi
 	case named != "":
 		c, ok := config.Contexts[named]
 		if !ok {
-			return out, fmt.Errorf("no such context: %s; signalbox context ls lists those that exist", named)
+			return out, &UnknownContextError{Name: named}
 		}
 		out.Name, out.Context = named, c
 	case server != "":
@@ -214,7 +230,7 @@ func BaseURL(address string) (string, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
-		return "", fmt.Errorf("%q is not the address of an installation; it looks like https://signalbox.example.com", address)
+		return "", &AddressError{Address: address}
 	}
 	return u.Scheme + "://" + u.Host, nil
 }

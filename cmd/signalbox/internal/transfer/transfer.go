@@ -153,7 +153,7 @@ func (c *counter) Write(p []byte) (int, error) {
 
 // Root opens the folder of a download and creates it if it is missing.
 func Root(dir string) (*os.Root, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { //nolint:mnd // as mkdir does
+	if err := os.MkdirAll(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { //nolint:mnd,gosec // as mkdir does
 		return nil, fmt.Errorf("create the folder: %w", err)
 	}
 	root, err := os.OpenRoot(dir)
