@@ -188,6 +188,8 @@ func ended(text string) string {
 var (
 	anyID      = regexp.MustCompile(`\b([a-z]+)_0[0-9a-hjkmnp-tv-z]{25}\b`)
 	anyTime    = regexp.MustCompile(`20\d\d-\d\d-\d\d([ T])\d\d:\d\d:\d\d(\.\d+)?(Z|\+\d\d:\d\d)?`)
+	anyKey     = regexp.MustCompile(`the access key \S{16} signs`)
+	anyMinute  = regexp.MustCompile(`20\d\d-\d\d-\d\d \d\d:\d\d\b`)
 	anyClock   = regexp.MustCompile(`\b\d\d:\d\d:\d\d\.\d{3}\b`)
 	memberAge  = regexp.MustCompile(`(?m)^(age|seen) +\d+[smhd]$`)
 	columnAge  = regexp.MustCompile(`(?m) {2,}\d+[smhd]$`)
@@ -206,6 +208,8 @@ func (w *world) normal(ts *testscript.TestScript, text string) string {
 	text = strings.NewReplacer(ts.Getenv("WORK"), "WORK", host(w.URL), "signalbox:12345", host(w.away), "nowhere-at:1234", w.version, "VERSION").Replace(text)
 	text = anyID.ReplaceAllString(text, "${1}_xxxxxxxxxxxxxxxxxxxxxxxxxx")
 	text = anyTime.ReplaceAllString(text, "2026-01-31${1}10:00:00${3}")
+	text = anyKey.ReplaceAllString(text, "the access key KID signs")
+	text = anyMinute.ReplaceAllString(text, "2026-01-31 10:00")
 	text = anyClock.ReplaceAllString(text, "10:00:00.000")
 	text = memberAge.ReplaceAllString(text, "$1  AGE")
 	text = columnAge.ReplaceAllStringFunc(text, func(age string) string { return strings.Repeat(" ", len(age)-len("AGE")) + "AGE" })

@@ -100,5 +100,13 @@ func (k kind) listedBy() string {
 	return "signalbox " + k.many + " ls"
 }
 
+// named returns the name of the kind for a number of objects.
+func (k kind) named(n int) string {
+	if n == 1 {
+		return k.one
+	}
+	return k.many
+}
+
 // upper is how a usage line calls an object of the kind.
 func upper(k kind) string { return strings.ToUpper(k.one) }

@@ -13,7 +13,7 @@ import (
 )
 
 func sessionKind() kind {
-	return kind{one: "session", many: "sessions", path: "/api/profile/sessions", prefix: "ses_", name: "id", columns: []output.Column{
+	return kind{one: "session", many: "sessions", lister: "profile sessions", path: "/api/profile/sessions", prefix: "ses_", name: "id", columns: []output.Column{
 		{Name: "id"},
 		{Name: "current"},
 		{Name: "method"},

@@ -59,7 +59,11 @@ func (t *tool) pull(ctx context.Context, dir string, files []remoteFile) error {
 		}
 	}
 	progress.Wait()
-	t.Say("%s, %s, in %s, with the right digests; %d of them were there already", counted(len(files), "file"), output.Size(bytes), dir, kept)
+	already := ""
+	if kept > 0 {
+		already = fmt.Sprintf(", %d of them before", kept)
+	}
+	t.Say("%s, %s, in %s, with the right digests%s", counted(len(files), "file"), output.Size(bytes), dir, already)
 	return nil
 }
 

@@ -194,7 +194,7 @@ func (t *tool) evaluationItems() *cobra.Command {
 
 func (t *tool) playground() *cobra.Command {
 	k := kind{
-		one: "session", many: "sessions", path: "/api/playground/sessions", prefix: "pg_", name: "title", inProject: true,
+		one: "session", many: "sessions", lister: "playground ls", path: "/api/playground/sessions", prefix: "pg_", name: "title", inProject: true,
 		columns: []output.Column{
 			{Name: "id"},
 			{Name: "title"},

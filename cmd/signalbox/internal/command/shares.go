@@ -134,7 +134,7 @@ func (t *tool) printSharePage(c *client.Client, raw json.RawMessage, until strin
 	if !p.Format.IsTable() || p.Filter != nil {
 		return p.Object(nil, raw)
 	}
-	return t.printSecret(page, "page", "anyone with this address can see it until "+until+"; signalbox share revoke "+made.ID+" ends it")
+	return t.printSecret(page, "page", "anyone with this address can see it until "+until+"; signalbox share revoke "+made.ID+" ends it:")
 }
 
 // runOf returns the id of the run of a job, or the id itself if it is that of a run.

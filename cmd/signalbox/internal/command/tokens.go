@@ -47,7 +47,7 @@ at once.`,
 			}
 			t.Say("call it with: curl %s/inference/%s/v1/chat/completions -H \"Authorization: Bearer TOKEN\" -H 'Content-Type: application/json' "+
 				`-d '{"model": "default", "messages": [{"role": "user", "content": "hello"}]}'`, c.Base(), id)
-			return t.printSecret(raw, "token", fmt.Sprintf("the token %q of %s, shown only once", args[1], args[0]))
+			return t.printSecret(raw, "token", fmt.Sprintf("the token %q of %s, shown only once:", args[1], args[0]))
 		},
 	}
 }
