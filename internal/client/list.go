@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -37,9 +38,7 @@ func (c *Client) List(ctx context.Context, path string, query url.Values, most i
 // returns the number of rows of the whole list, or -1 if the route does not report it, and whether further rows follow.
 func (c *Client) Each(ctx context.Context, path string, query url.Values, most int, handle func(json.RawMessage) error) (total int, more bool, err error) {
 	first := url.Values{}
-	for key, values := range query {
-		first[key] = values
-	}
+	maps.Copy(first, query)
 	first.Set("limit", strconv.Itoa(min(most, maxPage)))
 	next := path + "?" + first.Encode()
 	for total = -1; next != ""; {

@@ -127,6 +127,6 @@ func Retryable(err error) bool {
 	if _, ok := errors.AsType[*UnreachableError](err); ok {
 		return true
 	}
-	_, ok := errors.AsType[net.Error](err)
+	_, ok := errors.AsType[*net.OpError](err)
 	return ok
 }

@@ -47,11 +47,13 @@ func (t *tool) admin() *cobra.Command {
 		noun("users", "", "Users", "signalbox admin users create ada", []string{"user"},
 			t.list(users, "List users", "signalbox admin users ls --search ada", filter{flag: "search", param: "q", usage: "only users with this text in a name"}),
 			t.get(users, "Show a user", "signalbox admin users get ada"),
-			t.createUser(), t.updateUser(), t.resetPassword()),
+			t.createUser(), t.updateUser(), t.resetPassword(),
+			t.part(users, "owned", "owned", kind{one: "kind", many: "objects", columns: []output.Column{{Name: "kind"}, {Name: "count", Right: true}}},
+				"Count what a user owns", "signalbox admin users owned ada"), t.transfer()),
 		noun("quotas", "", "GPUs that users and teams can hold at once", "signalbox admin quotas ls", []string{"quota"}, t.listQuotas(), t.setQuota()),
 		noun("settings", "", "Settings of the installation", "signalbox admin settings ls", []string{"setting"},
 			t.list(settingKind(), "List settings", "signalbox admin settings ls -o wide"), t.setSetting()),
-		t.maintenance(),
+		t.keys(), t.maintenance(),
 	)
 }
 
@@ -189,7 +191,7 @@ func (t *tool) setQuota() *cobra.Command {
 	var of string
 	var gpus int
 	cmd := &cobra.Command{
-		Use: "set SUBJECT", Short: "Set how many GPUs a user or team can hold at once", Args: arguments(1, 1),
+		Use: "set SUBJECT --gpus N", Short: "Set how many GPUs a user or team can hold at once", Args: arguments(1, 1),
 		Example: "signalbox admin quotas set ada --gpus 8\nsignalbox admin quotas set nlp --of teams --gpus 64",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if gpus < 0 {

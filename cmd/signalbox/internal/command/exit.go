@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/internal/client"
 )
 
-// The exit statuses. docs/reference/cli/index.md documents them.
+// The exit statuses. docs/reference/cli.md documents them.
 const (
 	exitOK          = 0
 	exitError       = 1
@@ -64,7 +64,7 @@ func exitCode(ctx context.Context, err error) int {
 		return exitUsage
 	case isResponse:
 		return exitOfStatus(refused.Status)
-	case as[*client.UnreachableError](err) || errors.Is(err, errTimeout):
+	case as[*client.UnreachableError](err), errors.Is(err, errTimeout), client.Retryable(err):
 		return exitUnavailable
 	}
 	return exitError

@@ -24,14 +24,16 @@ type kind struct {
 	query url.Values
 	// inProject states that the list selects those of a project by the parameter project.
 	inProject bool
-	columns   []output.Column
+	// stream states that the list has a stream of its changes.
+	stream  bool
+	columns []output.Column
 	// details are further columns for one object.
 	details []output.Column
 }
 
 func jobKind() kind {
 	return kind{
-		one: "job", many: "jobs", path: "/api/jobs", prefix: "job_", name: "name", search: "q", inProject: true,
+		one: "job", many: "jobs", path: "/api/jobs", prefix: "job_", name: "name", search: "q", inProject: true, stream: true,
 		columns: []output.Column{
 			{Name: "id"},
 			{Name: "name"},
@@ -62,7 +64,7 @@ func jobKind() kind {
 
 func runKind() kind {
 	return kind{
-		one: "run", many: "runs", path: "/api/runs", prefix: "run_", name: "name", search: "q", inProject: true,
+		one: "run", many: "runs", path: "/api/runs", prefix: "run_", name: "name", search: "q", inProject: true, stream: true,
 		query: url.Values{"state": {"all"}, "archived": {"all"}},
 		columns: []output.Column{
 			{Name: "id"},

@@ -44,10 +44,11 @@ type filter struct {
 type filterFlags struct {
 	filters []filter
 	texts   map[string]*[]string
+	set     *pflag.FlagSet
 }
 
 func addFilters(f *pflag.FlagSet, cmd *cobra.Command, filters []filter) *filterFlags {
-	out := &filterFlags{filters: filters, texts: map[string]*[]string{}}
+	out := &filterFlags{filters: filters, texts: map[string]*[]string{}, set: f}
 	for _, x := range filters {
 		values := new([]string)
 		out.texts[x.flag] = values
@@ -64,6 +65,9 @@ func (f *filterFlags) query(into url.Values, now time.Time) error {
 	for _, x := range f.filters {
 		values := *f.texts[x.flag]
 		if len(values) == 0 {
+			if f.set.Changed(x.flag) {
+				return session.Usage("--%s must not be empty; an unset variable?", x.flag)
+			}
 			continue
 		}
 		if len(values) > 1 && !x.many {
@@ -138,6 +142,7 @@ func (t *tool) now() time.Time { return t.Clock.Now().In(t.Zone) }
 // list returns the command ls of a kind.
 func (t *tool) list(k kind, short, example string, filters ...filter) *cobra.Command {
 	var limit int
+	var watch bool
 	var flags *filterFlags
 	cmd := &cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: short, Example: example, Args: noArguments,
@@ -153,10 +158,14 @@ func (t *tool) list(k kind, short, example string, filters ...filter) *cobra.Com
 			if err := flags.whoMe(cmd.Context(), c, query); err != nil {
 				return err
 			}
+			if watch {
+				return t.watchList(cmd, c, k, k.path, query, limit)
+			}
 			return t.printList(cmd, c, k, k.path, query, limit)
 		},
 	}
 	addLimit(cmd, &limit)
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "print the list again when it changes, until Ctrl-C")
 	flags = addFilters(cmd.Flags(), cmd, filters)
 	return cmd
 }
@@ -204,11 +213,30 @@ func (t *tool) printList(cmd *cobra.Command, c *client.Client, k kind, path stri
 	if err != nil {
 		return err
 	}
-	if err := t.rows(p, k.many, k.columns, list.Rows); err != nil {
+	if len(list.Rows) == 0 && p.Format.IsTable() && p.Filter == nil {
+		t.sayNone(k, query)
+		return nil
+	}
+	if err := p.Rows(k.columns, list.Rows); err != nil {
 		return err
 	}
 	t.leftOut(k, list.More, limit, list.Total)
 	return nil
+}
+
+// sayNone states that a list is empty, and by which filters, because a misspelled one matches nothing.
+func (t *tool) sayNone(k kind, query url.Values) {
+	var selected []string
+	for _, name := range sortedKeys(query) {
+		if !slices.Equal(query[name], k.query[name]) {
+			selected = append(selected, name+"="+strings.Join(query[name], ","))
+		}
+	}
+	if len(selected) == 0 {
+		t.Say("no %s", k.many)
+		return
+	}
+	t.Say("no %s with %s", k.many, output.Printable(strings.Join(selected, " ")))
 }
 
 // rows prints rows. Instead of a table without any, it states so on standard error.
@@ -225,9 +253,9 @@ func (t *tool) leftOut(k kind, more bool, limit, total int) {
 	switch {
 	case !more:
 	case total > 0:
-		t.Say("the first %d of %d %s; --limit 0 lists all", limit, total, k.many)
+		t.Say("%d of %d %s; --limit 0 lists all", limit, total, k.many)
 	default:
-		t.Say("the first %d %s; --limit 0 lists all", limit, k.many)
+		t.Say("more %s than these %d; --limit 0 lists all", k.many, limit)
 	}
 }
 
@@ -257,6 +285,21 @@ func (t *tool) object(cmd *cobra.Command, k kind, called string) (*client.Client
 	}
 	id, err := t.id(cmd.Context(), c, k, called)
 	return c, id, err
+}
+
+// objects returns a client and the ids of objects. None is changed if one of them does not exist.
+func (t *tool) objects(cmd *cobra.Command, k kind, called []string) (*client.Client, []string, error) {
+	c, err := t.Client()
+	if err != nil {
+		return nil, nil, err
+	}
+	ids := make([]string, len(called))
+	for i, name := range called {
+		if ids[i], err = t.id(cmd.Context(), c, k, name); err != nil {
+			return nil, nil, err
+		}
+	}
+	return c, ids, nil
 }
 
 // printObject reads one object and prints it.

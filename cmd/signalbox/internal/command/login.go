@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
+	"net"
+	"net/url"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -73,8 +75,8 @@ func (t *tool) runLogin(ctx context.Context, o loginOptions) error {
 	if err != nil {
 		return err
 	}
-	if reason != nil {
-		t.Say("this machine has no keyring (%s); the login will be in %s/%s, which only you can read", reason, dir, credential.FileName)
+	if !encrypted(chosen.Server) {
+		t.Say("warning: %s is not encrypted; anyone on the way can read the login", chosen.Server)
 	}
 	login, err := t.getToken(ctx, c, o)
 	if err != nil {
@@ -95,7 +97,20 @@ func (t *tool) runLogin(ctx context.Context, o loginOptions) error {
 		return err
 	}
 	t.Say("logged in to %s as %s%s", chosen.Server, who.Username, t.until(login))
+	if reason != nil {
+		t.Say("the login is in %s, which only you can read, because this machine has no keyring (%s)", filepath.Join(dir, credential.FileName), reason)
+	}
 	return nil
+}
+
+// encrypted reports whether requests to an installation are encrypted, or do not leave this machine.
+func encrypted(server string) bool {
+	u, err := url.Parse(server)
+	if err != nil || u.Scheme == "https" {
+		return err == nil
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 func (t *tool) until(login credential.Credential) string {
@@ -293,11 +308,4 @@ func (t *tool) contexts() *cobra.Command {
 	return noun("context", groupTool, "The installations and logins of this machine", "signalbox context ls\nsignalbox context use staging", nil, ls, use, rm)
 }
 
-func sortedContexts(config settings.Config) []string {
-	names := make([]string, 0, len(config.Contexts))
-	for name := range config.Contexts {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func sortedContexts(config settings.Config) []string { return sortedKeys(config.Contexts) }

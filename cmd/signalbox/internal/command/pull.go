@@ -40,49 +40,62 @@ func (t *tool) pull(ctx context.Context, dir string, files []remoteFile) error {
 	defer func() { _ = root.Close() }()
 	progress := &transfer.Progress{Out: t.Err, Terminal: t.ErrTerminal, Quiet: t.Quiet}
 	var bytes int64
+	kept := 0
 	for _, f := range files {
-		if err := t.pullFile(ctx, c, root, progress, f); err != nil {
+		complete, err := t.pullFile(ctx, c, root, progress, f)
+		if err != nil {
 			progress.Wait()
 			if ctx.Err() != nil {
 				t.Say("run the same command again to continue")
 			}
 			return err
 		}
-		if err := t.printPath(filepath.Join(dir, filepath.FromSlash(f.path))); err != nil {
+		if err := t.printFile(dir, f); err != nil {
 			return err
 		}
 		bytes += f.size
+		if complete {
+			kept++
+		}
 	}
 	progress.Wait()
-	t.Say("%s, %s, in %s", counted(len(files), "file"), output.Size(bytes), dir)
+	t.Say("%s, %s, in %s, with the right digests; %d of them were there already", counted(len(files), "file"), output.Size(bytes), dir, kept)
 	return nil
 }
 
-// counted returns a number of things: 1 file, 2 files.
-func counted(n int, one string) string {
+// counted returns a number and a noun, in the plural if it needs one.
+func counted(n int, noun string) string {
 	if n == 1 {
-		return "1 " + one
+		return "1 " + noun
 	}
-	return strconv.Itoa(n) + " " + one + "s"
+	return strconv.Itoa(n) + " " + noun + "s"
 }
 
-func (t *tool) printPath(path string) error {
-	if t.OutTerminal {
-		return nil // the bars show it
+// printFile prints a downloaded file: its path, or with another format an object. On a terminal, the bars show it.
+func (t *tool) printFile(dir string, f remoteFile) error {
+	p, err := t.Printer()
+	if err != nil {
+		return err
 	}
-	_, err := t.Out.Write([]byte(output.Printable(path) + "\n"))
-	return err
+	if p.Format.IsTable() && p.Filter == nil && t.OutTerminal {
+		return nil
+	}
+	raw, err := json.Marshal(map[string]any{"path": filepath.Join(dir, filepath.FromSlash(f.path)), "size_bytes": f.size, "sha256": f.sha256})
+	if err != nil {
+		return fmt.Errorf("print a file: %w", err)
+	}
+	return p.Row([]output.Column{{Name: "path"}}, raw)
 }
 
-func (t *tool) pullFile(ctx context.Context, c *client.Client, root *os.Root, progress *transfer.Progress, f remoteFile) error {
+// pullFile downloads a file, unless it is complete already.
+func (t *tool) pullFile(ctx context.Context, c *client.Client, root *os.Root, progress *transfer.Progress, f remoteFile) (complete bool, err error) {
 	file := transfer.File{Path: f.path, URL: f.url, Size: f.size, SHA256: f.sha256}
 	if f.sha256 != "" && transfer.Exists(root, file) {
-		t.Detail("the file is complete already", "path", f.path)
-		return nil
+		return true, nil
 	}
 	count, end := progress.File(f.path, f.size)
 	download := func() error { return transfer.Download(ctx, t.Transport, root, file, count) }
-	err := t.Watcher(c).Retry(ctx, func() error {
+	err = t.Watcher(c).Retry(ctx, func() error {
 		err := download()
 		if refused, ok := errors.AsType[*client.Error](err); !ok || refused.Status != http.StatusForbidden {
 			return err
@@ -95,7 +108,7 @@ func (t *tool) pullFile(ctx context.Context, c *client.Client, root *os.Root, pr
 		return download()
 	})
 	end(err == nil)
-	return err
+	return false, err
 }
 
 // signAgain returns a new address of a file.

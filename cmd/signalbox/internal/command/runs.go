@@ -26,7 +26,8 @@ func (t *tool) runs() *cobra.Command {
 			filter{flag: "sort", param: "sort", usage: "order: created_at, name or ended_at", values: []string{"created_at", "name", "ended_at"}}),
 		t.get(k, "Show a run", "signalbox runs get my-run\nsignalbox runs get my-run --jq .recipe_lock"),
 		t.updateRun(),
-		t.lineage(k, "signalbox runs lineage my-run"),
+		t.compare(), t.hparams(), t.environment(), t.hardware(), t.benchmarks(), t.export(),
+		t.lineage(k, "signalbox runs lineage my-run"), t.references(),
 		t.remove(k, "Delete an ended run with all its data", "signalbox runs rm my-run"),
 		t.open(k, "/runs/", "signalbox runs open my-run"),
 	)

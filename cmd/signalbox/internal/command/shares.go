@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
 	"github.com/signalbox-dev/signalbox/internal/client"
 )
 
@@ -64,6 +64,9 @@ func (t *tool) createShare() *cobra.Command {
 revoked. The address is never shown again.`,
 		Example: "signalbox share create my-run --days 7\nsignalbox share create run-a run-b --title 'two learning rates' --show metrics",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("days") && days <= 0 {
+				return session.Usage("--days must be above 0; without it, the link does not expire")
+			}
 			c, err := t.Client()
 			if err != nil {
 				return err
@@ -90,81 +93,48 @@ revoked. The address is never shown again.`,
 			if len(fields) > 0 {
 				body["fields"] = fields
 			}
+			until := "you revoke it"
 			if days > 0 {
-				body["expires_at"] = t.Clock.Now().Add(time.Duration(days * float64(24*time.Hour))).Format(time.RFC3339)
+				at := t.Clock.Now().Add(time.Duration(days * float64(24*time.Hour)))
+				body["expires_at"] = at.Format(time.RFC3339)
+				until = at.In(t.Zone).Format("2006-01-02 15:04")
 			}
 			var raw json.RawMessage
 			if err := c.Post(cmd.Context(), shareKind().path, body, &raw); err != nil {
 				return err
 			}
-			return t.printShare(c, raw)
+			return t.printSharePage(c, raw, until)
 		},
 	}
 	f := cmd.Flags()
-	f.Float64Var(&days, "days", 0, "days after which the link expires")
+	f.Float64Var(&days, "days", 0, "days after which the link expires; without it, the link does not expire")
 	f.StringVar(&title, "title", "", "title of the page")
-	f.StringSliceVar(&fields, "show", nil, "what the page shows: metrics, config, samples; all by default")
+	f.StringSliceVar(&fields, "show", nil, "what the page shows: metrics, config, samples; metrics and config by default")
 	f.BoolVar(&pinned, "pinned", false, "show the run as it is now, for ever")
 	return cmd
 }
 
-// printShare prints a new link. Its address is that of the page in the console; the one of the API is a member of -o json.
-func (t *tool) printShare(c *client.Client, raw json.RawMessage) error {
+// printSharePage prints the address of the page of a new link in the console, or with another format the whole link.
+func (t *tool) printSharePage(c *client.Client, raw json.RawMessage, until string) error {
 	var made struct {
-		ID    string  `json:"id"`
-		Token *string `json:"token"`
+		ID    string `json:"id"`
+		Token string `json:"token"`
 	}
 	if err := json.Unmarshal(raw, &made); err != nil {
 		return fmt.Errorf("decode the link: %w", err)
+	}
+	page, err := json.Marshal(map[string]string{"page": c.Base() + "/share/" + made.Token})
+	if err != nil {
+		return fmt.Errorf("print the link: %w", err)
 	}
 	p, err := t.Printer()
 	if err != nil {
 		return err
 	}
-	if !p.Format.IsTable() || p.Filter != nil || made.Token == nil {
-		return p.Object(shareKind().columns, raw)
+	if !p.Format.IsTable() || p.Filter != nil {
+		return p.Object(nil, raw)
 	}
-	t.Say("anyone with this address can see it, until you run: signalbox share revoke %s", made.ID)
-	_, err = fmt.Fprintln(t.Out, c.Base()+"/share/"+url.PathEscape(*made.Token))
-	return err
-}
-
-// namesOf formats a list of objects by their names.
-func namesOf(value any, now time.Time) string {
-	list, ok := value.([]any)
-	if !ok {
-		return output.Text(value, now)
-	}
-	var names []string
-	for _, entry := range list {
-		if members, ok := entry.(map[string]any); ok {
-			names = append(names, output.Text(members["name"], now))
-		}
-	}
-	return strings.Join(names, ",")
-}
-
-// keys formats an object by the names of its members, sorted.
-func keys(value any, now time.Time) string {
-	members, ok := value.(map[string]any)
-	if !ok {
-		return output.Text(value, now)
-	}
-	names := make([]string, 0, len(members))
-	for name := range members {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return strings.Join(names, ",")
-}
-
-// recipePath returns the path of a recipe.
-func recipePath(name string) (string, error) {
-	namespace, short, ok := strings.Cut(name, "/")
-	if !ok {
-		return "", errRecipeName(name)
-	}
-	return "/api/recipes/" + url.PathEscape(namespace) + "/" + url.PathEscape(short), nil
+	return t.printSecret(page, "page", "anyone with this address can see it until "+until+"; signalbox share revoke "+made.ID+" ends it")
 }
 
 // runOf returns the id of the run of a job, or the id itself if it is that of a run.

@@ -45,7 +45,9 @@ at once.`,
 			if err := c.Post(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/tokens", map[string]any{"name": args[1]}, &raw); err != nil {
 				return err
 			}
-			return t.printSecret(raw, "token", fmt.Sprintf("the token %q of %s, shown only once:", args[1], args[0]))
+			t.Say("call it with: curl %s/inference/%s/v1/chat/completions -H \"Authorization: Bearer TOKEN\" -H 'Content-Type: application/json' "+
+				`-d '{"model": "default", "messages": [{"role": "user", "content": "hello"}]}'`, c.Base(), id)
+			return t.printSecret(raw, "token", fmt.Sprintf("the token %q of %s, shown only once", args[1], args[0]))
 		},
 	}
 }

@@ -36,8 +36,12 @@ type Env struct {
 	Dir    string
 	Clock  clock.Clock
 	Jitter func() float64
+	// NewKey returns a new random key for a request that must not be done twice.
+	NewKey func() string
 	// Zone is the time zone of the user.
 	Zone *time.Location
+	// ReadHidden reads a line of the terminal that is not shown while it is typed.
+	ReadHidden func() ([]byte, error)
 	// OpenBrowser opens an address in the user's browser.
 	OpenBrowser func(address string) error
 	// Transport sends the requests.
