@@ -22,6 +22,7 @@ func TestCLI(t *testing.T) {
 	t.Run("together", func(t *testing.T) {
 		t.Run("tour", func(t *testing.T) { t.Parallel(); w.tour(t) })
 		t.Run("login", func(t *testing.T) { t.Parallel(); w.deviceLogin(t) })
+		t.Run("interrupted", func(t *testing.T) { t.Parallel(); w.interrupted(t) })
 		t.Run("pull", func(t *testing.T) { t.Parallel(); w.interruptedPull(t) })
 		t.Run("script", func(t *testing.T) { testscript.Run(t, w.scripts("testdata/script")) })
 	})

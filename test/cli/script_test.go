@@ -24,7 +24,7 @@ var update = flag.Bool("update", false, "replace the transcripts in the scripts 
 //	run ARGUMENT...          runs signalbox, which must succeed
 //	fails STATUS ARGUMENT... runs signalbox, which must exit with the status
 //	let NAME ARGUMENT...     sets a variable to the standard output of signalbox, without a line in the transcript
-//	as USER                  is who runs the next commands: admin, ada, or nobody without a login
+//	as USER                  is who runs the next commands: admin, ada, or none without a login
 //	at PLACE                 is the server of the next commands: up, away for an address where nothing listens, or none
 //	install MODE FILE TEXT   writes a file
 //	signup USER FILE         creates a user and writes a token to a file
@@ -59,7 +59,7 @@ func (w *world) cmdAs(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: as USER")
 	}
 	token, known := w.tokens[args[0]]
-	if !known && args[0] != "nobody" {
+	if !known && args[0] != "none" {
 		ts.Fatalf("unknown user %s", args[0])
 	}
 	ts.Setenv("SERVICE_TOKEN", token.Reveal())

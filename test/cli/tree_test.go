@@ -78,7 +78,7 @@ func (h *helper) walk(path string) []node {
 			n.examples = append(n.examples, text)
 		default:
 			m := helpEntry.FindStringSubmatch(line)
-			require.NotNil(h.t, m, "%s: %q is no command", path, line)
+			require.NotNil(h.t, m, "%s: %q is not a command", path, line)
 			below = append(below, m[1])
 		}
 	}

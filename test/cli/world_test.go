@@ -78,7 +78,7 @@ func (w *world) do(t *testing.T, method, path string, body, out any) {
 	require.NoError(t, w.admin.Do(t.Context(), method, path, body, out), "%s %s", method, path)
 }
 
-// makeProject creates a project of which ada is an editor.
+// makeProject creates a project, with ada as an editor.
 func (w *world) makeProject(key string) error {
 	var made struct {
 		ID string `json:"id"`
@@ -95,6 +95,7 @@ type reporter struct {
 	c     *client.Client
 	ID    string
 	Token string
+	sent  int // the number of rounds
 }
 
 // newRun creates a run that the test reports.

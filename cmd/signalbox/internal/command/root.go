@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"charm.land/fang/v2"
@@ -143,6 +142,7 @@ func must(err error) {
 // Execute runs the command line args, prints its error and returns the exit status.
 func Execute(ctx context.Context, env *session.Env, args []string) int {
 	root, t := build(env)
+	style(ctx, root, env.Version)
 	root.SetArgs(args)
 	// All waiting of the command ends with its context, which the time of --timeout bounds.
 	limited, end := ctx, context.CancelFunc(func() {})
@@ -157,14 +157,23 @@ func Execute(ctx context.Context, env *session.Env, args []string) int {
 		t.In = session.Interruptible(cmd.Context(), t.In)
 		return nil
 	})
-	err := fang.Execute(ctx, root,
-		fang.WithVersion(env.Version),
-		fang.WithErrorHandler(func(io.Writer, fang.Styles, error) {}))
+	err := root.ExecuteContext(ctx)
 	if err != nil && errors.Is(context.Cause(limited), errTimeout) {
 		err = fmt.Errorf("%w: %s", errTimeout, t.Timeout)
 	}
 	end()
 	return t.report(ctx, err)
+}
+
+// style lets fang install its help and the command man, by the execution of a command that does nothing. Fang does not
+// execute the command of the user: after an error, it would ask the terminal for its colours, and wait four seconds if the
+// terminal does not respond.
+func style(ctx context.Context, root *cobra.Command, version string) {
+	nothing := &cobra.Command{Use: "nothing", Hidden: true, PersistentPreRun: func(*cobra.Command, []string) {}, Run: func(*cobra.Command, []string) {}}
+	root.AddCommand(nothing)
+	root.SetArgs([]string{nothing.Name()})
+	must(fang.Execute(ctx, root, fang.WithVersion(version)))
+	root.RemoveCommand(nothing)
 }
 
 // wrap calls before in front of each command.
