@@ -60,7 +60,7 @@ func (c *Client) Call(ctx context.Context, method, path string, body any) (*Resp
 	if body != nil {
 		raw, err := json.Marshal(body)
 		if err != nil {
-			return nil, fmt.Errorf("encode the body of %s %s: %w", method, plainPath(path), err)
+			return nil, fmt.Errorf("encode the body of %s %s: %w", method, PlainPath(path), err)
 		}
 		reader = bytes.NewReader(raw)
 	}
@@ -81,11 +81,11 @@ func (c *Client) Call(ctx context.Context, method, path string, body any) (*Resp
 func (c *Client) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
 	if !strings.HasPrefix(path, "/") {
 		// Any other first character could continue the name of the host.
-		return nil, fmt.Errorf("create the request %s %s: a path begins with a slash", method, plainPath(path))
+		return nil, fmt.Errorf("create the request %s %s: a path begins with a slash", method, PlainPath(path))
 	}
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
-		return nil, fmt.Errorf("create the request %s %s: %w", method, plainPath(path), withoutAddress(err))
+		return nil, fmt.Errorf("create the request %s %s: %w", method, PlainPath(path), withoutAddress(err))
 	}
 	if !c.token.IsZero() {
 		req.Header.Set("Authorization", "Bearer "+c.token.Reveal())
@@ -123,7 +123,7 @@ func (c *Client) Do(ctx context.Context, method, path string, body, out any) err
 		return nil
 	}
 	if err := json.Unmarshal(a.Body, out); err != nil {
-		return fmt.Errorf("decode the response to %s %s: %w", method, plainPath(path), err)
+		return fmt.Errorf("decode the response to %s %s: %w", method, PlainPath(path), err)
 	}
 	return nil
 }

@@ -119,10 +119,19 @@ func unreachable(base, request string, err error) error {
 }
 
 // describe names a request, without its query.
-func describe(req *http.Request) string { return req.Method + " " + req.URL.Path }
+func describe(req *http.Request) string { return req.Method + " " + PlainPath(req.URL.Path) }
 
-func plainPath(path string) string {
+// PlainPath returns a path as it may be shown: without a query, and without the token of a shared link.
+func PlainPath(path string) string {
 	path, _, _ = strings.Cut(path, "?")
+	const shared = "/api/share/"
+	if token, ok := strings.CutPrefix(path, shared); ok {
+		_, rest, more := strings.Cut(token, "/")
+		path = shared + "[redacted]"
+		if more {
+			path += "/" + rest
+		}
+	}
 	return path
 }
 

@@ -79,7 +79,7 @@ func (c *Client) page(ctx context.Context, path string) (rows []json.RawMessage,
 		return nil, nil, resp.Err()
 	}
 	if err := json.Unmarshal(resp.Body, &rows); err != nil {
-		return nil, nil, fmt.Errorf("decode the list %s: %w", plainPath(path), err)
+		return nil, nil, fmt.Errorf("decode the list %s: %w", PlainPath(path), err)
 	}
 	return rows, resp.Header, nil
 }
@@ -94,15 +94,15 @@ func nextPage(current string, header http.Header, rows int) (string, error) {
 	}
 	from, err := url.Parse(current)
 	if err != nil {
-		return "", fmt.Errorf("read the address of the list %s: %w", plainPath(current), withoutAddress(err))
+		return "", fmt.Errorf("read the address of the list %s: %w", PlainPath(current), withoutAddress(err))
 	}
 	to, err := from.Parse(target)
 	if err != nil || to.Opaque != "" {
-		return "", fmt.Errorf("the list %s has an invalid link to its next page", plainPath(current))
+		return "", fmt.Errorf("the list %s has an invalid link to its next page", PlainPath(current))
 	}
 	next := to.RequestURI()
 	if next == current || rows == 0 {
-		return "", fmt.Errorf("the list %s does not end: a page of %d rows leads to the next one", plainPath(current), rows)
+		return "", fmt.Errorf("the list %s does not end: a page of %d rows leads to the next one", PlainPath(current), rows)
 	}
 	return next, nil
 }

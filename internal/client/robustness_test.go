@@ -167,6 +167,16 @@ func TestClient_errorsHideCredentials(t *testing.T) {
 	require.NotContains(t, c.Get(t.Context(), "/x\x7f?q=hunter2", nil, nil).Error(), "hunter2")
 }
 
+func TestPlainPath(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{
+		"/api/x?sig=hunter2": "/api/x", "/api/share/hunter2": "/api/share/[redacted]", "/api/shares/s": "/api/shares/s",
+		"/api/share/hunter2/metrics?a=1": "/api/share/[redacted]/metrics",
+	} {
+		require.Equal(t, want, PlainPath(path))
+	}
+}
+
 func TestUnreachableError(t *testing.T) {
 	t.Parallel()
 	inner := &url.Error{Op: "Get", URL: "http://h/?sig=hunter2", Err: &url.Error{Op: "parse", URL: "x?sig=hunter2", Err: io.EOF}}

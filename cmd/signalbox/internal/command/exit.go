@@ -9,6 +9,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/settings"
 	"github.com/signalbox-dev/signalbox/internal/client"
 )
 
@@ -54,7 +55,7 @@ func exitCode(ctx context.Context, err error) int {
 		return exitUsage
 	case as[*session.LoginError](err):
 		return exitLogin
-	case as[*NotFoundError](err):
+	case as[*NotFoundError](err) || errors.Is(err, settings.ErrNoContext):
 		return exitNotFound
 	case as[*EndedError](err):
 		return exitEnded

@@ -141,7 +141,7 @@ func (t *tool) stop() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := t.Confirm(yes, "Stop %s?", args[0]); err != nil {
+			if err := t.Confirm(cmd.Context(), yes, "Stop %s?", args[0]); err != nil {
 				return err
 			}
 			path := k.path + "/" + url.PathEscape(id) + "/stop"
@@ -235,7 +235,7 @@ func (t *tool) remove(k kind, short, example string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := t.Confirm(yes, "Delete the %s %s for good?", k.one, args[0]); err != nil {
+			if err := t.Confirm(cmd.Context(), yes, "Delete the %s %s for good?", k.one, args[0]); err != nil {
 				return err
 			}
 			if err := c.Do(cmd.Context(), "DELETE", k.path+"/"+url.PathEscape(id), nil, nil); err != nil {

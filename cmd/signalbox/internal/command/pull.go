@@ -104,7 +104,7 @@ func signAgain(ctx context.Context, c *client.Client, f remoteFile) (string, err
 		if err := json.Unmarshal(row, &signed); err != nil {
 			return "", fmt.Errorf("decode a download: %w", err)
 		}
-		if signed.Path == f.path || signed.SHA256 == f.sha256 {
+		if signed.Path == f.path || f.sha256 != "" && signed.SHA256 == f.sha256 {
 			return signed.URL, nil
 		}
 	}
