@@ -16,8 +16,13 @@ func userKind() kind {
 	return kind{
 		one: "user", many: "users", path: "/api/admin/users", prefix: "usr_", name: "username", search: "q",
 		columns: []output.Column{
-			{Name: "username"}, {Name: "role"}, {Name: "name", Path: "display_name"}, {Name: "email"}, {Name: "login"},
-			{Name: "disabled", Path: "disabled_at", As: output.Time}, {Name: "id", Wide: true},
+			{Name: "username"},
+			{Name: "role"},
+			{Name: "name", Path: "display_name"},
+			{Name: "email"},
+			{Name: "login"},
+			{Name: "disabled", Path: "disabled_at", As: output.Time},
+			{Name: "id", Wide: true},
 			{Name: "seen", Path: "last_login_at", Right: true, As: output.Age},
 		},
 	}
@@ -25,8 +30,13 @@ func userKind() kind {
 
 func settingKind() kind {
 	return kind{one: "setting", many: "settings", path: "/api/admin/settings", name: "key", columns: []output.Column{
-		{Name: "key"}, {Name: "value", As: compactJSON}, {Name: "default", As: compactJSON}, {Name: "set"}, {Name: "type", Wide: true},
-		{Name: "description", Wide: true}, {Name: "by", Path: "changed_by", Wide: true},
+		{Name: "key"},
+		{Name: "value", As: compactJSON},
+		{Name: "default", As: compactJSON},
+		{Name: "set"},
+		{Name: "type", Wide: true},
+		{Name: "description", Wide: true},
+		{Name: "by", Path: "changed_by", Wide: true},
 	}}
 }
 
@@ -134,8 +144,12 @@ func (t *tool) resetPassword() *cobra.Command {
 
 func quotaColumns() []output.Column {
 	return []output.Column{
-		{Name: "subject"}, {Name: "kind", Path: "subject_kind"}, {Name: "limit", Path: "gpu_limit", Right: true}, {Name: "held", Path: "gpu_held", Right: true},
-		{Name: "queued", Path: "gpu_queued", Right: true}, {Name: "available", Path: "gpu_available", Right: true},
+		{Name: "subject"},
+		{Name: "kind", Path: "subject_kind"},
+		{Name: "limit", Path: "gpu_limit", Right: true},
+		{Name: "held", Path: "gpu_held", Right: true},
+		{Name: "queued", Path: "gpu_queued", Right: true},
+		{Name: "available", Path: "gpu_available", Right: true},
 	}
 }
 
@@ -195,7 +209,7 @@ func (t *tool) quota() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return t.printObject(cmd, c, quotaColumns(), "/api/quota", nil)
+			return t.printObject(cmd, c, quotaColumns(), "/api/quota")
 		},
 	}
 }
@@ -247,7 +261,7 @@ func (t *tool) maintenance() *cobra.Command {
 			}
 			const path = "/api/admin/maintenance"
 			if len(args) == 0 {
-				return t.printObject(cmd, c, columns, path, nil)
+				return t.printObject(cmd, c, columns, path)
 			}
 			mode, ok := map[string]string{"on": "maintenance", "off": "off"}[args[0]]
 			if !ok {

@@ -15,8 +15,15 @@ import (
 
 func artifactKind() kind {
 	return kind{one: "artifact", many: "artifacts", columns: []output.Column{
-		{Name: "id"}, {Name: "kind"}, {Name: "format"}, {Name: "step", Right: true}, {Name: "size", Path: "size_bytes", Right: true, As: output.Bytes},
-		{Name: "name"}, {Name: "attempt", Right: true, Wide: true}, {Name: "sha256", Wide: true}, {Name: "age", Path: "created_at", Right: true, As: output.Age},
+		{Name: "id"},
+		{Name: "kind"},
+		{Name: "format"},
+		{Name: "step", Right: true},
+		{Name: "size", Path: "size_bytes", Right: true, As: output.Bytes},
+		{Name: "name"},
+		{Name: "attempt", Right: true, Wide: true},
+		{Name: "sha256", Wide: true},
+		{Name: "age", Path: "created_at", Right: true, As: output.Age},
 	}}
 }
 

@@ -24,9 +24,15 @@ func auditKind() kind {
 	return kind{
 		one: "entry", many: "entries", path: "/api/admin/audit",
 		columns: []output.Column{
-			{Name: "at", As: output.Time}, {Name: "actor", Path: "actor_name"}, {Name: "action"}, {Name: "target", Path: "target_id"},
-			{Name: "kind", Path: "target_kind", Wide: true}, {Name: "service", Wide: true}, {Name: "address", Path: "client_address", Wide: true},
-			{Name: "id", Wide: true}, {Name: "request", Path: "request_id", Wide: true},
+			{Name: "at", As: output.Time},
+			{Name: "actor", Path: "actor_name"},
+			{Name: "action"},
+			{Name: "target", Path: "target_id"},
+			{Name: "kind", Path: "target_kind", Wide: true},
+			{Name: "service", Wide: true},
+			{Name: "address", Path: "client_address", Wide: true},
+			{Name: "id", Wide: true},
+			{Name: "request", Path: "request_id", Wide: true},
 		},
 	}
 }

@@ -19,12 +19,16 @@ func TestAudit_verify(t *testing.T) {
 	}{
 		"whole": {
 			200, `{"ok": true, "chains": [{"service": "auth", "ok": true, "rows": 7, "checkpoints": 4, "fault": null}]}`,
-			0, []string{"auth       ok: 7 rows, 4 signed heads"}, "",
+			0,
+			[]string{"auth       ok: 7 rows, 4 signed heads"},
+			"",
 		},
 		"broken": {
 			200, `{"ok": false, "chains": [{"service": "auth", "ok": true, "rows": 7, "checkpoints": 4, "fault": null},
 			{"service": "jobs", "ok": false, "rows": 9, "checkpoints": 2, "fault": "row 3 (aud_x): the row was deleted; and 5 more"}]}`,
-			1, []string{"auth       ok", "jobs       BROKEN: row 3 (aud_x): the row was deleted", "and 5 more"}, "the audit is broken",
+			1,
+			[]string{"auth       ok", "jobs       BROKEN: row 3 (aud_x): the row was deleted", "and 5 more"},
+			"the audit is broken",
 		},
 		"unreachable": {503, `{"detail": "the audit is incomplete: jobs does not respond", "code": "audit_incomplete"}`, 8, nil, "jobs does not respond"},
 		"not admin":   {403, `{"detail": "admins only"}`, 5, nil, "admins only"},

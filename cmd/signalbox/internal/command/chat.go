@@ -31,7 +31,7 @@ func (t *tool) chat() *cobra.Command {
 		Long: `Talk to a deployment. With a message, its response is printed; without one, each line that you type is a message, until Ctrl-D.
 
 The deployment counts these calls under a token that is made for this conversation and revoked at its end.`,
-		Example: "signalbox chat my-bot '27+46?'\nsignalbox chat my-bot --system 'Answer in one word.'", ValidArgsFunction: t.complete(k),
+		Example: "signalbox chat my-bot '27+46?'\nsignalbox chat my-bot --system 'Reply in one word.'", ValidArgsFunction: t.complete(k),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, id, err := t.object(cmd, k, args[0])
 			if err != nil {

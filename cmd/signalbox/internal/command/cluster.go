@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -15,9 +16,16 @@ func fleetKind() kind {
 	return kind{
 		one: "fleet", many: "fleets", path: "/api/fleets", prefix: "flt_", name: "name",
 		columns: []output.Column{
-			{Name: "id"}, {Name: "name"}, {Name: "kind"}, {Name: "state"}, {Name: "pools"}, {Name: "nodes", Right: true},
-			{Name: "gpus", Path: "gpus_total", Right: true}, {Name: "free", Path: "gpus_free", Right: true},
-			{Name: "unhealthy", Path: "gpus_unhealthy", Right: true, Wide: true}, {Name: "seen", Path: "last_seen_at", Right: true, As: output.Age},
+			{Name: "id"},
+			{Name: "name"},
+			{Name: "kind"},
+			{Name: "state"},
+			{Name: "pools"},
+			{Name: "nodes", Right: true},
+			{Name: "gpus", Path: "gpus_total", Right: true},
+			{Name: "free", Path: "gpus_free", Right: true},
+			{Name: "unhealthy", Path: "gpus_unhealthy", Right: true, Wide: true},
+			{Name: "seen", Path: "last_seen_at", Right: true, As: output.Age},
 		},
 	}
 }
@@ -26,9 +34,18 @@ func nodeKind() kind {
 	return kind{
 		one: "node", many: "nodes", path: "/api/cluster/nodes", prefix: "nod_", name: "name",
 		columns: []output.Column{
-			{Name: "id"}, {Name: "name"}, {Name: "state"}, {Name: "pools"}, {Name: "gpus", Right: true}, {Name: "free", Path: "gpus_free", Right: true},
-			{Name: "cpus", Right: true}, {Name: "memory", Path: "memory_bytes", Right: true, As: output.Bytes}, {Name: "works", Right: true},
-			{Name: "seen", Path: "last_seen_at", Right: true, As: output.Age}, {Name: "reason", Wide: true}, {Name: "version", Wide: true},
+			{Name: "id"},
+			{Name: "name"},
+			{Name: "state"},
+			{Name: "pools"},
+			{Name: "gpus", Right: true},
+			{Name: "free", Path: "gpus_free", Right: true},
+			{Name: "cpus", Right: true},
+			{Name: "memory", Path: "memory_bytes", Right: true, As: output.Bytes},
+			{Name: "works", Right: true},
+			{Name: "seen", Path: "last_seen_at", Right: true, As: output.Age},
+			{Name: "reason", Wide: true},
+			{Name: "version", Wide: true},
 		},
 		details: []output.Column{{Name: "limits"}, {Name: "drain"}, {Name: "joined", Path: "joined_at", As: output.Time}},
 	}
@@ -36,8 +53,14 @@ func nodeKind() kind {
 
 func queueKind() kind {
 	return kind{one: "job", many: "queued jobs", path: "/api/cluster/queue", columns: []output.Column{
-		{Name: "position", Right: true}, {Name: "job", Path: "job_id"}, {Name: "name"}, {Name: "pools"}, {Name: "gpus", Right: true},
-		{Name: "priority", Right: true}, {Name: "reason", Path: "reason_detail"}, {Name: "waits", Path: "since", Right: true, As: output.Age},
+		{Name: "position", Right: true},
+		{Name: "job", Path: "job_id"},
+		{Name: "name"},
+		{Name: "pools"},
+		{Name: "gpus", Right: true},
+		{Name: "priority", Right: true},
+		{Name: "reason", Path: "reason_detail"},
+		{Name: "waits", Path: "since", Right: true, As: output.Age},
 	}}
 }
 
@@ -48,8 +71,12 @@ func (t *tool) fleets() *cobra.Command {
 		t.get(k, "Show a fleet", "signalbox fleets get lab"),
 		t.createFleet(), t.joinToken(),
 		t.part(k, "tokens", "join-tokens", kind{one: "token", many: "tokens", columns: []output.Column{
-			{Name: "id"}, {Name: "usable"}, {Name: "uses", Right: true}, {Name: "max_uses", Right: true},
-			{Name: "expires", Path: "expires_at", As: output.Time}, {Name: "revoked", Path: "revoked_at", As: output.Time},
+			{Name: "id"},
+			{Name: "usable"},
+			{Name: "uses", Right: true},
+			{Name: "max_uses", Right: true},
+			{Name: "expires", Path: "expires_at", As: output.Time},
+			{Name: "revoked", Path: "revoked_at", As: output.Time},
 		}}, "List the join tokens of a fleet (admins)", "signalbox fleets tokens lab"),
 		t.remove(k, "Delete a fleet without nodes (admins)", "signalbox fleets rm lab"),
 		t.open(k, "/fleets/", "signalbox fleets open lab"),
@@ -144,8 +171,13 @@ func (t *tool) pools() *cobra.Command {
 
 func poolColumns() []output.Column {
 	return []output.Column{
-		{Name: "pool"}, {Name: "nodes", Right: true}, {Name: "ready", Path: "nodes_ready", Right: true}, {Name: "gpus", Path: "gpus_total", Right: true},
-		{Name: "free", Path: "gpus_free", Right: true}, {Name: "queued", Path: "jobs_queued", Right: true}, {Name: "isolation", Wide: true},
+		{Name: "pool"},
+		{Name: "nodes", Right: true},
+		{Name: "ready", Path: "nodes_ready", Right: true},
+		{Name: "gpus", Path: "gpus_total", Right: true},
+		{Name: "free", Path: "gpus_free", Right: true},
+		{Name: "queued", Path: "jobs_queued", Right: true},
+		{Name: "isolation", Wide: true},
 	}
 }
 
@@ -217,7 +249,12 @@ func (t *tool) cordon() *cobra.Command {
 
 func (t *tool) recipes() *cobra.Command {
 	k := kind{one: "recipe", many: "recipes", path: "/api/recipes", name: "name", columns: []output.Column{
-		{Name: "name"}, {Name: "version"}, {Name: "title"}, {Name: "state"}, {Name: "resumable"}, {Name: "trusted", Wide: true},
+		{Name: "name"},
+		{Name: "version"},
+		{Name: "title"},
+		{Name: "state"},
+		{Name: "resumable"},
+		{Name: "trusted", Wide: true},
 		{Name: "digest", As: output.Short, Wide: true},
 	}}
 	get := &cobra.Command{
@@ -233,7 +270,7 @@ func (t *tool) recipes() *cobra.Command {
 				return err
 			}
 			columns := []output.Column{{Name: "description"}, {Name: "parameters", Path: "params_schema.properties", As: keys}, {Name: "inputs", As: keys}, {Name: "charts"}}
-			return t.printObject(cmd, c, append(k.columns, columns...), path, nil)
+			return t.printObject(cmd, c, append(k.columns, columns...), path)
 		},
 	}
 	return noun("recipes", groupWork, "Recipes: what jobs can do", "signalbox recipes ls\nsignalbox recipes get demo/chat-tiny", []string{"recipe"},
@@ -255,7 +292,7 @@ func (t *tool) find() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			query := url.Values{"q": {args[0]}, "limit": {fmt.Sprint(limit)}}
+			query := url.Values{"q": {args[0]}, "limit": {strconv.Itoa(limit)}}
 			if len(kinds) > 0 {
 				query["kinds"] = kinds
 			}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,8 +17,14 @@ func datasetKind() kind {
 	return kind{
 		one: "dataset", many: "datasets", path: "/api/datasets", prefix: "ds_", name: "name", search: "q", inProject: true,
 		columns: []output.Column{
-			{Name: "id"}, {Name: "name"}, {Name: "project"}, {Name: "owner"}, {Name: "format"}, {Name: "latest", Path: "latest_version"},
-			{Name: "protected", Wide: true}, {Name: "age", Path: "created_at", Right: true, As: output.Age},
+			{Name: "id"},
+			{Name: "name"},
+			{Name: "project"},
+			{Name: "owner"},
+			{Name: "format"},
+			{Name: "latest", Path: "latest_version"},
+			{Name: "protected", Wide: true},
+			{Name: "age", Path: "created_at", Right: true, As: output.Age},
 		},
 		details: []output.Column{{Name: "description"}, {Name: "visibility"}, {Name: "created", Path: "created_at", As: output.Time}},
 	}
@@ -25,8 +32,13 @@ func datasetKind() kind {
 
 func datasetVersionKind() kind {
 	return kind{one: "version", many: "versions", columns: []output.Column{
-		{Name: "version"}, {Name: "state"}, {Name: "files", Right: true}, {Name: "size", Path: "bytes", Right: true, As: output.Bytes},
-		{Name: "ref"}, {Name: "digest", As: output.Short, Wide: true}, {Name: "age", Path: "created_at", Right: true, As: output.Age},
+		{Name: "version"},
+		{Name: "state"},
+		{Name: "files", Right: true},
+		{Name: "size", Path: "bytes", Right: true, As: output.Bytes},
+		{Name: "ref"},
+		{Name: "digest", As: output.Short, Wide: true},
+		{Name: "age", Path: "created_at", Right: true, As: output.Age},
 	}}
 }
 
@@ -125,7 +137,7 @@ func (t *tool) previewDataset() *cobra.Command {
 			var preview struct {
 				Rows []json.RawMessage `json:"rows"`
 			}
-			if err := c.Get(cmd.Context(), path+"/preview", url.Values{"limit": {fmt.Sprint(limit)}}, &preview); err != nil {
+			if err := c.Get(cmd.Context(), path+"/preview", url.Values{"limit": {strconv.Itoa(limit)}}, &preview); err != nil {
 				return err
 			}
 			p, err := t.Printer()

@@ -18,9 +18,16 @@ func deploymentKind() kind {
 	return kind{
 		one: "deployment", many: "deployments", path: "/api/model-deployments", prefix: "dep_", name: "name", search: "q", inProject: true,
 		columns: []output.Column{
-			{Name: "id"}, {Name: "name"}, {Name: "state"}, {Name: "ready"}, {Name: "project"}, {Name: "owner", Wide: true},
-			{Name: "revision", Path: "promoted_revision", Right: true}, {Name: "pending", Path: "pending_revision", Right: true, Wide: true},
-			{Name: "url", Wide: true}, {Name: "age", Path: "created_at", Right: true, As: output.Age},
+			{Name: "id"},
+			{Name: "name"},
+			{Name: "state"},
+			{Name: "ready"},
+			{Name: "project"},
+			{Name: "owner", Wide: true},
+			{Name: "revision", Path: "promoted_revision", Right: true},
+			{Name: "pending", Path: "pending_revision", Right: true, Wide: true},
+			{Name: "url", Wide: true},
+			{Name: "age", Path: "created_at", Right: true, As: output.Age},
 		},
 		details: []output.Column{{Name: "description"}, {Name: "reason", Path: "reason.message"}, {Name: "created", Path: "created_at", As: output.Time}},
 	}
@@ -28,9 +35,16 @@ func deploymentKind() kind {
 
 func revisionKind() kind {
 	return kind{one: "revision", many: "revisions", name: "number", columns: []output.Column{
-		{Name: "number", Right: true}, {Name: "state"}, {Name: "ready"}, {Name: "model", Path: "source.model_id"},
-		{Name: "version", Path: "source.version", Right: true}, {Name: "engine", Path: "serving.engine"}, {Name: "reason", Path: "reason.message"},
-		{Name: "pool", Path: "serving.pool", Wide: true}, {Name: "id", Wide: true}, {Name: "age", Path: "created_at", Right: true, As: output.Age},
+		{Name: "number", Right: true},
+		{Name: "state"},
+		{Name: "ready"},
+		{Name: "model", Path: "source.model_id"},
+		{Name: "version", Path: "source.version", Right: true},
+		{Name: "engine", Path: "serving.engine"},
+		{Name: "reason", Path: "reason.message"},
+		{Name: "pool", Path: "serving.pool", Wide: true},
+		{Name: "id", Wide: true},
+		{Name: "age", Path: "created_at", Right: true, As: output.Age},
 	}}
 }
 

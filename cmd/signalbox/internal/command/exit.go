@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
@@ -152,24 +153,19 @@ func detail(e *client.Error) string {
 	if json.Unmarshal([]byte(e.Detail), &fields) != nil || len(fields) == 0 {
 		return e.Detail
 	}
-	text := ""
+	texts := make([]string, len(fields))
 	for i, f := range fields {
-		if i > 0 {
-			text += "; "
-		}
-		text += place(f.Loc) + ": " + f.Msg
+		texts[i] = place(f.Loc) + ": " + f.Msg
 	}
-	return text
+	return strings.Join(texts, "; ")
 }
 
 // place returns the place of a field without the part of the request: ["body", "spec", 0] is spec.0.
 func place(loc []any) string {
-	text := ""
-	for _, part := range loc[min(1, len(loc)):] {
-		if text != "" {
-			text += "."
-		}
-		text += fmt.Sprint(part)
+	within := loc[min(1, len(loc)):]
+	parts := make([]string, len(within))
+	for i, part := range within {
+		parts[i] = fmt.Sprint(part)
 	}
-	return text
+	return strings.Join(parts, ".")
 }

@@ -56,8 +56,14 @@ func (t *tool) ps() *cobra.Command {
 
 func eventColumns() []output.Column {
 	return []output.Column{
-		{Name: "time", Path: "ts", As: output.Time}, {Name: "type"}, {Name: "from"}, {Name: "to"}, {Name: "reason"}, {Name: "message"},
-		{Name: "actor", Path: "actor_id", Wide: true}, {Name: "seq", Wide: true, Right: true},
+		{Name: "time", Path: "ts", As: output.Time},
+		{Name: "type"},
+		{Name: "from"},
+		{Name: "to"},
+		{Name: "reason"},
+		{Name: "message"},
+		{Name: "actor", Path: "actor_id", Wide: true},
+		{Name: "seq", Wide: true, Right: true},
 	}
 }
 
@@ -84,9 +90,16 @@ func (t *tool) events(k kind, example string) *cobra.Command {
 
 func (t *tool) attempts() *cobra.Command {
 	rows := kind{one: "attempt", many: "attempts", columns: []output.Column{
-		{Name: "number", Right: true}, {Name: "state"}, {Name: "phase"}, {Name: "node", Path: "node_id"}, {Name: "exit", Path: "exit_code", Right: true},
-		{Name: "reason", Path: "end_reason"}, {Name: "message"}, {Name: "started", Path: "starting_at", As: output.Time},
-		{Name: "ended", Path: "ended_at", As: output.Time}, {Name: "resumed_from", Wide: true},
+		{Name: "number", Right: true},
+		{Name: "state"},
+		{Name: "phase"},
+		{Name: "node", Path: "node_id"},
+		{Name: "exit", Path: "exit_code", Right: true},
+		{Name: "reason", Path: "end_reason"},
+		{Name: "message"},
+		{Name: "started", Path: "starting_at", As: output.Time},
+		{Name: "ended", Path: "ended_at", As: output.Time},
+		{Name: "resumed_from", Wide: true},
 	}}
 	return t.part(jobKind(), "attempts", "attempts", rows, "List the attempts of a job", "signalbox jobs attempts my-job")
 }
@@ -278,4 +291,6 @@ func (t *tool) showPage(address string) error {
 }
 
 // errNoChange is the usage error of a change without a flag.
-func errNoChange() error { return session.Usage("nothing is to be changed; see --help for what can be") }
+func errNoChange() error {
+	return session.Usage("nothing is to be changed; see --help for what can be")
+}

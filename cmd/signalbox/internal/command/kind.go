@@ -1,8 +1,8 @@
 package command
 
 import (
-	"strings"
 	"net/url"
+	"strings"
 
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
 )
@@ -31,15 +31,29 @@ func jobKind() kind {
 	return kind{
 		one: "job", many: "jobs", path: "/api/jobs", prefix: "job_", name: "name", search: "q", inProject: true,
 		columns: []output.Column{
-			{Name: "id"}, {Name: "name"}, {Name: "state"}, {Name: "project"}, {Name: "owner"},
-			{Name: "recipe", Path: "spec.recipe.name", Wide: true}, {Name: "run", Path: "run_id", Wide: true},
-			{Name: "attempt", Wide: true, Right: true}, {Name: "priority", Wide: true, Right: true}, {Name: "labels", Wide: true},
-			{Name: "reason", Path: "end_reason", Wide: true}, {Name: "age", Path: "created_at", Right: true, As: output.Age},
+			{Name: "id"},
+			{Name: "name"},
+			{Name: "state"},
+			{Name: "project"},
+			{Name: "owner"},
+			{Name: "recipe", Path: "spec.recipe.name", Wide: true},
+			{Name: "run", Path: "run_id", Wide: true},
+			{Name: "attempt", Wide: true, Right: true},
+			{Name: "priority", Wide: true, Right: true},
+			{Name: "labels", Wide: true},
+			{Name: "reason", Path: "end_reason", Wide: true},
+			{Name: "age", Path: "created_at", Right: true, As: output.Age},
 		},
 		details: []output.Column{
-			{Name: "message"}, {Name: "queue", Path: "queue.reason_detail"}, {Name: "pools", Path: "spec.resources.pools.0.pool"},
-			{Name: "warnings"}, {Name: "created", Path: "created_at", As: output.Time}, {Name: "running", Path: "running_at", As: output.Time},
-			{Name: "ended", Path: "ended_at", As: output.Time}, {Name: "checkpoint", Path: "checkpoint.step"}, {Name: "collected"},
+			{Name: "message"},
+			{Name: "queue", Path: "queue.reason_detail"},
+			{Name: "pools", Path: "spec.resources.pools.0.pool"},
+			{Name: "warnings"},
+			{Name: "created", Path: "created_at", As: output.Time},
+			{Name: "running", Path: "running_at", As: output.Time},
+			{Name: "ended", Path: "ended_at", As: output.Time},
+			{Name: "checkpoint", Path: "checkpoint.step"},
+			{Name: "collected"},
 		},
 	}
 }
@@ -49,15 +63,27 @@ func runKind() kind {
 		one: "run", many: "runs", path: "/api/runs", prefix: "run_", name: "name", search: "q", inProject: true,
 		query: url.Values{"state": {"all"}, "archived": {"all"}},
 		columns: []output.Column{
-			{Name: "id"}, {Name: "name"}, {Name: "state"}, {Name: "project"}, {Name: "owner"},
-			{Name: "recipe", Path: "recipe_lock.name", Wide: true}, {Name: "job", Path: "job_id", Wide: true},
-			{Name: "attempts", Wide: true, Right: true}, {Name: "tags"}, {Name: "labels", Wide: true},
-			{Name: "reason", Path: "end_reason", Wide: true}, {Name: "age", Path: "created_at", Right: true, As: output.Age},
+			{Name: "id"},
+			{Name: "name"},
+			{Name: "state"},
+			{Name: "project"},
+			{Name: "owner"},
+			{Name: "recipe", Path: "recipe_lock.name", Wide: true},
+			{Name: "job", Path: "job_id", Wide: true},
+			{Name: "attempts", Wide: true, Right: true},
+			{Name: "tags"},
+			{Name: "labels", Wide: true},
+			{Name: "reason", Path: "end_reason", Wide: true},
+			{Name: "age", Path: "created_at", Right: true, As: output.Age},
 		},
 		details: []output.Column{
-			{Name: "protected"}, {Name: "archived"}, {Name: "created", Path: "created_at", As: output.Time},
-			{Name: "started", Path: "started_at", As: output.Time}, {Name: "ended", Path: "ended_at", As: output.Time},
-			{Name: "parents", Path: "parents.0.run_id"}, {Name: "notes"},
+			{Name: "protected"},
+			{Name: "archived"},
+			{Name: "created", Path: "created_at", As: output.Time},
+			{Name: "started", Path: "started_at", As: output.Time},
+			{Name: "ended", Path: "ended_at", As: output.Time},
+			{Name: "parents", Path: "parents.0.run_id"},
+			{Name: "notes"},
 		},
 	}
 }

@@ -202,7 +202,7 @@ func (t *tool) get(k kind, short, example string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return t.printObject(cmd, c, k.all(), k.path+"/"+url.PathEscape(id), nil)
+			return t.printObject(cmd, c, k.all(), k.path+"/"+url.PathEscape(id))
 		},
 	}
 }
@@ -221,9 +221,9 @@ func (t *tool) object(cmd *cobra.Command, k kind, called string) (*client.Client
 }
 
 // printObject reads one object and prints it.
-func (t *tool) printObject(cmd *cobra.Command, c *client.Client, columns []output.Column, path string, query url.Values) error {
+func (t *tool) printObject(cmd *cobra.Command, c *client.Client, columns []output.Column, path string) error {
 	var raw json.RawMessage
-	if err := c.Get(cmd.Context(), path, query, &raw); err != nil {
+	if err := c.Get(cmd.Context(), path, nil, &raw); err != nil {
 		return err
 	}
 	return t.print(columns, raw)

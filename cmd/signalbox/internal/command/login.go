@@ -205,7 +205,7 @@ func (t *tool) readToken() (credential.Credential, error) {
 		return credential.Credential{}, fmt.Errorf("read the token: %w", err)
 	}
 	if len(raw) > maxToken {
-		return credential.Credential{}, session.Usage("standard input has more than %d bytes, which is no token", maxToken)
+		return credential.Credential{}, session.Usage("standard input has more than %d bytes; a token is shorter", maxToken)
 	}
 	token, err := credential.ParseToken(string(raw))
 	if err != nil {
@@ -285,7 +285,7 @@ func (t *tool) whoami() *cobra.Command {
 			columns := []output.Column{
 				{Name: "username"}, {Name: "role"}, {Name: "email"}, {Name: "teams"}, {Name: "gpu_limit", Path: "quota.gpu_limit"},
 			}
-			if err := t.printObject(cmd, c, columns, "/api/auth/me", nil); err != nil {
+			if err := t.printObject(cmd, c, columns, "/api/auth/me"); err != nil {
 				return err
 			}
 			if !login.ExpiresAt.IsZero() {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -207,9 +208,7 @@ type found struct {
 func (r *logReader) search(ctx context.Context, handle func(json.RawMessage) error) error {
 	for {
 		query := url.Values{"after": {strconv.FormatInt(r.last, 10)}, "limit": {strconv.Itoa(pageOfLines)}}
-		for name, values := range r.query {
-			query[name] = values
-		}
+		maps.Copy(query, r.query)
 		var page found
 		if err := r.c.Get(ctx, r.path+"/search", query, &page); err != nil {
 			return err
@@ -264,11 +263,10 @@ func (r *logReader) print(row json.RawMessage) error {
 // grown; the server searches, so that a filter means the same as without --follow.
 func (r *logReader) followSearch(ctx context.Context) error {
 	err := r.t.Watcher(r.c).Watch(ctx, r.path+"/stream", strconv.FormatInt(r.last, 10), func(e client.Event) error {
-		seq, err := strconv.ParseInt(e.ID, 10, 64)
-		if e.Name != "line" || err != nil || seq <= r.last {
-			return nil
+		if seq, err := strconv.ParseInt(e.ID, 10, 64); e.Name == "line" && err == nil && seq > r.last {
+			return r.searchAgain(ctx)
 		}
-		return r.searchAgain(ctx)
+		return nil
 	})
 	if err != nil {
 		return err

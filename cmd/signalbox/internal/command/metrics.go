@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -19,13 +20,13 @@ import (
 )
 
 type metricOptions struct {
-	keys         []string
-	plot, log    bool
-	follow       bool
-	x            string
-	rows, limit  int
-	rank         int
-	attempt      string
+	keys        []string
+	plot, log   bool
+	follow      bool
+	x           string
+	rows, limit int
+	rank        int
+	attempt     string
 }
 
 func (t *tool) metrics() *cobra.Command {
@@ -67,11 +68,18 @@ const (
 
 func metricKind() kind {
 	return kind{one: "metric", many: "metrics", columns: []output.Column{
-		{Name: "key"}, {Name: "step", Path: "latest.step", Right: true}, {Name: "latest", Path: "latest.value", Right: true, As: output.Number},
-		{Name: "min", Path: "min.value", Right: true, As: output.Number}, {Name: "max", Path: "max.value", Right: true, As: output.Number},
-		{Name: "best", Path: "best.value", Right: true, As: output.Number}, {Name: "best_step", Path: "best.step", Right: true, Wide: true},
-		{Name: "count", Right: true}, {Name: "nan", Right: true, Wide: true}, {Name: "rank", Right: true, Wide: true},
-		{Name: "attempt", Right: true, Wide: true}, {Name: "at", Path: "latest.ts", Wide: true, As: output.Time},
+		{Name: "key"},
+		{Name: "step", Path: "latest.step", Right: true},
+		{Name: "latest", Path: "latest.value", Right: true, As: output.Number},
+		{Name: "min", Path: "min.value", Right: true, As: output.Number},
+		{Name: "max", Path: "max.value", Right: true, As: output.Number},
+		{Name: "best", Path: "best.value", Right: true, As: output.Number},
+		{Name: "best_step", Path: "best.step", Right: true, Wide: true},
+		{Name: "count", Right: true},
+		{Name: "nan", Right: true, Wide: true},
+		{Name: "rank", Right: true, Wide: true},
+		{Name: "attempt", Right: true, Wide: true},
+		{Name: "at", Path: "latest.ts", Wide: true, As: output.Time},
 	}}
 }
 
@@ -111,6 +119,7 @@ func (t *tool) runMetrics(cmd *cobra.Command, called string, o metricOptions) er
 // series is a series of GET /api/runs/{id}/series.
 type series struct {
 	Key     string   `json:"key"`
+	Attempt *int     `json:"attempt"`
 	Count   int64    `json:"count"`
 	Points  []point  `json:"points"`
 	Buckets []bucket `json:"buckets"`
@@ -171,7 +180,10 @@ func (t *tool) plotMetrics(cmd *cobra.Command, c *client.Client, path string, qu
 		if err := json.Unmarshal(row, &s); err != nil {
 			return fmt.Errorf("decode a series: %w", err)
 		}
-		chart := plot.Chart{Title: s.Key, Note: s.note(), Points: s.drawn(o.x), Columns: columns, Rows: o.rows, Log: o.log, ASCII: t.Getenv("TERM") == "dumb"}
+		chart := plot.Chart{Title: s.title(), Note: s.note(), Points: s.drawn(o.x), Columns: columns, Rows: o.rows, Log: o.log, ASCII: t.Getenv("TERM") == "dumb"}
+		if o.x == "time" {
+			chart.Labels = plot.Times(t.Zone)
+		}
 		if err := chart.Write(t.Out); err != nil {
 			return err
 		}
@@ -187,6 +199,14 @@ const (
 	minBuckets = 5
 	maxBuckets = 2000
 )
+
+// title names a series. There can be one for each attempt.
+func (s series) title() string {
+	if s.Attempt == nil {
+		return s.Key
+	}
+	return fmt.Sprintf("%s, attempt %d", s.Key, *s.Attempt)
+}
 
 func (s series) note() string {
 	if s.Last == nil {
@@ -221,7 +241,7 @@ func position(from, x string) float64 {
 	}
 	value, err := strconv.ParseFloat(from, 64)
 	if err != nil {
-		return 0
+		return math.NaN() // a chart leaves it out
 	}
 	return value
 }
@@ -229,7 +249,7 @@ func position(from, x string) float64 {
 func seconds(ts string) float64 {
 	at, err := time.Parse(time.RFC3339, ts)
 	if err != nil {
-		return 0
+		return math.NaN()
 	}
 	return float64(at.UnixMicro()) / 1e6 //nolint:mnd // microseconds
 }
@@ -271,8 +291,13 @@ func (t *tool) followMetrics(cmd *cobra.Command, c *client.Client, path string, 
 // validationColumns are the columns of the list of validation rounds.
 func validationColumns() []output.Column {
 	return []output.Column{
-		{Name: "step", Right: true}, {Name: "samples", Right: true}, {Name: "mean_reward", Right: true, As: output.Number},
-		{Name: "avg_reward", Right: true, As: output.Number, Wide: true}, {Name: "accuracy", Right: true, As: output.Number}, {Name: "complete"},
-		{Name: "attempt", Right: true, Wide: true}, {Name: "at", Path: "ts", As: output.Time},
+		{Name: "step", Right: true},
+		{Name: "samples", Right: true},
+		{Name: "mean_reward", Right: true, As: output.Number},
+		{Name: "avg_reward", Right: true, As: output.Number, Wide: true},
+		{Name: "accuracy", Right: true, As: output.Number},
+		{Name: "complete"},
+		{Name: "attempt", Right: true, Wide: true},
+		{Name: "at", Path: "ts", As: output.Time},
 	}
 }

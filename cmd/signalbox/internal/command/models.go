@@ -10,8 +10,14 @@ func modelKind() kind {
 	return kind{
 		one: "model", many: "models", path: "/api/models", prefix: "mdl_", name: "name", search: "q", inProject: true,
 		columns: []output.Column{
-			{Name: "id"}, {Name: "name"}, {Name: "project"}, {Name: "owner"}, {Name: "latest", Path: "latest_version", Right: true},
-			{Name: "aliases"}, {Name: "task", Wide: true}, {Name: "age", Path: "created_at", Right: true, As: output.Age},
+			{Name: "id"},
+			{Name: "name"},
+			{Name: "project"},
+			{Name: "owner"},
+			{Name: "latest", Path: "latest_version", Right: true},
+			{Name: "aliases"},
+			{Name: "task", Wide: true},
+			{Name: "age", Path: "created_at", Right: true, As: output.Age},
 		},
 		details: []output.Column{{Name: "description"}, {Name: "created", Path: "created_at", As: output.Time}},
 	}
@@ -19,9 +25,15 @@ func modelKind() kind {
 
 func modelVersionKind() kind {
 	return kind{one: "version", many: "versions", columns: []output.Column{
-		{Name: "version", Right: true}, {Name: "status"}, {Name: "lifecycle"}, {Name: "format"},
-		{Name: "size", Path: "size_bytes", Right: true, As: output.Bytes}, {Name: "run", Path: "source.run_id"},
-		{Name: "digest", As: output.Short}, {Name: "reason", Path: "status_reason", Wide: true}, {Name: "id", Wide: true},
+		{Name: "version", Right: true},
+		{Name: "status"},
+		{Name: "lifecycle"},
+		{Name: "format"},
+		{Name: "size", Path: "size_bytes", Right: true, As: output.Bytes},
+		{Name: "run", Path: "source.run_id"},
+		{Name: "digest", As: output.Short},
+		{Name: "reason", Path: "status_reason", Wide: true},
+		{Name: "id", Wide: true},
 		{Name: "age", Path: "created_at", Right: true, As: output.Age},
 	}}
 }

@@ -13,8 +13,13 @@ func projectKind() kind {
 	return kind{
 		one: "project", many: "projects", path: "/api/projects", prefix: "prj_", name: "key",
 		columns: []output.Column{
-			{Name: "key"}, {Name: "name"}, {Name: "visibility"}, {Name: "id"}, {Name: "team", Path: "team_id", Wide: true},
-			{Name: "archived", Path: "archived_at", As: output.Time, Wide: true}, {Name: "age", Path: "created_at", Right: true, As: output.Age},
+			{Name: "key"},
+			{Name: "name"},
+			{Name: "visibility"},
+			{Name: "id"},
+			{Name: "team", Path: "team_id", Wide: true},
+			{Name: "archived", Path: "archived_at", As: output.Time, Wide: true},
+			{Name: "age", Path: "created_at", Right: true, As: output.Age},
 		},
 		details: []output.Column{{Name: "description"}},
 	}
@@ -24,7 +29,10 @@ func teamKind() kind {
 	return kind{
 		one: "team", many: "teams", path: "/api/teams", prefix: "team_", name: "key",
 		columns: []output.Column{
-			{Name: "key"}, {Name: "name"}, {Name: "members", Path: "member_count", Right: true}, {Name: "id"},
+			{Name: "key"},
+			{Name: "name"},
+			{Name: "members", Path: "member_count", Right: true},
+			{Name: "id"},
 			{Name: "age", Path: "created_at", Right: true, As: output.Age},
 		},
 	}

@@ -1,6 +1,6 @@
 // Package command owns the commands of signalbox: first a noun, then a verb. Each is one or a few calls of the REST API.
 // The package promises that results go to standard output in the format that the user has chosen, that everything else
-// goes to standard error, that a command that destroys something asks before, and that the exit status states what
+// goes to standard error, that a command that destroys something requires a confirmation, and that the exit status states what
 // kind of problem there was.
 package command
 

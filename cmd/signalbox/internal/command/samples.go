@@ -12,9 +12,14 @@ import (
 
 func sampleKind() kind {
 	return kind{one: "sample", many: "samples", columns: []output.Column{
-		{Name: "step", Right: true}, {Name: "index", Right: true}, {Name: "reward", Right: true, As: output.Number},
-		{Name: "user", As: conversation}, {Name: "assistant", As: conversation}, {Name: "env", As: conversation, Wide: true},
-		{Name: "attempt", Right: true, Wide: true}, {Name: "id", Wide: true},
+		{Name: "step", Right: true},
+		{Name: "index", Right: true},
+		{Name: "reward", Right: true, As: output.Number},
+		{Name: "user", As: conversation},
+		{Name: "assistant", As: conversation},
+		{Name: "env", As: conversation, Wide: true},
+		{Name: "attempt", Right: true, Wide: true},
+		{Name: "id", Wide: true},
 	}}
 }
 

@@ -15,8 +15,14 @@ import (
 
 func shareKind() kind {
 	return kind{one: "share", many: "shares", path: "/api/shares", prefix: "shr_", name: "id", columns: []output.Column{
-		{Name: "id"}, {Name: "kind"}, {Name: "title"}, {Name: "runs", Path: "target_ids"}, {Name: "views", Right: true},
-		{Name: "expires", Path: "expires_at", As: output.Time}, {Name: "revoked", Path: "revoked_at", As: output.Time}, {Name: "prefix", Wide: true},
+		{Name: "id"},
+		{Name: "kind"},
+		{Name: "title"},
+		{Name: "runs", Path: "target_ids"},
+		{Name: "views", Right: true},
+		{Name: "expires", Path: "expires_at", As: output.Time},
+		{Name: "revoked", Path: "revoked_at", As: output.Time},
+		{Name: "prefix", Wide: true},
 	}}
 }
 

@@ -2,7 +2,9 @@ package command
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -119,9 +121,7 @@ func (t *tool) readSpec(o submitOptions) (map[string]any, error) {
 	if hparams == nil {
 		hparams = map[string]any{}
 	}
-	for key, value := range changes {
-		hparams[key] = value
-	}
+	maps.Copy(hparams, changes)
 	if len(hparams) > 0 {
 		spec["hparams"] = hparams
 	}
@@ -196,7 +196,7 @@ func (t *tool) preflight(cmd *cobra.Command, c *client.Client, body map[string]a
 func (t *tool) followJob(cmd *cobra.Command, c *client.Client, raw json.RawMessage) error {
 	job, ok := jobKind().candidate(raw)
 	if !ok {
-		return fmt.Errorf("the server returned a job without an id")
+		return errors.New("the server returned a job without an id")
 	}
 	r, err := t.newLogReader(cmd.Context(), job.id, logOptions{tail: -1})
 	if err != nil {

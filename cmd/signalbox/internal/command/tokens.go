@@ -14,7 +14,10 @@ import (
 
 func tokenKind() kind {
 	return kind{one: "token", many: "tokens", prefix: "tok_", name: "name", columns: []output.Column{
-		{Name: "id"}, {Name: "name"}, {Name: "prefix"}, {Name: "created", Path: "created_at", As: output.Time},
+		{Name: "id"},
+		{Name: "name"},
+		{Name: "prefix"},
+		{Name: "created", Path: "created_at", As: output.Time},
 		{Name: "revoked", Path: "revoked_at", As: output.Time},
 	}}
 }
@@ -130,10 +133,17 @@ func (t *tool) liveToken(cmd *cobra.Command, c *client.Client, path, called stri
 func (t *tool) traffic() *cobra.Command {
 	k := deploymentKind()
 	calls := kind{one: "call", many: "calls", columns: []output.Column{
-		{Name: "time", Path: "at", As: output.Time}, {Name: "status", Right: true}, {Name: "outcome"}, {Name: "token", Path: "token_name"},
-		{Name: "revision", Path: "revision_number", Right: true}, {Name: "ms", Path: "duration_ms", Right: true, As: output.Number},
-		{Name: "ttft", Path: "ttft_ms", Right: true, As: output.Number, Wide: true}, {Name: "in", Path: "prompt_tokens", Right: true},
-		{Name: "out", Path: "completion_tokens", Right: true}, {Name: "path", Wide: true}, {Name: "request", Path: "request_id", Wide: true},
+		{Name: "time", Path: "at", As: output.Time},
+		{Name: "status", Right: true},
+		{Name: "outcome"},
+		{Name: "token", Path: "token_name"},
+		{Name: "revision", Path: "revision_number", Right: true},
+		{Name: "ms", Path: "duration_ms", Right: true, As: output.Number},
+		{Name: "ttft", Path: "ttft_ms", Right: true, As: output.Number, Wide: true},
+		{Name: "in", Path: "prompt_tokens", Right: true},
+		{Name: "out", Path: "completion_tokens", Right: true},
+		{Name: "path", Wide: true},
+		{Name: "request", Path: "request_id", Wide: true},
 	}}
 	var limit int
 	flags := &filterFlags{}

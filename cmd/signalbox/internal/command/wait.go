@@ -40,7 +40,7 @@ func (t *tool) wait() *cobra.Command {
 				return err
 			}
 			if !reached {
-				return &EndedError{fmt.Sprintf("the job did not become %s", wanted(state))}
+				return &EndedError{"the job did not become " + wanted(state)}
 			}
 			return nil
 		},
@@ -57,10 +57,10 @@ func wanted(state string) string {
 	return state
 }
 
-// errReached ends a stream when the job has the state.
-type errReached struct{}
+// reachedError ends a stream when the job has the state.
+type reachedError struct{}
 
-func (errReached) Error() string { return "the state is reached" }
+func (reachedError) Error() string { return "the state is reached" }
 
 // seenJob is what a wait looks at.
 type seenJob struct {
@@ -96,11 +96,11 @@ func (t *tool) await(cmd *cobra.Command, c *client.Client, id, state string) (ra
 		raw = json.RawMessage(e.Data)
 		t.Detail("job", "state", job.State)
 		if job.State == state {
-			return errReached{}
+			return reachedError{}
 		}
 		return nil
 	})
-	if err != nil && !as[errReached](err) {
+	if err != nil && !as[reachedError](err) {
 		return nil, false, err
 	}
 	return raw, state == "ended" || job.State == wanted(state), nil

@@ -12,26 +12,26 @@ import (
 func TestHarmless_sequences(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		"plain é モ\tx":                     "plain é モ\tx",
-		"a\x1b[31mred\x1b[0mb":             "aredb",
-		"a\x1b[2K\x1b[1;1H\x1b[?1049hb":    "ab",
+		"plain é モ\tx":                               "plain é モ\tx",
+		"a\x1b[31mred\x1b[0mb":                       "aredb",
+		"a\x1b[2K\x1b[1;1H\x1b[?1049hb":              "ab",
 		"a\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\b": "alinkb",
-		"a\x1b]52;c;aGk=\ab":               "ab",
-		"a\x1b]52;c;aGk=\u009cb":           "ab",
-		"a\x1bPq#0\x1b\\b":                 "ab",
-		"a\x1b_G\x1b\\b\x1b^x\x1b\\c\x1bXx\x1b\\d": "abcd",
-		"a\u009b31mb":                      "ab",
-		"a\u009d0;title\ab":                "ab",
-		"a\u0090q\u009cb":                  "ab",
-		"a\u0085b\u0084c":                  "abc",
-		"a\x1b(Bb":                         "ab", // as tput sgr0 ends
-		"a\x1bcb":                          "ab",
-		"a\x1b":                            "a",
-		"a\x1b\x1b[31mb":                   "ab",
-		"a\x1béb":                          "aéb",
-		"a\x1b[31":                         "a",
-		"a\x1b[":                           "a",
-		"a\x1b[31éb":                       "aéb",
+		"a\x1b]52;c;aGk=\ab":                         "ab",
+		"a\x1b]52;c;aGk=\u009cb":                     "ab",
+		"a\x1bPq#0\x1b\\b":                           "ab",
+		"a\x1b_G\x1b\\b\x1b^x\x1b\\c\x1bXx\x1b\\d":   "abcd",
+		"a\u009b31mb":                                "ab",
+		"a\u009d0;title\ab":                          "ab",
+		"a\u0090q\u009cb":                            "ab",
+		"a\u0085b\u0084c":                            "abc",
+		"a\x1b(Bb":                                   "ab", // as tput sgr0 ends
+		"a\x1bcb":                                    "ab",
+		"a\x1b":                                      "a",
+		"a\x1b\x1b[31mb":                             "ab",
+		"a\x1béb":                                    "aéb",
+		"a\x1b[31":                                   "a",
+		"a\x1b[":                                     "a",
+		"a\x1b[31éb":                                 "aéb",
 		// A command string that does not end hides nothing, and another character aborts it.
 		"a\x1b]0;the rest stays":       "a0;the rest stays",
 		"a\x1b]0;x\x1b[31mthe rest":    "athe rest",
@@ -49,14 +49,14 @@ func TestHarmless_sequences(t *testing.T) {
 func TestHarmless_colors(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		"a\x1b[31mred\x1b[m":             "a\x1b[31mred\x1b[m\x1b[0m",
-		"\x1b[38;2;1;2;3mx":              "\x1b[38;2;1;2;3mx\x1b[0m",
-		"\x1b[4:3mx":                     "\x1b[4:3mx\x1b[0m",
-		"\x1b[>4;2mx":                    "x", // changes the keyboard
-		"\x1b[?1mx\x1b[1 mx\x1b[31Kx":    "xxx",
-		"\x1b]0;\x1b[31mx":               "\x1b[31mx\x1b[0m",
+		"a\x1b[31mred\x1b[m":                      "a\x1b[31mred\x1b[m\x1b[0m",
+		"\x1b[38;2;1;2;3mx":                       "\x1b[38;2;1;2;3mx\x1b[0m",
+		"\x1b[4:3mx":                              "\x1b[4:3mx\x1b[0m",
+		"\x1b[>4;2mx":                             "x", // changes the keyboard
+		"\x1b[?1mx\x1b[1 mx\x1b[31Kx":             "xxx",
+		"\x1b]0;\x1b[31mx":                        "\x1b[31mx\x1b[0m",
 		"\x1b[" + strings.Repeat("1;", 99) + "mx": "x",
-		"\u009b31mx":                     "x",
+		"\u009b31mx":                              "x",
 	} {
 		require.Equal(t, want, harmless(line, true), "%q", line)
 	}

@@ -11,13 +11,13 @@ import (
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
 )
 
-// ErrDeclined reports that the person at the terminal answered no.
+// ErrDeclined reports that the person at the terminal declined.
 var ErrDeclined = errors.New("nothing was changed")
 
-// maxAnswer is the maximum number of bytes of an answer.
-const maxAnswer = 1 << 10
+// maxReply is the maximum number of bytes of a reply.
+const maxReply = 1 << 10
 
-// Confirm asks the person at the terminal before something is destroyed. With yes, it does not ask. Without a terminal,
+// Confirm requires that the person at the terminal agrees before something is destroyed. With yes, it returns at once. Without a terminal,
 // or with --no-input, it returns a UsageError that names -y. Ctrl-C ends the question; the read of the terminal, which
 // cannot be ended, then ends with the process.
 func (s *Session) Confirm(ctx context.Context, yes bool, format string, args ...any) error {
@@ -29,22 +29,22 @@ func (s *Session) Confirm(ctx context.Context, yes bool, format string, args ...
 		return Usage("%s This needs a confirmation, and there is no terminal to ask for it; add -y", question)
 	}
 	fmt.Fprintf(s.Err, "%s [y/N] ", output.Printable(question))
-	type answer struct {
+	type reply struct {
 		line string
 		err  error
 	}
-	answers := make(chan answer, 1)
+	replies := make(chan reply, 1)
 	go func() {
-		line, err := bufio.NewReader(io.LimitReader(s.In, maxAnswer)).ReadString('\n')
-		answers <- answer{line, err}
+		line, err := bufio.NewReader(io.LimitReader(s.In, maxReply)).ReadString('\n')
+		replies <- reply{line, err}
 	}()
 	select {
 	case <-ctx.Done():
 		fmt.Fprintln(s.Err)
 		return context.Cause(ctx)
-	case a := <-answers:
+	case a := <-replies:
 		if a.err != nil && !errors.Is(a.err, io.EOF) {
-			return fmt.Errorf("read the answer: %w", a.err)
+			return fmt.Errorf("read the reply: %w", a.err)
 		}
 		switch strings.ToLower(strings.TrimSpace(a.line)) {
 		case "y", "yes":

@@ -101,13 +101,13 @@ func TestDownload_continues(t *testing.T) {
 		part   string
 		ranges []string
 	}{
-		"nothing yet":              {ranged, "", []string{""}},
-		"a part":                   {ranged, content[:7], []string{"bytes=7-"}},
-		"all but the name":         {ranged, content, nil},
-		"more than the file":       {ranged, content + "x", []string{""}},
-		"server without ranges":    {whole, content[:7], []string{"bytes=7-"}},
-		"damaged part, no ranges":  {whole, "rubbish", []string{"bytes=7-"}},
-		"nothing yet, no ranges":   {whole, "", []string{""}},
+		"nothing yet":             {ranged, "", []string{""}},
+		"a part":                  {ranged, content[:7], []string{"bytes=7-"}},
+		"all but the name":        {ranged, content, nil},
+		"more than the file":      {ranged, content + "x", []string{""}},
+		"server without ranges":   {whole, content[:7], []string{"bytes=7-"}},
+		"damaged part, no ranges": {whole, "rubbish", []string{"bytes=7-"}},
+		"nothing yet, no ranges":  {whole, "", []string{""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -198,10 +198,10 @@ func TestDownload_refusals(t *testing.T) {
 			w.WriteHeader(http.StatusForbidden)
 			_, _ = io.WriteString(w, `<Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>`)
 		}, "403: AccessDenied Request has expired", false},
-		"away":          {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, "503", true},
-		"no range":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusRequestedRangeNotSatisfiable) }, "416", false},
-		"longer":        {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, content+"x") }, errSize.Error(), false},
-		"shorter":       {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, content[:9]) }, "9 of 20 bytes", true},
+		"away":     {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, "503", true},
+		"no range": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusRequestedRangeNotSatisfiable) }, "416", false},
+		"longer":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, content+"x") }, errSize.Error(), false},
+		"shorter":  {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, content[:9]) }, "9 of 20 bytes", true},
 		"another range": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Range", "bytes 0-19/20")
 			w.WriteHeader(http.StatusPartialContent)
