@@ -34,10 +34,7 @@ func run(ctx context.Context) int {
 		dir = "/"
 	}
 	isTerminal := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
-	width, _, err := term.GetSize(int(os.Stdout.Fd()))
-	if err != nil {
-		width = 0
-	}
+	width, _, _ := term.GetSize(int(os.Stdout.Fd())) // below 1 if it is unknown
 	return command.Execute(ctx, &session.Env{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		InTerminal: isTerminal(os.Stdin), OutTerminal: isTerminal(os.Stdout), ErrTerminal: isTerminal(os.Stderr), Width: width,

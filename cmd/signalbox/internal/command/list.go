@@ -2,6 +2,7 @@ package command
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -162,8 +163,14 @@ func (t *tool) printList(cmd *cobra.Command, c *client.Client, k kind, path stri
 		limit = everything
 	}
 	if p.Format == output.Lines && p.Filter == nil {
-		_, more, err := c.Each(cmd.Context(), path, query, limit, func(row json.RawMessage) error { return p.Row(k.columns, row) })
-		t.leftOut(k, more, limit, -1)
+		printed := 0
+		total, more, err := c.Each(cmd.Context(), path, query, limit, func(row json.RawMessage) error {
+			printed++
+			return p.Row(k.columns, row)
+		})
+		if err == nil {
+			t.leftOut(k, more, printed, limit, total)
+		}
 		return err
 	}
 	list, err := c.List(cmd.Context(), path, query, limit)
@@ -177,19 +184,23 @@ func (t *tool) printList(cmd *cobra.Command, c *client.Client, k kind, path stri
 	if err := p.Rows(k.columns, list.Rows); err != nil {
 		return err
 	}
-	t.leftOut(k, list.More, limit, list.Total)
+	t.leftOut(k, list.More, len(list.Rows), limit, list.Total)
 	return nil
 }
 
 // leftOut states that a list has more rows than were printed.
-func (t *tool) leftOut(k kind, more bool, limit, total int) {
-	switch {
-	case !more:
-	case total > 0:
-		t.Say("the first %d of %d %s; --limit 0 lists all", limit, total, k.many)
-	default:
-		t.Say("the first %d %s; --limit 0 lists all", limit, k.many)
+func (t *tool) leftOut(k kind, more bool, printed, limit, total int) {
+	if !more {
+		return
 	}
+	remedy, of := "--limit 0 lists all", ""
+	if limit == everything {
+		remedy = "the server lists no more, so select some"
+	}
+	if total > printed {
+		of = fmt.Sprintf(" of %d", total)
+	}
+	t.Say("the first %d%s %s; %s", printed, of, k.many, remedy)
 }
 
 // get returns the command get of a kind.

@@ -12,7 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/credential"
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/settings"
+	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
 // serveMe accepts one token.
@@ -88,5 +90,38 @@ func TestExecute_timeout(t *testing.T) {
 		got := h.run(append(args, "--timeout", "100ms")...)
 		require.Equal(t, 8, got.code, got.err)
 		require.Contains(t, got.err, "the time of --timeout is over")
+	}
+}
+
+// A login that has expired can be removed too.
+func TestLogout_expired(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, refuseAll)
+	delete(h.env, "SERVICE_TOKEN")
+	dir := filepath.Join(h.env["HOME"], ".config", "signalbox")
+	login := credential.Credential{Server: h.server.URL, Token: secret.New("hunter2"), ExpiresAt: time.Unix(1e9, 0)}
+	require.NoError(t, credential.NewFile(dir).Set("a", login))
+	require.NoError(t, settings.Update(dir, func(c *settings.Config) error {
+		c.Contexts["a"] = settings.Context{Server: h.server.URL, Store: credential.File}
+		return nil
+	}))
+	got := h.run("whoami")
+	require.Equal(t, 4, got.code)
+	require.Contains(t, got.err, "your login has expired; run: signalbox login")
+	got = h.run("logout")
+	require.Equal(t, 0, got.code, got.err)
+	_, err := credential.NewFile(dir).Get("a")
+	require.ErrorIs(t, err, credential.ErrNone)
+}
+
+func TestJobs_list_leftOut(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Total-Count", "9")
+		_, _ = io.WriteString(w, `[{"id":"job_1"},{"id":"job_2"}]`)
+	})
+	for _, format := range []string{"table", "json", "jsonl"} {
+		require.Contains(t, h.run("jobs", "ls", "-o", format).err, "the first 2 of 9 jobs; --limit 0 lists all")
+		require.Contains(t, h.run("jobs", "ls", "-o", format, "--limit", "0").err, "the first 2 of 9 jobs; the server lists no more")
 	}
 }

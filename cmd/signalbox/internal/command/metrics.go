@@ -57,7 +57,7 @@ signalbox metrics my-job --follow --key val/exact_match`,
 }
 
 const (
-	defaultPlotRows = 10
+	defaultPlotRows, maxPlotRows = 10, 200
 	// maxCharts is how many metrics are drawn if none is named.
 	maxCharts = 4
 	// narrowPlot is the width of a chart if the output is not a terminal, in characters.
@@ -104,6 +104,8 @@ func (t *tool) runMetrics(cmd *cobra.Command, called string, o metricOptions) er
 		query.Set("attempt", o.attempt)
 	}
 	switch {
+	case o.rows < 1 || o.rows > maxPlotRows:
+		return session.Usage("--rows must be from 1 to %d", maxPlotRows)
 	case o.plot && o.follow:
 		return session.Usage("use either --plot or --follow")
 	case o.plot:

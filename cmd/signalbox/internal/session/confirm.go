@@ -26,7 +26,7 @@ func (s *Session) Confirm(ctx context.Context, yes bool, format string, args ...
 	}
 	question := fmt.Sprintf(format, args...)
 	if s.NoInput || !s.InTerminal {
-		return Usage("%s This needs a confirmation, and there is no terminal to ask for it; add -y", question)
+		return Usage("%s This needs a confirmation, and there is no terminal to ask for it; add -y to confirm", question)
 	}
 	fmt.Fprintf(s.Err, "%s [y/N] ", output.Printable(question))
 	type reply struct {
