@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -97,7 +96,6 @@ const maxMessage = 1 << 20
 
 // lines sends each line of standard input.
 func (v *dialogue) lines(ctx context.Context) error {
-	in := bufio.NewReader(io.LimitReader(v.t.In, maxMessage))
 	if v.t.InTerminal {
 		v.t.Say("type a message and Enter; Ctrl-D ends the conversation")
 	}
@@ -105,17 +103,18 @@ func (v *dialogue) lines(ctx context.Context) error {
 		if v.t.InTerminal && v.t.ErrTerminal {
 			fmt.Fprint(v.t.Err, "> ")
 		}
-		line, err := in.ReadString('\n')
-		if text := strings.TrimSpace(line); text != "" {
-			if err := v.send(ctx, text); err != nil {
-				return err
-			}
-		}
+		// Ctrl-C ends the wait too, so that the token of the conversation is revoked.
+		line, err := v.t.ReadLine(ctx, maxMessage)
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return fmt.Errorf("read a message: %w", err)
+			return err
+		}
+		if text := strings.TrimSpace(line); text != "" {
+			if err := v.send(ctx, text); err != nil {
+				return err
+			}
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -18,8 +17,7 @@ var ErrDeclined = errors.New("nothing was changed")
 const maxReply = 1 << 10
 
 // Confirm requires that the person at the terminal agrees before something is destroyed. With yes, it returns at once. Without a terminal,
-// or with --no-input, it returns a UsageError that names -y. Ctrl-C ends the question; the read of the terminal, which
-// cannot be ended, then ends with the process.
+// or with --no-input, it returns a UsageError that names -y. Ctrl-C ends the question.
 func (s *Session) Confirm(ctx context.Context, yes bool, format string, args ...any) error {
 	if yes {
 		return nil
@@ -29,27 +27,17 @@ func (s *Session) Confirm(ctx context.Context, yes bool, format string, args ...
 		return Usage("%s This needs a confirmation, and there is no terminal to ask for it; add -y to confirm", question)
 	}
 	fmt.Fprintf(s.Err, "%s [y/N] ", output.Printable(question))
-	type reply struct {
-		line string
-		err  error
-	}
-	replies := make(chan reply, 1)
-	go func() {
-		line, err := bufio.NewReader(io.LimitReader(s.In, maxReply)).ReadString('\n')
-		replies <- reply{line, err}
-	}()
-	select {
-	case <-ctx.Done():
+	line, err := s.ReadLine(ctx, maxReply)
+	switch {
+	case ctx.Err() != nil:
 		fmt.Fprintln(s.Err)
-		return context.Cause(ctx)
-	case a := <-replies:
-		if a.err != nil && !errors.Is(a.err, io.EOF) {
-			return fmt.Errorf("read the reply: %w", a.err)
-		}
-		switch strings.ToLower(strings.TrimSpace(a.line)) {
-		case "y", "yes":
-			return nil
-		}
-		return ErrDeclined
+		return err
+	case err != nil && !errors.Is(err, io.EOF):
+		return err
 	}
+	switch strings.ToLower(strings.TrimSpace(line)) {
+	case "y", "yes":
+		return nil
+	}
+	return ErrDeclined
 }

@@ -4,6 +4,7 @@
 package session
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -67,6 +68,8 @@ type Flags struct {
 type Session struct {
 	*Env
 	*Flags
+
+	lines *bufio.Reader // of standard input, if a line was read
 }
 
 // UsageError reports a command line that is wrong; the server has not been called.
