@@ -8,6 +8,7 @@ ignore ./console
 require (
 	buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go v1.36.12-20260825204119-511051f7f437.1
 	buf.build/go/protovalidate v1.4.0
+	charm.land/bubbletea/v2 v2.0.9
 	charm.land/fang/v2 v2.0.1
 	code.dny.dev/ssrf v0.3.0
 	github.com/cli/browser v1.3.0

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Checks that commits have the form of CONTRIBUTING.md, generated code matches the protos, the OpenAPI document is valid,
-# the API is compatible with its baseline, each go.mod and go.sum is tidy, and all Go files are formatted.
+# the API is compatible with its baseline, each go.mod and go.sum is tidy, all Go files are formatted, and the
+# command line builds for all its platforms.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/commits.sh
@@ -20,4 +21,8 @@ while read -r module; do
 done < <(git ls-files -- go.mod '*/go.mod')
 unformatted=$(git ls-files -- '*.go' | grep -v '^gen/' | xargs gofmt -l)
 if [ -n "$unformatted" ]; then echo "not formatted: $unformatted" >&2; exit 1; fi
-echo "verify: commits, generated code, the OpenAPI document, modules and formatting are in order"
+for platform in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do
+  GOOS=${platform%/*} GOARCH=${platform#*/} CGO_ENABLED=0 go build -o /dev/null ./cmd/signalbox ||
+    { echo "signalbox does not build for $platform" >&2; exit 1; }
+done
+echo "verify: commits, generated code, the OpenAPI document, modules, formatting and the builds of signalbox are in order"

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	cryptorand "crypto/rand"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -38,7 +39,8 @@ func run(ctx context.Context) int {
 	return command.Execute(ctx, &session.Env{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		InTerminal: isTerminal(os.Stdin), OutTerminal: isTerminal(os.Stdout), ErrTerminal: isTerminal(os.Stderr), Width: width,
-		Getenv: os.Getenv, Dir: dir, Clock: clock.Real(), Jitter: rand.Float64, Zone: time.Local,
+		Getenv: os.Getenv, Dir: dir, Clock: clock.Real(), Jitter: rand.Float64, NewKey: cryptorand.Text, Zone: time.Local,
+		ReadHidden:  func() ([]byte, error) { return term.ReadPassword(int(os.Stdin.Fd())) },
 		OpenBrowser: browser.OpenURL, Transport: http.DefaultTransport, Version: version.Server(),
 	}, os.Args[1:])
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,7 +15,7 @@ import (
 
 func userKind() kind {
 	return kind{
-		one: "user", many: "users", path: "/api/admin/users", prefix: "usr_", name: "username", search: "q",
+		one: "user", many: "users", lister: "admin users ls", path: "/api/admin/users", prefix: "usr_", name: "username", search: "q",
 		columns: []output.Column{
 			{Name: "username"},
 			{Name: "role"},
@@ -29,7 +30,7 @@ func userKind() kind {
 }
 
 func settingKind() kind {
-	return kind{one: "setting", many: "settings", path: "/api/admin/settings", name: "key", columns: []output.Column{
+	return kind{one: "setting", many: "settings", lister: "admin settings ls", path: "/api/admin/settings", name: "key", columns: []output.Column{
 		{Name: "key"},
 		{Name: "value", As: compactJSON},
 		{Name: "default", As: compactJSON},
@@ -42,15 +43,17 @@ func settingKind() kind {
 
 func (t *tool) admin() *cobra.Command {
 	users := userKind()
-	return noun("admin", groupCluster, "Users, quotas and settings (admins)", "signalbox admin users ls\nsignalbox admin quotas set ada 8", nil,
+	return noun("admin", groupCluster, "Users, quotas and settings (admins)", "signalbox admin users ls\nsignalbox admin quotas set ada --gpus 8", nil,
 		noun("users", "", "Users", "signalbox admin users create ada", []string{"user"},
 			t.list(users, "List users", "signalbox admin users ls --search ada", filter{flag: "search", param: "q", usage: "only users with this text in a name"}),
 			t.get(users, "Show a user", "signalbox admin users get ada"),
-			t.createUser(), t.updateUser(), t.resetPassword()),
-		noun("quotas", "", "GPUs that users and projects can hold at once", "signalbox admin quotas ls", []string{"quota"}, t.listQuotas(), t.setQuota()),
+			t.createUser(), t.updateUser(), t.resetPassword(),
+			t.part(users, "owned", "owned", kind{one: "kind", many: "objects", columns: []output.Column{{Name: "kind"}, {Name: "count", Right: true}}},
+				"Count what a user owns", "signalbox admin users owned ada"), t.transfer()),
+		noun("quotas", "", "GPUs that users and teams can hold at once", "signalbox admin quotas ls", []string{"quota"}, t.listQuotas(), t.setQuota()),
 		noun("settings", "", "Settings of the installation", "signalbox admin settings ls", []string{"setting"},
 			t.list(settingKind(), "List settings", "signalbox admin settings ls -o wide"), t.setSetting()),
-		t.maintenance(),
+		t.keys(), t.maintenance(),
 	)
 }
 
@@ -74,7 +77,7 @@ func (t *tool) createUser() *cobra.Command {
 			if err := c.Post(cmd.Context(), userKind().path, body, &raw); err != nil {
 				return err
 			}
-			return t.printSecret(raw, "password", fmt.Sprintf("the temporary password of %s, shown only once", args[0]))
+			return t.printSecret(raw, "password", fmt.Sprintf("the temporary password of %s, shown only once:", args[0]))
 		},
 	}
 	cmd.Flags().StringVar(&role, "role", "operator", "operator or admin")
@@ -135,7 +138,7 @@ func (t *tool) resetPassword() *cobra.Command {
 			if err := c.Post(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/reset-password", map[string]any{}, &raw); err != nil {
 				return err
 			}
-			return t.printSecret(raw, "password", fmt.Sprintf("the temporary password of %s, shown only once", args[0]))
+			return t.printSecret(raw, "password", fmt.Sprintf("the temporary password of %s, shown only once:", args[0]))
 		},
 	}
 	addYes(cmd, &yes)
@@ -153,14 +156,25 @@ func quotaColumns() []output.Column {
 	}
 }
 
-// quotaKind checks the kind of a quota: users or projects.
+// subjects are the kinds of what has a quota.
+func subjects() []string { return []string{"users", "teams"} }
+
+// addOf adds the flag that selects the kind of what has a quota.
+func addOf(cmd *cobra.Command, of *string) {
+	cmd.Flags().StringVar(of, "of", subjects()[0], strings.Join(subjects(), " or "))
+	must(cmd.RegisterFlagCompletionFunc("of", cobra.FixedCompletions(subjects(), cobra.ShellCompDirectiveNoFileComp)))
+}
+
 func (t *tool) listQuotas() *cobra.Command {
 	var of string
 	var limit int
 	cmd := &cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List the quotas of users, or of another kind of subject", Args: noArguments,
-		Example: "signalbox admin quotas ls\nsignalbox admin quotas ls --of projects",
+		Use: "ls", Aliases: []string{"list"}, Short: "List the quotas of users, or of teams", Args: noArguments,
+		Example: "signalbox admin quotas ls\nsignalbox admin quotas ls --of teams",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := oneOf("of", of, subjects()); err != nil {
+				return err
+			}
 			c, err := t.Client()
 			if err != nil {
 				return err
@@ -168,7 +182,7 @@ func (t *tool) listQuotas() *cobra.Command {
 			return t.printList(cmd, c, kind{one: "quota", many: "quotas", columns: quotaColumns()}, "/api/quota/"+url.PathEscape(of), nil, limit)
 		},
 	}
-	cmd.Flags().StringVar(&of, "of", "users", "users or projects")
+	addOf(cmd, &of)
 	addLimit(cmd, &limit)
 	return cmd
 }
@@ -177,11 +191,14 @@ func (t *tool) setQuota() *cobra.Command {
 	var of string
 	var gpus int
 	cmd := &cobra.Command{
-		Use: "set SUBJECT", Short: "Set how many GPUs a user or project can hold at once", Args: arguments(1, 1),
-		Example: "signalbox admin quotas set ada --gpus 8\nsignalbox admin quotas set search --of projects --gpus 64",
+		Use: "set SUBJECT --gpus N", Short: "Set how many GPUs a user or team can hold at once", Args: arguments(1, 1),
+		Example: "signalbox admin quotas set ada --gpus 8\nsignalbox admin quotas set nlp --of teams --gpus 64",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if gpus < 0 {
-				return session.Usage("--gpus must be a number of GPUs, 0 for none")
+				return session.Usage("--gpus must give the number of GPUs, 0 for none")
+			}
+			if err := oneOf("of", of, subjects()); err != nil {
+				return err
 			}
 			c, err := t.Client()
 			if err != nil {
@@ -195,9 +212,8 @@ func (t *tool) setQuota() *cobra.Command {
 			return t.print(quotaColumns(), raw)
 		},
 	}
-	cmd.Flags().StringVar(&of, "of", "users", "users or projects")
-	cmd.Flags().IntVar(&gpus, "gpus", -1, "number of GPUs")
-	must(cmd.MarkFlagRequired("gpus"))
+	addOf(cmd, &of)
+	cmd.Flags().IntVar(&gpus, "gpus", -1, "number of GPUs; required")
 	return cmd
 }
 

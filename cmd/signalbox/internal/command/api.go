@@ -40,8 +40,8 @@ signalbox api POST /api/jobs --file job.json`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			method, path := strings.ToUpper(args[0]), args[1]
-			if !strings.HasPrefix(path, "/") {
-				return session.Usage("the path must begin with a slash, such as /api/jobs")
+			if !strings.HasPrefix(path, "/api/") && path != "/healthz" {
+				return session.Usage("the path must begin with /api/, such as /api/jobs; signalbox api routes lists them")
 			}
 			body, err := t.body(file, fields)
 			if err != nil {
@@ -58,6 +58,7 @@ signalbox api POST /api/jobs --file job.json`,
 			return t.printResponse(resp)
 		},
 	}
+	cmd.AddCommand(t.routes())
 	cmd.Flags().StringVarP(&file, "file", "f", "", "file with the body as JSON; - reads standard input")
 	cmd.Flags().StringArrayVar(&fields, "field", nil, "member of the body: name=text or name:=JSON")
 	return cmd

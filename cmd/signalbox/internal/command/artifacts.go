@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -107,6 +108,7 @@ type runFile struct {
 func (t *tool) runFiles(cmd *cobra.Command, c *client.Client, run string, names, kinds []string) ([]remoteFile, error) {
 	var out []remoteFile
 	missing := slices.Clone(names)
+	hidden := false // an artifact is on the host of the run
 	_, _, err := c.Each(cmd.Context(), runPath(run)+"/download", nil, everything, func(raw json.RawMessage) error {
 		var f runFile
 		if err := json.Unmarshal(raw, &f); err != nil {
@@ -118,6 +120,7 @@ func (t *tool) runFiles(cmd *cobra.Command, c *client.Client, run string, names,
 		}
 		missing = slices.DeleteFunc(missing, named)
 		if f.URL == nil {
+			hidden = true
 			t.Say("%s is on the host of the run and cannot be downloaded", output.Printable(f.Path))
 			return nil
 		}
@@ -130,6 +133,9 @@ func (t *tool) runFiles(cmd *cobra.Command, c *client.Client, run string, names,
 	})
 	if err != nil {
 		return nil, err
+	}
+	if len(out) == 0 && len(kinds) > 0 && !hidden {
+		return nil, &NotFoundError{fmt.Sprintf("the run has no artifact of the kind %s; signalbox artifacts ls lists them", strings.Join(kinds, " or "))}
 	}
 	if len(missing) > 0 {
 		return nil, &NotFoundError{fmt.Sprintf("the run has no artifact %q; signalbox artifacts ls lists them", missing[0])}

@@ -1,7 +1,9 @@
 package command
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/logview"
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
 	"github.com/signalbox-dev/signalbox/internal/client"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
@@ -30,8 +33,11 @@ func (t *tool) chat() *cobra.Command {
 		Long: `Talk to a deployment. With a message, its response is printed; without one, each line that you type is a message, until Ctrl-D.
 
 The deployment counts these calls under a token that is made for this conversation and revoked at its end.`,
-		Example: "signalbox chat my-bot '27+46?'\nsignalbox chat my-bot --system 'Reply in one word.'", ValidArgsFunction: t.complete(k),
+		Example: "signalbox chat my-bot '27+46?'\nsignalbox chat my-bot --system 'Be brief.'", ValidArgsFunction: t.complete(k),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 && strings.TrimSpace(args[1]) == "" {
+				return session.Usage("the message is empty; an unset variable?")
+			}
 			c, id, err := t.object(cmd, k, args[0])
 			if err != nil {
 				return err
@@ -96,6 +102,7 @@ const maxMessage = 1 << 20
 
 // lines sends each line of standard input.
 func (v *dialogue) lines(ctx context.Context) error {
+	in := bufio.NewReader(io.LimitReader(v.t.In, maxMessage))
 	if v.t.InTerminal {
 		v.t.Say("type a message and Enter; Ctrl-D ends the conversation")
 	}
@@ -103,18 +110,17 @@ func (v *dialogue) lines(ctx context.Context) error {
 		if v.t.InTerminal && v.t.ErrTerminal {
 			fmt.Fprint(v.t.Err, "> ")
 		}
-		// Ctrl-C ends the wait too, so that the token of the conversation is revoked.
-		line, err := v.t.ReadLine(ctx, maxMessage)
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		}
+		line, err := in.ReadString('\n')
 		if text := strings.TrimSpace(line); text != "" {
 			if err := v.send(ctx, text); err != nil {
 				return err
 			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("read a message: %w", err)
 		}
 	}
 }
@@ -123,9 +129,17 @@ func (v *dialogue) lines(ctx context.Context) error {
 func (v *dialogue) send(ctx context.Context, text string) error {
 	v.messages = append(v.messages, client.ChatMessage{Role: "user", Content: text})
 	in := client.ChatRequest{Model: "default", Messages: v.messages, Temperature: v.o.temperature, MaxTokens: v.o.maxTokens}
+	p, err := v.t.Printer()
+	if err != nil {
+		return err
+	}
+	asText := p.Format.IsTable() && p.Filter == nil
 	var response strings.Builder
-	err := v.c.Converse(ctx, v.deployment, in, func(part string) error {
+	err = v.c.Converse(ctx, v.deployment, in, func(part string) error {
 		response.WriteString(part)
+		if !asText {
+			return nil
+		}
 		if v.t.OutTerminal {
 			part = logview.Harmless(part)
 		}
@@ -135,7 +149,15 @@ func (v *dialogue) send(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	v.messages = append(v.messages, client.ChatMessage{Role: "assistant", Content: response.String()})
+	message := client.ChatMessage{Role: "assistant", Content: response.String()}
+	v.messages = append(v.messages, message)
+	if !asText {
+		raw, err := json.Marshal(message)
+		if err != nil {
+			return fmt.Errorf("print the response: %w", err)
+		}
+		return p.Row(nil, raw)
+	}
 	_, err = io.WriteString(v.t.Out, "\n")
 	return err
 }

@@ -29,9 +29,9 @@ func TestChat_interruptedRevokesToken(t *testing.T) {
 	var revoked atomic.Bool
 	h := newHarness(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.Method + " " + r.URL.Path {
-		case "POST /api/model-deployments/dep_1/tokens":
+		case "POST /api/model-deployments/dep_01kab3c4d5e6f7g8h9j0kmnpqr/tokens":
 			_, _ = io.WriteString(w, `{"id":"tok_1","token":"hunter2"}`)
-		case "DELETE /api/model-deployments/dep_1/tokens/tok_1":
+		case "DELETE /api/model-deployments/dep_01kab3c4d5e6f7g8h9j0kmnpqr/tokens/tok_1":
 			revoked.Store(true)
 		default:
 			w.WriteHeader(http.StatusTeapot)
@@ -40,7 +40,7 @@ func TestChat_interruptedRevokesToken(t *testing.T) {
 	typing, person := io.Pipe()
 	t.Cleanup(func() { _ = person.Close() })
 	h.reader = promptedReader{typing, interrupt}
-	got := h.runContext(ctx, "chat", "dep_1")
+	got := h.runContext(ctx, "chat", "dep_01kab3c4d5e6f7g8h9j0kmnpqr")
 	require.Equal(t, 130, got.code, got.err)
 	require.True(t, revoked.Load())
 	require.NotContains(t, got.out+got.err, "hunter2")

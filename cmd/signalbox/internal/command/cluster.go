@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
-	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
 )
 
 func fleetKind() kind {
@@ -32,7 +31,7 @@ func fleetKind() kind {
 
 func nodeKind() kind {
 	return kind{
-		one: "node", many: "nodes", path: "/api/cluster/nodes", prefix: "nod_", name: "name",
+		one: "node", many: "nodes", lister: "cluster nodes", path: "/api/cluster/nodes", prefix: "nod_", name: "name",
 		columns: []output.Column{
 			{Name: "id"},
 			{Name: "name"},
@@ -69,7 +68,11 @@ func (t *tool) fleets() *cobra.Command {
 	return noun("fleets", groupCluster, "Fleets: groups of machines that run work", "signalbox fleets ls\nsignalbox fleets token lab > join-token", []string{"fleet"},
 		t.list(k, "List fleets", "signalbox fleets ls"),
 		t.get(k, "Show a fleet", "signalbox fleets get lab"),
-		t.createFleet(), t.joinToken(),
+		t.createFleet(),
+		t.update(k, "Change a fleet, or let it drain (admins)", "signalbox fleets update lab --state draining",
+			field{flag: "name", usage: "new name"}, field{flag: "state", usage: "active, draining or disabled"},
+			field{flag: "pools", usage: "all pools, with commas between them", list: true}),
+		t.joinToken(),
 		t.part(k, "tokens", "join-tokens", kind{one: "token", many: "tokens", columns: []output.Column{
 			{Name: "id"},
 			{Name: "usable"},
@@ -78,7 +81,7 @@ func (t *tool) fleets() *cobra.Command {
 			{Name: "expires", Path: "expires_at", As: output.Time},
 			{Name: "revoked", Path: "revoked_at", As: output.Time},
 		}}, "List the join tokens of a fleet (admins)", "signalbox fleets tokens lab"),
-		t.remove(k, "Delete a fleet without nodes (admins)", "signalbox fleets rm lab"),
+		t.remove(k, "Delete a fleet on which nothing runs, with its nodes (admins)", "signalbox fleets rm lab"),
 		t.open(k, "/fleets/", "signalbox fleets open lab"),
 	)
 }
@@ -123,7 +126,7 @@ func (t *tool) joinToken() *cobra.Command {
 			if err := json.Unmarshal(raw, &made); err != nil {
 				return fmt.Errorf("decode the token: %w", err)
 			}
-			return t.printSecret(raw, "token", "on the new machine, with the token on standard input: "+output.Printable(made.Command))
+			return t.printSecret(raw, "token", "on the new machine, run "+output.Printable(made.Command)+" with this token on standard input; it is shown only once:")
 		},
 	}
 	cmd.Flags().IntVar(&uses, "uses", 0, "number of machines that can join with it")
@@ -141,7 +144,7 @@ func (t *tool) cluster() *cobra.Command {
 		filter{flag: "pool", param: "pool", usage: "only jobs that wait for this pool"})
 	queue.Use, queue.Aliases = "queue", nil
 	return noun("cluster", groupCluster, "Nodes, pools and the queue", "signalbox cluster pools\nsignalbox cluster queue", nil,
-		t.pools(), nodes, node, queue, t.drain(), t.cordon(),
+		t.top(), t.pools(), nodes, node, queue, t.drain(), t.cordon(), t.pool(),
 		t.act(k, "uncordon", "Let a node accept work again (admins)", "signalbox cluster uncordon gpu-01"),
 	)
 }
@@ -164,7 +167,7 @@ func (t *tool) pools() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.Rows(poolColumns(), cluster.Pools)
+			return t.rows(p, "pools", poolColumns(), cluster.Pools)
 		},
 	}
 }
@@ -247,36 +250,6 @@ func (t *tool) cordon() *cobra.Command {
 	return cmd
 }
 
-func (t *tool) recipes() *cobra.Command {
-	k := kind{one: "recipe", many: "recipes", path: "/api/recipes", name: "name", columns: []output.Column{
-		{Name: "name"},
-		{Name: "version"},
-		{Name: "title"},
-		{Name: "state"},
-		{Name: "resumable"},
-		{Name: "trusted", Wide: true},
-		{Name: "digest", As: output.Short, Wide: true},
-	}}
-	get := &cobra.Command{
-		Use: "get RECIPE", Aliases: []string{"show"}, Short: "Show a recipe: its parameters, inputs, outputs and metrics", Args: arguments(1, 1),
-		Example: "signalbox recipes get demo/chat-tiny -o yaml", ValidArgsFunction: t.complete(k),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			path, err := recipePath(args[0])
-			if err != nil {
-				return err
-			}
-			c, err := t.Client()
-			if err != nil {
-				return err
-			}
-			columns := []output.Column{{Name: "description"}, {Name: "parameters", Path: "params_schema.properties", As: keys}, {Name: "inputs", As: keys}, {Name: "charts"}}
-			return t.printObject(cmd, c, append(k.columns, columns...), path)
-		},
-	}
-	return noun("recipes", groupWork, "Recipes: what jobs can do", "signalbox recipes ls\nsignalbox recipes get demo/chat-tiny", []string{"recipe"},
-		t.list(k, "List recipes", "signalbox recipes ls"), get)
-}
-
 func (t *tool) find() *cobra.Command {
 	var kinds []string
 	var limit int
@@ -310,7 +283,8 @@ func (t *tool) find() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := p.Rows([]output.Column{{Name: "kind"}, {Name: "title"}, {Name: "id"}, {Name: "project"}, {Name: "snippet", Wide: true}}, found.Results); err != nil {
+			columns := []output.Column{{Name: "kind"}, {Name: "title"}, {Name: "id"}, {Name: "project"}, {Name: "snippet", Wide: true}}
+			if err := t.rows(p, "results", columns, found.Results); err != nil {
 				return err
 			}
 			if len(found.Missing) > 0 {
@@ -322,9 +296,4 @@ func (t *tool) find() *cobra.Command {
 	cmd.Flags().StringSliceVar(&kinds, "kind", nil, "only objects of this kind, such as dataset; can be repeated")
 	cmd.Flags().IntVar(&limit, "limit", defaultPreview, "maximum number of results, at most 50")
 	return cmd
-}
-
-// errRecipeName is the usage error for a recipe without a namespace.
-func errRecipeName(name string) error {
-	return session.Usage("%q is not a recipe; write its namespace too, such as custom/custom", name)
 }

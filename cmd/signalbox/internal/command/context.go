@@ -42,15 +42,11 @@ func (t *tool) listContexts() error {
 	if err != nil {
 		return err
 	}
-	if len(rows) == 0 && p.Format.IsTable() {
+	if len(rows) == 0 && p.Format.IsTable() && p.Filter == nil {
 		t.Say("no contexts; signalbox login makes one")
 		return nil
 	}
 	return p.Rows([]output.Column{{Name: "name"}, {Name: "current"}, {Name: "server"}, {Name: "project"}, {Name: "credential_store"}}, rows)
-}
-
-func noContext(name string) error {
-	return &NotFoundError{"no such context: " + name + "; signalbox context ls lists those that exist"}
 }
 
 func (t *tool) useContext(name string) error {
@@ -58,7 +54,7 @@ func (t *tool) useContext(name string) error {
 	err := t.changeConfig(func(config *settings.Config) error {
 		c, ok := config.Contexts[name]
 		if !ok {
-			return noContext(name)
+			return settings.NoContext(name)
 		}
 		config.Current = name
 		if t.Flags.Project != "" {
@@ -87,7 +83,7 @@ func (t *tool) removeContext(name string) error {
 	err := t.changeConfig(func(config *settings.Config) error {
 		c, ok := config.Contexts[name]
 		if !ok {
-			return noContext(name)
+			return settings.NoContext(name)
 		}
 		store, err := t.Store(c.Store)
 		if err != nil {

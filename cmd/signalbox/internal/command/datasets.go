@@ -50,6 +50,8 @@ func (t *tool) datasets() *cobra.Command {
 			filter{flag: "search", param: "q", usage: "only datasets whose name contains this text"}),
 		t.get(k, "Show a dataset", "signalbox datasets get sums"),
 		t.part(k, "versions", "versions", datasetVersionKind(), "List the versions of a dataset", "signalbox datasets versions sums"),
+		t.update(k, "Change the description of a dataset", "signalbox datasets update sums --description 'all sums to 100'",
+			field{flag: "description", usage: "what it is for"}),
 		t.pushDataset(), t.pullDataset(), t.previewDataset(), t.removeVersion(),
 		t.open(k, "/datasets/", "signalbox datasets open sums"),
 	)
@@ -144,7 +146,8 @@ func (t *tool) previewDataset() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.Rows([]output.Column{{Name: "line", Right: true}, {Name: "value", As: compactJSON}, {Name: "error"}}, preview.Rows)
+			columns := []output.Column{{Name: "line", Right: true}, {Name: "value", As: compactJSON}, {Name: "error"}}
+			return t.rows(p, "records", columns, preview.Rows)
 		},
 	}
 	cmd.Flags().IntVar(&limit, "limit", defaultPreview, fmt.Sprintf("number of records, at most %d", most))

@@ -54,6 +54,8 @@ func (t *tool) deployments() *cobra.Command {
 		"signalbox deployments ls\nsignalbox deployments create my-bot --model my-model --promote", []string{"deployment", "dep"},
 		t.list(k, "List deployments", "signalbox deployments ls -o wide", filter{flag: "search", param: "q", usage: "only deployments whose name contains this text"}),
 		t.get(k, "Show a deployment", "signalbox deployments get my-bot"),
+		t.update(k, "Change the description of a deployment", "signalbox deployments update my-bot --description 'adds numbers'",
+			field{flag: "description", usage: "what it is for"}),
 		t.createDeployment(), t.revise(), t.promote(), t.rollback(), t.suspend(),
 		t.act(k, "resume", "Serve calls again after a suspension", "signalbox deployments resume my-bot"),
 		t.part(k, "revisions", "revisions", revisionKind(), "List the revisions of a deployment", "signalbox deployments revisions my-bot"),
@@ -67,15 +69,14 @@ func (t *tool) deployments() *cobra.Command {
 // servingOptions are the flags of a new revision.
 type servingOptions struct {
 	model, engine, pool string
-	version, gpus       int
+	gpus                int
 	args, command       []string
 	wait, promote       bool
 }
 
 func (o *servingOptions) flags(cmd *cobra.Command, t *tool) {
 	f := cmd.Flags()
-	f.StringVar(&o.model, "model", "", "model to serve, by its name or id")
-	f.IntVar(&o.version, "version", 0, "version of the model; its newest one by default")
+	f.StringVar(&o.model, "model", "", "model to serve: MODEL, MODEL@VERSION or MODEL@ALIAS; its newest version by default")
 	f.StringVar(&o.engine, "engine", "", "engine: llamacpp or command")
 	f.StringVar(&o.pool, "pool", "", "pool of nodes to serve on")
 	f.IntVar(&o.gpus, "gpus", 0, "number of GPUs")
@@ -91,22 +92,9 @@ func (t *tool) revisionBody(cmd *cobra.Command, c *client.Client, o servingOptio
 	if o.model == "" {
 		return nil, session.Usage("--model must name the model to serve")
 	}
-	id, err := t.id(cmd.Context(), c, modelKind(), o.model)
+	id, version, err := t.modelVersion(cmd.Context(), c, o.model)
 	if err != nil {
 		return nil, err
-	}
-	version := o.version
-	if version == 0 {
-		var m struct {
-			Latest *int `json:"latest_version"`
-		}
-		if err := c.Get(cmd.Context(), modelKind().path+"/"+url.PathEscape(id), nil, &m); err != nil {
-			return nil, err
-		}
-		if m.Latest == nil {
-			return nil, &NotFoundError{fmt.Sprintf("the model %s has no version; signalbox models register makes one", o.model)}
-		}
-		version = *m.Latest
 	}
 	serving := map[string]any{}
 	for member, value := range map[string]string{"engine": o.engine, "pool": o.pool} {
@@ -157,7 +145,7 @@ func (t *tool) createDeployment() *cobra.Command {
 				return t.print(deploymentKind().columns, raw)
 			}
 			made, _ := deploymentKind().candidate(raw)
-			return t.addRevision(cmd, c, made.id, revision, o)
+			return t.addRevision(cmd, c, made, revision, o)
 		},
 	}
 	o.flags(cmd, t)
@@ -188,7 +176,7 @@ func (t *tool) revise() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "revise DEPLOYMENT", Short: "Add a revision: another version of a model, or other settings", Args: arguments(1, 1),
 		Long: `Add a revision to a deployment and prepare it. Calls go to it only after its promotion ("deployments promote", or --promote here).`,
-		Example: `signalbox deployments revise my-bot --model my-model --version 2 --wait
+		Example: `signalbox deployments revise my-bot --model my-model@2 --wait
 signalbox deployments revise my-bot --model my-model --promote`,
 		ValidArgsFunction: t.complete(k),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -200,7 +188,7 @@ signalbox deployments revise my-bot --model my-model --promote`,
 			if err != nil {
 				return err
 			}
-			return t.addRevision(cmd, c, id, body, o)
+			return t.addRevision(cmd, c, candidate{id: id, name: args[0]}, body, o)
 		},
 	}
 	o.flags(cmd, t)
@@ -218,8 +206,8 @@ type revision struct {
 }
 
 // addRevision creates a revision, waits for it and promotes it, as the flags state.
-func (t *tool) addRevision(cmd *cobra.Command, c *client.Client, deployment string, body map[string]any, o servingOptions) error {
-	path := deploymentKind().path + "/" + url.PathEscape(deployment)
+func (t *tool) addRevision(cmd *cobra.Command, c *client.Client, deployment candidate, body map[string]any, o servingOptions) error {
+	path := deploymentKind().path + "/" + url.PathEscape(deployment.id)
 	var raw json.RawMessage
 	if err := c.Post(cmd.Context(), path+"/revisions", body, &raw); err != nil {
 		return err
@@ -228,7 +216,7 @@ func (t *tool) addRevision(cmd *cobra.Command, c *client.Client, deployment stri
 	if err := json.Unmarshal(raw, &made); err != nil {
 		return fmt.Errorf("decode the revision: %w", err)
 	}
-	t.Say("revision %d of %s is being prepared", made.Number, deployment)
+	t.Say("revision %d of %s is being prepared", made.Number, deployment.name)
 	if o.wait || o.promote {
 		var err error
 		if raw, err = t.awaitRevision(cmd, c, path, made.Number); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/credential"
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/settings"
 	"github.com/signalbox-dev/signalbox/internal/client"
 )
@@ -41,7 +42,7 @@ func (t *tool) doctor() *cobra.Command {
 		Use: "doctor", GroupID: groupTool, Short: "Check the way from this machine to the installation", Args: noArguments,
 		Long: `Check the installation, the versions, the clock, the login, an upload and a stream, and print what to do about what fails.
 
-The upload sends a few bytes that need no project, and the stream is open for a moment.`,
+The upload sends a kilobyte to the project, or to the project default, and the stream is open for a moment.`,
 		Example: "signalbox doctor\nsignalbox doctor -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			chosen, err := t.Settings()
@@ -100,11 +101,7 @@ func (d *doctor) server(ctx context.Context) bool {
 		d.add("versions", "failed", "%s is not a Signalbox installation: its version is not JSON", d.chosen.Server)
 		return false
 	}
-	state := "ok"
-	if v.Server != d.t.Version {
-		state = "warning"
-	}
-	d.add("versions", state, "this program %s, server %s", d.t.Version, v.Server)
+	d.add("versions", "ok", "this program %s, server %s", d.t.Version, v.Server)
 	if at, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
 		skew := began.Add(took / 2).Sub(at).Round(time.Second) //nolint:mnd // the middle of the request
 		if skew.Abs() > maxSkew {
@@ -130,7 +127,11 @@ func (d *doctor) login(ctx context.Context) (credential.Credential, bool) {
 			return login, true
 		}
 	}
-	d.add("login", "failed", "%s; run: signalbox login", err)
+	remedy := "; run: signalbox login"
+	if as[*session.LoginError](err) {
+		remedy = "" // its text ends with it
+	}
+	d.add("login", "failed", "%s%s", err, remedy)
 	return login, false
 }
 

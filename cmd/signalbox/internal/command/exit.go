@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/internal/client"
 )
 
-// The exit statuses. docs/reference/cli/index.md documents them.
+// The exit statuses. docs/reference/cli.md documents them.
 const (
 	exitOK          = 0
 	exitError       = 1
@@ -52,7 +52,7 @@ func exitCode(ctx context.Context, err error) int {
 		return exitOK
 	case ctx.Err() != nil:
 		return exitInterrupted
-	case as[*session.UsageError](err):
+	case as[*session.UsageError](err) || errors.Is(err, settings.ErrAddress):
 		return exitUsage
 	case as[*session.LoginError](err):
 		return exitLogin
@@ -64,7 +64,7 @@ func exitCode(ctx context.Context, err error) int {
 		return exitUsage
 	case isResponse:
 		return exitOfStatus(refused.Status)
-	case as[*client.UnreachableError](err) || errors.Is(err, errTimeout):
+	case as[*client.UnreachableError](err), errors.Is(err, errTimeout), client.Retryable(err):
 		return exitUnavailable
 	}
 	return exitError
@@ -105,7 +105,7 @@ func (t *tool) report(ctx context.Context, err error) int {
 		fmt.Fprintln(t.Err, "signalbox: interrupted")
 		return code
 	}
-	problem := described(err)
+	problem := described(err, code)
 	if t.Output == string(output.JSON) || t.Output == string(output.Lines) {
 		raw, _ := json.Marshal(map[string]any{"error": problem}) //nolint:errchkjson // texts and numbers only
 		fmt.Fprintln(t.Err, string(raw))
@@ -127,12 +127,39 @@ type problem struct {
 	Hint      string `json:"hint"`
 }
 
-func described(err error) problem {
+// codeOf returns the code of an error that is not the server's, by its exit status.
+func codeOf(status int) string {
+	switch status {
+	case exitUsage:
+		return "usage"
+	case exitNotFound:
+		return "not_found"
+	case exitLogin:
+		return "login_required"
+	case exitUnavailable:
+		return "unreachable"
+	case exitEnded:
+		return "ended"
+	}
+	return "error"
+}
+
+func described(err error, code int) problem {
 	refused, ok := errors.AsType[*client.Error](err)
 	if !ok {
-		return problem{Detail: err.Error()}
+		return problem{Code: codeOf(code), Detail: err.Error()}
 	}
-	p := problem{Code: refused.Code, Status: refused.Status, Detail: detail(refused), RequestID: refused.RequestID}
+	// What the command says of the response stays around its text.
+	text := strings.Replace(err.Error(), refused.Error(), detail(refused), 1)
+	p := problem{Code: refused.Code, Status: refused.Status, Detail: text, RequestID: refused.RequestID}
+	switch refused.Code {
+	case "deployment_suspended":
+		p.Hint = "resume it: signalbox deployments resume"
+		return p
+	case "maintenance":
+		p.Hint = "the installation is in maintenance; try again later"
+		return p
+	}
 	switch refused.Status {
 	case http.StatusUnauthorized:
 		p.Hint = "log in again: signalbox login"
@@ -162,10 +189,9 @@ func detail(e *client.Error) string {
 
 // place returns the place of a field without the part of the request: ["body", "spec", 0] is spec.0.
 func place(loc []any) string {
-	within := loc[min(1, len(loc)):]
-	parts := make([]string, len(within))
-	for i, part := range within {
-		parts[i] = fmt.Sprint(part)
+	parts := make([]string, 0, len(loc))
+	for _, part := range loc[min(1, len(loc)):] {
+		parts = append(parts, fmt.Sprint(part))
 	}
 	return strings.Join(parts, ".")
 }

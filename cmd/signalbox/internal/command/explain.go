@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
+	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/apidoc"
@@ -81,21 +83,35 @@ func (t *tool) printExplanation(e apidoc.Explanation) error {
 	if !p.Format.IsTable() || p.Filter != nil {
 		return p.Object(nil, raw)
 	}
+	width := defaultWidth
+	if p.Width > 0 {
+		width = min(p.Width, maxText)
+	}
 	fmt.Fprintf(t.Out, "%s: %s\n", e.Path, e.Type)
-	if e.Description != "" {
-		fmt.Fprintf(t.Out, "%s\n", output.Printable(e.Description))
-	}
-	var rows []json.RawMessage
+	t.paragraph(e.Description, "", width)
 	for _, f := range e.Fields {
-		row, err := json.Marshal(f)
-		if err != nil {
-			return fmt.Errorf("print the explanation: %w", err)
+		required := ""
+		if f.Required {
+			required = ", required"
 		}
-		rows = append(rows, row)
+		fmt.Fprintf(t.Out, "\n  %s: %s%s\n", f.Name, f.Type, required)
+		t.paragraph(f.Description, "      ", width)
 	}
-	if len(rows) == 0 {
-		return nil
+	return nil
+}
+
+const (
+	// defaultWidth is that of a text outside of a terminal, and maxText the maximum on one, in characters.
+	defaultWidth = 100
+	maxText      = 120
+)
+
+// paragraph prints a text, wrapped at spaces, with each line indented.
+func (t *tool) paragraph(description, indent string, width int) {
+	if description == "" {
+		return
 	}
-	fmt.Fprintln(t.Out)
-	return p.Rows([]output.Column{{Name: "name"}, {Name: "type"}, {Name: "description"}}, rows)
+	for line := range strings.SplitSeq(text.WrapSoft(output.Printable(description), max(width-len(indent), len(indent)+1)), "\n") {
+		fmt.Fprintln(t.Out, strings.TrimRight(indent+strings.TrimSpace(line), " "))
+	}
 }

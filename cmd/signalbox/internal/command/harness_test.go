@@ -53,7 +53,7 @@ func (h *harness) runContext(ctx context.Context, args ...string) result {
 	}
 	code := command.Execute(ctx, &session.Env{
 		In: in, Out: &out, Err: &errOut, InTerminal: h.terminal, Getenv: func(name string) string { return h.env[name] },
-		Dir: h.t.TempDir(), Clock: clock.Real(), Jitter: func() float64 { return 0 }, Zone: time.UTC, Version: "v1.2.3",
+		Dir: h.t.TempDir(), Clock: clock.Real(), Jitter: func() float64 { return 0 }, NewKey: func() string { return "key" }, Zone: time.UTC, Version: "v1.2.3",
 		OpenBrowser: func(address string) error { h.opened = append(h.opened, address); return nil },
 	}, args)
 	return result{code: code, out: out.String(), err: errOut.String()}

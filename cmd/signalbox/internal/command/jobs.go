@@ -18,7 +18,7 @@ func jobStates() []string {
 func jobFilters() []filter {
 	return []filter{
 		{flag: "state", param: "state", usage: "only jobs in this state", values: jobStates()},
-		{flag: "owner", param: "owner", usage: "only jobs of this user; me for your own"},
+		{flag: "owner", param: "owner", usage: "only jobs of this user; me for your own", user: true},
 		{flag: "label", param: "label", usage: "only jobs with this label, key=value; can be repeated", many: true},
 		{flag: "search", param: "q", usage: "only jobs whose name contains this text"},
 		{flag: "since", param: "created_after", usage: "only jobs created from this time on, such as 2026-01-31 or 7d", when: true},
@@ -42,6 +42,9 @@ func (t *tool) jobs() *cobra.Command {
 		t.act(k, "resume", "Continue a paused job", "signalbox jobs resume my-job"),
 		t.act(k, "retry", "Submit a job again, from its last checkpoint if it has one", "signalbox jobs retry my-job"),
 		t.clone(),
+		t.update(k, "Change the name, the priority or the labels of a job", "signalbox jobs update my-job --priority 80 --labels team=nlp,stage=test",
+			field{flag: "name", usage: "new name"}, field{flag: "priority", usage: "0 to 100", number: true},
+			field{flag: "labels", usage: "all labels, key=value with commas between them", labels: true}),
 		t.remove(k, "Delete an ended job; its run stays", "signalbox jobs rm my-job -y"),
 		t.open(k, "/jobs/", "signalbox jobs open my-job"),
 	)
@@ -147,25 +150,30 @@ func (t *tool) stop() *cobra.Command {
 	k := jobKind()
 	var force, yes bool
 	cmd := &cobra.Command{
-		Use: "stop JOB", Short: "Stop a job; it can be retried, but not resumed", Example: "signalbox jobs stop my-job -y", Args: arguments(1, 1),
+		Use: "stop JOB...", Short: "Stop jobs; they can be retried, but not resumed", Example: "signalbox jobs stop my-job -y", Args: arguments(1, maxNames),
 		ValidArgsFunction: t.complete(k),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, id, err := t.object(cmd, k, args[0])
+			c, ids, err := t.objects(cmd, k, args)
 			if err != nil {
 				return err
 			}
-			if err := t.Confirm(cmd.Context(), yes, "Stop %s?", args[0]); err != nil {
+			if err := t.Confirm(cmd.Context(), yes, "Stop %s?", strings.Join(args, ", ")); err != nil {
 				return err
 			}
-			path := k.path + "/" + url.PathEscape(id) + "/stop"
-			if force {
-				path += "?force=true"
+			for _, id := range ids {
+				path := k.path + "/" + url.PathEscape(id) + "/stop"
+				if force {
+					path += "?force=true"
+				}
+				var raw json.RawMessage
+				if err := c.Post(cmd.Context(), path, map[string]any{}, &raw); err != nil {
+					return err
+				}
+				if err := t.changed(k, raw); err != nil {
+					return err
+				}
 			}
-			var raw json.RawMessage
-			if err := c.Post(cmd.Context(), path, map[string]any{}, &raw); err != nil {
-				return err
-			}
-			return t.changed(k, raw)
+			return nil
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "kill its processes at once, without time for a checkpoint")
@@ -241,20 +249,22 @@ func assignments(flag string, texts []string) (map[string]any, error) {
 func (t *tool) remove(k kind, short, example string) *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
-		Use: "rm " + upper(k), Aliases: []string{"delete"}, Short: short, Example: example, Args: arguments(1, 1),
+		Use: "rm " + upper(k) + "...", Aliases: []string{"delete"}, Short: short, Example: example, Args: arguments(1, maxNames),
 		ValidArgsFunction: t.complete(k),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, id, err := t.object(cmd, k, args[0])
+			c, ids, err := t.objects(cmd, k, args)
 			if err != nil {
 				return err
 			}
-			if err := t.Confirm(cmd.Context(), yes, "Delete the %s %s for good?", k.one, args[0]); err != nil {
+			if err := t.Confirm(cmd.Context(), yes, "Delete the %s %s for good?", k.named(len(args)), strings.Join(args, ", ")); err != nil {
 				return err
 			}
-			if err := c.Do(cmd.Context(), "DELETE", k.path+"/"+url.PathEscape(id), nil, nil); err != nil {
-				return err
+			for i, id := range ids {
+				if err := c.Do(cmd.Context(), "DELETE", k.path+"/"+url.PathEscape(id), nil, nil); err != nil {
+					return err
+				}
+				t.Say("deleted the %s %s", k.one, args[i])
 			}
-			t.Say("deleted the %s %s", k.one, args[0])
 			return nil
 		},
 	}

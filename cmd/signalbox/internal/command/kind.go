@@ -10,6 +10,8 @@ import (
 // kind is a kind of object with a list and ids.
 type kind struct {
 	one, many string
+	// lister is the command that lists the objects, without signalbox, if it is not `MANY ls`.
+	lister string
 	// path is that of the list; the path of an object is the list's, a slash and its id.
 	path string
 	// prefix begins each id. It is empty if objects are identified by their names only.
@@ -22,14 +24,16 @@ type kind struct {
 	query url.Values
 	// inProject states that the list selects those of a project by the parameter project.
 	inProject bool
-	columns   []output.Column
+	// stream states that the list has a stream of its changes.
+	stream  bool
+	columns []output.Column
 	// details are further columns for one object.
 	details []output.Column
 }
 
 func jobKind() kind {
 	return kind{
-		one: "job", many: "jobs", path: "/api/jobs", prefix: "job_", name: "name", search: "q", inProject: true,
+		one: "job", many: "jobs", path: "/api/jobs", prefix: "job_", name: "name", search: "q", inProject: true, stream: true,
 		columns: []output.Column{
 			{Name: "id"},
 			{Name: "name"},
@@ -60,7 +64,7 @@ func jobKind() kind {
 
 func runKind() kind {
 	return kind{
-		one: "run", many: "runs", path: "/api/runs", prefix: "run_", name: "name", search: "q", inProject: true,
+		one: "run", many: "runs", path: "/api/runs", prefix: "run_", name: "name", search: "q", inProject: true, stream: true,
 		query: url.Values{"state": {"all"}, "archived": {"all"}},
 		columns: []output.Column{
 			{Name: "id"},
@@ -86,6 +90,22 @@ func runKind() kind {
 			{Name: "notes"},
 		},
 	}
+}
+
+// listedBy returns the command that lists the objects of the kind.
+func (k kind) listedBy() string {
+	if k.lister != "" {
+		return "signalbox " + k.lister
+	}
+	return "signalbox " + k.many + " ls"
+}
+
+// named returns the name of the kind for a number of objects.
+func (k kind) named(n int) string {
+	if n == 1 {
+		return k.one
+	}
+	return k.many
 }
 
 // upper is how a usage line calls an object of the kind.

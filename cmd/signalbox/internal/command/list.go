@@ -1,8 +1,8 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -34,18 +34,21 @@ type filter struct {
 	many bool
 	// when states that the value is a time: RFC 3339, or a duration that counts back from now.
 	when bool
-	// values are what completion offers.
+	// values are what completion offers, and the only ones that exist.
 	values []string
+	// user states that the value is the name of a user, or me.
+	user bool
 }
 
 // filterFlags are the values of the filters of a list.
 type filterFlags struct {
 	filters []filter
 	texts   map[string]*[]string
+	set     *pflag.FlagSet
 }
 
 func addFilters(f *pflag.FlagSet, cmd *cobra.Command, filters []filter) *filterFlags {
-	out := &filterFlags{filters: filters, texts: map[string]*[]string{}}
+	out := &filterFlags{filters: filters, texts: map[string]*[]string{}, set: f}
 	for _, x := range filters {
 		values := new([]string)
 		out.texts[x.flag] = values
@@ -62,6 +65,9 @@ func (f *filterFlags) query(into url.Values, now time.Time) error {
 	for _, x := range f.filters {
 		values := *f.texts[x.flag]
 		if len(values) == 0 {
+			if f.set.Changed(x.flag) {
+				return session.Usage("--%s must not be empty; an unset variable?", x.flag)
+			}
 			continue
 		}
 		if len(values) > 1 && !x.many {
@@ -70,6 +76,11 @@ func (f *filterFlags) query(into url.Values, now time.Time) error {
 		for i, v := range values {
 			if strings.TrimSpace(v) == "" {
 				return session.Usage("--%s must not be empty; an unset variable?", x.flag)
+			}
+			if x.values != nil {
+				if err := oneOf(x.flag, v, x.values); err != nil {
+					return err
+				}
 			}
 			if x.when {
 				at, err := moment(v, now)
@@ -80,6 +91,29 @@ func (f *filterFlags) query(into url.Values, now time.Time) error {
 			}
 		}
 		into[x.param] = values
+	}
+	return nil
+}
+
+// oneOf checks the value of a flag that has only certain values.
+func oneOf(flag, value string, values []string) error {
+	if slices.Contains(values, value) {
+		return nil
+	}
+	return session.Usage("--%s %q does not exist; use one of %s", flag, value, strings.Join(values, ", "))
+}
+
+// whoMe replaces the user "me" in the query of a list by the name of the user, which the server wants.
+func (f *filterFlags) whoMe(ctx context.Context, c *client.Client, query url.Values) error {
+	for _, x := range f.filters {
+		if !x.user || query.Get(x.param) != "me" {
+			continue
+		}
+		who, err := whoIs(ctx, c)
+		if err != nil {
+			return err
+		}
+		query.Set(x.param, who.Username)
 	}
 	return nil
 }
@@ -108,6 +142,7 @@ func (t *tool) now() time.Time { return t.Clock.Now().In(t.Zone) }
 // list returns the command ls of a kind.
 func (t *tool) list(k kind, short, example string, filters ...filter) *cobra.Command {
 	var limit int
+	var watch bool
 	var flags *filterFlags
 	cmd := &cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: short, Example: example, Args: noArguments,
@@ -120,10 +155,17 @@ func (t *tool) list(k kind, short, example string, filters ...filter) *cobra.Com
 			if err != nil {
 				return err
 			}
+			if err := flags.whoMe(cmd.Context(), c, query); err != nil {
+				return err
+			}
+			if watch {
+				return t.watchList(cmd, c, k, k.path, query, limit)
+			}
 			return t.printList(cmd, c, k, k.path, query, limit)
 		},
 	}
 	addLimit(cmd, &limit)
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "print the list again when it changes, until Ctrl-C")
 	flags = addFilters(cmd.Flags(), cmd, filters)
 	return cmd
 }
@@ -177,8 +219,8 @@ func (t *tool) printList(cmd *cobra.Command, c *client.Client, k kind, path stri
 	if err != nil {
 		return err
 	}
-	if len(list.Rows) == 0 && p.Format.IsTable() {
-		t.Say("no %s", k.many)
+	if len(list.Rows) == 0 && p.Format.IsTable() && p.Filter == nil {
+		t.sayNone(k, query)
 		return nil
 	}
 	if err := p.Rows(k.columns, list.Rows); err != nil {
@@ -188,19 +230,43 @@ func (t *tool) printList(cmd *cobra.Command, c *client.Client, k kind, path stri
 	return nil
 }
 
-// leftOut states that a list has more rows than were printed.
-func (t *tool) leftOut(k kind, more bool, printed, limit, total int) {
-	if !more {
+// sayNone states that a list is empty, and by which filters, because a misspelled one matches nothing.
+func (t *tool) sayNone(k kind, query url.Values) {
+	var selected []string
+	for _, name := range sortedKeys(query) {
+		if !slices.Equal(query[name], k.query[name]) {
+			selected = append(selected, name+"="+strings.Join(query[name], ","))
+		}
+	}
+	if len(selected) == 0 {
+		t.Say("no %s", k.many)
 		return
 	}
-	remedy, of := "--limit 0 lists all", ""
+	t.Say("no %s with %s", k.many, output.Printable(strings.Join(selected, " ")))
+}
+
+// rows prints rows. Instead of a table without any, it states so on standard error.
+func (t *tool) rows(p *output.Printer, many string, columns []output.Column, rows []json.RawMessage) error {
+	if len(rows) == 0 && p.Format.IsTable() && p.Filter == nil {
+		t.Say("no %s", many)
+		return nil
+	}
+	return p.Rows(columns, rows)
+}
+
+// leftOut states that a list has more rows than were printed.
+func (t *tool) leftOut(k kind, more bool, printed, limit, total int) {
+	remedy := "--limit 0 lists all"
 	if limit == everything {
 		remedy = "the server lists no more, so select some"
 	}
-	if total > printed {
-		of = fmt.Sprintf(" of %d", total)
+	switch {
+	case !more:
+	case total > printed:
+		t.Say("%d of %d %s; %s", printed, total, k.many, remedy)
+	default:
+		t.Say("more %s than these %d; %s", k.many, printed, remedy)
 	}
-	t.Say("the first %d%s %s; %s", printed, of, k.many, remedy)
 }
 
 // get returns the command get of a kind.
@@ -229,6 +295,21 @@ func (t *tool) object(cmd *cobra.Command, k kind, called string) (*client.Client
 	}
 	id, err := t.id(cmd.Context(), c, k, called)
 	return c, id, err
+}
+
+// objects returns a client and the ids of objects. None is changed if one of them does not exist.
+func (t *tool) objects(cmd *cobra.Command, k kind, called []string) (*client.Client, []string, error) {
+	c, err := t.Client()
+	if err != nil {
+		return nil, nil, err
+	}
+	ids := make([]string, len(called))
+	for i, name := range called {
+		if ids[i], err = t.id(cmd.Context(), c, k, name); err != nil {
+			return nil, nil, err
+		}
+	}
+	return c, ids, nil
 }
 
 // printObject reads one object and prints it.

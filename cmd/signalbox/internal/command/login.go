@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
-	"slices"
+	"net/url"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -61,12 +63,18 @@ func (t *tool) runLogin(ctx context.Context, o loginOptions) error {
 	if err != nil {
 		return err
 	}
-	store, reason, err := credential.Choose(firstOf(o.store, t.Getenv(settings.EnvStore), chosen.Store), dir)
+	kind := firstOf(o.store, t.Getenv(settings.EnvStore), chosen.Store)
+	if kind != "" {
+		if err := oneOf("credential-store", kind, []string{credential.Keyring, credential.File}); err != nil {
+			return err
+		}
+	}
+	store, reason, err := credential.Choose(kind, dir)
 	if err != nil {
 		return err
 	}
-	if reason != nil {
-		t.Say("this machine has no keyring (%s); the login will be in %s/%s, which only you can read", reason, dir, credential.FileName)
+	if !encrypted(chosen.Server) {
+		t.Say("warning: %s is not encrypted; anyone on the way can read the login", chosen.Server)
 	}
 	login, err := t.getToken(ctx, c, o)
 	if err != nil {
@@ -75,7 +83,7 @@ func (t *tool) runLogin(ctx context.Context, o loginOptions) error {
 	login.Server = chosen.Server
 	who, err := whoIs(ctx, c.With(login.Token))
 	if err != nil {
-		return err
+		return fmt.Errorf("%s does not accept the token: %w", chosen.Server, err)
 	}
 	login.User = who.Username
 	if err := t.storeLogin(dir, chosen, store, login); err != nil {
@@ -85,7 +93,20 @@ func (t *tool) runLogin(ctx context.Context, o loginOptions) error {
 	if t.Getenv(settings.EnvToken) != "" {
 		t.Say("%s is set and comes before this login", settings.EnvToken)
 	}
+	if reason != nil {
+		t.Say("the login is in %s, which only you can read, because this machine has no keyring (%s)", filepath.Join(dir, credential.FileName), reason)
+	}
 	return nil
+}
+
+// encrypted reports whether requests to an installation are encrypted, or do not leave this machine.
+func encrypted(server string) bool {
+	u, err := url.Parse(server)
+	if err != nil || u.Scheme == "https" {
+		return err == nil
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 func firstOf(values ...string) string {
@@ -342,11 +363,4 @@ func (t *tool) contexts() *cobra.Command {
 	return noun("context", groupTool, "The installations and logins of this machine", "signalbox context ls\nsignalbox context use staging", nil, ls, use, rm)
 }
 
-func sortedContexts(config settings.Config) []string {
-	names := make([]string, 0, len(config.Contexts))
-	for name := range config.Contexts {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func sortedContexts(config settings.Config) []string { return sortedKeys(config.Contexts) }

@@ -80,13 +80,13 @@ func TestExecute_unknownContext(t *testing.T) {
 func TestExecute_timeout(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/api/jobs/job_1" {
-			_, _ = io.WriteString(w, `{"id":"job_1","state":"running","version":1}`)
+		if r.URL.Path == "/api/jobs/job_01kab3c4d5e6f7g8h9j0kmnpqr" {
+			_, _ = io.WriteString(w, `{"id":"job_01kab3c4d5e6f7g8h9j0kmnpqr","state":"running","version":1}`)
 			return
 		}
 		<-r.Context().Done()
 	})
-	for _, args := range [][]string{{"jobs", "wait", "job_1"}, {"jobs", "ls"}} {
+	for _, args := range [][]string{{"jobs", "wait", "job_01kab3c4d5e6f7g8h9j0kmnpqr"}, {"jobs", "ls"}} {
 		got := h.run(append(args, "--timeout", "100ms")...)
 		require.Equal(t, 8, got.code, got.err)
 		require.Contains(t, got.err, "the time of --timeout is over")
@@ -118,10 +118,10 @@ func TestJobs_list_leftOut(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-Total-Count", "9")
-		_, _ = io.WriteString(w, `[{"id":"job_1"},{"id":"job_2"}]`)
+		_, _ = io.WriteString(w, `[{"id":"job_01kab3c4d5e6f7g8h9j0kmnpqr"},{"id":"job_2"}]`)
 	})
 	for _, format := range []string{"table", "json", "jsonl"} {
-		require.Contains(t, h.run("jobs", "ls", "-o", format).err, "the first 2 of 9 jobs; --limit 0 lists all")
-		require.Contains(t, h.run("jobs", "ls", "-o", format, "--limit", "0").err, "the first 2 of 9 jobs; the server lists no more")
+		require.Contains(t, h.run("jobs", "ls", "-o", format).err, "2 of 9 jobs; --limit 0 lists all")
+		require.Contains(t, h.run("jobs", "ls", "-o", format, "--limit", "0").err, "2 of 9 jobs; the server lists no more")
 	}
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -82,8 +84,8 @@ func (t *tool) newLogReader(ctx context.Context, called string, o logOptions) (*
 
 // source returns the id of the job or the run that has reported something.
 func (t *tool) source(ctx context.Context, c *client.Client, called string) (string, error) {
-	if len(called) > len("run_") && called[:len("run_")] == "run_" {
-		return t.id(ctx, c, runKind(), called)
+	if isID(runKind().prefix, called) {
+		return called, nil
 	}
 	id, err := t.id(ctx, c, jobKind(), called)
 	if !as[*NotFoundError](err) {
@@ -113,6 +115,9 @@ func (r *logReader) line(raw json.RawMessage) error {
 
 // first prints the whole log as it is now, or its last lines.
 func (r *logReader) first(ctx context.Context) error {
+	if r.tail < 0 && r.values == nil {
+		return r.download(ctx)
+	}
 	if r.tail < 0 {
 		_, _, err := r.c.Each(ctx, r.path, nil, everyLine, r.line)
 		return err
@@ -135,6 +140,62 @@ const (
 	// pageOfLines is the number of lines of a page.
 	pageOfLines = 500
 )
+
+// download prints the whole log from its text file, which is faster than pages of lines. Each line begins with its number,
+// so that a download that breaks off continues after the last whole line.
+func (r *logReader) download(ctx context.Context) error {
+	return r.t.Watcher(r.c).Retry(ctx, func() error {
+		lines := &lineSplitter{handle: r.labeled}
+		query := url.Values{"labels": {"true"}, "after": {strconv.FormatInt(r.last, 10)}}
+		return r.c.Stream(ctx, r.path+"/download", query, lines)
+	})
+}
+
+// labeled prints a line of the text file: its number, time, attempt and rank, and the text, separated by tabs.
+func (r *logReader) labeled(line string) error {
+	const parts = 5
+	part := strings.SplitN(line, "\t", parts)
+	if len(part) < parts {
+		return errors.New("a line of the log has no number")
+	}
+	seq, err := strconv.ParseInt(part[0], 10, 64)
+	if err != nil {
+		return fmt.Errorf("read the number of a line: %w", err)
+	}
+	l := logview.Line{Seq: seq, Text: part[parts-1]}
+	if part[1] != "" {
+		l.TS = &part[1]
+	}
+	if rank, err := strconv.Atoi(part[3]); err == nil {
+		l.Rank = &rank
+	}
+	if err := r.lines.Line(l); err != nil {
+		return err
+	}
+	r.last = seq
+	return nil
+}
+
+// lineSplitter calls handle with each whole line that is written to it.
+type lineSplitter struct {
+	rest   []byte
+	handle func(line string) error
+}
+
+// Write implements io.Writer.
+func (s *lineSplitter) Write(p []byte) (int, error) {
+	s.rest = append(s.rest, p...)
+	for {
+		line, rest, found := bytes.Cut(s.rest, []byte{'\n'})
+		if !found {
+			return len(p), nil
+		}
+		if err := s.handle(string(line)); err != nil {
+			return 0, err
+		}
+		s.rest = rest
+	}
+}
 
 // lastLines returns the last n lines. Even without any, it notes the number of the last line, from which to follow.
 func (r *logReader) lastLines(ctx context.Context, n int) ([]json.RawMessage, error) {
@@ -263,10 +324,17 @@ func (r *logReader) print(row json.RawMessage) error {
 // grown; the server searches, so that a filter means the same as without --follow.
 func (r *logReader) followSearch(ctx context.Context) error {
 	err := r.t.Watcher(r.c).Watch(ctx, r.path+"/stream", strconv.FormatInt(r.last, 10), func(e client.Event) error {
-		if seq, err := strconv.ParseInt(e.ID, 10, 64); e.Name == "line" && err == nil && seq > r.last {
-			return r.searchAgain(ctx)
+		if e.Name != "line" {
+			return nil
 		}
-		return nil
+		seq, err := strconv.ParseInt(e.ID, 10, 64)
+		if err != nil {
+			return fmt.Errorf("read the number of a line: %w", err)
+		}
+		if seq <= r.last {
+			return nil // the last search has read it
+		}
+		return r.searchAgain(ctx)
 	})
 	if err != nil {
 		return err

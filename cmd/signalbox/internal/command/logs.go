@@ -43,7 +43,7 @@ signalbox logs my-job --since 10m --rank 0 --level warning`,
 	}
 	f := cmd.Flags()
 	f.BoolVarP(&o.follow, "follow", "f", false, "print new lines until the run has ended")
-	f.IntVar(&o.tail, "tail", -1, "only the last lines, this many")
+	f.IntVarP(&o.tail, "tail", "n", -1, "only the last lines, this many")
 	f.StringVarP(&o.grep, "grep", "g", "", "only lines that match this regular expression")
 	f.BoolVarP(&o.ignoreCase, "ignore-case", "i", false, "let --grep ignore upper and lower case")
 	f.StringVar(&o.level, "level", "", "only lines of this level and above, such as warning")

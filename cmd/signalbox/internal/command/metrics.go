@@ -36,7 +36,7 @@ func (t *tool) metrics() *cobra.Command {
 		Long: `Show the latest, lowest, highest and best value of each metric of a job or run.
 
 With --plot, each metric is a chart; name some with --key, or the first four are drawn. With --follow, new values are printed as they arrive.
-"signalbox artifacts pull" and the export of the API have every value.`,
+"signalbox runs export" has every value.`,
 		Example: `signalbox metrics my-job
 signalbox metrics my-job --plot --key train/loss --log
 signalbox metrics my-job --follow --key val/exact_match`,
@@ -172,6 +172,9 @@ func (t *tool) plotMetrics(cmd *cobra.Command, c *client.Client, path string, qu
 	}
 	if !p.Format.IsTable() || p.Filter != nil {
 		return p.Rows(nil, list.Rows)
+	}
+	if len(list.Rows) == 0 && len(o.keys) > 0 {
+		return &NotFoundError{fmt.Sprintf("the run has no metric %s; without --key, all are shown", strings.Join(o.keys, ", "))}
 	}
 	if len(list.Rows) == 0 {
 		t.Say("no metrics")

@@ -44,6 +44,8 @@ func (t *tool) models() *cobra.Command {
 		t.list(k, "List models", "signalbox models ls --search chat", filter{flag: "search", param: "q", usage: "only models whose name contains this text"}),
 		t.get(k, "Show a model", "signalbox models get my-model"),
 		t.part(k, "versions", "versions", modelVersionKind(), "List the versions of a model", "signalbox models versions my-model -o wide"),
+		t.update(k, "Change the description of a model", "signalbox models update my-model --description 'adds numbers'",
+			field{flag: "description", usage: "what it is for"}),
 		t.registerModel(), t.pullModel(), t.alias(),
 		t.versionAct("promote", "Mark a version as the one to use", "signalbox models promote my-model@3"),
 		t.versionAct("archive", "Mark a version as no longer used", "signalbox models archive my-model@1"),

@@ -173,7 +173,7 @@ func (t *tool) teamMembers() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.Rows(memberKind().columns, team.Members)
+			return t.rows(p, "members", memberKind().columns, team.Members)
 		},
 	}
 }

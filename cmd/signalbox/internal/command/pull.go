@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/transfer"
@@ -39,41 +40,66 @@ func (t *tool) pull(ctx context.Context, dir string, files []remoteFile) error {
 	defer func() { _ = root.Close() }()
 	progress := &transfer.Progress{Out: t.Err, Terminal: t.ErrTerminal, Quiet: t.Quiet}
 	var bytes int64
+	kept := 0
 	for _, f := range files {
-		if err := t.pullFile(ctx, c, root, progress, f); err != nil {
+		complete, err := t.pullFile(ctx, c, root, progress, f)
+		if err != nil {
 			progress.Wait()
 			if ctx.Err() != nil {
 				t.Say("run the same command again to continue")
 			}
 			return err
 		}
-		if err := t.printPath(filepath.Join(dir, filepath.FromSlash(f.path))); err != nil {
+		if err := t.printFile(dir, f); err != nil {
 			return err
 		}
 		bytes += f.size
+		if complete {
+			kept++
+		}
 	}
 	progress.Wait()
-	t.Say("%d files, %s, in %s", len(files), output.Size(bytes), dir)
+	already := ""
+	if kept > 0 {
+		already = fmt.Sprintf(", %d of them before", kept)
+	}
+	t.Say("%s, %s, in %s, with the right digests%s", counted(len(files), "file"), output.Size(bytes), dir, already)
 	return nil
 }
 
-func (t *tool) printPath(path string) error {
-	if t.OutTerminal {
-		return nil // the bars show it
+// counted returns a number and a noun, in the plural if it needs one.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
 	}
-	_, err := t.Out.Write([]byte(output.Printable(path) + "\n"))
-	return err
+	return strconv.Itoa(n) + " " + noun + "s"
 }
 
-func (t *tool) pullFile(ctx context.Context, c *client.Client, root *os.Root, progress *transfer.Progress, f remoteFile) error {
+// printFile prints a downloaded file: its path, or with another format an object. On a terminal, the bars show it.
+func (t *tool) printFile(dir string, f remoteFile) error {
+	p, err := t.Printer()
+	if err != nil {
+		return err
+	}
+	if p.Format.IsTable() && p.Filter == nil && t.OutTerminal {
+		return nil
+	}
+	raw, err := json.Marshal(map[string]any{"path": filepath.Join(dir, filepath.FromSlash(f.path)), "size_bytes": f.size, "sha256": f.sha256})
+	if err != nil {
+		return fmt.Errorf("print a file: %w", err)
+	}
+	return p.Row([]output.Column{{Name: "path"}}, raw)
+}
+
+// pullFile downloads a file, unless it is complete already.
+func (t *tool) pullFile(ctx context.Context, c *client.Client, root *os.Root, progress *transfer.Progress, f remoteFile) (complete bool, err error) {
 	file := transfer.File{Path: f.path, URL: f.url, Size: f.size, SHA256: f.sha256}
 	if f.sha256 != "" && transfer.Exists(root, file) {
-		t.Detail("the file is complete already", "path", f.path)
-		return nil
+		return true, nil
 	}
 	count, end := progress.File(f.path, f.size)
 	download := func() error { return transfer.Download(ctx, t.Transport, root, file, count) }
-	err := t.Watcher(c).Retry(ctx, func() error {
+	err = t.Watcher(c).Retry(ctx, func() error {
 		err := download()
 		if refused, ok := errors.AsType[*client.Error](err); !ok || refused.Status != http.StatusForbidden {
 			return err
@@ -86,7 +112,7 @@ func (t *tool) pullFile(ctx context.Context, c *client.Client, root *os.Root, pr
 		return download()
 	})
 	end(err == nil)
-	return err
+	return false, err
 }
 
 // signAgain returns a new address of a file.

@@ -5,9 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -37,7 +39,7 @@ Files that the installation already has are not sent again, so a push that was i
 version is named by the time.`,
 		Example: "signalbox datasets push sums sums.jsonl --version v1 --format jsonl\nsignalbox datasets push docs ./corpus",
 		Args:    arguments(2, maxNames), //nolint:mnd // the dataset and a file
-		RunE:    func(cmd *cobra.Command, args []string) error { return t.runPush(cmd.Context(), args[0], args[1:], o) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return t.runPush(cmd, args[0], args[1:], o) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.version, "version", "", "name of the version, such as v2")
@@ -52,7 +54,7 @@ type localFile struct {
 	size               int64
 }
 
-func (t *tool) runPush(ctx context.Context, dataset string, paths []string, o pushOptions) error {
+func (t *tool) runPush(cmd *cobra.Command, dataset string, paths []string, o pushOptions) error {
 	files, err := findFiles(paths)
 	if err != nil {
 		return err
@@ -61,9 +63,16 @@ func (t *tool) runPush(ctx context.Context, dataset string, paths []string, o pu
 	if err != nil {
 		return err
 	}
+	ctx := cmd.Context()
 	id, err := t.id(ctx, c, datasetKind(), dataset)
 	if as[*NotFoundError](err) {
-		id, err = t.createDataset(ctx, c, dataset, o)
+		more := map[string]any{}
+		for member, value := range map[string]string{"format": o.format, "description": o.description} {
+			if value != "" {
+				more[member] = value
+			}
+		}
+		id, err = t.createNamed(cmd, c, datasetKind(), dataset, more)
 	}
 	if err != nil {
 		return err
@@ -84,28 +93,6 @@ func (t *tool) runPush(ctx context.Context, dataset string, paths []string, o pu
 		return err
 	}
 	return t.print(datasetVersionKind().columns, raw)
-}
-
-func (t *tool) createDataset(ctx context.Context, c *client.Client, name string, o pushOptions) (string, error) {
-	body := map[string]any{"name": name}
-	if project, rest, ok := strings.Cut(name, "/"); ok {
-		body["name"], body["project"] = rest, project
-	} else if chosen, err := t.Settings(); err == nil && chosen.Project != "" {
-		body["project"] = chosen.Project
-	}
-	for member, value := range map[string]string{"format": o.format, "description": o.description} {
-		if value != "" {
-			body[member] = value
-		}
-	}
-	var made struct {
-		ID string `json:"id"`
-	}
-	if err := c.Post(ctx, datasetKind().path, body, &made); err != nil {
-		return "", err
-	}
-	t.Say("created the dataset %s (%s)", name, made.ID)
-	return made.ID, nil
 }
 
 // findFiles returns the files that paths name, or that are below them. Names of files in a folder begin below it.
@@ -195,7 +182,11 @@ func (t *tool) upload(ctx context.Context, c *client.Client, path, version strin
 		var made struct {
 			Uploads []uploadTarget `json:"uploads"`
 		}
-		if err := c.Post(ctx, path, map[string]any{"version": version, "files": manifest}, &made); err != nil {
+		err := c.Post(ctx, path, map[string]any{"version": version, "files": manifest}, &made)
+		if refused, ok := errors.AsType[*client.Error](err); ok && refused.Status == http.StatusConflict && t.unchanged(ctx, c, path, version, byName) {
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 		if len(made.Uploads) == 0 {
@@ -207,6 +198,22 @@ func (t *tool) upload(ctx context.Context, c *client.Client, path, version strin
 			}
 		}
 	}
+}
+
+// unchanged reports whether a committed version has exactly the given files.
+func (t *tool) unchanged(ctx context.Context, c *client.Client, path, version string, files map[string]localFile) bool {
+	list, err := c.List(ctx, path+"/"+url.PathEscape(version)+"/files", nil, maxPushed)
+	if err != nil || len(list.Rows) != len(files) || list.More {
+		return false
+	}
+	for _, row := range list.Rows {
+		var f struct{ Path, SHA256 string }
+		if json.Unmarshal(row, &f) != nil || files[f.Path].sha256 != f.SHA256 {
+			return false
+		}
+	}
+	t.Say("the version %s already has exactly these files", version)
+	return true
 }
 
 func (t *tool) uploadFile(ctx context.Context, c *client.Client, progress *transfer.Progress, f localFile, u uploadTarget) error {

@@ -1,8 +1,10 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -39,7 +41,7 @@ run that an engine can serve: a merged model, or else a checkpoint.`,
 			}
 			id, err := t.id(cmd.Context(), c, modelKind(), args[0])
 			if as[*NotFoundError](err) {
-				id, err = t.createModel(cmd, c, args[0], task)
+				id, err = t.createNamed(cmd, c, modelKind(), args[0], map[string]any{"task": task})
 			}
 			if err != nil {
 				return err
@@ -103,52 +105,62 @@ func (t *tool) findArtifact(cmd *cobra.Command, c *client.Client, run, id, kindO
 	return best, nil
 }
 
-func (t *tool) createModel(cmd *cobra.Command, c *client.Client, called, task string) (string, error) {
+// createNamed creates an object of a kind with a name, in the project of the command, and returns its id.
+func (t *tool) createNamed(cmd *cobra.Command, c *client.Client, k kind, called string, more map[string]any) (string, error) {
 	body, err := t.inProject(called)
 	if err != nil {
 		return "", err
 	}
-	body["task"] = task
+	maps.Copy(body, more)
 	var made struct {
 		ID string `json:"id"`
 	}
-	if err := c.Post(cmd.Context(), modelKind().path, body, &made); err != nil {
+	if err := c.Post(cmd.Context(), k.path, body, &made); err != nil {
 		return "", err
 	}
-	t.Say("created the model %s (%s)", called, made.ID)
+	t.Say("created the %s %s (%s)", k.one, called, made.ID)
 	return made.ID, nil
 }
 
-// modelVersion returns the path of a version of a model, which the user calls name@version, or name for its newest one.
-func (t *tool) modelVersion(cmd *cobra.Command, called string) (*client.Client, string, error) {
+// modelVersion returns the id of a model and the number of a version, which the user calls MODEL@VERSION, MODEL@ALIAS, or
+// MODEL for its newest one.
+func (t *tool) modelVersion(ctx context.Context, c *client.Client, called string) (id string, version int, err error) {
 	k := modelKind()
-	name, version, _ := strings.Cut(called, "@")
-	c, id, err := t.object(cmd, k, name)
-	if err != nil {
-		return nil, "", err
+	name, selected, _ := strings.Cut(called, "@")
+	if id, err = t.id(ctx, c, k, name); err != nil {
+		return "", 0, err
 	}
-	path := k.path + "/" + url.PathEscape(id)
-	if number, err := strconv.Atoi(version); err == nil {
-		return c, path + "/versions/" + strconv.Itoa(number), nil
+	if number, err := strconv.Atoi(selected); err == nil {
+		return id, number, nil
 	}
 	var m struct {
 		Latest  *int           `json:"latest_version"`
 		Aliases map[string]int `json:"aliases"`
 	}
-	if err := c.Get(cmd.Context(), path, nil, &m); err != nil {
-		return nil, "", err
+	if err := c.Get(ctx, k.path+"/"+url.PathEscape(id), nil, &m); err != nil {
+		return "", 0, err
 	}
-	if version != "" {
-		number, ok := m.Aliases[version]
+	if selected != "" {
+		number, ok := m.Aliases[selected]
 		if !ok {
-			return nil, "", &NotFoundError{fmt.Sprintf("the model %s has neither a version nor an alias %q", name, version)}
+			return "", 0, &NotFoundError{fmt.Sprintf("the model %s has neither a version nor an alias %q", name, selected)}
 		}
-		return c, path + "/versions/" + strconv.Itoa(number), nil
+		return id, number, nil
 	}
 	if m.Latest == nil {
-		return nil, "", &NotFoundError{fmt.Sprintf("the model %s has no version", name)}
+		return "", 0, &NotFoundError{fmt.Sprintf("the model %s has no version; signalbox models register makes one", name)}
 	}
-	return c, path + "/versions/" + strconv.Itoa(*m.Latest), nil
+	return id, *m.Latest, nil
+}
+
+// modelVersionPath returns a client, and the path of a version of a model.
+func (t *tool) modelVersionPath(cmd *cobra.Command, called string) (*client.Client, string, error) {
+	c, err := t.Client()
+	if err != nil {
+		return nil, "", err
+	}
+	id, version, err := t.modelVersion(cmd.Context(), c, called)
+	return c, modelKind().path + "/" + url.PathEscape(id) + "/versions/" + strconv.Itoa(version), err
 }
 
 func (t *tool) pullModel() *cobra.Command {
@@ -157,7 +169,7 @@ func (t *tool) pullModel() *cobra.Command {
 		Use: "pull MODEL[@VERSION|@ALIAS]", Short: "Download the files of a model version", Args: arguments(1, 1), ValidArgsFunction: t.complete(modelKind()),
 		Example: "signalbox models pull my-model@champion --dir model",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, path, err := t.modelVersion(cmd, args[0])
+			c, path, err := t.modelVersionPath(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -180,7 +192,7 @@ func (t *tool) versionAct(verb, short, example string) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " MODEL@VERSION", Short: short, Example: example, Args: arguments(1, 1), ValidArgsFunction: t.complete(modelKind()),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, path, err := t.modelVersion(cmd, args[0])
+			c, path, err := t.modelVersionPath(cmd, args[0])
 			if err != nil {
 				return err
 			}

@@ -28,7 +28,7 @@ func (t *tool) id(ctx context.Context, c *client.Client, k kind, called string) 
 	if called == "" {
 		return "", session.Usage("the name of the %s is empty; an unset variable?", k.one)
 	}
-	if strings.HasPrefix(called, k.prefix) && k.prefix != "" && !strings.ContainsAny(called, "/?#%") {
+	if isID(k.prefix, called) {
 		return called, nil
 	}
 	found, err := t.named(ctx, c, k, called)
@@ -39,7 +39,7 @@ func (t *tool) id(ctx context.Context, c *client.Client, k kind, called string) 
 	case 1:
 		return found[0].id, nil
 	case 0:
-		return "", &NotFoundError{fmt.Sprintf("no %s is called %q; signalbox %s ls lists those that you may see", k.one, called, k.many)}
+		return "", &NotFoundError{fmt.Sprintf("no %s is called %q; %s lists those that you may see", k.one, called, k.listedBy())}
 	}
 	texts := make([]string, 0, maxNamed)
 	for _, f := range found[:min(len(found), maxNamed)] {
@@ -50,6 +50,16 @@ func (t *tool) id(ctx context.Context, c *client.Client, k kind, called string) 
 		more = ", …"
 	}
 	return "", session.Usage("%d %s are called %q; use an id: %s%s", len(found), k.many, called, strings.Join(texts, ", "), more)
+}
+
+// isID reports whether a text has the form of the ids with a prefix: the prefix and 26 letters and digits.
+func isID(prefix, text string) bool {
+	const length = 26
+	rest, ok := strings.CutPrefix(text, prefix)
+	if prefix == "" || !ok || len(rest) != length {
+		return false
+	}
+	return strings.Trim(rest, "0123456789abcdefghijklmnopqrstuvwxyz") == ""
 }
 
 // candidate is an object with a name.

@@ -1,12 +1,14 @@
 // Package command owns the commands of signalbox: first a noun, then a verb. Each is one or a few calls of the REST API.
 // The package promises that results go to standard output in the format that the user has chosen, that everything else
-// goes to standard error, that a command that destroys something requires a confirmation, and that the exit status states what
+// goes to standard error, that a command that destroys something is confirmed first, and that the exit status states what
 // kind of problem there was.
 package command
 
 import (
 	"context"
-	"io"
+	"errors"
+	"fmt"
+	"strings"
 
 	"charm.land/fang/v2"
 	"github.com/spf13/cobra"
@@ -39,9 +41,12 @@ func build(env *session.Env) (*cobra.Command, *tool) {
 	root := &cobra.Command{
 		Use:   "signalbox",
 		Short: "Train, judge and serve models on your organisation's GPUs",
-		Long: `signalbox is the command line of a Signalbox installation. Everything it does goes through the REST API.
+		Long: `The command line of a Signalbox installation. Everything it does goes through the REST API.
 
-Log in once with "signalbox login". Results go to standard output, everything else to standard error.`,
+Log in once with "signalbox login". Results go to standard output, everything else to standard error. Objects are called by their id or name.
+
+Exit statuses: 0 done, 1 another error, 2 wrong usage or request, 3 not found, 4 login needed, 5 forbidden, 6 conflict, 7 too many requests,
+8 server not reachable or time over, 9 ended otherwise than waited for, 130 interrupted.`,
 		Example: `# log in, look at the jobs, follow the log of one
 signalbox login --server https://signalbox.example.com
 signalbox jobs ls
@@ -54,6 +59,9 @@ signalbox logs my-job --follow`,
 			var explicit []string
 			cmd.Flags().Visit(func(f *pflag.Flag) { explicit = append(explicit, f.Name) })
 			t.Explicit(explicit)
+			if err := oneOf("color", t.Color, colors()); err != nil {
+				return err
+			}
 			_, err := t.Printer()
 			return err
 		},
@@ -61,34 +69,54 @@ signalbox logs my-job --follow`,
 	root.SetIn(env.In)
 	root.SetOut(env.Out)
 	root.SetErr(env.Err)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &session.UsageError{Problem: err.Error()} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return session.Usage("%s; see %s --help", flagProblem(err), cmd.CommandPath())
+	})
 	root.AddGroup(
 		&cobra.Group{ID: groupWork, Title: "Jobs and runs"}, &cobra.Group{ID: groupModels, Title: "Data, models and deployments"},
 		&cobra.Group{ID: groupPeople, Title: "People"}, &cobra.Group{ID: groupCluster, Title: "Machines and administration"},
 		&cobra.Group{ID: groupTool, Title: "This tool"},
 	)
-	root.SetHelpCommandGroupID(groupTool)
 	root.SetCompletionCommandGroupID(groupTool)
 	t.globalFlags(root)
 	root.AddCommand(t.commands()...)
+	root.SetHelpCommand(t.help())
+	completions(root)
+	readable(root)
 	return root, t
+}
+
+// readable joins the lines of each paragraph of the long descriptions, which the help wraps for the terminal, and leaves
+// the flags that all commands have to the help of signalbox itself.
+func readable(root *cobra.Command) {
+	for _, cmd := range root.Commands() {
+		cmd.SetHelpFunc(func(shown *cobra.Command, args []string) {
+			shown.InheritedFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = f.Name != "output" && f.Name != "help" })
+			root.HelpFunc()(shown, args)
+			fmt.Fprintln(shown.OutOrStdout(), "  More flags, such as --jq, --columns and --project: signalbox --help")
+		})
+	}
+	flow(root)
 }
 
 // commands returns the commands below signalbox.
 func (t *tool) commands() []*cobra.Command {
 	return []*cobra.Command{
 		t.jobs(), t.runs(), t.ps(), t.logsAlias(), t.metrics(), t.samples(), t.artifacts(), t.recipes(), t.find(),
-		t.datasets(), t.models(), t.deployments(), t.chat(),
-		t.projects(), t.teams(), t.shares(), t.quota(),
+		t.datasets(), t.models(), t.deployments(), t.chat(), t.playground(), t.rubrics(), t.environments(), t.evaluations(),
+		t.projects(), t.teams(), t.shares(), t.quota(), t.profile(),
 		t.fleets(), t.cluster(), t.admin(), t.audit(),
 		t.login(), t.logout(), t.whoami(), t.contexts(), t.doctor(), t.api(), t.explain(), t.version(), t.demo(),
 	}
 }
 
+// colors are the values of --color.
+func colors() []string { return []string{"auto", "always", "never"} }
+
 func (t *tool) globalFlags(root *cobra.Command) {
 	f := root.PersistentFlags()
-	f.StringVarP(&t.Output, "output", "o", string(output.Table), "format of the result: table, wide, json, yaml, jsonl or name")
-	f.StringVar(&t.Filter, "jq", "", "jq expression that is applied to the JSON of the result")
+	f.StringVarP(&t.Output, "output", "o", string(output.Table), "format of the result: table, wide, json, yaml, jsonl, or name (one id per line)")
+	f.StringVar(&t.Filter, "jq", "", "jq expression for the JSON of the result: an array for a list, each row with -o jsonl")
 	f.StringSliceVar(&t.Columns, "columns", nil, "columns of a table, separated by commas; any path of -o json can be one")
 	f.BoolVar(&t.NoHeads, "no-headers", false, "print tables without headings")
 	f.BoolVarP(&t.Quiet, "quiet", "q", false, "print results only")
@@ -99,7 +127,7 @@ func (t *tool) globalFlags(root *cobra.Command) {
 	f.BoolVar(&t.NoInput, "no-input", false, "never ask anything")
 	f.StringVar(&t.Color, "color", "auto", "when to use colours: auto, always or never")
 	f.DurationVar(&t.Timeout, "timeout", 0, "end the command after this time, such as 30s")
-	for name, values := range map[string][]string{"output": output.Formats(), "color": {"auto", "always", "never"}} {
+	for name, values := range map[string][]string{"output": output.Formats(), "color": colors()} {
 		must(root.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)))
 	}
 }
@@ -114,27 +142,47 @@ func must(err error) {
 // Execute runs the command line args, prints its error and returns the exit status.
 func Execute(ctx context.Context, env *session.Env, args []string) int {
 	root, t := build(env)
+	style(ctx, root, env.Version)
 	root.SetArgs(args)
-	bounded := context.CancelFunc(func() {})
-	wrap(root, func(cmd *cobra.Command) {
-		if t.Timeout > 0 {
-			timed, cancel := context.WithTimeoutCause(cmd.Context(), t.Timeout, errTimeout)
-			cmd.SetContext(timed)
-			bounded = cancel
+	// All waiting of the command ends with its context, which the time of --timeout bounds.
+	limited, end := ctx, context.CancelFunc(func() {})
+	wrap(root, func(cmd *cobra.Command) error {
+		if cmd.Flags().Changed("timeout") {
+			if t.Timeout <= 0 {
+				return session.Usage("--timeout must be a time such as 30s")
+			}
+			limited, end = context.WithTimeoutCause(cmd.Context(), t.Timeout, errTimeout)
+			cmd.SetContext(limited)
 		}
+		t.In = session.Interruptible(cmd.Context(), t.In)
+		return nil
 	})
-	err := fang.Execute(ctx, root,
-		fang.WithVersion(env.Version), fang.WithoutVersion(),
-		fang.WithErrorHandler(func(io.Writer, fang.Styles, error) {}))
-	bounded()
+	err := root.ExecuteContext(ctx)
+	if err != nil && errors.Is(context.Cause(limited), errTimeout) {
+		err = fmt.Errorf("%w: %s", errTimeout, t.Timeout)
+	}
+	end()
 	return t.report(ctx, err)
 }
 
+// style lets fang install its help and the command man, by the execution of a command that does nothing. Fang does not
+// execute the command of the user: after an error, it would ask the terminal for its colours, and wait four seconds if the
+// terminal does not respond.
+func style(ctx context.Context, root *cobra.Command, version string) {
+	nothing := &cobra.Command{Use: "nothing", Hidden: true, PersistentPreRun: func(*cobra.Command, []string) {}, Run: func(*cobra.Command, []string) {}}
+	root.AddCommand(nothing)
+	root.SetArgs([]string{nothing.Name()})
+	must(fang.Execute(ctx, root, fang.WithVersion(version)))
+	root.RemoveCommand(nothing)
+}
+
 // wrap calls before in front of each command.
-func wrap(root *cobra.Command, before func(*cobra.Command)) {
+func wrap(root *cobra.Command, before func(*cobra.Command) error) {
 	pre := root.PersistentPreRunE
 	root.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
-		before(cmd)
+		if err := before(cmd); err != nil {
+			return err
+		}
 		return pre(cmd, args)
 	}
 }
@@ -147,11 +195,38 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	if !cmd.HasAvailableSubCommands() {
 		return session.Usage("%q takes no argument, but %q was given", cmd.CommandPath(), args[0])
 	}
+	return noCommand(cmd, args[0])
+}
+
+// noCommand returns the usage error for the name of a command that does not exist.
+func noCommand(cmd *cobra.Command, name string) error {
 	cmd.SuggestionsMinimumDistance = 2
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		return session.Usage("%q is not a command of %q; did you mean %s?", args[0], cmd.CommandPath(), near[0])
+	if below := elsewhere(cmd.Root(), name); below != "" && cmd == cmd.Root() {
+		return session.Usage("%q is not a command of %q; did you mean %s?", name, cmd.CommandPath(), below)
 	}
-	return session.Usage("%q is not a command of %q; see %s --help", args[0], cmd.CommandPath(), cmd.CommandPath())
+	if near := cmd.SuggestionsFor(name); len(near) > 0 {
+		return session.Usage("%q is not a command of %q; did you mean %s?", name, cmd.CommandPath(), near[0])
+	}
+	return session.Usage("%q is not a command of %q; see %s --help", name, cmd.CommandPath(), cmd.CommandPath())
+}
+
+// elsewhere returns the path of the first command with a name, at any depth, or "".
+func elsewhere(cmd *cobra.Command, name string) string {
+	for _, below := range cmd.Commands() {
+		if below.Name() == name && !below.Hidden {
+			return below.CommandPath()
+		}
+		if path := elsewhere(below, name); path != "" {
+			return path
+		}
+	}
+	return ""
+}
+
+// flagProblem returns the error of a flag without the words of the Go function that parsed it.
+func flagProblem(err error) string {
+	text, _, _ := strings.Cut(err.Error(), ": strconv.")
+	return text
 }
 
 // arguments requires from least to most arguments. Usage names them in an error.

@@ -15,7 +15,7 @@ func (t *tool) runs() *cobra.Command {
 		[]string{"run"},
 		t.list(k, "List runs, newest first", "signalbox runs ls\nsignalbox runs ls --state succeeded --tag baseline\nsignalbox runs ls --recipe chat-tiny -o name",
 			filter{flag: "state", param: "state", usage: "only runs in this state", values: jobStates()},
-			filter{flag: "owner", param: "owner", usage: "only runs of this user; me for your own"},
+			filter{flag: "owner", param: "owner", usage: "only runs of this user; me for your own", user: true},
 			filter{flag: "recipe", param: "recipe", usage: "only runs of this recipe"},
 			filter{flag: "tag", param: "tag", usage: "only runs with this tag; can be repeated", many: true},
 			filter{flag: "label", param: "label", usage: "only runs with this label, key=value; can be repeated", many: true},
@@ -26,7 +26,8 @@ func (t *tool) runs() *cobra.Command {
 			filter{flag: "sort", param: "sort", usage: "order: created_at, name or ended_at", values: []string{"created_at", "name", "ended_at"}}),
 		t.get(k, "Show a run", "signalbox runs get my-run\nsignalbox runs get my-run --jq .recipe_lock"),
 		t.updateRun(),
-		t.lineage(k, "signalbox runs lineage my-run"),
+		t.compare(), t.hparams(), t.environment(), t.hardware(), t.benchmarks(), t.export(),
+		t.lineage(k, "signalbox runs lineage my-run"), t.references(),
 		t.remove(k, "Delete an ended run with all its data", "signalbox runs rm my-run"),
 		t.open(k, "/runs/", "signalbox runs open my-run"),
 	)

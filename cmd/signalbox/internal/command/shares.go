@@ -2,19 +2,20 @@ package command
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
 	"github.com/signalbox-dev/signalbox/internal/client"
 )
 
 func shareKind() kind {
-	return kind{one: "share", many: "shares", path: "/api/shares", prefix: "shr_", name: "id", columns: []output.Column{
+	return kind{one: "share", many: "shares", lister: "share ls", path: "/api/shares", prefix: "shr_", name: "id", columns: []output.Column{
 		{Name: "id"},
 		{Name: "kind"},
 		{Name: "title"},
@@ -63,6 +64,9 @@ func (t *tool) createShare() *cobra.Command {
 revoked. The address is never shown again.`,
 		Example: "signalbox share create my-run --days 7\nsignalbox share create run-a run-b --title 'two learning rates' --show metrics",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("days") && days <= 0 {
+				return session.Usage("--days must be above 0; without it, the link does not expire")
+			}
 			c, err := t.Client()
 			if err != nil {
 				return err
@@ -89,45 +93,48 @@ revoked. The address is never shown again.`,
 			if len(fields) > 0 {
 				body["fields"] = fields
 			}
+			until := "you revoke it"
 			if days > 0 {
-				body["expires_at"] = t.Clock.Now().Add(time.Duration(days * float64(24*time.Hour))).Format(time.RFC3339)
+				at := t.Clock.Now().Add(time.Duration(days * float64(24*time.Hour)))
+				body["expires_at"] = at.Format(time.RFC3339)
+				until = at.In(t.Zone).Format("2006-01-02 15:04")
 			}
 			var raw json.RawMessage
 			if err := c.Post(cmd.Context(), shareKind().path, body, &raw); err != nil {
 				return err
 			}
-			return t.printSecret(raw, "url", "anyone with this address can see the run, until you revoke it")
+			return t.printSharePage(c, raw, until)
 		},
 	}
 	f := cmd.Flags()
-	f.Float64Var(&days, "days", 0, "days after which the link expires")
+	f.Float64Var(&days, "days", 0, "days after which the link expires; without it, the link does not expire")
 	f.StringVar(&title, "title", "", "title of the page")
-	f.StringSliceVar(&fields, "show", nil, "what the page shows: metrics, config, samples; all by default")
+	f.StringSliceVar(&fields, "show", nil, "what the page shows: metrics, config, samples; metrics and config by default")
 	f.BoolVar(&pinned, "pinned", false, "show the run as it is now, for ever")
 	return cmd
 }
 
-// keys formats an object by the names of its members, sorted.
-func keys(value any, now time.Time) string {
-	members, ok := value.(map[string]any)
-	if !ok {
-		return output.Text(value, now)
+// printSharePage prints the address of the page of a new link in the console, or with another format the whole link.
+func (t *tool) printSharePage(c *client.Client, raw json.RawMessage, until string) error {
+	var made struct {
+		ID    string `json:"id"`
+		Token string `json:"token"`
 	}
-	names := make([]string, 0, len(members))
-	for name := range members {
-		names = append(names, name)
+	if err := json.Unmarshal(raw, &made); err != nil {
+		return fmt.Errorf("decode the link: %w", err)
 	}
-	slices.Sort(names)
-	return strings.Join(names, ",")
-}
-
-// recipePath returns the path of a recipe.
-func recipePath(name string) (string, error) {
-	namespace, short, ok := strings.Cut(name, "/")
-	if !ok {
-		return "", errRecipeName(name)
+	page, err := json.Marshal(map[string]string{"page": c.Base() + "/share/" + made.Token})
+	if err != nil {
+		return fmt.Errorf("print the link: %w", err)
 	}
-	return "/api/recipes/" + url.PathEscape(namespace) + "/" + url.PathEscape(short), nil
+	p, err := t.Printer()
+	if err != nil {
+		return err
+	}
+	if !p.Format.IsTable() || p.Filter != nil {
+		return p.Object(nil, raw)
+	}
+	return t.printSecret(page, "page", "anyone with this address can see it until "+until+"; signalbox share revoke "+made.ID+" ends it:")
 }
 
 // runOf returns the id of the run of a job, or the id itself if it is that of a run.

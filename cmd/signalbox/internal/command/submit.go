@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
@@ -29,13 +31,22 @@ type submitOptions struct {
 func (t *tool) submit() *cobra.Command {
 	var o submitOptions
 	cmd := &cobra.Command{
-		Use: "submit", Short: "Submit the job of a file", Args: noArguments,
+		Use: "submit [FILE]", Short: "Submit the job of a file", Args: arguments(0, 1),
 		Long: `Submit the job that a file in YAML or JSON describes: the members of its spec ("signalbox explain jobspec"), or a whole request with api and
 spec. The newest version of the recipe and its lock are used if the file has none. --dry-run runs all checks and creates no job. With
 --follow, the log is printed until the job has ended, and the exit status is 9 if it has not succeeded.`,
-		Example: `signalbox jobs submit --file job.yaml --follow
-signalbox jobs submit --file job.yaml --hparam optim.lr=0.001 --dry-run`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return t.runSubmit(cmd, o) },
+		Example: `signalbox recipes template demo/chat-tiny > job.yaml
+signalbox jobs submit job.yaml --dry-run
+signalbox jobs submit job.yaml --hparam optim.lr=0.001 --follow`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && o.file != "" {
+				return session.Usage("the file is named twice: %s and %s", args[0], o.file)
+			}
+			if len(args) > 0 {
+				o.file = args[0]
+			}
+			return t.runSubmit(cmd, o)
+		},
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.file, "file", "f", "", "file with the job; - reads standard input")
@@ -50,7 +61,7 @@ signalbox jobs submit --file job.yaml --hparam optim.lr=0.001 --dry-run`,
 
 func (t *tool) runSubmit(cmd *cobra.Command, o submitOptions) error {
 	if o.file == "" {
-		return session.Usage("--file must name a file with a job, or - for standard input")
+		return session.Usage("name a file with a job, or - for standard input; signalbox recipes template RECIPE prints one to begin with")
 	}
 	c, err := t.Client()
 	if err != nil {
@@ -68,10 +79,11 @@ func (t *tool) runSubmit(cmd *cobra.Command, o submitOptions) error {
 		return t.preflight(cmd, c, body)
 	}
 	var raw json.RawMessage
-	if o.idempotency != "" {
-		c = c.WithIdempotencyKey(o.idempotency)
+	if o.idempotency == "" {
+		o.idempotency = t.NewKey()
 	}
-	if err := c.Post(cmd.Context(), jobKind().path, body, &raw); err != nil {
+	err = t.createOnce(cmd.Context(), c.WithIdempotencyKey(o.idempotency), jobKind().path, body, &raw)
+	if err != nil {
 		return err
 	}
 	if !o.follow {
@@ -83,22 +95,37 @@ func (t *tool) runSubmit(cmd *cobra.Command, o submitOptions) error {
 	return t.followJob(cmd, c, raw)
 }
 
+// createPatience is how long a creation is tried again if its response is lost.
+const createPatience = 30 * time.Second
+
+// createOnce creates an object with a client that has an idempotency key. If the response is lost, for example because the
+// server restarts, it sends the request again, which creates no second object.
+func (t *tool) createOnce(ctx context.Context, c *client.Client, path string, body, out any) error {
+	patient, cancel := context.WithTimeout(ctx, createPatience)
+	defer cancel()
+	var last error
+	err := t.Watcher(c).Retry(patient, func() error {
+		err := c.Post(patient, path, body, out)
+		if err != nil && patient.Err() == nil {
+			last = err
+		}
+		return err
+	})
+	if err != nil && patient.Err() != nil && ctx.Err() == nil && last != nil {
+		return last
+	}
+	return err
+}
+
 // readSpec returns the spec of a file, with the changes of the flags.
 func (t *tool) readSpec(o submitOptions) (map[string]any, error) {
-	raw, err := t.readFile(o.file, maxBody)
+	document, err := t.readDocument(o.file)
 	if err != nil {
 		return nil, err
-	}
-	var document map[string]any
-	if err := yaml.Unmarshal(raw, &document); err != nil {
-		return nil, session.Usage("%s is neither YAML nor JSON: %s", o.file, err)
 	}
 	spec := document
 	if inner, ok := document["spec"].(map[string]any); ok {
 		spec = inner
-	}
-	if spec == nil {
-		return nil, session.Usage("%s is empty", o.file)
 	}
 	if o.name != "" {
 		spec["name"] = o.name
@@ -122,10 +149,26 @@ func (t *tool) readSpec(o submitOptions) (map[string]any, error) {
 		hparams = map[string]any{}
 	}
 	maps.Copy(hparams, changes)
-	if len(hparams) > 0 {
+	if delete(spec, "hparams"); len(hparams) > 0 {
 		spec["hparams"] = hparams
 	}
 	return spec, nil
+}
+
+// readDocument reads an object from a file in YAML or JSON; - is standard input.
+func (t *tool) readDocument(file string) (map[string]any, error) {
+	raw, err := t.readFile(file, maxBody)
+	if err != nil {
+		return nil, err
+	}
+	var document map[string]any
+	if err := yaml.Unmarshal(raw, &document); err != nil {
+		return nil, session.Usage("%s is neither YAML nor JSON: %s", file, err)
+	}
+	if document == nil {
+		return nil, session.Usage("%s is empty", file)
+	}
+	return document, nil
 }
 
 // lockRecipe adds to a spec the newest version and the lock of its recipe, which can also be the recipe's name alone.
@@ -138,11 +181,10 @@ func (t *tool) lockRecipe(cmd *cobra.Command, c *client.Client, spec map[string]
 	if !ok || !named {
 		return session.Usage("the job has no recipe; add recipe: NAME, of those in signalbox recipes ls")
 	}
-	namespace, short, ok := strings.Cut(name, "/")
-	if !ok {
-		return session.Usage("%q is not a recipe; write its namespace too, such as custom/custom", name)
+	path, err := recipePath(name)
+	if err != nil {
+		return err
 	}
-	path := "/api/recipes/" + url.PathEscape(namespace) + "/" + url.PathEscape(short)
 	if _, set := recipe["version"]; !set {
 		var newest struct {
 			Version string `json:"version"`
@@ -184,12 +226,21 @@ func (t *tool) preflight(cmd *cobra.Command, c *client.Client, body map[string]a
 		err = p.Object(nil, raw)
 	} else {
 		p.Width = 0
-		err = p.Rows([]output.Column{{Name: "gate"}, {Name: "status"}, {Name: "detail"}}, report.Gates)
+		err = p.Rows([]output.Column{{Name: "gate"}, {Name: "status"}, {Name: "detail", As: withoutGate}}, report.Gates)
 	}
 	if err == nil && !report.OK {
 		return session.Usage("the job would be refused")
 	}
 	return err
+}
+
+// withoutGate formats the detail of a gate without its name, which has a column of its own.
+func withoutGate(value any, now time.Time) string {
+	text := output.Text(value, now)
+	if name, rest, ok := strings.Cut(text, ": "); ok && !strings.Contains(name, " ") {
+		return rest
+	}
+	return text
 }
 
 // followJob prints the log of a job until it has ended, and waits for its last state.
@@ -214,7 +265,7 @@ func (t *tool) followJob(cmd *cobra.Command, c *client.Client, raw json.RawMessa
 		return err
 	}
 	if !reached {
-		return &EndedError{"the job did not succeed"}
+		return ended(job.id, last, wanted(""))
 	}
 	return nil
 }

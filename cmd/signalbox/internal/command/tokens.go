@@ -45,12 +45,15 @@ at once.`,
 			if err := c.Post(cmd.Context(), k.path+"/"+url.PathEscape(id)+"/tokens", map[string]any{"name": args[1]}, &raw); err != nil {
 				return err
 			}
-			return t.printSecret(raw, "token", fmt.Sprintf("the token %q of %s, shown only once", args[1], args[0]))
+			t.Say("call it with: curl %s/inference/%s/v1/chat/completions -H \"Authorization: Bearer TOKEN\" -H 'Content-Type: application/json' "+
+				`-d '{"model": "default", "messages": [{"role": "user", "content": "hello"}]}'`, c.Base(), id)
+			return t.printSecret(raw, "token", fmt.Sprintf("the token %q of %s, shown only once:", args[1], args[0]))
 		},
 	}
 }
 
 // printSecret prints the secret of a new object: alone, so that it can be piped, or with another format the whole object.
+// What says on standard error what the secret is.
 func (t *tool) printSecret(raw json.RawMessage, member, what string) error {
 	p, err := t.Printer()
 	if err != nil {
@@ -67,7 +70,7 @@ func (t *tool) printSecret(raw json.RawMessage, member, what string) error {
 	if !ok {
 		return fmt.Errorf("the server did not return the %s", member)
 	}
-	t.Say("%s:", what)
+	t.Say("%s", what)
 	_, err = fmt.Fprintln(t.Out, text)
 	return err
 }

@@ -2,6 +2,7 @@ package command
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -40,7 +41,7 @@ func (t *tool) wait() *cobra.Command {
 				return err
 			}
 			if !reached {
-				return &EndedError{"the job did not become " + wanted(state)}
+				return ended(args[0], raw, wanted(state))
 			}
 			return nil
 		},
@@ -50,6 +51,22 @@ func (t *tool) wait() *cobra.Command {
 	return cmd
 }
 
+// ended returns the error for a job that has ended, but not as it was waited for. Raw is the job as it was last seen.
+func ended(called string, raw json.RawMessage, wanted string) error {
+	var job struct {
+		State   string  `json:"state"`
+		Message *string `json:"message"`
+	}
+	if err := json.Unmarshal(raw, &job); err != nil {
+		return fmt.Errorf("decode a job: %w", err)
+	}
+	why := ""
+	if job.Message != nil && *job.Message != "" {
+		why = ": " + *job.Message
+	}
+	return &EndedError{fmt.Sprintf("%s is %s, not %s%s; see signalbox logs %s and signalbox jobs events %s", called, job.State, wanted, why, called, called)}
+}
+
 func wanted(state string) string {
 	if state == "" {
 		return "succeeded"
@@ -57,10 +74,8 @@ func wanted(state string) string {
 	return state
 }
 
-// reachedError ends a stream when the job has the state.
-type reachedError struct{}
-
-func (reachedError) Error() string { return "the state is reached" }
+// errReached ends a stream when the job has the state.
+var errReached = errors.New("the state is reached")
 
 // seenJob is what a wait looks at.
 type seenJob struct {
@@ -96,11 +111,11 @@ func (t *tool) await(cmd *cobra.Command, c *client.Client, id, state string) (ra
 		raw = json.RawMessage(e.Data)
 		t.Detail("job", "state", job.State)
 		if job.State == state {
-			return reachedError{}
+			return errReached
 		}
 		return nil
 	})
-	if err != nil && !as[reachedError](err) {
+	if err != nil && !errors.Is(err, errReached) {
 		return nil, false, err
 	}
 	return raw, state == "ended" || job.State == wanted(state), nil

@@ -34,8 +34,9 @@ func (d *demo) next(address string, p password, console string) {
   Next:     curl -s %s/inference/%s/v1/chat/completions \
               -H 'Authorization: Bearer %s' -H 'Content-Type: application/json' \
               -d '{"model":"default","temperature":0,"messages":[{"role":"user","content":"27+46?"}]}'
-            curl -s %s/api/auth/login -H 'Content-Type: application/json' \
-              -d '{"username":"admin","password":"%s"}'
+            bin/signalbox login --server %s   (approve it in a browser that is signed in)
+            bin/signalbox metrics %s --plot
+            bin/signalbox chat %s '27+46?'
   Stop:     Ctrl-C (everything is kept in %s)
-`, console, address, p.text.Reveal(), p.note(), address, d.loop.Deployment.ID, d.loop.Token.Reveal(), address, p.text.Reveal(), d.Data)
+`, console, address, p.text.Reveal(), p.note(), address, d.loop.Deployment.ID, d.loop.Token.Reveal(), address, d.loop.Name, d.loop.Name, d.Data)
 }

@@ -4,7 +4,6 @@
 package session
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -38,8 +37,12 @@ type Env struct {
 	Dir    string
 	Clock  clock.Clock
 	Jitter func() float64
+	// NewKey returns a new random key for a request that must not be done twice.
+	NewKey func() string
 	// Zone is the time zone of the user.
 	Zone *time.Location
+	// ReadHidden reads a line of the terminal that is not shown while it is typed.
+	ReadHidden func() ([]byte, error)
 	// OpenBrowser opens an address in the user's browser.
 	OpenBrowser func(address string) error
 	// Transport sends the requests.
@@ -68,8 +71,6 @@ type Flags struct {
 type Session struct {
 	*Env
 	*Flags
-
-	lines *bufio.Reader // of standard input, if a line was read
 }
 
 // UsageError reports a command line that is wrong; the server has not been called.
@@ -126,9 +127,13 @@ func (s *Session) Anonymous() (*client.Client, error) {
 // ClientOf returns a client of an installation without a login.
 func (s *Session) ClientOf(chosen settings.Chosen) (*client.Client, error) {
 	if chosen.Server == "" {
-		return nil, &LoginError{Problem: "no installation is chosen; run: signalbox login --server https://ADDRESS"}
+		return nil, errNoServer()
 	}
 	return client.New(chosen.Server, s.transport()), nil
+}
+
+func errNoServer() error {
+	return &LoginError{Problem: "no installation is chosen; run: signalbox login --server https://ADDRESS"}
 }
 
 // Client returns a client of the installation with the login of the user.
@@ -151,6 +156,9 @@ func (s *Session) Client() (*client.Client, error) {
 // Login returns the login of the user: that of the variable SERVICE_TOKEN, or the stored one. It returns a LoginError if
 // there is none, if it has expired, or if it was not issued by the chosen installation.
 func (s *Session) Login(chosen settings.Chosen) (credential.Credential, error) {
+	if chosen.Server == "" {
+		return credential.Credential{}, errNoServer()
+	}
 	if s.Getenv(settings.EnvToken) != "" {
 		return s.loginOfEnv(chosen)
 	}

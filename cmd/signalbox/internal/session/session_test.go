@@ -195,24 +195,6 @@ func TestSession_Confirm_interrupted(t *testing.T) {
 	require.ErrorIs(t, h.Confirm(ctx, false, "Delete?"), over)
 }
 
-func TestSession_ReadLine(t *testing.T) {
-	t.Parallel()
-	h := newHarness(t)
-	long := strings.Repeat("x", 10_000)
-	h.In = strings.NewReader("a\r\n\n" + long + "\nlast")
-	for _, want := range []string{"a", "", long, "last"} {
-		got, err := h.ReadLine(t.Context(), len(long))
-		require.NoError(t, err)
-		require.Equal(t, want, got)
-	}
-	_, err := h.ReadLine(t.Context(), 1)
-	require.ErrorIs(t, err, io.EOF)
-	h = newHarness(t)
-	h.In = strings.NewReader(long)
-	_, err = h.ReadLine(t.Context(), 9000)
-	require.ErrorIs(t, err, ErrLineTooLong)
-}
-
 func TestSession_verboseShowsNoSecret(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"token":"hunter2"}`) }))

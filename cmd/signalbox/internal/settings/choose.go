@@ -25,8 +25,16 @@ type Chosen struct {
 	Context
 }
 
+// ErrAddress reports a text that is not the address of an installation.
+var ErrAddress = errors.New("is not the address of an installation")
+
 // ErrNoContext reports the name of a context that does not exist.
 var ErrNoContext = errors.New("no such context")
+
+// NoContext returns the error for the name of a context that does not exist.
+func NoContext(name string) error {
+	return fmt.Errorf("%w: %s; signalbox context ls lists those that exist", ErrNoContext, name)
+}
 
 // Choose returns the settings of a command. Flags, the environment and the folder each may name a context, a server, or
 // both; the first of the three that does decides. A server beside a context replaces the server of the context.
@@ -79,7 +87,7 @@ func (c Config) choose(name, server string) (out Chosen, err error) {
 	}
 	found, ok := c.Contexts[name]
 	if !ok {
-		return out, fmt.Errorf("%w: %s; signalbox context ls lists those that exist", ErrNoContext, name)
+		return out, NoContext(name)
 	}
 	out.Name, out.Context, out.Server = name, found, base
 	if base == "" && found.Server != "" {
@@ -138,7 +146,7 @@ func BaseURL(address string) (string, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || strings.ContainsAny(u.Host, " \t\"<>\\^`{}|%,;") {
-		return "", fmt.Errorf("%q is not the address of an installation; it looks like https://signalbox.example.com", withoutUser(address))
+		return "", fmt.Errorf("%q %w; it looks like https://signalbox.example.com", withoutUser(address), ErrAddress)
 	}
 	return client.Origin(u), nil
 }

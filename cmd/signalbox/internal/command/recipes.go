@@ -1,0 +1,214 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
+	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
+)
+
+func recipeKind() kind {
+	return kind{one: "recipe", many: "recipes", path: "/api/recipes", name: "name", columns: []output.Column{
+		{Name: "name"},
+		{Name: "version"},
+		{Name: "title"},
+		{Name: "state"},
+		{Name: "resumable"},
+		{Name: "trusted", Wide: true},
+		{Name: "digest", As: output.Short, Wide: true},
+	}}
+}
+
+func (t *tool) recipes() *cobra.Command {
+	k := recipeKind()
+	get := &cobra.Command{
+		Use: "get RECIPE", Aliases: []string{"show"}, Short: "Show a recipe: its parameters and inputs", Args: arguments(1, 1),
+		Example: "signalbox recipes get demo/chat-tiny\nsignalbox recipes get demo/chat-tiny -o yaml", ValidArgsFunction: t.complete(k),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			raw, err := t.recipe(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			return t.printRecipe(raw)
+		},
+	}
+	template := &cobra.Command{
+		Use: "template RECIPE", Short: "Print a job file for a recipe, to fill in and submit", Args: arguments(1, 1), ValidArgsFunction: t.complete(k),
+		Long:    "Print a job file for a recipe: its inputs to fill in, and all its parameters with their defaults, as comments. \"jobs submit\" submits it.",
+		Example: "signalbox recipes template demo/chat-tiny > job.yaml",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			raw, err := t.recipe(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			text, err := jobTemplate(raw)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprint(t.Out, text)
+			return err
+		},
+	}
+	return noun("recipes", groupWork, "Recipes: what jobs can do", "signalbox recipes ls\nsignalbox recipes template demo/chat-tiny > job.yaml",
+		[]string{"recipe"}, t.list(k, "List recipes", "signalbox recipes ls"), get, template)
+}
+
+// recipePath returns the path of a recipe.
+func recipePath(name string) (string, error) {
+	namespace, short, ok := strings.Cut(name, "/")
+	if !ok {
+		return "", session.Usage("%q is not a recipe; write its namespace too, such as custom/custom", name)
+	}
+	return recipeKind().path + "/" + url.PathEscape(namespace) + "/" + url.PathEscape(short), nil
+}
+
+// recipe reads the newest version of a recipe.
+func (t *tool) recipe(cmd *cobra.Command, name string) (json.RawMessage, error) {
+	path, err := recipePath(name)
+	if err != nil {
+		return nil, err
+	}
+	c, err := t.Client()
+	if err != nil {
+		return nil, err
+	}
+	var raw json.RawMessage
+	err = c.Get(cmd.Context(), path, nil, &raw)
+	return raw, err
+}
+
+// recipeParts is what a table and a template show of a recipe.
+type recipeParts struct {
+	Name         string            `json:"name"`
+	Description  string            `json:"description"`
+	Inputs       []json.RawMessage `json:"inputs"`
+	ParamsSchema struct {
+		Properties map[string]parameter `json:"properties"`
+		Required   []string             `json:"required"`
+	} `json:"params_schema"`
+}
+
+// parameter is the schema of a hyperparameter.
+type parameter struct {
+	Type        any             `json:"type"`
+	Default     json.RawMessage `json:"default"`
+	Minimum     json.Number     `json:"minimum"`
+	Maximum     json.Number     `json:"maximum"`
+	Enum        []any           `json:"enum"`
+	Description string          `json:"description"`
+}
+
+// allowed returns the values that a parameter can have, as people write it.
+func (p parameter) allowed() string {
+	switch {
+	case len(p.Enum) > 0:
+		return output.Text(p.Enum, time.Time{})
+	case p.Minimum != "" && p.Maximum != "":
+		return p.Minimum.String() + " to " + p.Maximum.String()
+	case p.Minimum != "":
+		return "at least " + p.Minimum.String()
+	case p.Maximum != "":
+		return "at most " + p.Maximum.String()
+	}
+	return ""
+}
+
+// printRecipe prints a recipe; as a table, its inputs and parameters have tables of their own.
+func (t *tool) printRecipe(raw json.RawMessage) error {
+	p, err := t.Printer()
+	if err != nil {
+		return err
+	}
+	if !p.Format.IsTable() || p.Filter != nil || len(p.Columns) > 0 {
+		return p.Object(recipeKind().columns, raw)
+	}
+	var parts recipeParts
+	if err := json.Unmarshal(raw, &parts); err != nil {
+		return fmt.Errorf("decode the recipe: %w", err)
+	}
+	if err := p.Object(append(recipeKind().columns, output.Column{Name: "charts"}), raw); err != nil {
+		return err
+	}
+	fmt.Fprintf(t.Out, "\n%s\n\nINPUTS\n", output.Printable(parts.Description))
+	if err := p.Rows([]output.Column{{Name: "name"}, {Name: "kind"}, {Name: "required"}, {Name: "format"}, {Name: "description"}}, parts.Inputs); err != nil {
+		return err
+	}
+	var rows []json.RawMessage
+	for _, name := range sortedKeys(parts.ParamsSchema.Properties) {
+		param := parts.ParamsSchema.Properties[name]
+		row, err := json.Marshal(map[string]any{
+			"name": name, "type": param.Type, "default": param.Default, "values": param.allowed(), "description": param.Description,
+		})
+		if err != nil {
+			return fmt.Errorf("print a parameter: %w", err)
+		}
+		rows = append(rows, row)
+	}
+	fmt.Fprint(t.Out, "\nPARAMETERS\n")
+	return p.Rows([]output.Column{{Name: "name"}, {Name: "type"}, {Name: "default", As: compactText}, {Name: "values"}, {Name: "description"}}, rows)
+}
+
+// jobTemplate returns a job file in YAML for a recipe.
+func jobTemplate(raw json.RawMessage) (string, error) {
+	var r recipeParts
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return "", fmt.Errorf("decode the recipe: %w", err)
+	}
+	_, short, _ := strings.Cut(r.Name, "/")
+	var b strings.Builder
+	fmt.Fprintf(&b, "# A job of %s. Submit it with: signalbox jobs submit FILE\nname: %s-1\nrecipe: %s\nresources:\n  pools:\n    - pool: default\n", r.Name, short, r.Name)
+	if r.Name == "custom/custom" {
+		b.WriteString("source:\n  command: [\"python\", \"train.py\"]\n")
+	}
+	var datasets []string
+	for _, input := range r.Inputs {
+		var in struct {
+			Name, Kind, Description string
+			Required                bool
+		}
+		if err := json.Unmarshal(input, &in); err != nil {
+			return "", fmt.Errorf("decode an input of the recipe: %w", err)
+		}
+		mark := ""
+		if !in.Required {
+			mark = "# "
+		}
+		if in.Kind == "model" {
+			fmt.Fprintf(&b, "# bindings.model: models/PROJECT/NAME@VERSION   # %s\n", in.Description)
+			continue
+		}
+		datasets = append(datasets, fmt.Sprintf("    %s%s: ds/PROJECT/NAME@VERSION   # %s\n", mark, in.Name, in.Description))
+	}
+	if len(datasets) > 0 {
+		fmt.Fprintf(&b, "bindings:\n  datasets:\n%s", strings.Join(datasets, ""))
+	}
+	parameters := r.ParamsSchema.Properties
+	if len(parameters) > 0 {
+		b.WriteString("hparams:\n")
+	}
+	for _, name := range sortedKeys(parameters) {
+		p := parameters[name]
+		value, mark := string(p.Default), "# "
+		if slices.Contains(r.ParamsSchema.Required, name) {
+			mark = ""
+		}
+		note := p.Description
+		if allowed := p.allowed(); allowed != "" {
+			note += " (" + allowed + ")"
+		}
+		key, err := yaml.Marshal(name)
+		if err != nil {
+			return "", fmt.Errorf("print a parameter: %w", err)
+		}
+		fmt.Fprintf(&b, "  %s%s: %s   # %s\n", mark, strings.TrimSpace(string(key)), value, note)
+	}
+	return b.String(), nil
+}
