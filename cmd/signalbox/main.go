@@ -22,7 +22,8 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second interrupt ends the program at once
+	// The first Ctrl-C ends the command in an orderly way, a second one at once.
+	context.AfterFunc(ctx, stop)
 	code := run(ctx)
 	stop()
 	os.Exit(code)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 )
 
@@ -37,10 +38,14 @@ type chatResponse struct {
 	} `json:"choices"`
 }
 
+func chatPath(deployment string) string {
+	return "/inference/" + url.PathEscape(deployment) + "/v1/chat/completions"
+}
+
 // Chat sends a question to a deployment without streaming and returns the text of the response.
 func (c *Client) Chat(ctx context.Context, deployment, question string) (string, error) {
 	var out chatResponse
-	if err := c.Post(ctx, "/inference/"+deployment+"/v1/chat/completions", NewChatRequest(question), &out); err != nil {
+	if err := c.Post(ctx, chatPath(deployment), NewChatRequest(question), &out); err != nil {
 		return "", err
 	}
 	if len(out.Choices) == 0 {
@@ -69,10 +74,9 @@ func (c *Client) Converse(ctx context.Context, deployment string, in ChatRequest
 	if err != nil {
 		return fmt.Errorf("encode the request: %w", err)
 	}
-	path := c.base + "/inference/" + deployment + "/v1/chat/completions"
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, path, bytes.NewReader(raw))
+	req, err := c.request(ctx, http.MethodPost, chatPath(deployment), bytes.NewReader(raw))
 	if err != nil {
-		return fmt.Errorf("create the request: %w", err)
+		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	done := false

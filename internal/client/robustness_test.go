@@ -15,21 +15,65 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-func TestClient_dropsTokenOnRedirectAndUpload(t *testing.T) {
+func TestClient_sendsNoCredentialElsewhere(t *testing.T) {
 	t.Parallel()
 	other := make(chan http.Header, 4)
-	foreign := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { other <- r.Header; w.WriteHeader(http.StatusOK) }))
+	foreign := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { other <- r.Header }))
 	t.Cleanup(foreign.Close)
-	// Another name for the same machine counts as another host.
-	elsewhere := strings.Replace(foreign.URL, "127.0.0.1", "localhost", 1)
+	// Another port is another installation, although net/http would keep the token.
+	for _, to := range []string{foreign.URL, strings.Replace(foreign.URL, "127.0.0.1", "localhost", 1)} {
+		bare := serving(t, func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, to+"/x?signature=hunter2", http.StatusTemporaryRedirect)
+		})
+		c := bare.With(secret.New("tok"))
+		_, streamed := c.Follow(t.Context(), "/s", "", func(Event) error { return nil })
+		for _, err := range []error{c.Get(t.Context(), "/api/x", nil, nil), bare.Post(t.Context(), "/api/x", "secret", nil), streamed} {
+			var elsewhere *RedirectError
+			require.ErrorAs(t, err, &elsewhere)
+			require.Equal(t, to, elsewhere.To)
+			require.False(t, Retryable(err))
+			require.NotContains(t, err.Error(), "hunter2")
+		}
+		require.Empty(t, other)
+		require.NoError(t, bare.Get(t.Context(), "/api/x", nil, nil), "a GET without a credential may leave")
+		require.NotNil(t, <-other)
+		require.NoError(t, c.Upload(t.Context(), http.MethodPut, to, nil, []byte("x")))
+		require.Empty(t, (<-other).Get("Authorization"))
+	}
+}
+
+func TestClient_followsRedirectOnSameServer(t *testing.T) {
+	t.Parallel()
 	c := serving(t, func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, elsewhere, http.StatusTemporaryRedirect)
+		if r.URL.Path == "/old" {
+			http.Redirect(w, r, "/new", http.StatusTemporaryRedirect)
+			return
+		}
+		_, _ = io.WriteString(w, strconv.Quote(r.Header.Get("Authorization")))
 	})
-	c = c.With(secret.New("tok"))
-	require.NoError(t, c.Get(t.Context(), "/api/x", nil, nil))
-	require.Empty(t, (<-other).Get("Authorization"), "a redirect to another host drops the bearer token")
-	require.NoError(t, c.Upload(t.Context(), http.MethodPut, foreign.URL, nil, []byte("x")))
-	require.Empty(t, (<-other).Get("Authorization"))
+	var got string
+	require.NoError(t, c.With(secret.New("tok")).Get(t.Context(), "/old", nil, &got))
+	require.Equal(t, "Bearer tok", got)
+	endless := serving(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/x", http.StatusFound) })
+	require.ErrorContains(t, endless.Get(t.Context(), "/x", nil, nil), "more than 10 redirects")
+}
+
+// The path is appended to the address: one that does not begin with a slash would name another host.
+func TestClient_pathBeginsWithSlash(t *testing.T) {
+	t.Parallel()
+	c := New("http://127.0.0.1", nil).With(secret.New("tok"))
+	for _, path := range []string{"", ".evil.example", "@evil.example/x", ":8080/x"} {
+		require.ErrorContains(t, c.Get(t.Context(), path, nil, nil), "a path begins with a slash")
+		_, err := c.Follow(t.Context(), path, "", nil)
+		require.ErrorContains(t, err, "a path begins with a slash")
+	}
+}
+
+func TestClient_Call_responseTooLarge(t *testing.T) {
+	t.Parallel()
+	c := serving(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, maxBody+1)) })
+	_, err := c.Call(t.Context(), http.MethodGet, "/x", nil)
+	require.ErrorContains(t, err, "more than 32 MiB", "a response is never cut silently")
 }
 
 func TestClient_With_doesNotChangeOriginal(t *testing.T) {
@@ -115,6 +159,30 @@ func TestClient_errorsHideCredentials(t *testing.T) {
 	require.ErrorContains(t, c.Post(t.Context(), "/x", make(chan int), nil), "encode the body")
 	require.ErrorContains(t, c.Get(t.Context(), "/x\x7f", nil, nil), "create the request GET")
 	require.Error(t, c.Upload(t.Context(), "BAD METHOD", "http://x", nil, nil))
+	for _, address := range []string{gone.URL + "/b?X-Sig=hunter2", "http://h\x7f/b?X-Sig=hunter2", "ftp://h/b?X-Sig=hunter2"} {
+		err := c.Upload(t.Context(), http.MethodPut, address, nil, []byte("x"))
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), "hunter2", address)
+	}
+	require.NotContains(t, c.Get(t.Context(), "/x\x7f?q=hunter2", nil, nil).Error(), "hunter2")
+}
+
+func TestPlainPath(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{
+		"/api/x?sig=hunter2": "/api/x", "/api/share/hunter2": "/api/share/[redacted]", "/api/shares/s": "/api/shares/s",
+		"/api/share/hunter2/metrics?a=1": "/api/share/[redacted]/metrics",
+	} {
+		require.Equal(t, want, PlainPath(path))
+	}
+}
+
+func TestUnreachableError(t *testing.T) {
+	t.Parallel()
+	inner := &url.Error{Op: "Get", URL: "http://h/?sig=hunter2", Err: &url.Error{Op: "parse", URL: "x?sig=hunter2", Err: io.EOF}}
+	err := &UnreachableError{Base: "http://h", Request: "upload", Err: inner}
+	require.EqualError(t, err, "cannot reach http://h (upload): EOF")
+	require.ErrorIs(t, err, io.EOF)
 }
 
 func TestClient_Upload_refused(t *testing.T) {

@@ -35,9 +35,9 @@ func (c *Client) Follow(ctx context.Context, path, lastID string, handle func(Ev
 
 // follow is Follow. It calls alive with each line that arrives, also with those of comments.
 func (c *Client) follow(ctx context.Context, path, lastID string, alive func(), handle func(Event) error) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
+	req, err := c.request(ctx, http.MethodGet, path, nil)
 	if err != nil {
-		return lastID, fmt.Errorf("create the stream request: %w", err)
+		return lastID, err
 	}
 	req.Header.Set("Accept", "text/event-stream")
 	if lastID != "" {
@@ -48,12 +48,9 @@ func (c *Client) follow(ctx context.Context, path, lastID string, alive func(), 
 
 // stream sends the request and reads events until an event named eof.
 func (c *Client) stream(req *http.Request, lastID string, alive func(), handle func(Event) error) (string, error) {
-	if !c.token.IsZero() {
-		req.Header.Set("Authorization", "Bearer "+c.token.Reveal())
-	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return lastID, &UnreachableError{Base: c.base, Request: req.Method + " " + req.URL.Path, Err: err}
+		return lastID, unreachable(c.base, describe(req), err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
@@ -91,10 +88,14 @@ func (c *Client) stream(req *http.Request, lastID string, alive func(), handle f
 		}
 		e, data = Event{}, nil
 	}
-	if err := lines.Err(); err != nil {
+	switch err := lines.Err(); {
+	case err == nil:
+		return lastID, ErrUnexpectedEnd
+	case errors.Is(err, bufio.ErrTooLong):
 		return lastID, fmt.Errorf("read the stream: %w", err)
+	default:
+		return lastID, &UnreachableError{Base: c.base, Request: describe(req), Err: fmt.Errorf("the stream broke: %w", err)}
 	}
-	return lastID, ErrUnexpectedEnd
 }
 
 func (e *Event) field(line string, data []string) []string {

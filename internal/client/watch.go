@@ -2,12 +2,11 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"syscall"
+	"sync"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -28,7 +27,7 @@ type Watcher struct {
 
 // Watch follows a stream from the event after lastID until its event `eof`, and calls handle with each event, no event
 // twice. If the connection breaks, Watch opens the stream again after the last event that handle has received. It
-// returns the error of handle, of ctx, or a response that a repeat cannot change, such as 404.
+// returns the error of handle, the cause of the end of ctx, or a response that a repeat cannot change, such as 404.
 func (w Watcher) Watch(ctx context.Context, path, lastID string, handle func(Event) error) error {
 	for try := 0; ; try++ {
 		var handled *handlerError
@@ -50,48 +49,71 @@ func (w Watcher) Watch(ctx context.Context, path, lastID string, handle func(Eve
 		case errors.As(err, &handled):
 			return handled.error
 		case ctx.Err() != nil:
-			return ctx.Err()
+			return context.Cause(ctx)
 		case !Retryable(err):
 			return err
 		}
-		wait := w.Backoff.Wait(max(try, 0))
-		if w.Retrying != nil {
-			w.Retrying(err, wait)
-		}
-		if err := clock.Sleep(ctx, w.Clock, wait); err != nil {
+		if err := w.pause(ctx, err, max(try, 0)); err != nil {
 			return err
 		}
 	}
 }
 
-// Retry calls fn until it succeeds, until its error is one that a repeat cannot change, or until ctx ends.
+// Retry calls fn until it succeeds, until its error is one that a repeat cannot change, or until ctx ends; the error is
+// then the cause of that.
 func (w Watcher) Retry(ctx context.Context, fn func() error) error {
 	for try := 0; ; try++ {
 		err := fn()
-		if err == nil || ctx.Err() != nil || !Retryable(err) {
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case !Retryable(err):
 			return err
 		}
-		wait := w.Backoff.Wait(try)
-		if w.Retrying != nil {
-			w.Retrying(err, wait)
-		}
-		if err := clock.Sleep(ctx, w.Clock, wait); err != nil {
+		if err := w.pause(ctx, err, try); err != nil {
 			return err
 		}
 	}
 }
 
-// once follows the stream on one connection.
+// pause waits before the next try. It returns why ctx has ended.
+func (w Watcher) pause(ctx context.Context, cause error, try int) error {
+	wait := w.Backoff.Wait(try)
+	if w.Retrying != nil {
+		w.Retrying(cause, wait)
+	}
+	if clock.Sleep(ctx, w.Clock, wait) != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// once follows the stream on one connection. The time in which handle works does not count as silence.
 func (w Watcher) once(ctx context.Context, path, lastID string, handle func(Event) error) (string, error) {
 	if w.Silence <= 0 {
 		return w.Client.Follow(ctx, path, lastID, handle)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	timer := time.AfterFunc(w.Silence, func() { cancel(errSilent) })
+	listening, cancel := context.WithCancelCause(ctx)
+	timer := w.Clock.NewTimer(w.Silence)
+	var watched sync.WaitGroup
+	watched.Go(func() {
+		select {
+		case <-timer.C():
+			cancel(errSilent)
+		case <-listening.Done():
+		}
+	})
+	defer watched.Wait()
 	defer timer.Stop()
-	id, err := w.Client.follow(ctx, path, lastID, func() { timer.Reset(w.Silence) }, handle)
-	if errors.Is(context.Cause(ctx), errSilent) {
+	defer cancel(nil)
+	id, err := w.Client.follow(listening, path, lastID, func() { timer.Reset(w.Silence) }, func(e Event) error {
+		timer.Stop()
+		defer timer.Reset(w.Silence)
+		return handle(e)
+	})
+	if _, broken := errors.AsType[*UnreachableError](err); broken && errors.Is(context.Cause(listening), errSilent) {
 		err = errSilent
 	}
 	return id, err
@@ -110,7 +132,8 @@ var errSilent = errors.New("the server has sent nothing for too long")
 type handlerError struct{ error }
 
 // Retryable reports whether the same request may succeed later: the server could not be reached, the connection broke, or
-// the response was 429, 502, 503 or 504.
+// the response was 429, 502, 503 or 504. An error of a disk or of standard output is none of them, and a certificate that
+// is not valid does not become valid.
 func Retryable(err error) bool {
 	if refused, ok := errors.AsType[*Error](err); ok {
 		switch refused.Status {
@@ -119,14 +142,12 @@ func Retryable(err error) bool {
 		}
 		return false
 	}
-	for _, broken := range []error{ErrUnexpectedEnd, errSilent, errFailed, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
-		if errors.Is(err, broken) {
-			return true
-		}
-	}
-	if _, ok := errors.AsType[*UnreachableError](err); ok {
+	if errors.Is(err, ErrUnexpectedEnd) || errors.Is(err, errSilent) || errors.Is(err, errFailed) {
 		return true
 	}
-	_, ok := errors.AsType[*net.OpError](err)
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return false
+	}
+	_, ok := errors.AsType[*UnreachableError](err)
 	return ok
 }

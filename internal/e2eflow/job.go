@@ -1,6 +1,7 @@
 package e2eflow
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/internal/client"
+	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
 // Job holds the fields of a job that the stages use.
@@ -161,21 +163,25 @@ func (l *Loop) FollowMetrics(ctx context.Context, handle func(Point)) error {
 	})
 }
 
+// follow calls handle with every event of a stream up to its end.
 func (l *Loop) follow(ctx context.Context, path string, handle func(client.Event) error) error {
-	last := ""
-	return l.retry(ctx, func(ctx context.Context) error {
-		var err error
-		last, err = l.Client.Follow(ctx, path, last, func(e client.Event) error {
-			switch e.Name {
-			case client.EventEOF:
-				return nil
-			case "error":
-				return client.ErrUnexpectedEnd
-			}
-			return handle(e)
-		})
-		return err
+	limited, end := l.within(ctx)
+	defer end()
+	var last error // why the stream was opened again
+	w := client.Watcher{
+		Client: l.Client, Clock: l.Clock, Retrying: func(cause error, _ time.Duration) { last = cause },
+		Backoff: clock.Backoff{Base: pollEvery, Max: time.Second, Jitter: func() float64 { return 0 }},
+	}
+	err := w.Watch(limited, path, "", func(e client.Event) error {
+		if e.Name == client.EventEOF {
+			return nil
+		}
+		return handle(e)
 	})
+	if err != nil && limited.Err() != nil {
+		return ended(ctx, cmp.Or(last, err))
+	}
+	return err
 }
 
 func isEOF(err error) bool {

@@ -17,7 +17,9 @@ func Write(path string, data []byte, mode os.FileMode) error {
 	if err != nil {
 		return fmt.Errorf("create %s: %w", filepath.Base(path), err)
 	}
-	_, err = f.Write(data)
+	if err = narrow(f, mode); err == nil {
+		_, err = f.Write(data)
+	}
 	if err == nil {
 		err = f.Sync()
 	}
@@ -31,6 +33,15 @@ func Write(path string, data []byte, mode os.FileMode) error {
 		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
 	}
 	return SyncDir(filepath.Dir(path))
+}
+
+// narrow removes permissions beyond mode, which the file of a process that was killed can have.
+func narrow(f *os.File, mode os.FileMode) error {
+	info, err := f.Stat()
+	if err != nil || info.Mode().Perm()&^mode == 0 {
+		return err
+	}
+	return f.Chmod(mode)
 }
 
 // WriteJSON durably replaces the file at path with the encoded value.

@@ -44,3 +44,15 @@ func TestWriteAndRead_errors(t *testing.T) {
 	require.Error(t, localfile.Write(filepath.Join(dir, "taken"), nil, localfile.PrivateMode))
 	require.DirExists(t, filepath.Join(dir, "taken", "x"))
 }
+
+// A process that was killed may have left the temporary file, or an older version may have created it with another mode.
+func TestWrite_narrowsLeftTemporaryFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.json")
+	require.NoError(t, os.WriteFile(path+".new", []byte("half"), 0o600))
+	require.NoError(t, os.Chmod(path+".new", 0o666))
+	require.NoError(t, localfile.Write(path, []byte("x"), localfile.PrivateMode))
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, localfile.PrivateMode, info.Mode().Perm())
+}

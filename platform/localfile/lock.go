@@ -58,9 +58,18 @@ const (
 // lockAfterChild locks the file as TryLock does. If the file is locked and its holder was killed, lockAfterChild waits
 // for at most childTime.
 func lockAfterChild(path string, killed func() bool) (*LockedFile, error) {
-	clk := clock.Real() // The kernel, not a test, determines how long a child has the lock.
+	return lockWhile(path, childTime, killed)
+}
+
+// LockWithin locks the file as TryLock does. If the file is locked, it waits for at most the given time.
+func LockWithin(path string, most time.Duration) (*LockedFile, error) {
+	return lockWhile(path, most, func() bool { return true })
+}
+
+func lockWhile(path string, most time.Duration, waits func() bool) (*LockedFile, error) {
+	clk := clock.Real() // The kernel, not a test, determines how long another process has the lock.
 	f, err := TryLock(path)
-	for began := clk.Now(); errors.Is(err, ErrLocked) && killed() && clk.Now().Sub(began) < childTime; f, err = TryLock(path) {
+	for began := clk.Now(); errors.Is(err, ErrLocked) && waits() && clk.Now().Sub(began) < most; f, err = TryLock(path) {
 		_ = clock.Sleep(context.Background(), clk, childEvery)
 	}
 	return f, err

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -48,4 +49,23 @@ func TestTryLock_missingFolderIsNotErrLocked(t *testing.T) {
 	_, err := localfile.TryLock(filepath.Join(t.TempDir(), "absent", "lock"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.NotErrorIs(t, err, localfile.ErrLocked)
+}
+
+func TestLockWithin(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "lock")
+	held, err := localfile.TryLock(path)
+	require.NoError(t, err)
+	_, err = localfile.LockWithin(path, 0)
+	require.ErrorIs(t, err, localfile.ErrLocked)
+	done := make(chan error, 1)
+	go func() {
+		next, err := localfile.LockWithin(path, time.Hour)
+		if err == nil {
+			err = next.Close()
+		}
+		done <- err
+	}()
+	require.NoError(t, held.Close())
+	require.NoError(t, <-done)
 }

@@ -104,7 +104,7 @@ func (t *tool) updateUser() *cobra.Command {
 				body["display_name"] = name
 			}
 			if disabled {
-				if err := t.Confirm(yes, "Disable %s? The tokens and sessions of the user end at once.", args[0]); err != nil {
+				if err := t.Confirm(cmd.Context(), yes, "Disable %s? The tokens and sessions of the user end at once.", args[0]); err != nil {
 					return err
 				}
 			}
@@ -131,7 +131,7 @@ func (t *tool) resetPassword() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := t.Confirm(yes, "Reset the password of %s? The sessions of the user end at once.", args[0]); err != nil {
+			if err := t.Confirm(cmd.Context(), yes, "Reset the password of %s? The sessions of the user end at once.", args[0]); err != nil {
 				return err
 			}
 			var raw json.RawMessage

@@ -198,7 +198,7 @@ func (t *tool) drain() *cobra.Command {
 				return err
 			}
 			if mode != "wait" {
-				if err := t.Confirm(yes, "Drain %s with %s? Its works are moved or ended.", args[0], mode); err != nil {
+				if err := t.Confirm(cmd.Context(), yes, "Drain %s with %s? Its works are moved or ended.", args[0], mode); err != nil {
 					return err
 				}
 			}

@@ -49,52 +49,56 @@ func (t *tool) listContexts() error {
 	return p.Rows([]output.Column{{Name: "name"}, {Name: "current"}, {Name: "server"}, {Name: "project"}, {Name: "credential_store"}}, rows)
 }
 
-func noContext(name string) error {
-	return &settings.UnknownContextError{Name: name}
-}
-
 func (t *tool) useContext(name string) error {
-	dir, config, err := t.loadConfig()
+	var server string
+	err := t.changeConfig(func(config *settings.Config) error {
+		c, ok := config.Contexts[name]
+		if !ok {
+			return settings.NoContext(name)
+		}
+		config.Current = name
+		if t.Flags.Project != "" {
+			c.Project = t.Flags.Project
+			config.Contexts[name] = c
+		}
+		server = c.Server
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	c, ok := config.Contexts[name]
-	if !ok {
-		return noContext(name)
-	}
-	config.Current = name
-	if t.Flags.Project != "" {
-		c.Project = t.Flags.Project
-		config.Contexts[name] = c
-	}
-	if err := settings.Save(dir, config); err != nil {
-		return err
-	}
-	t.Say("commands use %s (%s)", name, c.Server)
+	t.Say("commands use %s (%s)", name, server)
 	return nil
 }
 
+func (t *tool) changeConfig(change func(*settings.Config) error) error {
+	dir, err := settings.Dir(t.Getenv)
+	if err != nil {
+		return err
+	}
+	return settings.Update(dir, change)
+}
+
 func (t *tool) removeContext(name string) error {
-	dir, config, err := t.loadConfig()
+	err := t.changeConfig(func(config *settings.Config) error {
+		c, ok := config.Contexts[name]
+		if !ok {
+			return settings.NoContext(name)
+		}
+		store, err := t.Store(c.Store)
+		if err != nil {
+			return err
+		}
+		if err := store.Delete(name); err != nil {
+			return err
+		}
+		delete(config.Contexts, name)
+		if config.Current == name {
+			config.Current = ""
+		}
+		return nil
+	})
 	if err != nil {
-		return err
-	}
-	c, ok := config.Contexts[name]
-	if !ok {
-		return noContext(name)
-	}
-	store, err := t.Store(c.Store)
-	if err != nil {
-		return err
-	}
-	if err := store.Delete(name); err != nil {
-		return err
-	}
-	delete(config.Contexts, name)
-	if config.Current == name {
-		config.Current = ""
-	}
-	if err := settings.Save(dir, config); err != nil {
 		return err
 	}
 	t.Say("removed %s", name)

@@ -169,7 +169,7 @@ func (t *tool) removeVersion() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := t.Confirm(yes, "Delete %s?", args[0]); err != nil {
+			if err := t.Confirm(cmd.Context(), yes, "Delete %s?", args[0]); err != nil {
 				return err
 			}
 			if err := c.Do(cmd.Context(), "DELETE", path, nil, nil); err != nil {

@@ -296,7 +296,7 @@ func (t *tool) suspend() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := t.Confirm(yes, "Suspend %s? Its callers get 503.", args[0]); err != nil {
+			if err := t.Confirm(cmd.Context(), yes, "Suspend %s? Its callers get 503.", args[0]); err != nil {
 				return err
 			}
 			body := map[string]any{}

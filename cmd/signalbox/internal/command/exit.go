@@ -52,11 +52,11 @@ func exitCode(ctx context.Context, err error) int {
 		return exitOK
 	case ctx.Err() != nil:
 		return exitInterrupted
-	case as[*session.UsageError](err) || as[*settings.AddressError](err):
+	case as[*session.UsageError](err) || errors.Is(err, settings.ErrAddress):
 		return exitUsage
 	case as[*session.LoginError](err):
 		return exitLogin
-	case as[*NotFoundError](err) || as[*settings.UnknownContextError](err):
+	case as[*NotFoundError](err) || errors.Is(err, settings.ErrNoContext):
 		return exitNotFound
 	case as[*EndedError](err):
 		return exitEnded

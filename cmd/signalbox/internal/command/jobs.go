@@ -157,7 +157,7 @@ func (t *tool) stop() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := t.Confirm(yes, "Stop %s?", strings.Join(args, ", ")); err != nil {
+			if err := t.Confirm(cmd.Context(), yes, "Stop %s?", strings.Join(args, ", ")); err != nil {
 				return err
 			}
 			for _, id := range ids {
@@ -256,7 +256,7 @@ func (t *tool) remove(k kind, short, example string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := t.Confirm(yes, "Delete the %s %s for good?", k.named(len(args)), strings.Join(args, ", ")); err != nil {
+			if err := t.Confirm(cmd.Context(), yes, "Delete the %s %s for good?", k.named(len(args)), strings.Join(args, ", ")); err != nil {
 				return err
 			}
 			for i, id := range ids {

@@ -8,8 +8,6 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +17,6 @@ import (
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/session"
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/settings"
 	"github.com/signalbox-dev/signalbox/internal/client"
-	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
 // maxToken is the maximum number of bytes of a token on standard input.
@@ -54,18 +51,18 @@ signalbox login --server https://signalbox.example.com --with-token < token.txt`
 
 // runLogin gets a token and stores it. The store is chosen first, so that no token is lost because it cannot be stored.
 func (t *tool) runLogin(ctx context.Context, o loginOptions) error {
-	dir, config, chosen, err := t.loginTarget()
+	dir, chosen, err := t.loginTarget()
 	if err != nil {
 		return err
 	}
-	c := client.New(chosen.Server, t.Transport)
-	kind := o.store
-	if kind == "" {
-		kind = t.Getenv(settings.EnvStore)
+	if o.withToken && chosen.FolderOnly {
+		return session.Usage("only %s names %s; to send a token there, add --server %s", settings.FolderFile, chosen.Server, chosen.Server)
 	}
-	if kind == "" {
-		kind = chosen.Store
+	c, err := t.ClientOf(chosen)
+	if err != nil {
+		return err
 	}
+	kind := firstOf(o.store, t.Getenv(settings.EnvStore), chosen.Store)
 	if kind != "" {
 		if err := oneOf("credential-store", kind, []string{credential.Keyring, credential.File}); err != nil {
 			return err
@@ -88,12 +85,7 @@ func (t *tool) runLogin(ctx context.Context, o loginOptions) error {
 		return fmt.Errorf("%s does not accept the token: %w", chosen.Server, err)
 	}
 	login.User = who.Username
-	if err := store.Set(chosen.Name, login); err != nil {
-		return err
-	}
-	config.Contexts[chosen.Name] = settings.Context{Server: chosen.Server, Project: config.Contexts[chosen.Name].Project, Store: store.Kind()}
-	config.Current = chosen.Name
-	if err := settings.Save(dir, config); err != nil {
+	if err := t.storeLogin(dir, chosen, store, login); err != nil {
 		return err
 	}
 	t.Say("logged in to %s as %s%s", chosen.Server, who.Username, t.until(login))
@@ -113,25 +105,58 @@ func encrypted(server string) bool {
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
+func firstOf(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// storeLogin stores a login and makes its context the current one. An earlier login of the context in another store is
+// removed.
+func (t *tool) storeLogin(dir string, chosen settings.Chosen, store credential.Store, login credential.Credential) error {
+	if err := store.Set(chosen.Name, login); err != nil {
+		return err
+	}
+	before := ""
+	err := settings.Update(dir, func(config *settings.Config) error {
+		old := config.Contexts[chosen.Name]
+		before = old.Store
+		config.Contexts[chosen.Name] = settings.Context{Server: chosen.Server, Project: old.Project, Store: store.Kind()}
+		config.Current = chosen.Name
+		return nil
+	})
+	if err != nil || before == "" || before == store.Kind() {
+		return err
+	}
+	former, err := credential.Open(before, dir)
+	if err == nil {
+		err = former.Delete(chosen.Name)
+	}
+	if err != nil {
+		t.Say("the earlier login is still in the %s: %s", before, err)
+	}
+	return nil
+}
+
+// until describes how long a login is valid.
 func (t *tool) until(login credential.Credential) string {
 	if login.ExpiresAt.IsZero() {
 		return ""
 	}
-	return ", until " + login.ExpiresAt.In(t.Zone).Format("2006-01-02 15:04")
+	left := output.Span(login.ExpiresAt.Sub(t.Clock.Now()))
+	return ", valid for " + left + " (until " + login.ExpiresAt.In(t.Zone).Format("2006-01-02 15:04") + ")"
 }
 
-// loginTarget returns the installation and the context of a login.
-func (t *tool) loginTarget() (dir string, config settings.Config, chosen settings.Chosen, err error) {
-	if dir, err = settings.Dir(t.Getenv); err != nil {
-		return dir, config, chosen, err
+// loginTarget returns the folder of the settings, and the installation and the context of a login.
+func (t *tool) loginTarget() (dir string, chosen settings.Chosen, err error) {
+	dir, config, err := t.loadConfig()
+	if err != nil {
+		return dir, chosen, err
 	}
-	if config, err = settings.Load(dir); err != nil {
-		return dir, config, chosen, err
-	}
-	name := t.Flags.Context
-	if name == "" {
-		name = t.Getenv(settings.EnvContext)
-	}
+	name := firstOf(t.Flags.Context, t.Getenv(settings.EnvContext))
 	if _, known := config.Contexts[name]; name != "" && !known {
 		// A new context gets the name that is given; there is nothing to look up.
 		flags := t.Flags.Flags
@@ -142,15 +167,15 @@ func (t *tool) loginTarget() (dir string, config settings.Config, chosen setting
 		chosen, err = t.Settings()
 	}
 	if err != nil {
-		return dir, config, chosen, err
+		return dir, chosen, err
 	}
 	if chosen.Server == "" {
-		return dir, config, chosen, session.Usage("no installation is known; add --server https://ADDRESS")
+		return dir, chosen, session.Usage("no installation is known; add --server https://ADDRESS")
 	}
 	if chosen.Name == "" {
 		chosen.Name = settings.ContextName(chosen.Server)
 	}
-	return dir, config, chosen, nil
+	return dir, chosen, nil
 }
 
 func without(getenv func(string) string, name string) func(string) string {
@@ -165,22 +190,14 @@ func without(getenv func(string) string, name string) func(string) string {
 // getToken gets a token from standard input, or by the approval of a person.
 func (t *tool) getToken(ctx context.Context, c *client.Client, o loginOptions) (credential.Credential, error) {
 	if o.withToken {
-		raw, err := io.ReadAll(io.LimitReader(t.In, maxToken))
-		if err != nil {
-			return credential.Credential{}, fmt.Errorf("read the token: %w", err)
-		}
-		token := strings.TrimSpace(string(raw))
-		if token == "" {
-			return credential.Credential{}, session.Usage("standard input contains no token")
-		}
-		return credential.Credential{Token: secret.New(token)}, nil
+		return t.readToken()
 	}
 	req, err := devicelogin.Start(ctx, c)
 	if err != nil {
 		return credential.Credential{}, err
 	}
 	// This is the purpose of the command, so it is printed with --quiet too.
-	fmt.Fprintf(t.Err, "open   %s\ncode   %s\n", req.Complete, req.UserCode)
+	fmt.Fprintf(t.Err, "open   %s\ncode   %s\n", output.Printable(req.Complete), output.Printable(req.UserCode))
 	if t.ErrTerminal && t.InTerminal && !o.noBrowser && !t.NoInput {
 		if err := t.OpenBrowser(req.Complete); err != nil {
 			t.Detail("no browser was opened", "cause", err)
@@ -192,7 +209,30 @@ func (t *tool) getToken(ctx context.Context, c *client.Client, o loginOptions) (
 	if err != nil {
 		return credential.Credential{}, err
 	}
-	return credential.Credential{Token: token.Access, ExpiresAt: began.Add(time.Duration(token.Seconds) * time.Second)}, nil
+	login := credential.Credential{Token: token.Access}
+	if token.Valid > 0 {
+		login.ExpiresAt = began.Add(token.Valid)
+	}
+	return login, nil
+}
+
+// readToken reads a token from standard input.
+func (t *tool) readToken() (credential.Credential, error) {
+	if t.InTerminal {
+		t.Say("paste the token and end with Enter and Ctrl-D")
+	}
+	raw, err := io.ReadAll(io.LimitReader(t.In, maxToken+1))
+	if err != nil {
+		return credential.Credential{}, fmt.Errorf("read the token: %w", err)
+	}
+	if len(raw) > maxToken {
+		return credential.Credential{}, session.Usage("standard input has more than %d bytes, which is no token", maxToken)
+	}
+	token, err := credential.ParseToken(string(raw))
+	if err != nil {
+		return credential.Credential{}, session.Usage("read the token from standard input: %s", err)
+	}
+	return credential.Credential{Token: token, ExpiresAt: credential.Expiry(token)}, nil
 }
 
 // account is a response of GET /api/auth/me.

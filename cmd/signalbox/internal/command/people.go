@@ -214,7 +214,7 @@ func (t *tool) removeMember(k kind, example string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := t.Confirm(yes, "Remove %s from the %s %s?", args[1], k.one, args[0]); err != nil {
+			if err := t.Confirm(cmd.Context(), yes, "Remove %s from the %s %s?", args[1], k.one, args[0]); err != nil {
 				return err
 			}
 			if err := c.Do(cmd.Context(), "DELETE", k.path+"/"+url.PathEscape(id)+"/members/"+url.PathEscape(args[1]), nil, nil); err != nil {

@@ -38,7 +38,7 @@ func (t *tool) shares() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := t.Confirm(yes, "Revoke the link %s?", args[0]); err != nil {
+			if err := t.Confirm(cmd.Context(), yes, "Revoke the link %s?", args[0]); err != nil {
 				return err
 			}
 			if err := c.Do(cmd.Context(), "DELETE", k.path+"/"+url.PathEscape(args[0]), nil, nil); err != nil {

@@ -91,7 +91,7 @@ func (t *tool) revokeToken() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := t.Confirm(yes, "Revoke the token %s of %s? Its callers get 401 at once.", args[1], args[0]); err != nil {
+			if err := t.Confirm(cmd.Context(), yes, "Revoke the token %s of %s? Its callers get 401 at once.", args[1], args[0]); err != nil {
 				return err
 			}
 			if err := c.Do(cmd.Context(), "DELETE", path+"/"+url.PathEscape(token), nil, nil); err != nil {

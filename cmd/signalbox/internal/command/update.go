@@ -132,7 +132,7 @@ func (t *tool) keys() *cobra.Command {
 		Example: "signalbox admin keys rotate access\nsignalbox admin keys rotate access --revoke -y", ValidArgs: []string{"access", "caller"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if revoke {
-				if err := t.Confirm(yes, "Revoke the present key? Everyone must log in again."); err != nil {
+				if err := t.Confirm(cmd.Context(), yes, "Revoke the present key? Everyone must log in again."); err != nil {
 					return err
 				}
 			}
@@ -175,7 +175,7 @@ func (t *tool) transfer() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := t.Confirm(yes, "Give everything of %s to %s?", args[0], to); err != nil {
+			if err := t.Confirm(cmd.Context(), yes, "Give everything of %s to %s?", args[0], to); err != nil {
 				return err
 			}
 			var rows []json.RawMessage

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
@@ -37,15 +38,40 @@ func (f file) load() (map[string]stored, error) {
 		return nil, fmt.Errorf("other users can read the logins in %s; run: chmod 600 %s", f.path(), f.path())
 	}
 	if err := localfile.ReadJSON(f.path(), &logins); err != nil {
-		return nil, fmt.Errorf("read the stored logins: %w", err)
+		return nil, fmt.Errorf("read the stored logins: %w; if %s is damaged, remove it and log in again", err, f.path())
+	}
+	if logins == nil { // the file contains null
+		logins = map[string]stored{}
 	}
 	return logins, nil
 }
 
-func (f file) save(logins map[string]stored) error {
+// lockTime is how long a login waits for that of another command.
+const lockTime = 10 * time.Second
+
+// update changes the logins. Other commands wait until the change is written, so that none is lost.
+func (f file) update(change func(map[string]stored)) (err error) {
 	if err := os.MkdirAll(f.dir, 0o700); err != nil {
 		return fmt.Errorf("create the folder of the logins: %w", err)
 	}
+	// The folder may be older than the login.
+	if err := os.Chmod(f.dir, 0o700); err != nil {
+		return fmt.Errorf("close the folder of the logins to other users: %w", err)
+	}
+	lock, err := localfile.LockWithin(filepath.Join(f.dir, "credentials.lock"), lockTime)
+	if err != nil {
+		return fmt.Errorf("change the logins in %s: %w", f.dir, err)
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	logins, err := f.load()
+	if err != nil {
+		return err
+	}
+	change(logins)
+	return f.save(logins)
+}
+
+func (f file) save(logins map[string]stored) error {
 	if err := localfile.WriteJSON(f.path(), logins, 0o600); err != nil {
 		return fmt.Errorf("store the login: %w", err)
 	}
@@ -65,12 +91,7 @@ func (f file) Get(context string) (Credential, error) {
 }
 
 func (f file) Set(context string, c Credential) error {
-	logins, err := f.load()
-	if err != nil {
-		return err
-	}
-	logins[context] = c.stored()
-	return f.save(logins)
+	return f.update(func(logins map[string]stored) { logins[context] = c.stored() })
 }
 
 func (f file) Delete(context string) error {
@@ -81,6 +102,5 @@ func (f file) Delete(context string) error {
 	if _, ok := logins[context]; !ok {
 		return nil
 	}
-	delete(logins, context)
-	return f.save(logins)
+	return f.update(func(logins map[string]stored) { delete(logins, context) })
 }

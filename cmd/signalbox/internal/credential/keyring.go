@@ -6,71 +6,93 @@ import (
 	"time"
 
 	"github.com/zalando/go-keyring"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// service is the name under which the keyring of the operating system has the logins.
-const service = "signalbox"
+const (
+	// service is the name under which the keyring of the operating system has the logins.
+	service = "signalbox"
+	// probeService is the name of the value of a probe. It differs, because a context can have any name.
+	probeService = "signalbox-probe"
+)
 
 // keyringTimeout is how long the keyring may take. It can wait for a person who unlocks it, or for ever.
 const keyringTimeout = 10 * time.Second
 
-// system is the keyring of the operating system.
-type system struct{}
+// ring is the keyring of an operating system. Get and Delete return keyring.ErrNotFound for a missing value.
+type ring interface {
+	Set(service, name, value string) error
+	Get(service, name string) (string, error)
+	Delete(service, name string) error
+}
 
-// NewKeyring returns the keyring of the operating system.
-func NewKeyring() Store { return system{} }
+// osRing is the keyring of this machine: the Secret Service on Linux, the Keychain on macOS.
+type osRing struct{}
+
+func (osRing) Set(service, name, value string) error    { return keyring.Set(service, name, value) }
+func (osRing) Get(service, name string) (string, error) { return keyring.Get(service, name) }
+func (osRing) Delete(service, name string) error        { return keyring.Delete(service, name) }
+
+// system is a store in a keyring, which may take the given time for each value.
+type system struct {
+	ring    ring
+	timeout time.Duration
+}
+
+func newSystem() system { return system{ring: osRing{}, timeout: keyringTimeout} }
 
 func (system) Kind() string { return Keyring }
 
-func (system) Get(context string) (Credential, error) {
-	text, err := within(func() (string, error) { return keyring.Get(service, context) })
+func (s system) Get(context string) (Credential, error) {
+	text, err := s.within(func() (string, error) { return s.ring.Get(service, context) })
 	if errors.Is(err, keyring.ErrNotFound) {
 		return Credential{}, ErrNone
 	}
 	if err != nil {
-		return Credential{}, fmt.Errorf("read the login from the keyring: %w", err)
+		return Credential{}, fmt.Errorf("read the login from the keyring: %w; unlock it, or run: signalbox login --credential-store file", err)
 	}
 	return decode(text)
 }
 
-func (system) Set(context string, c Credential) error {
+func (s system) Set(context string, c Credential) error {
 	text, err := encode(c)
 	if err != nil {
 		return err
 	}
-	if _, err := within(func() (string, error) { return "", keyring.Set(service, context, text) }); err != nil {
-		return fmt.Errorf("store the login in the keyring: %w", err)
+	if _, err := s.within(func() (string, error) { return "", s.ring.Set(service, context, text) }); err != nil {
+		return fmt.Errorf("store the login in the keyring: %w; unlock it, or run: signalbox login --credential-store file", err)
 	}
 	return nil
 }
 
-func (system) Delete(context string) error {
-	_, err := within(func() (string, error) { return "", keyring.Delete(service, context) })
+func (s system) Delete(context string) error {
+	_, err := s.within(func() (string, error) { return "", s.ring.Delete(service, context) })
 	if err != nil && !errors.Is(err, keyring.ErrNotFound) {
 		return fmt.Errorf("delete the login from the keyring: %w", err)
 	}
 	return nil
 }
 
-// Probe stores, reads and deletes a value, to learn whether the keyring works.
-func Probe() error {
+// probe stores, reads and deletes a value, to learn whether the keyring works.
+func (s system) probe() error {
 	const name, value = "probe", "probe"
-	_, err := within(func() (string, error) {
-		if err := keyring.Set(service, name, value); err != nil {
+	_, err := s.within(func() (string, error) {
+		if err := s.ring.Set(probeService, name, value); err != nil {
 			return "", err
 		}
-		got, err := keyring.Get(service, name)
+		got, err := s.ring.Get(probeService, name)
 		if err == nil && got != value {
 			err = errors.New("the keyring returned another value than the stored one")
 		}
-		return "", errors.Join(err, keyring.Delete(service, name))
+		return "", errors.Join(err, s.ring.Delete(probeService, name))
 	})
 	return err
 }
 
 // within calls fn, but waits for it only for a limited time: the keyring has no deadline of its own. A call that takes
 // longer ends with the process.
-func within(fn func() (string, error)) (string, error) {
+func (s system) within(fn func() (string, error)) (string, error) {
 	type result struct {
 		text string
 		err  error
@@ -80,13 +102,13 @@ func within(fn func() (string, error)) (string, error) {
 		text, err := fn()
 		done <- result{text, err}
 	}()
-	timer := time.NewTimer(keyringTimeout)
+	timer := clock.Real().NewTimer(s.timeout)
 	defer timer.Stop()
 	select {
 	case r := <-done:
 		return r.text, r.err
-	case <-timer.C:
-		return "", fmt.Errorf("the keyring has not responded for %s", keyringTimeout)
+	case <-timer.C():
+		return "", fmt.Errorf("the keyring has not responded for %s", s.timeout)
 	}
 }
 
@@ -94,7 +116,7 @@ func within(fn func() (string, error)) (string, error) {
 func Open(kind, dir string) (Store, error) {
 	switch kind {
 	case Keyring:
-		return NewKeyring(), nil
+		return newSystem(), nil
 	case File:
 		return NewFile(dir), nil
 	}
@@ -103,17 +125,20 @@ func Open(kind, dir string) (Store, error) {
 
 // Choose returns the store for a new login: the given kind, or the keyring if it works, or otherwise the file; reason is
 // then why the keyring cannot be used. A keyring that was asked for and does not work is an error.
-func Choose(kind, dir string) (s Store, reason, err error) {
+func Choose(kind, dir string) (s Store, reason, err error) { return choose(newSystem(), kind, dir) }
+
+func choose(keys system, kind, dir string) (s Store, reason, err error) {
 	switch kind {
 	case "":
-		if err := Probe(); err != nil {
+		if err := keys.probe(); err != nil {
 			return NewFile(dir), err, nil
 		}
-		return NewKeyring(), nil, nil
+		return keys, nil, nil
 	case Keyring:
-		if err := Probe(); err != nil {
-			return nil, nil, fmt.Errorf("the keyring does not work: %w", err)
+		if err := keys.probe(); err != nil {
+			return nil, nil, fmt.Errorf("the keyring does not work: %w; unlock it, or choose the file with --credential-store file", err)
 		}
+		return keys, nil, nil
 	}
 	s, err = Open(kind, dir)
 	return s, nil, err

@@ -1,5 +1,6 @@
 // Package devicelogin owns the sign-in of a program without a browser (RFC 8628): the program shows an address and a
-// code, a person approves it in any browser, and the program gets an access token.
+// code, a person approves it in any browser, and the program gets an access token. A server that is away meanwhile, or
+// that has too many requests, does not end the sign-in.
 package devicelogin
 
 import (
@@ -8,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/internal/client"
@@ -31,8 +33,8 @@ type Request struct {
 // Token is the result of an approved sign-in.
 type Token struct {
 	Access secret.String
-	// Seconds is how long the token is valid.
-	Seconds int
+	// Valid is how long the token is valid, or 0 if the server does not state it.
+	Valid time.Duration
 }
 
 // The ends of a sign-in without a token.
@@ -40,6 +42,9 @@ var (
 	ErrDenied  = errors.New("the sign-in was denied in the browser")
 	ErrExpired = errors.New("the code has expired before it was approved; run signalbox login again")
 )
+
+// errResponse reports a response that is not one of a Signalbox server.
+var errResponse = errors.New("the response to the request for a code is incomplete; is the address that of a Signalbox installation?")
 
 // Start requests a code.
 func Start(ctx context.Context, c *client.Client) (Request, error) {
@@ -51,64 +56,106 @@ func Start(ctx context.Context, c *client.Client) (Request, error) {
 	if err := c.Post(ctx, "/api/cli/device/code", map[string]any{}, &out); err != nil {
 		return Request{}, fmt.Errorf("request a code: %w", err)
 	}
-	out.device = secret.New(out.DeviceCode)
-	return out.Request, nil
+	r := out.Request
+	if r.Complete == "" {
+		r.Complete = r.Address
+	}
+	// A browser opens the address: a file or the scheme of another program is none.
+	u, err := url.Parse(r.Complete)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || out.DeviceCode == "" || r.UserCode == "" || r.Seconds <= 0 {
+		return Request{}, errResponse
+	}
+	r.device = secret.New(out.DeviceCode)
+	return r, nil
 }
 
-// slower is what RFC 8628 adds to the interval when the server responds slow_down.
-const slower = 5 * time.Second
+const (
+	// shortest is the pause between two polls if the server states none (RFC 8628 3.2).
+	shortest = 5 * time.Second
+	// slower is what RFC 8628 adds to the interval when the server responds slow_down.
+	slower = 5 * time.Second
+	// pollTime is how long one poll may take. A connection that hangs must not outlast the code.
+	pollTime = 30 * time.Second
+)
 
-// Await polls until a person has decided, the code has expired, or ctx ends. A server that cannot be reached for a while
-// does not end it.
+// Await polls until a person has decided, the code has expired, or ctx ends; the error is then the cause of that. A server
+// that cannot be reached for a while does not end it.
 func Await(ctx context.Context, c *client.Client, clk clock.Clock, r Request) (Token, error) {
-	interval := time.Duration(max(r.Interval, 1)) * time.Second
+	interval := time.Duration(r.Interval) * time.Second
+	if interval <= 0 {
+		interval = shortest
+	}
 	deadline := clk.Now().Add(time.Duration(r.Seconds) * time.Second)
 	for clk.Now().Before(deadline) {
-		if err := clock.Sleep(ctx, clk, interval); err != nil {
-			return Token{}, err
+		if clock.Sleep(ctx, clk, interval) != nil {
+			return Token{}, context.Cause(ctx)
 		}
-		resp, err := c.Call(ctx, http.MethodPost, "/api/cli/device/token", map[string]any{"device_code": r.device.Reveal()})
-		if err != nil {
-			if ctx.Err() != nil {
-				return Token{}, ctx.Err()
-			}
-			continue
-		}
-		token, state, err := read(resp)
+		token, next, err := poll(ctx, c, r)
 		switch {
+		case ctx.Err() != nil:
+			return Token{}, context.Cause(ctx)
 		case err != nil:
 			return Token{}, err
-		case state == "slow_down":
-			interval += slower
-		case state == "":
+		case next == done:
 			return token, nil
+		case next == slow:
+			interval += slower
 		}
 	}
 	return Token{}, ErrExpired
 }
 
-// read returns the token, or why there is none yet.
-func read(resp *client.Response) (token Token, state string, err error) {
+// outcome is what follows a poll.
+type outcome int
+
+const (
+	again outcome = iota // after the same interval
+	slow                 // after a longer interval
+	done
+)
+
+// poll asks once for the token.
+func poll(ctx context.Context, c *client.Client, r Request) (Token, outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, pollTime)
+	defer cancel()
+	resp, err := c.Call(ctx, http.MethodPost, "/api/cli/device/token", map[string]any{"device_code": r.device.Reveal()})
+	if err != nil {
+		if client.Retryable(err) {
+			return Token{}, again, nil
+		}
+		return Token{}, again, fmt.Errorf("wait for the approval: %w", err)
+	}
+	return read(resp)
+}
+
+// read returns the token, or what to do without one.
+func read(resp *client.Response) (Token, outcome, error) {
 	var body struct {
 		AccessToken string `json:"access_token"`
 		ExpiresIn   int    `json:"expires_in"`
 		Error       string `json:"error"`
-		Detail      any    `json:"detail"`
 	}
-	if err := json.Unmarshal(resp.Body, &body); err != nil {
-		return Token{}, "", fmt.Errorf("decode the response of the sign-in: %w", err)
+	// A proxy in front of the server sends other errors than JSON.
+	decoded := json.Unmarshal(resp.Body, &body)
+	switch body.Error {
+	case "authorization_pending":
+		return Token{}, again, nil
+	case "slow_down":
+		return Token{}, slow, nil
+	case "access_denied":
+		return Token{}, again, ErrDenied
+	case "expired_token":
+		return Token{}, again, ErrExpired
 	}
 	switch {
-	case resp.Status == http.StatusOK && body.AccessToken != "":
-		return Token{Access: secret.New(body.AccessToken), Seconds: body.ExpiresIn}, "", nil
-	case resp.Status == http.StatusTooManyRequests || resp.Status >= http.StatusInternalServerError:
-		return Token{}, "slow_down", nil
-	case body.Error == "authorization_pending" || body.Error == "slow_down":
-		return Token{}, body.Error, nil
-	case body.Error == "access_denied":
-		return Token{}, "", ErrDenied
-	case body.Error == "expired_token":
-		return Token{}, "", ErrExpired
+	case resp.Status == http.StatusTooManyRequests:
+		return Token{}, slow, nil
+	case resp.Status >= http.StatusInternalServerError:
+		return Token{}, again, nil
+	case resp.Status != http.StatusOK:
+		return Token{}, again, fmt.Errorf("wait for the approval: %w", resp.Err())
+	case decoded != nil || body.AccessToken == "":
+		return Token{}, again, errResponse
 	}
-	return Token{}, "", fmt.Errorf("the sign-in failed: %d: %v", resp.Status, body.Detail)
+	return Token{Access: secret.New(body.AccessToken), Valid: time.Duration(max(body.ExpiresIn, 0)) * time.Second}, done, nil
 }

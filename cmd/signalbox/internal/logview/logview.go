@@ -8,7 +8,6 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/jedib0t/go-pretty/v6/text"
 )
@@ -75,7 +74,9 @@ func (w *Writer) Unfinished(lines []Line) error {
 	var b strings.Builder
 	b.WriteString(w.erase())
 	for _, l := range lines[:min(len(lines), maxUnfinished)] {
-		b.WriteString(text.Trim(harmless(l.Text, false), w.Width-1) + "\n")
+		// A line that the terminal would break takes more rows than are erased.
+		line := strings.ReplaceAll(harmless(l.Text, false), "\t", " ")
+		b.WriteString(text.Trim(line, w.Width-1) + "\n")
 		w.unfinished++
 	}
 	_, err := io.WriteString(w.Out, b.String())
@@ -90,43 +91,4 @@ func (w *Writer) erase() string {
 	up := fmt.Sprintf("\x1b[%dA\x1b[J", w.unfinished)
 	w.unfinished = 0
 	return up
-}
-
-// harmless returns a line without what would control a terminal. Colours are kept if they are shown, and end with the
-// line.
-func harmless(line string, color bool) string {
-	if strings.IndexFunc(line, func(r rune) bool { return unicode.IsControl(r) && r != '\t' || unicode.Is(unicode.Bidi_Control, r) }) < 0 {
-		return line
-	}
-	var b strings.Builder
-	colored := false
-	for len(line) > 0 {
-		if line[0] == '\x1b' {
-			sequence := escape(line)
-			if color && isColor(sequence) {
-				b.WriteString(sequence)
-				colored = true
-			}
-			line = line[len(sequence):]
-			continue
-		}
-		r, size := decodeRune(line)
-		if r == '\t' || !unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r) {
-			b.WriteString(line[:size])
-		}
-		line = line[size:]
-	}
-	if colored {
-		b.WriteString("\x1b[0m")
-	}
-	return b.String()
-}
-
-// Harmless returns a text, which may have several lines, without what would control a terminal.
-func Harmless(text string) string {
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		lines[i] = harmless(line, false)
-	}
-	return strings.Join(lines, "\n")
 }

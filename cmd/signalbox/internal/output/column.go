@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 )
 
 // Column is a column of a table.
@@ -105,6 +104,8 @@ func Time(value any, now time.Time) string {
 func Span(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch d = d.Round(time.Second); {
+	case d < 0:
+		return "-" + Span(-max(d, -math.MaxInt64))
 	case d < time.Minute:
 		return strconv.Itoa(int(d/time.Second)) + "s"
 	case d < 10*time.Minute:
@@ -129,7 +130,7 @@ func two(high int, unit string, low int, lower string) string {
 // Seconds formats a number of seconds as a duration.
 func Seconds(value any, now time.Time) string {
 	f, ok := float(value)
-	if !ok {
+	if !ok || math.Abs(f) > math.MaxInt64/float64(time.Second) || math.IsNaN(f) {
 		return Text(value, now)
 	}
 	return Span(time.Duration(f * float64(time.Second)))
@@ -138,7 +139,7 @@ func Seconds(value any, now time.Time) string {
 // Bytes formats a number of bytes in the units KiB, MiB, GiB and TiB.
 func Bytes(value any, now time.Time) string {
 	f, ok := float(value)
-	if !ok {
+	if !ok || math.Abs(f) >= math.MaxInt64 || math.IsNaN(f) {
 		return Text(value, now)
 	}
 	return Size(int64(f))
@@ -147,11 +148,12 @@ func Bytes(value any, now time.Time) string {
 // Size formats a number of bytes.
 func Size(n int64) string {
 	f, unit := float64(n), 0
-	for f >= 1024 && unit < 4 {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	for f >= 1023.5 && unit < len(units)-1 {
 		f, unit = f/1024, unit+1
 	}
-	name := []string{"B", "KiB", "MiB", "GiB", "TiB"}[unit]
-	if unit == 0 || f >= 100 {
+	name := units[unit]
+	if unit == 0 || f >= 99.95 {
 		return fmt.Sprintf("%.0f %s", f, name)
 	}
 	return fmt.Sprintf("%.1f %s", f, name)
@@ -176,12 +178,9 @@ func Digits(f float64) string {
 
 // Short formats a digest or another long text by its first 19 characters.
 func Short(value any, now time.Time) string {
-	text := Text(value, now)
+	text := []rune(Text(value, now))
 	const length = 19
-	if len(text) <= length {
-		return text
-	}
-	return text[:length]
+	return string(text[:min(len(text), length)])
 }
 
 // Count formats a list by its number of elements, and an object by that of its members.
@@ -208,29 +207,4 @@ func float(value any) (float64, bool) {
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	return f, err == nil
-}
-
-// Printable escapes the characters of a text that would control a terminal or change the order of the text around it.
-func Printable(text string) string {
-	if strings.IndexFunc(text, controls) < 0 {
-		return text
-	}
-	var b strings.Builder
-	for _, r := range text {
-		switch {
-		case r == '\n' || r == '\t':
-			b.WriteByte(' ')
-		case controls(r):
-			quoted := strconv.QuoteRuneToASCII(r)
-			b.WriteString(quoted[1 : len(quoted)-1])
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-// controls reports whether a terminal acts on the character, or shows the characters around it in another order.
-func controls(r rune) bool {
-	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029' || r == unicode.ReplacementChar
 }

@@ -1,6 +1,7 @@
 package output
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,8 +27,12 @@ type Printer struct {
 	Width int
 	// Color states whether states are coloured.
 	Color bool
+	// Terminal states that Out is a terminal. What would control it is then escaped in all formats.
+	Terminal bool
 	// Now returns the time from which ages count, in the time zone for times.
 	Now func() time.Time
+
+	streamed bool // whether Row has printed a row as a table
 }
 
 // ErrNoColumn reports a column that no row has.
@@ -51,12 +56,9 @@ func (p *Printer) Rows(columns []Column, rows []json.RawMessage) error {
 	switch {
 	case p.Filter != nil:
 		return p.filter(array(rows))
-	case p.Format == JSON:
-		return writeIndented(p.Out, array(rows))
-	case p.Format == YAML:
-		return writeYAML(p.Out, array(rows))
-	}
-	if p.Format.IsTable() {
+	case p.Format == JSON || p.Format == YAML:
+		return p.encode(array(rows))
+	case p.Format.IsTable():
 		return p.table(columns, rows)
 	}
 	for _, row := range rows {
@@ -67,17 +69,14 @@ func (p *Printer) Rows(columns []Column, rows []json.RawMessage) error {
 	return nil
 }
 
-// Object prints one object. As a table it has a line for each column.
+// Object prints one object. As a table it has a line for each column, which is not cut.
 func (p *Printer) Object(columns []Column, object json.RawMessage) error {
 	switch {
 	case p.Filter != nil:
 		return p.filter(object)
-	case p.Format == JSON:
-		return writeIndented(p.Out, object)
-	case p.Format == YAML:
-		return writeYAML(p.Out, object)
-	}
-	if p.Format.IsTable() {
+	case p.Format == JSON || p.Format == YAML:
+		return p.encode(object)
+	case p.Format.IsTable():
 		return p.lines(columns, object)
 	}
 	return p.line(object)
@@ -89,25 +88,28 @@ func (p *Printer) Row(columns []Column, row json.RawMessage) error {
 	switch {
 	case p.Filter != nil:
 		return p.filter(row)
-	case p.Format == JSON:
-		return writeCompact(p.Out, row)
 	case p.Format == YAML:
 		if _, err := io.WriteString(p.Out, "---\n"); err != nil {
 			return err
 		}
-		return writeYAML(p.Out, row)
-	}
-	if !p.Format.IsTable() {
+		return p.encode(row)
+	case !p.Format.IsTable():
 		return p.line(row)
 	}
 	value, err := decode(row)
 	if err != nil {
 		return err
 	}
-	shown, err := p.shown(columns, []any{value})
+	// A later row may lack a member that an earlier one has.
+	known := []any{value}
+	if p.streamed {
+		known = nil
+	}
+	shown, err := p.shown(columns, known)
 	if err != nil {
 		return err
 	}
+	p.streamed = true
 	cells := make([]string, len(shown))
 	for i, c := range shown {
 		cells[i] = c.format(value, p.Now())
@@ -116,16 +118,41 @@ func (p *Printer) Row(columns []Column, row json.RawMessage) error {
 	return err
 }
 
-// line prints a value on one line: as JSON, or its name.
-func (p *Printer) line(row json.RawMessage) error {
-	if p.Format == Lines {
-		return writeCompact(p.Out, row)
+// encode prints a value as JSON or YAML with indents.
+func (p *Printer) encode(raw json.RawMessage) error {
+	write := writeIndented
+	if p.Format == YAML {
+		write = writeYAML
 	}
-	name, err := NameOf(row)
-	if err != nil {
+	var b bytes.Buffer
+	if err := write(&b, raw); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(p.Out, name)
+	return p.emit(b.String())
+}
+
+// line prints a value on one line: its name, or JSON.
+func (p *Printer) line(row json.RawMessage) error {
+	if p.Format == Name {
+		name, err := NameOf(row)
+		if err != nil {
+			return err
+		}
+		return p.emit(name + "\n")
+	}
+	var b bytes.Buffer
+	if err := writeCompact(&b, row); err != nil {
+		return err
+	}
+	return p.emit(b.String())
+}
+
+// emit prints lines. On a terminal, the characters that would control it are escaped as in JSON.
+func (p *Printer) emit(lines string) error {
+	if p.Terminal {
+		lines = escaped(lines)
+	}
+	_, err := io.WriteString(p.Out, lines)
 	return err
 }
 
@@ -136,7 +163,7 @@ func NameOf(row json.RawMessage) (string, error) {
 		return "", err
 	}
 	if text, ok := value.(string); ok {
-		return text, nil
+		return Printable(text), nil
 	}
 	for _, member := range []string{"id", "user_id", "key", "name", "username", "number", "version", "seq", "path"} {
 		if found, ok := lookup(value, member); ok && found != nil {
@@ -158,10 +185,7 @@ func (p *Printer) filter(raw json.RawMessage) error {
 			return nil
 		}
 		if err, failed := result.(error); failed {
-			if halt, stopped := errors.AsType[*gojq.HaltError](err); stopped && halt.Value() == nil {
-				return nil
-			}
-			return fmt.Errorf("apply the jq expression: %w", err)
+			return halted(err)
 		}
 		if err := p.result(result); err != nil {
 			return err
@@ -169,23 +193,37 @@ func (p *Printer) filter(raw json.RawMessage) error {
 	}
 }
 
+// halted returns the error of a jq program, or nil if it has ended with halt.
+func halted(err error) error {
+	halt, stopped := errors.AsType[*gojq.HaltError](err)
+	switch {
+	case !stopped:
+		return fmt.Errorf("apply the jq expression: %w", err)
+	case halt.ExitCode() == 0:
+		return nil
+	}
+	if text, ok := halt.Value().(string); ok {
+		return fmt.Errorf("the jq expression ended: %s", strings.TrimSpace(text))
+	}
+	return fmt.Errorf("the jq expression ended: %w", err)
+}
+
 func (p *Printer) result(value any) error {
 	if text, ok := value.(string); ok && !p.encoded() {
-		_, err := fmt.Fprintln(p.Out, text)
-		return err
+		return p.emit(text + "\n")
 	}
 	raw, err := gojq.Marshal(value)
 	if err != nil {
 		return fmt.Errorf("print a result of the jq expression: %w", err)
 	}
-	switch p.Format {
-	case YAML:
-		return writeYAML(p.Out, raw)
-	case JSON:
-		return writeIndented(p.Out, raw)
-	default:
-		return writeCompact(p.Out, raw)
+	if p.Format == YAML || p.Format == JSON {
+		return p.encode(raw)
 	}
+	var b bytes.Buffer
+	if err := writeCompact(&b, raw); err != nil {
+		return err
+	}
+	return p.emit(b.String())
 }
 
 // encoded reports whether texts are printed as JSON or YAML too.

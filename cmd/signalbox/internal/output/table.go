@@ -26,12 +26,13 @@ func (p *Printer) shown(columns []Column, rows []any) ([]Column, error) {
 	}
 	out := make([]Column, 0, len(p.Columns))
 	for _, name := range p.Columns {
+		name = strings.TrimSpace(name)
 		if i := slices.IndexFunc(columns, func(c Column) bool { return c.Name == name }); i >= 0 {
 			out = append(out, columns[i])
 			continue
 		}
 		exists := func(row any) bool { _, ok := lookup(row, name); return ok }
-		if len(rows) > 0 && !slices.ContainsFunc(rows, exists) {
+		if name == "" || len(rows) > 0 && !slices.ContainsFunc(rows, exists) {
 			return nil, fmt.Errorf("%w: %q; use %s, or the path of a member in -o json", ErrNoColumn, name, strings.Join(names(columns), ", "))
 		}
 		out = append(out, Column{Name: name})
@@ -84,7 +85,7 @@ func (p *Printer) lines(columns []Column, object json.RawMessage) error {
 		return err
 	}
 	all := *p
-	all.Format = Wide
+	all.Format, all.Width = Wide, 0 // nothing is left out of a single object
 	shown, err := all.shown(columns, []any{value})
 	if err != nil {
 		return err
@@ -95,7 +96,7 @@ func (p *Printer) lines(columns []Column, object json.RawMessage) error {
 			cells = append(cells, []string{c.Name, cell})
 		}
 	}
-	return p.render([]Column{{Name: "field"}, {Name: "value"}}, nil, cells)
+	return all.render([]Column{{Name: "field"}, {Name: "value"}}, nil, cells)
 }
 
 // render prints cells as a table without lines, cut to the width of the terminal.

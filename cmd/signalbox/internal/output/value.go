@@ -24,9 +24,6 @@ func decode(raw json.RawMessage) (any, error) {
 // lookup returns the member of a value at a path of names with dots between them. The number of an element selects it in
 // an array. Names of members may contain dots themselves.
 func lookup(value any, path string) (any, bool) {
-	if path == "" {
-		return value, true
-	}
 	switch v := value.(type) {
 	case map[string]any:
 		if member, ok := v[path]; ok {
@@ -37,12 +34,19 @@ func lookup(value any, path string) (any, bool) {
 			if !ok {
 				continue
 			}
-			return lookup(member, path[i+1:])
+			if found, ok := lookup(member, path[i+1:]); ok {
+				return found, true
+			}
 		}
 	case []any:
-		head, rest, _ := strings.Cut(path, ".")
-		if i, err := strconv.Atoi(head); err == nil && i >= 0 && i < len(v) {
+		head, rest, deeper := strings.Cut(path, ".")
+		i, err := strconv.Atoi(head)
+		switch {
+		case err != nil || i < 0 || i >= len(v):
+		case deeper:
 			return lookup(v[i], rest)
+		default:
+			return v[i], true
 		}
 	}
 	return nil, false

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -35,14 +36,30 @@ func yamlNode(d *json.Decoder) (*yaml.Node, error) {
 	case json.Delim:
 		return yamlCollection(d, v)
 	case json.Number:
-		tag := "!!int"
-		if bytes.ContainsAny([]byte(v), ".eE") {
-			tag = "!!float"
+		return &yaml.Node{Kind: yaml.ScalarNode, Value: yamlNumber(v.String())}, nil
+	case string:
+		if v == "<<" { // the encoder would print it as a merge of mappings
+			return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: v}, nil
 		}
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: v.String()}, nil
 	}
 	node := &yaml.Node{}
 	return node, node.Encode(token)
+}
+
+// yamlNumber returns a number of JSON with all its digits. YAML 1.1, which many programs read, has an exponent only after
+// a point and with a sign; 1e3 would be a text there.
+func yamlNumber(number string) string {
+	mantissa, exponent, ok := strings.Cut(strings.ToLower(number), "e")
+	if !ok {
+		return number
+	}
+	if !strings.Contains(mantissa, ".") {
+		mantissa += ".0"
+	}
+	if exponent[0] != '-' && exponent[0] != '+' {
+		exponent = "+" + exponent
+	}
+	return mantissa + "e" + exponent
 }
 
 func yamlCollection(d *json.Decoder, start json.Delim) (*yaml.Node, error) {

@@ -4,12 +4,14 @@
 package session
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/itchyny/gojq"
@@ -19,7 +21,6 @@ import (
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/settings"
 	"github.com/signalbox-dev/signalbox/internal/client"
 	"github.com/signalbox-dev/signalbox/platform/clock"
-	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
 // Env is what a command gets from its process.
@@ -89,6 +90,12 @@ func (e *LoginError) Error() string { return e.Problem }
 
 // Settings returns the installation and the project of the command.
 func (s *Session) Settings() (settings.Chosen, error) {
+	for name, value := range map[string]string{"server": s.Flags.Server, "context": s.Context, "project": s.Project} {
+		// Another installation than the intended one would be used otherwise.
+		if slices.Contains(s.chosenBy, name) && strings.TrimSpace(value) == "" {
+			return settings.Chosen{}, Usage("--%s must not be empty; an unset variable?", name)
+		}
+	}
 	dir, err := settings.Dir(s.Getenv)
 	if err != nil {
 		return settings.Chosen{}, err
@@ -143,13 +150,13 @@ func (s *Session) Client() (*client.Client, error) {
 }
 
 // Login returns the login of the user: that of the variable SERVICE_TOKEN, or the stored one. It returns a LoginError if
-// there is none, or if it has expired.
+// there is none, if it has expired, or if it was not issued by the chosen installation.
 func (s *Session) Login(chosen settings.Chosen) (credential.Credential, error) {
 	if chosen.Server == "" {
 		return credential.Credential{}, errNoServer()
 	}
-	if token := s.Getenv(settings.EnvToken); token != "" {
-		return credential.Credential{Server: chosen.Server, Token: secret.New(token)}, nil
+	if s.Getenv(settings.EnvToken) != "" {
+		return s.loginOfEnv(chosen)
 	}
 	none := &LoginError{fmt.Sprintf("you are not logged in to %s; run: signalbox login --server %s", chosen.Server, chosen.Server)}
 	if chosen.Name == "" {
@@ -162,15 +169,37 @@ func (s *Session) Login(chosen settings.Chosen) (credential.Credential, error) {
 	login, err := store.Get(chosen.Name)
 	switch {
 	case errors.Is(err, credential.ErrNone):
-		return login, none
+		return credential.Credential{}, none
 	case err != nil:
-		return login, err
+		return credential.Credential{}, err
 	case login.Server != chosen.Server:
 		return credential.Credential{}, none
-	case !login.ExpiresAt.IsZero() && !s.Clock.Now().Before(login.ExpiresAt):
-		return login, &LoginError{"your login has expired; run: signalbox login"}
+	case s.expired(login):
+		return credential.Credential{}, &LoginError{"your login has expired; run: signalbox login --context " + chosen.Name}
 	}
 	return login, nil
+}
+
+// loginOfEnv returns the login of SERVICE_TOKEN. Nothing states which installation issued it, so the user must have
+// chosen this one: the file .signalbox.yaml of someone else's code does not count.
+func (s *Session) loginOfEnv(chosen settings.Chosen) (credential.Credential, error) {
+	if chosen.FolderOnly {
+		return credential.Credential{}, &LoginError{fmt.Sprintf("only %s names %s, so the token in %s is not sent there; if it is the right one, set %s too",
+			settings.FolderFile, chosen.Server, settings.EnvToken, settings.EnvServer)}
+	}
+	token, err := credential.ParseToken(s.Getenv(settings.EnvToken))
+	if err != nil {
+		return credential.Credential{}, &LoginError{fmt.Sprintf("read %s: %s", settings.EnvToken, err)}
+	}
+	login := credential.Credential{Server: chosen.Server, Token: token, ExpiresAt: credential.Expiry(token)}
+	if s.expired(login) {
+		return credential.Credential{}, &LoginError{fmt.Sprintf("the token in %s has expired; set another one, or unset it and run: signalbox login", settings.EnvToken)}
+	}
+	return login, nil
+}
+
+func (s *Session) expired(login credential.Credential) bool {
+	return !login.ExpiresAt.IsZero() && !s.Clock.Now().Before(login.ExpiresAt)
 }
 
 // Store returns the store of the given kind, or the file if the kind is empty.
@@ -185,15 +214,20 @@ func (s *Session) Store(kind string) (credential.Store, error) {
 	return credential.Open(kind, dir)
 }
 
-// Watcher returns what follows streams of a client across restarts of the server. It reports each wait on standard
-// error.
+// Watcher returns what follows streams of a client across restarts of the server. It reports each wait with --verbose,
+// and the first long one to everyone.
 func (s *Session) Watcher(c *client.Client) client.Watcher {
-	const silence = 45 * time.Second
+	const silence, long = 45 * time.Second, time.Second
+	told := false
 	return client.Watcher{
 		Client: c, Clock: s.Clock, Silence: silence,
 		Backoff: clock.Backoff{Base: 250 * time.Millisecond, Max: 10 * time.Second, Jitter: s.Jitter},
 		Retrying: func(cause error, wait time.Duration) {
-			s.Detail("the stream broke, trying again", "cause", cause, "wait", wait)
+			s.Detail("the connection broke, trying again", "cause", cause, "wait", wait)
+			if wait >= long && !told {
+				told = true
+				s.Say("%s; trying again, Ctrl-C ends it", cause)
+			}
 		},
 	}
 }
@@ -221,7 +255,7 @@ func (s *Session) Printer() (*output.Printer, error) {
 		Now: func() time.Time { return s.Clock.Now().In(s.Zone) },
 	}
 	if s.OutTerminal {
-		p.Width = s.Width
+		p.Width, p.Terminal = s.Width, true
 	}
 	return p, nil
 }
@@ -240,10 +274,11 @@ func (s *Session) Colored(terminal bool) bool {
 // Explicit records the names of the flags that the command line contains.
 func (f *Flags) Explicit(names []string) { f.chosenBy = names }
 
-// Say prints a line for the person at the terminal to standard error, unless --quiet is given.
+// Say prints a line for the person at the terminal to standard error, unless --quiet is given. It often has names that
+// others have chosen, so what would control the terminal is escaped.
 func (s *Session) Say(format string, args ...any) {
 	if !s.Quiet {
-		fmt.Fprintf(s.Err, format+"\n", args...)
+		fmt.Fprintln(s.Err, output.Printable(fmt.Sprintf(format, args...)))
 	}
 }
 
@@ -252,7 +287,8 @@ func (s *Session) Detail(message string, args ...any) {
 	if s.Verbose == 0 {
 		return
 	}
-	slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{ReplaceAttr: withoutTime})).Info(message, args...) //nolint:sloglint // nothing of a context is logged
+	logger := slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
+	logger.InfoContext(context.Background(), message, args...)
 }
 
 func withoutTime(_ []string, a slog.Attr) slog.Attr {

@@ -4,11 +4,12 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/signalbox-dev/signalbox/internal/client"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
 // transport names this program in each request, and prints each request if --verbose is given: its method, path,
-// status and time. Headers and bodies, which can contain secrets, are not printed; nor are queries of signed addresses.
+// status and time. Headers and bodies, which can contain secrets, are not printed; nor are queries and tokens of links.
 type transport struct {
 	s    *Session
 	next http.RoundTripper
@@ -29,12 +30,13 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	began := t.s.Clock.Now()
 	resp, err := t.next.RoundTrip(out)
 	took := clock.Since(t.s.Clock, began).Round(time.Millisecond)
+	path := client.PlainPath(req.URL.Path)
 	switch {
 	case t.s.Verbose == 0:
 	case err != nil:
-		t.s.Detail("request", "method", req.Method, "path", req.URL.Path, "error", err, "took", took)
+		t.s.Detail("request", "method", req.Method, "path", path, "error", err, "took", took)
 	default:
-		t.s.Detail("request", "method", req.Method, "path", req.URL.Path, "status", resp.StatusCode, "took", took,
+		t.s.Detail("request", "method", req.Method, "path", path, "status", resp.StatusCode, "took", took,
 			"request_id", resp.Header.Get("X-Request-Id"))
 	}
 	return resp, err

@@ -1,7 +1,7 @@
 // Package settings owns where a command gets its installation and its project from: flags, then variables of the
 // environment, then .signalbox.yaml in the working folder or a folder above it, then the context in the user's
 // config.yaml. Neither file contains a secret. A setting that does not exist is an error, so that a misspelled one is
-// never ignored.
+// never ignored. Commands that change config.yaml at the same time lose nothing of each other.
 package settings
 
 import (
@@ -10,11 +10,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -78,14 +76,30 @@ func Load(dir string) (Config, error) {
 	return c, nil
 }
 
-// Save replaces config.yaml in a folder, which it creates with access for the user only.
-func Save(dir string, c Config) error {
+// lockTime is how long a change waits for that of another command.
+const lockTime = 10 * time.Second
+
+// Update changes config.yaml in a folder, which it creates with access for the user only. Other commands wait until the
+// change is written. If change returns an error, the file stays as it is.
+func Update(dir string, change func(*Config) error) (err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("create the folder of the settings: %w", err)
+	}
+	lock, err := localfile.LockWithin(filepath.Join(dir, "config.lock"), lockTime)
+	if err != nil {
+		return fmt.Errorf("change the settings in %s: %w", dir, err)
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	c, err := Load(dir)
+	if err != nil {
+		return err
+	}
+	if err := change(&c); err != nil {
+		return err
+	}
 	raw, err := yaml.Marshal(c)
 	if err != nil {
 		return fmt.Errorf("encode the settings: %w", err)
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("create the folder of the settings: %w", err)
 	}
 	return localfile.Write(filepath.Join(dir, "config.yaml"), raw, 0o600)
 }
@@ -115,9 +129,12 @@ func read(path string, into any) error {
 		return fmt.Errorf("read the settings: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(f, maxFile))
+	raw, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return fmt.Errorf("read the settings: %w", err)
+	}
+	if len(raw) > maxFile {
+		return fmt.Errorf("read %s: it has more than %d bytes", path, maxFile)
 	}
 	d := yaml.NewDecoder(bytes.NewReader(raw))
 	d.KnownFields(true)
@@ -125,121 +142,4 @@ func read(path string, into any) error {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
 	return nil
-}
-
-// Flags are the settings that the command line gives. An empty one is not given.
-type Flags struct{ Server, Context, Project string }
-
-// Chosen are the settings of one command.
-type Chosen struct {
-	// Server is the base URL of the installation, or "" if none is known.
-	Server string
-	// Name is the context, or "" if the server was given without one.
-	Name string
-	Context
-}
-
-// UnknownContextError reports a context that config.yaml does not have.
-type UnknownContextError struct{ Name string }
-
-// Error implements error.
-func (e *UnknownContextError) Error() string {
-	return "no such context: " + e.Name + "; signalbox context ls lists those that exist"
-}
-
-// AddressError reports a text that is not the address of an installation.
-type AddressError struct{ Address string }
-
-// Error implements error.
-func (e *AddressError) Error() string {
-	return fmt.Sprintf("%q is not the address of an installation; it looks like https://signalbox.example.com", e.Address)
-}
-
-// Choose returns the settings of a command.
-func Choose(flags Flags, getenv func(string) string, folder Folder, config Config) (Chosen, error) {
-	out := Chosen{}
-	named := first(flags.Context, getenv(EnvContext), folder.Context)
-	server := first(flags.Server, getenv(EnvServer), folder.Server)
-	switch {
-	case named != "":
-		c, ok := config.Contexts[named]
-		if !ok {
-			return out, &UnknownContextError{Name: named}
-		}
-		out.Name, out.Context = named, c
-	case server != "":
-		base, err := BaseURL(server)
-		if err != nil {
-			return out, err
-		}
-		// A login is stored under the name of its context; find the one that belongs to this server.
-		out.Name, out.Context = config.Of(base)
-	default:
-		out.Name = config.Current
-		out.Context = config.Contexts[config.Current]
-	}
-	out.Server = out.Context.Server
-	if server != "" {
-		base, err := BaseURL(server)
-		if err != nil {
-			return out, err
-		}
-		out.Server = base
-	}
-	out.Project = first(flags.Project, getenv(EnvProject), folder.Project, out.Context.Project)
-	return out, nil
-}
-
-// Of returns the context of an installation: the current one if it fits, or the first in alphabetical order.
-func (c Config) Of(server string) (string, Context) {
-	if current, ok := c.Contexts[c.Current]; ok && current.Server == server {
-		return c.Current, current
-	}
-	found := ""
-	for name, context := range c.Contexts {
-		if context.Server == server && (found == "" || name < found) {
-			found = name
-		}
-	}
-	return found, c.Contexts[found]
-}
-
-func first(values ...string) string {
-	for _, v := range values {
-		if v = strings.TrimSpace(v); v != "" {
-			return v
-		}
-	}
-	return ""
-}
-
-// BaseURL checks the address of an installation and returns it without a path or a slash at the end. Without a scheme
-// it is https, or http on this machine.
-func BaseURL(address string) (string, error) {
-	text := address
-	if !strings.Contains(text, "://") {
-		scheme := "https://"
-		host, _, _ := strings.Cut(text, "/")
-		if name, _, err := net.SplitHostPort(host); err == nil {
-			host = name
-		}
-		if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
-			scheme = "http://"
-		}
-		text = scheme + text
-	}
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
-		return "", &AddressError{Address: address}
-	}
-	return u.Scheme + "://" + u.Host, nil
-}
-
-// ContextName returns the name for the context of an installation: its host, with the port if it has one.
-func ContextName(server string) string {
-	u, err := url.Parse(server)
-	if err != nil || u.Host == "" {
-		return "default"
-	}
-	return u.Host
 }

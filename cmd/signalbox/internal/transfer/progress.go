@@ -33,14 +33,21 @@ func (p *Progress) File(path string, size int64) (count func(have int64), end fu
 		return p.lines(name, size)
 	}
 	if p.bars == nil {
-		p.bars = mpb.New(mpb.WithOutput(p.Out))
+		// Complete bars leave the part of the screen that is drawn again and again: a download can have many files.
+		p.bars = mpb.New(mpb.WithOutput(p.Out), mpb.PopCompletedMode())
 	}
-	bar := p.bars.AddBar(size,
+	// A bar with a total would be complete when all bytes were sent, although the response can be a refusal that leads to
+	// another try; and one of no bytes would never be.
+	bar := p.bars.AddBar(0,
 		mpb.PrependDecorators(decor.Name(name, decor.WC{W: nameWidth, C: decor.DindentRight})),
 		mpb.AppendDecorators(decor.CountersKibiByte("% .1f / % .1f"), decor.AverageSpeed(decor.SizeB1024(0), "  % .1f"),
 			decor.AverageETA(decor.ET_STYLE_GO, decor.WC{W: len("  1h00m00s")})))
+	bar.SetTotal(size, false)
 	return bar.SetCurrent, func(done bool) {
-		if !done {
+		if done {
+			bar.SetCurrent(size)
+			bar.SetTotal(size, true)
+		} else {
 			bar.Abort(false)
 		}
 	}
