@@ -31,7 +31,7 @@ func (w *world) interruptedPull(t *testing.T) {
 	_, _ = rand.NewChaCha8(sha256.Sum256([]byte("pull"))).Read(data)
 	sum := sha256.Sum256(data)
 	digest := hex.EncodeToString(sum[:])
-	r := w.newRun(t, "shown", "large")
+	r := w.newRun(t, "apart", "large")
 	r.lifecycle("running")
 	r.upload("large.bin", "hf_export", "files", data)
 	r.upload("small.bin", "hf_export", "files", data[:100])

@@ -112,7 +112,7 @@ func (w *world) approve(t *testing.T, opened string) {
 // interrupted presses Ctrl-C while commands wait for a person. They end at once, and change nothing.
 func (w *world) interrupted(t *testing.T) {
 	t.Helper()
-	r := w.newRun(t, "shown", "kept")
+	r := w.newRun(t, "apart", "kept")
 	r.lifecycle("succeeded")
 	screen := openTerminal(t, w.program(t, t.TempDir(), w.signedIn("admin"), "runs", "rm", r.ID))
 	w.until(t, "signalbox asks", func() bool { return strings.Contains(screen.text(), "[y/N]") || screen.ended() })
