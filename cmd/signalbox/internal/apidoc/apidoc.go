@@ -287,10 +287,10 @@ func join(values []any, between string) string {
 // bounds returns the limits of a number, a text or a list, and the form of a text.
 func bounds(s *schema) string {
 	out := between(s.Minimum, s.Maximum, "") + between(s.MinLength, s.MaxLength, " characters") + between(s.MinItems, s.MaxItems, " elements")
-	if s.Format == "date-time" {
-		out += ", a time such as 2026-01-31T10:00:00Z"
-	}
-	if s.Pattern != "" {
+	switch {
+	case s.Format == "date-time":
+		out += ", such as 2026-01-31T10:00:00Z" // a pattern would only repeat the format
+	case s.Pattern != "":
 		out += ", that matches " + s.Pattern
 	}
 	return out

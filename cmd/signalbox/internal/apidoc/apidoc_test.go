@@ -15,7 +15,7 @@ const document = `{"components":{"schemas":{
   "priority":{"type":"integer","minimum":0,"maximum":9007199254740993,"default":5},
   "tags":{"type":"array","items":{"type":"string","maxLength":64},"maxItems":20},
   "hparams":{"type":"object","additionalProperties":{"$ref":"#/components/schemas/Value"}},
-  "at":{"type":["string","null"],"format":"date-time"},"code":{"type":"string","pattern":"^[a-z]+$","minLength":1},
+  "at":{"type":["string","null"],"format":"date-time","pattern":"^[0-9]"},"code":{"type":"string","pattern":"^[a-z]+$","minLength":1},
   "kind":{"const":"train"},"free":{},"gone":null,"labels":{"type":"object","additionalProperties":true}}},
 "State":{"type":"string","enum":["queued","running"],"description":"State is where it is."},
 "Spec":{"type":"object","properties":{"pools":{"type":"array","items":{"$ref":"#/components/schemas/Pool"}}}},
@@ -38,7 +38,7 @@ func TestDocument_Explain(t *testing.T) {
 	got, err := d.Explain("job")
 	require.NoError(t, err)
 	require.Equal(t, Explanation{Path: "Job", Type: "object", Description: "Job is a training.", Fields: []Field{
-		{Name: "at", Type: "string | null, a time such as 2026-01-31T10:00:00Z"},
+		{Name: "at", Type: "string | null, such as 2026-01-31T10:00:00Z"},
 		{Name: "code", Type: "string, at least 1 characters, that matches ^[a-z]+$"},
 		{Name: "free", Type: "any"},
 		{Name: "hparams", Type: "{text: Value}"},
