@@ -226,7 +226,7 @@ func (t *tool) readToken() (credential.Credential, error) {
 		return credential.Credential{}, fmt.Errorf("read the token: %w", err)
 	}
 	if len(raw) > maxToken {
-		return credential.Credential{}, session.Usage("standard input has more than %d bytes, which is no token", maxToken)
+		return credential.Credential{}, session.Usage("standard input has more than %d bytes, which is too long for a token", maxToken)
 	}
 	token, err := credential.ParseToken(string(raw))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/output"
 )
 
-// Point is a part of a curve: the values between two positions on the x axis, of which Low is the lowest and High the
+// Point is a part of a curve: the values between two positions on the x axis. Low is the lowest of them, and High the
 // highest.
 type Point struct{ X, Low, High float64 }
 

@@ -67,7 +67,7 @@ func partOf(f File) string {
 	return local(f) + "." + f.SHA256[:min(len(f.SHA256), length)] + ".part"
 }
 
-// Download downloads a file into a folder, of which it cannot leave. It continues a part of an earlier download, if the
+// Download downloads a file into a folder, and never writes outside of it. It continues a part of an earlier download, if the
 // digest of the file is known. Count receives the number of bytes that have arrived so far, with those of the earlier
 // part. An error of the disk is not one that client.Retryable accepts.
 func Download(ctx context.Context, send http.RoundTripper, root *os.Root, f File, count func(have int64)) error {
@@ -154,7 +154,7 @@ func (d *download) fill(ctx context.Context, send http.RoundTripper) error {
 	if err != nil {
 		return fmt.Errorf("read the part of %s: %w", f.Path, err)
 	}
-	// Bytes without a digest cannot be trusted, and too many are none of this file.
+	// Bytes without a digest cannot be trusted, and too many do not belong to this file.
 	if have > f.Size || f.SHA256 == "" && have > 0 {
 		have = 0
 		if err := d.reset(); err != nil {
