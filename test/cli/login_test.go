@@ -36,7 +36,7 @@ func (w *world) deviceLogin(t *testing.T) {
 	require.Contains(t, shown, "Signalbox CLI", "the page must show the name of the program")
 	argv, environ := l.process(t, "cmdline"), l.process(t, "environ")
 	require.NoError(t, l.cmd.Wait(), l.rest())
-	require.Contains(t, l.rest(), "logged in to "+w.URL+" as nora, until ")
+	require.Contains(t, l.rest(), "logged in to "+w.URL+" as nora, valid for ")
 	require.Contains(t, l.rest(), "this machine has no keyring", "a file in place of the keyring is stated")
 
 	file := filepath.Join(home, ".config", "signalbox", "credentials.json")
