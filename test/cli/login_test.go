@@ -26,17 +26,18 @@ import (
 // token is then in one file that only the user can read, and nowhere else.
 func (w *world) deviceLogin(t *testing.T) {
 	t.Helper()
-	const password = "a good password of dora"
-	w.do(t, http.MethodPost, "/api/admin/users", map[string]any{"username": "dora", "role": "operator", "password": password}, nil)
+	const password = "a good password of nora"
+	w.do(t, http.MethodPost, "/api/admin/users", map[string]any{"username": "nora", "role": "operator", "password": password}, nil)
 	home := t.TempDir()
 	l := w.beginLogin(t, home)
-	require.Contains(t, l.before, "this machine has no keyring", "the store is chosen before the page opens")
-	shown := w.decide(t, l.address, "dora", password, "Approve", "Device connected")
+	require.Empty(t, l.before)
+	shown := w.decide(t, l.address, "nora", password, "Approve", "Device connected")
 	require.Contains(t, shown, "Code: "+strings.Join(strings.Split(l.code, ""), " "), "the page must show the code that the command printed")
 	require.Contains(t, shown, "Signalbox CLI", "the page must show the name of the program")
 	argv, environ := l.process(t, "cmdline"), l.process(t, "environ")
 	require.NoError(t, l.cmd.Wait(), l.rest())
-	require.Contains(t, l.rest(), "logged in to "+w.URL+" as dora, until ")
+	require.Contains(t, l.rest(), "logged in to "+w.URL+" as nora, valid for ")
+	require.Contains(t, l.rest(), "this machine has no keyring", "a file in place of the keyring is stated")
 
 	file := filepath.Join(home, ".config", "signalbox", "credentials.json")
 	token := storedToken(t, file)
@@ -50,7 +51,7 @@ func (w *world) deviceLogin(t *testing.T) {
 	}
 	out, err := use("whoami", "-vv")
 	require.NoError(t, err, out)
-	require.Contains(t, out, "dora")
+	require.Contains(t, out, "nora")
 	require.Contains(t, out, "path=/api/auth/me status=200")
 	require.NotContains(t, out, token, "the trace of the requests must not contain the token")
 	require.Contains(t, out, "login valid for")
@@ -82,7 +83,7 @@ func (w *world) deniedLogin(t *testing.T, password string) {
 	t.Helper()
 	home := t.TempDir()
 	l := w.beginLogin(t, home)
-	w.decide(t, l.address, "dora", password, "Deny", "Request denied")
+	w.decide(t, l.address, "nora", password, "Deny", "Request denied")
 	require.Error(t, l.cmd.Wait())
 	require.Equal(t, 1, l.cmd.ProcessState.ExitCode())
 	require.Contains(t, l.rest(), "the sign-in was denied in the browser")

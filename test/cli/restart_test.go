@@ -52,7 +52,7 @@ func (w *world) follow(t *testing.T, args ...string) *follower {
 // No line is lost, and none is printed twice.
 func (w *world) restart(t *testing.T) {
 	t.Helper()
-	r := w.newRun(t, "shown", "restarted")
+	r := w.newRun(t, "apart", "restarted")
 	r.lifecycle("running")
 	logs := w.follow(t, "logs", r.ID, "--follow")
 	grep := w.follow(t, "logs", r.ID, "--follow", "--grep", "line .*0$")

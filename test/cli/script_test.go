@@ -10,10 +10,12 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/signalbox-dev/signalbox/test/fixtures"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 var update = flag.Bool("update", false, "replace the transcripts in the scripts by what the commands print")
@@ -24,6 +26,7 @@ var update = flag.Bool("update", false, "replace the transcripts in the scripts 
 //	run ARGUMENT...          runs signalbox, which must succeed
 //	fails STATUS ARGUMENT... runs signalbox, which must exit with the status
 //	let NAME ARGUMENT...     sets a variable to the standard output of signalbox, without a line in the transcript
+//	await TEXT ARGUMENT...   runs signalbox until its standard output is the text, without a line in the transcript
 //	as USER                  is who runs the next commands: admin, ada, or none without a login
 //	at PLACE                 is the server of the next commands: up, away for an address where nothing listens, or none
 //	install MODE FILE TEXT   writes a file
@@ -34,7 +37,7 @@ func (w *world) scripts(dir string) testscript.Params {
 	return testscript.Params{
 		Dir: dir, UpdateScripts: *update,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"run": w.cmdRun, "fails": w.cmdFails, "let": w.cmdLet, "as": w.cmdAs, "at": w.cmdAt, "install": cmdInstall, "signup": w.cmdSignUp,
+			"run": w.cmdRun, "fails": w.cmdFails, "let": w.cmdLet, "await": w.cmdAwait, "as": w.cmdAs, "at": w.cmdAt, "install": cmdInstall, "signup": w.cmdSignUp,
 		},
 		Setup: func(env *testscript.Env) error {
 			name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(env.WorkDir), "script-"), ".txtar")
@@ -100,6 +103,23 @@ func (w *world) cmdLet(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("signalbox %q: %v", args[1:], err)
 	}
 	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
+}
+
+func (w *world) cmdAwait(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 { //nolint:mnd // the text and a command
+		ts.Fatalf("usage: await TEXT ARGUMENT...")
+	}
+	const every = 50 * time.Millisecond
+	for end := time.Now().Add(testenv.StageTimeout); ; time.Sleep(every) {
+		err := ts.Exec(w.bin, args[1:]...)
+		got := strings.TrimSpace(ts.ReadFile("stdout"))
+		if err == nil && got == args[0] {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("signalbox %q prints %q, not %q", args[1:], got, args[0])
+		}
+	}
 }
 
 // cmdInstall writes a file whose content is a variable, with a mode.
@@ -193,6 +213,7 @@ var (
 	anyClock   = regexp.MustCompile(`\b\d\d:\d\d:\d\d\.\d{3}\b`)
 	memberAge  = regexp.MustCompile(`(?m)^(age|seen) +\d+[smhd]$`)
 	columnAge  = regexp.MustCompile(`(?m) {2,}\d+[smhd]$`)
+	anySpan    = regexp.MustCompile(`valid for \d+[smhd](\d+[smhd])?`)
 	anyTook    = regexp.MustCompile(`\b\d+ ms\b`)
 	anyDigest  = regexp.MustCompile(`sha256:[0-9a-f]+`)
 	anySecret  = regexp.MustCompile(`\b(dtk|shr|fjt|ing)_[0-9A-Za-z]{40,}\b`)
@@ -213,6 +234,7 @@ func (w *world) normal(ts *testscript.TestScript, text string) string {
 	text = anyClock.ReplaceAllString(text, "10:00:00.000")
 	text = memberAge.ReplaceAllString(text, "$1  AGE")
 	text = columnAge.ReplaceAllStringFunc(text, func(age string) string { return strings.Repeat(" ", len(age)-len("AGE")) + "AGE" })
+	text = anySpan.ReplaceAllString(text, "valid for SPAN")
 	text = anyTook.ReplaceAllString(text, "N ms")
 	text = anyDigest.ReplaceAllString(text, "sha256:xxxx")
 	text = anySecret.ReplaceAllString(text, "${1}_SECRET")

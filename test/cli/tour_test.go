@@ -48,7 +48,7 @@ func tourBlocks(t *testing.T) (blocks []tourBlock) {
 }
 
 // tour runs the commands of docs/guide/tour.md in a terminal, as a person who types them, opens the page of the login,
-// approves, and answers the question.
+// approves, and confirms.
 func (w *world) tour(t *testing.T) {
 	t.Helper()
 	const most = 16
@@ -67,7 +67,7 @@ func (w *world) tour(t *testing.T) {
 	screen := openTerminal(t, cmd)
 	w.until(t, "the browser opens", func() bool { return sizeOf(opened) > 0 || screen.ended() })
 	w.approve(t, opened)
-	w.until(t, "signalbox asks", func() bool { return strings.Contains(screen.text(), "[y/N]") || screen.ended() })
+	w.until(t, "signalbox prompts", func() bool { return strings.Contains(screen.text(), "[y/N]") || screen.ended() })
 	screen.press("y\n")
 	text, status := screen.wait()
 	text = strings.ReplaceAll(escapes.ReplaceAllString(text, ""), "\r", "\n")
@@ -112,10 +112,10 @@ func (w *world) approve(t *testing.T, opened string) {
 // interrupted presses Ctrl-C while commands wait for a person. They end at once, and change nothing.
 func (w *world) interrupted(t *testing.T) {
 	t.Helper()
-	r := w.newRun(t, "shown", "kept")
+	r := w.newRun(t, "apart", "kept")
 	r.lifecycle("succeeded")
 	screen := openTerminal(t, w.program(t, t.TempDir(), w.signedIn("admin"), "runs", "rm", r.ID))
-	w.until(t, "signalbox asks", func() bool { return strings.Contains(screen.text(), "[y/N]") || screen.ended() })
+	w.until(t, "signalbox prompts", func() bool { return strings.Contains(screen.text(), "[y/N]") || screen.ended() })
 	screen.press("\x03")
 	text, status := screen.wait()
 	require.Equal(t, 130, status, text)

@@ -155,10 +155,13 @@ func (r *reporter) upload(name, kind, format string, data []byte) {
 // steps is the number of values of the curve.
 const steps = 40
 
-// report creates the run "curve" in the project shown, and reports everything that commands show.
+// report creates the run "curve" in the project shown, and reports everything that commands show. Further runs are in the
+// project apart, so that the lists of scripts do not contain them.
 func (w *world) report(t *testing.T) {
 	t.Helper()
-	require.NoError(t, w.makeProject("shown"))
+	for _, key := range []string{"shown", "apart"} {
+		require.NoError(t, w.makeProject(key))
+	}
 	r := w.newRun(t, "shown", "curve")
 	r.lifecycle("running")
 	r.send("hparams", map[string]any{"params": map[string]any{"optim.lr": 0.002}})

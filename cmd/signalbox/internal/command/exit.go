@@ -149,7 +149,7 @@ func described(err error, code int) problem {
 	if !ok {
 		return problem{Code: codeOf(code), Detail: err.Error()}
 	}
-	// What the command says of the response stays around its text.
+	// The text around that of the response stays, such as what was not done.
 	text := strings.Replace(err.Error(), refused.Error(), detail(refused), 1)
 	p := problem{Code: refused.Code, Status: refused.Status, Detail: text, RequestID: refused.RequestID}
 	switch refused.Code {

@@ -145,7 +145,8 @@ func (t *tool) references() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := p.Rows([]output.Column{{Name: "kind"}, {Name: "name"}, {Name: "id"}, {Name: "effect"}}, found.References); err != nil {
+			columns := []output.Column{{Name: "kind"}, {Name: "name"}, {Name: "id"}, {Name: "effect"}}
+			if err := t.rows(p, "references", columns, found.References); err != nil {
 				return err
 			}
 			if found.Hidden > 0 {

@@ -53,7 +53,7 @@ at once.`,
 }
 
 // printSecret prints the secret of a new object: alone, so that it can be piped, or with another format the whole object.
-// What says on standard error what the secret is.
+// What is printed before it, on standard error.
 func (t *tool) printSecret(raw json.RawMessage, member, what string) error {
 	p, err := t.Printer()
 	if err != nil {

@@ -186,7 +186,7 @@ func (t *tool) transfer() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.Rows([]output.Column{{Name: "kind"}, {Name: "count", Right: true}}, rows)
+			return t.rows(p, "objects", []output.Column{{Name: "kind"}, {Name: "count", Right: true}}, rows)
 		},
 	}
 	cmd.Flags().StringVar(&to, "to", "", "user who gets the objects")

@@ -60,7 +60,7 @@ func Start(ctx context.Context, c *client.Client) (Request, error) {
 	if r.Complete == "" {
 		r.Complete = r.Address
 	}
-	// A browser opens the address: a file or the scheme of another program is none.
+	// A browser opens the address. A file, or the scheme of another program, must not be opened.
 	u, err := url.Parse(r.Complete)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || out.DeviceCode == "" || r.UserCode == "" || r.Seconds <= 0 {
 		return Request{}, errResponse
@@ -114,7 +114,7 @@ const (
 	done
 )
 
-// poll asks once for the token.
+// poll requests the token once.
 func poll(ctx context.Context, c *client.Client, r Request) (Token, outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTime)
 	defer cancel()

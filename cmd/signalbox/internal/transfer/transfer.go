@@ -60,14 +60,14 @@ func Exists(root *os.Root, f File) bool {
 
 func local(f File) string { return filepath.FromSlash(f.Path) }
 
-// partOf returns the name of the part of a file. It has the digest, so that it is no other file of the download, and no
-// part of another version.
+// partOf returns the name of the part of a file. It contains the digest, so that it differs from all other files of the
+// download, and from the part of another version.
 func partOf(f File) string {
 	const length = 16
 	return local(f) + "." + f.SHA256[:min(len(f.SHA256), length)] + ".part"
 }
 
-// Download downloads a file into a folder, of which it cannot leave. It continues a part of an earlier download, if the
+// Download downloads a file into a folder, and never writes outside of it. It continues a part of an earlier download, if the
 // digest of the file is known. Count receives the number of bytes that have arrived so far, with those of the earlier
 // part. An error of the disk is not one that client.Retryable accepts.
 func Download(ctx context.Context, send http.RoundTripper, root *os.Root, f File, count func(have int64)) error {
@@ -154,7 +154,7 @@ func (d *download) fill(ctx context.Context, send http.RoundTripper) error {
 	if err != nil {
 		return fmt.Errorf("read the part of %s: %w", f.Path, err)
 	}
-	// Bytes without a digest cannot be trusted, and too many are none of this file.
+	// Bytes without a digest cannot be trusted, and too many are not all of this file.
 	if have > f.Size || f.SHA256 == "" && have > 0 {
 		have = 0
 		if err := d.reset(); err != nil {
