@@ -1,5 +1,5 @@
 // J5: fifty runs over each other. Only what differs is shown, each run has a colour and a dash of its own that a reload
-// keeps, the values at the cursor are those of the runs, and the address reproduces the view.
+// keeps, the values at the cursor and in the table are those of the runs, and the address reproduces the view.
 import assert from "node:assert/strict";
 
 const count = 50;
@@ -16,6 +16,24 @@ async function reportRun(admin, name, at) {
   await report("metrics", { points: Array.from({ length: steps }, (_, step) => ({ key: "train/loss", step, value: lossOf(at, step), ts })) });
   await report("lifecycle", { event: "succeeded", ts });
   return run.id;
+}
+
+// readTable opens the table of a chart by the keyboard and checks its last row.
+async function readTable(page, card, name) {
+  await card.getByRole("button", { name: "Actions for train/loss" }).focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("menuitem", { name: "Table of values" }).waitFor();
+  await page.keyboard.press("Enter");
+  const dialog = page.getByRole("dialog", { name: "train/loss" });
+  const grid = dialog.getByRole("grid", { name: "train/loss" });
+  await grid.getByRole("columnheader", { name: name(`rate${count}`), exact: true }).waitFor();
+  assert.equal(await grid.getByRole("columnheader").count(), 1 + count, "a column for each run");
+  await grid.getByRole("row").nth(1).focus();
+  await page.keyboard.press("End");
+  const cells = await grid.locator(`[data-row='${steps - 1}']`).getByRole("gridcell").allInnerTexts();
+  assert.deepEqual(cells.map((text) => Number(text.replaceAll(",", ""))), [steps - 1, ...Array.from({ length: count }, (_, at) => lossOf(at + 1, steps - 1))]);
+  await page.keyboard.press("Escape");
+  await dialog.waitFor({ state: "detached" });
 }
 
 export default async function ({ task, admin, name, desk }) {
@@ -43,6 +61,8 @@ export default async function ({ task, admin, name, desk }) {
   const top = await legend.getByRole("listitem").first().innerText();
   assert.match(top, new RegExp(name(`rate${count}`)));
   assert.equal(Number(top.split("\n").at(-1).replaceAll(",", "")), lossOf(count, steps - 1));
+  await page.mouse.move(0, 0);
+  await readTable(page, card, name);
   await page.reload();
   await card.locator("canvas").waitFor();
   await page.getByRole("button", { name: "and 38 more" }).click();
