@@ -69,6 +69,8 @@ func runRoutes(l *e2eflow.Loop, o routeObjects) []consoleRoute {
 		{Name: "compare-none", Path: "/compare"},
 		{Name: "compare-params", Path: compare + "&tab=params"},
 		{Name: "compare-values", Path: compare + "&tab=values"},
+		{Name: "compare-samples", Path: compare + "&tab=samples"},
+		{Name: "compare-logs", Path: compare + "&tab=logs"},
 		{Name: "compare-groups", Path: compare + "&group=seed"},
 	}
 }
