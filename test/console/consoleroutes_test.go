@@ -168,3 +168,13 @@ func gatewayRoutes(o routeObjects) []consoleRoute {
 		},
 	}
 }
+
+// emptyRoutes are the pages that a new user opens first, while nothing is made in the installation.
+func emptyRoutes() []consoleRoute {
+	return []consoleRoute{
+		{Name: "empty-overview", Path: "/", Ready: "text=You have no runs yet."},
+		{Name: "empty-jobs", Path: "/jobs", Ready: "text=No jobs yet"},
+		{Name: "empty-runs", Path: "/runs", Ready: "text=No runs yet"},
+		{Name: "empty-deployments", Path: "/deployments", Ready: "text=No deployment yet"},
+	}
+}

@@ -48,6 +48,19 @@ async function register(page, task, name) {
   await page.getByText(/is registered/).first().waitFor();
 }
 
+// closeChat sends a message in the chat box of a deployment and closes the tab, which ends the token of the box.
+async function closeChat(page, task, admin, id) {
+  const tokens = `/api/model-deployments/${id}/tokens`;
+  const own = (list) => list.filter((token) => token.name === "console chat");
+  await page.goto(`${task.url}/deployments/${id}`);
+  await page.getByRole("textbox", { name: "Message to the model", exact: true }).fill("1+2?");
+  await page.getByRole("button", { name: "Send", exact: true }).click();
+  await page.getByText(/A token was created for this box/).waitFor();
+  assert.deepEqual(own(await admin.get(tokens)).map((token) => token.revoked_at), [null]);
+  await page.close();
+  await admin.until(tokens, (list) => own(list).every((token) => token.revoked_at !== null));
+}
+
 export default async function ({ task, admin, name, desk }) {
   const page = await desk();
   await register(page, task, name("served"));
@@ -109,6 +122,8 @@ export default async function ({ task, admin, name, desk }) {
   assert.equal(load.refused, null, "no call fails while revisions change");
   const served = await admin.until(`/api/model-deployments/${id}/traffic?limit=200`, (calls) => calls.length > load.calls);
   assert.deepEqual([...new Set(served.map((call) => call.revision_number))].sort(), [1, 2]);
+
+  await closeChat(await desk(), task, admin, id);
 
   await page.getByRole("tab", { name: "Tokens" }).click();
   assert.equal(await page.getByText(token).count(), 0, "the token is never shown again");
