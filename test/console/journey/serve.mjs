@@ -123,13 +123,12 @@ export default async function ({ task, admin, name, desk }) {
   const served = await admin.until(`/api/model-deployments/${id}/traffic?limit=200`, (calls) => calls.length > load.calls);
   assert.deepEqual([...new Set(served.map((call) => call.revision_number))].sort(), [1, 2]);
 
-  await closeChat(await desk(), task, admin, id);
-
   await page.getByRole("tab", { name: "Tokens" }).click();
   assert.equal(await page.getByText(token).count(), 0, "the token is never shown again");
   await page.getByRole("button", { name: "Revoke load" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
   await page.getByText("Revoked", { exact: true }).waitFor();
   assert.equal((await admin.send("POST", new URL(url).pathname, {}, token)).status, 401);
+  await closeChat(await desk(), task, admin, id);
   await admin.post(`/api/model-deployments/${id}/suspend`, { mode: "cut" });
 }
