@@ -1,5 +1,5 @@
 // J5: fifty runs over each other. Only what differs is shown, each run has a colour and a dash of its own that a reload
-// keeps, the values at the cursor and in the table are those of the runs, two runs have their answers and the ends of their
+// keeps, the values at the cursor and in the table are those of the runs, two runs have their responses and the ends of their
 // logs side by side, and the address reproduces the view.
 import assert from "node:assert/strict";
 
@@ -15,7 +15,7 @@ async function reportRun(admin, name, at) {
   const ts = new Date().toISOString();
   await report("hparams", { params: { lr: at / 1000, depth: 12 } });
   await report("metrics", { points: Array.from({ length: steps }, (_, step) => ({ key: "train/loss", step, value: lossOf(at, step), ts })) });
-  // Both prompts are in all runs; only the answer to the second one differs.
+  // Both prompts are in all runs; only the response to the second one differs.
   const samples = [
     { user: "1+2?", assistant: "3", reward: 1 },
     { user: "27+46?", assistant: `the sum is ${at}`, reward: 0 },
@@ -44,7 +44,7 @@ async function readTable(page, card, name) {
   await dialog.waitFor({ state: "detached" });
 }
 
-// readSideBySide checks the answers and the ends of the logs of two runs.
+// readSideBySide checks the responses and the ends of the logs of two runs.
 async function readSideBySide(page, name) {
   await page.getByRole("tab", { name: "Samples" }).click();
   await page.getByText("1 of 2 prompts").waitFor();

@@ -13,7 +13,7 @@ type Props = { prompt: Prompt; pair: [Compared, Compared] };
 
 const longest = 4000;
 
-// PromptDiff is a prompt and what two runs answered to it. The words of one answer that the other one lacks are marked.
+// PromptDiff is a prompt and the responses of two runs to it. The words of one response that the other one lacks are marked.
 export function PromptDiff({ prompt, pair: [base, other] }: Props) {
   const { t } = useTranslation("compare");
   const of = (run: Compared) => prompt.samples.find((sample) => sample.run_id === run.run.id);
@@ -28,22 +28,22 @@ export function PromptDiff({ prompt, pair: [base, other] }: Props) {
         <UntrustedText text={prompt.prompt} longest={longest} />
       </h2>
       <div className="grid gap-3 md:grid-cols-2">
-        <Answer run={base} sample={left} changes={changes} lacks="added" />
-        <Answer run={other} sample={right} changes={changes} lacks="removed" />
+        <Reply run={base} sample={left} changes={changes} lacks="added" />
+        <Reply run={other} sample={right} changes={changes} lacks="removed" />
       </div>
     </article>
   );
 }
 
-type AnswerProps = {
+type ReplyProps = {
   run: Compared;
   sample: Prompt["samples"][number] | undefined;
   changes: readonly Change[];
-  // The words of this kind are not part of the answer.
+  // The words of this kind are not part of the response.
   lacks: "added" | "removed";
 };
 
-function Answer({ run, sample, changes, lacks }: AnswerProps) {
+function Reply({ run, sample, changes, lacks }: ReplyProps) {
   const { t } = useTranslation("compare");
   return (
     <section className="min-w-0 border-t pt-1">

@@ -17,7 +17,7 @@ type Props = { runs: readonly Compared[]; search: CompareSearch; onChange: (chan
 // The largest number of prompts that the API compares.
 const mostPrompts = 20;
 
-// SamplesDiff has what two runs answered to the same prompts at the same step, side by side.
+// SamplesDiff has the responses of two runs to the same prompts at the same step, side by side.
 export default function SamplesDiff({ runs, search, onChange }: Props) {
   const { t } = useTranslation("compare");
   const pair = pairOf(runs, search.against);

@@ -67,11 +67,17 @@ it("compares samples at steps that both runs have", () => {
   expect(stepChoices(many, 3)).toHaveLength(101);
 });
 
-it("finds the prompts whose answers differ", () => {
-  const prompt = (...answers: [text: string | null, reward: number | null][]): Prompt => ({
+it("finds the prompts whose responses differ", () => {
+  const prompt = (...responses: [text: string | null, reward: number | null][]): Prompt => ({
     prompt: "1+2?",
     truncated: false,
-    samples: answers.map(([assistant, reward]) => ({ run_id: "run_a", step: 1, assistant, reward, truncated: false })),
+    samples: responses.map(([assistant, reward]) => ({
+      run_id: "run_a",
+      step: 1,
+      assistant,
+      reward,
+      truncated: false,
+    })),
   });
   expect(alike(prompt(["3", 1], ["3", 1]))).toBe(true);
   expect(alike(prompt(["3", 1], ["4", 1]))).toBe(false);

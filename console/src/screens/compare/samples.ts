@@ -16,7 +16,7 @@ export function stepChoices(steps: readonly number[], chosen: number): number[] 
   return last.includes(chosen) ? last : [...last, chosen];
 }
 
-// alike reports whether all runs gave the same answer to a prompt, for the same reward.
+// alike reports whether all runs gave the same response to a prompt, for the same reward.
 export function alike({ samples: [first, ...others] }: Prompt): boolean {
   return others.every((other) => other.assistant === first?.assistant && other.reward === first?.reward);
 }

@@ -32,7 +32,7 @@ export const areaTabs: Record<string, Tab> = {
   system: tab(() => import("./system/SystemTab").then((m) => m.SystemTab), "job"),
 };
 
-// prepareTab begins to load the code of a tab. A tab that cannot be loaded says so when it is shown.
+// prepareTab begins to load the code of a tab. A tab that cannot be loaded shows its error when it is opened.
 export function prepareTab(name: string | undefined): void {
   if (name !== undefined && Object.hasOwn(areaTabs, name)) areaTabs[name]?.load().catch(() => undefined);
 }
