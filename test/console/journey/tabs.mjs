@@ -63,7 +63,7 @@ export default async function ({ task, admin, name, stranger, signIn }) {
   await beyond(metrics, step, await beyond(metrics, step, 0) + 10);
   await show(log, "visible");
   await beyond(log, line, hidden + 20);
-  // The log goes on while it is read, so that the last line of before may be far above.
+  // The log continues while it is read, so that the last line of before may be far above.
   await log.getByRole("button", { name: "Follow new lines" }).click();
   await log.getByRole("region", { name: "Log", exact: true }).evaluate((region, top) => region.scrollTo(0, top), (hidden - 10) * rowHeight);
   await log.locator(`main [data-line='${hidden}']`).waitFor();
